@@ -1,0 +1,113 @@
+//! Why a frame was lost: one reason per frame, named `stage.reason`, append-only.
+//!
+//! The names are the interface (`--summary`, `/v1/drops/reasons`, metrics); the numbers are not.
+//! Design section 4; REQ G6: exactly one reason counter per dropped frame.
+
+macro_rules! drop_reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = ($stage:literal, $reason:literal, $remedy:literal)),+ $(,)?) => {
+        /// Stage and reason of a dropped frame.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DropReason {
+            $($(#[doc = $doc])+ $variant),+
+        }
+
+        impl DropReason {
+            /// Every reason, in the order of the list.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant),+];
+
+            /// `stage.reason`, the public name.
+            pub fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => concat!($stage, ".", $reason)),+ }
+            }
+
+            /// The pipeline stage that dropped the frame.
+            pub fn stage(self) -> &'static str {
+                match self { $(DropReason::$variant => $stage),+ }
+            }
+
+            /// What an operator should look at.
+            pub fn remedy(self) -> &'static str {
+                match self { $(DropReason::$variant => $remedy),+ }
+            }
+
+            /// One sentence on what happened.
+            pub fn meaning(self) -> &'static str {
+                match self { $(DropReason::$variant => concat!($($doc),+)),+ }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    /// Shorter than the two addresses and EtherType of its format, or empty.
+    ParseTooShort = ("parse", "too_short", "the sender or the link cuts frames"),
+    /// A VLAN tag is announced but the frame ends inside it.
+    ParseTruncatedVlan = ("parse", "truncated_vlan", "the sender or the link cuts frames"),
+    /// Longer than the MTU of the port it arrived on.
+    ParseTooLong = ("parse", "too_long", "raise the port's mtu"),
+    /// The source address is a group address (802.1Q 8.8: never a valid sender).
+    ParseGroupSource = ("parse", "group_source", "the sender uses a multicast source address"),
+    /// A MAC control frame that is not a valid PAUSE or PFC frame.
+    ControlInvalid = ("control", "invalid_mac_control", "the peer sends MAC control frames weir does not know"),
+    /// Sent to a reserved address 01-80-C2-00-00-0x, which a bridge never forwards (802.1Q table 8-1).
+    ControlReserved = ("control", "reserved_address", "normal: link-local protocols end at the bridge"),
+    /// The only port the destination is known on is the one the frame came from.
+    LookupSamePort = ("lookup", "same_port", "normal on shared media; else a loop or a wrong static entry"),
+    /// Unknown unicast while `unknown_unicast = \"drop\"`.
+    LookupUnknown = ("lookup", "unknown_unicast", "add a static entry or set unknown_unicast = \"flood\""),
+    /// No port to flood to: every other port is down, of another format, or absent.
+    LookupNoPort = ("lookup", "no_port", "check link states and port formats"),
+    /// The egress port's link is down.
+    LookupPortDown = ("lookup", "port_down", "check the link of the egress port"),
+    /// A lossless frame found the headroom of its priority group exhausted. An alarm: see headroom.
+    IngressHeadroom = ("ingress", "headroom_exhausted", "raise headroom: peer answers Xoff too late"),
+    /// The priority group is over its shared threshold and has no headroom.
+    IngressShared = ("ingress", "shared_exceeded", "raise dynamic_th or the pool, or make the class lossless"),
+    /// The ingress pool limit of the port is reached.
+    IngressPortPool = ("ingress", "port_pool_exceeded", "raise the per-port pool limit"),
+    /// The buffer itself is full.
+    IngressBufferFull = ("ingress", "buffer_full", "the configured buffer is smaller than the load"),
+    /// Every frame slot is in use: more small frames held than the buffer was sized for.
+    IngressNoSlot = ("ingress", "no_slot", "raise buffer.frames"),
+    /// The frame could not be shared for a further flood copy (out of mbufs or reference count).
+    IngressNoCopy = ("ingress", "no_copy", "raise the number of mbufs"),
+    /// A lossy egress queue is over its limit.
+    EgressQueueFull = ("egress", "queue_full", "normal under congestion of a lossy class"),
+    /// The egress pool limit of the port is reached.
+    EgressPortPool = ("egress", "port_pool_exceeded", "raise the per-port pool limit"),
+    /// WRED dropped a not-ECT frame of a lossy queue.
+    EgressWred = ("egress", "wred", "normal under congestion of a lossy class without ECN"),
+    /// The egress port was closed or its link went down with the frame queued.
+    EgressPortDown = ("egress", "port_down", "check the link of the egress port"),
+    /// The control pool is full: more CNP/ACK/PFC frames than it may hold.
+    ControlPoolFull = ("control", "pool_full", "raise buffer.control_bytes"),
+    /// The PFC watchdog flushed or refused the frame while its queue was in a storm.
+    WatchdogDrop = ("watchdog", "storm", "a peer pauses this queue without end: find it by its PFC counters"),
+    /// The ring to another lcore was full.
+    HandoffFull = ("handoff", "ring_full", "a sizing fault of weir itself: please report it"),
+    /// Frame refused while the switch drains before exit.
+    RunDraining = ("run", "draining", "normal at the end of a run"),
+    /// Still queued when the drain time ran out at exit.
+    RunUndrained = ("run", "undrained", "the egress was paused or too slow to drain before exit"),
+}
+
+/// Number of drop reasons: the size of a counter array indexed by [`DropReason`].
+pub const DROP_REASONS: usize = DropReason::ALL.len();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_start_with_the_stage() {
+        let names: HashSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), DROP_REASONS);
+        for (i, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, i);
+            assert!(reason.name().starts_with(reason.stage()));
+            assert!(!reason.meaning().trim().is_empty() && !reason.remedy().is_empty());
+        }
+    }
+}

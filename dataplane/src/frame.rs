@@ -1,0 +1,85 @@
+//! What the switch asks of a frame.
+//!
+//! A frame is a handle to bytes: an mbuf on DPDK, a small value in the simulator, a vector in a
+//! test. Everything the switch knows about a frame beyond its bytes lives in the queue entry, so
+//! two handles to the same bytes (a flooded frame) never disturb each other.
+
+/// A frame from destination address to the last payload byte, without FCS.
+pub trait Frame: Sized {
+    /// The bytes that can be read. May be only the headers where the payload is not represented
+    /// (simulation); never longer than [`Frame::len`].
+    fn bytes(&self) -> &[u8];
+
+    /// The same bytes for writing. Call [`Frame::make_unique`] first if the frame may be shared.
+    fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// Length in bytes for accounting and for the wire, without FCS.
+    fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// No bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Another handle to the same bytes, or `None` when memory or the reference count is exhausted.
+    fn share(&self) -> Option<Self>;
+
+    /// Makes the bytes private to this handle, copying them if they are shared. `false`: no memory,
+    /// the frame is unchanged and must not be written.
+    fn make_unique(&mut self) -> bool;
+
+    /// Hint that `what` is about to be read. A frame type whose crate may use `unsafe` turns this
+    /// into a prefetch instruction; the default does nothing.
+    #[inline(always)]
+    fn prefetch<T>(what: &T) {
+        let _ = what;
+    }
+}
+
+/// A frame that owns its bytes: for tests, for control frames, for replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedFrame(std::sync::Arc<Vec<u8>>);
+
+impl OwnedFrame {
+    /// A frame with these bytes.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(std::sync::Arc::new(bytes.into()))
+    }
+}
+
+impl Frame for OwnedFrame {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        std::sync::Arc::make_mut(&mut self.0)
+    }
+
+    fn share(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn make_unique(&mut self) -> bool {
+        std::sync::Arc::make_mut(&mut self.0);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writing_a_shared_frame_leaves_the_other_handle_alone() {
+        let mut one = OwnedFrame::new([1, 2, 3]);
+        let two = one.share().unwrap();
+        assert!(one.make_unique());
+        one.bytes_mut()[0] = 9;
+        assert_eq!((one.bytes()[0], two.bytes()[0]), (9, 1));
+        assert_eq!(two.len(), 3);
+        assert!(!two.is_empty());
+    }
+}

@@ -1,0 +1,19 @@
+//! The switch itself: frames and times come in, frames go out.
+//!
+//! Knows no DPDK, no clock, no thread and no I/O. The same value runs on a polling lcore and in
+//! virtual time. Read [`switch`] first: the three verbs are the path of a frame.
+#![forbid(unsafe_code)]
+
+pub mod classify;
+pub mod config;
+pub mod drops;
+pub mod ecn;
+pub mod egress;
+pub mod fdb;
+pub mod frame;
+pub mod mmu;
+pub mod parse;
+pub mod pfc;
+pub mod stats;
+pub mod switch;
+pub mod types;

@@ -1,0 +1,2 @@
+//! weir.
+fn main() {}
