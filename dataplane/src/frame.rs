@@ -55,7 +55,7 @@ impl Frame for OwnedFrame {
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        std::sync::Arc::make_mut(&mut self.0)
+        std::sync::Arc::make_mut(&mut self.0).as_mut_slice()
     }
 
     fn share(&self) -> Option<Self> {
