@@ -5,6 +5,8 @@
 //! models implement the same interface for comparison runs in virtual time.
 
 mod account;
+pub mod headroom;
+pub mod hpcc;
 mod params;
 mod shared;
 mod watermark;
