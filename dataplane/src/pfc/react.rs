@@ -1,0 +1,252 @@
+//! Obeying the peer: what a port must not send, until when.
+//!
+//! Absolute deadlines per priority. A new frame overwrites, time 0 resumes at once, a clear enable bit
+//! leaves its priority alone. REQ SW-100..102; DEV-23, DEV-80; scenarios D1 to D9, D15.
+
+use super::account::PauseAccount;
+use super::frame::{Control, Invalid, PauseFrame, PfcFrame, decode, quanta_to_ns};
+use super::{NEVER, bits};
+use crate::types::{Nanos, PRIORITIES};
+
+/// Which received pauses a port obeys. PFC and link PAUSE exclude each other (802.1Qbb), so it is one choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RxMode {
+    /// None: received pauses are counted only.
+    None,
+    /// PFC of the priorities PFC is enabled on.
+    #[default]
+    Enabled,
+    /// PFC of all eight priorities (asymmetric PFC).
+    All,
+    /// 802.3x PAUSE, which stops every priority; PFC is counted only.
+    Link,
+}
+
+/// How a port reacts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReactConfig {
+    /// Rate of the port, bit/s: what a quantum is.
+    pub rate: u64,
+    /// Priorities PFC is enabled on, one bit each.
+    pub enabled: u8,
+    /// Which pauses count.
+    pub mode: RxMode,
+    /// Egress queue of each PFC priority.
+    pub pfc_to_queue: [u8; PRIORITIES],
+}
+
+impl ReactConfig {
+    fn obeyed(&self) -> u8 {
+        match self.mode {
+            RxMode::None | RxMode::Link => 0,
+            RxMode::Enabled => self.enabled,
+            RxMode::All => 0xff,
+        }
+    }
+}
+
+/// Frames received by a port. They only grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RxCounters {
+    /// Valid PFC frames, whatever they carry.
+    pub pfc_frames: u64,
+    /// Valid 802.3x PAUSE frames.
+    pub pause_frames: u64,
+    /// PFC frames that asked to pause this priority, enabled or not.
+    pub xoff: [u64; PRIORITIES],
+    /// PFC frames that resumed this priority, enabled or not.
+    pub xon: [u64; PRIORITIES],
+    /// Invalid MAC control frames by [`Invalid`].
+    pub invalid: [u64; Invalid::ALL.len()],
+}
+
+/// What the peer of one port told it.
+#[derive(Clone, Debug)]
+pub struct Reaction {
+    /// Earliest deadline of a paused priority, [`NEVER`] without one: the one compare of the hot path.
+    next: Nanos,
+    /// Queues that must not send, derived from the paused priorities.
+    queues: u8,
+    config: ReactConfig,
+    deadline: [Nanos; PRIORITIES],
+    last_frame: [Option<Nanos>; PRIORITIES],
+    account: PauseAccount,
+    counters: RxCounters,
+}
+
+impl Reaction {
+    /// A port nobody has paused yet.
+    pub fn new(config: ReactConfig) -> Self {
+        Self {
+            next: NEVER,
+            queues: 0,
+            config,
+            deadline: [0; PRIORITIES],
+            last_frame: [None; PRIORITIES],
+            account: PauseAccount::default(),
+            counters: RxCounters::default(),
+        }
+    }
+
+    /// Reads and obeys one MAC control frame (without FCS) and says what it was. The frame ends here.
+    pub fn receive(&mut self, bytes: &[u8], now: Nanos) -> Control {
+        let control = decode(bytes);
+        match control {
+            Control::Pfc(frame) => self.on_pfc(&frame, now),
+            Control::Pause(frame) => self.on_pause(frame, now),
+            Control::Invalid(why) => self.counters.invalid[why as usize] += 1,
+        }
+        control
+    }
+
+    /// Obeys a PFC frame received at `now`.
+    pub fn on_pfc(&mut self, frame: &PfcFrame, now: Nanos) {
+        self.counters.pfc_frames += 1;
+        for priority in bits(frame.enable) {
+            self.last_frame[priority] = Some(now);
+            let counter = match frame.time[priority] {
+                0 => &mut self.counters.xon,
+                _ => &mut self.counters.xoff,
+            };
+            counter[priority] += 1;
+        }
+        let enable = frame.enable & self.config.obeyed();
+        self.apply(&PfcFrame { enable, ..*frame }, now);
+    }
+
+    /// Counts an 802.3x PAUSE frame and obeys it in [`RxMode::Link`] (D8).
+    pub fn on_pause(&mut self, frame: PauseFrame, now: Nanos) {
+        self.counters.pause_frames += 1;
+        if self.config.mode == RxMode::Link {
+            self.apply(&PfcFrame::uniform(0xff, frame.quanta), now);
+        }
+    }
+
+    fn apply(&mut self, frame: &PfcFrame, now: Nanos) {
+        self.expire(now);
+        for priority in bits(frame.enable) {
+            match frame.time[priority] {
+                0 => self.account.end(priority, now),
+                quanta => {
+                    self.account.begin(priority, now);
+                    self.deadline[priority] = now.saturating_add(quanta_to_ns(quanta, self.config.rate));
+                }
+            }
+        }
+        self.derive();
+    }
+
+    /// Paused priorities at `now`, one bit each. A pause ends exactly at its deadline.
+    #[inline]
+    pub fn paused_mask(&mut self, now: Nanos) -> u8 {
+        if now >= self.next {
+            self.expire_now(now);
+        }
+        self.account.active()
+    }
+
+    /// Queues that must not send at `now`, one bit each.
+    #[inline]
+    pub fn paused_queues(&mut self, now: Nanos) -> u8 {
+        if now >= self.next {
+            self.expire_now(now);
+        }
+        self.queues
+    }
+
+    /// When the next pause ends unless something else arrives; [`NEVER`] if nothing is paused.
+    #[inline]
+    pub fn next_expiry(&self) -> Nanos {
+        self.next
+    }
+
+    #[cold]
+    fn expire_now(&mut self, now: Nanos) {
+        self.expire(now);
+        self.derive();
+    }
+
+    /// Ends what ended by `now`, at its deadline: the accounting does not depend on when it is asked.
+    fn expire(&mut self, now: Nanos) {
+        for priority in bits(self.account.active()) {
+            if self.deadline[priority] <= now {
+                self.account.end(priority, self.deadline[priority]);
+            }
+        }
+    }
+
+    fn derive(&mut self) {
+        let paused = self.account.active();
+        self.next = bits(paused).map(|p| self.deadline[p]).min().unwrap_or(NEVER);
+        self.queues = match self.config.mode {
+            RxMode::Link if paused != 0 => 0xff,
+            _ => bits(paused).fold(0, |queues, p| queues | 1 << (self.config.pfc_to_queue[p] & 7)),
+        };
+    }
+
+    /// New settings. A running pause goes on unless its priority is no longer obeyed.
+    pub fn configure(&mut self, config: ReactConfig, now: Nanos) {
+        self.expire(now);
+        let keep = match (config.mode, self.config.mode) {
+            (RxMode::Link, RxMode::Link) => 0xff,
+            (_, RxMode::Link) => 0,
+            _ => config.obeyed(),
+        };
+        for priority in bits(self.account.active() & !keep) {
+            self.account.end(priority, now);
+        }
+        self.config = config;
+        self.derive();
+    }
+
+    /// The link went down: nothing the peer said holds any more (C14). Counters stay.
+    pub fn link_down(&mut self, now: Nanos) {
+        self.expire(now);
+        for priority in bits(self.account.active()) {
+            self.account.end(priority, now);
+        }
+        self.last_frame = [None; PRIORITIES];
+        self.derive();
+    }
+
+    /// Frames received so far.
+    pub fn counters(&self) -> &RxCounters {
+        &self.counters
+    }
+
+    /// Times `priority` went from running to paused.
+    pub fn transitions(&self, priority: usize) -> u64 {
+        self.account.transitions(priority)
+    }
+
+    /// Length of the most recent ended pause of `priority`.
+    pub fn last_pause(&self, priority: usize) -> Nanos {
+        self.account.last(priority)
+    }
+
+    /// Nanoseconds `priority` was paused until `now`, from receipt to resume or deadline (D15).
+    pub fn paused_ns(&self, priority: usize, now: Nanos) -> Nanos {
+        self.account.total(priority, now.min(self.deadline[priority]))
+    }
+
+    /// Since when `queue` is paused without a break, `None` if it may send at `now`. Where several
+    /// priorities share a queue this is the longest of the running pauses.
+    pub fn queue_paused_since(&self, queue: usize, now: Nanos) -> Option<Nanos> {
+        let running = bits(self.account.active()).filter(|p| self.deadline[*p] > now && self.maps(*p, queue));
+        running.filter_map(|p| self.account.since(p)).min()
+    }
+
+    /// When a PFC frame last named a priority of `queue`, resume included. `None`: never since link up.
+    pub fn queue_last_frame(&self, queue: usize) -> Option<Nanos> {
+        let named = self.last_frame.iter().enumerate().filter(|(p, _)| self.maps(*p, queue));
+        named.filter_map(|(_, at)| *at).max()
+    }
+
+    fn maps(&self, priority: usize, queue: usize) -> bool {
+        self.config.mode == RxMode::Link || usize::from(self.config.pfc_to_queue[priority] & 7) == queue
+    }
+}
+
+#[cfg(test)]
+#[path = "react_tests.rs"]
+mod tests;
