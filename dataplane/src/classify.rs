@@ -134,6 +134,11 @@ impl Classifier {
         Ok(Self { table, winner, control: maps.control_tc.is_some() })
     }
 
+    /// Class of CNP and ACK frames.
+    pub fn control_class(&self) -> Class {
+        self.table[CONTROL_AT]
+    }
+
     /// Class of a parsed frame.
     #[inline]
     pub fn class(&self, frame: &Parsed) -> Class {

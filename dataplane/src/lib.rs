@@ -15,6 +15,7 @@ pub mod mmu;
 pub mod parse;
 pub mod pfc;
 pub mod portset;
+pub mod rng;
 pub mod stats;
 pub mod switch;
 pub mod types;

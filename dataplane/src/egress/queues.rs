@@ -217,6 +217,12 @@ impl<F> Queues<F> {
         self.slots.get(voq.head as usize).map(|slot| slot.meta.len)
     }
 
+    /// When the frame that [`Queues::pop`] would return was received.
+    pub fn head_since(&self, out: PortId, queue: usize) -> Option<Nanos> {
+        let voq = self.voqs.get(self.active[out.index() * PRIORITIES + queue].first as usize)?;
+        self.slots.get(voq.head as usize).map(|slot| slot.meta.rx_ns)
+    }
+
     /// The egress queue that holds most bytes of those that came in on `input` with one of the
     /// queues in `queues` (a bit each): who is to blame for a full priority group.
     pub fn fullest(&self, input: PortId, queues: u8) -> Option<(PortId, u8)> {

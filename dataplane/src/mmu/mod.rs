@@ -17,6 +17,7 @@ pub use shared::{Ledger, Mmu, PgView, PoolView, QueueView};
 pub use watermark::{WATERMARK_READERS, Watermark};
 
 use crate::drops::DropReason;
+use crate::types::PortId;
 
 /// A priority group of the whole switch: `port * 8 + pg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,4 +70,40 @@ pub trait Admission {
 
     /// Bytes the buffer holds now, by this shard's count.
     fn held_bytes(&self) -> u64;
+
+    /// What a frame of `len` bytes is charged: its bytes, unless the policy counts cells.
+    #[inline(always)]
+    fn charge(&self, len: u32) -> u32 {
+        len
+    }
+
+    /// The group that stands for the control pool, if the policy has one.
+    #[inline(always)]
+    fn control_pg(&self) -> Option<PgIx> {
+        None
+    }
+
+    /// The link of a port is down: its groups send no Xon, there is nobody to hear it (C14).
+    fn forget_xoff(&mut self, port: PortId) {
+        let _ = port;
+    }
+
+    /// Shards only: publishes this shard's sums and reads the others', once per burst.
+    fn exchange(&mut self) {}
+
+    /// Shards only: this group now holds bytes in a queue of another shard.
+    fn mark_remote(&mut self, pg: PgIx) {
+        let _ = pg;
+    }
+
+    /// Shards only: this shard's queue let go of a frame whose group another shard owns.
+    fn release_for_owner(&mut self, pg: PgIx, bytes: u32) {
+        let _ = (pg, bytes);
+    }
+
+    /// Shards only: applies what other shards released of this shard's groups; `resume` gets each
+    /// group whose Xon is due.
+    fn collect_remote(&mut self, resume: &mut dyn FnMut(PgIx)) {
+        let _ = resume;
+    }
 }

@@ -293,17 +293,6 @@ impl Mmu {
         &self.params
     }
 
-    /// What a frame of `len` bytes is charged: its bytes, or whole cells.
-    #[inline(always)]
-    pub fn charge(&self, len: u32) -> u32 {
-        if self.cell_bytes == 1 { len } else { len.div_ceil(self.cell_bytes) * self.cell_bytes }
-    }
-
-    /// The group that stands for this shard's control pool.
-    pub fn control_pg(&self) -> PgIx {
-        PgIx((self.ports * PRIORITIES + self.shard) as u32)
-    }
-
     #[inline(always)]
     fn free_shared(&self) -> u64 {
         self.shared_size.saturating_sub(self.shared_used + self.others_shared)
@@ -320,65 +309,12 @@ impl Mmu {
         self.egress_size[pool].saturating_sub(self.egress_used[pool] + self.others_egress[pool])
     }
 
-    /// Publishes this shard's sums and reads the others': once per burst, so that what a shard does
-    /// not know of the others is bounded by one burst each.
-    pub fn exchange(&mut self) {
-        if self.ledger.shards.len() == 1 {
-            return;
-        }
-        self.publish();
-        let (mut shared, mut headroom, mut egress) = (0, 0, [0; 2]);
-        for (i, sums) in self.ledger.shards.iter().enumerate() {
-            if i != self.shard {
-                shared += sums.shared.load(Relaxed);
-                headroom += sums.headroom.load(Relaxed);
-                egress[0] += sums.egress[0].load(Relaxed);
-                egress[1] += sums.egress[1].load(Relaxed);
-            }
-        }
-        (self.others_shared, self.others_headroom, self.others_egress) = (shared, headroom, egress);
-    }
-
     fn publish(&self) {
         let own = &self.ledger.shards[self.shard];
         own.shared.store(self.shared_used, Relaxed);
         own.headroom.store(self.headroom_used, Relaxed);
         own.egress[0].store(self.egress_used[0], Relaxed);
         own.egress[1].store(self.egress_used[1], Relaxed);
-    }
-
-    /// Notes that this group now holds bytes in a queue of another shard.
-    pub fn mark_remote(&mut self, pg: PgIx) {
-        self.pgs[pg.0 as usize].remote = true;
-    }
-
-    /// This shard's queue let go of a frame whose group another shard owns.
-    pub fn release_for_owner(&mut self, pg: PgIx, bytes: u32) {
-        let counter = &self.ledger.shards[self.shard].released[pg.0 as usize];
-        counter.store(counter.load(Relaxed) + u64::from(bytes), Relaxed);
-    }
-
-    /// Applies what other shards released of this shard's groups; `resume` gets each group whose
-    /// Xon is due.
-    pub fn collect_remote(&mut self, resume: &mut dyn FnMut(PgIx)) {
-        let ledger = Arc::clone(&self.ledger);
-        if ledger.shards.len() == 1 {
-            return;
-        }
-        for pg in 0..self.pgs.len() {
-            if !self.pgs[pg].remote {
-                continue;
-            }
-            for (shard, sums) in ledger.shards.iter().enumerate() {
-                let total = sums.released[pg].load(Relaxed);
-                let delta = total - std::mem::replace(&mut self.applied[shard][pg], total);
-                if delta > 0 && self.release_pg(pg, delta) {
-                    resume(PgIx(pg as u32));
-                }
-            }
-            let p = &mut self.pgs[pg];
-            p.remote = p.account.used + p.headroom_used > 0;
-        }
     }
 
     /// Which bytes leave first: headroom, then shared, then the minimum.
@@ -567,14 +503,6 @@ impl Mmu {
         self.headroom_peak.clear(reader, self.headroom_used + self.others_headroom);
     }
 
-    /// Forgets Xoff of every group of a port: its link went down, nobody is left to resume (C14).
-    pub fn forget_xoff(&mut self, port: PortId) {
-        let first = port.index() * PRIORITIES;
-        for pg in &mut self.pgs[first..first + PRIORITIES] {
-            self.xoff_groups -= u32::from(std::mem::take(&mut pg.xoff));
-        }
-    }
-
     /// Checks that all sums agree with their parts (B13).
     ///
     /// # Errors
@@ -677,5 +605,66 @@ impl Admission for Mmu {
 
     fn held_bytes(&self) -> u64 {
         self.held
+    }
+
+    #[inline(always)]
+    fn charge(&self, len: u32) -> u32 {
+        if self.cell_bytes == 1 { len } else { len.div_ceil(self.cell_bytes) * self.cell_bytes }
+    }
+
+    fn control_pg(&self) -> Option<PgIx> {
+        Some(PgIx((self.ports * PRIORITIES + self.shard) as u32))
+    }
+
+    fn forget_xoff(&mut self, port: PortId) {
+        let first = port.index() * PRIORITIES;
+        for pg in &mut self.pgs[first..first + PRIORITIES] {
+            self.xoff_groups -= u32::from(std::mem::take(&mut pg.xoff));
+        }
+    }
+
+    fn exchange(&mut self) {
+        if self.ledger.shards.len() == 1 {
+            return;
+        }
+        self.publish();
+        let (mut shared, mut headroom, mut egress) = (0, 0, [0; 2]);
+        for (i, sums) in self.ledger.shards.iter().enumerate() {
+            if i != self.shard {
+                shared += sums.shared.load(Relaxed);
+                headroom += sums.headroom.load(Relaxed);
+                egress[0] += sums.egress[0].load(Relaxed);
+                egress[1] += sums.egress[1].load(Relaxed);
+            }
+        }
+        (self.others_shared, self.others_headroom, self.others_egress) = (shared, headroom, egress);
+    }
+
+    fn mark_remote(&mut self, pg: PgIx) {
+        self.pgs[pg.0 as usize].remote = true;
+    }
+    fn release_for_owner(&mut self, pg: PgIx, bytes: u32) {
+        let counter = &self.ledger.shards[self.shard].released[pg.0 as usize];
+        counter.store(counter.load(Relaxed) + u64::from(bytes), Relaxed);
+    }
+    fn collect_remote(&mut self, resume: &mut dyn FnMut(PgIx)) {
+        let ledger = Arc::clone(&self.ledger);
+        if ledger.shards.len() == 1 {
+            return;
+        }
+        for pg in 0..self.pgs.len() {
+            if !self.pgs[pg].remote {
+                continue;
+            }
+            for (shard, sums) in ledger.shards.iter().enumerate() {
+                let total = sums.released[pg].load(Relaxed);
+                let delta = total - std::mem::replace(&mut self.applied[shard][pg], total);
+                if delta > 0 && self.release_pg(pg, delta) {
+                    resume(PgIx(pg as u32));
+                }
+            }
+            let p = &mut self.pgs[pg];
+            p.remote = p.account.used + p.headroom_used > 0;
+        }
     }
 }
