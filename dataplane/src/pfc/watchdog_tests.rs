@@ -407,12 +407,16 @@ fn h17_recurrence_limit_holds_until_released() {
     assert_eq!((port.watchdog.held_queues(), port.watchdog.drop_queues()), (0, 0));
 }
 
+/// Detections come every 1000 ms, so three of them span exactly 2000 ms.
 #[test]
-fn h17_storms_far_apart_do_not_add_up() {
-    let recurrence = Some(Recurrence { storms: 3, window: 1_999 * MS });
-    let mut port = Port::new(WatchdogConfig { recurrence, ..CONFIG });
-    port.run(20_000 * MS, 5 * MS, &mut Burst::every(1_000 * MS, 500 * MS));
-    assert!(port.kinds().len() > 30 && !port.kinds().contains(&EventKind::Held));
+fn h17_only_storms_within_the_window_add_up() {
+    for (window, held) in [(1_999, false), (2_000, true)] {
+        let recurrence = Some(Recurrence { storms: 3, window: window * MS });
+        let mut port = Port::new(WatchdogConfig { recurrence, ..CONFIG });
+        port.run(10_000 * MS, 5 * MS, &mut Burst::every(1_000 * MS, 500 * MS));
+        assert_eq!(port.kinds().contains(&EventKind::Held), held, "{window} ms");
+        assert!(held || port.kinds().len() == 20, "ten storms");
+    }
 }
 
 #[test]
