@@ -255,7 +255,7 @@ proptest! {
                 at += script.peek().map_or(0, |(gap, ..)| *gap);
             }
             let mask = (0..8).fold(0, |m, p| m | u8::from(slow.on[p]) << p);
-            if now % ask == 0 {
+            if now.is_multiple_of(ask) {
                 prop_assert_eq!(r.paused_mask(now), mask, "at {}", now);
                 prop_assert_eq!(r.paused_queues(now), mask);
                 let next = bits(mask).map(|p| slow.until[p]).min().unwrap_or(NEVER);

@@ -243,7 +243,7 @@ proptest! {
             let storm = now >= storm_at * MS + CONFIG.detection;
             prop_assert_eq!(!events.is_empty(), due && storm && !found);
             found |= !events.is_empty();
-            prop_assert!(w.next_poll() > now && w.next_poll() % CONFIG.poll == 0, "boundaries do not drift");
+            prop_assert!(w.next_poll() > now && w.next_poll().is_multiple_of(CONFIG.poll), "boundaries do not drift");
         }
     }
 }
