@@ -122,7 +122,8 @@ pub struct HeadroomInput {
     pub cable_m: u32,
     /// Largest frame of any priority on the port: what may be leaving when PFC wants to.
     pub mtu: u32,
-    /// Largest frame of the lossless priority: what the peer may have begun to send.
+    /// Largest frame of the lossless priority: what the peer may have begun to send. A frame, not the
+    /// payload a RoCE MTU speaks of (DEV-31).
     pub lossless_mtu: u32,
     /// The peer's response.
     pub peer: PeerResponse,

@@ -106,6 +106,46 @@ fn own_terms_are_bytes_at_line_rate() {
     assert_eq!(xoff(Model::Weir, &i) - wire, 250_000 + 512 * 1048 + 3_000 + 1024);
 }
 
+/// A RoCE payload MTU is not a frame: 4096 bytes of payload are 4158 bytes with FCS, 4174 with a RETH.
+#[test]
+fn dev31_frames_are_compared_with_frames() {
+    let frame = |headers: u32| 14 + 20 + 8 + 12 + headers + 4096 + 4;
+    assert_eq!((frame(0) + 4, frame(16) + 4), (4158, 4174));
+    let need = |lossless| xoff(Model::Weir, &HeadroomInput::new(100 * G, 5, 9100, lossless));
+    assert_eq!(need(frame(16)) - need(4096), 2 * 74, "crossing and arriving frame, both too small");
+}
+
+/// Bytes admitted from the crossing frame on, event by event, at 8 Gbit/s where a byte takes 1 ns: the peer
+/// sends frames of these lengths without a pause, the PFC frame meets the worst moment everywhere.
+fn arrives_after_xoff(i: &HeadroomInput, quanta: u64, frames: &[u32]) -> u64 {
+    let RxRing::Time(ring) = i.own.rx_ring else { panic!("time only") };
+    let cable = 5 * u64::from(i.cable_m);
+    // The first frame begins at 0. It is admitted when its last byte is here and the ring was polled.
+    let admitted = wire_bytes(u64::from(frames[0])) + cable + ring;
+    let leaves = admitted + i.own.loop_turn + i.own.tx_ring_bytes + wire_bytes(u64::from(i.mtu)) + 84;
+    let stops = leaves + cable + quanta * 64;
+    let (mut begin, mut bytes) = (0, 0);
+    for &frame in frames.iter().cycle() {
+        // A frame may begin up to and including the limit, and then it is sent to its end.
+        if begin > stops {
+            return bytes;
+        }
+        bytes += u64::from(frame);
+        begin += wire_bytes(u64::from(frame));
+    }
+    unreachable!("cycle has no end")
+}
+
+#[test]
+fn c12_without_the_crossing_frame_the_promise_breaks() {
+    let mut i = HeadroomInput::new(8 * G, 100, 9000, 9000);
+    i.peer = PeerResponse::Quanta(0);
+    let need = arrives_after_xoff(&i, 0, &[9000]);
+    assert!(need <= xoff(Model::Weir, &i));
+    i.own.crossing_frame = 0;
+    assert!(need > xoff(Model::Weir, &i));
+}
+
 #[test]
 fn peer_response_between_and_beyond_the_rows() {
     assert_eq!(peer_response_quanta(100 * G), 394);
@@ -167,6 +207,28 @@ proptest! {
         let mut smaller = i;
         smaller.lossless_mtu -= 1;
         prop_assert!(xoff(model, &i) >= xoff(model, &smaller), "lossless_mtu");
+    }
+
+    /// C12: a peer that answers within N quanta never overruns the headroom computed for N, and not much is wasted:
+    /// the bound is met to within one frame and the gaps between frames, which are not stored.
+    #[test]
+    fn c12_promise_holds_up_to_n_max(
+        metres in 0u32..2_000, mtu in 60u32..9_200, n_max in 0u64..1_000, early in 0u64..1_000,
+        turn in 0u64..20_000, ring in 0u64..20_000, tx in 0u64..20_000,
+        frames in prop::collection::vec(60u32..4_200, 1..20),
+    ) {
+        let longest = *frames.iter().max().unwrap();
+        let mut i = HeadroomInput::new(8 * G, metres, mtu, longest);
+        i.peer = PeerResponse::Quanta(n_max);
+        i.own.loop_turn = turn;
+        i.own.rx_ring = RxRing::Time(ring);
+        i.own.tx_ring_bytes = tx;
+        let promise = xoff(Model::Weir, &i);
+        let quanta = n_max.saturating_sub(early);
+        prop_assert!(arrives_after_xoff(&i, quanta, &frames) <= promise);
+        let most = arrives_after_xoff(&i, n_max, &[longest]);
+        let gaps = (promise / wire_bytes(u64::from(longest)) + 1) * WIRE_OVERHEAD_BYTES;
+        prop_assert!(most + wire_bytes(u64::from(longest)) + gaps >= promise, "{most} of {promise}");
     }
 
     /// Any numbers at all give an answer or an error, never an overflow.

@@ -170,9 +170,10 @@ impl Generator {
         PfcFrame { enable: xoff | xon, ..PfcFrame::uniform(xoff, self.config.quanta) }
     }
 
-    /// Half the pause asked for, so that one lost frame leaves no gap (C2, C11).
+    /// Three eighths of the pause asked for. Half is the most C2 allows, but then the refresh after a lost
+    /// one arrives with the expiry; so a lost frame leaves a quarter of the pause for a late one (C11).
     fn refresh_interval(&self) -> Nanos {
-        (quanta_to_ns_floor(self.config.quanta, self.config.rate) / 2).max(1)
+        (quanta_to_ns_floor(self.config.quanta, self.config.rate) * 3 / 8).max(1)
     }
 
     /// New settings. A priority that may no longer be paused is resumed by the next frame; pauses that go
