@@ -159,3 +159,151 @@ fn check(map: &'static str, values: &[u8]) -> Result<(), MapError> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{EcnField, EcnPlace};
+
+    fn frame(pcp: Option<u8>, dscp: Option<u8>, tc: Option<u8>) -> Parsed {
+        Parsed {
+            dst_key: 1 << 60,
+            src_key: 1 << 60,
+            group: false,
+            pcp,
+            dscp,
+            tc,
+            ecn: EcnField { place: EcnPlace::None, codepoint: 0 },
+            kind: Kind::Data,
+            malformed_l3: false,
+        }
+    }
+
+    /// Maps in which no two neighbouring steps agree, so that a step left out shows.
+    fn odd_maps() -> Maps {
+        Maps {
+            dscp_to_tc: std::array::from_fn(|d| (d * 5 % 8) as u8),
+            pcp_to_tc: [1, 0, 3, 2, 5, 4, 7, 6],
+            tc_to_queue: [7, 6, 5, 4, 3, 2, 1, 0],
+            tc_to_pg: [3, 4, 5, 6, 7, 0, 1, 2],
+            port_tc: 2,
+            control_tc: None,
+        }
+    }
+
+    fn want(maps: &Maps, tc: u8) -> Class {
+        Class { tc, queue: maps.tc_to_queue[usize::from(tc)], pg: maps.tc_to_pg[usize::from(tc)] }
+    }
+
+    use TrustSource::{Dscp, Pcp, Port, Tc};
+
+    #[test]
+    fn a1_a2_a4_each_dscp_has_its_queue_and_pg() {
+        let maps = odd_maps();
+        let classifier = Classifier::new(&maps, &[Dscp, Port]).unwrap();
+        for dscp in 0..64 {
+            let got = classifier.class(&frame(None, Some(dscp), None));
+            assert_eq!(got, want(&maps, maps.dscp_to_tc[usize::from(dscp)]));
+        }
+    }
+
+    #[test]
+    fn a3_each_pcp_has_its_queue_and_pg() {
+        let maps = odd_maps();
+        let classifier = Classifier::new(&maps, &default_trust()).unwrap();
+        for pcp in 0..8 {
+            // PCP is trusted before DSCP.
+            for dscp in [None, Some(63)] {
+                assert_eq!(classifier.class(&frame(Some(pcp), dscp, None)), want(&maps, pcp ^ 1));
+            }
+        }
+    }
+
+    #[test]
+    fn a5_port_default_where_no_trusted_source_speaks() {
+        let maps = odd_maps();
+        let default = want(&maps, 2);
+        let by_pcp = Classifier::new(&maps, &[Pcp]).unwrap();
+        let by_dscp = Classifier::new(&maps, &[Dscp]).unwrap();
+        let by_port = Classifier::new(&maps, &[Port, Pcp, Dscp]).unwrap();
+        let none = Classifier::new(&maps, &[]).unwrap();
+        assert_eq!(by_pcp.class(&frame(None, None, None)), default);
+        assert_eq!(by_pcp.class(&frame(None, Some(46), None)), default);
+        assert_eq!(by_dscp.class(&frame(Some(6), None, None)), default);
+        for classifier in [by_port, none] {
+            assert_eq!(classifier.class(&frame(Some(6), Some(46), Some(0xff))), default);
+        }
+    }
+
+    #[test]
+    fn a6_queue_and_pg_maps_need_not_be_the_identity() {
+        let mut maps = Maps { port_tc: 3, ..Maps::default() };
+        maps.tc_to_queue[3] = 5;
+        maps.tc_to_pg[3] = 1;
+        let classifier = Classifier::new(&maps, &default_trust()).unwrap();
+        assert_eq!(classifier.class(&frame(None, None, None)), Class { tc: 3, queue: 5, pg: 1 });
+        assert_eq!(classifier.class(&frame(Some(5), None, None)), Class { tc: 5, queue: 5, pg: 5 });
+    }
+
+    /// Through the parser: the ECN bits are no part of the class, IPv4 and IPv6 alike (A4).
+    #[test]
+    fn a8_class_is_independent_of_the_ecn_bits() {
+        let maps = odd_maps();
+        let classifier = Classifier::new(&maps, &default_trust()).unwrap();
+        let profile = crate::parse::Profile::standard();
+        for class in 0..=255u8 {
+            let mut v4 = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, class, 0, 46];
+            v4.extend([0, 0, 0, 0, 64, 6]);
+            v4.resize(60, 0);
+            let mut v6 = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
+            v6.extend([0x60 | class >> 4, class << 4, 0, 0, 0, 6, 6, 64]);
+            v6.resize(60, 0);
+            for bytes in [v4, v6] {
+                let parsed = profile.parse(&bytes, 60).unwrap();
+                assert_eq!(parsed.ecn.codepoint, class & 3);
+                assert_eq!(classifier.class(&parsed), want(&maps, (class >> 2) % 8 * 5 % 8));
+            }
+        }
+    }
+
+    #[test]
+    fn afh_traffic_class_goes_through_the_dscp_map() {
+        let maps = odd_maps();
+        let classifier = Classifier::new(&maps, &[Pcp, Tc, Port]).unwrap();
+        for tc in 0..=255 {
+            assert_eq!(classifier.class(&frame(None, None, Some(tc))), want(&maps, (tc >> 2) % 8 * 5 % 8));
+        }
+        assert_eq!(classifier.class(&frame(Some(0), None, Some(0xff))), want(&maps, 1));
+    }
+
+    #[test]
+    fn control_frames_have_their_class_only_when_one_is_set() {
+        let trust = default_trust();
+        for kind in [Kind::Cnp, Kind::Ack, Kind::Data] {
+            let parsed = Parsed { kind, ..frame(Some(0), None, None) };
+            let mut maps = odd_maps();
+            assert_eq!(Classifier::new(&maps, &trust).unwrap().class(&parsed), want(&maps, 1));
+            maps.control_tc = Some(6);
+            let tc = if kind == Kind::Data { 1 } else { 6 };
+            assert_eq!(Classifier::new(&maps, &trust).unwrap().class(&parsed), want(&maps, tc));
+        }
+    }
+
+    #[test]
+    fn a_value_above_seven_is_refused_with_its_place() {
+        let mut maps = Maps::default();
+        maps.dscp_to_tc[46] = 8;
+        let error = Classifier::new(&maps, &[]).unwrap_err();
+        assert_eq!(error, MapError { map: "dscp_to_tc", index: 46, value: 8 });
+        assert!(error.to_string().starts_with("dscp_to_tc[46] = 8"));
+        for maps in [
+            Maps { port_tc: 8, ..Maps::default() },
+            Maps { control_tc: Some(9), ..Maps::default() },
+            Maps { tc_to_pg: [255; 8], ..Maps::default() },
+            Maps { tc_to_queue: [8; 8], ..Maps::default() },
+            Maps { pcp_to_tc: [8; 8], ..Maps::default() },
+        ] {
+            assert!(Classifier::new(&maps, &[]).is_err());
+        }
+    }
+}

@@ -7,6 +7,8 @@
 //! Time comes as a tick (u32, any period, may wrap): an entry is written once per tick at most.
 
 mod table;
+#[cfg(test)]
+mod tests;
 
 use crate::frame::Frame;
 use crate::portset::PortSet;

@@ -167,20 +167,38 @@ impl Table {
         self.buckets[slot.bucket].values[slot.way] = value;
     }
 
-    /// Adds a key that is not in the table; `false` if both its buckets are full or it is 0.
+    /// Adds a key that is not in the table; `false` if there is no place for it or it is 0.
+    ///
+    /// The first bucket is preferred, so that one cache line answers most look-ups. If both are full,
+    /// one of their entries moves to its other bucket: at half load that always finds a place.
     pub fn insert(&mut self, key: u64, value: Value) -> bool {
         if key == 0 {
             return false;
         }
-        for home in self.homes(key) {
-            let bucket = &mut self.buckets[home];
-            if let Some(way) = bucket.find(0) {
-                bucket.keys[way] = key;
-                bucket.values[way] = value;
-                return true;
+        let homes = self.homes(key);
+        if homes.iter().any(|&home| self.put(home, key, value)) {
+            return true;
+        }
+        for home in homes {
+            for way in 0..WAYS {
+                let (guest, its_value) = (self.buckets[home].keys[way], self.buckets[home].values[way]);
+                let [first, second] = self.homes(guest);
+                if self.put(if first == home { second } else { first }, guest, its_value) {
+                    self.remove(Slot { bucket: home, way });
+                    return self.put(home, key, value);
+                }
             }
         }
         false
+    }
+
+    /// Writes to a free slot of a bucket, if there is one.
+    fn put(&mut self, bucket: usize, key: u64, value: Value) -> bool {
+        let bucket = &mut self.buckets[bucket];
+        let Some(way) = bucket.find(0) else { return false };
+        bucket.keys[way] = key;
+        bucket.values[way] = value;
+        true
     }
 
     pub fn remove(&mut self, slot: Slot) {

@@ -6,6 +6,8 @@ mod format;
 mod headers;
 mod key;
 mod profile;
+#[cfg(test)]
+mod tests;
 
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
 pub use key::{GROUP_BIT, KeyParts, key_space};

@@ -222,7 +222,7 @@ impl Profile {
 
     /// Every format, every frame.
     #[inline(never)]
-    fn parse_any(&self, bytes: &[u8], len: usize) -> ParseResult {
+    pub(super) fn parse_any(&self, bytes: &[u8], len: usize) -> ParseResult {
         if bytes.len() < self.header_len {
             return Err(DropReason::ParseTooShort);
         }
