@@ -21,25 +21,31 @@ fn fdb(capacity: usize, ageing: u32, ports: u16) -> Fdb {
     fdb
 }
 
-fn seen(key: u64, port: PortId, version: u8) -> FdbEvent {
-    FdbEvent { key, port, kind: FdbEventKind::Seen, version }
+fn seen(key: u64, port: PortId) -> FdbEvent {
+    FdbEvent { key, port, kind: FdbEventKind::Seen }
 }
 
-fn sweep(fdb: &mut Fdb, tick: u32) -> Vec<FdbEvent> {
+/// A whole round of the sweep: everything it has to say.
+fn news(fdb: &mut Fdb, tick: u32) -> Vec<FdbEvent> {
     let mut events = Vec::new();
     fdb.age(tick, fdb.buckets(), |event| events.push(event));
     events
+}
+
+/// A whole round of the sweep: what it removed.
+fn sweep(fdb: &mut Fdb, tick: u32) -> Vec<FdbEvent> {
+    news(fdb, tick).into_iter().filter(|event| event.kind == FdbEventKind::Gone).collect()
 }
 
 #[test]
 fn learns_moves_and_counts() {
     let mut fdb = fdb(16, 0, 3);
     assert_eq!(fdb.lookup(key(7)), Lookup::Miss);
-    assert_eq!(fdb.learn(key(7), P1, 0), Learned::New(seen(key(7), P1, 0)));
+    assert_eq!(fdb.learn(key(7), P1, 0), Learned::New(seen(key(7), P1)));
     assert_eq!(fdb.learn(key(7), P1, 0), Learned::Known);
     assert_eq!(fdb.learn(key(7), P1, 1), Learned::Known);
     assert_eq!(fdb.lookup(key(7)), Lookup::Port(P1));
-    assert_eq!(fdb.learn(key(7), P2, 1), Learned::Moved(seen(key(7), P2, 1)));
+    assert_eq!(fdb.learn(key(7), P2, 1), Learned::Moved(seen(key(7), P2)));
     assert_eq!(fdb.lookup(key(7)), Lookup::Port(P2));
     assert_eq!((fdb.learned_on(P1), fdb.learned_on(P2), fdb.len()), (0, 1, 1));
     assert_eq!(*fdb.counters(), FdbCounters { learned: 1, moved: 1, ..FdbCounters::default() });
@@ -123,7 +129,7 @@ fn static_entries_are_never_learned_over_nor_aged() {
     assert_eq!(fdb.learn(key(1), P1, 0), Learned::Known);
     assert_eq!(fdb.learn(key(1), P2, 0), Learned::Known);
     assert_eq!(fdb.counters().static_kept, 1);
-    assert!(!fdb.apply(seen(key(1), P2, 9), 0));
+    assert!(!fdb.apply(seen(key(1), P2), 0));
     assert!(sweep(&mut fdb, 1000).is_empty());
     fdb.flush_port(P1, 1000);
     assert!(sweep(&mut fdb, 1001).is_empty());
@@ -166,8 +172,9 @@ fn ageing_is_bounded_work_and_counts_from_the_last_sighting() {
     for _ in 0..fdb.buckets().div_ceil(7) {
         fdb.age(10, 7, |event| events.push(event));
     }
+    events.retain(|event| event.kind == FdbEventKind::Gone);
     assert_eq!((events.len(), fdb.len(), fdb.counters().aged), (50, 50, 50));
-    assert!(events.iter().all(|e| e.kind == FdbEventKind::Gone && e.key > key(50) && e.port == P1));
+    assert!(events.iter().all(|e| e.key > key(50) && e.port == P1));
     assert_eq!(sweep(&mut fdb, 15).len(), 50);
     assert_eq!((fdb.len(), fdb.learned_on(P1)), (0, 0));
 }
@@ -197,53 +204,75 @@ fn a_flushed_port_forgets_what_it_learned_before() {
 #[test]
 fn shards_agree_by_messages() {
     let (mut a, mut b) = (fdb(16, 5, 8), fdb(16, 5, 8));
-    let Learned::New(news) = a.learn(key(1), P1, 0) else { panic!("not new") };
-    assert!(b.apply(news, 0));
+    let Learned::New(event) = a.learn(key(1), P1, 0) else { panic!("not new") };
+    assert!(b.apply(event, 0));
     assert_eq!(b.lookup(key(1)), Lookup::Port(P1));
     assert_eq!((b.learned_on(P1), b.counters().learned), (0, 0));
-    // Only the shard that sees the station ages it.
-    assert!(sweep(&mut b, 100).is_empty());
     // It moves to a port of the other shard, which is the owner from then on.
-    let Learned::Moved(news) = b.learn(key(1), P2, 100) else { panic!("not moved") };
-    assert!(a.apply(news, 100));
+    let Learned::Moved(event) = b.learn(key(1), P2, 3) else { panic!("not moved") };
+    assert!(a.apply(event, 3));
     assert_eq!((a.lookup(key(1)), a.learned_on(P1)), (Lookup::Port(P2), 0));
-    assert!(sweep(&mut a, 200).is_empty());
-    let gone = sweep(&mut b, 200);
+    // The owner ages it, and says so.
+    assert!(news(&mut a, 8).is_empty());
+    let gone = sweep(&mut b, 8);
     assert_eq!(gone.len(), 1);
-    assert!(a.apply(gone[0], 200) && !a.apply(gone[0], 200));
+    assert!(a.apply(gone[0], 8) && !a.apply(gone[0], 8));
     assert!(a.is_empty() && b.is_empty());
 }
 
 #[test]
-fn crossing_news_leaves_exactly_one_owner() {
-    for moves in 0..3u8 {
-        let (mut a, mut b) = (fdb(16, 5, 8), fdb(16, 5, 8));
-        if moves > 0 {
-            // Both know the station from a third shard, after some moves.
-            for fdb in [&mut a, &mut b] {
-                assert!(fdb.apply(seen(key(1), PortId(7), moves - 1), 0));
-            }
+fn the_sweep_keeps_the_entries_of_other_shards_alive() {
+    let (mut a, mut b) = (fdb(16, 8, 8), fdb(16, 8, 8));
+    let Learned::New(event) = a.learn(key(1), P1, 0) else { panic!("not new") };
+    b.apply(event, 0);
+    for tick in (4..100).step_by(4) {
+        a.learn(key(1), P1, tick);
+        for event in news(&mut a, tick) {
+            assert!(b.apply(event, tick));
         }
-        let event = |learned| match learned {
-            Learned::New(event) | Learned::Moved(event) => event,
-            other => panic!("{other:?}"),
-        };
-        let from_a = event(a.learn(key(1), P1, 0));
-        let from_b = event(b.learn(key(1), P2, 0));
-        assert!(!a.apply(from_b, 0));
-        assert!(b.apply(from_a, 0));
-        assert_eq!((a.lookup(key(1)), b.lookup(key(1))), (Lookup::Port(P1), Lookup::Port(P1)));
-        assert_eq!((sweep(&mut a, 9).len(), sweep(&mut b, 9).len()), (1, 0));
+        assert!(news(&mut b, tick).is_empty());
+        assert_eq!(b.lookup(key(1)), Lookup::Port(P1));
     }
+    // Its shard falls silent without a word: twice the ageing time, then it goes. No word of that.
+    assert!(news(&mut b, 96 + 15).is_empty());
+    assert_eq!((b.len(), b.counters().aged), (1, 0));
+    assert!(news(&mut b, 96 + 16).is_empty());
+    assert_eq!((b.len(), b.counters().aged), (0, 1));
+}
+
+#[test]
+fn crossed_and_lost_news_heals() {
+    let (mut a, mut b) = (fdb(16, 5, 8), fdb(16, 5, 8));
+    let (Learned::New(from_a), Learned::New(from_b)) = (a.learn(key(1), P1, 0), b.learn(key(1), P2, 0))
+    else {
+        panic!("not new")
+    };
+    a.apply(from_b, 0);
+    b.apply(from_a, 0);
+    assert_eq!((a.learned_on(P1), b.learned_on(P2)), (0, 0));
+    // Each believes the other. The next frame settles it...
+    let Learned::Moved(event) = b.learn(key(1), P2, 1) else { panic!("not moved") };
+    assert!(a.apply(event, 1));
+    assert_eq!((a.lookup(key(1)), b.lookup(key(1))), (Lookup::Port(P2), Lookup::Port(P2)));
+    // ... and an event that never arrived is said again by the sweep.
+    a.remove(key(1));
+    for event in news(&mut b, 2) {
+        a.apply(event, 2);
+    }
+    assert_eq!(a.lookup(key(1)), Lookup::Port(P2));
+    // Old news of its end is no news about the new owner.
+    assert!(!b.apply(FdbEvent { key: key(1), port: P2, kind: FdbEventKind::Gone }, 2));
+    assert!(!a.apply(FdbEvent { key: key(1), port: P1, kind: FdbEventKind::Gone }, 2));
+    assert_eq!(a.lookup(key(1)), Lookup::Port(P2));
 }
 
 #[test]
 fn news_of_an_unknown_station_needs_room() {
     let mut fdb = fdb(1, 0, 3);
-    assert!(fdb.apply(seen(key(1), P1, 0), 0));
-    assert!(!fdb.apply(seen(key(2), P1, 0), 0));
+    assert!(fdb.apply(seen(key(1), P1), 0));
+    assert!(!fdb.apply(seen(key(2), P1), 0));
     assert_eq!(fdb.counters().refused_full, 1);
-    assert!(!fdb.apply(seen(0, P1, 0), 0));
+    assert!(!fdb.apply(seen(0, P1), 0));
 }
 
 #[derive(Clone, Copy, Debug)]

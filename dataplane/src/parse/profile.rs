@@ -58,7 +58,7 @@ pub struct Profile {
     opcodes: Opcodes,
     udp_port: u16,
     type1_ethertype: u16,
-    /// Ethernet addresses, IP and ECN in IP: the short way applies.
+    /// Ethernet addresses, VLAN tags, IP and ECN in IP: the short way applies.
     plain: bool,
     learning: bool,
     trust: Vec<TrustSource>,
@@ -97,7 +97,6 @@ impl Profile {
                 udp_port: standard.udp_port,
                 type1_ethertype: standard.type1_ethertype,
                 learning: standard.learning,
-                vlan: standard.vlan,
                 trust: standard.trust.clone(),
                 ..spec.clone()
             } == standard,
@@ -172,49 +171,59 @@ impl Profile {
     pub fn parse(&self, bytes: &[u8], len: usize) -> ParseResult {
         if self.plain
             && let Some(head) = bytes.first_chunk()
-            && let Some(parsed) = self.plain_ipv4(head, len)
         {
-            return Ok(parsed);
+            let parsed = match [head[12], head[13]] {
+                [0x08, 0x00] => self.plain_ipv4::<0>(head, len),
+                [0x81, 0x00] => self.plain_ipv4::<4>(head, len),
+                _ => None,
+            };
+            if let Some(parsed) = parsed {
+                return Ok(parsed);
+            }
         }
         self.parse_any(bytes, len)
     }
 
-    /// The common frame: untagged, IPv4 without options, nothing odd. `None` sends it the long way.
+    /// The common frame: IPv4 without options behind `TAG` bytes of 802.1Q tag (0 or 4), nothing odd.
+    /// `None` sends it the long way.
     #[inline(always)]
-    fn plain_ipv4(&self, head: &[u8; 43], len: usize) -> Option<Parsed> {
+    fn plain_ipv4<const TAG: usize>(&self, head: &[u8; 47], len: usize) -> Option<Parsed> {
         let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| head[at + i]));
         let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
         let (dst, src) = (word(0) >> 16, word(6) >> 16);
-        let total = usize::from(half(16));
-        let udp = head[23] == UDP;
+        let ip = 14 + TAG;
+        let total = usize::from(half(ip + 2));
+        let udp = head[ip + 9] == UDP;
         let shortest = if udp { 28 } else { 20 };
         // One branch for everything unusual: the operators do not short-circuit.
         let odd = (dst >> 4 == RESERVED_PREFIX)
             | (src & GROUP_BIT != 0)
-            | (half(12) != IPV4)
-            | (head[14] != 0x45)
-            | (half(20) & 0x1fff != 0)
+            | (half(ip - 2) != IPV4)
+            | (head[ip] != 0x45)
+            | (half(ip + 6) & 0x1fff != 0)
             | (total < shortest)
-            | (total + 14 > len)
+            | (total + ip > len)
             | (len > self.max_frame);
         if odd {
             return None;
         }
         let mut kind = Kind::Data;
-        if udp & (half(36) == self.udp_port) {
+        if udp & (half(ip + 22) == self.udp_port) {
             if total < 28 + self.opcodes.header_len {
                 return None;
             }
-            kind = self.opcodes.kind(head[42]);
+            kind = self.opcodes.kind(head[ip + 28]);
         }
+        let tci = if TAG == 0 { 0 } else { half(14) };
+        let space = self.space | u64::from(tci & 0xfff) << VID_SHIFT;
         Some(Parsed {
-            dst_key: dst | self.space,
-            src_key: src | self.space,
+            dst_key: dst | space,
+            src_key: src | space,
             group: dst & GROUP_BIT != 0,
-            pcp: None,
-            dscp: Some(head[15] >> 2),
+            pcp: (TAG != 0).then_some((tci >> 13) as u8),
+            dscp: Some(head[ip + 1] >> 2),
             tc: None,
-            ecn: EcnField { place: EcnPlace::Ipv4(14), codepoint: head[15] & 3 },
+            ecn: EcnField { place: EcnPlace::Ipv4(ip as u8), codepoint: head[ip + 1] & 3 },
             kind,
             malformed_l3: false,
         })
