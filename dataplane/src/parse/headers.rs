@@ -3,7 +3,7 @@
 use super::{EcnField, EcnPlace, Kind, Transport};
 
 pub(super) const MAC_CONTROL: u16 = 0x8808;
-pub(super) const IPV4: u16 = 0x0800;
+const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 pub(super) const UDP: u8 = 17;
 

@@ -1,6 +1,6 @@
 //! A checked format, and the one pass over a frame's headers.
 
-use super::headers::{self, IPV4, MAC_CONTROL, Opcodes, UDP, be16};
+use super::headers::{self, MAC_CONTROL, Opcodes, UDP, be16};
 use super::key::{ADDRESS_MASK, GROUP_BIT, SPACE_SHIFT, VID_SHIFT};
 use super::{
     EcnField, EcnPlace, EcnSource, Field, FormatError, FormatSpec, Kind, ParseResult, Parsed, Transport,
@@ -15,7 +15,29 @@ const RESERVED_PREFIX: u64 = 0x0180_c200_0000 >> 4;
 /// Longest frame accepted where the port says nothing, without FCS (DEV-04).
 pub const DEFAULT_MAX_FRAME: usize = 9216;
 
+/// EtherType IPv4, then version 4 and five words of header, then any ToS.
+const PLAIN_IPV4: u32 = 0x0800_4500;
+
 const NO_ECN: EcnField = EcnField { place: EcnPlace::None, codepoint: 0 };
+
+/// The bytes that the short way looks at, at most.
+type Head = [u8; 47];
+
+#[inline(always)]
+fn half(head: &Head, at: usize) -> u16 {
+    u16::from_be_bytes([head[at], head[at + 1]])
+}
+
+#[inline(always)]
+fn quad(head: &Head, at: usize) -> u32 {
+    u32::from_be_bytes(std::array::from_fn(|i| head[at + i]))
+}
+
+/// The 48 bits from byte `at`.
+#[inline(always)]
+fn address(head: &Head, at: usize) -> u64 {
+    u64::from_be_bytes(std::array::from_fn(|i| head[at + i])) >> 16
+}
 
 /// A field as one eight-byte load inside the header, a shift and a mask.
 #[derive(Clone, Copy, Debug)]
@@ -172,10 +194,12 @@ impl Profile {
         if self.plain
             && let Some(head) = bytes.first_chunk()
         {
-            let parsed = match [head[12], head[13]] {
-                [0x08, 0x00] => self.plain_ipv4::<0>(head, len),
-                [0x81, 0x00] => self.plain_ipv4::<4>(head, len),
-                _ => None,
+            let parsed = if quad(head, 12) & !0xff == PLAIN_IPV4 {
+                self.plain_ipv4::<0>(head, len)
+            } else if half(head, 12) == 0x8100 && quad(head, 16) & !0xff == PLAIN_IPV4 {
+                self.plain_ipv4::<4>(head, len)
+            } else {
+                None
             };
             if let Some(parsed) = parsed {
                 return Ok(parsed);
@@ -185,45 +209,43 @@ impl Profile {
     }
 
     /// The common frame: IPv4 without options behind `TAG` bytes of 802.1Q tag (0 or 4), nothing odd.
-    /// `None` sends it the long way.
+    /// `None` sends it the long way. The caller has seen the EtherType, the version and the IHL.
     #[inline(always)]
-    fn plain_ipv4<const TAG: usize>(&self, head: &[u8; 47], len: usize) -> Option<Parsed> {
-        let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| head[at + i]));
-        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let (dst, src) = (word(0) >> 16, word(6) >> 16);
+    fn plain_ipv4<const TAG: usize>(&self, head: &Head, len: usize) -> Option<Parsed> {
         let ip = 14 + TAG;
-        let total = usize::from(half(ip + 2));
-        let udp = head[ip + 9] == UDP;
-        let shortest = if udp { 28 } else { 20 };
-        // One branch for everything unusual: the operators do not short-circuit.
-        let odd = (dst >> 4 == RESERVED_PREFIX)
-            | (src & GROUP_BIT != 0)
-            | (half(ip - 2) != IPV4)
-            | (head[ip] != 0x45)
-            | (half(ip + 6) & 0x1fff != 0)
-            | (total < shortest)
-            | (total + ip > len)
-            | (len > self.max_frame);
+        let total = usize::from(half(head, ip + 2));
+        let odd = quad(head, 0) == (RESERVED_PREFIX >> 12) as u32
+            || head[6] & 1 != 0
+            || half(head, ip + 6) & 0x1fff != 0
+            || total + ip > len
+            || len > self.max_frame;
         if odd {
             return None;
         }
         let mut kind = Kind::Data;
-        if udp & (half(ip + 22) == self.udp_port) {
-            if total < 28 + self.opcodes.header_len {
-                return None;
-            }
+        let shortest = if head[ip + 9] != UDP {
+            20
+        } else if half(head, ip + 22) != self.udp_port {
+            28
+        } else {
             kind = self.opcodes.kind(head[ip + 28]);
+            28 + self.opcodes.header_len
+        };
+        if total < shortest {
+            return None;
         }
-        let tci = if TAG == 0 { 0 } else { half(14) };
+        let tci = if TAG == 0 { 0 } else { half(head, 14) };
         let space = self.space | u64::from(tci & 0xfff) << VID_SHIFT;
+        let (dst, src) = (address(head, 0), address(head, 6));
+        let tos = head[ip + 1];
         Some(Parsed {
             dst_key: dst | space,
             src_key: src | space,
             group: dst & GROUP_BIT != 0,
             pcp: (TAG != 0).then_some((tci >> 13) as u8),
-            dscp: Some(head[ip + 1] >> 2),
+            dscp: Some(tos >> 2),
             tc: None,
-            ecn: EcnField { place: EcnPlace::Ipv4(ip as u8), codepoint: head[ip + 1] & 3 },
+            ecn: EcnField { place: EcnPlace::Ipv4(ip as u8), codepoint: tos & 3 },
             kind,
             malformed_l3: false,
         })
