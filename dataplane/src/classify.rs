@@ -34,7 +34,7 @@ pub fn default_trust() -> Trust {
 /// The maps of one port, in SONiC's terms. Every value is below [`PRIORITIES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maps {
-    /// DSCP 0..63 to traffic class; AFH TC[7:2] uses it too.
+    /// DSCP 0..63 to traffic class; bits 7:2 of the AFH traffic class use it too.
     pub dscp_to_tc: [u8; 64],
     /// PCP 0..7 to traffic class.
     pub pcp_to_tc: [u8; PRIORITIES],

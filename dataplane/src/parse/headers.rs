@@ -8,13 +8,15 @@ const IPV6: u16 = 0x86dd;
 pub(super) const UDP: u8 = 17;
 
 /// Tags that may stand in front of the EtherType: 802.1Q, 802.1ad, and the older QinQ value.
-fn is_tag(ethertype: u16) -> bool {
+#[inline(always)]
+pub(super) fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
 }
 
 /// Most tags looked through; what follows a further one is opaque payload.
 const MAX_TAGS: usize = 2;
 
+#[inline(always)]
 pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|&b| u16::from_be_bytes(b))
 }

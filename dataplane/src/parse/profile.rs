@@ -48,6 +48,9 @@ struct Load {
 }
 
 impl Load {
+    /// Reads 0.
+    const NOTHING: Self = Self { byte: 0, shift: 0, mask: 0 };
+
     /// `field` is inside a header of `header_len` bytes and has at most 48 bits.
     fn new(field: Field, header_len: usize) -> Self {
         let byte = usize::from(field.off / 8).min(header_len - 8);
@@ -70,8 +73,9 @@ pub struct Profile {
     space: u64,
     dst: Load,
     src: Load,
-    dst_group: Option<Load>,
-    src_group: Option<Load>,
+    /// One bit, or none (mask 0) where the format has no group addresses.
+    dst_group: Load,
+    src_group: Load,
     tc: Option<u8>,
     ethertype: Option<usize>,
     vlan: bool,
@@ -95,7 +99,7 @@ impl Profile {
         spec.check()?;
         let header_len = usize::from(spec.header_len);
         let load = |field| Load::new(field, header_len);
-        let bit = |off: Option<u16>| off.map(|off| load(Field::new(off, 1)));
+        let bit = |off: Option<u16>| off.map_or(Load::NOTHING, |off| load(Field::new(off, 1)));
         let standard = FormatSpec::standard();
         Ok(Self {
             header_len,
@@ -191,10 +195,10 @@ impl Profile {
     /// The reason to drop the frame; a frame that only has a bad IP header is not dropped.
     #[inline]
     pub fn parse(&self, bytes: &[u8], len: usize) -> ParseResult {
-        if self.plain
-            && let Some(head) = bytes.first_chunk()
-        {
-            let parsed = if quad(head, 12) & !0xff == PLAIN_IPV4 {
+        if let Some(head) = bytes.first_chunk() {
+            let parsed = if !self.plain {
+                self.plain_afh(head, len)
+            } else if quad(head, 12) & !0xff == PLAIN_IPV4 {
                 self.plain_ipv4::<0>(head, len)
             } else if half(head, 12) == 0x8100 && quad(head, 16) & !0xff == PLAIN_IPV4 {
                 self.plain_ipv4::<4>(head, len)
@@ -251,6 +255,48 @@ impl Profile {
         })
     }
 
+    /// An untagged frame of a format without IP, nothing odd. `None` sends it the long way.
+    #[inline(always)]
+    fn plain_afh(&self, head: &Head, len: usize) -> Option<Parsed> {
+        let ethertype = self.ethertype.and_then(|at| be16(head, at));
+        let odd = self.ip
+            || ethertype.is_some_and(|ethertype| headers::is_tag(ethertype) || ethertype == MAC_CONTROL)
+            || quad(head, 0) == (RESERVED_PREFIX >> 12) as u32
+            || self.src_group.get(head) != 0
+            || len > self.max_frame;
+        if odd {
+            return None;
+        }
+        let mut parsed = self.addresses(head, None, 0);
+        if ethertype == Some(self.type1_ethertype) {
+            parsed.kind = self.opcodes.kind(*head.get(self.header_len)?);
+        }
+        Some(parsed)
+    }
+
+    /// What the format's own fields say.
+    #[inline(always)]
+    fn addresses(&self, bytes: &[u8], pcp: Option<u8>, vid: u16) -> Parsed {
+        let group = self.dst_group.get(bytes);
+        let space = self.space | u64::from(vid) << VID_SHIFT;
+        let tc = self.tc.and_then(|at| bytes.get(usize::from(at)).copied());
+        let ecn = match (self.ecn, self.tc, tc) {
+            (EcnSource::Tc, Some(at), Some(tc)) => EcnField { place: EcnPlace::Tc(at), codepoint: tc & 3 },
+            _ => NO_ECN,
+        };
+        Parsed {
+            dst_key: space | self.dst.get(bytes) | group << GROUP_BIT.trailing_zeros(),
+            src_key: space | self.src.get(bytes),
+            group: group != 0,
+            pcp,
+            dscp: None,
+            tc,
+            ecn,
+            kind: Kind::Data,
+            malformed_l3: false,
+        }
+    }
+
     /// Every format, every frame.
     #[inline(never)]
     pub(super) fn parse_any(&self, bytes: &[u8], len: usize) -> ParseResult {
@@ -275,27 +321,11 @@ impl Profile {
         if tags.is_some_and(|tags| tags.ethertype == MAC_CONTROL) {
             return Ok(self.link_local(address, Kind::MacControl));
         }
-        if self.src_group.is_some_and(|bit| bit.get(bytes) != 0) {
+        if self.src_group.get(bytes) != 0 {
             return Err(DropReason::ParseGroupSource);
         }
-        let tc = self.tc.and_then(|at| bytes.get(usize::from(at)).copied());
-        let ecn = match (self.ecn, self.tc, tc) {
-            (EcnSource::Tc, Some(at), Some(tc)) => EcnField { place: EcnPlace::Tc(at), codepoint: tc & 3 },
-            _ => NO_ECN,
-        };
-        let group = self.dst_group.is_some_and(|bit| bit.get(bytes) != 0);
-        let space = self.space | u64::from(tags.map_or(0, |tags| tags.vid)) << VID_SHIFT;
-        let mut parsed = Parsed {
-            dst_key: space | self.dst.get(bytes) | if group { GROUP_BIT } else { 0 },
-            src_key: space | self.src.get(bytes),
-            group,
-            pcp: tags.and_then(|tags| tags.pcp),
-            dscp: None,
-            tc,
-            ecn,
-            kind: Kind::Data,
-            malformed_l3: false,
-        };
+        let (pcp, vid) = tags.map_or((None, 0), |tags| (tags.pcp, tags.vid));
+        let mut parsed = self.addresses(bytes, pcp, vid);
         if let Some(tags) = tags {
             self.upper_layers(&mut parsed, bytes, len, tags);
         }
