@@ -16,8 +16,9 @@ use weir_dataplane::types::{BURST, PortId};
 /// Frames per window.
 const WINDOW: usize = 64 * 1024;
 const WINDOWS: usize = 200;
-/// Frames replayed in turn: enough that no branch predictor learns them by heart.
 const FRAMES: usize = 1024;
+/// Length of a random walk over frames or stations: no branch predictor learns it by heart.
+const WALK: usize = 1 << 20;
 
 /// A sequence of small numbers without pattern (a linear congruential generator, high bits).
 struct Dice(u64);
@@ -29,14 +30,16 @@ impl Dice {
     }
 }
 
-/// Best window of `work`, which handles the burst of frames that starts at its argument.
+/// Best window of `work`, which handles the burst of steps of a walk that starts at its argument.
 fn best(name: &str, ghz: Option<f64>, mut work: impl FnMut(usize) -> u64) {
     let mut least = f64::INFINITY;
+    let mut at = 0;
     for _ in 0..WINDOWS {
         let start = Instant::now();
         let mut sum = 0;
-        for burst in 0..WINDOW / BURST {
-            sum += work(burst * BURST % FRAMES);
+        for _ in 0..WINDOW / BURST {
+            sum += work(at);
+            at = (at + BURST) % WALK;
         }
         black_box(sum);
         least = least.min(start.elapsed().as_secs_f64() * 1e9 / WINDOW as f64);
@@ -95,17 +98,22 @@ fn main() {
             .map(|n| ipv4_frame(station + n, station + n / 2, roce, tagged, &mut dice))
             .collect()
     };
+    let mixed = [frames_of(false, false), frames_of(true, false), frames_of(true, true)];
+    let mixed = (0..FRAMES).map(|n| mixed[n % 3][n].clone()).collect();
     let cases = [
         ("standard, plain UDP", Profile::standard(), frames_of(false, false)),
         ("standard, RoCE, 1 in 4 control", Profile::standard(), frames_of(true, false)),
         ("standard, tagged RoCE", Profile::standard(), frames_of(true, true)),
+        ("standard, any of these", Profile::standard(), mixed),
         ("afh_gen2_16b", Profile::afh_gen2_16b(Variant::Public), frames_of(true, false)),
         ("afh_lite", Profile::afh_lite(Variant::Public), frames_of(true, false)),
     ];
+    let walk: Vec<u16> = (0..WALK).map(|_| dice.below(FRAMES) as u16).collect();
     for (name, profile, frames) in &cases {
         best(&format!("parse + classify: {name}"), ghz, |at| {
             let mut sum = 0;
-            for frame in &frames[at..at + BURST] {
+            for &pick in &walk[at..at + BURST] {
+                let frame = &frames[usize::from(pick)];
                 if let Ok(parsed) = black_box(profile).parse(frame, frame.len()) {
                     let class = classifier.class(&parsed);
                     let data = u64::from(parsed.kind == Kind::Data);
@@ -124,14 +132,8 @@ fn main() {
             fdb.learn(key(n), PortId(1), 5);
         }
         // A long walk without pattern over all stations.
-        let walk: Vec<u64> = (0..1 << 20).map(|_| key(dice.below(size))).collect();
-        let mut at = 0;
-        let mut next = move || {
-            at = (at + BURST) % (1 << 20);
-            at
-        };
-        best(&format!("look-up, {size} stations"), ghz, |_| {
-            let at = next();
+        let walk: Vec<u64> = (0..WALK).map(|_| key(dice.below(size))).collect();
+        best(&format!("look-up, {size} stations"), ghz, |at| {
             let mut sum = 0;
             for &key in &walk[at..at + BURST] {
                 if let Lookup::Port(port) = black_box(&fdb).lookup(key) {
@@ -140,8 +142,7 @@ fn main() {
             }
             sum
         });
-        best(&format!("learn what is known, {size} stations"), ghz, |_| {
-            let at = next();
+        best(&format!("learn what is known, {size} stations"), ghz, |at| {
             let mut sum = 0;
             for &key in &walk[at..at + BURST] {
                 sum += u64::from(

@@ -90,13 +90,35 @@ const PCP_AT: usize = 64;
 const PORT_AT: usize = PCP_AT + PRIORITIES;
 const CONTROL_AT: usize = PORT_AT + 1;
 
+/// How to find the table index of a frame that has certain sources: the value of the one that wins,
+/// masked in, on top of where its part of the table starts.
+#[derive(Clone, Copy, Debug)]
+struct Pick {
+    base: u8,
+    pcp: u8,
+    dscp: u8,
+    tc: u8,
+}
+
+impl Pick {
+    fn of(winner: TrustSource) -> Self {
+        let none = Self { base: 0, pcp: 0, dscp: 0, tc: 0 };
+        match winner {
+            TrustSource::Pcp => Self { base: PCP_AT as u8, pcp: 7, ..none },
+            TrustSource::Dscp => Self { dscp: 63, ..none },
+            TrustSource::Tc => Self { tc: 63, ..none },
+            TrustSource::Port => Self { base: PORT_AT as u8, ..none },
+        }
+    }
+}
+
 /// The maps of one port, flattened.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     /// By DSCP, then by PCP, then port default, then control class.
     table: [Class; CONTROL_AT + 1],
-    /// Which source wins, by what the frame has: bit 0 PCP, bit 1 DSCP, bit 2 TC.
-    winner: [TrustSource; 8],
+    /// By what the frame has: bit 0 PCP, bit 1 DSCP, bit 2 TC.
+    picks: [Pick; 8],
     control: bool,
 }
 
@@ -122,34 +144,32 @@ impl Classifier {
             *slot = class(tc);
         }
         table[CONTROL_AT] = class(maps.control_tc.unwrap_or(maps.port_tc));
-        let winner = std::array::from_fn(|present| {
+        let picks = std::array::from_fn(|present| {
             let has = |source: &TrustSource| match source {
                 TrustSource::Pcp => present & 1 != 0,
                 TrustSource::Dscp => present & 2 != 0,
                 TrustSource::Tc => present & 4 != 0,
                 TrustSource::Port => true,
             };
-            trust.iter().copied().find(has).unwrap_or(TrustSource::Port)
+            Pick::of(trust.iter().copied().find(has).unwrap_or(TrustSource::Port))
         });
-        Ok(Self { table, winner, control: maps.control_tc.is_some() })
+        Ok(Self { table, picks, control: maps.control_tc.is_some() })
     }
 
-    /// Class of a parsed frame.
+    /// Class of a parsed frame. No branch depends on the frame: tagged and untagged, data and control
+    /// come in any order.
     #[inline]
     pub fn class(&self, frame: &Parsed) -> Class {
         let present = usize::from(frame.pcp.is_some())
             | usize::from(frame.dscp.is_some()) << 1
             | usize::from(frame.tc.is_some()) << 2;
-        let mut at = match self.winner[present & 7] {
-            TrustSource::Dscp => usize::from(frame.dscp.unwrap_or(0) & 63),
-            TrustSource::Pcp => PCP_AT + usize::from(frame.pcp.unwrap_or(0) & 7),
-            TrustSource::Tc => usize::from(frame.tc.unwrap_or(0) >> 2),
-            TrustSource::Port => PORT_AT,
-        };
-        if self.control && matches!(frame.kind, Kind::Cnp | Kind::Ack) {
-            at = CONTROL_AT;
-        }
-        self.table[at]
+        let pick = self.picks[present & 7];
+        let at = pick.base
+            | frame.pcp.unwrap_or(0) & pick.pcp
+            | frame.dscp.unwrap_or(0) & pick.dscp
+            | frame.tc.unwrap_or(0) >> 2 & pick.tc;
+        let control = self.control & matches!(frame.kind, Kind::Cnp | Kind::Ack);
+        self.table[if control { CONTROL_AT } else { usize::from(at).min(CONTROL_AT) }]
     }
 }
 
