@@ -1,1 +1,3 @@
 //! mmu/mod.
+
+pub mod hpcc;
