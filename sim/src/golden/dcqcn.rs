@@ -42,7 +42,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The sender's parameters and the end of the run, or the key that is too large.
+    /// The sender's parameters and the end of the run, or the key that is out of range.
     fn checked(self) -> Result<(Params, Nanos), String> {
         let limited = |key: &str, n: u64| {
             if n <= MAX { Ok(n) } else { Err(format!("`{key}` is {n}, more than {MAX}")) }
@@ -50,9 +50,12 @@ impl Entry {
         let micros = |key: &str, n: NonZeroU64| {
             limited(key, n.get().saturating_mul(1000)).map(|ns| NonZeroU64::new(ns).unwrap_or(n))
         };
+        let fraction = |key: &str, x: f64| {
+            if (0.0..=1.0).contains(&x) { Ok(x) } else { Err(format!("`{key}` is {x}, not from 0 to 1")) }
+        };
         let params = Params {
             line_bps: limited("line_bps", self.line_bps)?,
-            g: self.g,
+            g: fraction("g", self.g)?,
             alpha_period: micros("alpha_period_us", self.alpha_period_us)?,
             decrease_period: micros("decrease_period_us", self.decrease_period_us)?,
             increase_period: micros("increase_period_us", self.increase_period_us)?,
@@ -61,7 +64,7 @@ impl Entry {
             hai_bps: limited("hai_bps", self.hai_bps)?,
             min_rate_bps: limited("min_rate_bps", self.min_rate_bps)?,
             clamp_target: self.clamp_target,
-            rate_on_first_cnp: self.rate_on_first_cnp,
+            rate_on_first_cnp: fraction("rate_on_first_cnp", self.rate_on_first_cnp)?,
         };
         Ok((params, micros("end_us", self.end_us)?.get()))
     }
@@ -146,7 +149,7 @@ fn replay(folder: &Folder) -> Result<Vec<FileReport>, GoldenError> {
 
 fn replay_table(folder: &Folder, table: &Table) -> Result<FileReport, GoldenError> {
     let entry: Entry = folder.params_of(table)?;
-    let (params, end) = entry.checked().map_err(|what| folder.bad_params(table, what))?;
+    let (params, end) = entry.checked().map_err(|what| folder.bad_params(table, &what))?;
     let mut agenda = Agenda::default();
     let mut script = Rows::open(table, COLUMNS)?;
     while let Some(row) = script.next()? {

@@ -22,7 +22,7 @@ pub enum GoldenError {
         known: String,
     },
     /// A table that belongs to no data set.
-    #[error("{}: no known data set describes this file; known are {known}", file.display())]
+    #[error("{}: no known data set describes this file (is its params.json missing?); known are {known}", file.display())]
     Unknown {
         /// The table.
         file: PathBuf,

@@ -47,11 +47,11 @@ impl Folder {
             description: self.params_path(),
             entry: table.name.clone(),
         })?;
-        T::deserialize(entry).map_err(|error| self.bad_params(table, error))
+        T::deserialize(entry).map_err(|error| self.bad_params(table, &error))
     }
 
     /// The error for an entry of `params.json` that `what` is wrong with.
-    pub(super) fn bad_params(&self, table: &Table, what: impl ToString) -> GoldenError {
+    pub(super) fn bad_params(&self, table: &Table, what: &impl ToString) -> GoldenError {
         GoldenError::Description {
             file: self.params_path(),
             entry: table.name.clone(),

@@ -45,7 +45,7 @@ pub(super) fn replay_dt(folder: &Folder, table: &Table) -> Result<FileReport, Go
     let e: Entry = folder.params_of(table)?;
     if e.xoff.len() != e.ports {
         let what = format!("{} ports but {} rows of xoff", e.ports, e.xoff.len());
-        return Err(folder.bad_params(table, what));
+        return Err(folder.bad_params(table, &what));
     }
     let params = DcParams {
         buffer: e.buffer,
@@ -60,7 +60,7 @@ pub(super) fn replay_dt(folder: &Folder, table: &Table) -> Result<FileReport, Go
         xon_offset: e.xon_offset,
         lossy_mask: e.lossy_mask,
     };
-    let mmu = Ns3Dc::dt(params).map_err(|error| folder.bad_params(table, error))?;
+    let mmu = Ns3Dc::dt(params).map_err(|error| folder.bad_params(table, &error))?;
     replay(table, COLUMNS, mmu, |_, row| Err(row.bad("op", "E or D")), |_, _, _, _| Vec::new())
 }
 
@@ -69,7 +69,7 @@ pub(super) fn replay_reverie(folder: &Folder, table: &Table) -> Result<FileRepor
         let pool = params.ingress_pool;
         Ns3Dc::reverie(params, pool)
     });
-    let mmu = mmu.map_err(|error| folder.bad_params(table, error))?;
+    let mmu = mmu.map_err(|error| folder.bad_params(table, &error))?;
     let filtered = |mmu: &Ns3Dc<Reverie>, in_port, out_port, prio| {
         vec![
             mmu.counters().outside_headroom().into(),
@@ -83,7 +83,7 @@ pub(super) fn replay_reverie(folder: &Folder, table: &Table) -> Result<FileRepor
 pub(super) fn replay_abm(folder: &Folder, table: &Table) -> Result<FileReport, GoldenError> {
     let window = AbmParams { window_ns: 25_000.0, port_bps: 25e9 };
     let mmu = published(2_048, 0.5, |params| Ns3Dc::abm(params, window));
-    let mmu = mmu.map_err(|error| folder.bad_params(table, error))?;
+    let mmu = mmu.map_err(|error| folder.bad_params(table, &error))?;
     let tick = |mmu: &mut Ns3Dc<_>, _: &Row<'_>| {
         mmu.tick();
         Ok(())

@@ -31,10 +31,10 @@ pub(super) fn replay(folder: &Folder, table: &Table) -> Result<FileReport, Golde
         folder.params_of(table)?;
     if headroom.len() != ports {
         let what = format!("{ports} ports but {} values of headroom", headroom.len());
-        return Err(folder.bad_params(table, what));
+        return Err(folder.bad_params(table, &what));
     }
     let params = HpccParams { buffer, reserve, resume_offset, headroom, shift };
-    let mut mmu = Hpcc::new(&params).map_err(|error| folder.bad_params(table, error))?;
+    let mut mmu = Hpcc::new(&params).map_err(|error| folder.bad_params(table, &error))?;
     let ecn = HpccEcn { kmin, kmax, pmax };
 
     let mut held = Held::new(ports);

@@ -41,7 +41,7 @@ fn replay_table(folder: &Folder, table: &Table) -> Result<FileReport, GoldenErro
     match model.as_str() {
         "hpcc" => hpcc::replay(folder, table),
         "dc" => dc::replay_dt(folder, table),
-        _ => Err(folder.bad_params(table, format!("model `{model}` is neither `hpcc` nor `dc`"))),
+        _ => Err(folder.bad_params(table, &format!("model `{model}` is neither `hpcc` nor `dc`"))),
     }
 }
 

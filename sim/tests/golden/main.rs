@@ -8,7 +8,10 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use tempfile::TempDir;
-use weir_sim::golden::{FileReport, GoldenError, replay_dir};
+use weir_sim::golden::{FileReport, replay_dir};
+
+mod changed;
+mod damaged;
 
 /// A folder of the published data, or `None` with the reason printed.
 fn published(data_set: &str) -> Option<PathBuf> {
@@ -44,18 +47,7 @@ fn only(dir: &Path) -> FileReport {
     reports.remove(0)
 }
 
-/// Replaces a cell of a data row (from 1) by `value`.
-fn set_cell(rows: &mut String, row: usize, column: &str, value: &str) {
-    let mut lines: Vec<String> = rows.lines().map(str::to_owned).collect();
-    let position = lines[0].split(',').position(|name| name == column).unwrap();
-    let mut cells: Vec<&str> = lines[row].split(',').collect();
-    assert_ne!(cells[position], value, "the change must change something");
-    cells[position] = value;
-    lines[row] = cells.join(",");
-    *rows = lines.join("\n") + "\n";
-}
-
-fn replaces_all(data_set: &str, table: &str, rows: u64) {
+fn replays_all(data_set: &str, table: &str, rows: u64) {
     let Some(copy) = changed(data_set, table, |_, _| ()) else { return };
     let report = only(copy.path());
     assert_eq!(report.to_string(), format!("{table} {rows}/{rows} rows"));
@@ -64,7 +56,7 @@ fn replaces_all(data_set: &str, table: &str, rows: u64) {
 
 macro_rules! golden {
     ($($test:ident: $set:literal $table:literal $rows:literal;)+) => {
-        $(#[test] fn $test() { replaces_all($set, $table, $rows); })+
+        $(#[test] fn $test() { replays_all($set, $table, $rows); })+
     };
 }
 
@@ -83,4 +75,36 @@ golden! {
     golden_dc_d8_reverie: "ns3-mmu" "dc_d8_p8_reverie" 22_000;
     golden_dc_d9_abm: "ns3-mmu" "dc_d9_p8_abm" 22_110;
     golden_dcqcn_r1: "ns3-dcqcn" "r1_mlx_single_cnp" 7_506;
+    golden_dcqcn_r2: "ns3-dcqcn" "r2_mlx_burst_then_idle" 10_112;
+    golden_dcqcn_r3: "ns3-dcqcn" "r3_mlx_poisson20us" 3_859;
+    golden_dcqcn_r4: "ns3-dcqcn" "r4_paper_poisson80us" 1_231;
+    golden_dcqcn_r6: "ns3-dcqcn" "r6_clamp" 5_497;
+    golden_dcqcn_r8: "ns3-dcqcn" "r8_400G_F5_mixed" 6_414;
+}
+
+/// Both data sets in one folder tree: each table once, in the order of the names, all matched.
+#[test]
+fn golden_folders_are_found_below() {
+    let (Some(mmu), Some(dcqcn)) = (published("ns3-mmu"), published("ns3-dcqcn")) else { return };
+    let tree = tempfile::tempdir().unwrap();
+    for (from, to) in [(&dcqcn, "a/rates"), (&mmu, "b")] {
+        fs::create_dir_all(tree.path().join(to)).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), tree.path().join(to).join(entry.file_name())).unwrap();
+        }
+    }
+    let reports = replay_dir(tree.path()).unwrap();
+    let names: Vec<_> = reports.iter().map(|report| report.name.as_str()).collect();
+    assert_eq!((names.len(), names[0], names[6]), (20, "r1_mlx_single_cnp", "dc_d1_p4_allLossless"));
+    assert!(reports.iter().all(FileReport::is_match), "{reports:?}");
+}
+
+/// The marking law: thirteen depths, each within four standard deviations.
+#[test]
+fn golden_hpcc_ecn_mark_freq() {
+    let Some(folder) = published("ns3-mmu") else { return };
+    let reports = replay_dir(&folder).unwrap();
+    let marks = reports.iter().find(|report| report.name == "hpcc_ecn_mark_freq").unwrap();
+    assert_eq!((marks.matched, marks.total), (13, 13), "{marks}");
 }
