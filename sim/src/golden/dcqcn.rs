@@ -14,7 +14,7 @@ use weir_endpoint::dcqcn::ns3::{Params, Sender, Step, Timer, Timers};
 use super::folder::{Folder, Table};
 use super::report::{Got, Tally};
 use super::table::Rows;
-use super::{FileReport, GoldenError, Kind};
+use super::{FileReport, GoldenError, Kind, Sink};
 
 /// The kind of these data sets.
 pub(super) const KIND: Kind = Kind { name: "ns3-dcqcn", claims: |f| f.params_mention("line_bps"), replay };
@@ -143,8 +143,8 @@ impl Run {
     }
 }
 
-fn replay(folder: &Folder) -> Result<Vec<FileReport>, GoldenError> {
-    folder.tables.iter().map(|table| replay_table(folder, table)).collect()
+fn replay(folder: &Folder, sink: Sink<'_>) -> Result<(), GoldenError> {
+    folder.tables.iter().try_for_each(|table| replay_table(folder, table).map(&mut *sink))
 }
 
 fn replay_table(folder: &Folder, table: &Table) -> Result<FileReport, GoldenError> {

@@ -60,13 +60,13 @@ pub enum GoldenError {
         what: String,
     },
     /// The header is not the one of this kind of table.
-    #[error("{} line 1: column {position} should be `{wanted}` but is {found}", file.display())]
+    #[error("{} line 1: column {position} should be {wanted} but is {found}", file.display())]
     Header {
         /// The table.
         file: PathBuf,
         /// Position of the column, from 1.
         position: usize,
-        /// Name the column should have.
+        /// What should be there.
         wanted: String,
         /// What is there.
         found: String,

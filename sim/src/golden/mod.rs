@@ -26,11 +26,14 @@ struct Kind {
     name: &'static str,
     /// Whether a folder is of this kind, judged by its description file.
     claims: fn(&Folder) -> bool,
-    /// Replays every table of a claimed folder, in the order of their names.
+    /// Replays every table of a claimed folder, in the order of their names, and hands each report on.
     ///
-    /// A table the description does not cover is an error, not a row of the result.
-    replay: fn(&Folder) -> Result<Vec<FileReport>, GoldenError>,
+    /// A table the description does not cover is an error: nothing is passed over in silence.
+    replay: fn(&Folder, Sink<'_>) -> Result<(), GoldenError>,
 }
+
+/// Takes each report as soon as its table has been replayed.
+type Sink<'a> = &'a mut dyn FnMut(FileReport);
 
 /// Every kind of data set known.
 const KINDS: &[Kind] = &[mmu::KIND, dcqcn::KIND];
@@ -38,24 +41,29 @@ const KINDS: &[Kind] = &[mmu::KIND, dcqcn::KIND];
 /// Replays every known data set in `dir` and the folders below it, in the order of their names.
 ///
 /// # Errors
-/// When a file cannot be read or is damaged, when a table belongs to no known data set, or when there
-/// is none at all. A row that differs is no error; it is in the report.
+/// As [`replay_each`]; what had been replayed before is lost.
 pub fn replay_dir(dir: &Path) -> Result<Vec<FileReport>, GoldenError> {
     let mut reports = Vec::new();
+    replay_each(dir, &mut |report| reports.push(report))?;
+    Ok(reports)
+}
+
+/// Like [`replay_dir`], but hands over each report as soon as its table has been replayed.
+///
+/// # Errors
+/// When a file cannot be read or is damaged, when a table belongs to no known data set, or when there
+/// is none at all. A row that differs is no error; it is in the report.
+pub fn replay_each(dir: &Path, sink: &mut dyn FnMut(FileReport)) -> Result<(), GoldenError> {
+    let mut found = false;
     for folder in folder::all_below(dir)? {
-        match KINDS.iter().find(|kind| (kind.claims)(&folder)) {
-            Some(kind) => reports.extend((kind.replay)(&folder)?),
-            None => {
-                if let Some(table) = folder.tables.first() {
-                    return Err(GoldenError::Unknown { file: table.path.clone(), known: known() });
-                }
-            }
+        if let Some(kind) = KINDS.iter().find(|kind| (kind.claims)(&folder)) {
+            found |= !folder.tables.is_empty();
+            (kind.replay)(&folder, sink)?;
+        } else if let Some(table) = folder.tables.first() {
+            return Err(GoldenError::Unknown { file: table.path.clone(), known: known() });
         }
     }
-    if reports.is_empty() {
-        return Err(GoldenError::Nothing { dir: dir.to_owned(), known: known() });
-    }
-    Ok(reports)
+    if found { Ok(()) } else { Err(GoldenError::Nothing { dir: dir.to_owned(), known: known() }) }
 }
 
 /// The names of all kinds, for messages.

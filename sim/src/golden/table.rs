@@ -55,11 +55,13 @@ impl Rows {
         for position in 0..longest {
             let (wanted, found) = (self.columns.get(position), header.get(position));
             if wanted.copied() != found {
+                let shown =
+                    |name: Option<&str>| name.map_or_else(|| "absent".to_owned(), |n| format!("`{n}`"));
                 return Err(GoldenError::Header {
                     file: self.file.clone(),
                     position: position + 1,
-                    wanted: wanted.map_or("absent", |name| name).to_owned(),
-                    found: found.map_or_else(|| "missing".to_owned(), |name| format!("`{name}`")),
+                    wanted: shown(wanted.copied()),
+                    found: shown(found),
                 });
             }
         }

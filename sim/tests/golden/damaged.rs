@@ -46,9 +46,9 @@ fn a_wrong_header_names_the_column() {
     let renamed = |rows: &mut String, _: &mut String| *rows = rows.replacen("hdrm", "headroom", 1);
     says(edited("ns3-mmu", TABLE, renamed), &["column 8 should be `hdrm` but is `headroom`"]);
     let missing = |rows: &mut String, _: &mut String| *rows = rows.replacen(",ecn", "", 1);
-    says(edited("ns3-mmu", TABLE, missing), &["column 15 should be `ecn` but is missing"]);
+    says(edited("ns3-mmu", TABLE, missing), &["column 15 should be `ecn` but is absent"]);
     let further = |rows: &mut String, _: &mut String| *rows = rows.replacen(",stage", ",stage,extra", 1);
-    says(edited("ns3-dcqcn", "r6_clamp", further), &["column 7 should be `absent` but is `extra`"]);
+    says(edited("ns3-dcqcn", "r6_clamp", further), &["column 7 should be absent but is `extra`"]);
 }
 
 #[test]
@@ -97,4 +97,15 @@ fn a_table_without_a_data_set_is_refused() {
     says(Some(error_of(dir.path())), &["inner/some.csv: no known data set describes this file"]);
     says(Some(error_of(&dir.path().join("absent"))), &["absent: "]);
     says(Some(error_of(&dir.path().join("inner/some.csv"))), &["some.csv: "]);
+}
+
+/// What was replayed before the damage is not lost to a caller that takes reports one by one.
+#[test]
+fn reports_before_the_damage_are_handed_over() {
+    let Some(copy) = changed("ns3-mmu", TABLE, |_, _| ()) else { return };
+    fs::write(copy.path().join("later.csv"), "op\n").unwrap();
+    let mut seen = Vec::new();
+    let error = replay_each(copy.path(), &mut |report| seen.push(report.to_string())).unwrap_err();
+    assert_eq!(seen, ["hpcc_a1_p4_b1M 22000/22000 rows"]);
+    says(Some(error.to_string()), &["later.csv: ", "has no entry `later`"]);
 }

@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use tempfile::TempDir;
-use weir_sim::golden::{FileReport, replay_dir};
+use weir_sim::golden::{FileReport, replay_dir, replay_each};
 
 mod changed;
 mod damaged;

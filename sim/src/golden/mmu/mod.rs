@@ -15,7 +15,7 @@ use weir_dataplane::types::PRIORITIES;
 use super::folder::{Folder, Table};
 use super::report::Got;
 use super::table::Row;
-use super::{FileReport, GoldenError, Kind};
+use super::{FileReport, GoldenError, Kind, Sink};
 
 /// The kind of these data sets.
 pub(super) const KIND: Kind = Kind { name: "ns3-mmu", claims: |f| f.params_mention("model"), replay };
@@ -26,8 +26,8 @@ struct Model {
     model: String,
 }
 
-fn replay(folder: &Folder) -> Result<Vec<FileReport>, GoldenError> {
-    folder.tables.iter().map(|table| replay_table(folder, table)).collect()
+fn replay(folder: &Folder, sink: Sink<'_>) -> Result<(), GoldenError> {
+    folder.tables.iter().try_for_each(|table| replay_table(folder, table).map(&mut *sink))
 }
 
 fn replay_table(folder: &Folder, table: &Table) -> Result<FileReport, GoldenError> {
