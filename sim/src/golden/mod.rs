@@ -5,7 +5,7 @@
 //! model and compares every column of every row.
 //!
 //! To teach it a further kind, write a module with a `pub(super) const KIND: Kind` and list it in
-//! [`KINDS`].
+//! `KINDS`.
 
 mod dcqcn;
 mod error;
