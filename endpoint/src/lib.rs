@@ -1,1 +1,4 @@
 //! weir endpoint.
+#![forbid(unsafe_code)]
+
+pub mod dcqcn;
