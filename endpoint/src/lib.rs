@@ -4,4 +4,5 @@
 //! that speaks to real RNICs; [`dcqcn`] decides how fast a queue pair may send.
 #![forbid(unsafe_code)]
 
+pub mod dcqcn;
 pub mod roce;
