@@ -508,6 +508,84 @@ fn retries_are_bounded() {
 }
 
 #[test]
+fn a_failed_pair_works_again_after_a_reset() {
+    let [mut a, mut b] = pair(|c| {
+        c.retry_cnt = 0;
+        c.ack_timeout = 10_000;
+    });
+    a.send(1, SendOp::Send, 0, 4);
+    assert_eq!(a.sent(0).len(), 1); // and it is lost
+    a.hca.handle_timeout(20_000);
+    assert_eq!(a.completions()[0].status, Status::RetryExceeded);
+    a.hca.reset(a.qpn).unwrap();
+    b.hca.reset(b.qpn).unwrap();
+    assert_eq!(a.hca.poll_event(), None);
+    let sge = a.sge(0, 4);
+    let wr = SendWr { wr_id: 2, op: SendOp::Send, sge };
+    assert_eq!(a.hca.post_send(a.qpn, wr), Err(PostError::NotReady));
+    connect(&mut a, &mut b, 7, 9);
+    b.recv(1, 0, 4);
+    a.send(2, SendOp::Send, 0, 4);
+    let mut net = Net::new([a, b], Faults::default(), 0);
+    net.run();
+    let done = net.hosts[0].completions();
+    assert_eq!((done[0].wr_id, done[0].status), (2, Status::Success));
+}
+
+/// Marks on every frame: the reaction point of host 1 hears the CNPs and the pair slows down; when
+/// the marks end, it rises again.
+#[test]
+fn cnps_reach_the_rate_control_and_its_rate_reaches_the_wire() {
+    use weir_endpoint::dcqcn::standard::{Params, RateControl};
+    const LINE: u64 = 10_000_000_000;
+    let [mut a, mut b] = pair(|c| {
+        c.rate = LINE;
+        c.window = 4096;
+        c.mtu = 4096;
+    });
+    let mut control = RateControl::new(Params::paper(LINE), 0).unwrap();
+    for i in 0..1000 {
+        b.recv(i, 0, 40_000);
+        a.send(i, SendOp::Send, 0, 40_000);
+    }
+    let mut flight: BTreeMap<(Nanos, u64), Vec<u8>> = BTreeMap::new();
+    let (mut now, mut sent, mut rates) = (0, 0, Vec::new());
+    // Marked until 1 ms; 40 MB at 10 Gb/s take 32 ms.
+    while now < 30_000_000 {
+        control.handle_timeout(now);
+        while let Some(Event::Cnp(_)) = a.hca.poll_event() {
+            control.on_cnp(now);
+        }
+        a.hca.set_rate(a.qpn, control.rate());
+        while let Some(tx) = a.hca.poll_transmit(now) {
+            let mut bytes = tx.bytes.to_vec();
+            control.on_sent(bytes.len() as u64, now);
+            if now < 1_000_000 {
+                mark_ce(&mut bytes);
+            }
+            flight.insert((now + 1000, sent), bytes);
+            sent += 1;
+        }
+        rates.push((now, control.rate()));
+        let timers = [a.hca.next_timeout(), control.next_timeout()].into_iter().flatten();
+        now = timers.chain(flight.keys().next().map(|k| k.0)).min().unwrap();
+        while let Some(entry) = flight.first_entry().filter(|e| e.key().0 <= now) {
+            b.hca.handle_frame(&entry.remove(), now);
+            while let Some(tx) = b.hca.poll_transmit(now) {
+                a.hca.handle_frame(tx.bytes, now);
+            }
+        }
+    }
+    let rate_at = |t: Nanos| rates.iter().rev().find(|r| r.0 <= t).unwrap().1;
+    // 1 ms of marks: at most 20 CNPs, and fewer once packets are further apart than 50 us.
+    assert!((10..=20).contains(&b.hca.counters().tx_cnp), "{}", b.hca.counters().tx_cnp);
+    assert!(rate_at(1_000_000) < LINE / 50, "{}", rate_at(1_000_000));
+    assert!(rate_at(29_000_000) > LINE / 4, "{}", rate_at(29_000_000));
+    assert_eq!(a.hca.counters().tx_retransmitted, 0);
+    assert_eq!(a.hca.rate(a.qpn), Some(control.rate()));
+}
+
+#[test]
 fn one_nak_names_a_gap_and_counts_messages() {
     let [mut a, mut b] = pair(|_| {});
     for i in 0..6 {

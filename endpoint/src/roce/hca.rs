@@ -54,6 +54,15 @@ pub enum Event {
     QpFailed(Qpn, Failure),
 }
 
+impl Event {
+    /// The queue pair it is about.
+    pub fn qpn(self) -> Qpn {
+        match self {
+            Self::Cnp(qpn) | Self::QpFailed(qpn, _) => qpn,
+        }
+    }
+}
+
 /// What ended a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -207,6 +216,15 @@ impl Hca {
             return Err(QpError::Connected(qpn));
         }
         qp.connect(path);
+        Ok(())
+    }
+
+    /// Returns a queue pair to the state after its creation, to be connected anew. Work requests
+    /// that are not done are forgotten without completions, as verbs do.
+    pub fn reset(&mut self, qpn: Qpn) -> Result<(), QpError> {
+        let at = self.index(qpn).ok_or(QpError::UnknownQp(qpn))?;
+        self.events.retain(|event| event.qpn() != qpn);
+        self.qps[at] = Qp::new(qpn, self.qps[at].config);
         Ok(())
     }
 

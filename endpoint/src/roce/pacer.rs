@@ -7,15 +7,16 @@ use weir_dataplane::types::{Nanos, wire_bytes};
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
     rate: u64,
-    ready: Nanos,
-    /// Bits times 10^9 that did not make a whole nanosecond; below `rate`.
-    carry: u64,
+    /// When the last packet began.
+    start: Nanos,
+    /// Its bits, and the fraction its predecessor left, times 10^9.
+    owed: u64,
 }
 
 impl Pacer {
     /// A flow of `rate` bits/s on the wire (preamble, gap and FCS count); at least 1.
     pub fn new(rate: u64) -> Self {
-        Self { rate: rate.max(1), ready: 0, carry: 0 }
+        Self { rate: rate.max(1), start: 0, owed: 0 }
     }
 
     /// Bits per second.
@@ -23,28 +24,25 @@ impl Pacer {
         self.rate
     }
 
-    /// Changes the rate for the packets to come; the gap after the last one stays.
+    /// Changes the rate. The gap after the last packet is measured anew, so that a flow that was
+    /// very slow need not wait out its old gap.
     pub fn set_rate(&mut self, rate: u64) {
         self.rate = rate.max(1);
-        self.carry = 0;
     }
 
     /// Earliest time of the next packet.
     pub fn ready(&self) -> Nanos {
-        self.ready
+        self.start.saturating_add(self.owed / self.rate)
     }
 
     /// A frame of `len` bytes (without FCS) was sent at `now`.
     pub fn sent(&mut self, len: u64, now: Nanos) {
-        if now > self.ready {
-            // The flow was idle: no credit is saved up.
-            self.ready = now;
-            self.carry = 0;
-        }
-        // A frame is below 2^13 bytes, so this is below 2^47.
-        let owed = wire_bytes(len) * 8 * 1_000_000_000 + self.carry;
-        self.ready = self.ready.saturating_add(owed / self.rate);
-        self.carry = owed % self.rate;
+        let ready = self.ready();
+        // A flow that was idle saves up no credit.
+        let carry = if now > ready { 0 } else { self.owed % self.rate };
+        self.start = now.max(ready);
+        // A frame is below 2^13 bytes, so the first part is below 2^47.
+        self.owed = (wire_bytes(len) * 8 * 1_000_000_000).saturating_add(carry);
     }
 }
 
@@ -68,7 +66,9 @@ mod tests {
         pacer.sent(1082, 1_000_000);
         assert_eq!(pacer.ready(), 1_000_000 + 8848);
         pacer.set_rate(10_000_000);
+        assert_eq!(pacer.ready(), 1_000_000 + 884_800);
+        pacer.set_rate(1_000_000_000);
         pacer.sent(1082, pacer.ready());
-        assert_eq!(pacer.ready(), 1_000_000 + 8848 + 884_800);
+        assert_eq!(pacer.ready(), 1_000_000 + 2 * 8848);
     }
 }
