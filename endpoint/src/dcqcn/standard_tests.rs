@@ -1,6 +1,7 @@
 use super::*;
 use crate::roce::cnp::NotificationPoint;
 use crate::roce::pacer::Pacer;
+use proptest::prelude::*;
 use std::collections::VecDeque;
 
 const G40: u64 = 40_000_000_000;
@@ -219,6 +220,34 @@ fn contradictory_parameters_are_refused() {
     assert!(matches!(refuse(&|p| p.min_rate = 0), ParamError::Rates { .. }));
     assert!(matches!(refuse(&|p| p.initial_rate = G40 + 1), ParamError::Rates { .. }));
     assert!(RateControl::new(Params::connectx(G40), 0).is_ok());
+}
+
+proptest! {
+    /// Whatever happens in whatever order, rates stay in bounds and in order, and time is never owed.
+    #[test]
+    fn rates_stay_in_bounds(
+        connectx: bool, initial in 1u64..100, first in prop::option::of(1u64..100),
+        steps in prop::collection::vec((0u64..400_000, 0u8..3, 0u64..30_000_000), 1..200),
+    ) {
+        let params = if connectx { Params::connectx(G40) } else { Params::paper(G40) };
+        let share = |percent| G40 / 100 * percent;
+        let params = Params { initial_rate: share(initial), first_cnp_rate: first.map(share), ..params };
+        let mut flow = RateControl::new(params, 0).unwrap();
+        let mut now = 0;
+        for (wait, what, bytes) in steps {
+            now += wait;
+            flow.handle_timeout(now);
+            match what {
+                0 => flow.on_cnp(now),
+                1 => flow.on_sent(bytes, now),
+                _ => {}
+            }
+            prop_assert!(params.min_rate <= flow.rate() && flow.rate() <= flow.target());
+            prop_assert!(flow.target() <= G40 && shown(&flow) <= 1023);
+            prop_assert!(flow.next_timeout().is_none_or(|at| at > now));
+            prop_assert_eq!(flow.rate() == G40, flow.increase_deadline.is_none());
+        }
+    }
 }
 
 /// One bottleneck of 40 Gb/s, packets of 1000 bytes on the wire, RED with the paper's thresholds, 2 us
