@@ -614,6 +614,32 @@ fn cnps_reach_the_rate_control_and_its_rate_reaches_the_wire() {
     assert_eq!(a.hca.rate(a.qpn), Some(control.rate()));
 }
 
+/// A slow flow asks late: the clock starts with the question, and the oldest one counts.
+#[test]
+fn the_clock_starts_with_the_oldest_packet_that_asked() {
+    let [mut a, _] = pair(|c| {
+        c.rate = 10_000_000; // 884.8 us a packet
+        c.ack_timeout = 1_500_000;
+        c.window = 8; // asks at every fourth packet
+    });
+    a.send(1, SendOp::Send, 0, 9 * 1024);
+    let mut asked = Vec::new();
+    let mut now = 0;
+    loop {
+        a.hca.handle_timeout(now);
+        if a.hca.counters().timeouts > 0 {
+            break;
+        }
+        match a.sent_one(now) {
+            Some((_, _, true, _)) => asked.push(now),
+            Some(_) => {}
+            None => now = a.hca.next_timeout().unwrap(),
+        }
+    }
+    assert_eq!(asked, [3 * 884_800]);
+    assert_eq!(now, 3 * 884_800 + 1_500_000);
+}
+
 #[test]
 fn one_nak_names_a_gap_and_counts_messages() {
     let [mut a, mut b] = pair(|_| {});

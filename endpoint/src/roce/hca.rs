@@ -461,7 +461,7 @@ impl Hca {
             TxKind::Cnp => self.counters.tx_cnp += 1,
             TxKind::Ack => self.counters.tx_acks += 1,
             TxKind::Data => {
-                let again = qp.requester.sent(self.frame.len() as u64, now);
+                let again = qp.requester.sent(self.frame.len() as u64, bth.ack_req, now);
                 self.counters.tx_data += 1;
                 self.counters.tx_retransmitted += u64::from(again);
             }

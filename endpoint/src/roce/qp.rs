@@ -30,7 +30,8 @@ pub struct QpConfig {
     pub retry_cnt: u8,
     /// The same for a receiver that is not ready; 7: without end.
     pub rnr_retry: u8,
-    /// Silence after the newest packet before sending starts again, in ns (verbs: 4096 * 2^timeout).
+    /// Silence after a packet that asked for an answer, or after the last progress, before sending
+    /// starts again, in ns (verbs: 4096 * 2^timeout).
     pub ack_timeout: Nanos,
     /// Code of the wait asked of the peer when no receive buffer is posted.
     pub min_rnr_timer: u8,

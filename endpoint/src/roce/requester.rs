@@ -54,6 +54,8 @@ pub(super) struct Requester {
     next: u64,
     /// After the newest packet ever sent.
     sent_end: u64,
+    /// After the newest packet, since the last step back, that asked for an answer.
+    asked_end: u64,
     /// After the last packet posted.
     tail: u64,
     queue: VecDeque<Posted>,
@@ -79,6 +81,7 @@ impl Requester {
             una: 0,
             next: 0,
             sent_end: 0,
+            asked_end: 0,
             tail: 0,
             queue: VecDeque::with_capacity(config.sq_depth),
             retries_left: config.retry_cnt,
@@ -139,12 +142,16 @@ impl Requester {
     }
 
     /// The packet from [`Self::segment`] left as a frame of `len` bytes. `true`: it had been sent before.
-    pub fn sent(&mut self, len: u64, now: Nanos) -> bool {
+    pub fn sent(&mut self, len: u64, ack_req: bool, now: Nanos) -> bool {
         let again = self.next < self.sent_end;
         self.next += 1;
         self.sent_end = self.sent_end.max(self.next);
-        // Counted from the newest packet: a slow flow must not time out before it has asked.
-        self.ack_deadline = Some(now.saturating_add(self.ack_timeout));
+        // Only a packet that asks starts the clock, else a slow flow would time out before it has
+        // asked; and only the oldest one, else a lost NAK would go unnoticed while packets flow.
+        if ack_req {
+            self.asked_end = self.next;
+            self.ack_deadline = self.ack_deadline.or(Some(now.saturating_add(self.ack_timeout)));
+        }
         self.pacer.sent(len, now);
         again
     }
@@ -188,7 +195,7 @@ impl Requester {
         self.next = self.next.max(una);
         self.retries_left = self.retry_cnt;
         self.rnr_retries_left = self.rnr_retry;
-        self.ack_deadline = (self.una < self.next).then(|| now.saturating_add(self.ack_timeout));
+        self.ack_deadline = (self.una < self.asked_end).then(|| now.saturating_add(self.ack_timeout));
     }
 
     /// Sends again from the oldest packet not acknowledged, if retries are left.
@@ -197,17 +204,21 @@ impl Requester {
             return Ok(()); // On its way back already.
         }
         self.retries_left = self.retries_left.checked_sub(1).ok_or(Status::RetryExceeded)?;
-        self.next = self.una;
-        self.ack_deadline = None;
+        self.step_back();
         Ok(())
+    }
+
+    fn step_back(&mut self) {
+        self.next = self.una;
+        self.asked_end = self.una;
+        self.ack_deadline = None;
     }
 
     fn wait_for_receiver(&mut self, timer: u8, now: Nanos) -> Result<(), Status> {
         if self.rnr_retry != RNR_RETRY_FOREVER {
             self.rnr_retries_left = self.rnr_retries_left.checked_sub(1).ok_or(Status::RnrRetryExceeded)?;
         }
-        self.next = self.una;
-        self.ack_deadline = None;
+        self.step_back();
         self.rnr_until = now.saturating_add(rnr_wait(timer));
         Ok(())
     }
