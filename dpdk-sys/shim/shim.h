@@ -58,20 +58,14 @@ enum weir_limit {
 	WEIR_VERSION_25_11 = RTE_VERSION_NUM(25, 11, 0, 0),
 };
 
-/* Bits of an mbuf's ol_flags that say its bytes belong to another mbuf. */
-static inline uint64_t weir_mbuf_indirect_flag(void)
-{
-	return RTE_MBUF_F_INDIRECT;
-}
+/* Bits of an mbuf's ol_flags: its bytes belong to another mbuf. */
+enum weir_mbuf_flag {
+	WEIR_MBUF_INDIRECT = RTE_MBUF_F_INDIRECT,
+};
 
 static inline int weir_errno(void)
 {
 	return rte_errno;
-}
-
-static inline unsigned int weir_lcore_id(void)
-{
-	return rte_lcore_id();
 }
 
 /* CPUs an lcore may run on, as a bitmap of `words` 64-bit words. 0, or -1 for an unknown lcore. */
