@@ -12,7 +12,8 @@ use weir_dpdk::{
 fn eal() -> &'static Eal {
     static EAL: OnceLock<Eal> = OnceLock::new();
     EAL.get_or_init(|| {
-        Eal::init(&["--no-huge", "--no-shconf", "--no-telemetry", "-m", "128"]).expect("EAL starts")
+        Eal::init(&["--no-huge", "--no-shconf", "--no-telemetry", "--file-prefix=weir-test", "-m", "128"])
+            .expect("EAL starts")
     })
 }
 

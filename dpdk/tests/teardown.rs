@@ -5,11 +5,12 @@ use weir_dpdk::{Eal, EalError, Mempool, Port, PortConfig};
 
 #[test]
 fn the_last_handle_ends_the_eal_and_leaves_no_files() {
-    let eal = Eal::init(&["-m", "64"]).unwrap();
+    let eal = Eal::init(&["-m", "64", "--vdev=net_null0"]).unwrap();
     let folder = eal.runtime_folder();
     assert!(folder.join("dpdk_telemetry.v2").exists(), "telemetry is up in {}", folder.display());
     assert!(!eal.can_capture(), "secondaries cannot attach without hugepages");
     let pool = Mempool::new(&eal, "last", 63, 0, 2048).unwrap();
+    // Brought up by the argument; the port is taken over by name.
     let mut port = Port::probe(&eal, "net_null0").unwrap();
     port.configure(&PortConfig::default(), &pool).unwrap();
     let port = port.start().unwrap();

@@ -7,7 +7,7 @@ use weir_dpdk::{Burst, Eal, LaunchError, Mempool, PortConfig, free_burst, port};
 
 #[test]
 fn a_worker_moves_frames_and_gives_its_queues_back() {
-    let eal = Eal::init(&["--no-huge", "--no-shconf", "--no-telemetry"]).unwrap();
+    let eal = Eal::init(&["--no-huge", "--no-shconf", "--no-telemetry", "--file-prefix=weir-test"]).unwrap();
     let pool = Mempool::new(&eal, "workers", 1023, 64, 2048).unwrap();
     let core = eal.cores()[0];
 
