@@ -179,6 +179,10 @@ pub enum LaunchError {
 
 /// DPDK's words for an error number of either sign.
 pub(crate) fn reason(errno: i32) -> String {
+    if errno == -1 {
+        // What drivers return that have no number at hand; as an error number it would be EPERM.
+        return "the driver gave no reason, see its log (-1)".into();
+    }
     // SAFETY: rte_strerror takes any number and returns a string that is static or of this thread.
     let text = unsafe { std::ffi::CStr::from_ptr(weir_dpdk_sys::rte_strerror(errno.saturating_abs())) };
     format!("{} ({errno})", text.to_string_lossy())

@@ -100,3 +100,35 @@ fn net_tap_comes_up_with_an_interface_of_the_kernel() {
     }
     assert_eq!(pool.in_use(), 0);
 }
+
+#[test]
+fn net_memif_joins_two_ports_without_root() {
+    let dir = tempfile::tempdir().unwrap();
+    // The driver keys its sockets by path, and one of its sockets cannot be both ends: two spellings.
+    let sockets = [dir.path().join("memif.sock"), dir.path().join(".//memif.sock")];
+    let pool = Mempool::new(eal(), "memif", 4095, 0, 2048).unwrap();
+    let devargs = |n: usize, role| {
+        format!("net_memif{n},role={role},socket={},socket-abstract=no", sockets[n].display())
+    };
+    {
+        let mut client = Port::probe(eal(), &devargs(1, "client")).unwrap();
+        client.configure(&PortConfig::default(), &pool).unwrap();
+        let refused = client.start().expect_err("no server listens yet");
+        let server = open(&devargs(0, "server"), &pool);
+        let client = refused.port.start().unwrap();
+        let patience = Instant::now();
+        while !(server.link().unwrap().up && client.link().unwrap().up) {
+            assert!(patience.elapsed() < Duration::from_secs(10), "the two ends do not meet");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (mut tx, mut rx) = (client.tx_queue(0).unwrap(), server.rx_queue(0).unwrap());
+        let mut burst: Burst = (0..32_u8).map(|i| pool.frame(&[i; 100]).unwrap()).collect();
+        assert_eq!(tx.transmit(&mut burst), 32);
+        while burst.len() < 32 && patience.elapsed() < Duration::from_secs(20) {
+            rx.receive(&mut burst);
+        }
+        assert!(burst.iter().zip(0..).all(|(f, i)| f.bytes() == [i; 100]));
+        assert_eq!(burst.len(), 32);
+    }
+    assert_eq!(pool.in_use(), 0);
+}

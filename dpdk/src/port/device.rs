@@ -50,22 +50,21 @@ impl Device {
         let c_selector = c_name(name)?;
 
         let mut state = eal.state();
-        // SAFETY: the EAL is up; strings end in zero.
-        let ret = unsafe { sys::weir_eth_probe(c_devargs.as_ptr()) };
-        if ret != 0 && ret != -libc::EEXIST {
-            return Err(PortError::Probe { devargs: devargs.to_owned(), reason: reason(ret) });
+        let free = |ports: &BTreeSet<u16>| ports_of(&c_selector).into_iter().find(|id| !ports.contains(id));
+        let mut found = free(&state.ports);
+        let hotplugged = found.is_none();
+        if hotplugged {
+            // SAFETY: the EAL is up; strings end in zero.
+            match unsafe { sys::weir_eth_probe(c_devargs.as_ptr()) } {
+                0 => found = free(&state.ports),
+                ret if ret == -libc::EEXIST => {}
+                ret => return Err(PortError::Probe { devargs: devargs.to_owned(), reason: reason(ret) }),
+            }
         }
-        let free = ports_of(&c_selector).into_iter().find(|id| !state.ports.contains(id));
-        let Some(id) = free else { return Err(PortError::InUse(name.to_owned())) };
+        let Some(id) = found else { return Err(PortError::InUse(name.to_owned())) };
         state.ports.insert(id);
         drop(state);
-        Ok(Self {
-            id,
-            name: name.to_owned(),
-            hotplugged: ret == 0,
-            setup: Mutex::default(),
-            eal: eal.clone(),
-        })
+        Ok(Self { id, name: name.to_owned(), hotplugged, setup: Mutex::default(), eal: eal.clone() })
     }
 
     /// A port the ring driver has just made.

@@ -29,10 +29,15 @@ pub enum Started {}
 /// alive, with the last of them.
 ///
 /// Statistics, link and addresses may be read in either state and from any thread.
-#[derive(Debug)]
 pub struct Port<S> {
     device: Arc<Device>,
     state: PhantomData<fn() -> S>,
+}
+
+impl<S> std::fmt::Debug for Port<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Port").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
+    }
 }
 
 /// What a port is to have. The default is one queue each way, 1024 descriptors, promiscuous, and the MAC
@@ -184,7 +189,6 @@ impl Port<Stopped> {
     ///
     /// # Errors
     /// Gives the port back with the reason.
-    // The port travels in the error so that nothing is lost; it is two words.
     pub fn start(self) -> Result<Port<Started>, StartError> {
         match self.device.start() {
             Ok(()) => Ok(Port::with(self.device)),
