@@ -52,6 +52,8 @@ impl Args {
         }
         if !has(&["--log-level"]) {
             argv.push("--log-level=warning".into());
+            // Warns at each start that nobody uses the socket of DPDK 18.
+            argv.push("--log-level=lib.telemetry:error".into());
         }
         argv.extend_from_slice(given);
         Self { argv, own_prefix }
@@ -103,7 +105,8 @@ mod tests {
                 "--no-pci",
                 "--file-prefix=weir-7",
                 "--lcores=0@(0,3),1@0,2@3",
-                "--log-level=warning"
+                "--log-level=warning",
+                "--log-level=lib.telemetry:error"
             ]
         );
         assert_eq!(args.own_prefix.as_deref(), Some("weir-7"));

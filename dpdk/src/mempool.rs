@@ -31,7 +31,8 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl Mempool {
-    /// A pool `name` of `count` frames with room for `data_bytes` each, plus DPDK's headroom in front.
+    /// A pool `name` of `count` frames with room for `data_bytes` each, plus DPDK's headroom of 128 in
+    /// front (together at most 65535, to which `data_bytes` is cut).
     /// Each worker's lcore caches up to 1.5 times `cache` free frames (0: none), so `count` must exceed
     /// what is in use by that much per worker. `count` is best 2^n - 1.
     ///

@@ -67,7 +67,8 @@ impl RxQueue {
         Handle::take(device, Direction::Rx, queue).map(Self)
     }
 
-    /// Appends received frames to the burst, as many as there are and fit, and tells how many.
+    /// Appends received frames to the burst, as many as there are and fit, and tells how many. Best with
+    /// an empty burst: vectorised drivers receive in fours or eights and give nothing where fewer fit.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst) -> usize {
         let (len, room) = (burst.len(), burst.remaining_capacity());
