@@ -105,13 +105,14 @@ impl Eal {
             (argv, done)
         });
         let (argv, done) = init.join().expect("the initialising thread runs C code and cannot panic");
-        if let Err((errno, reason)) = done {
-            return Err(explain(args, errno, reason));
-        }
         let own_folder = args.own_prefix.as_ref().and_then(|prefix| {
             let folder = runtime_folder();
             (folder.file_name() == Some(prefix.as_ref())).then_some(folder)
         });
+        if let Err((errno, reason)) = done {
+            remove_folder(own_folder.as_ref());
+            return Err(explain(args, errno, reason));
+        }
         Ok(Self(Arc::new(Inner {
             _argv: argv,
             lcores: Lcore::workers(),
@@ -205,10 +206,14 @@ impl Drop for Inner {
             }
             sys::rte_eal_cleanup();
         }
-        if let Some(folder) = &self.own_folder {
-            // Left-over files harm nobody; there is nothing to do about a failure.
-            let _ = std::fs::remove_dir_all(folder);
-        }
+        remove_folder(self.own_folder.as_ref());
+    }
+}
+
+/// Left-over files harm nobody, so there is nothing to do about a failure.
+fn remove_folder(folder: Option<&PathBuf>) {
+    if let Some(folder) = folder {
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
 
