@@ -49,6 +49,9 @@ fn main() -> Result<(), Failure> {
             .fold((f64::MAX, 0), |best, (ns, n)| (best.0.min(ns), best.1 + n))
     })?;
     let (best, frames) = worker.join().map_err(|_| "the worker panicked")?;
+    if frames == 0 {
+        return Err("no frame came".into());
+    }
     println!("core {core}: {frames} frames, best window {best:.2} ns per frame, {:.1} Mframes/s", 1e3 / best);
     for port in [a, b] {
         println!("{}: {:?}", port.name(), port.stats()?);

@@ -195,16 +195,16 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.sweep();
-        if !state.retired.is_empty() {
-            // A frame is still held somewhere: its memory must stay, so DPDK stays up until the process ends.
-            return;
-        }
-        // SAFETY: all ports, pools and workers held a handle and are gone; no frame is abroad.
-        unsafe {
-            if self.capture {
-                sys::rte_pdump_uninit();
+        // While a frame is still held somewhere (some drivers, `net_af_xdp` of 22.11 among them, never
+        // give all of theirs back) its memory must stay, so DPDK stays up until the process ends.
+        if state.retired.is_empty() {
+            // SAFETY: all ports, pools and workers held a handle and are gone; no frame is abroad.
+            unsafe {
+                if self.capture {
+                    sys::rte_pdump_uninit();
+                }
+                sys::rte_eal_cleanup();
             }
-            sys::rte_eal_cleanup();
         }
         remove_folder(self.own_folder.as_ref());
     }
