@@ -641,6 +641,88 @@ fn the_clock_starts_with_the_oldest_packet_that_asked() {
 }
 
 #[test]
+fn an_answer_about_a_packet_never_sent_is_ignored() {
+    let [mut a, _] = pair(|c| c.window = 2);
+    for i in 0..3 {
+        a.send(i, SendOp::Send, 0, 4);
+    }
+    while a.hca.counters().tx_data < 2 {
+        let now = a.hca.next_timeout().unwrap();
+        a.sent(now);
+    }
+    for syndrome in [Syndrome::ACK_NO_CREDITS, Syndrome::Nak(Nak::Sequence), Syndrome::Rnr(1)] {
+        answer(&mut a, 0xff_fff2, syndrome, 1000);
+        answer(&mut a, 0x7f_fff0, syndrome, 1000);
+    }
+    assert_eq!((a.completions(), a.sent(1000)), (vec![], vec![]));
+    answer(&mut a, 0xff_fff1, Syndrome::ACK_NO_CREDITS, 1000);
+    assert_eq!(a.completions().len(), 2);
+}
+
+#[test]
+fn a_nak_that_arrives_twice_costs_one_retry() {
+    let [mut a, _] = pair(|c| c.retry_cnt = 1);
+    a.send(0, SendOp::Send, 0, 4);
+    assert_eq!(a.sent(0).len(), 1);
+    answer(&mut a, 0xff_fff0, Syndrome::Nak(Nak::Sequence), 1000);
+    answer(&mut a, 0xff_fff0, Syndrome::Nak(Nak::Sequence), 1001);
+    assert_eq!(a.completions(), []);
+    assert_eq!(a.sent(1001).len(), 1);
+    answer(&mut a, 0xff_fff0, Syndrome::Nak(Nak::Sequence), 2000);
+    assert_eq!(a.completions()[0].status, Status::RetryExceeded);
+}
+
+#[test]
+fn a_late_ack_after_a_step_back_spares_the_packets_it_names() {
+    let [mut a, _] = pair(|c| {
+        c.rate = u64::MAX;
+        c.ack_timeout = 1000;
+    });
+    for i in 0..4 {
+        a.send(i, SendOp::Send, 0, 4);
+    }
+    assert_eq!(a.sent(0).len(), 4);
+    a.hca.handle_timeout(1000);
+    answer(&mut a, 0xff_fff2, Syndrome::ACK_NO_CREDITS, 1000);
+    assert_eq!(a.sent(1000).iter().map(|p| p.1).collect::<Vec<_>>(), [0xff_fff3]);
+}
+
+#[test]
+fn a_write_whose_length_is_not_the_one_announced_is_refused() {
+    for (announced, sent) in [(16, 8), (8, 16), (0, 8), (8, 0)] {
+        let [mut a, mut b] = pair(|_| {});
+        a.send(1, SendOp::Write { va: BASE, rkey: b.mr.rkey }, 0, sent);
+        let bytes = a.hca.poll_transmit(0).unwrap().bytes.to_vec();
+        let mut frame = Frame::parse(&bytes).unwrap();
+        frame.packet.ext.reth.as_mut().unwrap().len = announced;
+        let mut changed = Vec::new();
+        frame.emit(&mut changed);
+        b.hca.handle_frame(&changed, 0);
+        let bytes = b.hca.poll_transmit(0).unwrap().bytes.to_vec();
+        let aeth = Frame::parse(&bytes).unwrap().packet.ext.aeth.unwrap();
+        assert_eq!(Syndrome::decode(aeth.syndrome), Syndrome::Nak(Nak::InvalidRequest));
+    }
+}
+
+#[test]
+fn a_gap_filled_before_its_nak_was_sent_is_not_named() {
+    let [mut a, mut b] = pair(|c| c.rate = u64::MAX);
+    let mut frames = Vec::new();
+    for i in 0..3 {
+        b.recv(i, 0, 4);
+        a.send(i, SendOp::Send, 0, 4);
+        frames.push(a.hca.poll_transmit(0).unwrap().bytes.to_vec());
+    }
+    for i in [0, 2, 1] {
+        b.hca.handle_frame(&frames[i], 0);
+    }
+    let bytes = b.hca.poll_transmit(0).unwrap().bytes.to_vec();
+    let packet = Frame::parse(&bytes).unwrap().packet;
+    assert_eq!(packet.bth.psn, Psn::new(0xff_fff1));
+    assert_eq!(packet.ext.aeth, Some(Aeth { syndrome: 0x1f, msn: 2 }));
+}
+
+#[test]
 fn one_nak_names_a_gap_and_counts_messages() {
     let [mut a, mut b] = pair(|_| {});
     for i in 0..6 {
