@@ -182,7 +182,7 @@ fn read_profile(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Profile {
             "set lossless = true and direction = \"ingress\", or remove xoff",
         );
     }
-    let xoff = if lossless && ingress { xoff.map_or(None, |x| x.v) } else { Some(0) };
+    let xoff = if lossless && ingress { xoff.and_then(|x| x.v) } else { Some(0) };
     if lossless && ingress && xoff == Some(0) {
         let at = s.raw(ctx, "xoff").map_or(at, |r| r.span);
         let message =

@@ -4,124 +4,16 @@ use std::collections::HashSet;
 
 use super::buffer::{BufferAt, Profile};
 use super::diag::Span;
+use super::marking::xoff_point;
 use super::port::PortAt;
 use super::read::{Ctx, Origin};
-use super::sched::{Marks, Wred};
-use super::types::{
-    BufferConfig, Config, Direction, EcnMode, PfcRx, PgConfig, PortConfig, PortRate, SharedLimit, Trust,
-    WredConfig,
-};
+use super::types::{Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust};
 use super::units::{show_rate, show_size, show_time};
 
-/// Fill at which a group alone in the buffer reaches Xoff: its reserve and its part of the shared buffer,
-/// `a / (1 + a)` of it for a dynamic threshold (formats table R5).
-pub(super) fn xoff_point(pg: &PgConfig, shared: u64) -> u64 {
-    let part = match pg.shared {
-        SharedLimit::Static(bytes) => bytes.min(shared),
-        SharedLimit::Dynamic(n) if n >= 0 => (u128::from(shared) << n) as u64 / ((1 << n) + 1),
-        SharedLimit::Dynamic(n) => shared / ((1 << n.unsigned_abs()) + 1),
-    };
-    pg.reserved.saturating_add(part)
-}
-
-/// The lossless groups whose frames wait in `queue` of `egress`, as (port, group).
-fn feeders<'p>(
-    ports: &'p [PortConfig],
-    egress: &'p PortConfig,
-    queue: usize,
-) -> impl Iterator<Item = (usize, usize)> + 'p {
-    let classes = move |tc: &usize| usize::from(egress.maps.tc_to_queue[*tc]) == queue;
-    ports.iter().enumerate().flat_map(move |(i, p)| {
-        let groups = (0..8).filter(classes).map(|tc| usize::from(p.maps.tc_to_pg[tc]));
-        groups.filter(|g| p.pgs[*g].lossless).map(move |g| (i, g))
-    })
-}
-
-/// Resolves marking profiles per queue and holds them against the Xoff points they must act before.
-pub(super) fn marking(
-    ctx: &mut Ctx<'_>,
-    buffer: &BufferConfig,
-    wreds: &[Wred],
-    marks: &Marks,
-    ports: &mut [PortConfig],
-    at: &[PortAt],
-) {
-    let mut once = HashSet::new();
-    for port in 0..ports.len() {
-        for (queue, mark) in marks[port].iter().enumerate() {
-            let Some(wred) = mark.map(|i| &wreds[i]) else { continue };
-            let name = ports[port].name.clone();
-            let first = feeders(ports, &ports[port], queue)
-                .map(|(p, g)| (xoff_point(&ports[p].pgs[g], buffer.shared), p, g))
-                .min();
-            let Some((kmin, kmax)) =
-                thresholds(ctx, wred, &ports[port], queue, first.map(|f| f.0), at[port].rate)
-            else {
-                continue;
-            };
-            if let Some((xoff, p, g)) = first
-                && kmax >= xoff
-                && once.insert(("wred.xoff", wred.at, queue))
-            {
-                let message = format!(
-                    "`{}` marks everything from kmax = {kmax}, but group {g} of port `{}` reaches Xoff at {xoff} even alone: \
-                     PFC acts before ECN",
-                    wred.name, ports[p].name
-                );
-                let remedy = format!("lower kmax below {xoff}, or raise buffer.size or dynamic_th");
-                ctx.warn(wred.at, "wred.xoff", message, remedy);
-            }
-            let lossless = first.is_some() || ports[port].queues[queue].lossless;
-            if wred.wred_drop && lossless && once.insert(("wred.drop", wred.at, queue)) {
-                let message = format!(
-                    "`{}` drops what it cannot mark, and queue {queue} of port `{name}` is lossless",
-                    wred.name
-                );
-                ctx.error(
-                    wred.at,
-                    "wred.drop",
-                    message,
-                    "set wred_drop = false, or bind it to lossy queues only",
-                );
-            }
-            ports[port].queues[queue].wred =
-                Some(WredConfig { kmin, kmax, pmax: wred.pmax, ecn: wred.ecn, wred_drop: wred.wred_drop });
-        }
-    }
-}
-
-/// Thresholds of the profile on this port. Automatic ones follow HPCC: 100 and 400 KB at 25G, scaled with the
-/// rate, at least two and eight frames of 1500 bytes, at most three quarters of the Xoff point.
-fn thresholds(
-    ctx: &mut Ctx<'_>,
-    wred: &Wred,
-    port: &PortConfig,
-    queue: usize,
-    xoff: Option<u64>,
-    at: Span,
-) -> Option<(u64, u64)> {
-    if let (Some(kmin), Some(kmax)) = (wred.kmin, wred.kmax) {
-        return Some((kmin, kmax));
-    }
-    let Some(rate) = port.rate.bps() else {
-        let message = format!(
-            "the thresholds of `{}` follow the rate, and that of port `{}` is not known here",
-            wred.name, port.name
-        );
-        ctx.error(at, "wred.rate", message, "set the port's rate, or kmin and kmax as sizes");
-        return None;
-    };
-    let scaled = u64::try_from(u128::from(rate) * 400_000 / 25_000_000_000).unwrap_or(u64::MAX).max(12_000);
-    let cap = xoff.map_or(u64::MAX, |x| x / 4 * 3);
-    let kmax = scaled.min(cap);
-    let mut why = format!("400KB at 25G, here {}", show_rate(rate));
-    if kmax < scaled {
-        why = format!("{why} would be {scaled}; held at 3/4 of the Xoff point {}", xoff.unwrap_or(0));
-    }
-    let key = format!("port.{}.queue.{queue}", port.name);
-    ctx.explain(format!("{key}.kmax"), show_size(kmax), Origin::Default, why);
-    ctx.explain(format!("{key}.kmin"), show_size(kmax / 4), Origin::Default, "kmax / 4");
-    Some((wred.kmin.unwrap_or(kmax / 4), wred.kmax.unwrap_or(kmax)))
+/// Where values shared by all ports stand.
+pub(super) struct Places {
+    pub buffer: BufferAt,
+    pub quanta: Span,
 }
 
 /// Everything that needs the whole configuration.
@@ -130,15 +22,16 @@ pub(super) fn whole(
     config: &Config,
     at: &[PortAt],
     profiles: &[Profile],
-    places: &BufferAt,
+    places: &Places,
 ) {
-    division(ctx, config, places);
-    for profile in profiles.iter().filter(|p| p.direction == Direction::Ingress) {
-        ordering(ctx, profile, config);
+    if division(ctx, config, &places.buffer) {
+        for profile in profiles.iter().filter(|p| p.direction == Direction::Ingress) {
+            ordering(ctx, profile, config);
+        }
     }
     let mut once = HashSet::new();
     for (port, at) in config.ports.iter().zip(at) {
-        pauses(ctx, config, port, at, &mut once);
+        pauses(ctx, config, port, at, places.quanta, &mut once);
         groups(ctx, config, port, at, profiles, &mut once);
         rates(ctx, port, at, &mut once);
         marks_format(ctx, config, port, at);
@@ -147,8 +40,9 @@ pub(super) fn whole(
 
 type Once = HashSet<(&'static str, Span, usize)>;
 
-/// `size = reserved + headroom + control + shared`, and enough slots for it.
-fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) {
+/// `size = reserved + headroom + control + shared`, and enough slots for it. False if nothing is left to share,
+/// so that limits derived from it mean nothing.
+fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
     let b = &config.buffer;
     let groups = config.ports.len() * 8;
     let lossless = config.ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless).count();
@@ -210,6 +104,7 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) {
             );
         }
     }
+    b.shared > 0
 }
 
 /// xon below xoff (DEV-24).
@@ -250,7 +145,7 @@ fn ordering(ctx: &mut Ctx<'_>, profile: &Profile, config: &Config) {
 }
 
 /// Rate, time and classes of a port's pauses.
-fn pauses(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt, once: &mut Once) {
+fn pauses(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt, quanta: Span, once: &mut Once) {
     let pfc = &port.pfc;
     if pfc.enable == 0 {
         return;
@@ -277,7 +172,7 @@ fn pauses(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt, on
             show_time(left)
         );
         ctx.explain(format!("port.{}.pause_time", port.name), show_time(time), Origin::Default, why);
-        if pfc.tx && left <= config.pfc.poll_gap && once.insert(("pfc.refresh", at.rate, 0)) {
+        if pfc.tx && left <= config.pfc.poll_gap && once.insert(("pfc.refresh", quanta, 0)) {
             let message = format!(
                 "a refresh on port `{}` is due {} before the pause ends, the planned poll gap is {}: the peer could resume",
                 port.name,

@@ -239,7 +239,7 @@ fn check(ctx: &mut Ctx<'_>, f: &FormatConfig, at: Span) {
         if one.end() > two.off {
             let message =
                 format!("`{a}` ends at bit {}, `{b}` begins at bit {}: they overlap", one.end(), two.off);
-            ctx.error(at, "format.overlap", message, "move or shorten one of them");
+            ctx.error(at, "format.overlap", message, format!("move or shorten `{a}` or `{b}`"));
         }
     }
     for (name, key, whole) in [("dst", f.key_dst, f.dst), ("src", f.key_src, f.src)] {
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn built_in_formats_pass_their_own_check() {
-        let mut ctx = Ctx { file: "t", text: "", preset: None, found: vec![], explained: vec![] };
+        let mut ctx = Ctx::new("t", "");
         for format in built_in() {
             check(&mut ctx, &format, Span::default());
         }

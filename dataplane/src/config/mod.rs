@@ -11,6 +11,7 @@ mod diag;
 mod fdb;
 mod format;
 mod lab;
+mod marking;
 mod pfc;
 mod port;
 mod preset;
@@ -45,7 +46,7 @@ pub struct Loaded {
 /// # Errors
 /// Every error found, and the warnings beside them, in the order of the text.
 pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
-    let mut ctx = Ctx { file: name, text, preset: None, found: vec![], explained: vec![] };
+    let mut ctx = Ctx::new(name, text);
     let (document, errors) = DeTable::parse_recoverable(text);
     for e in errors {
         let at = e.span().unwrap_or(text.len()..text.len()).into();
@@ -76,15 +77,31 @@ pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     Ok(Loaded { config, warnings: in_order(ctx.found) })
 }
 
+/// In the order of the text; what is wrong in the same way at the same place (a default for all ports) once.
 fn in_order(mut found: Vec<Diagnostic>) -> Vec<Diagnostic> {
     found.sort_by_key(|d| (d.span, d.severity));
-    found.dedup();
-    found
+    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
+    for d in found {
+        let same = |k: &Diagnostic| {
+            (k.span, k.severity, k.rule, &k.remedy) == (d.span, d.severity, d.rule, &d.remedy)
+        };
+        match kept.iter_mut().rev().take_while(|(k, _)| k.span == d.span).find(|(k, _)| same(k)) {
+            Some((k, more)) => *more += usize::from(k.message != d.message),
+            None => kept.push((d, 0)),
+        }
+    }
+    let counted = kept.into_iter().map(|(mut d, more)| {
+        if more > 0 {
+            d.message.push_str(&format!(" (and {more} more like this)"));
+        }
+        d
+    });
+    counted.collect()
 }
 
 fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
     let switch = root.table(ctx, "switch", &schema::SWITCH);
-    let name = switch.or(ctx, "name", &TEXT, "weir".into(), "").v;
+    let name = switch.or(ctx, "name", &TEXT, "weir".into(), "a switch needs a name in metrics").v;
     let seed = switch.or(ctx, "seed", &COUNT, 1, "same seed and input, same output").v;
     let (eal_args, lcores) = port::read_eal(ctx, root);
     let formats = format::read(ctx, root);
@@ -93,10 +110,10 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
     let around = port::Around { formats: &formats, maps: &qos.maps, trust: qos.trust, fdb: &fdb, lcores };
     let (mut ports, at): (Vec<_>, Vec<_>) = port::read(ctx, root, &around).into_iter().unzip();
     fdb::read_entries(ctx, &fdb_section, &mut fdb, &ports, &formats);
-    let pfc = pfc::read(ctx, root);
+    let (pfc, quanta) = pfc::read(ctx, root);
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &pfc);
     let (wreds, marks) = sched::read(ctx, root, &mut ports);
-    checks::marking(ctx, &buffer, &wreds, &marks, &mut ports, &at);
+    marking::resolve(ctx, &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root);
     let lab = lab::read(ctx, root, &ports);
     let config = Config {
@@ -114,9 +131,12 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
         lab,
         explained: vec![],
     };
-    checks::whole(ctx, &config, &at, &profiles, &buffer_at);
+    checks::whole(ctx, &config, &at, &profiles, &checks::Places { buffer: buffer_at, quanta });
     config
 }
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod checks_tests;

@@ -1,5 +1,6 @@
 //! `[pfc]` and `[watchdog]`: timers, checked against each other.
 
+use super::diag::Span;
 use super::read::{Ctx, Section};
 use super::schema;
 use super::types::{PfcConfig, Reoccurrence, WatchdogAction, WatchdogConfig};
@@ -9,7 +10,8 @@ const MS: u64 = 1_000_000;
 /// Shortest watchdog time with `allow_short`.
 const SHORT: u64 = 10_000;
 
-pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> PfcConfig {
+/// The table, and where the pause time stands.
+pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (PfcConfig, Span) {
     let s = root.table(ctx, "pfc", &schema::PFC);
     let quanta =
         s.int_or(ctx, "pause_quanta", 1..=65_535, 65_535, "longest pause: fewest frames to keep it up");
@@ -18,7 +20,7 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> PfcConfig {
     let why = "a polling loop that is not pre-empted; measure yours";
     let gap = s.or(ctx, "poll_gap", &TIME, 10_000, why);
     let poll_gap = s.within(ctx, "poll_gap", gap, &(0..=MS), |n| show_time(*n)).map_or(10_000, |v| v.v);
-    PfcConfig { quanta: quanta.v as u16, poll_gap, refresh }
+    (PfcConfig { quanta: quanta.v as u16, poll_gap, refresh }, quanta.span)
 }
 
 pub(super) fn read_watchdog(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Option<WatchdogConfig> {
@@ -33,7 +35,8 @@ pub(super) fn read_watchdog(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Option<Wat
     let mut time = |key: &str, low: u64, high: u64, default: u64, why: &str| {
         let val = s.or(ctx, key, &TIME, default, why);
         let low = if short { SHORT } else { low };
-        if !(low..=high).contains(&val.v) {
+        let fits = (low..=high).contains(&val.v);
+        if !fits {
             let message = format!(
                 "{} = {} is outside {} to {}",
                 s.key(key),
@@ -49,13 +52,20 @@ pub(super) fn read_watchdog(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Option<Wat
             let remedy = format!("use {} to {}{lab}", show_time(low), show_time(high));
             ctx.error(val.span, "watchdog.range", message, remedy);
         }
-        val
+        (val, fits)
     };
-    let detection = time("detection_time", 100 * MS, 5_000 * MS, 200 * MS, "SONiC's default");
-    let restoration = time("restoration_time", 100 * MS, 60_000 * MS, 200 * MS, "SONiC's default");
-    let poll = time("poll_interval", 100 * MS, 1_000 * MS, 100 * MS, "at least two looks per detection time");
-    for (key, val) in [("detection_time", &detection), ("restoration_time", &restoration)] {
-        if val.v < poll.v {
+    let (detection, detection_fits) =
+        time("detection_time", 100 * MS, 5_000 * MS, 200 * MS, "SONiC's default");
+    let (restoration, restoration_fits) =
+        time("restoration_time", 100 * MS, 60_000 * MS, 200 * MS, "SONiC's default");
+    let (poll, poll_fits) =
+        time("poll_interval", 100 * MS, 1_000 * MS, 100 * MS, "at least two looks per detection time");
+    let both = [
+        ("detection_time", &detection, detection_fits),
+        ("restoration_time", &restoration, restoration_fits),
+    ];
+    for (key, val, fits) in both {
+        if fits && poll_fits && val.v < poll.v {
             let message = format!(
                 "{key} = {} is shorter than poll_interval = {}: it could never be measured",
                 show_time(val.v),

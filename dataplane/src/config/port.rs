@@ -201,14 +201,16 @@ fn read_one(
     let mtu = s.or(ctx, "mtu", &SIZE, 9216, "jumbo frames pass; headroom grows with it");
     let mtu = s.within(ctx, "mtu", mtu, &(64..=16_128), |n| show_size(*n)).map_or(9216, |m| m.v as u16);
 
-    let format = s.get(ctx, "format", &TEXT).and_then(|f| find_format(ctx, &f, around.formats)).unwrap_or(0);
+    let format = s.or(ctx, "format", &TEXT, "standard".into(), "plain Ethernet");
+    let format = find_format(ctx, &format, around.formats).unwrap_or(0);
     let profile = &around.formats[format];
     let (trust, trust_at) = trust(ctx, s, profile, around);
-    let default_tc = s.int(ctx, "default_tc", 0..=7).map_or(0, |v| v.v as u8);
+    let default_tc = s.int_or(ctx, "default_tc", 0..=7, 0, "best effort").v as u8;
     let why = if profile.learning { "a bridge learns" } else { "AFH addresses are assigned, not learnt" };
     let learning = s.or(ctx, "learning", &BOOL, profile.learning, why).v;
     let learn_limit = s.int(ctx, "learn_limit", 1..=u64::from(u32::MAX)).map(|v| v.v as u32);
-    let unknown = s.get(ctx, "unknown_unicast", &UnknownUnicast::KIND);
+    let fdb = around.fdb.unknown_unicast;
+    let unknown = s.or(ctx, "unknown_unicast", &UnknownUnicast::KIND, fdb, "that of [fdb]").v;
     let mac = s.get(ctx, "mac", &MAC);
     if let Some(mac) = &mac
         && (mac.v.is_group() || mac.v.to_u64() == 0)
@@ -245,7 +247,7 @@ fn read_one(
         default_tc,
         learning,
         learn_limit,
-        unknown_unicast: unknown.map_or(around.fdb.unknown_unicast, |u| u.v),
+        unknown_unicast: unknown,
         cable_mm,
         pfc,
         maps,
@@ -264,9 +266,10 @@ fn trust(
     format: &FormatConfig,
     around: &Around<'_>,
 ) -> (Vec<Trust>, Span) {
-    let own_at = s.raw(ctx, "trust").map(|r| r.span);
-    if let Some(list) = trust_list(ctx, s, "trust") {
-        return (list, own_at.unwrap_or_else(|| s.span(ctx)));
+    let own = s.raw(ctx, "trust");
+    if let (Some(own), Some(list)) = (own, trust_list(ctx, s, "trust")) {
+        ctx.explain(s.key("trust"), words(&list), own.origin, "");
+        return (list, own.span);
     }
     let (list, at, origin, why) = match &around.trust {
         // A preset speaks of Ethernet headers; a format with a class of its own knows better.
@@ -275,9 +278,12 @@ fn trust(
         }
         _ => (format.trust.clone(), s.span(ctx), Origin::Default, "what its format carries"),
     };
-    let words: Vec<_> = list.iter().map(|t| t.word()).collect();
-    ctx.explain(s.key("trust"), words.join(", "), origin, why);
+    ctx.explain(s.key("trust"), words(&list), origin, why);
     (list, at)
+}
+
+fn words(list: &[Trust]) -> String {
+    list.iter().map(|t| t.word()).collect::<Vec<_>>().join(", ")
 }
 
 /// A word or a list of words; nothing is trusted twice, and nothing follows `port`.
@@ -305,11 +311,16 @@ fn read_pfc(ctx: &mut Ctx<'_>, s: &Section<'_>) -> (PortPfc, Span) {
             Err(bad) => ctx.error(item.span, "value", format!("pfc.enable: {}", bad.message), bad.remedy),
         }
     }
-    let at = pfc.raw(ctx, "enable").map_or_else(|| s.span(ctx), |r| r.span);
+    let set = pfc.raw(ctx, "enable");
+    let at = set.as_ref().map_or_else(|| s.span(ctx), |r| r.span);
+    let listed: Vec<_> = (0..8).filter(|p| enable >> p & 1 == 1).map(|p: u8| p.to_string()).collect();
+    let shown = if listed.is_empty() { "none".into() } else { listed.join(", ") };
+    let origin = set.map_or(Origin::Default, |r| r.origin);
+    ctx.explain(pfc.key("enable"), shown, origin, "priorities with PFC");
     let why = "decided by what the driver shows at start";
     let mode = pfc.or(ctx, "mode", &PfcMode::KIND, PfcMode::Auto, why).v;
-    let rx = pfc.get(ctx, "rx", &PfcRx::KIND).map_or(PfcRx::Enabled, |v| v.v);
-    let tx = pfc.get(ctx, "tx", &BOOL).is_none_or(|v| v.v);
+    let rx = pfc.or(ctx, "rx", &PfcRx::KIND, PfcRx::Enabled, "what is enabled is obeyed").v;
+    let tx = pfc.or(ctx, "tx", &BOOL, true, "what is enabled is sent").v;
     (PortPfc { enable, mode, rx, tx }, at)
 }
 

@@ -4,7 +4,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::read::Ctx;
 
-const PRESETS: &[(&str, &str)] = &[
+pub(super) const PRESETS: &[(&str, &str)] = &[
     ("roce-lossless", include_str!("presets/roce-lossless.toml")),
     ("roce-semi-lossless", include_str!("presets/roce-semi-lossless.toml")),
     ("paxi-lite", include_str!("presets/paxi-lite.toml")),

@@ -70,9 +70,16 @@ pub(super) struct Ctx<'a> {
     pub preset: Option<(&'static str, Span)>,
     pub found: Vec<Diagnostic>,
     pub explained: Vec<Explained>,
+    /// Where each line starts, ascending.
+    lines: Vec<usize>,
 }
 
-impl Ctx<'_> {
+impl<'a> Ctx<'a> {
+    pub fn new(file: &'a str, text: &'a str) -> Self {
+        let lines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1).collect();
+        Self { file, text, preset: None, found: vec![], explained: vec![], lines }
+    }
+
     fn note(&mut self, severity: Severity, at: Span, rule: &'static str, message: String, remedy: String) {
         self.found.push(Diagnostic::new(severity, (self.file, self.text), at, rule, message, remedy));
     }
@@ -109,7 +116,7 @@ impl Ctx<'_> {
 
     /// Line of a byte of the user's text.
     pub fn line(&self, at: Span) -> usize {
-        self.text.as_bytes()[..at.start.min(self.text.len())].iter().filter(|b| **b == b'\n').count() + 1
+        self.lines.partition_point(|start| *start <= at.start) + 1
     }
 
     fn place(&self, layer: &Layer<'_>, span: Span) -> (Span, Origin) {
@@ -173,11 +180,14 @@ impl<'a> Section<'a> {
         Some(Val { v: value.get_ref(), span, origin })
     }
 
-    /// The value of a key, if it is set and well formed.
+    /// The value of a key, if it is set and well formed; explained by where it stands.
     pub fn get<T>(&self, ctx: &mut Ctx<'_>, key: &str, kind: &Kind<T>) -> Option<Val<T>> {
         let raw = self.raw(ctx, key)?;
         match (kind.parse)(raw.v) {
-            Ok(v) => Some(Val { v, span: raw.span, origin: raw.origin }),
+            Ok(v) => {
+                ctx.explain(self.key(key), (kind.show)(&v), raw.origin.clone(), "");
+                Some(Val { v, span: raw.span, origin: raw.origin })
+            }
             Err(bad) => {
                 ctx.error(raw.span, "value", format!("{}: {}", self.key(key), bad.message), bad.remedy);
                 None
@@ -185,13 +195,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The value of a key or its default; explained either way.
+    /// The value of a key or its default, explained with its reason.
     pub fn or<T>(&self, ctx: &mut Ctx<'_>, key: &str, kind: &Kind<T>, default: T, why: &str) -> Val<T> {
-        let val = self.get(ctx, key, kind);
-        let val = val.unwrap_or_else(|| Val { v: default, span: self.span(ctx), origin: Origin::Default });
-        let why = if val.origin == Origin::Default { why } else { "" };
-        ctx.explain(self.key(key), (kind.show)(&val.v), val.origin.clone(), why);
-        val
+        self.get(ctx, key, kind).unwrap_or_else(|| {
+            ctx.explain(self.key(key), (kind.show)(&default), Origin::Default, why);
+            Val { v: default, span: self.span(ctx), origin: Origin::Default }
+        })
     }
 
     /// A required value.
@@ -218,11 +227,10 @@ impl<'a> Section<'a> {
         default: u64,
         why: &str,
     ) -> Val<u64> {
-        let val = self.int(ctx, key, range);
-        let val = val.unwrap_or_else(|| Val { v: default, span: self.span(ctx), origin: Origin::Default });
-        let why = if val.origin == Origin::Default { why } else { "" };
-        ctx.explain(self.key(key), val.v.to_string(), val.origin.clone(), why);
-        val
+        self.int(ctx, key, range).unwrap_or_else(|| {
+            ctx.explain(self.key(key), default.to_string(), Origin::Default, why);
+            Val { v: default, span: self.span(ctx), origin: Origin::Default }
+        })
     }
 
     /// A signed integer within a range.

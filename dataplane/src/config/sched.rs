@@ -4,14 +4,14 @@ use super::diag::Span;
 use super::read::{Ctx, Section, Val, indices};
 use super::schema::{self, Table};
 use super::types::{EcnMode, PortConfig, SchedulerConfig, SchedulerType};
-use super::units::{BOOL, RATE, SHARE, SIZE_OR_AUTO, TEXT};
+use super::units::{BOOL, RATE, SHARE, TEXT, THRESHOLD, Threshold};
 
 /// A marking profile whose thresholds may still depend on the port.
 #[derive(Clone, Debug)]
 pub(super) struct Wred {
     pub name: String,
-    pub kmin: Option<u64>,
-    pub kmax: Option<u64>,
+    pub kmin: Threshold,
+    pub kmax: Threshold,
     pub pmax: u32,
     pub ecn: EcnMode,
     pub wred_drop: bool,
@@ -118,18 +118,9 @@ fn read_scheduler(ctx: &mut Ctx<'_>, s: &Section<'_>) -> SchedulerConfig {
 }
 
 fn read_wred(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Wred {
-    let kmin = s.or(ctx, "kmin", &SIZE_OR_AUTO, None, "scaled with the rate of the port");
-    let kmax = s.or(ctx, "kmax", &SIZE_OR_AUTO, None, "scaled with the rate of the port");
-    if let (Some(low), Some(high)) = (kmin.v, kmax.v)
-        && low > high
-    {
-        let message = format!("kmin = {low} is above kmax = {high}");
-        ctx.error(kmin.span, "wred.order", message, format!("keep kmin <= {high}, or raise kmax"));
-    }
-    if kmin.v.is_some() != kmax.v.is_some() {
-        let message = "one threshold is \"auto\", the other a size: nothing keeps their order";
-        ctx.error(kmax.span, "wred.order", message, "set both or neither");
-    }
+    let why = "scaled with the rate of the port";
+    let kmin = s.or(ctx, "kmin", &THRESHOLD, Threshold::Auto, why);
+    let kmax = s.or(ctx, "kmax", &THRESHOLD, Threshold::Auto, why);
     Wred {
         name,
         kmin: kmin.v,

@@ -254,8 +254,8 @@ tables! {
     ]);
     WRED = table("[[wred]]", "A marking profile (WRED_PROFILE).", &[
         key("name", "text, required", "its name"),
-        key("kmin", "size or \"auto\", default \"auto\"", "nothing is marked up to here (green_min_threshold)"),
-        key("kmax", "size or \"auto\", default \"auto\"", "everything is marked above (green_max_threshold)"),
+        key("kmin", "size, share of the Xoff point, or \"auto\"; default \"auto\"", "nothing is marked up to here (green_min_threshold)"),
+        key("kmax", "size, share of the Xoff point, or \"auto\"; default \"auto\"", "everything is marked above (green_max_threshold)"),
         key("pmax", "share, default 20%", "probability at kmax (green_drop_probability)"),
         key("ecn", "\"none\", \"ecn\" or \"tc\", default \"ecn\"", "field that is marked (ecn)"),
         key("wred_drop", "boolean, default false", "drop what cannot be marked; lossy queues only (wred_green_enable)"),

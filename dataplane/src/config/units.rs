@@ -82,6 +82,29 @@ pub(super) const SIZE_OR_AUTO: Kind<Option<u64>> = Kind {
     parse: |v| if v.as_str() == Some("auto") { Ok(None) } else { (SIZE.parse)(v).map(Some) },
     show: |n| n.map_or("auto".into(), show_size),
 };
+/// A marking threshold as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Threshold {
+    /// Follows the rate of the port.
+    Auto,
+    /// Bytes.
+    Bytes(u64),
+    /// Parts per million of the limit the queue runs into (DEV-29).
+    Share(u32),
+}
+
+pub(super) const THRESHOLD: Kind<Threshold> = Kind {
+    parse: |v| match v.as_str() {
+        Some("auto") => Ok(Threshold::Auto),
+        Some(text) if text.trim_end().ends_with('%') => (SHARE.parse)(v).map(Threshold::Share),
+        _ => (SIZE.parse)(v).map(Threshold::Bytes),
+    },
+    show: |t| match *t {
+        Threshold::Auto => "auto".into(),
+        Threshold::Bytes(n) => show_size(n),
+        Threshold::Share(ppm) => show_share(u64::from(ppm)),
+    },
+};
 /// Nanoseconds.
 pub(super) const TIME: Kind<u64> =
     Kind { parse: |v| quantity(v, TIMES, 1, TIME_HELP), show: |n| show_time(*n) };
