@@ -1,1 +1,4 @@
-//! weir sim.
+//! weir sim: switches and endpoints in virtual time.
+#![forbid(unsafe_code)]
+
+pub mod ns3;
