@@ -1,4 +1,5 @@
 //! weir sim: switches and endpoints in virtual time.
 #![forbid(unsafe_code)]
 
+pub mod golden;
 pub mod ns3;

@@ -66,7 +66,18 @@ pub struct Cell {
 impl Cell {
     /// A record that is no frame.
     pub fn event(kind: Kind, target: u32) -> Self {
-        Self { rank: 0, next: NIL, target, flow: 0, psn: 0, bytes: 0, in_port: 0, kind, prio: 0, marked: false }
+        Self {
+            rank: 0,
+            next: NIL,
+            target,
+            flow: 0,
+            psn: 0,
+            bytes: 0,
+            in_port: 0,
+            kind,
+            prio: 0,
+            marked: false,
+        }
     }
 }
 

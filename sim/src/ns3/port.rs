@@ -52,7 +52,15 @@ pub struct Port {
 
 impl Port {
     /// An idle port on a link of `rate` bit/s. Transmit times beyond 4 s are cut to that.
-    pub fn new(peer: u32, owner: u32, local: u16, on_host: bool, rate: u64, delay: Nanos, ecn: HpccEcn) -> Self {
+    pub fn new(
+        peer: u32,
+        owner: u32,
+        local: u16,
+        on_host: bool,
+        rate: u64,
+        delay: Nanos,
+        ecn: HpccEcn,
+    ) -> Self {
         let ns = |bytes| u32::try_from(transmit_ns(bytes, rate)).unwrap_or(u32::MAX);
         Self {
             peer,

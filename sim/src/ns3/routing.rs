@@ -67,7 +67,8 @@ impl Routes {
             for switch in 0..switches {
                 let node = hosts + switch;
                 let nearer = |end: &&End| far[end.peer as usize].checked_add(1) == Some(far[node]);
-                per_pair[switch * hosts + host] = ends[node].iter().filter(nearer).map(|end| end.port).collect();
+                per_pair[switch * hosts + host] =
+                    ends[node].iter().filter(nearer).map(|end| end.port).collect();
             }
         }
         let mut starts = vec![0];
@@ -99,24 +100,39 @@ impl Routes {
     }
 }
 
-/// The largest bandwidth-delay product between two hosts, in bytes: round trip of twice the delays plus
-/// one transmit time of `payload` per hop (each cut to ns), at the slowest rate of the path.
+/// Round trip and slowest rate (bit/s) between two hosts, or `None` without a path. The round trip is
+/// twice the delays plus one transmit time of `payload` bytes per hop, each cut to ns.
+pub fn round_trip(
+    topology: &Topology,
+    ends: &[Vec<End>],
+    src: u32,
+    dst: u32,
+    payload: u64,
+) -> Option<(Nanos, u64)> {
+    walk(topology, ends, &distances(topology, ends, src), dst, payload)
+}
+
+/// From `node` back to the host that the distances `far` count from.
+fn walk(t: &Topology, ends: &[Vec<End>], far: &[u32], mut node: u32, payload: u64) -> Option<(Nanos, u64)> {
+    let (mut rtt, mut rate) = (0, u64::MAX);
+    while far[node as usize] > 0 {
+        let nearer = |end: &&End| far[end.peer as usize].checked_add(1) == Some(far[node as usize]);
+        let end = ends[node as usize].iter().find(nearer)?;
+        let link = &t.links[end.link];
+        rtt += 2 * link.delay + payload * 8_000_000_000 / link.rate;
+        rate = rate.min(link.rate);
+        node = end.peer;
+    }
+    Some((rtt, rate))
+}
+
+/// The largest bandwidth-delay product between two hosts, in bytes, with the round trip of [`round_trip`].
 pub fn largest_bdp(topology: &Topology, ends: &[Vec<End>], payload: u64) -> u64 {
     let mut largest = 0;
     for src in 0..topology.hosts {
         let far = distances(topology, ends, src);
-        for dst in (0..topology.hosts).filter(|&dst| dst != src && far[dst as usize] != u32::MAX) {
-            let (mut node, mut rtt, mut rate) = (dst, 0 as Nanos, u64::MAX);
-            while node != src {
-                let step = ends[node as usize]
-                    .iter()
-                    .find(|end| far[end.peer as usize].checked_add(1) == Some(far[node as usize]));
-                let Some(end) = step else { break };
-                let link = &topology.links[end.link];
-                rtt += 2 * link.delay + payload * 8_000_000_000 / link.rate;
-                rate = rate.min(link.rate);
-                node = end.peer;
-            }
+        let paths = (0..topology.hosts).filter(|&dst| dst != src);
+        for (rtt, rate) in paths.filter_map(|dst| walk(topology, ends, &far, dst, payload)) {
             let bits = u128::from(rtt) * u128::from(rate) / 1_000_000_000;
             largest = largest.max((bits / 8) as u64);
         }

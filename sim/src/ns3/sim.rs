@@ -49,7 +49,7 @@ pub struct Sampler {
     pub port: u16,
     /// Period.
     pub every: Nanos,
-    /// No sample at or after this time.
+    /// Time of the last sample.
     pub until: Nanos,
 }
 
@@ -58,7 +58,12 @@ impl<R: Recorder> Sim<R> {
     ///
     /// # Errors
     /// When topology, flows or buffers do not fit together; see [`BuildError`].
-    pub fn new(topology: &Topology, flows: &[FlowSpec], config: &Config, recorder: R) -> Result<Self, BuildError> {
+    pub fn new(
+        topology: &Topology,
+        flows: &[FlowSpec],
+        config: &Config,
+        recorder: R,
+    ) -> Result<Self, BuildError> {
         check_links(topology)?;
         let ends = ends(topology);
         for host in 0..topology.hosts {
@@ -159,7 +164,7 @@ impl<R: Recorder> Sim<R> {
 
     fn take_sample(&mut self) {
         let now = self.engine.now();
-        let Some(sampler) = self.sampler.filter(|s| now < s.until) else {
+        let Some(sampler) = self.sampler.filter(|s| now <= s.until) else {
             return;
         };
         let mmu = &self.switches[sampler.switch as usize].mmu;
@@ -246,7 +251,12 @@ fn check_links(topology: &Topology) -> Result<(), BuildError> {
     Ok(())
 }
 
-fn check_flows(t: &Topology, flows: &[FlowSpec], ends: &[Vec<End>], routes: &Routes) -> Result<(), BuildError> {
+fn check_flows(
+    t: &Topology,
+    flows: &[FlowSpec],
+    ends: &[Vec<End>],
+    routes: &Routes,
+) -> Result<(), BuildError> {
     // A host's one neighbour must be a switch with a way to the other host.
     let reaches = |from: u32, to: u32| match ends[from as usize][0].peer.checked_sub(t.hosts) {
         Some(switch) => routes.reaches(switch, to),
@@ -308,7 +318,7 @@ fn build_switches(
             buffer: config.buffer,
             reserve: config.reserve,
             resume_offset: config.resume_offset,
-            headroom: links().map(|link| headroom(link)).collect(),
+            headroom: links().map(headroom).collect(),
             shift: links().map(|link| shift(link.rate, host_rate)).collect(),
         };
         Ok(Switch {
@@ -319,6 +329,7 @@ fn build_switches(
             marks: 0,
             pauses: 0,
             resumes: 0,
+            params,
         })
     };
     (topology.hosts..topology.hosts + topology.switches).map(build).collect()

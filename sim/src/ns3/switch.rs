@@ -1,5 +1,5 @@
 //! A switch of the reference: admit, pause, queue, choose, mark, resume. No latency of its own.
-use weir_dataplane::mmu::hpcc::{Hpcc, MarkLaw, Verdict};
+use weir_dataplane::mmu::hpcc::{Hpcc, HpccParams, MarkLaw, Verdict};
 
 use super::cell::{Cell, Kind};
 use super::port::PFC_BYTES;
@@ -24,6 +24,8 @@ pub struct Switch {
     pub pauses: u64,
     /// Resumes decided.
     pub resumes: u64,
+    /// Sizes and thresholds of the buffer.
+    pub params: HpccParams,
 }
 
 impl<R: Recorder> Sim<R> {
@@ -38,7 +40,8 @@ impl<R: Recorder> Sim<R> {
         let spec = &self.flows[cell.flow as usize].spec;
         let to = if cell.kind == Kind::Data { spec.dst } else { spec.src };
         let seed = self.seed;
-        let out = self.routes.next_hop(switch, to, || mix(seed ^ u64::from(cell.flow) << 32 ^ u64::from(switch)));
+        let out =
+            self.routes.next_hop(switch, to, || mix(seed ^ u64::from(cell.flow) << 32 ^ u64::from(switch)));
         let out_port = usize::from(self.ports[out as usize].local);
         let (s, prio) = (switch as usize, usize::from(cell.prio));
 
