@@ -1,4 +1,4 @@
-//! weir sim: switches and endpoints in virtual time.
+//! Virtual time: the switch and its endpoints without hardware, and replay of published models.
 #![forbid(unsafe_code)]
 
 pub mod golden;

@@ -2,7 +2,8 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use weir_sim::golden::scenarios::replay::{DataSet, Outcome};
+use weir_sim::golden::FileReport;
+use weir_sim::golden::scenarios::replay::DataSet;
 use weir_sim::golden::scenarios::seeds;
 
 static SET: LazyLock<DataSet> = LazyLock::new(|| {
@@ -11,8 +12,8 @@ static SET: LazyLock<DataSet> = LazyLock::new(|| {
     DataSet::read(&root.join("ns3-scenarios")).unwrap()
 });
 
-fn outcomes(name: &str) -> Vec<Outcome> {
-    let scenario = SET.described().scenario(name).unwrap();
+fn outcomes(name: &str) -> Vec<FileReport> {
+    let scenario = SET.scenario(name).unwrap();
     assert!(scenario.deterministic);
     SET.replay(&scenario).unwrap()
 }
@@ -20,12 +21,12 @@ fn outcomes(name: &str) -> Vec<Outcome> {
 fn exact(name: &str) {
     let outcomes = outcomes(name);
     assert!(outcomes.iter().map(|o| o.total).sum::<u64>() > 4, "{name}: nothing to compare");
-    let wrong: Vec<&Outcome> = outcomes.iter().filter(|o| !o.is_match()).collect();
+    let wrong: Vec<&FileReport> = outcomes.iter().filter(|o| !o.is_match()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 fn random(name: &str) {
-    let scenario = SET.described().scenario(name).unwrap();
+    let scenario = SET.scenario(name).unwrap();
     assert!(!scenario.deterministic);
     let spreads = seeds::compare(&SET, &scenario).unwrap();
     assert!(spreads.iter().all(|s| s.logged.len() == 10), "{name}: ten logged seeds");
@@ -97,7 +98,7 @@ scenarios! { random:
 /// What is altered in the model must show in the report, with row and column.
 #[test]
 fn a_wrong_resume_offset_is_noticed() {
-    let mut scenario = SET.described().scenario("incast8_pfc_b4").unwrap();
+    let mut scenario = SET.scenario("incast8_pfc_b4").unwrap();
     scenario.config.resume_offset += 1048;
     let outcomes = SET.replay(&scenario).unwrap();
     let pfc = outcomes.iter().find(|o| o.name == "pfc_events/incast8_pfc_b4").unwrap();
@@ -108,7 +109,7 @@ fn a_wrong_resume_offset_is_noticed() {
 
 #[test]
 fn a_wrong_gain_is_noticed() {
-    let mut scenario = SET.described().scenario("incast8_dcqcnstep_b32").unwrap();
+    let mut scenario = SET.scenario("incast8_dcqcnstep_b32").unwrap();
     scenario.config.dcqcn.as_mut().unwrap().params.g = 1.0 / 128.0;
     let outcomes = SET.replay(&scenario).unwrap();
     assert!(outcomes.iter().any(|o| o.name.starts_with("rate_events") && !o.is_match()));
@@ -117,7 +118,7 @@ fn a_wrong_gain_is_noticed() {
 
 #[test]
 fn a_wrong_marking_law_is_noticed() {
-    let mut scenario = SET.described().scenario("incast8_dcqcn_b32").unwrap();
+    let mut scenario = SET.scenario("incast8_dcqcn_b32").unwrap();
     for marking in &mut scenario.config.marking {
         marking.pmax = 0.4;
     }

@@ -1,3 +1,4 @@
 //! mmu/mod.
 
 pub mod hpcc;
+pub mod ns3dc;

@@ -91,6 +91,9 @@ pub enum BuildError {
     /// A link names a node that is not there, or a node twice.
     #[error("link {0} joins no two nodes of the topology")]
     Link(usize),
+    /// More nodes than ends of links.
+    #[error("the links have {0} ends; there are more nodes than that")]
+    Lonely(usize),
     /// A link without a rate.
     #[error("link {0} has rate 0")]
     Rate(usize),

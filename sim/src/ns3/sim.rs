@@ -238,8 +238,10 @@ impl<R: Recorder> Sim<R> {
     }
 }
 
+/// Also bounds the nodes by the links, before anything is sized by them.
 fn check_links(topology: &Topology) -> Result<(), BuildError> {
-    let nodes = topology.hosts + topology.switches;
+    let (nodes, ends) = (topology.hosts.checked_add(topology.switches), 2 * topology.links.len());
+    let nodes = nodes.filter(|&nodes| nodes as usize <= ends).ok_or(BuildError::Lonely(ends))?;
     for (i, link) in topology.links.iter().enumerate() {
         if link.a == link.b || link.a >= nodes || link.b >= nodes {
             return Err(BuildError::Link(i));

@@ -5,6 +5,7 @@
 //! the middle of the distribution on one side once in five hundred columns. Where the logged ones are
 //! all the same, so is our median. (The completion time of the last flow has a long tail when a late
 //! mark hits a flow; the median does not follow it, a mean would.)
+use super::super::{FileReport, GoldenError, Mismatch};
 use super::replay::DataSet;
 use super::spec::Scenario;
 use super::tables::Run;
@@ -34,10 +35,16 @@ pub struct Spread {
 }
 
 impl Spread {
+    /// The middle one of our values, if every seed has one.
+    fn median(&self) -> Option<u64> {
+        let complete = self.ours.len() as u64 == OUR_SEEDS;
+        self.ours.get(self.ours.len() / 2).copied().filter(|_| complete)
+    }
+
     /// The rule above.
     pub fn agrees(&self) -> bool {
-        match (&self.logged[..], self.ours.get(self.ours.len() / 2)) {
-            ([low, .., high], Some(median)) => (low..=high).contains(&median),
+        match (&self.logged[..], self.median()) {
+            ([low, .., high], Some(median)) => (low..=high).contains(&&median),
             _ => false,
         }
     }
@@ -47,27 +54,41 @@ impl Spread {
 ///
 /// # Errors
 /// When the run cannot be built or a logged cell is no number.
-pub fn compare(set: &DataSet, scenario: &Scenario) -> Result<Vec<Spread>, String> {
-    let logged = set.rows("seeds", &scenario.name);
-    let columns = set.columns("seeds");
-    let mut spreads: Vec<Spread> =
-        JUDGED.map(|(column, _)| Spread { column, logged: Vec::new(), ours: Vec::new() }).into();
-    for (row, cells) in logged.iter().enumerate() {
-        for (spread, (column, _)) in spreads.iter_mut().zip(JUDGED) {
-            let cell = columns.iter().position(|c| c == column).and_then(|i| cells.get(i)?.parse().ok());
-            spread.logged.push(cell.ok_or_else(|| format!("seeds row {}: {column} is no number", row + 1))?);
-        }
+pub fn compare(set: &DataSet, scenario: &Scenario) -> Result<Vec<Spread>, GoldenError> {
+    let mut spreads = Vec::new();
+    for (column, _) in JUDGED {
+        let mut logged = set.column("seeds", &scenario.name, column)?;
+        logged.sort_unstable();
+        spreads.push(Spread { column, logged, ours: Vec::new() });
     }
     for seed in 1..=OUR_SEEDS {
-        let run = Run::new(scenario, seed).map_err(|e| e.to_string())?;
+        let run = Run::new(scenario, seed).map_err(|error| set.bad_entry(&scenario.name, &error))?;
         for (spread, (_, summary)) in spreads.iter_mut().zip(JUDGED) {
-            let ours = run.summary(summary).and_then(|text| text.parse().ok());
-            spread.ours.push(ours.ok_or_else(|| format!("seed {seed}: no {summary}"))?);
+            // A run in which no flow completes has no times; it then has one value too few to agree.
+            spread.ours.extend(run.summary(summary).and_then(|text| text.parse::<u64>().ok()));
         }
     }
-    for spread in &mut spreads {
-        spread.logged.sort_unstable();
-        spread.ours.sort_unstable();
-    }
+    spreads.iter_mut().for_each(|spread| spread.ours.sort_unstable());
     Ok(spreads)
+}
+
+/// The same as a report: one row per judged column.
+pub(super) fn replay(set: &DataSet, scenario: &Scenario) -> Result<Vec<FileReport>, GoldenError> {
+    let spreads = compare(set, scenario)?;
+    let wrong = spreads.iter().enumerate().find(|(_, spread)| !spread.agrees());
+    let range = |v: &[u64]| format!("{:?} to {:?}", v.first(), v.last());
+    let first_mismatch = wrong.map(|(row, spread)| Mismatch {
+        row: row as u64 + 1,
+        column: spread.column.to_owned(),
+        expected: format!("a median from {}", range(&spread.logged)),
+        got: format!("{:?}", spread.median()),
+        expected_row: format!("{:?}", spread.logged),
+        got_row: format!("{:?}", spread.ours),
+    });
+    Ok(vec![FileReport {
+        name: format!("seeds/{}", scenario.name),
+        matched: spreads.iter().filter(|spread| spread.agrees()).count() as u64,
+        total: spreads.len() as u64,
+        first_mismatch,
+    }])
 }

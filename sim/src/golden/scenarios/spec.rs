@@ -16,6 +16,9 @@ const SECOND: Nanos = 1_000_000_000;
 const RESERVE: u32 = 4096;
 const RESUME_OFFSET: u32 = 3072;
 
+/// No run takes longer than this, in simulated time: a hung flow keeps its timers for ever.
+const LONGEST: Nanos = 10 * SECOND;
+
 /// Samples are taken each microsecond of the first four milliseconds.
 const SAMPLE_EVERY: Nanos = 1000;
 const SAMPLE_UNTIL: Nanos = 4_000_000;
@@ -179,7 +182,7 @@ impl Settings<'_> {
             marking,
             dcqcn,
             ack_gate: if self.int("ACK_HIGH_PRIO")? == 1 { 0 } else { 3 },
-            stop: stop.saturating_sub(epoch),
+            stop: stop.saturating_sub(epoch).min(LONGEST),
             seed: 1,
         })
     }
@@ -244,13 +247,13 @@ fn bit_rate(text: &str) -> Result<u64, String> {
 }
 
 fn milliseconds(text: &str) -> Result<Nanos, String> {
-    let number = text.strip_suffix("ms").and_then(|n| n.parse().ok()).filter(|n: &f64| *n >= 0.0);
+    let number = text.strip_suffix("ms").and_then(|n| n.parse().ok()).filter(|n| (0.0..=1000.0).contains(n));
     number
         .map(|n| truncated_ns(n, 1_000_000))
         .ok_or_else(|| format!("`{text}` is not a delay such as 0.001ms"))
 }
 
 fn seconds(text: &str) -> Result<Nanos, String> {
-    let number = text.parse().ok().filter(|n: &f64| *n >= 0.0);
+    let number = text.parse().ok().filter(|n| (0.0..=1000.0).contains(n));
     number.map(|n| truncated_ns(n, SECOND)).ok_or_else(|| format!("`{text}` is not a time in seconds"))
 }
