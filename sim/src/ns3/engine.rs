@@ -1,6 +1,6 @@
 //! The event queue: integer nanoseconds, equal times in the order of scheduling.
 //!
-//! A wheel with one slot per nanosecond holds what is due within [`SPAN`]; nearly every event of a
+//! A wheel with one slot per nanosecond holds what is due within four microseconds; nearly every event of a
 //! data-centre link is. A bitmap finds the next occupied slot in two steps, so scheduling and running
 //! an event cost the same whatever is pending. Later events wait in a heap and move over when their
 //! time comes near.
@@ -74,7 +74,7 @@ impl Engine {
     }
 
     /// Runs record `index` at `at`, which is not in the past.
-    #[inline]
+    #[inline(always)]
     pub fn schedule(&mut self, index: u32, at: Nanos) {
         let key = self.reserve(at);
         self.schedule_reserved(index, key);
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// Runs record `index` at a key reserved before, which is ahead.
-    #[inline]
+    #[inline(always)]
     pub fn schedule_reserved(&mut self, index: u32, key: Key) {
         debug_assert!(self.is_ahead(key), "{key:?} is not ahead of {:?}", self.current);
         self.slab.get_mut(index).rank = key.rank;
@@ -99,7 +99,7 @@ impl Engine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, index: u32, at: Nanos) {
         let slot = at as usize % SPAN;
         self.slab.insert(&mut self.slots[slot], index);

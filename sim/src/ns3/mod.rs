@@ -7,6 +7,7 @@
 //! change and every completion time.
 //!
 //! [`sim`] is the network, [`switch`] and [`host`] what happens in a node, [`engine`] the event queue.
+mod build;
 pub mod cell;
 pub mod config;
 pub mod engine;
@@ -19,3 +20,6 @@ pub mod routing;
 pub mod sim;
 pub mod switch;
 pub mod units;
+
+#[cfg(test)]
+mod tests;

@@ -257,3 +257,55 @@ fn seconds(text: &str) -> Result<Nanos, String> {
     let number = text.parse().ok().filter(|n| (0.0..=1000.0).contains(n));
     number.map(|n| truncated_ns(n, SECOND)).ok_or_else(|| format!("`{text}` is not a time in seconds"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"base_params": {"ENABLE_QCN": 0, "CC_MODE": 0, "BUFFER_SIZE": 4, "ACK_HIGH_PRIO": 1,
+        "SIMULATOR_STOP_TIME": "2.05"}, "scenarios": {"x": {"nodes": 3, "switches": [2], "deterministic": true,
+        "links": [[0, 2, "100Gbps", "0.001ms"], [1, 2, "25Gbps", "0.00001ms"]],
+        "flows": [{"src": 0, "dst": 1, "prio": 3, "bytes": 9, "start_s": "2"},
+                  {"src": 1, "dst": 0, "prio": 3, "bytes": 9, "start_s": "2.00004"}],
+        "params": {}, "switch_stats": [], "port_queue_stats": []}}}"#;
+
+    fn read(text: &str) -> Result<Scenario, String> {
+        serde_json::from_str::<Described>(text).map_err(|e| e.to_string())?.scenario("x")
+    }
+
+    #[test]
+    fn units_and_times_are_those_of_the_reference() {
+        let scenario = read(GOOD).unwrap();
+        let link = Link { a: 1, b: 2, rate: 25_000_000_000, delay: 9 };
+        assert_eq!(scenario.topology.links[1], link);
+        assert_eq!(scenario.flows[1].start, 39_999);
+        assert_eq!((scenario.config.stop, scenario.config.buffer), (49_999_999, 4 << 20));
+        assert_eq!((scenario.sampler.switch, scenario.sampler.port), (0, 1));
+    }
+
+    #[test]
+    fn odd_descriptions_are_refused_in_words() {
+        for (from, to, part) in [
+            ("\"nodes\": 3", "\"nodes\": 0", "more switches than nodes"),
+            ("[2]", "[1]", "hosts do not come first"),
+            ("100Gbps", "100Gbit", "not a rate"),
+            ("100Gbps", "99999999999999999999Gbps", "not a rate"),
+            ("0.001ms", "-1ms", "not a delay"),
+            ("0.001ms", "1e300ms", "not a delay"),
+            ("\"2\"", "\"nan\"", "not a time"),
+            ("\"2.00004\"", "\"1\"", "starts before the first"),
+            ("\"BUFFER_SIZE\": 4", "\"BUFFER_SIZE\": 4096", "too large"),
+            ("\"CC_MODE\": 0", "\"CC_MODE\": 3", "not part of the profile"),
+            ("\"ENABLE_QCN\": 0", "\"ENABLE_QCN\": 1", "KMIN_MAP is missing"),
+            (
+                "\"params\": {}",
+                "\"params\": {\"ENABLE_QCN\": 1, \"KMIN_MAP\": \"2 1 1\"}",
+                "pairs of numbers",
+            ),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = read(&GOOD.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(part), "{to}: {error}");
+        }
+    }
+}
