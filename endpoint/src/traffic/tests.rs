@@ -98,8 +98,8 @@ fn two_hosts_back_to_back_lose_nothing_and_keep_their_rates() {
             let (_, to, bytes) = flying.pop_front().unwrap();
             hosts[to].handle_frame(&bytes, now);
         }
-        for from in 0..2 {
-            if let Some(frame) = hosts[from].poll_transmit(now) {
+        for (from, host) in hosts.iter_mut().enumerate() {
+            if let Some(frame) = host.poll_transmit(now) {
                 flying.push_back((now + delay, 1 - from, frame.to_vec()));
             }
         }
