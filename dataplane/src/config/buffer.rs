@@ -107,8 +107,10 @@ pub(super) fn read(
     let size = s.within(ctx, "size", size, &(64 << 10..=1 << 40), |n| show_size(*n));
     let size_at = s.raw(ctx, "size").map_or_else(|| s.span(ctx), |r| r.span);
     let size = size.map_or(16 << 20, |v| v.v);
-    let frames = s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(64), "enough for the smallest frames");
     let cell = s.int_or(ctx, "cell_bytes", 0..=4096, 1, "bytes are counted, not cells").v.max(1);
+    let smallest = cell.max(64);
+    let frames =
+        s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(smallest), "enough for the smallest frames");
     let control = s.or(ctx, "control_bytes", &SIZE, 256 << 10, "a burst of CNPs never waits for data").v;
     let reserved = ports.iter().flat_map(|p| &p.pgs).fold(0u64, |sum, pg| sum.saturating_add(pg.reserved));
     let (headroom, pooled, pool_at) = headroom_total(ctx, &s, ports);

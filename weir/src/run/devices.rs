@@ -13,6 +13,10 @@ use weir_dpdk::{
 const RX_DESCRIPTORS: u16 = 1024;
 const TX_DESCRIPTORS: u16 = 256;
 
+/// Frames an in-process ring holds each way: what waits in it when a worker is held up must fit the
+/// headroom of a lossless group.
+const RING_FRAMES: u32 = 255;
+
 /// Frames each lcore's cache of the pool may keep.
 const POOL_CACHE: u32 = 256;
 
@@ -32,8 +36,6 @@ pub struct OpenPort {
     pub mac: Mac,
     /// The device's line rate, if it has one.
     pub rate: Option<u64>,
-    /// What the driver can do.
-    pub capabilities: Capabilities,
     /// Software sees PFC frames and sends its own.
     pub software_pfc: bool,
     /// Frames the receive ring holds, where that is known.
@@ -45,8 +47,6 @@ pub struct OpenPort {
 /// The end of an in-process ring that does not belong to the switch.
 #[derive(Debug)]
 pub struct FarEnd {
-    /// The port, kept started.
-    pub port: Port<Started>,
     /// Frames the switch has sent.
     pub rx: RxQueue,
     /// Frames for the switch.
@@ -77,7 +77,8 @@ impl PoolSize {
     /// Memory it takes, MiB, with what else DPDK needs.
     pub fn mebibytes(self) -> u64 {
         let bytes = u64::from(self.count) * (u64::from(self.data_bytes) + MBUF_OVERHEAD);
-        (bytes + bytes / 16) / (1 << 20) + 24
+        // Rings, queues and the heap's own fragmentation take their part.
+        (bytes + bytes / 4) / (1 << 20) + 64
     }
 }
 
@@ -119,7 +120,7 @@ pub fn open(eal: &Eal, config: &Config, pool: PoolSize) -> Result<(Mempool, Vec<
 fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> {
     let (near, far) = match config.kind {
         DeviceKind::Ring => {
-            let (near, far) = ring_pair(eal, &config.name, u32::from(RX_DESCRIPTORS))?;
+            let (near, far) = ring_pair(eal, &config.name, RING_FRAMES)?;
             (near, Some(far))
         }
         DeviceKind::Pci | DeviceKind::Vdev => (Port::<Stopped>::probe(eal, &config.device)?, None),
@@ -128,7 +129,9 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
     let far = far
         .map(|far| -> Result<FarEnd> {
             let (port, rx, tx) = start(far, config, pool)?;
-            Ok(FarEnd { port, rx, tx })
+            // The port lives as long as its queues.
+            drop(port);
+            Ok(FarEnd { rx, tx })
         })
         .transpose()?;
     let capabilities = port.capabilities()?;
@@ -140,8 +143,7 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
     Ok(OpenPort {
         mac: port.mac()?,
         rate: mbps.map(|mbps| u64::from(mbps) * 1_000_000),
-        ring_size: u32::from(port.descriptors().0),
-        capabilities,
+        ring_size: if far.is_some() { RING_FRAMES } else { u32::from(port.descriptors().0) },
         software_pfc,
         port,
         rx,
