@@ -116,9 +116,11 @@ macro_rules! counters {
     (@type per_priority) => { [u64; PRIORITIES] };
     (@type per_reason) => { Reasons };
     (@type latency) => { [Histogram; PRIORITIES] };
+    (@type histogram) => { Histogram };
     (@visit one, $field:expr, $f:expr) => { $f(&mut $field) };
     (@visit per_priority, $field:expr, $f:expr) => { $field.iter_mut().for_each(|w| $f(w)) };
     (@visit per_reason, $field:expr, $f:expr) => { $field.0.iter_mut().for_each(|w| $f(w)) };
+    (@visit histogram, $field:expr, $f:expr) => { $field.0.iter_mut().for_each(|w| $f(w)) };
     (@visit latency, $field:expr, $f:expr) => { $field.iter_mut().flat_map(|h| &mut h.0).for_each(|w| $f(w)) };
 }
 
@@ -210,6 +212,8 @@ counters! {
         queue_limit: per_priority,
         /// Highest use of each egress queue since start.
         queue_peak: per_priority,
+        /// Bytes of each priority group in its reserve and in the shared pool.
+        pg_used: per_priority,
         /// Shared-pool bytes of each priority group.
         pg_shared: per_priority,
         /// Bytes of each priority group in headroom.
@@ -256,6 +260,59 @@ counters! {
         storms_detected: per_priority,
         /// Storms the watchdog has seen end, by queue.
         storms_restored: per_priority,
+    }
+}
+
+counters! {
+    /// One worker: its polling loop, the frames its shard has seen, and the pools as it sees them.
+    ///
+    /// The books balance at every instant, shard by shard:
+    /// `received + copies + handed_in = transmitted + dropped + held + handed_out`.
+    pub struct LoopStats {
+        /// When all of it held, ns.
+        at_ns: one,
+        /// Turns of the loop.
+        turns: one,
+        /// Turns that moved at least one frame.
+        busy_turns: one,
+        /// Time spent in turns that moved a frame, ns.
+        busy_ns: one,
+        /// Longest turn, ns: the poll gap the headroom has to cover.
+        longest_turn_ns: one,
+        /// Lengths of all turns.
+        turn: histogram,
+        /// Data frames received.
+        received: one,
+        /// Copies made for flooding and multicast, beyond the first.
+        copies: one,
+        /// Data frames the drivers have taken.
+        transmitted: one,
+        /// Frames lost, each with a reason.
+        dropped: one,
+        /// Frames queued or staged here.
+        held: one,
+        /// Frames taken over from other lcores.
+        handed_in: one,
+        /// Frames given to other lcores.
+        handed_out: one,
+        /// Bytes of the shared pool in use, all shards.
+        shared_used: one,
+        /// Bytes of headroom in use, all shards.
+        headroom_used: one,
+        /// Highest use of the shared pool since start, as this shard saw it.
+        shared_peak: one,
+        /// Highest use of headroom since start, as this shard saw it.
+        headroom_peak: one,
+    }
+}
+
+impl LoopStats {
+    /// What the books are out by, frames: zero, or weir has lost count.
+    pub fn conservation_error(&self) -> i64 {
+        let sum = |terms: &[u64]| terms.iter().map(|n| i128::from(*n)).sum::<i128>();
+        let plus = sum(&[self.received, self.copies, self.handed_in]);
+        let minus = sum(&[self.transmitted, self.dropped, self.held, self.handed_out]);
+        (plus - minus) as i64
     }
 }
 

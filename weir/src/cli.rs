@@ -23,6 +23,8 @@ pub enum Command {
     Run(RunArgs),
     /// See it work: hosts on in-process rings, a live table, a verdict. No root, no NIC, no hugepages.
     Lab(LabArgs),
+    /// Look at a running switch.
+    Show(ShowArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Replay every published data set under a folder, row by row.
@@ -64,6 +66,29 @@ pub struct LabArgs {
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+}
+
+/// `weir show`
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// What to look at.
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "drops", "reasons", "latency", "lcores", "events"])]
+    pub what: String,
+    /// This port only.
+    #[arg(long)]
+    pub port: Option<String>,
+    /// Rows in which nothing was counted, too.
+    #[arg(long)]
+    pub all: bool,
+    /// JSON, as the switch answers it.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Look again every second; follow events as they come.
+    #[arg(long)]
+    pub watch: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
 }
 
 /// `weir check`
@@ -160,6 +185,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn show_knows_every_table() {
+        for table in weir_mgmt::table::ALL {
+            assert!(Cli::try_parse_from(["weir", "show", table.name]).is_ok(), "{}", table.name);
+        }
+        assert!(Cli::try_parse_from(["weir", "show", "events", "--watch", "-j"]).is_ok());
+        assert!(Cli::try_parse_from(["weir", "show", "colours"]).is_err());
     }
 
     #[test]

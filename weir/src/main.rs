@@ -1,4 +1,4 @@
-//! The program: `weir run | check | lab | bench | golden | headroom`.
+//! The program: `weir run | check | lab | show | bench | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
@@ -10,6 +10,7 @@ mod golden;
 mod headroom;
 mod lab;
 mod run;
+mod show;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Run(args) => run::run(&args, &eal),
         cli::Command::Lab(args) => lab::lab(&args, &eal),
+        cli::Command::Show(args) => show::show(&args),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Golden(args) => golden::golden(&args),
         cli::Command::Headroom(args) => headroom::headroom(&args),

@@ -12,6 +12,7 @@ mod fdb;
 mod format;
 mod lab;
 mod marking;
+mod mgmt;
 mod pfc;
 mod port;
 mod preset;
@@ -116,6 +117,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
     marking::resolve(ctx, &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root);
     let lab = lab::read(ctx, root, &ports);
+    let mgmt = mgmt::read(ctx, root);
     let config = Config {
         name,
         seed,
@@ -129,6 +131,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
         pfc,
         watchdog,
         lab,
+        mgmt,
         explained: vec![],
     };
     checks::whole(ctx, &config, &at, &profiles, &checks::Places { buffer: buffer_at, quanta });

@@ -227,3 +227,23 @@ format = \"wide\"
     let found = bad(&text.replace("[8, 8]", "[8, 8, 8]"));
     assert_eq!(found[0].rule, "value");
 }
+
+#[test]
+fn management_is_for_this_machine_unless_a_token_is_asked_for() {
+    let mgmt = |text: &str| good(&format!("{TWO}[mgmt]\n{text}\n")).config.mgmt;
+    let default = good(TWO).config.mgmt;
+    assert_eq!((default.listen.map(|a| a.to_string()), default.chosen), (Some("127.0.0.1:9470".into()), false));
+    assert_eq!((default.socket, default.token_file), (MgmtSocket::Default, None));
+    assert_eq!(mgmt("listen = \"off\"\nsocket = \"off\"").listen, None);
+    assert_eq!(mgmt("listen = \"localhost:0\"").listen.unwrap().to_string(), "127.0.0.1:0");
+    assert_eq!(mgmt("listen = \"[::1]:80\"").listen.unwrap().to_string(), "[::1]:80");
+    assert_eq!(mgmt("socket = \"/run/w.sock\"").socket, MgmtSocket::Path("/run/w.sock".into()));
+    let open = mgmt("listen = \"0.0.0.0:80\"\ntoken_file = \"/etc/weir/token\"");
+    assert!(open.chosen && open.token_file.is_some());
+    let text = format!("{TWO}[mgmt]\nlisten = \"0.0.0.0:80\"\n");
+    assert_eq!(pointed(&text, &bad(&text), "mgmt.exposed"), "\"0.0.0.0:80\"");
+    for wrong in ["\"9470\"", "\"example.org:80\"", "\"127.0.0.1:70000\"", "9470"] {
+        let text = format!("{TWO}[mgmt]\nlisten = {wrong}\n");
+        assert_eq!(pointed(&text, &bad(&text), "value"), wrong);
+    }
+}

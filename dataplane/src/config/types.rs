@@ -6,6 +6,7 @@
 use super::Explained;
 use super::format::FormatConfig;
 use crate::types::{Mac, Nanos, PRIORITIES, PortId};
+use std::net::SocketAddr;
 
 /// Declares an enumeration whose variants have a word in the configuration.
 macro_rules! words {
@@ -145,6 +146,8 @@ pub struct Config {
     pub watchdog: Option<WatchdogConfig>,
     /// Traffic of `weir lab`.
     pub lab: LabConfig,
+    /// Management.
+    pub mgmt: MgmtConfig,
     pub(super) explained: Vec<Explained>,
 }
 
@@ -464,6 +467,30 @@ pub struct LabFlow {
     pub pcp: Option<u8>,
     /// VLAN id, if tagged.
     pub vlan: Option<u16>,
+}
+
+/// Where a running switch may be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MgmtConfig {
+    /// TCP address; `None`: off. Beyond loopback only with a token.
+    pub listen: Option<SocketAddr>,
+    /// The address is the user's choice: it must be had, or nothing starts.
+    pub chosen: bool,
+    /// The Unix socket.
+    pub socket: MgmtSocket,
+    /// File with the token TCP clients present.
+    pub token_file: Option<String>,
+}
+
+/// The Unix socket of management.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MgmtSocket {
+    /// Named after the switch, in the run-time folder.
+    Default,
+    /// This path.
+    Path(String),
+    /// None.
+    Off,
 }
 
 impl Config {

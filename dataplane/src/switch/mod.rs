@@ -95,6 +95,9 @@ pub struct Switch<F, A = Mmu> {
     queues: Queues<F>,
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
+    /// Frames taken over from other shards, and given to them.
+    handed_in: u64,
+    handed_out: u64,
     /// Copies of each multicast frame that still wait anywhere, shared by all shards.
     copies: Arc<[AtomicU32]>,
     copies_cursor: usize,

@@ -229,6 +229,8 @@ impl<F, A: crate::mmu::Admission> Switch<F, A> {
             queues: Queues::new(n, params.frames, params.voq),
             rng: Rng::new(params.seed ^ shard as u64),
             peers,
+            handed_in: 0,
+            handed_out: 0,
             copies,
             copies_cursor: 0,
             ageing,

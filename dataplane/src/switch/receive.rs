@@ -233,14 +233,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             Some(peer) => peer.frames_to.push(handoff).err().map(|rtrb::PushError::Full(h)| h),
             None => Some(handoff),
         };
-        if let Some(Handoff { frame, meta, .. }) = lost {
-            self.release_group(&meta, 1);
-            self.drop_frame(PortId(meta.in_port), DropReason::HandoffFull, frame);
+        match lost {
+            None => self.handed_out += 1,
+            Some(Handoff { frame, meta, .. }) => {
+                self.release_group(&meta, 1);
+                self.drop_frame(PortId(meta.in_port), DropReason::HandoffFull, frame);
+            }
         }
     }
 
     /// A frame another lcore has charged to its own group arrives for one of our queues.
     pub(super) fn accept(&mut self, Handoff { out, frame, meta }: Handoff<F>) {
+        self.handed_in += 1;
         let queue = usize::from(meta.queue);
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         let charge = self.admission.charge(u32::from(meta.len));

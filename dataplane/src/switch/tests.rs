@@ -8,6 +8,7 @@ use crate::mmu::{Limit, MmuParams, PgParams};
 use crate::parse::Profile;
 use crate::pfc::generate::GenerateConfig;
 use crate::pfc::react::{ReactConfig, RxMode};
+use crate::stats::LoopStats;
 use crate::types::Mac;
 
 /// A wire that takes at most `room` frames per call and remembers what it took.
@@ -266,8 +267,16 @@ fn two_shards_forward_to_each_other_and_conserve() {
     let mut shards = Switch::<OwnedFrame>::sharded(&p, 2).unwrap();
     let (a, b) = shards.split_at_mut(1);
     let (a, b) = (&mut a[0], &mut b[0]);
+    let books = |shard: &Switch<OwnedFrame>| {
+        let mut block = LoopStats::default();
+        shard.fill_loop_stats(&mut block);
+        (block.conservation_error(), block.held, block.handed_in, block.handed_out)
+    };
     receive(b, 2, [frame(2, 9, 0, 64)], 0);
+    // One copy waits here, two are on their way: each shard's books balance without the other's.
+    assert_eq!((books(a), books(b)), ((0, 0, 0, 0), (0, 1, 0, 2)));
     a.tick(0);
+    assert_eq!((books(a), books(b)), ((0, 2, 2, 0), (0, 1, 0, 2)));
     for out in [0, 1] {
         assert_eq!(transmit(a, out, 0).frames.len(), 1, "flooded across");
     }
@@ -285,4 +294,5 @@ fn two_shards_forward_to_each_other_and_conserve() {
     sum.add(&b.conservation());
     assert_eq!((sum.error(), sum.held, sum.dropped), (0, 0, 0), "{sum:?}");
     assert_eq!((a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0));
+    assert_eq!((books(a), books(b)), ((0, 0, 2, 20), (0, 0, 20, 2)));
 }

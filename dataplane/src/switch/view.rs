@@ -8,7 +8,7 @@ use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::Generator;
 use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
-use crate::stats::{PortGauges, PortStats, Published};
+use crate::stats::{LoopStats, PortGauges, PortStats, Published};
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// Frames of a switch (or of all its shards, added up) at one instant.
@@ -88,6 +88,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             queue_bytes: queues.map(|q| q.used),
             queue_limit: queues.map(|q| q.limit),
             queue_peak: queues.map(|q| q.peak.peak(PERSISTENT)),
+            pg_used: pgs.map(|pg| pg.used),
             pg_shared: pgs.map(|pg| pg.shared),
             pg_headroom: pgs.map(|pg| pg.headroom),
             pg_limit: pgs.map(|pg| pg.limit),
@@ -154,11 +155,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.queues.frames(port, queue)
     }
 
+    /// Frames queued or staged here.
+    fn held_here(&self) -> u64 {
+        let staged: usize = self.ports.iter().map(|port| port.stage.len()).sum();
+        u64::from(self.queues.held()) + staged as u64
+    }
+
     /// Frames this shard holds: queued, staged, or in a ring towards it.
     pub fn held(&self) -> u64 {
-        let staged: usize = self.ports.iter().map(|port| port.stage.len()).sum();
         let coming: usize = self.peers.iter().flatten().map(|peer| peer.frames_from.slots()).sum();
-        u64::from(self.queues.held()) + staged as u64 + coming as u64
+        self.held_here() + coming as u64
     }
 
     /// All frames this shard has seen. Add up the shards of a switch before asking for the error.
@@ -243,6 +249,24 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             at = at.min(port_open.max(queue_open));
         }
         (at != Nanos::MAX).then(|| at.max(now))
+    }
+}
+
+impl<F: Frame> Switch<F> {
+    /// Enters the books of this shard and the pools as it sees them; the loop's own part stays.
+    pub fn fill_loop_stats(&self, loop_stats: &mut LoopStats) {
+        let books = self.conservation();
+        let pools = self.admission.pools();
+        loop_stats.received = books.received;
+        loop_stats.copies = books.copies;
+        loop_stats.transmitted = books.transmitted;
+        loop_stats.dropped = books.dropped;
+        loop_stats.held = self.held_here();
+        (loop_stats.handed_in, loop_stats.handed_out) = (self.handed_in, self.handed_out);
+        loop_stats.shared_used = pools.shared_used;
+        loop_stats.headroom_used = pools.headroom_used;
+        loop_stats.shared_peak = pools.shared_peak.peak(PERSISTENT);
+        loop_stats.headroom_peak = pools.headroom_peak.peak(PERSISTENT);
     }
 }
 

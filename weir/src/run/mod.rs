@@ -2,6 +2,7 @@
 
 mod control;
 mod devices;
+mod mgmt;
 mod summary;
 mod worker;
 
@@ -17,10 +18,12 @@ use std::time::{Duration, Instant};
 use summary::PortTotals;
 use weir_dataplane::config::Config;
 use weir_dataplane::runtime::{self, Device};
-use weir_dataplane::stats::Published;
+use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal, LinkWatch, Mbuf, Mempool, Port, Started};
+use weir_mgmt::server::Server;
+use weir_mgmt::snapshot::{Granted, SwitchInfo};
 use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
 
 pub use devices::FarEnd;
@@ -38,8 +41,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A running switch.
 #[derive(Debug)]
 pub struct Running {
+    /// First, so that it ends before what it looks at.
+    mgmt: Option<Server>,
     names: Vec<String>,
-    ports: Vec<Port<Started>>,
+    ports: Arc<[Port<Started>]>,
     workers: Vec<weir_dpdk::Worker<Worker>>,
     commands: Vec<rtrb::Producer<Command>>,
     owner: Vec<usize>,
@@ -112,6 +117,16 @@ impl Running {
             pfc: port.software_pfc,
         };
         let described: Vec<Device> = ports.iter().zip(&owner).map(device).collect();
+        let granted = |(port, shard): (&OpenPort, &usize)| -> Result<Granted> {
+            Ok(Granted {
+                driver: port.port.capabilities()?.driver,
+                rate: port.rate,
+                lcore: cores[*shard],
+                software_pfc: port.software_pfc,
+            })
+        };
+        let granted = ports.iter().zip(&owner).map(granted).collect::<Result<_>>()?;
+        let info = SwitchInfo::of(config, &eal.version(), cores.clone(), granted);
         let params = runtime::switch_params(config, &described, cores.len(), SHAPER_BURST)?;
         let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
         let cells = |of: fn(&Switch<Mbuf>, PortId) -> Published| {
@@ -135,9 +150,8 @@ impl Running {
                     commands: consumer,
                     control: control.clone(),
                     clock: clock.clone(),
-                    turns: 0,
-                    busy_turns: 0,
-                    longest_turn: 0,
+                    stats: LoopStats::default(),
+                    published: Published::new::<LoopStats>(),
                 }
             })
             .collect();
@@ -150,15 +164,27 @@ impl Running {
             handles.push(open.port);
             far.push(open.far);
         }
+        let ports: Arc<[Port<Started>]> = handles.into();
+        let window = mgmt::Window {
+            info,
+            counters: counters.clone(),
+            gauges: gauges.clone(),
+            loops: workers.iter().map(|worker| worker.published.clone()).collect(),
+            ports: Arc::clone(&ports),
+            control: control.clone(),
+            asked: None,
+        };
+        let mgmt = mgmt::start(config, window)?;
         let workers = workers
             .into_iter()
             .zip(cores)
             .map(|(worker, core)| Ok(eal.launch(core, move || worker.run())?))
             .collect::<Result<_>>()?;
         Ok(Self {
+            mgmt,
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
-            links: handles.iter().map(|_| LinkWatch::default()).collect(),
-            ports: handles,
+            links: ports.iter().map(|_| LinkWatch::default()).collect(),
+            ports,
             workers,
             commands,
             owner,
@@ -175,6 +201,12 @@ impl Running {
     /// Says what runs, port by port, with what was granted.
     pub fn describe(&self, config: &Config) {
         println!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
+        if let Some(mgmt) = &self.mgmt {
+            let tcp = mgmt.address().map(|address| format!("http://{address}"));
+            let unix = mgmt.socket().map(|path| path.display().to_string());
+            let both: Vec<String> = tcp.into_iter().chain(unix).collect();
+            println!("management on {}", both.join(" and "));
+        }
         for (port, settings) in self.ports.iter().zip(&config.ports) {
             let Ok(c) = port.capabilities() else { continue };
             let pfc = match (settings.pfc.enable, c.mac_control.is_visible()) {
@@ -218,7 +250,7 @@ impl Running {
             let Ok(worker) = worker.join() else { bail!("a worker panicked: please report it") };
             workers.push(worker);
         }
-        let longest_turn = workers.iter().map(|worker| worker.longest_turn).max().unwrap_or(0);
+        let longest_turn = workers.iter().map(|worker| worker.stats.longest_turn_ns).max().unwrap_or(0);
         let now = workers.iter().map(|worker| worker.clock.now()).max().unwrap_or(0);
         // What was on its way between two workers when they stopped arrives, and is dropped by name.
         for worker in &mut workers {

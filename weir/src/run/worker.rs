@@ -2,6 +2,7 @@
 //! system call, no log.
 
 use super::control::{Command, Control, Phase};
+use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{BURST, PortId};
 use weir_dpdk::{Burst, Clock, Mbuf, Mempool, RxQueue, TxQueue};
@@ -64,13 +65,14 @@ pub struct Worker {
     pub control: Control,
     /// Nanoseconds since start.
     pub clock: Clock,
-    /// Turns of the loop, and those that moved a frame.
-    pub turns: u64,
-    /// Turns that moved at least one frame.
-    pub busy_turns: u64,
-    /// Longest turn, ns: the poll gap the headroom has to cover.
-    pub longest_turn: u64,
+    /// What the loop counts about itself.
+    pub stats: LoopStats,
+    /// The cell through which other threads read it.
+    pub published: Published,
 }
+
+/// How old the published block of a loop may be, ns.
+const PUBLISH: u64 = 10_000_000;
 
 /// A receive queue this full (of its ring) means frames are about to be lost.
 pub const RING_LIMIT_EIGHTHS: u32 = 6;
@@ -80,6 +82,7 @@ impl Worker {
     pub fn run(mut self) -> Self {
         let mut burst = Burst::new();
         let mut last = self.clock.now();
+        let mut publish_at = 0;
         let mut draining = false;
         loop {
             let mut moved = 0;
@@ -101,10 +104,12 @@ impl Worker {
             }
             let now = self.clock.now();
             self.switch.tick(now);
-            self.turns += 1;
-            self.busy_turns += u64::from(moved > 0);
-            self.longest_turn = self.longest_turn.max(now - last);
+            self.count_turn(now - last, moved > 0);
             last = now;
+            if now >= publish_at {
+                publish_at = now + PUBLISH;
+                self.publish(now);
+            }
             if !self.commands.is_empty() {
                 self.obey(now);
             }
@@ -119,10 +124,28 @@ impl Worker {
                 }
                 Phase::Stop => {
                     self.switch.publish_all(now);
+                    self.publish(now);
                     return self;
                 }
             }
         }
+    }
+
+    #[inline(always)]
+    fn count_turn(&mut self, ns: u64, busy: bool) {
+        let stats = &mut self.stats;
+        stats.turns += 1;
+        stats.busy_turns += u64::from(busy);
+        stats.busy_ns += if busy { ns } else { 0 };
+        stats.longest_turn_ns = stats.longest_turn_ns.max(ns);
+        stats.turn.note(ns, 1);
+    }
+
+    #[cold]
+    fn publish(&mut self, now: u64) {
+        self.stats.at_ns = now;
+        self.switch.fill_loop_stats(&mut self.stats);
+        self.published.publish(&mut self.stats);
     }
 
     #[cold]

@@ -1,0 +1,421 @@
+//! What happened, derived by comparing snapshots: pauses, storms, links, bursts, loss.
+//!
+//! Bursts and pauses are episodes with a start, updates and an end (Arista LANZ): counters tell of
+//! those that began and ended between two samples, so none is missed, and however fast a pause
+//! toggles it is one episode until a whole sample passes without it.
+
+use crate::snapshot::Snapshot;
+use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
+use weir_dataplane::drops::DropReason;
+use weir_dataplane::types::PRIORITIES;
+
+/// Events kept for readers who come later.
+pub const KEPT: usize = 1024;
+
+/// How often an episode under way tells of itself, ms.
+const UPDATE: u64 = 1_000;
+
+/// An event: a number that only grows, and its document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its number, from 1.
+    pub id: u64,
+    /// What happened.
+    pub body: Value,
+}
+
+/// The last events.
+#[derive(Debug, Default)]
+pub struct Log {
+    events: VecDeque<Event>,
+    next: u64,
+}
+
+impl Log {
+    fn push(&mut self, body: Map<String, Value>) {
+        self.next += 1;
+        let mut body = body;
+        body.insert("id".into(), json!(self.next));
+        if self.events.len() == KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(Event { id: self.next, body: Value::Object(body) });
+    }
+
+    /// Number of the last event.
+    pub fn last(&self) -> u64 {
+        self.next
+    }
+
+    /// Those after number `id`, oldest first, as far as they are kept.
+    pub fn after(&self, id: u64) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| event.id > id)
+    }
+}
+
+/// An episode under way.
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    since: u64,
+    told: u64,
+    /// Counter and time at its start.
+    count: u64,
+    ns: u64,
+    peak: u64,
+}
+
+/// What is known of one (port, priority).
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    rx_pause: Option<Episode>,
+    tx_pause: Option<Episode>,
+    burst: Option<Episode>,
+}
+
+/// Compares each snapshot with the one before.
+#[derive(Debug, Default)]
+pub struct Watcher {
+    lanes: Vec<[Lane; PRIORITIES]>,
+    before: Option<Snapshot>,
+    lost_count: u64,
+}
+
+/// Numbers of one thing at the sample before and now.
+struct Change {
+    on: bool,
+    count: (u64, u64),
+    ns: (u64, u64),
+}
+
+impl Watcher {
+    /// Adds what has happened since the last snapshot.
+    pub fn observe(&mut self, now: &Snapshot, log: &mut Log) {
+        let before = self.before.replace(now.clone());
+        self.lanes.resize(now.now.ports.len(), Default::default());
+        // The first snapshot has nothing to be compared with: counters from before are no news.
+        let Some(before) = before else { return };
+        for port in 0..now.now.ports.len() {
+            link(&before, now, port, log);
+            drops(&before, now, port, log);
+            for priority in 0..PRIORITIES {
+                let lane = &mut self.lanes[port][priority];
+                storms(&before, now, (port, priority), log);
+                pauses(lane, &before, now, (port, priority), log);
+                burst(lane, &before, now, (port, priority), log);
+            }
+        }
+        let error = now.conservation_error();
+        if error != self.lost_count {
+            self.lost_count = error;
+            let mut body = event(now, "conservation", "alarm");
+            body.insert("error".into(), json!(error));
+            log.push(body);
+        }
+    }
+}
+
+fn event(now: &Snapshot, kind: &str, phase: &str) -> Map<String, Value> {
+    let fields = [("unix_ms", json!(now.unix_ms)), ("event", json!(kind)), ("phase", json!(phase))];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn at_port(now: &Snapshot, kind: &str, phase: &str, port: usize) -> Map<String, Value> {
+    let mut body = event(now, kind, phase);
+    body.insert("port".into(), json!(now.info.ports[port].name));
+    body
+}
+
+fn at_lane(now: &Snapshot, kind: &str, phase: &str, lane: (usize, usize)) -> Map<String, Value> {
+    let mut body = at_port(now, kind, phase, lane.0);
+    body.insert("priority".into(), json!(lane.1));
+    body
+}
+
+fn link(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
+    let up = |s: &Snapshot| s.now.ports.get(port).and_then(|p| p.link).map(|link| link.up);
+    if let (Some(was), Some(is)) = (up(before), up(now))
+        && was != is
+    {
+        log.push(at_port(now, "link", if is { "up" } else { "down" }, port));
+    }
+}
+
+fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
+    let count = |s: &Snapshot, reason: DropReason| s.now.ports[port].stats.drops.0[reason as usize];
+    for reason in DropReason::ALL {
+        let frames = count(now, *reason).saturating_sub(count(before, *reason));
+        // A run of drops is told once: when the reason was quiet at the sample before.
+        let lossless = *reason == DropReason::IngressHeadroom;
+        let quiet = now.unix_ms.saturating_sub(before.last_drop[port][*reason as usize]) > UPDATE;
+        if frames > 0 && (lossless || quiet) {
+            let mut body = at_port(now, "drops", if lossless { "alarm" } else { "start" }, port);
+            body.insert("reason".into(), json!(reason.name()));
+            body.insert("frames".into(), json!(frames));
+            body.insert("remedy".into(), json!(reason.remedy()));
+            log.push(body);
+        }
+    }
+}
+
+fn storms(before: &Snapshot, now: &Snapshot, lane: (usize, usize), log: &mut Log) {
+    let gauges = |s: &Snapshot| {
+        let g = &s.now.ports[lane.0].gauges;
+        [("detected", g.storms_detected[lane.1]), ("restored", g.storms_restored[lane.1])]
+    };
+    for ((phase, is), (_, was)) in gauges(now).into_iter().zip(gauges(before)) {
+        if is > was {
+            let mut body = at_lane(now, "storm", phase, lane);
+            body.insert("storms".into(), json!(is - was));
+            log.push(body);
+        }
+    }
+}
+
+/// Xoff and Xon, both directions: the pauses of an episode are counted and timed.
+fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize), log: &mut Log) {
+    let (old, new) = (&before.now.ports[at.0].gauges, &now.now.ports[at.0].gauges);
+    let p = at.1;
+    let tx = Change {
+        on: new.xoff_priorities >> p & 1 == 1,
+        count: (old.tx_pauses[p], new.tx_pauses[p]),
+        ns: (old.tx_paused_ns[p], new.tx_paused_ns[p]),
+    };
+    let rx = Change {
+        on: false,
+        count: (old.rx_pauses[p], new.rx_pauses[p]),
+        ns: (old.rx_paused_ns[p], new.rx_paused_ns[p]),
+    };
+    for (direction, change, episode) in [("tx", tx, &mut lane.tx_pause), ("rx", rx, &mut lane.rx_pause)] {
+        let active = change.on || change.count.1 > change.count.0 || change.ns.1 > change.ns.0;
+        let phase = match (&episode, active) {
+            (None, false) => continue,
+            (None, true) => "start",
+            (Some(e), true) if now.unix_ms >= e.told + UPDATE => "update",
+            (Some(_), true) => continue,
+            (Some(_), false) => "end",
+        };
+        let e = episode.get_or_insert(Episode {
+            since: now.unix_ms,
+            told: 0,
+            count: change.count.0,
+            ns: change.ns.0,
+            peak: 0,
+        });
+        e.told = now.unix_ms;
+        let kind = if phase == "end" { "xon" } else { "xoff" };
+        let mut body = at_lane(now, kind, phase, at);
+        body.insert("direction".into(), json!(direction));
+        body.insert("since_unix_ms".into(), json!(e.since));
+        body.insert("pauses".into(), json!(change.count.1.saturating_sub(e.count)));
+        body.insert("paused_ns".into(), json!(change.ns.1.saturating_sub(e.ns)));
+        if phase == "end" {
+            *episode = None;
+        }
+        log.push(body);
+    }
+}
+
+/// Depth above which a queue is in a burst: Kmax, or an eighth of the shared buffer.
+pub fn burst_threshold(now: &Snapshot, port: usize, queue: usize) -> u64 {
+    let marking = now.info.ports[port].marking[queue];
+    marking.map_or(now.info.buffer.shared / 8, |m| m.kmax).max(1)
+}
+
+/// Starts above the threshold, ends below half of it.
+fn burst(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize), log: &mut Log) {
+    let (old, new) = (&before.now.ports[at.0].gauges, &now.now.ports[at.0].gauges);
+    let (depth, record) = (new.queue_bytes[at.1], new.queue_peak[at.1]);
+    let threshold = burst_threshold(now, at.0, at.1);
+    // A new record above the threshold is a burst even if both samples were below.
+    let unseen = (record > old.queue_peak[at.1]).then_some(record).unwrap_or(0);
+    let high = depth.max(unseen);
+    let over = depth * 2 > threshold;
+    let mut tell = |phase: &str, e: &Episode| {
+        let mut body = at_lane(now, "burst", phase, at);
+        body.insert("since_unix_ms".into(), json!(e.since));
+        body.insert("depth_bytes".into(), json!(depth));
+        body.insert("peak_bytes".into(), json!(e.peak));
+        body.insert("threshold_bytes".into(), json!(threshold));
+        log.push(body);
+    };
+    match &mut lane.burst {
+        None if high > threshold => {
+            let e = Episode { since: now.unix_ms, told: now.unix_ms, count: 0, ns: 0, peak: high };
+            tell("start", &e);
+            if over {
+                lane.burst = Some(e);
+            } else {
+                tell("end", &e);
+            }
+        }
+        None => {}
+        Some(e) => {
+            e.peak = e.peak.max(high);
+            if !over {
+                tell("end", e);
+                lane.burst = None;
+            } else if now.unix_ms >= e.told + UPDATE {
+                e.told = now.unix_ms;
+                tell("update", e);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+    use crate::sample::Sampler;
+    use crate::snapshot::{Link, Reading};
+
+    /// Feeds readings, 100 ms apart, and gives the events as `event/phase` of each.
+    struct Feed {
+        sampler: Sampler,
+        watcher: Watcher,
+        log: Log,
+        ms: u64,
+        seen: u64,
+    }
+
+    impl Feed {
+        fn new() -> Self {
+            let sampler = Sampler::new(fake::info());
+            Self { sampler, watcher: Watcher::default(), log: Log::default(), ms: 0, seen: 0 }
+        }
+
+        fn step(&mut self, reading: &Reading) -> Vec<Value> {
+            self.ms += 100;
+            let snapshot = self.sampler.sample(reading.clone(), self.ms, self.ms);
+            self.watcher.observe(&snapshot, &mut self.log);
+            let new: Vec<_> = self.log.after(self.seen).map(|e| e.body.clone()).collect();
+            self.seen = self.log.last();
+            new
+        }
+    }
+
+    fn names(events: &[Value]) -> Vec<String> {
+        let text = |e: &Value, key: &str| e[key].as_str().unwrap_or("").to_owned();
+        events.iter().map(|e| format!("{}/{}", text(e, "event"), text(e, "phase"))).collect()
+    }
+
+    #[test]
+    fn a_first_look_is_no_news_and_quiet_is_quiet() {
+        let mut feed = Feed::new();
+        let reading = fake::reading(7);
+        assert!(feed.step(&reading).is_empty());
+        assert!(feed.step(&reading).is_empty());
+    }
+
+    #[test]
+    fn links_and_storms() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        reading.ports[1].link = Some(Link { up: false, mbps: None });
+        reading.ports[0].gauges.storms_detected[3] = 1;
+        let events = feed.step(&reading);
+        assert_eq!(names(&events), ["storm/detected", "link/down"]);
+        assert_eq!((&events[0]["port"], &events[0]["priority"]), (&json!("p0"), &json!(3)));
+        reading.ports[0].gauges.storms_restored[3] = 1;
+        assert_eq!(names(&feed.step(&reading)), ["storm/restored"]);
+    }
+
+    #[test]
+    fn pauses_that_toggle_are_one_episode() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        let mut all = Vec::new();
+        for _ in 0..15 {
+            reading.ports[0].gauges.tx_pauses[3] += 40;
+            reading.ports[0].gauges.tx_paused_ns[3] += 10_000_000;
+            all.extend(feed.step(&reading));
+        }
+        assert_eq!(names(&all), ["xoff/start", "xoff/update"]);
+        let end = feed.step(&reading);
+        assert_eq!(names(&end), ["xon/end"]);
+        assert_eq!((&end[0]["pauses"], &end[0]["paused_ns"]), (&json!(600), &json!(150_000_000)));
+        assert_eq!((&end[0]["direction"], &end[0]["since_unix_ms"]), (&json!("tx"), &json!(200)));
+        assert!(feed.step(&reading).is_empty());
+    }
+
+    #[test]
+    fn a_burst_starts_updates_ends_with_hysteresis() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        let mut at = |depth: u64| {
+            reading.ports[0].gauges.queue_bytes[3] = depth;
+            let peak = &mut reading.ports[0].gauges.queue_peak[3];
+            *peak = depth.max(*peak);
+            feed.step(&reading)
+        };
+        assert_eq!(names(&at(50_000)), ["burst/start"]);
+        for _ in 0..9 {
+            assert!(at(30_000).is_empty(), "below Kmax, above half of it");
+        }
+        let update = at(60_000);
+        assert_eq!((names(&update), &update[0]["peak_bytes"]), (vec!["burst/update".into()], &json!(60_000)));
+        assert_eq!(names(&at(1_000)), ["burst/end"]);
+    }
+
+    #[test]
+    fn a_burst_between_two_samples_is_seen_by_its_record() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        reading.ports[0].gauges.queue_bytes[3] = 0;
+        reading.ports[0].gauges.queue_peak[3] = 90_000;
+        let events = feed.step(&reading);
+        assert_eq!(names(&events), ["burst/start", "burst/end"]);
+        assert_eq!(events[0]["peak_bytes"], json!(90_000));
+        assert!(feed.step(&reading).is_empty());
+    }
+
+    #[test]
+    fn loss_is_told_once_per_run_but_lossless_loss_always() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        let mut lose = |reason: DropReason| {
+            reading.ports[0].stats.drops.0[reason as usize] += 5;
+            feed.step(&reading)
+        };
+        // Well after the start of time, so that "never" is long ago.
+        let first = lose(DropReason::IngressHeadroom);
+        assert_eq!((names(&first), &first[0]["frames"]), (vec!["drops/alarm".into()], &json!(5)));
+        assert_eq!(names(&lose(DropReason::IngressHeadroom)), ["drops/alarm"]);
+        for _ in 0..20 {
+            feed.step(&reading);
+        }
+        let mut lose = |reason: DropReason| {
+            reading.ports[0].stats.drops.0[reason as usize] += 5;
+            feed.step(&reading)
+        };
+        assert_eq!(names(&lose(DropReason::EgressQueueFull)), ["drops/start"]);
+        assert!(lose(DropReason::EgressQueueFull).is_empty());
+    }
+
+    #[test]
+    fn lost_count_is_an_alarm() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        reading.loops[0].received += 1;
+        assert_eq!(names(&feed.step(&reading)), ["conservation/alarm"]);
+        assert!(feed.step(&reading).is_empty());
+    }
+
+    #[test]
+    fn the_log_is_bounded_and_resumable() {
+        let mut log = Log::default();
+        for _ in 0..KEPT + 10 {
+            log.push(Map::new());
+        }
+        assert_eq!(log.after(0).count(), KEPT);
+        assert_eq!(log.after(log.last() - 3).map(|e| e.id).collect::<Vec<_>>(), [KEPT as u64 + 8, KEPT as u64 + 9, KEPT as u64 + 10]);
+        assert_eq!(log.after(u64::MAX).count(), 0);
+    }
+}

@@ -1,0 +1,112 @@
+//! A switch of two ports and two workers for tests: every counter grows by a known step per reading.
+
+use crate::snapshot::{
+    BufferInfo, Link, Marking, NicStats, PortInfo, PortReading, Reading, Snapshot, Source, SwitchInfo,
+};
+use weir_dataplane::stats::{LoopStats, PortGauges, PortStats};
+
+/// What it is.
+pub fn info() -> SwitchInfo {
+    let mut marking = [None; 8];
+    marking[3] = Some(Marking { kmin: 10_000, kmax: 40_000, pmax: 200_000 });
+    let port = |name: &str, lcore| PortInfo {
+        name: name.into(),
+        device: "ring".into(),
+        driver: "net_ring".into(),
+        rate: Some(1_000_000_000),
+        lcore,
+        pfc: 1 << 3,
+        software_pfc: true,
+        lossless: 1 << 3,
+        pg_priorities: [0, 0, 0, 1 << 3, 0, 0, 0, 0],
+        headroom: [0, 0, 0, 60_000, 0, 0, 0, 0],
+        dynamic_th: [Some(0); 8],
+        marking,
+    };
+    SwitchInfo {
+        name: "leaf1".into(),
+        version: "0.1.0".into(),
+        dpdk: "none".into(),
+        poll_gap: 10_000,
+        ports: vec![port("p0", 1), port("p\"1\\", 2)],
+        buffer: BufferInfo {
+            size: 1 << 20,
+            reserved: 65_536,
+            headroom: 120_000,
+            control: 262_144,
+            shared: 600_896,
+        },
+        lcores: vec![1, 2],
+    }
+}
+
+/// The reading at `n` times 100 ms: 1000 frames of 1000 bytes per port and step.
+pub fn reading(n: u64) -> Reading {
+    let port = || {
+        let mut stats = PortStats {
+            rx_packets: n * 1000,
+            rx_bytes: n * 1_000_000,
+            tx_packets: n * 1000,
+            tx_bytes: n * 1_000_000,
+            ..PortStats::default()
+        };
+        stats.queue_packets[3] = n * 1000;
+        stats.queue_bytes[3] = n * 1_000_000;
+        stats.ecn_marked[3] = n * 10;
+        stats.residence[3].note(50_000, n * 1000);
+        let mut gauges = PortGauges { at_ns: n * 100_000_000, pfc_rx_frames: n, ..PortGauges::default() };
+        gauges.queue_bytes[3] = 20_000;
+        gauges.queue_peak[3] = 30_000;
+        gauges.queue_limit = [u64::MAX >> 2; 8];
+        (gauges.pg_used[3], gauges.pg_shared[3], gauges.pg_limit[3]) = (24_096, 20_000, 300_000);
+        (gauges.rx_paused_ns[3], gauges.tx_paused_ns[3]) = (n * 25_000_000, n * 50_000_000);
+        (gauges.pfc_rx_xoff[3], gauges.pfc_tx_xoff[3]) = (n, 2 * n);
+        (gauges.rx_pauses[3], gauges.tx_pauses[3]) = (n, n);
+        PortReading {
+            stats,
+            gauges,
+            nic: Some(NicStats::default()),
+            link: Some(Link { up: true, mbps: None }),
+        }
+    };
+    let worker = || {
+        let mut block = LoopStats {
+            at_ns: n * 100_000_000,
+            turns: n * 10_000,
+            busy_turns: n * 5_000,
+            busy_ns: n * 40_000_000,
+            longest_turn_ns: 90_000,
+            received: n * 1000 + 3,
+            transmitted: n * 1000,
+            held: 3,
+            shared_used: 40_000,
+            shared_peak: 90_000,
+            ..LoopStats::default()
+        };
+        block.turn.note(8_000, n * 10_000);
+        block
+    };
+    Reading { phase: Default::default(), ports: vec![port(), port()], loops: vec![worker(), worker()] }
+}
+
+/// A snapshot of the second reading.
+pub fn snapshot() -> Snapshot {
+    let mut sampler = crate::sample::Sampler::new(info());
+    sampler.sample(reading(1), 1_700_000_000_000, 100);
+    sampler.sample(reading(2), 1_700_000_000_100, 200)
+}
+
+/// A source whose readings go on, one step each.
+#[derive(Debug, Default)]
+pub struct Fake(pub u64);
+
+impl Source for Fake {
+    fn info(&self) -> SwitchInfo {
+        info()
+    }
+
+    fn read(&mut self) -> Reading {
+        self.0 += 1;
+        reading(self.0)
+    }
+}

@@ -1,0 +1,18 @@
+//! Management: a thread that shows everything and changes nothing.
+//!
+//! [`snapshot`] is the one value everything is made from, [`sample`] takes it. [`table`] lists what
+//! there is to see; JSON, OpenAPI and the command line come from that list.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod events;
+pub mod metrics;
+pub mod openapi;
+pub mod sample;
+pub mod server;
+pub mod show;
+pub mod snapshot;
+pub mod table;
+
+#[cfg(test)]
+mod fake;

@@ -1,0 +1,177 @@
+//! Takes snapshots: keeps the readings of a short window, from which rates follow. Nothing is ever
+//! cleared; who wants a difference keeps a baseline.
+
+use crate::snapshot::{LcoreRates, PortRates, PortReading, Reading, Snapshot, SwitchInfo};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_dataplane::drops::DROP_REASONS;
+use weir_dataplane::stats::{Histogram, LoopStats};
+use weir_dataplane::types::{Nanos, PRIORITIES};
+
+/// Readings kept: at ten per second, a window of one second.
+pub const WINDOW: usize = 10;
+
+/// Bits a frame takes on the wire beyond its bytes without FCS: FCS 4, preamble 8, gap 12 bytes.
+const OVERHEAD_BITS: f64 = 24.0 * 8.0;
+
+/// Turns readings into snapshots.
+#[derive(Debug)]
+pub struct Sampler {
+    info: Arc<SwitchInfo>,
+    history: VecDeque<Arc<Reading>>,
+    last_drop: Vec<[u64; DROP_REASONS]>,
+}
+
+impl Sampler {
+    /// For this switch.
+    pub fn new(info: SwitchInfo) -> Self {
+        let last_drop = vec![[0; DROP_REASONS]; info.ports.len()];
+        Self { info: Arc::new(info), history: VecDeque::new(), last_drop }
+    }
+
+    /// Takes a reading, made at this wall-clock time and this long after start, into account.
+    pub fn sample(&mut self, reading: Reading, unix_ms: u64, uptime_ms: u64) -> Snapshot {
+        let now = Arc::new(reading);
+        let previous = self.history.back();
+        for (i, (port, last)) in now.ports.iter().zip(&mut self.last_drop).enumerate() {
+            let before = previous.and_then(|reading| reading.ports.get(i));
+            for (reason, at) in last.iter_mut().enumerate() {
+                if port.stats.drops.0[reason] > before.map_or(0, |b| b.stats.drops.0[reason]) {
+                    *at = unix_ms;
+                }
+            }
+        }
+        let oldest = self.history.front().unwrap_or(&now);
+        let ports = (0..now.ports.len())
+            .map(|i| {
+                let line = self.info.ports.get(i).and_then(|port| port.rate);
+                oldest.ports.get(i).map(|then| port_rates(&now.ports[i], then, line)).unwrap_or_default()
+            })
+            .collect();
+        let lcores = now.loops.iter().zip(&oldest.loops).map(|(now, then)| lcore_rates(now, then)).collect();
+        if self.history.len() == WINDOW {
+            self.history.pop_front();
+        }
+        self.history.push_back(Arc::clone(&now));
+        let (info, last_drop) = (Arc::clone(&self.info), self.last_drop.clone());
+        Snapshot { info, unix_ms, uptime_ms, now, ports, lcores, last_drop }
+    }
+}
+
+/// `count` per second over `window` ns; nothing over no time.
+fn per_second(now: u64, then: u64, window: Nanos) -> f64 {
+    if window == 0 { 0.0 } else { now.saturating_sub(then) as f64 * 1e9 / window as f64 }
+}
+
+fn share(now: u64, then: u64, window: Nanos) -> f64 {
+    (per_second(now, then, window) / 1e9).min(1.0)
+}
+
+/// What was counted since `then`.
+pub fn since(now: &Histogram, then: &Histogram) -> Histogram {
+    let mut difference = Histogram::default();
+    for ((d, now), then) in difference.0.iter_mut().zip(&now.0).zip(&then.0) {
+        *d = now.saturating_sub(*then);
+    }
+    difference
+}
+
+fn port_rates(now: &PortReading, then: &PortReading, line: Option<u64>) -> PortRates {
+    // Each reading carries the time it was published at, so a late sample is not a wrong rate.
+    let window = now.gauges.at_ns.saturating_sub(then.gauges.at_ns);
+    let rate = |now: u64, then: u64| per_second(now, then, window);
+    let (s, t, g, h) = (&now.stats, &then.stats, &now.gauges, &then.gauges);
+    let each = |f: &dyn Fn(usize) -> f64| -> [f64; PRIORITIES] { std::array::from_fn(f) };
+    let (rx_pps, tx_pps) = (rate(s.rx_packets, t.rx_packets), rate(s.tx_packets, t.tx_packets));
+    let (rx_bps, tx_bps) = (rate(s.rx_bytes, t.rx_bytes) * 8.0, rate(s.tx_bytes, t.tx_bytes) * 8.0);
+    let used =
+        |bps: f64, pps: f64| line.map_or(0.0, |line| (bps + pps * OVERHEAD_BITS) / line.max(1) as f64);
+    PortRates {
+        window,
+        rx_pps,
+        tx_pps,
+        rx_bps,
+        tx_bps,
+        rx_utilisation: used(rx_bps, rx_pps),
+        tx_utilisation: used(tx_bps, tx_pps),
+        drops: s.drops.0.iter().zip(&t.drops.0).map(|(now, then)| rate(*now, *then)).collect(),
+        queue_bps: each(&|q| rate(s.queue_bytes[q], t.queue_bytes[q]) * 8.0),
+        queue_pps: each(&|q| rate(s.queue_packets[q], t.queue_packets[q])),
+        marked_pps: each(&|q| rate(s.ecn_marked[q], t.ecn_marked[q])),
+        rx_paused: each(&|p| share(g.rx_paused_ns[p], h.rx_paused_ns[p], window)),
+        tx_paused: each(&|p| share(g.tx_paused_ns[p], h.tx_paused_ns[p], window)),
+        residence: s.residence.iter().zip(&t.residence).map(|(now, then)| since(now, then)).collect(),
+    }
+}
+
+fn lcore_rates(now: &LoopStats, then: &LoopStats) -> LcoreRates {
+    let window = now.at_ns.saturating_sub(then.at_ns);
+    LcoreRates {
+        window,
+        turns: per_second(now.turns, then.turns, window),
+        busy: share(now.busy_ns, then.busy_ns, window),
+        turn: since(&now.turn, &then.turn),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn rates_follow_the_ports_own_clock() {
+        let mut sampler = Sampler::new(fake::info());
+        let first = sampler.sample(fake::reading(1), 1_000, 0);
+        assert_eq!((first.ports[0].window, first.ports[0].rx_bps), (0, 0.0));
+        // The second reading is of 100 ms later, whenever it is taken.
+        let second = sampler.sample(fake::reading(2), 9_000, 8_000);
+        let rates = &second.ports[0];
+        assert_eq!((rates.window, rates.rx_pps, rates.rx_bps), (100_000_000, 10_000.0, 8e7));
+        // 1000 bytes and 24 of overhead, 10 000 times a second, at 1 Gb/s.
+        assert!((rates.rx_utilisation - 0.08192).abs() < 1e-9, "{}", rates.rx_utilisation);
+        assert_eq!((rates.rx_paused[3], rates.tx_paused[3]), (0.25, 0.5));
+        assert_eq!(rates.residence[3].count(), 1000);
+        assert_eq!((second.lcores[0].busy, second.lcores[0].turns), (0.4, 100_000.0));
+        assert!(second.workers_alive());
+    }
+
+    #[test]
+    fn the_window_slides() {
+        let mut sampler = Sampler::new(fake::info());
+        for n in 1..=30 {
+            sampler.sample(fake::reading(n), n * 100, n * 100);
+        }
+        let s = sampler.sample(fake::reading(31), 3_100, 3_100);
+        assert_eq!(s.ports[0].window, WINDOW as u64 * 100_000_000);
+        assert_eq!(s.ports[0].rx_pps, 10_000.0);
+    }
+
+    #[test]
+    fn a_worker_that_stands_still_is_noticed() {
+        let mut sampler = Sampler::new(fake::info());
+        for _ in 0..=WINDOW {
+            sampler.sample(fake::reading(5), 0, 0);
+        }
+        let s = sampler.sample(fake::reading(5), 0, 0);
+        assert!(!s.workers_alive());
+        assert_eq!((s.ports[0].rx_pps, s.lcores[0].busy), (0.0, 0.0));
+    }
+
+    #[test]
+    fn drops_are_dated_and_conservation_is_by_shard() {
+        let mut sampler = Sampler::new(fake::info());
+        let mut reading = fake::reading(1);
+        let reason = weir_dataplane::drops::DropReason::IngressHeadroom as usize;
+        sampler.sample(reading.clone(), 100, 0);
+        reading.ports[1].stats.drops.0[reason] += 2;
+        let s = sampler.sample(reading.clone(), 200, 100);
+        let s2 = sampler.sample(reading.clone(), 300, 200);
+        assert_eq!((s.last_drop[1][reason], s2.last_drop[1][reason], s2.last_drop[0][reason]), (200, 200, 0));
+        assert_eq!((s2.lossless_drops(), s2.conservation_error()), (2, 0));
+        // Errors of two shards do not cancel.
+        reading.loops[0].received += 1;
+        reading.loops[1].transmitted += 1;
+        assert_eq!(sampler.sample(reading, 400, 300).conservation_error(), 2);
+    }
+}

@@ -1,0 +1,140 @@
+//! What a request has to pass before it is looked at: size, `Host`, token. And what every answer gets.
+
+use super::problem::{explain, problem};
+use super::routes::Via;
+use super::{App, lock};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::middleware::Next;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Longest body that is read past, bytes: nothing here wants one.
+const MAX_BODY: u64 = 4096;
+
+/// Documents without data: a browser gets them before it can present a token.
+pub(super) const PUBLIC: [&str; 4] = ["/", "/page.js", "/page.css", "/healthz"];
+
+pub(super) async fn guard(
+    State((app, via)): State<(Arc<App>, Via)>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let mut response = match refuse(&app, via, &request, &path) {
+        Some(refusal) => refusal,
+        None => explain(next.run(request).await, &path),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'self'; base-uri 'none'; frame-ancestors 'none'"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    *lock(&app.answers).entry(response.status().as_u16()).or_default() += 1;
+    response
+}
+
+fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Option<Response<Body>> {
+    let headers = request.headers();
+    let length = headers.get(header::CONTENT_LENGTH).map(|v| v.to_str().ok().and_then(|v| v.parse::<u64>().ok()));
+    if headers.contains_key(header::TRANSFER_ENCODING) || length.is_some_and(|n| n.is_none_or(|n| n > MAX_BODY)) {
+        let mut refusal =
+            problem(StatusCode::PAYLOAD_TOO_LARGE, path, "this interface only reads: send no body", None);
+        // What follows is the body nobody will read.
+        refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return Some(refusal);
+    }
+    if via == Via::Unix {
+        return None;
+    }
+    if !host_is_ours(request.uri().authority(), headers, app.token.is_some()) {
+        let detail = "Host names another server: use 127.0.0.1, [::1] or localhost";
+        return Some(problem(StatusCode::MISDIRECTED_REQUEST, path, detail, None));
+    }
+    let token = app.token.as_deref().filter(|_| !PUBLIC.contains(&path))?;
+    if presented(headers).is_some_and(|given| same(given.as_bytes(), token.as_bytes())) {
+        return None;
+    }
+    let mut refusal =
+        problem(StatusCode::UNAUTHORIZED, path, "present the token: Authorization: Bearer ...", None);
+    refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    Some(refusal)
+}
+
+/// A page of another site that makes its own name point here (DNS rebinding) still sends its own name:
+/// only addresses and `localhost` are ours. Beyond loopback the token is what protects.
+fn host_is_ours(authority: Option<&Authority>, headers: &HeaderMap, exposed: bool) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let Some(host) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
+    if authority.is_some_and(|asked| *asked != host) {
+        return false;
+    }
+    let name = host.host().trim_start_matches('[').trim_end_matches(']');
+    match name.parse::<IpAddr>() {
+        Ok(ip) => exposed || ip.is_loopback(),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+fn presented(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Compares in a time that does not tell how much is right.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut difference = a.len() ^ b.len();
+    for (i, byte) in a.iter().enumerate() {
+        difference |= usize::from(byte ^ b.get(i % b.len().max(1)).unwrap_or(&0));
+    }
+    difference == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(host: &str, exposed: bool) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
+        host_is_ours(None, &headers, exposed)
+    }
+
+    #[test]
+    fn only_addresses_and_localhost_are_ours() {
+        for host in ["127.0.0.1", "127.0.0.1:9470", "[::1]:9470", "localhost:1", "LOCALHOST", "127.8.8.8"] {
+            assert!(ours(host, false), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "", "127.0.0.1.evil.example:80", "a b"] {
+            assert!(!ours(host, false), "{host}");
+        }
+        assert!(ours("10.0.0.1:9470", true) && !ours("evil.example", true));
+    }
+
+    #[test]
+    fn one_host_only() {
+        let mut headers = HeaderMap::new();
+        assert!(!host_is_ours(None, &headers, false));
+        headers.append(header::HOST, HeaderValue::from_static("localhost"));
+        assert!(!host_is_ours(Some(&Authority::from_static("evil.example")), &headers, false));
+        headers.append(header::HOST, HeaderValue::from_static("localhost"));
+        assert!(!host_is_ours(None, &headers, false));
+    }
+
+    #[test]
+    fn tokens_are_compared_whole() {
+        assert!(same(b"secret", b"secret"));
+        for wrong in [&b"secre"[..], b"secrets", b"secretsecret", b"", b"Secret"] {
+            assert!(!same(wrong, b"secret"), "{wrong:?}");
+        }
+        assert!(!same(b"x", b""));
+    }
+}

@@ -1,0 +1,229 @@
+//! The HTTP server on a thread of its own: reads a [`Source`] ten times a second, answers from the last
+//! snapshot, changes nothing.
+
+mod guard;
+mod listen;
+mod paced;
+mod problem;
+mod routes;
+mod stream;
+
+use crate::events::{Log, Watcher};
+use crate::metrics::OwnCounters;
+use crate::sample::Sampler;
+use crate::snapshot::{Snapshot, Source};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::{Notify, oneshot};
+
+pub use listen::{default_folder, default_socket};
+
+/// How often the switch is looked at.
+pub const SAMPLE: Duration = Duration::from_millis(100);
+
+/// A sample this old means that the thread no longer takes any.
+const STALE: Duration = Duration::from_secs(2);
+
+/// Where and to whom to speak.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// TCP address; port 0: any free one.
+    pub listen: Option<SocketAddr>,
+    /// If the port is taken, use any free one instead of failing.
+    pub any_port: bool,
+    /// Path of the Unix socket.
+    pub socket: Option<PathBuf>,
+    /// What TCP clients have to present. Without one only loopback addresses are served.
+    pub token: Option<String>,
+    /// How long a client may take to send a request, to read an answer, or to stay silent; `None`: 10 s.
+    pub patience: Option<Duration>,
+}
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address others can reach, and no token.
+    #[error("mgmt: {0} can be reached from outside: set token_file, or listen on 127.0.0.1")]
+    Exposed(SocketAddr),
+    /// The address cannot be had.
+    #[error("mgmt: cannot listen on {0}: {1}; choose another `[mgmt] listen`, or \"off\"")]
+    Tcp(SocketAddr, std::io::Error),
+    /// The socket cannot be had.
+    #[error("mgmt: cannot listen on {0}: {1}; choose another `[mgmt] socket`, or \"off\"")]
+    Unix(PathBuf, std::io::Error),
+    /// No thread.
+    #[error("mgmt: cannot start: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A running server. Stops when dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: Option<SocketAddr>,
+    socket: Option<PathBuf>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all requests share.
+struct App {
+    snapshot: Mutex<Arc<Snapshot>>,
+    sampled: Mutex<Instant>,
+    log: Mutex<Log>,
+    news: Notify,
+    answers: Mutex<BTreeMap<u16, u64>>,
+    refused: AtomicU64,
+    malformed: AtomicU64,
+    slow: Arc<AtomicU64>,
+    streams: AtomicUsize,
+    token: Option<String>,
+    patience: Duration,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl App {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&lock(&self.snapshot))
+    }
+
+    fn own(&self) -> OwnCounters {
+        OwnCounters {
+            answers: lock(&self.answers).iter().map(|(code, n)| (*code, *n)).collect(),
+            refused: self.refused.load(Relaxed),
+            malformed: self.malformed.load(Relaxed),
+            slow: self.slow.load(Relaxed),
+        }
+    }
+
+    fn is_fresh(&self) -> bool {
+        lock(&self.sampled).elapsed() < STALE
+    }
+}
+
+impl Server {
+    /// Opens the listeners and starts the thread. The thread runs where the caller may run.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left behind.
+    pub fn start(options: Options, source: impl Source) -> Result<Self, StartError> {
+        if let Some(address) = options.listen.filter(|a| !a.ip().is_loopback() && options.token.is_none()) {
+            return Err(StartError::Exposed(address));
+        }
+        let tcp = options
+            .listen
+            .map(|address| {
+                listen::tcp(address, options.any_port).map_err(|error| StartError::Tcp(address, error))
+            })
+            .transpose()?;
+        let unix = options
+            .socket
+            .map(|path| listen::unix(&path).map_err(|error| StartError::Unix(path, error)))
+            .transpose()?;
+        let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+        let (listener, socket) = unix.map_or((None, None), |(listener, path)| (Some(listener), Some(path)));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(StartError::Thread)?;
+        let (stop, stopped) = oneshot::channel();
+        let (token, patience) = (options.token, options.patience.unwrap_or(Duration::from_secs(10)));
+        let thread = std::thread::Builder::new()
+            .name("mgmt".into())
+            .spawn(move || runtime.block_on(serve(source, tcp, listener, (token, patience), stopped)))
+            .map_err(StartError::Thread)?;
+        Ok(Self { address, socket, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The TCP address it listens on.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The Unix socket it listens on.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A thread that has panicked has said so; there is nothing to add.
+        let _ = self.thread.take().map(JoinHandle::join);
+        if let Some(path) = &self.socket {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+async fn serve(
+    mut source: impl Source,
+    tcp: Option<std::net::TcpListener>,
+    unix: Option<std::os::unix::net::UnixListener>,
+    (token, patience): (Option<String>, Duration),
+    stopped: oneshot::Receiver<()>,
+) {
+    let mut sampler = Sampler::new(source.info());
+    let mut watcher = Watcher::default();
+    let start = Instant::now();
+    let mut look = move |source: &mut dyn FnMut() -> crate::snapshot::Reading, log: &mut Log| {
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let snapshot =
+            sampler.sample(source(), unix.as_millis() as u64, start.elapsed().as_millis() as u64);
+        watcher.observe(&snapshot, log);
+        Arc::new(snapshot)
+    };
+    let mut log = Log::default();
+    let first = look(&mut || source.read(), &mut log);
+    let app = Arc::new(App {
+        snapshot: Mutex::new(first),
+        sampled: Mutex::new(Instant::now()),
+        log: Mutex::new(log),
+        news: Notify::new(),
+        answers: Mutex::default(),
+        refused: AtomicU64::new(0),
+        malformed: AtomicU64::new(0),
+        slow: Arc::default(),
+        streams: AtomicUsize::new(0),
+        token,
+        patience,
+    });
+    if let Some(tcp) = tcp.and_then(|tcp| tokio::net::TcpListener::from_std(tcp).ok()) {
+        tokio::spawn(listen::accept_tcp(tcp, Arc::clone(&app)));
+    }
+    if let Some(unix) = unix.and_then(|unix| tokio::net::UnixListener::from_std(unix).ok()) {
+        tokio::spawn(listen::accept_unix(unix, Arc::clone(&app)));
+    }
+    let sampling = async {
+        let mut interval = tokio::time::interval(SAMPLE);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        interval.tick().await;
+        loop {
+            interval.tick().await;
+            let mut log = lock(&app.log);
+            let before = log.last();
+            let snapshot = look(&mut || source.read(), &mut log);
+            let news = log.last() > before;
+            drop(log);
+            *lock(&app.snapshot) = snapshot;
+            *lock(&app.sampled) = Instant::now();
+            if news {
+                app.news.notify_waiters();
+            }
+        }
+    };
+    // Whoever drops the server wants it to end; the connections end with the runtime.
+    futures_util::future::select(std::pin::pin!(sampling), stopped).await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Errors as `application/problem+json` (RFC 9457), naming the place of the fault.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
+
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// A problem: `path` is what was asked for, `parameter` the query parameter at fault, if one is.
+pub(super) fn problem(status: StatusCode, path: &str, detail: &str, parameter: Option<&str>) -> Response<Body> {
+    let mut body = json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or("Error"),
+        "status": status.as_u16(),
+        "detail": detail,
+        "instance": path,
+    });
+    if let (Some(parameter), Value::Object(fields)) = (parameter, &mut body) {
+        fields.insert("parameter".into(), json!(parameter));
+    }
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
+    response
+}
+
+/// Gives an error that has no explanation yet one; its headers stay.
+pub(super) fn explain(response: Response<Body>, path: &str) -> Response<Body> {
+    let status = response.status();
+    let explained = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM);
+    if !(status.is_client_error() || status.is_server_error()) || explained {
+        return response;
+    }
+    let detail = match status {
+        StatusCode::NOT_FOUND => "there is nothing here: /v1 lists what there is",
+        StatusCode::METHOD_NOT_ALLOWED => "this interface only reads: GET and HEAD",
+        _ => "the request cannot be served",
+    };
+    let mut fresh = problem(status, path, detail, None);
+    for (name, value) in response.headers() {
+        if name != header::CONTENT_LENGTH && name != header::CONTENT_TYPE {
+            fresh.headers_mut().insert(name.clone(), value.clone());
+        }
+    }
+    fresh
+}

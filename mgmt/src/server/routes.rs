@@ -1,0 +1,193 @@
+//! What is served where.
+
+use super::guard::guard;
+use super::problem::problem;
+use super::{App, stream};
+use crate::metrics::{self, Scrape};
+use crate::openapi;
+use crate::snapshot::Snapshot;
+use crate::table::{self, Table};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Which way a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Via {
+    Tcp,
+    Unix,
+}
+
+type Shared = State<Arc<App>>;
+
+/// The routes.
+pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
+    let mut router = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(scrape))
+        .route("/v1", get(index))
+        .route("/v1/snapshot", get(snapshot))
+        .route("/v1/openapi.json", get(|| async { json_text(&openapi::document()) }))
+        .route("/v1/events", get(stream::events))
+        .route("/", get(|| asset("text/html; charset=utf-8", include_str!("../../assets/index.html"))))
+        .route("/page.js", get(|| asset("text/javascript; charset=utf-8", include_str!("../../assets/page.js"))))
+        .route("/page.css", get(|| asset("text/css; charset=utf-8", include_str!("../../assets/page.css"))));
+    for table in table::ALL {
+        router = router.route(table.path, get(move |state, query| rows(table, state, query)));
+    }
+    router.with_state(Arc::clone(app)).layer(from_fn_with_state((Arc::clone(app), via), guard))
+}
+
+fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn json_text(value: &Value) -> Response<Body> {
+    text("application/json", format!("{value}\n"))
+}
+
+async fn asset(kind: &'static str, body: &'static str) -> Response<Body> {
+    text(kind, body)
+}
+
+/// The query's parameters by name, if they are all among `known`; else the problem.
+pub(super) fn parameters(
+    query: Option<&str>,
+    known: &[&str],
+    path: &str,
+) -> Result<Vec<(String, String)>, Box<Response<Body>>> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for part in query.unwrap_or("").split('&').filter(|part| !part.is_empty()) {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let refuse = |detail: &str, name: &str| {
+            Err(Box::new(problem(StatusCode::BAD_REQUEST, path, detail, Some(name))))
+        };
+        let (Some(name), Some(value)) = (decode(name), decode(value)) else {
+            return refuse("not UTF-8 in percent-encoding", part);
+        };
+        if !known.contains(&name.as_str()) {
+            return refuse(&format!("unknown parameter; known here: {}", known.join(", ")), &name);
+        }
+        if all.iter().any(|(other, _)| *other == name) {
+            return refuse("given twice", &name);
+        }
+        all.push((name, value));
+    }
+    Ok(all)
+}
+
+/// Percent-decoding; `None` if it is malformed.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digit = |b: Option<u8>| (b? as char).to_digit(16);
+                (digit(rest.next())? * 16 + digit(rest.next())?) as u8
+            }
+            b'+' => b' ',
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// The port a parameter names.
+fn port(snapshot: &Snapshot, name: &str, path: &str) -> Result<usize, Box<Response<Body>>> {
+    snapshot.info.ports.iter().position(|port| port.name == name).ok_or_else(|| {
+        let names: Vec<_> = snapshot.info.ports.iter().map(|port| port.name.as_str()).collect();
+        let detail = format!("no port of this name; there are {}", names.join(", "));
+        Box::new(problem(StatusCode::NOT_FOUND, path, &detail, Some("port")))
+    })
+}
+
+async fn rows(table: &'static Table, State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
+    let known: &[&str] = if table.by_port { &["port"] } else { &[] };
+    let snapshot = app.snapshot();
+    let selected = parameters(query.as_deref(), known, table.path)
+        .and_then(|p| p.first().map(|(_, name)| port(&snapshot, name, table.path)).transpose());
+    match selected {
+        Ok(port) => json_text(&table.document(&snapshot, port)),
+        Err(refusal) => *refusal,
+    }
+}
+
+async fn snapshot(State(app): Shared) -> Response<Body> {
+    json_text(&table::everything(&app.snapshot()))
+}
+
+async fn index() -> Response<Body> {
+    let tables: Vec<Value> = table::ALL.iter().map(|t| json!({ "path": t.path, "what": t.what })).collect();
+    json_text(&json!({
+        "tables": tables,
+        "other": ["/v1/snapshot", "/v1/events", "/v1/openapi.json", "/metrics", "/healthz", "/readyz"],
+    }))
+}
+
+async fn scrape(State(app): Shared, headers: HeaderMap) -> Response<Body> {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+    let scrape = Scrape { snapshot: app.snapshot(), own: app.own() };
+    if metrics::wants_open_metrics(accept) {
+        text(metrics::OPEN_METRICS, metrics::open_metrics(scrape))
+    } else {
+        text(metrics::PLAIN_TEXT, metrics::plain_text(scrape))
+    }
+}
+
+/// The thread lives and looks.
+async fn healthz(State(app): Shared) -> Response<Body> {
+    checks(&[("sampling", app.is_fresh(), "the switch is looked at ten times a second".to_owned())], true)
+}
+
+/// The switch forwards.
+async fn readyz(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
+    let verbose = match parameters(query.as_deref(), &["verbose"], "/readyz") {
+        Ok(parameters) => !parameters.is_empty(),
+        Err(refusal) => return *refusal,
+    };
+    let s = app.snapshot();
+    let dead: Vec<String> = s
+        .lcores
+        .iter()
+        .enumerate()
+        .filter(|(_, lcore)| lcore.window == 0)
+        .map(|(i, _)| s.info.lcores.get(i).copied().unwrap_or(i).to_string())
+        .collect();
+    let workers = match &dead[..] {
+        [] => format!("{} publish", s.lcores.len()),
+        dead => format!("lcore {} has not published for a second", dead.join(", ")),
+    };
+    let error = s.conservation_error();
+    let checks_of = [
+        ("sampling", app.is_fresh(), "the switch is looked at ten times a second".to_owned()),
+        ("phase", s.now.phase == crate::snapshot::Phase::Forward, s.now.phase.word().to_owned()),
+        ("workers", s.workers_alive() && !s.lcores.is_empty(), workers),
+        ("conservation", error == 0, format!("the books are out by {error} frames")),
+    ];
+    checks(&checks_of, verbose)
+}
+
+fn checks(checks: &[(&str, bool, String)], verbose: bool) -> Response<Body> {
+    let good = checks.iter().all(|(_, good, _)| *good);
+    let mut body = String::new();
+    for (name, good, detail) in checks.iter().filter(|(_, good, _)| verbose || !good) {
+        let _ = writeln!(body, "[{}] {name}: {detail}", if *good { '+' } else { '-' });
+    }
+    body.push_str(if good { "ok\n" } else { "not ok\n" });
+    let mut response = text("text/plain; charset=utf-8", body);
+    if !good {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        // Probes read text: the reasons are the explanation.
+    }
+    response
+}

@@ -1,0 +1,132 @@
+//! `weir show`: the tables for people, under the headings SONiC gives them.
+
+use crate::table::{Column, Form, Table};
+use serde_json::Value;
+
+/// The rows of a table as text. Rows in which nothing was counted are left out unless `all`.
+pub fn text(table: &Table, rows: &[Value], all: bool) -> String {
+    let columns: Vec<&Column> = table.columns.iter().filter(|c| !c.head.is_empty()).collect();
+    let shown: Vec<&Value> = rows.iter().filter(|row| all || !is_idle(table, row)).collect();
+    let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|c| c.head.to_owned()).collect()];
+    lines.extend(shown.iter().map(|row| columns.iter().map(|c| cell(c, &row[c.name])).collect()));
+    let mut text = align(&lines, |i| matches!(columns[i].form, Form::Text | Form::Flag));
+    let left_out = rows.len() - shown.len();
+    if left_out > 0 {
+        text.push_str(&format!("({left_out} idle rows left out: --all shows them)\n"));
+    }
+    text
+}
+
+/// A row by priority in which nothing ever happened.
+fn is_idle(table: &Table, row: &Value) -> bool {
+    const LANES: [&str; 5] = ["queues", "pgs", "pfc", "ecn", "latency"];
+    // What a row is, and what it is allowed, does not make it busy.
+    const STANDING: [&str; 10] =
+        ["queue", "pg", "priority", "kmin_bytes", "kmax_bytes", "pmax_ppm", "limit_bytes", "xoff_bytes", "xon_bytes", "headroom_size_bytes"];
+    let nothing = |value: &Value| match value {
+        Value::Number(n) => n.as_f64() == Some(0.0),
+        Value::Bool(_) | Value::Null => true,
+        _ => false,
+    };
+    let counts = |c: &&Column| !STANDING.contains(&c.name) && c.form != Form::Text;
+    LANES.contains(&table.name) && table.columns.iter().filter(counts).all(|c| nothing(&row[c.name]))
+}
+
+fn cell(column: &Column, value: &Value) -> String {
+    match (column.form, value) {
+        (_, Value::Null) => "N/A".to_owned(),
+        (_, Value::String(text)) => text.clone(),
+        (_, Value::Bool(yes)) => if *yes { "yes" } else { "no" }.to_owned(),
+        (Form::Share, value) => format!("{:.2}%", value.as_f64().unwrap_or(0.0) * 100.0),
+        (Form::Rate, value) => scaled(value.as_f64().unwrap_or(0.0)),
+        (_, value) => value.to_string(),
+    }
+}
+
+fn scaled(value: f64) -> String {
+    let scale = [(1e9, "G"), (1e6, "M"), (1e3, "K")].into_iter().find(|(unit, _)| value >= *unit);
+    match scale {
+        Some((unit, letter)) => format!("{:.2}{letter}", value / unit),
+        None => format!("{value:.0}"),
+    }
+}
+
+fn align(lines: &[Vec<String>], left: impl Fn(usize) -> bool) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |i: usize| lines.iter().map(|line| line[i].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for (n, line) in lines.iter().enumerate() {
+        let padded = line.iter().enumerate().map(|(i, cell)| match left(i) {
+            true => format!("{cell:<0$}", widths[i]),
+            false => format!("{cell:>0$}", widths[i]),
+        });
+        text.push_str(padded.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+        if n == 0 {
+            let rule: Vec<_> = widths.iter().map(|w| "-".repeat(*w)).collect();
+            text.push_str(&rule.join("  "));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// One event on one line: time, what, where, and the numbers.
+pub fn event(event: &Value) -> String {
+    let word = |key: &str| event[key].as_str().unwrap_or("");
+    let ms = event["unix_ms"].as_u64().unwrap_or(0);
+    let (s, ms) = (ms / 1000 % 86_400, ms % 1000);
+    let mut line =
+        format!("{:02}:{:02}:{:02}.{ms:03}Z  {:12} {:8}", s / 3600, s / 60 % 60, s % 60, word("event"), word("phase"));
+    let named = ["unix_ms", "event", "phase", "id", "since_unix_ms"];
+    for (key, value) in event.as_object().into_iter().flatten().filter(|(key, _)| !named.contains(&key.as_str())) {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        line.push_str(&format!(" {key}={value}"));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    fn shown(name: &str, all: bool) -> String {
+        let table = Table::named(name).unwrap();
+        text(table, &table.rows(&fake::snapshot(), None), all)
+    }
+
+    #[test]
+    fn queues_under_sonics_headings_without_idle_ones() {
+        let text = shown("queues", false);
+        let lines: Vec<_> = text.lines().collect();
+        let heads: Vec<_> = lines[0].split_whitespace().collect();
+        assert_eq!(heads[..5], ["Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts"]);
+        assert_eq!(lines.len(), 2 + 2 + 1, "{text}");
+        let row: Vec<_> = lines[2].split_whitespace().collect();
+        assert_eq!(row[..6], ["p0", "3", "2000", "2000000", "0", "80.00M"]);
+        assert_eq!(lines[4], "(14 idle rows left out: --all shows them)");
+        assert_eq!(shown("queues", true).lines().count(), 2 + 16);
+    }
+
+    #[test]
+    fn every_table_lines_up() {
+        for table in crate::table::ALL {
+            let text = shown(table.name, true);
+            let rule = text.lines().nth(1).unwrap();
+            assert!(rule.chars().all(|c| c == '-' || c == ' '), "{}", table.name);
+            assert!(table.columns.iter().any(|c| !c.head.is_empty()), "{}", table.name);
+        }
+        assert!(shown("buffer", true).contains("N/A"));
+        assert!(shown("lcores", true).contains("40.00%"));
+    }
+
+    #[test]
+    fn an_event_on_a_line() {
+        let body = serde_json::json!({
+            "id": 3, "unix_ms": 3_723_004u64, "event": "burst", "phase": "start", "port": "p0", "peak_bytes": 9,
+        });
+        assert_eq!(event(&body), "01:02:03.004Z  burst        start    peak_bytes=9 port=p0");
+    }
+}

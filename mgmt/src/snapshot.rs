@@ -1,0 +1,320 @@
+//! One value with everything there is to know at one instant. JSON, OpenMetrics, the page and the
+//! command line are all made from it, so they cannot disagree.
+
+use std::sync::Arc;
+use weir_dataplane::config::{Config, EcnMode, PortRate, SharedLimit};
+use weir_dataplane::drops::DROP_REASONS;
+use weir_dataplane::stats::{Histogram, LoopStats, PortGauges, PortStats};
+use weir_dataplane::types::{Nanos, PRIORITIES};
+
+/// Where snapshots come from: the program that runs the switch, or a test.
+pub trait Source: Send + 'static {
+    /// What stays as it is while the switch runs.
+    fn info(&self) -> SwitchInfo;
+
+    /// Everything as it is now. Called a few times per second by the management thread; must not wait
+    /// for a worker.
+    fn read(&mut self) -> Reading;
+}
+
+/// What a switch is.
+#[derive(Clone, Debug, Default)]
+pub struct SwitchInfo {
+    /// Its name.
+    pub name: String,
+    /// Version of weir.
+    pub version: String,
+    /// Version of DPDK, or what stands in for it.
+    pub dpdk: String,
+    /// Longest gap between two polls the headroom is planned for, ns.
+    pub poll_gap: Nanos,
+    /// Its ports, in order.
+    pub ports: Vec<PortInfo>,
+    /// How its buffer is divided.
+    pub buffer: BufferInfo,
+    /// Its workers' cores, in order.
+    pub lcores: Vec<usize>,
+}
+
+/// What a port is.
+#[derive(Clone, Debug, Default)]
+pub struct PortInfo {
+    /// Its name.
+    pub name: String,
+    /// Its device, as configured.
+    pub device: String,
+    /// The driver.
+    pub driver: String,
+    /// bit/s, where known.
+    pub rate: Option<u64>,
+    /// Core that polls it.
+    pub lcore: usize,
+    /// Priorities with PFC, a bit each.
+    pub pfc: u8,
+    /// Software sees the peer's PFC frames and sends its own.
+    pub software_pfc: bool,
+    /// Lossless priority groups, a bit each.
+    pub lossless: u8,
+    /// PFC priorities each group sends Xoff for, a bit each.
+    pub pg_priorities: [u8; PRIORITIES],
+    /// Headroom of each group, bytes.
+    pub headroom: [u64; PRIORITIES],
+    /// Exponent of each group's dynamic threshold; `None`: static.
+    pub dynamic_th: [Option<i8>; PRIORITIES],
+    /// Marking of each queue.
+    pub marking: [Option<Marking>; PRIORITIES],
+}
+
+/// A marking profile: bytes, and parts per million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marking {
+    /// Nothing is marked up to here.
+    pub kmin: u64,
+    /// Everything is marked above.
+    pub kmax: u64,
+    /// Probability at `kmax`, in parts per million.
+    pub pmax: u32,
+}
+
+/// How the buffer is divided, bytes. `size = reserved + headroom + control + shared`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufferInfo {
+    /// All of it.
+    pub size: u64,
+    /// Guarantees of the priority groups.
+    pub reserved: u64,
+    /// Set aside for what arrives after Xoff.
+    pub headroom: u64,
+    /// Set aside for CNP, ACK and PFC frames.
+    pub control: u64,
+    /// What dynamic thresholds divide.
+    pub shared: u64,
+}
+
+/// What only the device of a port can say.
+#[derive(Clone, Debug, Default)]
+pub struct Granted {
+    /// The driver.
+    pub driver: String,
+    /// Line rate in bit/s, if the device has one.
+    pub rate: Option<u64>,
+    /// Core that polls it.
+    pub lcore: usize,
+    /// Software sees the peer's PFC frames and sends its own.
+    pub software_pfc: bool,
+}
+
+impl SwitchInfo {
+    /// From a checked configuration and what the devices granted, port by port.
+    pub fn of(config: &Config, dpdk: &str, lcores: Vec<usize>, granted: Vec<Granted>) -> Self {
+        let port = |(port, device): (&weir_dataplane::config::PortConfig, Granted)| PortInfo {
+            name: port.name.clone(),
+            device: port.device.clone(),
+            driver: device.driver,
+            rate: match port.rate {
+                PortRate::Fixed(bps) => Some(bps),
+                PortRate::Unlimited => None,
+                PortRate::Link => device.rate,
+            },
+            lcore: device.lcore,
+            pfc: port.pfc.enable,
+            software_pfc: device.software_pfc,
+            lossless: mask(|pg| port.pgs[pg].lossless),
+            pg_priorities: std::array::from_fn(|pg| {
+                mask(|priority| {
+                    usize::from(port.maps.pfc_to_pg[priority]) == pg && port.pfc.enable >> priority & 1 == 1
+                })
+            }),
+            headroom: port.pgs.map(|pg| pg.xoff),
+            dynamic_th: port.pgs.map(|pg| match pg.shared {
+                SharedLimit::Dynamic(n) => Some(n),
+                SharedLimit::Static(_) => None,
+            }),
+            marking: port.queues.map(|queue| {
+                let wred = queue.wred.filter(|w| w.ecn != EcnMode::None)?;
+                Some(Marking { kmin: wred.kmin, kmax: wred.kmax, pmax: wred.pmax })
+            }),
+        };
+        Self {
+            name: config.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            dpdk: dpdk.to_owned(),
+            poll_gap: config.pfc.poll_gap,
+            ports: config.ports.iter().zip(granted).map(port).collect(),
+            buffer: BufferInfo {
+                size: config.buffer.size,
+                reserved: config.buffer.reserved,
+                headroom: config.buffer.headroom,
+                control: config.buffer.control_bytes,
+                shared: config.buffer.shared,
+            },
+            lcores,
+        }
+    }
+}
+
+fn mask(has: impl Fn(usize) -> bool) -> u8 {
+    (0..PRIORITIES).filter(|i| has(*i)).fold(0, |mask, i| mask | 1 << i)
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Forwarding.
+    #[default]
+    Forward,
+    /// Nothing new is admitted; what is queued may leave.
+    Drain,
+    /// Workers return.
+    Stop,
+}
+
+impl Phase {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Forward => "forwarding",
+            Self::Drain => "draining",
+            Self::Stop => "stopping",
+        }
+    }
+}
+
+/// Everything read at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// How far the run has come.
+    pub phase: Phase,
+    /// By port.
+    pub ports: Vec<PortReading>,
+    /// By worker.
+    pub loops: Vec<LoopStats>,
+}
+
+/// One port at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct PortReading {
+    /// Counters.
+    pub stats: PortStats,
+    /// State, and the time both are of.
+    pub gauges: PortGauges,
+    /// The driver's own counters; `None`: not to be had.
+    pub nic: Option<NicStats>,
+    /// The link; `None`: not to be had.
+    pub link: Option<Link>,
+}
+
+/// A driver's counters that tell of loss outside the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NicStats {
+    /// Frames lost because no receive descriptor was free.
+    pub rx_missed: u64,
+    /// Receptions that found no memory.
+    pub rx_no_mbuf: u64,
+    /// Frames received with an error.
+    pub rx_errors: u64,
+    /// Frames that could not be sent.
+    pub tx_errors: u64,
+}
+
+/// State of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Frames can pass.
+    pub up: bool,
+    /// Speed, where the driver knows.
+    pub mbps: Option<u32>,
+}
+
+/// A reading, with what a reader who has seen earlier ones can add.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// What the switch is.
+    pub info: Arc<SwitchInfo>,
+    /// When it was taken, ms since 1970.
+    pub unix_ms: u64,
+    /// Time since the management thread came up, ms.
+    pub uptime_ms: u64,
+    /// The reading.
+    pub now: Arc<Reading>,
+    /// By port, over the sliding window.
+    pub ports: Vec<PortRates>,
+    /// By worker, over the sliding window.
+    pub lcores: Vec<LcoreRates>,
+    /// By port and reason: when frames were last lost, ms since 1970; 0 never.
+    pub last_drop: Vec<[u64; DROP_REASONS]>,
+}
+
+/// What a port did over the sliding window, per second unless said otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct PortRates {
+    /// Length of the window by the port's own clock, ns; 0: no second sample yet.
+    pub window: Nanos,
+    /// Frames received.
+    pub rx_pps: f64,
+    /// Frames sent.
+    pub tx_pps: f64,
+    /// Bits received, without FCS.
+    pub rx_bps: f64,
+    /// Bits sent, without FCS.
+    pub tx_bps: f64,
+    /// Share of the line rate received, with FCS, preamble and gap; 0 where the rate is unknown.
+    pub rx_utilisation: f64,
+    /// Share of the line rate sent.
+    pub tx_utilisation: f64,
+    /// Frames lost, by reason.
+    pub drops: Vec<f64>,
+    /// Bits sent, by queue.
+    pub queue_bps: [f64; PRIORITIES],
+    /// Frames sent, by queue.
+    pub queue_pps: [f64; PRIORITIES],
+    /// Frames marked, by queue.
+    pub marked_pps: [f64; PRIORITIES],
+    /// Share of the window in which the peer held us back, by priority.
+    pub rx_paused: [f64; PRIORITIES],
+    /// Share of the window in which we held the peer back, by priority.
+    pub tx_paused: [f64; PRIORITIES],
+    /// Residence of the frames of the window, by queue.
+    pub residence: Vec<Histogram>,
+}
+
+/// What a worker did over the sliding window.
+#[derive(Clone, Debug, Default)]
+pub struct LcoreRates {
+    /// Length of the window by the worker's own clock, ns; 0: it has not published since.
+    pub window: Nanos,
+    /// Turns per second.
+    pub turns: f64,
+    /// Share of the time spent in turns that moved a frame.
+    pub busy: f64,
+    /// Lengths of the turns of the window.
+    pub turn: Histogram,
+}
+
+impl Snapshot {
+    /// What the books of all shards are out by: the sum of their absolute errors.
+    pub fn conservation_error(&self) -> u64 {
+        self.now.loops.iter().map(|l| l.conservation_error().unsigned_abs()).sum()
+    }
+
+    /// Sum of a term of the books over all shards.
+    pub fn total(&self, term: fn(&LoopStats) -> u64) -> u64 {
+        self.now.loops.iter().map(term).sum()
+    }
+
+    /// Frames between two lcores; shards are read one after the other, so this is near, not exact.
+    pub fn in_flight(&self) -> u64 {
+        self.total(|l| l.handed_out).saturating_sub(self.total(|l| l.handed_in))
+    }
+
+    /// Every worker has published within the window.
+    pub fn workers_alive(&self) -> bool {
+        self.lcores.iter().all(|lcore| lcore.window > 0)
+    }
+
+    /// Frames of lossless groups lost for lack of headroom.
+    pub fn lossless_drops(&self) -> u64 {
+        let reason = weir_dataplane::drops::DropReason::IngressHeadroom as usize;
+        self.now.ports.iter().map(|port| port.stats.drops.0[reason]).sum()
+    }
+}

@@ -1,0 +1,428 @@
+//! The list itself.
+
+use super::Form::{Count, Flag, Maybe, Rate, Share, Text};
+use super::{At, Column, Form, Table, count, limit, rate, share};
+use crate::snapshot::{LcoreRates, PortInfo, PortRates, PortReading, Snapshot};
+use serde_json::{Value, json};
+use weir_dataplane::drops::{DROP_REASONS, DropReason};
+use weir_dataplane::stats::{Histogram, LoopStats};
+use weir_dataplane::types::PRIORITIES;
+
+/// Every table.
+pub const ALL: &[Table] = &[
+    table("switch", "/v1/switch", "The switch and its books.", SWITCH, false, |_| vec![(0, 0)]),
+    table("ports", "/v1/ports", "Ports: rates, frames, loss outside the switch.", PORTS, true, |s| {
+        (0..s.now.ports.len()).map(|port| (port, 0)).collect()
+    }),
+    table("queues", "/v1/queues", "Egress queues.", QUEUES, true, by_priority),
+    table("pgs", "/v1/pgs", "Ingress priority groups.", PGS, true, by_priority),
+    table("buffer", "/v1/buffer", "The parts of the shared buffer.", BUFFER, false, |_| {
+        (0..POOLS.len()).map(|i| (0, i)).collect()
+    }),
+    table("pfc", "/v1/pfc", "Priority flow control, both directions.", PFC, true, by_priority),
+    table("ecn", "/v1/ecn", "Marking by queue.", ECN, true, by_priority),
+    table("drops", "/v1/drops", "Frames lost, by port and reason; lossless ones first.", DROPS, true, lost),
+    table("reasons", "/v1/drops/reasons", "Why frames can be lost.", REASONS, false, |_| {
+        (0..DROP_REASONS).map(|i| (0, i)).collect()
+    }),
+    table("latency", "/v1/latency", "Time from reception to the driver taking the frame.", LATENCY, true, by_priority),
+    table("lcores", "/v1/lcores", "Workers: load, turns, books.", LCORES, false, |s| {
+        (0..s.now.loops.len()).map(|lcore| (lcore, 0)).collect()
+    }),
+];
+
+const fn table(
+    name: &'static str,
+    path: &'static str,
+    what: &'static str,
+    columns: &'static [Column],
+    by_port: bool,
+    rows: fn(&Snapshot) -> Vec<(usize, usize)>,
+) -> Table {
+    Table { name, path, what, columns, by_port, rows }
+}
+
+const fn col(
+    name: &'static str,
+    form: Form,
+    head: &'static str,
+    what: &'static str,
+    get: fn(&At<'_>) -> Value,
+) -> Column {
+    Column { name, form, head, what, get }
+}
+
+fn by_priority(s: &Snapshot) -> Vec<(usize, usize)> {
+    (0..s.now.ports.len()).flat_map(|port| (0..PRIORITIES).map(move |i| (port, i))).collect()
+}
+
+fn lost(s: &Snapshot) -> Vec<(usize, usize)> {
+    let ports = s.now.ports.iter().enumerate();
+    let mut rows: Vec<_> = ports
+        .flat_map(|(port, p)| (0..DROP_REASONS).filter(|r| p.stats.drops.0[*r] > 0).map(move |r| (port, r)))
+        .collect();
+    rows.sort_by_key(|(_, reason)| *reason != DropReason::IngressHeadroom as usize);
+    rows
+}
+
+impl<'a> At<'a> {
+    fn info(&self) -> &'a PortInfo {
+        &self.snapshot.info.ports[self.port]
+    }
+
+    fn port(&self) -> &'a PortReading {
+        &self.snapshot.now.ports[self.port]
+    }
+
+    fn rates(&self) -> &'a PortRates {
+        &self.snapshot.ports[self.port]
+    }
+
+    fn worker(&self) -> &'a LoopStats {
+        &self.snapshot.now.loops[self.port]
+    }
+
+    fn worker_rates(&self) -> &'a LcoreRates {
+        &self.snapshot.lcores[self.port]
+    }
+
+    fn reason(&self) -> DropReason {
+        DropReason::ALL[self.i]
+    }
+
+    fn bit(&self, mask: u64) -> Value {
+        json!(mask >> self.i & 1 == 1)
+    }
+
+    fn drops(&self, egress: bool) -> Value {
+        let at_egress = |reason: &DropReason| matches!(reason.stage(), "egress" | "watchdog");
+        let drops = DropReason::ALL.iter().zip(&self.port().stats.drops.0);
+        count(drops.filter(|(reason, _)| at_egress(reason) == egress).map(|(_, n)| n).sum())
+    }
+
+    fn quantile(&self, q: f64, window: bool) -> Value {
+        let all = if window { &self.rates().residence[..] } else { &self.port().stats.residence[..] };
+        all.get(self.i).map_or(Value::Null, |h| quantile(h, q))
+    }
+
+    fn marking(&self, get: fn(&crate::snapshot::Marking) -> u64) -> Value {
+        self.info().marking[self.i].as_ref().map_or(Value::Null, |m| count(get(m)))
+    }
+}
+
+/// Upper end of the bucket that holds the value of this rank, ns.
+fn quantile(histogram: &Histogram, q: f64) -> Value {
+    histogram.quantile(q).map_or(Value::Null, count)
+}
+
+const PORT: Column = col("port", Text, "Port", "name of the port", |r| json!(r.info().name));
+
+const SWITCH: &[Column] = &[
+    col("name", Text, "Name", "name of the switch", |r| json!(r.snapshot.info.name)),
+    col("version", Text, "Version", "version of weir", |r| json!(r.snapshot.info.version)),
+    col("dpdk", Text, "DPDK", "version of DPDK", |r| json!(r.snapshot.info.dpdk)),
+    col("phase", Text, "Phase", "forwarding, draining or stopping", |r| json!(r.snapshot.now.phase.word())),
+    col("ports", Count, "Ports", "number of ports", |r| json!(r.snapshot.info.ports.len())),
+    col("lossless_drops", Count, "Lossless drops", "frames of lossless groups lost for lack of headroom", |r| {
+        count(r.snapshot.lossless_drops())
+    }),
+    col("received", Count, "Received", "data frames received", |r| count(r.snapshot.total(|l| l.received))),
+    col("copies", Count, "Copies", "copies made for flooding, beyond the first", |r| {
+        count(r.snapshot.total(|l| l.copies))
+    }),
+    col("transmitted", Count, "Transmitted", "data frames the drivers have taken", |r| {
+        count(r.snapshot.total(|l| l.transmitted))
+    }),
+    col("dropped", Count, "Dropped", "data frames lost, each with a reason", |r| {
+        count(r.snapshot.total(|l| l.dropped))
+    }),
+    col("held", Count, "Held", "frames queued or staged", |r| count(r.snapshot.total(|l| l.held))),
+    col("in_flight", Count, "", "frames between two lcores, nearly", |r| count(r.snapshot.in_flight())),
+    col("conservation_error", Count, "Error", "received + copies - transmitted - dropped - held, absolute, added up over workers; not zero: weir has lost count", |r| {
+        count(r.snapshot.conservation_error())
+    }),
+    col("poll_gap_ns", Count, "", "longest gap between two polls the headroom is planned for", |r| {
+        count(r.snapshot.info.poll_gap)
+    }),
+];
+
+const PORTS: &[Column] = &[
+    PORT,
+    col("link", Text, "STATE", "up, down or unknown", |r| {
+        json!(r.port().link.map_or("unknown", |link| if link.up { "up" } else { "down" }))
+    }),
+    col("device", Text, "", "device, as configured", |r| json!(r.info().device)),
+    col("driver", Text, "", "DPDK driver", |r| json!(r.info().driver)),
+    col("lcore", Count, "", "core that polls it", |r| json!(r.info().lcore)),
+    col("rate_bps", Maybe, "", "line rate, if it has one", |r| r.info().rate.map_or(Value::Null, count)),
+    col("pfc_priorities", Count, "", "priorities with PFC, a bit each", |r| json!(r.info().pfc)),
+    col("pfc_mode", Text, "", "software, not seen by software, or off", |r| {
+        json!(match (r.info().pfc, r.info().software_pfc) {
+            (0, _) => "off",
+            (_, true) => "software",
+            (_, false) => "not seen by software",
+        })
+    }),
+    col("rx_packets", Count, "RX_OK", "data frames received", |r| count(r.port().stats.rx_packets)),
+    col("rx_bps", Rate, "RX_BPS", "bit/s received, without FCS", |r| rate(r.rates().rx_bps)),
+    col("rx_pps", Rate, "", "frames/s received", |r| rate(r.rates().rx_pps)),
+    col("rx_utilisation", Share, "RX_UTIL", "share of the line rate received, with FCS, preamble and gap", |r| {
+        share(r.rates().rx_utilisation)
+    }),
+    col("rx_bytes", Count, "", "bytes received, without FCS", |r| count(r.port().stats.rx_bytes)),
+    col("nic_rx_errors", Maybe, "RX_ERR", "frames received with an error, by the driver", |r| {
+        r.port().nic.map_or(Value::Null, |nic| count(nic.rx_errors))
+    }),
+    col("rx_drops", Count, "RX_DRP", "frames dropped on the way in", |r| r.drops(false)),
+    col("nic_missed", Maybe, "RX_OVR", "frames lost for lack of a receive descriptor, by the driver", |r| {
+        r.port().nic.map_or(Value::Null, |nic| count(nic.rx_missed))
+    }),
+    col("nic_no_mbuf", Maybe, "", "receptions without memory, by the driver", |r| {
+        r.port().nic.map_or(Value::Null, |nic| count(nic.rx_no_mbuf))
+    }),
+    col("tx_packets", Count, "TX_OK", "data frames the driver has taken", |r| count(r.port().stats.tx_packets)),
+    col("tx_bps", Rate, "TX_BPS", "bit/s sent, without FCS", |r| rate(r.rates().tx_bps)),
+    col("tx_pps", Rate, "", "frames/s sent", |r| rate(r.rates().tx_pps)),
+    col("tx_utilisation", Share, "TX_UTIL", "share of the line rate sent", |r| share(r.rates().tx_utilisation)),
+    col("tx_bytes", Count, "", "bytes sent, without FCS", |r| count(r.port().stats.tx_bytes)),
+    col("nic_tx_errors", Maybe, "TX_ERR", "frames that could not be sent, by the driver", |r| {
+        r.port().nic.map_or(Value::Null, |nic| count(nic.tx_errors))
+    }),
+    col("tx_drops", Count, "TX_DRP", "frames dropped on the way out", |r| r.drops(true)),
+    col("copies", Count, "", "copies made of frames received here", |r| count(r.port().stats.copies)),
+    col("flooded", Count, "", "frames flooded for want of a destination", |r| count(r.port().stats.flooded)),
+    col("malformed_l3", Count, "", "frames forwarded although their IP header is malformed", |r| {
+        count(r.port().stats.malformed_l3)
+    }),
+    col("rx_control", Count, "", "MAC control frames received", |r| count(r.port().stats.rx_control)),
+    col("tx_control", Count, "", "MAC control frames sent", |r| count(r.port().stats.tx_control)),
+    col("tx_control_no_memory", Count, "", "PFC frames that had to wait for memory", |r| {
+        count(r.port().stats.tx_control_no_memory)
+    }),
+    col("invalid_control", Count, "", "MAC control frames that are neither PAUSE nor PFC", |r| {
+        count(r.port().gauges.invalid_control)
+    }),
+    col("pause_frames", Count, "", "802.3x PAUSE frames received", |r| count(r.port().gauges.pause_frames)),
+];
+
+const QUEUES: &[Column] = &[
+    PORT,
+    col("queue", Count, "TxQ", "egress queue", |r| json!(r.i)),
+    col("packets", Count, "Counter/pkts", "frames the driver has taken", |r| {
+        count(r.port().stats.queue_packets[r.i])
+    }),
+    col("bytes", Count, "Counter/bytes", "their bytes", |r| count(r.port().stats.queue_bytes[r.i])),
+    col("drops", Count, "Drop/pkts", "frames refused or flushed", |r| count(r.port().stats.queue_drops[r.i])),
+    col("bps", Rate, "Rate/bps", "bit/s sent", |r| rate(r.rates().queue_bps[r.i])),
+    col("pps", Rate, "", "frames/s sent", |r| rate(r.rates().queue_pps[r.i])),
+    col("depth_bytes", Count, "Depth/bytes", "bytes held", |r| count(r.port().gauges.queue_bytes[r.i])),
+    col("peak_bytes", Count, "Watermark/bytes", "most bytes held since start", |r| {
+        count(r.port().gauges.queue_peak[r.i])
+    }),
+    col("limit_bytes", Maybe, "", "most bytes it may hold now; null: no limit of its own", |r| {
+        limit(r.port().gauges.queue_limit[r.i])
+    }),
+    col("kmin_bytes", Maybe, "", "nothing is marked up to here", |r| r.marking(|m| m.kmin)),
+    col("kmax_bytes", Maybe, "", "everything is marked above", |r| r.marking(|m| m.kmax)),
+    col("paused", Flag, "Paused", "the peer has paused it", |r| r.bit(r.port().gauges.paused_queues)),
+    col("storm", Flag, "Storm", "the watchdog sees a storm", |r| r.bit(r.port().gauges.stormed_queues)),
+];
+
+const PGS: &[Column] = &[
+    PORT,
+    col("pg", Count, "PG", "priority group", |r| json!(r.i)),
+    col("lossless", Flag, "Lossless", "sends Xoff instead of dropping", |r| r.bit(r.info().lossless.into())),
+    col("packets", Count, "Counter/pkts", "frames charged to it", |r| count(r.port().stats.pg_packets[r.i])),
+    col("drops", Count, "Drop/pkts", "frames refused", |r| count(r.port().stats.pg_drops[r.i])),
+    col("used_bytes", Count, "", "bytes in its reserve and in the shared pool", |r| {
+        count(r.port().gauges.pg_used[r.i])
+    }),
+    col("shared_bytes", Count, "Shared/bytes", "bytes in the shared pool", |r| {
+        count(r.port().gauges.pg_shared[r.i])
+    }),
+    col("xoff_bytes", Maybe, "Xoff at", "the moving Xoff line: most shared bytes it may hold now", |r| {
+        limit(r.port().gauges.pg_limit[r.i])
+    }),
+    col("xon_bytes", Maybe, "Xon at", "where it would resume now", |r| limit(r.port().gauges.pg_xon[r.i])),
+    col("headroom_bytes", Count, "Headroom/bytes", "bytes in headroom", |r| {
+        count(r.port().gauges.pg_headroom[r.i])
+    }),
+    col("headroom_size_bytes", Count, "", "most bytes it may hold in headroom", |r| {
+        count(r.info().headroom[r.i])
+    }),
+    col("shared_peak_bytes", Count, "Shared wm", "most shared bytes since start", |r| {
+        count(r.port().gauges.pg_shared_peak[r.i])
+    }),
+    col("headroom_peak_bytes", Count, "Headroom wm", "most headroom since start", |r| {
+        count(r.port().gauges.pg_headroom_peak[r.i])
+    }),
+    col("xoff", Flag, "Xoff", "the peer is told to pause on its account", |r| {
+        let priorities = u64::from(r.info().pg_priorities[r.i]);
+        json!(r.port().gauges.xoff_priorities & priorities != 0)
+    }),
+];
+
+/// Parts of the buffer: name, size, what is in use, peak.
+type Pool = (&'static str, fn(&Snapshot) -> u64, fn(&Snapshot) -> Option<u64>, fn(&Snapshot) -> Option<u64>);
+
+const POOLS: &[Pool] = &[
+    ("reserved", |s| s.info.buffer.reserved, |s| {
+        let ports = s.now.ports.iter().map(|port| &port.gauges);
+        Some(ports.flat_map(|g| (0..PRIORITIES).map(|pg| g.pg_used[pg].saturating_sub(g.pg_shared[pg]))).sum())
+    }, |_| None),
+    ("shared", |s| s.info.buffer.shared, |s| Some(pool(s, |l| l.shared_used)), |s| {
+        Some(pool(s, |l| l.shared_peak))
+    }),
+    ("headroom", |s| s.info.buffer.headroom, |s| Some(pool(s, |l| l.headroom_used)), |s| {
+        Some(pool(s, |l| l.headroom_peak))
+    }),
+    ("control", |s| s.info.buffer.control, |_| None, |_| None),
+];
+
+/// Every worker sees the pools of all; the one that saw most is nearest.
+fn pool(s: &Snapshot, get: fn(&LoopStats) -> u64) -> u64 {
+    s.now.loops.iter().map(get).max().unwrap_or(0)
+}
+
+const BUFFER: &[Column] = &[
+    col("pool", Text, "Pool", "part of the buffer", |r| json!(POOLS[r.i].0)),
+    col("size_bytes", Count, "Bytes", "its size", |r| count(POOLS[r.i].1(r.snapshot))),
+    col("used_bytes", Maybe, "Used", "bytes in use; null: not told apart", |r| {
+        POOLS[r.i].2(r.snapshot).map_or(Value::Null, count)
+    }),
+    col("peak_bytes", Maybe, "Watermark", "most bytes in use since start; null: not kept", |r| {
+        POOLS[r.i].3(r.snapshot).map_or(Value::Null, count)
+    }),
+];
+
+const PFC: &[Column] = &[
+    PORT,
+    col("priority", Count, "Prio", "priority", |r| json!(r.i)),
+    col("enabled", Flag, "PFC", "PFC is on", |r| r.bit(r.info().pfc.into())),
+    col("rx_xoff", Count, "Rx Xoff", "frames received that paused it", |r| count(r.port().gauges.pfc_rx_xoff[r.i])),
+    col("rx_xon", Count, "Rx Xon", "frames received that resumed it", |r| count(r.port().gauges.pfc_rx_xon[r.i])),
+    col("tx_xoff", Count, "Tx Xoff", "frames sent that paused the peer or refreshed that", |r| {
+        count(r.port().gauges.pfc_tx_xoff[r.i])
+    }),
+    col("tx_xon", Count, "Tx Xon", "frames sent that resumed the peer", |r| count(r.port().gauges.pfc_tx_xon[r.i])),
+    col("rx_pauses", Count, "Rx pauses", "times the peer has paused us", |r| count(r.port().gauges.rx_pauses[r.i])),
+    col("tx_pauses", Count, "Tx pauses", "times we have paused the peer", |r| {
+        count(r.port().gauges.tx_pauses[r.i])
+    }),
+    col("rx_paused_ns", Count, "Rx paused/ns", "time the peer has paused us", |r| {
+        count(r.port().gauges.rx_paused_ns[r.i])
+    }),
+    col("tx_paused_ns", Count, "Tx paused/ns", "time we have paused the peer", |r| {
+        count(r.port().gauges.tx_paused_ns[r.i])
+    }),
+    col("rx_paused_share", Share, "Rx paused", "share of the window in which the peer paused us", |r| {
+        share(r.rates().rx_paused[r.i])
+    }),
+    col("tx_paused_share", Share, "Tx paused", "share of the window in which we paused the peer", |r| {
+        share(r.rates().tx_paused[r.i])
+    }),
+    col("rx_paused_bps", Maybe, "", "line rate this pause takes from us, bit/s; null: no line rate", |r| {
+        r.info().rate.map_or(Value::Null, |line| count((line as f64 * r.rates().rx_paused[r.i]) as u64))
+    }),
+    col("xoff", Flag, "", "the peer is told to pause now", |r| r.bit(r.port().gauges.xoff_priorities)),
+    col("storms_detected", Count, "Storm detected", "storms seen to begin on this queue", |r| {
+        count(r.port().gauges.storms_detected[r.i])
+    }),
+    col("storms_restored", Count, "Storm restored", "storms seen to end on this queue", |r| {
+        count(r.port().gauges.storms_restored[r.i])
+    }),
+];
+
+const ECN: &[Column] = &[
+    PORT,
+    col("queue", Count, "TxQ", "egress queue", |r| json!(r.i)),
+    col("kmin_bytes", Maybe, "Kmin", "nothing is marked up to here; null: no marking", |r| r.marking(|m| m.kmin)),
+    col("kmax_bytes", Maybe, "Kmax", "everything is marked above", |r| r.marking(|m| m.kmax)),
+    col("pmax_ppm", Maybe, "Pmax/ppm", "probability at Kmax, parts per million", |r| r.marking(|m| m.pmax.into())),
+    col("selected", Count, "Selected/pkts", "frames the law selected, markable or not (ecn-selected-pkts)", |r| {
+        count(r.port().stats.ecn_selected[r.i])
+    }),
+    col("marked", Count, "EcnMarked/pkts", "frames weir changed to CE (ecn-marked-pkts)", |r| {
+        count(r.port().stats.ecn_marked[r.i])
+    }),
+    col("marked_bytes", Count, "EcnMarked/bytes", "their bytes", |r| count(r.port().stats.ecn_marked_bytes[r.i])),
+    col("seen_ce", Count, "Seen CE/pkts", "frames that were CE already when they left", |r| {
+        count(r.port().stats.ecn_seen_ce[r.i])
+    }),
+    col("marked_pps", Rate, "Marked/s", "frames marked per second", |r| rate(r.rates().marked_pps[r.i])),
+    col("depth_bytes", Count, "Depth/bytes", "bytes held", |r| count(r.port().gauges.queue_bytes[r.i])),
+];
+
+const DROPS: &[Column] = &[
+    PORT,
+    col("reason", Text, "Reason", "stage and reason", |r| json!(r.reason().name())),
+    col("stage", Text, "", "stage of the pipeline", |r| json!(r.reason().stage())),
+    col("lossless", Flag, "Lossless", "a frame of a lossless group: an alarm", |r| {
+        json!(r.reason() == DropReason::IngressHeadroom)
+    }),
+    col("frames", Count, "Drop/pkts", "frames lost", |r| count(r.port().stats.drops.0[r.i])),
+    col("pps", Rate, "Rate/pps", "frames lost per second", |r| {
+        rate(r.rates().drops.get(r.i).copied().unwrap_or(0.0))
+    }),
+    col("last_unix_ms", Count, "", "when frames were last lost, ms since 1970; 0: before the first sample", |r| {
+        count(r.snapshot.last_drop[r.port][r.i])
+    }),
+    col("remedy", Text, "What to check", "what to look at", |r| json!(r.reason().remedy())),
+];
+
+const REASONS: &[Column] = &[
+    col("reason", Text, "Reason", "stage and reason: the public name", |r| json!(r.reason().name())),
+    col("stage", Text, "", "stage of the pipeline", |r| json!(r.reason().stage())),
+    col("lossless", Flag, "Lossless", "a frame of a lossless group: an alarm", |r| {
+        json!(r.reason() == DropReason::IngressHeadroom)
+    }),
+    col("frames", Count, "Drop/pkts", "frames lost on all ports", |r| {
+        count(r.snapshot.now.ports.iter().map(|port| port.stats.drops.0[r.i]).sum())
+    }),
+    col("meaning", Text, "Meaning", "what happened", |r| json!(r.reason().meaning().trim())),
+    col("remedy", Text, "", "what to look at", |r| json!(r.reason().remedy())),
+];
+
+const LATENCY: &[Column] = &[
+    PORT,
+    col("queue", Count, "TxQ", "egress queue", |r| json!(r.i)),
+    col("frames", Count, "Frames", "frames since start", |r| count(r.port().stats.residence[r.i].count())),
+    col("p50_ns", Maybe, "p50/ns", "median since start; within 1/8, never too low", |r| r.quantile(0.5, false)),
+    col("p99_ns", Maybe, "p99/ns", "99 % since start", |r| r.quantile(0.99, false)),
+    col("p999_ns", Maybe, "p99.9/ns", "99.9 % since start", |r| r.quantile(0.999, false)),
+    col("max_ns", Maybe, "Max/ns", "longest since start", |r| r.quantile(1.0, false)),
+    col("window_frames", Count, "", "frames of the window", |r| {
+        count(r.rates().residence.get(r.i).map_or(0, Histogram::count))
+    }),
+    col("window_p50_ns", Maybe, "Now p50", "median of the window", |r| r.quantile(0.5, true)),
+    col("window_p99_ns", Maybe, "Now p99", "99 % of the window", |r| r.quantile(0.99, true)),
+    col("window_p999_ns", Maybe, "Now p99.9", "99.9 % of the window", |r| r.quantile(0.999, true)),
+    col("window_max_ns", Maybe, "", "longest of the window", |r| r.quantile(1.0, true)),
+];
+
+const LCORES: &[Column] = &[
+    col("lcore", Count, "Lcore", "core of the worker", |r| {
+        json!(r.snapshot.info.lcores.get(r.port).copied().unwrap_or(r.port))
+    }),
+    col("alive", Flag, "Alive", "it has published within the window", |r| json!(r.worker_rates().window > 0)),
+    col("turns", Count, "Turns", "turns of the polling loop", |r| count(r.worker().turns)),
+    col("busy_turns", Count, "Busy turns", "turns that moved a frame", |r| count(r.worker().busy_turns)),
+    col("turns_per_second", Rate, "Turns/s", "turns per second", |r| rate(r.worker_rates().turns)),
+    col("busy_share", Share, "Busy", "share of the window spent in turns that moved a frame", |r| {
+        share(r.worker_rates().busy)
+    }),
+    col("longest_turn_ns", Count, "Longest/ns", "longest turn since start: the poll gap the headroom has to cover", |r| {
+        count(r.worker().longest_turn_ns)
+    }),
+    col("turn_p50_ns", Maybe, "p50/ns", "median turn of the window", |r| quantile(&r.worker_rates().turn, 0.5)),
+    col("turn_p99_ns", Maybe, "p99/ns", "99 % of the turns of the window", |r| {
+        quantile(&r.worker_rates().turn, 0.99)
+    }),
+    col("turn_max_ns", Maybe, "Max/ns", "longest turn of the window", |r| quantile(&r.worker_rates().turn, 1.0)),
+    col("held", Count, "Held", "frames queued or staged", |r| count(r.worker().held)),
+    col("handed_in", Count, "", "frames taken over from other lcores", |r| count(r.worker().handed_in)),
+    col("handed_out", Count, "", "frames given to other lcores", |r| count(r.worker().handed_out)),
+    col("conservation_error", Count, "Error", "what its books are out by, absolute", |r| {
+        count(r.worker().conservation_error().unsigned_abs())
+    }),
+];

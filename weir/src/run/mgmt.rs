@@ -1,0 +1,130 @@
+//! What management sees of a run: published blocks of the workers, and the drivers' own counters.
+
+use super::control::{Control, Phase};
+use anyhow::{Context, Result, bail};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_dataplane::config::{Config, MgmtSocket};
+use weir_dataplane::stats::Published;
+use weir_dpdk::{Port, Started};
+use weir_mgmt::server::{Options, Server, default_socket};
+use weir_mgmt::snapshot::{self, Link, NicStats, PortReading, Reading, Source, SwitchInfo};
+
+/// Drivers are asked this often: some answer by way of their firmware.
+const ASK_DRIVERS: Duration = Duration::from_secs(1);
+
+/// Shortest token, bytes.
+const TOKEN: usize = 16;
+
+/// Everything a run publishes.
+#[derive(Debug)]
+pub struct Window {
+    pub info: SwitchInfo,
+    pub counters: Vec<Published>,
+    pub gauges: Vec<Published>,
+    pub loops: Vec<Published>,
+    pub ports: Arc<[Port<Started>]>,
+    pub control: Control,
+    /// What the drivers said last, and when.
+    pub asked: Option<(Instant, Vec<(Option<NicStats>, Option<Link>)>)>,
+}
+
+impl Source for Window {
+    fn info(&self) -> SwitchInfo {
+        self.info.clone()
+    }
+
+    fn read(&mut self) -> Reading {
+        if self.asked.as_ref().is_none_or(|(at, _)| at.elapsed() >= ASK_DRIVERS) {
+            self.asked = Some((Instant::now(), self.ports.iter().map(ask).collect()));
+        }
+        let drivers = self.asked.iter().flat_map(|(_, drivers)| drivers);
+        let cells = self.counters.iter().zip(&self.gauges).zip(drivers);
+        Reading {
+            phase: match self.control.phase() {
+                Phase::Forward => snapshot::Phase::Forward,
+                Phase::Drain => snapshot::Phase::Drain,
+                Phase::Stop => snapshot::Phase::Stop,
+            },
+            ports: cells
+                .map(|((counters, gauges), (nic, link))| PortReading {
+                    stats: counters.read(),
+                    gauges: gauges.read(),
+                    nic: *nic,
+                    link: *link,
+                })
+                .collect(),
+            loops: self.loops.iter().map(Published::read).collect(),
+        }
+    }
+}
+
+fn ask(port: &Port<Started>) -> (Option<NicStats>, Option<Link>) {
+    let nic = port.stats().ok().map(|s| NicStats {
+        rx_missed: s.rx_missed,
+        rx_no_mbuf: s.rx_no_mbuf,
+        rx_errors: s.rx_errors,
+        tx_errors: s.tx_errors,
+    });
+    (nic, port.link().ok().map(|link| Link { up: link.up, mbps: link.mbps }))
+}
+
+/// Starts management as configured; `None`: it is switched off altogether.
+///
+/// # Errors
+/// An address, a socket or a token that cannot be had.
+pub fn start(config: &Config, window: Window) -> Result<Option<Server>> {
+    let mgmt = &config.mgmt;
+    let socket = match &mgmt.socket {
+        MgmtSocket::Off => None,
+        MgmtSocket::Default => Some(default_socket(&config.name)),
+        MgmtSocket::Path(path) => Some(PathBuf::from(path)),
+    };
+    if mgmt.listen.is_none() && socket.is_none() {
+        return Ok(None);
+    }
+    let token = mgmt.token_file.as_ref().map(|path| token(Path::new(path))).transpose()?;
+    let options =
+        Options { listen: mgmt.listen, any_port: !mgmt.chosen, socket, token, patience: None };
+    Ok(Some(Server::start(options, window)?))
+}
+
+/// The first line of the file, which nobody else may read.
+fn token(path: &Path) -> Result<String> {
+    let context = || format!("mgmt.token_file {}", path.display());
+    let mode = std::fs::metadata(path).with_context(context)?.mode();
+    if mode & 0o077 != 0 {
+        bail!("{}: others may read it (mode {:o}): chmod 600", context(), mode & 0o777);
+    }
+    let text = std::fs::read_to_string(path).with_context(context)?;
+    let token = text.lines().next().unwrap_or("").trim();
+    if token.len() < TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        bail!("{}: its first line must be at least {TOKEN} printable ASCII characters", context());
+    }
+    Ok(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_token_is_long_printable_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let with = |text: &str, mode: u32| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            token(&path).map_err(|e| format!("{e:#}"))
+        };
+        assert_eq!(with("0123456789abcdef\nmore\n", 0o600).as_deref(), Ok("0123456789abcdef"));
+        for (text, mode) in [("0123456789abcdef", 0o644), ("short", 0o600), ("0123456789 abcdef", 0o600), ("", 0o400)] {
+            assert!(with(text, mode).is_err_and(|e| e.contains("mgmt.token_file")), "{text} {mode:o}");
+        }
+        assert!(token(&dir.path().join("none")).is_err());
+    }
+}
