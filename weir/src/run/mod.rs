@@ -163,7 +163,7 @@ impl Running {
 
     /// Says what runs, port by port, with what was granted.
     pub fn describe(&self, config: &Config) {
-        println!("weir {} on DPDK {}, {} workers", config.name, self.eal.version(), self.workers.len());
+        println!("weir {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
         for (port, settings) in self.ports.iter().zip(&config.ports) {
             let Ok(c) = port.capabilities() else { continue };
             let pfc = match (settings.pfc.enable, c.mac_control.is_visible()) {

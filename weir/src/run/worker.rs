@@ -118,7 +118,7 @@ impl Worker {
                     self.control.report_held(self.shard, self.switch.held());
                 }
                 Phase::Stop => {
-                    self.switch.publish_all();
+                    self.switch.publish_all(now);
                     return self;
                 }
             }
