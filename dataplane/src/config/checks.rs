@@ -58,11 +58,11 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
             "reserved {} ({groups} groups) + {headroom} {} + control {} = {claimed}, more than size {}",
             b.reserved, b.headroom, b.control_bytes, b.size
         );
-        let fits = claimed.saturating_add(2 * largest).next_multiple_of(1 << 20);
+        let fits = claimed.saturating_add(2 * largest).checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX);
         let mut remedy = format!("set buffer.size to at least {}", show_size(fits));
         if !b.headroom_pooled && lossless > 1 {
             let room = b.size.saturating_sub(b.reserved).saturating_sub(b.control_bytes);
-            match b.headroom.checked_div(room).map(|ratio| ratio + 1) {
+            match b.headroom.checked_div(room).map(|ratio| ratio.saturating_add(1)) {
                 Some(ratio) if (2..=64).contains(&ratio) => {
                     remedy.push_str(&format!(", or share it: over_subscribe_ratio = {ratio}"));
                 }
