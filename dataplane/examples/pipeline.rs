@@ -187,7 +187,8 @@ impl Scenario {
 
     /// Frames of `port`: from its stations to those of its neighbour, priorities in turn.
     fn frames(&self, port: usize) -> Vec<Replayed> {
-        let station = |port: usize, n: u64| Mac::from_u64(0x0200_0000_0000 + (port as u64) * 256 + n % STATIONS);
+        let station =
+            |port: usize, n: u64| Mac::from_u64(0x0200_0000_0000 + (port as u64) * 256 + n % STATIONS);
         let one = |n: u64| {
             let mut bytes = Box::new([0; FRAME_BYTES]);
             bytes[..6].copy_from_slice(&station(port ^ 1, n * 7).0);
@@ -368,7 +369,13 @@ fn parts(scenario: &Scenario, windows: usize) -> (f64, f64) {
         let start = Instant::now();
         for frame in &frames {
             if let Ok(parsed) = black_box(&profile).parse(frame.bytes(), frame.len()) {
-                black_box((classifier.class(&parsed), parsed.dst_key, parsed.src_key, parsed.ecn, parsed.kind));
+                black_box((
+                    classifier.class(&parsed),
+                    parsed.dst_key,
+                    parsed.src_key,
+                    parsed.ecn,
+                    parsed.kind,
+                ));
             }
         }
         parse = parse.min(start.elapsed().as_nanos() as f64 / frames.len() as f64);
@@ -423,7 +430,11 @@ fn run(scenario: &Scenario, windows: usize) {
         stages.tick * scale,
         conservation.transmitted,
     );
-    eprintln!("{}: whole loop with its frame replay {:.1} {unit}, {frames} frames", scenario.name, best * scale);
+    eprintln!(
+        "{}: whole loop with its frame replay {:.1} {unit}, {frames} frames",
+        scenario.name,
+        best * scale
+    );
 }
 
 fn main() {

@@ -3,7 +3,8 @@
 /// Readers with a baseline of their own: user, persistent, periodic (SONiC), and one for management.
 pub const WATERMARK_READERS: usize = 4;
 
-/// A peak that costs one comparison per update, whatever the number of readers.
+/// A peak that costs one comparison per update, whatever the number of readers. It is enough to note
+/// the occupancy each time it is about to fall.
 ///
 /// The writer keeps one running peak since the last clear of anybody; a clear first folds it into
 /// every reader's own peak. REQ G5.
@@ -22,6 +23,13 @@ impl Watermark {
         }
     }
 
+    /// The peak with the present occupancy taken into account.
+    #[must_use]
+    pub fn with(mut self, used: u64) -> Self {
+        self.note(used);
+        self
+    }
+
     /// Highest occupancy since this reader last cleared. `reader < WATERMARK_READERS`.
     pub fn peak(&self, reader: usize) -> u64 {
         self.running.max(self.readers.get(reader).copied().unwrap_or(0))
@@ -29,6 +37,7 @@ impl Watermark {
 
     /// Starts a new peak for one reader at the present occupancy `used`.
     pub fn clear(&mut self, reader: usize, used: u64) {
+        self.note(used);
         for (i, peak) in self.readers.iter_mut().enumerate() {
             *peak = if i == reader { used } else { (*peak).max(self.running) };
         }
