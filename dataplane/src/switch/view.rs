@@ -185,6 +185,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return;
         }
         self.ports[port.index()].up = up;
+        self.note_hindered(port);
         if up {
             self.ports[port.index()].generator.link_up();
             return;
@@ -197,6 +198,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.fdb.flush_port(port, tick);
         self.admission.forget_xoff(port);
         self.ports[port.index()].link_down(now);
+        self.note_hindered(port);
     }
 
     /// The RX ring of a port is (or no longer is) above its threshold: frames are about to be lost
@@ -208,6 +210,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// From now on nothing is admitted; what is queued may leave.
     pub fn drain(&mut self) {
         self.draining = true;
+        (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
     }
 
     /// Drops what could not leave in time, with a reason, at the end of a run.
