@@ -49,6 +49,10 @@ pub enum Verdict {
 }
 
 impl Wred {
+    /// No depth is deep enough.
+    pub const OFF: Wred =
+        Wred { kmin: u64::MAX, kmax: u64::MAX, pmax: 0, at: MarkAt::Dequeue, drop_not_ect: false };
+
     /// The AQM signals congestion at `depth` bytes. `random` is 32 uniform bits. Exact: between Kmin and Kmax
     /// the signal is given for the share of the 2^32 values that is pmax * (depth - kmin) / (kmax - kmin), rounded up.
     #[inline]

@@ -14,6 +14,7 @@ pub mod frame;
 pub mod mmu;
 pub mod parse;
 pub mod pfc;
+pub mod portset;
 pub mod rng;
 pub mod stats;
 pub mod switch;

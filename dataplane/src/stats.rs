@@ -1,1 +1,312 @@
-//! stats.
+//! Single-writer counters, and how a reader on another thread gets a consistent copy of them.
+//!
+//! A worker counts in plain `u64`s. Once in a while it copies one port's block into a [`Published`]
+//! cell (a sequence lock over relaxed atomics): readers never stop a worker, a worker never waits.
+//! Counters only grow; "clear" is a baseline the reader keeps.
+
+use crate::drops::DROP_REASONS;
+use crate::types::{Nanos, PRIORITIES};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Linear sub-buckets per octave of a latency histogram: values are exact to 1/8.
+const SUB_BUCKETS: usize = 8;
+/// Octaves above the linear start: up to 8 * 2^32 ns, half a minute; longer times share the last bucket.
+const OCTAVES: usize = 32;
+/// Buckets of one histogram.
+pub const BUCKETS: usize = SUB_BUCKETS * (OCTAVES + 1);
+
+/// The bucket of a time in ns: exact below 8, then 8 equal steps per doubling.
+#[inline(always)]
+pub fn bucket_of(ns: Nanos) -> usize {
+    if ns < SUB_BUCKETS as u64 {
+        return ns as usize;
+    }
+    let octave = (60 - ns.leading_zeros()) as usize;
+    let step = (ns >> octave) as usize;
+    (octave * SUB_BUCKETS + step).min(BUCKETS - 1)
+}
+
+/// Smallest time in ns that falls into this bucket.
+pub fn bucket_start(bucket: usize) -> Nanos {
+    let (octave, step) = (bucket / SUB_BUCKETS, bucket % SUB_BUCKETS);
+    match octave {
+        0 => step as u64,
+        _ => ((SUB_BUCKETS + step) as u64) << (octave - 1),
+    }
+}
+
+/// A log-linear histogram of times in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Histogram(pub [u64; BUCKETS]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self([0; BUCKETS])
+    }
+}
+
+impl Histogram {
+    /// Counts `frames` frames that took `ns`.
+    #[inline(always)]
+    pub fn note(&mut self, ns: Nanos, frames: u64) {
+        self.0[bucket_of(ns)] += frames;
+    }
+
+    /// Adds another histogram to this one.
+    pub fn add(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine += theirs;
+        }
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Upper end of the bucket that holds the value of rank `q` (0..=1), in ns. `None` when empty.
+    pub fn quantile(&self, q: f64) -> Option<Nanos> {
+        let count = self.count();
+        let rank = ((count as f64 * q).ceil() as u64).clamp(1, count.max(1));
+        let mut seen = 0;
+        for (bucket, n) in self.0.iter().enumerate() {
+            seen += n;
+            if seen >= rank && *n > 0 {
+                return Some(bucket_start(bucket + 1) - 1);
+            }
+        }
+        None
+    }
+
+    /// Upper end of the highest bucket in use, in ns.
+    pub fn max(&self) -> Option<Nanos> {
+        self.0.iter().rposition(|n| *n > 0).map(|bucket| bucket_start(bucket + 1) - 1)
+    }
+}
+
+/// Visits every counter of a block in a fixed order, so that one walk serves copying out and in.
+pub trait Words: Default {
+    /// Calls `f` on each counter.
+    fn words(&mut self, f: &mut dyn FnMut(&mut u64));
+
+    /// Number of counters.
+    fn len_words() -> usize {
+        let mut n = 0;
+        Self::default().words(&mut |_| n += 1);
+        n
+    }
+}
+
+macro_rules! counters {
+    ($(#[$meta:meta])* pub struct $name:ident { $($(#[doc = $doc:literal])+ $field:ident: $kind:tt),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq, Default)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: counters!(@type $kind),)+
+        }
+
+        impl Words for $name {
+            fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
+                $(counters!(@visit $kind, self.$field, f);)+
+            }
+        }
+    };
+    (@type one) => { u64 };
+    (@type per_priority) => { [u64; PRIORITIES] };
+    (@type per_reason) => { Reasons };
+    (@type latency) => { [Histogram; PRIORITIES] };
+    (@visit one, $field:expr, $f:expr) => { $f(&mut $field) };
+    (@visit per_priority, $field:expr, $f:expr) => { $field.iter_mut().for_each(|w| $f(w)) };
+    (@visit per_reason, $field:expr, $f:expr) => { $field.0.iter_mut().for_each(|w| $f(w)) };
+    (@visit latency, $field:expr, $f:expr) => { $field.iter_mut().flat_map(|h| &mut h.0).for_each(|w| $f(w)) };
+}
+
+/// Frames by drop reason, indexed by [`crate::drops::DropReason`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reasons(pub [u64; DROP_REASONS]);
+
+impl Default for Reasons {
+    fn default() -> Self {
+        Self([0; DROP_REASONS])
+    }
+}
+
+impl Reasons {
+    /// All of them together.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+counters! {
+    /// Everything counted about one port by the lcore that owns it.
+    ///
+    /// Frames received are data frames only: PFC and other MAC control is counted apart and never
+    /// as data (D10). Conservation over all ports of a switch:
+    /// `rx_packets + copies = tx_packets + drops + held`.
+    pub struct PortStats {
+        /// Data frames received.
+        rx_packets: one,
+        /// Their bytes, without FCS.
+        rx_bytes: one,
+        /// Data frames the driver has taken.
+        tx_packets: one,
+        /// Their bytes, without FCS.
+        tx_bytes: one,
+        /// Copies made of frames received here, beyond the first, for flooding and multicast.
+        copies: one,
+        /// MAC control frames received and consumed.
+        rx_control: one,
+        /// MAC control frames (PFC) sent.
+        tx_control: one,
+        /// PFC frames that had to wait because no memory was there for them.
+        tx_control_no_memory: one,
+        /// Frames forwarded by their Ethernet header although their IP header is malformed.
+        malformed_l3: one,
+        /// Frames flooded because their destination was unknown.
+        flooded: one,
+        /// Frames lost, by reason. Ingress reasons count at the port of arrival, egress reasons at
+        /// the port of departure.
+        drops: per_reason,
+        /// Data frames received, by priority.
+        rx_priority_packets: per_priority,
+        /// Their bytes.
+        rx_priority_bytes: per_priority,
+        /// Frames the driver has taken, by egress queue.
+        queue_packets: per_priority,
+        /// Their bytes.
+        queue_bytes: per_priority,
+        /// Frames refused or flushed at an egress queue.
+        queue_drops: per_priority,
+        /// Frames refused at an ingress priority group.
+        pg_drops: per_priority,
+        /// Frames charged to an ingress priority group.
+        pg_packets: per_priority,
+        /// Frames weir changed to CE, by queue (OpenConfig `ecn-marked-pkts`).
+        ecn_marked: per_priority,
+        /// Their bytes.
+        ecn_marked_bytes: per_priority,
+        /// Frames the marking law selected, markable or not (OpenConfig `ecn-selected-pkts`).
+        ecn_selected: per_priority,
+        /// Frames that were CE already when they left.
+        ecn_seen_ce: per_priority,
+        /// Frames selected for a mark that could not be written for lack of memory for a private copy.
+        ecn_no_memory: one,
+        /// Time from `receive` to the driver taking the frame, by egress queue.
+        residence: latency,
+    }
+}
+
+/// A block of counters that one thread writes and any thread may copy.
+#[derive(Debug, Clone)]
+pub struct Published(Arc<Block>);
+
+#[derive(Debug)]
+struct Block {
+    /// Odd while a write is under way.
+    sequence: AtomicU64,
+    words: Vec<AtomicU64>,
+}
+
+impl Published {
+    /// A cell for blocks of type `T`, all zero.
+    pub fn new<T: Words>() -> Self {
+        let words = (0..T::len_words()).map(|_| AtomicU64::new(0)).collect();
+        Self(Arc::new(Block { sequence: AtomicU64::new(0), words }))
+    }
+
+    /// Copies a block out. Only the thread that owns the counters may call this.
+    pub fn publish<T: Words>(&self, block: &mut T) {
+        let seq = self.0.sequence.load(Ordering::Relaxed);
+        self.0.sequence.store(seq + 1, Ordering::Relaxed);
+        std::sync::atomic::fence(Ordering::Release);
+        let mut cells = self.0.words.iter();
+        block.words(&mut |word| {
+            if let Some(cell) = cells.next() {
+                cell.store(*word, Ordering::Relaxed);
+            }
+        });
+        self.0.sequence.store(seq + 2, Ordering::Release);
+    }
+
+    /// A copy in which all counters belong to the same instant.
+    pub fn read<T: Words>(&self) -> T {
+        loop {
+            let before = self.0.sequence.load(Ordering::Acquire);
+            let mut copy = T::default();
+            let mut cells = self.0.words.iter();
+            copy.words(&mut |word| {
+                if let Some(cell) = cells.next() {
+                    *word = cell.load(Ordering::Relaxed);
+                }
+            });
+            std::sync::atomic::fence(Ordering::Acquire);
+            if before % 2 == 0 && self.0.sequence.load(Ordering::Relaxed) == before {
+                return copy;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_cover_all_times_without_gap_or_overlap() {
+        for bucket in 0..BUCKETS {
+            let start = bucket_start(bucket);
+            assert_eq!(bucket_of(start), bucket);
+            if bucket + 1 < BUCKETS {
+                assert_eq!(bucket_of(bucket_start(bucket + 1) - 1), bucket);
+            }
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn a_bucket_is_at_most_an_eighth_of_its_start_wide() {
+        for bucket in SUB_BUCKETS..BUCKETS - 1 {
+            let (start, next) = (bucket_start(bucket), bucket_start(bucket + 1));
+            assert!((next - start) * 8 <= start.max(8), "{bucket}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_upper_bounds() {
+        let mut h = Histogram::default();
+        assert_eq!((h.quantile(0.5), h.max()), (None, None));
+        for ns in 1..=1000 {
+            h.note(ns, 1);
+        }
+        for (q, exact) in [(0.5, 500), (0.99, 990), (1.0, 1000)] {
+            let got = h.quantile(q).unwrap();
+            assert!(got >= exact && got <= exact + exact / 8 + 1, "{q}: {got}");
+        }
+        assert_eq!(h.count(), 1000);
+    }
+
+    #[test]
+    fn g7_a_reader_never_sees_a_torn_block() {
+        let cell = Published::new::<PortStats>();
+        let writer = {
+            let cell = cell.clone();
+            std::thread::spawn(move || {
+                let mut stats = PortStats::default();
+                for n in 1..=2000u64 {
+                    stats.words(&mut |w| *w = n);
+                    cell.publish(&mut stats);
+                }
+            })
+        };
+        for _ in 0..200 {
+            let mut copy: PortStats = cell.read();
+            let first = copy.rx_packets;
+            copy.words(&mut |w| assert_eq!(*w, first));
+        }
+        writer.join().unwrap();
+        assert_eq!(cell.read::<PortStats>().queue_bytes[7], 2000);
+    }
+}

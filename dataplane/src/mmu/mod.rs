@@ -1,3 +1,109 @@
-//! mmu/mod.
+//! Shared-buffer memory management: who may hold how many bytes.
+//!
+//! [`Admission`] is the one narrow interface the pipeline sees. [`Mmu`] is weir's own
+//! implementation (reserved + Dynamic Threshold + headroom, `qos-scenarios` section 2). Published
+//! models implement the same interface for comparison runs in virtual time.
 
+mod account;
 pub mod headroom;
+pub mod hpcc;
+mod params;
+mod shared;
+mod watermark;
+
+pub use account::{Limit, alpha_q8};
+pub use params::{MmuError, MmuParams, PgParams, PoolId, QueueParams};
+pub use shared::{Ledger, Mmu, PgView, PoolView, QueueView};
+pub use watermark::{WATERMARK_READERS, Watermark};
+
+use crate::drops::DropReason;
+use crate::types::PortId;
+
+/// A priority group of the whole switch: `port * 8 + pg`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PgIx(pub u32);
+
+/// An egress queue of the whole switch: `port * 8 + queue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueIx(pub u32);
+
+/// What admission decided about a frame at its priority group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Charged; the upstream may go on.
+    Admitted,
+    /// Charged, and this frame crossed the line: send Xoff for this priority group now.
+    AdmittedXoff,
+    /// Nothing charged.
+    Refused(DropReason),
+}
+
+/// Charges and releases. Both the ingress and the egress test must pass (REQ MMU-004).
+///
+/// `bytes` is the charge of one frame, already rounded up to cells where cells are configured.
+pub trait Admission {
+    /// Charges a frame to its priority group and to its only egress queue: both or neither.
+    fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict;
+
+    /// Charges a frame to its priority group alone; its queues are charged copy by copy with
+    /// [`Admission::admit_egress`], or by the lcore that owns them.
+    fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict;
+
+    /// Charges one copy to an egress queue.
+    ///
+    /// # Errors
+    /// The reason for which the queue refuses it; nothing is charged then.
+    fn admit_egress(&mut self, queue: QueueIx, bytes: u32) -> Result<(), DropReason>;
+
+    /// Gives back what copies took from an egress queue.
+    fn release_egress(&mut self, queue: QueueIx, bytes: u32);
+
+    /// Gives back what frames took from a priority group. `true`: Xon is due.
+    #[must_use]
+    fn release_ingress(&mut self, pg: PgIx, bytes: u32) -> bool;
+
+    /// Priority groups in Xoff that may resume although none of their own frames left, because the
+    /// limit moved: called once per tick. Each is handed to `resume` once.
+    fn resume_moved(&mut self, resume: &mut dyn FnMut(PgIx)) {
+        let _ = resume;
+    }
+
+    /// Bytes the buffer holds now, by this shard's count.
+    fn held_bytes(&self) -> u64;
+
+    /// What a frame of `len` bytes is charged: its bytes, unless the policy counts cells.
+    #[inline(always)]
+    fn charge(&self, len: u32) -> u32 {
+        len
+    }
+
+    /// The group that stands for the control pool, if the policy has one.
+    #[inline(always)]
+    fn control_pg(&self) -> Option<PgIx> {
+        None
+    }
+
+    /// The link of a port is down: its groups send no Xon, there is nobody to hear it (C14).
+    fn forget_xoff(&mut self, port: PortId) {
+        let _ = port;
+    }
+
+    /// Shards only: publishes this shard's sums and reads the others', once per burst.
+    fn exchange(&mut self) {}
+
+    /// Shards only: this group now holds bytes in a queue of another shard.
+    fn mark_remote(&mut self, pg: PgIx) {
+        let _ = pg;
+    }
+
+    /// Shards only: this shard's queue let go of a frame whose group another shard owns.
+    fn release_for_owner(&mut self, pg: PgIx, bytes: u32) {
+        let _ = (pg, bytes);
+    }
+
+    /// Shards only: applies what other shards released of this shard's groups; `resume` gets each
+    /// group whose Xon is due.
+    fn collect_remote(&mut self, resume: &mut dyn FnMut(PgIx)) {
+        let _ = resume;
+    }
+}

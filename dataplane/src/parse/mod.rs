@@ -2,6 +2,15 @@
 //!
 //! Lengths are checked before bytes are read; a malformed frame ends in a counter, never in a panic.
 
+mod format;
+mod headers;
+mod key;
+mod profile;
+
+pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
+pub use key::{GROUP_BIT, KeyParts, key_space};
+pub use profile::Profile;
+
 use crate::drops::DropReason;
 
 /// What the pipeline needs to know about a frame, from one pass over its headers.

@@ -1,0 +1,347 @@
+//! Which queue of a port sends next: strict levels, and weighted groups within a level.
+//!
+//! A weighted group serves the queue with the smallest finish tag (start-time fair queueing:
+//! a tag advances by `bytes / weight`, or by `1 / weight` per frame). The long-run shares are those
+//! of DWRR and WRR, but no queue is ever more than one frame away from its share, no credit can be
+//! hoarded by an idle or paused queue, and weights need no quantum tuned to the MTU.
+
+use super::shaper::Shaper;
+use crate::types::{Nanos, PRIORITIES};
+use arrayvec::ArrayVec;
+
+/// How a queue competes (SONiC SCHEDULER `type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// Before every weighted queue; among strict queues of a level the higher index first (E5).
+    Strict,
+    /// Bytes in proportion to the weight, 1..=100.
+    Dwrr(u8),
+    /// Frames in proportion to the weight, 1..=100.
+    Wrr(u8),
+}
+
+/// Scheduling of one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSchedule {
+    /// How it competes with queues of its level.
+    pub discipline: Discipline,
+    /// Levels are served from the highest to the lowest.
+    pub level: u8,
+    /// Guaranteed rate in bit/s: below it the queue goes before all others.
+    pub cir: Option<u64>,
+    /// Most it may send, bit/s.
+    pub pir: Option<u64>,
+}
+
+impl QueueSchedule {
+    /// Strict priority in the order of the queue index, no rates.
+    pub const STRICT: QueueSchedule =
+        QueueSchedule { discipline: Discipline::Strict, level: 0, cir: None, pir: None };
+}
+
+/// Tags advance by `TAG_SCALE / weight` per byte (or per frame): exact to 6e-6 at weight 100.
+const TAG_SCALE: u64 = 1 << 24;
+
+/// What a queue of a tie breaks by, and how far its tag moves.
+#[derive(Clone, Copy, Debug)]
+struct Weighted {
+    tag: u64,
+    per_byte: u64,
+    per_frame: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    queues: u8,
+    strict: bool,
+    /// Tag of the frame last served: where a queue that wakes up starts.
+    virtual_time: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    cir: Option<Shaper>,
+    pir: Option<Shaper>,
+}
+
+/// The scheduler of one port.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    levels: ArrayVec<Level, { 2 * PRIORITIES }>,
+    level_of: [u8; PRIORITIES],
+    weighted: [Weighted; PRIORITIES],
+    rates: [Rates; PRIORITIES],
+    any_rate: bool,
+}
+
+/// A scheduling decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// The queue to serve.
+    pub queue: usize,
+    /// It may go on being served until it is empty: nothing else can overtake it before then.
+    pub alone: bool,
+}
+
+impl Scheduler {
+    /// A scheduler for the eight queues of a port. `burst`: lateness its queue rates make up for, ns.
+    pub fn new(queues: &[QueueSchedule; PRIORITIES], burst: Nanos) -> Self {
+        let mut levels: ArrayVec<Level, { 2 * PRIORITIES }> = ArrayVec::new();
+        let mut level_of = [0; PRIORITIES];
+        let mut numbers: ArrayVec<u8, PRIORITIES> = queues.iter().map(|q| q.level).collect();
+        numbers.sort_unstable_by(|a, b| b.cmp(a));
+        let mut last = None;
+        for number in numbers {
+            if last.replace(number) == Some(number) {
+                continue;
+            }
+            for strict in [true, false] {
+                let members =
+                    |q: &QueueSchedule| q.level == number && (q.discipline == Discipline::Strict) == strict;
+                let mask = (0..PRIORITIES).filter(|i| members(&queues[*i])).fold(0, |m, i| m | 1 << i);
+                if mask != 0 {
+                    for (i, level) in level_of.iter_mut().enumerate() {
+                        if mask >> i & 1 == 1 {
+                            *level = levels.len() as u8;
+                        }
+                    }
+                    levels.push(Level { queues: mask, strict, virtual_time: 0 });
+                }
+            }
+        }
+        let weighted = queues.map(|q| match q.discipline {
+            Discipline::Strict => Weighted { tag: 0, per_byte: 0, per_frame: 0 },
+            Discipline::Dwrr(w) => {
+                Weighted { tag: 0, per_byte: TAG_SCALE / u64::from(w.max(1)), per_frame: 0 }
+            }
+            Discipline::Wrr(w) => {
+                Weighted { tag: 0, per_byte: 0, per_frame: (TAG_SCALE << 8) / u64::from(w.max(1)) }
+            }
+        });
+        let shaper = |rate: Option<u64>| rate.map(|rate| Shaper::new(rate, burst));
+        let rates = queues.map(|q| Rates { cir: shaper(q.cir), pir: shaper(q.pir) });
+        let any_rate = rates.iter().any(|r| r.cir.is_some() || r.pir.is_some());
+        Self { levels, level_of, weighted, rates, any_rate }
+    }
+
+    /// Takes over another set of weights and rates while frames wait (E2): tags restart level, so
+    /// the new shares hold from the next frame on.
+    pub fn reconfigure(&mut self, queues: &[QueueSchedule; PRIORITIES], burst: Nanos) {
+        *self = Self::new(queues, burst);
+    }
+
+    /// Time passes for the queue rates. Once per burst.
+    #[inline(always)]
+    pub fn refill(&mut self, now: Nanos) {
+        if self.any_rate {
+            self.refill_rates(now);
+        }
+    }
+
+    #[cold]
+    fn refill_rates(&mut self, now: Nanos) {
+        for rates in &mut self.rates {
+            for shaper in [&mut rates.cir, &mut rates.pir].into_iter().flatten() {
+                shaper.refill(now);
+            }
+        }
+    }
+
+    /// A queue got its first frame: it joins its group at the group's present time, with no credit
+    /// for the time it had nothing to send (E6).
+    #[inline(always)]
+    pub fn wake(&mut self, queue: usize) {
+        let now = self.levels[usize::from(self.level_of[queue])].virtual_time;
+        let tag = &mut self.weighted[queue].tag;
+        if (now.wrapping_sub(*tag) as i64) > 0 {
+            *tag = now;
+        }
+    }
+
+    /// The queue to serve among those whose bit is set in `ready`, if any may send now.
+    #[inline(always)]
+    pub fn pick(&self, ready: u8) -> Option<Pick> {
+        if self.any_rate {
+            return self.pick_rated(ready);
+        }
+        self.pick_level(ready)
+    }
+
+    #[inline(always)]
+    fn pick_level(&self, ready: u8) -> Option<Pick> {
+        let level = self.levels.iter().find(|level| level.queues & ready != 0)?;
+        let candidates = level.queues & ready;
+        if level.strict || candidates.is_power_of_two() {
+            return Some(Pick { queue: candidates.ilog2() as usize, alone: true });
+        }
+        Some(Pick { queue: self.smallest_tag(candidates), alone: false })
+    }
+
+    fn smallest_tag(&self, mut candidates: u8) -> usize {
+        let mut best = candidates.trailing_zeros() as usize;
+        candidates &= candidates - 1;
+        while candidates != 0 {
+            let queue = candidates.trailing_zeros() as usize;
+            candidates &= candidates - 1;
+            if (self.weighted[queue].tag.wrapping_sub(self.weighted[best].tag) as i64) < 0 {
+                best = queue;
+            }
+        }
+        best
+    }
+
+    /// Queues over their pir are not ready; queues under their cir go first.
+    #[cold]
+    fn pick_rated(&self, ready: u8) -> Option<Pick> {
+        let mask = |open: &dyn Fn(&Rates) -> bool| {
+            (0..PRIORITIES).filter(|q| open(&self.rates[*q])).fold(0u8, |m, q| m | 1 << q)
+        };
+        let ready = ready & mask(&|r| r.pir.is_none_or(|s| s.open()));
+        let guaranteed = ready & mask(&|r| r.cir.is_some_and(|s| s.open()));
+        let pick = self.pick_level(if guaranteed != 0 { guaranteed } else { ready })?;
+        Some(Pick { alone: false, ..pick })
+    }
+
+    /// A frame of this queue was sent.
+    #[inline(always)]
+    pub fn sent(&mut self, queue: usize, wire_bytes: u64) {
+        let level = &mut self.levels[usize::from(self.level_of[queue])];
+        if !level.strict {
+            let w = &mut self.weighted[queue];
+            level.virtual_time = w.tag;
+            w.tag = w.tag.wrapping_add(w.per_byte * wire_bytes + w.per_frame);
+        }
+        if self.any_rate {
+            for shaper in [&mut self.rates[queue].cir, &mut self.rates[queue].pir].into_iter().flatten() {
+                shaper.pay(wire_bytes);
+            }
+        }
+    }
+
+    /// First instant at which one of the `ready` queues may send as far as its pir is concerned.
+    pub fn open_at(&self, ready: u8) -> Option<Nanos> {
+        (0..PRIORITIES)
+            .filter(|q| ready >> q & 1 == 1)
+            .map(|q| self.rates[q].pir.map_or(0, |pir| pir.open_at()))
+            .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(discipline: Discipline, level: u8) -> QueueSchedule {
+        QueueSchedule { discipline, level, cir: None, pir: None }
+    }
+
+    /// Serves `frames` frames from queues that always have frames of `sizes[q]` wire bytes.
+    fn serve(s: &mut Scheduler, ready: u8, sizes: [u64; 8], frames: usize) -> ([u64; 8], [u64; 8]) {
+        let (mut bytes, mut counts) = ([0; 8], [0; 8]);
+        for _ in 0..frames {
+            let q = s.pick(ready).unwrap().queue;
+            s.sent(q, sizes[q]);
+            bytes[q] += sizes[q];
+            counts[q] += 1;
+        }
+        (bytes, counts)
+    }
+
+    /// Each share is right to 1 % of itself, or to one frame of `unit` where that is more.
+    fn assert_shares(got: [u64; 8], weights: [u8; 8], unit: [u64; 8]) {
+        let total: u64 = got.iter().sum();
+        let sum: u64 = weights.iter().map(|w| u64::from(*w)).sum();
+        for q in 0..8 {
+            let want = total * u64::from(weights[q]) / sum;
+            assert!(got[q].abs_diff(want) <= unit[q].max(want / 100), "queue {q}: {} for {want}", got[q]);
+        }
+    }
+
+    #[test]
+    fn e1_dwrr_shares_bytes_by_weight() {
+        let weights = [1, 2, 5, 10, 14, 15, 50, 100];
+        let sizes = [9240, 84, 1538, 300, 4158, 88, 1426, 700];
+        let mut s = Scheduler::new(&weights.map(|w| queue(Discipline::Dwrr(w), 0)), 0);
+        let (bytes, _) = serve(&mut s, 0xff, sizes, 40_000);
+        assert_shares(bytes, weights, sizes);
+    }
+
+    #[test]
+    fn e2_new_weights_hold_at_once() {
+        let before = [14; 8];
+        let after = [8, 8, 8, 30, 30, 8, 8, 8];
+        let mut s = Scheduler::new(&before.map(|w| queue(Discipline::Dwrr(w), 0)), 0);
+        serve(&mut s, 0xff, [1538; 8], 5001);
+        s.reconfigure(&after.map(|w| queue(Discipline::Dwrr(w), 0)), 0);
+        let (bytes, _) = serve(&mut s, 0xff, [1538; 8], 10_800);
+        assert_shares(bytes, after, [1538; 8]);
+    }
+
+    #[test]
+    fn e3_wrr_shares_frames_where_dwrr_shares_bytes() {
+        let weights = [10, 20, 30, 40, 0, 0, 0, 0];
+        let sizes = [9240, 84, 1538, 300, 84, 84, 84, 84];
+        let mut s = Scheduler::new(&weights.map(|w| queue(Discipline::Wrr(w), 0)), 0);
+        let (_, frames) = serve(&mut s, 0x0f, sizes, 10_000);
+        assert_shares(frames, weights, [1; 8]);
+    }
+
+    #[test]
+    fn e5_the_higher_strict_queue_starves_the_lower() {
+        let mut s = Scheduler::new(&[QueueSchedule::STRICT; 8], 0);
+        assert_eq!(s.pick(0b0010_0100).unwrap(), Pick { queue: 5, alone: true });
+        let (_, frames) = serve(&mut s, 0b0010_0100, [84; 8], 100);
+        assert_eq!((frames[5], frames[2]), (100, 0));
+        assert_eq!(s.pick(0), None);
+    }
+
+    #[test]
+    fn e4_strict_goes_before_weighted_and_levels_before_both() {
+        let mut queues = [queue(Discipline::Dwrr(10), 0); 8];
+        queues[6] = QueueSchedule::STRICT;
+        queues[1] = queue(Discipline::Dwrr(1), 3);
+        let s = Scheduler::new(&queues, 0);
+        assert_eq!(s.pick(0xff).unwrap().queue, 1);
+        assert_eq!(s.pick(0xfd).unwrap().queue, 6);
+        assert!(!s.pick(0b1011_1101).unwrap().alone);
+    }
+
+    #[test]
+    fn e6_an_idle_queue_hoards_nothing() {
+        let mut s = Scheduler::new(&[queue(Discipline::Dwrr(10), 0); 8], 0);
+        serve(&mut s, 0b01, [1000; 8], 1000);
+        s.wake(1);
+        let (bytes, _) = serve(&mut s, 0b11, [1000; 8], 100);
+        assert!(bytes[0].abs_diff(bytes[1]) <= 1000, "{bytes:?}");
+    }
+
+    #[test]
+    fn e7_pir_caps_a_queue_and_cir_goes_first() {
+        let mut queues = [QueueSchedule::STRICT; 8];
+        queues[7].pir = Some(1_000_000_000);
+        queues[0].cir = Some(2_000_000_000);
+        let mut s = Scheduler::new(&queues, 0);
+        let mut sent = [0u64; 8];
+        for now in (0..1_000_000).step_by(100) {
+            s.refill(now);
+            if let Some(pick) = s.pick(0b1000_0011) {
+                s.sent(pick.queue, 125);
+                sent[pick.queue] += 1;
+            }
+        }
+        // 10 Gb/s of slots for 1 ms: queue 7 at most 1 Gb/s, queue 0 at least 2, queue 1 the rest.
+        assert_eq!(sent.iter().sum::<u64>(), 10_000);
+        assert!(sent[7].abs_diff(1000) <= 10 && sent[0].abs_diff(2000) <= 20, "{sent:?}");
+        assert_eq!(s.open_at(0b1000_0000).map(|at| at > 999_000), Some(true));
+    }
+
+    #[test]
+    fn tags_survive_wrapping() {
+        let mut s = Scheduler::new(&[queue(Discipline::Dwrr(1), 0); 8], 0);
+        for w in &mut s.weighted {
+            w.tag = u64::MAX - 5000 * TAG_SCALE;
+        }
+        let (bytes, _) = serve(&mut s, 0b11, [1500; 8], 1000);
+        assert_eq!(bytes[0], bytes[1]);
+    }
+}

@@ -1,0 +1,116 @@
+//! A token bucket in exact integers: a rate is kept to the bit over any length of time.
+
+use crate::types::Nanos;
+
+/// Tokens are billionths of a bit, so that `rate [bit/s] * time [ns]` needs no division.
+const BIT: i64 = 1_000_000_000;
+
+/// Limits a port or a queue to a rate.
+///
+/// A frame may start while the bucket is not in debt; it then pays for itself. At most `burst` ns
+/// worth of unused time is kept, which is what makes up for a polling loop that comes late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shaper {
+    rate: u64,
+    burst: Nanos,
+    tokens: i64,
+    last: Nanos,
+}
+
+impl Shaper {
+    /// A limit of `rate` bit/s (not zero) that makes up for at most `burst` ns of lateness.
+    ///
+    /// The product must fit 63 bits: 1 Tb/s allows bursts of 9 ms, more is cut.
+    pub fn new(rate: u64, burst: Nanos) -> Self {
+        let rate = rate.max(1);
+        let most = (i64::MAX as u64 / 4) / rate;
+        // Below one nanosecond of credit, callers that come at whole nanoseconds would lose the fraction.
+        Self { rate, burst: burst.clamp(1, most.max(1)), tokens: 0, last: 0 }
+    }
+
+    /// The rate in bit/s.
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Accounts for the time that has passed. Once per burst.
+    #[inline(always)]
+    pub fn refill(&mut self, now: Nanos) {
+        let elapsed = now.saturating_sub(self.last);
+        self.last = self.last.max(now);
+        // Time beyond what repays the debt and fills the bucket cannot be kept.
+        let debt_ns = self.tokens.min(0).unsigned_abs() / self.rate + 1;
+        let counted = elapsed.min(debt_ns + self.burst);
+        let full = (self.burst * self.rate) as i64;
+        self.tokens = (self.tokens + (counted * self.rate) as i64).min(full);
+    }
+
+    /// May a frame start?
+    #[inline(always)]
+    pub fn open(&self) -> bool {
+        self.tokens >= 0
+    }
+
+    /// Pays for `wire_bytes` bytes.
+    #[inline(always)]
+    pub fn pay(&mut self, wire_bytes: u64) {
+        self.tokens -= wire_bytes as i64 * 8 * BIT;
+    }
+
+    /// First instant, in whole ns, at which a frame may start.
+    pub fn open_at(&self) -> Nanos {
+        self.last + self.tokens.min(0).unsigned_abs().div_ceil(self.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::wire_bytes;
+
+    /// Sends frames of `len` as soon as allowed; returns the time after `n` of them.
+    fn run(rate: u64, len: u64, n: u64) -> Nanos {
+        let mut shaper = Shaper::new(rate, 0);
+        let mut now = 0;
+        for _ in 0..n {
+            now = shaper.open_at().max(now);
+            shaper.refill(now);
+            assert!(shaper.open());
+            shaper.pay(wire_bytes(len));
+        }
+        shaper.open_at()
+    }
+
+    #[test]
+    fn e7_no_drift_at_rates_whose_frame_time_is_no_whole_number() {
+        // 1406 B with FCS at 400G: 28.52 ns each; a million of them take 28.52 ms, to the ns per frame start.
+        for (rate, bytes_per_ns_num) in [(400_000_000_000u64, 1426 * 8), (800_000_000_000, 1426 * 8)] {
+            let exact = 1_000_000u128 * bytes_per_ns_num as u128 * 1_000_000_000 / u128::from(rate);
+            let took = u128::from(run(rate, 1402, 1_000_000));
+            assert!(took.abs_diff(exact) <= 1, "{took} {exact}");
+        }
+        let odd = run(3_000_000_000, 60, 3_000_000);
+        assert_eq!(odd, 3_000_000 * 84 * 8 / 3);
+    }
+
+    #[test]
+    fn lateness_is_made_up_only_within_the_burst() {
+        let mut shaper = Shaper::new(1_000_000_000, 10_000);
+        shaper.refill(1_000_000);
+        let mut sent = 0;
+        while shaper.open() {
+            shaper.pay(125);
+            sent += 1;
+        }
+        assert_eq!(sent, 11, "10 us of credit at 1 us a frame, and one that starts at zero");
+    }
+
+    #[test]
+    fn long_silence_does_not_overflow() {
+        let mut shaper = Shaper::new(1_600_000_000_000, u64::MAX);
+        shaper.refill(u64::MAX / 2);
+        shaper.pay(9216);
+        shaper.refill(u64::MAX);
+        assert!(shaper.open());
+    }
+}

@@ -1,0 +1,417 @@
+//! Filtering database: key to port or group. Learning, ageing, static stations, multicast groups.
+//!
+//! One value per lcore, never shared. What one shard learns reaches the others as an [`FdbEvent`]
+//! that they [`Fdb::apply`]. A key comes from [`crate::parse`]: key space, VLAN and masked address,
+//! so learning is independent per VLAN and per format (DEV-01).
+//!
+//! Time comes as a tick (u32, any period, may wrap): an entry is written once per tick at most.
+
+mod table;
+
+use crate::frame::Frame;
+use crate::portset::PortSet;
+use crate::types::{MAX_PORTS, PortId};
+use table::{Table, Value};
+
+/// A static multicast group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(pub u16);
+
+/// Answer to a look-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The station is behind this port.
+    Port(PortId),
+    /// A static group, see [`Fdb::group`].
+    Group(GroupId),
+    /// Nobody knows.
+    Miss,
+}
+
+/// What learning a source address did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// Nothing new: seen before on this port, or a static entry.
+    Known,
+    /// First sighting; tell the other shards.
+    New(FdbEvent),
+    /// Seen before on another port; tell the other shards.
+    Moved(FdbEvent),
+    /// Not learned.
+    Refused(Refusal),
+}
+
+/// Why an address was not learned. The frame is forwarded all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Learning is off on the port.
+    Off,
+    /// The port has as many learned addresses as it may.
+    Limit,
+    /// The table is full.
+    Full,
+}
+
+/// News for the tables of other shards. Must not be lost: an entry learned elsewhere only leaves a
+/// table when its owner says so. Check that the ring has room before calling what makes events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdbEvent {
+    /// The station.
+    pub key: u64,
+    /// Its port.
+    pub port: PortId,
+    /// What happened.
+    pub kind: FdbEventKind,
+    /// How often the station has moved, modulo 256: orders events that cross on their way.
+    pub version: u8,
+}
+
+/// Kinds of [`FdbEvent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FdbEventKind {
+    /// The station was seen on the port: new or moved.
+    Seen,
+    /// The entry aged out or was flushed.
+    Gone,
+}
+
+/// What the table did. Counters only grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FdbCounters {
+    /// Addresses learned for the first time.
+    pub learned: u64,
+    /// Addresses that appeared on another port than before.
+    pub moved: u64,
+    /// Entries that aged out or were flushed with their port.
+    pub aged: u64,
+    /// Addresses not learned because the port was at its limit.
+    pub refused_limit: u64,
+    /// Addresses not learned because the table was full.
+    pub refused_full: u64,
+    /// Sightings of a static station on another port: the entry was kept.
+    pub static_kept: u64,
+}
+
+/// No room for a static entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room for a static entry: raise the capacity of the forwarding table")]
+pub struct FdbFull;
+
+/// One entry, for display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdbEntry {
+    /// Its key, see [`crate::parse::KeyParts`].
+    pub key: u64,
+    /// Where it points: never [`Lookup::Miss`].
+    pub target: Lookup,
+    /// Configured, not learned.
+    pub is_static: bool,
+    /// Learned by another shard.
+    pub remote: bool,
+    /// Tick of the last sighting (of the arrival of the news, if remote); 0 for static entries.
+    pub tick: u32,
+}
+
+/// Learning state of one port.
+#[derive(Clone, Copy, Debug)]
+struct PortState {
+    learning: bool,
+    limit: u32,
+    learned: u32,
+    /// Entries last seen before this tick are void, if `flushed`.
+    flush_tick: u32,
+    flushed: bool,
+}
+
+/// The filtering database of one shard.
+#[derive(Clone, Debug)]
+pub struct Fdb {
+    table: Table,
+    ports: Box<[PortState; MAX_PORTS]>,
+    groups: Vec<PortSet>,
+    free_groups: Vec<GroupId>,
+    capacity: usize,
+    entries: usize,
+    ageing_ticks: u32,
+    cursor: usize,
+    counters: FdbCounters,
+}
+
+impl Fdb {
+    /// A table for `capacity` entries. A learned entry not seen for `ageing_ticks` ticks goes away (0:
+    /// never). `seed` places the entries. Learning is off on every port, see [`Fdb::set_learning`].
+    pub fn new(capacity: usize, ageing_ticks: u32, seed: u64) -> Self {
+        let port = PortState { learning: false, limit: u32::MAX, learned: 0, flush_tick: 0, flushed: false };
+        Self {
+            table: Table::new(capacity, seed),
+            ports: Box::new([port; MAX_PORTS]),
+            groups: Vec::new(),
+            free_groups: Vec::new(),
+            capacity,
+            entries: 0,
+            ageing_ticks,
+            cursor: 0,
+            counters: FdbCounters::default(),
+        }
+    }
+
+    /// Switches learning on a port and sets how many addresses it may hold (`u32::MAX`: no limit).
+    /// Entries already learned stay. A port `>= MAX_PORTS` is ignored.
+    pub fn set_learning(&mut self, port: PortId, learning: bool, limit: u32) {
+        if let Some(state) = self.ports.get_mut(port.index()) {
+            (state.learning, state.limit) = (learning, limit);
+        }
+    }
+
+    /// Asks for the cache line of `key`; do this for a whole burst before the first look-up.
+    #[inline]
+    pub fn prefetch_bucket<F: Frame>(&self, key: u64) {
+        F::prefetch(self.table.line(key));
+    }
+
+    /// Where frames for `key` go.
+    #[inline]
+    pub fn lookup(&self, key: u64) -> Lookup {
+        match self.table.get(key) {
+            Some(value) => value.target(),
+            None => Lookup::Miss,
+        }
+    }
+
+    /// The ports of a group; empty for an id that is no group.
+    #[inline]
+    pub fn group(&self, group: GroupId) -> PortSet {
+        self.groups.get(usize::from(group.0)).copied().unwrap_or_default()
+    }
+
+    /// Notes that `key` sent a frame on `port`. Writes nothing if that was known in this tick.
+    #[inline]
+    pub fn learn(&mut self, key: u64, port: PortId, now_tick: u32) -> Learned {
+        if !self.ports.get(port.index()).is_some_and(|state| state.learning) {
+            return Learned::Refused(Refusal::Off);
+        }
+        let seen = Value::own(port, 0, now_tick);
+        match self.table.find(key) {
+            Some(slot) if self.table.value(slot).same_sighting(seen) => Learned::Known,
+            found => self.learn_change(key, port, now_tick, found),
+        }
+    }
+
+    /// The rest of [`Fdb::learn`]: a new tick, a new station, a move, a refusal.
+    #[inline(never)]
+    fn learn_change(&mut self, key: u64, port: PortId, tick: u32, found: Option<table::Slot>) -> Learned {
+        let event = |version| FdbEvent { key, port, kind: FdbEventKind::Seen, version };
+        let Some(slot) = found else {
+            if self.at_limit(port) {
+                return Learned::Refused(Refusal::Limit);
+            }
+            if self.entries >= self.capacity || !self.table.insert(key, Value::own(port, 0, tick)) {
+                self.counters.refused_full += 1;
+                return Learned::Refused(Refusal::Full);
+            }
+            self.entries += 1;
+            self.ports[port.index()].learned += 1;
+            self.counters.learned += 1;
+            return Learned::New(event(0));
+        };
+        let old = self.table.value(slot);
+        if old.is_static() {
+            self.counters.static_kept += u64::from(old.target() != Lookup::Port(port));
+            return Learned::Known;
+        }
+        if old.port() == port && !old.is_remote() {
+            self.table.set(slot, Value::own(port, old.version(), tick));
+            return Learned::Known;
+        }
+        if self.at_limit(port) {
+            return Learned::Refused(Refusal::Limit);
+        }
+        let version = old.version().wrapping_add(1);
+        self.release(old);
+        self.ports[port.index()].learned += 1;
+        self.table.set(slot, Value::own(port, version, tick));
+        self.counters.moved += 1;
+        Learned::Moved(event(version))
+    }
+
+    /// Counts the refusal if `port` may not hold another address.
+    fn at_limit(&mut self, port: PortId) -> bool {
+        let state = &self.ports[port.index()];
+        let full = state.learned >= state.limit;
+        self.counters.refused_limit += u64::from(full);
+        full
+    }
+
+    /// Takes an entry off the count of its port.
+    fn release(&mut self, value: Value) {
+        if !value.is_static() && !value.is_remote() {
+            self.ports[value.port().index()].learned -= 1;
+        }
+    }
+
+    /// Takes over what another shard learned. `false`: the news was older than what is known here, or
+    /// there was no room (counted).
+    pub fn apply(&mut self, event: FdbEvent, now_tick: u32) -> bool {
+        let value = Value::remote(event.port, event.version, now_tick);
+        let Some(slot) = self.table.find(event.key) else {
+            if event.kind == FdbEventKind::Gone {
+                return false;
+            }
+            let room = self.entries < self.capacity && self.table.insert(event.key, value);
+            self.entries += usize::from(room);
+            self.counters.refused_full += u64::from(!room);
+            return room;
+        };
+        let old = self.table.value(slot);
+        if old.is_static() {
+            return false;
+        }
+        if event.kind == FdbEventKind::Gone {
+            let theirs = old.is_remote() && old.port() == event.port;
+            if theirs {
+                self.forget(slot, old);
+            }
+            return theirs;
+        }
+        // Two shards may see the station at once. More moves win, then the lower port: both sides
+        // decide alike, so one of them keeps the entry as its own and ages it.
+        let ahead = event.version.wrapping_sub(old.version()) as i8;
+        if !old.is_remote() && (ahead < 0 || ahead == 0 && event.port > old.port()) {
+            return false;
+        }
+        self.release(old);
+        self.table.set(slot, value);
+        true
+    }
+
+    fn forget(&mut self, slot: table::Slot, value: Value) {
+        self.release(value);
+        self.table.remove(slot);
+        self.entries -= 1;
+    }
+
+    /// Looks at the next `buckets` buckets (of [`Fdb::buckets`]) and removes what is too old or
+    /// flushed; `gone` gets one event per entry removed. Bounded work: call it every tick with
+    /// `buckets / ageing_ticks` or more.
+    pub fn age(&mut self, now_tick: u32, buckets: usize, mut gone: impl FnMut(FdbEvent)) {
+        for _ in 0..buckets.min(self.table.buckets()) {
+            let bucket = self.table.bucket(self.cursor);
+            for (slot, key, value) in bucket.collect::<arrayvec::ArrayVec<_, 4>>() {
+                if value.is_static() || value.is_remote() || !self.void(value, now_tick) {
+                    continue;
+                }
+                self.forget(slot, value);
+                self.counters.aged += 1;
+                let (port, version) = (value.port(), value.version());
+                gone(FdbEvent { key, port, kind: FdbEventKind::Gone, version });
+            }
+            self.cursor = (self.cursor + 1) % self.table.buckets();
+        }
+    }
+
+    /// Too old, or last seen before its port was flushed.
+    fn void(&self, value: Value, now_tick: u32) -> bool {
+        let state = &self.ports[value.port().index()];
+        let flushed = state.flushed && (value.tick().wrapping_sub(state.flush_tick) as i32) < 0;
+        let age = now_tick.wrapping_sub(value.tick());
+        flushed || self.ageing_ticks != 0 && age >= self.ageing_ticks && age <= i32::MAX as u32
+    }
+
+    /// Voids what was learned on `port` up to and including `now_tick` (its link went down): the next
+    /// round of [`Fdb::age`] removes it, without a long scan now.
+    pub fn flush_port(&mut self, port: PortId, now_tick: u32) {
+        if let Some(state) = self.ports.get_mut(port.index()) {
+            (state.flush_tick, state.flushed) = (now_tick.wrapping_add(1), true);
+        }
+    }
+
+    /// Pins a station to a port; learned knowledge about it is replaced.
+    ///
+    /// # Errors
+    /// The table has no room.
+    pub fn add_static(&mut self, key: u64, port: PortId) -> Result<(), FdbFull> {
+        self.remove(key);
+        self.insert_static(key, Value::station(port))
+    }
+
+    /// Pins a group address (or any key) to a set of ports; a group that exists gets the new set.
+    ///
+    /// # Errors
+    /// The table has no room.
+    pub fn add_group(&mut self, key: u64, ports: PortSet) -> Result<GroupId, FdbFull> {
+        self.remove(key);
+        let id = match self.free_groups.pop() {
+            Some(id) => id,
+            None => GroupId(u16::try_from(self.groups.len()).map_err(|_| FdbFull)?),
+        };
+        if let Err(full) = self.insert_static(key, Value::group(id)) {
+            if usize::from(id.0) < self.groups.len() {
+                self.free_groups.push(id);
+            }
+            return Err(full);
+        }
+        match self.groups.get_mut(usize::from(id.0)) {
+            Some(set) => *set = ports,
+            None => self.groups.push(ports),
+        }
+        Ok(id)
+    }
+
+    fn insert_static(&mut self, key: u64, value: Value) -> Result<(), FdbFull> {
+        if self.entries >= self.capacity || !self.table.insert(key, value) {
+            return Err(FdbFull);
+        }
+        self.entries += 1;
+        Ok(())
+    }
+
+    /// Removes an entry of any kind; `false` if there was none.
+    pub fn remove(&mut self, key: u64) -> bool {
+        let Some(slot) = self.table.find(key) else { return false };
+        let value = self.table.value(slot);
+        if let Lookup::Group(id) = value.target() {
+            self.groups[usize::from(id.0)] = PortSet::EMPTY;
+            self.free_groups.push(id);
+        }
+        self.forget(slot, value);
+        true
+    }
+
+    /// Every entry, in no useful order.
+    pub fn iter(&self) -> impl Iterator<Item = FdbEntry> {
+        (0..self.table.buckets()).flat_map(|bucket| self.table.bucket(bucket)).map(|(_, key, value)| {
+            FdbEntry {
+                key,
+                target: value.target(),
+                is_static: value.is_static(),
+                remote: value.is_remote(),
+                tick: value.tick(),
+            }
+        })
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// No entry at all.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Buckets of the table: a full round of [`Fdb::age`].
+    pub fn buckets(&self) -> usize {
+        self.table.buckets()
+    }
+
+    /// Addresses learned on `port` by this shard.
+    pub fn learned_on(&self, port: PortId) -> u32 {
+        self.ports.get(port.index()).map_or(0, |state| state.learned)
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &FdbCounters {
+        &self.counters
+    }
+}

@@ -1,0 +1,201 @@
+//! The bucketed open table under the FDB: four entries per cache line, two candidate lines per key.
+
+use crate::types::PortId;
+
+use super::{GroupId, Lookup};
+
+/// Entries per bucket: four keys and four values fill one cache line.
+const WAYS: usize = 4;
+
+const TICK_SHIFT: u32 = 32;
+const VERSION_SHIFT: u32 = 24;
+/// Entry was configured: never learned over, never aged.
+const STATIC: u64 = 1 << 16;
+/// Target is a group id, not a port.
+const GROUP: u64 = 1 << 17;
+/// Learned by another shard, which also ages it.
+const REMOTE: u64 = 1 << 18;
+
+/// What the table knows about a key, in one word: target port or group in bits 15..0, flags above,
+/// version of the last move in 31..24, tick of the last sighting in 63..32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct Value(u64);
+
+impl Value {
+    /// An entry learned on a port of this shard.
+    #[inline]
+    pub fn own(port: PortId, version: u8, tick: u32) -> Self {
+        Self(u64::from(port.0) | u64::from(version) << VERSION_SHIFT | u64::from(tick) << TICK_SHIFT)
+    }
+
+    /// An entry learned by another shard.
+    pub fn remote(port: PortId, version: u8, tick: u32) -> Self {
+        Self(Self::own(port, version, tick).0 | REMOTE)
+    }
+
+    /// A configured station.
+    pub fn station(port: PortId) -> Self {
+        Self(u64::from(port.0) | STATIC)
+    }
+
+    /// A configured group.
+    pub fn group(group: GroupId) -> Self {
+        Self(u64::from(group.0) | STATIC | GROUP)
+    }
+
+    /// Same as `other` but for the version: a sighting that changes nothing.
+    #[inline]
+    pub fn same_sighting(self, other: Self) -> bool {
+        (self.0 ^ other.0) & !(0xff << VERSION_SHIFT) == 0
+    }
+
+    /// Port or group, as looked up.
+    #[inline]
+    pub fn target(self) -> Lookup {
+        if self.0 & GROUP == 0 { Lookup::Port(self.port()) } else { Lookup::Group(GroupId(self.0 as u16)) }
+    }
+
+    /// The target as a port; of no meaning for a group.
+    #[inline]
+    pub fn port(self) -> PortId {
+        PortId(self.0 as u16)
+    }
+
+    #[inline]
+    pub fn is_static(self) -> bool {
+        self.0 & STATIC != 0
+    }
+
+    #[inline]
+    pub fn is_remote(self) -> bool {
+        self.0 & REMOTE != 0
+    }
+
+    pub fn version(self) -> u8 {
+        (self.0 >> VERSION_SHIFT) as u8
+    }
+
+    pub fn tick(self) -> u32 {
+        (self.0 >> TICK_SHIFT) as u32
+    }
+}
+
+/// One cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Bucket {
+    /// 0 marks a free slot: no key is 0, its key space is at least 1.
+    keys: [u64; WAYS],
+    values: [Value; WAYS],
+}
+
+impl Bucket {
+    /// Slot of `key`. Compares all four without a branch: which one hits can not be predicted.
+    #[inline]
+    fn find(&self, key: u64) -> Option<usize> {
+        let mut hits = 0u32;
+        for (way, &k) in self.keys.iter().enumerate() {
+            hits |= u32::from(k == key) << way;
+        }
+        (hits != 0).then(|| hits.trailing_zeros() as usize % WAYS)
+    }
+}
+
+/// Place of an entry; valid until the next insertion or removal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    bucket: usize,
+    way: usize,
+}
+
+/// The table: a power of two of buckets, sized for twice its capacity.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    buckets: Box<[Bucket]>,
+    seed: u64,
+}
+
+impl Table {
+    /// Room for `capacity` entries at half load, so that both lines of a key are hardly ever full.
+    pub fn new(capacity: usize, seed: u64) -> Self {
+        let buckets = capacity.div_ceil(WAYS / 2).next_power_of_two();
+        Self { buckets: vec![Bucket::default(); buckets].into_boxed_slice(), seed }
+    }
+
+    /// First and second bucket of `key`. The seed keeps a sender from aiming at one bucket.
+    #[inline]
+    fn homes(&self, key: u64) -> [usize; 2] {
+        let product = u128::from(key ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
+        let hash = product as u64 ^ (product >> 64) as u64;
+        let mask = self.buckets.len() - 1;
+        let first = hash as usize & mask;
+        [first, first ^ ((hash >> 32) as usize | 1) & mask]
+    }
+
+    /// The cache line in which `key` most likely is.
+    #[inline]
+    pub fn line(&self, key: u64) -> &impl Sized {
+        &self.buckets[self.homes(key)[0]]
+    }
+
+    /// Value of `key`.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<Value> {
+        self.find(key).map(|slot| self.value(slot))
+    }
+
+    /// Slot of `key`. Key 0 marks free slots and is never found.
+    #[inline]
+    pub fn find(&self, key: u64) -> Option<Slot> {
+        if key == 0 {
+            return None;
+        }
+        let [first, second] = self.homes(key);
+        if let Some(way) = self.buckets[first].find(key) {
+            return Some(Slot { bucket: first, way });
+        }
+        self.buckets[second].find(key).map(|way| Slot { bucket: second, way })
+    }
+
+    #[inline]
+    pub fn value(&self, slot: Slot) -> Value {
+        self.buckets[slot.bucket].values[slot.way]
+    }
+
+    #[inline]
+    pub fn set(&mut self, slot: Slot, value: Value) {
+        self.buckets[slot.bucket].values[slot.way] = value;
+    }
+
+    /// Adds a key that is not in the table; `false` if both its buckets are full or it is 0.
+    pub fn insert(&mut self, key: u64, value: Value) -> bool {
+        if key == 0 {
+            return false;
+        }
+        for home in self.homes(key) {
+            let bucket = &mut self.buckets[home];
+            if let Some(way) = bucket.find(0) {
+                bucket.keys[way] = key;
+                bucket.values[way] = value;
+                return true;
+            }
+        }
+        false
+    }
+
+    pub fn remove(&mut self, slot: Slot) {
+        self.buckets[slot.bucket].keys[slot.way] = 0;
+    }
+
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// The entries of one bucket, with the slot of each.
+    pub fn bucket(&self, bucket: usize) -> impl Iterator<Item = (Slot, u64, Value)> {
+        let line = self.buckets[bucket];
+        (0..WAYS)
+            .filter(move |&way| line.keys[way] != 0)
+            .map(move |way| (Slot { bucket, way }, line.keys[way], line.values[way]))
+    }
+}

@@ -1,0 +1,137 @@
+//! VLAN tags, IP and transport headers, one function each.
+
+use super::{EcnField, EcnPlace, Kind, Transport};
+
+pub(super) const MAC_CONTROL: u16 = 0x8808;
+pub(super) const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+pub(super) const UDP: u8 = 17;
+
+/// Tags that may stand in front of the EtherType: 802.1Q, 802.1ad, and the older QinQ value.
+fn is_tag(ethertype: u16) -> bool {
+    matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
+}
+
+/// Most tags looked through; what follows a further one is opaque payload.
+const MAX_TAGS: usize = 2;
+
+pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|&b| u16::from_be_bytes(b))
+}
+
+/// What stands between the addresses and the payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tags {
+    /// PCP of the outermost tag.
+    pub pcp: Option<u8>,
+    /// VLAN id of the outermost tag, 0 without one.
+    pub vid: u16,
+    /// The first EtherType that is no tag (or the third tag).
+    pub ethertype: u16,
+    /// Where the payload starts.
+    pub payload: usize,
+}
+
+/// Reads the EtherType at `at` and the tags in front of it. `None`: the frame ends inside a tag.
+pub(super) fn tags(bytes: &[u8], at: usize, allowed: bool) -> Option<Tags> {
+    let mut tags = Tags { pcp: None, vid: 0, ethertype: be16(bytes, at)?, payload: at + 2 };
+    for _ in 0..MAX_TAGS {
+        if !(allowed && is_tag(tags.ethertype)) {
+            break;
+        }
+        let tci = be16(bytes, tags.payload)?;
+        tags.ethertype = be16(bytes, tags.payload + 2)?;
+        tags.payload += 4;
+        if tags.pcp.is_none() {
+            tags.pcp = Some((tci >> 13) as u8);
+            tags.vid = tci & 0xfff;
+        }
+    }
+    Some(tags)
+}
+
+/// What an IP header said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ip {
+    pub dscp: u8,
+    pub ecn: EcnField,
+    /// The UDP header, if one follows: position and bytes left in the datagram from there.
+    pub udp: Option<(usize, usize)>,
+}
+
+/// Reads an IP header at `at` of a frame of `len` bytes. `Ok(None)`: no IP. `Err`: malformed.
+pub(super) fn ip(bytes: &[u8], len: usize, ethertype: u16, at: usize) -> Result<Option<Ip>, Malformed> {
+    match ethertype {
+        IPV4 => ipv4(bytes, len, at).map(Some).ok_or(Malformed),
+        IPV6 => ipv6(bytes, len, at).map(Some).ok_or(Malformed),
+        _ => Ok(None),
+    }
+}
+
+/// A header whose own fields, or the frame around it, contradict it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Malformed;
+
+/// RFC 791: version 4, IHL at least 5, total length between header and frame.
+fn ipv4(bytes: &[u8], len: usize, at: usize) -> Option<Ip> {
+    let head = bytes.get(at..)?.first_chunk::<20>()?;
+    let header = usize::from(head[0] & 15) * 4;
+    let total = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    let fits = head[0] >> 4 == 4 && header >= 20 && total >= header && total <= len.saturating_sub(at);
+    if !fits || bytes.len() < at + header {
+        return None;
+    }
+    let fragment_offset = u16::from_be_bytes([head[6], head[7]]) & 0x1fff;
+    let udp = (head[9] == UDP && fragment_offset == 0).then_some((at + header, total - header));
+    Some(Ip { dscp: head[1] >> 2, ecn: mark(EcnPlace::Ipv4(at as u8), head[1]), udp })
+}
+
+/// RFC 8200: version 6, payload inside the frame. Only UDP directly behind the header is looked at.
+fn ipv6(bytes: &[u8], len: usize, at: usize) -> Option<Ip> {
+    let head = bytes.get(at..)?.first_chunk::<40>()?;
+    let payload = usize::from(u16::from_be_bytes([head[4], head[5]]));
+    if head[0] >> 4 != 6 || 40 + payload > len.saturating_sub(at) {
+        return None;
+    }
+    let class = head[0] << 4 | head[1] >> 4;
+    let udp = (head[6] == UDP).then_some((at + 40, payload));
+    Some(Ip { dscp: class >> 2, ecn: mark(EcnPlace::Ipv6(at as u8), class), udp })
+}
+
+fn mark(place: EcnPlace, class: u8) -> EcnField {
+    EcnField { place, codepoint: class & 3 }
+}
+
+/// How a transport header's first byte tells control from data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opcodes {
+    mask: u8,
+    cnp: u8,
+    ack: u8,
+    /// Bytes of the transport header.
+    pub header_len: usize,
+}
+
+impl Opcodes {
+    pub(super) fn of(transport: Transport) -> Self {
+        let (mask, cnp, ack) = match transport {
+            // No masked byte equals these: everything is data.
+            Transport::None => (0, 1, 1),
+            Transport::Bth => (0xff, 0x81, 0x11),
+            Transport::RcLink => (0xc0, 0x80, 0x40),
+        };
+        Self { mask, cnp, ack, header_len: transport.header_len() }
+    }
+
+    #[inline]
+    pub(super) fn kind(self, first_byte: u8) -> Kind {
+        let opcode = first_byte & self.mask;
+        if opcode == self.cnp {
+            Kind::Cnp
+        } else if opcode == self.ack {
+            Kind::Ack
+        } else {
+            Kind::Data
+        }
+    }
+}

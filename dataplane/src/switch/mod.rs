@@ -1,0 +1,144 @@
+//! The three verbs. What a switch, or the shard of it that one lcore owns, does with frames:
+//!
+//! ```text
+//! receive(port, burst, now)         parse -> control frames consumed -> classify -> look up, learn
+//!                                   -> admit -> enqueue
+//! transmit(port, budget, now, wire) PFC first -> schedule (paused mask, SP, weights, shaper)
+//!                                   -> ECN mark -> hand to the driver -> release what it took
+//! tick(now)                         frames and news from other lcores, resume checks, watchdog,
+//!                                   ageing, publish counters
+//! ```
+//!
+//! Whoever drives the switch owns the clock and the wire: a polling loop on DPDK, an event queue in
+//! virtual time, a test. Design section 2.
+
+mod params;
+mod peers;
+mod receive;
+mod tick;
+mod transmit;
+mod view;
+
+pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
+pub use peers::{Handoff, Peer, peers};
+pub use view::Conservation;
+
+use crate::drops::DropReason;
+use crate::ecn::Wred;
+use crate::egress::{Meta, Queues, Scheduler, Shaper};
+use crate::fdb::Fdb;
+use crate::frame::Frame;
+use crate::mmu::{Admission, Mmu};
+use crate::pfc::generate::Generator;
+use crate::pfc::react::Reaction;
+use crate::pfc::watchdog::Watchdog;
+use crate::portset::PortSet;
+use crate::rng::Rng;
+use crate::stats::{PortStats, Published};
+use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
+use arrayvec::ArrayVec;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+/// Where frames go when they leave: a driver, a link of the simulator, a test.
+pub trait Wire<F> {
+    /// Takes frames from the front of `frames`, in order, and says how many it took. What it does
+    /// not take stays, in order, for the next call: a full ring is an ordinary answer.
+    fn send(&mut self, frames: &mut Burst<F>) -> usize;
+
+    /// Sends one control frame (without FCS) ahead of everything else. `false`: it cannot now, and
+    /// nothing was sent.
+    fn send_control(&mut self, frame: &[u8]) -> bool;
+}
+
+/// Everything one lcore owns of a port.
+#[derive(Debug)]
+struct Port<F> {
+    params: PortParams,
+    /// Ports a frame from here may be flooded to: same format, link up, not itself.
+    flood: PortSet,
+    up: bool,
+    /// Queues an operator holds back (`SAI PKT_DEQUEUE_ENABLE` off), a bit each.
+    held_back: u8,
+    /// Queues whose frames the watchdog drops, and queues whose pause it ignores.
+    storm_drop: u8,
+    storm_forward: u8,
+    scheduler: Scheduler,
+    shaper: Option<Shaper>,
+    /// Marking at departure; [`Wred::OFF`] where it is off or done on arrival.
+    mark: [Wred; PRIORITIES],
+    /// Queues that mark on arrival instead, and queues that drop early, a bit each.
+    mark_on_arrival: u8,
+    drops_early: u8,
+    reaction: Reaction,
+    generator: Generator,
+    watchdog: Option<Watchdog>,
+    /// Frames handed to the wire and not yet taken by it, with what is known of them.
+    stage: Burst<F>,
+    staged: ArrayVec<Meta, BURST>,
+    stats: PortStats,
+    published: Published,
+}
+
+/// A switch, or one shard of it.
+///
+/// `F` is the frame, `A` the admission policy; weir's own [`Mmu`] unless a published model is compared.
+#[derive(Debug)]
+pub struct Switch<F, A = Mmu> {
+    ports: Vec<Port<F>>,
+    /// Which shard owns each port.
+    owner: Vec<u8>,
+    shard: u8,
+    fdb: Fdb,
+    admission: A,
+    queues: Queues<F>,
+    rng: Rng,
+    peers: Vec<Option<Peer<F>>>,
+    /// Copies of each multicast frame that still wait anywhere, shared by all shards.
+    copies: Arc<[AtomicU32]>,
+    copies_cursor: usize,
+    ageing: tick::Ageing,
+    publish_cursor: usize,
+    publish_at: Nanos,
+    draining: bool,
+}
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Frames received on `port`; takes all of them. Each is queued, consumed or dropped with a reason.
+    #[inline]
+    pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
+        let work = self.parse_burst(port, burst);
+        for (frame, work) in burst.drain(..).zip(work) {
+            self.receive_one(port, frame, work, now);
+        }
+    }
+
+    /// Lets `port` send: control frames first, then at most `budget` data frames (`BURST` at most are
+    /// staged at a time). Returns how many data frames the wire took.
+    #[inline]
+    pub fn transmit(&mut self, port: PortId, budget: usize, now: Nanos, wire: &mut impl Wire<F>) -> usize {
+        self.transmit_control(port, now, wire);
+        self.stage(port, budget, now);
+        self.hand_over(port, now, wire)
+    }
+
+    /// Everything that does not happen on account of a frame. Call once per loop turn, or at
+    /// [`Switch::next_event`] in virtual time.
+    pub fn tick(&mut self, now: Nanos) {
+        self.take_from_peers();
+        self.resume_due();
+        self.watch(now);
+        self.age(now);
+        self.publish_next(now);
+    }
+
+    /// Counts a lost frame. The only way a frame may be lost.
+    #[cold]
+    fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F) {
+        drop(frame);
+        self.ports[at.index()].stats.drops.0[reason as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

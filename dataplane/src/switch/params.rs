@@ -1,0 +1,239 @@
+//! What a switch is made from: checked parameters in, a switch or its shards out.
+
+use super::tick::Ageing;
+use super::{Peer, Port, Switch, peers};
+use crate::classify::Classifier;
+use crate::ecn::{MarkAt, Wred};
+use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
+use crate::fdb::{Fdb, FdbFull};
+use crate::mmu::{Mmu, MmuError, MmuParams};
+use crate::parse::Profile;
+use crate::pfc::generate::{GenerateConfig, Generator};
+use crate::pfc::react::{ReactConfig, Reaction};
+use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
+use crate::portset::PortSet;
+use crate::rng::Rng;
+use crate::stats::{PortStats, Published};
+use crate::types::{Burst, MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
+use arrayvec::ArrayVec;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+/// What happens to unicast whose destination is unknown (SW-053).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownUnicast {
+    /// Send it to every other port of the same format.
+    Flood,
+    /// Drop it and count it.
+    Drop,
+}
+
+/// One port.
+#[derive(Clone, Debug)]
+pub struct PortParams {
+    /// Source address of the PFC frames it sends.
+    pub mac: Mac,
+    /// Longest frame it accepts, bytes without FCS.
+    pub mtu: usize,
+    /// Rate the shaper keeps, bit/s; `None`: as fast as the wire takes frames.
+    pub rate: Option<u64>,
+    /// Lateness the shaper makes up for, ns. Zero in virtual time.
+    pub burst: Nanos,
+    /// How its frames are read.
+    pub profile: Profile,
+    /// How they are classified.
+    pub classifier: Classifier,
+    /// What happens to unknown unicast from here.
+    pub unknown_unicast: UnknownUnicast,
+    /// Source addresses are learned.
+    pub learning: bool,
+    /// Most addresses learned here.
+    pub learn_limit: u32,
+    /// How its queues are scheduled.
+    pub queues: [QueueSchedule; PRIORITIES],
+    /// How its queues mark; `None`: not at all.
+    pub mark: [Option<Wred>; PRIORITIES],
+    /// How its lossy queues drop not-ECT frames early; `None`: not at all. Never for a lossless
+    /// queue (F7, B11).
+    pub early_drop: [Option<Wred>; PRIORITIES],
+    /// How it obeys pause.
+    pub react: ReactConfig,
+    /// How it pauses its peer.
+    pub generate: GenerateConfig,
+    /// Priorities (a bit each) whose frames each priority group holds: whom to pause for it.
+    pub pg_priorities: [u8; PRIORITIES],
+    /// Queues (a bit each) that frames of each priority group go to: where to look for a cause.
+    pub pg_queues: [u8; PRIORITIES],
+    /// CNP and ACK frames are charged to the control pool while it has room (DEV-55).
+    pub control_pool: bool,
+    /// Shard (lcore) that owns the port.
+    pub shard: u8,
+}
+
+/// A whole switch.
+#[derive(Clone, Debug)]
+pub struct SwitchParams {
+    /// Its ports, in order.
+    pub ports: Vec<PortParams>,
+    /// The division of the buffer.
+    pub mmu: MmuParams,
+    /// Most frames held at once by each shard.
+    pub frames: usize,
+    /// How inputs share a queue.
+    pub voq: VoqOrder,
+    /// Entries of the forwarding table, at least.
+    pub fdb_capacity: usize,
+    /// An address not seen for this long is forgotten, ns; `None`: never.
+    pub ageing: Option<Nanos>,
+    /// Static stations: key and port.
+    pub stations: Vec<(u64, PortId)>,
+    /// Static multicast groups: key and ports.
+    pub groups: Vec<(u64, PortSet)>,
+    /// PFC watchdog, the same for all ports; `None`: off.
+    pub watchdog: Option<WatchdogConfig>,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// Why a switch cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SwitchError {
+    /// The buffer does not add up.
+    #[error(transparent)]
+    Mmu(#[from] MmuError),
+    /// Static entries do not fit the forwarding table.
+    #[error(transparent)]
+    Fdb(#[from] FdbFull),
+    /// Too many ports, or none.
+    #[error("a switch has 1 to {MAX_PORTS} ports, not {0}")]
+    Ports(usize),
+    /// The MMU was made for another number of ports.
+    #[error("the buffer is divided for {mmu} ports, the switch has {ports}")]
+    MmuPorts {
+        /// Ports of the division.
+        mmu: usize,
+        /// Ports of the switch.
+        ports: usize,
+    },
+}
+
+/// Ports whose frames have the same shape: a frame never leaves by a port of another format.
+fn flood_sets(params: &SwitchParams) -> Vec<PortSet> {
+    let same_format = |a: &PortParams, b: &PortParams| a.profile.key_space() == b.profile.key_space();
+    let set_of = |i: usize, port: &PortParams| {
+        let mut set = PortSet::default();
+        for (j, other) in params.ports.iter().enumerate() {
+            if i != j && same_format(port, other) {
+                set.insert(PortId(j as u16));
+            }
+        }
+        set
+    };
+    params.ports.iter().enumerate().map(|(i, port)| set_of(i, port)).collect()
+}
+
+impl<F> Switch<F> {
+    /// A switch in one piece, for one lcore or for virtual time.
+    ///
+    /// # Errors
+    /// [`SwitchError`].
+    pub fn new(params: SwitchParams) -> Result<Self, SwitchError> {
+        let mut params = params;
+        params.ports.iter_mut().for_each(|port| port.shard = 0);
+        let mut shards = Self::sharded(&params, 1)?;
+        Ok(shards.swap_remove(0))
+    }
+
+    /// One switch in `shards` pieces, each to be driven by one lcore. A shard touches only the ports
+    /// whose `shard` is its index.
+    ///
+    /// # Errors
+    /// [`SwitchError`].
+    pub fn sharded(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
+        let mmus = Mmu::sharded(params.mmu.clone(), shards)?;
+        let copies: Arc<[AtomicU32]> = (0..params.frames * shards).map(|_| AtomicU32::new(0)).collect();
+        let rings = peers(shards, params.frames);
+        mmus.into_iter()
+            .zip(rings)
+            .enumerate()
+            .map(|(shard, (mmu, rings))| Self::assemble(params, mmu, shard, rings, Arc::clone(&copies)))
+            .collect()
+    }
+}
+
+impl<F, A: crate::mmu::Admission> Switch<F, A> {
+    /// A switch in one piece with another admission policy, for comparison in virtual time.
+    ///
+    /// # Errors
+    /// [`SwitchError`].
+    pub fn with_admission(params: &SwitchParams, admission: A) -> Result<Self, SwitchError> {
+        let copies: Arc<[AtomicU32]> = (0..params.frames).map(|_| AtomicU32::new(0)).collect();
+        Self::assemble(params, admission, 0, vec![None], copies)
+    }
+
+    fn assemble(
+        params: &SwitchParams,
+        admission: A,
+        shard: usize,
+        peers: Vec<Option<Peer<F>>>,
+        copies: Arc<[AtomicU32]>,
+    ) -> Result<Self, SwitchError> {
+        let n = params.ports.len();
+        if n == 0 || n > MAX_PORTS {
+            return Err(SwitchError::Ports(n));
+        }
+        if params.mmu.ports() != n {
+            return Err(SwitchError::MmuPorts { mmu: params.mmu.ports(), ports: n });
+        }
+        let ageing = Ageing::new(params.ageing);
+        let mut fdb = Fdb::new(params.fdb_capacity, ageing.ticks(), params.seed);
+        for (key, port) in &params.stations {
+            fdb.add_static(*key, *port)?;
+        }
+        for (key, ports) in &params.groups {
+            fdb.add_group(*key, *ports)?;
+        }
+        for (i, port) in params.ports.iter().enumerate() {
+            fdb.set_learning(PortId(i as u16), port.learning, port.learn_limit);
+        }
+        let flood = flood_sets(params);
+        let mask =
+            |has: &dyn Fn(usize) -> bool| (0..PRIORITIES).filter(|q| has(*q)).fold(0u8, |m, q| m | 1 << q);
+        let one_port = |(port, flood): (&PortParams, PortSet)| Port {
+            flood,
+            up: true,
+            held_back: 0,
+            storm_drop: 0,
+            storm_forward: 0,
+            scheduler: Scheduler::new(&port.queues, port.burst),
+            shaper: port.rate.map(|rate| Shaper::new(rate, port.burst)),
+            mark: port.mark.map(|wred| wred.filter(|w| w.at == MarkAt::Dequeue).unwrap_or(Wred::OFF)),
+            mark_on_arrival: mask(&|q| port.mark[q].is_some_and(|wred| wred.at == MarkAt::Enqueue)),
+            drops_early: mask(&|q| port.early_drop[q].is_some()),
+            reaction: Reaction::new(port.react.clone()),
+            generator: Generator::new(port.generate),
+            watchdog: params.watchdog.clone().map(|config| Watchdog::new(config, 0)),
+            stage: Burst::new(),
+            staged: ArrayVec::new(),
+            stats: PortStats::default(),
+            published: Published::new::<PortStats>(),
+            params: port.clone(),
+        };
+        Ok(Self {
+            ports: params.ports.iter().zip(flood).map(one_port).collect(),
+            owner: params.ports.iter().map(|port| port.shard).collect(),
+            shard: shard as u8,
+            fdb,
+            admission,
+            queues: Queues::new(n, params.frames, params.voq),
+            rng: Rng::new(params.seed ^ shard as u64),
+            peers,
+            copies,
+            copies_cursor: 0,
+            ageing,
+            publish_cursor: 0,
+            publish_at: 0,
+            draining: false,
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! The verbs on a small switch, frame by frame.
+
+use super::*;
+use crate::classify::{Classifier, Maps, default_trust};
+use crate::egress::{QueueSchedule, VoqOrder};
+use crate::frame::OwnedFrame;
+use crate::mmu::{Limit, MmuParams, PgParams};
+use crate::parse::Profile;
+use crate::pfc::generate::GenerateConfig;
+use crate::pfc::react::{ReactConfig, RxMode};
+use crate::types::Mac;
+
+/// A wire that takes at most `room` frames per call and remembers what it took.
+#[derive(Default)]
+struct Tap {
+    room: usize,
+    frames: Vec<Vec<u8>>,
+    control: Vec<Vec<u8>>,
+}
+
+impl Wire<OwnedFrame> for Tap {
+    fn send(&mut self, frames: &mut Burst<OwnedFrame>) -> usize {
+        let n = frames.len().min(self.room);
+        self.frames.extend(frames.drain(..n).map(|f| f.bytes().to_vec()));
+        n
+    }
+
+    fn send_control(&mut self, frame: &[u8]) -> bool {
+        self.control.push(frame.to_vec());
+        true
+    }
+}
+
+fn port(index: usize) -> PortParams {
+    let same = std::array::from_fn(|i| i as u8);
+    let bits = std::array::from_fn(|i| 1 << i);
+    PortParams {
+        mac: Mac::from_u64(0x0200_0000_ff00 + index as u64),
+        mtu: 9216,
+        rate: None,
+        burst: 0,
+        profile: Profile::standard(),
+        classifier: Classifier::new(&Maps::default(), &default_trust()).unwrap(),
+        unknown_unicast: UnknownUnicast::Flood,
+        learning: true,
+        learn_limit: 1000,
+        queues: [QueueSchedule::STRICT; PRIORITIES],
+        mark: [None; PRIORITIES],
+        early_drop: [None; PRIORITIES],
+        react: ReactConfig {
+            rate: 100_000_000_000,
+            enabled: 0xff,
+            mode: RxMode::Enabled,
+            pfc_to_queue: same,
+        },
+        generate: GenerateConfig { rate: 100_000_000_000, enabled: 0xff, quanta: 0xffff },
+        pg_priorities: bits,
+        pg_queues: bits,
+        control_pool: false,
+        shard: 0,
+    }
+}
+
+fn params(ports: usize) -> SwitchParams {
+    SwitchParams {
+        ports: (0..ports).map(port).collect(),
+        mmu: MmuParams::lossy(ports, 1 << 20),
+        frames: 1024,
+        voq: VoqOrder::Fair,
+        fdb_capacity: 256,
+        ageing: None,
+        stations: Vec::new(),
+        groups: Vec::new(),
+        watchdog: None,
+        seed: 1,
+    }
+}
+
+fn host(n: u64) -> Mac {
+    Mac::from_u64(0x0200_0000_0000 + n)
+}
+
+/// An IPv4 frame of `len` bytes with this DSCP, from host to host.
+fn frame(from: u64, to: u64, dscp: u8, len: usize) -> OwnedFrame {
+    let mut bytes = vec![0; len];
+    bytes[..6].copy_from_slice(&host(to).0);
+    bytes[6..12].copy_from_slice(&host(from).0);
+    bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, dscp << 2 | 2]);
+    bytes[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
+    OwnedFrame::new(bytes)
+}
+
+fn receive(
+    switch: &mut Switch<OwnedFrame>,
+    at: u16,
+    frames: impl IntoIterator<Item = OwnedFrame>,
+    now: Nanos,
+) {
+    let mut burst: Burst<_> = frames.into_iter().collect();
+    switch.receive(PortId(at), &mut burst, now);
+    assert!(burst.is_empty());
+}
+
+fn transmit(switch: &mut Switch<OwnedFrame>, at: u16, now: Nanos) -> Tap {
+    let mut tap = Tap { room: BURST, ..Tap::default() };
+    while switch.transmit(PortId(at), BURST, now, &mut tap) > 0 {}
+    tap
+}
+
+fn assert_conserved(switch: &Switch<OwnedFrame>) {
+    assert_eq!(switch.conservation().error(), 0, "{:?}", switch.conservation());
+    switch.admission().audit().unwrap();
+}
+
+#[test]
+fn unknown_floods_once_known_goes_one_way() {
+    let mut s = Switch::new(params(4)).unwrap();
+    receive(&mut s, 0, [frame(1, 2, 0, 64)], 0);
+    for out in 1..4 {
+        assert_eq!(transmit(&mut s, out, 0).frames.len(), 1);
+    }
+    assert_eq!(transmit(&mut s, 0, 0).frames.len(), 0, "never back to where it came from");
+    receive(&mut s, 2, [frame(2, 1, 0, 64)], 0);
+    assert_eq!(transmit(&mut s, 0, 0).frames, [frame(2, 1, 0, 64).bytes()]);
+    assert_eq!([1, 3].map(|out| transmit(&mut s, out, 0).frames.len()), [0, 0]);
+    assert_eq!((s.held(), s.admission().held_bytes()), (0, 0));
+    assert_conserved(&s);
+}
+
+#[test]
+fn b16_a_flooded_frame_is_charged_once_and_released_with_its_last_copy() {
+    let mut s = Switch::new(params(4)).unwrap();
+    receive(&mut s, 0, [frame(1, 9, 0, 100)], 0);
+    assert_eq!((s.admission().held_bytes(), s.admission().queued_bytes()), (100, 300));
+    transmit(&mut s, 1, 0);
+    transmit(&mut s, 3, 0);
+    assert_eq!((s.admission().held_bytes(), s.admission().queued_bytes()), (100, 100));
+    transmit(&mut s, 2, 0);
+    assert_eq!((s.admission().held_bytes(), s.admission().queued_bytes()), (0, 0));
+    assert_conserved(&s);
+}
+
+#[test]
+fn a_driver_that_takes_part_of_a_burst_keeps_the_order() {
+    let mut s = Switch::new(params(2)).unwrap();
+    receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+    transmit(&mut s, 0, 0);
+    receive(&mut s, 0, (0..20).map(|i| frame(1, 2, 0, 64 + i)), 0);
+    let mut tap = Tap { room: 3, ..Tap::default() };
+    for _ in 0..7 {
+        s.transmit(PortId(1), BURST, 0, &mut tap);
+        assert_conserved(&s);
+    }
+    let lens: Vec<_> = tap.frames.iter().map(Vec::len).collect();
+    assert_eq!(lens, (64..84).collect::<Vec<_>>());
+    assert_eq!(s.admission().held_bytes(), 0);
+}
+
+#[test]
+fn frames_nobody_may_forward_are_dropped_with_a_reason() {
+    let mut p = params(2);
+    p.ports[0].mtu = 1514;
+    let mut s = Switch::new(p).unwrap();
+    receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+    transmit(&mut s, 0, 0);
+    let mut reserved = frame(1, 2, 0, 64).bytes().to_vec();
+    reserved[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0x0e]);
+    let mut group_source = frame(1, 2, 0, 64).bytes().to_vec();
+    group_source[6] = 0x03;
+    let back = frame(2, 2, 0, 64);
+    receive(
+        &mut s,
+        0,
+        [OwnedFrame::new([]), OwnedFrame::new(reserved), OwnedFrame::new(group_source), frame(1, 2, 0, 1515)],
+        0,
+    );
+    receive(&mut s, 1, [back], 0);
+    let at = |port, reason: DropReason| s.stats(PortId(port)).drops.0[reason as usize];
+    assert_eq!(at(0, DropReason::ParseTooShort), 1);
+    assert_eq!(at(0, DropReason::ControlReserved), 1);
+    assert_eq!(at(0, DropReason::ParseGroupSource), 1);
+    assert_eq!(at(0, DropReason::ParseTooLong), 1);
+    assert_eq!(at(1, DropReason::LookupSamePort), 1);
+    assert_conserved(&s);
+}
+
+#[test]
+fn a_filling_group_pauses_its_sender_and_resumes_it() {
+    let mut p = params(2);
+    let lossless = PgParams {
+        reserved: 0,
+        limit: Limit::fixed(1000),
+        headroom: 2000,
+        xon: 500,
+        xon_offset: 0,
+        lossless: true,
+    };
+    p.mmu.pgs[3] = lossless;
+    p.mmu.queues.iter_mut().for_each(|q| q.limit = Limit::UNLIMITED);
+    let mut s = Switch::new(p).unwrap();
+    receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+    transmit(&mut s, 0, 0);
+    receive(&mut s, 0, (0..10).map(|_| frame(1, 2, 24, 100)), 10);
+    assert!(transmit(&mut s, 0, 10).control.is_empty(), "at the line is not over it");
+    receive(&mut s, 0, [frame(1, 2, 24, 100)], 20);
+    let control = transmit(&mut s, 0, 20).control;
+    assert_eq!(control.len(), 1);
+    assert_eq!((control[0][17], &control[0][24..26]), (1 << 3, &[0xff, 0xff][..]));
+    assert_eq!(&control[0][6..12], &port(0).mac.0);
+    let cause = s.generator(PortId(0)).cause(3).unwrap();
+    assert_eq!((cause.out_port, cause.queue), (1, 3));
+    transmit(&mut s, 1, 30);
+    let control = transmit(&mut s, 0, 30).control;
+    assert_eq!((control[0][17], &control[0][24..26]), (1 << 3, &[0, 0][..]));
+    assert_eq!(s.stats(PortId(0)).drops.total(), 0);
+    assert_conserved(&s);
+}
+
+#[test]
+fn a_received_pause_stops_its_queue_alone() {
+    let mut s = Switch::new(params(2)).unwrap();
+    receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+    transmit(&mut s, 0, 0);
+    let pause = crate::pfc::frame::PfcFrame::uniform(1 << 3, 100).encode(host(2));
+    receive(&mut s, 1, [OwnedFrame::new(pause)], 0);
+    receive(&mut s, 0, [frame(1, 2, 24, 64), frame(1, 2, 32, 65)], 0);
+    let sent = transmit(&mut s, 1, 0).frames;
+    assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [65]);
+    // 100 quanta of 512 bit times at 100G: 512 ns.
+    assert_eq!(s.next_event(PortId(1), 0), Some(512));
+    assert_eq!(transmit(&mut s, 1, 511).frames.len(), 0);
+    assert_eq!(transmit(&mut s, 1, 512).frames.len(), 1);
+    assert_eq!((s.stats(PortId(1)).rx_control, s.stats(PortId(1)).rx_packets), (1, 1));
+    assert_conserved(&s);
+}
+
+#[test]
+fn c14_a_lost_link_drops_what_waits_for_it_and_forgets() {
+    let mut s = Switch::new(params(2)).unwrap();
+    receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+    transmit(&mut s, 0, 0);
+    receive(&mut s, 0, [frame(1, 2, 0, 64)], 0);
+    s.set_link(PortId(1), false, 5);
+    assert_eq!(s.stats(PortId(1)).drops.0[DropReason::EgressPortDown as usize], 1);
+    receive(&mut s, 0, [frame(1, 2, 0, 64)], 6);
+    assert_eq!(s.stats(PortId(0)).drops.0[DropReason::LookupPortDown as usize], 1);
+    assert_eq!((s.held(), s.admission().held_bytes()), (0, 0));
+    assert_conserved(&s);
+}
+
+#[test]
+fn two_shards_forward_to_each_other_and_conserve() {
+    let mut p = params(4);
+    p.ports[2].shard = 1;
+    p.ports[3].shard = 1;
+    let lossless = PgParams {
+        reserved: 0,
+        limit: Limit::fixed(1000),
+        headroom: 4000,
+        xon: 500,
+        xon_offset: 0,
+        lossless: true,
+    };
+    p.mmu.pgs[3] = lossless;
+    p.mmu.queues.iter_mut().for_each(|q| q.limit = Limit::UNLIMITED);
+    let mut shards = Switch::<OwnedFrame>::sharded(&p, 2).unwrap();
+    let (a, b) = shards.split_at_mut(1);
+    let (a, b) = (&mut a[0], &mut b[0]);
+    receive(b, 2, [frame(2, 9, 0, 64)], 0);
+    a.tick(0);
+    for out in [0, 1] {
+        assert_eq!(transmit(a, out, 0).frames.len(), 1, "flooded across");
+    }
+    assert_eq!(transmit(b, 3, 0).frames.len(), 1);
+    b.tick(1);
+    // The news has arrived with the flooded frame: a sends to port 2 alone, and is paused for it.
+    receive(a, 0, (0..20).map(|_| frame(1, 2, 24, 100)), 10);
+    assert_eq!(transmit(a, 0, 10).control.len(), 1);
+    b.tick(11);
+    assert_eq!(transmit(b, 2, 12).frames.len(), 20);
+    a.tick(13);
+    let resumed = transmit(a, 0, 13).control;
+    assert_eq!((resumed.len(), &resumed[0][24..26]), (1, &[0, 0][..]));
+    let mut sum = a.conservation();
+    sum.add(&b.conservation());
+    assert_eq!((sum.error(), sum.held, sum.dropped), (0, 0, 0), "{sum:?}");
+    assert_eq!((a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0));
+}

@@ -1,0 +1,197 @@
+//! What does not happen on account of a frame: other lcores, resumes, watchdog, ageing, publishing.
+
+use super::{Handoff, Port, Switch};
+use crate::drops::DropReason;
+use crate::fdb::FdbEvent;
+use crate::frame::Frame;
+use crate::mmu::{Admission, PgIx};
+use crate::pfc::generate::Source;
+use crate::pfc::watchdog::{Event, EventKind, Events, Observation};
+use crate::types::{BURST, Nanos, PRIORITIES, PortId};
+
+/// Buckets of the forwarding table looked at per tick: bounded work, a full sweep well within an
+/// ageing time.
+const AGE_BUCKETS: usize = 4;
+
+/// How old published counters may be, ns.
+const PUBLISH_ROUND: Nanos = 10_000_000;
+
+/// The clock of the forwarding table: a coarse tick, so that an entry is written once per tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ageing {
+    /// Length of a tick, ns.
+    period: Nanos,
+    /// Ticks without a sighting after which an entry is forgotten.
+    ticks: u32,
+    tick: u32,
+    next: Nanos,
+    /// Buckets of the table not yet looked at in this tick.
+    buckets_left: usize,
+}
+
+impl Ageing {
+    /// Ticks per ageing time: entries live between 1 and 1 + 1/16 ageing times.
+    const TICKS: u32 = 16;
+
+    pub(super) fn new(ageing: Option<Nanos>) -> Self {
+        match ageing {
+            Some(ns) => {
+                let period = (ns / u64::from(Self::TICKS)).max(1);
+                Self { period, ticks: Self::TICKS, tick: 0, next: period, buckets_left: 0 }
+            }
+            None => Self { period: Nanos::MAX, ticks: u32::MAX, tick: 0, next: Nanos::MAX, buckets_left: 0 },
+        }
+    }
+
+    pub(super) fn ticks(&self) -> u32 {
+        self.ticks
+    }
+
+    #[inline(always)]
+    pub(super) fn now_tick(&self) -> u32 {
+        self.tick
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, now: Nanos) -> bool {
+        if now < self.next {
+            return false;
+        }
+        self.tick = (now / self.period) as u32;
+        self.next = (now / self.period + 1).saturating_mul(self.period);
+        true
+    }
+}
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Frames and news other lcores have for us: at most one burst from each per tick.
+    #[inline(always)]
+    pub(super) fn take_from_peers(&mut self) {
+        if self.peers.len() > 1 {
+            self.take_all();
+        }
+    }
+
+    fn take_all(&mut self) {
+        self.admission.exchange();
+        self.collect_remote();
+        for i in 0..self.peers.len() {
+            for _ in 0..BURST {
+                let Some(handoff) = self.peers[i].as_mut().and_then(|peer| peer.frames_from.pop().ok())
+                else {
+                    break;
+                };
+                let handoff: Handoff<F> = handoff;
+                self.accept(handoff);
+            }
+            while let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) {
+                self.fdb.apply(event, self.ageing.now_tick());
+            }
+        }
+    }
+
+    fn collect_remote(&mut self) {
+        let Self { admission, ports, .. } = self;
+        admission.collect_remote(&mut |pg| xon(ports, pg));
+    }
+
+    /// News can be told to everybody.
+    pub(super) fn news_have_room(&self) -> bool {
+        self.peers.iter().flatten().all(|peer| peer.news_to.slots() > 0)
+    }
+
+    #[cold]
+    pub(super) fn tell(&mut self, event: FdbEvent) {
+        for peer in self.peers.iter_mut().flatten() {
+            // Room was there before the table made the event, and nobody else fills the ring.
+            let _ = peer.news_to.push(event);
+        }
+    }
+
+    /// Groups whose limit has moved far enough up since they sent Xoff.
+    #[inline(always)]
+    pub(super) fn resume_due(&mut self) {
+        let Self { admission, ports, .. } = self;
+        admission.resume_moved(&mut |pg| xon(ports, pg));
+    }
+
+    /// The watchdog of every port that is due.
+    #[inline(always)]
+    pub(super) fn watch(&mut self, now: Nanos) {
+        for i in 0..self.ports.len() {
+            if self.ports[i].watchdog.as_ref().is_some_and(|w| now >= w.next_poll()) {
+                self.watch_port(PortId(i as u16), now);
+            }
+        }
+    }
+
+    #[cold]
+    fn watch_port(&mut self, id: PortId, now: Nanos) {
+        let Self { ports, queues, .. } = self;
+        let port = &mut ports[id.index()];
+        let Some(mut watchdog) = port.watchdog.take() else { return };
+        let events: Events = watchdog.poll(now, |queue| Observation {
+            backlog: queues.bytes(id, queue),
+            departures: port.stats.queue_packets[queue],
+            head_since: queues.head_since(id, queue).unwrap_or(now),
+            paused_since: port.reaction.queue_paused_since(queue, now),
+            last_pfc: port.reaction.queue_last_frame(queue),
+        });
+        port.storm_drop = watchdog.drop_queues();
+        port.storm_forward = watchdog.forward_queues();
+        port.watchdog = Some(watchdog);
+        self.flush_stormed(id, &events);
+    }
+
+    fn flush_stormed(&mut self, id: PortId, events: &[Event]) {
+        for event in events.iter().filter(|event| event.kind != EventKind::Restored) {
+            let queue = usize::from(event.queue);
+            if self.ports[id.index()].storm_drop >> queue & 1 == 1 {
+                self.flush(id, queue, DropReason::WatchdogDrop);
+            }
+        }
+    }
+
+    /// A few buckets of the forwarding table.
+    #[inline(always)]
+    pub(super) fn age(&mut self, now: Nanos) {
+        if self.ageing.advance(now) {
+            self.ageing.buckets_left = self.fdb.buckets();
+        }
+        if self.ageing.buckets_left == 0 || !self.news_have_room() {
+            return;
+        }
+        let Self { fdb, peers, ageing, .. } = self;
+        ageing.buckets_left = ageing.buckets_left.saturating_sub(AGE_BUCKETS);
+        fdb.age(ageing.now_tick(), AGE_BUCKETS, |event| {
+            for peer in peers.iter_mut().flatten() {
+                let _ = peer.news_to.push(event);
+            }
+        });
+    }
+
+    /// Publishes the counters of one port after the other, all of them once per round.
+    #[inline(always)]
+    pub(super) fn publish_next(&mut self, now: Nanos) {
+        if now < self.publish_at {
+            return;
+        }
+        self.publish_at = now + PUBLISH_ROUND / self.ports.len() as u64;
+        self.publish_cursor = (self.publish_cursor + 1) % self.ports.len();
+        if self.owner[self.publish_cursor] == self.shard {
+            let port = &mut self.ports[self.publish_cursor];
+            port.published.publish(&mut port.stats);
+        }
+    }
+}
+
+/// A group is back at its resume point: nobody needs to be paused on its account.
+#[cold]
+pub(super) fn xon<F>(ports: &mut [Port<F>], PgIx(pg): PgIx) {
+    let (port, pg) = (pg as usize / PRIORITIES, pg as usize % PRIORITIES);
+    // The control group stands behind the last port and pauses nobody.
+    let Some(port) = ports.get_mut(port) else { return };
+    for priority in crate::pfc::bits(port.params.pg_priorities[pg]) {
+        port.generator.xon(priority, Source::Buffer);
+    }
+}

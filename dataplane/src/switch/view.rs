@@ -1,0 +1,224 @@
+//! What a switch says about itself, and what an operator may tell it while it runs.
+
+use super::{Port, Switch};
+use crate::drops::DropReason;
+use crate::fdb::Fdb;
+use crate::frame::Frame;
+use crate::mmu::Admission;
+use crate::pfc::generate::Generator;
+use crate::pfc::react::Reaction;
+use crate::pfc::watchdog::Watchdog;
+use crate::stats::{PortStats, Published};
+use crate::types::{Nanos, PRIORITIES, PortId};
+
+/// Frames of a switch (or of all its shards, added up) at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conservation {
+    /// Data frames received.
+    pub received: u64,
+    /// Copies made of them for flooding, beyond the first.
+    pub copies: u64,
+    /// Frames the drivers have taken.
+    pub transmitted: u64,
+    /// Frames lost, each with a reason.
+    pub dropped: u64,
+    /// Frames held: queued, staged, or on their way to another lcore.
+    pub held: u64,
+}
+
+impl Conservation {
+    /// `received + copies - transmitted - dropped - held`: zero, or weir has lost count.
+    pub fn error(&self) -> i64 {
+        let plus = i128::from(self.received) + i128::from(self.copies);
+        let minus = i128::from(self.transmitted) + i128::from(self.dropped) + i128::from(self.held);
+        (plus - minus) as i64
+    }
+
+    /// Adds another shard's frames.
+    pub fn add(&mut self, other: &Conservation) {
+        self.received += other.received;
+        self.copies += other.copies;
+        self.transmitted += other.transmitted;
+        self.dropped += other.dropped;
+        self.held += other.held;
+    }
+}
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Number of ports.
+    pub fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Counters of a port, by the thread that owns it.
+    pub fn stats(&self, port: PortId) -> &PortStats {
+        &self.ports[port.index()].stats
+    }
+
+    /// The cell through which other threads read a port's counters.
+    pub fn published(&self, port: PortId) -> Published {
+        self.ports[port.index()].published.clone()
+    }
+
+    /// Publishes all counters now: at the end of a run.
+    pub fn publish_all(&mut self) {
+        for (i, port) in self.ports.iter_mut().enumerate() {
+            if self.owner[i] == self.shard {
+                port.published.publish(&mut port.stats);
+            }
+        }
+    }
+
+    /// What this port obeys, by the thread that owns it.
+    pub fn reaction(&self, port: PortId) -> &Reaction {
+        &self.ports[port.index()].reaction
+    }
+
+    /// What this port tells its peer.
+    pub fn generator(&self, port: PortId) -> &Generator {
+        &self.ports[port.index()].generator
+    }
+
+    /// The watchdog of this port, if there is one.
+    pub fn watchdog(&self, port: PortId) -> Option<&Watchdog> {
+        self.ports[port.index()].watchdog.as_ref()
+    }
+
+    /// The forwarding table of this shard.
+    pub fn fdb(&self) -> &Fdb {
+        &self.fdb
+    }
+
+    /// The admission policy, for readers.
+    pub fn admission(&self) -> &A {
+        &self.admission
+    }
+
+    /// The admission policy, to change its limits while frames are held (B15).
+    pub fn admission_mut(&mut self) -> &mut A {
+        &mut self.admission
+    }
+
+    /// Bytes waiting in an egress queue (not counting what is staged).
+    pub fn queue_bytes(&self, port: PortId, queue: usize) -> u64 {
+        self.queues.bytes(port, queue)
+    }
+
+    /// Frames waiting in an egress queue (not counting what is staged).
+    pub fn queue_frames(&self, port: PortId, queue: usize) -> u32 {
+        self.queues.frames(port, queue)
+    }
+
+    /// Frames this shard holds: queued, staged, or in a ring towards it.
+    pub fn held(&self) -> u64 {
+        let staged: usize = self.ports.iter().map(|port| port.stage.len()).sum();
+        let coming: usize = self.peers.iter().flatten().map(|peer| peer.frames_from.slots()).sum();
+        u64::from(self.queues.held()) + staged as u64 + coming as u64
+    }
+
+    /// All frames this shard has seen. Add up the shards of a switch before asking for the error.
+    pub fn conservation(&self) -> Conservation {
+        let mut sum = Conservation { held: self.held(), ..Conservation::default() };
+        for port in &self.ports {
+            sum.received += port.stats.rx_packets;
+            sum.copies += port.stats.copies;
+            sum.transmitted += port.stats.tx_packets;
+            sum.dropped += port.stats.drops.total();
+        }
+        sum
+    }
+
+    /// Holds back the queues of `mask` (a bit each): they fill, but do not send.
+    pub fn hold_back(&mut self, port: PortId, mask: u8) {
+        self.ports[port.index()].held_back = mask;
+    }
+
+    /// The link of a port went up or down: what it held is dropped with a reason, pauses on both
+    /// sides are forgotten (C14), its addresses are unlearned.
+    pub fn set_link(&mut self, port: PortId, up: bool, now: Nanos) {
+        if self.ports[port.index()].up == up {
+            return;
+        }
+        self.ports[port.index()].up = up;
+        if up {
+            self.ports[port.index()].generator.link_up();
+            return;
+        }
+        for queue in 0..PRIORITIES {
+            self.flush(port, queue, DropReason::EgressPortDown);
+        }
+        self.flush_stage(port, DropReason::EgressPortDown);
+        let tick = self.ageing.now_tick();
+        self.fdb.flush_port(port, tick);
+        self.admission.forget_xoff(port);
+        self.ports[port.index()].link_down(now);
+    }
+
+    /// The RX ring of a port is (or no longer is) above its threshold: frames are about to be lost
+    /// before admission sees them, so its lossless priorities are paused (design section 4).
+    pub fn rx_ring(&mut self, port: PortId, filling: bool) {
+        self.ports[port.index()].rx_ring(filling);
+    }
+
+    /// From now on nothing is admitted; what is queued may leave.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Drops what could not leave in time, with a reason, at the end of a run.
+    pub fn abandon(&mut self) {
+        for i in 0..self.ports.len() {
+            let port = PortId(i as u16);
+            for queue in 0..PRIORITIES {
+                self.flush(port, queue, DropReason::RunUndrained);
+            }
+            self.flush_stage(port, DropReason::RunUndrained);
+        }
+    }
+
+    /// First instant after `now` at which [`Switch::transmit`] of this port or [`Switch::tick`] may
+    /// have something to do without a new frame: for whoever drives the switch in virtual time.
+    pub fn next_event(&mut self, port: PortId, now: Nanos) -> Option<Nanos> {
+        let occupied = self.queues.occupied(port);
+        let p = &mut self.ports[port.index()];
+        let mut at = p.generator.next_deadline();
+        if let Some(watchdog) = &p.watchdog {
+            at = at.min(watchdog.next_poll());
+        }
+        let blocked = p.blocked(now);
+        if occupied & blocked != 0 {
+            at = at.min(p.reaction.next_expiry());
+        }
+        if !p.stage.is_empty() {
+            at = now;
+        }
+        if occupied & !blocked != 0 {
+            let port_open = p.shaper.as_ref().map_or(now, |shaper| shaper.open_at());
+            let queue_open = p.scheduler.open_at(occupied & !blocked).unwrap_or(now);
+            at = at.min(port_open.max(queue_open));
+        }
+        (at != Nanos::MAX).then(|| at.max(now))
+    }
+}
+
+impl<F> Port<F> {
+    fn link_down(&mut self, now: Nanos) {
+        self.generator.link_down(now);
+        self.reaction.link_down(now);
+        if let Some(watchdog) = &mut self.watchdog {
+            watchdog.link_down(now);
+        }
+        (self.storm_drop, self.storm_forward) = (0, 0);
+    }
+
+    fn rx_ring(&mut self, filling: bool) {
+        use crate::pfc::generate::Source;
+        for priority in crate::pfc::bits(self.params.generate.enabled) {
+            if filling {
+                self.generator.xoff(priority, Source::RxRing, None);
+            } else {
+                self.generator.xon(priority, Source::RxRing);
+            }
+        }
+    }
+}
