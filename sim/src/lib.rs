@@ -1,1 +1,4 @@
-//! weir sim.
+//! Virtual time: the switch and its endpoints without hardware, and replay of published models.
+#![forbid(unsafe_code)]
+
+pub mod golden;

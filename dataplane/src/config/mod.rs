@@ -1,1 +1,142 @@
-//! config/mod.
+//! TOML text in, a checked [`Config`] or every error out. Pure: no file, no clock, no device.
+//!
+//! [`load`] reads the text once, collects everything that is wrong with it ([`Diagnostic`]: file, line, caret,
+//! rule, remedy), and only then decides. Values are resolved per port and in base units, so that runtime tables
+//! are copies. What was defaulted, taken from a preset or computed is kept with its reason
+//! ([`Config::explain`]). Keys and defaults: `schema`, printed in `docs/config.md`.
+
+mod buffer;
+mod checks;
+mod diag;
+mod fdb;
+mod format;
+mod lab;
+mod marking;
+mod pfc;
+mod port;
+mod preset;
+mod qos;
+mod read;
+mod sched;
+pub mod schema;
+mod types;
+mod units;
+
+use toml::de::DeTable;
+
+pub use diag::{Diagnostic, Severity, Span};
+pub use format::{Field, FormatConfig};
+pub use read::{Explained, Origin};
+pub use types::*;
+
+use read::{Ctx, Layer, Section};
+use units::{COUNT, TEXT};
+
+/// A configuration that may run, and what the operator should know about it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Warnings, in the order of the text.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads and checks the configuration `text`, calling it `name` in messages.
+///
+/// # Errors
+/// Every error found, and the warnings beside them, in the order of the text.
+pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
+    let mut ctx = Ctx::new(name, text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for e in errors {
+        let at = e.span().unwrap_or(text.len()..text.len()).into();
+        ctx.error(
+            at,
+            "syntax",
+            e.message().trim().replace('\n', "; "),
+            "correct the TOML; see https://toml.io",
+        );
+    }
+    if !ctx.found.is_empty() {
+        return Err(in_order(ctx.found));
+    }
+    let user = Layer { table: document.get_ref(), at: Span { start: 0, end: 0 }, preset: false };
+    let preset_text = preset::choose(&mut ctx, user.table);
+    let preset_document = preset_text.map(DeTable::parse_recoverable);
+    let mut layers = vec![user];
+    if let Some((document, errors)) = &preset_document {
+        debug_assert!(errors.is_empty(), "{errors:?}");
+        layers.push(Layer { table: document.get_ref(), at: Span::default(), preset: true });
+    }
+    let root = Section::new(&mut ctx, &schema::ROOT, String::new(), layers);
+    let mut config = build(&mut ctx, &root);
+    if ctx.found.iter().any(Diagnostic::is_error) {
+        return Err(in_order(ctx.found));
+    }
+    config.explained = ctx.explained;
+    Ok(Loaded { config, warnings: in_order(ctx.found) })
+}
+
+/// In the order of the text; what is wrong in the same way at the same place (a default for all ports) once.
+fn in_order(mut found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    found.sort_by_key(|d| (d.span, d.severity));
+    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
+    for d in found {
+        let same = |k: &Diagnostic| {
+            (k.span, k.severity, k.rule, &k.remedy) == (d.span, d.severity, d.rule, &d.remedy)
+        };
+        match kept.iter_mut().rev().take_while(|(k, _)| k.span == d.span).find(|(k, _)| same(k)) {
+            Some((k, more)) => *more += usize::from(k.message != d.message),
+            None => kept.push((d, 0)),
+        }
+    }
+    let counted = kept.into_iter().map(|(mut d, more)| {
+        if more > 0 {
+            d.message.push_str(&format!(" (and {more} more like this)"));
+        }
+        d
+    });
+    counted.collect()
+}
+
+fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
+    let switch = root.table(ctx, "switch", &schema::SWITCH);
+    let name = switch.or(ctx, "name", &TEXT, "weir".into(), "a switch needs a name in metrics").v;
+    let seed = switch.or(ctx, "seed", &COUNT, 1, "same seed and input, same output").v;
+    let (eal_args, lcores) = port::read_eal(ctx, root);
+    let formats = format::read(ctx, root);
+    let (mut fdb, fdb_section) = fdb::read(ctx, root);
+    let qos = qos::read(ctx, root);
+    let around = port::Around { formats: &formats, maps: &qos.maps, trust: qos.trust, fdb: &fdb, lcores };
+    let (mut ports, at): (Vec<_>, Vec<_>) = port::read(ctx, root, &around).into_iter().unzip();
+    fdb::read_entries(ctx, &fdb_section, &mut fdb, &ports, &formats);
+    let (pfc, quanta) = pfc::read(ctx, root);
+    let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &pfc);
+    let (wreds, marks) = sched::read(ctx, root, &mut ports);
+    marking::resolve(ctx, &buffer, &wreds, &marks, &mut ports, &at);
+    let watchdog = pfc::read_watchdog(ctx, root);
+    let lab = lab::read(ctx, root, &ports);
+    let config = Config {
+        name,
+        seed,
+        eal_args,
+        formats,
+        ports,
+        fdb,
+        buffer,
+        voq: qos.voq,
+        control_tc: qos.control_tc,
+        pfc,
+        watchdog,
+        lab,
+        explained: vec![],
+    };
+    checks::whole(ctx, &config, &at, &profiles, &checks::Places { buffer: buffer_at, quanta });
+    config
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod checks_tests;

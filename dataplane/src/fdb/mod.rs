@@ -1,17 +1,20 @@
 //! Filtering database: key to port or group. Learning, ageing, static stations, multicast groups.
 //!
 //! One value per lcore, never shared. What one shard learns reaches the others as an [`FdbEvent`]
-//! that they [`Fdb::apply`]. A key comes from [`crate::parse`]: key space, VLAN and masked address,
+//! that they [`Fdb::apply`]. The sweep of [`Fdb::age`] says again what the shard still sees, and what
+//! is not said again ages out: a lost or crossed event heals by itself. A key comes from [`crate::parse`]: key space, VLAN and masked address,
 //! so learning is independent per VLAN and per format (DEV-01).
 //!
 //! Time comes as a tick (u32, any period, may wrap): an entry is written once per tick at most.
 
 mod table;
+#[cfg(test)]
+mod tests;
 
 use crate::frame::Frame;
 use crate::portset::PortSet;
 use crate::types::{MAX_PORTS, PortId};
-use table::{Table, Value};
+use table::{Slot, Table, Value, WAYS};
 
 /// A static multicast group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,8 +55,7 @@ pub enum Refusal {
     Full,
 }
 
-/// News for the tables of other shards. Must not be lost: an entry learned elsewhere only leaves a
-/// table when its owner says so. Check that the ring has room before calling what makes events.
+/// News for the tables of the other shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbEvent {
     /// The station.
@@ -62,14 +64,12 @@ pub struct FdbEvent {
     pub port: PortId,
     /// What happened.
     pub kind: FdbEventKind,
-    /// How often the station has moved, modulo 256: orders events that cross on their way.
-    pub version: u8,
 }
 
 /// Kinds of [`FdbEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FdbEventKind {
-    /// The station was seen on the port: new or moved.
+    /// The station is on the port: new, moved, or still there.
     Seen,
     /// The entry aged out or was flushed.
     Gone,
@@ -82,7 +82,7 @@ pub struct FdbCounters {
     pub learned: u64,
     /// Addresses that appeared on another port than before.
     pub moved: u64,
-    /// Entries that aged out or were flushed with their port.
+    /// Entries that aged out or were flushed with their port, remote ones included.
     pub aged: u64,
     /// Addresses not learned because the port was at its limit.
     pub refused_limit: u64,
@@ -118,9 +118,8 @@ struct PortState {
     learning: bool,
     limit: u32,
     learned: u32,
-    /// Entries last seen before this tick are void, if `flushed`.
-    flush_tick: u32,
-    flushed: bool,
+    /// Entries last seen before this tick are void.
+    flushed_before: Option<u32>,
 }
 
 /// The filtering database of one shard.
@@ -141,7 +140,7 @@ impl Fdb {
     /// A table for `capacity` entries. A learned entry not seen for `ageing_ticks` ticks goes away (0:
     /// never). `seed` places the entries. Learning is off on every port, see [`Fdb::set_learning`].
     pub fn new(capacity: usize, ageing_ticks: u32, seed: u64) -> Self {
-        let port = PortState { learning: false, limit: u32::MAX, learned: 0, flush_tick: 0, flushed: false };
+        let port = PortState { learning: false, limit: u32::MAX, learned: 0, flushed_before: None };
         Self {
             table: Table::new(capacity, seed),
             ports: Box::new([port; MAX_PORTS]),
@@ -190,29 +189,29 @@ impl Fdb {
         if !self.ports.get(port.index()).is_some_and(|state| state.learning) {
             return Learned::Refused(Refusal::Off);
         }
-        let seen = Value::own(port, 0, now_tick);
+        let seen = Value::own(port, now_tick);
         match self.table.find(key) {
-            Some(slot) if self.table.value(slot).same_sighting(seen) => Learned::Known,
-            found => self.learn_change(key, port, now_tick, found),
+            Some(slot) if self.table.value(slot) == seen => Learned::Known,
+            found => self.learn_change(key, port, seen, found),
         }
     }
 
     /// The rest of [`Fdb::learn`]: a new tick, a new station, a move, a refusal.
     #[inline(never)]
-    fn learn_change(&mut self, key: u64, port: PortId, tick: u32, found: Option<table::Slot>) -> Learned {
-        let event = |version| FdbEvent { key, port, kind: FdbEventKind::Seen, version };
+    fn learn_change(&mut self, key: u64, port: PortId, seen: Value, found: Option<Slot>) -> Learned {
+        let event = FdbEvent { key, port, kind: FdbEventKind::Seen };
         let Some(slot) = found else {
             if self.at_limit(port) {
                 return Learned::Refused(Refusal::Limit);
             }
-            if self.entries >= self.capacity || !self.table.insert(key, Value::own(port, 0, tick)) {
+            if self.entries >= self.capacity || !self.table.insert(key, seen) {
                 self.counters.refused_full += 1;
                 return Learned::Refused(Refusal::Full);
             }
             self.entries += 1;
             self.ports[port.index()].learned += 1;
             self.counters.learned += 1;
-            return Learned::New(event(0));
+            return Learned::New(event);
         };
         let old = self.table.value(slot);
         if old.is_static() {
@@ -220,18 +219,17 @@ impl Fdb {
             return Learned::Known;
         }
         if old.port() == port && !old.is_remote() {
-            self.table.set(slot, Value::own(port, old.version(), tick));
+            self.table.set(slot, seen);
             return Learned::Known;
         }
         if self.at_limit(port) {
             return Learned::Refused(Refusal::Limit);
         }
-        let version = old.version().wrapping_add(1);
         self.release(old);
         self.ports[port.index()].learned += 1;
-        self.table.set(slot, Value::own(port, version, tick));
+        self.table.set(slot, seen);
         self.counters.moved += 1;
-        Learned::Moved(event(version))
+        Learned::Moved(event)
     }
 
     /// Counts the refusal if `port` may not hold another address.
@@ -249,10 +247,10 @@ impl Fdb {
         }
     }
 
-    /// Takes over what another shard learned. `false`: the news was older than what is known here, or
-    /// there was no room (counted).
+    /// Takes over what another shard learned. `false`: it changed nothing, or there was no room
+    /// (counted).
     pub fn apply(&mut self, event: FdbEvent, now_tick: u32) -> bool {
-        let value = Value::remote(event.port, event.version, now_tick);
+        let value = Value::remote(event.port, now_tick);
         let Some(slot) = self.table.find(event.key) else {
             if event.kind == FdbEventKind::Gone {
                 return false;
@@ -273,55 +271,59 @@ impl Fdb {
             }
             return theirs;
         }
-        // Two shards may see the station at once. More moves win, then the lower port: both sides
-        // decide alike, so one of them keeps the entry as its own and ages it.
-        let ahead = event.version.wrapping_sub(old.version()) as i8;
-        if !old.is_remote() && (ahead < 0 || ahead == 0 && event.port > old.port()) {
-            return false;
-        }
         self.release(old);
         self.table.set(slot, value);
         true
     }
 
-    fn forget(&mut self, slot: table::Slot, value: Value) {
+    fn forget(&mut self, slot: Slot, value: Value) {
         self.release(value);
         self.table.remove(slot);
         self.entries -= 1;
     }
 
     /// Looks at the next `buckets` buckets (of [`Fdb::buckets`]) and removes what is too old or
-    /// flushed; `gone` gets one event per entry removed. Bounded work: call it every tick with
-    /// `buckets / ageing_ticks` or more.
-    pub fn age(&mut self, now_tick: u32, buckets: usize, mut gone: impl FnMut(FdbEvent)) {
+    /// flushed. Bounded work: call it often, with so many buckets that a round takes about a quarter
+    /// of the ageing time, and at most all of it.
+    ///
+    /// `news` is for the other shards: what was removed, and what this shard still has of its own.
+    pub fn age(&mut self, now_tick: u32, buckets: usize, mut news: impl FnMut(FdbEvent)) {
         for _ in 0..buckets.min(self.table.buckets()) {
             let bucket = self.table.bucket(self.cursor);
-            for (slot, key, value) in bucket.collect::<arrayvec::ArrayVec<_, 4>>() {
-                if value.is_static() || value.is_remote() || !self.void(value, now_tick) {
+            for (slot, key, value) in bucket.collect::<arrayvec::ArrayVec<_, WAYS>>() {
+                if value.is_static() {
                     continue;
                 }
-                self.forget(slot, value);
-                self.counters.aged += 1;
-                let (port, version) = (value.port(), value.version());
-                gone(FdbEvent { key, port, kind: FdbEventKind::Gone, version });
+                let void = self.void(value, now_tick);
+                if void {
+                    self.forget(slot, value);
+                    self.counters.aged += 1;
+                }
+                if !value.is_remote() {
+                    let kind = if void { FdbEventKind::Gone } else { FdbEventKind::Seen };
+                    news(FdbEvent { key, port: value.port(), kind });
+                }
             }
             self.cursor = (self.cursor + 1) % self.table.buckets();
         }
     }
 
-    /// Too old, or last seen before its port was flushed.
+    /// Too old, or last seen before its port was flushed. News of a remote station comes once per
+    /// round of its owner's sweep, so it may be that much older.
     fn void(&self, value: Value, now_tick: u32) -> bool {
-        let state = &self.ports[value.port().index()];
-        let flushed = state.flushed && (value.tick().wrapping_sub(state.flush_tick) as i32) < 0;
         let age = now_tick.wrapping_sub(value.tick());
-        flushed || self.ageing_ticks != 0 && age >= self.ageing_ticks && age <= i32::MAX as u32
+        let limit = self.ageing_ticks.saturating_mul(if value.is_remote() { 2 } else { 1 });
+        // A sighting from the future (the caller's ticks went back) is not old.
+        let old = limit != 0 && age >= limit && age <= i32::MAX as u32;
+        let flushed = self.ports.get(value.port().index()).and_then(|state| state.flushed_before);
+        old || flushed.is_some_and(|tick| (value.tick().wrapping_sub(tick) as i32) < 0)
     }
 
     /// Voids what was learned on `port` up to and including `now_tick` (its link went down): the next
     /// round of [`Fdb::age`] removes it, without a long scan now.
     pub fn flush_port(&mut self, port: PortId, now_tick: u32) {
         if let Some(state) = self.ports.get_mut(port.index()) {
-            (state.flush_tick, state.flushed) = (now_tick.wrapping_add(1), true);
+            state.flushed_before = Some(now_tick.wrapping_add(1));
         }
     }
 

@@ -5,32 +5,31 @@ use crate::types::PortId;
 use super::{GroupId, Lookup};
 
 /// Entries per bucket: four keys and four values fill one cache line.
-const WAYS: usize = 4;
+pub(super) const WAYS: usize = 4;
 
 const TICK_SHIFT: u32 = 32;
-const VERSION_SHIFT: u32 = 24;
 /// Entry was configured: never learned over, never aged.
 const STATIC: u64 = 1 << 16;
 /// Target is a group id, not a port.
 const GROUP: u64 = 1 << 17;
-/// Learned by another shard, which also ages it.
+/// Learned by another shard.
 const REMOTE: u64 = 1 << 18;
 
 /// What the table knows about a key, in one word: target port or group in bits 15..0, flags above,
-/// version of the last move in 31..24, tick of the last sighting in 63..32.
+/// tick of the last sighting (or news of one) in 63..32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Value(u64);
 
 impl Value {
     /// An entry learned on a port of this shard.
     #[inline]
-    pub fn own(port: PortId, version: u8, tick: u32) -> Self {
-        Self(u64::from(port.0) | u64::from(version) << VERSION_SHIFT | u64::from(tick) << TICK_SHIFT)
+    pub fn own(port: PortId, tick: u32) -> Self {
+        Self(u64::from(port.0) | u64::from(tick) << TICK_SHIFT)
     }
 
     /// An entry learned by another shard.
-    pub fn remote(port: PortId, version: u8, tick: u32) -> Self {
-        Self(Self::own(port, version, tick).0 | REMOTE)
+    pub fn remote(port: PortId, tick: u32) -> Self {
+        Self(Self::own(port, tick).0 | REMOTE)
     }
 
     /// A configured station.
@@ -41,12 +40,6 @@ impl Value {
     /// A configured group.
     pub fn group(group: GroupId) -> Self {
         Self(u64::from(group.0) | STATIC | GROUP)
-    }
-
-    /// Same as `other` but for the version: a sighting that changes nothing.
-    #[inline]
-    pub fn same_sighting(self, other: Self) -> bool {
-        (self.0 ^ other.0) & !(0xff << VERSION_SHIFT) == 0
     }
 
     /// Port or group, as looked up.
@@ -69,10 +62,6 @@ impl Value {
     #[inline]
     pub fn is_remote(self) -> bool {
         self.0 & REMOTE != 0
-    }
-
-    pub fn version(self) -> u8 {
-        (self.0 >> VERSION_SHIFT) as u8
     }
 
     pub fn tick(self) -> u32 {
@@ -167,20 +156,38 @@ impl Table {
         self.buckets[slot.bucket].values[slot.way] = value;
     }
 
-    /// Adds a key that is not in the table; `false` if both its buckets are full or it is 0.
+    /// Adds a key that is not in the table; `false` if there is no place for it or it is 0.
+    ///
+    /// The first bucket is preferred, so that one cache line answers most look-ups. If both are full,
+    /// one of their entries moves to its other bucket: at half load that always finds a place.
     pub fn insert(&mut self, key: u64, value: Value) -> bool {
         if key == 0 {
             return false;
         }
-        for home in self.homes(key) {
-            let bucket = &mut self.buckets[home];
-            if let Some(way) = bucket.find(0) {
-                bucket.keys[way] = key;
-                bucket.values[way] = value;
-                return true;
+        let homes = self.homes(key);
+        if homes.iter().any(|&home| self.put(home, key, value)) {
+            return true;
+        }
+        for home in homes {
+            for way in 0..WAYS {
+                let (guest, its_value) = (self.buckets[home].keys[way], self.buckets[home].values[way]);
+                let [first, second] = self.homes(guest);
+                if self.put(if first == home { second } else { first }, guest, its_value) {
+                    self.remove(Slot { bucket: home, way });
+                    return self.put(home, key, value);
+                }
             }
         }
         false
+    }
+
+    /// Writes to a free slot of a bucket, if there is one.
+    fn put(&mut self, bucket: usize, key: u64, value: Value) -> bool {
+        let bucket = &mut self.buckets[bucket];
+        let Some(way) = bucket.find(0) else { return false };
+        bucket.keys[way] = key;
+        bucket.values[way] = value;
+        true
     }
 
     pub fn remove(&mut self, slot: Slot) {

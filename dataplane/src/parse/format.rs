@@ -231,6 +231,13 @@ impl FormatSpec {
         if self.dst.len != self.src.len {
             return Err(E::KeyWidths { dst: self.dst.len, src: self.src.len });
         }
+        // The key has the group bit at bit 40: an address that reaches there must have its own there.
+        if let Some(off) = self.dst_group
+            && self.dst.len > 40
+            && u32::from(off) + 41 != self.dst.end()
+        {
+            return Err(E::GroupBit { off, len: self.dst.len });
+        }
         // A group bit belongs to an address or to the flags; every other overlap is a mistake.
         let at_home = |group: &str, owner: &str| match group {
             "dst_group" => matches!(owner, "dst" | "flags"),
@@ -308,6 +315,14 @@ pub enum FormatError {
         dst: u16,
         /// Bits of the source.
         src: u16,
+    },
+    /// A long address whose bit 40 is not the group bit: two stations could share a key.
+    #[error("dst has {len} bits and its group bit at bit {off}, but above 40 bits bit 40 must be it")]
+    GroupBit {
+        /// The group bit.
+        off: u16,
+        /// Bits of the destination.
+        len: u16,
     },
     /// Two fields claim the same bits.
     #[error("{a} and {b} share bits")]

@@ -3,18 +3,20 @@
 use super::{EcnField, EcnPlace, Kind, Transport};
 
 pub(super) const MAC_CONTROL: u16 = 0x8808;
-pub(super) const IPV4: u16 = 0x0800;
+const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 pub(super) const UDP: u8 = 17;
 
 /// Tags that may stand in front of the EtherType: 802.1Q, 802.1ad, and the older QinQ value.
-fn is_tag(ethertype: u16) -> bool {
+#[inline(always)]
+pub(super) fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
 }
 
 /// Most tags looked through; what follows a further one is opaque payload.
 const MAX_TAGS: usize = 2;
 
+#[inline(always)]
 pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|&b| u16::from_be_bytes(b))
 }
@@ -126,12 +128,8 @@ impl Opcodes {
     #[inline]
     pub(super) fn kind(self, first_byte: u8) -> Kind {
         let opcode = first_byte & self.mask;
-        if opcode == self.cnp {
-            Kind::Cnp
-        } else if opcode == self.ack {
-            Kind::Ack
-        } else {
-            Kind::Data
-        }
+        // By index, not by branch: data and control frames come in any order.
+        let code = usize::from(opcode == self.cnp) | usize::from(opcode == self.ack) << 1;
+        [Kind::Data, Kind::Cnp, Kind::Ack, Kind::Ack][code & 3]
     }
 }

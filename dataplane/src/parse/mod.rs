@@ -6,10 +6,12 @@ mod format;
 mod headers;
 mod key;
 mod profile;
+#[cfg(test)]
+mod tests;
 
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
 pub use key::{GROUP_BIT, KeyParts, key_space};
-pub use profile::Profile;
+pub use profile::{DEFAULT_MAX_FRAME, Profile};
 
 use crate::drops::DropReason;
 

@@ -1,6 +1,6 @@
 //! A checked format, and the one pass over a frame's headers.
 
-use super::headers::{self, IPV4, MAC_CONTROL, Opcodes, UDP, be16};
+use super::headers::{self, MAC_CONTROL, Opcodes, UDP, be16};
 use super::key::{ADDRESS_MASK, GROUP_BIT, SPACE_SHIFT, VID_SHIFT};
 use super::{
     EcnField, EcnPlace, EcnSource, Field, FormatError, FormatSpec, Kind, ParseResult, Parsed, Transport,
@@ -15,7 +15,29 @@ const RESERVED_PREFIX: u64 = 0x0180_c200_0000 >> 4;
 /// Longest frame accepted where the port says nothing, without FCS (DEV-04).
 pub const DEFAULT_MAX_FRAME: usize = 9216;
 
+/// EtherType IPv4, then version 4 and five words of header, then any ToS.
+const PLAIN_IPV4: u32 = 0x0800_4500;
+
 const NO_ECN: EcnField = EcnField { place: EcnPlace::None, codepoint: 0 };
+
+/// The bytes that the short way looks at, at most.
+type Head = [u8; 47];
+
+#[inline(always)]
+fn half(head: &Head, at: usize) -> u16 {
+    u16::from_be_bytes([head[at], head[at + 1]])
+}
+
+#[inline(always)]
+fn quad(head: &Head, at: usize) -> u32 {
+    u32::from_be_bytes(std::array::from_fn(|i| head[at + i]))
+}
+
+/// The 48 bits from byte `at`.
+#[inline(always)]
+fn address(head: &Head, at: usize) -> u64 {
+    u64::from_be_bytes(std::array::from_fn(|i| head[at + i])) >> 16
+}
 
 /// A field as one eight-byte load inside the header, a shift and a mask.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +48,9 @@ struct Load {
 }
 
 impl Load {
+    /// Reads 0.
+    const NOTHING: Self = Self { byte: 0, shift: 0, mask: 0 };
+
     /// `field` is inside a header of `header_len` bytes and has at most 48 bits.
     fn new(field: Field, header_len: usize) -> Self {
         let byte = usize::from(field.off / 8).min(header_len - 8);
@@ -48,8 +73,9 @@ pub struct Profile {
     space: u64,
     dst: Load,
     src: Load,
-    dst_group: Option<Load>,
-    src_group: Option<Load>,
+    /// One bit, or none (mask 0) where the format has no group addresses.
+    dst_group: Load,
+    src_group: Load,
     tc: Option<u8>,
     ethertype: Option<usize>,
     vlan: bool,
@@ -58,7 +84,7 @@ pub struct Profile {
     opcodes: Opcodes,
     udp_port: u16,
     type1_ethertype: u16,
-    /// Ethernet addresses, IP and ECN in IP: the short way applies.
+    /// Ethernet addresses, VLAN tags, IP and ECN in IP: the short way applies.
     plain: bool,
     learning: bool,
     trust: Vec<TrustSource>,
@@ -73,7 +99,7 @@ impl Profile {
         spec.check()?;
         let header_len = usize::from(spec.header_len);
         let load = |field| Load::new(field, header_len);
-        let bit = |off: Option<u16>| off.map(|off| load(Field::new(off, 1)));
+        let bit = |off: Option<u16>| off.map_or(Load::NOTHING, |off| load(Field::new(off, 1)));
         let standard = FormatSpec::standard();
         Ok(Self {
             header_len,
@@ -97,7 +123,6 @@ impl Profile {
                 udp_port: standard.udp_port,
                 type1_ethertype: standard.type1_ethertype,
                 learning: standard.learning,
-                vlan: standard.vlan,
                 trust: standard.trust.clone(),
                 ..spec.clone()
             } == standard,
@@ -170,59 +195,111 @@ impl Profile {
     /// The reason to drop the frame; a frame that only has a bad IP header is not dropped.
     #[inline]
     pub fn parse(&self, bytes: &[u8], len: usize) -> ParseResult {
-        if self.plain
-            && let Some(head) = bytes.first_chunk()
-            && let Some(parsed) = self.plain_ipv4(head, len)
-        {
-            return Ok(parsed);
+        if let Some(head) = bytes.first_chunk() {
+            let parsed = if !self.plain {
+                self.plain_afh(head, len)
+            } else if quad(head, 12) & !0xff == PLAIN_IPV4 {
+                self.plain_ipv4::<0>(head, len)
+            } else if half(head, 12) == 0x8100 && quad(head, 16) & !0xff == PLAIN_IPV4 {
+                self.plain_ipv4::<4>(head, len)
+            } else {
+                None
+            };
+            if let Some(parsed) = parsed {
+                return Ok(parsed);
+            }
         }
         self.parse_any(bytes, len)
     }
 
-    /// The common frame: untagged, IPv4 without options, nothing odd. `None` sends it the long way.
+    /// The common frame: IPv4 without options behind `TAG` bytes of 802.1Q tag (0 or 4), nothing odd.
+    /// `None` sends it the long way. The caller has seen the EtherType, the version and the IHL.
     #[inline(always)]
-    fn plain_ipv4(&self, head: &[u8; 43], len: usize) -> Option<Parsed> {
-        let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| head[at + i]));
-        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let (dst, src) = (word(0) >> 16, word(6) >> 16);
-        let total = usize::from(half(16));
-        let udp = head[23] == UDP;
-        let shortest = if udp { 28 } else { 20 };
-        // One branch for everything unusual: the operators do not short-circuit.
-        let odd = (dst >> 4 == RESERVED_PREFIX)
-            | (src & GROUP_BIT != 0)
-            | (half(12) != IPV4)
-            | (head[14] != 0x45)
-            | (half(20) & 0x1fff != 0)
-            | (total < shortest)
-            | (total + 14 > len)
-            | (len > self.max_frame);
+    fn plain_ipv4<const TAG: usize>(&self, head: &Head, len: usize) -> Option<Parsed> {
+        let ip = 14 + TAG;
+        let total = usize::from(half(head, ip + 2));
+        let odd = quad(head, 0) == (RESERVED_PREFIX >> 12) as u32
+            || head[6] & 1 != 0
+            || half(head, ip + 6) & 0x1fff != 0
+            || total + ip > len
+            || len > self.max_frame;
         if odd {
             return None;
         }
         let mut kind = Kind::Data;
-        if udp & (half(36) == self.udp_port) {
-            if total < 28 + self.opcodes.header_len {
-                return None;
-            }
-            kind = self.opcodes.kind(head[42]);
+        let shortest = if head[ip + 9] != UDP {
+            20
+        } else if half(head, ip + 22) != self.udp_port {
+            28
+        } else {
+            kind = self.opcodes.kind(head[ip + 28]);
+            28 + self.opcodes.header_len
+        };
+        if total < shortest {
+            return None;
         }
+        let tci = if TAG == 0 { 0 } else { half(head, 14) };
+        let space = self.space | u64::from(tci & 0xfff) << VID_SHIFT;
+        let (dst, src) = (address(head, 0), address(head, 6));
+        let tos = head[ip + 1];
         Some(Parsed {
-            dst_key: dst | self.space,
-            src_key: src | self.space,
+            dst_key: dst | space,
+            src_key: src | space,
             group: dst & GROUP_BIT != 0,
-            pcp: None,
-            dscp: Some(head[15] >> 2),
+            pcp: (TAG != 0).then_some((tci >> 13) as u8),
+            dscp: Some(tos >> 2),
             tc: None,
-            ecn: EcnField { place: EcnPlace::Ipv4(14), codepoint: head[15] & 3 },
+            ecn: EcnField { place: EcnPlace::Ipv4(ip as u8), codepoint: tos & 3 },
             kind,
             malformed_l3: false,
         })
     }
 
+    /// An untagged frame of a format without IP, nothing odd. `None` sends it the long way.
+    #[inline(always)]
+    fn plain_afh(&self, head: &Head, len: usize) -> Option<Parsed> {
+        let ethertype = self.ethertype.and_then(|at| be16(head, at));
+        let odd = self.ip
+            || ethertype.is_some_and(|ethertype| headers::is_tag(ethertype) || ethertype == MAC_CONTROL)
+            || quad(head, 0) == (RESERVED_PREFIX >> 12) as u32
+            || self.src_group.get(head) != 0
+            || len > self.max_frame;
+        if odd {
+            return None;
+        }
+        let mut parsed = self.addresses(head, None, 0);
+        if ethertype == Some(self.type1_ethertype) {
+            parsed.kind = self.opcodes.kind(*head.get(self.header_len)?);
+        }
+        Some(parsed)
+    }
+
+    /// What the format's own fields say.
+    #[inline(always)]
+    fn addresses(&self, bytes: &[u8], pcp: Option<u8>, vid: u16) -> Parsed {
+        let group = self.dst_group.get(bytes);
+        let space = self.space | u64::from(vid) << VID_SHIFT;
+        let tc = self.tc.and_then(|at| bytes.get(usize::from(at)).copied());
+        let ecn = match (self.ecn, self.tc, tc) {
+            (EcnSource::Tc, Some(at), Some(tc)) => EcnField { place: EcnPlace::Tc(at), codepoint: tc & 3 },
+            _ => NO_ECN,
+        };
+        Parsed {
+            dst_key: space | self.dst.get(bytes) | group << GROUP_BIT.trailing_zeros(),
+            src_key: space | self.src.get(bytes),
+            group: group != 0,
+            pcp,
+            dscp: None,
+            tc,
+            ecn,
+            kind: Kind::Data,
+            malformed_l3: false,
+        }
+    }
+
     /// Every format, every frame.
     #[inline(never)]
-    fn parse_any(&self, bytes: &[u8], len: usize) -> ParseResult {
+    pub(super) fn parse_any(&self, bytes: &[u8], len: usize) -> ParseResult {
         if bytes.len() < self.header_len {
             return Err(DropReason::ParseTooShort);
         }
@@ -244,27 +321,11 @@ impl Profile {
         if tags.is_some_and(|tags| tags.ethertype == MAC_CONTROL) {
             return Ok(self.link_local(address, Kind::MacControl));
         }
-        if self.src_group.is_some_and(|bit| bit.get(bytes) != 0) {
+        if self.src_group.get(bytes) != 0 {
             return Err(DropReason::ParseGroupSource);
         }
-        let tc = self.tc.and_then(|at| bytes.get(usize::from(at)).copied());
-        let ecn = match (self.ecn, self.tc, tc) {
-            (EcnSource::Tc, Some(at), Some(tc)) => EcnField { place: EcnPlace::Tc(at), codepoint: tc & 3 },
-            _ => NO_ECN,
-        };
-        let group = self.dst_group.is_some_and(|bit| bit.get(bytes) != 0);
-        let space = self.space | u64::from(tags.map_or(0, |tags| tags.vid)) << VID_SHIFT;
-        let mut parsed = Parsed {
-            dst_key: space | self.dst.get(bytes) | if group { GROUP_BIT } else { 0 },
-            src_key: space | self.src.get(bytes),
-            group,
-            pcp: tags.and_then(|tags| tags.pcp),
-            dscp: None,
-            tc,
-            ecn,
-            kind: Kind::Data,
-            malformed_l3: false,
-        };
+        let (pcp, vid) = tags.map_or((None, 0), |tags| (tags.pcp, tags.vid));
+        let mut parsed = self.addresses(bytes, pcp, vid);
         if let Some(tags) = tags {
             self.upper_layers(&mut parsed, bytes, len, tags);
         }

@@ -82,18 +82,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let port = &mut self.ports[out.index()];
             let at = sent - rest;
             let first = port.staged[at];
-            let (mut frames, mut bytes, mut charge) = (0, 0, 0);
-            for meta in &port.staged[at..sent] {
-                if !first.same_account(meta) {
-                    break;
-                }
-                frames += 1;
+            let together = |meta: &&Meta| first.same_account(meta);
+            let run = 1 + port.staged[at + 1..sent].iter().take_while(together).count();
+            let (mut bytes, mut charge) = (0, 0);
+            for meta in &port.staged[at..at + run] {
                 bytes += u32::from(meta.len);
                 charge += self.admission.charge(u32::from(meta.len));
             }
-            port.note_sent(&first, frames, bytes, now);
+            port.note_sent(&first, run as u32, bytes, now);
             self.release_charge(out, &first, charge);
-            rest -= frames as usize;
+            rest -= run;
         }
         let port = &mut self.ports[out.index()];
         port.staged.drain(..sent);
@@ -230,6 +228,5 @@ impl Meta {
             && self.rx_ns == other.rx_ns
             && self.copies == Meta::SINGLE
             && other.copies == Meta::SINGLE
-            || std::ptr::eq(self, other)
     }
 }

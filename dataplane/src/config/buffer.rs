@@ -1,0 +1,361 @@
+//! `[buffer]`: profiles and what they are bound to, headrooms, and the one division of the buffer.
+
+use super::diag::Span;
+use super::port::PortAt;
+use super::read::{Ctx, Origin, Section};
+use super::sched::{lookup, named, select, select_ports};
+use super::schema;
+use super::types::{
+    BufferConfig, Direction, PfcConfig, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType,
+    SharedLimit,
+};
+use super::units::{BOOL, SIZE, SIZE_OR_AUTO, show_rate, show_size};
+use crate::mmu::headroom::{Headroom, HeadroomInput, Model, OwnTerms, RxRing, headroom};
+
+/// Guaranteed bytes of a priority group (DEV-19).
+const PG_RESERVED: u64 = 4096;
+
+/// A profile as written, before it meets a port.
+pub(super) struct Profile {
+    pub name: String,
+    pub direction: Direction,
+    pub reserved: u64,
+    pub shared: SharedLimit,
+    pub xon: u64,
+    pub xon_offset: Option<u64>,
+    /// `None`: computed for each port.
+    pub xoff: Option<u64>,
+    pub lossless: bool,
+    /// Where the limits stand.
+    pub at: Span,
+    pub xon_at: Span,
+}
+
+/// Where the pools are said, for checks.
+pub(super) struct BufferAt {
+    pub size: Span,
+    pub frames: Span,
+    pub pool: Span,
+}
+
+/// Limits of groups and queues nobody bound: profiles 0 and 1.
+pub(super) fn base() -> (PgConfig, QueueConfig) {
+    let shared = SharedLimit::Dynamic(0);
+    let pg = PgConfig {
+        profile: 0,
+        reserved: PG_RESERVED,
+        shared,
+        xon: 0,
+        xon_offset: 0,
+        xoff: 0,
+        lossless: false,
+    };
+    let scheduler =
+        SchedulerConfig { kind: SchedulerType::Dwrr, weight: 1, priority: None, cir: None, pir: None };
+    let queue = QueueConfig { profile: 1, reserved: 0, shared, lossless: false, scheduler, wred: None };
+    (pg, queue)
+}
+
+fn base_profiles() -> Vec<Profile> {
+    let profile = |name: &str, direction, reserved| Profile {
+        name: name.into(),
+        direction,
+        reserved,
+        shared: SharedLimit::Dynamic(0),
+        xon: 0,
+        xon_offset: None,
+        xoff: Some(0),
+        lossless: false,
+        at: Span::default(),
+        xon_at: Span::default(),
+    };
+    vec![
+        profile("ingress_default", Direction::Ingress, PG_RESERVED),
+        profile("egress_default", Direction::Egress, 0),
+    ]
+}
+
+/// Everything `[buffer]` says, laid over the ports.
+pub(super) fn read(
+    ctx: &mut Ctx<'_>,
+    root: &Section<'_>,
+    ports: &mut [PortConfig],
+    at: &[PortAt],
+    pfc: &PfcConfig,
+) -> (BufferConfig, Vec<Profile>, BufferAt) {
+    let s = root.table(ctx, "buffer", &schema::BUFFER);
+    let mut profiles = base_profiles();
+    for (name, section) in named(ctx, &s, "profile", &schema::PROFILE) {
+        if profiles.iter().any(|p| p.name == name.v) {
+            let message = format!("`{}` is weir's own profile of unbound groups and queues", name.v);
+            ctx.error(name.span, "name.duplicate", message, "choose another name");
+            continue;
+        }
+        profiles.push(read_profile(ctx, &section, name.v));
+    }
+    bind(ctx, &s, &profiles, ports, at, pfc);
+    for item in s.items(ctx, "port", &schema::BUFFER_PORT) {
+        let ingress = item.get(ctx, "ingress_limit", &SIZE).map(|v| v.v);
+        let egress = item.get(ctx, "egress_limit", &SIZE).map(|v| v.v);
+        for port in select_ports(ctx, &item, ports) {
+            ports[port].ingress_limit = ingress.or(ports[port].ingress_limit);
+            ports[port].egress_limit = egress.or(ports[port].egress_limit);
+        }
+    }
+
+    let size = s.or(ctx, "size", &SIZE, 16 << 20, "that of a small data-centre switch");
+    let size = s.within(ctx, "size", size, &(64 << 10..=1 << 40), |n| show_size(*n));
+    let size_at = s.raw(ctx, "size").map_or_else(|| s.span(ctx), |r| r.span);
+    let size = size.map_or(16 << 20, |v| v.v);
+    let frames = s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(64), "enough for the smallest frames");
+    let cell = s.int_or(ctx, "cell_bytes", 0..=4096, 1, "bytes are counted, not cells").v.max(1);
+    let control = s.or(ctx, "control_bytes", &SIZE, 256 << 10, "a burst of CNPs never waits for data").v;
+    let reserved = ports.iter().flat_map(|p| &p.pgs).fold(0u64, |sum, pg| sum.saturating_add(pg.reserved));
+    let (headroom, pooled, pool_at) = headroom_total(ctx, &s, ports);
+    let shared = size.saturating_sub(reserved).saturating_sub(headroom).saturating_sub(control);
+    let division = format!(
+        "size {size} - reserved {reserved} - headroom {headroom} - control {control}, what dynamic_th divides"
+    );
+    ctx.explain("buffer.shared", show_size(shared), Origin::Default, division);
+    let why = "all of the buffer: lossless traffic is held back at ingress only";
+    let egress_lossless_pool = s.or(ctx, "egress_lossless_pool", &SIZE, size, why).v;
+    let egress_lossy_pool = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer").v;
+    let buffer = BufferConfig {
+        size,
+        frames: frames.v,
+        cell_bytes: cell,
+        control_bytes: control,
+        reserved,
+        headroom,
+        headroom_pooled: pooled,
+        shared,
+        egress_lossless_pool,
+        egress_lossy_pool,
+        profiles: profiles.iter().map(|p| p.name.clone()).collect(),
+    };
+    (buffer, profiles, BufferAt { size: size_at, frames: frames.span, pool: pool_at })
+}
+
+fn read_profile(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Profile {
+    let direction = s.or(ctx, "direction", &Direction::KIND, Direction::Ingress, "groups hold frames back").v;
+    let ingress = direction == Direction::Ingress;
+    let default = if ingress { PG_RESERVED } else { 0 };
+    let reserved = s.or(ctx, "reserved", &SIZE, default, "DEV-19: a guarantee of a few frames").v;
+    let lossless = s.or(ctx, "lossless", &BOOL, false, "only what is said to be is").v;
+    let dynamic = s.signed(ctx, "dynamic_th", -8..=7);
+    let fixed = s.get(ctx, "static_th", &SIZE);
+    // The user's own threshold replaces that of a preset's profile; two of the same layer contradict.
+    let own = |o: &Origin| !matches!(o, Origin::Preset(_));
+    let shared = match (&dynamic, &fixed) {
+        (Some(d), Some(f)) if own(&d.origin) == own(&f.origin) => {
+            let message = format!("`{name}` has dynamic_th = {} and static_th = {}", d.v, f.v);
+            ctx.error(f.span, "profile.threshold", message, "keep one of them");
+            SharedLimit::Static(f.v)
+        }
+        (Some(d), f) if f.is_none() || own(&d.origin) => SharedLimit::Dynamic(d.v as i8),
+        (_, Some(f)) => SharedLimit::Static(f.v),
+        _ => SharedLimit::Dynamic(0),
+    };
+    let at = fixed.map(|f| f.span).or(dynamic.map(|d| d.span)).unwrap_or_else(|| s.span(ctx));
+    let value = match shared {
+        SharedLimit::Dynamic(n) => format!("up to 2^{n} x free shared buffer"),
+        SharedLimit::Static(n) => show_size(n),
+    };
+    let alone = match shared {
+        SharedLimit::Dynamic(n) => format!("N equal users each settle at a/(1 + N a) of it, a = 2^{n}"),
+        SharedLimit::Static(_) => String::new(),
+    };
+    let origin =
+        s.raw(ctx, "static_th").or_else(|| s.raw(ctx, "dynamic_th")).map_or(Origin::Default, |r| r.origin);
+    ctx.explain(s.key("limit"), value, origin, alone);
+    let xon = s.or(ctx, "xon", &SIZE, 0, "the resume point follows the moving limit by xon_offset");
+    let xon_offset = s.get(ctx, "xon_offset", &SIZE).map(|v| v.v);
+    let xoff = s.get(ctx, "xoff", &SIZE_OR_AUTO);
+    if let Some(x) = &xoff
+        && !(lossless && ingress)
+    {
+        let message = format!("`{name}` has headroom but is not a lossless ingress profile");
+        ctx.error(
+            x.span,
+            "profile.headroom",
+            message,
+            "set lossless = true and direction = \"ingress\", or remove xoff",
+        );
+    }
+    let xoff = if lossless && ingress { xoff.and_then(|x| x.v) } else { Some(0) };
+    if lossless && ingress && xoff == Some(0) {
+        let at = s.raw(ctx, "xoff").map_or(at, |r| r.span);
+        let message =
+            format!("lossless profile `{name}` has no headroom: what is in flight at Xoff would be lost");
+        ctx.error(at, "profile.headroom", message, "set xoff = \"auto\" or a size above 0");
+    }
+    let xon_at = xon.span;
+    Profile { name, direction, reserved, shared, xon: xon.v, xon_offset, xoff, lossless, at, xon_at }
+}
+
+fn bind(
+    ctx: &mut Ctx<'_>,
+    s: &Section<'_>,
+    profiles: &[Profile],
+    ports: &mut [PortConfig],
+    at: &[PortAt],
+    pfc: &PfcConfig,
+) {
+    for (key, schema, which, wants) in [
+        ("pg", &schema::BUFFER_PG, "pgs", Direction::Ingress),
+        ("queue", &schema::BUFFER_QUEUE, "queues", Direction::Egress),
+    ] {
+        for item in s.items(ctx, key, schema) {
+            let (on, indices) = (select_ports(ctx, &item, ports), select(ctx, &item, which));
+            let here = item.raw(ctx, "profile").map_or_else(|| item.span(ctx), |r| r.span);
+            let found = lookup(ctx, &item, "profile", profiles.iter().map(|p| p.name.as_str()));
+            let Some(index) = found else {
+                if item.raw(ctx, "profile").is_none() {
+                    ctx.error(here, "required", "the binding names no profile", "add profile = \"NAME\"");
+                }
+                continue;
+            };
+            let profile = &profiles[index];
+            if profile.direction != wants {
+                let message = format!(
+                    "`{}` is an {} profile, {which} take {} ones",
+                    profile.name,
+                    profile.direction.word(),
+                    wants.word()
+                );
+                ctx.error(here, "profile.direction", message, "name a profile of the other direction");
+                continue;
+            }
+            for port in on {
+                for &i in &indices {
+                    let i = usize::from(i);
+                    if wants == Direction::Ingress {
+                        ports[port].pgs[i].profile = index;
+                    } else {
+                        let queue = &mut ports[port].queues[i];
+                        (queue.profile, queue.reserved, queue.shared, queue.lossless) =
+                            (index, profile.reserved, profile.shared, profile.lossless);
+                    }
+                }
+            }
+        }
+    }
+    for (port, at) in ports.iter_mut().zip(at) {
+        resolve_groups(ctx, profiles, port, at, pfc);
+    }
+}
+
+/// Fills in a port's groups; an automatic headroom is computed once per port.
+fn resolve_groups(
+    ctx: &mut Ctx<'_>,
+    profiles: &[Profile],
+    port: &mut PortConfig,
+    at: &PortAt,
+    pfc: &PfcConfig,
+) {
+    let mut auto: Option<Option<u64>> = None;
+    for pg in 0..8 {
+        let profile = &profiles[port.pgs[pg].profile];
+        let xoff = match profile.xoff {
+            Some(xoff) => xoff,
+            None => auto.get_or_insert_with(|| auto_headroom(ctx, port, at, pfc)).unwrap_or(0),
+        };
+        port.pgs[pg] = PgConfig {
+            profile: port.pgs[pg].profile,
+            reserved: profile.reserved,
+            shared: profile.shared,
+            xon: profile.xon,
+            xon_offset: profile.xon_offset.unwrap_or(2 * u64::from(port.mtu)),
+            xoff,
+            lossless: profile.lossless,
+        };
+    }
+}
+
+/// Headroom of a lossless group of this port, explained term by term; an error where it cannot be known.
+fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, pfc: &PfcConfig) -> Option<u64> {
+    let Some(rate) = port.rate.bps() else {
+        let message = format!(
+            "port `{}` is lossless but its rate is not known here: headroom depends on it",
+            port.name
+        );
+        ctx.error(
+            at.rate,
+            "headroom.rate",
+            message,
+            "set rate = \"100G\" (or the link's speed), or give xoff as a size",
+        );
+        return None;
+    };
+    let Some(cable_mm) = port.cable_mm else {
+        let message = format!(
+            "port `{}` is lossless but its cable length is unknown: headroom depends on it",
+            port.name
+        );
+        ctx.error(
+            at.cable,
+            "headroom.cable",
+            message,
+            "set cable = \"5m\" (or its length), or give xoff as a size",
+        );
+        return None;
+    };
+    let mtu = u32::from(port.mtu);
+    let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, mtu, mtu);
+    input.own = OwnTerms { rx_ring: RxRing::Time(pfc.poll_gap), loop_turn: pfc.poll_gap, ..input.own };
+    match headroom(Model::Weir, &input) {
+        Ok(Headroom { terms, xoff, .. }) => {
+            let used = terms.iter().filter(|t| t.bytes > 0);
+            let sum: Vec<_> = used.map(|t| format!("{} {} ({})", t.name, t.bytes, t.formula)).collect();
+            let (rate, key) = (show_rate(rate), format!("port.{}.xoff", port.name));
+            ctx.explain(key, show_size(xoff), Origin::Default, format!("at {rate}: {}", sum.join(" + ")));
+            Some(xoff)
+        }
+        Err(e) => {
+            ctx.error(
+                at.rate,
+                "headroom.rate",
+                format!("port `{}`: {e}", port.name),
+                "correct it, or give xoff as a size",
+            );
+            None
+        }
+    }
+}
+
+/// Bytes set aside for headroom, whether pooled, and where the pool is said.
+fn headroom_total(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[PortConfig]) -> (u64, bool, Span) {
+    let groups = ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless);
+    let (sum, most) =
+        groups.fold((0u64, 0), |(sum, most), pg| (sum.saturating_add(pg.xoff), pg.xoff.max(most)));
+    let pool = s.get(ctx, "headroom_pool", &SIZE);
+    let ratio = s.int(ctx, "over_subscribe_ratio", 1..=64);
+    let (bytes, at) = match (&pool, &ratio) {
+        (Some(pool), Some(ratio)) => {
+            let message = format!(
+                "headroom_pool = {} and over_subscribe_ratio = {} both size the pool",
+                pool.v, ratio.v
+            );
+            ctx.error(ratio.span, "headroom.pool", message, "keep one of them");
+            (pool.v, pool.span)
+        }
+        (Some(pool), None) => (pool.v, pool.span),
+        (None, Some(ratio)) => {
+            let bytes = sum.div_ceil(ratio.v);
+            let why = format!("sum of headrooms {sum} / ratio {}", ratio.v);
+            ctx.explain("buffer.headroom_pool", show_size(bytes), ratio.origin.clone(), why);
+            (bytes, ratio.span)
+        }
+        (None, None) => {
+            let why = "sum over lossless groups: each has its own";
+            ctx.explain("buffer.headroom", show_size(sum), Origin::Default, why);
+            return (sum, false, s.span(ctx));
+        }
+    };
+    if bytes < most {
+        let message =
+            format!("the headroom pool of {bytes} bytes is smaller than one group's headroom of {most}");
+        ctx.error(at, "headroom.pool", message, format!("make the pool at least {}", show_size(most)));
+    }
+    (bytes, true, at)
+}

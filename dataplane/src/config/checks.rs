@@ -1,0 +1,300 @@
+//! Rules across tables: the two numbers that clash, the arithmetic, and what would fit.
+
+use std::collections::HashSet;
+
+use super::buffer::{BufferAt, Profile};
+use super::diag::Span;
+use super::marking::xoff_point;
+use super::port::PortAt;
+use super::read::{Ctx, Origin};
+use super::types::{Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust};
+use super::units::{show_rate, show_size, show_time};
+
+/// Where values shared by all ports stand.
+pub(super) struct Places {
+    pub buffer: BufferAt,
+    pub quanta: Span,
+}
+
+/// Everything that needs the whole configuration.
+pub(super) fn whole(
+    ctx: &mut Ctx<'_>,
+    config: &Config,
+    at: &[PortAt],
+    profiles: &[Profile],
+    places: &Places,
+) {
+    if division(ctx, config, &places.buffer) {
+        for profile in profiles.iter().filter(|p| p.direction == Direction::Ingress) {
+            ordering(ctx, profile, config);
+        }
+    }
+    let mut once = HashSet::new();
+    for (port, at) in config.ports.iter().zip(at) {
+        pauses(ctx, config, port, at, places.quanta, &mut once);
+        groups(ctx, config, port, at, profiles, &mut once);
+        rates(ctx, port, at, &mut once);
+        marks_format(ctx, config, port, at);
+    }
+}
+
+type Once = HashSet<(&'static str, Span, usize)>;
+
+/// `size = reserved + headroom + control + shared`, and enough slots for it. False if nothing is left to share,
+/// so that limits derived from it mean nothing.
+fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
+    let b = &config.buffer;
+    let groups = config.ports.len() * 8;
+    let lossless = config.ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless).count();
+    let claimed = b.reserved.saturating_add(b.headroom).saturating_add(b.control_bytes);
+    let headroom = if b.headroom_pooled {
+        "headroom pool".into()
+    } else {
+        format!("headroom of {lossless} lossless groups")
+    };
+    let largest = config.ports.iter().map(|p| u64::from(p.mtu)).max().unwrap_or(0);
+    if claimed > b.size {
+        let message = format!(
+            "reserved {} ({groups} groups) + {headroom} {} + control {} = {claimed}, more than size {}",
+            b.reserved, b.headroom, b.control_bytes, b.size
+        );
+        let fits = claimed.saturating_add(2 * largest).next_multiple_of(1 << 20);
+        let mut remedy = format!("set buffer.size to at least {}", show_size(fits));
+        if !b.headroom_pooled && lossless > 1 {
+            let room = b.size.saturating_sub(b.reserved).saturating_sub(b.control_bytes);
+            match b.headroom.checked_div(room).map(|ratio| ratio + 1) {
+                Some(ratio) if (2..=64).contains(&ratio) => {
+                    remedy.push_str(&format!(", or share it: over_subscribe_ratio = {ratio}"));
+                }
+                _ => remedy.push_str(", or lower `reserved` of the profiles"),
+            }
+        }
+        ctx.error(places.size, "buffer.sum", message, remedy);
+    } else if b.shared < 2 * largest {
+        let message = format!(
+            "size {} - reserved {} - headroom {} - control {} leaves {} to share: less than two frames of {largest}",
+            b.size, b.reserved, b.headroom, b.control_bytes, b.shared
+        );
+        ctx.warn(places.size, "buffer.shared", message, "raise buffer.size or lower `reserved`");
+    }
+    if b.headroom_pooled && b.headroom == 0 && lossless > 0 {
+        let message = format!("{lossless} lossless groups share a headroom pool of 0 bytes");
+        ctx.error(places.pool, "headroom.pool", message, "raise headroom_pool");
+    }
+    let held = b.frames.saturating_mul(64);
+    if held < b.size {
+        let message =
+            format!("{} slots x 64 B = {held} bytes of smallest frames, the buffer has {}", b.frames, b.size);
+        let remedy = format!("set frames = {} or leave it out, if small frames matter", b.size.div_ceil(64));
+        ctx.warn(places.frames, "buffer.frames", message, remedy);
+    }
+    for (name, lossless, pool) in [
+        ("egress_lossless_pool", true, b.egress_lossless_pool),
+        ("egress_lossy_pool", false, b.egress_lossy_pool),
+    ] {
+        let queues = config.ports.iter().flat_map(|p| &p.queues).filter(|q| q.lossless == lossless);
+        let reserved = queues.fold(0u64, |sum, q| sum.saturating_add(q.reserved));
+        if reserved > pool {
+            let message = format!("the queues of {name} reserve {reserved} together, it has {pool}");
+            ctx.error(
+                places.size,
+                "buffer.egress",
+                message,
+                format!("raise {name} to {} or more", show_size(reserved)),
+            );
+        }
+    }
+    b.shared > 0
+}
+
+/// xon below xoff (DEV-24).
+fn ordering(ctx: &mut Ctx<'_>, profile: &Profile, config: &Config) {
+    let index = config.buffer.profiles.iter().position(|p| *p == profile.name);
+    let groups =
+        config.ports.iter().flat_map(|p| &p.pgs).filter(|pg| Some(pg.profile) == index && pg.lossless);
+    let Some((point, pg)) =
+        groups.map(|pg| (xoff_point(pg, config.buffer.shared), pg)).min_by_key(|(p, _)| *p)
+    else {
+        return;
+    };
+    if pg.xon >= point {
+        let message = format!(
+            "`{}` resumes at xon = {} and pauses at Xoff = {point} when alone: it would never rest",
+            profile.name, pg.xon
+        );
+        ctx.error(profile.xon_at, "profile.xon", message, format!("set xon below {point}"));
+    } else if pg.xon > pg.reserved {
+        let message = format!(
+            "in a full buffer the limit of `{}` falls to its reserve of {}, below xon = {}: it would pause and resume in turns",
+            profile.name, pg.reserved, pg.xon
+        );
+        ctx.warn(
+            profile.xon_at,
+            "profile.xon",
+            message,
+            format!("set xon to at most {}, or raise reserved", pg.reserved),
+        );
+    }
+    if pg.xon_offset >= point {
+        let message = format!(
+            "xon_offset = {} reaches below the Xoff point {point} of `{}`: it resumes only when empty",
+            pg.xon_offset, profile.name
+        );
+        ctx.warn(profile.at, "profile.xon_offset", message, format!("set xon_offset below {point}"));
+    }
+}
+
+/// Rate, time and classes of a port's pauses.
+fn pauses(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt, quanta: Span, once: &mut Once) {
+    let pfc = &port.pfc;
+    if pfc.enable == 0 {
+        return;
+    }
+    let pfc_on = pfc.tx || pfc.rx != PfcRx::None;
+    if !pfc_on {
+        let message =
+            format!("port `{}` enables PFC, but neither sends (tx) nor obeys (rx) pauses", port.name);
+        ctx.warn(at.enable, "pfc.off", message, "remove `enable`, or set tx = true or rx = \"enabled\"");
+    }
+    if port.rate == PortRate::Unlimited {
+        let message =
+            format!("a pause quantum is 512 bit times of the rate, and port `{}` has none", port.name);
+        ctx.error(at.rate, "pfc.rate", message, "set rate to a number, such as \"100G\"");
+    }
+    if let PortRate::Fixed(rate) = port.rate {
+        let time = u128::from(config.pfc.quanta) * 512 * 1_000_000_000 / u128::from(rate.max(1));
+        let left = time * u128::from(1_000_000 - config.pfc.refresh) / 1_000_000;
+        let (time, left) = (u64::try_from(time).unwrap_or(u64::MAX), u64::try_from(left).unwrap_or(u64::MAX));
+        let why = format!(
+            "{} quanta x 512 bit times at {}; sent again {} before it ends",
+            config.pfc.quanta,
+            show_rate(rate),
+            show_time(left)
+        );
+        ctx.explain(format!("port.{}.pause_time", port.name), show_time(time), Origin::Default, why);
+        if pfc.tx && left <= config.pfc.poll_gap && once.insert(("pfc.refresh", quanta, 0)) {
+            let message = format!(
+                "a refresh on port `{}` is due {} before the pause ends, the planned poll gap is {}: the peer could resume",
+                port.name,
+                show_time(left),
+                show_time(config.pfc.poll_gap)
+            );
+            ctx.error(
+                at.rate,
+                "pfc.refresh",
+                message,
+                "raise pause_quanta, lower refresh, or lower poll_gap",
+            );
+        }
+    }
+    let format = &config.formats[port.format];
+    if format.is_lite() && !port.trust.contains(&Trust::Tc) {
+        let message = format!(
+            "port `{}` speaks `{}` without VLAN tag and does not trust its traffic-class octet: all its frames share one \
+             class and pause together (DEV-34)",
+            port.name, format.name
+        );
+        ctx.warn(at.trust, "pfc.lite", message, "set trust = [\"tc\"]");
+    }
+}
+
+/// PFC and lossless groups belong together, from the priority to the queue.
+fn groups(
+    ctx: &mut Ctx<'_>,
+    config: &Config,
+    port: &PortConfig,
+    at: &PortAt,
+    profiles: &[Profile],
+    once: &mut Once,
+) {
+    let enabled = |p: &usize| port.pfc.tx && port.pfc.enable >> p & 1 == 1;
+    for p in (0..8).filter(enabled) {
+        let pg = usize::from(port.maps.pfc_to_pg[p]);
+        if !port.pgs[pg].lossless && once.insert(("pfc.lossy", at.enable, p)) {
+            let name = &config.buffer.profiles[port.pgs[pg].profile];
+            let message = format!(
+                "port `{}` sends PFC for priority {p}, but group {pg} has the lossy profile `{name}`: no headroom, no Xoff",
+                port.name
+            );
+            let remedy =
+                format!("bind group {pg} to a lossless profile with [[buffer.pg]], or set tx = false");
+            ctx.error(at.enable, "pfc.lossy", message, remedy);
+        }
+    }
+    for pg in (0..8).filter(|pg| port.pgs[*pg].lossless) {
+        let profile = &profiles[port.pgs[pg].profile];
+        if !(0..8).filter(enabled).any(|p| usize::from(port.maps.pfc_to_pg[p]) == pg)
+            && once.insert(("pfc.silent", profile.at, pg))
+        {
+            let message =
+                format!("group {pg} of port `{}` is lossless, but no priority sends PFC for it", port.name);
+            ctx.warn(
+                at.enable,
+                "pfc.silent",
+                message,
+                format!("add {pg} to pfc.enable, or bind a lossy profile"),
+            );
+        }
+        for tc in (0..8).filter(|tc| usize::from(port.maps.tc_to_pg[*tc]) == pg) {
+            for egress in &config.ports {
+                let queue = usize::from(egress.maps.tc_to_queue[tc]);
+                if egress.queues[queue].lossless || !once.insert(("queue.lossy", profile.at, queue)) {
+                    continue;
+                }
+                let name = &config.buffer.profiles[egress.queues[queue].profile];
+                let message = format!(
+                    "class {tc} is lossless in group {pg}, but queue {queue} of port `{}` has the lossy profile `{name}` and may \
+                     drop it at egress",
+                    egress.name
+                );
+                let remedy = format!("bind queue {queue} to a lossless egress profile with [[buffer.queue]]");
+                ctx.error(profile.at, "queue.lossy", message, remedy);
+            }
+        }
+    }
+}
+
+/// Guaranteed rates fit the port.
+fn rates(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, once: &mut Once) {
+    let Some(rate) = port.rate.bps() else { return };
+    let sum = port.queues.iter().filter_map(|q| q.scheduler.cir).fold(0u64, u64::saturating_add);
+    if sum > rate && once.insert(("scheduler.cir", at.rate, 0)) {
+        let message = format!(
+            "the queues of port `{}` are guaranteed {} together, it has {}",
+            port.name,
+            show_rate(sum),
+            show_rate(rate)
+        );
+        ctx.error(
+            at.rate,
+            "scheduler.cir",
+            message,
+            format!("lower the cir values to a sum of {}", show_rate(rate)),
+        );
+    }
+}
+
+/// A queue marks a field the port's format has.
+fn marks_format(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt) {
+    let format = &config.formats[port.format];
+    let wants = |mode: EcnMode| port.queues.iter().position(|q| q.wred.is_some_and(|w| w.ecn == mode));
+    let missing = match (wants(EcnMode::Tc), wants(EcnMode::Ecn)) {
+        (Some(queue), _) if format.ecn != EcnMode::Tc => Some((queue, "tc")),
+        (_, Some(queue)) if format.ecn != EcnMode::Ecn => Some((queue, "ecn")),
+        _ => None,
+    };
+    if let Some((queue, mode)) = missing {
+        let message = format!(
+            "queue {queue} of port `{}` marks ecn = \"{mode}\", its format `{}` has ecn = \"{}\": nothing is marked",
+            port.name,
+            format.name,
+            format.ecn.word()
+        );
+        ctx.warn(
+            at.port,
+            "wred.format",
+            message,
+            "bind another wred profile to the port's queues, or wred = \"none\"",
+        );
+    }
+}

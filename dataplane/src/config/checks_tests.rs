@@ -1,0 +1,488 @@
+//! Rules across tables, presets, and the files that ship.
+
+use super::marking::xoff_point;
+use super::*;
+use crate::mmu::headroom::{HeadroomInput, Model, headroom};
+use proptest::prelude::*;
+
+const TWO: &str = "
+[[port]]
+name = \"p0\"
+device = \"ring\"
+rate = \"25G\"
+[[port]]
+name = \"p1\"
+device = \"ring\"
+rate = \"25G\"
+";
+const ROCE: &str = "[qos]\npreset = \"roce-lossless\"\n";
+
+fn load_roce(more: &str) -> Result<Loaded, Vec<Diagnostic>> {
+    load("t.toml", &format!("{ROCE}{TWO}{more}"))
+}
+
+fn shown(found: &[Diagnostic]) -> String {
+    found.iter().map(|d| format!("{d}\n")).collect()
+}
+
+/// The only finding, of this rule.
+fn only(found: &[Diagnostic], rule: &str) -> Diagnostic {
+    assert_eq!(found.iter().map(|d| d.rule).collect::<Vec<_>>(), [rule], "{}", shown(found));
+    found[0].clone()
+}
+
+fn only_error(more: &str, rule: &str) -> Diagnostic {
+    match load_roce(more) {
+        Ok(l) => panic!("accepted; {}", shown(&l.warnings)),
+        Err(found) => only(&found, rule),
+    }
+}
+
+fn only_warning(more: &str, rule: &str) -> Diagnostic {
+    only(&load_roce(more).unwrap_or_else(|f| panic!("{}", shown(&f))).warnings, rule)
+}
+
+#[test]
+fn every_preset_is_consistent_at_every_rate() {
+    for (preset, _) in preset::PRESETS {
+        for rate in ["100M", "1G", "10G", "25G", "100G", "400G"] {
+            let text = format!("[qos]\npreset = \"{preset}\"\n{}", TWO.replace("25G", rate));
+            let loaded = load("t.toml", &text).unwrap_or_else(|f| panic!("{preset} {rate}\n{}", shown(&f)));
+            assert!(loaded.warnings.is_empty(), "{preset} {rate}\n{}", shown(&loaded.warnings));
+            for port in &loaded.config.ports {
+                let lossless: Vec<_> = (0..8).filter(|i| port.pgs[*i].lossless).collect();
+                let want: &[usize] = match *preset {
+                    "roce-lossless" => &[3],
+                    "roce-semi-lossless" => &[],
+                    _ => &[1, 2, 3, 4],
+                };
+                assert_eq!(lossless, want, "{preset}");
+                assert!(lossless.iter().all(|pg| port.pgs[*pg].xoff > 0 && port.queues[*pg].lossless));
+            }
+        }
+    }
+}
+
+#[test]
+fn roce_preset_sets_what_vendors_set() {
+    let config = load_roce("").unwrap().config;
+    let port = &config.ports[0];
+    assert_eq!(port.trust, [Trust::Dscp, Trust::Pcp]);
+    assert_eq!((port.maps.dscp_to_tc[26], port.maps.dscp_to_tc[48], port.maps.dscp_to_tc[0]), (3, 6, 0));
+    assert_eq!((port.maps.tc_to_pg[3], port.maps.tc_to_pg[6], port.maps.tc_to_pg[1]), (3, 6, 0));
+    assert_eq!((config.control_tc, port.pfc.enable), (Some(6), 1 << 3));
+    let kind = |q: usize| (port.queues[q].scheduler.kind, port.queues[q].scheduler.weight);
+    assert_eq!(kind(6).0, SchedulerType::Strict);
+    assert_eq!((kind(3), kind(0)), ((SchedulerType::Dwrr, 50), (SchedulerType::Dwrr, 50)));
+    let wred = port.queues[3].wred.unwrap();
+    assert_eq!((wred.kmin, wred.kmax, wred.pmax, wred.ecn), (100_000, 400_000, 200_000, EcnMode::Ecn));
+    assert_eq!(port.queues[0].wred, None);
+    let watchdog = config.watchdog.unwrap();
+    assert_eq!((watchdog.detection, watchdog.poll), (200_000_000, 100_000_000));
+}
+
+#[test]
+fn marking_scales_with_the_rate_and_stays_below_xoff() {
+    let at = |rate: &str, size: &str| {
+        let text = format!("{ROCE}{}[buffer]\nsize = \"{size}\"\n", TWO.replace("25G", rate));
+        let config = load("t", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
+        let port = &config.ports[0];
+        let wred = port.queues[3].wred.unwrap();
+        (wred.kmin, wred.kmax, xoff_point(&port.pgs[3], config.buffer.shared))
+    };
+    assert_eq!((at("100G", "64MiB").0, at("100G", "64MiB").1), (400_000, 1_600_000));
+    assert_eq!((at("400G", "64MiB").0, at("400G", "64MiB").1), (1_600_000, 6_400_000));
+    let (kmin, kmax, xoff) = at("400G", "4MiB");
+    assert_eq!((kmin, kmax), (kmax / 4, xoff / 4 * 3));
+}
+
+#[test]
+fn semi_lossless_obeys_and_never_sends() {
+    let text = format!("{}{TWO}", ROCE.replace("lossless", "semi-lossless"));
+    let config = load("t", &text).unwrap().config;
+    let pfc = config.ports[0].pfc;
+    assert_eq!((pfc.tx, pfc.rx, pfc.enable), (false, PfcRx::Enabled, 8));
+    assert_eq!(config.buffer.headroom, 0);
+}
+
+#[test]
+fn paxi_lite_takes_the_class_from_the_octet() {
+    let text = format!("[qos]\npreset = \"paxi-lite\"\n{TWO}");
+    let config = load("t", &text).unwrap().config;
+    let port = &config.ports[0];
+    assert_eq!(config.formats[port.format].name, "afh_lite");
+    assert_eq!((port.trust.as_slice(), port.learning), ([Trust::Tc].as_slice(), false));
+    assert!((0..64).all(|d| port.maps.dscp_to_tc[d] == d as u8 & 7));
+}
+
+#[test]
+fn user_keys_win_over_the_preset_one_by_one() {
+    let text = format!(
+        "{ROCE}dscp_to_tc = {{ \"24\" = 3 }}\n{TWO}
+[[buffer.profile]]
+name = \"lossless\"
+static_th = \"200KB\"
+[[scheduler]]
+name = \"roce\"
+weight = 70
+[[queue]]
+ports = \"p1\"
+queues = 3
+wred = \"none\"
+[watchdog]
+enable = false
+"
+    );
+    let config = load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
+    let (p0, p1) = (&config.ports[0], &config.ports[1]);
+    assert_eq!((p0.maps.dscp_to_tc[24], p0.maps.dscp_to_tc[26]), (3, 3));
+    assert_eq!(p0.pgs[3].shared, SharedLimit::Static(200_000));
+    assert!(p0.pgs[3].lossless && p0.pgs[3].xoff > 0, "the rest of the profile is the preset's");
+    assert_eq!(p0.queues[3].scheduler.weight, 70);
+    assert!(p0.queues[3].wred.is_some() && p1.queues[3].wred.is_none());
+    assert!(config.watchdog.is_none());
+    let explained = config.explain();
+    let origin = |key: &str| {
+        explained.iter().find(|e| e.key == key).unwrap_or_else(|| panic!("{key}")).origin.to_string()
+    };
+    assert_eq!(origin("scheduler.roce.type"), "preset roce-lossless");
+    let line = text.lines().position(|l| l.starts_with("weight")).unwrap() + 1;
+    assert_eq!(origin("scheduler.roce.weight"), format!("t.toml:{line}"));
+    assert_eq!(origin("port.p0.mtu"), "default");
+}
+
+#[test]
+fn automatic_headroom_is_the_calculator_s_with_its_terms_explained() {
+    let config = load_roce("[pfc]\npoll_gap = 0\n").unwrap().config;
+    let want = headroom(Model::Weir, &HeadroomInput::new(25_000_000_000, 5, 9216, 9216)).unwrap();
+    assert_eq!(config.ports[0].pgs[3].xoff, want.xoff);
+    assert_eq!(config.buffer.headroom, 2 * want.xoff);
+    let row = config.explain().into_iter().find(|e| e.key == "port.p0.xoff").unwrap();
+    assert!(row.why.contains("peer_response 5120 (80 quanta * 64)"), "{}", row.why);
+    // 10 us each way at 25G are 2 x 31250 bytes.
+    let gap = load_roce("[pfc]\npoll_gap = \"10us\"\n").unwrap().config;
+    assert_eq!(gap.ports[0].pgs[3].xoff - want.xoff, 62_500);
+}
+
+#[test]
+fn over_commitment_is_refused_with_the_sum() {
+    let d = only_error(
+        "[buffer]\nsize = \"300KiB\"\ncontrol_bytes = 0\n[[buffer.profile]]\nname = \"lossless\"\nxoff = 200_000\n",
+        "buffer.sum",
+    );
+    // Group 3 reserves 4096 on two ports, the preset's lossy profile nothing.
+    assert!(
+        d.message.contains(
+            "reserved 8192 (16 groups) + headroom of 2 lossless groups 400000 + control 0 = 408192"
+        ),
+        "{d}"
+    );
+    assert!(d.message.contains("more than size 307200"), "{d}");
+    assert!(d.remedy.contains("1MiB") && d.remedy.contains("over_subscribe_ratio = 2"), "{d}");
+    let fixed = load_roce(
+        "[buffer]\nsize = \"300KiB\"\ncontrol_bytes = 0\nover_subscribe_ratio = 2\n[[buffer.profile]]\nname = \"lossless\"\nxoff = 200_000\n",
+    );
+    assert_eq!(fixed.unwrap().config.buffer.headroom, 200_000);
+}
+
+#[test]
+fn a_buffer_filled_to_the_last_byte_is_not_over_committed() {
+    let at = |size: u64| {
+        let more = format!(
+            "[buffer]\nsize = {size}\ncontrol_bytes = 0\n[[buffer.profile]]\nname = \"lossless\"\nxoff = 100_000\n"
+        );
+        load_roce(&more)
+    };
+    let exact = at(208_192).unwrap();
+    assert_eq!(exact.config.buffer.shared, 0);
+    assert!(exact.warnings.iter().any(|w| w.rule == "buffer.shared"));
+    assert_eq!(at(208_191).unwrap_err()[0].rule, "buffer.sum");
+}
+
+#[test]
+fn dev_19_static_reserves_of_the_seed_do_not_fit() {
+    let ports: String = (0..8).map(|i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\n")).collect();
+    let text = format!(
+        "{ports}[buffer]\nsize = \"8MiB\"\n[[buffer.profile]]\nname = \"seed\"\nreserved = \"128KiB\"\n[[buffer.pg]]\npgs = \"*\"\nprofile = \"seed\"\n"
+    );
+    let d = only(&load("t", &text).unwrap_err(), "buffer.sum");
+    assert!(d.message.contains("reserved 8388608 (64 groups)"), "{d}");
+}
+
+#[test]
+fn headroom_pool_rules() {
+    let profile = "[[buffer.profile]]\nname = \"lossless\"\nxoff = \"100KB\"\n";
+    let d = only_error(&format!("[buffer]\nheadroom_pool = \"60KB\"\n{profile}"), "headroom.pool");
+    assert!(d.message.contains("60000") && d.message.contains("100000"), "{d}");
+    only_error(
+        &format!("[buffer]\nheadroom_pool = \"200KB\"\nover_subscribe_ratio = 2\n{profile}"),
+        "headroom.pool",
+    );
+    let config = load_roce(&format!("[buffer]\nheadroom_pool = \"150KB\"\n{profile}")).unwrap().config;
+    assert_eq!((config.buffer.headroom, config.buffer.headroom_pooled), (150_000, true));
+}
+
+#[test]
+fn lossless_needs_headroom_and_what_it_is_computed_from() {
+    only_error("[[buffer.profile]]\nname = \"lossless\"\nxoff = 0\n", "profile.headroom");
+    let nic =
+        |more: &str| load("t", &format!("{ROCE}[[port]]\nname = \"n\"\ndevice = \"0000:3b:00.0\"\n{more}"));
+    let found = nic("").unwrap_err();
+    assert!(found.iter().any(|d| d.rule == "headroom.rate"), "{}", shown(&found));
+    only(&nic("rate = \"100G\"\n").unwrap_err(), "headroom.cable");
+    assert!(nic("rate = \"100G\"\ncable = \"300m\"\n").is_ok());
+    let endless = load("t", &format!("{ROCE}{}", TWO.replace("25G", "unlimited"))).unwrap_err();
+    assert!(endless.iter().any(|d| d.rule == "pfc.rate"), "{}", shown(&endless));
+}
+
+#[test]
+fn pfc_and_groups_belong_together() {
+    // PFC for a lossy group is refused: sonic-buildimage #20590.
+    let text = format!("{ROCE}{TWO}pfc = {{ enable = [3, 4] }}\n");
+    let d = only(&load("t", &text).unwrap_err(), "pfc.lossy");
+    assert!(d.message.contains("priority 4") && d.message.contains("group 4"), "{d}");
+    let d = only_warning("pfc = { enable = [] }\n", "pfc.silent");
+    assert!(d.message.contains("group 3 of port `p1`"), "{d}");
+    let d = only_error("[[buffer.queue]]\nqueues = 3\nprofile = \"egress_lossy\"\n", "queue.lossy");
+    assert!(d.message.contains("queue 3") && d.message.contains("egress_lossy"), "{d}");
+}
+
+#[test]
+fn dev_24_xon_below_xoff() {
+    let profile = |keys: &str| format!("[[buffer.profile]]\nname = \"lossless\"\n{keys}\n");
+    // Static limit 100000 + reserve 4096.
+    let d = only_error(&profile("static_th = 100_000\nxon = 104_096"), "profile.xon");
+    assert!(d.message.contains("xon = 104096") && d.message.contains("Xoff = 104096"), "{d}");
+    only_warning(&profile("static_th = 1_000_000\nxon = 5_000"), "profile.xon");
+    assert!(load_roce(&profile("static_th = 1_000_000\nxon = 4_096")).unwrap().warnings.is_empty());
+    only_warning(&profile("static_th = 1_000_000\nxon_offset = \"2MB\""), "profile.xon_offset");
+}
+
+#[test]
+fn ecn_must_act_before_pfc() {
+    let more = "[[wred]]\nname = \"roce\"\nkmin = 1000\nkmax = 104_096\n[[buffer.profile]]\nname = \"lossless\"\nstatic_th = 100_000\n";
+    let d = only_warning(more, "wred.xoff");
+    assert!(d.message.contains("kmax = 104096") && d.message.contains("Xoff at 104096"), "{d}");
+    assert!(load_roce(&more.replace("104_096", "104_095")).unwrap().warnings.is_empty());
+    only_error("[[wred]]\nname = \"roce\"\nkmin = \"300KB\"\nkmax = \"200KB\"\n", "wred.order");
+    let d = only_error("[[wred]]\nname = \"roce\"\nkmin = \"500KB\"\n", "wred.order");
+    assert!(d.message.contains("kmin = 500000") && d.message.contains("kmax = 400000"), "{d}");
+    // Never drop what is lossless: sonic-buildimage #27606.
+    only_error("[[wred]]\nname = \"roce\"\nwred_drop = true\n", "wred.drop");
+}
+
+#[test]
+fn dev_29_shares_are_of_the_xoff_point() {
+    let more = "[[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"80%\"\n[[buffer.profile]]\nname = \"lossless\"\nstatic_th = 95_904\n";
+    let wred = load_roce(more).unwrap().config.ports[0].queues[3].wred.unwrap();
+    assert_eq!((wred.kmin, wred.kmax), (50_000, 80_000));
+    only_error("[[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"40%\"\n", "wred.order");
+}
+
+#[test]
+fn a_bad_default_for_all_ports_is_reported_once() {
+    let d = only_error("[port_defaults]\ncable = \"5\"\n", "value");
+    assert!(d.message.ends_with("(and 1 more like this)"), "{d}");
+    only_error("[port_defaults]\npfc = { enable = [3], colour = 1 }\n", "unknown_key");
+}
+
+#[test]
+fn every_value_says_where_it_comes_from() {
+    let config = load_roce("pfc = { enable = [3], rx = \"all\" }\ntrust = \"pcp\"\n").unwrap().config;
+    let explained = config.explain();
+    let row = |key: &str| {
+        let rows: Vec<_> = explained.iter().filter(|e| e.key == key).collect();
+        assert_eq!(rows.len(), 1, "{key}");
+        (rows[0].value.clone(), rows[0].origin.to_string())
+    };
+    let of = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
+    assert_eq!(row("port.p0.pfc.enable"), of("3", "preset roce-lossless"));
+    assert_eq!(row("port.p1.pfc.rx"), of("all", "t.toml:12"));
+    assert_eq!(row("port.p0.pfc.rx"), of("enabled", "default"));
+    assert_eq!(row("port.p1.trust"), of("pcp", "t.toml:13"));
+    assert_eq!(row("port.p0.rate"), of("25G", "t.toml:7"));
+    assert_eq!(row("qos.control_tc"), of("6", "preset roce-lossless"));
+    assert_eq!(row("port.p0.format"), of("standard", "default"));
+    assert!(
+        explained.iter().all(|e| e.origin != Origin::Default || !e.why.is_empty()),
+        "a default has a reason"
+    );
+}
+
+#[test]
+fn dev_34_pfc_on_lite_needs_the_octet() {
+    let text = format!("[qos]\npreset = \"paxi-lite\"\n{TWO}trust = \"port\"\n");
+    let d = only(&load("t", &text).unwrap().warnings, "pfc.lite");
+    assert!(d.message.contains("port `p1`") && d.message.contains("DEV-34"), "{d}");
+}
+
+#[test]
+fn watchdog_timers_are_held_against_each_other() {
+    let d = only_error(
+        "[watchdog]\ndetection_time = \"200ms\"\npoll_interval = \"400ms\"\nrestoration_time = \"1s\"\n",
+        "watchdog.order",
+    );
+    assert!(
+        d.message.contains("detection_time = 200ms") && d.message.contains("poll_interval = 400ms"),
+        "{d}"
+    );
+    let d = only_error("[watchdog]\ndetection_time = \"50ms\"\n", "watchdog.range");
+    assert!(d.remedy.contains("allow_short"), "{d}");
+    only_error("[watchdog]\nrestoration_time = \"61s\"\n", "watchdog.range");
+    let short = "[watchdog]\nallow_short = true\ndetection_time = \"1ms\"\npoll_interval = \"100us\"\nrestoration_time = \"2ms\"\n";
+    let config = load_roce(short).unwrap().config;
+    assert_eq!(config.watchdog.unwrap().poll, 100_000);
+    let d = only_error("[watchdog]\nreoccurrence = { count = 3, window = \"1s\" }\n", "watchdog.window");
+    assert!(d.message.contains("1.2s"), "{d}");
+}
+
+#[test]
+fn pauses_are_refreshed_in_time() {
+    // 100 quanta at 25G last 2048 ns.
+    let d = only_error("[pfc]\npause_quanta = 100\n", "pfc.refresh");
+    assert!(d.message.contains("1.024us") && d.message.contains("10us"), "{d}");
+}
+
+#[test]
+fn schedulers() {
+    let queue = "[[queue]]\nqueues = \"0-1\"\nscheduler = \"s\"\n";
+    let with = |keys: &str| format!("[[scheduler]]\nname = \"s\"\n{keys}\n{queue}");
+    only_error(&with("weight = 101"), "range");
+    only_error(&with("weight = 0"), "range");
+    only_error(&with("cir = \"2G\"\npir = \"1G\""), "scheduler.rates");
+    let d =
+        only_error(&with("cir = \"15G\"").replace("queues =", "ports = \"p1\"\nqueues ="), "scheduler.cir");
+    assert!(d.message.contains("30G") && d.message.contains("25G"), "{d}");
+    only_warning(&with("type = \"STRICT\"\nweight = 3"), "scheduler.weight");
+    only_error(&with("").replace("scheduler = \"s\"", "scheduler = \"t\""), "name.unknown");
+    only_error(&with("").replace("0-1", "7-8"), "value");
+    only_error(&(with("") + "[[scheduler]]\nname = \"s\"\n"), "name.duplicate");
+}
+
+#[test]
+fn few_slots_are_pointed_out() {
+    let d = only_warning("[buffer]\nsize = \"4MiB\"\nframes = 1000\n", "buffer.frames");
+    assert!(d.message.contains("1000 slots x 64 B = 64000") && d.remedy.contains("65536"), "{d}");
+    assert!(!d.is_error());
+}
+
+#[test]
+fn lab_flows() {
+    let flow = "[[lab.flow]]\nfrom = \"p0\"\nto = \"p1\"\nrate = \"5G\"\nvlan = 10\npcp = 3\n";
+    let config = load_roce(flow).unwrap().config;
+    assert_eq!((config.lab.flows[0].rate, config.lab.flows[0].vlan), (Some(5_000_000_000), Some(10)));
+    only_error(&flow.replace("p1", "p0"), "lab.flow");
+    only_error(&flow.replace("p1", "p7"), "port.unknown");
+    only_error(&(flow.to_owned() + "frame_bytes = 9217\n"), "lab.frame");
+}
+
+#[test]
+fn shipped_configurations_load_without_a_word() {
+    for (name, text) in [
+        ("lab.toml", include_str!("../../../configs/lab.toml")),
+        ("two-nics.toml", include_str!("../../../configs/two-nics.toml")),
+        ("af-packet.toml", include_str!("../../../configs/af-packet.toml")),
+        ("memif.toml", include_str!("../../../configs/memif.toml")),
+        ("vhost.toml", include_str!("../../../configs/vhost.toml")),
+    ] {
+        let loaded = load(name, text).unwrap_or_else(|f| panic!("{}", shown(&f)));
+        assert!(loaded.warnings.is_empty(), "{}", shown(&loaded.warnings));
+        assert!(loaded.config.ports.len() >= 2);
+        assert!(loaded.config.ports.iter().all(|p| p.pgs[3].xoff > 0), "{name}");
+    }
+}
+
+/// `WEIR_BLESS=1` writes the reference into the document.
+#[test]
+fn the_document_holds_every_key() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/config.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let marker = "<!-- printed from dataplane/src/config/schema.rs -->\n\n";
+    let (prose, reference) = text.split_once(marker).expect("the marker before the reference");
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(path, format!("{prose}{marker}{}", schema::reference())).unwrap();
+    } else {
+        assert!(
+            reference == schema::reference(),
+            "docs/config.md is behind: WEIR_BLESS=1 cargo test -p weir-dataplane document"
+        );
+    }
+    let tight = include_str!("../../../configs/lab.toml").replace("4MiB", "384KiB");
+    let found = load("lab.toml", &tight).unwrap_err();
+    assert!(prose.contains(&only(&found, "buffer.sum").to_string()), "{}", shown(&found));
+    let examples: Vec<_> = prose.split("```toml\n").skip(1).filter_map(|b| b.split("```").next()).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        load("docs/config.md", example).unwrap_or_else(|f| panic!("{example}\n{}", shown(&f)));
+    }
+}
+
+/// Pieces that reach deep into the reader when spliced into a good file.
+const PIECES: &[&str] = &[
+    "\"auto\"",
+    "-1",
+    "18446744073709551615",
+    "9223372036854775807",
+    "\"100T\"",
+    "\"18446744073G\"",
+    "[]",
+    "[[]]",
+    "{}",
+    "\"*\"",
+    "\"0-7\"",
+    "\"7-0\"",
+    "inf",
+    "nan",
+    "1979-05-27",
+    "true",
+    "\"\"",
+    "\"\\u0000\"",
+    "\"é\"",
+    "[[port]]\n",
+    "[qos]\n",
+    "preset = \"paxi-lite\"\n",
+    "preset = \"paxi-standard\"\n",
+    "\"16128\"",
+    "\"1TiB\"",
+    "\"unlimited\"",
+    "a.b.c = 1\n",
+    "=",
+    "\n",
+    "[format.x]\ninherit = \"afh_lite\"\nvariant = \"rclink\"\n",
+    "static_th = 18446744073709551615\n",
+    "reserved = 18446744073709551615\n",
+    "xoff = 18446744073709551615\n",
+    "cable = \"99999km\"\n",
+    "rate = 18446744073709551615\n",
+    "rate = 1\n",
+    "[map.m]\n",
+    "maps = 3\n",
+];
+
+proptest! {
+    #[test]
+    fn any_text_is_a_config_or_errors(text in "(?s).{0,200}") {
+        let _ = load("fuzz", &text);
+    }
+
+    #[test]
+    fn a_damaged_file_is_a_config_or_errors(
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0..PIECES.len()), 1..6)
+    ) {
+        let mut text = format!("{}\n[[wred]]\nname = \"w\"\nkmin = 5\nkmax = 9\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n[watchdog]\npoll_interval = \"100ms\"\n", include_str!("../../../configs/lab.toml"));
+        for (at, len, piece) in cuts {
+            let bounds: Vec<usize> = text.char_indices().map(|(i, _)| i).collect();
+            let start = at.index(bounds.len());
+            let end = (start + len).min(bounds.len() - 1);
+            text.replace_range(bounds[start]..bounds[end], PIECES[piece]);
+        }
+        match load("fuzz", &text) {
+            Ok(loaded) => {
+                let b = &loaded.config.buffer;
+                prop_assert_eq!(b.size, b.reserved + b.headroom + b.control_bytes + b.shared);
+                prop_assert!(loaded.warnings.iter().all(|w| !w.is_error()));
+            }
+            Err(found) => prop_assert!(found.iter().any(Diagnostic::is_error)),
+        }
+    }
+}

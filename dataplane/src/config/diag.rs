@@ -1,0 +1,176 @@
+//! What is wrong with a configuration, shown where it stands: file, line, caret, rule, remedy.
+
+use std::fmt;
+
+/// Longest piece of a source line a diagnostic repeats, in characters.
+const SHOWN: usize = 120;
+
+/// Bytes `start..end` of the configuration text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl From<std::ops::Range<usize>> for Span {
+    fn from(r: std::ops::Range<usize>) -> Self {
+        Self { start: r.start, end: r.end }
+    }
+}
+
+/// Whether a configuration with this diagnostic may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It may not; the program ends with exit code 2.
+    Error,
+    /// It may; the operator should know.
+    Warning,
+}
+
+/// One finding. Displays as a few lines with the source line and a caret under the value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Diagnostic {
+    /// Error or warning.
+    pub severity: Severity,
+    /// Name of the configuration, as given to `load`.
+    pub file: String,
+    /// Where the offending value stands.
+    pub span: Span,
+    /// Line of the span's start, from 1.
+    pub line: usize,
+    /// Column of the span's start in characters, from 1.
+    pub column: usize,
+    /// Stable name of the rule that is broken, e.g. `watchdog.order`.
+    pub rule: &'static str,
+    /// What clashes, with the numbers.
+    pub message: String,
+    /// What to change.
+    pub remedy: String,
+    excerpt: String,
+    marks: String,
+}
+
+impl Diagnostic {
+    /// A finding at `span` of `text`. A span outside the text or inside a character is moved to the nearest
+    /// place that exists.
+    pub fn new(
+        severity: Severity,
+        (file, text): (&str, &str),
+        span: Span,
+        rule: &'static str,
+        message: String,
+        remedy: String,
+    ) -> Self {
+        let start = floor_boundary(text, span.start);
+        let end = floor_boundary(text, span.end).max(start);
+        let head = &text[..start];
+        let line_start = head.rfind('\n').map_or(0, |i| i + 1);
+        let source = text[line_start..].split('\n').next().unwrap_or_default().trim_end_matches('\r');
+        let before = text[line_start..start].chars().count();
+        let inside = text[start..end].split('\n').next().unwrap_or_default();
+        let marked = inside.trim_end_matches('\r').chars().count().max(1);
+
+        // A window of a long line that starts a little before the value.
+        let skip = if before + marked > SHOWN { before.saturating_sub(SHOWN / 4) } else { 0 };
+        let excerpt: String = source.chars().skip(skip).take(SHOWN).map(visible).collect();
+        let marks = " ".repeat(before - skip) + &"^".repeat(marked.min(SHOWN));
+        let line = head.matches('\n').count() + 1;
+        Self {
+            severity,
+            file: file.to_owned(),
+            span,
+            line,
+            column: before + 1,
+            rule,
+            message,
+            remedy,
+            excerpt,
+            marks,
+        }
+    }
+
+    /// True if the configuration may not run.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// The text comes from outside and goes to a terminal: no tabs (they move the caret), no escapes.
+fn visible(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
+}
+
+fn floor_boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_error() { "error" } else { "warning" };
+        let line = self.line.to_string();
+        let pad = " ".repeat(line.len());
+        writeln!(f, "{kind}[{}]: {}", self.rule, self.message)?;
+        writeln!(f, "{pad}--> {}:{}:{}", self.file, self.line, self.column)?;
+        writeln!(f, "{pad} |")?;
+        writeln!(f, "{line} | {}", self.excerpt)?;
+        writeln!(f, "{pad} | {}", self.marks)?;
+        write!(f, "{pad} = help: {}", self.remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(text: &str, start: usize, end: usize) -> Diagnostic {
+        Diagnostic::new(
+            Severity::Error,
+            ("a.toml", text),
+            Span { start, end },
+            "test.rule",
+            "wrong".into(),
+            "right it".into(),
+        )
+    }
+
+    #[test]
+    fn points_at_the_value() {
+        let text = "[switch]\nname = \"ä\"\nseed = -1\n";
+        let start = text.find("-1").unwrap();
+        let shown = at(text, start, start + 2).to_string();
+        let want =
+            "error[test.rule]: wrong\n --> a.toml:3:8\n  |\n3 | seed = -1\n  |        ^^\n  = help: right it";
+        assert_eq!(shown, want);
+    }
+
+    #[test]
+    fn tabs_and_escapes_do_not_reach_the_terminal() {
+        let shown = at("\tx = \"\u{1b}[31m\"\r\n", 1, 2).to_string();
+        assert!(!shown.contains(['\t', '\u{1b}', '\r']), "{shown:?}");
+        assert!(shown.contains("1 |  x ="), "{shown}");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_value() {
+        let text = format!("x = [{}9]", "1, ".repeat(1000));
+        let d = at(&text, text.len() - 2, text.len() - 1);
+        assert!(d.to_string().lines().all(|l| l.chars().count() < 140), "{d}");
+        let lines: Vec<String> = d.to_string().lines().map(str::to_owned).collect();
+        let caret = lines[4].find('^').unwrap();
+        assert_eq!(lines[3].as_bytes()[caret], b'9');
+    }
+
+    proptest! {
+        #[test]
+        fn any_span_of_any_text_renders(text in ".{0,80}", start in 0usize..400, end in 0usize..400) {
+            prop_assert!(at(&text, start, end).to_string().contains('^'));
+        }
+    }
+}

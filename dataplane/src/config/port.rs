@@ -1,0 +1,420 @@
+//! `[[port]]`, `[port_defaults]` and `[eal]`.
+
+use std::collections::HashMap;
+
+use super::buffer;
+use super::diag::Span;
+use super::format::FormatConfig;
+use super::qos::ClassMaps;
+use super::read::{Ctx, Origin, Section, Val, indices};
+use super::schema;
+use super::types::{
+    DeviceKind, FdbConfig, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
+};
+use super::units::{BOOL, Bad, Kind, LENGTH, RATE, SIZE, TEXT, show_rate, show_size, wrong_type};
+use crate::types::{MAX_PORTS, Mac};
+
+/// Lcores the packaged DPDK is built for.
+const MAX_LCORES: u64 = 128;
+/// Rate of a virtual port that names none.
+const VIRTUAL_RATE: u64 = 100_000_000_000;
+const DRIVERS: &[&str] = &[
+    "net_ring",
+    "net_memif",
+    "net_af_packet",
+    "net_af_xdp",
+    "net_tap",
+    "net_vhost",
+    "net_virtio_user",
+    "net_pcap",
+    "net_null",
+];
+
+/// Where the values of a port stand, for checks that come later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PortAt {
+    pub port: Span,
+    pub rate: Span,
+    pub cable: Span,
+    pub enable: Span,
+    pub trust: Span,
+}
+
+pub(super) const MAC: Kind<Mac> = Kind {
+    parse: |v| {
+        let help = "write it as \"02:00:00:00:00:01\"";
+        let text = v.as_str().ok_or_else(|| wrong_type(v, help))?;
+        text.parse().map_err(|e: String| Bad::new(e, help))
+    },
+    show: Mac::to_string,
+};
+
+/// EAL arguments and the lcores they name, if they can be told.
+pub(super) fn read_eal(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (Vec<String>, Option<Vec<u64>>) {
+    let section = root.table(ctx, "eal", &schema::EAL);
+    let mut args = Vec::new();
+    for item in section.list(ctx, "args").unwrap_or_default() {
+        let Some(text) = item.v.as_str() else {
+            ctx.error(
+                item.span,
+                "eal.args",
+                "an EAL argument is a text",
+                "write args = [\"-l\", \"0-1\", \"--no-huge\"]",
+            );
+            continue;
+        };
+        if text.contains('\0') {
+            ctx.error(item.span, "eal.args", "an argument cannot contain a NUL byte", "remove it");
+        }
+        let blank = text.find(char::is_whitespace);
+        if text.starts_with('-') && blank.is_some_and(|b| !text[..b].contains('=')) {
+            let split: Vec<_> = text.split_whitespace().map(|t| format!("\"{t}\"")).collect();
+            let message = format!("`{text}` is several arguments in one element");
+            ctx.error(item.span, "eal.args", message, format!("write {}", split.join(", ")));
+        }
+        if text == "--" {
+            ctx.error(item.span, "eal.args", "`--` ends the EAL arguments", "list EAL arguments only");
+        }
+        args.push(text.to_owned());
+    }
+    let lcores = lcores(&args);
+    (args, lcores)
+}
+
+/// The list given with `-l`, `--lcores` or `-c`, where it is a plain one.
+fn lcores(args: &[String]) -> Option<Vec<u64>> {
+    let mut found = None;
+    for (i, arg) in args.iter().enumerate() {
+        let next = || args.get(i + 1).map(String::as_str);
+        let value = match arg.as_str() {
+            "-l" | "--lcores" => next(),
+            a => a.strip_prefix("--lcores=").or_else(|| a.strip_prefix("-l")),
+        };
+        let mask = if arg == "-c" { next() } else { None };
+        if let Some(list) = value {
+            found =
+                super::read::ranges(list, MAX_LCORES).ok().map(|l| l.into_iter().map(u64::from).collect());
+        } else if let Some(mask) = mask {
+            let mask = u128::from_str_radix(mask.trim_start_matches("0x"), 16).ok();
+            found = mask.map(|m| (0..MAX_LCORES).filter(|n| m >> n & 1 == 1).collect());
+        }
+    }
+    found
+}
+
+/// Everything the ports need from the rest of the file.
+pub(super) struct Around<'a> {
+    pub formats: &'a [FormatConfig],
+    pub maps: &'a ClassMaps,
+    pub trust: Option<Val<Vec<Trust>>>,
+    pub fdb: &'a FdbConfig,
+    pub lcores: Option<Vec<u64>>,
+}
+
+pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, around: &Around<'_>) -> Vec<(PortConfig, PortAt)> {
+    let defaults = root.table(ctx, "port_defaults", &schema::PORT);
+    for key in ["name", "device"] {
+        if let Some(raw) = defaults.raw(ctx, key) {
+            let message = format!("`{key}` belongs to one port, not to all");
+            ctx.error(raw.span, "port.defaults", message, "move it to its [[port]]");
+        }
+    }
+    let items = root.items(ctx, "port", &schema::PORT);
+    if items.is_empty() {
+        let remedy = "add [[port]] with name = \"p0\" and device = \"ring\"";
+        ctx.error(Span::default(), "port.none", "a switch without ports moves nothing", remedy);
+    }
+    if let Some(extra) = items.get(MAX_PORTS) {
+        let message = format!("{} ports, at most {MAX_PORTS} fit one switch", items.len());
+        let at = extra.span(ctx);
+        ctx.error(at, "port.count", message, "remove ports or run a second switch");
+    }
+    let (mut names, mut devices) = (HashMap::new(), HashMap::new());
+    let mut ports = Vec::new();
+    for (i, item) in items.into_iter().take(MAX_PORTS).enumerate() {
+        let mut item = item.over(&defaults);
+        let name = item.need(ctx, "name", &TEXT);
+        let device = item.need(ctx, "device", &TEXT);
+        if let Some(name) = &name {
+            check_name(ctx, name);
+            unique(ctx, &mut names, name, &name.v, "port.name", "port name");
+        }
+        let kind = device.as_ref().and_then(|d| device_kind(ctx, d));
+        if let (Some(device), Some(DeviceKind::Pci | DeviceKind::Vdev)) = (&device, kind) {
+            let id = device.v.split(',').next().unwrap_or_default();
+            unique(
+                ctx,
+                &mut devices,
+                device,
+                id.strip_prefix("0000:").unwrap_or(id),
+                "port.device",
+                "device",
+            );
+        }
+        let name = name.map_or_else(|| format!("port{i}"), |n| n.v);
+        item.path = format!("port.{name}");
+        let kind = kind.unwrap_or(DeviceKind::Ring);
+        ports.push(read_one(ctx, &item, name, (kind, device.map_or_else(String::new, |d| d.v)), around));
+    }
+    ports
+}
+
+fn read_one(
+    ctx: &mut Ctx<'_>,
+    s: &Section<'_>,
+    name: String,
+    (kind, device): (DeviceKind, String),
+    around: &Around<'_>,
+) -> (PortConfig, PortAt) {
+    let here = s.span(ctx);
+    let pci = kind == DeviceKind::Pci;
+
+    let rate = s.get(ctx, "rate", &RATE);
+    let rate_at = rate.as_ref().map_or(here, |r| r.span);
+    let rate = match (rate, pci) {
+        (Some(Val { v: Some(bps), .. }), _) => PortRate::Fixed(bps),
+        (Some(_), _) => PortRate::Unlimited,
+        (None, true) => {
+            ctx.explain(
+                s.key("rate"),
+                "that of the link",
+                Origin::Default,
+                "a NIC reports its speed at start",
+            );
+            PortRate::Link
+        }
+        (None, false) => {
+            let why = "virtual devices have no line rate; the shaper enforces this one";
+            ctx.explain(s.key("rate"), show_rate(VIRTUAL_RATE), Origin::Default, why);
+            PortRate::Fixed(VIRTUAL_RATE)
+        }
+    };
+
+    let lcore = s.int(ctx, "lcore", 0..=MAX_LCORES - 1);
+    if let (Some(lcore), Some(known)) = (&lcore, &around.lcores)
+        && !known.contains(&lcore.v)
+    {
+        let message = format!("lcore {} is not among those of [eal] args: {known:?}", lcore.v);
+        ctx.error(lcore.span, "port.lcore", message, "choose one of these lcores or extend `-l`");
+    }
+
+    let mtu = s.or(ctx, "mtu", &SIZE, 9216, "jumbo frames pass; headroom grows with it");
+    let mtu = s.within(ctx, "mtu", mtu, &(64..=16_128), |n| show_size(*n)).map_or(9216, |m| m.v as u16);
+
+    let format = s.or(ctx, "format", &TEXT, "standard".into(), "plain Ethernet");
+    let format = find_format(ctx, &format, around.formats).unwrap_or(0);
+    let profile = &around.formats[format];
+    let (trust, trust_at) = trust(ctx, s, profile, around);
+    let default_tc = s.int_or(ctx, "default_tc", 0..=7, 0, "best effort").v as u8;
+    let why = if profile.learning { "a bridge learns" } else { "AFH addresses are assigned, not learnt" };
+    let learning = s.or(ctx, "learning", &BOOL, profile.learning, why).v;
+    let learn_limit = s.int(ctx, "learn_limit", 1..=u64::from(u32::MAX)).map(|v| v.v as u32);
+    let fdb = around.fdb.unknown_unicast;
+    let unknown = s.or(ctx, "unknown_unicast", &UnknownUnicast::KIND, fdb, "that of [fdb]").v;
+    let mac = s.get(ctx, "mac", &MAC);
+    if let Some(mac) = &mac
+        && (mac.v.is_group() || mac.v.to_u64() == 0)
+    {
+        let message = format!("{} cannot be a sender's address", mac.v);
+        ctx.error(mac.span, "port.mac", message, "use an individual address such as 02:00:00:00:00:01");
+    }
+
+    let cable = s.get(ctx, "cable", &LENGTH);
+    let cable_at = cable.as_ref().map_or(here, |c| c.span);
+    let cable = cable.and_then(|c| s.within(ctx, "cable", c, &(0..=100_000_000), LENGTH.show)).map(|c| c.v);
+    let cable_mm = match (cable, pci) {
+        (None, false) => {
+            ctx.explain(s.key("cable"), "5m", Origin::Default, "no cable: the length of a short one");
+            Some(5_000)
+        }
+        (cable, _) => cable,
+    };
+
+    let (pfc, enable_at) = read_pfc(ctx, s);
+    let maps = around.maps.for_port(ctx, s);
+    let at = PortAt { port: here, rate: rate_at, cable: cable_at, enable: enable_at, trust: trust_at };
+    let (pg, queue) = buffer::base();
+    let port = PortConfig {
+        name,
+        kind,
+        device,
+        rate,
+        lcore: lcore.map(|l| l.v as u16),
+        mtu,
+        mac: mac.map(|m| m.v),
+        format,
+        trust,
+        default_tc,
+        learning,
+        learn_limit,
+        unknown_unicast: unknown,
+        cable_mm,
+        pfc,
+        maps,
+        pgs: [pg; 8],
+        queues: [queue; 8],
+        ingress_limit: None,
+        egress_limit: None,
+    };
+    (port, at)
+}
+
+/// The port's own list; else its format's where that knows better than the switch's; else the switch's.
+fn trust(
+    ctx: &mut Ctx<'_>,
+    s: &Section<'_>,
+    format: &FormatConfig,
+    around: &Around<'_>,
+) -> (Vec<Trust>, Span) {
+    let own = s.raw(ctx, "trust");
+    if let (Some(own), Some(list)) = (own, trust_list(ctx, s, "trust")) {
+        ctx.explain(s.key("trust"), words(&list), own.origin, "");
+        return (list, own.span);
+    }
+    let (list, at, origin, why) = match &around.trust {
+        // A preset speaks of Ethernet headers; a format with a class of its own knows better.
+        Some(t) if format.tc.is_none() || !matches!(t.origin, Origin::Preset(_)) => {
+            (t.v.clone(), t.span, t.origin.clone(), "[qos] trust")
+        }
+        _ => (format.trust.clone(), s.span(ctx), Origin::Default, "what its format carries"),
+    };
+    ctx.explain(s.key("trust"), words(&list), origin, why);
+    (list, at)
+}
+
+fn words(list: &[Trust]) -> String {
+    list.iter().map(|t| t.word()).collect::<Vec<_>>().join(", ")
+}
+
+/// A word or a list of words; nothing is trusted twice, and nothing follows `port`.
+pub(super) fn trust_list(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Option<Vec<Trust>> {
+    let mut list = Vec::new();
+    for item in s.list(ctx, key)? {
+        match (Trust::KIND.parse)(item.v) {
+            Ok(t) if list.contains(&t) || list.contains(&Trust::Port) => {
+                let message = format!("\"{}\" here never decides anything", t.word());
+                ctx.error(item.span, "port.trust", message, "name each source once and `port` last");
+            }
+            Ok(t) => list.push(t),
+            Err(bad) => ctx.error(item.span, "value", format!("{}: {}", s.key(key), bad.message), bad.remedy),
+        }
+    }
+    Some(list)
+}
+
+fn read_pfc(ctx: &mut Ctx<'_>, s: &Section<'_>) -> (PortPfc, Span) {
+    let pfc = s.table(ctx, "pfc", &schema::PORT_PFC);
+    let mut enable = 0u8;
+    for item in pfc.list(ctx, "enable").unwrap_or_default() {
+        match indices(item.v, 8) {
+            Ok(list) => enable |= list.iter().fold(0, |bits, n| bits | 1 << n),
+            Err(bad) => ctx.error(item.span, "value", format!("pfc.enable: {}", bad.message), bad.remedy),
+        }
+    }
+    let set = pfc.raw(ctx, "enable");
+    let at = set.as_ref().map_or_else(|| s.span(ctx), |r| r.span);
+    let listed: Vec<_> = (0..8).filter(|p| enable >> p & 1 == 1).map(|p: u8| p.to_string()).collect();
+    let shown = if listed.is_empty() { "none".into() } else { listed.join(", ") };
+    let origin = set.map_or(Origin::Default, |r| r.origin);
+    ctx.explain(pfc.key("enable"), shown, origin, "priorities with PFC");
+    let why = "decided by what the driver shows at start";
+    let mode = pfc.or(ctx, "mode", &PfcMode::KIND, PfcMode::Auto, why).v;
+    let rx = pfc.or(ctx, "rx", &PfcRx::KIND, PfcRx::Enabled, "what is enabled is obeyed").v;
+    let tx = pfc.or(ctx, "tx", &BOOL, true, "what is enabled is sent").v;
+    (PortPfc { enable, mode, rx, tx }, at)
+}
+
+pub(super) fn find_format(ctx: &mut Ctx<'_>, name: &Val<String>, formats: &[FormatConfig]) -> Option<usize> {
+    let found = formats.iter().position(|f| f.name == name.v);
+    if found.is_none() {
+        let known: Vec<_> = formats.iter().map(|f| f.name.as_str()).collect();
+        let message = format!("there is no format `{}`", name.v);
+        ctx.error(name.span, "format.unknown", message, format!("known: {}", known.join(", ")));
+    }
+    found
+}
+
+/// Names become labels, keys and file names.
+fn check_name(ctx: &mut Ctx<'_>, name: &Val<String>) {
+    let ok = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    if name.v.is_empty() || name.v.len() > 32 || !name.v.chars().all(ok) {
+        let message = format!("`{}` cannot be a port name", name.v);
+        ctx.error(name.span, "port.name", message, "use 1 to 32 letters, digits and _ - . /");
+    }
+}
+
+fn unique(
+    ctx: &mut Ctx<'_>,
+    seen: &mut HashMap<String, Span>,
+    val: &Val<String>,
+    id: &str,
+    rule: &'static str,
+    what: &str,
+) {
+    match seen.get(id) {
+        Some(first) => {
+            let line = ctx.line(*first);
+            let message = format!("the {what} `{id}` is already used in line {line}");
+            ctx.error(val.span, rule, message, format!("give every port its own {what}"));
+        }
+        None => {
+            seen.insert(id.to_owned(), val.span);
+        }
+    }
+}
+
+fn device_kind(ctx: &mut Ctx<'_>, device: &Val<String>) -> Option<DeviceKind> {
+    let (id, args) = device.v.split_once(',').unwrap_or((&device.v, ""));
+    if device.v.contains(['\0', '\n']) {
+        ctx.error(
+            device.span,
+            "port.device",
+            "a device name cannot contain NUL or a line break",
+            "remove it",
+        );
+        return None;
+    }
+    if device.v == "ring" {
+        return Some(DeviceKind::Ring);
+    }
+    if is_pci(id) {
+        return Some(DeviceKind::Pci);
+    }
+    let driver = id.trim_end_matches(|c: char| c.is_ascii_digit());
+    if !DRIVERS.contains(&driver) {
+        let message = format!("`{}` is no PCI address, no virtual device and not `ring`", device.v);
+        let remedy = format!("use 0000:3b:00.0, ring, or one of {} with a number", DRIVERS.join(", "));
+        ctx.error(device.span, "port.device", message, remedy);
+        return None;
+    }
+    if driver == id {
+        let message = format!("`{id}` has no number: EAL tells instances apart by it");
+        ctx.error(device.span, "port.device", message, format!("write {id}0"));
+        return None;
+    }
+    let needs_iface = matches!(driver, "net_af_packet" | "net_af_xdp" | "net_vhost");
+    if needs_iface && !args.split(',').any(|a| a.strip_prefix("iface=").is_some_and(|v| !v.is_empty())) {
+        let message = format!("{driver} needs to know its interface");
+        ctx.error(device.span, "port.device", message, format!("write \"{id},iface=...\""));
+        return None;
+    }
+    Some(DeviceKind::Vdev)
+}
+
+/// `[dddd:]bb:dd.f`
+fn is_pci(id: &str) -> bool {
+    let hex = |s: &str, len: usize| s.len() == len && s.bytes().all(|b| b.is_ascii_hexdigit());
+    let parts: Vec<&str> = id.split(':').collect();
+    let (domain_ok, rest) = match parts[..] {
+        [domain, bus, slot] => (hex(domain, 4), Some((bus, slot))),
+        [bus, slot] => (true, Some((bus, slot))),
+        _ => (false, None),
+    };
+    domain_ok
+        && rest.is_some_and(|(bus, slot)| {
+            hex(bus, 2)
+                && slot
+                    .split_once('.')
+                    .is_some_and(|(d, f)| hex(d, 2) && matches!(f.as_bytes(), [b'0'..=b'7']))
+        })
+}

@@ -1,0 +1,344 @@
+//! Every table and key of the configuration: the reader refuses what is not here, and the reference section
+//! of `docs/config.md` is printed from here, so neither can drift.
+
+use std::fmt::Write;
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it accepts and its default.
+    pub form: &'static str,
+    /// What it does; in parentheses the SONiC or SAI name, if there is one.
+    pub what: &'static str,
+}
+
+/// One table of keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// As a user writes it: `[[port]]`.
+    pub path: &'static str,
+    /// What it is for.
+    pub what: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+    /// The keys are the user's own names or numbers.
+    pub free: bool,
+}
+
+impl Table {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.free || self.keys.iter().any(|k| k.name == name)
+    }
+
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.keys.iter().map(|k| k.name).collect()
+    }
+
+    /// How to write a key that is missing.
+    pub(super) fn remedy(&self, name: &str) -> String {
+        let form = self.keys.iter().find(|k| k.name == name).map_or("", |k| k.form);
+        format!("add `{name}`: {form}")
+    }
+
+    /// The known key closest to a misspelt one.
+    pub(super) fn nearest(&self, name: &str) -> Option<&'static str> {
+        let close = |k: &Key| (distance(k.name, name), k.name);
+        self.keys.iter().map(close).min().filter(|(d, k)| *d <= 2.min(k.len() / 2)).map(|(_, k)| k)
+    }
+}
+
+/// Levenshtein distance; long names are far from everything.
+fn distance(a: &str, b: &str) -> usize {
+    if b.len() > 64 {
+        return b.len();
+    }
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let change = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+const fn key(name: &'static str, form: &'static str, what: &'static str) -> Key {
+    Key { name, form, what }
+}
+
+const fn table(path: &'static str, what: &'static str, keys: &'static [Key]) -> Table {
+    Table { path, what, keys, free: false }
+}
+
+const fn free(path: &'static str, what: &'static str) -> Table {
+    Table { path, what, keys: &[], free: true }
+}
+
+macro_rules! tables {
+    ($($name:ident = $table:expr;)+) => {
+        $(pub(super) static $name: Table = $table;)+
+        /// Every table, in the order of the documentation.
+        pub static ALL: &[&Table] = &[$(&$name),+];
+    };
+}
+
+tables! {
+    ROOT = table("", "Top level of the file.", &[
+        key("switch", "table", "the switch itself"),
+        key("eal", "table", "DPDK's environment layer"),
+        key("port_defaults", "table", "keys of `[[port]]` for every port that does not set them itself"),
+        key("port", "list of tables", "the ports, in order; at least one"),
+        key("format", "tables by name", "frame formats of your own"),
+        key("fdb", "table", "forwarding table"),
+        key("qos", "table", "classification for the whole switch"),
+        key("map", "tables by name", "class maps a port chooses by name"),
+        key("buffer", "table", "the shared buffer"),
+        key("scheduler", "list of tables", "scheduler profiles"),
+        key("wred", "list of tables", "marking profiles"),
+        key("queue", "list of tables", "which queue uses which scheduler and marking profile"),
+        key("pfc", "table", "priority flow control"),
+        key("watchdog", "table", "the PFC watchdog"),
+        key("lab", "table", "traffic of the lab hosts"),
+    ]);
+    SWITCH = table("[switch]", "The switch itself.", &[
+        key("name", "text, default \"weir\"", "name in output and metrics"),
+        key("seed", "integer, default 1", "seed of the switch's random generator: same seed and input, same output"),
+    ]);
+    EAL = table("[eal]", "DPDK's environment layer.", &[
+        key("args", "list of texts, default []", "EAL arguments, one per element; those of the command line come after them"),
+    ]);
+    PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`.", &[
+        key("name", "text, required", "unique name"),
+        key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`) or `ring`"),
+        key("rate", "rate, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper (PORT.speed)"),
+        key("lcore", "integer, default the first worker", "lcore that polls the port"),
+        key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
+        key("mac", "MAC address, default the device's", "source address of PFC frames"),
+        key("format", "text, default \"standard\"", "`standard`, `afh_gen1`, `afh_gen2_16b`, `afh_lite` or the name of a `[format.NAME]`"),
+        key("trust", "word or list of words, default that of the format", "sources of the traffic class, first found wins: `dscp`, `pcp`, `tc`, `port`"),
+        key("default_tc", "0 to 7, default 0", "class of frames no trusted source speaks for (PORT default priority)"),
+        key("learning", "boolean, default true, false for AFH", "learn source addresses"),
+        key("learn_limit", "integer, default none", "most addresses learnt on this port"),
+        key("unknown_unicast", "\"flood\" or \"drop\", default that of `[fdb]`", "unknown destinations received here"),
+        key("cable", "length, default 5m on virtual devices", "cable length, for the headroom (CABLE_LENGTH)"),
+        key("pfc", "table", "PFC of the port"),
+        key("maps", "name or list of names, default []", "`[map.NAME]` tables laid over the switch's maps, later ones win (PORT_QOS_MAP)"),
+    ]);
+    PORT_PFC = table("pfc = { ... } of a port", "PFC of a port.", &[
+        key("enable", "list of 0 to 7, default []", "priorities with PFC (PORT_QOS_MAP.pfc_enable)"),
+        key("mode", "\"software\", \"hardware\" or \"auto\", default \"auto\"", "who builds and obeys PFC frames"),
+        key("rx", "\"enabled\", \"all\" or \"none\", default \"enabled\"", "pauses obeyed; `all` is asymmetric PFC"),
+        key("tx", "boolean, default true", "send pauses; false with `rx` on is semi-lossless"),
+    ]);
+    FORMATS = free("[format.NAME]", "A frame format of your own, by name.");
+    FORMAT = table("keys of [format.NAME]", "Fields are `{ off, len }` in bits from the first wire bit of the frame.", &[
+        key("inherit", "name of a built-in format, default \"standard\"", "where unset keys come from"),
+        key("variant", "\"public\" or \"rclink\", default \"public\"", "`rclink` swaps the flags and traffic-class octets of the inherited format"),
+        key("header_len", "12 to 64 bytes", "bytes before the payload, without VLAN tag"),
+        key("dst", "field", "destination address"),
+        key("src", "field", "source address"),
+        key("flags", "field", "flags octet (W V - - Z Y X M)"),
+        key("tc", "field of 8 bits", "traffic-class octet"),
+        key("spare", "list of fields", "spare bits, kept as they are"),
+        key("fdb_key", "{ dst = field, src = field }, default `dst` and `src`", "bits looked up; both of the same length, at most 48"),
+        key("ethertype", "integer or \"absent\"", "EtherType of the format; `absent`: the header has none"),
+        key("ethertype_off", "bit offset", "where the EtherType is"),
+        key("vlan", "boolean", "VLAN tags may precede the EtherType"),
+        key("prio_source", "word or list of words", "default `trust` of ports of this format"),
+        key("ecn", "\"none\", \"ecn\" or \"tc\"", "where the ECN field is: nowhere, IP header, low bits of `tc`"),
+        key("learning", "boolean", "default `learning` of ports of this format"),
+    ]);
+    FIELD = table("fields of a format", "A field of the header.", &[
+        key("off", "bits", "from the first wire bit"),
+        key("len", "1 to 48 bits", "width"),
+    ]);
+    FDB_KEY = table("fdb_key of a format", "Bits looked up.", &[
+        key("dst", "field", "in the destination"),
+        key("src", "field", "in the source"),
+    ]);
+    FDB = table("[fdb]", "Forwarding table.", &[
+        key("capacity", "16 to 1048576, default 16384", "entries"),
+        key("ageing", "time, default 300s, 0 never", "learnt entries are forgotten after this silence (FDB aging time)"),
+        key("unknown_unicast", "\"flood\" or \"drop\", default \"flood\"", "unknown destinations, where a port does not say otherwise"),
+        key("static", "list of tables", "fixed entries"),
+        key("group", "list of tables", "multicast groups"),
+    ]);
+    FDB_STATIC = table("[[fdb.static]]", "A fixed entry.", &[
+        key("mac", "MAC address", "the address; or use `key`"),
+        key("key", "integer", "AFH key"),
+        key("vlan", "0 to 4094, default 0", "VLAN id; 0 untagged"),
+        key("port", "port name, required", "where it is"),
+        key("format", "format name, default that of the port", "key space"),
+    ]);
+    FDB_GROUP = table("[[fdb.group]]", "A multicast group.", &[
+        key("mac", "group MAC address", "the address; or use `key`"),
+        key("key", "integer", "AFH key"),
+        key("vlan", "0 to 4094, default 0", "VLAN id; 0 untagged"),
+        key("ports", "list of port names, required", "members, all of one format"),
+    ]);
+    QOS = table("[qos]", "Classification for the whole switch.", &[
+        key("preset", "\"roce-lossless\", \"roce-semi-lossless\", \"paxi-lite\" or \"paxi-standard\"", "one line that sets a consistent whole; your keys win over it"),
+        key("trust", "word or list of words", "`trust` of ports that do not set it"),
+        key("control_tc", "0 to 7, default none", "class of CNP and ACK frames, whatever their marking"),
+        key("voq", "\"fair\" or \"fifo\", default \"fair\"", "order between ingress ports inside an egress queue"),
+        key("dscp_to_tc", "table, default DSCP / 8", "DSCP to class: `{ \"*\" = 0, \"24-31\" = 3 }` (DSCP_TO_TC_MAP)"),
+        key("pcp_to_tc", "table, default identity", "PCP to class (DOT1P_TO_TC_MAP)"),
+        key("tc_to_queue", "table, default identity", "class to egress queue (TC_TO_QUEUE_MAP)"),
+        key("tc_to_pg", "table, default identity", "class to priority group (TC_TO_PRIORITY_GROUP_MAP)"),
+        key("pfc_to_pg", "table, default identity", "PFC priority to the group whose fill sends it (PFC_PRIORITY_TO_PRIORITY_GROUP_MAP)"),
+        key("pfc_to_queue", "table, default identity", "PFC priority to the queue it pauses (MAP_PFC_PRIORITY_TO_QUEUE)"),
+    ]);
+    MAPS = free("[map.NAME]", "Class maps by name, for `maps` of a port.");
+    MAP = table("keys of [map.NAME]", "What is not listed keeps the switch's value.", &[
+        key("dscp_to_tc", "table", "as in `[qos]`"),
+        key("pcp_to_tc", "table", "as in `[qos]`"),
+        key("tc_to_queue", "table", "as in `[qos]`"),
+        key("tc_to_pg", "table", "as in `[qos]`"),
+        key("pfc_to_pg", "table", "as in `[qos]`"),
+        key("pfc_to_queue", "table", "as in `[qos]`"),
+    ]);
+    MAP_TABLE = free("a class map", "From numbers, ranges and lists to a class: `{ \"*\" = 0, \"8-15,20\" = 1, \"26\" = 3 }`.");
+    BUFFER = table("[buffer]", "The shared buffer. `size = reserved + headroom + control + shared`, exactly.", &[
+        key("size", "size, default 16MiB", "bytes in all (BUFFER_POOL.size)"),
+        key("frames", "integer, default size / 64", "frame slots; each costs an mbuf"),
+        key("cell_bytes", "0 to 4096, default 1", "bytes of one accounting cell; 0 and 1 count bytes"),
+        key("control_bytes", "size, default 256KiB", "set aside for CNP, ACK and PFC frames"),
+        key("headroom_pool", "size, default none", "one headroom pool for all lossless groups (BUFFER_POOL.xoff)"),
+        key("over_subscribe_ratio", "1 to 64, default none", "pool = sum of headrooms / ratio (DEFAULT_LOSSLESS_BUFFER_PARAMETER)"),
+        key("egress_lossless_pool", "size, default `size`", "most bytes waiting in lossless queues (egress_lossless_pool)"),
+        key("egress_lossy_pool", "size, default `size`", "most bytes waiting in lossy queues (egress_lossy_pool)"),
+        key("profile", "list of tables", "buffer profiles"),
+        key("pg", "list of tables", "which priority group uses which profile"),
+        key("queue", "list of tables", "which egress queue uses which profile"),
+        key("port", "list of tables", "limits per port"),
+    ]);
+    PROFILE = table("[[buffer.profile]]", "A buffer profile (BUFFER_PROFILE).", &[
+        key("name", "text, required", "its name; that of a preset's profile changes that one"),
+        key("direction", "\"ingress\" or \"egress\", default \"ingress\"", "what it limits"),
+        key("reserved", "size, default 4KiB ingress, 0 egress", "guaranteed bytes, without headroom (size)"),
+        key("dynamic_th", "-8 to 7, default 0", "shared use up to 2^n times the free buffer"),
+        key("static_th", "size", "shared use up to this; instead of `dynamic_th`"),
+        key("xon", "size, default 0", "resume at or below this use"),
+        key("xon_offset", "size, default 2 frames of the port's mtu", "resume this far below the moving limit"),
+        key("xoff", "size or \"auto\", default \"auto\"", "headroom of a lossless ingress profile: bytes accepted after Xoff"),
+        key("lossless", "boolean, default false", "frames of it are not dropped by congestion"),
+    ]);
+    BUFFER_PG = table("[[buffer.pg]]", "Profile of priority groups; later entries win (BUFFER_PG).", &[
+        key("ports", "name, list of names or \"*\", default \"*\"", "which ports"),
+        key("pgs", "numbers and ranges, required", "which groups: `3`, `\"0-2,5\"`"),
+        key("profile", "profile name, required", "an ingress profile"),
+    ]);
+    BUFFER_QUEUE = table("[[buffer.queue]]", "Profile of egress queues; later entries win (BUFFER_QUEUE).", &[
+        key("ports", "name, list of names or \"*\", default \"*\"", "which ports"),
+        key("queues", "numbers and ranges, required", "which queues"),
+        key("profile", "profile name, required", "an egress profile"),
+    ]);
+    BUFFER_PORT = table("[[buffer.port]]", "Limits per port (BUFFER_PORT_INGRESS/EGRESS_PROFILE_LIST).", &[
+        key("ports", "name, list of names or \"*\", default \"*\"", "which ports"),
+        key("ingress_limit", "size, default none", "most shared bytes the port's groups may hold together"),
+        key("egress_limit", "size, default none", "most bytes that may wait for the port"),
+    ]);
+    SCHEDULER = table("[[scheduler]]", "A scheduler profile (SCHEDULER).", &[
+        key("name", "text, required", "its name"),
+        key("type", "\"STRICT\", \"DWRR\" or \"WRR\", default \"DWRR\"", "strict, shares in bytes, shares in frames"),
+        key("weight", "1 to 100, default 1", "share among weighted queues"),
+        key("priority", "0 to 7, default the queue number", "level of a strict queue, higher first"),
+        key("cir", "rate, default none", "guaranteed rate"),
+        key("pir", "rate, default none", "most rate"),
+    ]);
+    WRED = table("[[wred]]", "A marking profile (WRED_PROFILE).", &[
+        key("name", "text, required", "its name"),
+        key("kmin", "size, share of the Xoff point, or \"auto\"; default \"auto\"", "nothing is marked up to here (green_min_threshold)"),
+        key("kmax", "size, share of the Xoff point, or \"auto\"; default \"auto\"", "everything is marked above (green_max_threshold)"),
+        key("pmax", "share, default 20%", "probability at kmax (green_drop_probability)"),
+        key("ecn", "\"none\", \"ecn\" or \"tc\", default \"ecn\"", "field that is marked (ecn)"),
+        key("wred_drop", "boolean, default false", "drop what cannot be marked; lossy queues only (wred_green_enable)"),
+    ]);
+    QUEUE = table("[[queue]]", "Scheduler and marking of queues; later entries win (QUEUE).", &[
+        key("ports", "name, list of names or \"*\", default \"*\"", "which ports"),
+        key("queues", "numbers and ranges, required", "which queues"),
+        key("scheduler", "scheduler name", "its scheduler"),
+        key("wred", "wred name, or \"none\"", "its marking profile"),
+    ]);
+    PFC = table("[pfc]", "Priority flow control, for the whole switch.", &[
+        key("pause_quanta", "1 to 65535, default 65535", "pause time in frames, in units of 512 bit times"),
+        key("poll_gap", "time 0 to 1ms, default 10us", "longest gap between two polls that is planned for; enters `xoff = \"auto\"` twice: frames waiting in the RX ring, and the way of a pause to the wire"),
+        key("refresh", "share 1% to 90%, default 50%", "a pause is sent again after this share of its time"),
+    ]);
+    WATCHDOG = table("[watchdog]", "The PFC watchdog; on if the table is there (PFC_WD).", &[
+        key("enable", "boolean, default true", "false switches a preset's watchdog off"),
+        key("action", "\"drop\", \"forward\" or \"alert\", default \"drop\"", "what is done with a stormed queue (action)"),
+        key("detection_time", "100ms to 5s, default 200ms", "paused, backlogged and without departures this long is a storm (detection_time)"),
+        key("restoration_time", "100ms to 60s, default 200ms", "no pause for this long ends it (restoration_time)"),
+        key("poll_interval", "100ms to 1s, default 100ms", "interval between looks (POLL_INTERVAL)"),
+        key("allow_short", "boolean, default false", "allow times from 10us, for labs"),
+        key("big_red_switch", "boolean, default false", "hold every lossless queue in storm state (BIG_RED_SWITCH)"),
+        key("reoccurrence", "{ count, window }, default none", "after `count` storms within `window` recovery is manual"),
+    ]);
+    REOCCURRENCE = table("reoccurrence of the watchdog", "Limit on repeated storms.", &[
+        key("count", "1 to 1000, required", "storms"),
+        key("window", "time, required", "time they are counted over"),
+    ]);
+    LAB = table("[lab]", "Traffic of the hosts `weir lab` attaches to the ports.", &[
+        key("pattern", "\"all_to_all\" or \"incast\", default \"all_to_all\"", "incast: every port sends to the first"),
+        key("load", "share, default 90%", "offered load of a sending port"),
+        key("frame_bytes", "size 60 to mtu, default 1024", "frame length without FCS"),
+        key("dscp", "0 to 63, default 26", "DSCP of the frames"),
+        key("flow", "list of tables", "flows of their own, instead of the pattern"),
+    ]);
+    LAB_FLOW = table("[[lab.flow]]", "One flow.", &[
+        key("from", "port name, required", "sender's port"),
+        key("to", "port name, required", "receiver's port"),
+        key("rate", "rate, default as fast as possible", "rate on the wire"),
+        key("frame_bytes", "size, default that of `[lab]`", "frame length without FCS"),
+        key("dscp", "0 to 63, default that of `[lab]`", "DSCP"),
+        key("pcp", "0 to 7, default untagged", "PCP"),
+        key("vlan", "1 to 4094, default untagged", "VLAN id"),
+    ]);
+}
+
+/// The reference section of `docs/config.md`.
+pub fn reference() -> String {
+    let mut text = String::new();
+    for table in ALL {
+        let title = if table.path.is_empty() { "top level" } else { table.path };
+        let _ = write!(text, "### `{title}`\n\n{}\n\n", table.what);
+        if !table.keys.is_empty() {
+            text.push_str("| Key | Value | Meaning |\n| --- | --- | --- |\n");
+            for k in table.keys {
+                let _ = writeln!(text, "| `{}` | {} | {} |", k.name, k.form, k.what);
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_key_finds_its_neighbour() {
+        assert_eq!(PORT.nearest("lcroe"), Some("lcore"));
+        assert_eq!(PORT.nearest("devise"), Some("device"));
+        assert_eq!(PORT.nearest("colour"), None);
+        assert_eq!(WRED.nearest("k_min"), Some("kmin"));
+    }
+
+    #[test]
+    fn keys_are_unique_within_their_table() {
+        for table in ALL {
+            let mut names = table.names();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), table.keys.len(), "{}", table.path);
+        }
+    }
+}

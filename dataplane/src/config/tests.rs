@@ -1,0 +1,214 @@
+//! What a user writes, and what comes back.
+
+use super::*;
+use crate::types::{MAX_PORTS, PortId};
+
+const TWO: &str = "
+[[port]]
+name = \"p0\"
+device = \"ring\"
+[[port]]
+name = \"p1\"
+device = \"net_af_packet0,iface=veth0\"
+";
+
+fn good(text: &str) -> Loaded {
+    load("t.toml", text).unwrap_or_else(|found| panic!("{}", shown(&found)))
+}
+
+fn bad(text: &str) -> Vec<Diagnostic> {
+    match load("t.toml", text) {
+        Ok(loaded) => panic!("accepted; warnings: {}", shown(&loaded.warnings)),
+        Err(found) => found,
+    }
+}
+
+fn shown(found: &[Diagnostic]) -> String {
+    found.iter().map(|d| format!("{d}\n")).collect()
+}
+
+/// The text under the carets of the one finding of this rule.
+fn pointed<'t>(text: &'t str, found: &[Diagnostic], rule: &str) -> &'t str {
+    let of_rule: Vec<_> = found.iter().filter(|d| d.rule == rule).collect();
+    assert_eq!(of_rule.len(), 1, "{rule}:\n{}", shown(found));
+    &text[of_rule[0].span.start..of_rule[0].span.end]
+}
+
+#[test]
+fn a_minimal_file_is_enough() {
+    let Loaded { config, warnings } = good(TWO);
+    assert!(warnings.is_empty(), "{}", shown(&warnings));
+    assert_eq!(config.ports.len(), 2);
+    assert_eq!(config.port("p1"), Some(PortId(1)));
+    let p1 = &config.ports[1];
+    assert_eq!((p1.kind, p1.rate, p1.mtu), (DeviceKind::Vdev, PortRate::Fixed(100_000_000_000), 9216));
+    assert_eq!((p1.lcore, p1.learning, p1.cable_mm), (None, true, Some(5_000)));
+    assert_eq!(p1.trust, [Trust::Pcp, Trust::Dscp]);
+    assert_eq!(p1.maps.dscp_to_tc[26], 3);
+    let b = &config.buffer;
+    assert_eq!(b.size, b.reserved + b.headroom + b.control_bytes + b.shared);
+    assert_eq!((b.reserved, b.headroom), (2 * 8 * 4096, 0));
+    assert!(config.watchdog.is_none());
+}
+
+#[test]
+fn every_error_is_reported_at_its_value() {
+    let text = "
+[eal]
+args = [\"-l\", \"0-1\", \"-n 4\"]
+[[port]]
+name = \"p0\"
+device = \"ring\"
+lcore = 7
+rate = \"100Q\"
+lcroe = 1
+[[port]]
+name = \"p0\"
+device = \"net_wifi0\"
+format = \"afh_gen3\"
+trust = [\"dscp\", \"colour\"]
+mtu = \"1GiB\"
+[[fdb.static]]
+mac = \"02:00:00:00:00:01\"
+port = \"p9\"
+[colour]
+";
+    let found = bad(text);
+    assert_eq!(found.len(), 11, "{}", shown(&found));
+    assert_eq!(pointed(text, &found, "eal.args"), "\"-n 4\"");
+    assert_eq!(pointed(text, &found, "port.lcore"), "7");
+    assert_eq!(pointed(text, &found, "port.name"), "\"p0\"");
+    assert_eq!(pointed(text, &found, "port.device"), "\"net_wifi0\"");
+    assert_eq!(pointed(text, &found, "format.unknown"), "\"afh_gen3\"");
+    assert_eq!(pointed(text, &found, "range"), "\"1GiB\"");
+    assert_eq!(pointed(text, &found, "port.unknown"), "\"p9\"");
+    let values: Vec<_> =
+        found.iter().filter(|d| d.rule == "value").map(|d| &text[d.span.start..d.span.end]).collect();
+    assert_eq!(values, ["\"100Q\"", "\"colour\""]);
+    let unknown: Vec<_> =
+        found.iter().filter(|d| d.rule == "unknown_key").map(|d| d.remedy.as_str()).collect();
+    assert_eq!(unknown[0], "did you mean `lcore`?");
+    assert!(unknown[1].starts_with("known here: switch, eal"));
+    assert!(found.iter().all(|d| !d.remedy.is_empty() && d.file == "t.toml"));
+}
+
+#[test]
+fn syntax_errors_look_the_same() {
+    let text = "[switch]\nname = \"a\nseed = = 3\n";
+    let found = bad(text);
+    assert!(found.iter().all(|d| d.rule == "syntax"));
+    assert!(found.len() >= 2, "both are reported:\n{}", shown(&found));
+    assert!(found[0].to_string().contains("--> t.toml:2:"), "{}", found[0]);
+    let twice = bad("[switch]\nseed = 1\nseed = 2\n");
+    assert_eq!((twice[0].line, twice[0].column), (3, 1), "{}", shown(&twice));
+}
+
+#[test]
+fn an_empty_file_says_what_is_needed() {
+    let found = bad("");
+    assert_eq!(found[0].rule, "port.none");
+    assert!(found[0].to_string().contains("[[port]]"));
+}
+
+#[test]
+fn too_many_ports() {
+    let port = |i: usize| format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\n");
+    let full: String = (0..MAX_PORTS).map(port).collect();
+    assert_eq!(good(&full).config.ports.len(), MAX_PORTS);
+    let found = bad(&(full + &port(MAX_PORTS)));
+    assert_eq!(found[0].rule, "port.count");
+    assert!(found[0].message.contains("257") && found[0].message.contains("256"));
+}
+
+#[test]
+fn devices() {
+    let with = |device: &str| load("t", &format!("[[port]]\nname = \"p\"\ndevice = \"{device}\"\n"));
+    for (device, kind) in [
+        ("0000:3b:00.0", DeviceKind::Pci),
+        ("3b:00.1,representor=0", DeviceKind::Pci),
+        ("ring", DeviceKind::Ring),
+        ("net_memif0,role=server", DeviceKind::Vdev),
+        ("net_vhost3,iface=/tmp/v", DeviceKind::Vdev),
+    ] {
+        assert_eq!(with(device).unwrap().config.ports[0].kind, kind, "{device}");
+    }
+    for device in
+        ["", "eth0", "net_memif", "net_vhost0", "net_af_packet0,iface=", "3b:00.8", "0000:3b:00", "3b:0é.0"]
+    {
+        assert_eq!(with(device).unwrap_err()[0].rule, "port.device", "{device}");
+    }
+    let same = "[[port]]\nname=\"a\"\ndevice=\"3b:00.0\"\n[[port]]\nname=\"b\"\ndevice=\"0000:3b:00.0\"\n";
+    assert_eq!(pointed(same, &bad(same), "port.device"), "\"0000:3b:00.0\"");
+}
+
+#[test]
+fn maps_replace_what_they_list_and_refuse_overlap() {
+    let text = format!(
+        "{TWO}maps = \"edge\"\n[qos]\ndscp_to_tc = {{ \"*\" = 1, \"0-7,12\" = 0 }}\n[map.edge]\ndscp_to_tc = {{ \"12\" = 5 }}\n"
+    );
+    let config = good(&text).config;
+    let (p0, p1) = (&config.ports[0].maps, &config.ports[1].maps);
+    assert_eq!((p0.dscp_to_tc[7], p0.dscp_to_tc[8], p0.dscp_to_tc[12]), (0, 1, 0));
+    assert_eq!((p1.dscp_to_tc[12], p1.dscp_to_tc[13]), (5, 1));
+
+    let text = format!(
+        "{TWO}[qos]\ndscp_to_tc = {{ \"0-7\" = 1, \"3\" = 2 }}\npcp_to_tc = {{ \"8\" = 1, \"1\" = 9 }}\n"
+    );
+    let found = bad(&text);
+    assert_eq!(pointed(&text, &found, "map.overlap"), "\"3\"");
+    assert_eq!(found.len(), 3, "{}", shown(&found));
+}
+
+#[test]
+fn fdb_entries_are_held_against_ports_and_formats() {
+    let text = format!(
+        "{TWO}format = \"afh_lite\"
+[[fdb.static]]
+mac = \"02:00:00:00:00:01\"
+port = \"p0\"
+[[fdb.static]]
+key = 0x12
+port = \"p1\"
+[[fdb.group]]
+mac = \"01:00:5e:00:00:01\"
+ports = [\"p0\"]
+vlan = 7
+"
+    );
+    let config = good(&text).config;
+    assert_eq!(config.fdb.statics[1], StaticEntry { key: 0x12, vlan: 0, format: 3, port: PortId(1) });
+    assert_eq!(config.fdb.groups[0].ports, [PortId(0)]);
+    assert!(!config.ports[1].learning);
+
+    let wrong = text.replace("0x12", "0x1_0000").replace("[\"p0\"]", "[\"p0\", \"p1\", \"p0\"]");
+    let found = bad(&wrong);
+    assert_eq!(pointed(&wrong, &found, "fdb.address"), "0x1_0000");
+    assert_eq!(pointed(&wrong, &found, "fdb.format"), "\"p1\"");
+    assert_eq!(pointed(&wrong, &found, "fdb.group"), "\"p0\"");
+    let twice = format!("{TWO}{0}{0}", "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n");
+    assert_eq!(bad(&twice)[0].rule, "fdb.duplicate");
+}
+
+#[test]
+fn a_format_of_your_own_is_checked() {
+    let text = "
+[format.wide]
+inherit = \"afh_gen2_16b\"
+dst = { off = 16, len = 32 }
+src = { off = 64, len = 32 }
+spare = [{ off = 8, len = 8 }, { off = 56, len = 8 }]
+ecn = \"tc\"
+[[port]]
+name = \"p0\"
+device = \"ring\"
+format = \"wide\"
+";
+    let config = good(text).config;
+    let wide = &config.formats[config.ports[0].format];
+    assert_eq!((wide.key_dst, wide.key_src.len), (Field { off: 16, len: 32 }, 32));
+    let found = bad(&text.replace("off = 16, len = 32", "off = 0, len = 40"));
+    assert_eq!(
+        found.iter().map(|d| d.rule).collect::<Vec<_>>(),
+        ["format.overlap", "format.overlap", "format.key"]
+    );
+}

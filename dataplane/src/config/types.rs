@@ -1,0 +1,479 @@
+//! The checked configuration: plain numbers in base units, everything resolved per port.
+//!
+//! Bytes, bit/s, nanoseconds and millimetres as `u64`, shares as parts per million (`u32`). Names are
+//! resolved to indices; whoever builds runtime tables only copies.
+
+use super::Explained;
+use super::format::FormatConfig;
+use crate::types::{Mac, Nanos, PRIORITIES, PortId};
+
+/// Declares an enumeration whose variants have a word in the configuration.
+macro_rules! words {
+    ($($(#[$doc:meta])+ $name:ident { $($(#[$vdoc:meta])+ $variant:ident = $word:literal),+ $(,)? })+) => { $(
+        $(#[$doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$vdoc])+ $variant),+ }
+
+        impl $name {
+            /// Every value, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word that stands for it in the configuration.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            pub(super) const KIND: super::units::Kind<Self> = super::units::Kind {
+                parse: |v| super::read::word(v, Self::ALL, Self::word),
+                show: |w| w.word().to_owned(),
+            };
+        }
+    )+ };
+}
+
+words! {
+    /// Where a port takes the traffic class of a frame from. The first source the frame has wins.
+    Trust {
+        /// DSCP of the IP header, through `dscp_to_tc`.
+        Dscp = "dscp",
+        /// PCP of the outer VLAN tag, through `pcp_to_tc`.
+        Pcp = "pcp",
+        /// Upper six bits of the AFH traffic-class byte, through `dscp_to_tc`.
+        Tc = "tc",
+        /// The port's `default_tc`; ends the list.
+        Port = "port",
+    }
+    /// What happens to a frame for a destination nobody has learnt.
+    UnknownUnicast {
+        /// Sent to every other port of the same format.
+        Flood = "flood",
+        /// Dropped and counted (`lookup.unknown_unicast`).
+        Drop = "drop",
+    }
+    /// Who builds and obeys PFC frames on a port.
+    PfcMode {
+        /// weir itself; the driver must deliver MAC control frames.
+        Software = "software",
+        /// The NIC.
+        Hardware = "hardware",
+        /// Software where the driver shows PFC frames, else hardware.
+        Auto = "auto",
+    }
+    /// Which received pauses a port obeys.
+    PfcRx {
+        /// Those for enabled priorities.
+        Enabled = "enabled",
+        /// All eight priorities (SONiC: asymmetric PFC).
+        All = "all",
+        /// None.
+        None = "none",
+    }
+    /// Side of the buffer a profile limits.
+    Direction {
+        /// Charged to the priority group the frame arrived in.
+        Ingress = "ingress",
+        /// Charged to the queue the frame waits in.
+        Egress = "egress",
+    }
+    /// How a queue shares the port (SONiC SCHEDULER.type).
+    SchedulerType {
+        /// Before every weighted queue; among strict queues by `priority`, then by queue number.
+        Strict = "STRICT",
+        /// Deficit weighted round robin: shares in bytes.
+        Dwrr = "DWRR",
+        /// Weighted round robin: shares in frames.
+        Wrr = "WRR",
+    }
+    /// Which ECN field a queue marks.
+    EcnMode {
+        /// None.
+        None = "none",
+        /// The IP header's.
+        Ecn = "ecn",
+        /// Bits 1:0 of the AFH traffic-class byte.
+        Tc = "tc",
+    }
+    /// Order between ingress ports inside one egress queue.
+    Voq {
+        /// Round robin over ingress ports.
+        Fair = "fair",
+        /// Arrival order.
+        Fifo = "fifo",
+    }
+    /// What the watchdog does with a stormed queue (SONiC PFC_WD.action).
+    WatchdogAction {
+        /// Flushes the queue, drops what comes for it, silences our own pause for it.
+        Drop = "drop",
+        /// Ignores the received pause.
+        Forward = "forward",
+        /// Reports only.
+        Alert = "alert",
+    }
+    /// Traffic of the lab hosts.
+    LabPattern {
+        /// Every port sends to every other.
+        AllToAll = "all_to_all",
+        /// Every port sends to the first.
+        Incast = "incast",
+    }
+}
+
+/// One value of a configuration file, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of this switch in output and metrics.
+    pub name: String,
+    /// Seed of the switch's generator.
+    pub seed: u64,
+    /// EAL arguments, before those of the command line.
+    pub eal_args: Vec<String>,
+    /// Format profiles; the four built-in ones first.
+    pub formats: Vec<FormatConfig>,
+    /// Ports; [`PortId`] is the index.
+    pub ports: Vec<PortConfig>,
+    /// Forwarding table.
+    pub fdb: FdbConfig,
+    /// The shared buffer.
+    pub buffer: BufferConfig,
+    /// Order inside an egress queue.
+    pub voq: Voq,
+    /// Class of CNP and ACK frames, if they have one of their own.
+    pub control_tc: Option<u8>,
+    /// PFC timing.
+    pub pfc: PfcConfig,
+    /// The watchdog, if on.
+    pub watchdog: Option<WatchdogConfig>,
+    /// Traffic of `weir lab`.
+    pub lab: LabConfig,
+    pub(super) explained: Vec<Explained>,
+}
+
+/// Speed of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortRate {
+    /// bit/s, enforced by the egress shaper.
+    Fixed(u64),
+    /// Not shaped.
+    Unlimited,
+    /// That of the link, read at start.
+    Link,
+}
+
+impl PortRate {
+    /// bit/s if known from the configuration.
+    pub fn bps(self) -> Option<u64> {
+        if let Self::Fixed(bps) = self { Some(bps) } else { None }
+    }
+}
+
+/// How a port reaches the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A NIC by PCI address.
+    Pci,
+    /// A DPDK virtual device, created from its devargs.
+    Vdev,
+    /// An in-process ring pair.
+    Ring,
+}
+
+/// One port.
+#[derive(Clone, Debug)]
+pub struct PortConfig {
+    /// Unique name.
+    pub name: String,
+    /// What `device` is.
+    pub kind: DeviceKind,
+    /// PCI address with optional devargs, vdev devargs, or `ring`.
+    pub device: String,
+    /// Speed.
+    pub rate: PortRate,
+    /// Lcore that polls the port; `None`: the first worker if there is one, else the main lcore.
+    pub lcore: Option<u16>,
+    /// Largest frame accepted, in bytes without FCS.
+    pub mtu: u16,
+    /// Source address of PFC frames; `None`: the device's.
+    pub mac: Option<Mac>,
+    /// Index into [`Config::formats`].
+    pub format: usize,
+    /// Sources of the traffic class, in order.
+    pub trust: Vec<Trust>,
+    /// Class of frames no trusted source speaks for.
+    pub default_tc: u8,
+    /// Learn source addresses.
+    pub learning: bool,
+    /// Most addresses learnt on this port.
+    pub learn_limit: Option<u32>,
+    /// Unknown unicast received here.
+    pub unknown_unicast: UnknownUnicast,
+    /// Cable length in mm; `None`: unknown.
+    pub cable_mm: Option<u64>,
+    /// PFC of the port.
+    pub pfc: PortPfc,
+    /// Class maps.
+    pub maps: Maps,
+    /// Ingress limits by priority group.
+    pub pgs: [PgConfig; PRIORITIES],
+    /// Egress limits, scheduling and marking by queue.
+    pub queues: [QueueConfig; PRIORITIES],
+    /// Most bytes of the shared ingress pool the port may hold.
+    pub ingress_limit: Option<u64>,
+    /// Most bytes that may wait for the port.
+    pub egress_limit: Option<u64>,
+}
+
+/// PFC of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortPfc {
+    /// Bit n: PFC enabled for priority n (SONiC PORT_QOS_MAP.pfc_enable).
+    pub enable: u8,
+    /// Who does it.
+    pub mode: PfcMode,
+    /// Which pauses are obeyed.
+    pub rx: PfcRx,
+    /// Whether pauses are sent; `false` with `rx` on is semi-lossless.
+    pub tx: bool,
+}
+
+/// Class maps of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maps {
+    /// DSCP to traffic class.
+    pub dscp_to_tc: [u8; 64],
+    /// PCP to traffic class.
+    pub pcp_to_tc: [u8; PRIORITIES],
+    /// Traffic class to egress queue.
+    pub tc_to_queue: [u8; PRIORITIES],
+    /// Traffic class to ingress priority group.
+    pub tc_to_pg: [u8; PRIORITIES],
+    /// PFC priority to the priority group whose fill sends it.
+    pub pfc_to_pg: [u8; PRIORITIES],
+    /// PFC priority to the queue it pauses.
+    pub pfc_to_queue: [u8; PRIORITIES],
+}
+
+/// Limit on shared buffer use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedLimit {
+    /// `2^n` times the free shared buffer, n from -8 to 7.
+    Dynamic(i8),
+    /// Bytes.
+    Static(u64),
+}
+
+/// Ingress limits of one priority group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PgConfig {
+    /// Index into [`BufferConfig::profiles`].
+    pub profile: usize,
+    /// Guaranteed bytes.
+    pub reserved: u64,
+    /// Limit on shared use.
+    pub shared: SharedLimit,
+    /// Resume when use is at most `max(xon, limit - xon_offset)`.
+    pub xon: u64,
+    /// See [`PgConfig::xon`].
+    pub xon_offset: u64,
+    /// Headroom in bytes after Xoff; 0 for a lossy group.
+    pub xoff: u64,
+    /// Frames are lost only when the headroom is exhausted.
+    pub lossless: bool,
+}
+
+/// One egress queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Index into [`BufferConfig::profiles`].
+    pub profile: usize,
+    /// Guaranteed bytes.
+    pub reserved: u64,
+    /// Limit on shared use.
+    pub shared: SharedLimit,
+    /// Admission is never refused by this queue: the ingress side holds the frame back.
+    pub lossless: bool,
+    /// Scheduling.
+    pub scheduler: SchedulerConfig,
+    /// Marking, if any.
+    pub wred: Option<WredConfig>,
+}
+
+/// Scheduling of one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedulerConfig {
+    /// Strict or weighted.
+    pub kind: SchedulerType,
+    /// Share among weighted queues, 1 to 100.
+    pub weight: u8,
+    /// Level of a strict queue, 0 to 7, higher first; `None`: the queue number.
+    pub priority: Option<u8>,
+    /// Guaranteed rate in bit/s.
+    pub cir: Option<u64>,
+    /// Most rate in bit/s.
+    pub pir: Option<u64>,
+}
+
+/// Marking of one queue, on the depth left behind at dequeue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WredConfig {
+    /// Nothing is marked below, in bytes.
+    pub kmin: u64,
+    /// Everything is marked above, in bytes.
+    pub kmax: u64,
+    /// Probability at `kmax`, in parts per million.
+    pub pmax: u32,
+    /// Which field is marked.
+    pub ecn: EcnMode,
+    /// Frames that cannot be marked are dropped instead (lossy queues only).
+    pub wred_drop: bool,
+}
+
+/// The shared buffer. `size = reserved + headroom + control + shared`, exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferConfig {
+    /// Bytes in all.
+    pub size: u64,
+    /// Frame slots: most frames held at once.
+    pub frames: u64,
+    /// Bytes one cell accounts for; 1 counts bytes.
+    pub cell_bytes: u64,
+    /// Bytes set aside for CNP, ACK and PFC frames.
+    pub control_bytes: u64,
+    /// Sum of the priority groups' reserves.
+    pub reserved: u64,
+    /// Headroom set aside: the pool if there is one, else the sum over lossless groups.
+    pub headroom: u64,
+    /// Headroom is one pool for all lossless groups (SONiC: shared headroom pool).
+    pub headroom_pooled: bool,
+    /// What dynamic thresholds divide.
+    pub shared: u64,
+    /// Most bytes waiting in lossless egress queues.
+    pub egress_lossless_pool: u64,
+    /// Most bytes waiting in lossy egress queues.
+    pub egress_lossy_pool: u64,
+    /// Names of the profiles, as indexed by groups and queues.
+    pub profiles: Vec<String>,
+}
+
+/// Forwarding table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FdbConfig {
+    /// Entries.
+    pub capacity: u32,
+    /// Age at which a learnt entry is forgotten; 0 never.
+    pub ageing: Nanos,
+    /// Default of the ports.
+    pub unknown_unicast: UnknownUnicast,
+    /// Fixed entries.
+    pub statics: Vec<StaticEntry>,
+    /// Multicast groups.
+    pub groups: Vec<GroupEntry>,
+}
+
+/// A fixed forwarding entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaticEntry {
+    /// Address, or AFH key, in the low bits.
+    pub key: u64,
+    /// VLAN id; 0 untagged.
+    pub vlan: u16,
+    /// Index into [`Config::formats`]: the key space.
+    pub format: usize,
+    /// Where the address is.
+    pub port: PortId,
+}
+
+/// A multicast group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupEntry {
+    /// Group address, or AFH key, in the low bits.
+    pub key: u64,
+    /// VLAN id; 0 untagged.
+    pub vlan: u16,
+    /// Index into [`Config::formats`]: the key space.
+    pub format: usize,
+    /// Members, in order, without repetition.
+    pub ports: Vec<PortId>,
+}
+
+/// PFC timing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PfcConfig {
+    /// Pause time put into frames, in quanta of 512 bit times.
+    pub quanta: u16,
+    /// Longest planned gap between two polls of a port: enters automatic headrooms.
+    pub poll_gap: Nanos,
+    /// A pause is refreshed after this share of it, in parts per million.
+    pub refresh: u32,
+}
+
+/// The PFC watchdog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchdogConfig {
+    /// What it does.
+    pub action: WatchdogAction,
+    /// Paused, backlogged and without departures for this long is a storm.
+    pub detection: Nanos,
+    /// Without pause for this long the storm is over.
+    pub restoration: Nanos,
+    /// Interval between looks.
+    pub poll: Nanos,
+    /// Every lossless queue is in storm until this is switched off.
+    pub big_red_switch: bool,
+    /// After this many storms within the window recovery is manual.
+    pub reoccurrence: Option<Reoccurrence>,
+}
+
+/// Limit on repeated storms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reoccurrence {
+    /// Storms.
+    pub count: u32,
+    /// Time they are counted over.
+    pub window: Nanos,
+}
+
+/// Traffic of the lab hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabConfig {
+    /// Pattern between ports; with flows listed, only they are sent.
+    pub pattern: LabPattern,
+    /// Offered load per sending port, in parts per million of its rate.
+    pub load: u32,
+    /// Frame length in bytes without FCS.
+    pub frame_bytes: u16,
+    /// DSCP of the frames.
+    pub dscp: u8,
+    /// Flows of their own.
+    pub flows: Vec<LabFlow>,
+}
+
+/// One flow of the lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LabFlow {
+    /// Port whose host sends.
+    pub from: PortId,
+    /// Port whose host receives.
+    pub to: PortId,
+    /// bit/s on the wire; `None`: as fast as the port goes.
+    pub rate: Option<u64>,
+    /// Frame length in bytes without FCS.
+    pub frame_bytes: u16,
+    /// DSCP of the frames.
+    pub dscp: u8,
+    /// PCP, if tagged.
+    pub pcp: Option<u8>,
+    /// VLAN id, if tagged.
+    pub vlan: Option<u16>,
+}
+
+impl Config {
+    /// Every effective value that was derived or defaulted, with where it comes from and why it is so.
+    pub fn explain(&self) -> Vec<Explained> {
+        self.explained.clone()
+    }
+
+    /// The port of this name.
+    pub fn port(&self, name: &str) -> Option<PortId> {
+        self.ports.iter().position(|p| p.name == name).map(|i| PortId(i as u16))
+    }
+}

@@ -1,0 +1,195 @@
+//! What can go wrong, and what to change.
+
+/// The EAL did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EalError {
+    /// DPDK starts once per process, whether it succeeded or not.
+    #[error("DPDK was already initialised in this process; it can be once only, clone the first Eal instead")]
+    AlreadyInitialised,
+    /// An argument with a zero byte inside.
+    #[error("EAL argument {0:?} has a zero byte in it")]
+    ZeroByte(String),
+    /// `--no-huge` implies legacy memory, which `--in-memory` excludes before DPDK 25.11.
+    #[error(
+        "--no-huge and --in-memory exclude each other in this DPDK; drop --in-memory, or drop --no-huge \
+         and reserve hugepages (sysctl vm.nr_hugepages=512)"
+    )]
+    InMemoryWithoutHugepages,
+    /// Hugepages were asked for, and none are free.
+    #[error(
+        "no free hugepages: reserve some (sysctl vm.nr_hugepages=512), or add --no-huge (slower, no secondary processes)"
+    )]
+    NoHugepages,
+    /// The system refused.
+    #[error(
+        "DPDK was refused a resource ({reason}): run as root or give CAP_NET_ADMIN, CAP_IPC_LOCK and access \
+         to the hugepage mount and {runtime}"
+    )]
+    NoPermission {
+        /// DPDK's words for its error number.
+        reason: String,
+        /// Folder of the run-time files.
+        runtime: String,
+    },
+    /// Anything else; DPDK has logged why on standard error.
+    #[error(
+        "DPDK did not initialise: {reason} (arguments: {arguments}); its log on standard error says more"
+    )]
+    Failed {
+        /// DPDK's words for its error number.
+        reason: String,
+        /// The arguments handed to it, those added by default included.
+        arguments: String,
+    },
+}
+
+/// No pool of frames.
+#[derive(Debug, thiserror::Error)]
+pub enum MempoolError {
+    /// DPDK's memory is too small, or too scattered.
+    #[error(
+        "pool `{name}` of {count} frames of {data_bytes} bytes needs {mebibytes} MiB and got none ({reason}): \
+         give EAL more memory (-m {suggest_mebibytes} with --no-huge; else more hugepages) or use fewer frames"
+    )]
+    NoMemory {
+        /// Name of the pool.
+        name: String,
+        /// Frames asked for.
+        count: u32,
+        /// Bytes per frame.
+        data_bytes: u16,
+        /// Memory asked for, rounded up.
+        mebibytes: u64,
+        /// A value of `-m` that should do.
+        suggest_mebibytes: u64,
+        /// DPDK's words.
+        reason: String,
+    },
+    /// Names are unique, and short.
+    #[error("pool name `{0}` is taken, empty, too long or has a zero byte")]
+    Name(String),
+    /// Numbers DPDK does not take.
+    #[error(
+        "pool `{name}`: {count} frames with a cache of {cache} per core: the cache may be {max_cache} and at \
+         most two thirds of the frames"
+    )]
+    Size {
+        /// Name of the pool.
+        name: String,
+        /// Frames asked for.
+        count: u32,
+        /// Cache asked for.
+        cache: u32,
+        /// DPDK's limit.
+        max_cache: u32,
+    },
+}
+
+/// No frame was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The pool is empty.
+    #[error("the pool has no free frame")]
+    PoolEmpty,
+    /// The bytes do not fit a frame of this pool.
+    #[error("{len} bytes do not fit a frame of {room}")]
+    TooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes a frame can hold.
+        room: usize,
+    },
+}
+
+/// A port refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// No such device, or no driver for it.
+    #[error(
+        "cannot attach `{devargs}`: {reason}; for a NIC: is it bound (dpdk-devbind.py --status) and is EAL \
+         run without --no-pci? for a virtual device: is the driver installed, does the interface exist?"
+    )]
+    Probe {
+        /// What was asked for.
+        devargs: String,
+        /// DPDK's words.
+        reason: String,
+    },
+    /// The device is there but gives no port, or all of them have an owner.
+    #[error("device `{0}` has no port that is free; each port has one owner")]
+    InUse(String),
+    /// A name with a zero byte, empty or too long.
+    #[error("`{0}` is no usable name for a port")]
+    Name(String),
+    /// A setting the device cannot have.
+    #[error("port {port}: {what}")]
+    Config {
+        /// Name of the port.
+        port: String,
+        /// The rule and the two numbers that clash.
+        what: String,
+    },
+    /// A call into the driver failed.
+    #[error("port {port}: {step} failed: {reason}")]
+    Driver {
+        /// Name of the port.
+        port: String,
+        /// The call.
+        step: &'static str,
+        /// DPDK's words.
+        reason: String,
+    },
+    /// `start` or a queue before `configure`.
+    #[error("port {0} is not configured")]
+    NotConfigured(String),
+    /// A queue has one owner at a time.
+    #[error("port {port} has no free {direction} queue {queue}")]
+    NoQueue {
+        /// Name of the port.
+        port: String,
+        /// `RX` or `TX`.
+        direction: &'static str,
+        /// Index asked for.
+        queue: u16,
+    },
+}
+
+/// A worker was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The core is not one of the EAL's worker lcores, or has a worker already.
+    #[error(
+        "no idle worker lcore on core {core}; idle ones are on cores {idle:?} (the EAL's main lcore runs none; see -l and --lcores)"
+    )]
+    NoLcore {
+        /// Core asked for.
+        core: usize,
+        /// Cores that would do.
+        idle: Vec<usize>,
+    },
+    /// The EAL refused.
+    #[error("lcore {lcore} did not take the work: {reason}")]
+    Refused {
+        /// DPDK's number of the lcore.
+        lcore: u32,
+        /// DPDK's words.
+        reason: String,
+    },
+}
+
+/// DPDK's words for an error number of either sign.
+pub(crate) fn reason(errno: i32) -> String {
+    if errno == -1 {
+        // What drivers return that have no number at hand; as an error number it would be EPERM.
+        return "the driver gave no reason, see its log (-1)".into();
+    }
+    // SAFETY: rte_strerror takes any number and returns a string that is static or of this thread.
+    let text = unsafe { std::ffi::CStr::from_ptr(weir_dpdk_sys::rte_strerror(errno.saturating_abs())) };
+    format!("{} ({errno})", text.to_string_lossy())
+}
+
+/// [`reason`] of this thread's last DPDK error.
+pub(crate) fn last_reason() -> String {
+    // SAFETY: reads a thread-local number.
+    reason(unsafe { weir_dpdk_sys::weir_errno() })
+}

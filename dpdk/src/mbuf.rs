@@ -1,0 +1,259 @@
+//! One frame.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use weir_dataplane::frame::Frame;
+use weir_dpdk_sys as sys;
+use weir_dpdk_sys::weir_mbuf_offset::{
+    WEIR_MBUF_BUF_ADDR, WEIR_MBUF_BUF_LEN, WEIR_MBUF_DATA_LEN, WEIR_MBUF_DATA_OFF, WEIR_MBUF_NB_SEGS,
+    WEIR_MBUF_OL_FLAGS, WEIR_MBUF_PKT_LEN, WEIR_MBUF_POOL, WEIR_MBUF_REFCNT,
+};
+
+use crate::Burst;
+
+/// An owned handle to a frame in DPDK's memory; dropping it gives the frame back to its pool.
+///
+/// Several handles may share one frame ([`Frame::share`]); bytes and length are changed only through a
+/// handle that is alone ([`Frame::make_unique`]).
+///
+/// Ports are configured without scattered reception, so a frame is one segment. A driver that chains
+/// segments nevertheless is served: [`Frame::len`] is the whole frame, [`Frame::bytes`] its first
+/// segment, in which the headers are; the rest is forwarded, shared, copied and freed with it.
+#[repr(transparent)]
+pub struct Mbuf(NonNull<sys::rte_mbuf>, PhantomData<Cell<()>>);
+
+// SAFETY: an mbuf belongs to no thread. The reference count is atomic where it exceeds one; a handle
+// itself is used by one thread at a time, being !Sync (DPDK raises a count of one without atomics).
+unsafe impl Send for Mbuf {}
+
+impl std::fmt::Debug for Mbuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mbuf").field("len", &self.len()).field("bytes", &self.bytes()).finish()
+    }
+}
+
+impl Mbuf {
+    /// # Safety
+    /// `raw` is NULL or an initialised mbuf, one reference of which is the caller's to give.
+    #[inline(always)]
+    pub(crate) unsafe fn from_raw(raw: *mut sys::rte_mbuf) -> Option<Self> {
+        NonNull::new(raw).map(|raw| Self(raw, PhantomData))
+    }
+
+    #[inline(always)]
+    fn at<T>(&self, offset: u32) -> *mut T {
+        // SAFETY: the offsets are those of the fields, taken by the C compiler; all lie within the mbuf.
+        unsafe { self.0.as_ptr().cast::<u8>().add(offset as usize).cast() }
+    }
+
+    /// # Safety
+    /// `T` is the type of the field at `offset`.
+    #[inline(always)]
+    unsafe fn get<T: Copy>(&self, offset: u32) -> T {
+        // SAFETY: the field is within the mbuf, aligned and initialised.
+        unsafe { self.at::<T>(offset).read() }
+    }
+
+    /// First byte of the frame.
+    #[inline(always)]
+    fn data(&self) -> *mut u8 {
+        // SAFETY: buf_addr is `void *`, data_off `uint16_t`, and the sum lies in the buffer.
+        unsafe {
+            self.get::<*mut u8>(WEIR_MBUF_BUF_ADDR).add(usize::from(self.get::<u16>(WEIR_MBUF_DATA_OFF)))
+        }
+    }
+
+    #[inline(always)]
+    fn data_len(&self) -> u16 {
+        // SAFETY: data_len is `uint16_t`.
+        unsafe { self.get(WEIR_MBUF_DATA_LEN) }
+    }
+
+    /// No other handle reaches these bytes.
+    #[inline(always)]
+    pub fn is_unique(&self) -> bool {
+        // SAFETY: refcnt is a `uint16_t` changed with atomic instructions by those who share the frame;
+        // ol_flags is `uint64_t` and written only by an owner who is alone.
+        unsafe {
+            AtomicU16::from_ptr(self.at(WEIR_MBUF_REFCNT)).load(Ordering::Acquire) == 1
+                && self.get::<u64>(WEIR_MBUF_OL_FLAGS) & sys::weir_mbuf_flag::WEIR_MBUF_INDIRECT == 0
+        }
+    }
+
+    /// Alone, and one segment: its length may be changed.
+    fn can_resize(&self) -> bool {
+        // SAFETY: nb_segs is `uint16_t`.
+        self.is_unique() && unsafe { self.get::<u16>(WEIR_MBUF_NB_SEGS) } == 1
+    }
+
+    /// # Safety
+    /// `can_resize`, and `data_off + len` bytes lie within the buffer.
+    unsafe fn set_range(&mut self, data_off: u16, len: u16) {
+        // SAFETY: types as in struct rte_mbuf; we are alone.
+        unsafe {
+            self.at::<u16>(WEIR_MBUF_DATA_OFF).write(data_off);
+            self.at::<u16>(WEIR_MBUF_DATA_LEN).write(len);
+            self.at::<u32>(WEIR_MBUF_PKT_LEN).write(u32::from(len));
+        }
+    }
+
+    /// Offset and length of the frame, and length of the buffer.
+    fn range(&self) -> (u16, u16, u16) {
+        // SAFETY: all three are `uint16_t`.
+        unsafe { (self.get(WEIR_MBUF_DATA_OFF), self.data_len(), self.get(WEIR_MBUF_BUF_LEN)) }
+    }
+
+    /// Adds bytes at the end. `false`, and nothing changed, if they do not fit, or if the frame is
+    /// shared or in segments.
+    #[must_use]
+    pub fn append(&mut self, bytes: &[u8]) -> bool {
+        let (off, len, room) = self.range();
+        let Ok(more) = u16::try_from(bytes.len()) else { return false };
+        if !self.can_resize() || usize::from(off) + usize::from(len) + bytes.len() > usize::from(room) {
+            return false;
+        }
+        // SAFETY: off + len + more is within the buffer, which is ours alone.
+        unsafe {
+            self.data().add(usize::from(len)).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            self.set_range(off, len + more);
+        }
+        true
+    }
+
+    /// Adds bytes in front, into the headroom. `false` as for [`append`](Self::append).
+    #[must_use]
+    pub fn prepend(&mut self, bytes: &[u8]) -> bool {
+        let (off, len, _) = self.range();
+        let Some(new_off) = u16::try_from(bytes.len()).ok().and_then(|more| off.checked_sub(more)) else {
+            return false;
+        };
+        let Some(new_len) = len.checked_add(off - new_off) else { return false };
+        if !self.can_resize() {
+            return false;
+        }
+        // SAFETY: new_off is within the buffer in front of the frame, which is ours alone.
+        unsafe {
+            self.set_range(new_off, new_len);
+            self.data().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        true
+    }
+
+    /// Takes `n` bytes off the front. `false`, and nothing changed, if there are fewer, or if the frame
+    /// is shared or in segments.
+    #[must_use]
+    pub fn trim_front(&mut self, n: usize) -> bool {
+        let (off, len, _) = self.range();
+        let Some(n) = u16::try_from(n).ok().filter(|&n| n <= len) else { return false };
+        if !self.can_resize() {
+            return false;
+        }
+        // SAFETY: a part of the range it was.
+        unsafe { self.set_range(off + n, len - n) };
+        true
+    }
+
+    /// Shortens the frame to `n` bytes. `false` as for [`trim_front`](Self::trim_front).
+    #[must_use]
+    pub fn truncate(&mut self, n: usize) -> bool {
+        let (off, len, _) = self.range();
+        let Some(n) = u16::try_from(n).ok().filter(|&n| n <= len) else { return false };
+        if !self.can_resize() {
+            return false;
+        }
+        // SAFETY: a part of the range it was.
+        unsafe { self.set_range(off, n) };
+        true
+    }
+}
+
+impl Frame for Mbuf {
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: data_len bytes from data() are in the buffer, initialised by whoever filled the frame,
+        // and nobody writes them while this handle lives: writing needs the only handle, mutably.
+        unsafe { std::slice::from_raw_parts(self.data(), usize::from(self.data_len())) }
+    }
+
+    /// The bytes for writing; empty if the frame is shared, since others read them.
+    #[inline(always)]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let len = if self.is_unique() { usize::from(self.data_len()) } else { 0 };
+        // SAFETY: as for `bytes`; nobody else reaches them while we are alone and mutably borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.data(), len) }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        // SAFETY: pkt_len is `uint32_t`.
+        unsafe { self.get::<u32>(WEIR_MBUF_PKT_LEN) as usize }
+    }
+
+    #[inline]
+    fn share(&self) -> Option<Self> {
+        // SAFETY: the mbuf is ours; one reference more is what the new handle owns.
+        unsafe {
+            match sys::weir_mbuf_share(self.0.as_ptr()) {
+                0 => Self::from_raw(self.0.as_ptr()),
+                _ => None,
+            }
+        }
+    }
+
+    #[inline]
+    fn make_unique(&mut self) -> bool {
+        self.is_unique() || self.copy_out()
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(what: &T) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch changes nothing, whatever the address.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(what).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = what;
+    }
+}
+
+impl Mbuf {
+    /// Replaces the shared frame by a copy from the same pool.
+    #[cold]
+    fn copy_out(&mut self) -> bool {
+        // SAFETY: the mbuf and its pool are alive; the copy is ours alone.
+        let copy = unsafe {
+            Self::from_raw(sys::rte_pktmbuf_copy(self.0.as_ptr(), self.get(WEIR_MBUF_POOL), 0, u32::MAX))
+        };
+        match copy {
+            Some(copy) => {
+                *self = copy;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Drop for Mbuf {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this handle's reference ends here.
+        unsafe { sys::rte_pktmbuf_free(self.0.as_ptr()) }
+    }
+}
+
+/// Drops all frames of a burst at once: several times cheaper than one by one.
+#[inline]
+pub fn free_burst(burst: &mut Burst) {
+    let n = burst.len();
+    // SAFETY: n owned handles, which the burst forgets before DPDK takes them.
+    unsafe {
+        burst.set_len(0);
+        sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr().cast(), n as u32);
+    }
+}

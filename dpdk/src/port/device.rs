@@ -1,0 +1,254 @@
+//! The device behind a port and its queues.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_int};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_dpdk_sys as sys;
+
+use super::PortConfig;
+use super::ring::RingPair;
+use crate::capabilities::{Capabilities, driver_name};
+use crate::error::{PortError, reason};
+use crate::{Eal, Mempool};
+
+/// Shared by the port and its queues; the last of them closes it.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub id: u16,
+    pub name: String,
+    /// Brought up by us, so taken down by us; devices of EAL arguments are EAL's.
+    hotplugged: bool,
+    setup: Mutex<Setup>,
+    eal: Eal,
+}
+
+/// Held during every call of the control path, as drivers do not expect two at once.
+#[derive(Debug, Default)]
+pub(super) struct Setup {
+    pub config: PortConfig,
+    pub configured: bool,
+    pub started: bool,
+    /// The driver's answer to `mac_ctrl_frame_fwd`, once asked.
+    pub mac_control: Option<bool>,
+    pub rx_taken: BTreeSet<u16>,
+    pub tx_taken: BTreeSet<u16>,
+    // Dropped in this order: the rings give their frames back before the pool goes.
+    _rings: Option<Arc<RingPair>>,
+    pool: Option<Mempool>,
+}
+
+/// Frame bytes besides the MTU that must fit a buffer: Ethernet header and two VLAN tags.
+const L2_OVERHEAD: u32 = 14 + 4 + 4;
+
+impl Device {
+    pub(super) fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
+        let c_devargs = c_name(devargs)?;
+        // The part EAL finds a device by; what follows are the driver's own arguments.
+        let by_class = ["bus=", "class=", "driver="].iter().any(|key| devargs.starts_with(key));
+        let name = if by_class { devargs } else { devargs.split(',').next().unwrap_or(devargs) };
+        let c_selector = c_name(name)?;
+
+        let mut state = eal.state();
+        let free = |ports: &BTreeSet<u16>| ports_of(&c_selector).into_iter().find(|id| !ports.contains(id));
+        let mut found = free(&state.ports);
+        let hotplugged = found.is_none();
+        if hotplugged {
+            // SAFETY: the EAL is up; strings end in zero.
+            match unsafe { sys::weir_eth_probe(c_devargs.as_ptr()) } {
+                0 => found = free(&state.ports),
+                ret if ret == -libc::EEXIST => {}
+                ret => return Err(PortError::Probe { devargs: devargs.to_owned(), reason: reason(ret) }),
+            }
+        }
+        let Some(id) = found else { return Err(PortError::InUse(name.to_owned())) };
+        state.ports.insert(id);
+        drop(state);
+        Ok(Self { id, name: name.to_owned(), hotplugged, setup: Mutex::default(), eal: eal.clone() })
+    }
+
+    /// A port the ring driver has just made.
+    pub(super) fn of_rings(eal: &Eal, id: u16, name: String, rings: Arc<RingPair>) -> Self {
+        eal.state().ports.insert(id);
+        let setup = Setup { _rings: Some(rings), ..Setup::default() };
+        Self { id, name, hotplugged: true, setup: Mutex::new(setup), eal: eal.clone() }
+    }
+
+    pub(super) fn setup(&self) -> MutexGuard<'_, Setup> {
+        self.setup.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Turns a driver's return value into an error with the call's name.
+    pub(super) fn check(&self, step: &'static str, ret: c_int) -> Result<c_int, PortError> {
+        if ret >= 0 {
+            return Ok(ret);
+        }
+        Err(PortError::Driver { port: self.name.clone(), step, reason: reason(ret) })
+    }
+
+    fn refuse(&self, what: String) -> PortError {
+        PortError::Config { port: self.name.clone(), what }
+    }
+
+    pub(super) fn info(&self) -> Result<sys::weir_eth_info, PortError> {
+        let mut info = sys::weir_eth_info::default();
+        // SAFETY: the port is open; the shim writes the struct.
+        self.check("device info", unsafe { sys::weir_eth_info_get(self.id, &raw mut info) })?;
+        Ok(info)
+    }
+
+    pub(super) fn configure(&self, config: &PortConfig, pool: &Mempool) -> Result<(), PortError> {
+        let mut setup = self.setup();
+        let info = self.info()?;
+        self.check_limits(config, pool, &info)?;
+        setup.configured = false;
+        let mut config = config.clone();
+        // SAFETY: the port is open and stopped, its control path locked; the pool is kept in `setup` for
+        // as long as the queues set up with it.
+        unsafe {
+            let (rx, tx, mtu) = (config.rx_queues, config.tx_queues, config.mtu.unwrap_or(0));
+            self.check("configure", sys::weir_eth_configure(self.id, rx, tx, mtu))?;
+            self.check(
+                "descriptor limits",
+                sys::weir_eth_adjust_descriptors(
+                    self.id,
+                    &raw mut config.rx_descriptors,
+                    &raw mut config.tx_descriptors,
+                ),
+            )?;
+            for queue in 0..rx {
+                let ret = sys::weir_eth_rx_queue_setup(self.id, queue, config.rx_descriptors, pool.raw());
+                self.check("RX queue setup", ret)?;
+            }
+            for queue in 0..tx {
+                let ret = sys::weir_eth_tx_queue_setup(self.id, queue, config.tx_descriptors);
+                self.check("TX queue setup", ret)?;
+            }
+            if mtu != 0 {
+                match sys::rte_eth_dev_set_mtu(self.id, mtu) {
+                    // Drivers without the call have no limit of their own.
+                    ret if ret == -libc::ENOTSUP => {}
+                    ret => drop(self.check("set MTU", ret)?),
+                }
+            }
+        }
+        setup.config = config;
+        setup.pool = Some(pool.clone());
+        setup.configured = true;
+        Ok(())
+    }
+
+    fn check_limits(
+        &self,
+        config: &PortConfig,
+        pool: &Mempool,
+        info: &sys::weir_eth_info,
+    ) -> Result<(), PortError> {
+        let queues =
+            [("RX", config.rx_queues, info.max_rx_queues), ("TX", config.tx_queues, info.max_tx_queues)];
+        for (direction, asked, max) in queues {
+            if asked == 0 || asked > max {
+                return Err(self.refuse(format!(
+                    "{asked} {direction} queues asked for, driver {} has 1 to {max}",
+                    driver_name(info)
+                )));
+            }
+        }
+        let Some(mtu) = config.mtu else { return Ok(()) };
+        let (min, max) = (info.min_mtu, info.max_mtu);
+        if mtu < min || mtu > max {
+            return Err(
+                self.refuse(format!("MTU {mtu} asked for, driver {} has {min} to {max}", driver_name(info)))
+            );
+        }
+        let room = u32::from(pool.data_bytes());
+        if u32::from(mtu) + L2_OVERHEAD > room {
+            return Err(self.refuse(format!(
+                "MTU {mtu} with {L2_OVERHEAD} bytes of headers does not fit the {room} bytes of the pool's frames; \
+                 make the pool's frames larger or the MTU smaller"
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn start(&self) -> Result<(), PortError> {
+        let mut setup = self.setup();
+        if !setup.configured {
+            return Err(PortError::NotConfigured(self.name.clone()));
+        }
+        // SAFETY: the port is open and configured, its control path locked.
+        unsafe {
+            self.check("start", sys::rte_eth_dev_start(self.id))?;
+            if setup.config.promiscuous {
+                let ret = sys::rte_eth_promiscuous_enable(self.id);
+                if let Err(e) = self.check("promiscuous mode", if ret == -libc::ENOTSUP { 0 } else { ret }) {
+                    sys::rte_eth_dev_stop(self.id);
+                    return Err(e);
+                }
+            }
+            if setup.config.mac_control {
+                setup.mac_control = Some(sys::weir_eth_forward_mac_control(self.id) == 0);
+            }
+        }
+        setup.started = true;
+        Ok(())
+    }
+
+    /// Stops the port, or says how many queues are in use.
+    pub(super) fn stop(&self) -> Result<(), usize> {
+        let mut setup = self.setup();
+        let taken = setup.rx_taken.len() + setup.tx_taken.len();
+        if taken > 0 {
+            return Err(taken);
+        }
+        // SAFETY: no queue handle is left, so nobody is in a burst of this port.
+        unsafe { sys::rte_eth_dev_stop(self.id) };
+        setup.started = false;
+        Ok(())
+    }
+
+    pub(super) fn capabilities(&self) -> Result<Capabilities, PortError> {
+        let setup = self.setup();
+        let info = self.info()?;
+        // SAFETY: the port is open, its control path locked; both calls only read.
+        let (link_pause, queue_pfc) =
+            unsafe { (sys::weir_eth_flow_control_get(self.id) == 0, sys::weir_eth_queue_pfc(self.id)) };
+        Ok(Capabilities::new(&info, setup.mac_control, link_pause, queue_pfc))
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let setup = self.setup.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.eal.state();
+        // SAFETY: port and queues are gone, so this is the last use of the port; the device pointer is
+        // taken before the port forgets it and stays valid until removed.
+        unsafe {
+            let device = sys::weir_eth_device(self.id);
+            if setup.started {
+                sys::rte_eth_dev_stop(self.id);
+            }
+            sys::rte_eth_dev_close(self.id);
+            let alone = c_name(&self.name).is_ok_and(|name| ports_of(&name).is_empty());
+            if self.hotplugged && alone && !device.is_null() {
+                sys::weir_device_remove(device);
+            }
+        }
+        state.ports.remove(&self.id);
+    }
+}
+
+pub(super) fn c_name(name: &str) -> Result<CString, PortError> {
+    match CString::new(name) {
+        Ok(c) if !name.is_empty() => Ok(c),
+        _ => Err(PortError::Name(name.to_owned())),
+    }
+}
+
+/// Ports of the device of this name; few devices have more than one.
+fn ports_of(selector: &CString) -> Vec<u16> {
+    let mut ports = [0_u16; 64];
+    // SAFETY: the shim writes at most as many as there is room for.
+    let n = unsafe { sys::weir_eth_ports_of(selector.as_ptr(), ports.as_mut_ptr(), ports.len() as u32) };
+    ports[..n as usize].to_vec()
+}

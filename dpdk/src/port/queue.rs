@@ -1,0 +1,118 @@
+//! Queues of a started port: where frames enter and leave.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use weir_dpdk_sys as sys;
+
+use super::device::{Device, Setup};
+use crate::error::PortError;
+use crate::{Burst, Mbuf};
+
+/// A receive queue. One owner, who may take it to another thread; the port runs while it lives.
+#[derive(Debug)]
+pub struct RxQueue(Handle);
+
+/// A transmit queue. One owner, who may take it to another thread; the port runs while it lives.
+#[derive(Debug)]
+pub struct TxQueue(Handle);
+
+/// Numbers beside the pointer, so that a burst touches this line only.
+#[derive(Debug)]
+struct Handle {
+    port: u16,
+    queue: u16,
+    device: Arc<Device>,
+    direction: Direction,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Direction {
+    Rx,
+    Tx,
+}
+
+impl Direction {
+    fn queues(self, setup: &mut Setup) -> (&mut std::collections::BTreeSet<u16>, u16, &'static str) {
+        match self {
+            Self::Rx => (&mut setup.rx_taken, setup.config.rx_queues, "RX"),
+            Self::Tx => (&mut setup.tx_taken, setup.config.tx_queues, "TX"),
+        }
+    }
+}
+
+impl Handle {
+    fn take(device: &Arc<Device>, direction: Direction, queue: u16) -> Result<Self, PortError> {
+        let mut setup = device.setup();
+        let (taken, count, direction_name) = direction.queues(&mut setup);
+        if queue >= count || !taken.insert(queue) {
+            return Err(PortError::NoQueue { port: device.name.clone(), direction: direction_name, queue });
+        }
+        drop(setup);
+        Ok(Self { port: device.id, queue, device: device.clone(), direction, not_sync: PhantomData })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut setup = self.device.setup();
+        self.direction.queues(&mut setup).0.remove(&self.queue);
+    }
+}
+
+impl RxQueue {
+    pub(super) fn take(device: &Arc<Device>, queue: u16) -> Result<Self, PortError> {
+        Handle::take(device, Direction::Rx, queue).map(Self)
+    }
+
+    /// Appends received frames to the burst, as many as there are and fit, and tells how many. Best with
+    /// an empty burst: vectorised drivers receive in fours or eights and give nothing where fewer fit.
+    #[inline]
+    pub fn receive(&mut self, burst: &mut Burst) -> usize {
+        let (len, room) = (burst.len(), burst.remaining_capacity());
+        // SAFETY: the port is started while this handle lives, and the queue is ours alone; the spare
+        // part of the burst has room for `room` pointers, of which DPDK writes the first n, each an mbuf
+        // it gives away; an Mbuf is such a pointer.
+        unsafe {
+            let spare = burst.as_mut_ptr().add(len).cast::<*mut sys::rte_mbuf>();
+            let n = usize::from(sys::rte_eth_rx_burst(self.0.port, self.0.queue, spare, room as u16));
+            burst.set_len(len + n);
+            n
+        }
+    }
+}
+
+impl TxQueue {
+    pub(super) fn take(device: &Arc<Device>, queue: u16) -> Result<Self, PortError> {
+        Handle::take(device, Direction::Tx, queue).map(Self)
+    }
+
+    /// Hands frames to the device from the front of the burst, as many as it takes, and tells how many.
+    /// The others stay in the burst, in order: they are not lost, and not yet sent.
+    #[inline]
+    #[must_use = "what the device did not take is still in the burst"]
+    pub fn transmit(&mut self, burst: &mut Burst) -> usize {
+        let len = burst.len();
+        // SAFETY: the port is started while this handle lives, and the queue is ours alone; DPDK takes
+        // ownership of the first n frames, which the burst forgets, the rest moving to the front.
+        unsafe {
+            let frames = burst.as_mut_ptr();
+            let n = usize::from(sys::rte_eth_tx_burst(self.0.port, self.0.queue, frames.cast(), len as u16));
+            burst.set_len(len - n);
+            if n < len {
+                keep_rest(frames, n, len);
+            }
+            n
+        }
+    }
+}
+
+/// # Safety
+/// `frames` has `len` elements, of which the first `n` are forgotten.
+#[cold]
+unsafe fn keep_rest(frames: *mut Mbuf, n: usize, len: usize) {
+    // SAFETY: both ranges are within the array.
+    unsafe { std::ptr::copy(frames.add(n), frames, len - n) }
+}

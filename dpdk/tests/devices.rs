@@ -1,0 +1,134 @@
+//! Devices that reach outside the process. These need root; without it they say so and do nothing.
+
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use weir_dataplane::frame::Frame;
+use weir_dpdk::{Burst, Eal, MacControl, Mempool, Port, PortConfig, Started, free_burst};
+
+fn eal() -> &'static Eal {
+    static EAL: OnceLock<Eal> = OnceLock::new();
+    EAL.get_or_init(|| {
+        Eal::init(&["--no-huge", "--no-shconf", "--no-telemetry", "--file-prefix=weir-test", "-m", "128"])
+            .expect("EAL starts")
+    })
+}
+
+fn open(devargs: &str, pool: &Mempool) -> Port<Started> {
+    let mut port = Port::probe(eal(), devargs).unwrap();
+    port.configure(&PortConfig { mtu: Some(1500), ..PortConfig::default() }, pool).unwrap();
+    port.start().unwrap()
+}
+
+/// Two interfaces of the kernel joined back to back, gone on drop.
+struct Veth {
+    names: [String; 2],
+}
+
+impl Veth {
+    /// `None` where we may not make one.
+    fn new() -> Option<Self> {
+        let names = ["a", "b"].map(|end| format!("wt{}{end}", std::process::id()));
+        let made = ip(&["link", "add", &names[0], "type", "veth", "peer", "name", &names[1]]);
+        if !made {
+            eprintln!("skipped: making a veth pair needs root (CAP_NET_ADMIN) and ip(8)");
+            return None;
+        }
+        let veth = Self { names };
+        for name in &veth.names {
+            // No IPv6, so that the kernel sends nothing of its own.
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+            assert!(ip(&["link", "set", name, "up"]));
+        }
+        Some(veth)
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        ip(&["link", "del", &self.names[0]]);
+    }
+}
+
+fn ip(args: &[&str]) -> bool {
+    Command::new("ip").args(args).output().is_ok_and(|o| o.status.success())
+}
+
+#[test]
+fn net_af_packet_over_veth_carries_pfc_frames() {
+    let Some(veth) = Veth::new() else { return };
+    let pool = Mempool::new(eal(), "veth", 2047, 0, 2048).unwrap();
+    {
+        let [a, b] = [0, 1].map(|i| open(&format!("net_af_packet{i},iface={}", veth.names[i]), &pool));
+        assert_eq!(a.capabilities().unwrap().mac_control, MacControl::Visible);
+        assert_eq!(a.mtu().unwrap(), 1500);
+        let (mut tx, mut rx) = (a.tx_queue(0).unwrap(), b.rx_queue(0).unwrap());
+        // 802.1Qbb: destination, source, MAC control, opcode 0x0101, enable priority 3, eight times.
+        let mut pfc = vec![1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 0x08, 0x01, 0x01, 0, 8];
+        pfc.extend([0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+        pfc.resize(60, 0);
+        let mut burst: Burst = (0..5).map(|_| pool.frame(&pfc).unwrap()).collect();
+        assert_eq!(tx.transmit(&mut burst), 5);
+        let mut got = Burst::new();
+        let patience = Instant::now();
+        while got.len() < 5 && patience.elapsed() < Duration::from_secs(10) {
+            rx.receive(&mut got);
+            got.retain(|f| f.bytes()[..6] == pfc[..6]);
+        }
+        assert_eq!(got.len(), 5);
+        assert!(got.iter().all(|f| f.bytes() == pfc));
+        free_burst(&mut got);
+    }
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
+fn net_tap_comes_up_with_an_interface_of_the_kernel() {
+    if std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").is_err()
+        || Veth::new().is_none()
+    {
+        eprintln!("skipped: net_tap needs root (CAP_NET_ADMIN) and /dev/net/tun");
+        return;
+    }
+    let pool = Mempool::new(eal(), "tap", 2047, 0, 2048).unwrap();
+    {
+        let name = format!("wtap{}", std::process::id());
+        let port = open(&format!("net_tap0,iface={name}"), &pool);
+        assert!(std::path::Path::new("/sys/class/net").join(&name).exists());
+        assert_eq!(port.capabilities().unwrap().driver, "net_tap");
+    }
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
+fn net_memif_joins_two_ports_without_root() {
+    let dir = tempfile::tempdir().unwrap();
+    // The driver keys its sockets by path, and one of its sockets cannot be both ends: two spellings.
+    let sockets = [dir.path().join("memif.sock"), dir.path().join(".//memif.sock")];
+    let pool = Mempool::new(eal(), "memif", 4095, 0, 2048).unwrap();
+    let devargs = |n: usize, role| {
+        format!("net_memif{n},role={role},socket={},socket-abstract=no", sockets[n].display())
+    };
+    {
+        let mut client = Port::probe(eal(), &devargs(1, "client")).unwrap();
+        client.configure(&PortConfig::default(), &pool).unwrap();
+        let refused = client.start().expect_err("no server listens yet");
+        let server = open(&devargs(0, "server"), &pool);
+        let client = refused.port.start().unwrap();
+        let patience = Instant::now();
+        while !(server.link().unwrap().up && client.link().unwrap().up) {
+            assert!(patience.elapsed() < Duration::from_secs(10), "the two ends do not meet");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (mut tx, mut rx) = (client.tx_queue(0).unwrap(), server.rx_queue(0).unwrap());
+        let mut burst: Burst = (0..32_u8).map(|i| pool.frame(&[i; 100]).unwrap()).collect();
+        assert_eq!(tx.transmit(&mut burst), 32);
+        while burst.len() < 32 && patience.elapsed() < Duration::from_secs(20) {
+            rx.receive(&mut burst);
+        }
+        assert!(burst.iter().zip(0..).all(|(f, i)| f.bytes() == [i; 100]));
+        assert_eq!(burst.len(), 32);
+    }
+    assert_eq!(pool.in_use(), 0);
+}

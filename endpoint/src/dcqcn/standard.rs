@@ -1,0 +1,380 @@
+//! The DCQCN reaction point (Zhu et al., SIGCOMM 2015; CC-004 to CC-014 in the corrected forms of
+//! DEV-40 to DEV-49).
+//!
+//! Rates are bits/s; alpha has 30 fractional bits, of which hardware shows the upper ten (DEV-43).
+//! A flow at full rate is left alone: no timers, no counters, until a CNP comes.
+
+use super::registers::RegisterView;
+use super::trace::{Cause, State, Trace};
+use thiserror::Error;
+use weir_dataplane::types::Nanos;
+
+/// Fractional bits of alpha.
+const ALPHA_BITS: u32 = 30;
+/// Largest alpha: shown as 1023/1024.
+const ALPHA_MAX: u32 = (1 << ALPHA_BITS) - 1;
+/// Bits of alpha below those a register shows.
+const ALPHA_HIDDEN: u32 = ALPHA_BITS - 10;
+
+/// When a cut lowers the target rate to the rate before the cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClampTarget {
+    /// At every cut, as in the paper.
+    Always,
+    /// At the first cut after a timer increase (ConnectX `clamp_tgt_rate_after_time_inc`): of cuts in
+    /// a row only the first one forgets where the flow came from.
+    AfterTimerIncrease,
+}
+
+/// Parameters of a reaction point. Names of registers and defaults of real adapters are in the
+/// parameter table of the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Gain g of alpha, in 1024ths; 0 freezes alpha.
+    pub gain: u32,
+    /// Alpha decays after each such time without a CNP, ns.
+    pub alpha_period: Nanos,
+    /// Alpha at the first CNP, in 1024ths, at most 1023.
+    pub initial_alpha: u32,
+    /// A cut takes alpha / 2^shift of the rate (DEV-42: 1 is the paper's half).
+    pub rate_shift: u32,
+    /// CNPs within this time of a cut do not cut again, ns (CC-004); 0: each CNP cuts.
+    pub cut_period: Nanos,
+    /// Time between timer increases T, ns.
+    pub increase_period: Nanos,
+    /// Bytes between byte-counter increases B (DEV-44).
+    pub byte_threshold: u64,
+    /// Stage threshold F (DEV-46).
+    pub stages: u32,
+    /// Additive increase of the target, bits/s.
+    pub additive: u64,
+    /// Hyper increase of the target, bits/s.
+    pub hyper: u64,
+    /// A cut leaves at least this percentage of the rate (`rpg_min_dec_fac`).
+    pub min_left_percent: u32,
+    /// Lowest rate, bits/s.
+    pub min_rate: u64,
+    /// Highest rate and the rate of a full-speed flow, bits/s.
+    pub max_rate: u64,
+    /// Rate at the start, bits/s.
+    pub initial_rate: u64,
+    /// Rate set by the first CNP instead of a cut, if any.
+    pub first_cnp_rate: Option<u64>,
+    /// Target rule.
+    pub clamp_target: ClampTarget,
+}
+
+/// Why parameters are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ParamError {
+    /// Gain above 1024.
+    #[error("gain {0}/1024 is above one")]
+    Gain(u32),
+    /// Initial alpha above 1023.
+    #[error("initial alpha {0} is above 1023")]
+    Alpha(u32),
+    /// A cut would be shifted away.
+    #[error("rate shift {0} is above 10")]
+    Shift(u32),
+    /// A timer, byte threshold or increase is zero.
+    #[error("timers, byte threshold and increases must not be zero")]
+    Zero,
+    /// More than all is left by a cut.
+    #[error("a cut can not leave {0} % of the rate")]
+    Percent(u32),
+    /// min_rate, initial or first CNP rate, and max_rate are not in this order, or min_rate is zero.
+    #[error("rates must satisfy 0 < min {min} <= {rate} <= max {max} bits/s")]
+    Rates {
+        /// Lowest rate.
+        min: u64,
+        /// The rate that does not fit.
+        rate: u64,
+        /// Highest rate.
+        max: u64,
+    },
+}
+
+impl Params {
+    /// The paper's parameters, increases scaled from its 40 Gb/s to the line rate.
+    pub fn paper(line_rate: u64) -> Self {
+        Self {
+            gain: 4,
+            alpha_period: 55_000,
+            initial_alpha: 1023,
+            rate_shift: 1,
+            cut_period: 50_000,
+            increase_period: 55_000,
+            byte_threshold: 10_000_000,
+            stages: 5,
+            additive: (line_rate / 1000).max(1), // 40 Mb/s at 40 Gb/s
+            hyper: (line_rate / 200).max(1),     // 200 Mb/s at 40 Gb/s
+            min_left_percent: 50,
+            min_rate: 10_000_000.min(line_rate),
+            max_rate: line_rate,
+            initial_rate: line_rate,
+            first_cnp_rate: None,
+            clamp_target: ClampTarget::Always,
+        }
+    }
+
+    /// Defaults of ConnectX adapters. `rpg_byte_reset` is taken in units of 64 bytes. They recover
+    /// slowly: 5 Mb/s per 300 us.
+    pub fn connectx(line_rate: u64) -> Self {
+        Self {
+            gain: 5,
+            alpha_period: 1_000,
+            cut_period: 4_000,
+            increase_period: 300_000,
+            byte_threshold: 32_767 * 64,
+            stages: 1,
+            additive: 5_000_000,
+            hyper: 50_000_000,
+            min_rate: 1_000_000.min(line_rate),
+            clamp_target: ClampTarget::AfterTimerIncrease,
+            ..Self::paper(line_rate)
+        }
+    }
+
+    fn check(&self) -> Result<(), ParamError> {
+        let (min, max) = (self.min_rate, self.max_rate);
+        let rates = [min, self.initial_rate, self.first_cnp_rate.unwrap_or(max)];
+        let odd_rate = rates.into_iter().find(|rate| min == 0 || !(min..=max).contains(rate));
+        let steps = [self.alpha_period, self.increase_period, self.byte_threshold, self.additive, self.hyper];
+        match self {
+            _ if self.gain > 1024 => Err(ParamError::Gain(self.gain)),
+            _ if self.initial_alpha > 1023 => Err(ParamError::Alpha(self.initial_alpha)),
+            _ if self.rate_shift > 10 => Err(ParamError::Shift(self.rate_shift)),
+            _ if self.min_left_percent > 100 => Err(ParamError::Percent(self.min_left_percent)),
+            _ if steps.contains(&0) => Err(ParamError::Zero),
+            _ => odd_rate.map_or(Ok(()), |rate| Err(ParamError::Rates { min, rate, max })),
+        }
+    }
+}
+
+/// Which way the rate is rising.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Halfway to the target at each step.
+    FastRecovery,
+    /// The target moves by R_AI.
+    Additive,
+    /// The target moves by R_HAI.
+    Hyper,
+}
+
+/// The state of one flow.
+#[derive(Clone, Debug)]
+pub struct RateControl {
+    params: Params,
+    current: u64,
+    target: u64,
+    alpha: u32,
+    /// Timer increases since the last cut.
+    time_count: u32,
+    /// Byte-counter increases since the last cut.
+    byte_count: u32,
+    /// Bytes sent since the last byte-counter increase or cut.
+    bytes: u64,
+    /// The first CNP has come.
+    cut_before: bool,
+    timer_increased: bool,
+    cuts_again_at: Nanos,
+    alpha_deadline: Option<Nanos>,
+    increase_deadline: Option<Nanos>,
+    trace: Option<Box<Trace>>,
+    /// Tests only: the increase of alpha as the seed prints it (DEV-47).
+    #[cfg(test)]
+    literal_alpha: bool,
+}
+
+impl RateControl {
+    /// A flow that starts at `now`.
+    pub fn new(params: Params, now: Nanos) -> Result<Self, ParamError> {
+        params.check()?;
+        let mut flow = Self {
+            params,
+            current: params.initial_rate,
+            target: params.initial_rate,
+            alpha: params.initial_alpha << ALPHA_HIDDEN,
+            time_count: 0,
+            byte_count: 0,
+            bytes: 0,
+            cut_before: false,
+            timer_increased: false,
+            cuts_again_at: 0,
+            alpha_deadline: None,
+            increase_deadline: None,
+            trace: None,
+            #[cfg(test)]
+            literal_alpha: false,
+        };
+        flow.arm_increase(now);
+        Ok(flow)
+    }
+
+    /// Rate at which to send, bits/s.
+    pub fn rate(&self) -> u64 {
+        self.current
+    }
+
+    /// Rate the flow is rising to, bits/s.
+    pub fn target(&self) -> u64 {
+        self.target
+    }
+
+    /// The state as registers show it.
+    pub fn registers(&self) -> RegisterView {
+        RegisterView::new(&self.state(), self.bytes)
+    }
+
+    fn state(&self) -> State {
+        State {
+            current: self.current,
+            target: self.target,
+            alpha: (self.alpha >> ALPHA_HIDDEN) as u16,
+            byte_count: self.byte_count,
+            time_count: self.time_count,
+        }
+    }
+
+    /// Starts to record events, from an empty trace.
+    pub fn start_trace(&mut self) {
+        self.trace = Some(Box::new(Trace::new(self.state())));
+    }
+
+    /// Stops recording and hands out the trace.
+    pub fn stop_trace(&mut self) -> Option<Box<Trace>> {
+        self.trace.take()
+    }
+
+    fn record(&mut self, cause: Cause, now: Nanos) {
+        if let Some(trace) = &mut self.trace {
+            trace.record(cause, self.current, now);
+        }
+    }
+
+    fn at_full_rate(&self) -> bool {
+        self.current == self.params.max_rate
+    }
+
+    fn arm_increase(&mut self, from: Nanos) {
+        let due = from.saturating_add(self.params.increase_period);
+        self.increase_deadline = (!self.at_full_rate()).then_some(due);
+    }
+
+    /// A CNP arrived.
+    pub fn on_cnp(&mut self, now: Nanos) {
+        self.alpha_deadline = Some(now.saturating_add(self.params.alpha_period));
+        if now < self.cuts_again_at {
+            return;
+        }
+        let before = self.current;
+        if self.params.clamp_target == ClampTarget::Always || self.timer_increased || !self.cut_before {
+            self.target = before;
+        }
+        self.current = match self.params.first_cnp_rate.filter(|_| !self.cut_before) {
+            Some(rate) => rate.min(before),
+            None => {
+                let shift = ALPHA_BITS + self.params.rate_shift;
+                let cut = (u128::from(before) * u128::from(self.alpha)) >> shift;
+                let least = u128::from(before) * u128::from(self.params.min_left_percent) / 100;
+                // The cut is below `before` and the floor is at most `before`, so 64 bits hold both.
+                (before - cut as u64).max(least as u64).max(self.params.min_rate)
+            }
+        };
+        self.raise_alpha();
+        (self.time_count, self.byte_count, self.bytes) = (0, 0, 0);
+        self.cut_before = true;
+        self.timer_increased = false;
+        self.cuts_again_at = now.saturating_add(self.params.cut_period);
+        self.arm_increase(now);
+        self.record(Cause::Decrease, now);
+    }
+
+    /// alpha := (1 - g) alpha + g, never above 1023/1024 and its fraction (DEV-47).
+    fn raise_alpha(&mut self) {
+        let gain = u64::from(self.params.gain);
+        let kept = (1024 - gain) * u64::from(self.alpha);
+        #[cfg(test)]
+        let added = if self.literal_alpha { gain << ALPHA_HIDDEN } else { gain << ALPHA_BITS };
+        #[cfg(not(test))]
+        let added = gain << ALPHA_BITS;
+        self.alpha = ((kept + added) / 1024).min(u64::from(ALPHA_MAX)) as u32;
+    }
+
+    /// A frame of `bytes` bytes was sent.
+    pub fn on_sent(&mut self, bytes: u64, now: Nanos) {
+        if self.at_full_rate() {
+            return;
+        }
+        self.bytes += bytes;
+        while self.bytes >= self.params.byte_threshold && !self.at_full_rate() {
+            self.bytes -= self.params.byte_threshold;
+            self.byte_count = self.byte_count.saturating_add(1);
+            let cause = match self.increase() {
+                Stage::FastRecovery => Cause::ByteFastRecovery,
+                Stage::Additive => Cause::ByteAdditive,
+                Stage::Hyper => Cause::ByteHyper,
+            };
+            self.record(cause, now);
+        }
+        if self.at_full_rate() {
+            self.increase_deadline = None;
+        }
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn next_timeout(&self) -> Option<Nanos> {
+        [self.alpha_deadline, self.increase_deadline].into_iter().flatten().min()
+    }
+
+    /// Runs the timers that have expired by `now`, each as if at its own time.
+    pub fn handle_timeout(&mut self, now: Nanos) {
+        while let Some(at) = self.alpha_deadline.filter(|&at| at <= now) {
+            let kept = u64::from(1024 - self.params.gain) * u64::from(self.alpha) / 1024;
+            let unchanged = kept == u64::from(self.alpha);
+            self.alpha = kept as u32; // Not above alpha.
+            // Zero stays zero, and without a gain nothing moves: no reason to wake up again.
+            self.alpha_deadline = (!unchanged).then_some(at.saturating_add(self.params.alpha_period));
+        }
+        while let Some(at) = self.increase_deadline.filter(|&at| at <= now) {
+            self.time_count = self.time_count.saturating_add(1);
+            self.timer_increased = true;
+            let cause = match self.increase() {
+                Stage::FastRecovery => Cause::TimerFastRecovery,
+                Stage::Additive => Cause::TimerAdditive,
+                Stage::Hyper => Cause::TimerHyper,
+            };
+            self.arm_increase(at);
+            self.record(cause, at);
+        }
+    }
+
+    /// The stage of the counters as they stand (DEV-46).
+    fn stage(&self) -> Stage {
+        let (t, b) = (self.time_count, self.byte_count);
+        match self.params.stages {
+            f if t.max(b) < f => Stage::FastRecovery,
+            f if t.min(b) > f => Stage::Hyper,
+            _ => Stage::Additive,
+        }
+    }
+
+    /// One step up: the target first, then the rate halfway to it (DEV-45). Halves are rounded up, so
+    /// that the rate reaches its target (DEV-40).
+    fn increase(&mut self) -> Stage {
+        let stage = self.stage();
+        let step = match stage {
+            Stage::FastRecovery => 0,
+            Stage::Additive => self.params.additive,
+            Stage::Hyper => self.params.hyper,
+        };
+        self.target = self.target.saturating_add(step).min(self.params.max_rate);
+        self.current += (self.target - self.current).div_ceil(2);
+        stage
+    }
+}
+
+#[cfg(test)]
+#[path = "standard_tests.rs"]
+mod tests;

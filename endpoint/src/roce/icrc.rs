@@ -1,0 +1,73 @@
+//! The invariant CRC of RoCEv2 (IBTA annex A17.3.3).
+//!
+//! CRC-32 as in Ethernet over eight bytes of ones (the stand-in for an InfiniBand LRH) and the
+//! packet from its IP header to the last pad byte, with every field a router or switch may rewrite
+//! replaced by ones: so it survives TTL, TOS/ECN and checksum updates, and FECN/BECN marks.
+
+use crc32fast::Hasher;
+
+/// CRC of the eight bytes of ones that stand in for the LRH.
+const CRC_OF_LRH: u32 = !0xdebb_20e3;
+const UDP: usize = 8;
+const BTH: usize = 12;
+
+/// The four bytes that follow `packet` on the wire. `packet` runs from the first byte of the IP
+/// header to the last byte before the ICRC.
+///
+/// `None`: not IPv4 without options or IPv6 without extension headers, or shorter than IP, UDP and
+/// BTH together.
+pub fn icrc(packet: &[u8]) -> Option<[u8; 4]> {
+    let mut masked = [0u8; 40 + UDP + BTH];
+    let ip = match packet.first()? {
+        0x45 => 20,
+        b if b >> 4 == 6 => 40,
+        _ => return None,
+    };
+    let (head, rest) = packet.split_at_checked(ip + UDP + BTH)?;
+    let masked = &mut masked[..head.len()];
+    masked.copy_from_slice(head);
+    if ip == 20 {
+        masked[1] = 0xff; // TOS
+        masked[8] = 0xff; // TTL
+        masked[10..12].fill(0xff); // header checksum
+    } else {
+        masked[0] |= 0x0f; // traffic class and flow label
+        masked[1..4].fill(0xff);
+        masked[7] = 0xff; // hop limit
+    }
+    masked[ip + 6..ip + 8].fill(0xff); // UDP checksum
+    masked[ip + UDP + 4] = 0xff; // FECN, BECN, reserved
+    let mut crc = Hasher::new_with_initial(CRC_OF_LRH);
+    crc.update(masked);
+    crc.update(rest);
+    Some(crc.finalize().to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_example_of_an_ack() {
+        let packet = [
+            0x45, 0x00, 0x00, 0x30, 0xac, 0xd9, 0x40, 0x00, 0x40, 0x11, 0x78, 0xe5, 0x0a, 0, 0, 1, 0x0a, 0,
+            0, 0xfe, 0xd1, 0x00, 0x12, 0xb7, 0x00, 0x1c, 0, 0, 0x11, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0, 0, 0,
+            0x1f, 0, 0, 1,
+        ];
+        assert_eq!(icrc(&packet), Some([0xc1, 0xc5, 0xaa, 0x0d]));
+    }
+
+    #[test]
+    fn the_stand_in_constant_is_the_crc_of_eight_ones() {
+        assert_eq!(CRC_OF_LRH, crc32fast::hash(&[0xff; 8]));
+    }
+
+    #[test]
+    fn what_is_too_short_or_not_ip_has_no_icrc() {
+        assert_eq!(icrc(&[]), None);
+        assert_eq!(icrc(&[0x45; 39]), None);
+        assert_eq!(icrc(&[0x46; 80]), None);
+        assert_eq!(icrc(&[0x60; 59]), None);
+        assert!(icrc(&[0x60; 60]).is_some());
+    }
+}

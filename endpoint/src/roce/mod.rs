@@ -1,0 +1,17 @@
+//! RoCEv2 reliable connections: frames, queue pairs, memory regions, completion queues.
+//!
+//! Start at [`hca::Hca`]: frames and times go in, frames, completions and deadlines come out.
+
+pub mod cnp;
+pub mod cq;
+pub mod frame;
+pub mod hca;
+pub mod icrc;
+pub mod memory;
+pub mod pacer;
+pub mod psn;
+pub mod qp;
+mod requester;
+mod responder;
+pub mod verbs;
+pub mod wire;

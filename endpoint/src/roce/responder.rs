@@ -1,0 +1,247 @@
+//! The receiving half of a reliable connection: order, placement, ACK and NAK (IBTA 9.7.4, 9.9).
+//!
+//! Strictly in order: what is ahead of the expected PSN is dropped and named once (DEV-64).
+
+use super::memory::Memory;
+use super::psn::Psn;
+use super::qp::QpConfig;
+use super::verbs::{RecvWr, Sge, Status, Verb};
+use super::wire::{Aeth, Nak, Opcode, Packet, Syndrome};
+use std::collections::VecDeque;
+
+/// The message that is being received.
+#[derive(Clone, Copy, Debug)]
+enum Message {
+    None,
+    Send { received: u32 },
+    Write { va: u64, rkey: u32, len: u32, received: u32 },
+}
+
+/// What became of a request packet.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// In order and taken.
+    Taken,
+    /// In order, taken, and it ended this receive request.
+    Received { wr: RecvWr, verb: Verb, len: u32, imm: Option<u32> },
+    /// Seen before; acknowledged again.
+    Duplicate,
+    /// Ahead of the expected PSN, dropped. `true`: this one raised the NAK of the gap.
+    OutOfSequence(bool),
+    /// No receive buffer: dropped, the requester is told to wait.
+    NotReady,
+    /// Refused for good. If a receive request is to blame, its status.
+    Fatal(Option<Status>),
+}
+
+enum Refusal {
+    NotReady,
+    Nak(Nak, Option<Status>),
+}
+
+const INVALID: Refusal = Refusal::Nak(Nak::InvalidRequest, None);
+
+#[derive(Debug)]
+pub(super) struct Responder {
+    mtu: usize,
+    depth: usize,
+    rnr_timer: u8,
+    expected: Psn,
+    /// Messages completed, 24 bits (DEV-70).
+    msn: u32,
+    message: Message,
+    queue: VecDeque<RecvWr>,
+    /// The gap before `expected` has been named; silence until it is filled.
+    gap_named: bool,
+    ack_due: bool,
+    nak_due: Option<Syndrome>,
+}
+
+impl Responder {
+    pub fn new(config: &QpConfig) -> Self {
+        Self {
+            mtu: usize::from(config.mtu),
+            depth: config.rq_depth,
+            rnr_timer: config.min_rnr_timer,
+            expected: Psn::default(),
+            msn: 0,
+            message: Message::None,
+            queue: VecDeque::with_capacity(config.rq_depth),
+            gap_named: false,
+            ack_due: false,
+            nak_due: None,
+        }
+    }
+
+    /// Queues a receive buffer; `false` if the queue is full.
+    pub fn post(&mut self, wr: RecvWr) -> bool {
+        let room = self.queue.len() < self.depth;
+        if room {
+            self.queue.push_back(wr);
+        }
+        room
+    }
+
+    /// Takes all receive requests, oldest first, after a failure.
+    pub fn abandon(&mut self) -> impl Iterator<Item = RecvWr> + '_ {
+        self.queue.drain(..)
+    }
+
+    /// The packet expected next, for a connection that is only now set up.
+    pub fn expect(&mut self, psn: Psn) {
+        self.expected = psn;
+    }
+
+    /// Handles a request packet.
+    pub fn request(&mut self, packet: &Packet<'_>, memory: &mut Memory) -> Outcome {
+        let distance = packet.bth.psn.since(self.expected);
+        if distance < 0 {
+            self.ack_due = true;
+            return Outcome::Duplicate;
+        }
+        if distance > 0 {
+            let first = !std::mem::replace(&mut self.gap_named, true);
+            if first {
+                self.nak_due = Some(Syndrome::Nak(Nak::Sequence));
+            }
+            return Outcome::OutOfSequence(first);
+        }
+        match self.take(packet, memory) {
+            Ok(received) => {
+                self.expected = self.expected.plus(1);
+                self.gap_named = false;
+                self.nak_due = None;
+                self.ack_due |= packet.bth.ack_req;
+                received.unwrap_or(Outcome::Taken)
+            }
+            Err(Refusal::NotReady) => {
+                // What follows is ahead of an expected packet the requester knows to be refused.
+                self.gap_named = true;
+                self.nak_due = Some(Syndrome::Rnr(self.rnr_timer));
+                Outcome::NotReady
+            }
+            Err(Refusal::Nak(nak, status)) => {
+                self.nak_due = Some(Syndrome::Nak(nak));
+                Outcome::Fatal(status)
+            }
+        }
+    }
+
+    /// Places the payload of the expected packet. On refusal nothing has changed.
+    fn take(&mut self, packet: &Packet<'_>, memory: &mut Memory) -> Result<Option<Outcome>, Refusal> {
+        let shape = Shape::of(packet.bth.opcode).ok_or(INVALID)?;
+        let len = packet.payload.len();
+        let fits = match (shape.first, shape.last) {
+            (true, true) => len <= self.mtu,
+            (false, true) => (1..=self.mtu).contains(&len),
+            (_, false) => len == self.mtu,
+        };
+        if !fits {
+            return Err(INVALID);
+        }
+        // Only the first packet of a message may open one, and only the others continue it.
+        let message = match (self.message, shape.first, shape.write) {
+            (Message::None, true, false) => Message::Send { received: 0 },
+            (Message::None, true, true) => {
+                let reth = packet.ext.reth.ok_or(INVALID)?;
+                Message::Write { va: reth.va, rkey: reth.rkey, len: reth.len, received: 0 }
+            }
+            (open @ Message::Send { .. }, false, false) | (open @ Message::Write { .. }, false, true) => open,
+            _ => return Err(INVALID),
+        };
+        let consumes = !shape.write || packet.ext.imm.is_some();
+        if consumes && self.queue.is_empty() {
+            return Err(Refusal::NotReady);
+        }
+        let payload = packet.payload;
+        let (message, total) = match message {
+            Message::Send { received } => {
+                let total = self.place_send(received, payload, memory)?;
+                (Message::Send { received: total }, total)
+            }
+            Message::Write { va, rkey, len, received } => {
+                let total = place_write(va, rkey, len, received, payload, shape.last, memory)?;
+                (Message::Write { va, rkey, len, received: total }, total)
+            }
+            Message::None => return Err(INVALID),
+        };
+        if !shape.last {
+            self.message = message;
+            return Ok(None);
+        }
+        self.message = Message::None;
+        self.msn = (self.msn + 1) & 0xff_ffff;
+        let verb = if shape.write { Verb::RecvWriteImm } else { Verb::Recv };
+        let wr = if consumes { self.queue.pop_front() } else { None };
+        Ok(wr.map(|wr| Outcome::Received { wr, verb, len: total, imm: packet.ext.imm }))
+    }
+
+    /// Copies a packet of a send into the oldest receive buffer; returns the bytes received so far.
+    fn place_send(&self, received: u32, payload: &[u8], memory: &mut Memory) -> Result<u32, Refusal> {
+        let sge = self.queue.front().ok_or(Refusal::NotReady)?.sge;
+        let len = payload.len() as u32; // At most the MTU.
+        let total = received.checked_add(len).filter(|&total| total <= sge.len);
+        let total = total.ok_or(Refusal::Nak(Nak::InvalidRequest, Some(Status::LocalLength)))?;
+        let target = Sge { addr: sge.addr + u64::from(received), len, ..sge };
+        let buffer = memory.receive_buffer(target);
+        let buffer = buffer.ok_or(Refusal::Nak(Nak::RemoteOperational, Some(Status::LocalProtection)))?;
+        buffer.copy_from_slice(payload);
+        Ok(total)
+    }
+
+    /// The acknowledge packet to be sent: PSN and AETH. Answers that came due since the last call
+    /// are one (coalesced ACKs); a NAK says what an ACK before it would have said.
+    pub fn answer(&mut self) -> Option<(Psn, Aeth)> {
+        let (psn, syndrome) = match self.nak_due.take() {
+            Some(nak) => (self.expected, nak),
+            None if self.ack_due => (self.expected.previous(), Syndrome::ACK_NO_CREDITS),
+            None => return None,
+        };
+        self.ack_due = false;
+        Some((psn, Aeth { syndrome: syndrome.encode(), msn: self.msn }))
+    }
+}
+
+/// Copies a packet of a write; returns the bytes received so far. The first packet checks the whole
+/// range, so that a message is refused before its first byte is written.
+fn place_write(
+    va: u64,
+    rkey: u32,
+    len: u32,
+    received: u32,
+    payload: &[u8],
+    last: bool,
+    memory: &mut Memory,
+) -> Result<u32, Refusal> {
+    let total = received.checked_add(payload.len() as u32).filter(|&total| total <= len).ok_or(INVALID)?;
+    if (total == len) != last {
+        return Err(INVALID);
+    }
+    if len > 0 {
+        let target = memory.remote_mut(rkey, va, len).ok_or(Refusal::Nak(Nak::RemoteAccess, None))?;
+        target[received as usize..total as usize].copy_from_slice(payload);
+    }
+    Ok(total)
+}
+
+/// Place of a request packet in its message.
+struct Shape {
+    first: bool,
+    last: bool,
+    write: bool,
+}
+
+impl Shape {
+    /// `None` for anything but sends and writes of a reliable connection.
+    fn of(opcode: Opcode) -> Option<Self> {
+        let write = opcode.0 >= Opcode::RC_WRITE_FIRST.0;
+        let (first, last) = match if write { opcode.0 - Opcode::RC_WRITE_FIRST.0 } else { opcode.0 } {
+            0 => (true, false),
+            1 => (false, false),
+            2 | 3 => (false, true),
+            4 | 5 => (true, true),
+            _ => return None,
+        };
+        Some(Self { first, last, write })
+    }
+}
