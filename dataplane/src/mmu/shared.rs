@@ -246,7 +246,10 @@ impl Mmu {
         }
         self.shared_size = shared;
         self.headroom_size = params.headroom();
-        self.egress_size = params.egress_pools.map(|size| size.unwrap_or(shared + params.reserved()));
+        let [lossy, lossless] = params.egress_pools;
+        // Headroom and flooded copies wait in lossless queues too: only a pool nothing can fill never refuses (B11).
+        let unlimited = params.total.saturating_mul(self.ports as u64);
+        self.egress_size = [lossy.unwrap_or(shared + params.reserved()), lossless.unwrap_or(unlimited)];
         for (pg, p) in self.pgs.iter_mut().zip(&params.pgs) {
             // Moving the minimum moves bytes between the guaranteed part and the pool.
             let before = pg.account.shared();
