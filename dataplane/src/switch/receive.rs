@@ -168,6 +168,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match verdict {
             Verdict::Admitted => {}
             Verdict::AdmittedXoff => {
+                self.count_charged(&meta);
                 self.enqueue(out, frame, meta);
                 return self.xoff(PgIx(u32::from(meta.pg)));
             }
@@ -176,7 +177,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             Verdict::Refused(reason) => return self.drop_at_group(input, frame, &meta, reason),
         }
+        self.count_charged(&meta);
         self.enqueue(out, frame, meta);
+    }
+
+    /// A frame is charged to a group of its port; the control pool is no such group.
+    #[inline(always)]
+    fn count_charged(&mut self, meta: &Meta) {
+        if let Some(port) = self.ports.get_mut(usize::from(meta.pg) / PRIORITIES) {
+            port.stats.pg_packets[usize::from(meta.pg) % PRIORITIES] += 1;
+        }
     }
 
     #[inline(always)]
@@ -218,6 +228,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(PortId(meta.in_port), frame, &meta, reason);
         }
+        self.count_charged(&meta);
         self.hand_off(out, frame, meta);
         if verdict == Verdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
@@ -311,6 +322,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(port, frame, &meta, reason);
         }
+        self.count_charged(&meta);
         meta.copies = slot;
         self.copies[slot as usize].store(outs.len() as u32, Relaxed);
         self.ports[port.index()].stats.copies += others.len() as u64;
