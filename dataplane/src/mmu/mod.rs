@@ -18,7 +18,6 @@ pub use shared::{Ledger, Mmu, PgView, PoolView, QueueView};
 pub use watermark::{WATERMARK_READERS, Watermark};
 
 use crate::drops::DropReason;
-use crate::types::PortId;
 
 /// A priority group of the whole switch: `port * 8 + pg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,11 +81,6 @@ pub trait Admission {
     #[inline(always)]
     fn control_pg(&self) -> Option<PgIx> {
         None
-    }
-
-    /// The link of a port is down: its groups send no Xon, there is nobody to hear it (C14).
-    fn forget_xoff(&mut self, port: PortId) {
-        let _ = port;
     }
 
     /// Shards only: publishes this shard's sums and reads the others', once per burst.

@@ -9,7 +9,7 @@ use super::params::{MmuError, MmuParams, PoolId};
 use super::watermark::Watermark;
 use super::{Admission, PgIx, QueueIx, Verdict};
 use crate::drops::DropReason;
-use crate::types::{PRIORITIES, PortId};
+use crate::types::PRIORITIES;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -617,13 +617,6 @@ impl Admission for Mmu {
 
     fn control_pg(&self) -> Option<PgIx> {
         Some(PgIx((self.ports * PRIORITIES + self.shard) as u32))
-    }
-
-    fn forget_xoff(&mut self, port: PortId) {
-        let first = port.index() * PRIORITIES;
-        for pg in &mut self.pgs[first..first + PRIORITIES] {
-            self.xoff_groups -= u32::from(std::mem::take(&mut pg.xoff));
-        }
     }
 
     fn exchange(&mut self) {
