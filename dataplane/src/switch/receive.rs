@@ -9,6 +9,7 @@ use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
 use crate::parse::{EcnField, EcnPlace, Kind};
 use crate::pfc::generate::{Cause, Source};
+use crate::pfc::watchdog::Seen;
 use crate::portset::PortSet;
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
@@ -184,8 +185,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame is charged to a group of its port; the control pool is no such group.
     #[inline(always)]
     fn count_charged(&mut self, meta: &Meta) {
+        let pg = usize::from(meta.pg) % PRIORITIES;
         if let Some(port) = self.ports.get_mut(usize::from(meta.pg) / PRIORITIES) {
-            port.stats.pg_packets[usize::from(meta.pg) % PRIORITIES] += 1;
+            port.stats.pg_packets[pg] += 1;
+            if port.storm_drop | port.storm_forward != 0 {
+                port.count_in_storm(pg, Seen::RxOk);
+            }
         }
     }
 
@@ -410,14 +415,22 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn drop_at_group(&mut self, input: PortId, frame: F, meta: &Meta, reason: DropReason) {
         let pg = usize::from(meta.pg) % PRIORITIES;
-        self.ports[input.index()].stats.pg_drops[pg] += 1;
+        let port = &mut self.ports[input.index()];
+        port.stats.pg_drops[pg] += 1;
+        port.count_in_storm(pg, Seen::RxDrop);
         self.drop_frame(input, reason, frame);
     }
 
     /// Egress reasons count at the port of departure and at the queue.
     #[cold]
     pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, queue: usize, reason: DropReason) {
-        self.ports[out.index()].stats.queue_drops[queue] += 1;
+        let port = &mut self.ports[out.index()];
+        port.stats.queue_drops[queue] += 1;
+        if reason == DropReason::WatchdogDrop
+            && let Some(watchdog) = &mut port.watchdog
+        {
+            watchdog.count(queue, Seen::TxDrop, 1);
+        }
         self.drop_frame(out, reason, frame);
     }
 
@@ -428,6 +441,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     fn count_drop(&mut self, at: PortId, reason: DropReason) {
         self.ports[at.index()].stats.drops.0[reason as usize] += 1;
+    }
+}
+
+impl<F> Port<F> {
+    /// A frame received here met group `pg` while a queue of that group is in a storm on this port (H10).
+    #[cold]
+    fn count_in_storm(&mut self, pg: usize, seen: Seen) {
+        let stormed = (self.storm_drop | self.storm_forward) & self.params.pg_queues[pg];
+        if let Some(watchdog) = &mut self.watchdog {
+            crate::pfc::bits(stormed).for_each(|queue| watchdog.count(queue, seen, 1));
+        }
     }
 }
 
