@@ -12,8 +12,8 @@ const FUNCTIONS: &[&str] = &[
     "rte_pdump_(init|uninit)",
     "rte_mempool_(avail_count|free)",
     "rte_pktmbuf_(alloc|alloc_bulk|free|free_bulk|copy)",
-    "rte_ring_free",
-    "rte_eth_(from_rings|rx_burst|tx_burst|promiscuous_enable)",
+    "rte_ring_(free|count)",
+    "rte_eth_(from_rings|rx_burst|tx_burst|rx_queue_count|promiscuous_enable)",
     "rte_eth_xstats_(get|get_names)",
     "rte_eth_dev_(start|stop|close|get_mtu|set_mtu)",
 ];

@@ -16,6 +16,7 @@ pub mod parse;
 pub mod pfc;
 pub mod portset;
 pub mod rng;
+pub mod runtime;
 pub mod stats;
 pub mod switch;
 pub mod types;

@@ -198,6 +198,67 @@ counters! {
     }
 }
 
+counters! {
+    /// The state of a port at one instant, and the counters kept by its PFC machines and its buffer.
+    /// Bytes and nanoseconds.
+    pub struct PortGauges {
+        /// When all of it held, ns.
+        at_ns: one,
+        /// Bytes held by each egress queue, until the driver has taken them.
+        queue_bytes: per_priority,
+        /// Most bytes each egress queue may hold now.
+        queue_limit: per_priority,
+        /// Highest use of each egress queue since start.
+        queue_peak: per_priority,
+        /// Shared-pool bytes of each priority group.
+        pg_shared: per_priority,
+        /// Bytes of each priority group in headroom.
+        pg_headroom: per_priority,
+        /// The moving Xoff line: most shared bytes each priority group may hold now.
+        pg_limit: per_priority,
+        /// Where each priority group would resume now.
+        pg_xon: per_priority,
+        /// Highest shared use of each priority group since start.
+        pg_shared_peak: per_priority,
+        /// Highest headroom use of each priority group since start.
+        pg_headroom_peak: per_priority,
+        /// Queues paused by the peer, a bit each.
+        paused_queues: one,
+        /// Priorities the peer was told to pause, a bit each.
+        xoff_priorities: one,
+        /// Queues in a storm, a bit each.
+        stormed_queues: one,
+        /// PFC frames received, and those that paused or resumed each priority.
+        pfc_rx_frames: one,
+        /// Frames received that paused this priority.
+        pfc_rx_xoff: per_priority,
+        /// Frames received that resumed this priority.
+        pfc_rx_xon: per_priority,
+        /// PFC frames sent.
+        pfc_tx_frames: one,
+        /// Frames sent that paused this priority or refreshed its pause.
+        pfc_tx_xoff: per_priority,
+        /// Frames sent that resumed this priority.
+        pfc_tx_xon: per_priority,
+        /// Time the peer has paused each priority of ours.
+        rx_paused_ns: per_priority,
+        /// Time we have paused each priority of the peer.
+        tx_paused_ns: per_priority,
+        /// Times the peer has paused each priority of ours.
+        rx_pauses: per_priority,
+        /// Times we have paused each priority of the peer.
+        tx_pauses: per_priority,
+        /// 802.3x PAUSE frames received.
+        pause_frames: one,
+        /// MAC control frames received that are neither PAUSE nor PFC, or not valid.
+        invalid_control: one,
+        /// Storms the watchdog has seen begin, by queue.
+        storms_detected: per_priority,
+        /// Storms the watchdog has seen end, by queue.
+        storms_restored: per_priority,
+    }
+}
+
 /// A block of counters that one thread writes and any thread may copy.
 #[derive(Debug, Clone)]
 pub struct Published(Arc<Block>);

@@ -1,2 +1,55 @@
-//! weir.
-fn main() {}
+//! The program: `weir run | check | lab | bench | golden | headroom`.
+//!
+//! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
+//! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
+#![forbid(unsafe_code)]
+
+mod check;
+mod cli;
+mod golden;
+mod headroom;
+mod lab;
+mod run;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// It ran, and what it checks did not hold.
+const FAILED: u8 = 1;
+/// It could not start.
+const REFUSED: u8 = 2;
+
+/// What a command came to.
+enum Outcome {
+    /// All is well.
+    Good,
+    /// It ran, and what it checks did not hold.
+    Bad,
+}
+
+fn main() -> ExitCode {
+    let (eal, own) = cli::split(std::env::args().collect());
+    let cli = match cli::Cli::try_parse_from(own) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are not errors; a closed pipe is nobody's fault.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS };
+        }
+    };
+    let outcome = match cli.command {
+        cli::Command::Run(args) => run::run(&args, &eal),
+        cli::Command::Lab(args) => lab::lab(&args, &eal),
+        cli::Command::Check(args) => check::check(&args),
+        cli::Command::Golden(args) => golden::golden(&args),
+        cli::Command::Headroom(args) => headroom::headroom(&args),
+    };
+    match outcome {
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Bad) => ExitCode::from(FAILED),
+        Err(error) => {
+            eprintln!("weir: {error:#}");
+            ExitCode::from(REFUSED)
+        }
+    }
+}

@@ -58,11 +58,11 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
             "reserved {} ({groups} groups) + {headroom} {} + control {} = {claimed}, more than size {}",
             b.reserved, b.headroom, b.control_bytes, b.size
         );
-        let fits = claimed.saturating_add(2 * largest).next_multiple_of(1 << 20);
+        let fits = claimed.saturating_add(2 * largest).checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX);
         let mut remedy = format!("set buffer.size to at least {}", show_size(fits));
         if !b.headroom_pooled && lossless > 1 {
             let room = b.size.saturating_sub(b.reserved).saturating_sub(b.control_bytes);
-            match b.headroom.checked_div(room).map(|ratio| ratio + 1) {
+            match b.headroom.checked_div(room).map(|ratio| ratio.saturating_add(1)) {
                 Some(ratio) if (2..=64).contains(&ratio) => {
                     remedy.push_str(&format!(", or share it: over_subscribe_ratio = {ratio}"));
                 }
@@ -81,11 +81,15 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
         let message = format!("{lossless} lossless groups share a headroom pool of 0 bytes");
         ctx.error(places.pool, "headroom.pool", message, "raise headroom_pool");
     }
-    let held = b.frames.saturating_mul(64);
+    let smallest = b.cell_bytes.max(64);
+    let held = b.frames.saturating_mul(smallest);
     if held < b.size {
-        let message =
-            format!("{} slots x 64 B = {held} bytes of smallest frames, the buffer has {}", b.frames, b.size);
-        let remedy = format!("set frames = {} or leave it out, if small frames matter", b.size.div_ceil(64));
+        let message = format!(
+            "{} slots x {smallest} B = {held} bytes of smallest frames, the buffer has {}",
+            b.frames, b.size
+        );
+        let remedy =
+            format!("set frames = {} or leave it out, if small frames matter", b.size.div_ceil(smallest));
         ctx.warn(places.frames, "buffer.frames", message, remedy);
     }
     for (name, lossless, pool) in [

@@ -367,6 +367,34 @@ fn few_slots_are_pointed_out() {
 }
 
 #[test]
+fn the_largest_numbers_are_errors_not_overflows() {
+    let max = u64::MAX;
+    for key in ["reserved", "xoff", "static_th", "xon", "xon_offset"] {
+        let _ = load_roce(&format!("[[buffer.profile]]\nname = \"lossless\"\n{key} = {max}\n"));
+        let _ = load_roce(&format!("[[buffer.profile]]\nname = \"egress_lossy\"\n{key} = {max}\n"));
+    }
+    let over = format!(
+        "[buffer]\ncontrol_bytes = {max}\n[[buffer.profile]]\nname = \"lossless\"\nreserved = {max}\nxoff = {max}\n"
+    );
+    assert!(load_roce(&over).unwrap_err().iter().any(|d| d.rule == "buffer.sum"));
+    for key in
+        ["detection_time", "restoration_time", "poll_interval", "reoccurrence = { count = 9, window = 9 }\n#"]
+    {
+        let _ = load_roce(&format!("[watchdog]\n{key} = {max}\n"));
+    }
+    for rate in ["18446744073709551615", "1"] {
+        let _ = load("t", &format!("{ROCE}{}", TWO.replace("\"25G\"", rate)));
+    }
+}
+
+#[test]
+fn lab_frames_fit_small_ports_by_themselves() {
+    let config = load_roce("[port_defaults]\nmtu = 512\n").unwrap().config;
+    assert_eq!(config.lab.frame_bytes, 512);
+    only_error("[port_defaults]\nmtu = 512\n[lab]\nframe_bytes = 513\n", "lab.frame");
+}
+
+#[test]
 fn lab_flows() {
     let flow = "[[lab.flow]]\nfrom = \"p0\"\nto = \"p1\"\nrate = \"5G\"\nvlan = 10\npcp = 3\n";
     let config = load_roce(flow).unwrap().config;
@@ -459,6 +487,19 @@ const PIECES: &[&str] = &[
     "maps = 3\n",
 ];
 
+/// A good file with a value of every sort to damage.
+fn fuzz_base() -> String {
+    format!(
+        "{}\n[[wred]]\nname = \"w\"\nkmin = 5\nkmax = 9\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n[watchdog]\npoll_interval = \"100ms\"\n[[buffer.profile]]\nname = \"lossless\"\nreserved = 4096\nxon = 1\nxoff = 50_000\n[[lab.flow]]\nfrom = \"p0\"\nto = \"p1\"\n[format.f]\ninherit = \"afh_gen1\"\ndst = [8, 40]\n",
+        include_str!("../../../configs/lab.toml")
+    )
+}
+
+#[test]
+fn damage_starts_from_a_good_file() {
+    assert!(load("base", &fuzz_base()).is_ok());
+}
+
 proptest! {
     #[test]
     fn any_text_is_a_config_or_errors(text in "(?s).{0,200}") {
@@ -469,7 +510,7 @@ proptest! {
     fn a_damaged_file_is_a_config_or_errors(
         cuts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0..PIECES.len()), 1..6)
     ) {
-        let mut text = format!("{}\n[[wred]]\nname = \"w\"\nkmin = 5\nkmax = 9\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n[watchdog]\npoll_interval = \"100ms\"\n", include_str!("../../../configs/lab.toml"));
+        let mut text = fuzz_base();
         for (at, len, piece) in cuts {
             let bounds: Vec<usize> = text.char_indices().map(|(i, _)| i).collect();
             let start = at.index(bounds.len());

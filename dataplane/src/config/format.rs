@@ -4,11 +4,13 @@
 //! A `[format.NAME]` table starts from one of them. Everything is checked here: fields inside the header, no
 //! overlap, key width; a parser may rely on it.
 
+use toml::de::DeValue;
+
 use super::diag::Span;
 use super::read::{Ctx, Section, word};
 use super::schema;
 use super::types::{EcnMode, Trust};
-use super::units::{BOOL, COUNT, Kind, TEXT};
+use super::units::{BOOL, Bad, Kind, TEXT, integer};
 
 /// A run of bits, counted from the first wire bit of the frame, most significant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,9 +146,13 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Vec<FormatConfig> {
             ctx.error(name.span, "format.name", message, "choose another name and `inherit` from it");
             continue;
         }
+        let before = ctx.found.len();
         let section = named.table(ctx, &name.v, &schema::FORMAT);
         if let Some(format) = read_one(ctx, &section, &name.v, &formats) {
-            check(ctx, &format, name.span);
+            // Fields that were refused left inherited ones behind: what they clash with says nothing.
+            if ctx.found.len() == before {
+                check(ctx, &format, &FieldsAt { section: Some(&section), name: name.span });
+            }
             formats.push(format);
         }
     }
@@ -176,22 +182,27 @@ fn read_one(ctx: &mut Ctx<'_>, s: &Section<'_>, name: &str, known: &[FormatConfi
     if let Some(n) = s.int(ctx, "header_len", 12..=64) {
         f.header_len = n.v as u16;
     }
-    let (dst, src) = (field(ctx, s, "dst"), field(ctx, s, "src"));
-    f.key_dst = dst.unwrap_or(f.key_dst);
-    f.key_src = src.unwrap_or(f.key_src);
-    f.dst = dst.unwrap_or(f.dst);
-    f.src = src.unwrap_or(f.src);
-    f.flags = field(ctx, s, "flags").or(f.flags);
-    f.tc = field(ctx, s, "tc").or(f.tc);
-    let spare = s.items(ctx, "spare", &schema::FIELD);
-    if s.raw(ctx, "spare").is_some() {
-        f.spare = spare.iter().filter_map(|item| read_field(ctx, item)).collect();
+    let (dst, src) = (s.get(ctx, "dst", &FIELD), s.get(ctx, "src", &FIELD));
+    if let Some(dst) = dst {
+        (f.dst, f.key_dst) = (dst.v, dst.v);
+    }
+    if let Some(src) = src {
+        (f.src, f.key_src) = (src.v, src.v);
+    }
+    f.flags = s.get(ctx, "flags", &FIELD).map(|v| v.v).or(f.flags);
+    f.tc = s.get(ctx, "tc", &FIELD).map(|v| v.v).or(f.tc);
+    if let Some(spare) = s.list(ctx, "spare") {
+        f.spare.clear();
+        for item in spare {
+            match (FIELD.parse)(item.v) {
+                Ok(field) => f.spare.push(field),
+                Err(bad) => ctx.error(item.span, "value", format!("spare: {}", bad.message), bad.remedy),
+            }
+        }
     }
     let key = s.table(ctx, "fdb_key", &schema::FDB_KEY);
-    if !key.is_empty() {
-        f.key_dst = field(ctx, &key, "dst").unwrap_or(f.key_dst);
-        f.key_src = field(ctx, &key, "src").unwrap_or(f.key_src);
-    }
+    f.key_dst = key.get(ctx, "dst", &FIELD).map_or(f.key_dst, |v| v.v);
+    f.key_src = key.get(ctx, "src", &FIELD).map_or(f.key_src, |v| v.v);
     if let Some(off) = s.int(ctx, "ethertype_off", 0..=496) {
         f.ethertype_off = Some(off.v as u16);
     }
@@ -209,18 +220,41 @@ fn read_one(ctx: &mut Ctx<'_>, s: &Section<'_>, name: &str, known: &[FormatConfi
     Some(f)
 }
 
-fn field(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Option<Field> {
-    let section = s.table(ctx, key, &schema::FIELD);
-    if section.is_empty() { None } else { read_field(ctx, &section) }
+/// A field as `{ off = 48, len = 8 }` or `[48, 8]`.
+const FIELD: Kind<Field> = Kind {
+    parse: |v| {
+        let help = "write { off = 48, len = 8 }, in bits from the first wire bit";
+        let (off, len) = match v {
+            DeValue::Table(t) if t.len() == 2 => (t.get("off"), t.get("len")),
+            DeValue::Array(a) if a.len() == 2 => (a.first(), a.get(1)),
+            _ => (None, None),
+        };
+        let (Some(off), Some(len)) = (off, len) else {
+            return Err(Bad::new("a field has an `off` and a `len`, and nothing else", help));
+        };
+        let (off, len) = (integer(off.get_ref(), help)?, integer(len.get_ref(), help)?);
+        if off > 511 || !(1..=48).contains(&len) {
+            let message = format!("a field of {len} bits at bit {off} is outside 1 to 48 bits at 0 to 511");
+            return Err(Bad::new(message, help));
+        }
+        Ok(Field::new(off as u16, len as u16))
+    },
+    show: |f| format!("bits {} to {}", f.off, f.end() - 1),
+};
+
+/// Where the fields of a format stand: at their key if it is written, else at the format's name.
+struct FieldsAt<'s, 'a> {
+    section: Option<&'s Section<'a>>,
+    name: Span,
 }
 
-fn read_field(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Option<Field> {
-    let off = s.need(ctx, "off", &COUNT).and_then(|v| s.within(ctx, "off", v, &(0..=511), u64::to_string));
-    let len = s.need(ctx, "len", &COUNT).and_then(|v| s.within(ctx, "len", v, &(1..=48), u64::to_string));
-    Some(Field::new(off?.v as u16, len?.v as u16))
+impl FieldsAt<'_, '_> {
+    fn of(&self, ctx: &Ctx<'_>, key: &str) -> Span {
+        self.section.and_then(|s| s.raw(ctx, key)).map_or(self.name, |r| r.span)
+    }
 }
 
-fn check(ctx: &mut Ctx<'_>, f: &FormatConfig, at: Span) {
+fn check(ctx: &mut Ctx<'_>, f: &FormatConfig, at: &FieldsAt<'_, '_>) {
     let bits = f.header_len * 8;
     let fields = f.fields();
     for (name, field) in &fields {
@@ -231,6 +265,7 @@ fn check(ctx: &mut Ctx<'_>, f: &FormatConfig, at: Span) {
                 field.end(),
                 f.header_len
             );
+            let at = at.of(ctx, name);
             ctx.error(at, "format.field", message, "move the field or raise header_len");
         }
     }
@@ -239,6 +274,7 @@ fn check(ctx: &mut Ctx<'_>, f: &FormatConfig, at: Span) {
         if one.end() > two.off {
             let message =
                 format!("`{a}` ends at bit {}, `{b}` begins at bit {}: they overlap", one.end(), two.off);
+            let at = at.of(ctx, b);
             ctx.error(at, "format.overlap", message, format!("move or shorten `{a}` or `{b}`"));
         }
     }
@@ -251,6 +287,7 @@ fn check(ctx: &mut Ctx<'_>, f: &FormatConfig, at: Span) {
                 whole.off,
                 whole.end()
             );
+            let at = at.of(ctx, "fdb_key");
             ctx.error(at, "format.key", message, "keep the key inside its address field");
         }
     }
@@ -259,9 +296,11 @@ fn check(ctx: &mut Ctx<'_>, f: &FormatConfig, at: Span) {
             "the key has {} bits in dst and {} in src: nothing learnt could be found",
             f.key_dst.len, f.key_src.len
         );
+        let at = at.of(ctx, "fdb_key");
         ctx.error(at, "format.key", message, "give both the same `len` with fdb_key");
     }
     if f.tc.is_some_and(|tc| tc.len != 8 || tc.off % 8 != 0) {
+        let at = at.of(ctx, "tc");
         ctx.error(
             at,
             "format.tc",
@@ -270,12 +309,15 @@ fn check(ctx: &mut Ctx<'_>, f: &FormatConfig, at: Span) {
         );
     }
     if f.ethertype_off.is_some_and(|off| off % 8 != 0) {
+        let at = at.of(ctx, "ethertype_off");
         ctx.error(at, "format.ethertype", "the EtherType starts on a byte boundary", "use a multiple of 8");
     }
     if f.ethertype_off.is_none() && f.vlan {
+        let at = at.of(ctx, "vlan");
         ctx.error(at, "format.vlan", "without EtherType no VLAN tag can be told apart", "set vlan = false");
     }
     if f.tc.is_none() && (f.ecn == EcnMode::Tc || f.trust.contains(&Trust::Tc)) {
+        let at = at.of(ctx, "tc");
         ctx.error(
             at,
             "format.tc",
@@ -293,7 +335,7 @@ mod tests {
     fn built_in_formats_pass_their_own_check() {
         let mut ctx = Ctx::new("t", "");
         for format in built_in() {
-            check(&mut ctx, &format, Span::default());
+            check(&mut ctx, &format, &FieldsAt { section: None, name: Span::default() });
         }
         assert!(ctx.found.is_empty(), "{:?}", ctx.found);
     }

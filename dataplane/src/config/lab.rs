@@ -10,12 +10,19 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) 
     let s = root.table(ctx, "lab", &schema::LAB);
     let pattern = s.or(ctx, "pattern", &LabPattern::KIND, LabPattern::AllToAll, "every port sees load").v;
     let load = s.or(ctx, "load", &SHARE, 900_000, "below saturation").v;
-    let frame_bytes = frame(ctx, &s, 1024);
+    let least = ports.iter().map(|p| p.mtu).min().unwrap_or(u16::MAX);
+    let frame_bytes = frame(ctx, &s, least.min(1024));
     let dscp = s.int_or(ctx, "dscp", 0..=63, 26, "RoCE's usual code point").v as u8;
-    if let Some(port) = ports.iter().find(|p| p.mtu < frame_bytes) {
+    if let Some(set) = s.raw(ctx, "frame_bytes")
+        && let Some(port) = ports.iter().find(|p| p.mtu < frame_bytes)
+    {
         let message = format!("frames of {frame_bytes} bytes, port `{}` accepts {}", port.name, port.mtu);
-        let at = s.raw(ctx, "frame_bytes").map_or_else(|| s.span(ctx), |r| r.span);
-        ctx.error(at, "lab.frame", message, format!("use at most {}, or raise the port's mtu", port.mtu));
+        ctx.error(
+            set.span,
+            "lab.frame",
+            message,
+            format!("use at most {}, or raise the port's mtu", port.mtu),
+        );
     }
     let mut flows = Vec::new();
     for item in s.items(ctx, "flow", &schema::LAB_FLOW) {

@@ -7,7 +7,7 @@ use super::port::PortAt;
 use super::read::{Ctx, Origin};
 use super::sched::{Marks, Wred};
 use super::types::{BufferConfig, PgConfig, PortConfig, SharedLimit, WredConfig};
-use super::units::{Threshold, show_rate, show_size};
+use super::units::{SHARE, Threshold, show_rate, show_size};
 
 /// Most bytes one user alone in the buffer may hold: its reserve and its part of the shared buffer,
 /// `a / (1 + a)` of it for a dynamic threshold (formats table R5).
@@ -104,7 +104,7 @@ fn thresholds(
 ) -> Option<(u64, u64)> {
     let key = format!("port.{}.queue.{queue}", port.name);
     let share = |ppm: u32| (u128::from(limit) * u128::from(ppm) / 1_000_000) as u64;
-    let of = |ppm: u32| format!("{}% of the limit {limit}", f64::from(ppm) / 10_000.0);
+    let of = |ppm: u32| format!("{} of the limit {limit}", (SHARE.show)(&ppm));
     let kmax = match wred.kmax {
         Threshold::Bytes(bytes) => bytes,
         Threshold::Share(ppm) => {

@@ -52,7 +52,7 @@ pub(super) const MAC: Kind<Mac> = Kind {
 /// EAL arguments and the lcores they name, if they can be told.
 pub(super) fn read_eal(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (Vec<String>, Option<Vec<u64>>) {
     let section = root.table(ctx, "eal", &schema::EAL);
-    let mut args = Vec::new();
+    let mut args: Vec<String> = Vec::new();
     for item in section.list(ctx, "args").unwrap_or_default() {
         let Some(text) = item.v.as_str() else {
             ctx.error(
@@ -75,7 +75,25 @@ pub(super) fn read_eal(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (Vec<String>, O
         if text == "--" {
             ctx.error(item.span, "eal.args", "`--` ends the EAL arguments", "list EAL arguments only");
         }
+        // EAL answers with its usage text and a complaint about --legacy-mem, which nobody wrote.
+        let pair = [("--no-huge", "--in-memory"), ("--in-memory", "--no-huge")];
+        if let Some((_, other)) =
+            pair.iter().find(|(this, other)| text == *this && args.iter().any(|a| a == other))
+        {
+            let message = format!("EAL refuses `{text}` together with `{other}`");
+            ctx.error(
+                item.span,
+                "eal.args",
+                message,
+                "keep --no-huge alone, and tell instances apart by --file-prefix",
+            );
+        }
         args.push(text.to_owned());
+    }
+    if !args.is_empty()
+        && let Some(set) = section.raw(ctx, "args")
+    {
+        ctx.explain(section.key("args"), args.join(" "), set.origin, "");
     }
     let lcores = lcores(&args);
     (args, lcores)

@@ -113,7 +113,7 @@ tables! {
     EAL = table("[eal]", "DPDK's environment layer.", &[
         key("args", "list of texts, default []", "EAL arguments, one per element; those of the command line come after them"),
     ]);
-    PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`.", &[
+    PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`; `pfc` is merged key by key.", &[
         key("name", "text, required", "unique name"),
         key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`) or `ring`"),
         key("rate", "rate, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper (PORT.speed)"),
@@ -137,7 +137,7 @@ tables! {
         key("tx", "boolean, default true", "send pauses; false with `rx` on is semi-lossless"),
     ]);
     FORMATS = free("[format.NAME]", "A frame format of your own, by name.");
-    FORMAT = table("keys of [format.NAME]", "Fields are `{ off, len }` in bits from the first wire bit of the frame.", &[
+    FORMAT = table("keys of [format.NAME]", "Fields are `{ off = 48, len = 8 }` or `[48, 8]`: first bit, counted from the first wire bit of the frame, and width (1 to 48).", &[
         key("inherit", "name of a built-in format, default \"standard\"", "where unset keys come from"),
         key("variant", "\"public\" or \"rclink\", default \"public\"", "`rclink` swaps the flags and traffic-class octets of the inherited format"),
         key("header_len", "12 to 64 bytes", "bytes before the payload, without VLAN tag"),
@@ -153,10 +153,6 @@ tables! {
         key("prio_source", "word or list of words", "default `trust` of ports of this format"),
         key("ecn", "\"none\", \"ecn\" or \"tc\"", "where the ECN field is: nowhere, IP header, low bits of `tc`"),
         key("learning", "boolean", "default `learning` of ports of this format"),
-    ]);
-    FIELD = table("fields of a format", "A field of the header.", &[
-        key("off", "bits", "from the first wire bit"),
-        key("len", "1 to 48 bits", "width"),
     ]);
     FDB_KEY = table("fdb_key of a format", "Bits looked up.", &[
         key("dst", "field", "in the destination"),

@@ -104,6 +104,15 @@ fn syntax_errors_look_the_same() {
 }
 
 #[test]
+fn eal_arguments_that_cannot_start_are_refused() {
+    let text = format!("{TWO}[eal]\nargs = [\"--in-memory\", \"--no-huge\"]\n");
+    assert_eq!(pointed(&text, &bad(&text), "eal.args"), "\"--no-huge\"");
+    let config =
+        good(&format!("{TWO}[eal]\nargs = [\"--no-huge\", \"--vdev=net_pcap9,rx_pcap=a b.pcap\"]\n")).config;
+    assert_eq!(config.eal_args, ["--no-huge", "--vdev=net_pcap9,rx_pcap=a b.pcap"]);
+}
+
+#[test]
 fn an_empty_file_says_what_is_needed() {
     let found = bad("");
     assert_eq!(found[0].rule, "port.none");
@@ -196,7 +205,7 @@ fn a_format_of_your_own_is_checked() {
 inherit = \"afh_gen2_16b\"
 dst = { off = 16, len = 32 }
 src = { off = 64, len = 32 }
-spare = [{ off = 8, len = 8 }, { off = 56, len = 8 }]
+spare = [[8, 8], { off = 56, len = 8 }]
 ecn = \"tc\"
 [[port]]
 name = \"p0\"
@@ -206,9 +215,15 @@ format = \"wide\"
     let config = good(text).config;
     let wide = &config.formats[config.ports[0].format];
     assert_eq!((wide.key_dst, wide.key_src.len), (Field { off: 16, len: 32 }, 32));
-    let found = bad(&text.replace("off = 16, len = 32", "off = 0, len = 40"));
+    let wrong = text.replace("off = 16, len = 32", "off = 0, len = 40");
+    let found = bad(&wrong);
     assert_eq!(
         found.iter().map(|d| d.rule).collect::<Vec<_>>(),
-        ["format.overlap", "format.overlap", "format.key"]
+        ["format.key", "format.overlap", "format.overlap"]
     );
+    assert_eq!(&wrong[found[2].span.start..found[2].span.end], "[[8, 8], { off = 56, len = 8 }]");
+    let found = bad(&text.replace("off = 16, len = 32", "off = 16, len = 49"));
+    assert_eq!(found[0].rule, "value");
+    let found = bad(&text.replace("[8, 8]", "[8, 8, 8]"));
+    assert_eq!(found[0].rule, "value");
 }

@@ -15,7 +15,7 @@ mod watermark;
 pub use account::{Limit, alpha_q8};
 pub use params::{MmuError, MmuParams, PgParams, PoolId, QueueParams};
 pub use shared::{Ledger, Mmu, PgView, PoolView, QueueView};
-pub use watermark::{WATERMARK_READERS, Watermark};
+pub use watermark::{PERSISTENT, WATERMARK_READERS, Watermark};
 
 use crate::drops::DropReason;
 
@@ -81,6 +81,18 @@ pub trait Admission {
     #[inline(always)]
     fn control_pg(&self) -> Option<PgIx> {
         None
+    }
+
+    /// One group, for readers; all zero where the policy does not say.
+    fn pg_view(&self, pg: PgIx) -> PgView {
+        let _ = pg;
+        PgView::default()
+    }
+
+    /// One queue, for readers; all zero where the policy does not say.
+    fn queue_view(&self, queue: QueueIx) -> QueueView {
+        let _ = queue;
+        QueueView::default()
     }
 
     /// Shards only: publishes this shard's sums and reads the others', once per burst.

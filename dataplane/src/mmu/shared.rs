@@ -108,7 +108,7 @@ struct PortLimit {
 }
 
 /// A priority group as a reader sees it. Bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgView {
     /// Held in the guaranteed part and the shared pool.
     pub used: u64,
@@ -135,7 +135,7 @@ pub struct PgView {
 }
 
 /// An egress queue as a reader sees it. Bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueView {
     /// Held, until the driver has taken them.
     pub used: u64,
@@ -608,6 +608,14 @@ impl Admission for Mmu {
 
     fn held_bytes(&self) -> u64 {
         self.held
+    }
+
+    fn pg_view(&self, pg: PgIx) -> PgView {
+        self.pg(pg)
+    }
+
+    fn queue_view(&self, queue: QueueIx) -> QueueView {
+        self.queue(queue)
     }
 
     #[inline(always)]

@@ -3,6 +3,9 @@
 /// Readers with a baseline of their own: user, persistent, periodic (SONiC), and one for management.
 pub const WATERMARK_READERS: usize = 4;
 
+/// The reader whose peaks go back to the start: nobody clears it in passing.
+pub const PERSISTENT: usize = 1;
+
 /// A peak that costs one comparison per update, whatever the number of readers.
 ///
 /// The writer keeps one running peak since the last clear of anybody; a clear first folds it into

@@ -154,6 +154,11 @@ impl Reaction {
         self.queues
     }
 
+    /// Queues that were paused when last asked or told, one bit each: for readers that own no clock.
+    pub fn queues_paused(&self) -> u8 {
+        self.queues
+    }
+
     /// When the next pause ends unless something else arrives; [`NEVER`] if nothing is paused.
     #[inline]
     pub fn next_expiry(&self) -> Nanos {

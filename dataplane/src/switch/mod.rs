@@ -79,6 +79,7 @@ struct Port<F> {
     staged: ArrayVec<Meta, BURST>,
     stats: PortStats,
     published: Published,
+    gauges: Published,
 }
 
 /// A switch, or one shard of it.

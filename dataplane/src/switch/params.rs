@@ -13,7 +13,7 @@ use crate::pfc::react::{ReactConfig, Reaction};
 use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::rng::Rng;
-use crate::stats::{PortStats, Published};
+use crate::stats::{PortGauges, PortStats, Published};
 use crate::types::{Burst, MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use std::sync::Arc;
@@ -217,6 +217,7 @@ impl<F, A: crate::mmu::Admission> Switch<F, A> {
             staged: ArrayVec::new(),
             stats: PortStats::default(),
             published: Published::new::<PortStats>(),
+            gauges: Published::new::<PortGauges>(),
             params: port.clone(),
         };
         Ok(Self {

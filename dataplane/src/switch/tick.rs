@@ -179,9 +179,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.publish_at = now + PUBLISH_ROUND / self.ports.len() as u64;
         self.publish_cursor = (self.publish_cursor + 1) % self.ports.len();
         if self.owner[self.publish_cursor] == self.shard {
-            let port = &mut self.ports[self.publish_cursor];
-            port.published.publish(&mut port.stats);
+            self.publish_port(PortId(self.publish_cursor as u16), now);
         }
+    }
+
+    #[cold]
+    pub(super) fn publish_port(&mut self, id: PortId, now: Nanos) {
+        let mut gauges = self.gauges(id, now);
+        let port = &mut self.ports[id.index()];
+        port.published.publish(&mut port.stats);
+        port.gauges.publish(&mut gauges);
     }
 }
 

@@ -4,11 +4,11 @@ use super::{Port, Switch};
 use crate::drops::DropReason;
 use crate::fdb::Fdb;
 use crate::frame::Frame;
-use crate::mmu::Admission;
+use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::Generator;
 use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
-use crate::stats::{PortStats, Published};
+use crate::stats::{PortGauges, PortStats, Published};
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// Frames of a switch (or of all its shards, added up) at one instant.
@@ -60,12 +60,57 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[port.index()].published.clone()
     }
 
-    /// Publishes all counters now: at the end of a run.
-    pub fn publish_all(&mut self) {
-        for (i, port) in self.ports.iter_mut().enumerate() {
-            if self.owner[i] == self.shard {
-                port.published.publish(&mut port.stats);
-            }
+    /// The cell through which other threads read a port's state.
+    pub fn published_gauges(&self, port: PortId) -> Published {
+        self.ports[port.index()].gauges.clone()
+    }
+
+    /// Publishes everything now: at the end of a run.
+    pub fn publish_all(&mut self, now: Nanos) {
+        for i in (0..self.ports.len()).filter(|i| self.owner[*i] == self.shard).collect::<Vec<_>>() {
+            self.publish_port(PortId(i as u16), now);
+        }
+    }
+
+    /// The state of a port at `now`.
+    pub fn gauges(&self, id: PortId, now: Nanos) -> PortGauges {
+        let port = &self.ports[id.index()];
+        let (rx, tx) = (&port.reaction, &port.generator);
+        let first = (id.index() * PRIORITIES) as u32;
+        let queues: [_; PRIORITIES] =
+            std::array::from_fn(|q| self.admission.queue_view(QueueIx(first + q as u32)));
+        let pgs: [_; PRIORITIES] = std::array::from_fn(|pg| self.admission.pg_view(PgIx(first + pg as u32)));
+        let storms: [_; PRIORITIES] = std::array::from_fn(|q| {
+            port.watchdog.as_ref().map(|w| w.counters(q).clone()).unwrap_or_default()
+        });
+        PortGauges {
+            at_ns: now,
+            queue_bytes: queues.map(|q| q.used),
+            queue_limit: queues.map(|q| q.limit),
+            queue_peak: queues.map(|q| q.peak.peak(PERSISTENT)),
+            pg_shared: pgs.map(|pg| pg.shared),
+            pg_headroom: pgs.map(|pg| pg.headroom),
+            pg_limit: pgs.map(|pg| pg.limit),
+            pg_xon: pgs.map(|pg| pg.xon_at),
+            pg_shared_peak: pgs.map(|pg| pg.shared_peak.peak(PERSISTENT)),
+            pg_headroom_peak: pgs.map(|pg| pg.headroom_peak.peak(PERSISTENT)),
+            paused_queues: u64::from(rx.queues_paused()),
+            xoff_priorities: u64::from(tx.paused_mask()),
+            stormed_queues: u64::from(port.watchdog.as_ref().map_or(0, Watchdog::stormed_queues)),
+            pfc_rx_frames: rx.counters().pfc_frames,
+            pfc_rx_xoff: rx.counters().xoff,
+            pfc_rx_xon: rx.counters().xon,
+            pfc_tx_frames: tx.counters().pfc_frames,
+            pfc_tx_xoff: tx.counters().xoff,
+            pfc_tx_xon: tx.counters().xon,
+            rx_paused_ns: std::array::from_fn(|p| rx.paused_ns(p, now)),
+            tx_paused_ns: std::array::from_fn(|p| tx.paused_ns(p, now)),
+            rx_pauses: std::array::from_fn(|p| rx.transitions(p)),
+            tx_pauses: std::array::from_fn(|p| tx.transitions(p)),
+            pause_frames: rx.counters().pause_frames,
+            invalid_control: rx.counters().invalid.iter().sum(),
+            storms_detected: std::array::from_fn(|q| storms[q].detected),
+            storms_restored: std::array::from_fn(|q| storms[q].restored),
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Device {
     /// Brought up by us, so taken down by us; devices of EAL arguments are EAL's.
     hotplugged: bool,
     setup: Mutex<Setup>,
+    /// Where frames for this port wait, if it is one of a pair.
+    pub rx_ring: Option<super::ring::RxRing>,
     eal: Eal,
 }
 
@@ -64,14 +66,21 @@ impl Device {
         let Some(id) = found else { return Err(PortError::InUse(name.to_owned())) };
         state.ports.insert(id);
         drop(state);
-        Ok(Self { id, name: name.to_owned(), hotplugged, setup: Mutex::default(), eal: eal.clone() })
+        let setup = Mutex::default();
+        Ok(Self { id, name: name.to_owned(), hotplugged, setup, rx_ring: None, eal: eal.clone() })
     }
 
     /// A port the ring driver has just made.
-    pub(super) fn of_rings(eal: &Eal, id: u16, name: String, rings: Arc<RingPair>) -> Self {
+    pub(super) fn of_rings(
+        eal: &Eal,
+        id: u16,
+        name: String,
+        rx: super::ring::RxRing,
+        rings: Arc<RingPair>,
+    ) -> Self {
         eal.state().ports.insert(id);
         let setup = Setup { _rings: Some(rings), ..Setup::default() };
-        Self { id, name, hotplugged: true, setup: Mutex::new(setup), eal: eal.clone() }
+        Self { id, name, hotplugged: true, setup: Mutex::new(setup), rx_ring: Some(rx), eal: eal.clone() }
     }
 
     pub(super) fn setup(&self) -> MutexGuard<'_, Setup> {

@@ -84,6 +84,19 @@ impl RxQueue {
     }
 }
 
+impl RxQueue {
+    /// Frames that wait to be received, where the driver can tell. A filling queue is about to lose
+    /// frames before the switch sees them.
+    pub fn backlog(&self) -> Option<u32> {
+        if let Some(ring) = &self.0.device.rx_ring {
+            return Some(ring.count());
+        }
+        // SAFETY: the port is started while this handle lives.
+        let count = unsafe { sys::rte_eth_rx_queue_count(self.0.port, self.0.queue) };
+        u32::try_from(count).ok()
+    }
+}
+
 impl TxQueue {
     pub(super) fn take(device: &Arc<Device>, queue: u16) -> Result<Self, PortError> {
         Handle::take(device, Direction::Tx, queue).map(Self)

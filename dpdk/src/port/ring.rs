@@ -22,6 +22,23 @@ unsafe impl Send for RingPair {}
 // SAFETY: as above, nothing is done with them by reference.
 unsafe impl Sync for RingPair {}
 
+/// The ring a port receives from: to ask how full it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RxRing(NonNull<sys::rte_ring>);
+
+// SAFETY: only the number of its entries is read, which DPDK allows from any thread.
+unsafe impl Send for RxRing {}
+// SAFETY: as above.
+unsafe impl Sync for RxRing {}
+
+impl RxRing {
+    /// Frames waiting. The ring must be alive: its pair is held by the device of the port.
+    pub(super) fn count(self) -> u32 {
+        // SAFETY: see above.
+        unsafe { sys::rte_ring_count(self.0.as_ptr()) }
+    }
+}
+
 /// Two stopped ports back to back over single-producer, single-consumer rings of `size` frames, which is
 /// rounded up to 2^n - 1. Frames pass by handle, not by copy. The ports are `net_ring_NAMEa` and
 /// `net_ring_NAMEb`, with one queue each way.
@@ -51,13 +68,15 @@ fn ring_port(
     rings: &Arc<RingPair>,
 ) -> Result<Port<Stopped>, PortError> {
     let c_name = c_name(&name)?;
+    let rx_ring = rx;
     let (mut rx, mut tx) = (rx.as_ptr(), tx.as_ptr());
     // SAFETY: the rings live until the port is closed, held by its device; the arrays are read only during the call.
     let id = unsafe { sys::rte_eth_from_rings(c_name.as_ptr(), &raw mut rx, 1, &raw mut tx, 1, 0) };
     let Ok(id) = u16::try_from(id) else {
         return Err(PortError::Driver { port: name, step: "making a port of rings", reason: last_reason() });
     };
-    let device = Device::of_rings(eal, id, format!("net_ring_{name}"), rings.clone());
+    let name = format!("net_ring_{name}");
+    let device = Device::of_rings(eal, id, name, RxRing(rx_ring), rings.clone());
     Ok(Port::with(Arc::new(device)))
 }
 

@@ -39,6 +39,26 @@ pub struct Params {
     pub rate_on_first_cnp: f64,
 }
 
+impl Default for Params {
+    /// The reference's preset for 100 Gb/s.
+    fn default() -> Self {
+        let us = |n: u64| NonZeroU64::MIN.saturating_add(n * 1000 - 1);
+        Self {
+            line_bps: 100_000_000_000,
+            g: 1.0 / 256.0,
+            alpha_period: us(1),
+            decrease_period: us(4),
+            increase_period: us(300),
+            fast_recovery_steps: 1,
+            ai_bps: 20_000_000,
+            hai_bps: 200_000_000,
+            min_rate_bps: 1_000_000_000,
+            clamp_target: false,
+            rate_on_first_cnp: 1.0,
+        }
+    }
+}
+
 /// The three timers of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {

@@ -12,6 +12,7 @@ mod error;
 mod folder;
 mod mmu;
 mod report;
+pub mod scenarios;
 mod table;
 
 use std::path::Path;
@@ -36,7 +37,7 @@ struct Kind {
 type Sink<'a> = &'a mut dyn FnMut(FileReport);
 
 /// Every kind of data set known.
-const KINDS: &[Kind] = &[mmu::KIND, dcqcn::KIND];
+const KINDS: &[Kind] = &[mmu::KIND, dcqcn::KIND, scenarios::KIND];
 
 /// Replays every known data set in `dir` and the folders below it, in the order of their names.
 ///

@@ -1,0 +1,374 @@
+//! From a checked configuration to the parameters of a switch: copies, no decisions.
+
+use crate::classify::{self, Classifier, MapError, TrustSource};
+use crate::config::{
+    self, Config, FormatConfig, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq,
+    WatchdogAction,
+};
+use crate::ecn::{MarkAt, Wred, q32_from_millionths};
+use crate::egress::{Discipline, QueueSchedule, VoqOrder};
+use crate::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
+use crate::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Variant};
+use crate::pfc::generate::GenerateConfig;
+use crate::pfc::react::{ReactConfig, RxMode};
+use crate::pfc::watchdog::{Action, MAX_RECURRENCE, Recurrence, WatchdogConfig};
+use crate::portset::PortSet;
+use crate::switch::{PortParams, SwitchParams, UnknownUnicast};
+use crate::types::{BURST, Mac, Nanos, PRIORITIES};
+
+/// What only the device of a port can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its address, used where the configuration gives none.
+    pub mac: Mac,
+    /// Its line rate in bit/s, used where the configuration says `rate = "link"`; `None`: unknown.
+    pub rate: Option<u64>,
+    /// Lcore (shard index) that polls it.
+    pub shard: u8,
+    /// Software sees received PFC frames and may send them (`pfc.mode`, as granted).
+    pub pfc: bool,
+}
+
+/// Why a checked configuration still makes no switch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuntimeError {
+    /// A custom format breaks a rule of the parser.
+    #[error("format: {0}")]
+    Format(#[from] FormatError),
+    /// A map leads outside 0..7.
+    #[error("map: {0}")]
+    Map(#[from] MapError),
+}
+
+/// Rate that stands in for an unknown one where a number of bits per second must be had: pause
+/// quanta of an unshaped port count as if it ran at this speed.
+pub const NOMINAL_RATE: u64 = 100_000_000_000;
+
+/// Builds the parameters of a switch with `shards` shards. `burst`: lateness the shapers make up
+/// for, ns; zero in virtual time.
+///
+/// # Errors
+/// [`RuntimeError`]: a rule the configuration's own checks do not know.
+pub fn switch_params(
+    config: &Config,
+    devices: &[Device],
+    shards: usize,
+    burst: Nanos,
+) -> Result<SwitchParams, RuntimeError> {
+    let profiles: Vec<Profile> = config
+        .formats
+        .iter()
+        .enumerate()
+        .map(|(i, format)| Profile::new(&format_spec(i, format)))
+        .collect::<Result<_, FormatError>>()?;
+    let ports: Vec<PortParams> = config
+        .ports
+        .iter()
+        .zip(devices)
+        .map(|(port, device)| port_params(config, port, device, &profiles[port.format], burst))
+        .collect::<Result<_, MapError>>()?;
+    let key = |format: usize, key: u64, vlan: u16| profiles[format].key(key, vlan);
+    let mut buffer = mmu_params(config, shards);
+    for (i, port) in ports.iter().enumerate() {
+        // Nobody to pause: a group without PFC cannot be lossless.
+        for pg in 0..PRIORITIES {
+            let paused = port.pg_priorities[pg] & port.generate.enabled != 0;
+            buffer.pgs[i * PRIORITIES + pg].lossless &= paused;
+        }
+    }
+    Ok(SwitchParams {
+        mmu: buffer,
+        ports,
+        frames: config.buffer.frames as usize,
+        voq: match config.voq {
+            Voq::Fair => VoqOrder::Fair,
+            Voq::Fifo => VoqOrder::Fifo,
+        },
+        fdb_capacity: config.fdb.capacity as usize,
+        ageing: (config.fdb.ageing > 0).then_some(config.fdb.ageing),
+        stations: config.fdb.statics.iter().map(|s| (key(s.format, s.key, s.vlan), s.port)).collect(),
+        groups: config
+            .fdb
+            .groups
+            .iter()
+            .map(|g| (key(g.format, g.key, g.vlan), g.ports.iter().copied().collect::<PortSet>()))
+            .collect(),
+        watchdog: config.watchdog.as_ref().map(|w| watchdog_config(config, w)),
+        seed: config.seed,
+    })
+}
+
+fn port_params(
+    config: &Config,
+    port: &PortConfig,
+    device: &Device,
+    profile: &Profile,
+    burst: Nanos,
+) -> Result<PortParams, MapError> {
+    let rate = match port.rate {
+        config::PortRate::Fixed(bps) => Some(bps),
+        config::PortRate::Unlimited => None,
+        config::PortRate::Link => device.rate,
+    };
+    let maps = classify::Maps {
+        dscp_to_tc: port.maps.dscp_to_tc,
+        pcp_to_tc: port.maps.pcp_to_tc,
+        tc_to_queue: port.maps.tc_to_queue,
+        tc_to_pg: port.maps.tc_to_pg,
+        port_tc: port.default_tc,
+        control_tc: config.control_tc,
+    };
+    let trust: Vec<TrustSource> = port
+        .trust
+        .iter()
+        .map(|source| match source {
+            config::Trust::Dscp => TrustSource::Dscp,
+            config::Trust::Pcp => TrustSource::Pcp,
+            config::Trust::Tc => TrustSource::Tc,
+            config::Trust::Port => TrustSource::Port,
+        })
+        .collect();
+    let pg_of = |priority: usize| usize::from(port.maps.pfc_to_pg[priority]);
+    let classes_of = |pg: usize| (0..PRIORITIES).filter(move |tc| usize::from(port.maps.tc_to_pg[*tc]) == pg);
+    let tx = if port.pfc.tx && device.pfc { port.pfc.enable } else { 0 };
+    Ok(PortParams {
+        mac: port.mac.unwrap_or(device.mac),
+        mtu: usize::from(port.mtu),
+        rate,
+        burst,
+        profile: profile.clone().with_max_frame(usize::from(port.mtu)),
+        classifier: Classifier::new(&maps, &trust)?,
+        unknown_unicast: match port.unknown_unicast {
+            config::UnknownUnicast::Flood => UnknownUnicast::Flood,
+            config::UnknownUnicast::Drop => UnknownUnicast::Drop,
+        },
+        learning: port.learning,
+        learn_limit: port.learn_limit.unwrap_or(u32::MAX),
+        queues: std::array::from_fn(|q| schedule(q, &port.queues[q])),
+        mark: port.queues.map(|q| marking(&q)),
+        early_drop: port.queues.map(|q| early_drop(&q)),
+        react: ReactConfig {
+            rate: rate.unwrap_or(NOMINAL_RATE),
+            enabled: port.pfc.enable,
+            mode: match port.pfc.rx {
+                _ if !device.pfc => RxMode::None,
+                config::PfcRx::Enabled => RxMode::Enabled,
+                config::PfcRx::All => RxMode::All,
+                config::PfcRx::None => RxMode::None,
+            },
+            pfc_to_queue: port.maps.pfc_to_queue,
+        },
+        generate: GenerateConfig {
+            rate: rate.unwrap_or(NOMINAL_RATE),
+            enabled: tx,
+            quanta: config.pfc.quanta.max(1),
+        },
+        pg_priorities: std::array::from_fn(|pg| mask((0..PRIORITIES).filter(|p| pg_of(*p) == pg))),
+        pg_queues: std::array::from_fn(|pg| {
+            mask(classes_of(pg).map(|tc| usize::from(port.maps.tc_to_queue[tc])))
+        }),
+        control_pool: config.control_tc.is_some() && config.buffer.control_bytes > 0,
+        shard: device.shard,
+    })
+}
+
+fn mask(bits: impl Iterator<Item = usize>) -> u8 {
+    bits.fold(0, |mask, bit| mask | 1 << bit)
+}
+
+fn schedule(queue: usize, config: &QueueConfig) -> QueueSchedule {
+    let s = &config.scheduler;
+    let (discipline, level) = match s.kind {
+        // Strict queues go before weighted ones, by `priority` and then by queue number.
+        SchedulerType::Strict => (Discipline::Strict, 1 + s.priority.unwrap_or(queue as u8)),
+        SchedulerType::Dwrr => (Discipline::Dwrr(s.weight), 0),
+        SchedulerType::Wrr => (Discipline::Wrr(s.weight), 0),
+    };
+    QueueSchedule { discipline, level, cir: s.cir, pir: s.pir }
+}
+
+fn marking(queue: &QueueConfig) -> Option<Wred> {
+    let wred = queue.wred.filter(|w| w.ecn != config::EcnMode::None)?;
+    Some(Wred {
+        kmin: wred.kmin,
+        kmax: wred.kmax,
+        pmax: q32_from_millionths(wred.pmax),
+        at: MarkAt::Dequeue,
+        drop_not_ect: wred.wred_drop,
+    })
+}
+
+/// Never on a lossless queue (F7).
+fn early_drop(queue: &QueueConfig) -> Option<Wred> {
+    let wred = queue.wred.filter(|w| w.wred_drop && !queue.lossless)?;
+    Some(Wred {
+        kmin: wred.kmin,
+        kmax: wred.kmax,
+        pmax: q32_from_millionths(wred.pmax),
+        at: MarkAt::Enqueue,
+        drop_not_ect: true,
+    })
+}
+
+fn limit(shared: SharedLimit) -> Limit {
+    match shared {
+        // The configuration has no other exponent.
+        SharedLimit::Dynamic(n) => Limit::dynamic(n).unwrap_or(Limit::UNLIMITED),
+        SharedLimit::Static(bytes) => Limit::fixed(bytes),
+    }
+}
+
+fn pg_params(pg: &PgConfig) -> PgParams {
+    PgParams {
+        reserved: pg.reserved,
+        limit: limit(pg.shared),
+        headroom: pg.xoff,
+        xon: pg.xon,
+        xon_offset: pg.xon_offset,
+        lossless: pg.lossless,
+    }
+}
+
+fn queue_params(queue: &QueueConfig) -> QueueParams {
+    QueueParams {
+        reserved: queue.reserved,
+        limit: if queue.lossless { Limit::UNLIMITED } else { limit(queue.shared) },
+        pool: if queue.lossless { PoolId::Lossless } else { PoolId::Lossy },
+    }
+}
+
+/// Bytes the shards together may admit on counts one burst old (design section 3).
+pub fn staleness(config: &Config, shards: usize) -> u64 {
+    let mtu = config.ports.iter().map(|port| u64::from(port.mtu)).max().unwrap_or(0);
+    if shards > 1 { shards as u64 * BURST as u64 * mtu } else { 0 }
+}
+
+/// The division of the buffer.
+pub fn mmu_params(config: &Config, shards: usize) -> MmuParams {
+    let buffer = &config.buffer;
+    let mut egress = [None; 2];
+    egress[PoolId::Lossy as usize] = Some(buffer.egress_lossy_pool);
+    // A lossless queue is held back at its ingress group, never at egress (B11).
+    egress[PoolId::Lossless as usize] = Some(u64::MAX >> 2);
+    MmuParams {
+        total: buffer.size,
+        cell_bytes: buffer.cell_bytes as u32,
+        pgs: config.ports.iter().flat_map(|port| port.pgs.iter().map(pg_params)).collect(),
+        queues: config.ports.iter().flat_map(|port| port.queues.iter().map(queue_params)).collect(),
+        headroom_pool: buffer.headroom_pooled.then_some(buffer.headroom),
+        egress_pools: egress,
+        port_ingress_limit: config.ports.iter().map(|port| port.ingress_limit).collect(),
+        port_egress_limit: config.ports.iter().map(|port| port.egress_limit).collect(),
+        control: buffer.control_bytes,
+        staleness: staleness(config, shards),
+    }
+}
+
+fn watchdog_config(config: &Config, w: &config::WatchdogConfig) -> WatchdogConfig {
+    let lossless = |port: &PortConfig| mask((0..PRIORITIES).filter(|q| port.queues[*q].lossless));
+    WatchdogConfig {
+        queues: config.ports.iter().map(lossless).fold(0, |all, one| all | one),
+        poll: w.poll,
+        detection: w.detection,
+        restoration: w.restoration,
+        action: match w.action {
+            WatchdogAction::Drop => Action::Drop,
+            WatchdogAction::Forward => Action::Forward,
+            WatchdogAction::Alert => Action::Alert,
+        },
+        recurrence: w
+            .reoccurrence
+            .map(|r| Recurrence { storms: r.count.clamp(1, MAX_RECURRENCE as u32) as u8, window: r.window }),
+        big_red_switch: w.big_red_switch,
+    }
+}
+
+/// The parser's form of a configured format. The first four are the built-in ones.
+fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
+    let field = |f: config::Field| Field { off: f.off, len: f.len };
+    let base = match (index, format.is_lite(), format.key_dst.len) {
+        (3, ..) | (_, true, _) => FormatSpec::afh_lite(Variant::Public),
+        (0, ..) | (_, _, 48) => FormatSpec::standard(),
+        (1, ..) | (_, _, 40) => FormatSpec::afh_gen1(),
+        _ => FormatSpec::afh_gen2_16b(Variant::Public),
+    };
+    let group = format.flags.map(|flags| flags.off + 7).or(base.dst_group);
+    FormatSpec {
+        header_len: format.header_len,
+        dst: field(format.key_dst),
+        src: field(format.key_src),
+        dst_group: group,
+        flags: format.flags.map(field),
+        tc: format.tc.map(field),
+        ethertype_off: format.ethertype_off,
+        vlan: format.vlan,
+        ecn: match format.ecn {
+            config::EcnMode::None => EcnSource::None,
+            config::EcnMode::Ecn => EcnSource::Ip,
+            config::EcnMode::Tc => EcnSource::Tc,
+        },
+        type1_ethertype: format.ethertype.unwrap_or(base.type1_ethertype),
+        learning: format.learning,
+        ..base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::OwnedFrame;
+    use crate::switch::Switch;
+
+    fn params(text: &str, shards: usize) -> SwitchParams {
+        let config = config::load("test.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
+        let device = |i: usize| Device {
+            mac: Mac::from_u64(i as u64),
+            rate: None,
+            shard: (i % shards) as u8,
+            pfc: true,
+        };
+        let devices: Vec<_> = (0..config.ports.len()).map(device).collect();
+        switch_params(&config, &devices, shards, 0).unwrap()
+    }
+
+    const TWO: &str =
+        "[[port]]\nname = \"a\"\ndevice = \"ring\"\n[[port]]\nname = \"b\"\ndevice = \"ring\"\n";
+
+    #[test]
+    fn every_preset_makes_a_switch() {
+        for preset in ["roce-lossless", "roce-semi-lossless", "paxi-lite", "paxi-standard"] {
+            let p = params(&format!("{TWO}[qos]\npreset = \"{preset}\"\n"), 1);
+            let lossless = p.mmu.pgs.iter().filter(|pg| pg.lossless).count();
+            assert_eq!(lossless > 0, preset != "roce-semi-lossless", "{preset}");
+            let switch = Switch::<OwnedFrame>::new(p);
+            assert!(switch.is_ok(), "{preset}: {:?}", switch.err());
+        }
+    }
+
+    #[test]
+    fn the_shipped_configurations_make_switches() {
+        for text in [
+            include_str!("../../configs/lab.toml"),
+            include_str!("../../configs/two-nics.toml"),
+            include_str!("../../configs/af-packet.toml"),
+            include_str!("../../configs/memif.toml"),
+            include_str!("../../configs/vhost.toml"),
+        ] {
+            Switch::<OwnedFrame>::new(params(text, 1)).unwrap();
+        }
+    }
+
+    #[test]
+    fn built_in_formats_are_the_parsers_own() {
+        let config = config::load("t", TWO).unwrap().config;
+        let own = [
+            FormatSpec::standard(),
+            FormatSpec::afh_gen1(),
+            FormatSpec::afh_gen2_16b(Variant::Public),
+            FormatSpec::afh_lite(Variant::Public),
+        ];
+        for (i, own) in own.iter().enumerate() {
+            assert_eq!(&format_spec(i, &config.formats[i]), own);
+        }
+    }
+}

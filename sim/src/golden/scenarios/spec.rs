@@ -1,0 +1,311 @@
+//! `scenarios.json`: what each scenario is, and what it left behind in its switches.
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use weir_dataplane::types::Nanos;
+use weir_endpoint::dcqcn::ns3::Params;
+
+use crate::ns3::config::{Config, Dcqcn, FlowSpec, Link, Marking, Topology};
+use crate::ns3::sim::Sampler;
+use crate::ns3::units::truncated_ns;
+
+const SECOND: Nanos = 1_000_000_000;
+
+/// Constants of the reference that are no parameters of a scenario.
+const RESERVE: u32 = 4096;
+const RESUME_OFFSET: u32 = 3072;
+
+/// No run takes longer than this, in simulated time: a hung flow keeps its timers for ever.
+const LONGEST: Nanos = 10 * SECOND;
+
+/// Samples are taken each microsecond of the first four milliseconds.
+const SAMPLE_EVERY: Nanos = 1000;
+const SAMPLE_UNTIL: Nanos = 4_000_000;
+
+/// The whole description file.
+#[derive(Debug, Deserialize)]
+pub struct Described {
+    base_params: Map<String, Value>,
+    scenarios: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    nodes: u32,
+    switches: Vec<u32>,
+    links: Vec<(u32, u32, String, String)>,
+    flows: Vec<Flow>,
+    params: Map<String, Value>,
+    deterministic: bool,
+    switch_stats: Vec<Map<String, Value>>,
+    port_queue_stats: Vec<Map<String, Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Flow {
+    src: u32,
+    dst: u32,
+    prio: u8,
+    bytes: u32,
+    start_s: String,
+}
+
+/// One scenario, ready to be built.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// Hosts, switches, links.
+    pub topology: Topology,
+    /// Transfers, times counted from the first start.
+    pub flows: Vec<FlowSpec>,
+    /// Everything else.
+    pub config: Config,
+    /// No random draw happens.
+    pub deterministic: bool,
+    /// The queue that is sampled.
+    pub sampler: Sampler,
+    /// Logged end state per switch.
+    pub switch_stats: Vec<Map<String, Value>>,
+    /// Logged maxima per switch, port and queue.
+    pub queue_stats: Vec<Map<String, Value>>,
+}
+
+impl Described {
+    /// Names of all scenarios, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.scenarios.keys().map(String::as_str)
+    }
+
+    /// One scenario.
+    ///
+    /// # Errors
+    /// What is missing or odd, in words.
+    pub fn scenario(&self, name: &str) -> Result<Scenario, String> {
+        let entry = self.scenarios.get(name).ok_or("no such scenario")?;
+        let params = Settings { base: &self.base_params, own: &entry.params };
+        let topology = entry.topology()?;
+        let (flows, epoch) = entry.flows()?;
+        let config = params.config(epoch)?;
+        Ok(Scenario {
+            name: name.to_owned(),
+            sampler: sampler(&topology, &flows).ok_or("no queue to sample")?,
+            topology,
+            flows,
+            config,
+            deterministic: entry.deterministic,
+            switch_stats: entry.switch_stats.clone(),
+            queue_stats: entry.port_queue_stats.clone(),
+        })
+    }
+}
+
+impl Entry {
+    fn topology(&self) -> Result<Topology, String> {
+        let hosts = self.nodes.checked_sub(self.switches.len() as u32).ok_or("more switches than nodes")?;
+        if !self.switches.iter().copied().eq(hosts..self.nodes) {
+            return Err("hosts do not come first".to_owned());
+        }
+        let link = |(a, b, rate, delay): &(u32, u32, String, String)| {
+            Ok(Link { a: *a, b: *b, rate: bit_rate(rate)?, delay: milliseconds(delay)? })
+        };
+        let links = self.links.iter().map(link).collect::<Result<_, String>>()?;
+        Ok(Topology { hosts, switches: self.switches.len() as u32, links })
+    }
+
+    /// The flows and the absolute time of the first start.
+    fn flows(&self) -> Result<(Vec<FlowSpec>, Nanos), String> {
+        let start = |flow: &Flow| seconds(&flow.start_s);
+        let epoch = start(self.flows.first().ok_or("no flows")?)?;
+        let spec = |flow: &Flow| {
+            let start = start(flow)?.checked_sub(epoch).ok_or("a flow starts before the first")?;
+            Ok(FlowSpec { src: flow.src, dst: flow.dst, prio: flow.prio, bytes: flow.bytes, start })
+        };
+        Ok((self.flows.iter().map(spec).collect::<Result<_, String>>()?, epoch))
+    }
+}
+
+/// The receiver's port on the only switch; else the trunk port of the first switch, or the receiver's port
+/// on the second when the trunk is faster than the hosts.
+fn sampler(topology: &Topology, flows: &[FlowSpec]) -> Option<Sampler> {
+    let (a, b) = (topology.hosts, topology.hosts + 1);
+    let joins = |link: &Link, x, y| (link.a, link.b) == (x, y) || (link.a, link.b) == (y, x);
+    let trunk = topology.links.iter().find(|link| joins(link, a, b));
+    let host_rate = topology.links.first()?.rate;
+    let (node, peer) = match trunk {
+        None => (a, flows.first()?.dst),
+        Some(trunk) if trunk.rate > host_rate => (b, flows.first()?.dst),
+        Some(_) => (a, b),
+    };
+    let of_node = topology.links.iter().filter(|link| link.a == node || link.b == node);
+    let port = of_node.into_iter().position(|link| joins(link, node, peer))?;
+    Some(Sampler { switch: node - a, port: port as u16, every: SAMPLE_EVERY, until: SAMPLE_UNTIL })
+}
+
+/// The parameters of one scenario: its own, else those of the base.
+struct Settings<'a> {
+    base: &'a Map<String, Value>,
+    own: &'a Map<String, Value>,
+}
+
+impl Settings<'_> {
+    fn get(&self, key: &str) -> Result<&Value, String> {
+        self.own.get(key).or_else(|| self.base.get(key)).ok_or_else(|| format!("{key} is missing"))
+    }
+
+    fn text(&self, key: &str) -> Result<&str, String> {
+        self.get(key)?.as_str().ok_or_else(|| format!("{key} is not text"))
+    }
+
+    fn int(&self, key: &str) -> Result<u32, String> {
+        let n = self.get(key)?.as_u64().and_then(|n| u32::try_from(n).ok());
+        n.ok_or_else(|| format!("{key} is not a whole number below 2^32"))
+    }
+
+    fn micros(&self, key: &str) -> Result<std::num::NonZeroU64, String> {
+        std::num::NonZeroU64::new(u64::from(self.int(key)?) * 1000).ok_or_else(|| format!("{key} is 0"))
+    }
+
+    fn config(&self, epoch: Nanos) -> Result<Config, String> {
+        let stop = seconds(self.text("SIMULATOR_STOP_TIME")?)?;
+        let marking = if self.int("ENABLE_QCN")? == 0 { Vec::new() } else { self.marking()? };
+        let dcqcn = match self.int("CC_MODE")? {
+            0 => None,
+            1 => Some(Dcqcn { params: self.dcqcn()?, window: self.window()? }),
+            other => return Err(format!("CC_MODE {other} is not part of the profile")),
+        };
+        Ok(Config {
+            buffer: self.int("BUFFER_SIZE")?.checked_mul(1 << 20).ok_or("BUFFER_SIZE is too large")?,
+            reserve: RESERVE,
+            resume_offset: RESUME_OFFSET,
+            marking,
+            dcqcn,
+            ack_gate: if self.int("ACK_HIGH_PRIO")? == 1 { 0 } else { 3 },
+            stop: stop.saturating_sub(epoch).min(LONGEST),
+            seed: 1,
+        })
+    }
+
+    fn window(&self) -> Result<bool, String> {
+        match (self.int("HAS_WIN")?, self.int("VAR_WIN")?, self.int("GLOBAL_T")?) {
+            (0, ..) => Ok(false),
+            (1, 1, 1) => Ok(true),
+            other => Err(format!("HAS_WIN, VAR_WIN, GLOBAL_T {other:?} are not part of the profile")),
+        }
+    }
+
+    fn dcqcn(&self) -> Result<Params, String> {
+        let gain = self.text("EWMA_GAIN")?;
+        Ok(Params {
+            g: gain.parse().map_err(|_| format!("EWMA_GAIN `{gain}` is not a number"))?,
+            alpha_period: self.micros("ALPHA_RESUME_INTERVAL")?,
+            decrease_period: self.micros("RATE_DECREASE_INTERVAL")?,
+            increase_period: self.micros("RP_TIMER")?,
+            fast_recovery_steps: self.int("FAST_RECOVERY_TIMES")?,
+            ai_bps: bit_rate(self.text("RATE_AI")?)?,
+            hai_bps: bit_rate(self.text("RATE_HAI")?)?,
+            min_rate_bps: bit_rate(self.text("MIN_RATE")?)?,
+            clamp_target: self.int("CLAMP_TARGET_RATE")? != 0,
+            ..Params::default()
+        })
+    }
+
+    fn marking(&self) -> Result<Vec<Marking>, String> {
+        let (kmin, kmax, pmax) = (self.map("KMIN_MAP")?, self.map("KMAX_MAP")?, self.map("PMAX_MAP")?);
+        let of = |map: &[(u64, f64)], rate| {
+            let found = map.iter().find(|(r, _)| *r == rate);
+            found.map(|&(_, v)| v).ok_or_else(|| format!("no marking for rate {rate}"))
+        };
+        let one = |&(rate, kmin): &(u64, f64)| {
+            let (kmin, kmax) = ((kmin * 1000.0) as u32, (of(&kmax, rate)? * 1000.0) as u32);
+            Ok(Marking { rate, kmin, kmax, pmax: of(&pmax, rate)? })
+        };
+        kmin.iter().map(one).collect()
+    }
+
+    /// `COUNT RATE VALUE RATE VALUE ..`
+    fn map(&self, key: &str) -> Result<Vec<(u64, f64)>, String> {
+        let bad = || format!("{key} is not a count followed by that many pairs of numbers");
+        let numbers: Vec<&str> = self.text(key)?.split_whitespace().collect();
+        let (count, pairs) = numbers.split_first().ok_or_else(bad)?;
+        if count.parse() != Ok(pairs.len() / 2) || pairs.len() % 2 != 0 {
+            return Err(bad());
+        }
+        let pair = |p: &[&str]| Some((p[0].parse().ok()?, p[1].parse().ok()?));
+        pairs.chunks_exact(2).map(|p| pair(p).ok_or_else(bad)).collect()
+    }
+}
+
+fn bit_rate(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.strip_suffix("Gbps").or_else(|| text.strip_suffix("Gb/s")) {
+        Some(number) => (number, 1_000_000_000),
+        None => (text.strip_suffix("Mbps").or_else(|| text.strip_suffix("Mb/s")).unwrap_or(""), 1_000_000),
+    };
+    let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|&rate| rate > 0);
+    rate.ok_or_else(|| format!("`{text}` is not a rate such as 100Gbps"))
+}
+
+fn milliseconds(text: &str) -> Result<Nanos, String> {
+    let number = text.strip_suffix("ms").and_then(|n| n.parse().ok()).filter(|n| (0.0..=1000.0).contains(n));
+    number
+        .map(|n| truncated_ns(n, 1_000_000))
+        .ok_or_else(|| format!("`{text}` is not a delay such as 0.001ms"))
+}
+
+fn seconds(text: &str) -> Result<Nanos, String> {
+    let number = text.parse().ok().filter(|n| (0.0..=1000.0).contains(n));
+    number.map(|n| truncated_ns(n, SECOND)).ok_or_else(|| format!("`{text}` is not a time in seconds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"base_params": {"ENABLE_QCN": 0, "CC_MODE": 0, "BUFFER_SIZE": 4, "ACK_HIGH_PRIO": 1,
+        "SIMULATOR_STOP_TIME": "2.05"}, "scenarios": {"x": {"nodes": 3, "switches": [2], "deterministic": true,
+        "links": [[0, 2, "100Gbps", "0.001ms"], [1, 2, "25Gbps", "0.00001ms"]],
+        "flows": [{"src": 0, "dst": 1, "prio": 3, "bytes": 9, "start_s": "2"},
+                  {"src": 1, "dst": 0, "prio": 3, "bytes": 9, "start_s": "2.00004"}],
+        "params": {}, "switch_stats": [], "port_queue_stats": []}}}"#;
+
+    fn read(text: &str) -> Result<Scenario, String> {
+        serde_json::from_str::<Described>(text).map_err(|e| e.to_string())?.scenario("x")
+    }
+
+    #[test]
+    fn units_and_times_are_those_of_the_reference() {
+        let scenario = read(GOOD).unwrap();
+        let link = Link { a: 1, b: 2, rate: 25_000_000_000, delay: 9 };
+        assert_eq!(scenario.topology.links[1], link);
+        assert_eq!(scenario.flows[1].start, 39_999);
+        assert_eq!((scenario.config.stop, scenario.config.buffer), (49_999_999, 4 << 20));
+        assert_eq!((scenario.sampler.switch, scenario.sampler.port), (0, 1));
+    }
+
+    #[test]
+    fn odd_descriptions_are_refused_in_words() {
+        for (from, to, part) in [
+            ("\"nodes\": 3", "\"nodes\": 0", "more switches than nodes"),
+            ("[2]", "[1]", "hosts do not come first"),
+            ("100Gbps", "100Gbit", "not a rate"),
+            ("100Gbps", "99999999999999999999Gbps", "not a rate"),
+            ("0.001ms", "-1ms", "not a delay"),
+            ("0.001ms", "1e300ms", "not a delay"),
+            ("\"2\"", "\"nan\"", "not a time"),
+            ("\"2.00004\"", "\"1\"", "starts before the first"),
+            ("\"BUFFER_SIZE\": 4", "\"BUFFER_SIZE\": 4096", "too large"),
+            ("\"CC_MODE\": 0", "\"CC_MODE\": 3", "not part of the profile"),
+            ("\"ENABLE_QCN\": 0", "\"ENABLE_QCN\": 1", "KMIN_MAP is missing"),
+            (
+                "\"params\": {}",
+                "\"params\": {\"ENABLE_QCN\": 1, \"KMIN_MAP\": \"2 1 1\"}",
+                "pairs of numbers",
+            ),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = read(&GOOD.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(part), "{to}: {error}");
+        }
+    }
+}

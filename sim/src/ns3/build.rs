@@ -1,0 +1,148 @@
+//! The parts of a network from its description, each checked before it is used.
+use weir_dataplane::mmu::hpcc::{Hpcc, HpccEcn, HpccParams};
+use weir_dataplane::types::PRIORITIES;
+use weir_endpoint::dcqcn::ns3::Params;
+
+use super::config::{BuildError, Config, FlowSpec, Link, Topology};
+use super::flow::AlphaTicks;
+use super::host::Host;
+use super::port::{ACK_BYTES, Port};
+use super::rng::{SplitMix, mix};
+use super::routing::{End, Routes};
+use super::switch::Switch;
+use super::units::transmit_ns;
+
+/// Shift of the threshold at ports no faster than the hosts.
+const BASE_SHIFT: u32 = 3;
+
+/// Also bounds the nodes by the links, before anything is sized by them.
+pub(super) fn check_links(topology: &Topology) -> Result<(), BuildError> {
+    let (nodes, ends) = (topology.hosts.checked_add(topology.switches), 2 * topology.links.len());
+    let nodes = nodes.filter(|&nodes| nodes as usize <= ends).ok_or(BuildError::Lonely(ends))?;
+    for (i, link) in topology.links.iter().enumerate() {
+        if link.a == link.b || link.a >= nodes || link.b >= nodes {
+            return Err(BuildError::Link(i));
+        }
+        if link.rate == 0 {
+            return Err(BuildError::Rate(i));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_flows(
+    t: &Topology,
+    flows: &[FlowSpec],
+    ends: &[Vec<End>],
+    routes: &Routes,
+) -> Result<(), BuildError> {
+    // A host's one neighbour must be a switch with a way to the other host.
+    let reaches = |from: u32, to: u32| match ends[from as usize][0].peer.checked_sub(t.hosts) {
+        Some(switch) => routes.reaches(switch, to),
+        None => false,
+    };
+    for (i, flow) in flows.iter().enumerate() {
+        let known = flow.src < t.hosts && flow.dst < t.hosts && flow.src != flow.dst;
+        if !(known && reaches(flow.src, flow.dst) && reaches(flow.dst, flow.src)) {
+            return Err(BuildError::Path(i));
+        }
+        if flow.bytes == 0 || !(1..PRIORITIES as u8).contains(&flow.prio) {
+            return Err(BuildError::Flow(i));
+        }
+        if i > 0 && flow.start < flows[i - 1].start {
+            return Err(BuildError::Order(i));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn build_ports(topology: &Topology, ends: &[Vec<End>], config: &Config) -> Box<[Port]> {
+    let mut locals = vec![0; 2 * topology.links.len()];
+    for node in ends {
+        for (local, end) in node.iter().enumerate() {
+            locals[end.port as usize] = local as u16;
+        }
+    }
+    let port = |number: u32, node: u32, link: &Link| {
+        let on_host = node < topology.hosts;
+        let owner = if on_host { node } else { node - topology.hosts };
+        let local = locals[number as usize];
+        Port::new(number ^ 1, owner, local, on_host, link.rate, link.delay, marking(config, link.rate))
+    };
+    let both = |(i, link): (usize, &Link)| {
+        let first = 2 * i as u32;
+        [port(first, link.a, link), port(first + 1, link.b, link)]
+    };
+    topology.links.iter().enumerate().flat_map(both).collect()
+}
+
+fn marking(config: &Config, rate: u64) -> HpccEcn {
+    let known = config.marking.iter().find(|m| m.rate == rate);
+    known.map_or(HpccEcn { kmin: u32::MAX, kmax: u32::MAX, pmax: 0.0 }, |m| HpccEcn {
+        kmin: m.kmin,
+        kmax: m.kmax,
+        pmax: m.pmax,
+    })
+}
+
+pub(super) fn build_switches(
+    topology: &Topology,
+    ends: &[Vec<End>],
+    config: &Config,
+    host_rate: u64,
+) -> Result<Box<[Switch]>, BuildError> {
+    let build = |node: u32| {
+        let links = || ends[node as usize].iter().map(|end| &topology.links[end.link]);
+        let params = HpccParams {
+            buffer: config.buffer,
+            reserve: config.reserve,
+            resume_offset: config.resume_offset,
+            headroom: links().map(headroom).collect(),
+            shift: links().map(|link| shift(link.rate, host_rate)).collect(),
+        };
+        Ok(Switch {
+            mmu: Hpcc::new(&params).map_err(|error| BuildError::Mmu(node, error))?,
+            rng: SplitMix::new(mix(config.seed ^ u64::from(node) << 32)),
+            forwarded: 0,
+            drops: 0,
+            marks: 0,
+            pauses: 0,
+            resumes: 0,
+            params,
+        })
+    };
+    (topology.hosts..topology.hosts + topology.switches).map(build).collect()
+}
+
+/// Three times the bytes of the link's delay; no term for frames in flight at the ends.
+fn headroom(link: &Link) -> u32 {
+    let bytes = u128::from(link.rate) * u128::from(link.delay) / 8_000_000_000;
+    u32::try_from(3 * bytes).unwrap_or(u32::MAX)
+}
+
+/// One less for each doubling of the port's rate over the host's.
+fn shift(rate: u64, host_rate: u64) -> u32 {
+    let doublings = (0..BASE_SHIFT).take_while(|&n| rate >> n > host_rate).count();
+    BASE_SHIFT - doublings as u32
+}
+
+pub(super) fn build_hosts(topology: &Topology, ends: &[Vec<End>], config: &Config) -> Box<[Host]> {
+    let build = |host: u32| {
+        let end = ends[host as usize][0];
+        let link = &topology.links[end.link];
+        let params = match config.dcqcn {
+            Some(dcqcn) => Params { line_bps: link.rate, ..dcqcn.params },
+            None => Params { line_bps: link.rate, ..Params::default() },
+        };
+        let ack_lead = transmit_ns(ACK_BYTES, link.rate) + link.delay;
+        Host {
+            port: end.port,
+            flows: Vec::new(),
+            last: 0,
+            wake: false,
+            params,
+            ticks: AlphaTicks::new(ack_lead, params.alpha_period.get()),
+        }
+    };
+    (0..topology.hosts).map(build).collect()
+}

@@ -1,0 +1,229 @@
+//! Both ends of a transfer: go-back-N, pacing, rate control.
+use weir_dataplane::types::Nanos;
+use weir_endpoint::dcqcn::ns3::{Params, Sender, Timer, Timers};
+
+use super::cell::{Cell, Key, Kind};
+use super::config::FlowSpec;
+use super::engine::Engine;
+use super::port::{DATA_BYTES, PAYLOAD};
+use super::units::transmit_ns;
+
+/// A NACK for the same byte is repeated no sooner than this.
+pub const NACK_INTERVAL: Nanos = 500_000;
+
+/// The sending end.
+#[derive(Debug)]
+pub struct FlowTx {
+    /// What is to be sent.
+    pub spec: FlowSpec,
+    /// Bytes below this are acknowledged.
+    pub acked: u32,
+    /// Next byte to send.
+    pub next: u32,
+    /// No frame before this time.
+    pub next_send: Nanos,
+    /// Most bytes in flight at line rate; 0 is no limit.
+    pub window: u64,
+    /// When the last ACK came.
+    pub finished: Option<Nanos>,
+    /// Rate machine; stays at line rate when rate control is off.
+    pub sender: Sender,
+    /// Timers of the rate machine.
+    pub timers: FlowTimers,
+    /// Gap after a full frame at the current rate.
+    full_gap: Nanos,
+}
+
+impl FlowTx {
+    /// A flow that has sent nothing.
+    pub fn new(spec: FlowSpec, window: u64, params: &Params) -> Self {
+        let mut flow = Self {
+            spec,
+            acked: 0,
+            next: 0,
+            next_send: 0,
+            window,
+            finished: None,
+            sender: Sender::new(params),
+            timers: FlowTimers::default(),
+            full_gap: 0,
+        };
+        flow.rate_changed();
+        flow
+    }
+
+    /// Recomputes what depends on the rate. The gap that runs already keeps its length.
+    pub fn rate_changed(&mut self) {
+        self.full_gap = transmit_ns(DATA_BYTES, self.sender.rate_bps());
+    }
+
+    /// Whether payload is left to send, or to send again.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.next < self.spec.bytes
+    }
+
+    /// Whether the window holds the flow back.
+    #[inline]
+    pub fn window_full(&self, line: u64) -> bool {
+        if self.window == 0 {
+            return false;
+        }
+        let scaled = (u128::from(self.window) * u128::from(self.sender.rate_bps()) / u128::from(line)) as u64;
+        u64::from(self.next.saturating_sub(self.acked)) >= scaled.max(1)
+    }
+
+    /// Takes the next frame, which leaves at `now`: its first byte and its bytes on the wire.
+    #[inline]
+    pub fn take_frame(&mut self, now: Nanos) -> (u32, u16) {
+        let psn = self.next;
+        let payload = PAYLOAD.min(self.spec.bytes - psn);
+        self.next += payload;
+        let bytes = payload as u16 + (DATA_BYTES - PAYLOAD as u16);
+        let gap =
+            if bytes == DATA_BYTES { self.full_gap } else { transmit_ns(bytes, self.sender.rate_bps()) };
+        self.next_send = now + gap;
+        (psn, bytes)
+    }
+}
+
+/// The receiving end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowRx {
+    expected: u32,
+    last_nack: u32,
+    nack_again: Nanos,
+}
+
+impl FlowRx {
+    /// A frame of `payload` bytes from byte `psn` arrived: the answer and its byte, if there is one.
+    #[inline]
+    pub fn receive(&mut self, psn: u32, payload: u32, now: Nanos) -> Option<(Kind, u32)> {
+        if psn == self.expected {
+            self.expected += payload;
+            return Some((Kind::Ack, self.expected));
+        }
+        if psn < self.expected || (now < self.nack_again && self.last_nack == self.expected) {
+            return None;
+        }
+        self.nack_again = now + NACK_INTERVAL;
+        self.last_nack = self.expected;
+        Some((Kind::Nack, self.expected))
+    }
+}
+
+/// How the alpha timer of a flow runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlphaTicks {
+    /// No events: caught up when alpha is needed. A tick at the time of a CNP counts before it.
+    BeforeCnp,
+    /// No events, and a tick at the time of a CNP counts after it.
+    AfterCnp,
+    /// One event per tick: the order at equal times hangs on what else happened one period ago.
+    Events,
+}
+
+impl AlphaTicks {
+    /// Ticks are scheduled one period ahead, ACKs their time on the link ahead; who was scheduled
+    /// first runs first.
+    pub fn new(ack_lead: Nanos, period: Nanos) -> Self {
+        match ack_lead.cmp(&period) {
+            std::cmp::Ordering::Less => Self::BeforeCnp,
+            std::cmp::Ordering::Greater => Self::AfterCnp,
+            std::cmp::Ordering::Equal => Self::Events,
+        }
+    }
+}
+
+/// The timers of one rate machine. An armed timer that is armed again for later keeps its place in
+/// the queue and moves on when its first time comes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowTimers {
+    /// When each timer runs; rank 0: not armed.
+    due: [Key; 3],
+    queued: [bool; 3],
+    /// Next tick of an alpha timer without events; 0 when it does not run.
+    alpha_at: Nanos,
+}
+
+const KINDS: [Kind; 3] = [Kind::Alpha, Kind::Decrease, Kind::Increase];
+
+impl FlowTimers {
+    /// The flow is complete.
+    pub fn stop(&mut self) {
+        self.due = [Key::default(); 3];
+        self.alpha_at = 0;
+    }
+
+    /// The event of `timer` with rank `rank` runs. True when the timer is due.
+    pub fn is_due(&mut self, engine: &mut Engine, flow: u32, timer: Timer, rank: u64) -> bool {
+        let t = timer as usize;
+        self.queued[t] = false;
+        let due = self.due[t];
+        if due.rank > 0 && due.rank != rank {
+            self.enqueue(engine, flow, t);
+        }
+        due.rank == rank
+    }
+
+    fn enqueue(&mut self, engine: &mut Engine, flow: u32, t: usize) {
+        self.queued[t] = true;
+        let index = engine.slab.alloc(Cell::event(KINDS[t], flow));
+        engine.schedule_reserved(index, self.due[t]);
+    }
+
+    /// Alpha ticks up to `until`, inclusive, that have not been counted yet.
+    #[inline]
+    pub fn take_ticks(&mut self, until: Nanos, period: Nanos) -> u64 {
+        if self.alpha_at == 0 || self.alpha_at > until {
+            return 0;
+        }
+        let ticks = (until - self.alpha_at) / period + 1;
+        self.alpha_at += ticks * period;
+        ticks
+    }
+}
+
+/// Arms the timers of one flow.
+#[derive(Debug)]
+pub struct Arm<'a> {
+    /// The event queue.
+    pub engine: &'a mut Engine,
+    /// Timers of the flow.
+    pub timers: &'a mut FlowTimers,
+    /// Index of the flow.
+    pub flow: u32,
+    /// How its alpha timer runs.
+    pub ticks: AlphaTicks,
+}
+
+impl Timers for Arm<'_> {
+    fn arm(&mut self, timer: Timer, at: Nanos) {
+        if timer == Timer::Alpha && self.ticks != AlphaTicks::Events {
+            self.timers.alpha_at = at;
+            return;
+        }
+        let t = timer as usize;
+        self.timers.due[t] = self.engine.reserve(at);
+        if !self.timers.queued[t] {
+            self.timers.enqueue(self.engine, self.flow, t);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_nack_per_gap_until_the_interval_is_over() {
+        let mut rx = FlowRx::default();
+        assert_eq!(rx.receive(0, 1000, 0), Some((Kind::Ack, 1000)));
+        assert_eq!(rx.receive(2000, 1000, 10), Some((Kind::Nack, 1000)));
+        assert_eq!(rx.receive(3000, 1000, 20), None);
+        assert_eq!(rx.receive(0, 1000, 30), None, "a duplicate is not answered");
+        assert_eq!(rx.receive(4000, 1000, 10 + NACK_INTERVAL), Some((Kind::Nack, 1000)));
+        assert_eq!(rx.receive(1000, 1000, 600_000), Some((Kind::Ack, 2000)));
+        assert_eq!(rx.receive(3000, 1000, 600_001), Some((Kind::Nack, 2000)), "another gap");
+    }
+}

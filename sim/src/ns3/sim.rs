@@ -1,0 +1,234 @@
+//! A whole network in virtual time: built once, then run event by event.
+use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_endpoint::dcqcn::ns3::Timer;
+
+use super::build::{build_hosts, build_ports, build_switches, check_flows, check_links};
+use super::cell::{Cell, Kind};
+use super::config::{BuildError, Config, FlowSpec, Topology};
+use super::engine::Engine;
+use super::flow::{FlowRx, FlowTx};
+use super::host::{Host, HostTotals};
+use super::port::{PAYLOAD, Port};
+use super::record::Recorder;
+use super::routing::{Routes, ends, largest_bdp};
+use super::switch::Switch;
+
+/// A network of the compatibility profile.
+#[derive(Debug)]
+pub struct Sim<R> {
+    pub(super) engine: Engine,
+    pub(super) ports: Box<[Port]>,
+    pub(super) switches: Box<[Switch]>,
+    /// Global port numbers by switch and local index.
+    pub(super) switch_ports: Box<[Box<[u32]>]>,
+    pub(super) hosts: Box<[Host]>,
+    pub(super) flows: Box<[FlowTx]>,
+    pub(super) receivers: Box<[FlowRx]>,
+    pub(super) routes: Routes,
+    pub(super) recorder: R,
+    pub(super) totals: HostTotals,
+    pub(super) rate_control: bool,
+    pub(super) ack_gate: u8,
+    pub(super) seed: u64,
+    released: usize,
+    sampler: Option<Sampler>,
+    stop: Nanos,
+}
+
+/// Which egress port is sampled, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampler {
+    /// Switch, counted from 0.
+    pub switch: u32,
+    /// Local index of the port, from 0.
+    pub port: u16,
+    /// Period.
+    pub every: Nanos,
+    /// Time of the last sample.
+    pub until: Nanos,
+}
+
+impl<R: Recorder> Sim<R> {
+    /// Builds the network. Flows are in the order of their starts; equal starts run in that order.
+    ///
+    /// # Errors
+    /// When topology, flows or buffers do not fit together; see [`BuildError`].
+    pub fn new(
+        topology: &Topology,
+        flows: &[FlowSpec],
+        config: &Config,
+        recorder: R,
+    ) -> Result<Self, BuildError> {
+        check_links(topology)?;
+        let ends = ends(topology);
+        for host in 0..topology.hosts {
+            let links = ends[host as usize].len();
+            if links != 1 {
+                return Err(BuildError::Host(host, links));
+            }
+        }
+        let routes = Routes::new(topology, &ends);
+        check_flows(topology, flows, &ends, &routes)?;
+        let host_rate = ends.first().and_then(|e| e.first()).map_or(0, |end| topology.links[end.link].rate);
+        let window = match config.dcqcn {
+            Some(dcqcn) if dcqcn.window => largest_bdp(topology, &ends, PAYLOAD.into()),
+            _ => 0,
+        };
+        let hosts = build_hosts(topology, &ends, config);
+        let flow_tx = |&spec: &FlowSpec| FlowTx::new(spec, window, &hosts[spec.src as usize].params);
+        let mut sim = Self {
+            engine: Engine::default(),
+            ports: build_ports(topology, &ends, config),
+            switches: build_switches(topology, &ends, config, host_rate)?,
+            switch_ports: ends[topology.hosts as usize..]
+                .iter()
+                .map(|ends| ends.iter().map(|end| end.port).collect())
+                .collect(),
+            flows: flows.iter().map(flow_tx).collect(),
+            receivers: vec![FlowRx::default(); flows.len()].into(),
+            hosts,
+            routes,
+            recorder,
+            totals: HostTotals::default(),
+            rate_control: config.dcqcn.is_some(),
+            ack_gate: config.ack_gate % PRIORITIES as u8,
+            seed: config.seed,
+            released: 0,
+            sampler: None,
+            stop: config.stop,
+        };
+        if let Some(first) = flows.first() {
+            sim.engine.post(Cell::event(Kind::Release, 0), first.start);
+        }
+        Ok(sim)
+    }
+
+    /// Samples a queue while running.
+    pub fn sample(&mut self, sampler: Sampler) {
+        self.sampler = Some(sampler);
+        self.engine.post(Cell::event(Kind::Sample, 0), self.engine.now());
+    }
+
+    /// Runs to the end: nothing is pending, or the time to stop has come.
+    pub fn run(&mut self) {
+        while let Some(index) = self.engine.next(self.stop) {
+            let &Cell { kind, target, rank, .. } = self.engine.slab.get(index);
+            match kind {
+                Kind::Data | Kind::Ack | Kind::Nack | Kind::Pause | Kind::Resume => {
+                    if self.ports[target as usize].on_host {
+                        self.host_receive(index, target);
+                    } else {
+                        self.switch_receive(index, target);
+                    }
+                    continue;
+                }
+                _ => self.engine.slab.release(index),
+            }
+            match kind {
+                Kind::Free => {
+                    let port = &self.ports[target as usize];
+                    if port.on_host {
+                        self.kick_host(port.owner);
+                    } else {
+                        self.kick_switch(target);
+                    }
+                }
+                Kind::Wake => self.wake_host(target),
+                Kind::Alpha => self.flow_timer(target, Timer::Alpha, rank),
+                Kind::Decrease => self.flow_timer(target, Timer::Decrease, rank),
+                Kind::Increase => self.flow_timer(target, Timer::Increase, rank),
+                Kind::Release => self.release_flows(),
+                Kind::Start => self.start_flow(target),
+                _ => self.take_sample(),
+            }
+        }
+    }
+
+    /// Starts are scheduled by the start before them, and run after all else of their nanosecond.
+    fn release_flows(&mut self) {
+        let now = self.engine.now();
+        while let Some(flow) = self.flows.get(self.released) {
+            if flow.spec.start > now {
+                self.engine.post(Cell::event(Kind::Release, 0), flow.spec.start);
+                return;
+            }
+            self.engine.post(Cell::event(Kind::Start, self.released as u32), now);
+            self.released += 1;
+        }
+    }
+
+    fn take_sample(&mut self) {
+        let now = self.engine.now();
+        let Some(sampler) = self.sampler.filter(|s| now <= s.until) else {
+            return;
+        };
+        let mmu = &self.switches[sampler.switch as usize].mmu;
+        let egress = (0..PRIORITIES).map(|q| mmu.egress(sampler.port.into(), q)).sum();
+        self.recorder.sampled(now, egress, mmu.shared());
+        self.engine.post(Cell::event(Kind::Sample, 0), now + sampler.every.max(1));
+    }
+
+    /// Whether `port` can send now. If not, it will be kicked when it can.
+    #[inline(always)]
+    pub(super) fn line_is_free(&mut self, port: u32) -> bool {
+        let busy = self.engine.is_ahead(self.ports[port as usize].free);
+        if busy {
+            self.schedule_free(port);
+        }
+        !busy
+    }
+
+    /// The end of the running transmission becomes an event: somebody waits for it.
+    #[inline]
+    pub(super) fn schedule_free(&mut self, port: u32) {
+        let p = &mut self.ports[port as usize];
+        if !p.free_scheduled {
+            p.free_scheduled = true;
+            let index = self.engine.slab.alloc(Cell::event(Kind::Free, port));
+            self.engine.schedule_reserved(index, p.free);
+        }
+    }
+
+    /// Puts frame `index` on the line of `port`.
+    #[inline(always)]
+    pub(super) fn transmit(&mut self, port: u32, index: u32) {
+        let p = &mut self.ports[port as usize];
+        let cell = self.engine.slab.get_mut(index);
+        cell.target = p.peer;
+        let tx = p.transmit_ns(cell.bytes);
+        let end = self.engine.now() + tx;
+        p.free = self.engine.reserve(end);
+        p.free_scheduled = false;
+        self.engine.schedule(index, end + p.delay);
+    }
+
+    /// The recorder.
+    pub fn recorder(&self) -> &R {
+        &self.recorder
+    }
+
+    /// All switches, in the order of their node ids.
+    pub fn switches(&self) -> &[Switch] {
+        &self.switches
+    }
+
+    /// All flows, in the order in which they were given.
+    pub fn flows(&self) -> &[FlowTx] {
+        &self.flows
+    }
+
+    /// What the hosts counted.
+    pub fn totals(&self) -> HostTotals {
+        self.totals
+    }
+
+    /// Events run so far.
+    pub fn events(&self) -> u64 {
+        self.engine.executed()
+    }
+
+    /// Time of the last event.
+    pub fn now(&self) -> Nanos {
+        self.engine.now()
+    }
+}

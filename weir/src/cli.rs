@@ -1,0 +1,182 @@
+//! The command line: `weir [EAL options] -- COMMAND ...`, or without EAL options `weir COMMAND ...`.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A lossless Ethernet switch in software.
+///
+/// EAL options of DPDK may stand before a `--`: `weir -l 1-2 --vdev net_null0 -- run CONFIG`. They
+/// come after those of the configuration's `[eal] args`.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Forward frames until SIGINT or SIGTERM: drain, print totals, check conservation.
+    Run(RunArgs),
+    /// See it work: hosts on in-process rings, a live table, a verdict. No root, no NIC, no hugepages.
+    Lab(LabArgs),
+    /// Show every error of a configuration, with line, caret, rule and remedy.
+    Check(CheckArgs),
+    /// Replay every published data set under a folder, row by row.
+    Golden(GoldenArgs),
+    /// Compute the headroom a lossless priority group needs, term by term.
+    Headroom(HeadroomArgs),
+}
+
+/// `weir run`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Stop after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Write totals, drops, latency and conservation to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+}
+
+/// `weir lab`
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// Configuration file whose ports are all `device = "ring"`; a built-in one unless given.
+    pub config: Option<PathBuf>,
+    /// Stop after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Preset of the built-in configuration.
+    #[arg(long, conflicts_with = "config", value_name = "NAME")]
+    pub preset: Option<String>,
+    /// This many hosts send to one (built-in configuration).
+    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31))]
+    pub incast: Option<u8>,
+    /// Hosts ignore PFC: see what it is good for.
+    #[arg(long)]
+    pub deaf: bool,
+    /// Write totals, drops, latency and conservation to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+}
+
+/// `weir check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Print every effective value, where it comes from and why it is so.
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// `weir golden`
+#[derive(Debug, Args)]
+pub struct GoldenArgs {
+    /// Folder with data sets, or one data set.
+    pub dir: PathBuf,
+}
+
+/// `weir headroom`
+#[derive(Debug, Args)]
+pub struct HeadroomArgs {
+    /// Rate of the port, e.g. 100G.
+    #[arg(long, value_parser = rate)]
+    pub rate: u64,
+    /// Length of the cable, e.g. 40m.
+    #[arg(long, value_parser = metres)]
+    pub cable: u32,
+    /// Longest frame, bytes without FCS.
+    #[arg(long, default_value_t = 9216)]
+    pub mtu: u32,
+    /// Longest frame of a lossless priority, bytes without FCS; the mtu unless given.
+    #[arg(long)]
+    pub lossless_mtu: Option<u32>,
+    /// Formula: `weir` counts what is physically in flight to and from this switch, `sonic` is the
+    /// vendor formula with Spectrum-4 constants.
+    #[arg(long, default_value = "weir", value_parser = ["weir", "sonic"])]
+    pub model: String,
+    /// Longest gap between two polls of the port, e.g. 10us.
+    #[arg(long, default_value = "10us", value_parser = time)]
+    pub poll_gap: Duration,
+    /// Share of small packets in the lossless traffic, percent (`sonic`).
+    #[arg(long, default_value_t = 100)]
+    pub small_packets: u32,
+}
+
+/// Splits the arguments at the first `--`: EAL options before it, ours (with the program name) behind.
+pub fn split(mut args: Vec<String>) -> (Vec<String>, Vec<String>) {
+    let Some(at) = args.iter().position(|arg| arg == "--") else { return (Vec::new(), args) };
+    let own = args.split_off(at + 1);
+    args.pop();
+    let program = if args.is_empty() { "weir".to_owned() } else { args.remove(0) };
+    (args, std::iter::once(program).chain(own).collect())
+}
+
+/// A number with one of the units, in the base unit.
+fn quantity(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+    let number: Option<f64> = number.parse().ok();
+    match (number, scale) {
+        (Some(number), Some(scale)) if number >= 0.0 => Ok((number * scale as f64).round() as u64),
+        _ => {
+            let names: Vec<_> = units.iter().map(|(name, _)| *name).filter(|n| !n.is_empty()).collect();
+            Err(format!("`{text}` is not {what}; write a number with one of {}", names.join(", ")))
+        }
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let units = [("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)];
+    quantity(text, &units, "a time").map(Duration::from_nanos)
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    quantity(text, &[("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)], "a rate")
+}
+
+fn metres(text: &str) -> Result<u32, String> {
+    let metres = quantity(text, &[("m", 1), ("km", 1000), ("", 1)], "a length")?;
+    u32::try_from(metres).map_err(|_| format!("`{text}` is longer than any cable"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn eal_options_stand_before_two_dashes() {
+        assert_eq!(split(words("weir run x")), (vec![], words("weir run x")));
+        assert_eq!(split(words("weir -l 1 -- run x")), (words("-l 1"), words("weir run x")));
+        assert_eq!(split(words("weir -- run x -- y")), (vec![], words("weir run x -- y")));
+        assert_eq!(split(vec![]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn quantities_have_units() {
+        assert_eq!(rate("2.5G"), Ok(2_500_000_000));
+        assert_eq!(time("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(metres("300m"), Ok(300));
+        for bad in ["", "10", "ten", "10 s", "-1s", "1e3s"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+    }
+}

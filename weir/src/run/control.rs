@@ -1,0 +1,67 @@
+//! What the main thread tells its workers: one word they read each turn, and messages they apply
+//! between two bursts. A worker never waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use weir_dataplane::types::PortId;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// Forwarding.
+    Forward = 0,
+    /// Nothing new is admitted; what is queued may leave.
+    Drain = 1,
+    /// Workers return.
+    Stop = 2,
+}
+
+/// A message to a worker.
+#[derive(Clone, Copy, Debug)]
+pub enum Command {
+    /// The link of a port has changed.
+    Link(PortId, bool),
+}
+
+/// The shared word, and what each worker holds.
+#[derive(Clone, Debug)]
+pub struct Control {
+    phase: Arc<AtomicU8>,
+    held: Arc<[AtomicU64]>,
+}
+
+impl Control {
+    /// For this many workers.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            phase: Arc::new(AtomicU8::new(Phase::Forward as u8)),
+            held: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// The present phase.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Relaxed) {
+            0 => Phase::Forward,
+            1 => Phase::Drain,
+            _ => Phase::Stop,
+        }
+    }
+
+    /// Goes on to a phase.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Relaxed);
+    }
+
+    /// A worker says how many frames it holds.
+    pub fn report_held(&self, worker: usize, frames: u64) {
+        self.held[worker].store(frames, Relaxed);
+    }
+
+    /// Frames all workers hold, as last said.
+    pub fn held(&self) -> u64 {
+        self.held.iter().map(|held| held.load(Relaxed)).sum()
+    }
+}

@@ -1,0 +1,278 @@
+//! `weir run`: a configuration becomes a switch on worker lcores, until somebody says stop.
+
+mod control;
+mod devices;
+mod summary;
+mod worker;
+
+use crate::Outcome;
+use crate::check;
+use crate::cli::RunArgs;
+use anyhow::{Context, Result, bail};
+use control::{Command, Control, Phase};
+use devices::{OpenPort, PoolSize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use summary::PortTotals;
+use weir_dataplane::config::Config;
+use weir_dataplane::runtime::{self, Device};
+use weir_dataplane::stats::Published;
+use weir_dataplane::switch::{Conservation, Switch};
+use weir_dataplane::types::PortId;
+use weir_dpdk::{Clock, Eal, LinkWatch, Mbuf, Mempool, Port, Started};
+use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
+
+pub use devices::FarEnd;
+pub use summary::Totals;
+
+/// How late a polling loop may come without the shaper losing rate, ns.
+const SHAPER_BURST: u64 = 50_000;
+
+/// How long what is queued may take to leave at the end of a run.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// How often the main thread looks at links and time.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A running switch.
+#[derive(Debug)]
+pub struct Running {
+    names: Vec<String>,
+    ports: Vec<Port<Started>>,
+    workers: Vec<weir_dpdk::Worker<Worker>>,
+    commands: Vec<rtrb::Producer<Command>>,
+    owner: Vec<usize>,
+    links: Vec<LinkWatch>,
+    control: Control,
+    /// Counters of each port, for readers on other threads.
+    pub counters: Vec<Published>,
+    /// State of each port, for readers on other threads.
+    pub gauges: Vec<Published>,
+    /// Where all frames come from.
+    pub pool: Mempool,
+    /// Ends of in-process rings, one per port that has one.
+    pub far: Vec<Option<FarEnd>>,
+    started: Instant,
+    /// DPDK.
+    pub eal: Eal,
+}
+
+/// Set by SIGINT and SIGTERM; a second one kills.
+///
+/// # Errors
+/// The signal handlers cannot be installed.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .context("cannot catch signals")?;
+    }
+    Ok(flag)
+}
+
+pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
+    let config = check::load(&args.config)?.config;
+    let stop = stop_flag()?;
+    let mut running = Running::start(&config, eal, 0)?;
+    running.describe(&config);
+    let deadline = args.duration.map(|time| Instant::now() + time);
+    while !stop.load(Relaxed) && deadline.is_none_or(|at| Instant::now() < at) {
+        std::thread::sleep(LOOK);
+        running.watch_links();
+    }
+    let totals = running.stop()?;
+    totals.print();
+    if let Some(path) = &args.summary {
+        totals.write(path)?;
+    }
+    Ok(if totals.conservation.error() == 0 { Outcome::Good } else { Outcome::Bad })
+}
+
+impl Running {
+    /// Starts DPDK, opens all ports, launches the workers. Nothing runs unless everything does.
+    /// `extra`: frames that others in this process may hold.
+    ///
+    /// # Errors
+    /// What stands in the way, and what to change.
+    pub fn start(config: &Config, eal_args: &[String], extra: u64) -> Result<Self> {
+        // Before the EAL is up only the lcores the configuration names are known.
+        let mut named: Vec<_> = config.ports.iter().map(|port| port.lcore).collect();
+        named.sort_unstable();
+        named.dedup();
+        let size = PoolSize::of(config, named.len(), extra);
+        let eal = devices::start_eal(config, eal_args, size)?;
+        let (cores, owner) = place(config, &eal)?;
+        let (pool, ports) = devices::open(&eal, config, size)?;
+        let device = |(port, shard): (&OpenPort, &usize)| Device {
+            mac: port.mac,
+            rate: port.rate,
+            shard: *shard as u8,
+            pfc: port.software_pfc,
+        };
+        let described: Vec<Device> = ports.iter().zip(&owner).map(device).collect();
+        let params = runtime::switch_params(config, &described, cores.len(), SHAPER_BURST)?;
+        let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
+        let cells = |of: fn(&Switch<Mbuf>, PortId) -> Published| {
+            (0..ports.len()).map(|i| of(&shards[owner[i]], PortId(i as u16))).collect::<Vec<_>>()
+        };
+        let (counters, gauges) = (cells(Switch::published), cells(Switch::published_gauges));
+
+        let control = Control::new(cores.len());
+        let clock = Clock::new(&eal);
+        let mut commands = Vec::new();
+        let mut workers: Vec<Worker> = shards
+            .into_iter()
+            .enumerate()
+            .map(|(shard, switch)| {
+                let (producer, consumer) = rtrb::RingBuffer::new(256);
+                commands.push(producer);
+                Worker {
+                    shard,
+                    switch,
+                    ports: Vec::new(),
+                    commands: consumer,
+                    control: control.clone(),
+                    clock: clock.clone(),
+                    turns: 0,
+                    busy_turns: 0,
+                    longest_turn: 0,
+                }
+            })
+            .collect();
+        let mut handles = Vec::new();
+        let mut far = Vec::new();
+        for (i, open) in ports.into_iter().enumerate() {
+            let limit = open.ring_size * RING_LIMIT_EIGHTHS / 8;
+            let id = PortId(i as u16);
+            workers[owner[i]].ports.push(WorkerPort::new(id, open.rx, open.tx, pool.clone(), Some(limit)));
+            handles.push(open.port);
+            far.push(open.far);
+        }
+        let workers = workers
+            .into_iter()
+            .zip(cores)
+            .map(|(worker, core)| Ok(eal.launch(core, move || worker.run())?))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            names: config.ports.iter().map(|port| port.name.clone()).collect(),
+            links: handles.iter().map(|_| LinkWatch::default()).collect(),
+            ports: handles,
+            workers,
+            commands,
+            owner,
+            control,
+            counters,
+            gauges,
+            pool,
+            far,
+            started: Instant::now(),
+            eal,
+        })
+    }
+
+    /// Says what runs, port by port, with what was granted.
+    pub fn describe(&self, config: &Config) {
+        println!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
+        for (port, settings) in self.ports.iter().zip(&config.ports) {
+            let Ok(c) = port.capabilities() else { continue };
+            let pfc = match (settings.pfc.enable, c.mac_control.is_visible()) {
+                (0, _) => "off".to_owned(),
+                (mask, true) => format!("software, priorities {}", priorities(mask)),
+                (mask, false) => format!("NOT SEEN by software, priorities {}", priorities(mask)),
+            };
+            println!("  {:12} {:24} driver {:14} pfc {pfc}", settings.name, settings.device, c.driver);
+        }
+    }
+
+    /// Tells workers about links that have changed.
+    pub fn watch_links(&mut self) {
+        for (i, port) in self.ports.iter().enumerate() {
+            if let Ok(Some(link)) = self.links[i].poll(port) {
+                // A full message ring is tried again at the next look: the watch is reset.
+                if self.commands[self.owner[i]].push(Command::Link(PortId(i as u16), link.up)).is_err() {
+                    self.links[i] = LinkWatch::default();
+                }
+            }
+        }
+    }
+
+    /// Drains, stops the workers, and adds everything up.
+    ///
+    /// # Errors
+    /// A worker panicked.
+    pub fn stop(self) -> Result<Totals> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        self.control.enter(Phase::Drain);
+        let deadline = Instant::now() + DRAIN;
+        // A worker reports once per turn: two empty looks in a row are an empty switch.
+        let mut empty = 0;
+        while empty < 2 && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+            empty = if self.control.held() == 0 { empty + 1 } else { 0 };
+        }
+        self.control.enter(Phase::Stop);
+        let mut workers = Vec::new();
+        for worker in self.workers {
+            let Ok(worker) = worker.join() else { bail!("a worker panicked: please report it") };
+            workers.push(worker);
+        }
+        let longest_turn = workers.iter().map(|worker| worker.longest_turn).max().unwrap_or(0);
+        let now = workers.iter().map(|worker| worker.clock.now()).max().unwrap_or(0);
+        // What was on its way between two workers when they stopped arrives, and is dropped by name.
+        for worker in &mut workers {
+            worker.switch.tick(now);
+        }
+        let mut conservation = Conservation::default();
+        for worker in &mut workers {
+            worker.switch.abandon();
+            conservation.add(&worker.switch.conservation());
+        }
+        let ports = self
+            .ports
+            .iter()
+            .enumerate()
+            .map(|(i, port)| {
+                let (id, switch) = (PortId(i as u16), &workers[self.owner[i]].switch);
+                let (reaction, generator) = (switch.reaction(id), switch.generator(id));
+                PortTotals {
+                    name: self.names[i].clone(),
+                    stats: switch.stats(id).clone(),
+                    nic: port.stats().unwrap_or_default(),
+                    pfc_rx: reaction.counters().pfc_frames,
+                    pfc_tx: generator.counters().pfc_frames,
+                    paused_ns: (0..8).map(|priority| reaction.paused_ns(priority, now)).sum(),
+                }
+            })
+            .collect();
+        Ok(Totals { ports, conservation, seconds, longest_turn })
+    }
+}
+
+/// Which cores run workers, and which worker owns each port.
+fn place(config: &Config, eal: &Eal) -> Result<(Vec<usize>, Vec<usize>)> {
+    let available = eal.cores();
+    let Some(&first) = available.first() else {
+        bail!("DPDK has no worker lcore: give it one, e.g. --lcores=0@0,1@1 or -l 0-1");
+    };
+    let mut cores: Vec<usize> = Vec::new();
+    let mut owner = Vec::new();
+    for port in &config.ports {
+        let core = port.lcore.map_or(first, usize::from);
+        if !available.contains(&core) {
+            bail!("port {}: lcore = {core}, but workers can run on cores {available:?}", port.name);
+        }
+        let worker = cores.iter().position(|c| *c == core).unwrap_or_else(|| {
+            cores.push(core);
+            cores.len() - 1
+        });
+        owner.push(worker);
+    }
+    Ok((cores, owner))
+}
+
+fn priorities(mask: u8) -> String {
+    let set: Vec<_> = (0..8).filter(|p| mask >> p & 1 == 1).map(|p| p.to_string()).collect();
+    set.join(",")
+}

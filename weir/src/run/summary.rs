@@ -1,0 +1,172 @@
+//! Totals at the end of a run: for people, and as JSON for scripts (`--summary`).
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use weir_dataplane::drops::{DROP_REASONS, DropReason};
+use weir_dataplane::stats::{Histogram, PortStats};
+use weir_dataplane::switch::Conservation;
+use weir_dpdk::Stats;
+
+/// What one port counted.
+#[derive(Debug)]
+pub struct PortTotals {
+    /// Its name.
+    pub name: String,
+    /// Counted by the switch.
+    pub stats: PortStats,
+    /// Counted by the driver.
+    pub nic: Stats,
+    /// PFC frames received and sent.
+    pub pfc_rx: u64,
+    /// PFC frames sent.
+    pub pfc_tx: u64,
+    /// ns this port was paused by its peer, all priorities added up.
+    pub paused_ns: u64,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Totals {
+    /// By port.
+    pub ports: Vec<PortTotals>,
+    /// Frames in, out, lost, held.
+    pub conservation: Conservation,
+    /// Length of the run, s.
+    pub seconds: f64,
+    /// Longest turn of any worker's loop, ns.
+    pub longest_turn: u64,
+}
+
+impl Totals {
+    /// Frames lost, by reason.
+    pub fn drops(&self) -> [u64; DROP_REASONS] {
+        let mut sum = [0; DROP_REASONS];
+        for port in &self.ports {
+            for (total, drops) in sum.iter_mut().zip(&port.stats.drops.0) {
+                *total += drops;
+            }
+        }
+        sum
+    }
+
+    /// Residence of all frames of all ports.
+    pub fn residence(&self) -> Histogram {
+        let mut sum = Histogram::default();
+        for histogram in self.ports.iter().flat_map(|port| &port.stats.residence) {
+            sum.add(histogram);
+        }
+        sum
+    }
+
+    /// Prints the totals.
+    pub fn print(&self) {
+        let width = self.ports.iter().map(|p| p.name.len()).max().unwrap_or(0).max(4);
+        println!(
+            "\n{:width$} {:>12} {:>12} {:>14} {:>14} {:>8} {:>8} {:>10}",
+            "port", "rx packets", "tx packets", "rx bytes", "tx bytes", "pfc rx", "pfc tx", "nic missed"
+        );
+        for port in &self.ports {
+            let s = &port.stats;
+            println!(
+                "{:width$} {:>12} {:>12} {:>14} {:>14} {:>8} {:>8} {:>10}",
+                port.name,
+                s.rx_packets,
+                s.tx_packets,
+                s.rx_bytes,
+                s.tx_bytes,
+                port.pfc_rx,
+                port.pfc_tx,
+                port.nic.rx_missed + port.nic.rx_no_mbuf
+            );
+        }
+        for (reason, frames) in DropReason::ALL.iter().zip(self.drops()).filter(|(_, n)| *n > 0) {
+            println!("dropped {frames:>12}  {:28} {}", reason.name(), reason.remedy());
+        }
+        let residence = self.residence();
+        if let (Some(p50), Some(p99), Some(p999), Some(max)) =
+            (residence.quantile(0.5), residence.quantile(0.99), residence.quantile(0.999), residence.max())
+        {
+            println!("residence p50 {p50} ns, p99 {p99} ns, p99.9 {p999} ns, max {max} ns");
+        }
+        let c = &self.conservation;
+        println!(
+            "conservation: received {} + copies {} = transmitted {} + dropped {} + held {}: error {}",
+            c.received,
+            c.copies,
+            c.transmitted,
+            c.dropped,
+            c.held,
+            c.error()
+        );
+    }
+
+    /// The same as JSON. The keys are an interface.
+    pub fn json(&self) -> Value {
+        let ports: Vec<Value> = self.ports.iter().map(port_json).collect();
+        let drops: Map<String, Value> = DropReason::ALL
+            .iter()
+            .zip(self.drops())
+            .filter(|(_, frames)| *frames > 0)
+            .map(|(reason, frames)| (reason.name().to_owned(), json!(frames)))
+            .collect();
+        let residence = self.residence();
+        let at = |q| residence.quantile(q).unwrap_or(0);
+        json!({
+            "ports": ports,
+            "drops": drops,
+            "received": self.conservation.received,
+            "copies": self.conservation.copies,
+            "transmitted": self.conservation.transmitted,
+            "dropped": self.conservation.dropped,
+            "held": self.conservation.held,
+            "conservation_error": self.conservation.error(),
+            "latency_ns": {
+                "p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": residence.max().unwrap_or(0),
+            },
+            "longest_turn_ns": self.longest_turn,
+            "seconds": self.seconds,
+        })
+    }
+
+    /// Writes the JSON to a file, whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let part = path.with_extension("part");
+        let text = format!("{:#}\n", self.json());
+        let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path));
+        if written.is_err() {
+            // Nothing half written stays behind; that it cannot be removed is no further news.
+            let _ = std::fs::remove_file(&part);
+        }
+        written.with_context(|| format!("cannot write the summary {}", path.display()))
+    }
+}
+
+fn port_json(port: &PortTotals) -> Value {
+    let s = &port.stats;
+    json!({
+        "name": port.name,
+        "rx_packets": s.rx_packets,
+        "tx_packets": s.tx_packets,
+        "rx_bytes": s.rx_bytes,
+        "tx_bytes": s.tx_bytes,
+        "copies": s.copies,
+        "malformed_l3": s.malformed_l3,
+        "flooded": s.flooded,
+        "rx_control": s.rx_control,
+        "tx_control": s.tx_control,
+        "pfc_rx": port.pfc_rx,
+        "pfc_tx": port.pfc_tx,
+        "paused_ns": port.paused_ns,
+        "ecn_marked": s.ecn_marked.iter().sum::<u64>(),
+        "queue_packets": s.queue_packets,
+        "queue_drops": s.queue_drops,
+        "pg_drops": s.pg_drops,
+        "nic_missed": port.nic.rx_missed,
+        "nic_no_mbuf": port.nic.rx_no_mbuf,
+        "nic_errors": port.nic.rx_errors + port.nic.tx_errors,
+    })
+}
