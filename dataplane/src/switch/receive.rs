@@ -9,6 +9,7 @@ use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
 use crate::parse::{EcnPlace, Kind, Parsed};
 use crate::pfc::generate::{Cause, Source};
+use crate::pfc::watchdog::Seen;
 use crate::portset::PortSet;
 use crate::stats::PortStats;
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
@@ -106,7 +107,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let charge = self.admission.charge(u32::from(meta.len));
         let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue));
         match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
-            Verdict::Admitted => self.enqueue(out, frame, meta),
+            Verdict::Admitted => {
+                self.count_charged(&meta);
+                self.enqueue(out, frame, meta);
+            }
             verdict => self.admitted_otherwise(out, frame, meta, verdict),
         }
     }
@@ -186,7 +190,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let charge = self.admission.charge(u32::from(meta.len));
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
-            Verdict::Admitted => self.enqueue(out, frame, meta),
+            Verdict::Admitted => {
+                self.count_charged(&meta);
+                self.enqueue(out, frame, meta);
+            }
             verdict => self.admitted_otherwise(out, frame, meta, verdict),
         }
     }
@@ -203,8 +210,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             verdict = self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge);
         }
         match verdict {
-            Verdict::Admitted => self.enqueue(out, frame, meta),
+            Verdict::Admitted => {
+                self.count_charged(&meta);
+                self.enqueue(out, frame, meta);
+            }
             Verdict::AdmittedXoff => {
+                self.count_charged(&meta);
                 self.enqueue(out, frame, meta);
                 self.xoff(PgIx(u32::from(meta.pg)));
             }
@@ -212,6 +223,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 self.drop_at_queue(out, frame, queue, reason);
             }
             Verdict::Refused(reason) => self.drop_at_group(frame, &meta, reason),
+        }
+    }
+
+    /// A frame is charged to a group of its port; the control pool is no such group.
+    #[inline(always)]
+    fn count_charged(&mut self, meta: &Meta) {
+        let pg = usize::from(meta.pg) % PRIORITIES;
+        if let Some(port) = self.ports.get_mut(usize::from(meta.pg) / PRIORITIES) {
+            port.stats.pg_packets[pg] += 1;
+            if port.storm_drop | port.storm_forward != 0 {
+                port.count_in_storm(pg, Seen::RxOk);
+            }
         }
     }
 
@@ -258,6 +281,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(frame, &meta, reason);
         }
+        self.count_charged(&meta);
         self.hand_off(out, frame, meta);
         if verdict == Verdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
@@ -351,6 +375,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(frame, &meta, reason);
         }
+        self.count_charged(&meta);
         meta.copies = slot;
         self.copies[slot as usize].store(outs.len() as u32, Relaxed);
         self.ports[port.index()].stats.copies += others.len() as u64;
@@ -438,14 +463,22 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn drop_at_group(&mut self, frame: F, meta: &Meta, reason: DropReason) {
         let (input, pg) = (PortId(meta.in_port), usize::from(meta.pg) % PRIORITIES);
-        self.ports[input.index()].stats.pg_drops[pg] += 1;
+        let port = &mut self.ports[input.index()];
+        port.stats.pg_drops[pg] += 1;
+        port.count_in_storm(pg, Seen::RxDrop);
         self.drop_frame(input, reason, frame);
     }
 
     /// Egress reasons count at the port of departure and at the queue.
     #[cold]
     pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, queue: usize, reason: DropReason) {
-        self.ports[out.index()].stats.queue_drops[queue] += 1;
+        let port = &mut self.ports[out.index()];
+        port.stats.queue_drops[queue] += 1;
+        if reason == DropReason::WatchdogDrop
+            && let Some(watchdog) = &mut port.watchdog
+        {
+            watchdog.count(queue, Seen::TxDrop, 1);
+        }
         self.drop_frame(out, reason, frame);
     }
 
@@ -456,6 +489,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     fn count_drop(&mut self, at: PortId, reason: DropReason) {
         self.ports[at.index()].stats.drops.0[reason as usize] += 1;
+    }
+}
+
+impl<F> Port<F> {
+    /// A frame received here met group `pg` while a queue of that group is in a storm on this port (H10).
+    #[cold]
+    fn count_in_storm(&mut self, pg: usize, seen: Seen) {
+        let stormed = (self.storm_drop | self.storm_forward) & self.params.pg_queues[pg];
+        if let Some(watchdog) = &mut self.watchdog {
+            crate::pfc::bits(stormed).for_each(|queue| watchdog.count(queue, seen, 1));
+        }
     }
 }
 
