@@ -21,6 +21,8 @@ pub struct Cli {
 pub enum Command {
     /// Forward frames until SIGINT or SIGTERM: drain, print totals, check conservation.
     Run(RunArgs),
+    /// See it work: hosts on in-process rings, a live table, a verdict. No root, no NIC, no hugepages.
+    Lab(LabArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Replay every published data set under a folder, row by row.
@@ -37,6 +39,28 @@ pub struct RunArgs {
     /// Stop after this time, e.g. 10s.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub duration: Option<Duration>,
+    /// Write totals, drops, latency and conservation to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+}
+
+/// `weir lab`
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// Configuration file whose ports are all `device = "ring"`; a built-in one unless given.
+    pub config: Option<PathBuf>,
+    /// Stop after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Preset of the built-in configuration.
+    #[arg(long, conflicts_with = "config", value_name = "NAME")]
+    pub preset: Option<String>,
+    /// This many hosts send to one (built-in configuration).
+    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31))]
+    pub incast: Option<u8>,
+    /// Hosts ignore PFC: see what it is good for.
+    #[arg(long)]
+    pub deaf: bool,
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,

@@ -11,7 +11,12 @@ pub fn headroom(args: &HeadroomArgs) -> Result<Outcome> {
     let gap = args.poll_gap.as_nanos() as u64;
     let model = if args.model == "sonic" { Model::Sonic } else { Model::Weir };
     input.small_packet_percentage = args.small_packets;
-    input.own = OwnTerms { rx_ring: RxRing::Time(gap), loop_turn: gap, crossing_frame: lossless_mtu, ..OwnTerms::WIRE_ONLY };
+    input.own = OwnTerms {
+        rx_ring: RxRing::Time(gap),
+        loop_turn: gap,
+        crossing_frame: lossless_mtu,
+        ..OwnTerms::WIRE_ONLY
+    };
     let result = compute(model, &input)?;
     let width = result.terms.iter().map(|term| term.name.len()).max().unwrap_or(0);
     for term in &result.terms {

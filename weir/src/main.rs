@@ -8,6 +8,7 @@ mod check;
 mod cli;
 mod golden;
 mod headroom;
+mod lab;
 mod run;
 
 use clap::Parser;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         cli::Command::Run(args) => run::run(&args, &eal),
+        cli::Command::Lab(args) => lab::lab(&args, &eal),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Golden(args) => golden::golden(&args),
         cli::Command::Headroom(args) => headroom::headroom(&args),

@@ -81,11 +81,15 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
         let message = format!("{lossless} lossless groups share a headroom pool of 0 bytes");
         ctx.error(places.pool, "headroom.pool", message, "raise headroom_pool");
     }
-    let held = b.frames.saturating_mul(64);
+    let smallest = b.cell_bytes.max(64);
+    let held = b.frames.saturating_mul(smallest);
     if held < b.size {
-        let message =
-            format!("{} slots x 64 B = {held} bytes of smallest frames, the buffer has {}", b.frames, b.size);
-        let remedy = format!("set frames = {} or leave it out, if small frames matter", b.size.div_ceil(64));
+        let message = format!(
+            "{} slots x {smallest} B = {held} bytes of smallest frames, the buffer has {}",
+            b.frames, b.size
+        );
+        let remedy =
+            format!("set frames = {} or leave it out, if small frames matter", b.size.div_ceil(smallest));
         ctx.warn(places.frames, "buffer.frames", message, remedy);
     }
     for (name, lossless, pool) in [

@@ -1,7 +1,7 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
 use anyhow::{Context, Result, bail};
-use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate};
+use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::{BURST, Mac};
 use weir_dpdk::port::ring_pair;
 use weir_dpdk::{
@@ -32,8 +32,6 @@ pub struct OpenPort {
     pub mac: Mac,
     /// The device's line rate, if it has one.
     pub rate: Option<u64>,
-    /// What the driver can do.
-    pub capabilities: Capabilities,
     /// Software sees PFC frames and sends its own.
     pub software_pfc: bool,
     /// Frames the receive ring holds, where that is known.
@@ -45,8 +43,6 @@ pub struct OpenPort {
 /// The end of an in-process ring that does not belong to the switch.
 #[derive(Debug)]
 pub struct FarEnd {
-    /// The port, kept started.
-    pub port: Port<Started>,
     /// Frames the switch has sent.
     pub rx: RxQueue,
     /// Frames for the switch.
@@ -77,7 +73,8 @@ impl PoolSize {
     /// Memory it takes, MiB, with what else DPDK needs.
     pub fn mebibytes(self) -> u64 {
         let bytes = u64::from(self.count) * (u64::from(self.data_bytes) + MBUF_OVERHEAD);
-        (bytes + bytes / 16) / (1 << 20) + 24
+        // Rings, queues and the heap's own fragmentation take their part.
+        (bytes + bytes / 4) / (1 << 20) + 64
     }
 }
 
@@ -119,7 +116,7 @@ pub fn open(eal: &Eal, config: &Config, pool: PoolSize) -> Result<(Mempool, Vec<
 fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> {
     let (near, far) = match config.kind {
         DeviceKind::Ring => {
-            let (near, far) = ring_pair(eal, &config.name, u32::from(RX_DESCRIPTORS))?;
+            let (near, far) = ring_pair(eal, &config.name, RING_FRAMES)?;
             (near, Some(far))
         }
         DeviceKind::Pci | DeviceKind::Vdev => (Port::<Stopped>::probe(eal, &config.device)?, None),
@@ -128,7 +125,9 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
     let far = far
         .map(|far| -> Result<FarEnd> {
             let (port, rx, tx) = start(far, config, pool)?;
-            Ok(FarEnd { port, rx, tx })
+            // The port lives as long as its queues.
+            drop(port);
+            Ok(FarEnd { rx, tx })
         })
         .transpose()?;
     let capabilities = port.capabilities()?;
@@ -140,8 +139,7 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
     Ok(OpenPort {
         mac: port.mac()?,
         rate: mbps.map(|mbps| u64::from(mbps) * 1_000_000),
-        ring_size: u32::from(port.descriptors().0),
-        capabilities,
+        ring_size: if far.is_some() { RING_FRAMES } else { u32::from(port.descriptors().0) },
         software_pfc,
         port,
         rx,

@@ -14,16 +14,17 @@ use devices::{OpenPort, PoolSize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use summary::{PortTotals, Totals};
+use summary::PortTotals;
 use weir_dataplane::config::Config;
 use weir_dataplane::runtime::{self, Device};
 use weir_dataplane::stats::Published;
 use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::types::PortId;
-use weir_dpdk::{Clock, Eal, LinkWatch, Mbuf, Port, Started};
+use weir_dpdk::{Clock, Eal, LinkWatch, Mbuf, Mempool, Port, Started};
 use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
 
 pub use devices::FarEnd;
+pub use summary::Totals;
 
 /// How late a polling loop may come without the shaper losing rate, ns.
 const SHAPER_BURST: u64 = 50_000;
@@ -45,11 +46,16 @@ pub struct Running {
     links: Vec<LinkWatch>,
     control: Control,
     /// Counters of each port, for readers on other threads.
-    pub published: Vec<Published>,
+    pub counters: Vec<Published>,
+    /// State of each port, for readers on other threads.
+    pub gauges: Vec<Published>,
+    /// Where all frames come from.
+    pub pool: Mempool,
     /// Ends of in-process rings, one per port that has one.
     pub far: Vec<Option<FarEnd>>,
     started: Instant,
-    eal: Eal,
+    /// DPDK.
+    pub eal: Eal,
 }
 
 /// Set by SIGINT and SIGTERM; a second one kills.
@@ -108,7 +114,10 @@ impl Running {
         let described: Vec<Device> = ports.iter().zip(&owner).map(device).collect();
         let params = runtime::switch_params(config, &described, cores.len(), SHAPER_BURST)?;
         let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
-        let published = (0..ports.len()).map(|i| shards[owner[i]].published(PortId(i as u16))).collect();
+        let cells = |of: fn(&Switch<Mbuf>, PortId) -> Published| {
+            (0..ports.len()).map(|i| of(&shards[owner[i]], PortId(i as u16))).collect::<Vec<_>>()
+        };
+        let (counters, gauges) = (cells(Switch::published), cells(Switch::published_gauges));
 
         let control = Control::new(cores.len());
         let clock = Clock::new(&eal);
@@ -154,7 +163,9 @@ impl Running {
             commands,
             owner,
             control,
-            published,
+            counters,
+            gauges,
+            pool,
             far,
             started: Instant::now(),
             eal,
@@ -163,7 +174,7 @@ impl Running {
 
     /// Says what runs, port by port, with what was granted.
     pub fn describe(&self, config: &Config) {
-        println!("weir {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
+        println!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
         for (port, settings) in self.ports.iter().zip(&config.ports) {
             let Ok(c) = port.capabilities() else { continue };
             let pfc = match (settings.pfc.enable, c.mac_control.is_visible()) {
