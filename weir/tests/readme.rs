@@ -20,7 +20,8 @@ fn the_program_has_the_commands_and_options_of_the_readme() {
     let listed = Command::new(env!("CARGO_BIN_EXE_weir")).arg("--help").output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     let commands = listed.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let commands = commands.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("          "));
+    let commands =
+        commands.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("          "));
     let names = commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
     for name in names {
         assert!(checked.iter().any(|c| c == name), "the README does not mention weir {name}");
