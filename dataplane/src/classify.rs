@@ -163,7 +163,7 @@ impl Classifier {
 
     /// Class of a parsed frame. No branch depends on the frame: tagged and untagged, data and control
     /// come in any order.
-    #[inline]
+    #[inline(always)]
     pub fn class(&self, frame: &Parsed) -> Class {
         let present = usize::from(frame.pcp.is_some())
             | usize::from(frame.dscp.is_some()) << 1

@@ -12,6 +12,7 @@
 //! Whoever drives the switch owns the clock and the wire: a polling loop on DPDK, an event queue in
 //! virtual time, a test. Design section 2.
 
+mod control;
 mod params;
 mod peers;
 mod receive;
@@ -89,6 +90,8 @@ pub struct Switch<F, A = Mmu> {
     ports: Vec<Port<F>>,
     /// Which shard owns each port.
     owner: Vec<u8>,
+    /// Queues (a bit each) of each port that a frame may not simply be admitted to.
+    hindered: Vec<u8>,
     shard: u8,
     fdb: Fdb,
     admission: A,
@@ -108,9 +111,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames received on `port`; takes all of them. Each is queued, consumed or dropped with a reason.
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
-        let work = self.parse_burst(port, burst);
-        for (frame, work) in burst.drain(..).zip(work) {
-            self.receive_one(port, frame, work, now);
+        let work = self.parse_burst(port, burst, now);
+        let learning = self.ports[port.index()].params.learning;
+        for (frame, work) in burst.drain(..).zip(&work) {
+            self.receive_one(port, learning, frame, work);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::classify::Classifier;
 use crate::ecn::{MarkAt, Wred};
 use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
+use crate::frame::Frame;
 use crate::mmu::{Mmu, MmuError, MmuParams};
 use crate::parse::Profile;
 use crate::pfc::generate::{GenerateConfig, Generator};
@@ -132,7 +133,7 @@ fn flood_sets(params: &SwitchParams) -> Vec<PortSet> {
     params.ports.iter().enumerate().map(|(i, port)| set_of(i, port)).collect()
 }
 
-impl<F> Switch<F> {
+impl<F: Frame> Switch<F> {
     /// A switch in one piece, for one lcore or for virtual time.
     ///
     /// # Errors
@@ -161,7 +162,7 @@ impl<F> Switch<F> {
     }
 }
 
-impl<F, A: crate::mmu::Admission> Switch<F, A> {
+impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
     /// A switch in one piece with another admission policy, for comparison in virtual time.
     ///
     /// # Errors
@@ -218,11 +219,15 @@ impl<F, A: crate::mmu::Admission> Switch<F, A> {
             stats: PortStats::default(),
             published: Published::new::<PortStats>(),
             gauges: Published::new::<PortGauges>(),
-            params: port.clone(),
+            params: PortParams {
+                profile: port.profile.clone().with_max_frame(port.mtu.min(port.profile.max_frame())),
+                ..port.clone()
+            },
         };
-        Ok(Self {
+        let mut switch = Self {
             ports: params.ports.iter().zip(flood).map(one_port).collect(),
             owner: params.ports.iter().map(|port| port.shard).collect(),
+            hindered: vec![0; n],
             shard: shard as u8,
             fdb,
             admission,
@@ -235,6 +240,8 @@ impl<F, A: crate::mmu::Admission> Switch<F, A> {
             publish_cursor: 0,
             publish_at: 0,
             draining: false,
-        })
+        };
+        (0..n).for_each(|i| switch.note_hindered(PortId(i as u16)));
+        Ok(switch)
     }
 }
