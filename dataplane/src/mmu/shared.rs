@@ -648,7 +648,13 @@ impl Admission for Mmu {
 
     #[inline(always)]
     fn charge(&self, len: u32) -> u32 {
-        if self.cell_bytes == 1 { len } else { len.div_ceil(self.cell_bytes) * self.cell_bytes }
+        let rest = self.cell_bytes - 1;
+        // A division would cost as much as the rest of admission; real cells are powers of two but for one.
+        if self.cell_bytes & rest == 0 {
+            (len + rest) & !rest
+        } else {
+            len.div_ceil(self.cell_bytes) * self.cell_bytes
+        }
     }
 
     fn control_pg(&self) -> Option<PgIx> {
