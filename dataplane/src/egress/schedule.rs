@@ -220,6 +220,11 @@ impl Scheduler {
         let level = &mut self.levels[usize::from(self.level_of[queue])];
         if !level.strict {
             let w = &mut self.weighted[queue];
+            // Only a queue that could not be served (paused, over its pir) is behind its group: it goes on from the
+            // group's present time, with no credit for the time it had to wait (E6).
+            if (level.virtual_time.wrapping_sub(w.tag) as i64) > 0 {
+                w.tag = level.virtual_time;
+            }
             w.tag = w.tag.wrapping_add(w.per_byte * wire_bytes + w.per_frame * frames);
             level.virtual_time = w.tag.wrapping_sub(w.per_byte * last + w.per_frame);
         }
@@ -333,6 +338,15 @@ mod tests {
     }
 
     #[test]
+    fn e6_a_paused_queue_hoards_nothing() {
+        let mut s = Scheduler::new(&[queue(Discipline::Dwrr(10), 0); 8], 0);
+        serve(&mut s, 0b11, [1000; 8], 10);
+        serve(&mut s, 0b01, [1000; 8], 1000);
+        let (bytes, _) = serve(&mut s, 0b11, [1000; 8], 100);
+        assert!(bytes[0].abs_diff(bytes[1]) <= 2000, "{bytes:?}");
+    }
+
+    #[test]
     fn e7_pir_caps_a_queue_and_cir_goes_first() {
         let mut queues = [QueueSchedule::STRICT; 8];
         queues[7].pir = Some(1_000_000_000);
@@ -355,9 +369,9 @@ mod tests {
     #[test]
     fn tags_survive_wrapping() {
         let mut s = Scheduler::new(&[queue(Discipline::Dwrr(1), 0); 8], 0);
-        for w in &mut s.weighted {
-            w.tag = u64::MAX - 5000 * TAG_SCALE;
-        }
+        let near_the_end = u64::MAX - 5000 * TAG_SCALE;
+        s.weighted.iter_mut().for_each(|w| w.tag = near_the_end);
+        s.levels.iter_mut().for_each(|level| level.virtual_time = near_the_end);
         let (bytes, _) = serve(&mut s, 0b11, [1500; 8], 1000);
         assert_eq!(bytes[0], bytes[1]);
     }

@@ -18,7 +18,6 @@ pub use shared::{Ledger, Mmu, PgView, PoolView, QueueView};
 pub use watermark::{PERSISTENT, WATERMARK_READERS, Watermark};
 
 use crate::drops::DropReason;
-use crate::types::PortId;
 
 /// A priority group of the whole switch: `port * 8 + pg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,11 +101,6 @@ pub trait Admission {
     fn queue_view(&self, queue: QueueIx) -> QueueView {
         let _ = queue;
         QueueView::default()
-    }
-
-    /// The link of a port is down: its groups send no Xon, there is nobody to hear it (C14).
-    fn forget_xoff(&mut self, port: PortId) {
-        let _ = port;
     }
 
     /// Shards only: publishes this shard's sums and reads the others', once per burst.

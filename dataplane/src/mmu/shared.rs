@@ -9,7 +9,7 @@ use super::params::{MmuError, MmuParams, PoolId};
 use super::watermark::Watermark;
 use super::{Admission, PgIx, QueueIx, Verdict};
 use crate::drops::DropReason;
-use crate::types::{PRIORITIES, PortId};
+use crate::types::PRIORITIES;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -250,7 +250,10 @@ impl Mmu {
         self.shared_peak.note(self.shared_used + self.others_shared);
         self.shared_size = shared;
         self.headroom_size = params.headroom();
-        self.egress_size = params.egress_pools.map(|size| size.unwrap_or(shared + params.reserved()));
+        let [lossy, lossless] = params.egress_pools;
+        // Headroom and flooded copies wait in lossless queues too: only a pool nothing can fill never refuses (B11).
+        let unlimited = params.total.saturating_mul(self.ports as u64);
+        self.egress_size = [lossy.unwrap_or(shared + params.reserved()), lossless.unwrap_or(unlimited)];
         for (pg, p) in self.pgs.iter_mut().zip(&params.pgs) {
             // Moving the minimum moves bytes between the guaranteed part and the pool.
             let before = pg.account.shared();
@@ -664,13 +667,6 @@ impl Admission for Mmu {
 
     fn control_pg(&self) -> Option<PgIx> {
         Some(PgIx((self.ports * PRIORITIES + self.shard) as u32))
-    }
-
-    fn forget_xoff(&mut self, port: PortId) {
-        let first = port.index() * PRIORITIES;
-        for pg in &mut self.pgs[first..first + PRIORITIES] {
-            self.xoff_groups -= u32::from(std::mem::take(&mut pg.xoff));
-        }
     }
 
     fn exchange(&mut self) {

@@ -9,6 +9,7 @@ use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
 use crate::parse::{EcnPlace, Kind, Parsed};
 use crate::pfc::generate::{Cause, Source};
+use crate::pfc::watchdog::Seen;
 use crate::portset::PortSet;
 use crate::stats::PortStats;
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
@@ -174,6 +175,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return self.admit_one_by_one(queue, chain);
         }
         let (out, queue) = (PortId((queue.0 as usize / PRIORITIES) as u16), queue.0 as usize % PRIORITIES);
+        self.count_charged(pg, chain.frames);
         if self.queues.append(port, out, queue, &chain) {
             self.ports[out.index()].scheduler.wake(queue);
         }
@@ -268,7 +270,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let charge = self.admission.charge(u32::from(meta.len));
         let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue));
         match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
-            Verdict::Admitted => self.enqueue(out, frame, meta),
+            Verdict::Admitted => {
+                self.count_charged(meta.pg, 1);
+                self.enqueue(out, frame, meta);
+            }
             verdict => self.admitted_otherwise(out, frame, meta, verdict),
         }
     }
@@ -285,8 +290,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             verdict = self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge);
         }
         match verdict {
-            Verdict::Admitted => self.enqueue(out, frame, meta),
+            Verdict::Admitted => {
+                self.count_charged(meta.pg, 1);
+                self.enqueue(out, frame, meta);
+            }
             Verdict::AdmittedXoff => {
+                self.count_charged(meta.pg, 1);
                 self.enqueue(out, frame, meta);
                 self.xoff(PgIx(u32::from(meta.pg)));
             }
@@ -297,6 +306,19 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
+    /// Frames are charged to a group of their port; the control pool is no such group.
+    #[inline(always)]
+    fn count_charged(&mut self, pg: u16, frames: u32) {
+        let (port, pg) = (usize::from(pg) / PRIORITIES, usize::from(pg) % PRIORITIES);
+        if let Some(port) = self.ports.get_mut(port) {
+            port.stats.pg_packets[pg] += u64::from(frames);
+            if port.storm_drop | port.storm_forward != 0 {
+                (0..frames).for_each(|_| port.count_in_storm(pg, Seen::RxOk));
+            }
+        }
+    }
+
+    #[inline(always)]
     pub(super) fn enqueue(&mut self, out: PortId, frame: F, meta: Meta) {
         let mut frame = frame;
         if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
@@ -339,6 +361,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(frame, &meta, reason);
         }
+        self.count_charged(meta.pg, 1);
         self.hand_off(out, frame, meta);
         if verdict == Verdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
@@ -432,6 +455,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(frame, &meta, reason);
         }
+        self.count_charged(meta.pg, 1);
         meta.copies = slot;
         self.copies[slot as usize].store(outs.len() as u32, Relaxed);
         self.ports[port.index()].stats.copies += others.len() as u64;
@@ -519,14 +543,22 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn drop_at_group(&mut self, frame: F, meta: &Meta, reason: DropReason) {
         let (input, pg) = (PortId(meta.in_port), usize::from(meta.pg) % PRIORITIES);
-        self.ports[input.index()].stats.pg_drops[pg] += 1;
+        let port = &mut self.ports[input.index()];
+        port.stats.pg_drops[pg] += 1;
+        port.count_in_storm(pg, Seen::RxDrop);
         self.drop_frame(input, reason, frame);
     }
 
     /// Egress reasons count at the port of departure and at the queue.
     #[cold]
     pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, queue: usize, reason: DropReason) {
-        self.ports[out.index()].stats.queue_drops[queue] += 1;
+        let port = &mut self.ports[out.index()];
+        port.stats.queue_drops[queue] += 1;
+        if reason == DropReason::WatchdogDrop
+            && let Some(watchdog) = &mut port.watchdog
+        {
+            watchdog.count(queue, Seen::TxDrop, 1);
+        }
         self.drop_frame(out, reason, frame);
     }
 
@@ -537,6 +569,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     fn count_drop(&mut self, at: PortId, reason: DropReason) {
         self.ports[at.index()].stats.drops.0[reason as usize] += 1;
+    }
+}
+
+impl<F> Port<F> {
+    /// A frame received here met group `pg` while a queue of that group is in a storm on this port (H10).
+    #[cold]
+    fn count_in_storm(&mut self, pg: usize, seen: Seen) {
+        let stormed = (self.storm_drop | self.storm_forward) & self.params.pg_queues[pg];
+        if let Some(watchdog) = &mut self.watchdog {
+            crate::pfc::bits(stormed).for_each(|queue| watchdog.count(queue, seen, 1));
+        }
     }
 }
 

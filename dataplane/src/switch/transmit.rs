@@ -129,11 +129,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn flush(&mut self, out: PortId, queue: usize, reason: DropReason) {
         while let Some((frame, meta)) = self.queues.pop(out, queue) {
             self.release(out, &meta);
-            if reason == DropReason::WatchdogDrop
-                && let Some(watchdog) = &mut self.ports[out.index()].watchdog
-            {
-                watchdog.count(queue, Seen::TxDrop, 1);
-            }
             self.drop_at_queue(out, frame, queue, reason);
         }
     }
@@ -228,7 +223,7 @@ impl<F: Frame> Port<F> {
         self.stats.queue_packets[queue] += u64::from(frames);
         self.stats.queue_bytes[queue] += u64::from(bytes);
         self.stats.residence[queue].note(now.saturating_sub(first.rx_ns), u64::from(frames));
-        if self.storm_forward | self.storm_drop != 0
+        if (self.storm_forward | self.storm_drop) >> queue & 1 == 1
             && let Some(watchdog) = &mut self.watchdog
         {
             watchdog.count(queue, Seen::TxOk, u64::from(frames));

@@ -179,7 +179,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// The link of a port went up or down: what it held is dropped with a reason, pauses on both
-    /// sides are forgotten (C14), its addresses are unlearned.
+    /// sides are forgotten (C14), its addresses are unlearned. Groups that are over their line stay in
+    /// Xoff: the peer hears of those that still are when the link is back.
     pub fn set_link(&mut self, port: PortId, up: bool, now: Nanos) {
         if self.ports[port.index()].up == up {
             return;
@@ -196,7 +197,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.flush_stage(port, DropReason::EgressPortDown);
         let tick = self.ageing.now_tick();
         self.fdb.flush_port(port, tick);
-        self.admission.forget_xoff(port);
         self.ports[port.index()].link_down(now);
         self.note_hindered(port);
     }
