@@ -41,6 +41,25 @@ struct Slot<F> {
     meta: Meta,
 }
 
+/// Frames of one input for one queue of one output that wait for admission together.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain {
+    head: u32,
+    tail: u32,
+    /// Frames in it.
+    pub frames: u32,
+    /// Their bytes.
+    pub bytes: u32,
+}
+
+impl Chain {
+    /// One frame, placed in `slot`.
+    #[inline(always)]
+    pub fn new(slot: u32, len: u16) -> Self {
+        Self { head: slot, tail: slot, frames: 1, bytes: u32::from(len) }
+    }
+}
+
 /// One virtual output queue: frames of one input for one queue of one output.
 #[derive(Clone, Copy, Debug)]
 struct Voq {
@@ -138,51 +157,80 @@ impl<F> Queues<F> {
         self.voqs[(out.index() * PRIORITIES + queue) * self.ports + input.index()].bytes
     }
 
+    /// Puts a frame into a slot, not yet into a queue: see [`Chain`].
+    ///
+    /// # Errors
+    /// The frame, when every slot is in use.
+    #[inline(always)]
+    pub fn place(&mut self, frame: F, meta: &Meta) -> Result<u32, F> {
+        let slot_ix = self.free;
+        let Some(slot) = self.slots.get_mut(slot_ix as usize) else { return Err(frame) };
+        self.free = slot.next;
+        *slot = Slot { frame: Some(frame), next: NIL, meta: *meta };
+        Ok(slot_ix)
+    }
+
+    /// Puts a frame that was placed behind the last one of a chain.
+    #[inline(always)]
+    pub fn link(&mut self, chain: &mut Chain, slot: u32, len: u16) {
+        if let Some(tail) = self.slots.get_mut(chain.tail as usize) {
+            tail.next = slot;
+        }
+        chain.tail = slot;
+        chain.frames += 1;
+        chain.bytes += u32::from(len);
+    }
+
+    /// Takes the first frame of a chain out again.
+    pub fn unplace(&mut self, chain: &mut Chain) -> Option<(F, Meta)> {
+        let slot = self.slots.get_mut(chain.head as usize)?;
+        let frame = slot.frame.take()?;
+        let next = std::mem::replace(&mut slot.next, self.free);
+        self.free = std::mem::replace(&mut chain.head, next);
+        Some((frame, slot.meta))
+    }
+
+    /// Appends the frames of a chain, all from `input`. Returns `true` if the queue was empty before.
+    #[inline(always)]
+    pub fn append(&mut self, input: PortId, out: PortId, queue: usize, chain: &Chain) -> bool {
+        self.held += chain.frames;
+        let bytes = u64::from(chain.bytes);
+        let queue_ix = out.index() * PRIORITIES + queue;
+        let first_voq = queue_ix * self.ports;
+        let own = first_voq + input.index();
+        let voq_ix = if self.order == VoqOrder::Fair { own } else { first_voq };
+        self.voqs[own].bytes += bytes;
+        let active = &mut self.active[queue_ix];
+        active.bytes += bytes;
+        active.frames += chain.frames;
+        let was_empty = active.first == NIL;
+        let voq = &mut self.voqs[voq_ix];
+        let tail = std::mem::replace(&mut voq.tail, chain.tail);
+        if voq.head == NIL {
+            voq.head = chain.head;
+            voq.next = NIL;
+            let last = std::mem::replace(&mut active.last, voq_ix as u32);
+            if was_empty {
+                active.first = voq_ix as u32;
+                self.occupied[out.index()] |= 1 << queue;
+            } else {
+                self.voqs[last as usize].next = voq_ix as u32;
+            }
+        } else {
+            self.slots[tail as usize].next = chain.head;
+        }
+        was_empty
+    }
+
     /// Appends a frame. Returns `true` if the queue was empty before; gives the frame back if
     /// there is no slot.
     ///
     /// # Errors
     /// The frame, when every slot is in use.
-    #[inline(always)]
     pub fn push(&mut self, out: PortId, frame: F, meta: Meta) -> Result<bool, F> {
-        let slot_ix = self.free;
-        let Some(slot) = self.slots.get_mut(slot_ix as usize) else { return Err(frame) };
-        self.free = slot.next;
-        *slot = Slot { frame: Some(frame), next: NIL, meta };
-        self.held += 1;
-        let queue_ix = out.index() * PRIORITIES + usize::from(meta.queue);
-        let first_voq = queue_ix * self.ports;
-        let own = first_voq + usize::from(meta.in_port);
-        let voq_ix = if self.order == VoqOrder::Fair {
-            own
-        } else {
-            self.voqs[own].bytes += u64::from(meta.len);
-            first_voq
-        };
-        let active = &mut self.active[queue_ix];
-        active.bytes += u64::from(meta.len);
-        active.frames += 1;
-        let was_empty = active.first == NIL;
-        let voq = &mut self.voqs[voq_ix];
-        if self.order == VoqOrder::Fair {
-            voq.bytes += u64::from(meta.len);
-        }
-        if voq.head == NIL {
-            voq.head = slot_ix;
-            voq.tail = slot_ix;
-            voq.next = NIL;
-            let last = std::mem::replace(&mut active.last, voq_ix as u32);
-            if was_empty {
-                active.first = voq_ix as u32;
-            } else {
-                self.voqs[last as usize].next = voq_ix as u32;
-            }
-        } else {
-            let tail = std::mem::replace(&mut voq.tail, slot_ix);
-            self.slots[tail as usize].next = slot_ix;
-        }
-        self.occupied[out.index()] |= 1 << meta.queue;
-        Ok(was_empty)
+        let slot = self.place(frame, &meta)?;
+        let chain = Chain::new(slot, meta.len);
+        Ok(self.append(PortId(meta.in_port), out, usize::from(meta.queue), &chain))
     }
 
     /// Takes frames of a queue in turn, `most` at most, and hands each to `take` with the bytes it leaves

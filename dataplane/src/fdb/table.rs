@@ -21,6 +21,9 @@ const REMOTE: u64 = 1 << 18;
 pub(super) struct Value(u64);
 
 impl Value {
+    /// No value of any entry.
+    const NONE: Self = Self(u64::MAX);
+
     /// An entry learned on a port of this shard.
     #[inline]
     pub fn own(port: PortId, tick: u32) -> Self {
@@ -88,6 +91,16 @@ impl Bucket {
         }
         (hits != 0).then(|| hits.trailing_zeros() as usize % WAYS)
     }
+
+    /// Value of `key`, without a branch until it is known whether it is there.
+    #[inline(always)]
+    fn value_of(&self, key: u64) -> Option<Value> {
+        let mut value = Value::NONE;
+        for (k, v) in self.keys.iter().zip(&self.values) {
+            value = if *k == key { *v } else { value };
+        }
+        (value != Value::NONE).then_some(value)
+    }
 }
 
 /// First bucket of a key: found once, before the line is needed.
@@ -140,9 +153,8 @@ impl Table {
     /// Value of `key`, which is not 0.
     #[inline(always)]
     pub fn get(&self, home: Home, key: u64) -> Option<Value> {
-        let bucket = self.buckets.get(home.0 as usize)?;
-        match bucket.find(key) {
-            Some(way) => Some(bucket.values[way]),
+        match self.buckets.get(home.0 as usize)?.value_of(key) {
+            Some(value) => Some(value),
             None => self.get_second(key),
         }
     }
@@ -151,8 +163,7 @@ impl Table {
     #[cold]
     #[inline(never)]
     fn get_second(&self, key: u64) -> Option<Value> {
-        let bucket = &self.buckets[self.homes(key)[1]];
-        bucket.find(key).map(|way| bucket.values[way])
+        self.buckets[self.homes(key)[1]].value_of(key)
     }
 
     /// Slot of `key`. Key 0 marks free slots and is never found.

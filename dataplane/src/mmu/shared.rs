@@ -397,7 +397,7 @@ impl Mmu {
         Verdict::AdmittedXoff
     }
 
-    /// The usual case of [`Admission::admit`]: group and queue have room to spare, no line is near.
+    /// The usual case of admission: group and queue have room to spare, no line is near.
     /// `false`: nothing is charged, and the decision takes a closer look.
     #[inline(always)]
     fn admit_well_within(&mut self, pg: usize, queue: usize, bytes: u64) -> bool {
@@ -587,13 +587,18 @@ fn port_fits(ports: &[PortLimit], ix: usize, growth: u64) -> bool {
 }
 
 impl Admission for Mmu {
-    #[inline(always)]
     fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict {
-        let no_port_limits = self.port_ingress.is_empty() & self.port_egress.is_empty();
-        if no_port_limits && self.admit_well_within(pg.0 as usize, queue.0 as usize, u64::from(bytes)) {
+        if self.admit_together(pg, queue, bytes) {
             return Verdict::Admitted;
         }
         self.admit_closely(pg, queue, bytes)
+    }
+
+    // Use only grows and free space only shrinks from frame to frame: what holds at the end held before.
+    #[inline(always)]
+    fn admit_together(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
+        let no_port_limits = self.port_ingress.is_empty() & self.port_egress.is_empty();
+        no_port_limits && self.admit_well_within(pg.0 as usize, queue.0 as usize, u64::from(bytes))
     }
 
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict {
@@ -651,7 +656,13 @@ impl Admission for Mmu {
 
     #[inline(always)]
     fn charge(&self, len: u32) -> u32 {
-        if self.cell_bytes == 1 { len } else { len.div_ceil(self.cell_bytes) * self.cell_bytes }
+        let rest = self.cell_bytes - 1;
+        // A division would cost as much as the rest of admission; real cells are powers of two but for one.
+        if self.cell_bytes & rest == 0 {
+            (len + rest) & !rest
+        } else {
+            len.div_ceil(self.cell_bytes) * self.cell_bytes
+        }
     }
 
     fn control_pg(&self) -> Option<PgIx> {

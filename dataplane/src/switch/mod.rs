@@ -38,6 +38,7 @@ use crate::rng::Rng;
 use crate::stats::{PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
+use receive::{GROUPS, Group, Grouping};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -96,6 +97,8 @@ pub struct Switch<F, A = Mmu> {
     fdb: Fdb,
     admission: A,
     queues: Queues<F>,
+    /// Scratch of `receive`: what a burst is sorted into.
+    groups: [Group; GROUPS],
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
     /// Copies of each multicast frame that still wait anywhere, shared by all shards.
@@ -113,9 +116,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
         let work = self.parse_burst(port, burst, now);
         let learning = self.ports[port.index()].params.learning;
+        let mut grouping = Grouping { port, learning, waiting: 0 };
         for (frame, work) in burst.drain(..).zip(&work) {
-            self.receive_one(port, learning, frame, work);
+            self.receive_one(&mut grouping, frame, work);
         }
+        self.admit_groups(&grouping);
     }
 
     /// Lets `port` send: control frames first, then at most `budget` data frames (`BURST` at most are

@@ -1,5 +1,6 @@
 //! What a switch is made from: checked parameters in, a switch or its shards out.
 
+use super::receive::{GROUPS, Group};
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
 use crate::classify::Classifier;
@@ -231,6 +232,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             shard: shard as u8,
             fdb,
             admission,
+            groups: [Group::none(); GROUPS],
             queues: Queues::new(n, params.frames, params.voq),
             rng: Rng::new(params.seed ^ shard as u64),
             peers,

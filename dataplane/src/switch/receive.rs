@@ -3,7 +3,7 @@
 use super::{Handoff, Port, PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
-use crate::egress::Meta;
+use crate::egress::{Chain, Meta};
 use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
@@ -34,6 +34,33 @@ enum Action {
     ForwardGroup,
     Consume,
     Drop(DropReason),
+}
+
+/// Groups a burst is sorted into; a queue's place is its number modulo this.
+pub(super) const GROUPS: usize = 32;
+
+/// Frames of a burst with the same priority group and egress queue, to be admitted together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    queue: QueueIx,
+    pg: u16,
+    charge: u32,
+    chain: Chain,
+}
+
+impl Group {
+    pub(super) fn none() -> Self {
+        Self { queue: QueueIx(0), pg: 0, charge: 0, chain: Chain::new(u32::MAX, 0) }
+    }
+}
+
+/// A burst on its way into groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grouping {
+    pub(super) port: PortId,
+    pub(super) learning: bool,
+    /// Groups with frames, a bit each.
+    pub(super) waiting: u32,
 }
 
 /// What all frames of a burst have in common.
@@ -68,36 +95,39 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut all = ArrayVec::new();
         for frame in burst {
             let len = frame.len();
-            let (work, class) = match params.profile.glance(frame.bytes(), len) {
-                Some(parsed) => {
-                    let class = params.classifier.class(&parsed);
-                    (arrival.work::<F>(&parsed, class, len, fdb), class)
+            let priority = if let Some(parsed) = params.profile.glance(frame.bytes(), len) {
+                let class = params.classifier.class_of_ip(parsed.dscp.unwrap_or(0), parsed.kind);
+                all.push(arrival.work::<F>(&parsed, class, len, fdb));
+                class.tc
+            } else {
+                let (work, class) = arrival.work_of_any(frame, params, fdb, stats);
+                all.push(work);
+                if work.action == Action::Consume {
+                    continue;
                 }
-                None => arrival.work_of_any(frame, params, fdb, stats),
+                class.tc
             };
-            all.push(work);
-            if work.action != Action::Consume {
-                packets += 1;
-                bytes += len as u64;
-                let priority = usize::from(class.tc) % PRIORITIES;
-                stats.rx_priority_packets[priority] += 1;
-                stats.rx_priority_bytes[priority] += len as u64;
-            }
+            packets += 1;
+            bytes += len as u64;
+            let priority = usize::from(priority) % PRIORITIES;
+            stats.rx_priority_packets[priority] += 1;
+            stats.rx_priority_bytes[priority] += len as u64;
         }
         stats.rx_packets += packets;
         stats.rx_bytes += bytes;
         all
     }
 
-    /// Unicast between two known stations by a queue that only waits for admission: all others take
-    /// the long way.
+    /// Unicast between two known stations by a queue that only waits for admission joins the frames of
+    /// the burst with the same way. All others take the long way at once.
     #[inline(always)]
-    pub(super) fn receive_one(&mut self, port: PortId, learning: bool, frame: F, work: &Work) {
+    pub(super) fn receive_one(&mut self, arrival: &mut Grouping, frame: F, work: &Work) {
+        let port = arrival.port;
         if work.action != Action::Forward {
             return self.receive_other(port, frame, work);
         }
-        let meta = work.meta;
-        if learning && !self.fdb.knows(work.src_home, work.src_key, port, self.ageing.now_tick()) {
+        let meta = &work.meta;
+        if arrival.learning && !self.fdb.knows(work.src_home, work.src_key, port, self.ageing.now_tick()) {
             self.learn(port, work.src_key);
         }
         let out = match self.fdb.lookup_at(work.dst_home, work.dst_key) {
@@ -105,13 +135,59 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             _ => return self.forward_any(port, frame, work),
         };
         let charge = self.admission.charge(u32::from(meta.len));
-        let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue));
-        match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
-            Verdict::Admitted => {
-                self.count_charged(&meta);
-                self.enqueue(out, frame, meta);
-            }
-            verdict => self.admitted_otherwise(out, frame, meta, verdict),
+        let queue = QueueIx(u32::from(out.0) * PRIORITIES as u32 + u32::from(meta.queue));
+        let at = queue.0 as usize % GROUPS;
+        let waiting = arrival.waiting >> at & 1 == 1;
+        let group = &self.groups[at];
+        if waiting && (group.queue != queue || group.pg != meta.pg) {
+            self.admit_group(port, at);
+            arrival.waiting &= !(1 << at);
+        }
+        let slot = match self.queues.place(frame, meta) {
+            Ok(slot) => slot,
+            Err(frame) => return self.drop_at_group(frame, meta, DropReason::IngressNoSlot),
+        };
+        let group = &mut self.groups[at];
+        if arrival.waiting >> at & 1 == 1 {
+            self.queues.link(&mut group.chain, slot, meta.len);
+            group.charge += charge;
+        } else {
+            arrival.waiting |= 1 << at;
+            *group = Group { queue, pg: meta.pg, charge, chain: Chain::new(slot, meta.len) };
+        }
+    }
+
+    /// Admits all groups of the burst.
+    #[inline(always)]
+    pub(super) fn admit_groups(&mut self, arrival: &Grouping) {
+        let mut waiting = arrival.waiting;
+        while waiting != 0 {
+            self.admit_group(arrival.port, waiting.trailing_zeros() as usize);
+            waiting &= waiting - 1;
+        }
+    }
+
+    /// Admits the frames of a group together if nothing is near a limit, else one by one.
+    #[inline(always)]
+    fn admit_group(&mut self, port: PortId, at: usize) {
+        let Group { queue, pg, charge, chain } = self.groups[at];
+        if !self.admission.admit_together(PgIx(u32::from(pg)), queue, charge) {
+            return self.admit_one_by_one(queue, chain);
+        }
+        let (out, queue) = (PortId((queue.0 as usize / PRIORITIES) as u16), queue.0 as usize % PRIORITIES);
+        self.count_charged(pg, chain.frames);
+        if self.queues.append(port, out, queue, &chain) {
+            self.ports[out.index()].scheduler.wake(queue);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_one_by_one(&mut self, queue: QueueIx, chain: Chain) {
+        let mut chain = chain;
+        let out = PortId((queue.0 as usize / PRIORITIES) as u16);
+        while let Some((frame, meta)) = self.queues.unplace(&mut chain) {
+            self.admit(out, frame, meta);
         }
     }
 
@@ -187,11 +263,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.draining {
             return self.drop_at_group(frame, &meta, DropReason::RunDraining);
         }
+        self.admit(out, frame, meta);
+    }
+
+    fn admit(&mut self, out: PortId, frame: F, meta: Meta) {
         let charge = self.admission.charge(u32::from(meta.len));
-        let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
+        let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue));
         match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
             Verdict::Admitted => {
-                self.count_charged(&meta);
+                self.count_charged(meta.pg, 1);
                 self.enqueue(out, frame, meta);
             }
             verdict => self.admitted_otherwise(out, frame, meta, verdict),
@@ -211,11 +291,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         match verdict {
             Verdict::Admitted => {
-                self.count_charged(&meta);
+                self.count_charged(meta.pg, 1);
                 self.enqueue(out, frame, meta);
             }
             Verdict::AdmittedXoff => {
-                self.count_charged(&meta);
+                self.count_charged(meta.pg, 1);
                 self.enqueue(out, frame, meta);
                 self.xoff(PgIx(u32::from(meta.pg)));
             }
@@ -226,14 +306,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// A frame is charged to a group of its port; the control pool is no such group.
+    /// Frames are charged to a group of their port; the control pool is no such group.
     #[inline(always)]
-    fn count_charged(&mut self, meta: &Meta) {
-        let pg = usize::from(meta.pg) % PRIORITIES;
-        if let Some(port) = self.ports.get_mut(usize::from(meta.pg) / PRIORITIES) {
-            port.stats.pg_packets[pg] += 1;
+    fn count_charged(&mut self, pg: u16, frames: u32) {
+        let (port, pg) = (usize::from(pg) / PRIORITIES, usize::from(pg) % PRIORITIES);
+        if let Some(port) = self.ports.get_mut(port) {
+            port.stats.pg_packets[pg] += u64::from(frames);
             if port.storm_drop | port.storm_forward != 0 {
-                port.count_in_storm(pg, Seen::RxOk);
+                (0..frames).for_each(|_| port.count_in_storm(pg, Seen::RxOk));
             }
         }
     }
@@ -281,7 +361,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(frame, &meta, reason);
         }
-        self.count_charged(&meta);
+        self.count_charged(meta.pg, 1);
         self.hand_off(out, frame, meta);
         if verdict == Verdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
@@ -375,7 +455,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(frame, &meta, reason);
         }
-        self.count_charged(&meta);
+        self.count_charged(meta.pg, 1);
         meta.copies = slot;
         self.copies[slot as usize].store(outs.len() as u32, Relaxed);
         self.ports[port.index()].stats.copies += others.len() as u64;
