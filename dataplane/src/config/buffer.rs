@@ -6,11 +6,12 @@ use super::read::{Ctx, Origin, Section};
 use super::sched::{lookup, named, select, select_ports};
 use super::schema;
 use super::types::{
-    BufferConfig, Direction, PfcConfig, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType,
-    SharedLimit,
+    BufferConfig, DeviceKind, Direction, PfcConfig, PgConfig, PortConfig, QueueConfig, RING_FRAMES,
+    SchedulerConfig, SchedulerType, SharedLimit,
 };
 use super::units::{BOOL, SIZE, SIZE_OR_AUTO, show_rate, show_size};
 use crate::mmu::headroom::{Headroom, HeadroomInput, Model, OwnTerms, RxRing, headroom};
+use crate::types::{BURST, MIN_FRAME_BYTES, wire_bytes};
 
 /// Guaranteed bytes of a priority group (DEV-19).
 const PG_RESERVED: u64 = 4096;
@@ -36,6 +37,29 @@ pub(super) struct BufferAt {
     pub size: Span,
     pub frames: Span,
     pub pool: Span,
+}
+
+/// What an automatic headroom depends on beside the port.
+#[derive(Clone, Copy)]
+struct Timing<'a> {
+    pfc: &'a PfcConfig,
+    cell: u64,
+}
+
+impl Timing<'_> {
+    /// A headroom of `bytes` on the wire, as it is charged: every frame takes whole cells. An in-process
+    /// ring bounds the number of frames, so the largest count; on a wire the smallest waste most.
+    fn in_cells(self, bytes: u64, mtu: u64, kind: DeviceKind) -> (u64, String) {
+        let charged = |frame: u64| frame.div_ceil(self.cell) * self.cell;
+        let (frame, wire) = match kind {
+            DeviceKind::Ring => (charged(mtu), mtu),
+            DeviceKind::Pci | DeviceKind::Vdev => (charged(MIN_FRAME_BYTES), wire_bytes(MIN_FRAME_BYTES)),
+        };
+        if self.cell == 1 || frame <= wire {
+            return (bytes, String::new());
+        }
+        (bytes * frame / wire, format!("; times {frame} / {wire}, as cells of {} B are charged", self.cell))
+    }
 }
 
 /// Limits of groups and queues nobody bound: profiles 0 and 1.
@@ -93,7 +117,9 @@ pub(super) fn read(
         }
         profiles.push(read_profile(ctx, &section, name.v));
     }
-    bind(ctx, &s, &profiles, ports, at, pfc);
+    let cell = s.int_or(ctx, "cell_bytes", 0..=4096, 1, "bytes are counted, not cells").v.max(1);
+    let timing = Timing { pfc, cell };
+    bind(ctx, &s, &profiles, ports, at, timing);
     for item in s.items(ctx, "port", &schema::BUFFER_PORT) {
         let ingress = item.get(ctx, "ingress_limit", &SIZE).map(|v| v.v);
         let egress = item.get(ctx, "egress_limit", &SIZE).map(|v| v.v);
@@ -107,7 +133,6 @@ pub(super) fn read(
     let size = s.within(ctx, "size", size, &(64 << 10..=1 << 40), |n| show_size(*n));
     let size_at = s.raw(ctx, "size").map_or_else(|| s.span(ctx), |r| r.span);
     let size = size.map_or(16 << 20, |v| v.v);
-    let cell = s.int_or(ctx, "cell_bytes", 0..=4096, 1, "bytes are counted, not cells").v.max(1);
     let smallest = cell.max(64);
     let frames =
         s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(smallest), "enough for the smallest frames");
@@ -201,7 +226,7 @@ fn bind(
     profiles: &[Profile],
     ports: &mut [PortConfig],
     at: &[PortAt],
-    pfc: &PfcConfig,
+    timing: Timing<'_>,
 ) {
     for (key, schema, which, wants) in [
         ("pg", &schema::BUFFER_PG, "pgs", Direction::Ingress),
@@ -243,7 +268,7 @@ fn bind(
         }
     }
     for (port, at) in ports.iter_mut().zip(at) {
-        resolve_groups(ctx, profiles, port, at, pfc);
+        resolve_groups(ctx, profiles, port, at, timing);
     }
 }
 
@@ -253,14 +278,14 @@ fn resolve_groups(
     profiles: &[Profile],
     port: &mut PortConfig,
     at: &PortAt,
-    pfc: &PfcConfig,
+    timing: Timing<'_>,
 ) {
     let mut auto: Option<Option<u64>> = None;
     for pg in 0..8 {
         let profile = &profiles[port.pgs[pg].profile];
         let xoff = match profile.xoff {
             Some(xoff) => xoff,
-            None => auto.get_or_insert_with(|| auto_headroom(ctx, port, at, pfc)).unwrap_or(0),
+            None => auto.get_or_insert_with(|| auto_headroom(ctx, port, at, timing)).unwrap_or(0),
         };
         port.pgs[pg] = PgConfig {
             profile: port.pgs[pg].profile,
@@ -275,7 +300,7 @@ fn resolve_groups(
 }
 
 /// Headroom of a lossless group of this port, explained term by term; an error where it cannot be known.
-fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, pfc: &PfcConfig) -> Option<u64> {
+fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, timing: Timing<'_>) -> Option<u64> {
     let Some(rate) = port.rate.bps() else {
         let message = format!(
             "port `{}` is lossless but its rate is not known here: headroom depends on it",
@@ -304,13 +329,21 @@ fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, pfc: &PfcCon
     };
     let mtu = u32::from(port.mtu);
     let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, mtu, mtu);
-    input.own = OwnTerms { rx_ring: RxRing::Time(pfc.poll_gap), loop_turn: pfc.poll_gap, ..input.own };
+    // A NIC's ring holds what the wire brought in a poll gap; an in-process ring whatever fits into it,
+    // and one burst more in the hands of its sender.
+    let rx_ring = match port.kind {
+        DeviceKind::Ring => RxRing::Descriptors { count: RING_FRAMES + BURST as u32, frame: mtu },
+        DeviceKind::Pci | DeviceKind::Vdev => RxRing::Time(timing.pfc.poll_gap),
+    };
+    input.own = OwnTerms { rx_ring, loop_turn: timing.pfc.poll_gap, ..input.own };
     match headroom(Model::Weir, &input) {
         Ok(Headroom { terms, xoff, .. }) => {
             let used = terms.iter().filter(|t| t.bytes > 0);
             let sum: Vec<_> = used.map(|t| format!("{} {} ({})", t.name, t.bytes, t.formula)).collect();
             let (rate, key) = (show_rate(rate), format!("port.{}.xoff", port.name));
-            ctx.explain(key, show_size(xoff), Origin::Default, format!("at {rate}: {}", sum.join(" + ")));
+            let (xoff, cells) = timing.in_cells(xoff, u64::from(mtu), port.kind);
+            let why = format!("at {rate}: {}{cells}", sum.join(" + "));
+            ctx.explain(key, show_size(xoff), Origin::Default, why);
             Some(xoff)
         }
         Err(e) => {

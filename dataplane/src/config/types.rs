@@ -169,6 +169,10 @@ impl PortRate {
     }
 }
 
+/// Frames an in-process ring (`device = "ring"`) holds each way. What waits in it when a worker is held
+/// up, and the burst its sender has in hand, must fit the headroom of a lossless group.
+pub const RING_FRAMES: u32 = 127;
+
 /// How a port reaches the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {

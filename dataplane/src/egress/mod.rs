@@ -4,6 +4,6 @@ mod queues;
 mod schedule;
 mod shaper;
 
-pub use queues::{Meta, Queues, VoqOrder};
+pub use queues::{Chain, Meta, Queues, VoqOrder};
 pub use schedule::{Discipline, Pick, QueueSchedule, Scheduler};
 pub use shaper::Shaper;

@@ -18,7 +18,6 @@ pub use shared::{Ledger, Mmu, PgView, PoolView, QueueView};
 pub use watermark::{PERSISTENT, WATERMARK_READERS, Watermark};
 
 use crate::drops::DropReason;
-use crate::types::PortId;
 
 /// A priority group of the whole switch: `port * 8 + pg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +44,14 @@ pub enum Verdict {
 pub trait Admission {
     /// Charges a frame to its priority group and to its only egress queue: both or neither.
     fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict;
+
+    /// Charges several frames of one group and queue, `bytes` together, if [`Admission::admit`] would
+    /// admit each of them without Xoff. `false`: nothing is charged, ask frame by frame.
+    #[inline(always)]
+    fn admit_together(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
+        let _ = (pg, queue, bytes);
+        false
+    }
 
     /// Charges a frame to its priority group alone; its queues are charged copy by copy with
     /// [`Admission::admit_egress`], or by the lcore that owns them.
@@ -94,11 +101,6 @@ pub trait Admission {
     fn queue_view(&self, queue: QueueIx) -> QueueView {
         let _ = queue;
         QueueView::default()
-    }
-
-    /// The link of a port is down: its groups send no Xon, there is nobody to hear it (C14).
-    fn forget_xoff(&mut self, port: PortId) {
-        let _ = port;
     }
 
     /// Shards only: publishes this shard's sums and reads the others', once per burst.

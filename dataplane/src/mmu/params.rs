@@ -53,7 +53,8 @@ pub struct MmuParams {
     pub queues: Vec<QueueParams>,
     /// Bytes all headrooms share; `None`: every group has its own in full.
     pub headroom_pool: Option<u64>,
-    /// Size of the lossy and of the lossless egress pool; `None`: as large as the ingress pool.
+    /// Size of the lossy and of the lossless egress pool. `None`: the lossy one is as large as the ingress pool, the
+    /// lossless one never refuses (B11).
     pub egress_pools: [Option<u64>; 2],
     /// Most bytes of the shared pool all groups of a port may hold together; `None`: no such limit.
     pub port_ingress_limit: Vec<Option<u64>>,

@@ -12,6 +12,7 @@
 //! Whoever drives the switch owns the clock and the wire: a polling loop on DPDK, an event queue in
 //! virtual time, a test. Design section 2.
 
+mod control;
 mod params;
 mod peers;
 mod receive;
@@ -37,6 +38,7 @@ use crate::rng::Rng;
 use crate::stats::{PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
+use receive::{GROUPS, Group, Grouping};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -89,10 +91,14 @@ pub struct Switch<F, A = Mmu> {
     ports: Vec<Port<F>>,
     /// Which shard owns each port.
     owner: Vec<u8>,
+    /// Queues (a bit each) of each port that a frame may not simply be admitted to.
+    hindered: Vec<u8>,
     shard: u8,
     fdb: Fdb,
     admission: A,
     queues: Queues<F>,
+    /// Scratch of `receive`: what a burst is sorted into.
+    groups: [Group; GROUPS],
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
     /// Frames taken over from other shards, and given to them.
@@ -111,10 +117,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames received on `port`; takes all of them. Each is queued, consumed or dropped with a reason.
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
-        let work = self.parse_burst(port, burst);
-        for (frame, work) in burst.drain(..).zip(work) {
-            self.receive_one(port, frame, work, now);
+        let work = self.parse_burst(port, burst, now);
+        let learning = self.ports[port.index()].params.learning;
+        let mut grouping = Grouping { port, learning, waiting: 0 };
+        for (frame, work) in burst.drain(..).zip(&work) {
+            self.receive_one(&mut grouping, frame, work);
         }
+        self.admit_groups(&grouping);
     }
 
     /// Lets `port` send: control frames first, then at most `budget` data frames (`BURST` at most are

@@ -140,6 +140,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.storm_drop = watchdog.drop_queues();
         port.storm_forward = watchdog.forward_queues();
         port.watchdog = Some(watchdog);
+        self.note_hindered(id);
         self.flush_stormed(id, &events);
     }
 

@@ -185,12 +185,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// The link of a port went up or down: what it held is dropped with a reason, pauses on both
-    /// sides are forgotten (C14), its addresses are unlearned.
+    /// sides are forgotten (C14), its addresses are unlearned. Groups that are over their line stay in
+    /// Xoff: the peer hears of those that still are when the link is back.
     pub fn set_link(&mut self, port: PortId, up: bool, now: Nanos) {
         if self.ports[port.index()].up == up {
             return;
         }
         self.ports[port.index()].up = up;
+        self.note_hindered(port);
         if up {
             self.ports[port.index()].generator.link_up();
             return;
@@ -201,8 +203,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.flush_stage(port, DropReason::EgressPortDown);
         let tick = self.ageing.now_tick();
         self.fdb.flush_port(port, tick);
-        self.admission.forget_xoff(port);
         self.ports[port.index()].link_down(now);
+        self.note_hindered(port);
     }
 
     /// The RX ring of a port is (or no longer is) above its threshold: frames are about to be lost
@@ -214,6 +216,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// From now on nothing is admitted; what is queued may leave.
     pub fn drain(&mut self) {
         self.draining = true;
+        (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
     }
 
     /// Drops what could not leave in time, with a reason, at the end of a run.

@@ -6,6 +6,7 @@
 
 use super::icrc::icrc;
 use super::wire::{BTH_BYTES, Bth, Extensions, ICRC_BYTES, MAX_MTU, Packet, Reader, UDP_PORT};
+use crate::checksum::ones_complement_sum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
 use weir_dataplane::types::Mac;
@@ -298,12 +299,4 @@ impl IpHeader {
             }
         }
     }
-}
-
-/// Ones' complement sum of 16-bit words (RFC 1071); 0xffff over a header with a right checksum.
-fn ones_complement_sum(header: &[u8]) -> u16 {
-    let words = header.as_chunks::<2>().0;
-    let sum: u32 = words.iter().map(|&w| u32::from(u16::from_be_bytes(w))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    ((folded & 0xffff) + (folded >> 16)) as u16
 }

@@ -6,6 +6,7 @@
 //! is zero (none).
 
 use super::flow::{Flow, Peer};
+use crate::checksum::ones_complement_sum;
 use weir_dataplane::types::{Mac, Nanos};
 
 /// UDP destination port of all flows; nothing is registered there.
@@ -216,11 +217,4 @@ fn pattern_start(key: u64, sequence: u64) -> u64 {
 
 fn next_word(word: u64) -> u64 {
     word.wrapping_add(0x9e37_79b9_7f4a_7c15)
-}
-
-/// Ones' complement sum of 16-bit words (RFC 1071); 0xffff over a header with a right checksum.
-fn ones_complement_sum(header: &[u8]) -> u16 {
-    let sum: u32 = header.as_chunks::<2>().0.iter().map(|&w| u32::from(u16::from_be_bytes(w))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    ((folded & 0xffff) + (folded >> 16)) as u16
 }

@@ -1,7 +1,7 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
 use anyhow::{Context, Result, bail};
-use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate};
+use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::{BURST, Mac};
 use weir_dpdk::port::ring_pair;
 use weir_dpdk::{
@@ -12,10 +12,6 @@ use weir_dpdk::{
 /// when the peer pauses us, so it is short.
 const RX_DESCRIPTORS: u16 = 1024;
 const TX_DESCRIPTORS: u16 = 256;
-
-/// Frames an in-process ring holds each way: what waits in it when a worker is held up must fit the
-/// headroom of a lossless group.
-const RING_FRAMES: u32 = 255;
 
 /// Frames each lcore's cache of the pool may keep.
 const POOL_CACHE: u32 = 256;

@@ -1,0 +1,48 @@
+# weir: `make demo` shows it, `make test` proves it. Every target installs what it needs (Debian, as root) or says what
+# is missing; on a machine that has everything nothing is installed and no network is used.
+
+CARGO ?= cargo
+FOR   ?= 20s
+
+.PHONY: help setup setup-demo setup-test demo build test bench lint clean
+
+help:
+	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
+	@echo 'make test    build and run every test'
+	@echo 'make build   the optimised program, target/release/weir'
+	@echo 'make bench   weir beside testpmd and OVS-DPDK (docs/performance.md)'
+	@echo 'make lint    formatting, clippy, rustdoc, licences of dependencies'
+	@echo 'make setup   install what any of these, and the tools of docs, need'
+	@echo 'make clean   remove what was built'
+
+setup:
+	@scripts/need cargo build test bench tools
+
+setup-demo:
+	@scripts/need cargo build
+
+setup-test:
+	@scripts/need cargo build test
+
+build: setup-demo
+	$(CARGO) build --release --locked -p weir
+
+demo: build
+	target/release/weir lab --for $(FOR)
+
+# One profile for the tests and the program they start; every failure is shown, not only the first.
+test: setup-test
+	$(CARGO) test --workspace --locked --no-fail-fast
+
+bench: build
+	@scripts/need bench
+	bench/side-by-side
+
+lint: setup-demo
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	$(CARGO) test --locked -p weir-dataplane --test licences
+
+clean:
+	$(CARGO) clean

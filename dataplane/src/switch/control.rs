@@ -1,0 +1,40 @@
+//! What an operator may change while frames flow. Nothing here loses a frame of its own accord.
+
+use super::Switch;
+use crate::classify::Classifier;
+use crate::drops::DropReason;
+use crate::egress::QueueSchedule;
+use crate::frame::Frame;
+use crate::mmu::Admission;
+use crate::pfc::bits;
+use crate::pfc::watchdog::WatchdogConfig;
+use crate::types::{Nanos, PRIORITIES, PortId};
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Frames received from now on are classified by `classifier`; queued ones stay where they are (A7).
+    pub fn reclassify(&mut self, port: PortId, classifier: Classifier) {
+        self.ports[port.index()].params.classifier = classifier;
+    }
+
+    /// Weights, levels and rates of a port's queues, from the next frame on (E2).
+    pub fn set_queues(&mut self, port: PortId, queues: &[QueueSchedule; PRIORITIES]) {
+        let port = &mut self.ports[port.index()];
+        port.params.queues = *queues;
+        port.scheduler.reconfigure(queues, port.params.burst);
+    }
+
+    /// Watchdog settings of all ports that have one, at once: a running storm gets the new action (H11), the big
+    /// red switch flushes what it stops (H15).
+    pub fn set_watchdog(&mut self, config: WatchdogConfig, now: Nanos) {
+        for i in 0..self.ports.len() {
+            let port = &mut self.ports[i];
+            let Some(watchdog) = &mut port.watchdog else { continue };
+            let flush = watchdog.configure(config, now);
+            port.storm_drop = watchdog.drop_queues();
+            port.storm_forward = watchdog.forward_queues();
+            for queue in bits(flush) {
+                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop);
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The rate control of RC Link: so many bytes per window, and what was too much is owed (DEV-12).
+//!
+//! SW-040..042. Not DCQCN: CNPs are reported upward, and whoever owns the queue pair changes window or
+//! threshold.
+
+use thiserror::Error;
+use weir_dataplane::types::Nanos;
+
+/// Length of a window: the five the hardware has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// 4.096 us.
+    Us4,
+    /// 8.192 us.
+    Us8,
+    /// 16.384 us.
+    Us16,
+    /// 32.768 us.
+    Us32,
+    /// 65.536 us.
+    Us65,
+}
+
+impl Window {
+    /// Nanoseconds.
+    pub fn ns(self) -> Nanos {
+        4096 << self as u32
+    }
+}
+
+/// Highest threshold: 22 bits.
+pub const MAX_LENGTH_THR: u32 = (1 << 22) - 1;
+
+/// A threshold outside 1 to 22 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("length_thr {0}: it is 1 to 4194303 bytes per window")]
+pub struct ThresholdError(pub u32);
+
+/// The state of one queue pair.
+#[derive(Clone, Copy, Debug)]
+pub struct CcWindow {
+    window: Window,
+    length_thr: u64,
+    /// Bytes of this window and those owed from earlier ones.
+    used: u64,
+    /// Number of the window `used` is about; windows begin at multiples of their length.
+    current: u64,
+}
+
+impl CcWindow {
+    /// `length_thr` bytes per window.
+    ///
+    /// # Errors
+    /// A threshold of zero or of more than 22 bits.
+    pub fn new(window: Window, length_thr: u32) -> Result<Self, ThresholdError> {
+        let mut new = Self { window, length_thr: 1, used: 0, current: 0 };
+        new.set_threshold(length_thr)?;
+        Ok(new)
+    }
+
+    /// Changes the bytes per window, from this window on.
+    ///
+    /// # Errors
+    /// As for [`Self::new`]; nothing is changed.
+    pub fn set_threshold(&mut self, length_thr: u32) -> Result<(), ThresholdError> {
+        if !(1..=MAX_LENGTH_THR).contains(&length_thr) {
+            return Err(ThresholdError(length_thr));
+        }
+        self.length_thr = u64::from(length_thr);
+        Ok(())
+    }
+
+    /// Bytes per window.
+    pub fn threshold(&self) -> u32 {
+        self.length_thr as u32
+    }
+
+    /// The rate this allows, bits/s, rounded down.
+    pub fn rate(&self) -> u64 {
+        self.length_thr * 8 * 1_000_000_000 / self.window.ns()
+    }
+
+    /// Pays off one threshold for each window that has ended.
+    fn roll(&mut self, now: Nanos) {
+        let window = now / self.window.ns();
+        let ended = window.saturating_sub(self.current);
+        self.used = self.used.saturating_sub(ended.saturating_mul(self.length_thr));
+        self.current = self.current.max(window);
+    }
+
+    /// A frame of `bytes` left at `now`.
+    pub fn sent(&mut self, bytes: u64, now: Nanos) {
+        self.roll(now);
+        self.used = self.used.saturating_add(bytes);
+    }
+
+    /// When the next frame may leave: at once, or at the end of the window that pays the debt
+    /// (`cc_mask`, SW-041).
+    pub fn ready_at(&self, now: Nanos) -> Nanos {
+        let mut then = *self;
+        then.roll(now);
+        match then.used / then.length_thr {
+            0 => now,
+            windows => (then.current + windows).saturating_mul(then.window.ns()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sw040_windows_and_rates() {
+        let all = [Window::Us4, Window::Us8, Window::Us16, Window::Us32, Window::Us65];
+        assert_eq!(all.map(Window::ns), [4096, 8192, 16_384, 32_768, 65_536]);
+        // DEV-12: 22 bits at the longest window are 511.99 Gb/s.
+        let top = CcWindow::new(Window::Us65, MAX_LENGTH_THR).unwrap().rate();
+        assert_eq!(top / 10_000_000, 51_199);
+        assert_eq!(CcWindow::new(Window::Us4, 0).unwrap_err(), ThresholdError(0));
+        assert!(CcWindow::new(Window::Us4, MAX_LENGTH_THR + 1).is_err());
+    }
+
+    #[test]
+    fn sw041_debt_is_carried_over() {
+        let mut cc = CcWindow::new(Window::Us4, 1000).unwrap();
+        cc.sent(999, 10);
+        assert_eq!(cc.ready_at(10), 10);
+        cc.sent(2500, 10);
+        // 3499 bytes: windows 0, 1 and 2 pay 3000, so the frame goes when the third has ended.
+        assert_eq!(cc.ready_at(11), 3 * 4096);
+        assert_eq!(cc.ready_at(2 * 4096), 3 * 4096);
+        cc.sent(600, 3 * 4096);
+        assert_eq!(cc.ready_at(3 * 4096), 4 * 4096);
+        // A threshold met exactly blocks too, and an idle flow saves up nothing.
+        let mut cc = CcWindow::new(Window::Us4, 1000).unwrap();
+        cc.sent(1000, 1_000_000);
+        assert!(cc.ready_at(1_000_000) > 1_000_000);
+    }
+
+    proptest! {
+        #[test]
+        fn sw040_over_time_the_rate_is_the_threshold(thr in 100u32..100_000, frame in 64u64..1500) {
+            let mut cc = CcWindow::new(Window::Us8, thr).unwrap();
+            let (mut now, mut bytes) = (0, 0);
+            while now < 200 * 8192 {
+                bytes += frame;
+                cc.sent(frame, now);
+                now = cc.ready_at(now);
+            }
+            // Every window but the last was paid in full; at most one frame too much was sent.
+            let windows = now / 8192;
+            prop_assert!(bytes <= windows * u64::from(thr) + frame);
+            prop_assert!(bytes + u64::from(thr) >= windows * u64::from(thr));
+        }
+    }
+}
