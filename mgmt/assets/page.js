@@ -120,7 +120,7 @@ function pips(snapshot, port) {
 
 function ports(snapshot) {
   const heads = [["Port", "text"], ["Link", "text"], ["PFC 0–7", "text"], ["RX", ""], ["", "text"], ["TX", ""], ["", "text"],
-    ["Frames in", ""], ["Frames out", ""], ["Drops", ""], ["NIC missed", ""]];
+    ["In", ""], ["Out", ""], ["Drops", ""], ["NIC missed", ""]];
   const rows = snapshot.ports.map((p) => ({
     cells: [p.port, p.link + (p.pfc_mode === "not seen by software" ? " (PFC not seen)" : ""), pips(snapshot, p.port),
       scaled(p.rx_bps, "b/s"), meter(p.rx_utilisation), scaled(p.tx_bps, "b/s"), meter(p.tx_utilisation),
@@ -140,7 +140,7 @@ function latency(snapshot) {
 }
 
 function drops(snapshot) {
-  const heads = [["Port", "text"], ["Reason", "text"], ["Frames", ""], ["Per second", ""], ["Last", ""], ["What to check", "text"]];
+  const heads = [["Port", "text"], ["Reason", "text"], ["Frames", ""], ["/s", ""], ["Last", ""], ["What to check", "text"]];
   const rows = snapshot.drops.map((d) => ({
     cells: [d.port, d.reason, count(d.frames), scaled(d.pps, ""), d.last_unix_ms === 0 ? "–" : ago(snapshot, d.last_unix_ms), d.remedy],
     alarm: d.lossless,
@@ -328,12 +328,14 @@ function pfc(snapshot) {
     draw.fillStyle = COLOUR.paper;
     draw.fillRect(left, y + 1, width - left - right, step - 2);
     history.forEach((s, k) => {
-      const x = left + (KEPT - history.length + k) * w;
+      // Whole pixels: neighbours must not overlap, or they show as stripes.
+      const x = Math.round(left + (KEPT - history.length + k) * w);
+      const next = Math.round(left + (KEPT - history.length + k + 1) * w);
       for (const [share, colour, dy] of [[s.pfc[i].tx_paused_share, COLOUR.red, 0], [s.pfc[i].rx_paused_share, COLOUR.blue, 1]]) {
         if (share <= 0) continue;
         draw.globalAlpha = Math.max(0.25, share);
         draw.fillStyle = colour;
-        draw.fillRect(x, y + 1 + dy * (step - 2) / 2, w + 0.5, (step - 2) / 2);
+        draw.fillRect(x, y + 1 + dy * (step - 2) / 2, next - x, (step - 2) / 2);
       }
     });
     draw.globalAlpha = 1;

@@ -228,7 +228,7 @@ fn burst(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize),
     let (depth, record) = (new.queue_bytes[at.1], new.queue_peak[at.1]);
     let threshold = burst_threshold(now, at.0, at.1);
     // A new record above the threshold is a burst even if both samples were below.
-    let unseen = (record > old.queue_peak[at.1]).then_some(record).unwrap_or(0);
+    let unseen = if record > old.queue_peak[at.1] { record } else { 0 };
     let high = depth.max(unseen);
     let over = depth * 2 > threshold;
     let mut tell = |phase: &str, e: &Episode| {

@@ -102,26 +102,34 @@ impl Scrape {
         };
         let mut metric = encoder.encode_descriptor(family.name, family.help, None, kind)?;
         match &family.samples {
-            Samples::Counters(get) => get(self).into_iter().try_for_each(|(labels, value)| {
-                metric.encode_family(&labels)?.encode_counter::<Labels, _, f64>(&value, None)
+            Samples::Counters(get) => each(get(self), &mut metric, |metric, value| {
+                metric.encode_counter::<Labels, _, f64>(value, None)
             }),
-            Samples::Counts(get) => get(self).into_iter().try_for_each(|(labels, value)| {
-                metric.encode_family(&labels)?.encode_counter::<Labels, _, f64>(&value, None)
+            Samples::Counts(get) => each(get(self), &mut metric, |metric, value| {
+                metric.encode_counter::<Labels, _, f64>(value, None)
             }),
-            Samples::Gauges(get) => get(self)
-                .into_iter()
-                .try_for_each(|(labels, value)| metric.encode_family(&labels)?.encode_gauge(&value)),
-            Samples::Histograms(get) => get(self)
-                .into_iter()
-                .try_for_each(|(labels, values)| histogram(&values, metric.encode_family(&labels)?)),
+            Samples::Gauges(get) => each(get(self), &mut metric, |metric, value| metric.encode_gauge(value)),
+            Samples::Histograms(get) => each(get(self), &mut metric, histogram),
             Samples::Info(get) => metric.encode_info(&get(self)),
         }
     }
 }
 
+/// Every sample of a family; without labels there are no braces either.
+fn each<V>(
+    samples: Vec<(Labels, V)>,
+    metric: &mut MetricEncoder<'_>,
+    encode: impl Fn(&mut MetricEncoder<'_>, &V) -> fmt::Result,
+) -> fmt::Result {
+    samples.iter().try_for_each(|(labels, value)| match labels.is_empty() {
+        true => encode(metric, value),
+        false => encode(&mut metric.encode_family(labels)?, value),
+    })
+}
+
 /// One bucket per doubling from 256 ns to 8.6 s, the last without end. The sum is taken from the
 /// middles of the much finer buckets the workers keep.
-fn histogram(values: &Histogram, mut metric: MetricEncoder<'_>) -> fmt::Result {
+fn histogram(metric: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result {
     const FIRST: u32 = 8;
     const LAST: u32 = 33;
     let mut buckets: Vec<(f64, u64)> = (FIRST..=LAST).map(|e| ((1u64 << e) as f64 / 1e9, 0)).collect();
@@ -268,7 +276,7 @@ mod tests {
         let bucket = |le: &str| {
             all[&format!("weir_residence_seconds_bucket{{le=\"{le}\",port=\"p0\",priority=\"0\"}}")]
         };
-        assert_eq!((bucket("0.000000256"), bucket("8.589934592"), bucket("+Inf")), (1.0, 1.0, 2.0));
+        assert_eq!((bucket("2.56e-7"), bucket("8.589934592"), bucket("+Inf")), (1.0, 1.0, 2.0));
     }
 
     #[test]

@@ -32,12 +32,12 @@ impl Sampler {
     /// Takes a reading, made at this wall-clock time and this long after start, into account.
     pub fn sample(&mut self, reading: Reading, unix_ms: u64, uptime_ms: u64) -> Snapshot {
         let now = Arc::new(reading);
-        let previous = self.history.back();
-        for (i, (port, last)) in now.ports.iter().zip(&mut self.last_drop).enumerate() {
-            let before = previous.and_then(|reading| reading.ports.get(i));
-            for (reason, at) in last.iter_mut().enumerate() {
-                if port.stats.drops.0[reason] > before.map_or(0, |b| b.stats.drops.0[reason]) {
-                    *at = unix_ms;
+        if let Some(previous) = self.history.back() {
+            for ((port, before), last) in now.ports.iter().zip(&previous.ports).zip(&mut self.last_drop) {
+                for (reason, at) in last.iter_mut().enumerate() {
+                    if port.stats.drops.0[reason] > before.stats.drops.0[reason] {
+                        *at = unix_ms;
+                    }
                 }
             }
         }

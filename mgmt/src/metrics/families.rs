@@ -212,8 +212,8 @@ fn ports(s: &Scrape) -> impl Iterator<Item = (Labels, &PortInfo, &PortReading)> 
     both.map(|(info, reading)| (vec![("port", info.name.clone())], info, reading))
 }
 
-fn with(labels: &Labels, name: &'static str, value: impl ToString) -> Labels {
-    let mut labels = labels.clone();
+fn with(labels: &[(&'static str, String)], name: &'static str, value: usize) -> Labels {
+    let mut labels = labels.to_vec();
     labels.push((name, value.to_string()));
     labels
 }

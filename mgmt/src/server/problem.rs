@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
-const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+const PROBLEM: &str = "application/problem+json";
 
 /// A problem: `path` is what was asked for, `parameter` the query parameter at fault, if one is.
 pub(super) fn problem(status: StatusCode, path: &str, detail: &str, parameter: Option<&str>) -> Response<Body> {
@@ -20,14 +20,14 @@ pub(super) fn problem(status: StatusCode, path: &str, detail: &str, parameter: O
     }
     let mut response = Response::new(Body::from(body.to_string()));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
     response
 }
 
 /// Gives an error that has no explanation yet one; its headers stay.
 pub(super) fn explain(response: Response<Body>, path: &str) -> Response<Body> {
     let status = response.status();
-    let explained = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM);
+    let explained = response.headers().contains_key(header::CONTENT_TYPE);
     if !(status.is_client_error() || status.is_server_error()) || explained {
         return response;
     }
@@ -38,7 +38,7 @@ pub(super) fn explain(response: Response<Body>, path: &str) -> Response<Body> {
     };
     let mut fresh = problem(status, path, detail, None);
     for (name, value) in response.headers() {
-        if name != header::CONTENT_LENGTH && name != header::CONTENT_TYPE {
+        if name != header::CONTENT_LENGTH {
             fresh.headers_mut().insert(name.clone(), value.clone());
         }
     }

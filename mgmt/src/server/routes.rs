@@ -40,7 +40,7 @@ pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
         .route("/page.js", get(|| asset("text/javascript; charset=utf-8", include_str!("../../assets/page.js"))))
         .route("/page.css", get(|| asset("text/css; charset=utf-8", include_str!("../../assets/page.css"))));
     for table in table::ALL {
-        router = router.route(table.path, get(move |state, query| rows(table, state, query)));
+        router = router.route(table.path, get(move |state: Shared, query: RawQuery| rows(table, state, query)));
     }
     router.with_state(Arc::clone(app)).layer(from_fn_with_state((Arc::clone(app), via), guard))
 }
@@ -187,7 +187,6 @@ fn checks(checks: &[(&str, bool, String)], verbose: bool) -> Response<Body> {
     let mut response = text("text/plain; charset=utf-8", body);
     if !good {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        // Probes read text: the reasons are the explanation.
     }
     response
 }

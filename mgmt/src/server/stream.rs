@@ -69,7 +69,7 @@ pub(super) async fn events(
     // A number from a life before this one: all that is kept is new.
     let cursor = if cursor > lock(&app.log).last() { 0 } else { cursor };
     let reader = Reader { app, cursor, sse, follow, silent: false };
-    let stream = futures_util::stream::unfold(reader, |mut reader| async {
+    let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let text = reader.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), reader))
     });
