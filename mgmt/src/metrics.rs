@@ -58,6 +58,17 @@ pub struct Family {
     pub samples: Samples,
 }
 
+impl fmt::Debug for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Counters(_) | Self::Counts(_) => "counters",
+            Self::Gauges(_) => "gauges",
+            Self::Histograms(_) => "histograms",
+            Self::Info(_) => "info",
+        })
+    }
+}
+
 impl fmt::Debug for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Family").field("name", &self.name).finish_non_exhaustive()
