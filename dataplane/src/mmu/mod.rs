@@ -8,6 +8,7 @@ mod account;
 pub mod headroom;
 pub mod hpcc;
 pub mod ns3dc;
+pub mod models;
 mod params;
 mod shared;
 mod watermark;

@@ -26,7 +26,7 @@ pub use view::Conservation;
 
 use crate::drops::DropReason;
 use crate::ecn::Wred;
-use crate::egress::{Meta, Queues, Scheduler, Shaper};
+use crate::egress::{Meta, Microbursts, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
 use crate::frame::Frame;
 use crate::mmu::{Admission, Mmu};
@@ -74,6 +74,8 @@ struct Port<F> {
     reaction: Reaction,
     generator: Generator,
     watchdog: Option<Watchdog>,
+    /// Watches queue depths for short bursts, where somebody wants to know.
+    bursts: Option<Box<Microbursts>>,
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
     stage: Burst<F>,
     staged: ArrayVec<Meta, BURST>,
@@ -127,7 +129,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Everything that does not happen on account of a frame. Call once per loop turn, or at
     /// [`Switch::next_event`] in virtual time.
     pub fn tick(&mut self, now: Nanos) {
-        self.take_from_peers();
+        self.take_from_peers(now);
         self.resume_due();
         self.watch(now);
         self.age(now);

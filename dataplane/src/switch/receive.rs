@@ -97,7 +97,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match self.fdb.lookup(work.dst_key) {
             Lookup::Port(out) if out != port && self.ports[out.index()].up => {
                 let meta = self.meta(port, &work, now);
-                self.forward(out, frame, meta);
+                self.forward(out, frame, meta, now);
             }
             Lookup::Port(out) if out == port => self.drop_frame(port, DropReason::LookupSamePort, frame),
             Lookup::Port(_) => self.drop_frame(port, DropReason::LookupPortDown, frame),
@@ -142,7 +142,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Charges a frame with one destination and queues it.
     #[inline(always)]
-    fn forward(&mut self, out: PortId, frame: F, meta: Meta) {
+    fn forward(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
         let input = PortId(meta.in_port);
         if self.owner[out.index()] != self.shard {
             return self.forward_remote(out, frame, meta);
@@ -170,7 +170,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             Verdict::Admitted => {}
             Verdict::AdmittedXoff => {
                 self.count_charged(&meta);
-                self.enqueue(out, frame, meta);
+                self.enqueue(out, frame, meta, now);
                 return self.xoff(PgIx(u32::from(meta.pg)));
             }
             Verdict::Refused(reason) if reason.stage() == "egress" => {
@@ -179,7 +179,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             Verdict::Refused(reason) => return self.drop_at_group(input, frame, &meta, reason),
         }
         self.count_charged(&meta);
-        self.enqueue(out, frame, meta);
+        self.enqueue(out, frame, meta, now);
     }
 
     /// A frame is charged to a group of its port; the control pool is no such group.
@@ -195,14 +195,22 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, out: PortId, frame: F, meta: Meta) {
+    pub(super) fn enqueue(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
         let mut frame = frame;
         if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
             self.mark_on_arrival(out, &mut frame, &meta);
         }
+        let port = &mut self.ports[out.index()];
         match self.queues.push(out, frame, meta) {
-            Ok(false) => {}
-            Ok(true) => self.ports[out.index()].scheduler.wake(usize::from(meta.queue)),
+            Ok(was_empty) => {
+                let queue = usize::from(meta.queue);
+                if was_empty {
+                    port.scheduler.wake(queue);
+                }
+                if let Some(bursts) = &mut port.bursts {
+                    bursts.grown(queue, self.queues.bytes(out, queue), now);
+                }
+            }
             Err(frame) => {
                 self.release(out, &meta);
                 self.drop_frame(PortId(meta.in_port), DropReason::IngressNoSlot, frame);
@@ -256,7 +264,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// A frame another lcore has charged to its own group arrives for one of our queues.
-    pub(super) fn accept(&mut self, Handoff { out, frame, meta }: Handoff<F>) {
+    pub(super) fn accept(&mut self, Handoff { out, frame, meta }: Handoff<F>, now: Nanos) {
         let queue = usize::from(meta.queue);
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         let charge = self.admission.charge(u32::from(meta.len));
@@ -273,7 +281,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.admission.admit_egress(ix, charge).err()
         };
         match refused {
-            None => self.enqueue(out, frame, meta),
+            None => self.enqueue(out, frame, meta, now),
             Some(reason) => {
                 self.release_group(&meta, 1);
                 self.drop_at_queue(out, frame, queue, reason);
@@ -314,7 +322,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         };
         let mut meta = self.meta(port, &work, now);
         if others.is_empty() {
-            return self.forward(last, frame, meta);
+            return self.forward(last, frame, meta, now);
         }
         if self.draining {
             return self.drop_at_group(port, frame, &meta, DropReason::RunDraining);
@@ -333,23 +341,23 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[port.index()].stats.copies += others.len() as u64;
         for &out in others {
             match frame.share() {
-                Some(copy) => self.copy_to(out, copy, meta),
+                Some(copy) => self.copy_to(out, copy, meta, now),
                 None => {
                     self.release_group(&meta, 1);
                     self.count_drop(port, DropReason::IngressNoCopy);
                 }
             }
         }
-        self.copy_to(last, frame, meta);
+        self.copy_to(last, frame, meta, now);
         if verdict == Verdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
         }
     }
 
     /// One copy of a charged multicast frame to one port, ours or another lcore's.
-    fn copy_to(&mut self, out: PortId, frame: F, meta: Meta) {
+    fn copy_to(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
         if self.owner[out.index()] == self.shard {
-            self.accept(Handoff { out, frame, meta });
+            self.accept(Handoff { out, frame, meta }, now);
         } else {
             self.hand_off(out, frame, meta);
         }

@@ -66,13 +66,13 @@ impl Ageing {
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames and news other lcores have for us: at most one burst from each per tick.
     #[inline(always)]
-    pub(super) fn take_from_peers(&mut self) {
+    pub(super) fn take_from_peers(&mut self, now: Nanos) {
         if self.peers.len() > 1 {
-            self.take_all();
+            self.take_all(now);
         }
     }
 
-    fn take_all(&mut self) {
+    fn take_all(&mut self, now: Nanos) {
         self.admission.exchange();
         self.collect_remote();
         for i in 0..self.peers.len() {
@@ -82,7 +82,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                     break;
                 };
                 let handoff: Handoff<F> = handoff;
-                self.accept(handoff);
+                self.accept(handoff, now);
             }
             while let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) {
                 self.fdb.apply(event, self.ageing.now_tick());
@@ -140,14 +140,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.storm_drop = watchdog.drop_queues();
         port.storm_forward = watchdog.forward_queues();
         port.watchdog = Some(watchdog);
-        self.flush_stormed(id, &events);
+        self.flush_stormed(id, &events, now);
     }
 
-    fn flush_stormed(&mut self, id: PortId, events: &[Event]) {
+    fn flush_stormed(&mut self, id: PortId, events: &[Event], now: Nanos) {
         for event in events.iter().filter(|event| event.kind != EventKind::Restored) {
             let queue = usize::from(event.queue);
             if self.ports[id.index()].storm_drop >> queue & 1 == 1 {
-                self.flush(id, queue, DropReason::WatchdogDrop);
+                self.flush(id, queue, DropReason::WatchdogDrop, now);
             }
         }
     }

@@ -51,6 +51,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 }
                 port.scheduler.sent(pick.queue, bytes);
                 let depth = queues.bytes(out, pick.queue);
+                if let Some(bursts) = &mut port.bursts {
+                    bursts.shrunk(pick.queue, depth, now);
+                }
                 if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
                     port.mark(&mut frame, &meta);
                 } else if meta.ecn.codepoint == ecn::CE {
@@ -140,7 +143,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Drops everything a queue holds, with one reason.
     #[cold]
-    pub(super) fn flush(&mut self, out: PortId, queue: usize, reason: DropReason) {
+    pub(super) fn flush(&mut self, out: PortId, queue: usize, reason: DropReason, now: Nanos) {
+        if let Some(bursts) = &mut self.ports[out.index()].bursts {
+            bursts.shrunk(queue, 0, now);
+        }
+        self.discard(out, queue, reason);
+    }
+
+    /// The same when there is no time left to speak of: at the end of a run.
+    #[cold]
+    pub(super) fn discard(&mut self, out: PortId, queue: usize, reason: DropReason) {
         while let Some((frame, meta)) = self.queues.pop(out, queue) {
             self.release(out, &meta);
             self.drop_at_queue(out, frame, queue, reason);
