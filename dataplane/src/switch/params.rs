@@ -215,6 +215,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             reaction: Reaction::new(port.react.clone()),
             generator: Generator::new(port.generate),
             watchdog: params.watchdog.clone().map(|config| Watchdog::new(config, 0)),
+            bursts: None,
             stage: Burst::new(),
             staged: ArrayVec::new(),
             stats: PortStats::default(),

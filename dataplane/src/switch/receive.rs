@@ -198,11 +198,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Notes anew which queues of a port have something to be looked at before admission: the port is
-    /// down or another lcore's, the switch drains, the watchdog drops, the queue drops or marks on
-    /// arrival.
+    /// down or another lcore's, the switch drains, short bursts are watched, the watchdog drops, the
+    /// queue drops or marks on arrival.
     pub(super) fn note_hindered(&mut self, out: PortId) {
         let port = &self.ports[out.index()];
-        let all = !port.up || self.draining || self.owner[out.index()] != self.shard;
+        let all = !port.up || self.draining || self.owner[out.index()] != self.shard || port.bursts.is_some();
         self.hindered[out.index()] =
             if all { 0xff } else { port.storm_drop | port.drops_early | port.mark_on_arrival };
     }
@@ -324,9 +324,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
             self.mark_on_arrival(out, &mut frame, &meta);
         }
+        let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.queue));
         match self.queues.push(out, frame, meta) {
-            Ok(false) => {}
-            Ok(true) => self.ports[out.index()].scheduler.wake(usize::from(meta.queue)),
+            Ok(was_empty) => {
+                if was_empty {
+                    port.scheduler.wake(queue);
+                }
+                if let Some(bursts) = &mut port.bursts {
+                    bursts.grown(queue, self.queues.bytes(out, queue), meta.rx_ns);
+                }
+            }
             Err(frame) => self.no_slot(out, frame, &meta),
         }
     }

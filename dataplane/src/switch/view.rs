@@ -2,6 +2,7 @@
 
 use super::{Port, Switch};
 use crate::drops::DropReason;
+use crate::egress::Microbursts;
 use crate::fdb::Fdb;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
@@ -129,6 +130,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[port.index()].watchdog.as_ref()
     }
 
+    /// The short bursts of this port's queues, if they are watched.
+    pub fn microbursts(&self, port: PortId) -> Option<&Microbursts> {
+        self.ports[port.index()].bursts.as_deref()
+    }
+
     /// The forwarding table of this shard.
     pub fn fdb(&self) -> &Fdb {
         &self.fdb
@@ -192,7 +198,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return;
         }
         for queue in 0..PRIORITIES {
-            self.flush(port, queue, DropReason::EgressPortDown);
+            self.flush(port, queue, DropReason::EgressPortDown, now);
         }
         self.flush_stage(port, DropReason::EgressPortDown);
         let tick = self.ageing.now_tick();
@@ -218,7 +224,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         for i in 0..self.ports.len() {
             let port = PortId(i as u16);
             for queue in 0..PRIORITIES {
-                self.flush(port, queue, DropReason::RunUndrained);
+                self.discard(port, queue, DropReason::RunUndrained);
             }
             self.flush_stage(port, DropReason::RunUndrained);
         }
