@@ -86,7 +86,7 @@ pub struct Pick {
 
 impl Pick {
     /// Nothing else can overtake the queue before it is empty.
-    const ALONE: u64 = u64::MAX;
+    pub const ALONE: u64 = u64::MAX;
     /// What a queue with a weight by bytes may send in one go, per unit of its weight: small frames go
     /// together, which saves a decision for each, and every queue may be ahead by the same time.
     const TURN_PER_WEIGHT: u64 = 8;
@@ -220,9 +220,9 @@ impl Scheduler {
     }
 
     /// Frames of this queue were sent, one or (as [`Pick::wire_bytes`] allows) several: `frames` of
-    /// `wire_bytes` together, the last one of `last` bytes.
+    /// `wire_bytes` together. The group's time is what it was `behind` bytes ago.
     #[inline(always)]
-    pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, last: u64) {
+    pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, behind: u64) {
         let level = &mut self.levels[usize::from(self.level_of[queue])];
         if !level.strict {
             let w = &mut self.weighted[queue];
@@ -232,7 +232,7 @@ impl Scheduler {
                 w.tag = level.virtual_time;
             }
             w.tag = w.tag.wrapping_add(w.per_byte * wire_bytes + w.per_frame * frames);
-            level.virtual_time = w.tag.wrapping_sub(w.per_byte * last + w.per_frame);
+            level.virtual_time = w.tag.wrapping_sub(w.per_byte * behind + w.per_frame);
         }
         if self.any_rate {
             self.pay_rates(queue, wire_bytes);
