@@ -10,7 +10,6 @@ use weir_dataplane::mmu::hpcc::{Hpcc, HpccParams, Verdict};
 use weir_dataplane::mmu::{Limit, Mmu, MmuError};
 use weir_dataplane::parse::{Profile, Variant};
 use weir_dataplane::pfc::frame::PfcFrame;
-use weir_dataplane::switch::UnknownUnicast;
 use weir_dataplane::types::{PRIORITIES, PortId};
 
 const MS: u64 = 1_000_000;

@@ -123,8 +123,19 @@ fn drop_reasons_named_in_documents_exist() {
 /// Files and folders named with a slash are there.
 #[test]
 fn files_named_in_documents_exist() {
-    let roots =
-        ["dataplane", "dpdk", "dpdk-sys", "endpoint", "sim", "weir", "docs", "configs", "scripts", ".ci"];
+    let roots = [
+        "dataplane",
+        "dpdk",
+        "dpdk-sys",
+        "endpoint",
+        "sim",
+        "weir",
+        "docs",
+        "configs",
+        "scripts",
+        ".ci",
+        "testpmd-scenarios",
+    ];
     for page in ["README.md", "docs/architecture.md", "docs/deviations.md", "docs/testing.md"] {
         let mut checked = 0;
         for word in quoted(&read(page)) {

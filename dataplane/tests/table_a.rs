@@ -129,11 +129,8 @@ fn a6_pfc_is_sent_and_obeyed_on_the_mapped_index_only() {
     let mut plan = Plan::new(2);
     plan.lossless = 0b1100_0000;
     let mut params = plan.params();
-    let maps = Maps {
-        tc_to_pg: [0, 0, 0, 6, 7, 0, 0, 0],
-        tc_to_queue: [0, 5, 6, 1, 2, 3, 4, 7],
-        ..Maps::default()
-    };
+    let maps =
+        Maps { tc_to_pg: [0, 0, 0, 6, 7, 0, 0, 0], tc_to_queue: [0, 5, 6, 1, 2, 3, 4, 7], ..Maps::default() };
     for port in &mut params.ports {
         port.classifier = classifier_of(&maps);
         (port.pg_priorities, port.pg_queues) = ([0; 8], [0; 8]);

@@ -22,7 +22,11 @@ fn b1_one_group_meets_its_threshold() {
             for size in [64, 1500, 9000] {
                 let plan = Plan { reserved, ..Plan::new(2) };
                 let got = blocked(&plan, how).fill_to_xoff(0, 1, 3, size);
-                assert_eq!(got, oracle::xoff_frame(plan.shared, (1, 1), reserved, size as u64), "{how:?} {size}");
+                assert_eq!(
+                    got,
+                    oracle::xoff_frame(plan.shared, (1, 1), reserved, size as u64),
+                    "{how:?} {size}"
+                );
             }
         }
     }
@@ -88,7 +92,10 @@ fn b2_equal_groups_share_alike() {
             let want = oracle::fair_share(plan.shared, oracle::alpha(th), n) + 3000;
             for bytes in got {
                 // The first frame over the share, and one more for groups whose turn came before the sum was reached.
-                assert!((want..=want + 2000).contains(&bytes), "alpha 2^{th}, {n} groups: {bytes} for {want}");
+                assert!(
+                    (want..=want + 2000).contains(&bytes),
+                    "alpha 2^{th}, {n} groups: {bytes} for {want}"
+                );
             }
         }
     }
@@ -226,7 +233,11 @@ fn b10_lossy_cannot_hurt_lossless() {
     }
     let lossy = b.s.admission().held_bytes();
     let xoff = b.fill_to_xoff(1, 2, 3, 1000);
-    assert_eq!(xoff, oracle::xoff_frame(plan.shared - lossy, (1, 1), 0, 1000), "the threshold shrinks as DT says");
+    assert_eq!(
+        xoff,
+        oracle::xoff_frame(plan.shared - lossy, (1, 1), 0, 1000),
+        "the threshold shrinks as DT says"
+    );
     let before = b.pg(1, 3).headroom;
     let (more, _) = b.fill_to_drop(1, 2, 3, 1000);
     assert_eq!(before + more * 1000, plan.headroom, "and the headroom is untouched");
@@ -320,7 +331,10 @@ fn b14_sizes_and_mixes() {
     for size in [64u64, 65, 127, 1499, 1518, 4097, 9215, 9216] {
         let plan = Plan { reserved: 777, ..Plan::new(2) };
         let mut b = blocked(&plan, Block::Hold);
-        assert_eq!(b.fill_to_xoff(0, 1, 3, size as usize), oracle::xoff_frame(plan.shared, (1, 1), 777, size));
+        assert_eq!(
+            b.fill_to_xoff(0, 1, 3, size as usize),
+            oracle::xoff_frame(plan.shared, (1, 1), 777, size)
+        );
         let shared = oracle::crossing_frame_is_shared(plan.shared, (1, 1), 777, size);
         let (more, _) = b.fill_to_drop(0, 1, 3, size as usize);
         assert_eq!(more, plan.headroom / size - u64::from(!shared));

@@ -88,9 +88,13 @@ fn c3_xon_is_sent_once_and_at_once() {
 #[test]
 fn c4_xon_point_to_the_frame() {
     let size = 1000;
-    for (xon, xon_offset, reserved, th) in
-        [(0, 3000, 0, 0), (0, 40_000, 5000, 1), (300_000, 600_000, 0, 0), (10_000, u64::MAX, 0, -1), (0, 0, 0, 0)]
-    {
+    for (xon, xon_offset, reserved, th) in [
+        (0, 3000, 0, 0),
+        (0, 40_000, 5000, 1),
+        (300_000, 600_000, 0, 0),
+        (10_000, u64::MAX, 0, -1),
+        (0, 0, 0, 0),
+    ] {
         let plan = Plan { xon, xon_offset, reserved, limit: Limit::dynamic(th).unwrap(), ..Plan::new(2) };
         let mut b = Bench::new(plan.params());
         b.block(1, Block::Hold);
@@ -225,7 +229,9 @@ fn c8_incast_2_to_64() {
 #[test]
 fn c9_mixed_incast() {
     // Offered in percent by each of two senders: lossless and lossy, with their weights at the output.
-    for (lossless, lossy, weights) in [([35.0, 35.0], [22.5, 22.5], (1, 1)), ([40.0, 20.0], [20.0, 40.0], (1, 1))] {
+    for (lossless, lossy, weights) in
+        [([35.0, 35.0], [22.5, 22.5], (1, 1)), ([40.0, 20.0], [20.0, 40.0], (1, 1))]
+    {
         let mut params = at_10g(3).params();
         for port in &mut params.ports {
             port.queues = [QueueSchedule::STRICT; 8];
@@ -403,7 +409,11 @@ fn c14_a_link_flap_leaves_no_stale_pause() {
     let again = lab.flow(0, Flow::new(1, 3, 1500).count(10));
     lab.run_for(MS);
     assert_eq!((lab.rx(back).frames, lab.rx(again).frames), (10, 10));
-    assert_eq!(lab.lost(), 0, "frames already admitted are not lost by the flap of their input: flow {first}");
+    assert_eq!(
+        lab.lost(),
+        0,
+        "frames already admitted are not lost by the flap of their input: flow {first}"
+    );
 }
 
 #[test]

@@ -256,12 +256,19 @@ fn d14_a_storm_reaches_the_ingress_and_nothing_is_lost() {
         match how {
             Block::Hold => lab.switches[0].hold_back(PortId(3), 0xff),
             Block::Storm => {
-                let storm =
-                    Storm { mask: 1 << 3, quanta: 0xffff, start: 0, stop: 20 * MS, period: MS, xon_after: None };
+                let storm = Storm {
+                    mask: 1 << 3,
+                    quanta: 0xffff,
+                    start: 0,
+                    stop: 20 * MS,
+                    period: MS,
+                    xon_after: None,
+                };
                 lab.storm(3, storm);
             }
         }
-        let flows: Vec<_> = (0..3).map(|from| lab.flow(from, Flow::new(3, 3, 1500).between(5000, u64::MAX))).collect();
+        let flows: Vec<_> =
+            (0..3).map(|from| lab.flow(from, Flow::new(3, 3, 1500).between(5000, u64::MAX))).collect();
         lab.run_until(20 * MS);
         let total = plan.mmu().total;
         assert!(lab.switches[0].admission().held_bytes() < total);

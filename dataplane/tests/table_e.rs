@@ -24,7 +24,12 @@ fn params(queues: [QueueSchedule; PRIORITIES]) -> SwitchParams {
 }
 
 /// A switch whose port 1 has `frames` frames in every queue of `mask`, of `sizes[queue]` bytes.
-fn backlog(queues: [QueueSchedule; PRIORITIES], mask: u8, sizes: [usize; PRIORITIES], frames: usize) -> Bench {
+fn backlog(
+    queues: [QueueSchedule; PRIORITIES],
+    mask: u8,
+    sizes: [usize; PRIORITIES],
+    frames: usize,
+) -> Bench {
     let mut b = Bench::new(params(queues));
     b.s.hold_back(PortId(1), 0xff);
     for (q, size) in sizes.into_iter().enumerate().filter(|(q, _)| mask >> q & 1 == 1) {
@@ -96,7 +101,8 @@ fn e3_wrr_shares_frames() {
 #[test]
 fn e4_strict_takes_its_part_and_weights_share_the_rest() {
     let mut queues = [queue(Discipline::Dwrr(10)); 8];
-    (queues[0], queues[1], queues[6]) = (queue(Discipline::Dwrr(30)), queue(Discipline::Dwrr(70)), QueueSchedule::STRICT);
+    (queues[0], queues[1], queues[6]) =
+        (queue(Discipline::Dwrr(30)), queue(Discipline::Dwrr(70)), QueueSchedule::STRICT);
     let mut lab = Lab::star(params3(queues), 500);
     for percent in [20u64, 60] {
         let strict = lab.flow(0, Flow::new(2, 6, 500).rate(10 * G * percent / 100));
@@ -144,7 +150,8 @@ fn e6_no_share_is_lost_and_none_is_hoarded() {
     let mut p = params3(queues);
     p.ports.iter_mut().for_each(|port| (port.react.enabled, port.generate.enabled) = (0b10, 0));
     let mut lab = Lab::star(p, 500);
-    let storm = Storm { mask: 0b10, quanta: 0xffff, start: 10 * MS, stop: 20 * MS, period: MS, xon_after: None };
+    let storm =
+        Storm { mask: 0b10, quanta: 0xffff, start: 10 * MS, stop: 20 * MS, period: MS, xon_after: None };
     lab.storm(2, storm);
     let a = lab.flow(0, Flow::new(2, 0, 1500).rate(9 * G));
     let b = lab.flow(1, Flow::new(2, 1, 1500).rate(9 * G));
@@ -207,14 +214,19 @@ fn e7_cir_is_served_before_all() {
 
 #[test]
 fn e8_no_reordering_inside_port_queue_and_flow() {
-    for queues in [[QueueSchedule::STRICT; 8], [queue(Discipline::Dwrr(7)); 8], [queue(Discipline::Wrr(3)); 8]] {
+    for queues in
+        [[QueueSchedule::STRICT; 8], [queue(Discipline::Dwrr(7)); 8], [queue(Discipline::Wrr(3)); 8]]
+    {
         let mut lab = Lab::star(params3(queues), 500);
         for from in 0..2 {
             for priority in 0..8 {
                 lab.flow(from, Flow::new(2, priority, 0).lens(&[64, 1500, 9000, 200]));
             }
         }
-        lab.storm(2, Storm { mask: 0xff, quanta: 500, start: 0, stop: 9 * MS, period: MS / 7, xon_after: None });
+        lab.storm(
+            2,
+            Storm { mask: 0xff, quanta: 500, start: 0, stop: 9 * MS, period: MS / 7, xon_after: None },
+        );
         lab.run_until(10 * MS);
         assert!(lab.testers[2].received() > 1000);
         lab.assert_lossless();

@@ -1,5 +1,6 @@
 //! Virtual time: the switch and its endpoints without hardware, and replay of published models.
 #![forbid(unsafe_code)]
 
+pub mod crossbar;
 pub mod golden;
 pub mod ns3;

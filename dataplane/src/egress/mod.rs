@@ -6,6 +6,6 @@ mod schedule;
 mod shaper;
 
 pub use microburst::{Microburst, MicroburstConfig, Microbursts};
-pub use queues::{Meta, Queues, VoqOrder};
+pub use queues::{Chain, Meta, Queues, VoqOrder};
 pub use schedule::{Discipline, Pick, QueueSchedule, Scheduler};
 pub use shaper::Shaper;

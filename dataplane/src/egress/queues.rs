@@ -41,6 +41,25 @@ struct Slot<F> {
     meta: Meta,
 }
 
+/// Frames of one input for one queue of one output that wait for admission together.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain {
+    head: u32,
+    tail: u32,
+    /// Frames in it.
+    pub frames: u32,
+    /// Their bytes.
+    pub bytes: u32,
+}
+
+impl Chain {
+    /// One frame, placed in `slot`.
+    #[inline(always)]
+    pub fn new(slot: u32, len: u16) -> Self {
+        Self { head: slot, tail: slot, frames: 1, bytes: u32::from(len) }
+    }
+}
+
 /// One virtual output queue: frames of one input for one queue of one output.
 #[derive(Clone, Copy, Debug)]
 struct Voq {
@@ -138,66 +157,152 @@ impl<F> Queues<F> {
         self.voqs[(out.index() * PRIORITIES + queue) * self.ports + input.index()].bytes
     }
 
+    /// Puts a frame into a slot, not yet into a queue: see [`Chain`].
+    ///
+    /// # Errors
+    /// The frame, when every slot is in use.
+    #[inline(always)]
+    pub fn place(&mut self, frame: F, meta: &Meta) -> Result<u32, F> {
+        let slot_ix = self.free;
+        let Some(slot) = self.slots.get_mut(slot_ix as usize) else { return Err(frame) };
+        self.free = slot.next;
+        *slot = Slot { frame: Some(frame), next: NIL, meta: *meta };
+        Ok(slot_ix)
+    }
+
+    /// Puts a frame that was placed behind the last one of a chain.
+    #[inline(always)]
+    pub fn link(&mut self, chain: &mut Chain, slot: u32, len: u16) {
+        if let Some(tail) = self.slots.get_mut(chain.tail as usize) {
+            tail.next = slot;
+        }
+        chain.tail = slot;
+        chain.frames += 1;
+        chain.bytes += u32::from(len);
+    }
+
+    /// Takes the first frame of a chain out again.
+    pub fn unplace(&mut self, chain: &mut Chain) -> Option<(F, Meta)> {
+        let slot = self.slots.get_mut(chain.head as usize)?;
+        let frame = slot.frame.take()?;
+        let next = std::mem::replace(&mut slot.next, self.free);
+        self.free = std::mem::replace(&mut chain.head, next);
+        Some((frame, slot.meta))
+    }
+
+    /// Appends the frames of a chain, all from `input`. Returns `true` if the queue was empty before.
+    #[inline(always)]
+    pub fn append(&mut self, input: PortId, out: PortId, queue: usize, chain: &Chain) -> bool {
+        self.held += chain.frames;
+        let bytes = u64::from(chain.bytes);
+        let queue_ix = out.index() * PRIORITIES + queue;
+        let first_voq = queue_ix * self.ports;
+        let own = first_voq + input.index();
+        let voq_ix = if self.order == VoqOrder::Fair { own } else { first_voq };
+        self.voqs[own].bytes += bytes;
+        let active = &mut self.active[queue_ix];
+        active.bytes += bytes;
+        active.frames += chain.frames;
+        let was_empty = active.first == NIL;
+        let voq = &mut self.voqs[voq_ix];
+        let tail = std::mem::replace(&mut voq.tail, chain.tail);
+        if voq.head == NIL {
+            voq.head = chain.head;
+            voq.next = NIL;
+            let last = std::mem::replace(&mut active.last, voq_ix as u32);
+            if was_empty {
+                active.first = voq_ix as u32;
+                self.occupied[out.index()] |= 1 << queue;
+            } else {
+                self.voqs[last as usize].next = voq_ix as u32;
+            }
+        } else {
+            self.slots[tail as usize].next = chain.head;
+        }
+        was_empty
+    }
+
     /// Appends a frame. Returns `true` if the queue was empty before; gives the frame back if
     /// there is no slot.
     ///
     /// # Errors
     /// The frame, when every slot is in use.
-    #[inline(always)]
     pub fn push(&mut self, out: PortId, frame: F, meta: Meta) -> Result<bool, F> {
-        let slot_ix = self.free;
-        let Some(slot) = self.slots.get_mut(slot_ix as usize) else { return Err(frame) };
-        self.free = slot.next;
-        *slot = Slot { frame: Some(frame), next: NIL, meta };
-        self.held += 1;
-        let queue_ix = out.index() * PRIORITIES + usize::from(meta.queue);
-        let first_voq = queue_ix * self.ports;
-        let own = first_voq + usize::from(meta.in_port);
-        self.voqs[own].bytes += u64::from(meta.len);
-        let voq_ix = if self.order == VoqOrder::Fair { own } else { first_voq };
-        let active = &mut self.active[queue_ix];
-        active.bytes += u64::from(meta.len);
-        active.frames += 1;
-        let was_empty = active.first == NIL;
-        let voq = &mut self.voqs[voq_ix];
-        if voq.head == NIL {
-            voq.head = slot_ix;
-            voq.tail = slot_ix;
-            voq.next = NIL;
-            let last = std::mem::replace(&mut active.last, voq_ix as u32);
-            if was_empty {
-                active.first = voq_ix as u32;
-            } else {
-                self.voqs[last as usize].next = voq_ix as u32;
-            }
-        } else {
-            let tail = std::mem::replace(&mut voq.tail, slot_ix);
-            self.slots[tail as usize].next = slot_ix;
-        }
-        self.occupied[out.index()] |= 1 << meta.queue;
-        Ok(was_empty)
+        let slot = self.place(frame, &meta)?;
+        let chain = Chain::new(slot, meta.len);
+        Ok(self.append(PortId(meta.in_port), out, usize::from(meta.queue), &chain))
     }
 
-    /// Takes the next frame of a queue.
+    /// Takes frames of a queue in turn, `most` at most, and hands each to `take` with the bytes it leaves
+    /// behind, until that says `false` or the queue is empty. Returns how many it took.
     #[inline(always)]
-    pub fn pop(&mut self, out: PortId, queue: usize) -> Option<(F, Meta)> {
+    pub fn drain(
+        &mut self,
+        out: PortId,
+        queue: usize,
+        most: usize,
+        mut take: impl FnMut(F, Meta, u64) -> bool,
+    ) -> usize {
+        let mut taken = 0;
+        while taken < most {
+            let (n, go_on) = self.drain_voq(out, queue, most - taken, &mut take);
+            taken += n;
+            if n == 0 || !go_on {
+                break;
+            }
+        }
+        taken
+    }
+
+    /// One turn of the VOQ that is first: a frame, or as many as wanted while no other VOQ waits.
+    #[inline(always)]
+    fn drain_voq(
+        &mut self,
+        out: PortId,
+        queue: usize,
+        most: usize,
+        take: &mut impl FnMut(F, Meta, u64) -> bool,
+    ) -> (usize, bool) {
         let queue_ix = out.index() * PRIORITIES + queue;
+        let first_voq = queue_ix * self.ports;
         let active = &mut self.active[queue_ix];
         let voq_ix = active.first;
-        let voq = self.voqs.get_mut(voq_ix as usize)?;
-        let slot_ix = voq.head;
-        let slot = self.slots.get_mut(slot_ix as usize)?;
-        let (frame, meta) = (slot.frame.take()?, slot.meta);
-        voq.head = std::mem::replace(&mut slot.next, self.free);
-        self.free = slot_ix;
-        self.held -= 1;
-        active.bytes -= u64::from(meta.len);
-        active.frames -= 1;
-        let (empty, next) = (voq.head == NIL, voq.next);
+        let Some(&Voq { head, next: next_voq, .. }) = self.voqs.get(voq_ix as usize) else {
+            return (0, false);
+        };
+        let most = if next_voq == NIL { most } else { 1 };
+        let before = active.bytes;
+        let (mut slot_ix, mut last, mut left, mut taken, mut go_on) = (head, head, before, 0, true);
+        while taken < most && go_on {
+            let Some(slot) = self.slots.get_mut(slot_ix as usize) else { break };
+            let Some(frame) = slot.frame.take() else { break };
+            last = slot_ix;
+            slot_ix = slot.next;
+            taken += 1;
+            left -= u64::from(slot.meta.len);
+            if self.order == VoqOrder::Fifo {
+                self.voqs[first_voq + usize::from(slot.meta.in_port)].bytes -= u64::from(slot.meta.len);
+            }
+            go_on = take(frame, slot.meta, left);
+        }
+        if taken == 0 {
+            return (0, false);
+        }
+        // The slots taken are a chain already: it goes to the front of the free ones as a whole.
+        self.slots[last as usize].next = std::mem::replace(&mut self.free, head);
+        self.held -= taken as u32;
+        active.bytes = left;
+        active.frames -= taken as u32;
+        let voq = &mut self.voqs[voq_ix as usize];
+        voq.head = slot_ix;
+        if self.order == VoqOrder::Fair {
+            voq.bytes -= before - left;
+        }
         // A VOQ that has been served goes behind the others; an empty one leaves the turn.
-        if empty || next != NIL {
-            active.first = next;
-            if next == NIL {
+        let empty = slot_ix == NIL;
+        if empty || next_voq != NIL {
+            active.first = next_voq;
+            if next_voq == NIL {
                 active.last = NIL;
                 self.occupied[out.index()] &= !(1 << queue);
             }
@@ -207,8 +312,17 @@ impl<F> Queues<F> {
                 self.voqs[last as usize].next = voq_ix;
             }
         }
-        self.voqs[queue_ix * self.ports + usize::from(meta.in_port)].bytes -= u64::from(meta.len);
-        Some((frame, meta))
+        (taken, go_on)
+    }
+
+    /// Takes the next frame of a queue.
+    pub fn pop(&mut self, out: PortId, queue: usize) -> Option<(F, Meta)> {
+        let mut popped = None;
+        self.drain(out, queue, 1, |frame, meta, _| {
+            popped = Some((frame, meta));
+            false
+        });
+        popped
     }
 
     /// Length of the frame that [`Queues::pop`] would return, bytes.

@@ -2,8 +2,8 @@
 //!
 //! A weighted group serves the queue with the smallest finish tag (start-time fair queueing:
 //! a tag advances by `bytes / weight`, or by `1 / weight` per frame). The long-run shares are those
-//! of DWRR and WRR, but no queue is ever more than one frame away from its share, no credit can be
-//! hoarded by an idle or paused queue, and weights need no quantum tuned to the MTU.
+//! of DWRR and WRR, but no queue is ever more than one frame (or 512 bytes of small ones) away from its
+//! share, no credit can be hoarded by an idle or paused queue, and weights need no quantum tuned to the MTU.
 
 use super::shaper::Shaper;
 use crate::types::{Nanos, PRIORITIES};
@@ -79,8 +79,17 @@ pub struct Scheduler {
 pub struct Pick {
     /// The queue to serve.
     pub queue: usize,
-    /// It may go on being served until it is empty: nothing else can overtake it before then.
-    pub alone: bool,
+    /// It is served until it is empty or has sent this many wire bytes: one frame at least.
+    pub wire_bytes: u64,
+}
+
+impl Pick {
+    /// Nothing else can overtake the queue before it is empty.
+    const ALONE: u64 = u64::MAX;
+    /// What a queue with a weight by bytes may send in one go: a full-sized frame goes alone, small
+    /// ones together, which saves a decision for each.
+    const TURN: u64 = 512;
+    const ONE_FRAME: u64 = 0;
 }
 
 impl Scheduler {
@@ -172,9 +181,11 @@ impl Scheduler {
         let level = self.levels.iter().find(|level| level.queues & ready != 0)?;
         let candidates = level.queues & ready;
         if level.strict || candidates.is_power_of_two() {
-            return Some(Pick { queue: candidates.ilog2() as usize, alone: true });
+            return Some(Pick { queue: candidates.ilog2() as usize, wire_bytes: Pick::ALONE });
         }
-        Some(Pick { queue: self.smallest_tag(candidates), alone: false })
+        let queue = self.smallest_tag(candidates);
+        let by_frame = self.weighted[queue].per_frame != 0;
+        Some(Pick { queue, wire_bytes: if by_frame { Pick::ONE_FRAME } else { Pick::TURN } })
     }
 
     fn smallest_tag(&self, mut candidates: u8) -> usize {
@@ -199,26 +210,33 @@ impl Scheduler {
         let ready = ready & mask(&|r| r.pir.is_none_or(|s| s.open()));
         let guaranteed = ready & mask(&|r| r.cir.is_some_and(|s| s.open()));
         let pick = self.pick_level(if guaranteed != 0 { guaranteed } else { ready })?;
-        Some(Pick { alone: false, ..pick })
+        Some(Pick { wire_bytes: Pick::ONE_FRAME, ..pick })
     }
 
-    /// A frame of this queue was sent.
+    /// Frames of this queue were sent, one or (as [`Pick::wire_bytes`] allows) several: `frames` of
+    /// `wire_bytes` together, the last one of `last` bytes.
     #[inline(always)]
-    pub fn sent(&mut self, queue: usize, wire_bytes: u64) {
+    pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, last: u64) {
         let level = &mut self.levels[usize::from(self.level_of[queue])];
         if !level.strict {
             let w = &mut self.weighted[queue];
             // Only a queue that could not be served (paused, over its pir) is behind its group: it goes on from the
             // group's present time, with no credit for the time it had to wait (E6).
-            if (w.tag.wrapping_sub(level.virtual_time) as i64) > 0 {
-                level.virtual_time = w.tag;
+            if (level.virtual_time.wrapping_sub(w.tag) as i64) > 0 {
+                w.tag = level.virtual_time;
             }
-            w.tag = level.virtual_time.wrapping_add(w.per_byte * wire_bytes + w.per_frame);
+            w.tag = w.tag.wrapping_add(w.per_byte * wire_bytes + w.per_frame * frames);
+            level.virtual_time = w.tag.wrapping_sub(w.per_byte * last + w.per_frame);
         }
         if self.any_rate {
-            for shaper in [&mut self.rates[queue].cir, &mut self.rates[queue].pir].into_iter().flatten() {
-                shaper.pay(wire_bytes);
-            }
+            self.pay_rates(queue, wire_bytes);
+        }
+    }
+
+    #[cold]
+    fn pay_rates(&mut self, queue: usize, wire_bytes: u64) {
+        for shaper in [&mut self.rates[queue].cir, &mut self.rates[queue].pir].into_iter().flatten() {
+            shaper.pay(wire_bytes);
         }
     }
 
@@ -244,7 +262,7 @@ mod tests {
         let (mut bytes, mut counts) = ([0; 8], [0; 8]);
         for _ in 0..frames {
             let q = s.pick(ready).unwrap().queue;
-            s.sent(q, sizes[q]);
+            s.sent(q, 1, sizes[q], sizes[q]);
             bytes[q] += sizes[q];
             counts[q] += 1;
         }
@@ -293,7 +311,7 @@ mod tests {
     #[test]
     fn e5_the_higher_strict_queue_starves_the_lower() {
         let mut s = Scheduler::new(&[QueueSchedule::STRICT; 8], 0);
-        assert_eq!(s.pick(0b0010_0100).unwrap(), Pick { queue: 5, alone: true });
+        assert_eq!(s.pick(0b0010_0100).unwrap(), Pick { queue: 5, wire_bytes: Pick::ALONE });
         let (_, frames) = serve(&mut s, 0b0010_0100, [84; 8], 100);
         assert_eq!((frames[5], frames[2]), (100, 0));
         assert_eq!(s.pick(0), None);
@@ -307,7 +325,7 @@ mod tests {
         let s = Scheduler::new(&queues, 0);
         assert_eq!(s.pick(0xff).unwrap().queue, 1);
         assert_eq!(s.pick(0xfd).unwrap().queue, 6);
-        assert!(!s.pick(0b1011_1101).unwrap().alone);
+        assert_eq!(s.pick(0b1011_1101).unwrap().wire_bytes, Pick::TURN);
     }
 
     #[test]
@@ -338,7 +356,7 @@ mod tests {
         for now in (0..1_000_000).step_by(100) {
             s.refill(now);
             if let Some(pick) = s.pick(0b1000_0011) {
-                s.sent(pick.queue, 125);
+                s.sent(pick.queue, 1, 125, 125);
                 sent[pick.queue] += 1;
             }
         }

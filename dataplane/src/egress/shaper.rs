@@ -57,6 +57,13 @@ impl Shaper {
         self.tokens -= wire_bytes as i64 * 8 * BIT;
     }
 
+    /// [`Shaper::pay`]; may another frame start?
+    #[inline(always)]
+    pub fn pay_and_open(&mut self, wire_bytes: u64) -> bool {
+        self.pay(wire_bytes);
+        self.open()
+    }
+
     /// First instant, in whole ns, at which a frame may start.
     pub fn open_at(&self) -> Nanos {
         self.last + self.tokens.min(0).unsigned_abs().div_ceil(self.rate)

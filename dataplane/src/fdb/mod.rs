@@ -14,6 +14,7 @@ mod tests;
 use crate::frame::Frame;
 use crate::portset::PortSet;
 use crate::types::{MAX_PORTS, PortId};
+pub use table::Home;
 use table::{Slot, Table, Value, WAYS};
 
 /// A static multicast group.
@@ -162,18 +163,37 @@ impl Fdb {
         }
     }
 
-    /// Asks for the cache line of `key`; do this for a whole burst before the first look-up.
-    #[inline]
-    pub fn prefetch_bucket<F: Frame>(&self, key: u64) {
-        F::prefetch(self.table.line(key));
+    /// Finds the cache line of `key` and asks for it; do this for a whole burst before the first
+    /// look-up.
+    #[inline(always)]
+    pub fn prefetch<F: Frame>(&self, key: u64) -> Home {
+        let home = self.table.home(key);
+        if let Some(line) = self.table.line(home) {
+            F::prefetch(line);
+        }
+        home
     }
 
     /// Where frames for `key` go.
-    #[inline]
     pub fn lookup(&self, key: u64) -> Lookup {
-        match self.table.get(key) {
+        if key == 0 { Lookup::Miss } else { self.lookup_at(self.table.home(key), key) }
+    }
+
+    /// [`Fdb::lookup`] of a key, not 0, whose line is known.
+    #[inline(always)]
+    pub fn lookup_at(&self, home: Home, key: u64) -> Lookup {
+        match self.table.get(home, key) {
             Some(value) => value.target(),
             None => Lookup::Miss,
+        }
+    }
+
+    /// [`Fdb::learn`] of a key, not 0, would change and count nothing.
+    #[inline(always)]
+    pub fn knows(&self, home: Home, key: u64, port: PortId, now_tick: u32) -> bool {
+        match self.table.get(home, key) {
+            Some(value) => value == Value::own(port, now_tick) || value == Value::station(port),
+            None => false,
         }
     }
 

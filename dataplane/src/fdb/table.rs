@@ -21,6 +21,9 @@ const REMOTE: u64 = 1 << 18;
 pub(super) struct Value(u64);
 
 impl Value {
+    /// No value of any entry.
+    const NONE: Self = Self(u64::MAX);
+
     /// An entry learned on a port of this shard.
     #[inline]
     pub fn own(port: PortId, tick: u32) -> Self {
@@ -80,7 +83,7 @@ struct Bucket {
 
 impl Bucket {
     /// Slot of `key`. Compares all four without a branch: which one hits can not be predicted.
-    #[inline]
+    #[inline(always)]
     fn find(&self, key: u64) -> Option<usize> {
         let mut hits = 0u32;
         for (way, &k) in self.keys.iter().enumerate() {
@@ -88,7 +91,21 @@ impl Bucket {
         }
         (hits != 0).then(|| hits.trailing_zeros() as usize % WAYS)
     }
+
+    /// Value of `key`, without a branch until it is known whether it is there.
+    #[inline(always)]
+    fn value_of(&self, key: u64) -> Option<Value> {
+        let mut value = Value::NONE;
+        for (k, v) in self.keys.iter().zip(&self.values) {
+            value = if *k == key { *v } else { value };
+        }
+        (value != Value::NONE).then_some(value)
+    }
 }
+
+/// First bucket of a key: found once, before the line is needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Home(u32);
 
 /// Place of an entry; valid until the next insertion or removal.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +129,7 @@ impl Table {
     }
 
     /// First and second bucket of `key`. The seed keeps a sender from aiming at one bucket.
-    #[inline]
+    #[inline(always)]
     fn homes(&self, key: u64) -> [usize; 2] {
         let product = u128::from(key ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
         let hash = product as u64 ^ (product >> 64) as u64;
@@ -122,19 +139,34 @@ impl Table {
     }
 
     /// The cache line in which `key` most likely is.
-    #[inline]
-    pub fn line(&self, key: u64) -> &impl Sized {
-        &self.buckets[self.homes(key)[0]]
+    #[inline(always)]
+    pub fn home(&self, key: u64) -> Home {
+        Home(self.homes(key)[0] as u32)
     }
 
-    /// Value of `key`.
-    #[inline]
-    pub fn get(&self, key: u64) -> Option<Value> {
-        self.find(key).map(|slot| self.value(slot))
+    /// That line, to be fetched ahead of its use.
+    #[inline(always)]
+    pub fn line(&self, home: Home) -> Option<&impl Sized> {
+        self.buckets.get(home.0 as usize)
+    }
+
+    /// Value of `key`, which is not 0.
+    #[inline(always)]
+    pub fn get(&self, home: Home, key: u64) -> Option<Value> {
+        match self.buckets.get(home.0 as usize)?.value_of(key) {
+            Some(value) => Some(value),
+            None => self.get_second(key),
+        }
+    }
+
+    /// At half load hardly any key lives in its second bucket.
+    #[cold]
+    #[inline(never)]
+    fn get_second(&self, key: u64) -> Option<Value> {
+        self.buckets[self.homes(key)[1]].value_of(key)
     }
 
     /// Slot of `key`. Key 0 marks free slots and is never found.
-    #[inline]
     pub fn find(&self, key: u64) -> Option<Slot> {
         if key == 0 {
             return None;

@@ -74,6 +74,21 @@ impl Account {
         growth == 0 || (growth <= free && self.shared() + growth <= self.limit.bytes(free))
     }
 
+    /// Takes `bytes` if the holder then still is within its limit as it will be with so much less
+    /// `free`; returns how many of them came out of the pool. `None`: nothing taken, and only
+    /// [`Account::fits`] can tell.
+    #[inline(always)]
+    pub fn take_well_within(&mut self, bytes: u64, free: u64) -> Option<u64> {
+        let used = self.used + bytes;
+        let growth = used.max(self.reserved) - self.used.max(self.reserved);
+        let left = free.checked_sub(growth)?;
+        if used.saturating_sub(self.reserved) > self.limit.bytes(left) {
+            return None;
+        }
+        self.used = used;
+        Some(growth)
+    }
+
     /// Takes `bytes`; returns how many of them came out of the pool.
     #[inline(always)]
     pub fn take(&mut self, bytes: u64) -> u64 {

@@ -46,6 +46,14 @@ pub trait Admission {
     /// Charges a frame to its priority group and to its only egress queue: both or neither.
     fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict;
 
+    /// Charges several frames of one group and queue, `bytes` together, if [`Admission::admit`] would
+    /// admit each of them without Xoff. `false`: nothing is charged, ask frame by frame.
+    #[inline(always)]
+    fn admit_together(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
+        let _ = (pg, queue, bytes);
+        false
+    }
+
     /// Charges a frame to its priority group alone; its queues are charged copy by copy with
     /// [`Admission::admit_egress`], or by the lcore that owns them.
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict;

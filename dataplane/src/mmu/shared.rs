@@ -13,24 +13,27 @@ use crate::types::PRIORITIES;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One ingress priority group.
+/// One ingress priority group. What every frame touches is in the first cache line.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 struct Pg {
     account: Account,
     headroom_used: u64,
-    headroom_limit: u64,
-    xon: u64,
-    xon_offset: u64,
     lossless: bool,
     xoff: bool,
     /// Holds bytes in another shard's queues (or may): its ledger entries must be read.
     remote: bool,
+    /// Noted when use is about to fall, like all peaks: readers take present use into account.
     shared_peak: Watermark,
+    headroom_limit: u64,
+    xon: u64,
+    xon_offset: u64,
     headroom_peak: Watermark,
 }
 
 /// One egress queue.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 struct Queue {
     account: Account,
     pool: PoolId,
@@ -244,6 +247,7 @@ impl Mmu {
         if params.ports() != self.ports {
             return Err(MmuError::Shape { what: "pgs", got: params.pgs.len(), ports: self.ports });
         }
+        self.shared_peak.note(self.shared_used + self.others_shared);
         self.shared_size = shared;
         self.headroom_size = params.headroom();
         let [lossy, lossless] = params.egress_pools;
@@ -253,6 +257,7 @@ impl Mmu {
         for (pg, p) in self.pgs.iter_mut().zip(&params.pgs) {
             // Moving the minimum moves bytes between the guaranteed part and the pool.
             let before = pg.account.shared();
+            pg.shared_peak.note(before);
             pg.account.reserved = p.reserved;
             pg.account.limit = p.limit;
             self.shared_used = self.shared_used + pg.account.shared() - before;
@@ -324,6 +329,8 @@ impl Mmu {
     #[inline(always)]
     fn release_pg(&mut self, ix: usize, bytes: u64) -> bool {
         let pg = &mut self.pgs[ix];
+        pg.shared_peak.note(pg.account.shared());
+        self.shared_peak.note(self.shared_used + self.others_shared);
         let from_headroom = bytes.min(pg.headroom_used);
         pg.headroom_used -= from_headroom;
         self.headroom_used -= from_headroom;
@@ -390,7 +397,40 @@ impl Mmu {
         Verdict::AdmittedXoff
     }
 
+    /// The usual case of admission: group and queue have room to spare, no line is near.
+    /// `false`: nothing is charged, and the decision takes a closer look.
     #[inline(always)]
+    fn admit_well_within(&mut self, pg: usize, queue: usize, bytes: u64) -> bool {
+        let free = self.free_shared();
+        let (pg, queue) = (&mut self.pgs[pg], &mut self.queues[queue]);
+        let pool = queue.pool as usize;
+        let free_egress =
+            self.egress_size[pool].saturating_sub(self.egress_used[pool] + self.others_egress[pool]);
+        let used = pg.account.used;
+        let Some(growth) = pg.account.take_well_within(bytes, free) else { return false };
+        let Some(queue_growth) = queue.account.take_well_within(bytes, free_egress) else {
+            pg.account.used = used;
+            return false;
+        };
+        self.shared_used += growth;
+        self.egress_used[pool] += queue_growth;
+        self.held += bytes;
+        true
+    }
+
+    #[inline(never)]
+    fn admit_closely(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict {
+        let (queue, bytes) = (queue.0 as usize, u64::from(bytes));
+        if !self.egress_fits(queue, bytes) {
+            return Verdict::Refused(self.egress_reason(queue, bytes));
+        }
+        let verdict = self.ingress(pg.0 as usize, bytes);
+        if !matches!(verdict, Verdict::Refused(_)) {
+            self.egress_take(queue, bytes);
+        }
+        verdict
+    }
+
     fn ingress(&mut self, ix: usize, bytes: u64) -> Verdict {
         let free = self.free_shared();
         let pg = &mut self.pgs[ix];
@@ -403,8 +443,6 @@ impl Mmu {
         self.shared_used += growth;
         self.held += bytes;
         let shared = pg.account.shared();
-        pg.shared_peak.note(shared);
-        self.shared_peak.note(self.shared_used + self.others_shared);
         if !self.port_ingress.is_empty()
             && let Some(port) = self.port_ingress.get_mut(ix / PRIORITIES)
         {
@@ -419,7 +457,6 @@ impl Mmu {
         Verdict::Admitted
     }
 
-    #[inline(always)]
     fn egress_fits(&self, ix: usize, bytes: u64) -> bool {
         let queue = &self.queues[ix];
         queue.account.fits(bytes, self.free_egress(queue.pool))
@@ -428,11 +465,9 @@ impl Mmu {
                 || port_fits(&self.port_egress, ix, queue.account.growth(bytes)))
     }
 
-    #[inline(always)]
     fn egress_take(&mut self, ix: usize, bytes: u64) {
         let queue = &mut self.queues[ix];
         let growth = queue.account.take(bytes);
-        queue.peak.note(queue.account.used);
         self.egress_used[queue.pool as usize] += growth;
         if !self.port_egress.is_empty() && queue.pool == PoolId::Lossy {
             self.port_egress[ix / PRIORITIES].used += growth;
@@ -463,7 +498,7 @@ impl Mmu {
             xon_at: resume_point(pg, free),
             xoff: pg.xoff,
             lossless: pg.lossless,
-            shared_peak: pg.shared_peak,
+            shared_peak: pg.shared_peak.with(pg.account.shared()),
             headroom_peak: pg.headroom_peak,
         }
     }
@@ -477,7 +512,7 @@ impl Mmu {
                 .account
                 .reserved
                 .saturating_add(queue.account.limit.bytes(self.free_egress(queue.pool))),
-            peak: queue.peak,
+            peak: queue.peak.with(queue.account.used),
         }
     }
 
@@ -488,7 +523,7 @@ impl Mmu {
             shared_used: self.shared_used + self.others_shared,
             headroom_size: self.headroom_size,
             headroom_used: self.headroom_used + self.others_headroom,
-            shared_peak: self.shared_peak,
+            shared_peak: self.shared_peak.with(self.shared_used + self.others_shared),
             headroom_peak: self.headroom_peak,
         }
     }
@@ -552,23 +587,23 @@ fn port_fits(ports: &[PortLimit], ix: usize, growth: u64) -> bool {
 }
 
 impl Admission for Mmu {
-    #[inline(always)]
     fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict {
-        let (queue, bytes) = (queue.0 as usize, u64::from(bytes));
-        if !self.egress_fits(queue, bytes) {
-            return Verdict::Refused(self.egress_reason(queue, bytes));
+        if self.admit_together(pg, queue, bytes) {
+            return Verdict::Admitted;
         }
-        let verdict = self.ingress(pg.0 as usize, bytes);
-        if !matches!(verdict, Verdict::Refused(_)) {
-            self.egress_take(queue, bytes);
-        }
-        verdict
+        self.admit_closely(pg, queue, bytes)
+    }
+
+    // Use only grows and free space only shrinks from frame to frame: what holds at the end held before.
+    #[inline(always)]
+    fn admit_together(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
+        let no_port_limits = self.port_ingress.is_empty() & self.port_egress.is_empty();
+        no_port_limits && self.admit_well_within(pg.0 as usize, queue.0 as usize, u64::from(bytes))
     }
 
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict {
         self.ingress(pg.0 as usize, u64::from(bytes))
     }
-
     fn admit_egress(&mut self, queue: QueueIx, bytes: u32) -> Result<(), DropReason> {
         let (queue, bytes) = (queue.0 as usize, u64::from(bytes));
         if !self.egress_fits(queue, bytes) {
@@ -582,6 +617,7 @@ impl Admission for Mmu {
     fn release_egress(&mut self, queue: QueueIx, bytes: u32) {
         let ix = queue.0 as usize;
         let queue = &mut self.queues[ix];
+        queue.peak.note(queue.account.used);
         let shrink = queue.account.give(u64::from(bytes));
         let pool = queue.pool;
         self.egress_used[pool as usize] -= shrink;
@@ -620,7 +656,13 @@ impl Admission for Mmu {
 
     #[inline(always)]
     fn charge(&self, len: u32) -> u32 {
-        if self.cell_bytes == 1 { len } else { len.div_ceil(self.cell_bytes) * self.cell_bytes }
+        let rest = self.cell_bytes - 1;
+        // A division would cost as much as the rest of admission; real cells are powers of two but for one.
+        if self.cell_bytes & rest == 0 {
+            (len + rest) & !rest
+        } else {
+            len.div_ceil(self.cell_bytes) * self.cell_bytes
+        }
     }
 
     fn control_pg(&self) -> Option<PgIx> {
@@ -632,6 +674,7 @@ impl Admission for Mmu {
             return;
         }
         self.publish();
+        self.shared_peak.note(self.shared_used + self.others_shared);
         let (mut shared, mut headroom, mut egress) = (0, 0, [0; 2]);
         for (i, sums) in self.ledger.shards.iter().enumerate() {
             if i != self.shard {

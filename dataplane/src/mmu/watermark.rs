@@ -6,7 +6,8 @@ pub const WATERMARK_READERS: usize = 4;
 /// The reader whose peaks go back to the start: nobody clears it in passing.
 pub const PERSISTENT: usize = 1;
 
-/// A peak that costs one comparison per update, whatever the number of readers.
+/// A peak that costs one comparison per update, whatever the number of readers. It is enough to note
+/// the occupancy each time it is about to fall.
 ///
 /// The writer keeps one running peak since the last clear of anybody; a clear first folds it into
 /// every reader's own peak. REQ G5.
@@ -25,6 +26,13 @@ impl Watermark {
         }
     }
 
+    /// The peak with the present occupancy taken into account.
+    #[must_use]
+    pub fn with(mut self, used: u64) -> Self {
+        self.note(used);
+        self
+    }
+
     /// Highest occupancy since this reader last cleared. `reader < WATERMARK_READERS`.
     pub fn peak(&self, reader: usize) -> u64 {
         self.running.max(self.readers.get(reader).copied().unwrap_or(0))
@@ -32,6 +40,7 @@ impl Watermark {
 
     /// Starts a new peak for one reader at the present occupancy `used`.
     pub fn clear(&mut self, reader: usize, used: u64) {
+        self.note(used);
         for (i, peak) in self.readers.iter_mut().enumerate() {
             *peak = if i == reader { used } else { (*peak).max(self.running) };
         }

@@ -38,6 +38,21 @@ pub struct Parsed {
     pub malformed_l3: bool,
 }
 
+impl Parsed {
+    /// A frame that says nothing.
+    pub(crate) const NOTHING: Parsed = Parsed {
+        dst_key: 0,
+        src_key: 0,
+        group: false,
+        pcp: None,
+        dscp: None,
+        tc: None,
+        ecn: EcnField { place: EcnPlace::None, codepoint: 0 },
+        kind: Kind::Data,
+        malformed_l3: false,
+    };
+}
+
 /// Position and code point of the ECN field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnField {

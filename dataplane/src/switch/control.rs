@@ -26,6 +26,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Watches a port's queues for short bursts from now on, or no longer; what was seen before is forgotten (G8).
     pub fn watch_bursts(&mut self, port: PortId, config: Option<MicroburstConfig>) {
         self.ports[port.index()].bursts = config.map(|config| Box::new(Microbursts::new(config)));
+        self.note_hindered(port);
     }
 
     /// Watchdog settings of all ports that have one, at once: a running storm gets the new action (H11), the big
@@ -37,6 +38,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let flush = watchdog.configure(config, now);
             port.storm_drop = watchdog.drop_queues();
             port.storm_forward = watchdog.forward_queues();
+            self.note_hindered(PortId(i as u16));
             for queue in bits(flush) {
                 self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop, now);
             }

@@ -38,6 +38,7 @@ use crate::rng::Rng;
 use crate::stats::{PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
+use receive::{GROUPS, Group, Grouping};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -92,10 +93,14 @@ pub struct Switch<F, A = Mmu> {
     ports: Vec<Port<F>>,
     /// Which shard owns each port.
     owner: Vec<u8>,
+    /// Queues (a bit each) of each port that a frame may not simply be admitted to.
+    hindered: Vec<u8>,
     shard: u8,
     fdb: Fdb,
     admission: A,
     queues: Queues<F>,
+    /// Scratch of `receive`: what a burst is sorted into.
+    groups: [Group; GROUPS],
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
     /// Copies of each multicast frame that still wait anywhere, shared by all shards.
@@ -111,10 +116,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames received on `port`; takes all of them. Each is queued, consumed or dropped with a reason.
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
-        let work = self.parse_burst(port, burst);
-        for (frame, work) in burst.drain(..).zip(work) {
-            self.receive_one(port, frame, work, now);
+        let work = self.parse_burst(port, burst, now);
+        let learning = self.ports[port.index()].params.learning;
+        let mut grouping = Grouping { port, learning, waiting: 0 };
+        for (frame, work) in burst.drain(..).zip(&work) {
+            self.receive_one(&mut grouping, frame, work);
         }
+        self.admit_groups(&grouping);
     }
 
     /// Lets `port` send: control frames first, then at most `budget` data frames (`BURST` at most are
@@ -129,7 +137,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Everything that does not happen on account of a frame. Call once per loop turn, or at
     /// [`Switch::next_event`] in virtual time.
     pub fn tick(&mut self, now: Nanos) {
-        self.take_from_peers(now);
+        self.take_from_peers();
         self.resume_due();
         self.watch(now);
         self.age(now);

@@ -1,11 +1,13 @@
 //! What a switch is made from: checked parameters in, a switch or its shards out.
 
+use super::receive::{GROUPS, Group};
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
 use crate::classify::Classifier;
 use crate::ecn::{MarkAt, Wred};
 use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
+use crate::frame::Frame;
 use crate::mmu::{Mmu, MmuError, MmuParams};
 use crate::parse::Profile;
 use crate::pfc::generate::{GenerateConfig, Generator};
@@ -132,7 +134,7 @@ fn flood_sets(params: &SwitchParams) -> Vec<PortSet> {
     params.ports.iter().enumerate().map(|(i, port)| set_of(i, port)).collect()
 }
 
-impl<F> Switch<F> {
+impl<F: Frame> Switch<F> {
     /// A switch in one piece, for one lcore or for virtual time.
     ///
     /// # Errors
@@ -161,7 +163,7 @@ impl<F> Switch<F> {
     }
 }
 
-impl<F, A: crate::mmu::Admission> Switch<F, A> {
+impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
     /// A switch in one piece with another admission policy, for comparison in virtual time.
     ///
     /// # Errors
@@ -203,7 +205,8 @@ impl<F, A: crate::mmu::Admission> Switch<F, A> {
             flood,
             up: true,
             held_back: 0,
-            storm_drop: 0,
+            // The big red switch may be on from the start (H15).
+            storm_drop: params.watchdog.map_or(0, |config| Watchdog::new(config, 0).drop_queues()),
             storm_forward: 0,
             scheduler: Scheduler::new(&port.queues, port.burst),
             shaper: port.rate.map(|rate| Shaper::new(rate, port.burst)),
@@ -219,14 +222,19 @@ impl<F, A: crate::mmu::Admission> Switch<F, A> {
             stats: PortStats::default(),
             published: Published::new::<PortStats>(),
             gauges: Published::new::<PortGauges>(),
-            params: port.clone(),
+            params: PortParams {
+                profile: port.profile.clone().with_max_frame(port.mtu.min(port.profile.max_frame())),
+                ..port.clone()
+            },
         };
-        Ok(Self {
+        let mut switch = Self {
             ports: params.ports.iter().zip(flood).map(one_port).collect(),
             owner: params.ports.iter().map(|port| port.shard).collect(),
+            hindered: vec![0; n],
             shard: shard as u8,
             fdb,
             admission,
+            groups: [Group::none(); GROUPS],
             queues: Queues::new(n, params.frames, params.voq),
             rng: Rng::new(params.seed ^ shard as u64),
             peers,
@@ -236,6 +244,8 @@ impl<F, A: crate::mmu::Admission> Switch<F, A> {
             publish_cursor: 0,
             publish_at: 0,
             draining: false,
-        })
+        };
+        (0..n).for_each(|i| switch.note_hindered(PortId(i as u16)));
+        Ok(switch)
     }
 }

@@ -1,16 +1,17 @@
 //! From a received frame to its queues: parse, consume control, classify, look up, learn, admit.
 
-use super::{Handoff, Port, Switch, UnknownUnicast};
+use super::{Handoff, Port, PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
-use crate::egress::Meta;
-use crate::fdb::{Learned, Lookup};
+use crate::egress::{Chain, Meta};
+use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
-use crate::parse::{EcnField, EcnPlace, Kind};
+use crate::parse::{EcnPlace, Kind, Parsed};
 use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::Seen;
 use crate::portset::PortSet;
+use crate::stats::PortStats;
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,9 +21,9 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct Work {
     dst_key: u64,
     src_key: u64,
-    len: u16,
-    class: Class,
-    ecn: EcnField,
+    dst_home: Home,
+    src_home: Home,
+    meta: Meta,
     action: Action,
 }
 
@@ -31,85 +32,209 @@ enum Action {
     Forward,
     /// To a group address: static group or flood.
     ForwardGroup,
-    /// CNP or ACK.
-    ForwardControl,
     Consume,
     Drop(DropReason),
+}
+
+/// Groups a burst is sorted into; a queue's place is its number modulo this.
+pub(super) const GROUPS: usize = 32;
+
+/// Frames of a burst with the same priority group and egress queue, to be admitted together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    queue: QueueIx,
+    pg: u16,
+    charge: u32,
+    chain: Chain,
+}
+
+impl Group {
+    pub(super) fn none() -> Self {
+        Self { queue: QueueIx(0), pg: 0, charge: 0, chain: Chain::new(u32::MAX, 0) }
+    }
+}
+
+/// A burst on its way into groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grouping {
+    pub(super) port: PortId,
+    pub(super) learning: bool,
+    /// Groups with frames, a bit each.
+    pub(super) waiting: u32,
+}
+
+/// What all frames of a burst have in common.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    port: PortId,
+    now: Nanos,
+    /// Group 0 of the port, and the group that stands for the control pool if the port uses it.
+    first_pg: u16,
+    control_pg: Option<u16>,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Reads all headers of the burst and starts fetching the table lines they will need.
     #[inline(always)]
-    pub(super) fn parse_burst(&mut self, port: PortId, burst: &Burst<F>) -> ArrayVec<Work, BURST> {
-        let Port { params, stats, .. } = &mut self.ports[port.index()];
+    pub(super) fn parse_burst(
+        &mut self,
+        port: PortId,
+        burst: &Burst<F>,
+        now: Nanos,
+    ) -> ArrayVec<Work, BURST> {
+        let Self { ports, fdb, admission, .. } = self;
+        let Port { params, stats, .. } = &mut ports[port.index()];
+        let control_pg = if params.control_pool { admission.control_pg() } else { None };
+        let arrival = Arrival {
+            port,
+            now,
+            first_pg: (port.index() * PRIORITIES) as u16,
+            control_pg: control_pg.map(|pg| pg.0 as u16),
+        };
         let (mut packets, mut bytes) = (0, 0);
         let mut all = ArrayVec::new();
         for frame in burst {
             let len = frame.len();
-            let work = match params.profile.parse(frame.bytes(), len) {
-                Ok(parsed) if len <= params.mtu => {
-                    let action = match parsed.kind {
-                        Kind::Data if parsed.group => Action::ForwardGroup,
-                        Kind::Data => Action::Forward,
-                        Kind::Cnp | Kind::Ack if parsed.group => Action::ForwardGroup,
-                        Kind::Cnp | Kind::Ack => Action::ForwardControl,
-                        Kind::MacControl => Action::Consume,
-                        Kind::Reserved => Action::Drop(DropReason::ControlReserved),
-                    };
-                    stats.malformed_l3 += u64::from(parsed.malformed_l3);
-                    self.fdb.prefetch_bucket::<F>(parsed.dst_key);
-                    self.fdb.prefetch_bucket::<F>(parsed.src_key);
-                    Work {
-                        dst_key: parsed.dst_key,
-                        src_key: parsed.src_key,
-                        len: len as u16,
-                        class: params.classifier.class(&parsed),
-                        ecn: parsed.ecn,
-                        action,
-                    }
+            let priority = if let Some(parsed) = params.profile.glance(frame.bytes(), len) {
+                let class = params.classifier.class_of_ip(parsed.dscp.unwrap_or(0), parsed.kind);
+                all.push(arrival.work::<F>(&parsed, class, len, fdb));
+                class.tc
+            } else {
+                let (work, class) = arrival.work_of_any(frame, params, fdb, stats);
+                all.push(work);
+                if work.action == Action::Consume {
+                    continue;
                 }
-                Ok(_) => Work::dropped(DropReason::ParseTooLong),
-                Err(reason) => Work::dropped(reason),
+                class.tc
             };
-            if work.action != Action::Consume {
-                packets += 1;
-                bytes += len as u64;
-                let priority = usize::from(work.class.tc) % PRIORITIES;
-                stats.rx_priority_packets[priority] += 1;
-                stats.rx_priority_bytes[priority] += len as u64;
-            }
-            all.push(work);
+            packets += 1;
+            bytes += len as u64;
+            let priority = usize::from(priority) % PRIORITIES;
+            stats.rx_priority_packets[priority] += 1;
+            stats.rx_priority_bytes[priority] += len as u64;
         }
         stats.rx_packets += packets;
         stats.rx_bytes += bytes;
         all
     }
 
+    /// Unicast between two known stations by a queue that only waits for admission joins the frames of
+    /// the burst with the same way. All others take the long way at once.
     #[inline(always)]
-    pub(super) fn receive_one(&mut self, port: PortId, frame: F, work: Work, now: Nanos) {
-        match work.action {
-            Action::Forward | Action::ForwardControl => {}
-            Action::ForwardGroup => return self.receive_group(port, frame, work, now),
-            Action::Consume => return self.consume(port, &frame, now),
-            Action::Drop(reason) => return self.drop_frame(port, reason, frame),
+    pub(super) fn receive_one(&mut self, arrival: &mut Grouping, frame: F, work: &Work) {
+        let port = arrival.port;
+        if work.action != Action::Forward {
+            return self.receive_other(port, frame, work);
         }
-        self.learn(port, work.src_key);
-        match self.fdb.lookup(work.dst_key) {
-            Lookup::Port(out) if out != port && self.ports[out.index()].up => {
-                let meta = self.meta(port, &work, now);
-                self.forward(out, frame, meta, now);
-            }
-            Lookup::Port(out) if out == port => self.drop_frame(port, DropReason::LookupSamePort, frame),
-            Lookup::Port(_) => self.drop_frame(port, DropReason::LookupPortDown, frame),
-            Lookup::Group(group) => {
-                let ports = self.fdb.group(group);
-                self.multicast(port, ports, frame, work, now);
-            }
-            Lookup::Miss => self.unknown(port, frame, work, now),
+        let meta = &work.meta;
+        if arrival.learning && !self.fdb.knows(work.src_home, work.src_key, port, self.ageing.now_tick()) {
+            self.learn(port, work.src_key);
+        }
+        let out = match self.fdb.lookup_at(work.dst_home, work.dst_key) {
+            Lookup::Port(out) if out != port && self.is_clear(out, meta.queue) => out,
+            _ => return self.forward_any(port, frame, work),
+        };
+        let charge = self.admission.charge(u32::from(meta.len));
+        let queue = QueueIx(u32::from(out.0) * PRIORITIES as u32 + u32::from(meta.queue));
+        let at = queue.0 as usize % GROUPS;
+        let waiting = arrival.waiting >> at & 1 == 1;
+        let group = &self.groups[at];
+        if waiting && (group.queue != queue || group.pg != meta.pg) {
+            self.admit_group(port, at);
+            arrival.waiting &= !(1 << at);
+        }
+        let slot = match self.queues.place(frame, meta) {
+            Ok(slot) => slot,
+            Err(frame) => return self.drop_at_group(frame, meta, DropReason::IngressNoSlot),
+        };
+        let group = &mut self.groups[at];
+        if arrival.waiting >> at & 1 == 1 {
+            self.queues.link(&mut group.chain, slot, meta.len);
+            group.charge += charge;
+        } else {
+            arrival.waiting |= 1 << at;
+            *group = Group { queue, pg: meta.pg, charge, chain: Chain::new(slot, meta.len) };
         }
     }
 
+    /// Admits all groups of the burst.
     #[inline(always)]
+    pub(super) fn admit_groups(&mut self, arrival: &Grouping) {
+        let mut waiting = arrival.waiting;
+        while waiting != 0 {
+            self.admit_group(arrival.port, waiting.trailing_zeros() as usize);
+            waiting &= waiting - 1;
+        }
+    }
+
+    /// Admits the frames of a group together if nothing is near a limit, else one by one.
+    #[inline(always)]
+    fn admit_group(&mut self, port: PortId, at: usize) {
+        let Group { queue, pg, charge, chain } = self.groups[at];
+        if !self.admission.admit_together(PgIx(u32::from(pg)), queue, charge) {
+            return self.admit_one_by_one(queue, chain);
+        }
+        let (out, queue) = (PortId((queue.0 as usize / PRIORITIES) as u16), queue.0 as usize % PRIORITIES);
+        self.count_charged(pg, chain.frames);
+        if self.queues.append(port, out, queue, &chain) {
+            self.ports[out.index()].scheduler.wake(queue);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_one_by_one(&mut self, queue: QueueIx, chain: Chain) {
+        let mut chain = chain;
+        let out = PortId((queue.0 as usize / PRIORITIES) as u16);
+        while let Some((frame, meta)) = self.queues.unplace(&mut chain) {
+            self.admit(out, frame, meta);
+        }
+    }
+
+    /// Nothing but admission stands between a frame and this queue.
+    #[inline(always)]
+    fn is_clear(&self, out: PortId, queue: u8) -> bool {
+        self.hindered.get(out.index()).is_some_and(|queues| queues >> (queue & 7) & 1 == 0)
+    }
+
+    /// Notes anew which queues of a port have something to be looked at before admission: the port is
+    /// down or another lcore's, the switch drains, the watchdog drops, the queue drops or marks on
+    /// arrival, its depth is watched frame by frame.
+    pub(super) fn note_hindered(&mut self, out: PortId) {
+        let port = &self.ports[out.index()];
+        let all = !port.up || port.bursts.is_some() || self.draining || self.owner[out.index()] != self.shard;
+        self.hindered[out.index()] =
+            if all { 0xff } else { port.storm_drop | port.drops_early | port.mark_on_arrival };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn receive_other(&mut self, port: PortId, frame: F, work: &Work) {
+        match work.action {
+            Action::Forward => self.forward_any(port, frame, work),
+            Action::ForwardGroup => self.receive_group(port, frame, work),
+            Action::Consume => self.consume(port, &frame, work.meta.rx_ns),
+            Action::Drop(reason) => self.drop_frame(port, reason, frame),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forward_any(&mut self, port: PortId, frame: F, work: &Work) {
+        match self.fdb.lookup(work.dst_key) {
+            Lookup::Port(out) if out == port => self.drop_frame(port, DropReason::LookupSamePort, frame),
+            Lookup::Port(out) if self.ports[out.index()].up => self.forward(out, frame, work.meta),
+            Lookup::Port(_) => self.drop_frame(port, DropReason::LookupPortDown, frame),
+            Lookup::Group(group) => {
+                let ports = self.fdb.group(group);
+                self.multicast(port, ports, frame, work);
+            }
+            Lookup::Miss => self.unknown(port, frame, work),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
     fn learn(&mut self, port: PortId, key: u64) {
         // Without a place to tell the other shards, learning waits for the next frame.
         if self.peers.len() > 1 && !self.news_have_room() {
@@ -121,29 +246,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    #[inline(always)]
-    fn meta(&self, port: PortId, work: &Work, now: Nanos) -> Meta {
-        let control = work.action == Action::ForwardControl && self.ports[port.index()].params.control_pool;
-        let own = (port.index() * PRIORITIES) as u16 + u16::from(work.class.pg);
-        let pg = match self.admission.control_pg() {
-            Some(pg) if control => pg.0 as u16,
-            _ => own,
-        };
-        Meta {
-            rx_ns: now,
-            copies: Meta::SINGLE,
-            len: work.len,
-            pg,
-            in_port: port.0,
-            queue: work.class.queue,
-            ecn: work.ecn,
-        }
-    }
-
-    /// Charges a frame with one destination and queues it.
-    #[inline(always)]
-    fn forward(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
-        let input = PortId(meta.in_port);
+    /// Charges a frame with one destination and queues it, whatever stands in its way.
+    #[inline(never)]
+    fn forward(&mut self, out: PortId, frame: F, meta: Meta) {
         if self.owner[out.index()] != self.shard {
             return self.forward_remote(out, frame, meta);
         }
@@ -155,67 +260,86 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if (port.drops_early >> queue & 1) == 1 && self.drops_early(out, &meta) {
             return self.drop_at_queue(out, frame, queue, DropReason::EgressWred);
         }
-        if self.draining || !self.queues.has_room() {
-            let reason = if self.draining { DropReason::RunDraining } else { DropReason::IngressNoSlot };
-            return self.drop_at_group(input, frame, &meta, reason);
+        if self.draining {
+            return self.drop_at_group(frame, &meta, DropReason::RunDraining);
         }
+        self.admit(out, frame, meta);
+    }
+
+    fn admit(&mut self, out: PortId, frame: F, meta: Meta) {
         let charge = self.admission.charge(u32::from(meta.len));
-        let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
-        let mut meta = meta;
-        let mut verdict = self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge);
+        let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue));
+        match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
+            Verdict::Admitted => {
+                self.count_charged(meta.pg, 1);
+                self.enqueue(out, frame, meta);
+            }
+            verdict => self.admitted_otherwise(out, frame, meta, verdict),
+        }
+    }
+
+    /// The rest of admission: a control frame without room in its pool, Xoff, a refusal.
+    #[cold]
+    #[inline(never)]
+    fn admitted_otherwise(&mut self, out: PortId, frame: F, meta: Meta, verdict: Verdict) {
+        let (mut meta, mut verdict) = (meta, verdict);
+        let queue = usize::from(meta.queue);
         if matches!(verdict, Verdict::Refused(_)) && self.leave_control_pool(&mut meta) {
+            let charge = self.admission.charge(u32::from(meta.len));
+            let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
             verdict = self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge);
         }
         match verdict {
-            Verdict::Admitted => {}
+            Verdict::Admitted => {
+                self.count_charged(meta.pg, 1);
+                self.enqueue(out, frame, meta);
+            }
             Verdict::AdmittedXoff => {
-                self.count_charged(&meta);
-                self.enqueue(out, frame, meta, now);
-                return self.xoff(PgIx(u32::from(meta.pg)));
+                self.count_charged(meta.pg, 1);
+                self.enqueue(out, frame, meta);
+                self.xoff(PgIx(u32::from(meta.pg)));
             }
             Verdict::Refused(reason) if reason.stage() == "egress" => {
-                return self.drop_at_queue(out, frame, queue, reason);
+                self.drop_at_queue(out, frame, queue, reason);
             }
-            Verdict::Refused(reason) => return self.drop_at_group(input, frame, &meta, reason),
+            Verdict::Refused(reason) => self.drop_at_group(frame, &meta, reason),
         }
-        self.count_charged(&meta);
-        self.enqueue(out, frame, meta, now);
     }
 
-    /// A frame is charged to a group of its port; the control pool is no such group.
+    /// Frames are charged to a group of their port; the control pool is no such group.
     #[inline(always)]
-    fn count_charged(&mut self, meta: &Meta) {
-        let pg = usize::from(meta.pg) % PRIORITIES;
-        if let Some(port) = self.ports.get_mut(usize::from(meta.pg) / PRIORITIES) {
-            port.stats.pg_packets[pg] += 1;
+    fn count_charged(&mut self, pg: u16, frames: u32) {
+        let (port, pg) = (usize::from(pg) / PRIORITIES, usize::from(pg) % PRIORITIES);
+        if let Some(port) = self.ports.get_mut(port) {
+            port.stats.pg_packets[pg] += u64::from(frames);
             if port.storm_drop | port.storm_forward != 0 {
-                port.count_in_storm(pg, Seen::RxOk);
+                (0..frames).for_each(|_| port.count_in_storm(pg, Seen::RxOk));
             }
         }
     }
 
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
+    pub(super) fn enqueue(&mut self, out: PortId, frame: F, meta: Meta) {
         let mut frame = frame;
         if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
             self.mark_on_arrival(out, &mut frame, &meta);
         }
-        let port = &mut self.ports[out.index()];
+        let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.queue));
         match self.queues.push(out, frame, meta) {
-            Ok(was_empty) => {
-                let queue = usize::from(meta.queue);
-                if was_empty {
-                    port.scheduler.wake(queue);
-                }
-                if let Some(bursts) = &mut port.bursts {
-                    bursts.grown(queue, self.queues.bytes(out, queue), now);
-                }
-            }
-            Err(frame) => {
-                self.release(out, &meta);
-                self.drop_frame(PortId(meta.in_port), DropReason::IngressNoSlot, frame);
-            }
+            Ok(false) => {}
+            Ok(true) => port.scheduler.wake(queue),
+            Err(frame) => return self.no_slot(out, frame, &meta),
         }
+        if let Some(bursts) = &mut port.bursts {
+            bursts.grown(queue, self.queues.bytes(out, queue), meta.rx_ns);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_slot(&mut self, out: PortId, frame: F, meta: &Meta) {
+        self.release(out, meta);
+        self.drop_at_group(frame, meta, DropReason::IngressNoSlot);
     }
 
     /// A frame that did not fit the control pool is charged to its priority group like any other.
@@ -239,9 +363,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
         }
         if let Verdict::Refused(reason) = verdict {
-            return self.drop_at_group(PortId(meta.in_port), frame, &meta, reason);
+            return self.drop_at_group(frame, &meta, reason);
         }
-        self.count_charged(&meta);
+        self.count_charged(meta.pg, 1);
         self.hand_off(out, frame, meta);
         if verdict == Verdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
@@ -264,7 +388,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// A frame another lcore has charged to its own group arrives for one of our queues.
-    pub(super) fn accept(&mut self, Handoff { out, frame, meta }: Handoff<F>, now: Nanos) {
+    pub(super) fn accept(&mut self, Handoff { out, frame, meta }: Handoff<F>) {
         let queue = usize::from(meta.queue);
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         let charge = self.admission.charge(u32::from(meta.len));
@@ -281,7 +405,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.admission.admit_egress(ix, charge).err()
         };
         match refused {
-            None => self.enqueue(out, frame, meta, now),
+            None => self.enqueue(out, frame, meta),
             Some(reason) => {
                 self.release_group(&meta, 1);
                 self.drop_at_queue(out, frame, queue, reason);
@@ -291,73 +415,73 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Broadcast, multicast, and unicast flooding start here.
     #[cold]
-    fn receive_group(&mut self, port: PortId, frame: F, work: Work, now: Nanos) {
+    fn receive_group(&mut self, port: PortId, frame: F, work: &Work) {
         self.learn(port, work.src_key);
         let ports = match self.fdb.lookup(work.dst_key) {
             Lookup::Group(group) => self.fdb.group(group),
             _ => self.ports[port.index()].flood,
         };
-        self.multicast(port, ports, frame, work, now);
+        self.multicast(port, ports, frame, work);
     }
 
     #[cold]
-    fn unknown(&mut self, port: PortId, frame: F, work: Work, now: Nanos) {
+    fn unknown(&mut self, port: PortId, frame: F, work: &Work) {
         let input = &mut self.ports[port.index()];
         if input.params.unknown_unicast == UnknownUnicast::Drop {
             return self.drop_frame(port, DropReason::LookupUnknown, frame);
         }
         input.stats.flooded += 1;
         let ports = input.flood;
-        self.multicast(port, ports, frame, work, now);
+        self.multicast(port, ports, frame, work);
     }
 
     /// Charges a frame once to its group and once to every queue that takes a copy (B16).
     #[cold]
-    fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, work: Work, now: Nanos) {
+    fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, work: &Work) {
         let may = |out: &PortId| *out != port && self.ports[out.index()].up;
         let outs: ArrayVec<PortId, { crate::types::MAX_PORTS }> =
             ports.intersection(&self.ports[port.index()].flood).iter().filter(may).collect();
         let Some((&last, others)) = outs.split_last() else {
             return self.drop_frame(port, DropReason::LookupNoPort, frame);
         };
-        let mut meta = self.meta(port, &work, now);
+        let mut meta = work.meta;
         if others.is_empty() {
-            return self.forward(last, frame, meta, now);
+            return self.forward(last, frame, meta);
         }
         if self.draining {
-            return self.drop_at_group(port, frame, &meta, DropReason::RunDraining);
+            return self.drop_at_group(frame, &meta, DropReason::RunDraining);
         }
         let Some(slot) = self.copies_slot() else {
-            return self.drop_at_group(port, frame, &meta, DropReason::IngressNoCopy);
+            return self.drop_at_group(frame, &meta, DropReason::IngressNoCopy);
         };
         let charge = self.admission.charge(u32::from(meta.len));
         let verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
         if let Verdict::Refused(reason) = verdict {
-            return self.drop_at_group(port, frame, &meta, reason);
+            return self.drop_at_group(frame, &meta, reason);
         }
-        self.count_charged(&meta);
+        self.count_charged(meta.pg, 1);
         meta.copies = slot;
         self.copies[slot as usize].store(outs.len() as u32, Relaxed);
         self.ports[port.index()].stats.copies += others.len() as u64;
         for &out in others {
             match frame.share() {
-                Some(copy) => self.copy_to(out, copy, meta, now),
+                Some(copy) => self.copy_to(out, copy, meta),
                 None => {
                     self.release_group(&meta, 1);
                     self.count_drop(port, DropReason::IngressNoCopy);
                 }
             }
         }
-        self.copy_to(last, frame, meta, now);
+        self.copy_to(last, frame, meta);
         if verdict == Verdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
         }
     }
 
     /// One copy of a charged multicast frame to one port, ours or another lcore's.
-    fn copy_to(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
+    fn copy_to(&mut self, out: PortId, frame: F, meta: Meta) {
         if self.owner[out.index()] == self.shard {
-            self.accept(Handoff { out, frame, meta }, now);
+            self.accept(Handoff { out, frame, meta });
         } else {
             self.hand_off(out, frame, meta);
         }
@@ -421,8 +545,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Ingress reasons count at the port of arrival and at the priority group.
     #[cold]
-    pub(super) fn drop_at_group(&mut self, input: PortId, frame: F, meta: &Meta, reason: DropReason) {
-        let pg = usize::from(meta.pg) % PRIORITIES;
+    pub(super) fn drop_at_group(&mut self, frame: F, meta: &Meta, reason: DropReason) {
+        let (input, pg) = (PortId(meta.in_port), usize::from(meta.pg) % PRIORITIES);
         let port = &mut self.ports[input.index()];
         port.stats.pg_drops[pg] += 1;
         port.count_in_storm(pg, Seen::RxDrop);
@@ -463,9 +587,61 @@ impl<F> Port<F> {
     }
 }
 
-impl Work {
-    fn dropped(reason: DropReason) -> Self {
-        let ecn = EcnField { place: EcnPlace::None, codepoint: 0 };
-        Self { dst_key: 0, src_key: 0, len: 0, class: Class::default(), ecn, action: Action::Drop(reason) }
+impl Arrival {
+    #[inline(always)]
+    fn meta(&self, len: usize, class: Class, parsed: &Parsed) -> Meta {
+        let own = self.first_pg + u16::from(class.pg);
+        let pg = match parsed.kind {
+            Kind::Cnp | Kind::Ack if !parsed.group => self.control_pg.unwrap_or(own),
+            _ => own,
+        };
+        Meta {
+            rx_ns: self.now,
+            copies: Meta::SINGLE,
+            len: len as u16,
+            pg,
+            in_port: self.port.0,
+            queue: class.queue,
+            ecn: parsed.ecn,
+        }
+    }
+
+    #[inline(always)]
+    fn work<F: Frame>(&self, parsed: &Parsed, class: Class, len: usize, fdb: &Fdb) -> Work {
+        Work {
+            dst_key: parsed.dst_key,
+            src_key: parsed.src_key,
+            dst_home: fdb.prefetch::<F>(parsed.dst_key),
+            src_home: fdb.prefetch::<F>(parsed.src_key),
+            meta: self.meta(len, class, parsed),
+            action: if parsed.group { Action::ForwardGroup } else { Action::Forward },
+        }
+    }
+
+    /// Any frame, and its class.
+    #[inline(never)]
+    fn work_of_any<F: Frame>(
+        &self,
+        frame: &F,
+        params: &PortParams,
+        fdb: &Fdb,
+        stats: &mut PortStats,
+    ) -> (Work, Class) {
+        let len = frame.len();
+        let nothing = Parsed::NOTHING;
+        let (parsed, refused) = match params.profile.parse(frame.bytes(), len) {
+            Ok(parsed) => (parsed, None),
+            Err(reason) => (nothing, Some(Action::Drop(reason))),
+        };
+        stats.malformed_l3 += u64::from(parsed.malformed_l3);
+        let class = if refused.is_some() { Class::default() } else { params.classifier.class(&parsed) };
+        let mut work = self.work::<F>(&parsed, class, len, fdb);
+        work.action = match (refused, parsed.kind) {
+            (Some(refused), _) => refused,
+            (None, Kind::MacControl) => Action::Consume,
+            (None, Kind::Reserved) => Action::Drop(DropReason::ControlReserved),
+            (None, Kind::Data | Kind::Cnp | Kind::Ack) => work.action,
+        };
+        (work, class)
     }
 }

@@ -66,13 +66,13 @@ impl Ageing {
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames and news other lcores have for us: at most one burst from each per tick.
     #[inline(always)]
-    pub(super) fn take_from_peers(&mut self, now: Nanos) {
+    pub(super) fn take_from_peers(&mut self) {
         if self.peers.len() > 1 {
-            self.take_all(now);
+            self.take_all();
         }
     }
 
-    fn take_all(&mut self, now: Nanos) {
+    fn take_all(&mut self) {
         self.admission.exchange();
         self.collect_remote();
         for i in 0..self.peers.len() {
@@ -82,7 +82,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                     break;
                 };
                 let handoff: Handoff<F> = handoff;
-                self.accept(handoff, now);
+                self.accept(handoff);
             }
             while let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) {
                 self.fdb.apply(event, self.ageing.now_tick());
@@ -140,6 +140,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.storm_drop = watchdog.drop_queues();
         port.storm_forward = watchdog.forward_queues();
         port.watchdog = Some(watchdog);
+        self.note_hindered(id);
         self.flush_stormed(id, &events, now);
     }
 

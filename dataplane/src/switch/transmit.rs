@@ -4,11 +4,12 @@ use super::tick::xon;
 use super::{Port, Switch, Wire};
 use crate::drops::DropReason;
 use crate::ecn;
-use crate::egress::Meta;
+use crate::egress::{Meta, Pick, Queues};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::parse::EcnPlace;
 use crate::pfc::watchdog::Seen;
+use crate::rng::Rng;
 use crate::types::{Nanos, PRIORITIES, PortId, wire_bytes};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -39,31 +40,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.scheduler.refill(now);
         while port.stage.len() < budget {
             let Some(pick) = port.scheduler.pick(ready) else { return };
-            let wred = port.mark[pick.queue];
-            loop {
-                if port.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
-                    return;
-                }
-                let Some((mut frame, meta)) = queues.pop(out, pick.queue) else { break };
-                let bytes = wire_bytes(u64::from(meta.len));
-                if let Some(shaper) = &mut port.shaper {
-                    shaper.pay(bytes);
-                }
-                port.scheduler.sent(pick.queue, bytes);
-                let depth = queues.bytes(out, pick.queue);
-                if let Some(bursts) = &mut port.bursts {
-                    bursts.shrunk(pick.queue, depth, now);
-                }
-                if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
-                    port.mark(&mut frame, &meta);
-                } else if meta.ecn.codepoint == ecn::CE {
-                    port.stats.ecn_seen_ce[pick.queue] += 1;
-                }
-                port.stage.push(frame);
-                port.staged.push(meta);
-                if !pick.alone || port.stage.len() >= budget {
-                    break;
-                }
+            let most = budget - port.stage.len();
+            let open = port.take(queues, rng, out, pick, most);
+            if let Some(bursts) = &mut port.bursts {
+                bursts.shrunk(pick.queue, queues.bytes(out, pick.queue), now);
+            }
+            if !open {
+                return;
             }
             ready &= queues.occupied(out);
         }
@@ -96,8 +79,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.release_charge(out, &first, charge);
             rest -= run;
         }
-        let port = &mut self.ports[out.index()];
-        port.staged.drain(..sent);
+        let staged = &mut self.ports[out.index()].staged;
+        if sent == staged.len() {
+            staged.clear();
+        } else {
+            staged.drain(..sent);
+        }
         sent
     }
 
@@ -172,6 +159,37 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 }
 
 impl<F: Frame> Port<F> {
+    /// Moves up to `most` frames of the picked queue to the stage, marking on the way. `false`: the shaper is shut.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        queues: &mut Queues<F>,
+        rng: &mut Rng,
+        out: PortId,
+        Pick { queue, wire_bytes: turn }: Pick,
+        most: usize,
+    ) -> bool {
+        if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
+            return false;
+        }
+        let wred = self.mark[queue];
+        let (mut wire, mut last) = (0, 0);
+        let taken = queues.drain(out, queue, most, |mut frame, meta, depth| {
+            last = wire_bytes(u64::from(meta.len));
+            wire += last;
+            if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
+                self.mark(&mut frame, &meta);
+            } else if meta.ecn.codepoint == ecn::CE {
+                self.stats.ecn_seen_ce[queue] += 1;
+            }
+            self.stage.push(frame);
+            self.staged.push(meta);
+            self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(last)) && wire < turn
+        });
+        self.scheduler.sent(queue, taken as u64, wire, last);
+        true
+    }
+
     /// Queues that may not send now: paused by the peer, held back by an operator.
     #[inline(always)]
     pub(super) fn blocked(&mut self, now: Nanos) -> u8 {

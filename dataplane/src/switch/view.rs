@@ -192,6 +192,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return;
         }
         self.ports[port.index()].up = up;
+        self.note_hindered(port);
         if up {
             self.ports[port.index()].generator.link_up();
             return;
@@ -203,6 +204,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let tick = self.ageing.now_tick();
         self.fdb.flush_port(port, tick);
         self.ports[port.index()].link_down(now);
+        self.note_hindered(port);
     }
 
     /// The RX ring of a port is (or no longer is) above its threshold: frames are about to be lost
@@ -214,6 +216,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// From now on nothing is admitted; what is queued may leave.
     pub fn drain(&mut self) {
         self.draining = true;
+        (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
     }
 
     /// Drops what could not leave in time, with a reason, at the end of a run.

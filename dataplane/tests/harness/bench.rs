@@ -85,7 +85,8 @@ impl Bench {
         let before = self.all_drops();
         self.put(from, frame);
         let after = self.all_drops();
-        let grown: Vec<_> = DropReason::ALL.iter().filter(|r| after[**r as usize] > before[**r as usize]).collect();
+        let grown: Vec<_> =
+            DropReason::ALL.iter().filter(|r| after[**r as usize] > before[**r as usize]).collect();
         assert!(grown.len() <= 1, "one reason per frame: {grown:?}");
         grown.first().map(|reason| **reason)
     }

@@ -355,7 +355,8 @@ impl<A: Admission> Lab<A> {
     fn launch(&mut self, link: usize, frame: OwnedFrame) {
         let l = &mut self.links[link];
         let arrives = l.begin(frame.len(), self.now) + l.delay;
-        let xoff = l.lose_xoff > 0 && matches!(decode(frame.bytes()), Control::Pfc(f) if f.time != [0; PRIORITIES]);
+        let xoff =
+            l.lose_xoff > 0 && matches!(decode(frame.bytes()), Control::Pfc(f) if f.time != [0; PRIORITIES]);
         l.xoffs += u64::from(xoff);
         if xoff && l.xoffs % l.lose_xoff == 0 {
             return;

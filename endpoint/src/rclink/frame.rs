@@ -192,6 +192,18 @@ impl Codec {
         out.resize(out.len().max(least), 0);
     }
 
+    /// Bytes of the frame that [`Self::emit`] writes for a payload of `payload` bytes.
+    pub fn frame_len(&self, payload: usize, tagged: bool) -> usize {
+        let tag = if tagged { 4 } else { 0 };
+        let padded = payload.next_multiple_of(4) + if self.crc { CRC_BYTES } else { 0 };
+        let len = match self.format {
+            Format::AfhLite(_) => return 12 + payload,
+            Format::Standard => 14 + IP_BYTES + UDP_BYTES + RH_BYTES + padded,
+            Format::AfhGen1 | Format::AfhGen2(_) => 14 + RH_BYTES + padded,
+        };
+        len.max(MIN_FRAME_BYTES as usize) + tag
+    }
+
     /// The first twelve bytes.
     fn addresses(&self, head: &Head, out: &mut Vec<u8>) {
         let (dst, src, tc) = (head.dst.mac.0, head.src.mac.0, head.tc.byte());

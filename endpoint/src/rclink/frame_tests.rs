@@ -198,6 +198,7 @@ proptest! {
         let tag = tagged.then_some((7, 3));
         let head = Head { tag, ..head(TcType::Type1, 4) };
         let mut frame = emitted(&codec, &head, &rh(Opcode::Send), payload);
+        prop_assert_eq!(frame.len(), codec.frame_len(payload.len(), tagged && !codec.lite()));
         if *format == Format::Standard {
             frame.resize(frame.len() + padding, 0xee);
         }

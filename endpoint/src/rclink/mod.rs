@@ -9,5 +9,9 @@ pub mod cc_window;
 pub mod class;
 pub mod cnp_merge;
 pub mod frame;
+pub mod link;
+mod qp;
 pub mod rh;
 pub mod watermark;
+
+pub use qp::Reliability;

@@ -1,0 +1,197 @@
+//! What arrives.
+
+use super::{Event, FlowControl, Held, Link, MULTICAST, REQUEST, RESPONSE, TIMESTAMP_NS};
+use crate::rclink::cbfc::Update;
+use crate::rclink::class::{Class, TcType};
+use crate::rclink::frame::{Body, Frame};
+use crate::rclink::qp::Verdict;
+use crate::rclink::rh::{Opcode, Rh};
+use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::types::Nanos;
+
+impl Link {
+    /// Takes a frame from the wire, without FCS. What can not be used is counted.
+    pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
+        // MAC control before any format (DEV-02).
+        if bytes.starts_with(&CONTROL_DA.0) {
+            self.reaction.receive(bytes, now);
+            return;
+        }
+        let Ok(frame) = self.config.codec.read(bytes) else {
+            self.counters.rx_malformed += 1;
+            return;
+        };
+        let here = frame.dst == self.config.codec.station(self.config.station.mac);
+        match frame.body {
+            Body::Raw(bytes) => self.deliver_to_many(bytes.len(), Event::Raw(bytes.to_vec())),
+            Body::Type2(_, payload) => self.multicast_arrived(bytes.len(), frame.src, payload),
+            Body::Lite(payload) if frame.tc.kind == TcType::Type2 => {
+                self.multicast_arrived(bytes.len(), frame.src, payload);
+            }
+            _ if !here => self.counters.rx_unknown += 1,
+            Body::Lite(payload) if frame.tc.kind == TcType::Credit => self.credit(frame.src, payload, now),
+            Body::Lite(payload) => self.lite(&frame, payload, bytes.len(), now),
+            Body::Type1(rh, payload) if rh.opcode == Opcode::Credit => self.credit(frame.src, payload, now),
+            Body::Type1(rh, payload) => self.reliable(&frame, &rh, payload, bytes.len(), now),
+        }
+    }
+
+    fn multicast_arrived(&mut self, len: usize, src: u64, payload: &[u8]) {
+        self.deliver_to_many(len, Event::Multicast { src, payload: payload.to_vec() });
+    }
+
+    fn deliver_to_many(&mut self, len: usize, event: Event) {
+        let bytes = len as u64;
+        if !self.memories[MULTICAST].take(bytes) {
+            self.counters.rx_no_room += 1;
+            return;
+        }
+        self.counters.rx_data += 1;
+        self.events.push_back((event, Some(Held { memory: MULTICAST, bytes, credits: None })));
+        self.watch_memories();
+    }
+
+    /// TYPE1 with a reliability header.
+    fn reliable(&mut self, frame: &Frame<'_>, rh: &Rh, payload: &[u8], len: usize, now: Nanos) {
+        let at = usize::from(rh.dest_qp);
+        let codec = &self.config.codec;
+        let known = self.qps.get(at).is_some_and(|qp| {
+            !qp.failed && qp.config.pkey == rh.pkey && codec.station(qp.config.peer.mac) == frame.src
+        });
+        if !known {
+            self.counters.rx_unknown += 1;
+            return;
+        }
+        match rh.opcode {
+            Opcode::Send => {
+                if frame.ce {
+                    self.counters.rx_ce += 1;
+                    self.qps[at].cnp_due |= self.merge.passes(rh.dest_qp, now);
+                }
+                self.data_arrived(at, rh, payload, len, now);
+            }
+            Opcode::Ack => self.answered(at, rh, now),
+            Opcode::Cnp => {
+                self.counters.rx_cnp += 1;
+                if !std::mem::replace(&mut self.qps[at].cnp_reported, true) {
+                    self.events.push_back((Event::Cnp(rh.dest_qp), None));
+                }
+            }
+            Opcode::Credit => {}
+        }
+    }
+
+    fn data_arrived(&mut self, at: usize, rh: &Rh, payload: &[u8], len: usize, now: Nanos) {
+        match self.qps[at].receiver.judge(rh.psn) {
+            Verdict::Next => {
+                if self.deliver(at, payload, len, now) {
+                    self.qps[at].receiver.taken(rh.force_ack, rh.timestamp);
+                }
+            }
+            Verdict::Duplicate => {
+                self.counters.rx_duplicates += 1;
+                self.refund(at, len, now);
+                self.qps[at].receiver.acknowledge(None);
+            }
+            Verdict::Gap => {
+                self.counters.rx_out_of_sequence += 1;
+                self.refund(at, len, now);
+                self.qps[at].receiver.missing();
+            }
+        }
+    }
+
+    /// AFH_Lite: the queue pair follows from station and channel; everything is taken (SW-014, SW-015).
+    fn lite(&mut self, frame: &Frame<'_>, payload: &[u8], len: usize, now: Nanos) {
+        let peer = self.known_peer(frame.src);
+        let at = self.qps.iter().position(|qp| Some(qp.peer) == peer && qp.channel == frame.tc.channel);
+        match at {
+            Some(at) => {
+                self.deliver(at, payload, len, now);
+            }
+            None => self.counters.rx_unknown += 1,
+        }
+    }
+
+    /// Puts a message into its receive memory; `false`: there is no room.
+    fn deliver(&mut self, at: usize, payload: &[u8], len: usize, now: Nanos) -> bool {
+        let qp = &self.qps[at];
+        let memory = if qp.config.class == Class::Response { RESPONSE } else { REQUEST };
+        let bytes = len as u64;
+        if !self.memories[memory].take(bytes) {
+            self.counters.rx_no_room += 1;
+            self.refund(at, len, now);
+            return false;
+        }
+        let (peer, channel) = (qp.peer, qp.channel);
+        let credits = match &self.config.flow_control {
+            FlowControl::Pfc => None,
+            FlowControl::Cbfc { credits, .. } => {
+                let cost = credits.cost(len);
+                self.peers[peer].grants[usize::from(channel)].arrive(cost);
+                Some((peer, channel, cost))
+            }
+        };
+        self.counters.rx_data += 1;
+        let event = Event::Received { qp: at as u16, payload: payload.to_vec() };
+        self.events.push_back((event, Some(Held { memory, bytes, credits })));
+        self.watch_memories();
+        true
+    }
+
+    /// Data that is not kept gives its credits back at once.
+    fn refund(&mut self, at: usize, len: usize, now: Nanos) {
+        let FlowControl::Cbfc { credits, .. } = &self.config.flow_control else { return };
+        let (cost, peer, channel) = (credits.cost(len), self.qps[at].peer, self.qps[at].channel);
+        self.peers[peer].grants[usize::from(channel)].arrive(cost);
+        self.free_credits(peer, channel, cost, now);
+    }
+
+    fn answered(&mut self, at: usize, rh: &Rh, now: Nanos) {
+        let Some(syndrome) = rh.syndrome() else {
+            self.counters.rx_malformed += 1;
+            return;
+        };
+        let qp = &mut self.qps[at];
+        if let Some(echo) = rh.timestamp {
+            let ticks = ((now / TIMESTAMP_NS) as u16).wrapping_sub(echo);
+            qp.round_trip = Some(Nanos::from(ticks) * TIMESTAMP_NS);
+        }
+        match qp.sender.answer(rh.psn, syndrome, now) {
+            Ok(0) => {}
+            Ok(messages) => self.events.push_back((Event::Acknowledged { qp: at as u16, messages }, None)),
+            Err(_) => self.fail(at),
+        }
+    }
+
+    fn credit(&mut self, src: u64, payload: &[u8], now: Nanos) {
+        let FlowControl::Cbfc { interval, .. } = self.config.flow_control else {
+            self.counters.rx_unknown += 1;
+            return;
+        };
+        let Some(peer) = self.known_peer(src) else {
+            self.counters.rx_unknown += 1;
+            return;
+        };
+        let peer = &mut self.peers[peer];
+        match Update::decode(payload) {
+            Some(Update::Freed(counts)) => {
+                let mut sane = true;
+                for (credits, count) in peer.credits.iter_mut().zip(counts) {
+                    sane &= credits.freed(count);
+                }
+                self.counters.rx_credit_ignored += u64::from(!sane);
+            }
+            Some(Update::Consumed { channel, count }) => {
+                if peer.grants[usize::from(channel & 7)].repair(count) {
+                    // The sender asks because it waits: answer at once.
+                    peer.report_due = true;
+                    peer.timer = peer.timer.or(Some(now.saturating_add(interval)));
+                } else {
+                    self.counters.rx_credit_ignored += 1;
+                }
+            }
+            None => self.counters.rx_malformed += 1,
+        }
+    }
+}

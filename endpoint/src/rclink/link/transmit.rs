@@ -1,0 +1,184 @@
+//! What leaves: PFC, CNPs, answers and credits, then data, multicast and raw frames.
+
+use super::{FlowControl, Link, Qp, TIMESTAMP_NS, Transmit};
+use crate::rclink::cbfc::{UPDATE_BYTES, Update};
+use crate::rclink::class::{Class, TcType, TrafficClass};
+use crate::rclink::frame::{Head, MIN_LITE_PAYLOAD, Station};
+use crate::rclink::rh::{Opcode, Psn, Rh, Syndrome};
+use weir_dataplane::types::Nanos;
+
+/// ECT(0), on data where ECN is on.
+const ECT0: u8 = 2;
+
+/// A header that says nothing yet.
+fn blank(opcode: Opcode, dest_qp: u16, pkey: u8) -> Rh {
+    Rh {
+        opcode,
+        force_ack: false,
+        pad: 0,
+        timestamp: None,
+        pkey,
+        length_or_syndrome: 0,
+        psn: Psn::default(),
+        dest_qp,
+    }
+}
+
+impl Link {
+    /// The next frame to be sent at `now`, if any.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
+        let priority = self.write_frame(now)?;
+        Some(Transmit { priority, bytes: &self.frame })
+    }
+
+    /// Writes the next frame and returns its priority.
+    fn write_frame(&mut self, now: Nanos) -> Option<u8> {
+        if let Some(pfc) = self.generator.poll(now) {
+            self.counters.tx_pfc += 1;
+            self.frame.clear();
+            self.frame.extend(pfc.encode(self.config.station.mac));
+            return Some(7);
+        }
+        let paused = self.reaction.paused_mask(now);
+        let free = |priority: u8| paused >> priority & 1 == 0;
+        let of = |class| Some(self.config.classes.of(class)).filter(|p| free(*p));
+        let (cnp, ack) = (of(Class::Cnp), of(Class::Ack));
+        let (multicast, raw) = (of(Class::Multicast), of(Class::Raw));
+        cnp.and_then(|priority| self.cnp(priority))
+            .or_else(|| ack.and_then(|priority| self.answer(priority)))
+            .or_else(|| self.credits(ack, now))
+            .or_else(|| self.data(paused, now))
+            .or_else(|| multicast.and_then(|priority| self.group(priority)))
+            .or_else(|| raw.and_then(|priority| self.whole(priority)))
+    }
+
+    fn head(&self, dst: Station, priority: u8, kind: TcType) -> Head {
+        let tag = self.config.vlan.map(|vid| (vid, priority));
+        let tc = TrafficClass { kind, channel: priority };
+        Head { dst, src: self.config.station, tag, tc, ecn: 0 }
+    }
+
+    fn cnp(&mut self, priority: u8) -> Option<u8> {
+        let qp = self.qps.iter_mut().find(|qp| qp.cnp_due)?;
+        qp.cnp_due = false;
+        let config = qp.config;
+        let rh = blank(Opcode::Cnp, config.peer_qp, config.pkey);
+        let head = self.head(config.peer, priority, TcType::Type1);
+        self.config.codec.emit(&head, &rh, &[], &mut self.frame);
+        self.counters.tx_cnp += 1;
+        Some(priority)
+    }
+
+    fn answer(&mut self, priority: u8) -> Option<u8> {
+        let qp = self.qps.iter_mut().find(|qp| qp.receiver.answer.is_some())?;
+        let answer = qp.receiver.answer.take()?;
+        let config = qp.config;
+        let code = match answer.syndrome {
+            Syndrome::Ack => 0,
+            Syndrome::NakSequence => 1,
+        };
+        let rh = Rh {
+            psn: answer.psn,
+            timestamp: answer.echo,
+            length_or_syndrome: code,
+            ..blank(Opcode::Ack, config.peer_qp, config.pkey)
+        };
+        let head = self.head(config.peer, priority, TcType::Type1);
+        self.config.codec.emit(&head, &rh, &[], &mut self.frame);
+        self.counters.tx_acks += 1;
+        Some(priority)
+    }
+
+    /// A credit message: counts of what was freed go with the ACKs, those that mend losses must stay
+    /// behind the data of their channel.
+    fn credits(&mut self, ack: Option<u8>, now: Nanos) -> Option<u8> {
+        let FlowControl::Cbfc { interval, .. } = self.config.flow_control else { return None };
+        let peer = self.peers.iter_mut().find(|p| (p.report_due && ack.is_some()) || p.repair_due != 0)?;
+        let (update, priority) = match ack.filter(|_| peer.report_due) {
+            Some(priority) => {
+                peer.report_due = false;
+                (Update::Freed(std::array::from_fn(|channel| peer.grants[channel].report())), priority)
+            }
+            None => {
+                let channel = peer.repair_due.trailing_zeros() as u8 & 7;
+                peer.repair_due &= peer.repair_due.wrapping_sub(1);
+                peer.timer = peer.timer.or(Some(now.saturating_add(interval)));
+                let count = peer.credits[usize::from(channel)].consumed();
+                (Update::Consumed { channel, count }, channel)
+            }
+        };
+        let station = peer.station;
+        let mut payload = [0; MIN_LITE_PAYLOAD];
+        payload[..UPDATE_BYTES].copy_from_slice(&update.encode());
+        let lite = self.config.codec.lite();
+        let len = if lite { MIN_LITE_PAYLOAD } else { UPDATE_BYTES };
+        let head = self.head(station, priority, if lite { TcType::Credit } else { TcType::Type1 });
+        self.config.codec.emit(&head, &blank(Opcode::Credit, 0, 0), &payload[..len], &mut self.frame);
+        self.counters.tx_credit += 1;
+        Some(priority)
+    }
+
+    /// Whether a queue pair has a packet that window and credits let go.
+    pub(super) fn has_data(&self, qp: &Qp) -> bool {
+        let Some(segment) = qp.sender.segment() else { return false };
+        match &self.config.flow_control {
+            FlowControl::Pfc => true,
+            FlowControl::Cbfc { credits, .. } => {
+                let cost = credits
+                    .cost(self.config.codec.frame_len(segment.payload.len(), self.config.vlan.is_some()));
+                self.peers[qp.peer].credits[usize::from(qp.channel)].allow(cost, credits.limit)
+            }
+        }
+    }
+
+    /// A message of the queue pair whose turn it is.
+    fn data(&mut self, paused: u8, now: Nanos) -> Option<u8> {
+        let may = |at: &usize| {
+            let qp = &self.qps[*at];
+            let free = !qp.failed && paused >> qp.channel & 1 == 0;
+            free && qp.sender.cc.ready_at(now) <= now && self.has_data(qp)
+        };
+        let at = (self.turn..self.qps.len()).chain(0..self.turn).find(may)?;
+        self.turn = if at + 1 == self.qps.len() { 0 } else { at + 1 };
+        let channel = self.qps[at].channel;
+        let ecn = if self.config.ecn { ECT0 } else { 0 };
+        let head = Head { ecn, ..self.head(self.qps[at].config.peer, channel, TcType::Type1) };
+        let qp = &mut self.qps[at];
+        let segment = qp.sender.segment()?;
+        let rh = Rh {
+            force_ack: segment.force_ack,
+            timestamp: Some((now / TIMESTAMP_NS) as u16),
+            psn: segment.psn,
+            ..blank(Opcode::Send, qp.config.peer_qp, qp.config.pkey)
+        };
+        self.config.codec.emit(&head, &rh, segment.payload, &mut self.frame);
+        let (force_ack, len) = (segment.force_ack, self.frame.len());
+        self.counters.tx_data += 1;
+        qp.sender.cc.sent(len as u64, now);
+        if self.config.codec.lite() {
+            qp.sender.sent_for_good();
+        } else {
+            self.counters.tx_retransmitted += u64::from(qp.sender.sent(force_ack, now));
+        }
+        if let FlowControl::Cbfc { credits, interval } = &self.config.flow_control {
+            let peer = &mut self.peers[qp.peer];
+            peer.credits[usize::from(channel)].consume(credits.cost(len));
+            peer.timer = peer.timer.or(Some(now.saturating_add(*interval)));
+        }
+        Some(channel)
+    }
+
+    fn group(&mut self, priority: u8) -> Option<u8> {
+        let (group, payload) = self.multicast.pop_front()?;
+        let rh = Rh { psn: self.multicast_psn, ..blank(Opcode::Send, 0, 0) };
+        self.multicast_psn = self.multicast_psn.plus(1);
+        let head = self.head(group, priority, TcType::Type2);
+        self.config.codec.emit(&head, &rh, &payload, &mut self.frame);
+        Some(priority)
+    }
+
+    fn whole(&mut self, priority: u8) -> Option<u8> {
+        self.frame = self.raw.pop_front()?;
+        Some(priority)
+    }
+}

@@ -1,0 +1,49 @@
+//! The crossbar as a second fabric: virtual output queues, a match per slot, and what it costs.
+//!
+//! An ideal output-queued switch (what the shared-buffer pipeline is) needs memory N times as fast as
+//! a port. A crossbar does not: each input holds one queue per output and class ([`Voqs`]), and an
+//! arbiter finds a conflict-free match of inputs and outputs in every slot ([`Islip`], [`Pim`]).
+//! [`uniform`] measures throughput and delay of these and of the two classical ends, one FIFO per
+//! input and output queueing; [`frames`] carries variable-length frames in cell or packet mode (DEV-17).
+
+mod demand;
+mod frames;
+mod islip;
+mod pim;
+mod uniform;
+
+pub use demand::{Demand, Pair, Voqs};
+pub use frames::{FrameCrossbar, Mode, Sent};
+pub use islip::{Classes, Islip, PointerRule};
+pub use pim::Pim;
+pub use uniform::{Outcome, Scheme, Traffic, measure};
+
+/// Most inputs (and outputs): a set of ports is one word.
+pub const MAX_CROSSBAR_PORTS: usize = 64;
+
+/// A match of one slot: pairs in which no input and no output occurs twice.
+pub type Matching = arrayvec::ArrayVec<Pair, MAX_CROSSBAR_PORTS>;
+
+/// What finds a match.
+pub trait Arbiter {
+    /// Matches inputs of `free_in` with outputs of `free_out` that have something for one another,
+    /// and writes the pairs over `matching`.
+    fn arbitrate(&mut self, demand: &Demand, free_in: u64, free_out: u64, matching: &mut Matching);
+}
+
+/// The set of the first `n` ports.
+pub fn all_ports(n: usize) -> u64 {
+    if n >= MAX_CROSSBAR_PORTS { u64::MAX } else { (1 << n) - 1 }
+}
+
+/// The ports of a set, in order.
+fn ports_of(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let port = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(port)
+    })
+}
+
+#[cfg(test)]
+mod tests;
