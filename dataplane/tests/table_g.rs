@@ -145,7 +145,10 @@ fn g6_each_cause_has_its_reason() {
     assert_eq!(full(0, &|_| {}), DropReason::EgressQueueFull);
     assert_eq!(full(0, &|m| m.pgs[0].limit = Limit::fixed(5000)), DropReason::IngressShared);
     assert_eq!(full(0, &|m| m.port_ingress_limit[0] = Some(5000)), DropReason::IngressPortPool);
-    assert_eq!(full(0, &|m| m.queues[8].limit = Limit::UNLIMITED), DropReason::IngressBufferFull);
+    let unlimited_egress = |m: &mut MmuParams| {
+        (m.queues[8].limit, m.egress_pools[0]) = (Limit::UNLIMITED, Some(1 << 30));
+    };
+    assert_eq!(full(0, &unlimited_egress), DropReason::IngressBufferFull);
     assert_eq!(full(0, &|m| m.port_egress_limit[1] = Some(5000)), DropReason::EgressPortPool);
     let mut small = params.clone();
     small.frames = 3;

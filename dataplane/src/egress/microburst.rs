@@ -1,7 +1,7 @@
 //! Bursts too short for any poll: when a queue went over a depth, how far, and until when (G8).
 //!
-//! Looked at on every enqueue and departure, so start, peak and end are exact. The detector is a small box of
-//! its own: a port without one pays a pointer test per frame.
+//! Looked at on every enqueue and departure, so start, peak and end are exact. Frames for a watched port are admitted
+//! one by one; a port nobody watches pays a pointer test per burst of departures.
 
 use crate::types::{Nanos, PRIORITIES};
 use std::collections::VecDeque;

@@ -44,4 +44,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
     }
+
+    /// An operator releases a queue that the watchdog holds for too many storms; it is restored by the usual rule
+    /// (H17).
+    pub fn release_storm(&mut self, port: PortId, queue: usize) {
+        if let Some(watchdog) = &mut self.ports[port.index()].watchdog {
+            watchdog.release(queue);
+        }
+    }
 }

@@ -205,7 +205,8 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             flood,
             up: true,
             held_back: 0,
-            storm_drop: 0,
+            // The big red switch may be on from the start (H15).
+            storm_drop: params.watchdog.map_or(0, |config| Watchdog::new(config, 0).drop_queues()),
             storm_forward: 0,
             scheduler: Scheduler::new(&port.queues, port.burst),
             shaper: port.rate.map(|rate| Shaper::new(rate, port.burst)),

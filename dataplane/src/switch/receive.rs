@@ -198,11 +198,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Notes anew which queues of a port have something to be looked at before admission: the port is
-    /// down or another lcore's, the switch drains, short bursts are watched, the watchdog drops, the
-    /// queue drops or marks on arrival.
+    /// down or another lcore's, the switch drains, the watchdog drops, the queue drops or marks on
+    /// arrival, its depth is watched frame by frame.
     pub(super) fn note_hindered(&mut self, out: PortId) {
         let port = &self.ports[out.index()];
-        let all = !port.up || self.draining || self.owner[out.index()] != self.shard || port.bursts.is_some();
+        let all = !port.up || port.bursts.is_some() || self.draining || self.owner[out.index()] != self.shard;
         self.hindered[out.index()] =
             if all { 0xff } else { port.storm_drop | port.drops_early | port.mark_on_arrival };
     }
@@ -326,15 +326,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.queue));
         match self.queues.push(out, frame, meta) {
-            Ok(was_empty) => {
-                if was_empty {
-                    port.scheduler.wake(queue);
-                }
-                if let Some(bursts) = &mut port.bursts {
-                    bursts.grown(queue, self.queues.bytes(out, queue), meta.rx_ns);
-                }
-            }
-            Err(frame) => self.no_slot(out, frame, &meta),
+            Ok(false) => {}
+            Ok(true) => port.scheduler.wake(queue),
+            Err(frame) => return self.no_slot(out, frame, &meta),
+        }
+        if let Some(bursts) = &mut port.bursts {
+            bursts.grown(queue, self.queues.bytes(out, queue), meta.rx_ns);
         }
     }
 
