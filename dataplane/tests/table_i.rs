@@ -117,7 +117,9 @@ fn disturb(lab: &mut Lab, plan: &Plan, rng: &mut Rng, down: &mut [bool]) {
             lab.set_link(0, port as u16, !down[port]);
         }
         36 => {
-            (0..plan.ports).filter(|p| std::mem::take(&mut down[*p])).for_each(|p| lab.set_link(0, p as u16, true));
+            (0..plan.ports)
+                .filter(|p| std::mem::take(&mut down[*p]))
+                .for_each(|p| lab.set_link(0, p as u16, true));
         }
         37 => {
             let mut params = Plan { xon_offset: pick(20_000), reserved: pick(3000), ..plan.clone() }.mmu();

@@ -168,7 +168,8 @@ fn automatic_headroom_is_the_calculator_s_with_its_terms_explained() {
 fn an_in_process_ring_counts_whole_and_in_cells() {
     let rings = TWO.replace("net_null0", "ring").replace("net_null1", "ring");
     let xoff = |cell: &str| {
-        let text = format!("{ROCE}{rings}[buffer]\nsize = \"64MiB\"\ncell_bytes = {cell}\n[pfc]\npoll_gap = 0\n");
+        let text =
+            format!("{ROCE}{rings}[buffer]\nsize = \"64MiB\"\ncell_bytes = {cell}\n[pfc]\npoll_gap = 0\n");
         load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config.ports[0].pgs[3].xoff
     };
     let wire = headroom(Model::Weir, &HeadroomInput::new(25_000_000_000, 5, 9216, 9216)).unwrap().xoff;
