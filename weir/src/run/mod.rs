@@ -1,5 +1,6 @@
 //! `weir run`: a configuration becomes a switch on worker lcores, until somebody says stop.
 
+mod af_packet;
 mod control;
 mod devices;
 mod summary;
@@ -186,14 +187,16 @@ impl Running {
         }
     }
 
-    /// Tells workers about links that have changed.
+    /// Tells workers, and whoever watches, about links that have changed.
     pub fn watch_links(&mut self) {
         for (i, port) in self.ports.iter().enumerate() {
             if let Ok(Some(link)) = self.links[i].poll(port) {
                 // A full message ring is tried again at the next look: the watch is reset.
                 if self.commands[self.owner[i]].push(Command::Link(PortId(i as u16), link.up)).is_err() {
                     self.links[i] = LinkWatch::default();
+                    continue;
                 }
+                println!("port {}: link {}", self.names[i], if link.up { "up" } else { "down" });
             }
         }
     }
@@ -242,6 +245,7 @@ impl Running {
                     nic: port.stats().unwrap_or_default(),
                     pfc_rx: reaction.counters().pfc_frames,
                     pfc_tx: generator.counters().pfc_frames,
+                    control_invalid: reaction.counters().invalid.iter().sum(),
                     paused_ns: (0..8).map(|priority| reaction.paused_ns(priority, now)).sum(),
                 }
             })
