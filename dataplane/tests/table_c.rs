@@ -277,9 +277,12 @@ fn c10_fast_in_slow_out() {
     }
 }
 
+/// A pause long enough that its refresh comes later than the headroom of a prompt peer lasts.
+const LOST_XOFF_QUANTA: u16 = 1000;
+
 /// Two senders to one port while every k-th Xoff towards them is lost. Frames lost, and pauses sent.
 fn with_lost_xoff(k: u64, extra_headroom: u64) -> (u64, usize, Lab) {
-    let mut plan = Plan { quanta: 200, ..at_10g(3) };
+    let mut plan = Plan { quanta: LOST_XOFF_QUANTA, ..at_10g(3) };
     plan.headroom += extra_headroom;
     let mut lab = Lab::star(plan.params(), 500);
     for from in 0..2 {
@@ -292,8 +295,8 @@ fn with_lost_xoff(k: u64, extra_headroom: u64) -> (u64, usize, Lab) {
 
 #[test]
 fn c11_a_lost_xoff_is_repaired_by_the_refresh() {
-    // A refresh comes after three eighths of 200 quanta; what arrives until then needs headroom too.
-    let interval = oracle::quanta_ns(200, 10 * G) * 3 / 8;
+    // A refresh comes after three eighths of the pause; what arrives until then needs headroom too.
+    let interval = oracle::quanta_ns(LOST_XOFF_QUANTA.into(), 10 * G) * 3 / 8;
     let until_refresh = interval * 10 / 8 + 1524;
     let mut without = 0;
     for k in [2, 3, 5, 7] {
