@@ -24,7 +24,8 @@ fn dev01_one_afh_station_is_one_address_whatever_its_traffic_class() {
         f[6] = tc;
         f
     };
-    let sources: std::collections::HashSet<_> = (0..64u8).map(|tc| frame(5, 6, tc << 2)[6..12].to_vec()).collect();
+    let sources: std::collections::HashSet<_> =
+        (0..64u8).map(|tc| frame(5, 6, tc << 2)[6..12].to_vec()).collect();
     assert_eq!(sources.len(), 64, "a table of 48-bit addresses has 64 stations for one");
     let mut params = Plan::new(3).params();
     params.stations.clear();
@@ -47,7 +48,8 @@ fn dev02_payload_of_a_lite_frame_is_not_an_ethertype() {
     let mut params = Plan::new(2).params();
     params.stations.clear();
     params.ports.iter_mut().for_each(|p| p.profile = Profile::afh_lite(Variant::Public));
-    for (payload, literal) in [([0x88, 0x08], "MAC control"), ([0x81, 0x00], "VLAN"), ([0x08, 0x00], "IPv4")] {
+    for (payload, literal) in [([0x88, 0x08], "MAC control"), ([0x81, 0x00], "VLAN"), ([0x08, 0x00], "IPv4")]
+    {
         let mut b = Bench::new(params.clone());
         let mut f = vec![0; 64];
         f[..12].copy_from_slice(&[0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1]);
@@ -87,7 +89,9 @@ fn dev18_a_guarantee_is_not_part_of_the_pool() {
         b.fill_to_drop(port, 7, priority, frame as usize);
     }
     for (port, priority) in [(2, 3), (6, 4), (7, 3)] {
-        assert!((0..20).all(|_| b.send(port, if port == 7 { 0 } else { 7 }, priority, frame as usize).is_none()));
+        assert!(
+            (0..20).all(|_| b.send(port, if port == 7 { 0 } else { 7 }, priority, frame as usize).is_none())
+        );
     }
 }
 
@@ -147,7 +151,10 @@ fn dev24_stop_above_the_high_line_go_below_the_low_one() {
             assert!(!paused, "between the lines both rules hold and the pause undoes itself");
         }
     }
-    assert!(depth >= high - 1000, "so the buffer is full to the high line before anybody is stopped: {depth}");
+    assert!(
+        depth >= high - 1000,
+        "so the buffer is full to the high line before anybody is stopped: {depth}"
+    );
     // The switch: stop above 85 000, go at 70 000, and nothing in between.
     let plan = Plan { limit: Limit::fixed(85_000), xon: 70_000, xon_offset: u64::MAX, ..Plan::new(2) };
     let mut b = Bench::new(plan.params());
@@ -175,7 +182,8 @@ fn dev25_innocent_inputs_are_not_paused() {
     // Literal: output 3 is congested, so pause every input connected to it.
     let connected = [0u16, 1, 2, 4];
     assert!(lab.switches[0].queue_bytes(PortId(3), 3) > 100_000);
-    let paused: Vec<_> = connected.iter().filter(|p| !lab.testers[usize::from(**p)].pfc_log.is_empty()).collect();
+    let paused: Vec<_> =
+        connected.iter().filter(|p| !lab.testers[usize::from(**p)].pfc_log.is_empty()).collect();
     assert_eq!(paused, [&0], "only the input whose own bytes fill the buffer");
     assert!(lab.rx(little).frames > 200 && lab.rx(other).frames > 20_000);
     lab.assert_lossless();

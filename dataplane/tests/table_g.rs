@@ -64,7 +64,8 @@ fn g4_every_queue_of_every_port() {
     let want = |port: u16, queue: u8| 1000 * (1 + u64::from(port) * 8 + u64::from(queue));
     for port in 0..8 {
         for queue in 0..8 {
-            (0..want(port, queue) / 1000).for_each(|_| assert_eq!(b.send((port + 1) % 8, port, queue, 1000), None));
+            (0..want(port, queue) / 1000)
+                .for_each(|_| assert_eq!(b.send((port + 1) % 8, port, queue, 1000), None));
         }
     }
     for port in 0..8 {

@@ -275,7 +275,10 @@ fn h17_too_many_storms_hold_the_queue_until_an_operator_acts() {
     }
     lab.run_until(300 * MS);
     let watchdog = lab.switches[0].watchdog(PortId(1)).unwrap();
-    assert_eq!((watchdog.held_queues(), counters(&lab, 1, 3).detected, counters(&lab, 1, 3).restored), (1 << 3, 3, 2));
+    assert_eq!(
+        (watchdog.held_queues(), counters(&lab, 1, 3).detected, counters(&lab, 1, 3).restored),
+        (1 << 3, 3, 2)
+    );
     let lost = lab.lost();
     lab.run_for(10 * MS);
     assert!(lab.lost() > lost);
@@ -297,7 +300,9 @@ fn ring(watchdog: impl Fn(usize) -> Option<WatchdogConfig>) -> Lab {
             Plan { rate, limit: Limit::fixed(30_000), headroom: 15_000, xon_offset: 28_000, ..Plan::new(3) };
         let mut params = SwitchParams { watchdog: watchdog(s), ..plan.params() };
         params.stations = (0..n as u16)
-            .map(|h| (params.ports[0].profile.key(host(h).to_u64(), 0), PortId(u16::from(usize::from(h) != s))))
+            .map(|h| {
+                (params.ports[0].profile.key(host(h).to_u64(), 0), PortId(u16::from(usize::from(h) != s)))
+            })
             .collect();
         lab.add_switch(Switch::new(params).unwrap());
         lab.add_tester(Tester::new(host(s as u16)));

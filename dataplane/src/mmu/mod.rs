@@ -7,8 +7,8 @@
 mod account;
 pub mod headroom;
 pub mod hpcc;
-pub mod ns3dc;
 pub mod models;
+pub mod ns3dc;
 mod params;
 mod shared;
 mod watermark;
