@@ -186,7 +186,9 @@ impl<F: Frame> Port<F> {
             self.staged.push(meta);
             self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(last)) && wire < turn
         });
-        self.scheduler.sent(queue, taken as u64, wire, last);
+        // While nobody else could be served the group's time follows each frame; a turn has one time.
+        let behind = if turn == Pick::ALONE { last } else { wire };
+        self.scheduler.sent(queue, taken as u64, wire, behind);
         true
     }
 
