@@ -166,7 +166,7 @@ fn i6_an_hour_of_everything() {
     let mut down = [false; 6];
     // Every event is followed by the checks of conservation, of the MMU's sums, and of the size of the buffer.
     while lab.now < 3_600_000 * MS {
-        let pause = if rng.next_u64() % 20 == 0 { 3000 * MS } else { 20 * MS };
+        let pause = if rng.next_u64() % 20 == 0 { 3000 * MS } else { 30 * MS };
         lab.run_for(1 + rng.next_u64() % pause);
         disturb(&mut lab, &plan, &mut rng, &mut down);
     }
