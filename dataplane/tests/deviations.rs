@@ -174,7 +174,7 @@ fn dev25_innocent_inputs_are_not_paused() {
     // Port 0 overloads the slow port 3; port 1 sends a little to it, port 2 something else to port 4.
     let mut params = Plan { rate: 10 * G, headroom: 50_000, ..Plan::new(5) }.params();
     (params.ports[3].generate.rate, params.ports[3].react.rate) = (G, G);
-    let mut lab = Lab::star(params, 500);
+    let mut lab = Lab::star(&params, 500);
     lab.flow(0, Flow::new(3, 3, 1500));
     let little = lab.flow(1, Flow::new(3, 3, 1500).rate(G / 10));
     let other = lab.flow(2, Flow::new(4, 3, 1500).rate(9 * G));
@@ -197,7 +197,7 @@ fn dev26_a_threshold_without_headroom_loses_frames() {
     // The nearest thing that starts: a headroom of one byte, and a sender 2 us away.
     let run = |headroom| {
         let plan = Plan { rate: 10 * G, headroom, shared: 100_000, ..Plan::new(3) };
-        let mut lab = Lab::star(plan.params(), 2000);
+        let mut lab = Lab::star(&plan.params(), 2000);
         (0..2).for_each(|from| assert!(lab.flow(from, Flow::new(2, 3, 1500)) > 0));
         lab.run_until(5 * MS);
         assert_eq!(lab.lost(), lab.drops(DropReason::IngressHeadroom));
@@ -212,7 +212,7 @@ fn dev26_a_threshold_without_headroom_loses_frames() {
 #[test]
 fn dev51_a_lost_resume_is_not_for_ever() {
     // Literal: a pause lasts until a RESUME arrives.
-    let mut lab = Lab::star(Plan { rate: 10 * G, quanta: 1000, ..Plan::new(2) }.params(), 500);
+    let mut lab = Lab::star(&Plan { rate: 10 * G, quanta: 1000, ..Plan::new(2) }.params(), 500);
     lab.switches[0].hold_back(PortId(1), 0xff);
     let flow = lab.flow(0, Flow::new(1, 3, 1500));
     lab.run_until(5 * MS);

@@ -183,7 +183,7 @@ fn f11_marks_come_before_pauses() {
     // Kmax well below Xoff; senders halve their rate for each 50 us with a mark and recover slowly.
     let mut params = Plan { rate: 10 * G, headroom: 60_000, shared: 2_000_000, ..Plan::new(9) }.params();
     params.ports[8].mark[3] = Some(Wred { kmin: 20_000, kmax: 100_000, pmax: ONE_Q32 / 5, ..STEP });
-    let mut lab = Lab::star(params, 500);
+    let mut lab = Lab::star(&params, 500);
     let flows: Vec<_> = (0..8).map(|from| lab.flow(from, Flow::new(8, 3, 1500).rate(9 * G))).collect();
     let (mut first_mark, mut rates, mut seen) = (None, [9 * G; 8], [0; 8]);
     for _ in 0..400 {
@@ -210,7 +210,7 @@ fn f11_marks_come_before_pauses() {
     if first_xoff == u64::MAX {
         let mut params = Plan { rate: 10 * G, headroom: 60_000, shared: 2_000_000, ..Plan::new(9) }.params();
         params.ports[8].mark[3] = None;
-        let mut lab = Lab::star(params, 500);
+        let mut lab = Lab::star(&params, 500);
         for from in 0..8 {
             lab.flow(from, Flow::new(8, 3, 1500).rate(9 * G));
         }
@@ -229,7 +229,7 @@ fn f12_only_the_queue_over_its_share_is_marked() {
         params.ports[2].mark[q] = Some(Wred { kmin: 20_000, kmax: 60_000, ..STEP });
         params.ports[2].queues[q].discipline = share;
     }
-    let mut lab = Lab::star(params, 500);
+    let mut lab = Lab::star(&params, 500);
     let over = lab.flow(0, Flow::new(2, 3, 1500).rate(7 * G));
     let under = lab.flow(1, Flow::new(2, 4, 1500).rate(4 * G));
     lab.run_until(20_000_000);

@@ -190,7 +190,7 @@ fn g6_each_cause_has_its_reason() {
 
 #[test]
 fn g6_the_sum_of_the_reasons_is_what_is_missing() {
-    let mut lab = Lab::star(Plan { rate: 10 * G, ..Plan::new(4) }.params(), 500);
+    let mut lab = Lab::star(&Plan { rate: 10 * G, ..Plan::new(4) }.params(), 500);
     for from in 0..3 {
         for priority in 0..8 {
             lab.flow(from, Flow::new(3, priority, 0).lens(&[64, 9000, 1500, 700]));
@@ -207,7 +207,7 @@ fn g6_the_sum_of_the_reasons_is_what_is_missing() {
 #[test]
 fn g7_readings_are_of_one_instant_and_only_grow() {
     for interval in [10 * MS, 1000 * MS] {
-        let mut lab = Lab::star(Plan { rate: G / 10, ..Plan::new(2) }.params(), 500);
+        let mut lab = Lab::star(&Plan { rate: G / 10, ..Plan::new(2) }.params(), 500);
         let cells = [0, 1].map(|port| lab.switches[0].published(PortId(port)));
         lab.flow(0, Flow::new(1, 0, 1000));
         let mut last = [PortStats::default(), PortStats::default()];
@@ -229,7 +229,7 @@ fn g7_readings_are_of_one_instant_and_only_grow() {
 #[test]
 fn g8_a_burst_shorter_than_any_poll() {
     // 20 frames from each of two senders within 25 us: the queue is over 5000 bytes for some 20 us.
-    let mut lab = Lab::star(Plan { rate: 10 * G, ..Plan::new(3) }.params(), 500);
+    let mut lab = Lab::star(&Plan { rate: 10 * G, ..Plan::new(3) }.params(), 500);
     lab.switches[0].watch_bursts(PortId(2), Some(MicroburstConfig { start: 5000, end: 1500, keep: 8 }));
     let start = 3 * MS + 77;
     for from in 0..2 {

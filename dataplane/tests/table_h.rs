@@ -35,7 +35,7 @@ fn plan(ports: usize) -> Plan {
 
 fn lab(ports: usize, config: WatchdogConfig) -> Lab {
     let params = SwitchParams { watchdog: Some(config), ..plan(ports).params() };
-    Lab::star(params, 500)
+    Lab::star(&params, 500)
 }
 
 /// Pauses of a millisecond, every half of one: the last is over long before the restoration time.
@@ -44,7 +44,7 @@ fn storm(mask: u8, start: u64, stop: u64) -> Storm {
 }
 
 fn counters(lab: &Lab, port: u16, queue: usize) -> StormCounters {
-    lab.switches[0].watchdog(PortId(port)).unwrap().counters(queue).clone()
+    *lab.switches[0].watchdog(PortId(port)).unwrap().counters(queue)
 }
 
 /// Runs from poll to poll until `until` holds; when that was.

@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 #[test]
 fn i1_full_mesh_of_all_pairs_and_priorities() {
     let n = 8;
-    let mut lab = Lab::star(Plan { rate: 10 * G, shared: 8_000_000, ..Plan::new(n) }.params(), 500);
+    let mut lab = Lab::star(&Plan { rate: 10 * G, shared: 8_000_000, ..Plan::new(n) }.params(), 500);
     let mut flows = Vec::new();
     for from in 0..n {
         for to in (0..n).filter(|to| *to != from) {
@@ -43,7 +43,7 @@ fn i2_the_same_configuration_again_under_load() {
     let plan = Plan { rate: 10 * G, ..Plan::new(4) };
     let params = plan.params();
     let run = |reload: bool| {
-        let mut lab = Lab::star(params.clone(), 500);
+        let mut lab = Lab::star(&params, 500);
         for from in 0..3 {
             for priority in [3, 0] {
                 lab.flow(from, Flow::new(3, priority, 1500).rate(3 * G / 2));
@@ -162,11 +162,11 @@ fn i6_an_hour_of_everything() {
         recurrence: None,
         big_red_switch: false,
     });
-    let mut lab = Lab::star(params, 500);
+    let mut lab = Lab::star(&params, 500);
     let mut down = [false; 6];
     // Every event is followed by the checks of conservation, of the MMU's sums, and of the size of the buffer.
     while lab.now < 3_600_000 * MS {
-        let pause = if rng.next_u64() % 20 == 0 { 3000 * MS } else { 30 * MS };
+        let pause = if rng.next_u64().is_multiple_of(20) { 3000 * MS } else { 30 * MS };
         lab.run_for(1 + rng.next_u64() % pause);
         disturb(&mut lab, &plan, &mut rng, &mut down);
     }
@@ -198,7 +198,7 @@ fn i6_same_seed_same_end() {
     let run = || {
         let mut rng = Rng::new(66);
         let plan = Plan { rate: G, shared: 300_000, headroom: 30_000, ..Plan::new(6) };
-        let mut lab = Lab::star(plan.params(), 500);
+        let mut lab = Lab::star(&plan.params(), 500);
         let mut down = [false; 6];
         for _ in 0..500 {
             lab.run_for(1 + rng.next_u64() % MS);

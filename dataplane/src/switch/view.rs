@@ -81,9 +81,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let queues: [_; PRIORITIES] =
             std::array::from_fn(|q| self.admission.queue_view(QueueIx(first + q as u32)));
         let pgs: [_; PRIORITIES] = std::array::from_fn(|pg| self.admission.pg_view(PgIx(first + pg as u32)));
-        let storms: [_; PRIORITIES] = std::array::from_fn(|q| {
-            port.watchdog.as_ref().map(|w| w.counters(q).clone()).unwrap_or_default()
-        });
+        let storms: [_; PRIORITIES] =
+            std::array::from_fn(|q| port.watchdog.as_ref().map(|w| *w.counters(q)).unwrap_or_default());
         PortGauges {
             at_ns: now,
             queue_bytes: queues.map(|q| q.used),
