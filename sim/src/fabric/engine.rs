@@ -145,7 +145,7 @@ impl<'a> Fabric<'a> {
         let plan = lay_out(spec)?;
         let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
         let flows = flows(spec, &plan, &routes)?;
-        let build = |node: usize| {
+        let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let (config, switch) = switches::build(&plan, spec, &routes, node)?;
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
             Ok(SwitchNode { switch, gauges, config })
@@ -390,7 +390,7 @@ impl<'a> Fabric<'a> {
 
     /// The egress port of a frame at a switch.
     fn egress(&self, s: usize, frame: &HeaderFrame) -> Option<usize> {
-        let mac = u64::from_be_bytes([&[0, 0], frame.bytes().first_chunk::<6>()?.as_slice()].concat().try_into().ok()?);
+        let mac = Mac(*frame.bytes().first_chunk()?).to_u64();
         let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
         self.routes.port(s, self.owners[at].1, (mac & 0xff) as usize)
     }

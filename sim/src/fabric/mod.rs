@@ -21,7 +21,10 @@ mod workload;
 pub use engine::run;
 pub use report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
 pub use sizes::SizeDistribution;
-pub use spec::{DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, SwitchSpec, Topology, Workload, load};
+pub use spec::{
+    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, SwitchSpec, Topology,
+    Workload, load,
+};
 pub use units::{Duration, Quantity, Rate, Size};
 
 /// Why a fabric is refused.

@@ -3,7 +3,7 @@
 use super::spec::{FabricSpec, LinkSpec, Topology};
 use super::units::{Duration, Rate};
 use super::FabricError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::types::{MAX_PORTS, Mac};
 
 /// A port of a node. Hosts come first, then switches.
@@ -195,9 +195,9 @@ fn custom_macs(hosts: &[String], macs: &BTreeMap<String, String>) -> Result<Vec<
 }
 
 fn check(plan: &Plan) -> Result<(), FabricError> {
-    let mut seen = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     for name in &plan.names {
-        if seen.insert(name, ()).is_some() {
+        if !seen.insert(name) {
             return Err(FabricError::TwoNames(name.clone()));
         }
     }

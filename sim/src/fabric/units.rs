@@ -1,6 +1,6 @@
 //! Quantities with units in a spec: `"100G"`, `"1us"`, `"64KiB"`, or a bare number of the base unit.
 
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error};
 
 /// A kind of quantity: names of its units, in base units, and what to say about a wrong one.
 pub trait Unit {
@@ -11,11 +11,9 @@ pub trait Unit {
 }
 
 /// A number of base units.
-#[derive(Deserialize)]
-#[serde(try_from = "Text")]
-pub struct Quantity<U: Unit>(pub u64, #[serde(skip)] std::marker::PhantomData<U>);
+pub struct Quantity<U: Unit>(pub u64, std::marker::PhantomData<U>);
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Text {
     Number(u64),
@@ -72,10 +70,14 @@ impl<U: Unit> std::fmt::Debug for Quantity<U> {
     }
 }
 
-impl<U: Unit> TryFrom<Text> for Quantity<U> {
-    type Error = String;
+impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::read(Text::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
 
-    fn try_from(text: Text) -> Result<Self, String> {
+impl<U: Unit> Quantity<U> {
+    fn read(text: Text) -> Result<Self, String> {
         let text = match text {
             Text::Number(n) => return Ok(Self::of(n)),
             Text::Words(text) => text,

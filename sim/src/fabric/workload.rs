@@ -72,6 +72,9 @@ impl Reader<'_> {
 
     fn drafts(&self, spec: &FabricSpec, first: u32, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
         let (w, n) = (self.w, self.plan.hosts);
+        if n < 2 {
+            return Err(self.wrong("needs two hosts"));
+        }
         let bytes = w.bytes.map_or(ENDLESS, |size| size.0.max(1));
         let start = |i: usize| w.start.0.saturating_add(w.stagger.0.saturating_mul(i as u64));
         let draft =
