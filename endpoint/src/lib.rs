@@ -2,9 +2,10 @@
 //!
 //! Knows no DPDK, no clock, no thread and no I/O, like the dataplane. [`roce`] is an RC transport
 //! that speaks to real RNICs; [`dcqcn`] decides how fast a queue pair may send; [`traffic`] are plain
-//! hosts with known frames that check what arrives.
+//! hosts with known frames that check what arrives; [`flow`] are RC flows of headers only, for fabrics.
 #![forbid(unsafe_code)]
 
 pub mod dcqcn;
+pub mod flow;
 pub mod roce;
 pub mod traffic;

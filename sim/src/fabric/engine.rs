@@ -531,7 +531,8 @@ impl Fabric<'_> {
         let started = self.started[planned.flow.id as usize];
         let sender = started.map(|s| &self.hosts[planned.from].senders()[s.sender]);
         let sent = sender.map(|s| *s.sent()).unwrap_or_default();
-        let got = started.map(|s| *self.hosts[planned.to].receivers()[s.receiver].received()).unwrap_or_default();
+        let got =
+            started.map(|s| *self.hosts[planned.to].receivers()[s.receiver].received()).unwrap_or_default();
         FlowResult {
             id: planned.flow.id,
             from: self.plan.names[planned.from].clone(),
@@ -574,7 +575,8 @@ impl Fabric<'_> {
                 Forwarding::StoreAndForward => frame(last) - 12,
                 Forwarding::CutThrough => HEAD_BYTES,
             };
-            fixed += self.dirs[dir].line.takes(held) + (spec.ingress.0 + spec.crossbar.0 + spec.egress.0) * PS;
+            fixed +=
+                self.dirs[dir].line.takes(held) + (spec.ingress.0 + spec.crossbar.0 + spec.egress.0) * PS;
             dir = self.out[node][port];
             fixed += self.dirs[dir].delay;
             rate = rate.min(self.dirs[dir].line.rate());

@@ -22,8 +22,8 @@ pub use engine::run;
 pub use report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
 pub use sizes::SizeDistribution;
 pub use spec::{
-    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, SwitchSpec, Topology,
-    Workload, load,
+    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, SwitchSpec,
+    Topology, Workload, load,
 };
 pub use units::{Duration, Quantity, Rate, Size};
 

@@ -281,8 +281,18 @@ impl Report {
         let line = |(s, p): (&SwitchResult, &PortResult)| {
             let drops: u64 = p.drops.values().sum();
             let numbers = [
-                p.rx_frames, p.tx_frames, p.queue_max, p.queue_mean, p.marked, drops, p.pfc_tx_xoff,
-                p.pfc_tx_xon, p.pfc_rx, p.tx_paused_ns, p.rx_paused_ns, p.headroom_peak,
+                p.rx_frames,
+                p.tx_frames,
+                p.queue_max,
+                p.queue_mean,
+                p.marked,
+                drops,
+                p.pfc_tx_xoff,
+                p.pfc_tx_xon,
+                p.pfc_rx,
+                p.tx_paused_ns,
+                p.rx_paused_ns,
+                p.headroom_peak,
             ];
             let cells: Vec<String> = numbers.iter().map(u64::to_string).collect();
             format!("{},{},{},{}\n", quoted(&s.name), p.port, quoted(&p.peer), cells.join(","))
@@ -293,5 +303,9 @@ impl Report {
 
 /// A name of the user's as a CSV cell.
 fn quoted(name: &str) -> String {
-    if name.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.into() }
+    if name.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.into()
+    }
 }

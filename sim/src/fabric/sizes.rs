@@ -92,7 +92,7 @@ mod tests {
             (SizeDistribution::FbHadoop, 122_000.0, 700.0),
         ] {
             let mut rng = Rng::new(9);
-            let mut all: Vec<u64> = (0..200_000).map(|_| sizes.draw(&mut rng)).collect();
+            let mut all: Vec<u64> = (0..1_000_000).map(|_| sizes.draw(&mut rng)).collect();
             all.sort_unstable();
             let sum: u64 = all.iter().sum();
             let got = sum as f64 / all.len() as f64;

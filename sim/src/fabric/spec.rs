@@ -324,8 +324,10 @@ fn dscp_26() -> u8 {
 /// # Errors
 /// [`FabricError::Syntax`]; what the spec says is checked by [`super::run`].
 pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
-    let wrong =
-        |e: toml::de::Error| FabricError::Syntax { file: file.into(), message: e.to_string().trim_end().into() };
+    let wrong = |e: toml::de::Error| FabricError::Syntax {
+        file: file.into(),
+        message: e.to_string().trim_end().into(),
+    };
     toml::from_str(text).map_err(wrong)
 }
 

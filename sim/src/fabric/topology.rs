@@ -1,8 +1,8 @@
 //! From a named shape to nodes, ports and links.
 
+use super::FabricError;
 use super::spec::{FabricSpec, LinkSpec, Topology};
 use super::units::{Duration, Rate};
-use super::FabricError;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::types::{MAX_PORTS, Mac};
 
@@ -41,7 +41,8 @@ struct Builder {
 
 impl Builder {
     fn new(spec: &FabricSpec, hosts: usize, switches: usize) -> Self {
-        let names = (0..hosts).map(|i| format!("h{i}")).chain((0..switches).map(|i| format!("s{i}"))).collect();
+        let names =
+            (0..hosts).map(|i| format!("h{i}")).chain((0..switches).map(|i| format!("s{i}"))).collect();
         let plan = Plan {
             names,
             hosts,
@@ -153,7 +154,11 @@ fn chain(spec: &FabricSpec, switches: usize, hosts: usize) -> Result<Plan, Fabri
 fn fat_tree(spec: &FabricSpec, k: usize) -> Result<Plan, FabricError> {
     range("k of a fat tree", k, 2, 16)?;
     if k % 2 == 1 {
-        return Err(FabricError::Range { what: "k of a fat tree".into(), got: k.to_string(), must: "even".into() });
+        return Err(FabricError::Range {
+            what: "k of a fat tree".into(),
+            got: k.to_string(),
+            must: "even".into(),
+        });
     }
     let half = k / 2;
     let (edges, cores) = (k * half, half * half);
