@@ -30,8 +30,16 @@ fn print(r: &Report) {
         let times = |milli: u64| milli as f64 / 1e3;
         println!("  slowdown  p50 {:.2}, p99 {:.2}, max {:.2}", times(s.p50), times(s.p99), times(s.max));
     }
-    println!("  frames    {} sent, {} dropped, {} lost on links", r.frames_sent, r.frames_dropped, r.frames_lost);
-    println!("  pfc       {} pause frames, marks {}, longest queue {} bytes", r.pauses(), r.marks(), r.queue_max());
+    println!(
+        "  frames    {} sent, {} dropped, {} lost on links",
+        r.frames_sent, r.frames_dropped, r.frames_lost
+    );
+    println!(
+        "  pfc       {} pause frames, marks {}, longest queue {} bytes",
+        r.pauses(),
+        r.marks(),
+        r.queue_max()
+    );
     r.why.iter().for_each(|sentence| println!("  {sentence}"));
 }
 
