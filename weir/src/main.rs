@@ -1,4 +1,4 @@
-//! The program: `weir run | check | lab | bench | golden | headroom`.
+//! The program: `weir run | check | lab | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
@@ -10,6 +10,7 @@ mod golden;
 mod headroom;
 mod lab;
 mod run;
+mod sim;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => run::run(&args, &eal),
         cli::Command::Lab(args) => lab::lab(&args, &eal),
         cli::Command::Check(args) => check::check(&args),
+        cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),
         cli::Command::Headroom(args) => headroom::headroom(&args),
     };
