@@ -59,27 +59,46 @@ pub struct Running {
     pub eal: Eal,
 }
 
-/// Set by SIGINT and SIGTERM; a second one kills.
-///
-/// # Errors
-/// The signal handlers cannot be installed.
-pub fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .context("cannot catch signals")?;
+/// Asked to stop by SIGINT or SIGTERM.
+#[derive(Debug)]
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    /// The first signal has been seen: from now on a signal kills.
+    seen: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Catches the signals. Two flags, so that no signal can fall between two handlers and be lost.
+    ///
+    /// # Errors
+    /// The signal handlers cannot be installed.
+    pub fn on_signal() -> Result<Self> {
+        let stop = Self { asked: Arc::default(), seen: Arc::default() };
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop.asked))
+                .and_then(|_| signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.seen)))
+                .context("cannot catch signals")?;
+        }
+        Ok(stop)
     }
-    Ok(flag)
+
+    /// Somebody has asked. The next signal kills.
+    pub fn asked(&self) -> bool {
+        let asked = self.asked.load(Relaxed);
+        if asked {
+            self.seen.store(true, Relaxed);
+        }
+        asked
+    }
 }
 
 pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
-    let stop = stop_flag()?;
+    let stop = Stop::on_signal()?;
     let mut running = Running::start(&config, eal, 0)?;
     running.describe(&config);
     let deadline = args.duration.map(|time| Instant::now() + time);
-    while !stop.load(Relaxed) && deadline.is_none_or(|at| Instant::now() < at) {
+    while !stop.asked() && deadline.is_none_or(|at| Instant::now() < at) {
         std::thread::sleep(LOOK);
         running.watch_links();
     }
