@@ -33,9 +33,14 @@ fn argument<'a>(port: &'a PortConfig, key: &str) -> Option<&'a str> {
     parts.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// Ring frame that shows a frame of `mtu` whole, and a longer one as longer; two of them are whole pages.
-fn needed(mtu: u16) -> u32 {
-    (u32::from(mtu) + 1 + BEFORE_FRAME).next_multiple_of(DEFAULT_FRAME)
+/// Least ring frame that shows a frame of `mtu` whole, and a longer one as longer.
+fn least(mtu: u16) -> u32 {
+    u32::from(mtu) + 1 + BEFORE_FRAME
+}
+
+/// Such a ring frame, two of which are whole pages.
+fn even(mtu: u16) -> u32 {
+    least(mtu).next_multiple_of(DEFAULT_FRAME)
 }
 
 /// Ring frame the device will have.
@@ -44,7 +49,7 @@ fn ring_frame(port: &PortConfig) -> Option<u32> {
     match argument(port, "framesz") {
         Some(text) => text.parse().ok(),
         None if argument(port, "blocksz").is_some() => Some(DEFAULT_FRAME),
-        None => Some(needed(port.mtu)),
+        None => Some(even(port.mtu)),
     }
 }
 
@@ -60,8 +65,8 @@ pub fn pool_bytes(port: &PortConfig) -> u16 {
 /// The ring that was chosen, or the interface, is too small for the port's `mtu`.
 pub fn devargs(port: &PortConfig) -> Result<Cow<'_, str>> {
     let Some(interface) = argument(port, "iface") else { return Ok(Cow::Borrowed(&port.device)) };
-    let needed = needed(port.mtu);
-    if let Some(frame) = ring_frame(port).filter(|frame| *frame < needed) {
+    let needed = even(port.mtu);
+    if let Some(frame) = ring_frame(port).filter(|frame| *frame < least(port.mtu)) {
         bail!(
             "mtu = {} needs ring frames of {needed} bytes, the device has {frame} and would cut frames: \
              framesz={needed},blocksz={}, or leave both out, or mtu = {}",
