@@ -98,8 +98,7 @@ fn a_second_signal_kills() {
     assert!(by == Some(Signal::SIGINT as i32) || by == Some(Signal::SIGTERM as i32), "{ended:?}");
 }
 
-/// Ctrl-C at any moment: whatever the program is doing, it ends by itself and says nothing of a panic,
-/// and leaves no run-time folder behind.
+/// Ctrl-C at any moment: whatever the program is doing, it ends by itself and says nothing of a panic.
 #[test]
 fn an_early_signal_ends_a_run_too() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,4 +11,5 @@ mod bridge;
 mod contract;
 mod hostile;
 mod incast;
+mod memif;
 mod refused;
