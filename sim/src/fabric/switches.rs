@@ -49,7 +49,8 @@ fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, Fabr
         let link = &plan.links[*link].spec;
         let mut port = Table::new();
         port.insert("name".into(), format!("p{i}").into());
-        port.insert("device".into(), "ring".into());
+        // Never opened here. Not `ring`: the headroom of a wire has no ring of frames in it.
+        port.insert("device".into(), format!("net_null{i}").into());
         port.insert("rate".into(), (link.rate.0 as i64).into());
         port.insert("cable".into(), format!("{}m", link.delay.0.div_ceil(NS_PER_METRE).max(1)).into());
         Value::Table(port)
