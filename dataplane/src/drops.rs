@@ -80,8 +80,6 @@ drop_reasons! {
     EgressWred = ("egress", "wred", "normal under congestion of a lossy class without ECN"),
     /// The egress port was closed or its link went down with the frame queued.
     EgressPortDown = ("egress", "port_down", "check the link of the egress port"),
-    /// The control pool is full: more CNP/ACK/PFC frames than it may hold.
-    ControlPoolFull = ("control", "pool_full", "raise buffer.control_bytes"),
     /// The PFC watchdog flushed or refused the frame while its queue was in a storm.
     WatchdogDrop = ("watchdog", "storm", "a peer pauses this queue without end: find it by its PFC counters"),
     /// The ring to another lcore was full.

@@ -360,7 +360,7 @@ impl Published {
                 }
             });
             std::sync::atomic::fence(Ordering::Acquire);
-            if before % 2 == 0 && self.0.sequence.load(Ordering::Relaxed) == before {
+            if before.is_multiple_of(2) && self.0.sequence.load(Ordering::Relaxed) == before {
                 return copy;
             }
             std::hint::spin_loop();

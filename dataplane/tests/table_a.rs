@@ -36,7 +36,7 @@ fn maps() -> Maps {
     }
 }
 
-fn params(classifier: Classifier) -> SwitchParams {
+fn params(classifier: &Classifier) -> SwitchParams {
     let mut params = Plan::new(2).params();
     params.mmu = MmuParams::lossy(2, 10_000_000);
     params.ports.iter_mut().for_each(|p| p.classifier = classifier.clone());
@@ -44,7 +44,7 @@ fn params(classifier: Classifier) -> SwitchParams {
 }
 
 /// Sends frames from port 0 to a blocked port 1 and says in which queue and group each was counted.
-fn classes(classifier: Classifier, frames: &[Vec<u8>]) -> Vec<(usize, usize)> {
+fn classes(classifier: &Classifier, frames: &[Vec<u8>]) -> Vec<(usize, usize)> {
     let mut b = Bench::new(params(classifier));
     b.block(1, Block::Hold);
     let mut classes = Vec::new();
@@ -78,7 +78,7 @@ fn classes(classifier: Classifier, frames: &[Vec<u8>]) -> Vec<(usize, usize)> {
 #[test]
 fn a1_a2_every_dscp_meets_its_queue_and_group() {
     let frames: Vec<_> = (0..64).map(|d| ipv4(host(0), host(1), d, 0, 64)).collect();
-    for (dscp, (queue, pg)) in classes(classifier_of(&maps()), &frames).into_iter().enumerate() {
+    for (dscp, (queue, pg)) in classes(&classifier_of(&maps()), &frames).into_iter().enumerate() {
         let tc = tc_of_dscp(dscp as u8);
         assert_eq!((queue, pg), (usize::from(tc), pg_of_tc(tc)), "DSCP {dscp}");
     }
@@ -90,7 +90,7 @@ fn a3_pcp_of_the_outer_tag_decides() {
     let single: Vec<_> = (0..8).map(|p| tagged(&plain, 0x8100, p)).collect();
     let double: Vec<_> = (0..8).map(|p| tagged(&tagged(&plain, 0x8100, 7 - p), 0x88a8, p)).collect();
     for frames in [single, double] {
-        for (pcp, (queue, pg)) in classes(classifier_of(&maps()), &frames).into_iter().enumerate() {
+        for (pcp, (queue, pg)) in classes(&classifier_of(&maps()), &frames).into_iter().enumerate() {
             let tc = tc_of_pcp(pcp as u8);
             assert_eq!((queue, pg), (usize::from(tc), pg_of_tc(tc)), "PCP {pcp}");
         }
@@ -100,7 +100,7 @@ fn a3_pcp_of_the_outer_tag_decides() {
 #[test]
 fn a4_the_traffic_class_of_ipv6_is_a_dscp() {
     let frames: Vec<_> = (0..64).map(|d| ipv6(host(0), host(1), d, 0, 80)).collect();
-    for (dscp, (queue, pg)) in classes(classifier_of(&maps()), &frames).into_iter().enumerate() {
+    for (dscp, (queue, pg)) in classes(&classifier_of(&maps()), &frames).into_iter().enumerate() {
         let tc = tc_of_dscp(dscp as u8);
         assert_eq!((queue, pg), (usize::from(tc), pg_of_tc(tc)), "DSCP {dscp}");
     }
@@ -111,7 +111,7 @@ fn a5_the_port_default_and_the_order_of_trust() {
     let maps = Maps { port_tc: 5, ..maps() };
     let (ip, raw) = (ipv4(host(0), host(1), 48, 0, 64), other(host(0), host(1), 64));
     let class = |trust: &[TrustSource], frame: &[u8]| {
-        classes(Classifier::new(&maps, trust).unwrap(), &[frame.to_vec()])[0].0
+        classes(&Classifier::new(&maps, trust).unwrap(), &[frame.to_vec()])[0].0
     };
     use TrustSource::{Dscp, Pcp, Port};
     assert_eq!(class(&[Pcp, Dscp], &raw), 5, "untagged, not IP");
@@ -161,7 +161,7 @@ fn a6_pfc_is_sent_and_obeyed_on_the_mapped_index_only() {
 
 #[test]
 fn a7_a_new_map_takes_new_frames_and_leaves_old_ones_alone() {
-    let mut b = Bench::new(params(classifier_of(&Maps::default())));
+    let mut b = Bench::new(params(&classifier_of(&Maps::default())));
     b.block(1, Block::Hold);
     let frame = |n: u64| {
         let mut f = ipv4(host(0), host(1), 24, 0, 64);
@@ -186,7 +186,7 @@ fn a8_ecn_bits_do_not_classify() {
     for ecn in 0..4 {
         for make in [ipv4, ipv6] {
             let frames: Vec<_> = (0..64).map(|d| make(host(0), host(1), d, ecn, 80)).collect();
-            for (dscp, (queue, _)) in classes(classifier_of(&maps()), &frames).into_iter().enumerate() {
+            for (dscp, (queue, _)) in classes(&classifier_of(&maps()), &frames).into_iter().enumerate() {
                 assert_eq!(queue, usize::from(tc_of_dscp(dscp as u8)));
             }
         }

@@ -45,7 +45,7 @@ fn c1_the_frame_bit_for_bit() {
 fn c2_refresh_leaves_no_gap() {
     for quanta in [0xffff, 4000] {
         let plan = Plan { quanta, rate: 10 * G, ..Plan::new(2) };
-        let mut lab = Lab::star(plan.params(), 500);
+        let mut lab = Lab::star(&plan.params(), 500);
         lab.switches[0].hold_back(PortId(1), 0xff);
         let flow = lab.flow(0, Flow::new(1, 3, 1500));
         lab.run_until(if quanta == 0xffff { 10_000 * MS } else { 500 * MS });
@@ -63,7 +63,7 @@ fn c2_refresh_leaves_no_gap() {
 
 #[test]
 fn c3_xon_is_sent_once_and_at_once() {
-    let mut lab = Lab::star(at_10g(2).params(), 500);
+    let mut lab = Lab::star(&at_10g(2).params(), 500);
     lab.switches[0].hold_back(PortId(1), 0xff);
     lab.flow(0, Flow::new(1, 3, 1500).count(2000));
     lab.run_until(5 * MS);
@@ -140,7 +140,7 @@ fn c5_two_lossless_priorities_are_paused_alike() {
     let mut params = at_10g(3).params();
     let share = QueueSchedule { discipline: Discipline::Dwrr(15), level: 0, cir: None, pir: None };
     params.ports.iter_mut().for_each(|p| p.queues = [share; 8]);
-    let mut lab = Lab::star(params, 500);
+    let mut lab = Lab::star(&params, 500);
     for from in 0..2 {
         for priority in [3, 4] {
             lab.flow(from, Flow::new(2, priority, 1500));
@@ -159,7 +159,7 @@ fn c5_two_lossless_priorities_are_paused_alike() {
 
 #[test]
 fn c6_no_pfc_for_lossy_priorities() {
-    let mut lab = Lab::star(at_10g(3).params(), 500);
+    let mut lab = Lab::star(&at_10g(3).params(), 500);
     for from in 0..2 {
         for priority in [0, 1, 2, 5, 6, 7] {
             lab.flow(from, Flow::new(2, priority, 1500));
@@ -176,7 +176,7 @@ fn c7_no_congestion_no_loss_no_pfc() {
     let imix = [64, 64, 64, 64, 64, 64, 64, 570, 570, 570, 570, 1500];
     for (lossless, lossy) in [(88, 12), (40, 60), (100, 0)] {
         for lens in [&imix[..], &[1500]] {
-            let mut lab = Lab::star(at_10g(4).params(), 500);
+            let mut lab = Lab::star(&at_10g(4).params(), 500);
             for (from, to) in [(0, 1), (2, 3)] {
                 for (priority, percent) in [(3, lossless), (0, lossy)] {
                     if percent > 0 {
@@ -198,7 +198,7 @@ fn incast(plan: &Plan, senders: usize, egress_rate: u64, ns: u64) -> Lab {
     let last = params.ports.last_mut().unwrap();
     (last.generate.rate, last.react.rate) = (egress_rate, egress_rate);
     let to = plan.ports as u16 - 1;
-    let mut lab = Lab::star(params, 500);
+    let mut lab = Lab::star(&params, 500);
     for from in 0..senders {
         lab.flow(from, Flow::new(to, 3, 1500));
     }
@@ -239,7 +239,7 @@ fn c9_mixed_incast() {
                 port.queues[q].discipline = Discipline::Dwrr(w);
             }
         }
-        let mut lab = Lab::star(params, 500);
+        let mut lab = Lab::star(&params, 500);
         let rate = |percent: f64| (percent * 1e8) as u64;
         let mut flows = [Vec::new(), Vec::new()];
         for from in 0..2 {
@@ -277,11 +277,14 @@ fn c10_fast_in_slow_out() {
     }
 }
 
+/// A pause long enough that its refresh comes later than the headroom of a prompt peer lasts.
+const LOST_XOFF_QUANTA: u16 = 1000;
+
 /// Two senders to one port while every k-th Xoff towards them is lost. Frames lost, and pauses sent.
 fn with_lost_xoff(k: u64, extra_headroom: u64) -> (u64, usize, Lab) {
-    let mut plan = Plan { quanta: 200, ..at_10g(3) };
+    let mut plan = Plan { quanta: LOST_XOFF_QUANTA, ..at_10g(3) };
     plan.headroom += extra_headroom;
-    let mut lab = Lab::star(plan.params(), 500);
+    let mut lab = Lab::star(&plan.params(), 500);
     for from in 0..2 {
         lab.lose_xoff(End::Switch(0, from), k);
         lab.flow(usize::from(from), Flow::new(2, 3, 1500));
@@ -292,8 +295,8 @@ fn with_lost_xoff(k: u64, extra_headroom: u64) -> (u64, usize, Lab) {
 
 #[test]
 fn c11_a_lost_xoff_is_repaired_by_the_refresh() {
-    // A refresh comes after three eighths of 200 quanta; what arrives until then needs headroom too.
-    let interval = oracle::quanta_ns(200, 10 * G) * 3 / 8;
+    // A refresh comes after three eighths of the pause; what arrives until then needs headroom too.
+    let interval = oracle::quanta_ns(LOST_XOFF_QUANTA.into(), 10 * G) * 3 / 8;
     let until_refresh = interval * 10 / 8 + 1524;
     let mut without = 0;
     for k in [2, 3, 5, 7] {
@@ -320,7 +323,7 @@ fn slow_peer(promised: u64, response: u64, delay: u64, size: usize) -> u64 {
     };
     let mut params = plan.params();
     (params.ports[2].generate.rate, params.ports[2].react.rate) = (G, G);
-    let mut lab = Lab::star(params, delay);
+    let mut lab = Lab::star(&params, delay);
     lab.testers[0].response = oracle::quanta_ns(response, 10 * G);
     lab.flow(0, Flow::new(2, 3, size));
     // The worst moment for the PFC frame: port 0 is sending full frames itself.
@@ -346,7 +349,7 @@ fn c12_every_response_up_to_the_promise() {
 fn c13_pfc_goes_ahead_of_data_and_past_pause() {
     for paused in [false, true] {
         let plan = Plan { headroom: promise(10 * G, 500, 9000, 0), ..at_10g(3) };
-        let mut lab = Lab::star(plan.params(), 500);
+        let mut lab = Lab::star(&plan.params(), 500);
         lab.testers[0].records = Some(Vec::new());
         // Port 0 sends without end (or is paused while it wants to), and is itself overloading port 1.
         lab.flow(2, Flow::new(0, 4, 9000));
@@ -365,7 +368,7 @@ fn c13_pfc_goes_ahead_of_data_and_past_pause() {
         }
         let frame = oracle::wire_ns(9000, 10 * G);
         while lab.switches[0].generator(PortId(0)).counters().pfc_frames == 0
-            && lab.switches[0].admission().pg(weir_dataplane::mmu::PgIx(3)).xoff == false
+            && !lab.switches[0].admission().pg(weir_dataplane::mmu::PgIx(3)).xoff
         {
             lab.run_for(10);
             assert!(lab.now < 5 * MS);
@@ -379,7 +382,7 @@ fn c13_pfc_goes_ahead_of_data_and_past_pause() {
 
 #[test]
 fn c14_a_link_flap_leaves_no_stale_pause() {
-    let mut lab = Lab::star(at_10g(3).params(), 500);
+    let mut lab = Lab::star(&at_10g(3).params(), 500);
     lab.switches[0].hold_back(PortId(1), 0xff);
     let first = lab.flow(0, Flow::new(1, 3, 1500).count(2000));
     lab.run_until(3 * MS);
@@ -418,7 +421,7 @@ fn c14_a_link_flap_leaves_no_stale_pause() {
 
 #[test]
 fn c14_what_is_still_over_the_line_is_told_again() {
-    let mut lab = Lab::star(at_10g(2).params(), 500);
+    let mut lab = Lab::star(&at_10g(2).params(), 500);
     lab.switches[0].hold_back(PortId(1), 0xff);
     lab.flow(0, Flow::new(1, 3, 1500));
     lab.run_until(3 * MS);
@@ -435,7 +438,7 @@ fn c14_what_is_still_over_the_line_is_told_again() {
 fn c15_without_pfc_an_overload_is_counted_loss() {
     let mut params = at_10g(3).params();
     params.ports.iter_mut().for_each(|p| p.generate.enabled = 1 << 4);
-    let mut lab = Lab::star(params, 500);
+    let mut lab = Lab::star(&params, 500);
     for from in 0..2 {
         lab.flow(from, Flow::new(2, 3, 1500));
     }

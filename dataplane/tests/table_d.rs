@@ -19,7 +19,7 @@ fn params(ports: usize) -> SwitchParams {
 
 /// Eight flows from port 0, an eighth of the line each, to port 1; `mask` is stormed. Frames that arrived by
 /// priority between 1 ms (the storm began at 0) and 5 ms.
-fn stormed(params: SwitchParams, mask: u8) -> ([u64; 8], Lab) {
+fn stormed(params: &SwitchParams, mask: u8) -> ([u64; 8], Lab) {
     let mut lab = Lab::star(params, 500);
     lab.storm(1, Storm { mask, quanta: 0xffff, start: 0, stop: 20 * MS, period: MS, xon_after: None });
     let flows: Vec<_> = (0..8).map(|p| lab.flow(0, Flow::new(1, p, 1500).rate(RATE / 8))).collect();
@@ -43,7 +43,7 @@ fn assert_stopped(got: [u64; 8], mask: u8) {
 #[test]
 fn d1_d2_a_pause_stops_its_priorities_and_no_other() {
     for mask in [1 << 3, 1 << 4, 0b0001_1000] {
-        let (got, lab) = stormed(params(2), mask);
+        let (got, lab) = stormed(&params(2), mask);
         assert_stopped(got, mask);
         lab.assert_lossless();
     }
@@ -51,15 +51,15 @@ fn d1_d2_a_pause_stops_its_priorities_and_no_other() {
 
 #[test]
 fn d3_lossy_priorities_obey_in_asymmetric_mode_only() {
-    let (got, _) = stormed(params(2), 0b1110_0111);
+    let (got, _) = stormed(&params(2), 0b1110_0111);
     assert_stopped(got, 0);
     let mut all = params(2);
     all.ports[1].react.mode = RxMode::All;
-    let (got, _) = stormed(all, 0b1110_0111);
+    let (got, _) = stormed(&all, 0b1110_0111);
     assert_stopped(got, 0b1110_0111);
     let mut none = params(2);
     none.ports[1].react.mode = RxMode::None;
-    let (got, _) = stormed(none, 0xff);
+    let (got, _) = stormed(&none, 0xff);
     assert_stopped(got, 0);
 }
 
@@ -209,7 +209,7 @@ fn d12_response_is_the_frame_on_the_wire_at_most() {
     // In virtual time the switch itself adds nothing: after the pause frame has arrived, the frame being sent ends.
     let mut worst = 0;
     for offset in 0..1300 {
-        let mut lab = Lab::star(params(2), 500);
+        let mut lab = Lab::star(&params(2), 500);
         lab.testers[1].records = Some(Vec::new());
         lab.flow(0, Flow::new(1, 3, 1500));
         lab.run_until(20_000 + offset);
@@ -226,7 +226,7 @@ fn d12_response_is_the_frame_on_the_wire_at_most() {
 #[test]
 fn d13_the_rate_follows_the_duty_cycle() {
     for duty in (10..=90).step_by(10) {
-        let mut lab = Lab::star(params(2), 500);
+        let mut lab = Lab::star(&params(2), 500);
         let period = MS;
         let storm = Storm {
             mask: 1 << 3,
@@ -252,7 +252,7 @@ fn d13_the_rate_follows_the_duty_cycle() {
 fn d14_a_storm_reaches_the_ingress_and_nothing_is_lost() {
     for how in [Block::Storm, Block::Hold] {
         let plan = Plan { rate: RATE, headroom: 10_000, ..Plan::new(4) };
-        let mut lab = Lab::star(plan.params(), 500);
+        let mut lab = Lab::star(&plan.params(), 500);
         match how {
             Block::Hold => lab.switches[0].hold_back(PortId(3), 0xff),
             Block::Storm => {

@@ -15,17 +15,17 @@ fn queue(discipline: Discipline) -> QueueSchedule {
 }
 
 /// Two ports at 10G, a buffer without limits, these queues.
-fn params(queues: [QueueSchedule; PRIORITIES]) -> SwitchParams {
+fn params(queues: &[QueueSchedule; PRIORITIES]) -> SwitchParams {
     let mut params = Plan { rate: 10 * G, lossless: 0, ..Plan::new(2) }.params();
     params.mmu = MmuParams::lossy(2, 1 << 32);
     params.mmu.queues.iter_mut().for_each(|q| q.limit = Limit::UNLIMITED);
-    params.ports.iter_mut().for_each(|p| p.queues = queues);
+    params.ports.iter_mut().for_each(|p| p.queues = *queues);
     params
 }
 
 /// A switch whose port 1 has `frames` frames in every queue of `mask`, of `sizes[queue]` bytes.
 fn backlog(
-    queues: [QueueSchedule; PRIORITIES],
+    queues: &[QueueSchedule; PRIORITIES],
     mask: u8,
     sizes: [usize; PRIORITIES],
     frames: usize,
@@ -63,7 +63,7 @@ fn e1_dwrr_shares_bytes() {
     let sizes = [9216, 64, 1500, 300, 4096, 100, 1024, 700];
     let queues = weights.map(|w| queue(Discipline::Dwrr(w as u8)));
     // As many frames per queue as its part of 10^4 asks for.
-    let mut b = Bench::new(params(queues));
+    let mut b = Bench::new(params(&queues));
     b.s.hold_back(PortId(1), 0xff);
     for q in 0..8 {
         let frames = (40_000 * weights[q] as usize / sizes[q]).max(4) * 2;
@@ -77,7 +77,7 @@ fn e1_dwrr_shares_bytes() {
 
 #[test]
 fn e2_new_weights_within_one_round() {
-    let mut b = backlog([queue(Discipline::Dwrr(15)); 8], 0xff, [1000; 8], 800);
+    let mut b = backlog(&[queue(Discipline::Dwrr(15)); 8], 0xff, [1000; 8], 800);
     serve(&mut b, 803);
     let weights = [8, 8, 8, 30, 30, 8, 4, 4];
     b.s.set_queues(PortId(1), &weights.map(|w| queue(Discipline::Dwrr(w as u8))));
@@ -93,7 +93,7 @@ fn e2_new_weights_within_one_round() {
 fn e3_wrr_shares_frames() {
     let weights = [1, 2, 3, 4, 5, 6, 7, 8];
     let sizes = [9216, 64, 1500, 300, 4096, 100, 1024, 700];
-    let mut b = backlog(weights.map(|w| queue(Discipline::Wrr(w as u8))), 0xff, sizes, 1200);
+    let mut b = backlog(&weights.map(|w| queue(Discipline::Wrr(w as u8))), 0xff, sizes, 1200);
     let (_, frames) = serve(&mut b, 3600);
     assert_shares(frames, weights, [1; 8]);
 }
@@ -103,7 +103,7 @@ fn e4_strict_takes_its_part_and_weights_share_the_rest() {
     let mut queues = [queue(Discipline::Dwrr(10)); 8];
     (queues[0], queues[1], queues[6]) =
         (queue(Discipline::Dwrr(30)), queue(Discipline::Dwrr(70)), QueueSchedule::STRICT);
-    let mut lab = Lab::star(params3(queues), 500);
+    let mut lab = Lab::star(&params3(&queues), 500);
     for percent in [20u64, 60] {
         let strict = lab.flow(0, Flow::new(2, 6, 500).rate(10 * G * percent / 100));
         let a = lab.flow(1, Flow::new(2, 0, 1500).rate(5 * G));
@@ -127,17 +127,17 @@ fn e4_strict_takes_its_part_and_weights_share_the_rest() {
     lab.assert_lossless();
 }
 
-fn params3(queues: [QueueSchedule; PRIORITIES]) -> SwitchParams {
+fn params3(queues: &[QueueSchedule; PRIORITIES]) -> SwitchParams {
     let mut params = Plan { rate: 10 * G, lossless: 0, ..Plan::new(3) }.params();
     params.mmu = MmuParams::lossy(3, 1 << 32);
     params.mmu.queues.iter_mut().for_each(|q| q.limit = Limit::UNLIMITED);
-    params.ports.iter_mut().for_each(|p| p.queues = queues);
+    params.ports.iter_mut().for_each(|p| p.queues = *queues);
     params
 }
 
 #[test]
 fn e5_the_higher_strict_queue_starves_the_lower() {
-    let mut b = backlog([QueueSchedule::STRICT; 8], 0b0010_0100, [100; 8], 500);
+    let mut b = backlog(&[QueueSchedule::STRICT; 8], 0b0010_0100, [100; 8], 500);
     assert_eq!(serve(&mut b, 500).1, [0, 0, 0, 0, 0, 500, 0, 0]);
     assert_eq!(serve(&mut b, 500).1, [0, 0, 500, 0, 0, 0, 0, 0]);
 }
@@ -147,9 +147,9 @@ fn e6_no_share_is_lost_and_none_is_hoarded() {
     // Queues 0 and 1 alike; queue 1 is paused for a while.
     let mut queues = [queue(Discipline::Dwrr(10)); 8];
     queues[2] = queue(Discipline::Dwrr(80));
-    let mut p = params3(queues);
+    let mut p = params3(&queues);
     p.ports.iter_mut().for_each(|port| (port.react.enabled, port.generate.enabled) = (0b10, 0));
-    let mut lab = Lab::star(p, 500);
+    let mut lab = Lab::star(&p, 500);
     let storm =
         Storm { mask: 0b10, quanta: 0xffff, start: 10 * MS, stop: 20 * MS, period: MS, xon_after: None };
     lab.storm(2, storm);
@@ -177,9 +177,9 @@ fn e6_no_share_is_lost_and_none_is_hoarded() {
 #[test]
 fn e7_shaper() {
     for offered in [1, 2, 3, 5, 9] {
-        let mut p = params([QueueSchedule::STRICT; 8]);
+        let mut p = params(&[QueueSchedule::STRICT; 8]);
         p.ports[1].queues[0].pir = Some(3 * G);
-        let mut lab = Lab::star(p, 500);
+        let mut lab = Lab::star(&p, 500);
         let flow = lab.flow(0, Flow::new(1, 0, 1000).rate(offered * G));
         lab.run_until(2 * MS);
         let before = lab.rx(flow).frames;
@@ -190,9 +190,9 @@ fn e7_shaper() {
         assert_eq!(lab.lost(), 0);
     }
     // A port rate below that of its link.
-    let mut p = params([QueueSchedule::STRICT; 8]);
+    let mut p = params(&[QueueSchedule::STRICT; 8]);
     p.ports[1].rate = Some(4 * G);
-    let mut lab = Lab::star(p, 500);
+    let mut lab = Lab::star(&p, 500);
     let flow = lab.flow(0, Flow::new(1, 0, 64));
     lab.run_until(20 * MS);
     let want = 20 * MS * 4 / (88 * 8);
@@ -203,7 +203,7 @@ fn e7_shaper() {
 fn e7_cir_is_served_before_all() {
     let mut queues = [QueueSchedule::STRICT; 8];
     queues[0].cir = Some(2 * G);
-    let mut lab = Lab::star(params3(queues), 500);
+    let mut lab = Lab::star(&params3(&queues), 500);
     let low = lab.flow(0, Flow::new(2, 0, 1000));
     let high = lab.flow(1, Flow::new(2, 7, 1000));
     lab.run_until(20 * MS);
@@ -217,7 +217,7 @@ fn e8_no_reordering_inside_port_queue_and_flow() {
     for queues in
         [[QueueSchedule::STRICT; 8], [queue(Discipline::Dwrr(7)); 8], [queue(Discipline::Wrr(3)); 8]]
     {
-        let mut lab = Lab::star(params3(queues), 500);
+        let mut lab = Lab::star(&params3(&queues), 500);
         for from in 0..2 {
             for priority in 0..8 {
                 lab.flow(from, Flow::new(2, priority, 0).lens(&[64, 1500, 9000, 200]));

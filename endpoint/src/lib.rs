@@ -1,12 +1,14 @@
 //! Endpoints of a lossless fabric, sans-IO: frames and times come in, frames and deadlines go out.
 //!
 //! Knows no DPDK, no clock, no thread and no I/O, like the dataplane. [`roce`] is an RC transport
-//! that speaks to real RNICs; [`rclink`] is the scale-up link of PAXI; [`dcqcn`] decides how fast a queue pair may send; [`traffic`] are plain
-//! hosts with known frames that check what arrives.
+//! that speaks to real RNICs; [`rclink`] is the scale-up link of PAXI; [`dcqcn`] decides how fast a
+//! queue pair may send; [`traffic`] are plain hosts with known frames that check what arrives;
+//! [`flow`] are RC flows of headers only, for fabrics.
 #![forbid(unsafe_code)]
 
 mod checksum;
 pub mod dcqcn;
+pub mod flow;
 pub mod rclink;
 pub mod roce;
 pub mod traffic;

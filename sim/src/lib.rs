@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod crossbar;
+pub mod fabric;
 pub mod golden;
 pub mod ns3;

@@ -27,6 +27,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
+    /// Play a fabric of switches, hosts and links in virtual time.
+    Sim(SimArgs),
     /// Replay every published data set under a folder, row by row.
     Golden(GoldenArgs),
     /// Compute the headroom a lossless priority group needs, term by term.
@@ -99,6 +101,16 @@ pub struct CheckArgs {
     /// Print every effective value, where it comes from and why it is so.
     #[arg(long)]
     pub explain: bool,
+}
+
+/// `weir sim`
+#[derive(Debug, Args)]
+pub struct SimArgs {
+    /// Description of the fabric and its traffic.
+    pub file: PathBuf,
+    /// Write the report as JSON, and flows and ports as CSV, into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// `weir golden`

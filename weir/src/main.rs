@@ -1,4 +1,4 @@
-//! The program: `weir run | check | lab | show | bench | golden | headroom`.
+//! The program: `weir run | check | lab | show | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
@@ -11,6 +11,7 @@ mod headroom;
 mod lab;
 mod run;
 mod show;
+mod sim;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         cli::Command::Lab(args) => lab::lab(&args, &eal),
         cli::Command::Show(args) => show::show(&args),
         cli::Command::Check(args) => check::check(&args),
+        cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),
         cli::Command::Headroom(args) => headroom::headroom(&args),
     };

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 const TWO: &str = "
 [[port]]
 name = \"p0\"
-device = \"ring\"
+device = \"net_null0\"
 rate = \"25G\"
 [[port]]
 name = \"p1\"
-device = \"ring\"
+device = \"net_null1\"
 rate = \"25G\"
 ";
 const ROCE: &str = "[qos]\npreset = \"roce-lossless\"\n";
@@ -162,6 +162,22 @@ fn automatic_headroom_is_the_calculator_s_with_its_terms_explained() {
     // 10 us each way at 25G are 2 x 31250 bytes.
     let gap = load_roce("[pfc]\npoll_gap = \"10us\"\n").unwrap().config;
     assert_eq!(gap.ports[0].pgs[3].xoff - want.xoff, 62_500);
+}
+
+#[test]
+fn an_in_process_ring_counts_whole_and_in_cells() {
+    let rings = TWO.replace("net_null0", "ring").replace("net_null1", "ring");
+    let xoff = |cell: &str| {
+        let text =
+            format!("{ROCE}{rings}[buffer]\nsize = \"64MiB\"\ncell_bytes = {cell}\n[pfc]\npoll_gap = 0\n");
+        load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config.ports[0].pgs[3].xoff
+    };
+    let wire = headroom(Model::Weir, &HeadroomInput::new(25_000_000_000, 5, 9216, 9216)).unwrap().xoff;
+    // 127 frames in the ring and a burst of 32 in the sender's hand, the largest each.
+    let frames = (u64::from(RING_FRAMES) + 32) * 9216;
+    assert!(xoff("1") >= wire + frames && xoff("1") <= wire + frames + 159 * 24, "{} {wire}", xoff("1"));
+    // A frame of 9216 bytes takes ten cells of 1000.
+    assert_eq!(xoff("1000"), xoff("1") * 10_000 / 9216);
 }
 
 #[test]
@@ -435,7 +451,7 @@ fn the_document_holds_every_key() {
             "docs/config.md is behind: WEIR_BLESS=1 cargo test -p weir-dataplane document"
         );
     }
-    let tight = include_str!("../../../configs/lab.toml").replace("4MiB", "384KiB");
+    let tight = include_str!("../../../configs/lab.toml").replace("8MiB", "384KiB");
     let found = load("lab.toml", &tight).unwrap_err();
     assert!(prose.contains(&only(&found, "buffer.sum").to_string()), "{}", shown(&found));
     let examples: Vec<_> = prose.split("```toml\n").skip(1).filter_map(|b| b.split("```").next()).collect();

@@ -2,8 +2,8 @@
 //!
 //! A weighted group serves the queue with the smallest finish tag (start-time fair queueing:
 //! a tag advances by `bytes / weight`, or by `1 / weight` per frame). The long-run shares are those
-//! of DWRR and WRR, but no queue is ever more than one frame (or 512 bytes of small ones) away from its
-//! share, no credit can be hoarded by an idle or paused queue, and weights need no quantum tuned to the MTU.
+//! of DWRR and WRR, but no queue is ever more than one frame (of small ones: 8 bytes per unit of weight) away
+//! from its share, no credit can be hoarded by an idle or paused queue, and weights need no quantum tuned to the MTU.
 
 use super::shaper::Shaper;
 use crate::types::{Nanos, PRIORITIES};
@@ -48,6 +48,7 @@ struct Weighted {
     tag: u64,
     per_byte: u64,
     per_frame: u64,
+    turn: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,10 +86,10 @@ pub struct Pick {
 
 impl Pick {
     /// Nothing else can overtake the queue before it is empty.
-    const ALONE: u64 = u64::MAX;
-    /// What a queue with a weight by bytes may send in one go: a full-sized frame goes alone, small
-    /// ones together, which saves a decision for each.
-    const TURN: u64 = 512;
+    pub const ALONE: u64 = u64::MAX;
+    /// What a queue with a weight by bytes may send in one go, per unit of its weight: small frames go
+    /// together, which saves a decision for each, and every queue may be ahead by the same time.
+    const TURN_PER_WEIGHT: u64 = 8;
     const ONE_FRAME: u64 = 0;
 }
 
@@ -119,13 +120,19 @@ impl Scheduler {
             }
         }
         let weighted = queues.map(|q| match q.discipline {
-            Discipline::Strict => Weighted { tag: 0, per_byte: 0, per_frame: 0 },
-            Discipline::Dwrr(w) => {
-                Weighted { tag: 0, per_byte: TAG_SCALE / u64::from(w.max(1)), per_frame: 0 }
-            }
-            Discipline::Wrr(w) => {
-                Weighted { tag: 0, per_byte: 0, per_frame: (TAG_SCALE << 8) / u64::from(w.max(1)) }
-            }
+            Discipline::Strict => Weighted { tag: 0, per_byte: 0, per_frame: 0, turn: Pick::ONE_FRAME },
+            Discipline::Dwrr(w) => Weighted {
+                tag: 0,
+                per_byte: TAG_SCALE / u64::from(w.max(1)),
+                per_frame: 0,
+                turn: Pick::TURN_PER_WEIGHT * u64::from(w),
+            },
+            Discipline::Wrr(w) => Weighted {
+                tag: 0,
+                per_byte: 0,
+                per_frame: (TAG_SCALE << 8) / u64::from(w.max(1)),
+                turn: Pick::ONE_FRAME,
+            },
         });
         let shaper = |rate: Option<u64>| rate.map(|rate| Shaper::new(rate, burst));
         let rates = queues.map(|q| Rates { cir: shaper(q.cir), pir: shaper(q.pir) });
@@ -184,8 +191,7 @@ impl Scheduler {
             return Some(Pick { queue: candidates.ilog2() as usize, wire_bytes: Pick::ALONE });
         }
         let queue = self.smallest_tag(candidates);
-        let by_frame = self.weighted[queue].per_frame != 0;
-        Some(Pick { queue, wire_bytes: if by_frame { Pick::ONE_FRAME } else { Pick::TURN } })
+        Some(Pick { queue, wire_bytes: self.weighted[queue].turn })
     }
 
     fn smallest_tag(&self, mut candidates: u8) -> usize {
@@ -214,9 +220,9 @@ impl Scheduler {
     }
 
     /// Frames of this queue were sent, one or (as [`Pick::wire_bytes`] allows) several: `frames` of
-    /// `wire_bytes` together, the last one of `last` bytes.
+    /// `wire_bytes` together. The group's time is what it was `behind` bytes ago.
     #[inline(always)]
-    pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, last: u64) {
+    pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, behind: u64) {
         let level = &mut self.levels[usize::from(self.level_of[queue])];
         if !level.strict {
             let w = &mut self.weighted[queue];
@@ -226,7 +232,7 @@ impl Scheduler {
                 w.tag = level.virtual_time;
             }
             w.tag = w.tag.wrapping_add(w.per_byte * wire_bytes + w.per_frame * frames);
-            level.virtual_time = w.tag.wrapping_sub(w.per_byte * last + w.per_frame);
+            level.virtual_time = w.tag.wrapping_sub(w.per_byte * behind + w.per_frame);
         }
         if self.any_rate {
             self.pay_rates(queue, wire_bytes);
@@ -325,7 +331,7 @@ mod tests {
         let s = Scheduler::new(&queues, 0);
         assert_eq!(s.pick(0xff).unwrap().queue, 1);
         assert_eq!(s.pick(0xfd).unwrap().queue, 6);
-        assert_eq!(s.pick(0b1011_1101).unwrap().wire_bytes, Pick::TURN);
+        assert!(s.pick(0b1011_1101).unwrap().wire_bytes < Pick::ALONE);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod account;
 pub mod headroom;
 pub mod hpcc;
+pub mod models;
 pub mod ns3dc;
 mod params;
 mod shared;

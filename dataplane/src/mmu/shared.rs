@@ -171,15 +171,16 @@ impl Mmu {
     /// # Errors
     /// [`MmuError`] when the division does not add up.
     pub fn new(params: MmuParams) -> Result<Self, MmuError> {
-        let mut shards = Self::sharded(params, 1)?;
-        Ok(shards.swap_remove(0))
+        params.shared()?;
+        let ledger = Arc::new(Ledger::new(1, params.pgs.len() + 1));
+        Self::shard(params, 0, 1, ledger)
     }
 
     /// One MMU per shard, sharing a ledger. Every shard knows all groups; it charges only its own.
     ///
     /// # Errors
     /// [`MmuError`] when the division does not add up.
-    pub fn sharded(params: MmuParams, shards: usize) -> Result<Vec<Self>, MmuError> {
+    pub fn sharded(params: &MmuParams, shards: usize) -> Result<Vec<Self>, MmuError> {
         params.shared()?;
         let ledger = Arc::new(Ledger::new(shards, params.pgs.len() + shards));
         (0..shards).map(|shard| Self::shard(params.clone(), shard, shards, Arc::clone(&ledger))).collect()

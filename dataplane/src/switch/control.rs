@@ -3,7 +3,7 @@
 use super::Switch;
 use crate::classify::Classifier;
 use crate::drops::DropReason;
-use crate::egress::QueueSchedule;
+use crate::egress::{MicroburstConfig, Microbursts, QueueSchedule};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::pfc::bits;
@@ -23,6 +23,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.scheduler.reconfigure(queues, port.params.burst);
     }
 
+    /// Watches a port's queues for short bursts from now on, or no longer; what was seen before is forgotten (G8).
+    pub fn watch_bursts(&mut self, port: PortId, config: Option<MicroburstConfig>) {
+        self.ports[port.index()].bursts = config.map(|config| Box::new(Microbursts::new(config)));
+        self.note_hindered(port);
+    }
+
     /// Watchdog settings of all ports that have one, at once: a running storm gets the new action (H11), the big
     /// red switch flushes what it stops (H15).
     pub fn set_watchdog(&mut self, config: WatchdogConfig, now: Nanos) {
@@ -32,9 +38,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let flush = watchdog.configure(config, now);
             port.storm_drop = watchdog.drop_queues();
             port.storm_forward = watchdog.forward_queues();
+            self.note_hindered(PortId(i as u16));
             for queue in bits(flush) {
-                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop);
+                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop, now);
             }
+        }
+    }
+
+    /// An operator releases a queue that the watchdog holds for too many storms; it is restored by the usual rule
+    /// (H17).
+    pub fn release_storm(&mut self, port: PortId, queue: usize) {
+        if let Some(watchdog) = &mut self.ports[port.index()].watchdog {
+            watchdog.release(queue);
         }
     }
 }

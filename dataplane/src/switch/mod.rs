@@ -26,7 +26,7 @@ pub use view::Conservation;
 
 use crate::drops::DropReason;
 use crate::ecn::Wred;
-use crate::egress::{Meta, Queues, Scheduler, Shaper};
+use crate::egress::{Meta, Microbursts, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
 use crate::frame::Frame;
 use crate::mmu::{Admission, Mmu};
@@ -75,6 +75,8 @@ struct Port<F> {
     reaction: Reaction,
     generator: Generator,
     watchdog: Option<Watchdog>,
+    /// Watches queue depths for short bursts, where somebody wants to know.
+    bursts: Option<Box<Microbursts>>,
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
     stage: Burst<F>,
     staged: ArrayVec<Meta, BURST>,

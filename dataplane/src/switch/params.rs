@@ -152,7 +152,7 @@ impl<F: Frame> Switch<F> {
     /// # Errors
     /// [`SwitchError`].
     pub fn sharded(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
-        let mmus = Mmu::sharded(params.mmu.clone(), shards)?;
+        let mmus = Mmu::sharded(&params.mmu, shards)?;
         let copies: Arc<[AtomicU32]> = (0..params.frames * shards).map(|_| AtomicU32::new(0)).collect();
         let rings = peers(shards, params.frames);
         mmus.into_iter()
@@ -205,16 +205,18 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             flood,
             up: true,
             held_back: 0,
-            storm_drop: 0,
+            // The big red switch may be on from the start (H15).
+            storm_drop: params.watchdog.map_or(0, |config| Watchdog::new(config, 0).drop_queues()),
             storm_forward: 0,
             scheduler: Scheduler::new(&port.queues, port.burst),
             shaper: port.rate.map(|rate| Shaper::new(rate, port.burst)),
             mark: port.mark.map(|wred| wred.filter(|w| w.at == MarkAt::Dequeue).unwrap_or(Wred::OFF)),
             mark_on_arrival: mask(&|q| port.mark[q].is_some_and(|wred| wred.at == MarkAt::Enqueue)),
             drops_early: mask(&|q| port.early_drop[q].is_some()),
-            reaction: Reaction::new(port.react.clone()),
+            reaction: Reaction::new(port.react),
             generator: Generator::new(port.generate),
-            watchdog: params.watchdog.clone().map(|config| Watchdog::new(config, 0)),
+            watchdog: params.watchdog.map(|config| Watchdog::new(config, 0)),
+            bursts: None,
             stage: Burst::new(),
             staged: ArrayVec::new(),
             stats: PortStats::default(),

@@ -30,6 +30,7 @@ pub struct Peer<F> {
 
 /// The rings between `shards` shards, each with room for `frames` frames: element `[a][b]` is what `a`
 /// holds towards `b`; `None` towards itself.
+#[allow(clippy::needless_range_loop, reason = "two rows are filled at once")]
 pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
     let mut all: Vec<Vec<Option<Peer<F>>>> =
         (0..shards).map(|_| (0..shards).map(|_| None).collect()).collect();

@@ -199,10 +199,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Notes anew which queues of a port have something to be looked at before admission: the port is
     /// down or another lcore's, the switch drains, the watchdog drops, the queue drops or marks on
-    /// arrival.
+    /// arrival, its depth is watched frame by frame.
     pub(super) fn note_hindered(&mut self, out: PortId) {
         let port = &self.ports[out.index()];
-        let all = !port.up || self.draining || self.owner[out.index()] != self.shard;
+        let all = !port.up || port.bursts.is_some() || self.draining || self.owner[out.index()] != self.shard;
         self.hindered[out.index()] =
             if all { 0xff } else { port.storm_drop | port.drops_early | port.mark_on_arrival };
     }
@@ -324,10 +324,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
             self.mark_on_arrival(out, &mut frame, &meta);
         }
+        let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.queue));
         match self.queues.push(out, frame, meta) {
             Ok(false) => {}
-            Ok(true) => self.ports[out.index()].scheduler.wake(usize::from(meta.queue)),
-            Err(frame) => self.no_slot(out, frame, &meta),
+            Ok(true) => port.scheduler.wake(queue),
+            Err(frame) => return self.no_slot(out, frame, &meta),
+        }
+        if let Some(bursts) = &mut port.bursts {
+            bursts.grown(queue, self.queues.bytes(out, queue), meta.rx_ns);
         }
     }
 

@@ -141,14 +141,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.storm_forward = watchdog.forward_queues();
         port.watchdog = Some(watchdog);
         self.note_hindered(id);
-        self.flush_stormed(id, &events);
+        self.flush_stormed(id, &events, now);
     }
 
-    fn flush_stormed(&mut self, id: PortId, events: &[Event]) {
+    fn flush_stormed(&mut self, id: PortId, events: &[Event], now: Nanos) {
         for event in events.iter().filter(|event| event.kind != EventKind::Restored) {
             let queue = usize::from(event.queue);
             if self.ports[id.index()].storm_drop >> queue & 1 == 1 {
-                self.flush(id, queue, DropReason::WatchdogDrop);
+                self.flush(id, queue, DropReason::WatchdogDrop, now);
             }
         }
     }

@@ -41,7 +41,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         while port.stage.len() < budget {
             let Some(pick) = port.scheduler.pick(ready) else { return };
             let most = budget - port.stage.len();
-            if !port.take(queues, rng, out, pick, most) {
+            let open = port.take(queues, rng, out, pick, most);
+            if let Some(bursts) = &mut port.bursts {
+                bursts.shrunk(pick.queue, queues.bytes(out, pick.queue), now);
+            }
+            if !open {
                 return;
             }
             ready &= queues.occupied(out);
@@ -126,7 +130,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Drops everything a queue holds, with one reason.
     #[cold]
-    pub(super) fn flush(&mut self, out: PortId, queue: usize, reason: DropReason) {
+    pub(super) fn flush(&mut self, out: PortId, queue: usize, reason: DropReason, now: Nanos) {
+        if let Some(bursts) = &mut self.ports[out.index()].bursts {
+            bursts.shrunk(queue, 0, now);
+        }
+        self.discard(out, queue, reason);
+    }
+
+    /// The same when there is no time left to speak of: at the end of a run.
+    #[cold]
+    pub(super) fn discard(&mut self, out: PortId, queue: usize, reason: DropReason) {
         while let Some((frame, meta)) = self.queues.pop(out, queue) {
             self.release(out, &meta);
             self.drop_at_queue(out, frame, queue, reason);
@@ -173,7 +186,9 @@ impl<F: Frame> Port<F> {
             self.staged.push(meta);
             self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(last)) && wire < turn
         });
-        self.scheduler.sent(queue, taken as u64, wire, last);
+        // While nobody else could be served the group's time follows each frame; a turn has one time.
+        let behind = if turn == Pick::ALONE { last } else { wire };
+        self.scheduler.sent(queue, taken as u64, wire, behind);
         true
     }
 

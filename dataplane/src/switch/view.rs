@@ -2,6 +2,7 @@
 
 use super::{Port, Switch};
 use crate::drops::DropReason;
+use crate::egress::Microbursts;
 use crate::fdb::Fdb;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
@@ -80,9 +81,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let queues: [_; PRIORITIES] =
             std::array::from_fn(|q| self.admission.queue_view(QueueIx(first + q as u32)));
         let pgs: [_; PRIORITIES] = std::array::from_fn(|pg| self.admission.pg_view(PgIx(first + pg as u32)));
-        let storms: [_; PRIORITIES] = std::array::from_fn(|q| {
-            port.watchdog.as_ref().map(|w| w.counters(q).clone()).unwrap_or_default()
-        });
+        let storms: [_; PRIORITIES] =
+            std::array::from_fn(|q| port.watchdog.as_ref().map(|w| *w.counters(q)).unwrap_or_default());
         PortGauges {
             at_ns: now,
             queue_bytes: queues.map(|q| q.used),
@@ -128,6 +128,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The watchdog of this port, if there is one.
     pub fn watchdog(&self, port: PortId) -> Option<&Watchdog> {
         self.ports[port.index()].watchdog.as_ref()
+    }
+
+    /// The short bursts of this port's queues, if they are watched.
+    pub fn microbursts(&self, port: PortId) -> Option<&Microbursts> {
+        self.ports[port.index()].bursts.as_deref()
     }
 
     /// The forwarding table of this shard.
@@ -198,7 +203,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return;
         }
         for queue in 0..PRIORITIES {
-            self.flush(port, queue, DropReason::EgressPortDown);
+            self.flush(port, queue, DropReason::EgressPortDown, now);
         }
         self.flush_stage(port, DropReason::EgressPortDown);
         let tick = self.ageing.now_tick();
@@ -224,7 +229,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         for i in 0..self.ports.len() {
             let port = PortId(i as u16);
             for queue in 0..PRIORITIES {
-                self.flush(port, queue, DropReason::RunUndrained);
+                self.discard(port, queue, DropReason::RunUndrained);
             }
             self.flush_stage(port, DropReason::RunUndrained);
         }

@@ -133,9 +133,9 @@ pub struct Lab<A: Admission = Mmu> {
 
 impl Lab {
     /// One switch with a tester at every port. Links have the rate of their port and `delay` ns.
-    pub fn star(params: SwitchParams, delay: Nanos) -> Self {
+    pub fn star(params: &SwitchParams, delay: Nanos) -> Self {
         let mut lab = Self::new(audit_mmu);
-        lab.add_star(Switch::new(params.clone()).unwrap(), &params, delay);
+        lab.add_star(Switch::new(params.clone()).unwrap(), params, delay);
         lab
     }
 }
@@ -358,7 +358,7 @@ impl<A: Admission> Lab<A> {
         let xoff =
             l.lose_xoff > 0 && matches!(decode(frame.bytes()), Control::Pfc(f) if f.time != [0; PRIORITIES]);
         l.xoffs += u64::from(xoff);
-        if xoff && l.xoffs % l.lose_xoff == 0 {
+        if xoff && l.xoffs.is_multiple_of(l.lose_xoff) {
             return;
         }
         let epoch = l.epoch;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_int};
+use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_dpdk_sys as sys;
 
 use super::PortConfig;
+use super::packet;
 use super::ring::RingPair;
 use crate::capabilities::{Capabilities, driver_name};
 use crate::error::{PortError, reason};
@@ -35,6 +37,9 @@ pub(super) struct Setup {
     pub mac_control: Option<bool>,
     pub rx_taken: BTreeSet<u16>,
     pub tx_taken: BTreeSet<u16>,
+    /// The kernel's sockets behind a port of `net_af_packet`, and the frames their rings had no room for.
+    pub sockets: Vec<RawFd>,
+    pub ring_drops: u64,
     // Dropped in this order: the rings give their frames back before the pool goes.
     _rings: Option<Arc<RingPair>>,
     pool: Option<Mempool>,
@@ -55,6 +60,7 @@ impl Device {
         let free = |ports: &BTreeSet<u16>| ports_of(&c_selector).into_iter().find(|id| !ports.contains(id));
         let mut found = free(&state.ports);
         let hotplugged = found.is_none();
+        let before = if hotplugged { packet::sockets() } else { Vec::new() };
         if hotplugged {
             // SAFETY: the EAL is up; strings end in zero.
             match unsafe { sys::weir_eth_probe(c_devargs.as_ptr()) } {
@@ -65,8 +71,11 @@ impl Device {
         }
         let Some(id) = found else { return Err(PortError::InUse(name.to_owned())) };
         state.ports.insert(id);
+        // Under the lock, so what is new is this device's.
+        let mut sockets = if name.contains("af_packet") { packet::sockets() } else { Vec::new() };
+        sockets.retain(|fd| !before.contains(fd));
         drop(state);
-        let setup = Mutex::default();
+        let setup = Mutex::new(Setup { sockets, ..Setup::default() });
         Ok(Self { id, name: name.to_owned(), hotplugged, setup, rx_ring: None, eal: eal.clone() })
     }
 

@@ -7,6 +7,7 @@ use weir_dpdk_sys as sys;
 
 use super::Port;
 use super::device::Device;
+use super::packet;
 use crate::error::PortError;
 
 /// A driver's counters since the port came up.
@@ -76,16 +77,19 @@ impl Device {
     }
 
     pub(super) fn stats(&self) -> Result<Stats, PortError> {
-        let _control = self.setup();
+        let mut setup = self.setup();
         let mut s = sys::weir_eth_stats::default();
         // SAFETY: the port is open; the shim writes the struct.
         self.check("statistics", unsafe { sys::weir_eth_stats(self.id, &raw mut s) })?;
+        if setup.started {
+            setup.ring_drops += setup.sockets.iter().map(|&fd| packet::new_drops(fd)).sum::<u64>();
+        }
         Ok(Stats {
             rx_frames: s.rx_frames,
             tx_frames: s.tx_frames,
             rx_bytes: s.rx_bytes,
             tx_bytes: s.tx_bytes,
-            rx_missed: s.rx_missed,
+            rx_missed: s.rx_missed + setup.ring_drops,
             rx_errors: s.rx_errors,
             tx_errors: s.tx_errors,
             rx_no_mbuf: s.rx_no_mbuf,
@@ -93,12 +97,15 @@ impl Device {
     }
 
     pub(super) fn link(&self) -> Result<Link, PortError> {
-        let _control = self.setup();
+        let setup = self.setup();
         let mut link = sys::weir_eth_link::default();
         // SAFETY: the port is open; the shim writes the struct.
         self.check("link state", unsafe { sys::weir_eth_link(self.id, &raw mut link) })?;
         Ok(Link {
-            up: link.up != 0,
+            up: match setup.sockets.first().filter(|_| setup.started) {
+                Some(&socket) => packet::running(socket).unwrap_or(false),
+                None => link.up != 0,
+            },
             mbps: Some(link.mbps).filter(|&mbps| mbps != 0 && mbps != u32::MAX),
             full_duplex: link.full_duplex != 0,
         })

@@ -6,11 +6,10 @@ mod table;
 use crate::Outcome;
 use crate::check;
 use crate::cli::LabArgs;
-use crate::run::{Running, Totals, stop_flag};
+use crate::run::{Running, Stop, Totals};
 use anyhow::{Result, bail};
 use hosts::{FlowResult, HostResults, Hosts};
 use std::fmt::Write;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use table::Table;
 use weir_dataplane::config::{Config, DeviceKind};
@@ -41,7 +40,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
         let format = &config.formats[port.format].name;
         bail!("port {} speaks {format}: lab hosts speak standard frames only", port.name);
     }
-    let stop = stop_flag()?;
+    let stop = Stop::on_signal()?;
     let mut running = Running::start(&config, eal, HELD_PER_HOST * config.ports.len() as u64)?;
     running.describe(&config);
     let far = std::mem::take(&mut running.far).into_iter().flatten().collect();
@@ -51,7 +50,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     let mut table = Table::new(names, running.counters.clone(), running.gauges.clone());
     let start = Instant::now();
     let mut next = LOOK;
-    while !stop.load(Relaxed) && args.duration.is_none_or(|time| start.elapsed() < time) {
+    while !stop.asked() && args.duration.is_none_or(|time| start.elapsed() < time) {
         std::thread::sleep(Duration::from_millis(20));
         running.watch_links();
         if start.elapsed() >= next {

@@ -1,5 +1,6 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
+use super::af_packet;
 use anyhow::{Context, Result, bail};
 use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::{BURST, Mac};
@@ -66,7 +67,7 @@ impl PoolSize {
         let queues = u64::from(RX_DESCRIPTORS) + u64::from(TX_DESCRIPTORS) + 2 * BURST as u64;
         let caches = (shards as u64 + 1) * u64::from(POOL_CACHE) * 3 / 2;
         let count = config.buffer.frames * shards as u64 + ports * queues + caches + extra;
-        let longest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+        let longest = config.ports.iter().map(af_packet::pool_bytes).max().unwrap_or(0);
         Self { count: count.min(u64::from(u32::MAX)) as u32, data_bytes: longest.max(2048) }
     }
 
@@ -119,7 +120,9 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
             let (near, far) = ring_pair(eal, &config.name, RING_FRAMES)?;
             (near, Some(far))
         }
-        DeviceKind::Pci | DeviceKind::Vdev => (Port::<Stopped>::probe(eal, &config.device)?, None),
+        DeviceKind::Pci | DeviceKind::Vdev => {
+            (Port::<Stopped>::probe(eal, &af_packet::devargs(config)?)?, None)
+        }
     };
     let (port, rx, tx) = start(near, config, pool)?;
     let far = far

@@ -1,5 +1,6 @@
 //! `weir run`: a configuration becomes a switch on worker lcores, until somebody says stop.
 
+mod af_packet;
 mod control;
 mod devices;
 mod mgmt;
@@ -63,27 +64,46 @@ pub struct Running {
     pub eal: Eal,
 }
 
-/// Set by SIGINT and SIGTERM; a second one kills.
-///
-/// # Errors
-/// The signal handlers cannot be installed.
-pub fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .context("cannot catch signals")?;
+/// Asked to stop by SIGINT or SIGTERM.
+#[derive(Debug)]
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    /// The first signal has been seen: from now on a signal kills.
+    seen: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Catches the signals. Two flags, so that no signal can fall between two handlers and be lost.
+    ///
+    /// # Errors
+    /// The signal handlers cannot be installed.
+    pub fn on_signal() -> Result<Self> {
+        let stop = Self { asked: Arc::default(), seen: Arc::default() };
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop.asked))
+                .and_then(|_| signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.seen)))
+                .context("cannot catch signals")?;
+        }
+        Ok(stop)
     }
-    Ok(flag)
+
+    /// Somebody has asked. The next signal kills.
+    pub fn asked(&self) -> bool {
+        let asked = self.asked.load(Relaxed);
+        if asked {
+            self.seen.store(true, Relaxed);
+        }
+        asked
+    }
 }
 
 pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
-    let stop = stop_flag()?;
+    let stop = Stop::on_signal()?;
     let mut running = Running::start(&config, eal, 0)?;
     running.describe(&config);
     let deadline = args.duration.map(|time| Instant::now() + time);
-    while !stop.load(Relaxed) && deadline.is_none_or(|at| Instant::now() < at) {
+    while !stop.asked() && deadline.is_none_or(|at| Instant::now() < at) {
         std::thread::sleep(LOOK);
         running.watch_links();
     }
@@ -218,14 +238,16 @@ impl Running {
         }
     }
 
-    /// Tells workers about links that have changed.
+    /// Tells workers, and whoever watches, about links that have changed.
     pub fn watch_links(&mut self) {
         for (i, port) in self.ports.iter().enumerate() {
             if let Ok(Some(link)) = self.links[i].poll(port) {
                 // A full message ring is tried again at the next look: the watch is reset.
                 if self.commands[self.owner[i]].push(Command::Link(PortId(i as u16), link.up)).is_err() {
                     self.links[i] = LinkWatch::default();
+                    continue;
                 }
+                println!("port {}: link {}", self.names[i], if link.up { "up" } else { "down" });
             }
         }
     }
@@ -274,6 +296,7 @@ impl Running {
                     nic: port.stats().unwrap_or_default(),
                     pfc_rx: reaction.counters().pfc_frames,
                     pfc_tx: generator.counters().pfc_frames,
+                    control_invalid: reaction.counters().invalid.iter().sum(),
                     paused_ns: (0..8).map(|priority| reaction.paused_ns(priority, now)).sum(),
                 }
             })

@@ -21,6 +21,8 @@ pub struct PortTotals {
     pub pfc_rx: u64,
     /// PFC frames sent.
     pub pfc_tx: u64,
+    /// MAC control frames received that are neither PAUSE nor PFC, or malformed.
+    pub control_invalid: u64,
     /// ns this port was paused by its peer, all priorities added up.
     pub paused_ns: u64,
 }
@@ -129,20 +131,29 @@ impl Totals {
         })
     }
 
-    /// Writes the JSON to a file, whole or not at all.
+    /// Writes the JSON to a file, whole or not at all; to what is no plain file (a device, a pipe, a link)
+    /// as it is, since that must not be replaced.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let part = path.with_extension("part");
         let text = format!("{:#}\n", self.json());
-        let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path));
-        if written.is_err() {
-            // Nothing half written stays behind; that it cannot be removed is no further news.
-            let _ = std::fs::remove_file(&part);
-        }
+        let plain = std::fs::symlink_metadata(path).map_or(true, |meta| meta.is_file());
+        let written = if plain { replace(path, &text) } else { std::fs::write(path, &text) };
         written.with_context(|| format!("cannot write the summary {}", path.display()))
     }
+}
+
+/// Writes beside the file, then takes its name.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path));
+    if written.is_err() {
+        // Nothing half written stays behind; that it cannot be removed is no further news.
+        let _ = std::fs::remove_file(&part);
+    }
+    written
 }
 
 fn port_json(port: &PortTotals) -> Value {
@@ -160,6 +171,7 @@ fn port_json(port: &PortTotals) -> Value {
         "tx_control": s.tx_control,
         "pfc_rx": port.pfc_rx,
         "pfc_tx": port.pfc_tx,
+        "control_invalid": port.control_invalid,
         "paused_ns": port.paused_ns,
         "ecn_marked": s.ecn_marked.iter().sum::<u64>(),
         "queue_packets": s.queue_packets,

@@ -1,0 +1,196 @@
+//! Frames that are headers and a length.
+
+use crate::roce::frame::{Addresses, ECN_CE, ECN_ECT0, Frame as Roce, IpHeader, Outer};
+use crate::roce::psn::Psn;
+use crate::roce::wire::{Aeth, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Qpn, Syndrome, UDP_PORT};
+use std::net::Ipv4Addr;
+use weir_dataplane::frame::Frame;
+use weir_dataplane::types::Mac;
+
+/// Header bytes a frame can hold: a whole CNP is the longest that occurs.
+pub const HEADER_ROOM: usize = 77;
+
+/// DSCP of CNPs and ACKs (`cnp_dscp` of real adapters).
+const CONTROL_DSCP: u8 = 48;
+
+// Where the headers are: Ethernet 14, IPv4 20, UDP 8, BTH 12.
+const ETHERTYPE: usize = 12;
+const IP: usize = 14;
+const UDP: usize = 34;
+const BTH: usize = 42;
+const END: usize = 54;
+/// Bytes of IP, UDP and BTH headers and the ICRC: what the IP length says beyond the payload.
+const IP_OVERHEAD: usize = END - IP + ICRC_BYTES;
+
+/// A frame of which only the first bytes are represented. A plain value: a copy is a frame of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HeaderFrame {
+    len: u16,
+    have: u8,
+    bytes: [u8; HEADER_ROOM],
+}
+
+impl HeaderFrame {
+    /// The first bytes of `bytes`, of a frame of `len` bytes (without FCS).
+    pub fn new(bytes: &[u8], len: usize) -> Self {
+        let have = bytes.len().min(HEADER_ROOM).min(len);
+        let mut room = [0; HEADER_ROOM];
+        room[..have].copy_from_slice(&bytes[..have]);
+        Self { len: len.min(usize::from(u16::MAX)) as u16, have: have as u8, bytes: room }
+    }
+}
+
+impl std::fmt::Debug for HeaderFrame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HeaderFrame({} B, {:02x?})", self.len, self.bytes())
+    }
+}
+
+impl Frame for HeaderFrame {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.have)]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..usize::from(self.have)]
+    }
+
+    fn len(&self) -> usize {
+        self.len.into()
+    }
+
+    fn share(&self) -> Option<Self> {
+        Some(*self)
+    }
+
+    fn make_unique(&mut self) -> bool {
+        true
+    }
+}
+
+/// How frames of a flow are addressed, in the direction of this end's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Own address.
+    pub src: Mac,
+    /// The peer's address.
+    pub dst: Mac,
+    /// Own IP address.
+    pub src_ip: Ipv4Addr,
+    /// The peer's IP address.
+    pub dst_ip: Ipv4Addr,
+    /// Queue pair of the peer.
+    pub qpn: u32,
+    /// UDP source port: entropy.
+    pub src_port: u16,
+}
+
+impl Route {
+    fn emit(&self, dscp: u8, ecn: u8, bth: Bth, ext: Extensions, payload: &[u8]) -> HeaderFrame {
+        let addresses = Addresses::V4 { src: self.src_ip, dst: self.dst_ip, id: 0, dont_fragment: true };
+        let outer = Outer {
+            dst: self.dst,
+            src: self.src,
+            vlan: None,
+            ip: IpHeader { addresses, dscp, ecn, ttl: 64 },
+            src_port: self.src_port,
+            udp_checksum: 0,
+        };
+        let mut bytes = Vec::new();
+        Roce { outer, packet: Packet { bth, ext, payload } }.emit(&mut bytes);
+        let len = bytes.len();
+        HeaderFrame::new(&bytes, len)
+    }
+
+    /// A data frame to be completed by [`HeaderFrame::set_data`]: headers only, ECT(0).
+    pub(super) fn data(&self, dscp: u8) -> HeaderFrame {
+        let bth = Bth::new(Opcode::RC_SEND_ONLY, Qpn(self.qpn), Psn::new(0));
+        let frame = self.emit(dscp, ECN_ECT0, bth, Extensions::default(), &[]);
+        HeaderFrame::new(&frame.bytes()[..END], END)
+    }
+
+    /// An answer: ACK or NAK.
+    pub(super) fn answer(&self, psn: Psn, syndrome: Syndrome) -> HeaderFrame {
+        let aeth = Aeth { syndrome: syndrome.encode(), msn: 0 };
+        let ext = Extensions { aeth: Some(aeth), ..Extensions::default() };
+        self.emit(CONTROL_DSCP, 0, Bth::new(Opcode::RC_ACK, Qpn(self.qpn), psn), ext, &[])
+    }
+
+    /// A congestion notification.
+    pub(super) fn cnp(&self) -> HeaderFrame {
+        let bth = Bth { becn: true, ..Bth::new(Opcode::CNP, Qpn(self.qpn), Psn::new(0)) };
+        self.emit(CONTROL_DSCP, 0, bth, Extensions::default(), &[0; 16])
+    }
+}
+
+/// What the headers of a frame say to a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub opcode: Opcode,
+    pub qpn: u32,
+    pub psn: Psn,
+    pub ack_req: bool,
+    pub ce: bool,
+    pub payload: u16,
+    /// Of an answer.
+    pub syndrome: Option<Syndrome>,
+}
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn be24(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([0, bytes[at], bytes[at + 1], bytes[at + 2]])
+}
+
+/// The Internet checksum of an IPv4 header whose own field is zero.
+fn ip_checksum(header: &[u8]) -> u16 {
+    let sum: u32 = header.chunks_exact(2).map(|w| u32::from(be16(w, 0))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+impl HeaderFrame {
+    /// Completes a data frame made by [`Route::data`].
+    pub(super) fn set_data(&mut self, opcode: Opcode, psn: Psn, ack_req: bool, payload: u16) {
+        let pad = payload.wrapping_neg() & 3;
+        let ip_len = usize::from(payload) + usize::from(pad) + IP_OVERHEAD;
+        let b = &mut self.bytes;
+        b[IP + 2..IP + 4].copy_from_slice(&(ip_len as u16).to_be_bytes());
+        b[IP + 10..IP + 12].fill(0);
+        let sum = ip_checksum(&b[IP..UDP]);
+        b[IP + 10..IP + 12].copy_from_slice(&sum.to_be_bytes());
+        b[UDP + 4..UDP + 6].copy_from_slice(&((ip_len - (UDP - IP)) as u16).to_be_bytes());
+        b[BTH] = opcode.0;
+        b[BTH + 1] = b[BTH + 1] & 0xcf | (pad as u8) << 4;
+        b[BTH + 8] = u8::from(ack_req) << 7;
+        b[BTH + 9..END].copy_from_slice(&psn.get().to_be_bytes()[1..]);
+        self.len = (IP + ip_len) as u16;
+    }
+}
+
+/// Reads a frame; `None`: not RoCEv2 over IPv4, or cut short.
+pub(super) fn hear(bytes: &[u8]) -> Option<Heard> {
+    let head: &[u8; END] = bytes.first_chunk()?;
+    let roce = be16(head, ETHERTYPE) == 0x0800
+        && head[IP] == 0x45
+        && head[IP + 9] == 17
+        && be16(head, UDP + 2) == UDP_PORT;
+    if !roce {
+        return None;
+    }
+    let opcode = Opcode(head[BTH]);
+    let pad = u16::from(head[BTH + 1] >> 4 & 3);
+    let aeth = opcode.layout().is_some_and(|layout| layout.aeth);
+    let payload = be16(head, UDP + 4).checked_sub((8 + END - BTH + ICRC_BYTES) as u16)?.checked_sub(pad)?;
+    Some(Heard {
+        opcode,
+        qpn: be24(head, BTH + 5),
+        psn: Psn::new(be24(head, BTH + 9)),
+        ack_req: head[BTH + 8] >> 7 == 1,
+        ce: head[IP + 1] & 3 == ECN_CE,
+        payload,
+        syndrome: if aeth { Some(Syndrome::decode(*bytes.get(END)?)) } else { None },
+    })
+}

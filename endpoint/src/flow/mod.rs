@@ -1,0 +1,20 @@
+//! RC flows without payload: what a fabric of many hosts needs of an RNIC, and no more.
+//!
+//! A frame is its real headers (Ethernet, IPv4, UDP 4791, BTH, AETH) and a length; the payload is not
+//! represented, so a million packets cost no memory traffic ([`HeaderFrame`]). A [`Sender`] numbers,
+//! paces and resends (go-back-N, DCQCN), a [`Receiver`] answers (ACK, NAK, CNP), a [`Nic`] holds the
+//! flows of a host behind one PFC-obeying link. Full payloads, memory and verbs are in
+//! [`crate::roce`]; the headers are the same, so a switch cannot tell the difference.
+
+mod frame;
+mod nic;
+mod receiver;
+mod sender;
+
+pub use frame::{HEADER_ROOM, HeaderFrame, Route};
+pub use nic::{Delivered, Nic, NicConfig, NicReport};
+pub use receiver::{Received, Receiver};
+pub use sender::{Flow, Pace, Sender, Sent, Transport};
+
+#[cfg(test)]
+mod tests;

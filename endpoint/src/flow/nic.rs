@@ -1,0 +1,217 @@
+//! All flows of one host behind its link.
+
+use super::frame::{HeaderFrame, Route, hear};
+use super::receiver::{Received, Receiver};
+use super::sender::{Flow, Sender};
+use crate::dcqcn::standard::ParamError;
+use crate::roce::wire::Opcode;
+use std::collections::VecDeque;
+use weir_dataplane::pfc::NEVER;
+use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxMode};
+use weir_dataplane::types::{Nanos, PRIORITIES};
+
+/// What a NIC is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicConfig {
+    /// Rate of its link, bits/s: PFC quanta are measured by it.
+    pub rate: u64,
+    /// PFC priorities it obeys, one bit each.
+    pub obey: u8,
+    /// Priority of ACKs, NAKs and CNPs.
+    pub control_priority: u8,
+    /// CNPs of one flow are at least this far apart, ns.
+    pub cnp_interval: Nanos,
+}
+
+/// A flow arrived in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// Its number.
+    pub flow: u32,
+}
+
+/// What a NIC saw of PFC, and frames it could not place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicReport {
+    /// ns each priority was paused.
+    pub paused_ns: [Nanos; PRIORITIES],
+    /// Times each priority went from running to paused.
+    pub pauses: [u64; PRIORITIES],
+    /// PFC frames received.
+    pub pfc_frames: u64,
+    /// Frames that belong to no flow.
+    pub unexpected: u64,
+}
+
+/// A NIC. Queue pair numbers are indices: a flow's data goes to the receiver's, answers to the sender's.
+#[derive(Clone, Debug)]
+pub struct Nic {
+    config: NicConfig,
+    senders: Vec<Sender>,
+    /// Senders with something left to do.
+    active: Vec<u32>,
+    /// Position in `active` after the one that sent last.
+    turn: usize,
+    receivers: Vec<Receiver>,
+    control: VecDeque<HeaderFrame>,
+    reaction: Reaction,
+    unexpected: u64,
+}
+
+impl Nic {
+    /// A NIC without flows.
+    pub fn new(config: NicConfig) -> Self {
+        let reaction = Reaction::new(ReactConfig {
+            rate: config.rate,
+            enabled: config.obey,
+            mode: RxMode::Enabled,
+            pfc_to_queue: std::array::from_fn(|p| p as u8),
+        });
+        Self {
+            config,
+            senders: Vec::new(),
+            active: Vec::new(),
+            turn: 0,
+            receivers: Vec::new(),
+            control: VecDeque::new(),
+            reaction,
+            unexpected: 0,
+        }
+    }
+
+    /// Queue pair number the next sender will have: where answers go.
+    pub fn next_sender(&self) -> u32 {
+        self.senders.len() as u32
+    }
+
+    /// Queue pair number the next receiver will have: where data goes.
+    pub fn next_receiver(&self) -> u32 {
+        self.receivers.len() as u32
+    }
+
+    /// Adds a flow to send along `route`.
+    ///
+    /// # Errors
+    /// DCQCN parameters that contradict one another.
+    pub fn send(&mut self, flow: Flow, route: &Route) -> Result<(), ParamError> {
+        self.active.push(self.senders.len() as u32);
+        self.senders.push(Sender::new(flow, route)?);
+        Ok(())
+    }
+
+    /// Adds a flow to receive; answers go along `back`.
+    pub fn expect(&mut self, flow: Flow, back: Route) {
+        self.receivers.push(Receiver::new(flow, back, self.config.cnp_interval));
+    }
+
+    /// Sending ends, in the order they were added.
+    pub fn senders(&self) -> &[Sender] {
+        &self.senders
+    }
+
+    /// Receiving ends, in the order they were added.
+    pub fn receivers(&self) -> &[Receiver] {
+        &self.receivers
+    }
+
+    /// What the NIC saw until `now`.
+    pub fn report(&self, now: Nanos) -> NicReport {
+        NicReport {
+            paused_ns: std::array::from_fn(|p| self.reaction.paused_ns(p, now)),
+            pauses: std::array::from_fn(|p| self.reaction.transitions(p)),
+            pfc_frames: self.reaction.counters().pfc_frames,
+            unexpected: self.unexpected,
+        }
+    }
+
+    /// Takes a frame (at least its headers) from the wire.
+    pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) -> Option<Delivered> {
+        if bytes.starts_with(&CONTROL_DA.0) {
+            self.reaction.receive(bytes, now);
+            return None;
+        }
+        let Some(heard) = hear(bytes) else {
+            self.unexpected += 1;
+            return None;
+        };
+        let at = heard.qpn as usize;
+        if heard.syndrome.is_some() || heard.opcode == Opcode::CNP {
+            match self.senders.get_mut(at) {
+                Some(sender) => {
+                    sender.on_answer(&heard, now);
+                    if sender.is_done() {
+                        self.retire(heard.qpn);
+                    }
+                }
+                None => self.unexpected += 1,
+            }
+            return None;
+        }
+        let Some(receiver) = self.receivers.get_mut(at) else {
+            self.unexpected += 1;
+            return None;
+        };
+        let before: Received = *receiver.received();
+        receiver.on_data(&heard, now, |answer| self.control.push_back(answer));
+        let done = before.done.is_none() && receiver.received().done.is_some();
+        done.then(|| Delivered { flow: receiver.flow().id })
+    }
+
+    fn retire(&mut self, sender: u32) {
+        if let Some(at) = self.active.iter().position(|s| *s == sender) {
+            self.active.remove(at);
+            self.turn -= usize::from(self.turn > at);
+        }
+    }
+
+    /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
+        let paused = self.reaction.paused_mask(now);
+        if paused >> self.config.control_priority & 1 == 0
+            && let Some(answer) = self.control.pop_front()
+        {
+            return Some(answer);
+        }
+        let n = self.active.len();
+        for step in 0..n {
+            let at = (self.turn + step) % n;
+            let ix = self.active[at];
+            let sender = &mut self.senders[ix as usize];
+            if sender.next_timer() <= now {
+                sender.run_timers(now);
+            }
+            if sender.ready() > now || paused >> sender.flow().priority & 1 == 1 {
+                continue;
+            }
+            let frame = sender.send(now);
+            self.turn = at + 1;
+            if sender.is_done() {
+                self.retire(ix);
+            }
+            return Some(frame);
+        }
+        None
+    }
+
+    /// Earliest time after which [`Nic::poll_transmit`] may have a frame if nothing arrives until
+    /// then. It may turn out to have none; then ask again. `None`: nothing to do.
+    pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
+        let paused = self.reaction.paused_mask(now);
+        let resume = self.reaction.next_expiry();
+        let held = |priority: u8| paused >> priority & 1 == 1;
+        let mut next = NEVER;
+        if !self.control.is_empty() {
+            next = if held(self.config.control_priority) { resume } else { now };
+        }
+        for &ix in &self.active {
+            let sender = &self.senders[ix as usize];
+            let ready = sender.ready();
+            let ready =
+                if held(sender.flow().priority) && ready != NEVER { ready.max(resume) } else { ready };
+            // A timer may make it ready earlier: the rate rises, or everything is sent again.
+            next = next.min(ready.min(sender.next_timer()));
+        }
+        (next != NEVER).then(|| next.max(now))
+    }
+}

@@ -1,0 +1,649 @@
+//! The event loop: frames on wires, switches and hosts called when something is due.
+
+use super::links::{Direction, directions};
+use super::reasons::Context;
+use super::report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
+use super::routes::Routes;
+use super::spec::{FabricSpec, Forwarding};
+use super::time::{PS, Ps};
+use super::topology::{Plan, lay_out};
+use super::workload::{Planned, flows};
+use super::{FabricError, switches};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::Ipv4Addr;
+use weir_dataplane::config::Config;
+use weir_dataplane::drops::DropReason;
+use weir_dataplane::frame::Frame;
+use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::rng::Rng;
+use weir_dataplane::switch::{Switch, Wire};
+use weir_dataplane::types::{Burst, MIN_FRAME_BYTES, Mac, Nanos, PRIORITIES, PortId, wire_bytes};
+use weir_endpoint::flow::{HeaderFrame, Nic, NicConfig, Route};
+
+/// FCS and preamble: what is on the wire of a frame before its last bit.
+const FCS_AND_PREAMBLE: u64 = 12;
+/// Bytes after which a cut-through switch has seen all headers: a shortest frame.
+const HEAD_BYTES: u64 = MIN_FRAME_BYTES + FCS_AND_PREAMBLE;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// The last bit of a frame (slot of the slab) has come out of direction `dir` and its pipeline.
+    Arrive { dir: u32, slot: u32 },
+    /// The same of its headers.
+    Head { dir: u32, slot: u32 },
+    /// The transmitter of `dir` may begin another frame.
+    Free { dir: u32 },
+    /// The sender of `dir` asked to be called.
+    Wake { dir: u32 },
+    /// A flow may start.
+    Start { flow: u32 },
+    /// Time to record.
+    Sample,
+}
+
+/// A frame on its way and when its last bit arrives.
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    frame: HeaderFrame,
+    tail: Ps,
+}
+
+/// What a switch hands to the wire in one call.
+#[derive(Default)]
+struct Tap {
+    data: Option<HeaderFrame>,
+    control: Option<HeaderFrame>,
+}
+
+impl Wire<HeaderFrame> for Tap {
+    fn send(&mut self, frames: &mut Burst<HeaderFrame>) -> usize {
+        if self.control.is_some() || self.data.is_some() || frames.is_empty() {
+            return 0;
+        }
+        self.data = Some(frames.remove(0));
+        1
+    }
+
+    fn send_control(&mut self, frame: &[u8]) -> bool {
+        let free = self.control.is_none() && self.data.is_none();
+        if free {
+            self.control = Some(HeaderFrame::new(frame, frame.len()));
+        }
+        free
+    }
+}
+
+/// Depth of a port's queues over time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gauge {
+    bytes: u64,
+    since: Ps,
+    integral: u128,
+    max: u64,
+}
+
+struct SwitchNode {
+    switch: Switch<HeaderFrame>,
+    gauges: Vec<Gauge>,
+    config: Config,
+}
+
+/// Where a flow's ends are, once it has started.
+#[derive(Clone, Copy, Debug)]
+struct Started {
+    sender: usize,
+    receiver: usize,
+    at: Nanos,
+}
+
+struct Fabric<'a> {
+    spec: &'a FabricSpec,
+    plan: Plan,
+    routes: Routes,
+    /// First address of each host, shifted, with its number; sorted.
+    owners: Vec<(u64, usize)>,
+    dirs: Vec<Direction>,
+    /// Outgoing direction of every port of every node.
+    out: Vec<Vec<usize>>,
+    hosts: Vec<Nic>,
+    switches: Vec<SwitchNode>,
+    flows: Vec<Planned>,
+    started: Vec<Option<Started>>,
+    followers: Vec<Vec<u32>>,
+    heap: BinaryHeap<Reverse<(Ps, u64, What)>>,
+    order: u64,
+    slab: Vec<Flying>,
+    unused: Vec<u32>,
+    /// Earliest call asked for, by direction.
+    wake: Vec<Ps>,
+    rng: Rng,
+    now: Ps,
+    events: u64,
+    finite: usize,
+    done: usize,
+    frames_sent: u64,
+    samples: Vec<Sample>,
+}
+
+/// Plays `spec` from time 0 until all flows are delivered or its end.
+///
+/// # Errors
+/// [`FabricError`]: what in the spec cannot be, and what to change.
+pub fn run(spec: &FabricSpec) -> Result<Report, FabricError> {
+    let mut fabric = Fabric::new(spec)?;
+    fabric.play();
+    Ok(fabric.report())
+}
+
+impl<'a> Fabric<'a> {
+    fn new(spec: &'a FabricSpec) -> Result<Self, FabricError> {
+        if !(1..=64).contains(&spec.paths) {
+            let got = spec.paths.to_string();
+            return Err(FabricError::Range { what: "paths".into(), got, must: "1 to 64".into() });
+        }
+        let plan = lay_out(spec)?;
+        let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
+        let flows = flows(spec, &plan, &routes)?;
+        let build = |node: usize| -> Result<SwitchNode, FabricError> {
+            let (config, switch) = switches::build(&plan, spec, &routes, node)?;
+            let gauges = vec![Gauge::default(); plan.ports[node].len()];
+            Ok(SwitchNode { switch, gauges, config })
+        };
+        let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Vec<_>, FabricError>>()?;
+        let dirs = directions(&plan);
+        let out = plan.ports.iter().enumerate().map(|(node, links)| {
+            let side = |(port, link): (usize, &usize)| {
+                let first = plan.links[*link].ends[0];
+                link * 2 + usize::from(!(first.node == node && first.port == port))
+            };
+            links.iter().enumerate().map(side).collect()
+        });
+        let out: Vec<Vec<usize>> = out.collect();
+        let obey = spec.host.obey.iter().filter(|p| usize::from(**p) < PRIORITIES).fold(0, |m, p| m | 1 << p);
+        let nic = |host: usize| {
+            Nic::new(NicConfig {
+                rate: plan.links[plan.ports[host][0]].spec.rate.0,
+                obey,
+                control_priority: spec.host.control_priority % PRIORITIES as u8,
+                cnp_interval: spec.host.cnp_interval.0,
+            })
+        };
+        let hosts = (0..plan.hosts).map(nic).collect();
+        let mut owners: Vec<(u64, usize)> =
+            plan.macs.iter().enumerate().map(|(i, mac)| (mac.to_u64() >> 8, i)).collect();
+        owners.sort_unstable();
+        let mut followers = vec![Vec::new(); flows.len()];
+        for planned in &flows {
+            if let Some(before) = planned.after {
+                followers[before as usize].push(planned.flow.id);
+            }
+        }
+        Ok(Self {
+            rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
+            wake: vec![Ps::MAX; dirs.len()],
+            started: vec![None; flows.len()],
+            finite: flows.iter().filter(|f| is_finite(f)).count(),
+            spec,
+            plan,
+            routes,
+            owners,
+            dirs,
+            out,
+            hosts,
+            switches,
+            flows,
+            followers,
+            heap: BinaryHeap::new(),
+            order: 0,
+            slab: Vec::new(),
+            unused: Vec::new(),
+            now: 0,
+            events: 0,
+            done: 0,
+            frames_sent: 0,
+            samples: Vec::new(),
+        })
+    }
+
+    /// Whole nanoseconds, never before the event.
+    fn ns(&self) -> Nanos {
+        self.now.div_ceil(PS)
+    }
+
+    fn at(&mut self, time: Ps, what: What) {
+        self.heap.push(Reverse((time, self.order, what)));
+        self.order += 1;
+    }
+
+    fn play(&mut self) {
+        for flow in 0..self.flows.len() {
+            if self.flows[flow].after.is_none() {
+                let start = self.flows[flow].flow.start.saturating_mul(PS);
+                self.at(start, What::Start { flow: flow as u32 });
+            }
+        }
+        for dir in 0..self.dirs.len() {
+            self.at(0, What::Wake { dir: dir as u32 });
+        }
+        if let Some(every) = self.spec.sample.filter(|every| every.0 > 0) {
+            self.at(every.0 * PS, What::Sample);
+        }
+        let until = self.spec.until.0.saturating_mul(PS);
+        while let Some(Reverse((time, _, what))) = self.heap.pop() {
+            if time > until || (self.done == self.finite && self.finite == self.flows.len()) {
+                break;
+            }
+            self.now = time;
+            self.events += 1;
+            match what {
+                What::Arrive { dir, slot } => self.arrive(dir as usize, slot),
+                What::Head { dir, slot } => self.head(dir as usize, slot),
+                What::Free { dir } => self.pump(dir as usize),
+                What::Wake { dir } => self.woken(dir as usize),
+                What::Start { flow } => self.start(flow),
+                What::Sample => self.sample(),
+            }
+        }
+        if self.done < self.finite || self.finite < self.flows.len() {
+            self.now = until;
+        }
+    }
+
+    fn start(&mut self, flow: u32) {
+        let ns = self.ns();
+        let planned = &mut self.flows[flow as usize];
+        planned.flow.start = planned.flow.start.max(ns);
+        let (flow, from, to, path) = (planned.flow, planned.from, planned.to, planned.path as u64);
+        let address = |host: usize| Mac::from_u64(self.plan.macs[host].to_u64() + path);
+        let ip = |host: usize| Ipv4Addr::new(10, (host >> 16) as u8, (host >> 8) as u8, host as u8);
+        let (sender, receiver) = (self.hosts[from].next_sender(), self.hosts[to].next_receiver());
+        let route = |src: usize, dst: usize, qpn: u32| Route {
+            src: address(src),
+            dst: address(dst),
+            src_ip: ip(src),
+            dst_ip: ip(dst),
+            qpn,
+            src_port: 0xc000 | path as u16,
+        };
+        let (forth, back) = (route(from, to, receiver), route(to, from, sender));
+        self.started[flow.id as usize] =
+            Some(Started { sender: sender as usize, receiver: receiver as usize, at: flow.start });
+        self.hosts[to].expect(flow, back);
+        // The parameters were tried when the flows were made.
+        let made = self.hosts[from].send(flow, &forth);
+        debug_assert!(made.is_ok());
+        self.pump(self.out[from][0]);
+    }
+
+    fn woken(&mut self, dir: usize) {
+        if self.wake[dir] <= self.now {
+            self.wake[dir] = Ps::MAX;
+        }
+        let node = self.dirs[dir].from.node;
+        if node >= self.plan.hosts {
+            self.settle(node - self.plan.hosts);
+        }
+        self.pump(dir);
+    }
+
+    fn wake_at(&mut self, dir: usize, ns: Nanos) {
+        let at = ns.max(self.ns() + 1).saturating_mul(PS);
+        if at < self.wake[dir] {
+            self.wake[dir] = at;
+            self.at(at, What::Wake { dir: dir as u32 });
+        }
+    }
+
+    /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`What::Free`].
+    fn pump(&mut self, dir: usize) {
+        if self.dirs[dir].line.free() > self.now {
+            return;
+        }
+        let (from, ns) = (self.dirs[dir].from, self.ns());
+        if from.node < self.plan.hosts {
+            let nic = &mut self.hosts[from.node];
+            match nic.poll_transmit(ns) {
+                Some(frame) => self.launch(dir, frame),
+                None => {
+                    if let Some(at) = nic.next_transmit(ns) {
+                        self.wake_at(dir, at);
+                    }
+                }
+            }
+            return;
+        }
+        let (s, port) = (from.node - self.plan.hosts, PortId(from.port as u16));
+        let mut tap = Tap::default();
+        let switch = &mut self.switches[s].switch;
+        // Control on its own first: a data frame is taken off its queue only when it can go.
+        switch.transmit(port, 0, ns, &mut tap);
+        if tap.control.is_none() {
+            switch.transmit(port, 1, ns, &mut tap);
+        }
+        if let Some(frame) = tap.control {
+            self.launch(dir, frame);
+        } else if let Some(frame) = tap.data {
+            self.launch(dir, frame);
+            self.measure(s, from.port);
+            self.settle(s);
+        } else if let Some(at) = switch.next_event(port, ns) {
+            self.wake_at(dir, at);
+        }
+    }
+
+    /// What a switch does on no frame's account: ticks, and PFC frames that have become due anywhere.
+    fn settle(&mut self, s: usize) {
+        let ns = self.ns();
+        self.switches[s].switch.tick(ns);
+        for port in 0..self.switches[s].gauges.len() {
+            let due = self.switches[s].switch.generator(PortId(port as u16)).due(ns);
+            if due {
+                self.pump(self.out[self.plan.hosts + s][port]);
+            }
+        }
+    }
+
+    /// Puts a frame on the wire now.
+    fn launch(&mut self, dir: usize, frame: HeaderFrame) {
+        let (hosts, spec) = (self.plan.hosts, &self.spec.switch);
+        let d = &mut self.dirs[dir];
+        let len = frame.len() as u64;
+        let is_pause = frame.bytes().starts_with(&CONTROL_DA.0);
+        let begin = self.now + d.delay + if d.from.node >= hosts { spec.egress.0 * PS } else { 0 };
+        let to_switch = d.to.node >= hosts;
+        let pipeline = match (to_switch, is_pause) {
+            (true, _) => (spec.ingress.0 + spec.crossbar.0) * PS,
+            (false, true) => self.spec.host.response.0 * PS,
+            (false, false) => 0,
+        };
+        let tail = begin + pipeline + d.line.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
+        let head = begin + pipeline + d.line.takes(HEAD_BYTES);
+        d.line.occupy(self.now, wire_bytes(len));
+        d.carried += 1;
+        d.bytes += wire_bytes(len);
+        let free = d.line.free();
+        let lost = d.loses(is_pause, &mut self.rng);
+        self.frames_sent += u64::from(!is_pause);
+        let dir = dir as u32;
+        self.at(free, What::Free { dir });
+        if lost {
+            return;
+        }
+        let flying = Flying { frame, tail };
+        let slot = match self.unused.pop() {
+            Some(slot) => {
+                self.slab[slot as usize] = flying;
+                slot
+            }
+            None => {
+                self.slab.push(flying);
+                self.slab.len() as u32 - 1
+            }
+        };
+        if to_switch && !is_pause && spec.forwarding == Forwarding::CutThrough && head < tail {
+            self.at(head, What::Head { dir, slot });
+        } else {
+            self.at(tail, What::Arrive { dir, slot });
+        }
+    }
+
+    /// The egress port of a frame at a switch.
+    fn egress(&self, s: usize, frame: &HeaderFrame) -> Option<usize> {
+        let mac = Mac(*frame.bytes().first_chunk()?).to_u64();
+        let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
+        self.routes.port(s, self.owners[at].1, (mac & 0xff) as usize)
+    }
+
+    /// The headers are in: the frame may cut through if nothing is in its way.
+    fn head(&mut self, dir: usize, slot: u32) {
+        let Flying { frame, tail } = self.slab[slot as usize];
+        let to = self.dirs[dir].to;
+        let s = to.node - self.plan.hosts;
+        let clear = self.egress(s, &frame).is_some_and(|port| {
+            let out = &self.dirs[self.out[to.node][port]].line;
+            let (switch, id) = (&self.switches[s].switch, PortId(port as u16));
+            out.free() <= self.now
+                && out.rate() <= self.dirs[dir].line.rate()
+                && (0..PRIORITIES).all(|queue| switch.queue_frames(id, queue) == 0)
+                && switch.reaction(id).queues_paused() == 0
+                && !switch.generator(id).due(self.ns())
+        });
+        if clear {
+            self.arrive(dir, slot);
+        } else {
+            self.at(tail, What::Arrive { dir: dir as u32, slot });
+        }
+    }
+
+    fn arrive(&mut self, dir: usize, slot: u32) {
+        let frame = self.slab[slot as usize].frame;
+        self.unused.push(slot);
+        let (to, ns) = (self.dirs[dir].to, self.ns());
+        if to.node < self.plan.hosts {
+            if let Some(delivered) = self.hosts[to.node].handle_frame(frame.bytes(), ns) {
+                self.delivered(delivered.flow);
+            }
+            return self.pump(self.out[to.node][0]);
+        }
+        let s = to.node - self.plan.hosts;
+        let mut burst = Burst::new();
+        burst.push(frame);
+        self.switches[s].switch.receive(PortId(to.port as u16), &mut burst, ns);
+        let egress = self.egress(s, &frame);
+        if let Some(port) = egress {
+            self.measure(s, port);
+        }
+        self.settle(s);
+        // A pause frame ends or begins something at the port it came in by.
+        self.pump(self.out[to.node][egress.unwrap_or(to.port)]);
+    }
+
+    fn delivered(&mut self, flow: u32) {
+        self.done += usize::from(is_finite(&self.flows[flow as usize]));
+        for follower in std::mem::take(&mut self.followers[flow as usize]) {
+            let start = self.flows[follower as usize].flow.start.saturating_mul(PS).max(self.now);
+            self.at(start, What::Start { flow: follower });
+        }
+    }
+
+    /// Brings the queue depth of a port up to date.
+    fn measure(&mut self, s: usize, port: usize) {
+        let from = self.spec.measure_from.0.saturating_mul(PS);
+        let node = &mut self.switches[s];
+        let bytes = (0..PRIORITIES).map(|queue| node.switch.queue_bytes(PortId(port as u16), queue)).sum();
+        node.gauges[port].advance(self.now, from);
+        node.gauges[port].bytes = bytes;
+        node.gauges[port].max = node.gauges[port].max.max(bytes);
+    }
+
+    fn sample(&mut self) {
+        let delivered = |planned: &Planned| {
+            let started = self.started[planned.flow.id as usize];
+            started.map_or(0, |s| self.hosts[planned.to].receivers()[s.receiver].received().bytes)
+        };
+        let fullest = |node: &SwitchNode| node.gauges.iter().map(|g| g.bytes).max().unwrap_or(0);
+        let sample = Sample {
+            at_ns: self.ns(),
+            delivered: self.flows.iter().map(delivered).collect(),
+            queues: self.switches.iter().map(fullest).collect(),
+        };
+        self.samples.push(sample);
+        let every = self.spec.sample.map_or(u64::MAX, |every| every.0);
+        self.at(self.now.saturating_add(every * PS), What::Sample);
+    }
+}
+
+fn is_finite(planned: &Planned) -> bool {
+    planned.flow.bytes < u64::MAX >> 8
+}
+
+impl Gauge {
+    fn advance(&mut self, now: Ps, from: Ps) {
+        let begin = self.since.max(from);
+        if now > begin {
+            self.integral += u128::from(self.bytes) * u128::from(now - begin);
+        }
+        self.since = now;
+    }
+}
+
+impl Fabric<'_> {
+    fn report(mut self) -> Report {
+        let ns = self.ns();
+        let from = self.spec.measure_from.0.saturating_mul(PS);
+        let now = self.now;
+        self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
+        let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
+        let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
+        let slow = |(fct, ideal): (u64, u64)| (fct * 1000).div_ceil(ideal.max(1));
+        let errors = self.switches.iter().map(|s| s.switch.conservation().error().unsigned_abs());
+        let dropped = self.switches.iter().map(|s| s.switch.conservation().dropped);
+        let context = Context { config: self.switches.first().map(|s| s.config.clone()) };
+        Report {
+            schema: 1,
+            weir: env!("CARGO_PKG_VERSION"),
+            name: self.spec.name.clone(),
+            config_hash: self.spec.hash(),
+            seed: self.spec.seed,
+            units: "_ns: nanoseconds; _bps: bit/s; _milli: thousandths; sizes: bytes without FCS",
+            end_ns: ns,
+            events: self.events,
+            flows_finite: self.finite,
+            flows_done: self.done,
+            fct_ns: Spread::of(done.clone().map(|(fct, _)| fct).collect()),
+            slowdown_milli: Spread::of(done.map(slow).collect()),
+            frames_sent: self.frames_sent,
+            frames_lost: self.dirs.iter().map(|d| d.lost).sum(),
+            frames_dropped: dropped.sum(),
+            conservation_error: errors.sum(),
+            why: Vec::new(),
+            flows,
+            switches: (0..self.switches.len()).map(|s| self.switch_result(s)).collect(),
+            hosts: (0..self.hosts.len()).map(|h| self.host_result(h)).collect(),
+            links: self.dirs.iter().map(|d| self.link_result(d)).collect(),
+            samples: std::mem::take(&mut self.samples),
+        }
+        .explained(&context)
+    }
+
+    fn flow_result(&self, planned: &Planned) -> FlowResult {
+        let started = self.started[planned.flow.id as usize];
+        let sender = started.map(|s| &self.hosts[planned.from].senders()[s.sender]);
+        let sent = sender.map(|s| *s.sent()).unwrap_or_default();
+        let got =
+            started.map(|s| *self.hosts[planned.to].receivers()[s.receiver].received()).unwrap_or_default();
+        FlowResult {
+            id: planned.flow.id,
+            from: self.plan.names[planned.from].clone(),
+            to: self.plan.names[planned.to].clone(),
+            bytes: is_finite(planned).then_some(planned.flow.bytes),
+            start_ns: started.map(|s| s.at),
+            fct_ns: got.done.zip(started).map(|(done, s)| done - s.at),
+            ideal_ns: self.ideal(planned),
+            delivered: got.bytes,
+            packets: sent.packets,
+            resent: sent.resent,
+            useless: got.useless,
+            marked: got.marked,
+            cnps: got.cnps,
+            timeouts: sent.timeouts,
+            rate_bps: sender.and_then(|s| s.rate()),
+        }
+    }
+
+    /// Time of a flow alone on its path: N switches, N + 1 links (DEV-33). Store-and-forward pays the
+    /// serialization of one packet on every further link, cut-through that of the headers.
+    fn ideal(&self, planned: &Planned) -> Nanos {
+        let flow = &planned.flow;
+        // Ethernet, IP, UDP, BTH, ICRC around each payload, padded to four bytes.
+        let frame = |payload: u64| wire_bytes(payload.next_multiple_of(4) + 58);
+        let full = flow.bytes / u64::from(flow.payload);
+        let rest = flow.bytes % u64::from(flow.payload);
+        let last = if rest > 0 { rest } else { u64::from(flow.payload) };
+        let wire = full.saturating_mul(frame(flow.payload.into())) + if rest > 0 { frame(rest) } else { 0 };
+        let spec = &self.spec.switch;
+        let mut dir = self.out[planned.from][0];
+        let slowest = |rate: u64| (u128::from(wire) * 8 * 1_000_000_000_000 / u128::from(rate)) as u64;
+        let mut rate = self.dirs[dir].line.rate();
+        let mut fixed = self.dirs[dir].delay;
+        while self.dirs[dir].to.node >= self.plan.hosts {
+            let node = self.dirs[dir].to.node;
+            let next = self.routes.port(node - self.plan.hosts, planned.to, planned.path);
+            let Some(port) = next else { break };
+            let held = match spec.forwarding {
+                Forwarding::StoreAndForward => frame(last) - 12,
+                Forwarding::CutThrough => HEAD_BYTES,
+            };
+            fixed +=
+                self.dirs[dir].line.takes(held) + (spec.ingress.0 + spec.crossbar.0 + spec.egress.0) * PS;
+            dir = self.out[node][port];
+            fixed += self.dirs[dir].delay;
+            rate = rate.min(self.dirs[dir].line.rate());
+        }
+        // The gap after the last frame is nobody's waiting time.
+        (slowest(rate).saturating_add(fixed) - self.dirs[dir].line.takes(12)).div_ceil(PS)
+    }
+
+    fn switch_result(&self, s: usize) -> SwitchResult {
+        let node = &self.switches[s];
+        let span = self.now.saturating_sub(self.spec.measure_from.0.saturating_mul(PS)).max(1);
+        let port = |i: usize| {
+            let id = PortId(i as u16);
+            let (stats, g) = (node.switch.stats(id), node.switch.gauges(id, self.ns()));
+            let sum = |of: &[u64; PRIORITIES]| of.iter().sum::<u64>();
+            let max = |of: &[u64; PRIORITIES]| of.iter().copied().max().unwrap_or(0);
+            let lossless = |pg: &usize| node.config.ports[i].pgs[*pg].lossless;
+            let reasons = DropReason::ALL.iter().zip(&stats.drops.0).filter(|(_, count)| **count > 0);
+            PortResult {
+                port: i,
+                peer: self.plan.names[self.dirs[self.out[self.plan.hosts + s][i]].to.node].clone(),
+                rx_frames: stats.rx_packets,
+                tx_frames: stats.tx_packets,
+                queue_max: node.gauges[i].max,
+                queue_mean: (node.gauges[i].integral / u128::from(span)) as u64,
+                marked: sum(&stats.ecn_marked),
+                drops: reasons.map(|(reason, count)| (reason.name(), *count)).collect(),
+                pfc_tx_xoff: sum(&g.pfc_tx_xoff),
+                pfc_tx_xon: sum(&g.pfc_tx_xon),
+                pfc_rx: g.pfc_rx_frames,
+                tx_paused_ns: max(&g.tx_paused_ns),
+                rx_paused_ns: max(&g.rx_paused_ns),
+                pg_peak: (0..PRIORITIES).filter(lossless).map(|pg| g.pg_shared_peak[pg]).max().unwrap_or(0),
+                headroom_peak: max(&g.pg_headroom_peak),
+                headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),
+                storms: sum(&g.storms_detected),
+            }
+        };
+        SwitchResult {
+            name: self.plan.names[self.plan.hosts + s].clone(),
+            buffer: node.config.buffer.size,
+            shared: node.config.buffer.shared,
+            ports: (0..node.gauges.len()).map(port).collect(),
+        }
+    }
+
+    fn host_result(&self, host: usize) -> HostResult {
+        let report = self.hosts[host].report(self.ns());
+        HostResult {
+            name: self.plan.names[host].clone(),
+            paused_ns: report.paused_ns,
+            pauses: report.pauses,
+            pfc_rx: report.pfc_frames,
+            unexpected: report.unexpected,
+        }
+    }
+
+    fn link_result(&self, d: &Direction) -> LinkResult {
+        let busy = u128::from(d.bytes) * 8 * 1_000_000_000_000 / u128::from(d.line.rate());
+        LinkResult {
+            from: self.plan.names[d.from.node].clone(),
+            to: self.plan.names[d.to.node].clone(),
+            rate_bps: d.line.rate(),
+            frames: d.carried,
+            busy_milli: (busy * 1000 / u128::from(self.now.max(1))) as u64,
+            lost: d.lost,
+            lost_pauses: d.lost_pauses,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! One direction of a link: who sends, who hears, what is lost.
+
+use super::time::{Line, PS, Ps};
+use super::topology::{End, Plan};
+use weir_dataplane::rng::Rng;
+
+/// A direction. Direction `d` and `d ^ 1` are the two of one link.
+#[derive(Clone, Debug)]
+pub(super) struct Direction {
+    pub from: End,
+    pub to: End,
+    pub line: Line,
+    pub delay: Ps,
+    /// Chances of loss, 2^32 is certain.
+    loss: u64,
+    pause_loss: u64,
+    pub carried: u64,
+    pub bytes: u64,
+    pub lost: u64,
+    pub lost_pauses: u64,
+}
+
+/// Both directions of all links.
+pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
+    let chance = |share: f64| (share * 4_294_967_296.0) as u64;
+    let both = plan.links.iter().flat_map(|link| {
+        let [a, b] = link.ends;
+        [(a, b), (b, a)].map(|(from, to)| Direction {
+            from,
+            to,
+            line: Line::new(link.spec.rate.0),
+            delay: link.spec.delay.0 * PS,
+            loss: chance(link.spec.loss),
+            pause_loss: chance(link.spec.pause_loss),
+            carried: 0,
+            bytes: 0,
+            lost: 0,
+            lost_pauses: 0,
+        })
+    });
+    both.collect()
+}
+
+impl Direction {
+    /// Whether the frame that is sent now is lost on the way; counts it.
+    pub fn loses(&mut self, is_pause: bool, rng: &mut Rng) -> bool {
+        let chance = if is_pause { self.pause_loss } else { self.loss };
+        // No dice without a chance: a clean link leaves the stream of the others alone.
+        let lost = chance > 0 && u64::from(rng.next_u32()) < chance;
+        self.lost += u64::from(lost && !is_pause);
+        self.lost_pauses += u64::from(lost && is_pause);
+        lost
+    }
+}

@@ -1,0 +1,114 @@
+//! A fabric in virtual time: the same switch value that runs on DPDK, hosts with RoCE flows, links.
+//!
+//! A [`FabricSpec`] (TOML, [`load`]) names a topology, what its switches are (a weir configuration),
+//! and the traffic; [`run`] plays it and says what happened ([`Report`]). Same spec, same seed: same
+//! report, bit for bit. Events are exact to the picosecond ([`time::Line`]); switches and hosts are
+//! called at whole nanoseconds, never early.
+
+mod engine;
+mod links;
+mod reasons;
+mod report;
+mod routes;
+mod sizes;
+mod spec;
+mod switches;
+pub mod time;
+mod topology;
+mod units;
+mod workload;
+
+pub use engine::run;
+pub use report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
+pub use sizes::SizeDistribution;
+pub use spec::{
+    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, SwitchSpec,
+    Topology, Workload, load,
+};
+pub use units::{Duration, Quantity, Rate, Size};
+
+/// Why a fabric is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FabricError {
+    /// The text is not TOML or does not say what is expected.
+    #[error("{file}: {message}")]
+    Syntax {
+        /// Name of the file.
+        file: String,
+        /// What the reader says, with line and caret.
+        message: String,
+    },
+    /// A link ends at a node that does not exist.
+    #[error("link {a} - {b}: there is no node `{missing}`; list it under hosts or switches")]
+    DanglingLink {
+        /// One end.
+        a: String,
+        /// The other end.
+        b: String,
+        /// The end that is missing.
+        missing: String,
+    },
+    /// Two nodes have one name.
+    #[error("two nodes are called `{0}`")]
+    TwoNames(String),
+    /// Two hosts have one address.
+    #[error("hosts `{a}` and `{b}` both have address {mac}; leave one out of `macs` or change it")]
+    TwoMacs {
+        /// One host.
+        a: String,
+        /// The other.
+        b: String,
+        /// The address.
+        mac: String,
+    },
+    /// A host without exactly one link.
+    #[error("host `{host}` has {links} links; a host has exactly one")]
+    HostLinks {
+        /// The host.
+        host: String,
+        /// Its links.
+        links: usize,
+    },
+    /// Two hosts that cannot reach one another but have a flow.
+    #[error("no path from `{from}` to `{to}`")]
+    NoPath {
+        /// Where it starts.
+        from: String,
+        /// Where it should end.
+        to: String,
+    },
+    /// A link that moves nothing.
+    #[error("link {a} - {b} has rate 0; give it one, e.g. rate = \"100G\"")]
+    RateZero {
+        /// One end.
+        a: String,
+        /// The other end.
+        b: String,
+    },
+    /// A number outside what is possible.
+    #[error("{what} is {got}; it must be {must}")]
+    Range {
+        /// Which value.
+        what: String,
+        /// What it is.
+        got: String,
+        /// What it must be.
+        must: String,
+    },
+    /// A workload without a value it needs, or with a host that is not there.
+    #[error("workload {index} ({kind}): {problem}")]
+    Workload {
+        /// Which one, from 1.
+        index: usize,
+        /// Its kind.
+        kind: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The configuration of the switches is refused.
+    #[error("[switch.config]:\n{0}")]
+    Switch(String),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! What a run came to. Serialises to JSON that explains itself; flows and ports also as CSV.
+
+use super::reasons;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything about a run. Times in ns, sizes in bytes, rates in bit/s; frame bytes are without FCS.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Version of this layout.
+    pub schema: u32,
+    /// Version of weir.
+    pub weir: &'static str,
+    /// Name of the spec.
+    pub name: String,
+    /// Hash of the spec with all its defaults.
+    pub config_hash: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Units of what follows.
+    pub units: &'static str,
+    /// Virtual time at the end, ns.
+    pub end_ns: u64,
+    /// Events played.
+    pub events: u64,
+    /// Flows that should have ended and those that have.
+    pub flows_finite: usize,
+    /// See `flows_finite`.
+    pub flows_done: usize,
+    /// Flow completion times: start to last byte in order at the receiver.
+    pub fct_ns: Option<Spread>,
+    /// Completion time over that of the same flow alone on its path, in thousandths.
+    pub slowdown_milli: Option<Spread>,
+    /// Data frames on the wire, lost on links, dropped by switches.
+    pub frames_sent: u64,
+    /// See `frames_sent`.
+    pub frames_lost: u64,
+    /// See `frames_sent`.
+    pub frames_dropped: u64,
+    /// Frames every switch lost count of, added up: 0, or weir is wrong.
+    pub conservation_error: u64,
+    /// Why there was no PFC, no mark, or a drop: a sentence each.
+    pub why: Vec<String>,
+    /// Flows, in the order of their numbers.
+    pub flows: Vec<FlowResult>,
+    /// Switches.
+    pub switches: Vec<SwitchResult>,
+    /// Hosts.
+    pub hosts: Vec<HostResult>,
+    /// Links, both directions.
+    pub links: Vec<LinkResult>,
+    /// Recorded over time, if asked for.
+    pub samples: Vec<Sample>,
+}
+
+/// A distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Number of values.
+    pub count: u64,
+    /// Mean, rounded down.
+    pub mean: u64,
+    /// Smallest.
+    pub min: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+impl Spread {
+    /// Of these values; `None` of none.
+    pub fn of(mut values: Vec<u64>) -> Option<Self> {
+        values.sort_unstable();
+        let n = values.len();
+        let (&min, &max) = (values.first()?, values.last()?);
+        // Nearest rank, in thousandths.
+        let rank = |q: usize| values[(n * q).div_ceil(1000).clamp(1, n) - 1];
+        let sum: u128 = values.iter().map(|v| u128::from(*v)).sum();
+        Some(Self {
+            count: n as u64,
+            mean: (sum / n as u128) as u64,
+            min,
+            p50: rank(500),
+            p90: rank(900),
+            p99: rank(990),
+            p999: rank(999),
+            max,
+        })
+    }
+}
+
+/// One flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowResult {
+    /// Number.
+    pub id: u32,
+    /// Sending host.
+    pub from: String,
+    /// Receiving host.
+    pub to: String,
+    /// Payload bytes; absent: endless.
+    pub bytes: Option<u64>,
+    /// When it could first send; absent: it never came to that.
+    pub start_ns: Option<u64>,
+    /// Start to last byte in order; absent: not delivered.
+    pub fct_ns: Option<u64>,
+    /// What it takes alone on its path.
+    pub ideal_ns: u64,
+    /// Payload bytes delivered in order.
+    pub delivered: u64,
+    /// Frames sent, again or for the first time.
+    pub packets: u64,
+    /// Frames sent again.
+    pub resent: u64,
+    /// Frames that arrived out of turn or twice and were thrown away.
+    pub useless: u64,
+    /// Frames that arrived marked.
+    pub marked: u64,
+    /// CNPs sent by the receiver.
+    pub cnps: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Rate the sender was allowed at the end; absent: the link's.
+    pub rate_bps: Option<u64>,
+}
+
+/// One port of a switch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PortResult {
+    /// Number.
+    pub port: usize,
+    /// Node at the other end.
+    pub peer: String,
+    /// Data frames received and sent.
+    pub rx_frames: u64,
+    /// See `rx_frames`.
+    pub tx_frames: u64,
+    /// Bytes waiting in all its queues at most.
+    pub queue_max: u64,
+    /// Mean over time from `measure_from` on.
+    pub queue_mean: u64,
+    /// Frames it marked.
+    pub marked: u64,
+    /// Frames dropped, by reason.
+    pub drops: BTreeMap<&'static str, u64>,
+    /// Pause frames sent (refreshes counted), resume frames sent, by all priorities together.
+    pub pfc_tx_xoff: u64,
+    /// See `pfc_tx_xoff`.
+    pub pfc_tx_xon: u64,
+    /// PFC frames received.
+    pub pfc_rx: u64,
+    /// Time it held its peer back, longest priority, ns.
+    pub tx_paused_ns: u64,
+    /// Time it was held back, longest priority, ns.
+    pub rx_paused_ns: u64,
+    /// Most shared bytes a lossless group held, and where its Xoff line was then at the least.
+    pub pg_peak: u64,
+    /// Most headroom bytes a group held.
+    pub headroom_peak: u64,
+    /// Headroom of its largest lossless group, bytes.
+    pub headroom: u64,
+    /// Storms the watchdog saw.
+    pub storms: u64,
+}
+
+/// One switch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SwitchResult {
+    /// Name.
+    pub name: String,
+    /// Buffer and what of it is shared, bytes.
+    pub buffer: u64,
+    /// See `buffer`.
+    pub shared: u64,
+    /// Ports.
+    pub ports: Vec<PortResult>,
+}
+
+/// One host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostResult {
+    /// Name.
+    pub name: String,
+    /// Time each priority was held back, ns.
+    pub paused_ns: [u64; 8],
+    /// Times each priority was held back.
+    pub pauses: [u64; 8],
+    /// PFC frames received.
+    pub pfc_rx: u64,
+    /// Frames that belong to no flow.
+    pub unexpected: u64,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkResult {
+    /// Sender.
+    pub from: String,
+    /// Receiver.
+    pub to: String,
+    /// bit/s.
+    pub rate_bps: u64,
+    /// Frames sent, control included.
+    pub frames: u64,
+    /// Share of the run in which it was busy, in thousandths.
+    pub busy_milli: u64,
+    /// Data frames lost.
+    pub lost: u64,
+    /// PFC frames lost.
+    pub lost_pauses: u64,
+}
+
+/// The state at one instant.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// When, ns.
+    pub at_ns: u64,
+    /// Payload bytes each flow has delivered so far.
+    pub delivered: Vec<u64>,
+    /// Bytes waiting in the fullest port of each switch.
+    pub queues: Vec<u64>,
+}
+
+impl Report {
+    /// Fills in what is said in sentences.
+    pub(super) fn explained(mut self, context: &reasons::Context) -> Self {
+        self.why = reasons::sentences(&self, context);
+        self
+    }
+
+    /// Every port of every switch.
+    pub fn ports(&self) -> impl Iterator<Item = (&SwitchResult, &PortResult)> {
+        self.switches.iter().flat_map(|s| s.ports.iter().map(move |p| (s, p)))
+    }
+
+    /// Pause frames all switches sent.
+    pub fn pauses(&self) -> u64 {
+        self.ports().map(|(_, p)| p.pfc_tx_xoff).sum()
+    }
+
+    /// Frames all switches marked.
+    pub fn marks(&self) -> u64 {
+        self.ports().map(|(_, p)| p.marked).sum()
+    }
+
+    /// Most bytes that ever waited for one port.
+    pub fn queue_max(&self) -> u64 {
+        self.ports().map(|(_, p)| p.queue_max).max().unwrap_or(0)
+    }
+
+    /// The whole report as JSON.
+    pub fn to_json(&self) -> String {
+        // Strings and numbers only: this cannot fail.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// One line per flow.
+    pub fn flows_csv(&self) -> String {
+        let head = "id,from,to,bytes,start_ns,fct_ns,ideal_ns,delivered_bytes,packets,resent,marked,cnps\n";
+        let cell = |v: Option<u64>| v.map_or(String::new(), |v| v.to_string());
+        let line = |f: &FlowResult| {
+            let (bytes, start, fct) = (cell(f.bytes), cell(f.start_ns), cell(f.fct_ns));
+            let FlowResult { id, from, to, ideal_ns, delivered, packets, resent, marked, cnps, .. } = f;
+            let tail = format!("{ideal_ns},{delivered},{packets},{resent},{marked},{cnps}\n");
+            format!("{id},{},{},{bytes},{start},{fct},{tail}", quoted(from), quoted(to))
+        };
+        std::iter::once(head.to_owned()).chain(self.flows.iter().map(line)).collect()
+    }
+
+    /// One line per switch port.
+    pub fn ports_csv(&self) -> String {
+        let head = "switch,port,peer,rx_frames,tx_frames,queue_max_bytes,queue_mean_bytes,marked,drops,\
+                    pfc_tx_xoff,pfc_tx_xon,pfc_rx,tx_paused_ns,rx_paused_ns,headroom_peak_bytes\n";
+        let line = |(s, p): (&SwitchResult, &PortResult)| {
+            let drops: u64 = p.drops.values().sum();
+            let numbers = [
+                p.rx_frames,
+                p.tx_frames,
+                p.queue_max,
+                p.queue_mean,
+                p.marked,
+                drops,
+                p.pfc_tx_xoff,
+                p.pfc_tx_xon,
+                p.pfc_rx,
+                p.tx_paused_ns,
+                p.rx_paused_ns,
+                p.headroom_peak,
+            ];
+            let cells: Vec<String> = numbers.iter().map(u64::to_string).collect();
+            format!("{},{},{},{}\n", quoted(&s.name), p.port, quoted(&p.peer), cells.join(","))
+        };
+        std::iter::once(head.to_owned()).chain(self.ports().map(line)).collect()
+    }
+}
+
+/// A name of the user's as a CSV cell.
+fn quoted(name: &str) -> String {
+    if name.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.into()
+    }
+}

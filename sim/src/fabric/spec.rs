@@ -1,0 +1,343 @@
+//! What a fabric file says. Every key with its default; unknown keys are errors.
+
+use super::FabricError;
+use super::sizes::SizeDistribution;
+use super::units::{Duration, Rate, Size};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A whole experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FabricSpec {
+    /// Name in output.
+    pub name: String,
+    /// Seed of everything random.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The run ends here at the latest.
+    pub until: Duration,
+    /// Mean queue depths count from here.
+    #[serde(default)]
+    pub measure_from: Duration,
+    /// Delivered bytes and queue depths are recorded this often; absent: not at all.
+    pub sample: Option<Duration>,
+    /// Paths a pair of hosts can use (1 to 64): each host has this many addresses, every switch
+    /// spreads them over its shortest paths, every flow picks one. ECMP per flow in static tables.
+    #[serde(default = "one")]
+    pub paths: u64,
+    /// Who is connected with whom.
+    pub topology: Topology,
+    /// Links of hosts.
+    #[serde(default)]
+    pub link: LinkSpec,
+    /// Links between switches; like those of hosts unless given.
+    pub trunk: Option<LinkSpec>,
+    /// All switches.
+    #[serde(default)]
+    pub switch: SwitchSpec,
+    /// All hosts.
+    #[serde(default)]
+    pub host: HostSpec,
+    /// The traffic.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<Workload>,
+}
+
+/// Who is connected with whom. Hosts are `h0`, `h1`, ... and switches `s0`, ... except in `custom`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Topology {
+    /// Two hosts and a cable: scenario A.
+    Direct,
+    /// One switch.
+    Star {
+        /// Hosts.
+        hosts: usize,
+    },
+    /// Two switches; `pairs` hosts on each side.
+    Dumbbell {
+        /// Hosts on each side: `h0`.. left, then right.
+        pairs: usize,
+    },
+    /// Switches in a row: scenarios B and C with two, the PFC chain with more.
+    Chain {
+        /// Switches.
+        switches: usize,
+        /// Hosts on each.
+        hosts_per_switch: usize,
+    },
+    /// Every leaf to every spine.
+    LeafSpine {
+        /// Leaves.
+        leaves: usize,
+        /// Spines.
+        spines: usize,
+        /// Hosts on each leaf.
+        hosts_per_leaf: usize,
+    },
+    /// Three stages, k pods of k/2 edge and k/2 aggregation switches, k^3/4 hosts.
+    FatTree {
+        /// Ports per switch, even.
+        k: usize,
+    },
+    /// Switches in a ring, all frames clockwise: the shape in which PFC can deadlock.
+    Ring {
+        /// Switches.
+        switches: usize,
+        /// Hosts on each.
+        hosts_per_switch: usize,
+    },
+    /// As listed.
+    Custom {
+        /// Names of hosts.
+        hosts: Vec<String>,
+        /// Names of switches.
+        switches: Vec<String>,
+        /// Links.
+        links: Vec<CustomLink>,
+        /// Addresses of hosts that do not get one by their place in the list.
+        #[serde(default)]
+        macs: BTreeMap<String, String>,
+    },
+}
+
+/// A link of a custom topology.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CustomLink {
+    /// One end.
+    pub a: String,
+    /// The other end.
+    pub b: String,
+    /// Rate; that of `[link]` unless given.
+    pub rate: Option<Rate>,
+    /// One-way delay; that of `[link]` unless given.
+    pub delay: Option<Duration>,
+}
+
+/// A kind of link.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkSpec {
+    /// bit/s, both ways.
+    pub rate: Rate,
+    /// One-way delay of the cable.
+    pub delay: Duration,
+    /// Share of data frames lost on it.
+    pub loss: f64,
+    /// Share of PFC frames lost on it.
+    pub pause_loss: f64,
+}
+
+impl Default for LinkSpec {
+    fn default() -> Self {
+        Self { rate: Rate::of(100_000_000_000), delay: Duration::of(1000), loss: 0.0, pause_loss: 0.0 }
+    }
+}
+
+/// When a switch begins to send a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forwarding {
+    /// When its last bit is in.
+    StoreAndForward,
+    /// When its headers are in, if the egress is free, unpaused, empty, and not faster than the
+    /// ingress (it would run dry); otherwise like store-and-forward.
+    CutThrough,
+}
+
+/// All switches.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SwitchSpec {
+    /// When frames begin to leave.
+    pub forwarding: Forwarding,
+    /// From the wire to admission (SW-121 T_ingress).
+    pub ingress: Duration,
+    /// Through the fabric of the switch (T_crossbar), counted before admission.
+    pub crossbar: Duration,
+    /// From the queue to the wire (T_egress).
+    pub egress: Duration,
+    /// A weir configuration without ports: `[qos]`, `[buffer]`, `[[wred]]`, `[pfc]`, `[watchdog]`, ...
+    pub config: toml::Table,
+}
+
+impl Default for SwitchSpec {
+    fn default() -> Self {
+        Self {
+            forwarding: Forwarding::StoreAndForward,
+            ingress: Duration::of(0),
+            crossbar: Duration::of(0),
+            egress: Duration::of(0),
+            config: toml::Table::new(),
+        }
+    }
+}
+
+/// All hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostSpec {
+    /// PFC priorities they obey.
+    pub obey: Vec<u8>,
+    /// From the arrival of a PFC frame to its effect.
+    pub response: Duration,
+    /// Payload bytes of a full packet.
+    pub payload: u16,
+    /// Packets per ACK.
+    pub ack_every: u16,
+    /// Retransmission timeout.
+    pub timeout: Duration,
+    /// Least time between two CNPs of a flow.
+    pub cnp_interval: Duration,
+    /// Priority of ACKs and CNPs.
+    pub control_priority: u8,
+    /// Rate control of flows with `cc = "dcqcn"`.
+    pub dcqcn: DcqcnSpec,
+}
+
+impl Default for HostSpec {
+    fn default() -> Self {
+        Self {
+            obey: vec![3],
+            response: Duration::of(0),
+            payload: 1024,
+            ack_every: 16,
+            timeout: Duration::of(4_000_000),
+            cnp_interval: Duration::of(50_000),
+            control_priority: 6,
+            dcqcn: DcqcnSpec::default(),
+        }
+    }
+}
+
+/// DCQCN: a named set of parameters and what differs from it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DcqcnSpec {
+    /// ConnectX defaults instead of the paper's.
+    pub connectx: bool,
+    /// Gain of alpha, 1024ths.
+    pub gain: Option<u32>,
+    /// Alpha at the first CNP, 1024ths.
+    pub initial_alpha: Option<u32>,
+    /// Additive increase.
+    pub additive: Option<Rate>,
+    /// Hyper increase.
+    pub hyper: Option<Rate>,
+    /// Increase timer.
+    pub increase_period: Option<Duration>,
+}
+
+/// Traffic. Which keys a kind needs is in its own line.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// What is sent.
+    pub kind: Pattern,
+    /// Payload bytes: of each flow; all-reduce: of the whole vector. Absent where allowed: endless.
+    pub bytes: Option<Size>,
+    /// First flow not before this.
+    #[serde(default)]
+    pub start: Duration,
+    /// Each further flow starts this much later.
+    #[serde(default)]
+    pub stagger: Duration,
+    /// Sending host (flow).
+    pub from: Option<String>,
+    /// Receiving host (flow, incast).
+    pub to: Option<String>,
+    /// Sending hosts (incast); all but the receiver unless given.
+    pub senders: Option<usize>,
+    /// Host i sends to host i + shift (permutation); a random permutation unless given.
+    pub shift: Option<usize>,
+    /// Offered load of each host's link, 0 to 1 (poisson).
+    pub load: Option<f64>,
+    /// Flow sizes (poisson).
+    pub sizes: Option<SizeDistribution>,
+    /// Flows arrive for this long (poisson).
+    pub duration: Option<Duration>,
+    /// Reliable, or datagrams nobody acknowledges.
+    #[serde(default = "yes")]
+    pub reliable: bool,
+    /// `dcqcn` or `none`.
+    #[serde(default)]
+    pub cc: Congestion,
+    /// Rate on the wire without congestion control; the link's unless given.
+    pub rate: Option<Rate>,
+    /// PFC priority of the data at the host.
+    #[serde(default = "three")]
+    pub priority: u8,
+    /// DSCP of the data.
+    #[serde(default = "dscp_26")]
+    pub dscp: u8,
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// One flow: `from`, `to`.
+    Flow,
+    /// Many to one: `to`, `bytes`.
+    Incast,
+    /// Each to one other: `shift` or at random.
+    Permutation,
+    /// Each to every other.
+    AllToAll,
+    /// Ring all-reduce of `bytes` over all hosts: 2(N-1) steps, each waits for the one before.
+    AllReduce,
+    /// Flows of random `sizes` between random hosts, `load`, for `duration`.
+    Poisson,
+}
+
+/// How a flow reacts to marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Congestion {
+    /// DCQCN.
+    Dcqcn,
+    /// Not at all.
+    #[default]
+    None,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn three() -> u8 {
+    3
+}
+
+fn dscp_26() -> u8 {
+    26
+}
+
+/// Reads a spec from TOML, calling it `file` in messages.
+///
+/// # Errors
+/// [`FabricError::Syntax`]; what the spec says is checked by [`super::run`].
+pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
+    let wrong = |e: toml::de::Error| FabricError::Syntax {
+        file: file.into(),
+        message: e.to_string().trim_end().into(),
+    };
+    toml::from_str(text).map_err(wrong)
+}
+
+impl FabricSpec {
+    /// 128-bit FNV-1a hash of everything the spec says, defaults included, as 32 hexadecimal digits.
+    pub fn hash(&self) -> String {
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        let text = format!("{self:?}");
+        let hash = text.bytes().fold(BASIS, |h, b| (h ^ u128::from(b)).wrapping_mul(PRIME));
+        format!("{hash:032x}")
+    }
+}

@@ -1,0 +1,108 @@
+//! Switches from the weir configuration of a spec: the same checks, presets and defaults as on DPDK.
+
+use super::FabricError;
+use super::routes::Routes;
+use super::spec::FabricSpec;
+use super::topology::Plan;
+use toml::{Table, Value};
+use weir_dataplane::config::{self, Config, PortRate};
+use weir_dataplane::runtime::{Device, switch_params};
+use weir_dataplane::switch::{Switch, UnknownUnicast};
+use weir_dataplane::types::{Mac, PortId};
+use weir_endpoint::flow::HeaderFrame;
+
+/// Signal speed in a cable: 5 ns per metre.
+const NS_PER_METRE: u64 = 5;
+/// Bytes of buffer per frame slot where the configuration does not say: frames of a simulation are
+/// seldom small.
+const BYTES_PER_SLOT: u64 = 256;
+
+/// The configuration of one switch: that of the spec, and a port per link.
+fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
+    let mut table = spec.switch.config.clone();
+    if table.contains_key("port") {
+        return Err(FabricError::Switch("the topology makes the ports: take `[[port]]` out".into()));
+    }
+    fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
+        table.entry(name).or_insert_with(|| Value::Table(Table::new())).as_table_mut()
+    }
+    if let Some(qos) = section(&mut table, "qos")
+        && !qos.contains_key("preset")
+    {
+        qos.insert("preset".into(), "roce-lossless".into());
+    }
+    // The time a frame spends in the pipeline is time it is not counted: this switch's and, the same
+    // again, its peer's.
+    let s = &spec.switch;
+    let pipeline = 2 * (s.ingress.0 + s.crossbar.0 + s.egress.0) + spec.host.response.0;
+    if let Some(pfc) = section(&mut table, "pfc")
+        && !pfc.contains_key("poll_gap")
+    {
+        pfc.insert("poll_gap".into(), format!("{pipeline}ns").into());
+    }
+    if let Some(about) = section(&mut table, "switch") {
+        about.insert("name".into(), plan.names[node].clone().into());
+        let seed = spec.seed.wrapping_add(node as u64) & 0xffff_ffff;
+        about.insert("seed".into(), (seed as i64).into());
+    }
+    let port = |(i, link): (usize, &usize)| {
+        let link = &plan.links[*link].spec;
+        let mut port = Table::new();
+        port.insert("name".into(), format!("p{i}").into());
+        // Never opened here. Not `ring`: the headroom of a wire has no ring of frames in it.
+        port.insert("device".into(), format!("net_null{i}").into());
+        port.insert("rate".into(), (link.rate.0 as i64).into());
+        port.insert("cable".into(), format!("{}m", link.delay.0.div_ceil(NS_PER_METRE).max(1)).into());
+        Value::Table(port)
+    };
+    table.insert("port".into(), Value::Array(plan.ports[node].iter().enumerate().map(port).collect()));
+    let text = toml::to_string(&table).map_err(|e| FabricError::Switch(e.to_string()))?;
+    let loaded = config::load(&format!("{} (switch {})", spec.name, plan.names[node]), &text);
+    let errors = |found: Vec<config::Diagnostic>| {
+        let shown: Vec<String> = found.iter().filter(|d| d.is_error()).map(ToString::to_string).collect();
+        FabricError::Switch(shown.join("\n"))
+    };
+    loaded.map(|loaded| loaded.config).map_err(errors)
+}
+
+/// Builds the switch of `node` with its static addresses.
+pub(super) fn build(
+    plan: &Plan,
+    spec: &FabricSpec,
+    routes: &Routes,
+    node: usize,
+) -> Result<(Config, Switch<HeaderFrame>), FabricError> {
+    let config = config_of(plan, spec, node)?;
+    let device = |i: usize| Device {
+        mac: Mac::from_u64(0x0201_0000_0000 | (node as u64) << 8 | i as u64),
+        rate: None,
+        shard: 0,
+        pfc: true,
+    };
+    let devices: Vec<Device> = (0..config.ports.len()).map(device).collect();
+    let refused = |e: &dyn std::fmt::Display| FabricError::Switch(e.to_string());
+    let mut params = switch_params(&config, &devices, 1, 0).map_err(|e| refused(&e))?;
+    for port in &mut params.ports {
+        // The link keeps the rate; quanta and headroom were computed from it.
+        port.rate = None;
+        port.learning = false;
+        port.unknown_unicast = UnknownUnicast::Drop;
+    }
+    let sized = spec.switch.config.get("buffer").and_then(|b| b.get("frames")).is_some();
+    if !sized {
+        params.frames = (config.buffer.size / BYTES_PER_SLOT).max(1024) as usize;
+    }
+    params.ageing = None;
+    for host in 0..plan.hosts {
+        for path in 0..spec.paths as usize {
+            if let Some(port) = routes.port(node - plan.hosts, host, path) {
+                let mac = plan.macs[host].to_u64() + path as u64;
+                params.stations.push((params.ports[port].profile.key(mac, 0), PortId(port as u16)));
+            }
+        }
+    }
+    params.fdb_capacity = params.fdb_capacity.max(2 * params.stations.len());
+    debug_assert!(config.ports.iter().all(|port| matches!(port.rate, PortRate::Fixed(_))));
+    let switch = Switch::new(params).map_err(|e| refused(&e))?;
+    Ok((config, switch))
+}

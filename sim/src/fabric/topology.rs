@@ -1,0 +1,235 @@
+//! From a named shape to nodes, ports and links.
+
+use super::FabricError;
+use super::spec::{FabricSpec, LinkSpec, Topology};
+use super::units::{Duration, Rate};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_dataplane::types::{MAX_PORTS, Mac};
+
+/// A port of a node. Hosts come first, then switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub node: usize,
+    pub port: usize,
+}
+
+/// A link, both ways.
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    pub ends: [End; 2],
+    pub spec: LinkSpec,
+}
+
+/// All nodes and links.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub names: Vec<String>,
+    pub hosts: usize,
+    pub macs: Vec<Mac>,
+    pub links: Vec<Wire>,
+    /// Links of each node, by port.
+    pub ports: Vec<Vec<usize>>,
+    pub clockwise: bool,
+}
+
+/// A builder that hands out ports in the order links are made.
+struct Builder {
+    plan: Plan,
+    link: LinkSpec,
+    trunk: LinkSpec,
+}
+
+impl Builder {
+    fn new(spec: &FabricSpec, hosts: usize, switches: usize) -> Self {
+        let names =
+            (0..hosts).map(|i| format!("h{i}")).chain((0..switches).map(|i| format!("s{i}"))).collect();
+        let plan = Plan {
+            names,
+            hosts,
+            macs: (0..hosts).map(host_mac).collect(),
+            links: Vec::new(),
+            ports: vec![Vec::new(); hosts + switches],
+            clockwise: false,
+        };
+        let trunk = spec.trunk.clone().unwrap_or_else(|| spec.link.clone());
+        Self { plan, link: spec.link.clone(), trunk }
+    }
+
+    fn connect(&mut self, a: usize, b: usize, spec: LinkSpec) {
+        let ends = [a, b].map(|node| {
+            self.plan.ports[node].push(self.plan.links.len());
+            End { node, port: self.plan.ports[node].len() - 1 }
+        });
+        self.plan.links.push(Wire { ends, spec });
+    }
+
+    /// Host `h` to switch `s`.
+    fn host(&mut self, h: usize, s: usize) {
+        self.connect(h, self.plan.hosts + s, self.link.clone());
+    }
+
+    /// Switch to switch.
+    fn trunk(&mut self, a: usize, b: usize) {
+        self.connect(self.plan.hosts + a, self.plan.hosts + b, self.trunk.clone());
+    }
+}
+
+/// The base address of host `i`; its other addresses differ in the last byte.
+fn host_mac(i: usize) -> Mac {
+    Mac::from_u64(0x0200_0000_0000 + ((i as u64) << 8))
+}
+
+fn range(what: &str, got: usize, low: usize, high: usize) -> Result<(), FabricError> {
+    if (low..=high).contains(&got) {
+        return Ok(());
+    }
+    let must = format!("{low} to {high}");
+    Err(FabricError::Range { what: what.into(), got: got.to_string(), must })
+}
+
+/// Lays the fabric out.
+pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
+    let plan = match &spec.topology {
+        Topology::Direct => {
+            let mut b = Builder::new(spec, 2, 0);
+            b.connect(0, 1, spec.link.clone());
+            b.plan
+        }
+        Topology::Star { hosts } => chain(spec, 1, *hosts)?,
+        Topology::Dumbbell { pairs } => chain(spec, 2, *pairs)?,
+        Topology::Chain { switches, hosts_per_switch } => chain(spec, *switches, *hosts_per_switch)?,
+        Topology::LeafSpine { leaves, spines, hosts_per_leaf } => {
+            range("leaves", *leaves, 1, 128)?;
+            range("spines", *spines, 1, 128)?;
+            range("hosts_per_leaf", *hosts_per_leaf, 1, 128)?;
+            let mut b = Builder::new(spec, leaves * hosts_per_leaf, leaves + spines);
+            (0..leaves * hosts_per_leaf).for_each(|h| b.host(h, h / hosts_per_leaf));
+            (0..leaves * spines).for_each(|i| b.trunk(i / spines, leaves + i % spines));
+            b.plan
+        }
+        Topology::FatTree { k } => fat_tree(spec, *k)?,
+        Topology::Ring { switches, hosts_per_switch } => {
+            range("switches of a ring", *switches, 3, 256)?;
+            let mut plan = chain(spec, *switches, *hosts_per_switch)?;
+            let mut b = Builder::new(spec, 0, 0);
+            std::mem::swap(&mut b.plan, &mut plan);
+            b.trunk(switches - 1, 0);
+            b.plan.clockwise = true;
+            b.plan
+        }
+        Topology::Custom { hosts, switches, links, macs } => {
+            let mut b = Builder::new(spec, hosts.len(), switches.len());
+            b.plan.names = hosts.iter().chain(switches).cloned().collect();
+            b.plan.macs = custom_macs(hosts, macs)?;
+            for link in links {
+                let find = |name: &String| {
+                    let at = b.plan.names.iter().position(|n| n == name);
+                    let (a, b) = (link.a.clone(), link.b.clone());
+                    at.ok_or_else(|| FabricError::DanglingLink { a, b, missing: name.clone() })
+                };
+                let (x, y) = (find(&link.a)?, find(&link.b)?);
+                let base = &spec.link;
+                let rate: Rate = link.rate.unwrap_or(base.rate);
+                let delay: Duration = link.delay.unwrap_or(base.delay);
+                b.connect(x, y, LinkSpec { rate, delay, ..base.clone() });
+            }
+            b.plan
+        }
+    };
+    check(&plan)?;
+    Ok(plan)
+}
+
+/// Switches in a row, the first hosts on the first switch.
+fn chain(spec: &FabricSpec, switches: usize, hosts: usize) -> Result<Plan, FabricError> {
+    range("number of switches", switches, 1, 256)?;
+    range("hosts on a switch", hosts, 1, MAX_PORTS - 2)?;
+    let mut b = Builder::new(spec, switches * hosts, switches);
+    (0..switches * hosts).for_each(|h| b.host(h, h / hosts));
+    (1..switches).for_each(|s| b.trunk(s - 1, s));
+    Ok(b.plan)
+}
+
+/// Al-Fares et al., SIGCOMM 2008: edge switches first, then aggregation, then core.
+fn fat_tree(spec: &FabricSpec, k: usize) -> Result<Plan, FabricError> {
+    range("k of a fat tree", k, 2, 16)?;
+    if k % 2 == 1 {
+        return Err(FabricError::Range {
+            what: "k of a fat tree".into(),
+            got: k.to_string(),
+            must: "even".into(),
+        });
+    }
+    let half = k / 2;
+    let (edges, cores) = (k * half, half * half);
+    let mut b = Builder::new(spec, edges * half, 2 * edges + cores);
+    (0..edges * half).for_each(|h| b.host(h, h / half));
+    for edge in 0..edges {
+        let pod = edge / half;
+        (0..half).for_each(|i| b.trunk(edge, edges + pod * half + i));
+    }
+    for aggregation in 0..edges {
+        let row = aggregation % half;
+        (0..half).for_each(|i| b.trunk(edges + aggregation, 2 * edges + row * half + i));
+    }
+    Ok(b.plan)
+}
+
+fn custom_macs(hosts: &[String], macs: &BTreeMap<String, String>) -> Result<Vec<Mac>, FabricError> {
+    if let Some((name, _)) = macs.iter().find(|(name, _)| !hosts.contains(name)) {
+        let must = "the name of a host".into();
+        return Err(FabricError::Range { what: "a key of `macs`".into(), got: name.clone(), must });
+    }
+    let parsed: Result<Vec<Mac>, FabricError> = hosts
+        .iter()
+        .enumerate()
+        .map(|(i, name)| match macs.get(name) {
+            None => Ok(host_mac(i)),
+            Some(text) => {
+                let mac: Result<Mac, String> = text.parse();
+                let must = "a unicast address whose last byte is 00 (the fabric numbers paths there)";
+                mac.ok().filter(|mac| !mac.is_group() && mac.0[5] == 0).ok_or_else(|| FabricError::Range {
+                    what: format!("the address of `{name}`"),
+                    got: text.clone(),
+                    must: must.into(),
+                })
+            }
+        })
+        .collect();
+    parsed
+}
+
+fn check(plan: &Plan) -> Result<(), FabricError> {
+    let mut seen = BTreeSet::new();
+    for name in &plan.names {
+        if !seen.insert(name) {
+            return Err(FabricError::TwoNames(name.clone()));
+        }
+    }
+    let mut owners: BTreeMap<Mac, usize> = BTreeMap::new();
+    for (host, mac) in plan.macs.iter().enumerate() {
+        if let Some(other) = owners.insert(*mac, host) {
+            let (a, b) = (plan.names[other].clone(), plan.names[host].clone());
+            return Err(FabricError::TwoMacs { a, b, mac: mac.to_string() });
+        }
+    }
+    for (node, links) in plan.ports.iter().enumerate() {
+        if node < plan.hosts && links.len() != 1 {
+            return Err(FabricError::HostLinks { host: plan.names[node].clone(), links: links.len() });
+        }
+        range(&format!("number of links of `{}`", plan.names[node]), links.len(), 1, MAX_PORTS)?;
+    }
+    for link in &plan.links {
+        let [a, b] = link.ends.map(|end| plan.names[end.node].clone());
+        if link.spec.rate.0 == 0 {
+            return Err(FabricError::RateZero { a, b });
+        }
+        for share in [link.spec.loss, link.spec.pause_loss] {
+            if !(0.0..=1.0).contains(&share) {
+                let what = format!("loss on link {a} - {b}");
+                return Err(FabricError::Range { what, got: share.to_string(), must: "0 to 1".into() });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Quantities with units in a spec: `"100G"`, `"1us"`, `"64KiB"`, or a bare number of the base unit.
+
+use serde::de::{Deserialize, Deserializer, Error};
+
+/// A kind of quantity: names of its units, in base units, and what to say about a wrong one.
+pub trait Unit {
+    /// Unit names and their size in base units, which are bit/s, ns or bytes.
+    const UNITS: &'static [(&'static str, f64)];
+    /// How to write it.
+    const HELP: &'static str;
+}
+
+/// A number of base units.
+pub struct Quantity<U: Unit>(pub u64, std::marker::PhantomData<U>);
+
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Number(u64),
+    Words(String),
+}
+
+macro_rules! units {
+    ($($(#[$doc:meta])+ $alias:ident = $unit:ident { $help:literal, $($name:literal: $size:literal),+ })+) => { $(
+        $(#[$doc])+
+        #[derive(Clone, Copy, Debug)]
+        pub struct $unit;
+        impl Unit for $unit {
+            const UNITS: &'static [(&'static str, f64)] = &[$(($name, $size)),+];
+            const HELP: &'static str = $help;
+        }
+        $(#[$doc])+
+        pub type $alias = Quantity<$unit>;
+    )+ };
+}
+
+units! {
+    /// bit/s.
+    Rate = BitsPerSecond { "a rate as \"100G\", \"2.5G\" or a number of bit/s", "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12 }
+    /// Nanoseconds.
+    Duration = Nanoseconds { "a time as \"10us\", \"2ms\" or a number of ns", "": 1.0, "ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9 }
+    /// Bytes.
+    Size = Bytes { "a size as \"64KiB\", \"1MB\" or a number of bytes", "": 1.0, "B": 1.0, "KB": 1e3, "KiB": 1024.0, "MB": 1e6, "MiB": 1_048_576.0, "GB": 1e9 }
+}
+
+impl<U: Unit> Quantity<U> {
+    /// This many base units.
+    pub const fn of(n: u64) -> Self {
+        Self(n, std::marker::PhantomData)
+    }
+}
+
+impl<U: Unit> Clone for Quantity<U> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<U: Unit> Copy for Quantity<U> {}
+
+impl<U: Unit> Default for Quantity<U> {
+    fn default() -> Self {
+        Self::of(0)
+    }
+}
+
+impl<U: Unit> std::fmt::Debug for Quantity<U> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::read(Text::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+impl<U: Unit> Quantity<U> {
+    fn read(text: Text) -> Result<Self, String> {
+        let text = match text {
+            Text::Number(n) => return Ok(Self::of(n)),
+            Text::Words(text) => text,
+        };
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let size = U::UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, size)| *size);
+        match (number.parse::<f64>(), size) {
+            (Ok(number), Some(size)) if number * size < 1e18 => Ok(Self::of((number * size).round() as u64)),
+            _ => Err(format!("`{text}` is not {}", U::HELP)),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! From traffic patterns to flows.
+
+use super::FabricError;
+use super::routes::Routes;
+use super::spec::{Congestion, FabricSpec, Pattern, Workload};
+use super::topology::Plan;
+use weir_dataplane::rng::Rng;
+use weir_dataplane::types::PRIORITIES;
+use weir_endpoint::dcqcn::standard::{Params, RateControl};
+use weir_endpoint::flow::{Flow, Pace, Transport};
+
+/// Payload of a flow without end: more than any run can carry.
+const ENDLESS: u64 = u64::MAX >> 8;
+/// Most flows of a run.
+const MAX_FLOWS: usize = 1 << 22;
+
+/// A flow and where it goes.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub from: usize,
+    pub to: usize,
+    /// Address of the receiver (and of the sender, for answers) it uses.
+    pub path: usize,
+    pub flow: Flow,
+    /// Starts when this flow has been delivered, not before `flow.start`.
+    pub after: Option<u32>,
+}
+
+/// What a pattern says before the common keys are added.
+struct Draft {
+    from: usize,
+    to: usize,
+    bytes: u64,
+    start: u64,
+    after: Option<u32>,
+}
+
+struct Reader<'a> {
+    plan: &'a Plan,
+    index: usize,
+    w: &'a Workload,
+}
+
+impl Pattern {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Flow => "flow",
+            Self::Incast => "incast",
+            Self::Permutation => "permutation",
+            Self::AllToAll => "all_to_all",
+            Self::AllReduce => "all_reduce",
+            Self::Poisson => "poisson",
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn wrong(&self, problem: impl Into<String>) -> FabricError {
+        FabricError::Workload { index: self.index + 1, kind: self.w.kind.word(), problem: problem.into() }
+    }
+
+    fn host(&self, key: &str, name: &Option<String>) -> Result<usize, FabricError> {
+        let name = name.as_ref().ok_or_else(|| self.wrong(format!("needs `{key}`")))?;
+        let hosts = &self.plan.names[..self.plan.hosts];
+        let at = hosts.iter().position(|n| n == name);
+        at.ok_or_else(|| self.wrong(format!("`{key}` names `{name}`, which is not a host")))
+    }
+
+    fn need<T: Copy>(&self, key: &str, value: Option<T>) -> Result<T, FabricError> {
+        value.ok_or_else(|| self.wrong(format!("needs `{key}`")))
+    }
+
+    fn drafts(&self, spec: &FabricSpec, first: u32, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
+        let (w, n) = (self.w, self.plan.hosts);
+        if n < 2 {
+            return Err(self.wrong("needs two hosts"));
+        }
+        let bytes = w.bytes.map_or(ENDLESS, |size| size.0.max(1));
+        let start = |i: usize| w.start.0.saturating_add(w.stagger.0.saturating_mul(i as u64));
+        let draft =
+            |i: usize, (from, to): (usize, usize)| Draft { from, to, bytes, start: start(i), after: None };
+        let pairs: Vec<(usize, usize)> = match w.kind {
+            Pattern::Flow => vec![(self.host("from", &w.from)?, self.host("to", &w.to)?)],
+            Pattern::Incast => {
+                let to = self.host("to", &w.to)?;
+                let senders = w.senders.unwrap_or(n - 1);
+                if senders >= n {
+                    return Err(self.wrong(format!("{senders} senders, but only {} other hosts", n - 1)));
+                }
+                (0..n).filter(|h| *h != to).take(senders).map(|from| (from, to)).collect()
+            }
+            Pattern::Permutation => permutation(n, w.shift, rng),
+            Pattern::AllToAll => {
+                // Everybody begins with another partner, as collectives do.
+                (1..n).flat_map(|shift| (0..n).map(move |from| (from, (from + shift) % n))).collect()
+            }
+            Pattern::AllReduce => {
+                let whole = self.need("bytes", w.bytes)?.0;
+                return Ok(all_reduce(n, whole.div_ceil(n as u64).max(1), w.start.0, first));
+            }
+            Pattern::Poisson => return self.poisson(spec, rng),
+        };
+        if pairs.iter().any(|(from, to)| from == to) {
+            return Err(self.wrong("a host does not send to itself"));
+        }
+        Ok(pairs.into_iter().enumerate().map(|(i, pair)| draft(i, pair)).collect())
+    }
+
+    fn poisson(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
+        let load = self.need("load", self.w.load)?;
+        let sizes = self.need("sizes", self.w.sizes)?;
+        let duration = self.need("duration", self.w.duration)?.0;
+        if !(load > 0.0 && load <= 1.0) {
+            return Err(self.wrong(format!("`load` is {load}; it must be above 0 and at most 1")));
+        }
+        let n = self.plan.hosts;
+        let mean_gap = sizes.mean() * 8.0 * 1e9 / (load * spec.link.rate.0 as f64);
+        if n as f64 * duration as f64 / mean_gap > MAX_FLOWS as f64 {
+            return Err(self.wrong(format!("more than {MAX_FLOWS} flows; make `duration` shorter")));
+        }
+        let mut drafts = Vec::new();
+        for from in 0..n {
+            let mut at = exponential(mean_gap, rng);
+            while at < duration {
+                let other = ((u64::from(rng.next_u32()) * (n as u64 - 1)) >> 32) as usize;
+                let to = if other < from { other } else { other + 1 };
+                let bytes = sizes.draw(rng);
+                drafts.push(Draft { from, to, bytes, start: self.w.start.0 + at, after: None });
+                at += exponential(mean_gap, rng);
+            }
+        }
+        Ok(drafts)
+    }
+}
+
+/// An exponentially distributed time by von Neumann's method: comparisons only, so every machine draws
+/// the same.
+fn exponential(mean: f64, rng: &mut Rng) -> u64 {
+    let mut whole = 0.0;
+    loop {
+        let first = rng.next_u32();
+        let (mut last, mut run) = (first, 1);
+        loop {
+            let next = rng.next_u32();
+            if next >= last {
+                break;
+            }
+            (last, run) = (next, run + 1);
+        }
+        if run % 2 == 1 {
+            return ((whole + f64::from(first) / 4_294_967_296.0) * mean).round() as u64;
+        }
+        whole += 1.0;
+    }
+}
+
+/// Everybody sends to one other and hears one other.
+fn permutation(n: usize, shift: Option<usize>, rng: &mut Rng) -> Vec<(usize, usize)> {
+    if let Some(shift) = shift {
+        return (0..n).map(|from| (from, (from + shift) % n)).collect();
+    }
+    // A random cycle through all hosts (Sattolo) leaves nobody with himself.
+    let mut order: Vec<usize> = (0..n).collect();
+    for i in (1..n).rev() {
+        let j = ((u64::from(rng.next_u32()) * i as u64) >> 32) as usize;
+        order.swap(i, j);
+    }
+    (0..n).map(|from| (from, order[from])).collect()
+}
+
+/// Ring all-reduce: in step k host i passes on what it got in step k - 1.
+fn all_reduce(n: usize, chunk: u64, start: u64, first: u32) -> Vec<Draft> {
+    let id = |step: usize, host: usize| first + (step * n + host) as u32;
+    let flow = |step: usize, from: usize| Draft {
+        from,
+        to: (from + 1) % n,
+        bytes: chunk,
+        start,
+        after: step.checked_sub(1).map(|before| id(before, (from + n - 1) % n)),
+    };
+    (0..2 * (n - 1)).flat_map(|step| (0..n).map(move |from| flow(step, from))).collect()
+}
+
+fn dcqcn(spec: &FabricSpec, line: u64) -> Params {
+    let d = &spec.host.dcqcn;
+    let base = if d.connectx { Params::connectx(line) } else { Params::paper(line) };
+    Params {
+        gain: d.gain.unwrap_or(base.gain),
+        initial_alpha: d.initial_alpha.unwrap_or(base.initial_alpha),
+        additive: d.additive.map_or(base.additive, |r| r.0),
+        hyper: d.hyper.map_or(base.hyper, |r| r.0),
+        increase_period: d.increase_period.map_or(base.increase_period, |t| t.0),
+        ..base
+    }
+}
+
+/// All flows, in the order of their numbers.
+pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<Vec<Planned>, FabricError> {
+    let host = &spec.host;
+    let range = |what: &str, got: u64, low: u64, high: u64| {
+        let must = format!("{low} to {high}");
+        let wrong = || FabricError::Range { what: what.into(), got: got.to_string(), must: must.clone() };
+        if (low..=high).contains(&got) { Ok(()) } else { Err(wrong()) }
+    };
+    range("host.payload", host.payload.into(), 1, 4096)?;
+    range("host.ack_every", host.ack_every.into(), 1, 4096)?;
+    range("host.timeout", host.timeout.0, 1, u64::MAX)?;
+    let mut rng = Rng::new(spec.seed ^ 0x776f_726b);
+    let mut all: Vec<Planned> = Vec::new();
+    for (index, w) in spec.workloads.iter().enumerate() {
+        let reader = Reader { plan, index, w };
+        range("workload.priority", w.priority.into(), 0, PRIORITIES as u64 - 1)?;
+        range("workload.dscp", w.dscp.into(), 0, 63)?;
+        for d in reader.drafts(spec, all.len() as u32, &mut rng)? {
+            if all.len() >= MAX_FLOWS {
+                return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
+            }
+            let line = plan.links[plan.ports[d.from][0]].spec.rate.0;
+            let pace = match (w.cc, w.rate) {
+                (Congestion::Dcqcn, _) => Pace::Dcqcn(dcqcn(spec, line)),
+                (Congestion::None, Some(rate)) => Pace::Fixed(rate.0),
+                (Congestion::None, None) => Pace::Line,
+            };
+            if let Pace::Dcqcn(params) = pace {
+                RateControl::new(params, 0).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
+            }
+            let id = all.len() as u32;
+            let path = (rng.next_u64() % spec.paths) as usize;
+            let reach = |from: usize, to: usize| path_exists(plan, routes, from, to, path);
+            if !(reach(d.from, d.to) && reach(d.to, d.from)) {
+                let (from, to) = (plan.names[d.from].clone(), plan.names[d.to].clone());
+                return Err(FabricError::NoPath { from, to });
+            }
+            let transport = if w.reliable { Transport::Reliable } else { Transport::Datagram };
+            let flow = Flow {
+                id,
+                bytes: d.bytes,
+                payload: host.payload,
+                start: d.start,
+                priority: w.priority,
+                dscp: w.dscp,
+                transport,
+                pace,
+                ack_every: host.ack_every,
+                timeout: host.timeout.0,
+            };
+            all.push(Planned { from: d.from, to: d.to, path, flow, after: d.after });
+        }
+    }
+    if all.is_empty() {
+        let what = "number of flows".into();
+        return Err(FabricError::Range { what, got: "0".into(), must: "at least 1".into() });
+    }
+    Ok(all)
+}
+
+/// Follows the tables from host to host.
+fn path_exists(plan: &Plan, routes: &Routes, from: usize, to: usize, path: usize) -> bool {
+    let far = |node: usize, port: usize| {
+        let [a, b] = plan.links[plan.ports[node][port]].ends;
+        if a.node == node && a.port == port { b.node } else { a.node }
+    };
+    let mut node = far(from, 0);
+    for _ in 0..plan.names.len() {
+        if node < plan.hosts {
+            return node == to;
+        }
+        match routes.port(node - plan.hosts, to, path) {
+            Some(port) => node = far(node, port),
+            None => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponential_times_have_their_mean_and_median() {
+        let mut rng = Rng::new(2);
+        let mut all: Vec<u64> = (0..100_000).map(|_| exponential(10_000.0, &mut rng)).collect();
+        all.sort_unstable();
+        let mean = all.iter().sum::<u64>() as f64 / 1e5;
+        assert!((mean / 10_000.0 - 1.0).abs() < 0.02, "{mean}");
+        assert!((all[50_000] as f64 / 6931.0 - 1.0).abs() < 0.02, "{}", all[50_000]);
+    }
+
+    #[test]
+    fn a_random_permutation_leaves_nobody_with_himself() {
+        for seed in 0..50 {
+            let pairs = permutation(7, None, &mut Rng::new(seed));
+            let mut targets: Vec<usize> = pairs.iter().map(|p| p.1).collect();
+            assert!(pairs.iter().all(|(a, b)| a != b));
+            targets.sort_unstable();
+            assert_eq!(targets, (0..7).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Ports on kernel interfaces (`net_af_packet`).
+//!
+//! The driver's ring frames hold 2048 bytes unless it is told otherwise; the kernel cuts what does not
+//! fit, and the driver hands on the rest as if it were the frame. An interface, for its part, refuses
+//! frames above its own MTU without a word to the sender. Neither may happen to a frame the port's `mtu`
+//! allows, so both are settled before the port opens.
+
+use anyhow::{Result, bail};
+use std::borrow::Cow;
+use weir_dataplane::config::PortConfig;
+
+/// Ring frame of the driver by default, bytes.
+const DEFAULT_FRAME: u32 = 2048;
+
+/// Bytes of a ring frame in front of the Ethernet frame: the kernel aligns `tpacket2_hdr`, `sockaddr_ll`
+/// and room for 16 bytes of header to 80, and lets the Ethernet header of 14 end there.
+const BEFORE_FRAME: u32 = 66;
+
+/// Bytes of a ring frame the driver does not count when it asks whether the pool's frames hold it.
+const DRIVER_HEADER: u32 = 32;
+
+/// Block of the driver by default, bytes. The kernel wants whole pages; the driver takes it that frames
+/// follow each other without a gap, so a block must be whole frames too.
+const DEFAULT_BLOCK: u32 = 4096;
+
+/// Ethernet header and one tag, which the MTU of an interface does not count.
+const UNCOUNTED: u32 = 18;
+
+/// The value of `key=` in devargs, of devices of this driver only.
+fn argument<'a>(port: &'a PortConfig, key: &str) -> Option<&'a str> {
+    let mut parts = port.device.split(',');
+    parts.next().filter(|name| name.starts_with("net_af_packet") || name.starts_with("eth_af_packet"))?;
+    parts.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// Least ring frame that shows a frame of `mtu` whole, and a longer one as longer.
+fn least(mtu: u16) -> u32 {
+    u32::from(mtu) + 1 + BEFORE_FRAME
+}
+
+/// Such a ring frame, two of which are whole pages.
+fn even(mtu: u16) -> u32 {
+    least(mtu).next_multiple_of(DEFAULT_FRAME)
+}
+
+/// Ring frame the device will have.
+fn ring_frame(port: &PortConfig) -> Option<u32> {
+    argument(port, "iface")?;
+    match argument(port, "framesz") {
+        Some(text) => text.parse().ok(),
+        None if argument(port, "blocksz").is_some() => Some(DEFAULT_FRAME),
+        None => Some(even(port.mtu)),
+    }
+}
+
+/// Bytes a frame of the pool must hold for the driver to accept it.
+pub fn pool_bytes(port: &PortConfig) -> u16 {
+    let bytes = ring_frame(port).map_or(0, |frame| frame.saturating_sub(DRIVER_HEADER));
+    port.mtu.max(u16::try_from(bytes).unwrap_or(u16::MAX))
+}
+
+/// The device as the driver is asked for it: large enough a ring unless its size was chosen.
+///
+/// # Errors
+/// The ring that was chosen, or the interface, is too small for the port's `mtu`.
+pub fn devargs(port: &PortConfig) -> Result<Cow<'_, str>> {
+    let Some(interface) = argument(port, "iface") else { return Ok(Cow::Borrowed(&port.device)) };
+    let needed = even(port.mtu);
+    if let Some(frame) = ring_frame(port).filter(|frame| *frame < least(port.mtu)) {
+        bail!(
+            "mtu = {} needs ring frames of {needed} bytes, the device has {frame} and would cut frames: \
+             framesz={needed},blocksz={}, or leave both out, or mtu = {}",
+            port.mtu,
+            2 * needed,
+            frame.saturating_sub(BEFORE_FRAME + 1)
+        );
+    }
+    let block = argument(port, "blocksz").map_or(Some(DEFAULT_BLOCK), |text| text.parse().ok());
+    if let (Some(frame), Some(block)) = (argument(port, "framesz").and_then(|text| text.parse().ok()), block)
+        && !block.is_multiple_of(frame)
+    {
+        bail!(
+            "blocksz = {block} is no multiple of framesz = {frame}, and the driver would read beside the frames"
+        );
+    }
+    // An interface that cannot be looked at is the driver's to refuse.
+    let path = format!("/sys/class/net/{interface}/mtu");
+    let carries = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    if let Some(carries) = carries.filter(|carries| u32::from(port.mtu) > carries + UNCOUNTED) {
+        bail!(
+            "mtu = {} counts the Ethernet header, interface {interface} takes {carries} bytes behind it and would \
+             lose longer frames: ip link set {interface} mtu {}, or mtu = {}",
+            port.mtu,
+            u32::from(port.mtu) - UNCOUNTED,
+            carries + UNCOUNTED
+        );
+    }
+    let chosen = ["framesz", "blocksz"].iter().any(|key| argument(port, key).is_some());
+    if chosen || needed <= DEFAULT_FRAME {
+        return Ok(Cow::Borrowed(&port.device));
+    }
+    Ok(Cow::Owned(format!("{},framesz={needed},blocksz={}", port.device, 2 * needed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_dataplane::config;
+
+    fn port(device: &str, mtu: u16) -> PortConfig {
+        let text = format!("[[port]]\nname = \"a\"\ndevice = {device:?}\nmtu = {mtu}\nrate = \"1G\"\n");
+        config::load("test", &text).expect("a good configuration").config.ports.remove(0)
+    }
+
+    #[test]
+    fn the_ring_follows_the_mtu() {
+        let device = |mtu| devargs(&port("net_af_packet0,iface=none0", mtu)).unwrap().into_owned();
+        assert_eq!(device(1518), "net_af_packet0,iface=none0");
+        assert_eq!(device(9216), "net_af_packet0,iface=none0,framesz=10240,blocksz=20480");
+        assert_eq!(device(16128), "net_af_packet0,iface=none0,framesz=16384,blocksz=32768");
+        assert_eq!(pool_bytes(&port("net_af_packet0,iface=none0", 9216)), 10208);
+    }
+
+    #[test]
+    fn a_ring_that_was_chosen_is_kept_or_refused() {
+        let large = port("net_af_packet0,iface=none0,framesz=16384,blocksz=65536", 1518);
+        assert_eq!(devargs(&large).unwrap(), large.device);
+        assert_eq!(pool_bytes(&large), 16352);
+        let small = port("net_af_packet0,framesz=2048,iface=none0", 1982);
+        let error = devargs(&small).unwrap_err().to_string();
+        assert!(error.contains("framesz=4096,blocksz=8192") && error.contains("mtu = 1981"), "{error}");
+        assert!(devargs(&port("net_af_packet0,framesz=2048,iface=none0", 1981)).is_ok());
+        let gaps = port("net_af_packet0,framesz=9296,blocksz=12288,iface=none0", 9216);
+        assert!(devargs(&gaps).unwrap_err().to_string().contains("no multiple"));
+    }
+
+    #[test]
+    fn other_drivers_are_left_alone() {
+        for device in ["net_tap0,iface=tap0", "ring", "0000:03:00.0"] {
+            let port = port(device, 9216);
+            assert_eq!(devargs(&port).unwrap(), device);
+            assert_eq!(pool_bytes(&port), 9216);
+        }
+    }
+}

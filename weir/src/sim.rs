@@ -1,0 +1,58 @@
+//! `weir sim`: a fabric in virtual time, from a file; a summary on the terminal, everything in files.
+
+use crate::Outcome;
+use crate::cli::SimArgs;
+use anyhow::{Context, Result};
+use std::path::Path;
+use weir_sim::fabric::{self, Report};
+
+pub fn sim(args: &SimArgs) -> Result<Outcome> {
+    let name = args.file.display().to_string();
+    let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
+    let report = fabric::run(&fabric::load(&name, &text)?)?;
+    print(&report);
+    if let Some(dir) = &args.out {
+        write(dir, &report)?;
+    }
+    Ok(if report.conservation_error == 0 { Outcome::Good } else { Outcome::Bad })
+}
+
+fn print(r: &Report) {
+    println!("{}: seed {}, spec {}", r.name, r.seed, r.config_hash);
+    println!("  {:.3} ms of virtual time, {} events", r.end_ns as f64 / 1e6, r.events);
+    println!("  flows     {} of {} delivered", r.flows_done, r.flows_finite);
+    if let Some(fct) = &r.fct_ns {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let (p50, p99, max) = (us(fct.p50), us(fct.p99), us(fct.max));
+        println!("  fct       p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us");
+    }
+    if let Some(s) = &r.slowdown_milli {
+        let times = |milli: u64| milli as f64 / 1e3;
+        println!("  slowdown  p50 {:.2}, p99 {:.2}, max {:.2}", times(s.p50), times(s.p99), times(s.max));
+    }
+    println!(
+        "  frames    {} sent, {} dropped, {} lost on links",
+        r.frames_sent, r.frames_dropped, r.frames_lost
+    );
+    println!(
+        "  pfc       {} pause frames, marks {}, longest queue {} bytes",
+        r.pauses(),
+        r.marks(),
+        r.queue_max()
+    );
+    r.why.iter().for_each(|sentence| println!("  {sentence}"));
+}
+
+fn write(dir: &Path, report: &Report) -> Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for (name, text) in [
+        ("report.json", report.to_json()),
+        ("flows.csv", report.flows_csv()),
+        ("ports.csv", report.ports_csv()),
+    ] {
+        let path = dir.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    println!("  written   {}/report.json, flows.csv, ports.csv", dir.display());
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! What scripts rely on: exit codes, signals, the summary, EAL arguments.
+
+use crate::support::frames::{plain, write_pcap};
+use crate::support::program::{Ended, Running, Summary, Switch, WEIR, floating, turn, weir};
+use nix::sys::signal::Signal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use weir_dataplane::types::Mac;
+
+/// Two in-process ports: no root, no device.
+const TWO_RINGS: &str = r#"
+[buffer]
+size = "2MiB"
+frames = 4096
+[port_defaults]
+rate = "1G"
+mtu = 1518
+[[port]]
+name = "left"
+device = "ring"
+[[port]]
+name = "right"
+device = "ring"
+"#;
+
+fn write(folder: &Path, eal: &str, rest: &str) -> PathBuf {
+    let file = folder.join("switch.toml");
+    std::fs::write(&file, format!("[eal]\nargs = [{eal}]\n{rest}")).unwrap();
+    file
+}
+
+/// `weir run FILE --for 100ms` with more arguments, to its end.
+fn short_run(file: &Path, more: &[&str]) -> Ended {
+    let _turn = turn();
+    Running::start(Command::new(WEIR).arg("run").arg(file).args(["--for", "100ms"]).args(more)).ended()
+}
+
+#[test]
+fn the_summary_has_the_promised_keys() {
+    let summary = Switch::start(TWO_RINGS).stop().0;
+    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for key in ["ports", "drops", "held", "conservation_error", "latency_ns", "seconds"] {
+        assert!(keys(&summary).contains(&key.to_owned()), "{key} of {summary:#}");
+    }
+    let ports = summary["ports"].as_array().unwrap();
+    let names: Vec<_> = ports.iter().map(|port| port["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["left", "right"]);
+    for port in ports {
+        for key in ["rx_packets", "tx_packets", "rx_bytes", "tx_bytes"] {
+            assert_eq!(port[key].as_u64(), Some(0), "{key} of {port:#}");
+        }
+    }
+    let mut quantiles = keys(&summary["latency_ns"]);
+    quantiles.sort();
+    assert_eq!(quantiles, ["max", "p50", "p99", "p999"]);
+    assert!(summary["seconds"].as_f64().unwrap() > 0.0);
+    assert!(
+        summary["held"].is_u64() && summary["conservation_error"].is_i64() && summary["drops"].is_object()
+    );
+}
+
+#[test]
+fn both_polite_signals_stop_a_run_and_print_totals() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut switch = Switch::start(TWO_RINGS);
+        switch.program().signal(signal);
+        let summary = switch.ended();
+        assert_eq!(summary.code(), Some(0), "{signal}: {}", summary.stderr);
+        assert!(summary.stdout.contains("conservation: received 0"), "{}", summary.stdout);
+    }
+}
+
+/// Between the first signal and the end a run drains; whoever cannot wait sends another one.
+#[test]
+fn a_second_signal_kills() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames: Vec<_> =
+        (0..500).map(|seed| plain(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), 1500, seed)).collect();
+    let input = folder.path().join("in.pcap");
+    write_pcap(&input, &frames, 1);
+    // 500 frames of 1500 bytes take six seconds: a drain lasts as long as it may.
+    let rest = TWO_RINGS
+        .replacen("device = \"ring\"", &format!("device = \"net_pcap0,rx_pcap={}\"", input.display()), 1)
+        .replace("rate = \"1G\"", "rate = \"1M\"");
+    let file = write(folder.path(), &format!("{:?}", floating()), &rest);
+    let _turn = turn();
+    let mut program = Running::start(Command::new(WEIR).arg("run").arg(&file));
+    program.says("switch ");
+    program.signal(Signal::SIGINT);
+    while !program.has_ended() {
+        program.signal(Signal::SIGTERM);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ended = program.ended();
+    let by = ended.status.signal();
+    assert!(by == Some(Signal::SIGINT as i32) || by == Some(Signal::SIGTERM as i32), "{ended:?}");
+}
+
+/// A signal at any moment: whatever the program is doing, it ends by itself and says nothing of a panic.
+#[test]
+fn an_early_signal_ends_a_run_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), &format!("{:?}, \"--file-prefix=weir-early\"", floating()), TWO_RINGS);
+    let _turn = turn();
+    for delay in [0, 2, 5, 10, 20, 40, 80, 160] {
+        let program = Running::start(Command::new(WEIR).arg("run").arg(&file));
+        std::thread::sleep(Duration::from_millis(delay));
+        let ended = program.stop(Signal::SIGTERM);
+        // SIGTERM, since a shell starts its background jobs with SIGINT ignored. Before the handlers stand, the signal itself ends it: nothing has been started then.
+        let by_signal = ended.status.signal() == Some(Signal::SIGTERM as i32) && ended.stdout.is_empty();
+        assert!(by_signal || ended.code() == Some(0), "after {delay} ms: {ended:?}");
+        assert!(!ended.stderr.contains("panic"), "after {delay} ms: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn eal_arguments_come_from_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let rest = TWO_RINGS.replacen("device = \"ring\"", "device = \"net_null0\"", 1);
+    let file = write(folder.path(), "\"--vdev=net_null0\"", &rest);
+    let _turn = turn();
+    let run = |before: &[&str]| {
+        let mut command = Command::new(WEIR);
+        Running::start(command.args(before).arg("run").arg(&file).args(["--for", "50ms"])).ended()
+    };
+    // One lcore is the main one: nobody is left to work.
+    let refused = run(&["--lcores=0@0", "--"]);
+    assert_eq!(refused.code(), Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("no worker lcore"), "{}", refused.stderr);
+    let lcores = floating();
+    let started = run(&[&lcores, "--"]);
+    assert_eq!(started.code(), Some(0), "{started:?}");
+    assert!(started.stdout.contains("net_null"), "{}", started.stdout);
+}
+
+#[test]
+fn a_full_disk_is_an_error_after_the_totals() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), &format!("{:?}", floating()), TWO_RINGS);
+    for target in ["/dev/full", "/nowhere/summary.json", "/proc/summary.json"] {
+        let ended = short_run(&file, &["--summary", target]);
+        assert!(ended.stdout.contains("conservation:"), "{target}: {}", ended.stdout);
+        assert!(ended.stderr.contains(target), "{target}: {}", ended.stderr);
+        assert!(ended.code().is_some_and(|code| code != 0), "{target}: {ended:?}");
+    }
+    assert!(std::fs::metadata("/dev/full").is_ok_and(|meta| !meta.is_file()), "the device is still one");
+}
+
+#[test]
+fn a_summary_may_go_where_no_file_can_be_renamed_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), &format!("{:?}", floating()), TWO_RINGS);
+    let old = folder.path().join("summary.json");
+    std::fs::write(&old, "an older one").unwrap();
+    assert_eq!(short_run(&file, &["--summary", old.to_str().unwrap()]).code(), Some(0));
+    assert_eq!(Summary::read(&old).total("held"), 0);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "only the configuration and the summary: {left:?}");
+    let ended = short_run(&file, &["--summary", "/dev/stdout"]);
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\"conservation_error\": 0"), "{}", ended.stdout);
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for (args, word) in [(["--help"], "Usage"), (["--version"], "weir "), (["help"], "headroom")] {
+        let ended = weir(&args);
+        assert_eq!(ended.code(), Some(0));
+        assert!(ended.stdout.contains(word), "{}", ended.stdout);
+    }
+    for args in [&["fly"][..], &["run"], &["run", "a", "--for", "10"], &[]] {
+        let ended = weir(args);
+        assert_eq!(ended.code(), Some(2), "{args:?}");
+        assert!(ended.stdout.is_empty() && !ended.stderr.is_empty(), "{args:?}: {ended:?}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Lossless, on real devices: hosts that obey PFC send more than a port can take.
+
+use crate::support::hosts::{Hosts, Results, Station, peer};
+use crate::support::namespace::Namespace;
+use crate::support::program::{Summary, Switch, WEIR, floating, turn};
+use crate::support::wire::{Capture, Socket};
+use crate::support::{need, tools};
+use serde_json::Value;
+use std::process::Command;
+use weir_dataplane::pfc::frame::{Control, PfcFrame, decode};
+use weir_endpoint::traffic::Flow;
+
+/// Rate of every link, bits/s: low, so that a machine busy with other things is not the bottleneck.
+const RATE: u64 = 50_000_000;
+
+/// Hosts that send to the first one, on the lossless priority.
+const SENDERS: u8 = 3;
+
+/// Frames each of them sends.
+const FRAMES: u64 = 2000;
+
+/// The lossless priority of the RoCE preset.
+const LOSSLESS: u8 = 3;
+
+fn flow(id: u16, from: u8, to: u8, priority: u8, rate: u64, frames: u64) -> (u8, u8, Flow) {
+    let dscp = if priority == LOSSLESS { 26 } else { 0 };
+    // Not-ECT: what must not be lost is not marked either, so the content stays as it was sent.
+    let flow = Flow {
+        id,
+        dst: peer(to),
+        priority,
+        dscp,
+        tag: None,
+        ecn: 0,
+        frame_bytes: 1000,
+        rate: Some(rate),
+        // Every switch port has learnt every host by then.
+        start: 500_000_000,
+        frames: Some(frames),
+    };
+    (from, to, flow)
+}
+
+struct Seen {
+    results: Results,
+    summary: Summary,
+    /// What hosts 0 to 3 saw of MAC control, by port, and the address of that port.
+    control: Vec<Vec<Vec<u8>>>,
+    macs: Vec<Vec<u8>>,
+}
+
+/// Three hosts send to the first at nearly link rate each; one of them also sends a victim flow of
+/// another priority to the second, at a rate every link can carry.
+fn incast(pfc: bool) -> Result<Seen, String> {
+    tools(&["tcpdump"])?;
+    let ns = Namespace::new()?;
+    // Headroom for a second without the processor: what a host may send before it sees a pause.
+    let how = if pfc {
+        "[buffer]\nsize = \"32MiB\"\nframes = 16384\n\
+         [[buffer.profile]]\nname = \"lossless\"\nxoff = \"6MiB\"\nstatic_th = \"128KiB\"\n[port_defaults]\n"
+    } else {
+        "[buffer]\nsize = \"1MiB\"\nframes = 16384\n\
+         [[buffer.pg]]\npgs = 3\nprofile = \"lossy\"\n[port_defaults]\npfc = { enable = [] }\n"
+    };
+    let preset = "[qos]\npreset = \"roce-lossless\"\n[watchdog]\nenable = false\n";
+    let mut config = format!("{preset}{how}rate = {RATE}\nmtu = 1518\n");
+    for i in 0..=SENDERS {
+        ns.veth(&format!("w{i}"), &format!("h{i}"), 1500)?;
+        config += &format!("[[port]]\nname = \"p{i}\"\n");
+        config +=
+            &format!("device = \"net_af_packet{i},iface=w{i},blocksz=65536,framesz=2048,framecnt=8192\"\n");
+    }
+    let switch = Switch::start_in(&ns, &config);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let captures: Vec<_> = (0..=SENDERS)
+        .map(|i| Capture::start(&ns, &format!("h{i}"), folder.path(), "ether proto 0x8808"))
+        .collect();
+    let macs = (0..=SENDERS).map(|i| ns.mac(&format!("w{i}"))).collect();
+    let obey = if pfc { 1 << LOSSLESS } else { 0 };
+    let mut stations: Vec<_> =
+        (0..=SENDERS).map(|i| Station::new(i, RATE, obey, Socket::open(&ns, &format!("h{i}")))).collect();
+    let mut flows: Vec<_> =
+        (1..=SENDERS).map(|i| flow(u16::from(i), i, 0, LOSSLESS, RATE / 10 * 7, FRAMES)).collect();
+    flows.push(flow(100, 2, 1, 0, RATE / 10, FRAMES / 4));
+    for (from, to, flow) in &flows {
+        stations[usize::from(*from)].host.send(*flow).expect("a flow");
+        stations[usize::from(*to)].host.expect(*flow).expect("a flow");
+    }
+    let all: u64 = flows.iter().filter_map(|(_, _, flow)| flow.frames).sum();
+    let hosts = Hosts::start(stations);
+    hosts.wait_sent(all);
+    if pfc {
+        hosts.wait_received(all);
+    }
+    let summary = switch.stop();
+    let results = hosts.finish();
+    let control = captures.into_iter().map(Capture::stop).collect();
+    Ok(Seen { results, summary, control, macs })
+}
+
+/// The PFC frames among MAC control frames.
+fn pfc_frames(frames: &[Vec<u8>]) -> Vec<PfcFrame> {
+    let pfc = |frame: &Vec<u8>| match decode(frame) {
+        Control::Pfc(pfc) => pfc,
+        other => panic!("{other:?} on the wire"),
+    };
+    frames.iter().map(pfc).collect()
+}
+
+#[test]
+fn incast_over_af_packet_loses_nothing() {
+    let Seen { results, summary, control, macs } = need!(incast(true));
+    println!("drops {:?}, lost {}", summary.all_drops(), results.lost());
+    results.content_is_right();
+    assert_eq!(summary.all_drops(), [""; 0]);
+    assert_eq!(results.lost(), 0);
+    for id in (1..=u16::from(SENDERS)).chain([100]) {
+        let sent = results.sent.iter().find(|(flow, _)| flow.id == id).expect("sent").1;
+        assert_eq!(results.flow(id).received, sent);
+    }
+    for host in 1..=usize::from(SENDERS) {
+        let name = format!("p{host}");
+        // On the wire: from the port's address to the PFC group, 60 bytes, about one priority.
+        for frame in &control[host] {
+            assert_eq!(frame[..6], [0x01, 0x80, 0xc2, 0, 0, 1]);
+            assert_eq!(frame[6..12], macs[host][..], "the source is the port's own address");
+            assert_eq!(frame[12..16], [0x88, 0x08, 0x01, 0x01]);
+            assert_eq!(frame[16..18], [0, 1 << LOSSLESS], "no other priority is named");
+            assert_eq!(frame.len(), 60);
+        }
+        let frames = pfc_frames(&control[host]);
+        println!(
+            "{name}: {} PFC frames, held back {} ms",
+            frames.len(),
+            results.hosts[host].paused_ns[3] / 1_000_000
+        );
+        let times =
+            |zero: bool| frames.iter().filter(|f| (f.time[usize::from(LOSSLESS)] == 0) == zero).count();
+        assert!(times(false) > 0, "no pause seen at host {host}");
+        assert!(times(true) > 0, "no resume seen at host {host}");
+        assert_eq!(frames.len() as u64, summary.port(&name, "pfc_tx"), "all that was counted was seen");
+        assert!(results.hosts[host].paused_ns[usize::from(LOSSLESS)] > 0);
+        let others: u64 = results.hosts[host].paused_ns.iter().sum();
+        assert_eq!(others, results.hosts[host].paused_ns[usize::from(LOSSLESS)], "victims are not held back");
+    }
+    assert!(control[0].is_empty(), "the receiver sends nothing that could be paused");
+}
+
+#[test]
+fn incast_over_af_packet_without_pfc_drops() {
+    let Seen { results, summary, control, .. } = need!(incast(false));
+    println!("drops {:?}, lost {}", summary.all_drops(), results.lost());
+    results.content_is_right();
+    assert!(control.iter().all(Vec::is_empty), "PFC is off");
+    assert!(results.lost() > 0, "three into one does not fit");
+    let missed: u64 = (0..=SENDERS).map(|i| summary.port(&format!("p{i}"), "nic_missed")).sum();
+    assert_eq!(results.lost(), summary.total("dropped") + missed, "each lost frame has a reason");
+    assert_eq!(results.flow(100).lost, 0, "another priority to another port is not touched");
+}
+
+/// `weir lab` is the same over `net_ring`, in one process.
+fn lab(more: &[&str], config: &str) -> (Option<i32>, String, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, summary) = (folder.path().join("lab.toml"), folder.path().join("summary.json"));
+    std::fs::write(&file, config).unwrap();
+    let _turn = turn();
+    let mut command = Command::new(WEIR);
+    command.arg("lab").arg(&file).args(["--for", "3s", "--summary"]).arg(&summary).args(more);
+    let ended = crate::support::program::Running::start(&mut command).ended();
+    let text = std::fs::read_to_string(&summary).unwrap_or_else(|_| panic!("no summary: {ended:?}"));
+    (ended.code(), ended.stdout, serde_json::from_str(&text).unwrap())
+}
+
+fn lab_config() -> String {
+    let mut config = format!(
+        "[eal]\nargs = [{:?}]\n[qos]\npreset = \"roce-lossless\"\n[watchdog]\nenable = false\n\
+         [buffer]\nsize = \"32MiB\"\nframes = 16384\n[[buffer.profile]]\nname = \"lossless\"\n\
+         xoff = \"6MiB\"\nstatic_th = \"128KiB\"\n[port_defaults]\nrate = {RATE}\nmtu = 1518\n",
+        floating()
+    );
+    for i in 0..=SENDERS {
+        config += &format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\n");
+    }
+    config += "[lab]\n";
+    for i in 1..=SENDERS {
+        config += &format!(
+            "[[lab.flow]]\nfrom = \"p{i}\"\nto = \"p0\"\nrate = {}\nframe_bytes = 1000\ndscp = 26\n",
+            RATE / 10 * 7
+        );
+    }
+    config
+        + &format!(
+            "[[lab.flow]]\nfrom = \"p2\"\nto = \"p1\"\nrate = {}\nframe_bytes = 1000\ndscp = 0\n",
+            RATE / 10
+        )
+}
+
+#[test]
+fn incast_over_rings_loses_nothing() {
+    let (code, stdout, summary) = lab(&[], &lab_config());
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.contains("verdict: PASS"), "{stdout}");
+    let summary = Summary(summary);
+    summary.is_conserved();
+    for i in 1..=SENDERS {
+        assert!(summary.port(&format!("p{i}"), "pfc_tx") > 0, "{:#}", summary.0);
+    }
+    assert_eq!(summary.drops("ingress.headroom_exhausted"), 0);
+}
+
+#[test]
+fn incast_over_rings_with_deaf_hosts_drops() {
+    let deaf = lab_config()
+        .replace("size = \"32MiB\"", "size = \"4MiB\"")
+        .replace("xoff = \"6MiB\"", "xoff = \"16KiB\"");
+    let (code, stdout, summary) = lab(&["--deaf"], &deaf);
+    let summary = Summary(summary);
+    summary.is_conserved();
+    assert!(summary.drops("ingress.headroom_exhausted") > 0, "{:#}", summary.0);
+    assert_eq!(code, Some(0), "losses of deaf hosts are no fault: {stdout}");
+}

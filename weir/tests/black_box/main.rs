@@ -1,0 +1,15 @@
+//! The built program, from outside: what its command line promises, what bad input gets, and real
+//! frames over real devices, made and seen by tools that are not ours.
+//!
+//! A test that needs root, veth or a tool that is not there prints why it is skipped.
+#![forbid(unsafe_code)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bridge;
+mod contract;
+mod hostile;
+mod incast;
+mod memif;
+mod refused;

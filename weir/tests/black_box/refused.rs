@@ -1,0 +1,145 @@
+//! What bad input gets: one clear message each, naming file and line where there is one, exit code 2,
+//! nothing half started.
+
+use crate::support::program::{Ended, WEIR, floating, turn, weir};
+use std::process::Command;
+
+const RING: &str = "[buffer]\nsize = \"2MiB\"\nframes = 4096\n[port_defaults]\nrate = \"1G\"\nmtu = 1518\n";
+
+/// `weir run` on a text, which must be refused before anything forwards.
+fn refused(text: &str) -> Ended {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    std::fs::write(&file, text).unwrap();
+    let _turn = turn();
+    let summary = folder.path().join("summary.json");
+    let ended = weir(&["run".as_ref(), file.as_os_str(), "--summary".as_ref(), summary.as_os_str()]);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(!ended.stdout.contains("switch "), "it started: {}", ended.stdout);
+    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    assert!(!summary.exists(), "nothing ran, so there is nothing to sum up");
+    ended
+}
+
+/// Refused with all the words, and by exactly one error at a line of the file.
+fn refused_at(line: usize, text: &str, words: &[&str]) {
+    let stderr = refused(text).stderr;
+    for word in words {
+        assert!(stderr.contains(word), "{word} in {stderr}");
+    }
+    assert!(stderr.contains(&format!("bad.toml:{line}:")), "line {line} in {stderr}");
+    assert_eq!(stderr.matches("error[").count(), 1, "{stderr}");
+    assert!(stderr.trim_end().ends_with("bad.toml: 1 error"), "{stderr}");
+}
+
+fn port(name: &str, device: &str) -> String {
+    format!("[[port]]\nname = {name:?}\ndevice = {device:?}\n")
+}
+
+/// Two ports behind EAL arguments that work here.
+fn with(device: &str) -> String {
+    format!("[eal]\nargs = [{:?}]\n{RING}{}{}", floating(), port("a", "ring"), port("b", device))
+}
+
+#[test]
+fn an_unknown_key() {
+    refused_at(
+        3,
+        "[buffer]\nsize = \"2MiB\"\nsise = 3\n[[port]]\nname = \"a\"\ndevice = \"ring\"\nrate = \"1G\"\n",
+        &["sise", "size"],
+    );
+}
+
+#[test]
+fn text_that_is_no_toml() {
+    refused_at(2, "[buffer]\nsize = \n", &["error[syntax]"]);
+}
+
+#[test]
+fn overlapping_maps() {
+    let text = format!("{RING}[qos]\ndscp_to_tc = {{ \"0-31\" = 0, \"26\" = 3 }}\n{}", port("a", "ring"));
+    refused_at(8, &text, &["26"]);
+}
+
+#[test]
+fn a_port_named_twice() {
+    let text = format!("{RING}{}{}", port("a", "ring"), port("a", "ring"));
+    refused_at(11, &text, &["a"]);
+}
+
+#[test]
+fn an_lcore_that_does_not_exist() {
+    let ended = refused(&format!("{RING}{}lcore = 900\n", port("a", "ring")));
+    assert!(ended.stderr.contains("lcore") && ended.stderr.contains("900"), "{}", ended.stderr);
+    let known = format!("[eal]\nargs = [\"-l\", \"0-0\"]\n{RING}{}lcore = 5\n", port("a", "ring"));
+    let ended = refused(&known);
+    assert!(ended.stderr.contains("lcore") && ended.stderr.contains('5'), "{}", ended.stderr);
+}
+
+#[test]
+fn too_few_mbufs() {
+    let text = with("ring").replace("[eal]\nargs = [", "[eal]\nargs = [\"-m\", \"4\", ");
+    let stderr = refused(&text).stderr;
+    assert!(stderr.contains("buffer.frames") && stderr.contains("-m"), "{stderr}");
+}
+
+#[test]
+fn a_device_that_is_absent() {
+    for device in ["net_af_packet0,iface=nowhere0", "0000:ff:1f.7", "net_pcap0,rx_pcap=/nowhere/in.pcap"] {
+        let stderr = refused(&with(device)).stderr;
+        let name = device.split(',').next().unwrap();
+        assert!(stderr.contains(&format!("weir: port b ({device})")) && stderr.contains(name), "{stderr}");
+    }
+}
+
+#[test]
+fn a_driver_that_does_not_exist() {
+    refused_at(
+        12,
+        &format!("{RING}{}{}", port("a", "ring"), port("b", "net_nosuchdriver0")),
+        &["net_nosuchdriver0"],
+    );
+}
+
+/// Capabilities dropped, an ordinary user in all but name: no raw socket for `net_af_packet`.
+#[test]
+fn no_permission() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    std::fs::write(&file, with("net_af_packet0,iface=lo")).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-all", "--inh-caps=-all", WEIR, "run"]).arg(&file);
+    let _turn = turn();
+    let ended = crate::support::program::Running::start(&mut command).ended();
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("port b (net_af_packet0,iface=lo)"), "{}", ended.stderr);
+    assert!(!ended.stdout.contains("switch "), "it started: {}", ended.stdout);
+}
+
+#[test]
+fn a_file_that_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [folder.path().join("absent.toml"), folder.path().to_path_buf()] {
+        for command in ["run", "check", "lab"] {
+            let ended = weir(&[command.as_ref(), path.as_os_str()]);
+            assert_eq!(ended.code(), Some(2), "{ended:?}");
+            assert!(ended.stderr.contains(&*path.to_string_lossy()), "{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn every_error_in_one_go() {
+    let text = format!("{RING}{}rate = \"fast\"\n{}mtu = 20\n", port("a", "ring"), port("b", "ring"));
+    let stderr = refused(&text).stderr;
+    assert!(stderr.contains("bad.toml:10:") && stderr.contains("bad.toml:14:"), "{stderr}");
+    assert!(stderr.trim_end().ends_with("2 errors"), "{stderr}");
+}
+
+/// EAL refuses an argument: DPDK's own words, and nothing more.
+#[test]
+fn eal_arguments_dpdk_does_not_know() {
+    let text = format!("[eal]\nargs = [\"--no-such-option\"]\n{RING}{}", port("a", "ring"));
+    let stderr = refused(&text).stderr;
+    assert!(stderr.contains("--no-such-option"), "{stderr}");
+}

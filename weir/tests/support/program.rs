@@ -1,0 +1,253 @@
+//! The built program as a child process.
+
+use super::namespace::Namespace;
+use super::{PATIENCE, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// The program under test.
+pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// A polling worker takes a whole core, so one switch runs at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Waits for the turn of a test that keeps a core busy.
+pub fn turn() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// EAL arguments that let the worker float over all cores we may use: the scheduler of a shared machine
+/// knows best which one is free.
+pub fn floating() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("Linux");
+    format!("--lcores=0@({0}),1@({0})", cores.trim())
+}
+
+/// How a program ended and what it said.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Exit code; a signal has none.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+}
+
+/// A child whose output is collected while it runs; killed on drop.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+fn collect(from: impl Read + Send + 'static) -> (Arc<Mutex<String>>, JoinHandle<()>) {
+    let text = Arc::new(Mutex::new(String::new()));
+    let grows = Arc::clone(&text);
+    let reader = std::thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+            grows.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    });
+    (text, reader)
+}
+
+impl Running {
+    /// Starts a command.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let (stdout, one) = collect(child.stdout.take().expect("piped"));
+        let (stderr, other) = collect(child.stderr.take().expect("piped"));
+        Self { child, stdout, stderr, readers: vec![one, other] }
+    }
+
+    /// What it has printed so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.lock().unwrap().clone()
+    }
+
+    /// What it has complained about so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Writes it a line, where it was started with its input piped.
+    pub fn tell(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("piped");
+        writeln!(input, "{line}").expect("it reads");
+    }
+
+    /// It has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("our child").is_some()
+    }
+
+    /// Waits until it has said `word`, on either stream.
+    pub fn says(&mut self, word: &str) {
+        wait_for(word, || {
+            let said = self.stdout().contains(word) || self.stderr().contains(word);
+            assert!(said || !self.has_ended(), "ended early:\n{}{}", self.stdout(), self.stderr());
+            said.then_some(())
+        });
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("our child");
+    }
+
+    /// Waits until it ends by itself.
+    pub fn ended(mut self) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("our child") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "does not end:\n{}{}", self.stdout(), self.stderr());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        for reader in self.readers.drain(..) {
+            reader.join().expect("a reader does not panic");
+        }
+        Ended { status, stdout: self.stdout(), stderr: self.stderr() }
+    }
+
+    /// Asks it to stop and waits.
+    pub fn stop(self, signal: Signal) -> Ended {
+        self.signal(signal);
+        self.ended()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nobody waits for it any more; if it has ended already there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the program to its end.
+pub fn weir<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Ended {
+    Running::start(Command::new(WEIR).args(args)).ended()
+}
+
+/// A running switch, forwarding.
+#[derive(Debug)]
+pub struct Switch {
+    program: Running,
+    summary: PathBuf,
+    _folder: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Switch {
+    /// Starts `weir run` with a configuration and waits until it forwards.
+    pub fn start(config: &str) -> Self {
+        Self::spawn(Command::new(WEIR), config)
+    }
+
+    /// The same inside a namespace.
+    pub fn start_in(namespace: &Namespace, config: &str) -> Self {
+        Self::spawn(namespace.command(WEIR), config)
+    }
+
+    fn spawn(mut command: Command, config: &str) -> Self {
+        let turn = turn();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, summary) = (folder.path().join("switch.toml"), folder.path().join("summary.json"));
+        std::fs::write(&file, format!("[eal]\nargs = [{:?}]\n{config}", floating())).expect("room on disk");
+        let mut program = Running::start(command.arg("run").arg(&file).arg("--summary").arg(&summary));
+        program.says("switch ");
+        Self { program, summary, _folder: folder, _turn: turn }
+    }
+
+    /// The process.
+    pub fn program(&mut self) -> &mut Running {
+        &mut self.program
+    }
+
+    /// Waits until it ends by itself, or has obeyed a signal sent before.
+    pub fn ended(self) -> Ended {
+        self.program.ended()
+    }
+
+    /// Ctrl-C: the totals, with exit code 0 and every frame accounted for.
+    pub fn stop(self) -> Summary {
+        let Self { program, summary, _folder, _turn } = self;
+        let ended = program.stop(Signal::SIGINT);
+        assert_eq!(ended.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
+        let summary = Summary::read(&summary);
+        summary.is_conserved();
+        summary
+    }
+}
+
+/// `--summary`, read back.
+#[derive(Debug)]
+pub struct Summary(pub Value);
+
+impl Summary {
+    /// From the file.
+    pub fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).expect("a summary was written");
+        Self(serde_json::from_str(&text).expect("it is JSON"))
+    }
+
+    /// A number of the whole switch.
+    pub fn total(&self, key: &str) -> u64 {
+        self.0[key].as_u64().unwrap_or_else(|| panic!("no number {key} in {:#}", self.0))
+    }
+
+    /// A number of one port.
+    pub fn port(&self, name: &str, key: &str) -> u64 {
+        let port = self.0["ports"].as_array().expect("ports").iter().find(|port| port["name"] == name);
+        let port = port.unwrap_or_else(|| panic!("no port {name} in {:#}", self.0));
+        port[key].as_u64().unwrap_or_else(|| panic!("no number {key} in {port:#}"))
+    }
+
+    /// Frames dropped for a reason.
+    pub fn drops(&self, reason: &str) -> u64 {
+        self.0["drops"][reason].as_u64().unwrap_or(0)
+    }
+
+    /// The drops, as `reason=frames`, sorted.
+    pub fn all_drops(&self) -> Vec<String> {
+        let drops = self.0["drops"].as_object().expect("drops");
+        drops.iter().map(|(reason, frames)| format!("{reason}={frames}")).collect()
+    }
+
+    /// Every frame received was sent, dropped for a reason or is held, and nothing is held.
+    pub fn is_conserved(&self) {
+        assert_eq!(self.0["conservation_error"].as_i64(), Some(0), "{:#}", self.0);
+        assert_eq!(self.total("held"), 0, "{:#}", self.0);
+        let dropped: u64 =
+            self.0["drops"].as_object().expect("drops").values().filter_map(Value::as_u64).sum();
+        assert_eq!(dropped, self.total("dropped"), "{:#}", self.0);
+        let (ins, outs) =
+            (self.total("received") + self.total("copies"), self.total("transmitted") + dropped);
+        assert_eq!(ins, outs, "{:#}", self.0);
+    }
+}
