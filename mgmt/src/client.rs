@@ -15,7 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody listens.
-    #[error("no switch runs here: no socket answers in {0}; start `weir run` or `weir lab`, or say --socket PATH")]
+    #[error(
+        "no switch runs here: no socket answers in {0}; start `weir run` or `weir lab`, or say --socket PATH"
+    )]
     Nobody(PathBuf),
     /// More than one does.
     #[error("several switches run here: say which with --socket: {0}")]
@@ -56,7 +58,10 @@ pub fn find(folder: &Path) -> Result<PathBuf, ClientError> {
 pub fn open(socket: &Path, target: &str) -> Result<impl BufRead + use<>, ClientError> {
     let io = |error| ClientError::Io(socket.to_owned(), error);
     let mut stream = UnixStream::connect(socket).map_err(io)?;
-    stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE))).map_err(io)?;
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+        .map_err(io)?;
     write!(stream, "GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n").map_err(io)?;
     let mut answer = BufReader::new(stream.take(MAX_ANSWER));
     let mut status = String::new();

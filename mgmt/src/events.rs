@@ -415,7 +415,10 @@ mod tests {
             log.push(Map::new());
         }
         assert_eq!(log.after(0).count(), KEPT);
-        assert_eq!(log.after(log.last() - 3).map(|e| e.id).collect::<Vec<_>>(), [KEPT as u64 + 8, KEPT as u64 + 9, KEPT as u64 + 10]);
+        assert_eq!(
+            log.after(log.last() - 3).map(|e| e.id).collect::<Vec<_>>(),
+            [KEPT as u64 + 8, KEPT as u64 + 9, KEPT as u64 + 10]
+        );
         assert_eq!(log.after(u64::MAX).count(), 0);
     }
 }

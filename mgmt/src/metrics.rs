@@ -312,7 +312,8 @@ mod tests {
     fn content_negotiation() {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         assert!(wants_open_metrics(prometheus));
-        for accept in ["", "*/*", "text/plain", "text/plain, application/openmetrics-text;q=0.1", "a;q=x,,;"] {
+        for accept in ["", "*/*", "text/plain", "text/plain, application/openmetrics-text;q=0.1", "a;q=x,,;"]
+        {
             assert!(!wants_open_metrics(accept), "{accept}");
         }
         assert!(wants_open_metrics("Application/OpenMetrics-Text"));

@@ -45,7 +45,12 @@ pub fn document() -> Value {
             "application/x-ndjson": { "schema": { "type": "string" } },
         }),
     );
-    other("/healthz", "200 while the management thread looks at the switch, else 503.", json!([]), text.clone());
+    other(
+        "/healthz",
+        "200 while the management thread looks at the switch, else 503.",
+        json!([]),
+        text.clone(),
+    );
     let verbose = parameter("verbose", "say what was checked", json!({ "type": "string" }));
     other("/readyz", "200 while the switch forwards, else 503 with reasons.", json!([verbose]), text.clone());
     other(
@@ -104,7 +109,9 @@ fn row(table: &Table) -> Value {
             Form::Text => json!({ "type": "string" }),
             Form::Flag => json!({ "type": "boolean" }),
             Form::Count => json!({ "type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+$" }),
-            Form::Maybe => json!({ "type": ["integer", "string", "null"], "minimum": 0, "pattern": "^[0-9]+$" }),
+            Form::Maybe => {
+                json!({ "type": ["integer", "string", "null"], "minimum": 0, "pattern": "^[0-9]+$" })
+            }
             Form::Rate => json!({ "type": "number" }),
             Form::Share => json!({ "type": "number", "minimum": 0 }),
         };
@@ -117,8 +124,7 @@ fn row(table: &Table) -> Value {
 }
 
 fn rows(table: &Table) -> Value {
-    let properties: Map<String, Value> =
-        stamp().chain([(table.name.to_owned(), array(table))]).collect();
+    let properties: Map<String, Value> = stamp().chain([(table.name.to_owned(), array(table))]).collect();
     let parameters = match table.by_port {
         true => json!([parameter("port", "rows of this port only", json!({ "type": "string" }))]),
         false => json!([]),
@@ -141,7 +147,8 @@ fn parameter(name: &str, what: &str, schema: Value) -> Value {
 }
 
 fn error() -> Value {
-    let content = json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
+    let content =
+        json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
     json!({ "description": "what is wrong, and where", "content": content })
 }
 
@@ -172,7 +179,10 @@ mod tests {
             std::fs::write(path, text()).unwrap();
         }
         let committed = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(committed == text(), "docs/openapi.json differs: WEIR_WRITE_DOCS=1 cargo test -p weir-mgmt openapi");
+        assert!(
+            committed == text(),
+            "docs/openapi.json differs: WEIR_WRITE_DOCS=1 cargo test -p weir-mgmt openapi"
+        );
     }
 
     #[test]

@@ -84,8 +84,7 @@ fn port_rates(now: &PortReading, then: &PortReading, line: Option<u64>) -> PortR
     let each = |f: &dyn Fn(usize) -> f64| -> [f64; PRIORITIES] { std::array::from_fn(f) };
     let (rx_pps, tx_pps) = (rate(s.rx_packets, t.rx_packets), rate(s.tx_packets, t.tx_packets));
     let (rx_bps, tx_bps) = (rate(s.rx_bytes, t.rx_bytes) * 8.0, rate(s.tx_bytes, t.tx_bytes) * 8.0);
-    let used =
-        |bps: f64, pps: f64| line.map_or(0.0, |line| (bps + pps * OVERHEAD_BITS) / line.max(1) as f64);
+    let used = |bps: f64, pps: f64| line.map_or(0.0, |line| (bps + pps * OVERHEAD_BITS) / line.max(1) as f64);
     PortRates {
         window,
         rx_pps,

@@ -21,8 +21,18 @@ pub fn text(table: &Table, rows: &[Value], all: bool) -> String {
 fn is_idle(table: &Table, row: &Value) -> bool {
     const LANES: [&str; 5] = ["queues", "pgs", "pfc", "ecn", "latency"];
     // What a row is, and what it is allowed, does not make it busy.
-    const STANDING: [&str; 10] =
-        ["queue", "pg", "priority", "kmin_bytes", "kmax_bytes", "pmax_ppm", "limit_bytes", "xoff_bytes", "xon_bytes", "headroom_size_bytes"];
+    const STANDING: [&str; 10] = [
+        "queue",
+        "pg",
+        "priority",
+        "kmin_bytes",
+        "kmax_bytes",
+        "pmax_ppm",
+        "limit_bytes",
+        "xoff_bytes",
+        "xon_bytes",
+        "headroom_size_bytes",
+    ];
     let nothing = |value: &Value| match value {
         Value::Number(n) => n.as_f64() == Some(0.0),
         Value::Bool(_) | Value::Null => true,
@@ -77,10 +87,18 @@ pub fn event(event: &Value) -> String {
     let word = |key: &str| event[key].as_str().unwrap_or("");
     let ms = event["unix_ms"].as_u64().unwrap_or(0);
     let (s, ms) = (ms / 1000 % 86_400, ms % 1000);
-    let mut line =
-        format!("{:02}:{:02}:{:02}.{ms:03}Z  {:12} {:8}", s / 3600, s / 60 % 60, s % 60, word("event"), word("phase"));
+    let mut line = format!(
+        "{:02}:{:02}:{:02}.{ms:03}Z  {:12} {:8}",
+        s / 3600,
+        s / 60 % 60,
+        s % 60,
+        word("event"),
+        word("phase")
+    );
     let named = ["unix_ms", "event", "phase", "id", "since_unix_ms"];
-    for (key, value) in event.as_object().into_iter().flatten().filter(|(key, _)| !named.contains(&key.as_str())) {
+    for (key, value) in
+        event.as_object().into_iter().flatten().filter(|(key, _)| !named.contains(&key.as_str()))
+    {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         line.push_str(&format!(" {key}={value}"));
     }

@@ -34,10 +34,16 @@ fn the_dashboard_is_whole() {
     let mut cells = BTreeSet::new();
     for panel in panels {
         let queries = panel["targets"].as_array().unwrap();
-        assert!(!queries.is_empty() && queries.iter().all(|q| metrics_in(q["expr"].as_str().unwrap()).len() > 0));
+        assert!(
+            !queries.is_empty() && queries.iter().all(|q| metrics_in(q["expr"].as_str().unwrap()).len() > 0)
+        );
         let of = |key: &str| panel["gridPos"][key].as_u64().unwrap();
         for (x, y) in (0..of("w")).flat_map(|x| (0..of("h")).map(move |y| (x, y))) {
-            assert!(of("x") + x < 24 && cells.insert((of("x") + x, of("y") + y)), "{} overlaps", panel["title"]);
+            assert!(
+                of("x") + x < 24 && cells.insert((of("x") + x, of("y") + y)),
+                "{} overlaps",
+                panel["title"]
+            );
         }
     }
 }

@@ -24,7 +24,9 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     };
     match printed {
         // Whoever reads has seen enough.
-        Err(error) if error.downcast_ref().is_some_and(|e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe) => {
+        Err(error)
+            if error.downcast_ref().is_some_and(|e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe) =>
+        {
             Ok(Outcome::Good)
         }
         printed => printed.map(|()| Outcome::Good),

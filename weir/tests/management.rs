@@ -37,7 +37,8 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
     let rest = std::thread::spawn(move || lines.collect::<Vec<_>>());
 
     let show = |what: &str, more: &[&str]| {
-        let out = Command::new(WEIR).args(["show", what, "--socket"]).arg(&socket).args(more).output().unwrap();
+        let out =
+            Command::new(WEIR).args(["show", what, "--socket"]).arg(&socket).args(more).output().unwrap();
         assert!(out.status.success(), "{what}: {}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8(out.stdout).unwrap()
     };
@@ -49,16 +50,28 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
         std::thread::sleep(Duration::from_millis(100));
     }
     for (what, head) in [
-        ("switch", "Lossless drops"), ("ports", "RX_OK"), ("queues", "Counter/pkts"), ("pgs", "Xoff at"), ("buffer", "shared"),
-        ("pfc", "Rx Xoff"), ("ecn", "EcnMarked/pkts"), ("drops", "What to check"), ("reasons", "ingress.headroom_exhausted"),
-        ("latency", "p99/ns"), ("lcores", "Turns/s"),
+        ("switch", "Lossless drops"),
+        ("ports", "RX_OK"),
+        ("queues", "Counter/pkts"),
+        ("pgs", "Xoff at"),
+        ("buffer", "shared"),
+        ("pfc", "Rx Xoff"),
+        ("ecn", "EcnMarked/pkts"),
+        ("drops", "What to check"),
+        ("reasons", "ingress.headroom_exhausted"),
+        ("latency", "p99/ns"),
+        ("lcores", "Turns/s"),
     ] {
         let text = show(what, &["--all"]);
         assert!(text.contains(head), "{what}:\n{text}");
     }
     show("events", &[]);
     assert!(show("queues", &["--port", "p0", "--all"]).lines().skip(2).all(|line| line.starts_with("p0 ")));
-    let nowhere = Command::new(WEIR).args(["show", "queues", "--port", "p9", "--socket"]).arg(&socket).output().unwrap();
+    let nowhere = Command::new(WEIR)
+        .args(["show", "queues", "--port", "p9", "--socket"])
+        .arg(&socket)
+        .output()
+        .unwrap();
     assert_eq!(nowhere.status.code(), Some(2));
 
     for n in 0..300u32 {
@@ -70,7 +83,8 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
         };
     }
     let metrics = get(&address, "/metrics");
-    for counted in ["code=\"404\"} 75", "code=\"405\"} 75", "code=\"421\"} 75", "malformed_requests_total 75"] {
+    for counted in ["code=\"404\"} 75", "code=\"405\"} 75", "code=\"421\"} 75", "malformed_requests_total 75"]
+    {
         assert!(metrics.contains(counted), "{counted}: {metrics}");
     }
     assert!(metrics.contains("weir_conservation_error_packets 0"), "{metrics}");

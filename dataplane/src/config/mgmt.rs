@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// Where management listens unless told otherwise.
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9470);
 
-const HELP: &str = "write an address and a port, \"127.0.0.1:9470\" or \"[::1]:0\" (0: any free port), or \"off\"";
+const HELP: &str =
+    "write an address and a port, \"127.0.0.1:9470\" or \"[::1]:0\" (0: any free port), or \"off\"";
 
 /// `None` is `"off"`.
 const LISTEN: Kind<Option<SocketAddr>> = Kind {

@@ -232,7 +232,10 @@ format = \"wide\"
 fn management_is_for_this_machine_unless_a_token_is_asked_for() {
     let mgmt = |text: &str| good(&format!("{TWO}[mgmt]\n{text}\n")).config.mgmt;
     let default = good(TWO).config.mgmt;
-    assert_eq!((default.listen.map(|a| a.to_string()), default.chosen), (Some("127.0.0.1:9470".into()), false));
+    assert_eq!(
+        (default.listen.map(|a| a.to_string()), default.chosen),
+        (Some("127.0.0.1:9470".into()), false)
+    );
     assert_eq!((default.socket, default.token_file), (MgmtSocket::Default, None));
     assert_eq!(mgmt("listen = \"off\"\nsocket = \"off\"").listen, None);
     assert_eq!(mgmt("listen = \"localhost:0\"").listen.unwrap().to_string(), "127.0.0.1:0");

@@ -392,7 +392,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// A frame another lcore has charged to its own group arrives for one of our queues.
     pub(super) fn accept(&mut self, Handoff { out, frame, meta }: Handoff<F>) {
-        self.handed_in += 1;
         let queue = usize::from(meta.queue);
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         let charge = self.admission.charge(u32::from(meta.len));

@@ -82,6 +82,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                     break;
                 };
                 let handoff: Handoff<F> = handoff;
+                self.handed_in += 1;
                 self.accept(handoff);
             }
             while let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) {

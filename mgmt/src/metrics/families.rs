@@ -13,195 +13,368 @@ const fn family(name: &'static str, help: &'static str, samples: Samples) -> Fam
 
 /// Every family.
 pub const ALL: &[Family] = &[
-    family("weir_build", "Versions", Info(|s| {
-        vec![("version", s.snapshot.info.version.clone()), ("dpdk", s.snapshot.info.dpdk.clone())]
-    })),
+    family(
+        "weir_build",
+        "Versions",
+        Info(|s| vec![("version", s.snapshot.info.version.clone()), ("dpdk", s.snapshot.info.dpdk.clone())]),
+    ),
     family("weir_switch", "Name of the switch", Info(|s| vec![("name", s.snapshot.info.name.clone())])),
-    family("weir_uptime_seconds", "Time since the management thread came up", Gauges(|s| {
-        vec![(vec![], s.snapshot.uptime_ms as f64 / 1e3)]
-    })),
-    family("weir_forwarding", "1 while the switch forwards, 0 while it drains or stops", Gauges(|s| {
-        vec![(vec![], f64::from(s.snapshot.now.phase == crate::snapshot::Phase::Forward))]
-    })),
-    family("weir_port_up", "1 if the link is up", Gauges(|s| {
-        let up = |(labels, _, p): (Labels, &PortInfo, &PortReading)| Some((labels, f64::from(p.link?.up)));
-        ports(s).filter_map(up).collect()
-    })),
-    family("weir_port_speed_bits_per_second", "Line rate, where there is one", Gauges(|s| {
-        ports(s).filter_map(|(labels, info, _)| Some((labels, info.rate? as f64))).collect()
-    })),
+    family(
+        "weir_uptime_seconds",
+        "Time since the management thread came up",
+        Gauges(|s| vec![(vec![], s.snapshot.uptime_ms as f64 / 1e3)]),
+    ),
+    family(
+        "weir_forwarding",
+        "1 while the switch forwards, 0 while it drains or stops",
+        Gauges(|s| vec![(vec![], f64::from(s.snapshot.now.phase == crate::snapshot::Phase::Forward))]),
+    ),
+    family(
+        "weir_port_up",
+        "1 if the link is up",
+        Gauges(|s| {
+            let up =
+                |(labels, _, p): (Labels, &PortInfo, &PortReading)| Some((labels, f64::from(p.link?.up)));
+            ports(s).filter_map(up).collect()
+        }),
+    ),
+    family(
+        "weir_port_speed_bits_per_second",
+        "Line rate, where there is one",
+        Gauges(|s| ports(s).filter_map(|(labels, info, _)| Some((labels, info.rate? as f64))).collect()),
+    ),
     family("weir_port_rx_packets", "Data frames received", Counts(|s| per_port(s, |p| p.stats.rx_packets))),
-    family("weir_port_rx_bytes", "Bytes received, without FCS", Counts(|s| per_port(s, |p| p.stats.rx_bytes))),
-    family("weir_port_tx_packets", "Data frames the driver has taken", Counts(|s| per_port(s, |p| p.stats.tx_packets))),
+    family(
+        "weir_port_rx_bytes",
+        "Bytes received, without FCS",
+        Counts(|s| per_port(s, |p| p.stats.rx_bytes)),
+    ),
+    family(
+        "weir_port_tx_packets",
+        "Data frames the driver has taken",
+        Counts(|s| per_port(s, |p| p.stats.tx_packets)),
+    ),
     family("weir_port_tx_bytes", "Bytes sent, without FCS", Counts(|s| per_port(s, |p| p.stats.tx_bytes))),
-    family("weir_port_copies_packets", "Copies made for flooding of frames received here", Counts(|s| {
-        per_port(s, |p| p.stats.copies)
-    })),
-    family("weir_port_flooded_packets", "Frames flooded for want of a destination", Counts(|s| {
-        per_port(s, |p| p.stats.flooded)
-    })),
-    family("weir_port_malformed_packets", "Frames forwarded although their IP header is malformed", Counts(|s| {
-        per_port(s, |p| p.stats.malformed_l3)
-    })),
-    family("weir_port_invalid_control_packets", "MAC control frames that are neither PAUSE nor PFC", Counts(|s| {
-        per_port(s, |p| p.gauges.invalid_control)
-    })),
-    family("weir_port_pause_packets", "802.3x PAUSE frames received", Counts(|s| per_port(s, |p| p.gauges.pause_frames))),
-    family("weir_port_nic_missed_packets", "Frames lost for lack of a receive descriptor, by the driver", Counts(|s| {
-        per_nic(s, |nic| nic.rx_missed)
-    })),
-    family("weir_port_nic_no_mbuf", "Receptions without memory, by the driver", Counts(|s| per_nic(s, |nic| nic.rx_no_mbuf))),
-    family("weir_port_nic_rx_errors", "Frames received with an error, by the driver", Counts(|s| {
-        per_nic(s, |nic| nic.rx_errors)
-    })),
-    family("weir_port_nic_tx_errors", "Frames that could not be sent, by the driver", Counts(|s| {
-        per_nic(s, |nic| nic.tx_errors)
-    })),
-    family("weir_queue_packets", "Frames sent, by queue", Counts(|s| lanes(s, |p, q| p.stats.queue_packets[q]))),
+    family(
+        "weir_port_copies_packets",
+        "Copies made for flooding of frames received here",
+        Counts(|s| per_port(s, |p| p.stats.copies)),
+    ),
+    family(
+        "weir_port_flooded_packets",
+        "Frames flooded for want of a destination",
+        Counts(|s| per_port(s, |p| p.stats.flooded)),
+    ),
+    family(
+        "weir_port_malformed_packets",
+        "Frames forwarded although their IP header is malformed",
+        Counts(|s| per_port(s, |p| p.stats.malformed_l3)),
+    ),
+    family(
+        "weir_port_invalid_control_packets",
+        "MAC control frames that are neither PAUSE nor PFC",
+        Counts(|s| per_port(s, |p| p.gauges.invalid_control)),
+    ),
+    family(
+        "weir_port_pause_packets",
+        "802.3x PAUSE frames received",
+        Counts(|s| per_port(s, |p| p.gauges.pause_frames)),
+    ),
+    family(
+        "weir_port_nic_missed_packets",
+        "Frames lost for lack of a receive descriptor, by the driver",
+        Counts(|s| per_nic(s, |nic| nic.rx_missed)),
+    ),
+    family(
+        "weir_port_nic_no_mbuf",
+        "Receptions without memory, by the driver",
+        Counts(|s| per_nic(s, |nic| nic.rx_no_mbuf)),
+    ),
+    family(
+        "weir_port_nic_rx_errors",
+        "Frames received with an error, by the driver",
+        Counts(|s| per_nic(s, |nic| nic.rx_errors)),
+    ),
+    family(
+        "weir_port_nic_tx_errors",
+        "Frames that could not be sent, by the driver",
+        Counts(|s| per_nic(s, |nic| nic.tx_errors)),
+    ),
+    family(
+        "weir_queue_packets",
+        "Frames sent, by queue",
+        Counts(|s| lanes(s, |p, q| p.stats.queue_packets[q])),
+    ),
     family("weir_queue_bytes", "Bytes sent, by queue", Counts(|s| lanes(s, |p, q| p.stats.queue_bytes[q]))),
-    family("weir_queue_drops_packets", "Frames refused or flushed at an egress queue", Counts(|s| {
-        lanes(s, |p, q| p.stats.queue_drops[q])
-    })),
-    family("weir_queue_depth_bytes", "Bytes an egress queue holds", Gauges(|s| gauges(s, |p, q| p.gauges.queue_bytes[q]))),
-    family("weir_queue_depth_peak_bytes", "Most bytes an egress queue held since start", Gauges(|s| {
-        gauges(s, |p, q| p.gauges.queue_peak[q])
-    })),
-    family("weir_queue_limit_bytes", "Most bytes an egress queue may hold now, where it has a limit", Gauges(|s| {
-        limits(s, |p, q| p.gauges.queue_limit[q])
-    })),
-    family("weir_queue_paused", "1 while the peer has paused the queue", Gauges(|s| {
-        gauges(s, |p, q| p.gauges.paused_queues >> q & 1)
-    })),
-    family("weir_pg_packets", "Frames charged to a priority group", Counts(|s| lanes(s, |p, pg| p.stats.pg_packets[pg]))),
-    family("weir_pg_drops_packets", "Frames refused at a priority group", Counts(|s| lanes(s, |p, pg| p.stats.pg_drops[pg]))),
-    family("weir_pg_shared_bytes", "Bytes a priority group holds in the shared pool", Gauges(|s| {
-        gauges(s, |p, pg| p.gauges.pg_shared[pg])
-    })),
-    family("weir_pg_shared_peak_bytes", "Most shared bytes a priority group held since start", Gauges(|s| {
-        gauges(s, |p, pg| p.gauges.pg_shared_peak[pg])
-    })),
-    family("weir_pg_headroom_bytes", "Bytes a priority group holds in headroom", Gauges(|s| {
-        gauges(s, |p, pg| p.gauges.pg_headroom[pg])
-    })),
-    family("weir_pg_headroom_peak_bytes", "Most headroom a priority group held since start", Gauges(|s| {
-        gauges(s, |p, pg| p.gauges.pg_headroom_peak[pg])
-    })),
-    family("weir_pg_headroom_size_bytes", "Most bytes a lossless priority group may hold in headroom", Gauges(|s| {
-        let lossless = |info: &PortInfo, pg: usize| {
-            (info.lossless >> pg & 1 == 1).then(|| info.headroom[pg] as f64)
-        };
-        known(s, lossless)
-    })),
-    family("weir_pg_xoff_threshold_bytes", "The moving Xoff line: most shared bytes a priority group may hold now", Gauges(|s| {
-        limits(s, |p, pg| p.gauges.pg_limit[pg])
-    })),
-    family("weir_pg_xon_threshold_bytes", "Where a priority group would resume now", Gauges(|s| {
-        limits(s, |p, pg| p.gauges.pg_xon[pg])
-    })),
-    family("weir_buffer_size_bytes", "Parts of the buffer", Gauges(|s| {
-        let b = &s.snapshot.info.buffer;
-        let parts = [("reserved", b.reserved), ("shared", b.shared), ("headroom", b.headroom), ("control", b.control)];
-        parts.into_iter().map(|(part, n)| (vec![("part", part.to_owned())], n as f64)).collect()
-    })),
-    family("weir_buffer_used_bytes", "Bytes in use, as workers see it", Gauges(|s| {
-        pools(s, &[("shared", |l| l.shared_used), ("headroom", |l| l.headroom_used)])
-    })),
-    family("weir_buffer_peak_bytes", "Most bytes in use since start", Gauges(|s| {
-        pools(s, &[("shared", |l| l.shared_peak), ("headroom", |l| l.headroom_peak)])
-    })),
-    family("weir_pfc_frames", "Priorities paused or resumed by PFC frames; rx: by the peer, tx: by us", Counts(|s| {
-        let kinds: [(&str, &str, Lane); 4] = [
-            ("rx", "xoff", |p, i| p.gauges.pfc_rx_xoff[i]),
-            ("rx", "xon", |p, i| p.gauges.pfc_rx_xon[i]),
-            ("tx", "xoff", |p, i| p.gauges.pfc_tx_xoff[i]),
-            ("tx", "xon", |p, i| p.gauges.pfc_tx_xon[i]),
-        ];
-        let one = |(direction, kind, get): (&str, &str, Lane)| {
-            extended(lanes(s, get), &[("direction", direction), ("kind", kind)])
-        };
-        kinds.into_iter().flat_map(one).collect()
-    })),
-    family("weir_pfc_paused_seconds", "Time paused; rx: the peer paused us, tx: we paused the peer", Counters(|s| {
-        both(s, |p, i| p.gauges.rx_paused_ns[i], |p, i| p.gauges.tx_paused_ns[i])
-            .into_iter()
-            .map(|(labels, ns)| (labels, ns as f64 / 1e9))
-            .collect()
-    })),
-    family("weir_pfc_transitions", "Times a pause began; rx: the peer paused us, tx: we paused the peer", Counts(|s| {
-        both(s, |p, i| p.gauges.rx_pauses[i], |p, i| p.gauges.tx_pauses[i])
-    })),
-    family("weir_pfc_xoff", "1 while the peer is told to pause", Gauges(|s| gauges(s, |p, i| p.gauges.xoff_priorities >> i & 1))),
-    family("weir_pfc_storms", "Storms the watchdog has seen begin", Counts(|s| lanes(s, |p, q| p.gauges.storms_detected[q]))),
-    family("weir_pfc_storms_restored", "Storms the watchdog has seen end", Counts(|s| {
-        lanes(s, |p, q| p.gauges.storms_restored[q])
-    })),
-    family("weir_pfc_storm", "1 while the watchdog sees a storm", Gauges(|s| gauges(s, |p, q| p.gauges.stormed_queues >> q & 1))),
-    family("weir_ecn_selected_packets", "Frames the marking law selected, markable or not", Counts(|s| {
-        lanes(s, |p, q| p.stats.ecn_selected[q])
-    })),
-    family("weir_ecn_marked_packets", "Frames changed to CE here", Counts(|s| lanes(s, |p, q| p.stats.ecn_marked[q]))),
-    family("weir_ecn_marked_bytes", "Bytes of frames changed to CE here", Counts(|s| lanes(s, |p, q| p.stats.ecn_marked_bytes[q]))),
-    family("weir_ecn_seen_ce_packets", "Frames that were CE already when they left", Counts(|s| {
-        lanes(s, |p, q| p.stats.ecn_seen_ce[q])
-    })),
-    family("weir_ecn_threshold_bytes", "Where marking begins (kmin) and is certain (kmax)", Gauges(|s| {
-        let kmin = known(s, |info, q| info.marking[q].map(|m| m.kmin as f64));
-        let kmax = known(s, |info, q| info.marking[q].map(|m| m.kmax as f64));
-        let mut all = extended(kmin, &[("bound", "kmin")]);
-        all.extend(extended(kmax, &[("bound", "kmax")]));
-        all
-    })),
-    family("weir_drops", "Frames lost, by stage and reason", Counts(|s| {
-        let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
-            let counted = DropReason::ALL.iter().zip(p.stats.drops.0);
-            counted
-                .map(|(reason, frames)| {
-                    let (stage, name) = reason.name().split_once('.').unwrap_or(("", reason.name()));
-                    let mut labels = labels.clone();
-                    labels.extend([("stage", stage.to_owned()), ("reason", name.to_owned())]);
-                    (labels, frames)
-                })
-                .collect::<Vec<_>>()
-        };
-        ports(s).flat_map(one).collect()
-    })),
-    family("weir_lossless_drops_packets", "Frames of lossless groups lost for lack of headroom: an alarm", Counts(|s| {
-        per_port(s, |p| p.stats.drops.0[DropReason::IngressHeadroom as usize])
-    })),
-    family("weir_conservation_error_packets", "What the books are out by; not 0: weir has lost count", Gauges(|s| {
-        vec![(vec![], s.snapshot.conservation_error() as f64)]
-    })),
+    family(
+        "weir_queue_drops_packets",
+        "Frames refused or flushed at an egress queue",
+        Counts(|s| lanes(s, |p, q| p.stats.queue_drops[q])),
+    ),
+    family(
+        "weir_queue_depth_bytes",
+        "Bytes an egress queue holds",
+        Gauges(|s| gauges(s, |p, q| p.gauges.queue_bytes[q])),
+    ),
+    family(
+        "weir_queue_depth_peak_bytes",
+        "Most bytes an egress queue held since start",
+        Gauges(|s| gauges(s, |p, q| p.gauges.queue_peak[q])),
+    ),
+    family(
+        "weir_queue_limit_bytes",
+        "Most bytes an egress queue may hold now, where it has a limit",
+        Gauges(|s| limits(s, |p, q| p.gauges.queue_limit[q])),
+    ),
+    family(
+        "weir_queue_paused",
+        "1 while the peer has paused the queue",
+        Gauges(|s| gauges(s, |p, q| p.gauges.paused_queues >> q & 1)),
+    ),
+    family(
+        "weir_pg_packets",
+        "Frames charged to a priority group",
+        Counts(|s| lanes(s, |p, pg| p.stats.pg_packets[pg])),
+    ),
+    family(
+        "weir_pg_drops_packets",
+        "Frames refused at a priority group",
+        Counts(|s| lanes(s, |p, pg| p.stats.pg_drops[pg])),
+    ),
+    family(
+        "weir_pg_shared_bytes",
+        "Bytes a priority group holds in the shared pool",
+        Gauges(|s| gauges(s, |p, pg| p.gauges.pg_shared[pg])),
+    ),
+    family(
+        "weir_pg_shared_peak_bytes",
+        "Most shared bytes a priority group held since start",
+        Gauges(|s| gauges(s, |p, pg| p.gauges.pg_shared_peak[pg])),
+    ),
+    family(
+        "weir_pg_headroom_bytes",
+        "Bytes a priority group holds in headroom",
+        Gauges(|s| gauges(s, |p, pg| p.gauges.pg_headroom[pg])),
+    ),
+    family(
+        "weir_pg_headroom_peak_bytes",
+        "Most headroom a priority group held since start",
+        Gauges(|s| gauges(s, |p, pg| p.gauges.pg_headroom_peak[pg])),
+    ),
+    family(
+        "weir_pg_headroom_size_bytes",
+        "Most bytes a lossless priority group may hold in headroom",
+        Gauges(|s| {
+            let lossless =
+                |info: &PortInfo, pg: usize| (info.lossless >> pg & 1 == 1).then(|| info.headroom[pg] as f64);
+            known(s, lossless)
+        }),
+    ),
+    family(
+        "weir_pg_xoff_threshold_bytes",
+        "The moving Xoff line: most shared bytes a priority group may hold now",
+        Gauges(|s| limits(s, |p, pg| p.gauges.pg_limit[pg])),
+    ),
+    family(
+        "weir_pg_xon_threshold_bytes",
+        "Where a priority group would resume now",
+        Gauges(|s| limits(s, |p, pg| p.gauges.pg_xon[pg])),
+    ),
+    family(
+        "weir_buffer_size_bytes",
+        "Parts of the buffer",
+        Gauges(|s| {
+            let b = &s.snapshot.info.buffer;
+            let parts = [
+                ("reserved", b.reserved),
+                ("shared", b.shared),
+                ("headroom", b.headroom),
+                ("control", b.control),
+            ];
+            parts.into_iter().map(|(part, n)| (vec![("part", part.to_owned())], n as f64)).collect()
+        }),
+    ),
+    family(
+        "weir_buffer_used_bytes",
+        "Bytes in use, as workers see it",
+        Gauges(|s| pools(s, &[("shared", |l| l.shared_used), ("headroom", |l| l.headroom_used)])),
+    ),
+    family(
+        "weir_buffer_peak_bytes",
+        "Most bytes in use since start",
+        Gauges(|s| pools(s, &[("shared", |l| l.shared_peak), ("headroom", |l| l.headroom_peak)])),
+    ),
+    family(
+        "weir_pfc_frames",
+        "Priorities paused or resumed by PFC frames; rx: by the peer, tx: by us",
+        Counts(|s| {
+            let kinds: [(&str, &str, Lane); 4] = [
+                ("rx", "xoff", |p, i| p.gauges.pfc_rx_xoff[i]),
+                ("rx", "xon", |p, i| p.gauges.pfc_rx_xon[i]),
+                ("tx", "xoff", |p, i| p.gauges.pfc_tx_xoff[i]),
+                ("tx", "xon", |p, i| p.gauges.pfc_tx_xon[i]),
+            ];
+            let one = |(direction, kind, get): (&str, &str, Lane)| {
+                extended(lanes(s, get), &[("direction", direction), ("kind", kind)])
+            };
+            kinds.into_iter().flat_map(one).collect()
+        }),
+    ),
+    family(
+        "weir_pfc_paused_seconds",
+        "Time paused; rx: the peer paused us, tx: we paused the peer",
+        Counters(|s| {
+            both(s, |p, i| p.gauges.rx_paused_ns[i], |p, i| p.gauges.tx_paused_ns[i])
+                .into_iter()
+                .map(|(labels, ns)| (labels, ns as f64 / 1e9))
+                .collect()
+        }),
+    ),
+    family(
+        "weir_pfc_transitions",
+        "Times a pause began; rx: the peer paused us, tx: we paused the peer",
+        Counts(|s| both(s, |p, i| p.gauges.rx_pauses[i], |p, i| p.gauges.tx_pauses[i])),
+    ),
+    family(
+        "weir_pfc_xoff",
+        "1 while the peer is told to pause",
+        Gauges(|s| gauges(s, |p, i| p.gauges.xoff_priorities >> i & 1)),
+    ),
+    family(
+        "weir_pfc_storms",
+        "Storms the watchdog has seen begin",
+        Counts(|s| lanes(s, |p, q| p.gauges.storms_detected[q])),
+    ),
+    family(
+        "weir_pfc_storms_restored",
+        "Storms the watchdog has seen end",
+        Counts(|s| lanes(s, |p, q| p.gauges.storms_restored[q])),
+    ),
+    family(
+        "weir_pfc_storm",
+        "1 while the watchdog sees a storm",
+        Gauges(|s| gauges(s, |p, q| p.gauges.stormed_queues >> q & 1)),
+    ),
+    family(
+        "weir_ecn_selected_packets",
+        "Frames the marking law selected, markable or not",
+        Counts(|s| lanes(s, |p, q| p.stats.ecn_selected[q])),
+    ),
+    family(
+        "weir_ecn_marked_packets",
+        "Frames changed to CE here",
+        Counts(|s| lanes(s, |p, q| p.stats.ecn_marked[q])),
+    ),
+    family(
+        "weir_ecn_marked_bytes",
+        "Bytes of frames changed to CE here",
+        Counts(|s| lanes(s, |p, q| p.stats.ecn_marked_bytes[q])),
+    ),
+    family(
+        "weir_ecn_seen_ce_packets",
+        "Frames that were CE already when they left",
+        Counts(|s| lanes(s, |p, q| p.stats.ecn_seen_ce[q])),
+    ),
+    family(
+        "weir_ecn_threshold_bytes",
+        "Where marking begins (kmin) and is certain (kmax)",
+        Gauges(|s| {
+            let kmin = known(s, |info, q| info.marking[q].map(|m| m.kmin as f64));
+            let kmax = known(s, |info, q| info.marking[q].map(|m| m.kmax as f64));
+            let mut all = extended(kmin, &[("bound", "kmin")]);
+            all.extend(extended(kmax, &[("bound", "kmax")]));
+            all
+        }),
+    ),
+    family(
+        "weir_drops",
+        "Frames lost, by stage and reason",
+        Counts(|s| {
+            let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
+                let counted = DropReason::ALL.iter().zip(p.stats.drops.0);
+                counted
+                    .map(|(reason, frames)| {
+                        let (stage, name) = reason.name().split_once('.').unwrap_or(("", reason.name()));
+                        let mut labels = labels.clone();
+                        labels.extend([("stage", stage.to_owned()), ("reason", name.to_owned())]);
+                        (labels, frames)
+                    })
+                    .collect::<Vec<_>>()
+            };
+            ports(s).flat_map(one).collect()
+        }),
+    ),
+    family(
+        "weir_lossless_drops_packets",
+        "Frames of lossless groups lost for lack of headroom: an alarm",
+        Counts(|s| per_port(s, |p| p.stats.drops.0[DropReason::IngressHeadroom as usize])),
+    ),
+    family(
+        "weir_conservation_error_packets",
+        "What the books are out by; not 0: weir has lost count",
+        Gauges(|s| vec![(vec![], s.snapshot.conservation_error() as f64)]),
+    ),
     family("weir_held_packets", "Frames queued or staged", Gauges(|s| workers_f(s, |l| l.held))),
-    family("weir_residence_seconds", "Time from reception to the driver taking the frame; sum from bucket middles", Histograms(|s| {
-        let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
-            let by_queue = p.stats.residence.to_vec();
-            by_queue.into_iter().enumerate().map(move |(q, h)| (with(&labels, "priority", q), h))
-        };
-        ports(s).flat_map(one).collect()
-    })),
+    family(
+        "weir_residence_seconds",
+        "Time from reception to the driver taking the frame; sum from bucket middles",
+        Histograms(|s| {
+            let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
+                let by_queue = p.stats.residence.to_vec();
+                by_queue.into_iter().enumerate().map(move |(q, h)| (with(&labels, "priority", q), h))
+            };
+            ports(s).flat_map(one).collect()
+        }),
+    ),
     family("weir_lcore_turns", "Turns of the polling loop", Counts(|s| workers(s, |l| l.turns))),
     family("weir_lcore_busy_turns", "Turns that moved a frame", Counts(|s| workers(s, |l| l.busy_turns))),
-    family("weir_lcore_busy_seconds", "Time in turns that moved a frame", Counters(|s| {
-        workers(s, |l| l.busy_ns).into_iter().map(|(labels, ns)| (labels, ns as f64 / 1e9)).collect()
-    })),
-    family("weir_lcore_longest_turn_seconds", "Longest turn since start: the poll gap headroom has to cover", Gauges(|s| {
-        workers_f(s, |l| l.longest_turn_ns).into_iter().map(|(labels, ns)| (labels, ns / 1e9)).collect()
-    })),
-    family("weir_lcore_turn_seconds", "Lengths of turns; sum from bucket middles", Histograms(|s| {
-        let each = s.snapshot.now.loops.iter().enumerate();
-        each.map(|(i, l)| (lcore(s, i), l.turn)).collect::<Vec<(Labels, Histogram)>>()
-    })),
-    family("weir_poll_gap_planned_seconds", "Longest gap between two polls the headroom is planned for", Gauges(|s| {
-        vec![(vec![], s.snapshot.info.poll_gap as f64 / 1e9)]
-    })),
-    family("weir_http_requests", "Answers of the management thread, by status code", Counts(|s| {
-        s.own.answers.iter().map(|(code, n)| (vec![("code", code.to_string())], *n)).collect()
-    })),
-    family("weir_http_refused_connections", "Connections refused for want of room", Counts(|s| vec![(vec![], s.own.refused)])),
-    family("weir_http_malformed_requests", "Requests that were not HTTP", Counts(|s| vec![(vec![], s.own.malformed)])),
-    family("weir_http_slow_connections", "Connections closed because the client was too slow", Counts(|s| {
-        vec![(vec![], s.own.slow)]
-    })),
+    family(
+        "weir_lcore_busy_seconds",
+        "Time in turns that moved a frame",
+        Counters(|s| {
+            workers(s, |l| l.busy_ns).into_iter().map(|(labels, ns)| (labels, ns as f64 / 1e9)).collect()
+        }),
+    ),
+    family(
+        "weir_lcore_longest_turn_seconds",
+        "Longest turn since start: the poll gap headroom has to cover",
+        Gauges(|s| {
+            workers_f(s, |l| l.longest_turn_ns).into_iter().map(|(labels, ns)| (labels, ns / 1e9)).collect()
+        }),
+    ),
+    family(
+        "weir_lcore_turn_seconds",
+        "Lengths of turns; sum from bucket middles",
+        Histograms(|s| {
+            let each = s.snapshot.now.loops.iter().enumerate();
+            each.map(|(i, l)| (lcore(s, i), l.turn)).collect::<Vec<(Labels, Histogram)>>()
+        }),
+    ),
+    family(
+        "weir_poll_gap_planned_seconds",
+        "Longest gap between two polls the headroom is planned for",
+        Gauges(|s| vec![(vec![], s.snapshot.info.poll_gap as f64 / 1e9)]),
+    ),
+    family(
+        "weir_http_requests",
+        "Answers of the management thread, by status code",
+        Counts(|s| s.own.answers.iter().map(|(code, n)| (vec![("code", code.to_string())], *n)).collect()),
+    ),
+    family(
+        "weir_http_refused_connections",
+        "Connections refused for want of room",
+        Counts(|s| vec![(vec![], s.own.refused)]),
+    ),
+    family(
+        "weir_http_malformed_requests",
+        "Requests that were not HTTP",
+        Counts(|s| vec![(vec![], s.own.malformed)]),
+    ),
+    family(
+        "weir_http_slow_connections",
+        "Connections closed because the client was too slow",
+        Counts(|s| vec![(vec![], s.own.slow)]),
+    ),
 ];
 
 /// A value of one priority of a port.
@@ -260,7 +433,9 @@ fn limits(s: &Scrape, get: Lane) -> Vec<(Labels, f64)> {
 /// What the configuration says about some priorities.
 fn known(s: &Scrape, get: impl Fn(&PortInfo, usize) -> Option<f64>) -> Vec<(Labels, f64)> {
     let one = |(labels, info, _): (Labels, &PortInfo, &PortReading)| {
-        (0..PRIORITIES).filter_map(|i| Some((with(&labels, "priority", i), get(info, i)?))).collect::<Vec<_>>()
+        (0..PRIORITIES)
+            .filter_map(|i| Some((with(&labels, "priority", i), get(info, i)?)))
+            .collect::<Vec<_>>()
     };
     ports(s).flat_map(one).collect()
 }

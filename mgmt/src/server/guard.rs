@@ -42,8 +42,11 @@ pub(super) async fn guard(
 
 fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Option<Response<Body>> {
     let headers = request.headers();
-    let length = headers.get(header::CONTENT_LENGTH).map(|v| v.to_str().ok().and_then(|v| v.parse::<u64>().ok()));
-    if headers.contains_key(header::TRANSFER_ENCODING) || length.is_some_and(|n| n.is_none_or(|n| n > MAX_BODY)) {
+    let length =
+        headers.get(header::CONTENT_LENGTH).map(|v| v.to_str().ok().and_then(|v| v.parse::<u64>().ok()));
+    if headers.contains_key(header::TRANSFER_ENCODING)
+        || length.is_some_and(|n| n.is_none_or(|n| n > MAX_BODY))
+    {
         let mut refusal =
             problem(StatusCode::PAYLOAD_TOO_LARGE, path, "this interface only reads: send no body", None);
         // What follows is the body nobody will read.
@@ -113,7 +116,9 @@ mod tests {
         for host in ["127.0.0.1", "127.0.0.1:9470", "[::1]:9470", "localhost:1", "LOCALHOST", "127.8.8.8"] {
             assert!(ours(host, false), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "", "127.0.0.1.evil.example:80", "a b"] {
+        for host in
+            ["evil.example", "localhost.evil.example", "10.0.0.1", "", "127.0.0.1.evil.example:80", "a b"]
+        {
             assert!(!ours(host, false), "{host}");
         }
         assert!(ours("10.0.0.1:9470", true) && !ours("evil.example", true));

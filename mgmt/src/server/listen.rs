@@ -1,8 +1,8 @@
 //! Listening sockets, and what every connection gets: a place, a pace, an end.
 
+use super::App;
 use super::paced::Paced;
 use super::routes::{self, Via};
-use super::App;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -63,7 +63,9 @@ pub(super) fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
 pub fn default_folder() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
         Some(dir) => PathBuf::from(dir).join("weir"),
-        None if std::fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) => {
+        None if std::fs::metadata("/proc/self")
+            .is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) =>
+        {
             PathBuf::from("/var/run/weir")
         }
         None => std::env::temp_dir().join("weir"),

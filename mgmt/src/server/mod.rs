@@ -177,8 +177,7 @@ async fn serve(
     let start = Instant::now();
     let mut look = move |source: &mut dyn FnMut() -> crate::snapshot::Reading, log: &mut Log| {
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let snapshot =
-            sampler.sample(source(), unix.as_millis() as u64, start.elapsed().as_millis() as u64);
+        let snapshot = sampler.sample(source(), unix.as_millis() as u64, start.elapsed().as_millis() as u64);
         watcher.observe(&snapshot, log);
         Arc::new(snapshot)
     };

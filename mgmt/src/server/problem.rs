@@ -7,7 +7,12 @@ use serde_json::{Value, json};
 const PROBLEM: &str = "application/problem+json";
 
 /// A problem: `path` is what was asked for, `parameter` the query parameter at fault, if one is.
-pub(super) fn problem(status: StatusCode, path: &str, detail: &str, parameter: Option<&str>) -> Response<Body> {
+pub(super) fn problem(
+    status: StatusCode,
+    path: &str,
+    detail: &str,
+    parameter: Option<&str>,
+) -> Response<Body> {
     let mut body = json!({
         "type": "about:blank",
         "title": status.canonical_reason().unwrap_or("Error"),

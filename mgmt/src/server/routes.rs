@@ -37,10 +37,14 @@ pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
         .route("/v1/openapi.json", get(|| async { json_text(&openapi::document()) }))
         .route("/v1/events", get(stream::events))
         .route("/", get(|| asset("text/html; charset=utf-8", include_str!("../../assets/index.html"))))
-        .route("/page.js", get(|| asset("text/javascript; charset=utf-8", include_str!("../../assets/page.js"))))
+        .route(
+            "/page.js",
+            get(|| asset("text/javascript; charset=utf-8", include_str!("../../assets/page.js"))),
+        )
         .route("/page.css", get(|| asset("text/css; charset=utf-8", include_str!("../../assets/page.css"))));
     for table in table::ALL {
-        router = router.route(table.path, get(move |state: Shared, query: RawQuery| rows(table, state, query)));
+        router =
+            router.route(table.path, get(move |state: Shared, query: RawQuery| rows(table, state, query)));
     }
     router.with_state(Arc::clone(app)).layer(from_fn_with_state((Arc::clone(app), via), guard))
 }

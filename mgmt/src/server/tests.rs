@@ -125,7 +125,9 @@ fn not_ready_comes_with_reasons() {
     let server = Server::start(Options { listen: LOCAL.parse().ok(), ..Options::default() }, Stuck).unwrap();
     let answer = get(&server, "/readyz");
     assert_eq!(answer.status, 503);
-    for reason in ["[-] phase: draining", "[-] workers: lcore 1, 2 has not", "[-] conservation: the books are out by 1"] {
+    for reason in
+        ["[-] phase: draining", "[-] workers: lcore 1, 2 has not", "[-] conservation: the books are out by 1"]
+    {
         assert!(answer.body.contains(reason), "{reason}: {}", answer.body);
     }
     assert!(!answer.body.contains("[+]") && answer.body.ends_with("not ok\n"));
@@ -171,7 +173,8 @@ fn faults_are_named_in_the_right_status() {
     }
     assert!(ask(&server, "POST", "/v1/ports", "").has("allow: GET"), "405 says what is allowed");
     // Malformed JSON in a body changes nothing: there is nothing that would read it.
-    let body = b"POST /v1/ports HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 5\r\n\r\n{]{]{";
+    let body =
+        b"POST /v1/ports HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 5\r\n\r\n{]{]{";
     assert_eq!(raw(&server, body).status, 405);
 }
 
@@ -194,7 +197,8 @@ fn a_host_that_is_not_ours_is_misdirected() {
         let head = format!("GET /v1/ports HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n");
         assert_eq!(raw(&server, head.as_bytes()).status, 421, "{host}");
     }
-    let absolute = b"GET http://evil.example/v1/ports HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let absolute =
+        b"GET http://evil.example/v1/ports HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     assert_eq!(raw(&server, absolute).status, 421);
     let good = b"GET /v1/ports HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n\r\n";
     assert_eq!(raw(&server, good).status, 200);
@@ -206,7 +210,12 @@ fn a_token_is_asked_for_over_tcp_only() {
     let socket = dir.path().join("w.sock");
     let token = Some("0123456789abcdef".to_owned());
     let server = start(Options { socket: Some(socket.clone()), token, ..Options::default() });
-    for wrong in ["", "Authorization: Bearer 0123456789abcdeX\r\n", "Authorization: Basic 0123456789abcdef\r\n", "Authorization: Bearer\r\n"] {
+    for wrong in [
+        "",
+        "Authorization: Bearer 0123456789abcdeX\r\n",
+        "Authorization: Basic 0123456789abcdef\r\n",
+        "Authorization: Bearer\r\n",
+    ] {
         let answer = ask(&server, "GET", "/v1/ports", wrong);
         assert_eq!((answer.status, answer.has("www-authenticate: Bearer")), (401, true), "{wrong}");
     }
@@ -310,7 +319,8 @@ fn a_flood_of_bad_requests_changes_nothing_but_counters() {
     let server = start(Options::default());
     let config = |server: &Server| {
         let mut document = get(server, "/v1/snapshot").json();
-        let ports: Vec<_> = document["ports"].as_array_mut().unwrap().iter().map(|p| p["port"].clone()).collect();
+        let ports: Vec<_> =
+            document["ports"].as_array_mut().unwrap().iter().map(|p| p["port"].clone()).collect();
         (ports, document["buffer"][1]["size_bytes"].clone())
     };
     let before = config(&server);
@@ -338,7 +348,10 @@ fn a_flood_of_bad_requests_changes_nothing_but_counters() {
     assert_eq!(config(&server), before);
     until(|| get(&server, "/readyz").status == 200);
     let counted = get(&server, "/metrics").body;
-    assert!(counted.contains("weir_http_requests_total{code=\"405\"}") || counted.contains("code=\"404\""), "{counted}");
+    assert!(
+        counted.contains("weir_http_requests_total{code=\"405\"}") || counted.contains("code=\"404\""),
+        "{counted}"
+    );
 }
 
 /// A queue that fills at the third look.
@@ -362,7 +375,8 @@ impl Source for Burst {
 
 #[test]
 fn events_come_as_they_happen_and_can_be_resumed() {
-    let server = Server::start(Options { listen: LOCAL.parse().ok(), ..Options::default() }, Burst(0)).unwrap();
+    let server =
+        Server::start(Options { listen: LOCAL.parse().ok(), ..Options::default() }, Burst(0)).unwrap();
     let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.write_all(b"GET /v1/events HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
@@ -370,7 +384,10 @@ fn events_come_as_they_happen_and_can_be_resumed() {
     assert_eq!(lines.by_ref().find(|line| line.starts_with("id:")).as_deref(), Some("id: 1"));
     let data = lines.next().unwrap();
     let event: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
-    assert_eq!((&event["event"], &event["phase"], &event["port"]), (&"burst".into(), &"start".into(), &"p0".into()));
+    assert_eq!(
+        (&event["event"], &event["phase"], &event["port"]),
+        (&"burst".into(), &"start".into(), &"p0".into())
+    );
     let kept = get(&server, "/v1/events?follow=false&format=ndjson");
     assert!(kept.has("application/x-ndjson") && kept.body.contains("\"burst\""), "{}", kept.body);
     let resumed = ask(&server, "GET", "/v1/events?follow=false", "Last-Event-ID: 1\r\n");

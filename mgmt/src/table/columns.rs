@@ -25,7 +25,14 @@ pub const ALL: &[Table] = &[
     table("reasons", "/v1/drops/reasons", "Why frames can be lost.", REASONS, false, |_| {
         (0..DROP_REASONS).map(|i| (0, i)).collect()
     }),
-    table("latency", "/v1/latency", "Time from reception to the driver taking the frame.", LATENCY, true, by_priority),
+    table(
+        "latency",
+        "/v1/latency",
+        "Time from reception to the driver taking the frame.",
+        LATENCY,
+        true,
+        by_priority,
+    ),
     table("lcores", "/v1/lcores", "Workers: load, turns, books.", LCORES, false, |s| {
         (0..s.now.loops.len()).map(|lcore| (lcore, 0)).collect()
     }),
@@ -123,9 +130,13 @@ const SWITCH: &[Column] = &[
     col("dpdk", Text, "DPDK", "version of DPDK", |r| json!(r.snapshot.info.dpdk)),
     col("phase", Text, "Phase", "forwarding, draining or stopping", |r| json!(r.snapshot.now.phase.word())),
     col("ports", Count, "Ports", "number of ports", |r| json!(r.snapshot.info.ports.len())),
-    col("lossless_drops", Count, "Lossless drops", "frames of lossless groups lost for lack of headroom", |r| {
-        count(r.snapshot.lossless_drops())
-    }),
+    col(
+        "lossless_drops",
+        Count,
+        "Lossless drops",
+        "frames of lossless groups lost for lack of headroom",
+        |r| count(r.snapshot.lossless_drops()),
+    ),
     col("received", Count, "Received", "data frames received", |r| count(r.snapshot.total(|l| l.received))),
     col("copies", Count, "Copies", "copies made for flooding, beyond the first", |r| {
         count(r.snapshot.total(|l| l.copies))
@@ -138,9 +149,13 @@ const SWITCH: &[Column] = &[
     }),
     col("held", Count, "Held", "frames queued or staged", |r| count(r.snapshot.total(|l| l.held))),
     col("in_flight", Count, "", "frames between two lcores, nearly", |r| count(r.snapshot.in_flight())),
-    col("conservation_error", Count, "Error", "received + copies - transmitted - dropped - held, absolute, added up over workers; not zero: weir has lost count", |r| {
-        count(r.snapshot.conservation_error())
-    }),
+    col(
+        "conservation_error",
+        Count,
+        "Error",
+        "received + copies - transmitted - dropped - held, absolute, added up over workers; not zero: weir has lost count",
+        |r| count(r.snapshot.conservation_error()),
+    ),
     col("poll_gap_ns", Count, "", "longest gap between two polls the headroom is planned for", |r| {
         count(r.snapshot.info.poll_gap)
     }),
@@ -166,9 +181,13 @@ const PORTS: &[Column] = &[
     col("rx_packets", Count, "RX_OK", "data frames received", |r| count(r.port().stats.rx_packets)),
     col("rx_bps", Rate, "RX_BPS", "bit/s received, without FCS", |r| rate(r.rates().rx_bps)),
     col("rx_pps", Rate, "", "frames/s received", |r| rate(r.rates().rx_pps)),
-    col("rx_utilisation", Share, "RX_UTIL", "share of the line rate received, with FCS, preamble and gap", |r| {
-        share(r.rates().rx_utilisation)
-    }),
+    col(
+        "rx_utilisation",
+        Share,
+        "RX_UTIL",
+        "share of the line rate received, with FCS, preamble and gap",
+        |r| share(r.rates().rx_utilisation),
+    ),
     col("rx_bytes", Count, "", "bytes received, without FCS", |r| count(r.port().stats.rx_bytes)),
     col("nic_rx_errors", Maybe, "RX_ERR", "frames received with an error, by the driver", |r| {
         r.port().nic.map_or(Value::Null, |nic| count(nic.rx_errors))
@@ -180,10 +199,14 @@ const PORTS: &[Column] = &[
     col("nic_no_mbuf", Maybe, "", "receptions without memory, by the driver", |r| {
         r.port().nic.map_or(Value::Null, |nic| count(nic.rx_no_mbuf))
     }),
-    col("tx_packets", Count, "TX_OK", "data frames the driver has taken", |r| count(r.port().stats.tx_packets)),
+    col("tx_packets", Count, "TX_OK", "data frames the driver has taken", |r| {
+        count(r.port().stats.tx_packets)
+    }),
     col("tx_bps", Rate, "TX_BPS", "bit/s sent, without FCS", |r| rate(r.rates().tx_bps)),
     col("tx_pps", Rate, "", "frames/s sent", |r| rate(r.rates().tx_pps)),
-    col("tx_utilisation", Share, "TX_UTIL", "share of the line rate sent", |r| share(r.rates().tx_utilisation)),
+    col("tx_utilisation", Share, "TX_UTIL", "share of the line rate sent", |r| {
+        share(r.rates().tx_utilisation)
+    }),
     col("tx_bytes", Count, "", "bytes sent, without FCS", |r| count(r.port().stats.tx_bytes)),
     col("nic_tx_errors", Maybe, "TX_ERR", "frames that could not be sent, by the driver", |r| {
         r.port().nic.map_or(Value::Null, |nic| count(nic.tx_errors))
@@ -266,16 +289,31 @@ const PGS: &[Column] = &[
 type Pool = (&'static str, fn(&Snapshot) -> u64, fn(&Snapshot) -> Option<u64>, fn(&Snapshot) -> Option<u64>);
 
 const POOLS: &[Pool] = &[
-    ("reserved", |s| s.info.buffer.reserved, |s| {
-        let ports = s.now.ports.iter().map(|port| &port.gauges);
-        Some(ports.flat_map(|g| (0..PRIORITIES).map(|pg| g.pg_used[pg].saturating_sub(g.pg_shared[pg]))).sum())
-    }, |_| None),
-    ("shared", |s| s.info.buffer.shared, |s| Some(pool(s, |l| l.shared_used)), |s| {
-        Some(pool(s, |l| l.shared_peak))
-    }),
-    ("headroom", |s| s.info.buffer.headroom, |s| Some(pool(s, |l| l.headroom_used)), |s| {
-        Some(pool(s, |l| l.headroom_peak))
-    }),
+    (
+        "reserved",
+        |s| s.info.buffer.reserved,
+        |s| {
+            let ports = s.now.ports.iter().map(|port| &port.gauges);
+            Some(
+                ports
+                    .flat_map(|g| (0..PRIORITIES).map(|pg| g.pg_used[pg].saturating_sub(g.pg_shared[pg])))
+                    .sum(),
+            )
+        },
+        |_| None,
+    ),
+    (
+        "shared",
+        |s| s.info.buffer.shared,
+        |s| Some(pool(s, |l| l.shared_used)),
+        |s| Some(pool(s, |l| l.shared_peak)),
+    ),
+    (
+        "headroom",
+        |s| s.info.buffer.headroom,
+        |s| Some(pool(s, |l| l.headroom_used)),
+        |s| Some(pool(s, |l| l.headroom_peak)),
+    ),
     ("control", |s| s.info.buffer.control, |_| None, |_| None),
 ];
 
@@ -299,13 +337,21 @@ const PFC: &[Column] = &[
     PORT,
     col("priority", Count, "Prio", "priority", |r| json!(r.i)),
     col("enabled", Flag, "PFC", "PFC is on", |r| r.bit(r.info().pfc.into())),
-    col("rx_xoff", Count, "Rx Xoff", "frames received that paused it", |r| count(r.port().gauges.pfc_rx_xoff[r.i])),
-    col("rx_xon", Count, "Rx Xon", "frames received that resumed it", |r| count(r.port().gauges.pfc_rx_xon[r.i])),
+    col("rx_xoff", Count, "Rx Xoff", "frames received that paused it", |r| {
+        count(r.port().gauges.pfc_rx_xoff[r.i])
+    }),
+    col("rx_xon", Count, "Rx Xon", "frames received that resumed it", |r| {
+        count(r.port().gauges.pfc_rx_xon[r.i])
+    }),
     col("tx_xoff", Count, "Tx Xoff", "frames sent that paused the peer or refreshed that", |r| {
         count(r.port().gauges.pfc_tx_xoff[r.i])
     }),
-    col("tx_xon", Count, "Tx Xon", "frames sent that resumed the peer", |r| count(r.port().gauges.pfc_tx_xon[r.i])),
-    col("rx_pauses", Count, "Rx pauses", "times the peer has paused us", |r| count(r.port().gauges.rx_pauses[r.i])),
+    col("tx_xon", Count, "Tx Xon", "frames sent that resumed the peer", |r| {
+        count(r.port().gauges.pfc_tx_xon[r.i])
+    }),
+    col("rx_pauses", Count, "Rx pauses", "times the peer has paused us", |r| {
+        count(r.port().gauges.rx_pauses[r.i])
+    }),
     col("tx_pauses", Count, "Tx pauses", "times we have paused the peer", |r| {
         count(r.port().gauges.tx_pauses[r.i])
     }),
@@ -336,16 +382,26 @@ const PFC: &[Column] = &[
 const ECN: &[Column] = &[
     PORT,
     col("queue", Count, "TxQ", "egress queue", |r| json!(r.i)),
-    col("kmin_bytes", Maybe, "Kmin", "nothing is marked up to here; null: no marking", |r| r.marking(|m| m.kmin)),
-    col("kmax_bytes", Maybe, "Kmax", "everything is marked above", |r| r.marking(|m| m.kmax)),
-    col("pmax_ppm", Maybe, "Pmax/ppm", "probability at Kmax, parts per million", |r| r.marking(|m| m.pmax.into())),
-    col("selected", Count, "Selected/pkts", "frames the law selected, markable or not (ecn-selected-pkts)", |r| {
-        count(r.port().stats.ecn_selected[r.i])
+    col("kmin_bytes", Maybe, "Kmin", "nothing is marked up to here; null: no marking", |r| {
+        r.marking(|m| m.kmin)
     }),
+    col("kmax_bytes", Maybe, "Kmax", "everything is marked above", |r| r.marking(|m| m.kmax)),
+    col("pmax_ppm", Maybe, "Pmax/ppm", "probability at Kmax, parts per million", |r| {
+        r.marking(|m| m.pmax.into())
+    }),
+    col(
+        "selected",
+        Count,
+        "Selected/pkts",
+        "frames the law selected, markable or not (ecn-selected-pkts)",
+        |r| count(r.port().stats.ecn_selected[r.i]),
+    ),
     col("marked", Count, "EcnMarked/pkts", "frames weir changed to CE (ecn-marked-pkts)", |r| {
         count(r.port().stats.ecn_marked[r.i])
     }),
-    col("marked_bytes", Count, "EcnMarked/bytes", "their bytes", |r| count(r.port().stats.ecn_marked_bytes[r.i])),
+    col("marked_bytes", Count, "EcnMarked/bytes", "their bytes", |r| {
+        count(r.port().stats.ecn_marked_bytes[r.i])
+    }),
     col("seen_ce", Count, "Seen CE/pkts", "frames that were CE already when they left", |r| {
         count(r.port().stats.ecn_seen_ce[r.i])
     }),
@@ -364,9 +420,13 @@ const DROPS: &[Column] = &[
     col("pps", Rate, "Rate/pps", "frames lost per second", |r| {
         rate(r.rates().drops.get(r.i).copied().unwrap_or(0.0))
     }),
-    col("last_unix_ms", Count, "", "when frames were last lost, ms since 1970; 0: before the first sample", |r| {
-        count(r.snapshot.last_drop[r.port][r.i])
-    }),
+    col(
+        "last_unix_ms",
+        Count,
+        "",
+        "when frames were last lost, ms since 1970; 0: before the first sample",
+        |r| count(r.snapshot.last_drop[r.port][r.i]),
+    ),
     col("remedy", Text, "What to check", "what to look at", |r| json!(r.reason().remedy())),
 ];
 
@@ -387,7 +447,9 @@ const LATENCY: &[Column] = &[
     PORT,
     col("queue", Count, "TxQ", "egress queue", |r| json!(r.i)),
     col("frames", Count, "Frames", "frames since start", |r| count(r.port().stats.residence[r.i].count())),
-    col("p50_ns", Maybe, "p50/ns", "median since start; within 1/8, never too low", |r| r.quantile(0.5, false)),
+    col("p50_ns", Maybe, "p50/ns", "median since start; within 1/8, never too low", |r| {
+        r.quantile(0.5, false)
+    }),
     col("p99_ns", Maybe, "p99/ns", "99 % since start", |r| r.quantile(0.99, false)),
     col("p999_ns", Maybe, "p99.9/ns", "99.9 % since start", |r| r.quantile(0.999, false)),
     col("max_ns", Maybe, "Max/ns", "longest since start", |r| r.quantile(1.0, false)),
@@ -411,14 +473,22 @@ const LCORES: &[Column] = &[
     col("busy_share", Share, "Busy", "share of the window spent in turns that moved a frame", |r| {
         share(r.worker_rates().busy)
     }),
-    col("longest_turn_ns", Count, "Longest/ns", "longest turn since start: the poll gap the headroom has to cover", |r| {
-        count(r.worker().longest_turn_ns)
+    col(
+        "longest_turn_ns",
+        Count,
+        "Longest/ns",
+        "longest turn since start: the poll gap the headroom has to cover",
+        |r| count(r.worker().longest_turn_ns),
+    ),
+    col("turn_p50_ns", Maybe, "p50/ns", "median turn of the window", |r| {
+        quantile(&r.worker_rates().turn, 0.5)
     }),
-    col("turn_p50_ns", Maybe, "p50/ns", "median turn of the window", |r| quantile(&r.worker_rates().turn, 0.5)),
     col("turn_p99_ns", Maybe, "p99/ns", "99 % of the turns of the window", |r| {
         quantile(&r.worker_rates().turn, 0.99)
     }),
-    col("turn_max_ns", Maybe, "Max/ns", "longest turn of the window", |r| quantile(&r.worker_rates().turn, 1.0)),
+    col("turn_max_ns", Maybe, "Max/ns", "longest turn of the window", |r| {
+        quantile(&r.worker_rates().turn, 1.0)
+    }),
     col("held", Count, "Held", "frames queued or staged", |r| count(r.worker().held)),
     col("handed_in", Count, "", "frames taken over from other lcores", |r| count(r.worker().handed_in)),
     col("handed_out", Count, "", "frames given to other lcores", |r| count(r.worker().handed_out)),

@@ -86,8 +86,7 @@ pub fn start(config: &Config, window: Window) -> Result<Option<Server>> {
         return Ok(None);
     }
     let token = mgmt.token_file.as_ref().map(|path| token(Path::new(path))).transpose()?;
-    let options =
-        Options { listen: mgmt.listen, any_port: !mgmt.chosen, socket, token, patience: None };
+    let options = Options { listen: mgmt.listen, any_port: !mgmt.chosen, socket, token, patience: None };
     Ok(Some(Server::start(options, window)?))
 }
 
@@ -122,7 +121,9 @@ mod tests {
             token(&path).map_err(|e| format!("{e:#}"))
         };
         assert_eq!(with("0123456789abcdef\nmore\n", 0o600).as_deref(), Ok("0123456789abcdef"));
-        for (text, mode) in [("0123456789abcdef", 0o644), ("short", 0o600), ("0123456789 abcdef", 0o600), ("", 0o400)] {
+        for (text, mode) in
+            [("0123456789abcdef", 0o644), ("short", 0o600), ("0123456789 abcdef", 0o600), ("", 0o400)]
+        {
             assert!(with(text, mode).is_err_and(|e| e.contains("mgmt.token_file")), "{text} {mode:o}");
         }
         assert!(token(&dir.path().join("none")).is_err());
