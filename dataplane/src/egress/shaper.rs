@@ -57,6 +57,12 @@ impl Shaper {
         self.tokens -= wire_bytes as i64 * 8 * BIT;
     }
 
+    /// May a frame start when frames of `wire_bytes` bytes have gone before it?
+    #[inline(always)]
+    pub fn open_after(&self, wire_bytes: u64) -> bool {
+        self.tokens >= wire_bytes as i64 * 8 * BIT
+    }
+
     /// [`Shaper::pay`]; may another frame start?
     #[inline(always)]
     pub fn pay_and_open(&mut self, wire_bytes: u64) -> bool {

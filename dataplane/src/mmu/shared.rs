@@ -605,6 +605,19 @@ impl Admission for Mmu {
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict {
         self.ingress(pg.0 as usize, u64::from(bytes))
     }
+
+    fn admit_ingress_together(&mut self, pg: PgIx, bytes: u32) -> bool {
+        if !self.port_ingress.is_empty() {
+            return false;
+        }
+        let free = self.free_shared();
+        let account = &mut self.pgs[pg.0 as usize].account;
+        let Some(growth) = account.take_well_within(u64::from(bytes), free) else { return false };
+        self.shared_used += growth;
+        self.held += u64::from(bytes);
+        true
+    }
+
     fn admit_egress(&mut self, queue: QueueIx, bytes: u32) -> Result<(), DropReason> {
         let (queue, bytes) = (queue.0 as usize, u64::from(bytes));
         if !self.egress_fits(queue, bytes) {

@@ -11,7 +11,7 @@ mod tests;
 
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
 pub use key::{GROUP_BIT, KeyParts, key_space};
-pub use profile::{DEFAULT_MAX_FRAME, Profile};
+pub use profile::{DEFAULT_MAX_FRAME, FlowKey, Head, Profile};
 
 use crate::drops::DropReason;
 
