@@ -4,7 +4,7 @@
 //! [`PACK`]: what they have in common is written, compared, charged and released once for all of them.
 
 use crate::ecn;
-use crate::parse::{EcnField, EcnPlace};
+use crate::parse::EcnField;
 use crate::types::{Nanos, wire_bytes};
 use arrayvec::ArrayVec;
 
@@ -43,7 +43,7 @@ impl Meta {
             pg: self.pg,
             in_port: self.in_port,
             queue: self.queue,
-            place: self.ecn.place,
+            ecn: self.ecn,
         }
     }
 }
@@ -61,8 +61,8 @@ pub struct Lot {
     pub in_port: u16,
     /// Egress queue.
     pub queue: u8,
-    /// Where their ECN bits are.
-    pub place: EcnPlace,
+    /// Where their ECN bits are and what they said on arrival.
+    pub ecn: EcnField,
 }
 
 /// Up to [`PACK`] frames, and what they add up to.
@@ -78,10 +78,9 @@ pub struct Pack<F> {
     charge: u32,
     pg: u16,
     in_port: u16,
-    /// ECN code point of each frame, two bits each from the lowest.
-    codepoints: u16,
     queue: u8,
-    place: EcnPlace,
+    ecn: EcnField,
+    /// Length of each frame, 0 where there is none.
     lens: [u16; PACK],
     frames: ArrayVec<F, PACK>,
 }
@@ -129,9 +128,8 @@ impl<F> Pack<F> {
             charge: 0,
             pg: lot.pg,
             in_port: lot.in_port,
-            codepoints: 0,
             queue: lot.queue,
-            place: lot.place,
+            ecn: lot.ecn,
             lens: [0; PACK],
             frames: ArrayVec::new(),
         }
@@ -144,22 +142,42 @@ impl<F> Pack<F> {
         self.rx_ns = lot.rx_ns;
         self.next = u32::MAX;
         self.copies = lot.copies;
-        (self.bytes, self.wire, self.charge, self.codepoints) = (0, 0, 0, 0);
-        (self.pg, self.in_port, self.queue, self.place) = (lot.pg, lot.in_port, lot.queue, lot.place);
+        (self.bytes, self.wire, self.charge, self.lens) = (0, 0, 0, [0; PACK]);
+        (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
+    }
+
+    /// Adds a frame behind the others, which is not yet in the sums: see [`Pack::sum_up`].
+    ///
+    /// # Errors
+    /// The frame, when the pack is full.
+    #[inline(always)]
+    pub(super) fn gather(&mut self, frame: F, len: u16) -> Result<(), F> {
+        let n = self.frames.len();
+        if let Err(full) = self.frames.try_push(frame) {
+            return Err(full.element());
+        }
+        self.lens[n % PACK] = len;
+        Ok(())
+    }
+
+    /// Makes the sums those of the frames in it, each charged `charge_of(its length)`.
+    // All lanes are treated alike, so that the loops become a few vector instructions.
+    #[inline(always)]
+    pub(super) fn sum_up(&mut self, charge_of: &impl Fn(u32) -> u32) {
+        let nobody = (PACK - self.frames.len()) as u32;
+        let nothing = nobody * wire_bytes(0) as u32;
+        self.bytes = self.lens.iter().map(|len| u32::from(*len)).sum();
+        self.wire = self.lens.iter().map(|len| wire_bytes(u64::from(*len)) as u32).sum::<u32>() - nothing;
+        self.charge =
+            self.lens.iter().map(|len| charge_of(u32::from(*len))).sum::<u32>() - nobody * charge_of(0);
     }
 
     /// Adds a frame behind the others.
     ///
     /// # Errors
     /// The frame, when the pack is full.
-    #[inline(always)]
-    pub fn add(&mut self, frame: F, len: u16, codepoint: u8, charge: u32) -> Result<(), F> {
-        let n = self.frames.len();
-        if let Err(full) = self.frames.try_push(frame) {
-            return Err(full.element());
-        }
-        self.lens[n % PACK] = len;
-        self.codepoints |= u16::from(codepoint & 3) << (2 * (n % PACK));
+    pub fn add(&mut self, frame: F, len: u16, charge: u32) -> Result<(), F> {
+        self.gather(frame, len)?;
         self.bytes += u32::from(len);
         self.wire += wire_bytes(u64::from(len)) as u32;
         self.charge += charge;
@@ -170,13 +188,13 @@ impl<F> Pack<F> {
     #[inline]
     pub fn pop(&mut self, charge_of: impl FnOnce(u32) -> u32) -> Option<(F, Meta)> {
         let frame = self.frames.pop_at(0)?;
-        let (len, codepoint) = (self.lens[0], (self.codepoints & 3) as u8);
+        let len = self.lens[0];
         self.lens.copy_within(1.., 0);
-        self.codepoints >>= 2;
+        self.lens[PACK - 1] = 0;
         self.bytes -= u32::from(len);
         self.wire -= wire_bytes(u64::from(len)) as u32;
         self.charge -= charge_of(u32::from(len));
-        Some((frame, self.meta(len, codepoint)))
+        Some((frame, self.meta(len)))
     }
 
     /// Takes all frames.
@@ -185,8 +203,8 @@ impl<F> Pack<F> {
         self.frames.drain(..)
     }
 
-    /// A frame with this length and code point as a member of this pack.
-    fn meta(&self, len: u16, codepoint: u8) -> Meta {
+    /// A frame with this length as a member of this pack.
+    fn meta(&self, len: u16) -> Meta {
         Meta {
             rx_ns: self.rx_ns,
             copies: self.copies,
@@ -194,7 +212,7 @@ impl<F> Pack<F> {
             pg: self.pg,
             in_port: self.in_port,
             queue: self.queue,
-            ecn: EcnField { place: self.place, codepoint },
+            ecn: self.ecn,
         }
     }
 
@@ -207,7 +225,7 @@ impl<F> Pack<F> {
             pg: self.pg,
             in_port: self.in_port,
             queue: self.queue,
-            place: self.place,
+            ecn: self.ecn,
         }
     }
 
@@ -250,34 +268,43 @@ impl<F> Pack<F> {
     /// Frames that came in with CE.
     #[inline(always)]
     pub fn ce_frames(&self) -> u32 {
-        const LOW: u16 = 0x5555;
-        const _: () = assert!(ecn::CE == 0b11);
-        (self.codepoints & self.codepoints >> 1 & LOW).count_ones()
+        u32::from(self.ecn.codepoint == ecn::CE) * self.frames.len() as u32
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::EcnPlace;
 
-    const LOT: Lot =
-        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, place: EcnPlace::Ipv4(14) };
+    const LOT: Lot = Lot {
+        rx_ns: 7,
+        copies: Meta::SINGLE,
+        pg: 3,
+        in_port: 1,
+        queue: 5,
+        ecn: EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 },
+    };
 
     #[test]
     fn sums_follow_frames_in_and_out() {
         let cells = |len: u32| len.div_ceil(100) * 100;
-        let mut pack = Pack::new(&LOT);
-        for (n, (len, codepoint)) in [(60u16, 0u8), (150, 3), (42, 1), (1500, 3)].into_iter().enumerate() {
-            pack.add(n, len, codepoint, cells(u32::from(len))).unwrap();
+        let (mut pack, mut gathered) = (Pack::new(&LOT), Pack::new(&LOT));
+        for (n, len) in [60u16, 150, 42, 1500].into_iter().enumerate() {
+            pack.add(n, len, cells(u32::from(len))).unwrap();
+            gathered.gather(n, len).unwrap();
         }
         assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
-        assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 2));
+        assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 4));
+        gathered.sum_up(&cells);
+        assert_eq!((gathered.sums(), gathered.wire()), (pack.sums(), pack.wire()));
         let (frame, meta) = pack.pop(cells).unwrap();
-        assert_eq!((frame, meta.len, meta.ecn.codepoint, meta.lot()), (0, 60, 0, LOT));
-        let (frame, meta) = pack.pop(cells).unwrap();
-        assert_eq!((frame, meta.len, meta.ecn.codepoint), (1, 150, 3));
-        assert_eq!((pack.sums(), pack.ce_frames()), (Sums { frames: 2, bytes: 1542, charge: 1600 }, 1));
+        assert_eq!((frame, meta.len, meta.lot()), (0, 60, LOT));
+        assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame, meta.len)), Some((1, 150)));
+        assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
+        pack.sum_up(&cells);
+        assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!(pack.take_all().collect::<Vec<_>>(), [2, 3]);
         assert!(pack.is_empty());
     }
@@ -286,9 +313,9 @@ mod tests {
     fn a_full_pack_gives_the_frame_back() {
         let mut pack = Pack::new(&LOT);
         for n in 0..PACK {
-            assert!(pack.has_room_for(&LOT) && pack.add(n, 64, 0, 64).is_ok());
+            assert!(pack.has_room_for(&LOT) && pack.add(n, 64, 64).is_ok());
         }
-        assert_eq!((pack.add(99, 64, 0, 64), pack.len()), (Err(99), PACK));
+        assert_eq!((pack.add(99, 64, 64), pack.len()), (Err(99), PACK));
         assert!(!pack.has_room_for(&LOT));
         assert!(!Pack::<()>::new(&LOT).has_room_for(&Lot { rx_ns: 8, ..LOT }));
     }

@@ -91,7 +91,7 @@ impl<F> Queues<F> {
             pg: 0,
             in_port: 0,
             queue: 0,
-            place: crate::parse::EcnPlace::None,
+            ecn: crate::parse::EcnField { place: crate::parse::EcnPlace::None, codepoint: 0 },
         };
         let free = |next: u32| {
             let mut pack = Pack::new(&nobody);
@@ -165,9 +165,9 @@ impl<F> Queues<F> {
     /// # Errors
     /// The frame, when that pack is full: see [`Queues::extend`].
     #[inline(always)]
-    pub fn add(&mut self, chain: &Chain, frame: F, len: u16, codepoint: u8, charge: u32) -> Result<(), F> {
+    pub fn gather(&mut self, chain: &Chain, frame: F, len: u16) -> Result<(), F> {
         match self.packs.get_mut(chain.tail as usize) {
-            Some(pack) => pack.add(frame, len, codepoint, charge),
+            Some(pack) => pack.gather(frame, len),
             None => Err(frame),
         }
     }
@@ -184,11 +184,12 @@ impl<F> Queues<F> {
         true
     }
 
-    /// What the frames of a chain add up to.
+    /// What the frames gathered in a chain add up to, each charged `charge_of(its length)`.
     #[inline(always)]
-    pub fn sums(&self, chain: &Chain) -> Sums {
+    pub fn sum_up(&mut self, chain: &Chain, charge_of: &impl Fn(u32) -> u32) -> Sums {
         let (mut sums, mut ix) = (Sums::default(), chain.head);
-        while let Some(pack) = self.packs.get(ix as usize) {
+        while let Some(pack) = self.packs.get_mut(ix as usize) {
+            pack.sum_up(charge_of);
             sums.add(pack.sums());
             ix = pack.next;
         }
@@ -258,14 +259,14 @@ impl<F> Queues<F> {
     /// The frame, when no pack is free.
     pub fn push(&mut self, out: PortId, frame: F, meta: &Meta, charge: u32) -> Result<bool, F> {
         let (input, queue, lot) = (PortId(meta.in_port), usize::from(meta.queue), meta.lot());
-        let (len, codepoint) = (meta.len, meta.ecn.codepoint);
+        let len = meta.len;
         let queue_ix = out.index() * PRIORITIES + queue;
         let own = queue_ix * self.ports + input.index();
         let voq = if self.order == VoqOrder::Fair { own } else { queue_ix * self.ports };
         let Voq { head, tail, .. } = self.voqs[voq];
         let last = self.packs.get_mut(tail as usize).filter(|pack| head != NIL && pack.has_room_for(&lot));
         if let Some(pack) = last {
-            pack.add(frame, len, codepoint, charge)?;
+            pack.add(frame, len, charge)?;
             self.held += 1;
             self.voqs[own].bytes += u64::from(len);
             self.active[queue_ix].bytes += u64::from(len);
@@ -276,7 +277,9 @@ impl<F> Queues<F> {
         if !self.extend(&mut chain, &lot) {
             return Err(frame);
         }
-        self.add(&chain, frame, len, codepoint, charge)?;
+        if let Some(pack) = self.packs.get_mut(chain.head as usize) {
+            pack.add(frame, len, charge)?;
+        }
         Ok(self.append(input, out, queue, &chain, Sums { frames: 1, bytes: u32::from(len), charge }))
     }
 
@@ -465,20 +468,20 @@ mod tests {
             let mut q = Queues::new(2, 4, order);
             let out = PortId(1);
             let mut chain = Chain::NONE;
-            assert_eq!(q.add(&chain, 0, 60, 0, 60), Err(0));
+            assert_eq!(q.gather(&chain, 0, 60), Err(0));
             for n in 0..12 {
-                if let Err(n) = q.add(&chain, n, 60, 0, 60) {
+                if let Err(n) = q.gather(&chain, n, 60) {
                     assert!(q.extend(&mut chain, &meta(0, 2, 60).lot()));
-                    q.add(&chain, n, 60, 0, 60).unwrap();
+                    q.gather(&chain, n, 60).unwrap();
                 }
             }
-            let sums = q.sums(&chain);
+            let sums = q.sum_up(&chain, &same);
             assert_eq!(sums, Sums { frames: 12, bytes: 720, charge: 720 });
             assert!(q.append(PortId(0), out, 2, &chain, sums));
             // The thirteenth joins the second pack, the second input gets a pack of its own.
             assert_eq!(q.push(out, 12, &meta(0, 2, 100), 100), Ok(false));
             let mut packed = Pack::new(&meta(1, 2, 60).lot());
-            packed.add(100, 60, 0, 60).unwrap();
+            packed.add(100, 60, 60).unwrap();
             assert!(matches!(q.push_pack(out, packed), Ok(false)));
             assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (14, 14, 880));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (820, 60));

@@ -254,17 +254,16 @@ impl Profile {
     pub fn is_ordinary(&self, head: &Head, len: usize) -> bool {
         const IP: usize = 14;
         let total = usize::from(half(head, IP + 2));
-        let shortest = if head[IP + 9] != UDP {
-            20
-        } else if half(head, IP + 22) != self.udp_port {
-            28
-        } else if self.opcodes.kind(head[IP + 28]) == Kind::Data {
-            28 + self.opcodes.header_len
-        } else {
+        if half(head, IP + 6) & 0x1fff != 0 || total + IP > len || len > self.max_frame {
             return false;
-        };
-        let whole = half(head, IP + 6) & 0x1fff == 0;
-        whole & (total >= shortest) & (total + IP <= len) & (len <= self.max_frame)
+        }
+        if head[IP + 9] != UDP {
+            return total >= 20;
+        }
+        if half(head, IP + 22) != self.udp_port {
+            return total >= 28;
+        }
+        total >= 28 + self.opcodes.header_len && self.opcodes.kind(head[IP + 28]) == Kind::Data
     }
 
     /// The common frame: IPv4 without options behind `TAG` bytes of 802.1Q tag (0 or 4), nothing odd.

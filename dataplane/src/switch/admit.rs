@@ -19,17 +19,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Admits the frames of a group together if nothing is near a limit, else one by one.
     #[inline(always)]
     pub(super) fn admit_group(&mut self, port: PortId, at: usize) {
-        let Group { accounts, chain } = std::mem::replace(&mut self.groups[at], Group::NONE);
-        let sums = self.queues.sums(&chain);
-        self.count_received(port, accounts.tc(), u64::from(sums.frames), u64::from(sums.bytes));
-        let (out, queue) = (accounts.out(), QueueIx(accounts.queue()));
+        let Group { way, chain } = std::mem::replace(&mut self.groups[at], Group::NONE);
+        let Self { queues, admission, .. } = self;
+        let sums = queues.sum_up(&chain, &|len| admission.charge(len));
+        self.count_received(port, way.tc(), u64::from(sums.frames), u64::from(sums.bytes));
+        let (out, queue, pg) = (way.out(), QueueIx(way.queue()), PgIx(u32::from(way.pg())));
         if self.owner[out.index()] != self.shard {
-            return self.hand_off_group(out, PgIx(u32::from(accounts.pg())), chain, sums);
+            return self.hand_off_group(out, pg, chain, sums);
         }
-        if !self.admission.admit_together(PgIx(u32::from(accounts.pg())), queue, sums.charge) {
+        if !self.admission.admit_together(pg, queue, sums.charge) {
             return self.admit_one_by_one(out, chain);
         }
-        self.count_charged(accounts.pg(), sums.frames);
+        self.count_charged(way.pg(), sums.frames);
         let queue = queue.0 as usize % PRIORITIES;
         if self.queues.append(port, out, queue, &chain, sums) {
             self.ports[out.index()].scheduler.wake(queue);
@@ -196,7 +197,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
         let mut pack = Pack::new(&meta.lot());
         let charge = self.admission.charge(u32::from(meta.len));
-        let added = pack.add(frame, meta.len, meta.ecn.codepoint, charge);
+        let added = pack.add(frame, meta.len, charge);
         debug_assert!(added.is_ok(), "a new pack has room");
         self.hand_off(out, pack);
     }

@@ -12,16 +12,13 @@ use super::Switch;
 use crate::parse::{EcnField, EcnPlace, FlowKey};
 use crate::types::{PRIORITIES, PortId};
 
-/// The way of a frame through the switch in one word: nothing but admission is left to decide.
+/// The way of a frame through the switch in one word: nothing but admission is left to decide. Frames with the
+/// same way are accounted for together.
 ///
 /// From the low bits: ECN code point 2, place of the ECN field 8, traffic class 4, priority group 16,
 /// egress queue of the whole switch 16, and 1 in the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way(u64);
-
-/// [`Way`] without what differs between frames that are accounted for together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Accounts(u64);
 
 const OFFSETS: u8 = 64;
 
@@ -52,25 +49,10 @@ impl Way {
         self != Self::NONE
     }
 
-    #[inline(always)]
-    pub fn codepoint(self) -> u8 {
-        (self.0 & 3) as u8
-    }
-
-    #[inline(always)]
-    pub fn accounts(self) -> Accounts {
-        Accounts(self.0 >> 2)
-    }
-}
-
-impl Accounts {
-    /// Of no frame.
-    pub const NONE: Self = Self(0);
-
     /// Egress queue of the whole switch.
     #[inline(always)]
     pub fn queue(self) -> u32 {
-        (self.0 >> 28 & 0xffff) as u32
+        (self.0 >> 30 & 0xffff) as u32
     }
 
     #[inline(always)]
@@ -80,23 +62,25 @@ impl Accounts {
 
     #[inline(always)]
     pub fn pg(self) -> u16 {
-        (self.0 >> 12) as u16
+        (self.0 >> 14) as u16
     }
 
     #[inline(always)]
     pub fn tc(self) -> usize {
-        (self.0 >> 8) as usize % PRIORITIES
+        (self.0 >> 10) as usize % PRIORITIES
     }
 
     #[inline(always)]
-    pub fn place(self) -> EcnPlace {
-        let offset = self.0 as u8 % OFFSETS;
-        match self.0 as u8 / OFFSETS {
+    pub fn ecn(self) -> EcnField {
+        let place = (self.0 >> 2) as u8;
+        let offset = place % OFFSETS;
+        let place = match place / OFFSETS {
             0 => EcnPlace::None,
             1 => EcnPlace::Ipv4(offset),
             2 => EcnPlace::Ipv6(offset),
             _ => EcnPlace::Tc(offset),
-        }
+        };
+        EcnField { place, codepoint: (self.0 & 3) as u8 }
     }
 }
 
@@ -185,11 +169,9 @@ mod tests {
             let (out, queue, pg, tc) = (PortId(255 - n as u16), 7 - n as u8, 2050 - n as u16, n as u8);
             let ecn = EcnField { place, codepoint: n as u8 & 3 };
             let way = Way::new(out, queue, pg, tc, ecn).unwrap();
-            let accounts = way.accounts();
             assert!(way.is_decided());
-            assert_eq!((way.codepoint(), accounts.place()), (ecn.codepoint, place));
-            assert_eq!((accounts.out(), accounts.queue() % 8, accounts.pg()), (out, u32::from(queue), pg));
-            assert_eq!(accounts.tc(), usize::from(tc));
+            assert_eq!((way.ecn(), way.tc()), (ecn, usize::from(tc)));
+            assert_eq!((way.out(), way.queue() % 8, way.pg()), (out, u32::from(queue), pg));
         }
         let far = EcnField { place: EcnPlace::Ipv4(64), codepoint: 0 };
         assert_eq!(Way::new(PortId(0), 0, 0, 0, far), None);

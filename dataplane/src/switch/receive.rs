@@ -5,7 +5,7 @@
 //! are fetched. Then every frame is put where it belongs; unicast frames that only wait for admission are
 //! gathered into packs by their accounts, and each group is admitted as one ([`super::admit`]).
 
-use super::flows::{Accounts, Way};
+use super::flows::Way;
 use super::{PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
@@ -44,15 +44,15 @@ enum Action {
 /// Groups a burst is sorted into; a queue's place is its number modulo this.
 pub(super) const GROUPS: usize = 32;
 
-/// Frames of a burst with the same accounts, to be admitted together.
+/// Frames of a burst with the same way, to be admitted together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
-    pub accounts: Accounts,
+    pub way: Way,
     pub chain: Chain,
 }
 
 impl Group {
-    pub const NONE: Self = Self { accounts: Accounts::NONE, chain: Chain::NONE };
+    pub const NONE: Self = Self { way: Way::NONE, chain: Chain::NONE };
 }
 
 /// What all frames of a burst have in common.
@@ -97,13 +97,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 works.push(arrival.read(frame, params, &self.fdb));
             }
         }
-        let mut works = works.iter();
+        let (mut works, mut valid) = (works.iter(), true);
         for (frame, way) in burst.drain(..).zip(ways) {
-            if way.is_decided() && self.flows.tag(port) == tag {
+            if way.is_decided() & valid {
                 let len = frame.len() as u16;
                 self.gather(&mut arrival, way, frame, len);
             } else {
                 self.receive_any(&mut arrival, frame, if way.is_decided() { None } else { works.next() });
+                // A station may have moved.
+                self.flows.follow(self.fdb.version(), self.ageing.now_tick());
+                valid = self.flows.tag(port) == tag;
             }
         }
         while arrival.waiting != 0 {
@@ -112,38 +115,40 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// Puts a frame to the others of the burst with the same accounts.
+    /// Puts a frame to the others of the burst with the same way.
     #[inline(always)]
     fn gather(&mut self, arrival: &mut Arrival, way: Way, frame: F, len: u16) {
-        let accounts = way.accounts();
-        let at = accounts.queue() as usize % GROUPS;
-        if self.groups[at].accounts != accounts {
-            if arrival.waiting >> at & 1 == 1 {
-                self.admit_group(arrival.port, at);
-            }
-            arrival.waiting |= 1 << at;
-            self.groups[at] = Group { accounts, chain: Chain::NONE };
+        let at = way.queue() as usize % GROUPS;
+        if self.groups[at].way != way {
+            self.begin_group(arrival, at, way);
         }
-        let charge = self.admission.charge(u32::from(len));
-        let group = &mut self.groups[at];
-        let Err(frame) = self.queues.add(&group.chain, frame, len, way.codepoint(), charge) else { return };
+        let Err(frame) = self.queues.gather(&self.groups[at].chain, frame, len) else { return };
         // The last pack is full, or there is none yet.
-        if !self.queues.extend(&mut group.chain, &arrival.lot(accounts)) {
+        if !self.queues.extend(&mut self.groups[at].chain, &arrival.lot(way)) {
             return self.no_pack(arrival, at, frame, len);
         }
-        let added = self.queues.add(&group.chain, frame, len, way.codepoint(), charge);
+        let added = self.queues.gather(&self.groups[at].chain, frame, len);
         debug_assert!(added.is_ok(), "a new pack has room");
+    }
+
+    #[inline(always)]
+    fn begin_group(&mut self, arrival: &mut Arrival, at: usize, way: Way) {
+        if arrival.waiting >> at & 1 == 1 {
+            self.admit_group(arrival.port, at);
+        }
+        arrival.waiting |= 1 << at;
+        self.groups[at] = Group { way, chain: Chain::NONE };
     }
 
     #[cold]
     fn no_pack(&mut self, arrival: &mut Arrival, at: usize, frame: F, len: u16) {
-        let Group { accounts, chain } = self.groups[at];
+        let Group { way, chain } = self.groups[at];
         if chain.is_empty() {
             self.groups[at] = Group::NONE;
             arrival.waiting &= !(1 << at);
         }
-        self.count_received(arrival.port, accounts.tc(), 1, u64::from(len));
-        self.ports[arrival.port.index()].stats.pg_drops[usize::from(accounts.pg()) % PRIORITIES] += 1;
+        self.count_received(arrival.port, way.tc(), 1, u64::from(len));
+        self.ports[arrival.port.index()].stats.pg_drops[usize::from(way.pg()) % PRIORITIES] += 1;
         self.drop_frame(arrival.port, DropReason::IngressNoSlot, frame);
     }
 
@@ -283,14 +288,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 impl Arrival {
     /// What the frames of a group have in common.
     #[inline(always)]
-    fn lot(&self, accounts: Accounts) -> Lot {
+    fn lot(&self, way: Way) -> Lot {
         Lot {
             rx_ns: self.now,
             copies: Meta::SINGLE,
-            pg: accounts.pg(),
+            pg: way.pg(),
             in_port: self.port.0,
-            queue: (accounts.queue() as usize % PRIORITIES) as u8,
-            place: accounts.place(),
+            queue: (way.queue() as usize % PRIORITIES) as u8,
+            ecn: way.ecn(),
         }
     }
 
