@@ -8,6 +8,6 @@ mod shaper;
 
 pub use microburst::{Microburst, MicroburstConfig, Microbursts};
 pub use pack::{Lot, Meta, PACK, Pack, Sums};
-pub use queues::{Chain, Front, Queues, VoqOrder};
+pub use queues::{Chain, Queues, Standing, VoqOrder};
 pub use schedule::{Discipline, Pick, QueueSchedule, Scheduler};
 pub use shaper::Shaper;

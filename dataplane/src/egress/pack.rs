@@ -4,8 +4,8 @@
 //! [`PACK`]: what they have in common is written, compared, charged and released once for all of them.
 
 use crate::ecn;
-use crate::parse::EcnField;
-use crate::types::{Nanos, wire_bytes};
+use crate::parse::{EcnCode, EcnField};
+use crate::types::{MIN_FRAME_BYTES, Nanos, WIRE_OVERHEAD_BYTES, wire_bytes};
 use arrayvec::ArrayVec;
 
 /// Most frames of a pack: a pack is two cache lines.
@@ -43,7 +43,7 @@ impl Meta {
             pg: self.pg,
             in_port: self.in_port,
             queue: self.queue,
-            ecn: self.ecn,
+            ecn: self.ecn.code(),
         }
     }
 }
@@ -62,7 +62,7 @@ pub struct Lot {
     /// Egress queue.
     pub queue: u8,
     /// Where their ECN bits are and what they said on arrival.
-    pub ecn: EcnField,
+    pub ecn: EcnCode,
 }
 
 /// Up to [`PACK`] frames, and what they add up to.
@@ -79,7 +79,7 @@ pub struct Pack<F> {
     pg: u16,
     in_port: u16,
     queue: u8,
-    ecn: EcnField,
+    ecn: EcnCode,
     /// Length of each frame, 0 where there is none.
     lens: [u16; PACK],
     frames: ArrayVec<F, PACK>,
@@ -160,16 +160,17 @@ impl<F> Pack<F> {
         Ok(())
     }
 
-    /// Makes the sums those of the frames in it, each charged `charge_of(its length)`.
+    /// Makes the sums those of the frames in it, which are charged `charge_of(their lengths)`.
     // All lanes are treated alike, so that the loops become a few vector instructions.
     #[inline(always)]
-    pub(super) fn sum_up(&mut self, charge_of: &impl Fn(u32) -> u32) {
-        let nobody = (PACK - self.frames.len()) as u32;
-        let nothing = nobody * wire_bytes(0) as u32;
+    pub(super) fn sum_up(&mut self, charge_of: &impl Fn(&[u16; PACK]) -> u32) {
+        const SHORTEST: u16 = MIN_FRAME_BYTES as u16;
+        let frames = self.frames.len() as u32;
+        let nobody = PACK as u32 - frames;
+        let padding: u32 = self.lens.iter().map(|len| u32::from(SHORTEST.saturating_sub(*len))).sum();
         self.bytes = self.lens.iter().map(|len| u32::from(*len)).sum();
-        self.wire = self.lens.iter().map(|len| wire_bytes(u64::from(*len)) as u32).sum::<u32>() - nothing;
-        self.charge =
-            self.lens.iter().map(|len| charge_of(u32::from(*len))).sum::<u32>() - nobody * charge_of(0);
+        self.wire = self.bytes + padding - nobody * u32::from(SHORTEST) + frames * WIRE_OVERHEAD_BYTES as u32;
+        self.charge = charge_of(&self.lens);
     }
 
     /// Adds a frame behind the others.
@@ -212,7 +213,7 @@ impl<F> Pack<F> {
             pg: self.pg,
             in_port: self.in_port,
             queue: self.queue,
-            ecn: self.ecn,
+            ecn: self.ecn.field(),
         }
     }
 
@@ -268,7 +269,7 @@ impl<F> Pack<F> {
     /// Frames that came in with CE.
     #[inline(always)]
     pub fn ce_frames(&self) -> u32 {
-        u32::from(self.ecn.codepoint == ecn::CE) * self.frames.len() as u32
+        u32::from(self.ecn.codepoint() == ecn::CE) * self.frames.len() as u32
     }
 }
 
@@ -277,33 +278,30 @@ mod tests {
     use super::*;
     use crate::parse::EcnPlace;
 
-    const LOT: Lot = Lot {
-        rx_ns: 7,
-        copies: Meta::SINGLE,
-        pg: 3,
-        in_port: 1,
-        queue: 5,
-        ecn: EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 },
-    };
+    fn lot() -> Lot {
+        let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();
+        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn }
+    }
 
     #[test]
     fn sums_follow_frames_in_and_out() {
         let cells = |len: u32| len.div_ceil(100) * 100;
-        let (mut pack, mut gathered) = (Pack::new(&LOT), Pack::new(&LOT));
+        let (mut pack, mut gathered) = (Pack::new(&lot()), Pack::new(&lot()));
         for (n, len) in [60u16, 150, 42, 1500].into_iter().enumerate() {
             pack.add(n, len, cells(u32::from(len))).unwrap();
             gathered.gather(n, len).unwrap();
         }
         assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
         assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 4));
-        gathered.sum_up(&cells);
+        let all = |lens: &[u16; PACK]| lens.iter().map(|len| cells(u32::from(*len))).sum();
+        gathered.sum_up(&all);
         assert_eq!((gathered.sums(), gathered.wire()), (pack.sums(), pack.wire()));
         let (frame, meta) = pack.pop(cells).unwrap();
-        assert_eq!((frame, meta.len, meta.lot()), (0, 60, LOT));
+        assert_eq!((frame, meta.len, meta.lot()), (0, 60, lot()));
         assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame, meta.len)), Some((1, 150)));
         assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
-        pack.sum_up(&cells);
+        pack.sum_up(&all);
         assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!(pack.take_all().collect::<Vec<_>>(), [2, 3]);
         assert!(pack.is_empty());
@@ -311,13 +309,13 @@ mod tests {
 
     #[test]
     fn a_full_pack_gives_the_frame_back() {
-        let mut pack = Pack::new(&LOT);
+        let mut pack = Pack::new(&lot());
         for n in 0..PACK {
-            assert!(pack.has_room_for(&LOT) && pack.add(n, 64, 64).is_ok());
+            assert!(pack.has_room_for(&lot()) && pack.add(n, 64, 64).is_ok());
         }
         assert_eq!((pack.add(99, 64, 64), pack.len()), (Err(99), PACK));
-        assert!(!pack.has_room_for(&LOT));
-        assert!(!Pack::<()>::new(&LOT).has_room_for(&Lot { rx_ns: 8, ..LOT }));
+        assert!(!pack.has_room_for(&lot()));
+        assert!(!Pack::<()>::new(&lot()).has_room_for(&Lot { rx_ns: 8, ..lot() }));
     }
 
     #[test]

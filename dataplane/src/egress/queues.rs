@@ -4,7 +4,8 @@
 //! memory. Freed packs are reused last in, first out: under light load the same few cache lines serve
 //! every frame.
 
-use super::pack::{Lot, Meta, Pack, Sums};
+use super::pack::{Lot, Meta, PACK, Pack, Sums};
+use crate::parse::EcnCode;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// No pack, no VOQ.
@@ -55,11 +56,9 @@ pub enum VoqOrder {
     Fifo,
 }
 
-/// The pack a queue would send from next.
-#[derive(Debug)]
-pub struct Front<'a, F> {
-    /// Its frames.
-    pub pack: &'a mut Pack<F>,
+/// How a queue stands when it is asked for a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
     /// No other VOQ waits for a turn of this queue.
     pub alone: bool,
     /// Bytes in the queue.
@@ -85,14 +84,7 @@ pub struct Queues<F> {
 impl<F> Queues<F> {
     /// Room for `frames` frames at least between `ports` ports: so many packs.
     pub fn new(ports: usize, frames: usize, order: VoqOrder) -> Self {
-        let nobody = Lot {
-            rx_ns: 0,
-            copies: Meta::SINGLE,
-            pg: 0,
-            in_port: 0,
-            queue: 0,
-            ecn: crate::parse::EcnField { place: crate::parse::EcnPlace::None, codepoint: 0 },
-        };
+        let nobody = Lot { rx_ns: 0, copies: Meta::SINGLE, pg: 0, in_port: 0, queue: 0, ecn: EcnCode::NONE };
         let free = |next: u32| {
             let mut pack = Pack::new(&nobody);
             pack.next = if next as usize == frames { NIL } else { next };
@@ -184,9 +176,9 @@ impl<F> Queues<F> {
         true
     }
 
-    /// What the frames gathered in a chain add up to, each charged `charge_of(its length)`.
+    /// What the frames gathered in a chain add up to, charged `charge_of(their lengths)` per pack.
     #[inline(always)]
-    pub fn sum_up(&mut self, chain: &Chain, charge_of: &impl Fn(u32) -> u32) -> Sums {
+    pub fn sum_up(&mut self, chain: &Chain, charge_of: &impl Fn(&[u16; PACK]) -> u32) -> Sums {
         let (mut sums, mut ix) = (Sums::default(), chain.head);
         while let Some(pack) = self.packs.get_mut(ix as usize) {
             pack.sum_up(charge_of);
@@ -297,33 +289,39 @@ impl<F> Queues<F> {
         Ok(self.append(PortId(lot.in_port), out, usize::from(lot.queue), &chain, sums))
     }
 
-    /// The pack from which a queue sends next.
+    /// Offers the pack from which a queue sends next. `take` takes all its frames and says what they were, or
+    /// leaves it as it is: only while no other VOQ waits may a pack be taken as a whole.
     #[inline(always)]
-    pub fn front(&mut self, out: PortId, queue: usize) -> Option<Front<'_, F>> {
-        let active = &self.active[out.index() * PRIORITIES + queue];
-        let voq = self.voqs.get(active.first as usize)?;
-        let pack = self.packs.get_mut(voq.head as usize)?;
-        Some(Front { pack, alone: voq.next == NIL, depth: active.bytes })
-    }
-
-    /// The frames of [`Front::pack`] are gone, all of them; they were `sums`. Only while it is alone.
-    #[inline(always)]
-    pub fn retire(&mut self, out: PortId, queue: usize, sums: Sums) {
+    pub fn offer<T>(
+        &mut self,
+        out: PortId,
+        queue: usize,
+        take: impl FnOnce(&mut Pack<F>, Standing) -> Option<(Sums, T)>,
+    ) -> Option<T> {
         let queue_ix = out.index() * PRIORITIES + queue;
         let active = &mut self.active[queue_ix];
-        let voq = &mut self.voqs[active.first as usize];
-        let ix = voq.head;
-        let pack = &mut self.packs[ix as usize];
-        let own = queue_ix * self.ports + usize::from(pack.lot().in_port);
-        voq.head = std::mem::replace(&mut pack.next, std::mem::replace(&mut self.free, ix));
+        let voq_ix = active.first;
+        let voq = self.voqs.get_mut(voq_ix as usize)?;
+        let pack = self.packs.get_mut(voq.head as usize)?;
+        let input = pack.lot().in_port;
+        let (sums, taken) = take(pack, Standing { alone: voq.next == NIL, depth: active.bytes })?;
+        debug_assert!(pack.is_empty() && voq.next == NIL);
+        let next = std::mem::replace(&mut pack.next, self.free);
+        self.free = std::mem::replace(&mut voq.head, next);
         self.held -= sums.frames;
         active.bytes -= u64::from(sums.bytes);
         active.frames -= sums.frames;
-        if voq.head == NIL {
+        if next == NIL {
             (active.first, active.last) = (NIL, NIL);
             self.occupied[out.index()] &= !(1 << queue);
         }
-        self.voqs[own].bytes -= u64::from(sums.bytes);
+        match self.order {
+            VoqOrder::Fair => voq.bytes -= u64::from(sums.bytes),
+            VoqOrder::Fifo => {
+                self.voqs[queue_ix * self.ports + usize::from(input)].bytes -= u64::from(sums.bytes);
+            }
+        }
+        Some(taken)
     }
 
     /// Takes the next frame of a queue, which was charged `charge_of(its length)`. The VOQ it came from
@@ -475,7 +473,8 @@ mod tests {
                     q.gather(&chain, n, 60).unwrap();
                 }
             }
-            let sums = q.sum_up(&chain, &same);
+            let all = |lens: &[u16; PACK]| lens.iter().map(|len| u32::from(*len)).sum();
+            let sums = q.sum_up(&chain, &all);
             assert_eq!(sums, Sums { frames: 12, bytes: 720, charge: 720 });
             assert!(q.append(PortId(0), out, 2, &chain, sums));
             // The thirteenth joins the second pack, the second input gets a pack of its own.
@@ -486,16 +485,23 @@ mod tests {
             assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (14, 14, 880));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (820, 60));
             let fair = order == VoqOrder::Fair;
-            assert_eq!(q.front(out, 2).map(|f| (f.pack.len(), f.alone, f.depth)), Some((8, !fair, 880)));
+            let mut seen = None;
+            let none: Option<()> = q.offer(out, 2, |pack, standing| {
+                seen = Some((pack.len(), standing));
+                None
+            });
+            assert_eq!((none, seen), (None, Some((8, Standing { alone: !fair, depth: 880 }))));
             let two: Vec<_> = (0..2).filter_map(|_| q.pop(out, 2, same)).map(|(f, _)| f).collect();
             assert_eq!(two, if fair { [0, 100] } else { [0, 1] });
             // Now one input is left, or order does not ask: packs leave as they are.
             let mut rest = Vec::new();
-            while let Some(Front { pack, alone, .. }) = q.front(out, 2) {
-                assert!(alone);
+            let whole = |pack: &mut Pack<i32>, standing: Standing| {
+                assert!(standing.alone);
                 let sums = pack.sums();
-                rest.extend(pack.take_all());
-                q.retire(out, 2, sums);
+                Some((sums, pack.take_all().collect::<Vec<_>>()))
+            };
+            while let Some(frames) = q.offer(out, 2, whole) {
+                rest.extend(frames);
             }
             let all: Vec<_> = if fair { (1..13).collect() } else { (2..13).chain([100]).collect() };
             assert_eq!(rest, all);

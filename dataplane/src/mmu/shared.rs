@@ -679,6 +679,16 @@ impl Admission for Mmu {
         }
     }
 
+    #[inline(always)]
+    fn charge_all<const N: usize>(&self, lens: &[u16; N]) -> u32 {
+        let rest = self.cell_bytes - 1;
+        if self.cell_bytes & rest == 0 {
+            lens.iter().map(|len| (u32::from(*len) + rest) & !rest).sum()
+        } else {
+            lens.iter().map(|len| self.charge(u32::from(*len))).sum()
+        }
+    }
+
     fn control_pg(&self) -> Option<PgIx> {
         Some(PgIx((self.ports * PRIORITIES + self.shard) as u32))
     }

@@ -9,39 +9,26 @@
 //! Only unicast between two stations that are both known is kept: nothing a stranger sends gets in.
 
 use super::Switch;
-use crate::parse::{EcnField, EcnPlace, FlowKey};
+use crate::parse::{EcnCode, FlowKey};
 use crate::types::{PRIORITIES, PortId};
 
 /// The way of a frame through the switch in one word: nothing but admission is left to decide. Frames with the
 /// same way are accounted for together.
 ///
-/// From the low bits: ECN code point 2, place of the ECN field 8, traffic class 4, priority group 16,
+/// From the low bits: [`EcnCode`] 10, traffic class 4, priority group 16,
 /// egress queue of the whole switch 16, and 1 in the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way(u64);
-
-const OFFSETS: u8 = 64;
 
 impl Way {
     /// Not decided.
     pub const NONE: Self = Self(0);
 
-    /// `None`: such a place of the ECN field cannot be noted.
     #[inline(always)]
-    pub fn new(out: PortId, queue: u8, pg: u16, tc: u8, ecn: EcnField) -> Option<Self> {
-        let (kind, offset) = match ecn.place {
-            EcnPlace::None => (0, 0),
-            EcnPlace::Ipv4(at) => (1, at),
-            EcnPlace::Ipv6(at) => (2, at),
-            EcnPlace::Tc(at) => (3, at),
-        };
-        if offset >= OFFSETS {
-            return None;
-        }
+    pub fn new(out: PortId, queue: u8, pg: u16, tc: u8, ecn: EcnCode) -> Self {
         let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
-        let place = u64::from(kind * OFFSETS + offset);
-        let low = u64::from(ecn.codepoint & 3) | place << 2 | u64::from(tc & 7) << 10;
-        Some(Self(1 << 63 | queue << 30 | u64::from(pg) << 14 | low))
+        let low = u64::from(ecn.bits()) | u64::from(tc & 7) << EcnCode::BITS;
+        Self(1 << 63 | queue << 30 | u64::from(pg) << 14 | low)
     }
 
     #[inline(always)]
@@ -71,16 +58,8 @@ impl Way {
     }
 
     #[inline(always)]
-    pub fn ecn(self) -> EcnField {
-        let place = (self.0 >> 2) as u8;
-        let offset = place % OFFSETS;
-        let place = match place / OFFSETS {
-            0 => EcnPlace::None,
-            1 => EcnPlace::Ipv4(offset),
-            2 => EcnPlace::Ipv6(offset),
-            _ => EcnPlace::Tc(offset),
-        };
-        EcnField { place, codepoint: (self.0 & 3) as u8 }
+    pub fn ecn(self) -> EcnCode {
+        EcnCode::from_bits(self.0 as u16)
     }
 }
 
@@ -160,6 +139,7 @@ impl<F, A> Switch<F, A> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::{EcnField, EcnPlace};
 
     #[test]
     fn a_way_says_what_was_put_into_it() {
@@ -168,21 +148,18 @@ mod tests {
         for (n, place) in places.into_iter().enumerate() {
             let (out, queue, pg, tc) = (PortId(255 - n as u16), 7 - n as u8, 2050 - n as u16, n as u8);
             let ecn = EcnField { place, codepoint: n as u8 & 3 };
-            let way = Way::new(out, queue, pg, tc, ecn).unwrap();
+            let way = Way::new(out, queue, pg, tc, ecn.code());
             assert!(way.is_decided());
-            assert_eq!((way.ecn(), way.tc()), (ecn, usize::from(tc)));
+            assert_eq!((way.ecn().field(), way.tc()), (ecn, usize::from(tc)));
             assert_eq!((way.out(), way.queue() % 8, way.pg()), (out, u32::from(queue), pg));
         }
-        let far = EcnField { place: EcnPlace::Ipv4(64), codepoint: 0 };
-        assert_eq!(Way::new(PortId(0), 0, 0, 0, far), None);
     }
 
     #[test]
     fn a_decision_holds_for_its_key_and_port_until_something_changes() {
         let mut flows = Flows::new();
         let key = |n: u8| FlowKey::of(&[n; 47]);
-        let ecn = EcnField { place: EcnPlace::None, codepoint: 0 };
-        let way = Way::new(PortId(3), 1, 2, 0, ecn).unwrap();
+        let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
         flows.keep(&key(9), PortId(1), way);
         let find = |flows: &Flows, n, port| flows.find(&key(n), flows.tag(PortId(port)));
         assert_eq!(find(&flows, 9, 1), way);

@@ -200,7 +200,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         match self.fdb.lookup_at(work.dst_home, work.dst_key) {
             Lookup::Port(out) if out != port && self.is_clear(out, meta.queue) => {
-                Way::new(out, meta.queue, meta.pg, work.tc, meta.ecn)
+                Some(Way::new(out, meta.queue, meta.pg, work.tc, meta.ecn.code()))
             }
             _ => None,
         }

@@ -4,7 +4,7 @@ use super::tick::xon;
 use super::{Port, Switch, Wire};
 use crate::drops::DropReason;
 use crate::ecn;
-use crate::egress::{Front, Lot, Meta, Pick, Queues, Sums};
+use crate::egress::{Lot, Meta, Pack, Pick, Queues, Standing, Sums};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::parse::EcnPlace;
@@ -203,25 +203,18 @@ impl<F: Frame> Port<F> {
         }
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
         while taken < most && go_on {
-            let Some(front) = queues.front(out, queue) else { break };
-            let (pack_wire, pack_last) = front.pack.wire();
-            let before_last = pack_wire - pack_last;
-            // The whole pack goes if each of its frames would go one by one, and none of them is marked.
-            let whole = front.alone
-                && front.pack.len() <= most - taken
-                && front.depth <= self.mark[queue].kmin
-                && (before_last == 0 || wire + before_last < turn)
-                && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(before_last));
-            let (frames, bytes) = if whole {
-                let sums = self.take_pack(front, queue);
-                queues.retire(out, queue, sums);
-                last = pack_last;
-                (sums.frames as usize, pack_wire)
-            } else {
-                let Some(meta) = self.take_one(queues, rng, out, queue, charge_of) else { break };
-                last = wire_bytes(u64::from(meta.len));
-                (1, last)
+            let whole = queues.offer(out, queue, |pack, standing| {
+                self.take_pack(pack, standing, queue, most - taken, turn.saturating_sub(wire))
+            });
+            let (frames, bytes, last_bytes) = match whole {
+                Some(taken) => taken,
+                None => {
+                    let Some(meta) = self.take_one(queues, rng, out, queue, charge_of) else { break };
+                    let wire = wire_bytes(u64::from(meta.len));
+                    (1, wire, wire)
+                }
             };
+            last = last_bytes;
             taken += frames;
             wire += bytes;
             go_on = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(bytes)) && wire < turn;
@@ -232,13 +225,32 @@ impl<F: Frame> Port<F> {
         true
     }
 
+    /// Takes a whole pack if each of its frames would go one by one, and none of them is marked. Returns frames,
+    /// bytes on the wire, and those of the last one.
     #[inline(always)]
-    fn take_pack(&mut self, Front { pack, .. }: Front<'_, F>, queue: usize) -> Sums {
+    fn take_pack(
+        &mut self,
+        pack: &mut Pack<F>,
+        standing: Standing,
+        queue: usize,
+        most: usize,
+        turn: u64,
+    ) -> Option<(Sums, (usize, u64, u64))> {
+        let (wire, last) = pack.wire();
+        let before_last = wire - last;
+        let all_go = standing.alone
+            && pack.len() <= most
+            && standing.depth <= self.mark[queue].kmin
+            && before_last < turn.max(1)
+            && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(before_last));
+        if !all_go {
+            return None;
+        }
         let (lot, sums) = (pack.lot(), pack.sums());
         self.stats.ecn_seen_ce[queue] += u64::from(pack.ce_frames());
         self.stage.extend(pack.take_all());
         self.note_staged(lot, sums);
-        sums
+        Some((sums, (sums.frames as usize, wire, last)))
     }
 
     /// One frame, which may have to be marked for the depth it leaves behind.
