@@ -74,13 +74,14 @@ pub struct Pack<F> {
     pub(super) next: u32,
     copies: u32,
     bytes: u32,
-    wire: u32,
+    /// Bytes by which frames are too short for the wire.
+    padding: u32,
     charge: u32,
     pg: u16,
     in_port: u16,
     queue: u8,
     ecn: EcnCode,
-    /// Length of each frame, 0 where there is none.
+    /// Length of each frame.
     lens: [u16; PACK],
     frames: ArrayVec<F, PACK>,
 }
@@ -124,7 +125,7 @@ impl<F> Pack<F> {
             next: u32::MAX,
             copies: lot.copies,
             bytes: 0,
-            wire: 0,
+            padding: 0,
             charge: 0,
             pg: lot.pg,
             in_port: lot.in_port,
@@ -142,46 +143,26 @@ impl<F> Pack<F> {
         self.rx_ns = lot.rx_ns;
         self.next = u32::MAX;
         self.copies = lot.copies;
-        (self.bytes, self.wire, self.charge, self.lens) = (0, 0, 0, [0; PACK]);
+        (self.bytes, self.padding, self.charge) = (0, 0, 0);
         (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
-    }
-
-    /// Adds a frame behind the others, which is not yet in the sums: see [`Pack::sum_up`].
-    ///
-    /// # Errors
-    /// The frame, when the pack is full.
-    #[inline(always)]
-    pub(super) fn gather(&mut self, frame: F, len: u16) -> Result<(), F> {
-        let n = self.frames.len();
-        if let Err(full) = self.frames.try_push(frame) {
-            return Err(full.element());
-        }
-        self.lens[n % PACK] = len;
-        Ok(())
-    }
-
-    /// Makes the sums those of the frames in it, which are charged `charge_of(their lengths)`.
-    // All lanes are treated alike, so that the loops become a few vector instructions.
-    #[inline(always)]
-    pub(super) fn sum_up(&mut self, charge_of: &impl Fn(&[u16; PACK]) -> u32) {
-        const SHORTEST: u16 = MIN_FRAME_BYTES as u16;
-        let frames = self.frames.len() as u32;
-        let nobody = PACK as u32 - frames;
-        let padding: u32 = self.lens.iter().map(|len| u32::from(SHORTEST.saturating_sub(*len))).sum();
-        self.bytes = self.lens.iter().map(|len| u32::from(*len)).sum();
-        self.wire = self.bytes + padding - nobody * u32::from(SHORTEST) + frames * WIRE_OVERHEAD_BYTES as u32;
-        self.charge = charge_of(&self.lens);
     }
 
     /// Adds a frame behind the others.
     ///
     /// # Errors
     /// The frame, when the pack is full.
+    #[inline(always)]
     pub fn add(&mut self, frame: F, len: u16, charge: u32) -> Result<(), F> {
-        self.gather(frame, len)?;
+        let n = self.frames.len();
+        if let Err(full) = self.frames.try_push(frame) {
+            return Err(full.element());
+        }
+        self.lens[n % PACK] = len;
         self.bytes += u32::from(len);
-        self.wire += wire_bytes(u64::from(len)) as u32;
         self.charge += charge;
+        if u64::from(len) < MIN_FRAME_BYTES {
+            self.padding += padding(len);
+        }
         Ok(())
     }
 
@@ -191,9 +172,8 @@ impl<F> Pack<F> {
         let frame = self.frames.pop_at(0)?;
         let len = self.lens[0];
         self.lens.copy_within(1.., 0);
-        self.lens[PACK - 1] = 0;
         self.bytes -= u32::from(len);
-        self.wire -= wire_bytes(u64::from(len)) as u32;
+        self.padding -= padding(len);
         self.charge -= charge_of(u32::from(len));
         Some((frame, self.meta(len)))
     }
@@ -256,8 +236,10 @@ impl<F> Pack<F> {
     /// Bytes on the wire: of all frames, and of the last one alone.
     #[inline(always)]
     pub fn wire(&self) -> (u64, u64) {
-        let last = self.lens[self.frames.len().wrapping_sub(1) % PACK];
-        (u64::from(self.wire), wire_bytes(u64::from(last)))
+        let frames = self.frames.len();
+        let last = self.lens[frames.wrapping_sub(1) % PACK];
+        let all = u64::from(self.bytes + self.padding) + frames as u64 * WIRE_OVERHEAD_BYTES;
+        (all, wire_bytes(u64::from(last)))
     }
 
     /// Length of the first frame.
@@ -273,6 +255,10 @@ impl<F> Pack<F> {
     }
 }
 
+fn padding(len: u16) -> u32 {
+    (MIN_FRAME_BYTES as u32).saturating_sub(u32::from(len))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,23 +272,17 @@ mod tests {
     #[test]
     fn sums_follow_frames_in_and_out() {
         let cells = |len: u32| len.div_ceil(100) * 100;
-        let (mut pack, mut gathered) = (Pack::new(&lot()), Pack::new(&lot()));
+        let mut pack = Pack::new(&lot());
         for (n, len) in [60u16, 150, 42, 1500].into_iter().enumerate() {
             pack.add(n, len, cells(u32::from(len))).unwrap();
-            gathered.gather(n, len).unwrap();
         }
         assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
         assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 4));
-        let all = |lens: &[u16; PACK]| lens.iter().map(|len| cells(u32::from(*len))).sum();
-        gathered.sum_up(&all);
-        assert_eq!((gathered.sums(), gathered.wire()), (pack.sums(), pack.wire()));
         let (frame, meta) = pack.pop(cells).unwrap();
         assert_eq!((frame, meta.len, meta.lot()), (0, 60, lot()));
         assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame, meta.len)), Some((1, 150)));
         assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
-        pack.sum_up(&all);
-        assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!(pack.take_all().collect::<Vec<_>>(), [2, 3]);
         assert!(pack.is_empty());
     }

@@ -4,7 +4,7 @@
 //! memory. Freed packs are reused last in, first out: under light load the same few cache lines serve
 //! every frame.
 
-use super::pack::{Lot, Meta, PACK, Pack, Sums};
+use super::pack::{Lot, Meta, Pack, Sums};
 use crate::parse::EcnCode;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
@@ -157,9 +157,9 @@ impl<F> Queues<F> {
     /// # Errors
     /// The frame, when that pack is full: see [`Queues::extend`].
     #[inline(always)]
-    pub fn gather(&mut self, chain: &Chain, frame: F, len: u16) -> Result<(), F> {
+    pub fn add(&mut self, chain: &Chain, frame: F, len: u16, charge: u32) -> Result<(), F> {
         match self.packs.get_mut(chain.tail as usize) {
-            Some(pack) => pack.gather(frame, len),
+            Some(pack) => pack.add(frame, len, charge),
             None => Err(frame),
         }
     }
@@ -176,12 +176,11 @@ impl<F> Queues<F> {
         true
     }
 
-    /// What the frames gathered in a chain add up to, charged `charge_of(their lengths)` per pack.
+    /// What the frames of a chain add up to.
     #[inline(always)]
-    pub fn sum_up(&mut self, chain: &Chain, charge_of: &impl Fn(&[u16; PACK]) -> u32) -> Sums {
+    pub fn sums(&self, chain: &Chain) -> Sums {
         let (mut sums, mut ix) = (Sums::default(), chain.head);
-        while let Some(pack) = self.packs.get_mut(ix as usize) {
-            pack.sum_up(charge_of);
+        while let Some(pack) = self.packs.get(ix as usize) {
             sums.add(pack.sums());
             ix = pack.next;
         }
@@ -269,9 +268,7 @@ impl<F> Queues<F> {
         if !self.extend(&mut chain, &lot) {
             return Err(frame);
         }
-        if let Some(pack) = self.packs.get_mut(chain.head as usize) {
-            pack.add(frame, len, charge)?;
-        }
+        self.add(&chain, frame, len, charge)?;
         Ok(self.append(input, out, queue, &chain, Sums { frames: 1, bytes: u32::from(len), charge }))
     }
 
@@ -466,15 +463,14 @@ mod tests {
             let mut q = Queues::new(2, 4, order);
             let out = PortId(1);
             let mut chain = Chain::NONE;
-            assert_eq!(q.gather(&chain, 0, 60), Err(0));
+            assert_eq!(q.add(&chain, 0, 60, 60), Err(0));
             for n in 0..12 {
-                if let Err(n) = q.gather(&chain, n, 60) {
+                if let Err(n) = q.add(&chain, n, 60, 60) {
                     assert!(q.extend(&mut chain, &meta(0, 2, 60).lot()));
-                    q.gather(&chain, n, 60).unwrap();
+                    q.add(&chain, n, 60, 60).unwrap();
                 }
             }
-            let all = |lens: &[u16; PACK]| lens.iter().map(|len| u32::from(*len)).sum();
-            let sums = q.sum_up(&chain, &all);
+            let sums = q.sums(&chain);
             assert_eq!(sums, Sums { frames: 12, bytes: 720, charge: 720 });
             assert!(q.append(PortId(0), out, 2, &chain, sums));
             // The thirteenth joins the second pack, the second input gets a pack of its own.

@@ -93,12 +93,6 @@ pub trait Admission {
         len
     }
 
-    /// What frames of these lengths are charged together. Length 0 stands for no frame.
-    #[inline(always)]
-    fn charge_all<const N: usize>(&self, lens: &[u16; N]) -> u32 {
-        lens.iter().map(|len| self.charge(u32::from(*len))).sum()
-    }
-
     /// The group that stands for the control pool, if the policy has one.
     #[inline(always)]
     fn control_pg(&self) -> Option<PgIx> {

@@ -254,11 +254,13 @@ impl Profile {
     pub fn is_ordinary(&self, head: &Head, len: usize) -> bool {
         const IP: usize = 14;
         let total = usize::from(half(head, IP + 2));
-        if half(head, IP + 6) & 0x1fff != 0 || total + IP > len || len > self.max_frame {
+        // Fragment offset and protocol; between them the TTL, which does not matter.
+        let fields = quad(head, IP + 6) & 0x1fff_00ff;
+        if total + IP > len || len > self.max_frame {
             return false;
         }
-        if head[IP + 9] != UDP {
-            return total >= 20;
+        if fields != u32::from(UDP) {
+            return total >= 20 && fields & !0xff == 0;
         }
         if half(head, IP + 22) != self.udp_port {
             return total >= 28;

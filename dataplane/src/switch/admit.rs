@@ -20,8 +20,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn admit_group(&mut self, port: PortId, at: usize) {
         let Group { way, chain } = std::mem::replace(&mut self.groups[at], Group::NONE);
-        let Self { queues, admission, .. } = self;
-        let sums = queues.sum_up(&chain, &|lens| admission.charge_all(lens));
+        let sums = self.queues.sums(&chain);
         self.count_received(port, way.tc(), u64::from(sums.frames), u64::from(sums.bytes));
         let (out, queue, pg) = (way.out(), QueueIx(way.queue()), PgIx(u32::from(way.pg())));
         if self.owner[out.index()] != self.shard {

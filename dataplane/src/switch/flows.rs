@@ -8,7 +8,8 @@
 //!
 //! Only unicast between two stations that are both known is kept: nothing a stranger sends gets in.
 
-use super::Switch;
+use super::{PortParams, Switch};
+use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey};
 use crate::types::{PRIORITIES, PortId};
 
@@ -116,9 +117,18 @@ impl Flows {
         (key.hash() >> (64 - FLOWS.ilog2())) as usize % FLOWS
     }
 
+    /// The decision about a frame, if there is a valid one; `tag` as [`Flows::tag`] gives it.
+    #[inline(always)]
+    pub fn way_of<F: Frame>(&self, frame: &F, params: &PortParams, tag: u64) -> Way {
+        match frame.bytes().first_chunk() {
+            Some(head) if params.profile.is_ordinary(head, frame.len()) => self.find(&FlowKey::of(head), tag),
+            _ => Way::NONE,
+        }
+    }
+
     /// The decision about frames with this key, if there is a valid one.
     #[inline(always)]
-    pub fn find(&self, key: &FlowKey, tag: u64) -> Way {
+    fn find(&self, key: &FlowKey, tag: u64) -> Way {
         let flow = &self.flows[Self::place(key)];
         if flow.key == *key && flow.tag == tag { flow.way } else { Way::NONE }
     }

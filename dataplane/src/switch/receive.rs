@@ -1,9 +1,9 @@
 //! From a received frame to its queues: parse, consume control, classify, look up, learn, gather.
 //!
-//! A burst is gone through twice. First all headers are read: a frame with a decision of its own kind
-//! ([`super::flows`]) needs no more than a comparison, for all others the lines of the forwarding table
-//! are fetched. Then every frame is put where it belongs; unicast frames that only wait for admission are
-//! gathered into packs by their accounts, and each group is admitted as one ([`super::admit`]).
+//! A frame about whose kind a decision is kept ([`super::flows`]) needs no more than a comparison. From the
+//! first other one on a burst is gone through twice: first all headers are read and the lines of the
+//! forwarding table fetched, then every frame is put where it belongs. Unicast frames that only wait for
+//! admission are gathered into packs by their way, and each group is admitted as one ([`super::admit`]).
 
 use super::flows::Way;
 use super::{PortParams, Switch, UnknownUnicast};
@@ -84,15 +84,36 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             control_pg: control_pg.map(|pg| pg.0 as u16),
             waiting: 0,
         };
+        let mut rest = Burst::new();
+        for frame in burst.drain(..) {
+            if rest.is_empty() {
+                let way = self.flows.way_of(&frame, &self.ports[port.index()].params, tag);
+                if way.is_decided() {
+                    let len = frame.len() as u16;
+                    self.gather(&mut arrival, way, frame, len);
+                    continue;
+                }
+            }
+            rest.push(frame);
+        }
+        if !rest.is_empty() {
+            self.receive_rest(&mut arrival, tag, &mut rest);
+        }
+        while arrival.waiting != 0 {
+            self.admit_group(port, arrival.waiting.trailing_zeros() as usize);
+            arrival.waiting &= arrival.waiting - 1;
+        }
+    }
+
+    /// The first frame about which nothing was decided, and those behind it.
+    #[inline(never)]
+    fn receive_rest(&mut self, arrival: &mut Arrival, tag: u64, burst: &mut Burst<F>) {
+        let port = arrival.port;
+        let params = &self.ports[port.index()].params;
         let mut ways = [Way::NONE; BURST];
         let mut works = ArrayVec::<Work, BURST>::new();
         for (frame, way) in burst.iter().zip(&mut ways) {
-            let (bytes, len) = (frame.bytes(), frame.len());
-            if let Some(head) = bytes.first_chunk()
-                && params.profile.is_ordinary(head, len)
-            {
-                *way = self.flows.find(&FlowKey::of(head), tag);
-            }
+            *way = self.flows.way_of(frame, params, tag);
             if !way.is_decided() {
                 works.push(arrival.read(frame, params, &self.fdb));
             }
@@ -101,17 +122,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         for (frame, way) in burst.drain(..).zip(ways) {
             if way.is_decided() & valid {
                 let len = frame.len() as u16;
-                self.gather(&mut arrival, way, frame, len);
+                self.gather(arrival, way, frame, len);
             } else {
-                self.receive_any(&mut arrival, frame, if way.is_decided() { None } else { works.next() });
+                self.receive_any(arrival, frame, if way.is_decided() { None } else { works.next() });
                 // A station may have moved.
                 self.flows.follow(self.fdb.version(), self.ageing.now_tick());
                 valid = self.flows.tag(port) == tag;
             }
-        }
-        while arrival.waiting != 0 {
-            self.admit_group(port, arrival.waiting.trailing_zeros() as usize);
-            arrival.waiting &= arrival.waiting - 1;
         }
     }
 
@@ -122,12 +139,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.groups[at].way != way {
             self.begin_group(arrival, at, way);
         }
-        let Err(frame) = self.queues.gather(&self.groups[at].chain, frame, len) else { return };
+        let charge = self.admission.charge(u32::from(len));
+        let Err(frame) = self.queues.add(&self.groups[at].chain, frame, len, charge) else { return };
         // The last pack is full, or there is none yet.
         if !self.queues.extend(&mut self.groups[at].chain, &arrival.lot(way)) {
             return self.no_pack(arrival, at, frame, len);
         }
-        let added = self.queues.gather(&self.groups[at].chain, frame, len);
+        let added = self.queues.add(&self.groups[at].chain, frame, len, charge);
         debug_assert!(added.is_ok(), "a new pack has room");
     }
 

@@ -217,7 +217,8 @@ impl<F: Frame> Port<F> {
             last = last_bytes;
             taken += frames;
             wire += bytes;
-            go_on = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(bytes)) && wire < turn;
+            let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(bytes));
+            go_on = open && wire < turn && queues.occupied(out) >> queue & 1 == 1;
         }
         // While nobody else could be served the group's time follows each frame; a turn has one time.
         let behind = if turn == Pick::ALONE { last } else { wire };
