@@ -393,6 +393,7 @@ impl<F> Queues<F> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pack::PACK;
     use super::*;
     use crate::parse::{EcnField, EcnPlace};
 
@@ -464,31 +465,33 @@ mod tests {
             let out = PortId(1);
             let mut chain = Chain::NONE;
             assert_eq!(q.add(&chain, 0, 60, 60), Err(0));
-            for n in 0..12 {
+            const ALL: i32 = PACK as i32 + 4;
+            for n in 0..ALL {
                 if let Err(n) = q.add(&chain, n, 60, 60) {
                     assert!(q.extend(&mut chain, &meta(0, 2, 60).lot()));
                     q.add(&chain, n, 60, 60).unwrap();
                 }
             }
             let sums = q.sums(&chain);
-            assert_eq!(sums, Sums { frames: 12, bytes: 720, charge: 720 });
+            assert_eq!(sums, Sums { frames: ALL as u32, bytes: 60 * ALL as u32, charge: 60 * ALL as u32 });
             assert!(q.append(PortId(0), out, 2, &chain, sums));
-            // The thirteenth joins the second pack, the second input gets a pack of its own.
-            assert_eq!(q.push(out, 12, &meta(0, 2, 100), 100), Ok(false));
+            // One more joins the second pack, the second input gets a pack of its own.
+            assert_eq!(q.push(out, ALL, &meta(0, 2, 100), 100), Ok(false));
             let mut packed = Pack::new(&meta(1, 2, 60).lot());
-            packed.add(100, 60, 60).unwrap();
+            packed.add(-1, 60, 60).unwrap();
             assert!(matches!(q.push_pack(out, packed), Ok(false)));
-            assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (14, 14, 880));
-            assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (820, 60));
+            let (frames, depth) = (ALL as u32 + 2, 60 * ALL as u64 + 160);
+            assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (frames, frames, depth));
+            assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (depth - 60, 60));
             let fair = order == VoqOrder::Fair;
             let mut seen = None;
             let none: Option<()> = q.offer(out, 2, |pack, standing| {
                 seen = Some((pack.len(), standing));
                 None
             });
-            assert_eq!((none, seen), (None, Some((8, Standing { alone: !fair, depth: 880 }))));
+            assert_eq!((none, seen), (None, Some((PACK, Standing { alone: !fair, depth }))));
             let two: Vec<_> = (0..2).filter_map(|_| q.pop(out, 2, same)).map(|(f, _)| f).collect();
-            assert_eq!(two, if fair { [0, 100] } else { [0, 1] });
+            assert_eq!(two, if fair { [0, -1] } else { [0, 1] });
             // Now one input is left, or order does not ask: packs leave as they are.
             let mut rest = Vec::new();
             let whole = |pack: &mut Pack<i32>, standing: Standing| {
@@ -499,7 +502,7 @@ mod tests {
             while let Some(frames) = q.offer(out, 2, whole) {
                 rest.extend(frames);
             }
-            let all: Vec<_> = if fair { (1..13).collect() } else { (2..13).chain([100]).collect() };
+            let all: Vec<_> = if fair { (1..=ALL).collect() } else { (2..=ALL).chain([-1]).collect() };
             assert_eq!(rest, all);
             assert_eq!((q.held(), q.occupied(out), q.bytes(out, 2)), (0, 0, 0));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (0, 0));

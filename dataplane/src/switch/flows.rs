@@ -117,6 +117,14 @@ impl Flows {
         (key.hash() >> (64 - FLOWS.ilog2())) as usize % FLOWS
     }
 
+    /// Starts fetching what [`Flows::way_of`] will look at.
+    #[inline(always)]
+    pub fn prefetch<F: Frame>(&self, frame: &F) {
+        if let Some(head) = frame.bytes().first_chunk() {
+            F::prefetch(&self.flows[Self::place(&FlowKey::of(head))]);
+        }
+    }
+
     /// The decision about a frame, if there is a valid one; `tag` as [`Flows::tag`] gives it.
     #[inline(always)]
     pub fn way_of<F: Frame>(&self, frame: &F, params: &PortParams, tag: u64) -> Way {

@@ -84,6 +84,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             control_pg: control_pg.map(|pg| pg.0 as u16),
             waiting: 0,
         };
+        burst.iter().for_each(|frame| self.flows.prefetch(frame));
         let mut rest = Burst::new();
         for frame in burst.drain(..) {
             if rest.is_empty() {
