@@ -215,7 +215,8 @@ impl Qp {
         for (i, wr) in self.responder.abandon().enumerate() {
             let status = if i == 0 { oldest } else { Status::Flushed };
             let (qpn, wr_id) = (self.qpn, wr.wr_id);
-            let completion = Completion { wr_id, qpn, verb: Verb::Recv, status, len: 0, imm: None };
+            let completion =
+                Completion { wr_id, qpn, verb: Verb::Recv, status, len: 0, imm: None, src_qp: None };
             cqs[self.config.recv_cq.0].push(completion);
         }
     }
@@ -227,5 +228,5 @@ fn sent(qpn: Qpn, wr: &SendWr, status: Status) -> Completion {
         SendOp::Send | SendOp::SendImm(_) => Verb::Send,
         SendOp::Write { .. } | SendOp::WriteImm { .. } => Verb::Write,
     };
-    Completion { wr_id: wr.wr_id, qpn, verb, status, len: wr.sge.len, imm: None }
+    Completion { wr_id: wr.wr_id, qpn, verb, status, len: wr.sge.len, imm: None, src_qp: None }
 }
