@@ -96,7 +96,7 @@ fn dev85_a_datagram_arrives_behind_its_network_header() {
 #[test]
 fn datagrams_that_do_not_fit_are_dropped_without_a_word() {
     let (mut a, mut b) = (Host::new(), Host::new());
-    let mut send = |a: &mut Host, b: &mut Host, wr: UdSendWr| {
+    let send = |a: &mut Host, b: &mut Host, wr: UdSendWr| {
         a.hca.post_send_ud(a.qpn, wr).unwrap();
         let bytes = a.hca.poll_transmit(0).unwrap().bytes.to_vec();
         b.hca.handle_frame(&bytes, 1);
