@@ -1,11 +1,10 @@
 //! Who decides the rate of a queue pair: the three schemes of the adapter, and what a CNP does besides
 //! cutting the rate (CC-003, CC-018..020).
 
+use super::registers::{Globals, RATE_WINDOW, RegisterView};
 use super::standard::{ParamError, Params, RateControl};
 use weir_dataplane::types::Nanos;
 
-/// Address of the register with the enable bits.
-pub const ENABLE_REGISTER: u64 = 0x20_0220;
 /// No limit to the work requests in flight.
 pub const UNLIMITED: u32 = u32::MAX;
 
@@ -26,7 +25,8 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The enable bits of [`ENABLE_REGISTER`]; its other bits are zero here.
+    /// The enable bits of [`GlobalRegister::Control`](super::registers::GlobalRegister::Control); its other
+    /// bits are zero here.
     pub fn enable_bits(self) -> u64 {
         let limits = 1 << RATE_THROTTLE_EN | 1 << OST_LIMIT_EN | 1 << SPEED_LIMITER_EN;
         match self {
@@ -77,9 +77,10 @@ pub struct ReactionPoint {
     control: RateControl,
     outstanding: Outstanding,
     restore_at: Option<Nanos>,
-    max_rate: u64,
     firmware_rate: u64,
     masked: bool,
+    /// The limiter's present window and the bytes sent in it, as registers show them.
+    window: (u64, u64),
 }
 
 impl ReactionPoint {
@@ -98,9 +99,9 @@ impl ReactionPoint {
             control: RateControl::new(params, now)?,
             outstanding,
             restore_at: None,
-            max_rate: params.max_rate,
             firmware_rate: params.initial_rate,
             masked: false,
+            window: (0, 0),
         })
     }
 
@@ -109,7 +110,7 @@ impl ReactionPoint {
         let rate = match self.scheme {
             Scheme::Hardware => self.control.rate(),
             Scheme::FirmwareRate => self.firmware_rate,
-            Scheme::Firmware => self.max_rate,
+            Scheme::Firmware => self.control.params().max_rate,
         };
         let outstanding = match (self.scheme, self.restore_at) {
             _ if self.masked => 0,
@@ -135,11 +136,31 @@ impl ReactionPoint {
         if self.scheme == Scheme::Hardware {
             self.control.on_sent(bytes, now);
         }
+        let window = now / RATE_WINDOW;
+        let earlier = if window == self.window.0 { self.window.1 } else { 0 };
+        self.window = (window, earlier + bytes);
+    }
+
+    /// Other settings from now on (CC-024).
+    ///
+    /// # Errors
+    /// Parameters that do not fit; nothing is changed.
+    pub fn configure(&mut self, globals: &Globals, now: Nanos) -> Result<(), ParamError> {
+        self.control.set_params(globals.params, now)?;
+        (self.scheme, self.outstanding) = (globals.scheme, globals.outstanding);
+        self.firmware_rate = self.firmware_rate.min(globals.params.max_rate);
+        Ok(())
+    }
+
+    /// The registers of the queue pair at `now`.
+    pub fn registers(&self, now: Nanos) -> RegisterView {
+        let bytes = if now / RATE_WINDOW == self.window.0 { self.window.1 } else { 0 };
+        self.control.registers(now).limited(self.allowance().rate, bytes)
     }
 
     /// Firmware writes `CC_RATE_MEM`: the rate in scheme 2, without effect in the others.
     pub fn write_rate(&mut self, rate: u64) {
-        self.firmware_rate = rate.clamp(1, self.max_rate);
+        self.firmware_rate = rate.clamp(1, self.control.params().max_rate);
     }
 
     /// Firmware writes `sq_arb_mask`: a masked queue pair sends nothing.
@@ -147,9 +168,14 @@ impl ReactionPoint {
         self.masked = masked;
     }
 
-    /// The rate machine, for registers and traces.
-    pub fn control(&mut self) -> &mut RateControl {
-        &mut self.control
+    /// The rate machine.
+    pub fn control(&self) -> &RateControl {
+        &self.control
+    }
+
+    /// Starts to record what moves the rate, from an empty trace (CC-021).
+    pub fn start_trace(&mut self) {
+        self.control.start_trace();
     }
 
     /// When [`Self::handle_timeout`] has something to do.
@@ -169,6 +195,7 @@ impl ReactionPoint {
 
 #[cfg(test)]
 mod tests {
+    use super::super::registers::Register;
     use super::*;
 
     const LINE: u64 = 100_000_000_000;
@@ -229,5 +256,40 @@ mod tests {
         rp.mask(true);
         assert_eq!(rp.allowance().outstanding, 0);
         assert_eq!(rp.next_timeout(), None);
+    }
+
+    #[test]
+    fn cc015_registers_of_a_queue_pair() {
+        let mut rp = point(Scheme::Hardware);
+        rp.on_sent(1500, 2_000);
+        rp.on_sent(1500, 2_047);
+        assert_eq!(rp.registers(2_047).read(Register::CcByteCount), 3000);
+        assert_eq!(rp.registers(2_048).read(Register::CcByteCount), 0);
+        assert!(!rp.registers(2_048).timer_busy(), "cc017: at full rate no timer runs");
+        rp.on_cnp(10_000);
+        let view = rp.registers(12_500);
+        assert_eq!(view.read(Register::CnpMerge), 48, "50 us less 2.5, rounded up");
+        assert_eq!(view.read(Register::Rate), 12_800 << 16 | 6_400 + 6);
+        assert_eq!(view.read(Register::CcRate), 6_406);
+        assert_eq!(view.read(Register::TimeAndByteCount), 0);
+        assert!(view.timer_busy());
+    }
+
+    #[test]
+    fn cc024_settings_change_at_run_time() {
+        let mut rp = point(Scheme::Hardware);
+        let mut globals = Globals {
+            scheme: Scheme::FirmwareRate,
+            params: Params::connectx(LINE / 2),
+            outstanding: Outstanding { normal: 4, reduced: 1, restore_after: 5_000 },
+        };
+        rp.configure(&globals, 100).unwrap();
+        assert_eq!(rp.allowance(), Allowance { rate: LINE / 2, outstanding: 4 });
+        globals.params.alpha_period = 0;
+        assert!(rp.configure(&globals, 200).is_err());
+        globals = Globals { scheme: Scheme::Hardware, params: Params::paper(LINE), ..globals };
+        rp.configure(&globals, 300).unwrap();
+        assert_eq!(rp.allowance().rate, LINE / 2, "the rate rises from where it was");
+        assert_eq!(rp.next_timeout(), Some(300 + 55_000));
     }
 }
