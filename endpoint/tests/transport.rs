@@ -783,6 +783,7 @@ fn marks_are_answered_with_one_cnp_per_interval_and_the_sender_is_told() {
 
 #[test]
 fn a_cnp_looks_like_one_of_a_real_adapter() {
+    support::need_golden!();
     let [mut a, mut b] = pair(|_| {});
     a.send(1, SendOp::Send, 0, 4);
     b.recv(1, 0, 4);
