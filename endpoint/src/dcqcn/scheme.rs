@@ -269,7 +269,7 @@ mod tests {
         rp.on_cnp(10_000);
         let view = rp.registers(12_500);
         assert_eq!(view.read(Register::CnpMerge), 48, "50 us less 2.5, rounded up");
-        assert_eq!(view.read(Register::Rate), 12_800 << 16 | 6_400 + 6);
+        assert_eq!(view.read(Register::Rate), (12_800 << 16) + 6_406);
         assert_eq!(view.read(Register::CcRate), 6_406);
         assert_eq!(view.read(Register::TimeAndByteCount), 0);
         assert!(view.timer_busy());

@@ -150,8 +150,9 @@ pub struct Counters {
 }
 
 /// The adapter.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hca {
+    first_qpn: u32,
     qps: Vec<Qp>,
     pub(super) ud: Vec<UdQp>,
     pub(super) cqs: Vec<Cq>,
@@ -170,10 +171,35 @@ pub struct Hca {
     pub(super) frame: Vec<u8>,
 }
 
+impl Default for Hca {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Hca {
     /// An adapter without queue pairs.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_first_qpn(FIRST_QPN)
+    }
+
+    /// An adapter whose queue pairs count from this number, below [`FIRST_UD_QPN`].
+    pub fn with_first_qpn(first_qpn: u32) -> Self {
+        Self {
+            first_qpn,
+            qps: Vec::new(),
+            ud: Vec::new(),
+            cqs: Vec::new(),
+            memory: Memory::default(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            paused: 0,
+            cursors: [0; 3],
+            ud_cursor: 0,
+            datagrams_first: false,
+            ip_id: 0,
+            frame: Vec::new(),
+        }
     }
 
     /// A completion queue of `depth` entries.
@@ -213,7 +239,7 @@ impl Hca {
         if let Some(cq) = [config.send_cq, config.recv_cq].into_iter().find(|cq| cq.0 >= self.cqs.len()) {
             return Err(QpError::UnknownCq(cq));
         }
-        let qpn = Qpn(FIRST_QPN + self.qps.len() as u32);
+        let qpn = Qpn(self.first_qpn.saturating_add(self.qps.len() as u32));
         if qpn.0 >= FIRST_UD_QPN {
             return Err(QpError::Numbers);
         }
@@ -245,7 +271,7 @@ impl Hca {
     }
 
     fn index(&self, qpn: Qpn) -> Option<usize> {
-        let at = qpn.0.checked_sub(FIRST_QPN)? as usize;
+        let at = qpn.0.checked_sub(self.first_qpn)? as usize;
         (at < self.qps.len()).then_some(at)
     }
 
@@ -321,6 +347,16 @@ impl Hca {
     /// Priorities that PFC holds back, bit p for priority p: nothing of theirs is sent.
     pub fn set_paused(&mut self, priorities: u8) {
         self.paused = priorities;
+    }
+
+    /// Priorities that PFC holds back.
+    pub(crate) fn paused(&self) -> u8 {
+        self.paused
+    }
+
+    /// The frame written last.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.frame
     }
 
     /// What was seen so far.
@@ -522,9 +558,18 @@ impl Hca {
     /// The earliest time at which [`Self::handle_timeout`] or [`Self::poll_transmit`] has something to
     /// do. A time that is not in the future means that a frame waits for the link or for PFC.
     pub fn next_timeout(&self) -> Option<Nanos> {
+        self.timeouts().min()
+    }
+
+    /// The earliest such time after `now`.
+    pub fn next_timeout_after(&self, now: Nanos) -> Option<Nanos> {
+        self.timeouts().filter(|at| *at > now).min()
+    }
+
+    fn timeouts(&self) -> impl Iterator<Item = Nanos> {
         let live = self.qps.iter().filter(|qp| !qp.failed);
         let connected = live.flat_map(|qp| [qp.requester.ack_deadline(), qp.requester.ready_at()]).flatten();
-        connected.chain(self.ud.iter().filter_map(UdQp::ready_at)).min()
+        connected.chain(self.ud.iter().filter_map(UdQp::ready_at))
     }
 
     /// Sends again what was not acknowledged in time, or gives up.

@@ -37,6 +37,8 @@ pub struct QpConfig {
     pub min_rnr_timer: u8,
     /// Rate until [`Hca::set_rate`](super::hca::Hca::set_rate), in bits/s on the wire.
     pub rate: u64,
+    /// Time between two looks at the adapter that the rate makes up for, in ns; 0 where it is asked in time.
+    pub slack: Nanos,
     /// Least time between two CNPs sent to the peer, in ns (DEV-41: 50 us in the paper).
     pub cnp_interval: Nanos,
     /// Partition key.
@@ -58,6 +60,7 @@ impl QpConfig {
             ack_timeout: 4096 << 14,
             min_rnr_timer: 12,
             rate: 100_000_000_000,
+            slack: 0,
             cnp_interval: 50_000,
             pkey: DEFAULT_PKEY,
         }

@@ -91,7 +91,7 @@ impl Requester {
             rnr_retries_left: config.rnr_retry,
             ack_deadline: None,
             rnr_until: 0,
-            pacer: Pacer::new(config.rate),
+            pacer: Pacer::new(config.rate).with_slack(config.slack),
         }
     }
 
