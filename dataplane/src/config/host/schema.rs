@@ -139,10 +139,10 @@ pub(super) static QP: Table = table(
         key("start", "time 0 to 1h, default 0", "not before this time after the start"),
         key(
             "remote_address",
-            "integer, default that of a weir host",
+            "integer, default that of a weir host with the same first_qpn",
             "first address of the peer's memory, for writes",
         ),
-        key("remote_key", "integer, default that of a weir host", "key of the peer's memory, for writes"),
+        key("remote_key", "integer, default that of a weir host with the same first_qpn", "key of the peer's memory, for writes"),
     ],
 );
 
