@@ -29,6 +29,9 @@ pub struct StationConfig {
     pub obey: u8,
     /// Time lost between two calls that is made good, ns; 0 in virtual time.
     pub slack: Nanos,
+    /// From the answer of a peer to the first message to it, ns: what is on the way needs to have seen that
+    /// the peer is there. 0 in virtual time.
+    pub settle: Nanos,
     /// Number of its first queue pair.
     pub first_qpn: u32,
 }

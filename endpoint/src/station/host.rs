@@ -36,6 +36,8 @@ struct Pair {
     config: PairConfig,
     cq: CqId,
     connected: bool,
+    /// No message before this time.
+    settled_at: Nanos,
     failure: Option<Failure>,
     control: Option<ReactionPoint>,
     outgoing: Option<Outgoing>,
@@ -154,6 +156,7 @@ impl Station {
             config,
             cq,
             connected: false,
+            settled_at: 0,
             failure: None,
             control,
             outgoing,
@@ -283,7 +286,7 @@ impl Station {
         }
         if let Some(arp) = Arp::read(bytes) {
             self.rx_arp += 1;
-            return self.arp_arrived(&arp);
+            return self.arp_arrived(&arp, now);
         }
         let before = self.hca.counters().rx_not_roce;
         self.hca.handle_frame(bytes, now);
@@ -292,7 +295,7 @@ impl Station {
     }
 
     #[cold]
-    fn arp_arrived(&mut self, arp: &Arp) {
+    fn arp_arrived(&mut self, arp: &Arp, now: Nanos) {
         let (mac, ip) = arp.sender;
         if mac.is_group() {
             return;
@@ -302,6 +305,7 @@ impl Station {
             if !pair.connected && pair.config.peer.ip == ip && pair.config.vlan == arp.vlan {
                 // A pair that could not be connected would have been refused when it was added.
                 let _ = self.connect(at, mac);
+                self.pairs[at].settled_at = now.saturating_add(self.config.settle);
             }
         }
         if !arp.reply && arp.target.1 == self.config.ip && self.arp.len() < ANSWERS {
@@ -378,9 +382,8 @@ impl Station {
         self.hca.handle_timeout(now);
         self.collect(now);
         for pair in &mut self.pairs {
-            if let Some(outgoing) =
-                pair.outgoing.as_mut().filter(|_| pair.connected && pair.failure.is_none())
-            {
+            let may = pair.connected && pair.failure.is_none() && pair.settled_at <= now;
+            if let Some(outgoing) = pair.outgoing.as_mut().filter(|_| may) {
                 while outgoing.post(pair.qpn, &mut self.hca, &mut pair.progress, now) {}
             }
         }
@@ -454,7 +457,8 @@ impl Station {
             }
             next =
                 next.min(later(pair.control.as_ref().and_then(ReactionPoint::next_timeout).unwrap_or(NEVER)));
-            next = next.min(later(pair.outgoing.as_ref().map_or(NEVER, |out| out.stream.start)));
+            let start = pair.outgoing.as_ref().map_or(NEVER, |out| out.stream.start.max(pair.settled_at));
+            next = next.min(later(start));
         }
         (next != NEVER).then_some(next)
     }

@@ -29,8 +29,8 @@ fn ip(n: usize) -> Ipv4Addr {
 }
 
 fn station(n: usize) -> Station {
-    let config = StationConfig { mac: mac(n), ip: ip(n), rate: RATE, obey: 8, slack: 0, first_qpn: 0x11 };
-    Station::new(config)
+    let (mac, ip) = (mac(n), ip(n));
+    Station::new(StationConfig { mac, ip, rate: RATE, obey: 8, slack: 0, settle: 0, first_qpn: 0x11 })
 }
 
 fn dcqcn() -> Rate {
@@ -335,6 +335,7 @@ fn a_peer_that_is_not_there_is_asked_for_and_one_that_is_gone_ends_the_connectio
     assert!(!net.run(SECOND));
     let report = net.stations[0].report(net.now);
     assert_eq!((report.tx_frames, report.hca.tx_data), (10, 0), "ten questions in a second, no data");
+    assert!(!net.stations[0].pairs().next().unwrap().connected);
     // Known beforehand, so not asked for, but not there either.
     let mut a = station(0);
     let peer = Peer { mac: Some(mac(1)), ..pair(1, 0x11).peer };
@@ -343,6 +344,18 @@ fn a_peer_that_is_not_there_is_asked_for_and_one_that_is_gone_ends_the_connectio
     assert!(net.run(SECOND), "a failed connection is done");
     let failure = net.stations[0].pairs().next().unwrap().failure;
     assert_eq!(failure, Some(Failure::Request(Status::RetryExceeded)));
+}
+
+#[test]
+fn a_peer_that_has_just_answered_is_left_in_peace_for_a_while() {
+    let config = StationConfig { settle: 10_000_000, ..station(0).config() };
+    let (mut a, mut b) = (Station::new(config), station(1));
+    a.add(PairConfig { stream: stream(Operation::Send, 5), ..pair(1, 0x11) }).unwrap();
+    b.add(PairConfig { expect: Some(5), ..pair(0, 0x11) }).unwrap();
+    let mut net = Net::new(vec![a, b], OPEN);
+    assert!(net.run(SECOND));
+    let first = net.progress(0)[0].first_post.unwrap();
+    assert!((10_000_000..10_010_000).contains(&first), "{first}");
 }
 
 #[test]

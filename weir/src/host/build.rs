@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use weir_dataplane::config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream};
 use weir_dataplane::config::{CongestionControl, HostOperation};
+use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::scheme::{Outstanding, Scheme};
 use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::roce::frame::ECN_ECT0;
@@ -12,6 +13,10 @@ use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::{
     Dcqcn, Operation, PairConfig, Peer, Rate, Remote, Station, StationConfig, Stream,
 };
+
+/// From the answer of a peer to the first message to it: a switch looks at its links every 20 ms, and drops
+/// what goes to one that is down.
+pub const SETTLE: Nanos = 100_000_000;
 
 /// One station per port, `rates[i]` being the rate of port i in bits/s.
 ///
@@ -25,6 +30,7 @@ pub fn stations(config: &HostConfig, rates: &[u64], trace: bool) -> Result<Vec<S
             rate: *rate,
             obey: port.port.pfc.enable,
             slack: config.slack,
+            settle: SETTLE,
             first_qpn: port.first_qpn,
         })
     };
@@ -63,10 +69,8 @@ fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) 
 /// connections from where we do.
 fn messages(stream: &HostStream, peer_qpn: u32, first_qpn: u32) -> Stream {
     let weir = Remote::of_pair(peer_qpn.saturating_sub(first_qpn));
-    let remote = Remote {
-        va: stream.remote_address.unwrap_or(weir.va),
-        rkey: stream.remote_key.unwrap_or(weir.rkey),
-    };
+    let remote =
+        Remote { va: stream.remote_address.unwrap_or(weir.va), rkey: stream.remote_key.unwrap_or(weir.rkey) };
     Stream {
         operation: match stream.operation {
             HostOperation::Send => Operation::Send,

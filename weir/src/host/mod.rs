@@ -142,7 +142,11 @@ fn link_rate(open: &OpenPort, port: &host::HostPort) -> u64 {
 }
 
 /// Says what runs, port by port and connection by connection.
-fn describe(config: &HostConfig, open: &[OpenPort], stations: &[weir_endpoint::station::Station]) -> Result<()> {
+fn describe(
+    config: &HostConfig,
+    open: &[OpenPort],
+    stations: &[weir_endpoint::station::Station],
+) -> Result<()> {
     for ((port, open), station) in config.ports.iter().zip(open).zip(stations) {
         let capabilities = open.port.capabilities()?;
         let pfc = match (port.port.pfc.enable, capabilities.mac_control.is_visible()) {
@@ -150,10 +154,7 @@ fn describe(config: &HostConfig, open: &[OpenPort], stations: &[weir_endpoint::s
             (mask, true) => format!("obeyed, priorities {}", priorities(mask)),
             (mask, false) => format!("NOT SEEN by software, priorities {}", priorities(mask)),
         };
-        println!(
-            "host {} {} on {} ({}), pfc {pfc}",
-            port.ip, port.mac, port.port.name, capabilities.driver
-        );
+        println!("host {} {} on {} ({}), pfc {pfc}", port.ip, port.mac, port.port.name, capabilities.driver);
         for pair in station.pairs() {
             println!("  connection {} to {} {}", pair.qpn.0, pair.peer.0, pair.peer.1.0);
         }

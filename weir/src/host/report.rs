@@ -98,11 +98,12 @@ impl<'a> Results<'a> {
         }
         for (name, r) in &self.ports {
             println!(
-                "port {name}: {} frames out, {} in; sent again {}, overdue {}, gaps {}; CE {}, CNPs out {}; PFC {} frames, \
-                 held back {:.1} ms",
+                "port {name}: {} frames out, {} in; sent again {} ({} NAKs, {} overdue); gaps seen {}, CE {}, CNPs out {}; \
+                 PFC {} frames, held back {:.1} ms",
                 r.tx_frames,
                 r.rx_frames,
                 r.hca.tx_retransmitted,
+                r.hca.rx_nak_sequence,
                 r.hca.timeouts,
                 r.hca.tx_nak_sequence,
                 r.hca.rx_ce,
@@ -123,7 +124,10 @@ impl<'a> Results<'a> {
             } else if !line.report.connected {
                 found.push(format!("connection {name}: {} never answered", line.qp.peer_ip));
             } else if p.acknowledged < p.posted {
-                found.push(format!("connection {name}: {} messages not acknowledged", p.posted - p.acknowledged));
+                found.push(format!(
+                    "connection {name}: {} messages not acknowledged",
+                    p.posted - p.acknowledged
+                ));
             } else if line.qp.stream.is_some() && p.posted == 0 {
                 found.push(format!("connection {name} sent nothing"));
             }
@@ -205,6 +209,7 @@ fn port_json(name: &str, r: &StationReport) -> Value {
         "rx_unknown_qp": r.hca.rx_unknown_qp,
         "rx_duplicates": r.hca.rx_duplicates,
         "rx_out_of_sequence": r.hca.rx_out_of_sequence,
+        "rx_nak_sequence": r.hca.rx_nak_sequence,
         "rx_ce": r.hca.rx_ce,
         "rx_cnp": r.hca.rx_cnp,
         "rx_rnr": r.hca.rx_rnr,

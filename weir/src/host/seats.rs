@@ -119,7 +119,13 @@ impl Seat {
 }
 
 /// Runs the hosts until told to end. `rest`: the sleep when no host had anything to do.
-pub fn work(mut seats: Vec<Seat>, pool: &Mempool, clock: &Clock, rest: Duration, shared: &Arc<Shared>) -> Vec<Seat> {
+pub fn work(
+    mut seats: Vec<Seat>,
+    pool: &Mempool,
+    clock: &Clock,
+    rest: Duration,
+    shared: &Arc<Shared>,
+) -> Vec<Seat> {
     let (mut sending, mut look_at) = (true, 0);
     loop {
         let mut busy = false;

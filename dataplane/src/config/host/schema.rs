@@ -142,7 +142,11 @@ pub(super) static QP: Table = table(
             "integer, default that of a weir host with the same first_qpn",
             "first address of the peer's memory, for writes",
         ),
-        key("remote_key", "integer, default that of a weir host with the same first_qpn", "key of the peer's memory, for writes"),
+        key(
+            "remote_key",
+            "integer, default that of a weir host with the same first_qpn",
+            "key of the peer's memory, for writes",
+        ),
     ],
 );
 

@@ -43,7 +43,7 @@ fn what_clashes_is_named_with_its_numbers() {
     at("send = \"write\"", "# nothing", "qp.stream", "`messages`");
     at("send = \"write\"", "send = \"read\"", "value", "\"send\", \"write\"");
     at("message = \"64KiB\"", "message = 8", "range", "16B");
-    at("rate = \"10G\"", "rate = \"10G\"\nfirst_qpm = 3", "unknown_key", "did you mean `first_qpn`?");
+    at("rate = \"1G\"", "rate = \"1G\"\nfirst_qpm = 3", "unknown_key", "did you mean `first_qpn`?");
 }
 
 #[test]
