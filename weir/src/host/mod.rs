@@ -19,7 +19,7 @@ use weir_dataplane::config::Diagnostic;
 use weir_dataplane::config::host::{self, HostConfig};
 use weir_dpdk::{Clock, LinkWatch};
 
-pub use build::rate_control;
+pub use build::{SETTLE, rate_control};
 pub use report::trace;
 pub use seats::{Look, Seat, Shared, work};
 

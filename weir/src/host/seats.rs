@@ -28,7 +28,8 @@ pub struct Seat {
 enum Phase {
     Send = 0,
     Listen = 1,
-    End = 2,
+    Freeze = 2,
+    End = 3,
 }
 
 /// Sums over all hosts, for people who watch.
@@ -55,6 +56,7 @@ pub struct Look {
 pub struct Shared {
     phase: AtomicU8,
     done: AtomicBool,
+    frozen: AtomicBool,
     last_frame: AtomicU64,
     look: Mutex<Look>,
 }
@@ -66,7 +68,17 @@ impl Shared {
         self.done.store(false, Relaxed);
     }
 
-    /// The loop ends.
+    /// Nothing at all is sent any more, not even answers.
+    pub fn freeze(&self) {
+        self.phase.store(Phase::Freeze as u8, Relaxed);
+    }
+
+    /// Nothing is sent any more, and everything made before is on the wire.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.load(Relaxed)
+    }
+
+    /// The loop ends once nothing comes in any more.
     pub fn end(&self) {
         self.phase.store(Phase::End as u8, Relaxed);
     }
@@ -93,8 +105,8 @@ impl Seat {
         Self { station, rx, tx, waiting: Burst::new() }
     }
 
-    /// Receives and sends what there is; `true` if there was anything.
-    fn turn(&mut self, pool: &Mempool, clock: &Clock) -> bool {
+    /// Receives and sends what there is; `true` if there was anything. Frozen, it makes no new frames.
+    fn turn(&mut self, pool: &Mempool, clock: &Clock, frozen: bool) -> bool {
         let mut burst = Burst::new();
         let mut busy = self.rx.receive(&mut burst) > 0;
         let now = clock.now();
@@ -102,7 +114,7 @@ impl Seat {
             self.station.handle_frame(frame.bytes(), now);
         }
         drop(burst);
-        while !self.waiting.is_full() {
+        while !frozen && !self.waiting.is_full() {
             // Memory first: a frame the host has made is a frame it has sent.
             let Some(mut mbuf) = pool.alloc() else { break };
             let Some(bytes) = self.station.poll_transmit(now) else { break };
@@ -126,11 +138,11 @@ pub fn work(
     rest: Duration,
     shared: &Arc<Shared>,
 ) -> Vec<Seat> {
-    let (mut sending, mut look_at) = (true, 0);
+    let (mut sending, mut frozen, mut look_at) = (true, false, 0);
     loop {
         let mut busy = false;
         for seat in &mut seats {
-            busy |= seat.turn(pool, clock);
+            busy |= seat.turn(pool, clock, frozen);
         }
         let now = clock.now();
         if busy {
@@ -141,6 +153,10 @@ pub fn work(
             sending = false;
             seats.iter_mut().for_each(|seat| seat.station.stop());
         }
+        if phase >= Phase::Freeze as u8 {
+            frozen = true;
+            shared.frozen.store(seats.iter().all(|seat| seat.waiting.is_empty()), Relaxed);
+        }
         if now >= look_at || phase != Phase::Send as u8 {
             look_at = now + LOOK;
             shared.done.store(seats.iter().all(|seat| seat.station.is_done()), Relaxed);
@@ -148,7 +164,7 @@ pub fn work(
                 *look = sum(&seats, now);
             }
         }
-        if phase == Phase::End as u8 {
+        if phase == Phase::End as u8 && !busy {
             return seats;
         }
         if !busy && !rest.is_zero() {

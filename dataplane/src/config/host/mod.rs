@@ -89,6 +89,30 @@ pub struct HostDcqcn {
     pub restore_after: Nanos,
 }
 
+impl HostDcqcn {
+    /// Nothing set but where the values come from.
+    pub fn of(parameters: CongestionControl) -> Self {
+        Self {
+            parameters,
+            gain: None,
+            initial_alpha: None,
+            rate_shift: None,
+            alpha_period: None,
+            cut_period: None,
+            increase_period: None,
+            byte_threshold: None,
+            stages: None,
+            additive: None,
+            hyper: None,
+            min_rate: None,
+            cnp_interval: 50_000,
+            outstanding: 16,
+            outstanding_after_cnp: 8,
+            restore_after: 300_000,
+        }
+    }
+}
+
 /// One connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostQp {

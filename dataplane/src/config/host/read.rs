@@ -283,6 +283,7 @@ fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
     let s = root.table(ctx, "dcqcn", &schema::DCQCN);
     let why = "the published algorithm";
     let parameters = s.or(ctx, "parameters", &CongestionControl::KIND, CongestionControl::Paper, why).v;
+    let or = HostDcqcn::of(parameters);
     HostDcqcn {
         parameters,
         gain: small(ctx, &s, "gain", 0..=1024),
@@ -296,10 +297,11 @@ fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
         additive: rate(ctx, &s, "additive"),
         hyper: rate(ctx, &s, "hyper"),
         min_rate: rate(ctx, &s, "min_rate"),
-        cnp_interval: time(ctx, &s, "cnp_interval", 0..=SECOND).unwrap_or(50 * US),
-        outstanding: small(ctx, &s, "outstanding", 1..=16).unwrap_or(16),
-        outstanding_after_cnp: small(ctx, &s, "outstanding_after_cnp", 1..=16).unwrap_or(8),
-        restore_after: time(ctx, &s, "restore_after", US..=10 * SECOND).unwrap_or(300 * US),
+        cnp_interval: time(ctx, &s, "cnp_interval", 0..=SECOND).unwrap_or(or.cnp_interval),
+        outstanding: small(ctx, &s, "outstanding", 1..=16).unwrap_or(or.outstanding),
+        outstanding_after_cnp: small(ctx, &s, "outstanding_after_cnp", 1..=16)
+            .unwrap_or(or.outstanding_after_cnp),
+        restore_after: time(ctx, &s, "restore_after", US..=10 * SECOND).unwrap_or(or.restore_after),
     }
 }
 
