@@ -61,8 +61,8 @@ pub struct LabArgs {
     /// Preset of the built-in configuration.
     #[arg(long, conflicts_with = "config", value_name = "NAME")]
     pub preset: Option<String>,
-    /// This many hosts send to one (built-in configuration).
-    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31))]
+    /// This many hosts send to one (built-in configuration). DPDK has 32 ports, and a ring takes two.
+    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub incast: Option<u8>,
     /// Hosts ignore PFC and CNPs: see what they are good for.
     #[arg(long)]

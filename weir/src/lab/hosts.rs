@@ -17,7 +17,7 @@ use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::{
-    Operation, PairConfig, PairReport, Peer, Rate, Station, StationConfig, StationReport, Stream,
+    Operation, PairConfig, PairReport, Peer, Rate, SLOTS, Station, StationConfig, StationReport, Stream,
 };
 
 /// Rate of hosts on ports without one, bit/s.
@@ -33,15 +33,16 @@ const REST: Duration = Duration::from_micros(50);
 const HEADERS: u16 = 58;
 const TAG: u16 = 4;
 
-/// Bytes of messages one host has under way towards one peer, at most: enough to fill a buffer where nobody
-/// backs off.
-const IN_FLIGHT: u32 = 1 << 20;
+/// What one host has under way at most, by time and by bytes: enough to fill a buffer where nobody backs off.
+const IN_FLIGHT_MS: u64 = 40;
+const MIN_IN_FLIGHT: u64 = 256 << 10;
+const MAX_IN_FLIGHT: u64 = 2 << 20;
 
-/// What of that one message is (see [`weir_endpoint::station::SLOTS`]).
-const MESSAGE: u32 = IN_FLIGHT / 16;
+/// Longer than a full buffer takes to leave at the rate of a lab, ns.
+const ACK_TIMEOUT: u64 = 4096 << 16;
 
 /// How long the last messages may take to be acknowledged.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN: Duration = Duration::from_secs(20);
 
 /// How long frames on their way through the switch may take.
 const ON_THE_WAY: Duration = Duration::from_millis(200);
@@ -166,7 +167,7 @@ fn make(config: &Config, manners: Manners) -> Result<(Vec<Station>, Vec<Flow>)> 
             taken[port] += 1;
             Qpn(FIRST_QPN + taken[port] - 1)
         });
-        let beside = all.iter().filter(|other| other.from == flow.from).count() as u32;
+        let beside = all.iter().filter(|other| other.from == flow.from).count() as u64;
         let (class, pairs) = pairs(config, flow, beside, qpns, manners);
         for (port, pair) in ends.into_iter().zip(pairs) {
             stations[port].add(pair).with_context(|| format!("flow {} of the lab", i + 1))?;
@@ -180,7 +181,7 @@ fn make(config: &Config, manners: Manners) -> Result<(Vec<Station>, Vec<Flow>)> 
 fn pairs(
     config: &Config,
     flow: &LabFlow,
-    beside: u32,
+    beside: u64,
     qpns: [Qpn; 2],
     manners: Manners,
 ) -> (u8, [PairConfig; 2]) {
@@ -191,10 +192,12 @@ fn pairs(
     let priority = flow.vlan.and(flow.pcp).unwrap_or(class);
     let room = flow.frame_bytes - HEADERS - if flow.vlan.is_some() { TAG } else { 0 };
     let mtu = [4096, 2048, 1024, 512].into_iter().find(|mtu| *mtu <= room).unwrap_or(256);
-    // Whole packets, and at least four of them.
-    let bytes = (MESSAGE / beside).max(4 * u32::from(mtu)) / u32::from(mtu) * u32::from(mtu);
     let link = link_rate(config, from);
     let rate = flow.rate.map_or(link, |rate| rate.clamp(1, link));
+    let in_flight = (link / 8_000).saturating_mul(IN_FLIGHT_MS).clamp(MIN_IN_FLIGHT, MAX_IN_FLIGHT);
+    // Whole packets, and at least four of them.
+    let packets = (in_flight / SLOTS / beside / u64::from(mtu)).max(4);
+    let bytes = packets as u32 * u32::from(mtu);
     let backs_off = !manners.deaf && !manners.no_dcqcn;
     let parameters = if backs_off { config.lab.dcqcn } else { CongestionControl::Off };
     let end = |peer: usize, qpn: Qpn| PairConfig {
@@ -210,7 +213,7 @@ fn pairs(
         },
         mtu,
         window: 1 << 14,
-        ack_timeout: 4096 << 14,
+        ack_timeout: ACK_TIMEOUT,
         retries: u8::MAX,
         cnp_interval: 50_000,
         rate: Rate::Fixed(link),
