@@ -58,7 +58,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         handles.push(open.port);
     }
     let worker = {
-        let (shared, pool, clock) = (Arc::clone(&shared), pool.clone(), clock.clone());
+        let (shared, pool, clock) = (Arc::clone(&shared), pool.clone(), clock);
         let rest = Duration::from_nanos(config.rest);
         eal.launch(core, move || work(seats, &pool, &clock, rest, &shared))?
     };

@@ -38,6 +38,12 @@ const IN_FLIGHT_MS: u64 = 40;
 const MIN_IN_FLIGHT: u64 = 256 << 10;
 const MAX_IN_FLIGHT: u64 = 2 << 20;
 
+/// How many times slower DCQCN runs here than on an adapter. A CNP every 50 us and an increase every 55 us
+/// suit a machine that looks at its wire all the time; these hosts are threads that look once in a
+/// millisecond when the machine is busy, and between two looks would forget every CNP. Increases are larger by
+/// as much, so a rate recovers as fast as ever.
+const SLOWER: u64 = 20;
+
 /// Longer than a full buffer takes to leave at the rate of a lab, ns.
 const ACK_TIMEOUT: u64 = 4096 << 16;
 
@@ -215,7 +221,7 @@ fn pairs(
         window: 1 << 14,
         ack_timeout: ACK_TIMEOUT,
         retries: u8::MAX,
-        cnp_interval: 50_000,
+        cnp_interval: 50_000 * SLOWER,
         rate: Rate::Fixed(link),
         receive_bytes: 0,
         expect: None,
@@ -223,9 +229,23 @@ fn pairs(
         trace: false,
     };
     let stream = Stream { operation: Operation::Send, bytes, messages: None, start: 0 };
-    let control = rate_control(&HostDcqcn::of(parameters), rate);
+    let control = slower(rate_control(&HostDcqcn::of(parameters), rate));
     let sender = PairConfig { stream: Some(stream), rate: control, trace: manners.trace, ..end(to, qpns[1]) };
     (class, [sender, PairConfig { receive_bytes: bytes, ..end(from, qpns[0]) }])
+}
+
+/// See [`SLOWER`].
+fn slower(rate: Rate) -> Rate {
+    let Rate::Dcqcn(mut dcqcn) = rate else { return rate };
+    let params = &mut dcqcn.params;
+    for period in [&mut params.alpha_period, &mut params.cut_period, &mut params.increase_period] {
+        *period *= SLOWER;
+    }
+    for step in [&mut params.additive, &mut params.hyper] {
+        *step = step.saturating_mul(SLOWER).min(params.max_rate);
+    }
+    dcqcn.outstanding.restore_after *= SLOWER;
+    Rate::Dcqcn(dcqcn)
 }
 
 impl Hosts {

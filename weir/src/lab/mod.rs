@@ -45,7 +45,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     let far = std::mem::take(&mut running.far).into_iter().flatten().collect();
     let clock = Clock::new(&running.eal);
     let manners = Manners { deaf: args.deaf, no_dcqcn: args.no_dcqcn, trace: args.trace.is_some() };
-    let hosts = Hosts::start(&config, far, running.pool.clone(), clock.clone(), manners)?;
+    let hosts = Hosts::start(&config, far, running.pool.clone(), clock, manners)?;
     let names = config.ports.iter().map(|port| port.name.clone()).collect();
     let mut table = Table::new(names, running.counters.clone(), running.gauges.clone());
     let start = Instant::now();
