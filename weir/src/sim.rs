@@ -49,6 +49,7 @@ fn write(dir: &Path, report: &Report) -> Result<()> {
         ("report.json", report.to_json()),
         ("flows.csv", report.flows_csv()),
         ("ports.csv", report.ports_csv()),
+        ("report.html", report.to_html()),
     ] {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;

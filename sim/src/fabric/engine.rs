@@ -7,7 +7,9 @@ use super::routes::Routes;
 use super::spec::{FabricSpec, Forwarding};
 use super::time::{PS, Ps};
 use super::topology::{Plan, lay_out};
-use super::workload::{Planned, flows};
+use super::play::{Progress, lanes, port_names};
+use super::timeline::Tape;
+use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, switches};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,6 +25,10 @@ use weir_endpoint::flow::{HeaderFrame, Nic, NicConfig, Route};
 
 /// FCS and preamble: what is on the wire of a frame before its last bit.
 const FCS_AND_PREAMBLE: u64 = 12;
+/// Events between two looks at the progress.
+const EVENTS_PER_STEP: u64 = 1 << 16;
+/// Where the queue pair number is in a frame.
+const QPN_AT: usize = 47;
 /// Bytes after which a cut-through switch has seen all headers: a shortest frame.
 const HEAD_BYTES: u64 = MIN_FRAME_BYTES + FCS_AND_PREAMBLE;
 
@@ -124,15 +130,17 @@ struct Fabric<'a> {
     done: usize,
     frames_sent: u64,
     samples: Vec<Sample>,
+    tape: Tape,
+    /// First number of each switch's ports on the tape.
+    first_port: Vec<usize>,
+    /// What each flow adds to on the tape.
+    rate_of: Vec<usize>,
 }
 
-/// Plays `spec` from time 0 until all flows are delivered or its end.
-///
-/// # Errors
-/// [`FabricError`]: what in the spec cannot be, and what to change.
-pub fn run(spec: &FabricSpec) -> Result<Report, FabricError> {
+/// Plays `spec`.
+pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
     let mut fabric = Fabric::new(spec)?;
-    fabric.play();
+    fabric.play(progress);
     Ok(fabric.report())
 }
 
@@ -179,7 +187,14 @@ impl<'a> Fabric<'a> {
                 followers[before as usize].push(planned.flow.id);
             }
         }
+        let (rates, rate_of) = lanes(&plan, &flows);
+        let tape = Tape::new(port_names(&plan), rates);
+        let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
+        let first_port = (0..switches.len()).map(ports).collect();
         Ok(Self {
+            tape,
+            first_port,
+            rate_of,
             rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
             wake: vec![Ps::MAX; dirs.len()],
             started: vec![None; flows.len()],
@@ -216,7 +231,7 @@ impl<'a> Fabric<'a> {
         self.order += 1;
     }
 
-    fn play(&mut self) {
+    fn play(&mut self, progress: &mut dyn FnMut(Progress)) {
         for flow in 0..self.flows.len() {
             if self.flows[flow].after.is_none() {
                 let start = self.flows[flow].flow.start.saturating_mul(PS);
@@ -236,6 +251,11 @@ impl<'a> Fabric<'a> {
             }
             self.now = time;
             self.events += 1;
+            if self.events.is_multiple_of(EVENTS_PER_STEP) {
+                let (now_ns, until_ns) = (self.ns(), self.spec.until.0);
+                let (done, flows, events) = (self.done, self.flows.len(), self.events);
+                progress(Progress { now_ns, until_ns, done, flows, events });
+            }
             match what {
                 What::Arrive { dir, slot } => self.arrive(dir as usize, slot),
                 What::Head { dir, slot } => self.head(dir as usize, slot),
@@ -322,6 +342,7 @@ impl<'a> Fabric<'a> {
             switch.transmit(port, 1, ns, &mut tap);
         }
         if let Some(frame) = tap.control {
+            self.note_pfc(self.first_port[s] + from.port, &frame);
             self.launch(dir, frame);
         } else if let Some(frame) = tap.data {
             self.launch(dir, frame);
@@ -329,6 +350,15 @@ impl<'a> Fabric<'a> {
             self.settle(s);
         } else if let Some(at) = switch.next_event(port, ns) {
             self.wake_at(dir, at);
+        }
+    }
+
+    #[cold]
+    fn note_pfc(&mut self, port: usize, frame: &HeaderFrame) {
+        let Some(times) = frame.bytes().get(17..18 + 2 * PRIORITIES) else { return };
+        for priority in (0..PRIORITIES).filter(|p| times[0] >> p & 1 == 1) {
+            let pause = times[1 + 2 * priority] | times[2 + 2 * priority] != 0;
+            self.tape.pfc(port, priority, self.ns(), pause);
         }
     }
 
@@ -421,8 +451,14 @@ impl<'a> Fabric<'a> {
         self.unused.push(slot);
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
+            let before = self.received(to.node, &frame);
             if let Some(delivered) = self.hosts[to.node].handle_frame(frame.bytes(), ns) {
                 self.delivered(delivered.flow);
+            }
+            if let (Some((flow, before)), Some((_, after))) = (before, self.received(to.node, &frame))
+                && after > before
+            {
+                self.tape.delivered(self.rate_of[flow as usize], ns, after - before);
             }
             return self.pump(self.out[to.node][0]);
         }
@@ -437,6 +473,14 @@ impl<'a> Fabric<'a> {
         self.settle(s);
         // A pause frame ends or begins something at the port it came in by.
         self.pump(self.out[to.node][egress.unwrap_or(to.port)]);
+    }
+
+    /// The flow whose receiver a frame may be for, and the bytes it has received.
+    fn received(&self, host: usize, frame: &HeaderFrame) -> Option<(u32, u64)> {
+        let qpn = frame.bytes().get(QPN_AT..QPN_AT + 3)?;
+        let at = u32::from_be_bytes([0, qpn[0], qpn[1], qpn[2]]) as usize;
+        let receiver = self.hosts[host].receivers().get(at)?;
+        Some((receiver.flow().id, receiver.received().bytes))
     }
 
     fn delivered(&mut self, flow: u32) {
@@ -455,6 +499,7 @@ impl<'a> Fabric<'a> {
         node.gauges[port].advance(self.now, from);
         node.gauges[port].bytes = bytes;
         node.gauges[port].max = node.gauges[port].max.max(bytes);
+        self.tape.depth(self.first_port[s] + port, self.now.div_ceil(PS), bytes);
     }
 
     fn sample(&mut self) {
@@ -474,10 +519,6 @@ impl<'a> Fabric<'a> {
     }
 }
 
-fn is_finite(planned: &Planned) -> bool {
-    planned.flow.bytes < u64::MAX >> 8
-}
-
 impl Gauge {
     fn advance(&mut self, now: Ps, from: Ps) {
         let begin = self.since.max(from);
@@ -493,6 +534,7 @@ impl Fabric<'_> {
         let ns = self.ns();
         let from = self.spec.measure_from.0.saturating_mul(PS);
         let now = self.now;
+        let tape = std::mem::replace(&mut self.tape, Tape::new(Vec::new(), Vec::new()));
         self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
         let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
         let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
@@ -501,14 +543,6 @@ impl Fabric<'_> {
         let dropped = self.switches.iter().map(|s| s.switch.conservation().dropped);
         let context = Context { config: self.switches.first().map(|s| s.config.clone()) };
         Report {
-            schema: 1,
-            weir: env!("CARGO_PKG_VERSION"),
-            name: self.spec.name.clone(),
-            config_hash: self.spec.hash(),
-            seed: self.spec.seed,
-            units: "_ns: nanoseconds; _bps: bit/s; _milli: thousandths; sizes: bytes without FCS",
-            end_ns: ns,
-            events: self.events,
             flows_finite: self.finite,
             flows_done: self.done,
             fct_ns: Spread::of(done.clone().map(|(fct, _)| fct).collect()),
@@ -517,12 +551,13 @@ impl Fabric<'_> {
             frames_lost: self.dirs.iter().map(|d| d.lost).sum(),
             frames_dropped: dropped.sum(),
             conservation_error: errors.sum(),
-            why: Vec::new(),
             flows,
             switches: (0..self.switches.len()).map(|s| self.switch_result(s)).collect(),
             hosts: (0..self.hosts.len()).map(|h| self.host_result(h)).collect(),
             links: self.dirs.iter().map(|d| self.link_result(d)).collect(),
             samples: std::mem::take(&mut self.samples),
+            timeline: tape.finish(ns),
+            ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)
     }
@@ -544,9 +579,9 @@ impl Fabric<'_> {
             delivered: got.bytes,
             packets: sent.packets,
             resent: sent.resent,
-            useless: got.useless,
-            marked: got.marked,
-            cnps: got.cnps,
+            useless: Some(got.useless),
+            marked: Some(got.marked),
+            cnps: Some(got.cnps),
             timeouts: sent.timeouts,
             rate_bps: sender.and_then(|s| s.rate()),
         }
@@ -601,14 +636,14 @@ impl Fabric<'_> {
                 rx_frames: stats.rx_packets,
                 tx_frames: stats.tx_packets,
                 queue_max: node.gauges[i].max,
-                queue_mean: (node.gauges[i].integral / u128::from(span)) as u64,
+                queue_mean: Some((node.gauges[i].integral / u128::from(span)) as u64),
                 marked: sum(&stats.ecn_marked),
                 drops: reasons.map(|(reason, count)| (reason.name(), *count)).collect(),
                 pfc_tx_xoff: sum(&g.pfc_tx_xoff),
                 pfc_tx_xon: sum(&g.pfc_tx_xon),
                 pfc_rx: g.pfc_rx_frames,
-                tx_paused_ns: max(&g.tx_paused_ns),
-                rx_paused_ns: max(&g.rx_paused_ns),
+                tx_paused_ns: Some(max(&g.tx_paused_ns)),
+                rx_paused_ns: Some(max(&g.rx_paused_ns)),
                 pg_peak: (0..PRIORITIES).filter(lossless).map(|pg| g.pg_shared_peak[pg]).max().unwrap_or(0),
                 headroom_peak: max(&g.pg_headroom_peak),
                 headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),
