@@ -74,7 +74,12 @@ impl FabricSpec {
         let line = match &error {
             FabricError::Syntax { .. } | FabricError::At { .. } => return error,
             FabricError::DanglingLink { a, b, .. } => link(a, b),
-            FabricError::RateZero { a, b } => link(a, b).or_else(|| key("link.rate")),
+            FabricError::RateZero { a, b } => {
+                let own = matches!(&self.topology, Topology::Custom { links, .. }
+                    if links.iter().any(|l| (&l.a, &l.b) == (a, b) && l.rate.is_some()));
+                let trunk = self.link.rate.0 != 0;
+                if own { link(a, b) } else { key(if trunk { "trunk.rate" } else { "link.rate" }) }
+            }
             FabricError::TwoMacs { a, b, .. } => {
                 let named = |host: &String| self.source.sets(&format!("topology.macs.{host}"));
                 let host = if named(b) { b } else { a };

@@ -4,6 +4,7 @@ use super::FabricError;
 use super::sizes::SizeDistribution;
 use super::source::Source;
 use super::units::{Duration, Rate, Size};
+use crate::digest::Digest;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -354,10 +355,6 @@ pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
 impl FabricSpec {
     /// 128-bit FNV-1a hash of everything the spec says, defaults included, as 32 hexadecimal digits.
     pub fn hash(&self) -> String {
-        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-        const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-        let text = format!("{self:?}");
-        let hash = text.bytes().fold(BASIS, |h, b| (h ^ u128::from(b)).wrapping_mul(PRIME));
-        format!("{hash:032x}")
+        Digest::of(format!("{self:?}").as_bytes()).to_string()
     }
 }

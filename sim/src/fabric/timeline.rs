@@ -299,7 +299,7 @@ mod tests {
         // What waits when a bucket begins counts in it: the 9 of the bucket before, once.
         assert_eq!(t.depths[0].values[..7], [1, 3, 5, 7, 9, 9, 3]);
         // 25 bytes in 100 ns are 2 Gbit/s; so few bytes are taken together.
-        assert_eq!((t.rate_period_ns, t.rates[0].values.len()), (1600, 62));
+        assert_eq!((t.rate_period_ns, t.rates[0].values.len()), (1600, 63));
         assert!(t.rates[0].values.iter().all(|r| *r == 2_000_000_000), "{:?}", t.rates);
     }
 
