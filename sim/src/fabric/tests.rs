@@ -436,7 +436,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
         (format!("{STAR}[switch.config.buffer]\nsize = \"10KB\"\n{FLOW}"), 8, "[switch.config]"),
         (format!("{STAR}[host]\npayload = 0\n{FLOW}"), 9, "host.payload is 0"),
         (format!("paths = 65\n{plain}"), 1, "paths is 65"),
-        (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "number of flows is 0"),
+        (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "at least one flow"),
         (plain[..plain.len() - 6].to_owned(), 12, ""),
         ("\0\u{feff}".to_owned(), 1, ""),
     ];

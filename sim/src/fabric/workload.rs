@@ -281,8 +281,8 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
         }
     }
     if all.is_empty() {
-        let what = "number of flows".into();
-        return Err(FabricError::Range { what, got: "0".into(), must: "at least 1".into() });
+        let (what, must) = ("workload".into(), "a list with at least one flow".into());
+        return Err(FabricError::Range { what, got: "empty".into(), must });
     }
     Ok(all)
 }
