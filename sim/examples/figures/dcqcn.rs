@@ -136,7 +136,7 @@ pub fn r6() -> Table {
     table.drawings.push(plot(
         "queue",
         &Axis { label: "ms", log: false, range: (0.0, 400.0) },
-        &Axis { label: "queue, KB", log: true, range: (0.5, 3000.0) },
+        &Axis { label: "queue, KB", log: true, range: (0.5, 20_000.0) },
         &depths,
     ));
     table.drawings.push(plot(

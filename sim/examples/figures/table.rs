@@ -41,20 +41,20 @@ impl Row {
     fn tolerance(&self) -> String {
         match self.within {
             Within::Share(share) => format!("{} %", (share * 1e4).round() / 1e2),
-            Within::Off(0.0) => "exact".into(),
+            Within::Off(off) if off < 1e-6 => "exact".into(),
             Within::Off(off) => format!("± {off}"),
-            Within::Range(low, high) if high == f64::INFINITY => format!("above {low}"),
-            Within::Range(low, high) => format!("{low} to {high}"),
+            Within::Range(low, high) if high == f64::INFINITY => format!("above {}", short(low)),
+            Within::Range(low, high) => format!("{} to {}", short(low), short(high)),
         }
     }
 }
 
-/// Four digits that mean something.
+/// Five digits that mean something.
 pub fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }
-    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
+    let digits = (4 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
@@ -97,7 +97,7 @@ impl Table {
     pub fn html(&self) -> String {
         let mut text = format!("<section><h2>{}</h2>", self.title);
         self.drawings.iter().for_each(|drawing| text += drawing);
-        text += &format!("<details open><summary>{} values, in {}</summary><table><tr><th class=\"text\">what<th>expected<th>got<th>tolerance</tr>", self.len(), self.unit);
+        text += &format!("<details open><summary>{} values; unit: {}</summary><table><tr><th class=\"text\">what<th>expected<th>got<th>tolerance</tr>", self.len(), self.unit);
         for r in &self.rows {
             let class = if r.good() { "" } else { " class=\"bad\"" };
             let (expected, got) = (short(r.expected), short(r.got));

@@ -1,18 +1,18 @@
 //! The event loop: frames on wires, switches and hosts called when something is due.
 
+use super::agenda::Agenda;
 use super::links::{Direction, directions};
+use super::parcel::Parcel;
+use super::play::{Progress, lanes, port_names};
 use super::reasons::Context;
 use super::report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
 use super::routes::Routes;
 use super::spec::{FabricSpec, Forwarding};
 use super::time::{PS, Ps};
 use super::topology::{Plan, lay_out};
-use super::play::{Progress, lanes, port_names};
 use super::timeline::Tape;
 use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, switches};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::net::Ipv4Addr;
 use weir_dataplane::config::Config;
 use weir_dataplane::drops::DropReason;
@@ -49,21 +49,22 @@ enum What {
 }
 
 /// A frame on its way and when its last bit arrives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Flying {
-    frame: HeaderFrame,
+    /// `None`: it has arrived.
+    frame: Option<Parcel>,
     tail: Ps,
 }
 
 /// What a switch hands to the wire in one call.
 #[derive(Default)]
 struct Tap {
-    data: Option<HeaderFrame>,
-    control: Option<HeaderFrame>,
+    data: Option<Parcel>,
+    control: Option<Parcel>,
 }
 
-impl Wire<HeaderFrame> for Tap {
-    fn send(&mut self, frames: &mut Burst<HeaderFrame>) -> usize {
+impl Wire<Parcel> for Tap {
+    fn send(&mut self, frames: &mut Burst<Parcel>) -> usize {
         if self.control.is_some() || self.data.is_some() || frames.is_empty() {
             return 0;
         }
@@ -74,7 +75,7 @@ impl Wire<HeaderFrame> for Tap {
     fn send_control(&mut self, frame: &[u8]) -> bool {
         let free = self.control.is_none() && self.data.is_none();
         if free {
-            self.control = Some(HeaderFrame::new(frame, frame.len()));
+            self.control = Some(HeaderFrame::new(frame, frame.len()).into());
         }
         free
     }
@@ -90,7 +91,9 @@ struct Gauge {
 }
 
 struct SwitchNode {
-    switch: Switch<HeaderFrame>,
+    switch: Switch<Parcel>,
+    /// Priorities it holds back, all ports together.
+    pausing: i32,
     gauges: Vec<Gauge>,
     config: Config,
 }
@@ -117,8 +120,7 @@ struct Fabric<'a> {
     flows: Vec<Planned>,
     started: Vec<Option<Started>>,
     followers: Vec<Vec<u32>>,
-    heap: BinaryHeap<Reverse<(Ps, u64, What)>>,
-    order: u64,
+    agenda: Agenda<What>,
     slab: Vec<Flying>,
     unused: Vec<u32>,
     /// Earliest call asked for, by direction.
@@ -156,7 +158,7 @@ impl<'a> Fabric<'a> {
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let (config, switch) = switches::build(&plan, spec, &routes, node)?;
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
-            Ok(SwitchNode { switch, gauges, config })
+            Ok(SwitchNode { switch, pausing: 0, gauges, config })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Vec<_>, FabricError>>()?;
         let dirs = directions(&plan);
@@ -209,8 +211,7 @@ impl<'a> Fabric<'a> {
             switches,
             flows,
             followers,
-            heap: BinaryHeap::new(),
-            order: 0,
+            agenda: Agenda::new(),
             slab: Vec::new(),
             unused: Vec::new(),
             now: 0,
@@ -222,13 +223,14 @@ impl<'a> Fabric<'a> {
     }
 
     /// Whole nanoseconds, never before the event.
+    #[inline]
     fn ns(&self) -> Nanos {
         self.now.div_ceil(PS)
     }
 
+    #[inline]
     fn at(&mut self, time: Ps, what: What) {
-        self.heap.push(Reverse((time, self.order, what)));
-        self.order += 1;
+        self.agenda.push(time, what);
     }
 
     fn play(&mut self, progress: &mut dyn FnMut(Progress)) {
@@ -245,7 +247,7 @@ impl<'a> Fabric<'a> {
             self.at(every.0 * PS, What::Sample);
         }
         let until = self.spec.until.0.saturating_mul(PS);
-        while let Some(Reverse((time, _, what))) = self.heap.pop() {
+        while let Some((time, what)) = self.agenda.pop() {
             if time > until || (self.done == self.finite && self.finite == self.flows.len()) {
                 break;
             }
@@ -259,7 +261,10 @@ impl<'a> Fabric<'a> {
             match what {
                 What::Arrive { dir, slot } => self.arrive(dir as usize, slot),
                 What::Head { dir, slot } => self.head(dir as usize, slot),
-                What::Free { dir } => self.pump(dir as usize),
+                What::Free { dir } => {
+                    self.dirs[dir as usize].freeing = false;
+                    self.pump(dir as usize);
+                }
                 What::Wake { dir } => self.woken(dir as usize),
                 What::Start { flow } => self.start(flow),
                 What::Sample => self.sample(),
@@ -315,50 +320,75 @@ impl<'a> Fabric<'a> {
         }
     }
 
+    /// Somebody waits for the end of what `dir` sends.
+    #[inline]
+    fn await_free(&mut self, dir: usize) {
+        let d = &mut self.dirs[dir];
+        if !d.freeing {
+            d.freeing = true;
+            let free = d.line.free();
+            self.at(free, What::Free { dir: dir as u32 });
+        }
+    }
+
     /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`What::Free`].
     fn pump(&mut self, dir: usize) {
         if self.dirs[dir].line.free() > self.now {
-            return;
+            return self.await_free(dir);
         }
         let (from, ns) = (self.dirs[dir].from, self.ns());
         if from.node < self.plan.hosts {
-            let nic = &mut self.hosts[from.node];
-            match nic.poll_transmit(ns) {
-                Some(frame) => self.launch(dir, frame),
-                None => {
-                    if let Some(at) = nic.next_transmit(ns) {
-                        self.wake_at(dir, at);
-                    }
-                }
+            if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
+                self.launch(dir, frame.into());
             }
-            return;
+            let next = self.hosts[from.node].next_transmit(ns);
+            return self.come_back(dir, next);
         }
         let (s, port) = (from.node - self.plan.hosts, PortId(from.port as u16));
         let mut tap = Tap::default();
         let switch = &mut self.switches[s].switch;
-        // Control on its own first: a data frame is taken off its queue only when it can go.
-        switch.transmit(port, 0, ns, &mut tap);
-        if tap.control.is_none() {
-            switch.transmit(port, 1, ns, &mut tap);
-        }
+        // A data frame is taken off its queue only when it can go: not beside a PFC frame.
+        let budget = usize::from(!switch.generator(port).due(ns));
+        switch.transmit(port, budget, ns, &mut tap);
         if let Some(frame) = tap.control {
-            self.note_pfc(self.first_port[s] + from.port, &frame);
+            self.note_pfc(s, from.port, &frame);
             self.launch(dir, frame);
         } else if let Some(frame) = tap.data {
             self.launch(dir, frame);
             self.measure(s, from.port);
-            self.settle(s);
-        } else if let Some(at) = switch.next_event(port, ns) {
+            self.stir(s);
+        }
+        let next = self.switches[s].switch.next_event(port, ns);
+        self.come_back(dir, next);
+    }
+
+    /// The sender of `dir` may have something at `next`.
+    #[inline]
+    fn come_back(&mut self, dir: usize, next: Option<Nanos>) {
+        let Some(at) = next else { return };
+        let free = self.dirs[dir].line.free();
+        if free > self.now && at.saturating_mul(PS) <= free {
+            self.await_free(dir);
+        } else {
             self.wake_at(dir, at);
         }
     }
 
     #[cold]
-    fn note_pfc(&mut self, port: usize, frame: &HeaderFrame) {
+    fn note_pfc(&mut self, s: usize, port: usize, frame: &Parcel) {
         let Some(times) = frame.bytes().get(17..18 + 2 * PRIORITIES) else { return };
         for priority in (0..PRIORITIES).filter(|p| times[0] >> p & 1 == 1) {
             let pause = times[1 + 2 * priority] | times[2 + 2 * priority] != 0;
-            self.tape.pfc(port, priority, self.ns(), pause);
+            let more = self.tape.pfc(self.first_port[s] + port, priority, self.now.div_ceil(PS), pause);
+            self.switches[s].pausing += more;
+        }
+    }
+
+    /// A frame left: where nothing is held back nothing can resume.
+    #[inline]
+    fn stir(&mut self, s: usize) {
+        if self.switches[s].pausing > 0 {
+            self.settle(s);
         }
     }
 
@@ -375,7 +405,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// Puts a frame on the wire now.
-    fn launch(&mut self, dir: usize, frame: HeaderFrame) {
+    fn launch(&mut self, dir: usize, frame: Parcel) {
         let (hosts, spec) = (self.plan.hosts, &self.spec.switch);
         let d = &mut self.dirs[dir];
         let len = frame.len() as u64;
@@ -392,15 +422,13 @@ impl<'a> Fabric<'a> {
         d.line.occupy(self.now, wire_bytes(len));
         d.carried += 1;
         d.bytes += wire_bytes(len);
-        let free = d.line.free();
         let lost = d.loses(is_pause, &mut self.rng);
         self.frames_sent += u64::from(!is_pause);
         let dir = dir as u32;
-        self.at(free, What::Free { dir });
         if lost {
             return;
         }
-        let flying = Flying { frame, tail };
+        let flying = Flying { frame: Some(frame), tail };
         let slot = match self.unused.pop() {
             Some(slot) => {
                 self.slab[slot as usize] = flying;
@@ -419,7 +447,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// The egress port of a frame at a switch.
-    fn egress(&self, s: usize, frame: &HeaderFrame) -> Option<usize> {
+    fn egress(&self, s: usize, frame: &Parcel) -> Option<usize> {
         let mac = Mac(*frame.bytes().first_chunk()?).to_u64();
         let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
         self.routes.port(s, self.owners[at].1, (mac & 0xff) as usize)
@@ -427,10 +455,11 @@ impl<'a> Fabric<'a> {
 
     /// The headers are in: the frame may cut through if nothing is in its way.
     fn head(&mut self, dir: usize, slot: u32) {
-        let Flying { frame, tail } = self.slab[slot as usize];
-        let to = self.dirs[dir].to;
+        let Flying { frame, tail } = &self.slab[slot as usize];
+        let (tail, to) = (*tail, self.dirs[dir].to);
         let s = to.node - self.plan.hosts;
-        let clear = self.egress(s, &frame).is_some_and(|port| {
+        let egress = frame.as_ref().and_then(|frame| self.egress(s, frame));
+        let clear = egress.is_some_and(|port| {
             let out = &self.dirs[self.out[to.node][port]].line;
             let (switch, id) = (&self.switches[s].switch, PortId(port as u16));
             out.free() <= self.now
@@ -447,7 +476,7 @@ impl<'a> Fabric<'a> {
     }
 
     fn arrive(&mut self, dir: usize, slot: u32) {
-        let frame = self.slab[slot as usize].frame;
+        let Some(frame) = self.slab[slot as usize].frame.take() else { return };
         self.unused.push(slot);
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
@@ -463,20 +492,26 @@ impl<'a> Fabric<'a> {
             return self.pump(self.out[to.node][0]);
         }
         let s = to.node - self.plan.hosts;
+        let egress = self.egress(s, &frame);
         let mut burst = Burst::new();
         burst.push(frame);
-        self.switches[s].switch.receive(PortId(to.port as u16), &mut burst, ns);
-        let egress = self.egress(s, &frame);
+        let switch = &mut self.switches[s].switch;
+        switch.receive(PortId(to.port as u16), &mut burst, ns);
+        // What came in can only have filled its own groups.
+        let due = switch.generator(PortId(to.port as u16)).due(ns);
         if let Some(port) = egress {
             self.measure(s, port);
         }
-        self.settle(s);
+        self.stir(s);
+        if due {
+            self.pump(self.out[to.node][to.port]);
+        }
         // A pause frame ends or begins something at the port it came in by.
         self.pump(self.out[to.node][egress.unwrap_or(to.port)]);
     }
 
     /// The flow whose receiver a frame may be for, and the bytes it has received.
-    fn received(&self, host: usize, frame: &HeaderFrame) -> Option<(u32, u64)> {
+    fn received(&self, host: usize, frame: &Parcel) -> Option<(u32, u64)> {
         let qpn = frame.bytes().get(QPN_AT..QPN_AT + 3)?;
         let at = u32::from_be_bytes([0, qpn[0], qpn[1], qpn[2]]) as usize;
         let receiver = self.hosts[host].receivers().get(at)?;

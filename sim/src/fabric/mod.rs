@@ -5,10 +5,12 @@
 //! report, bit for bit. Events are exact to the picosecond ([`time::Line`]); switches and hosts are
 //! called at whole nanoseconds, never early.
 
+mod agenda;
 mod engine;
 mod links;
 mod ns3;
 mod page;
+mod parcel;
 mod play;
 mod reasons;
 mod report;

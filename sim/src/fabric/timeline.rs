@@ -5,8 +5,8 @@ use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Buckets a lane is kept in at most. A longer run makes them wider.
 const BUCKETS: usize = 512;
-/// Width of a bucket at the start, ns.
-const FIRST_PERIOD: Nanos = 100;
+/// Buckets are 2^this nanoseconds wide at the start.
+const FIRST_SHIFT: u32 = 7;
 /// Pauses that are kept.
 const MAX_PAUSES: usize = 4096;
 /// A port whose queues never held this part of what the longest did is not shown.
@@ -82,21 +82,28 @@ struct Lane {
 /// Lanes of equal buckets. When one would need more than there may be, all become twice as wide.
 #[derive(Clone, Debug)]
 struct Lanes {
-    period: Nanos,
+    /// A bucket is 2^this nanoseconds wide.
+    shift: u32,
     lanes: Vec<Lane>,
 }
 
 impl Lanes {
     fn new() -> Self {
-        Self { period: FIRST_PERIOD, lanes: Vec::new() }
+        Self { shift: FIRST_SHIFT, lanes: Vec::new() }
     }
 
+    #[inline]
     fn bucket(&mut self, now: Nanos) -> usize {
-        while now / self.period >= BUCKETS as u64 {
-            self.period *= 2;
-            self.lanes.iter_mut().for_each(Lane::fold);
+        while now >> self.shift >= BUCKETS as u64 {
+            self.widen();
         }
-        (now / self.period) as usize
+        (now >> self.shift) as usize
+    }
+
+    #[cold]
+    fn widen(&mut self) {
+        self.shift += 1;
+        self.lanes.iter_mut().for_each(Lane::fold);
     }
 
     fn note(&mut self, lane: usize, now: Nanos, value: u64) {
@@ -182,16 +189,20 @@ impl Tape {
         self.lanes.note(lane, now, bytes);
     }
 
-    /// `port` sends a PFC frame: pause, or resume.
-    pub fn pfc(&mut self, port: usize, priority: usize, now: Nanos, pause: bool) {
+    /// `port` sends a PFC frame: pause, or resume. Says how many more pauses there are now.
+    pub fn pfc(&mut self, port: usize, priority: usize, now: Nanos, pause: bool) -> i32 {
         let open = &mut self.open[port][priority];
         match (*open, pause) {
-            (None, true) => *open = Some(now),
+            (None, true) => {
+                *open = Some(now);
+                1
+            }
             (Some(from), false) => {
                 *open = None;
                 self.close(port, priority, from, now);
+                -1
             }
-            _ => {}
+            _ => 0,
         }
     }
 
@@ -216,7 +227,7 @@ impl Tape {
         self.pauses.sort_by(|a, b| (a.from_ns, a.to_ns, &a.node, a.port).cmp(&(b.from_ns, b.to_ns, &b.node, b.port)));
         let last = self.lanes.bucket(end);
         self.lanes.lanes.iter_mut().for_each(|lane| lane.reach(last));
-        let period_ns = self.lanes.period;
+        let period_ns = 1 << self.lanes.shift;
         let ports = self.ports.len();
         let (queues, rates) = self.lanes.lanes.split_at(ports);
         let longest = queues.iter().map(Lane::total).max().unwrap_or(0);
@@ -288,18 +299,18 @@ mod tests {
     #[test]
     fn buckets_grow_and_keep_peaks_and_sums() {
         let mut tape = tape();
-        // 100 µs: 512 buckets of 100 ns would be too few, so they are 200 ns wide in the end.
+        // 512 buckets of 128 ns would be too few, so they are 256 ns wide in the end.
         for i in 0..1000u64 {
-            tape.depth(1, i * 100, i % 10);
-            tape.delivered(0, i * 100, 25);
+            tape.depth(1, i * 128, i % 10);
+            tape.delivered(0, i * 128, 32);
         }
-        let t = tape.finish(100_000);
-        assert_eq!(t.period_ns, 200);
+        let t = tape.finish(128_000);
+        assert_eq!(t.period_ns, 256);
         assert_eq!(t.depths.len(), 1, "a port without a queue is not shown");
         // What waits when a bucket begins counts in it: the 9 of the bucket before, once.
         assert_eq!(t.depths[0].values[..7], [1, 3, 5, 7, 9, 9, 3]);
-        // 25 bytes in 100 ns are 2 Gbit/s; so few bytes are taken together.
-        assert_eq!((t.rate_period_ns, t.rates[0].values.len()), (1600, 63));
+        // 32 bytes in 128 ns are 2 Gbit/s; so few bytes are taken together.
+        assert_eq!((t.rate_period_ns, t.rates[0].values.len()), (2048, 63));
         assert!(t.rates[0].values.iter().all(|r| *r == 2_000_000_000), "{:?}", t.rates);
     }
 
@@ -307,8 +318,8 @@ mod tests {
     fn a_depth_lasts_until_it_changes() {
         let mut tape = tape();
         tape.depth(0, 150, 7);
-        tape.depth(0, 450, 3);
-        assert_eq!(tape.finish(600).depths[0].values, [0, 7, 7, 7, 7, 3, 3]);
+        tape.depth(0, 550, 3);
+        assert_eq!(tape.finish(800).depths[0].values, [0, 7, 7, 7, 7, 3, 3]);
     }
 
     #[test]
