@@ -2,7 +2,7 @@
 
 use super::agenda::Agenda;
 use super::links::{Direction, directions};
-use super::parcel::Parcel;
+use super::parcel::{Address, Parcel};
 use super::play::{Progress, lanes, port_names};
 use super::reasons::Context;
 use super::report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
@@ -75,7 +75,7 @@ impl Wire<Parcel> for Tap {
     fn send_control(&mut self, frame: &[u8]) -> bool {
         let free = self.control.is_none() && self.data.is_none();
         if free {
-            self.control = Some(HeaderFrame::new(frame, frame.len()).into());
+            self.control = Some(Parcel::new(HeaderFrame::new(frame, frame.len()), None));
         }
         free
     }
@@ -94,6 +94,8 @@ struct SwitchNode {
     switch: Switch<Parcel>,
     /// Priorities it holds back, all ports together.
     pausing: i32,
+    /// The same by port.
+    holding: Vec<i8>,
     gauges: Vec<Gauge>,
     config: Config,
 }
@@ -158,7 +160,8 @@ impl<'a> Fabric<'a> {
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let (config, switch) = switches::build(&plan, spec, &routes, node)?;
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
-            Ok(SwitchNode { switch, pausing: 0, gauges, config })
+            let holding = vec![0; gauges.len()];
+            Ok(SwitchNode { switch, pausing: 0, holding, gauges, config })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Vec<_>, FabricError>>()?;
         let dirs = directions(&plan);
@@ -339,7 +342,8 @@ impl<'a> Fabric<'a> {
         let (from, ns) = (self.dirs[dir].from, self.ns());
         if from.node < self.plan.hosts {
             if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
-                self.launch(dir, frame.into());
+                let to = self.address(&frame);
+                self.launch(dir, Parcel::new(frame, to));
             }
             let next = self.hosts[from.node].next_transmit(ns);
             return self.come_back(dir, next);
@@ -380,7 +384,8 @@ impl<'a> Fabric<'a> {
         for priority in (0..PRIORITIES).filter(|p| times[0] >> p & 1 == 1) {
             let pause = times[1 + 2 * priority] | times[2 + 2 * priority] != 0;
             let more = self.tape.pfc(self.first_port[s] + port, priority, self.now.div_ceil(PS), pause);
-            self.switches[s].pausing += more;
+            self.switches[s].pausing += i32::from(more);
+            self.switches[s].holding[port] += more;
         }
     }
 
@@ -396,7 +401,11 @@ impl<'a> Fabric<'a> {
     fn settle(&mut self, s: usize) {
         let ns = self.ns();
         self.switches[s].switch.tick(ns);
+        // Elsewhere nothing is held back that could go on, or must be told so again.
         for port in 0..self.switches[s].gauges.len() {
+            if self.switches[s].holding[port] == 0 {
+                continue;
+            }
             let due = self.switches[s].switch.generator(PortId(port as u16)).due(ns);
             if due {
                 self.pump(self.out[self.plan.hosts + s][port]);
@@ -446,11 +455,18 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// The egress port of a frame at a switch.
-    fn egress(&self, s: usize, frame: &Parcel) -> Option<usize> {
+    /// Whose address a frame bears.
+    fn address(&self, frame: &HeaderFrame) -> Option<Address> {
         let mac = Mac(*frame.bytes().first_chunk()?).to_u64();
         let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
-        self.routes.port(s, self.owners[at].1, (mac & 0xff) as usize)
+        Some(Address { host: self.owners[at].1 as u32, path: (mac & 0xff) as u32 })
+    }
+
+    /// The egress port of a frame at a switch.
+    #[inline]
+    fn egress(&self, s: usize, frame: &Parcel) -> Option<usize> {
+        let Address { host, path } = frame.to()?;
+        self.routes.port(s, host as usize, path as usize)
     }
 
     /// The headers are in: the frame may cut through if nothing is in its way.
@@ -502,7 +518,6 @@ impl<'a> Fabric<'a> {
         if let Some(port) = egress {
             self.measure(s, port);
         }
-        self.stir(s);
         if due {
             self.pump(self.out[to.node][to.port]);
         }

@@ -102,7 +102,8 @@ pub(super) fn build(
             }
         }
     }
-    params.fdb_capacity = params.fdb_capacity.max(2 * params.stations.len());
+    // Nothing is learned.
+    params.fdb_capacity = params.stations.len().max(64);
     debug_assert!(config.ports.iter().all(|port| matches!(port.rate, PortRate::Fixed(_))));
     let switch = Switch::new(params).map_err(|e| refused(&e))?;
     Ok((config, switch))

@@ -190,7 +190,7 @@ impl Tape {
     }
 
     /// `port` sends a PFC frame: pause, or resume. Says how many more pauses there are now.
-    pub fn pfc(&mut self, port: usize, priority: usize, now: Nanos, pause: bool) -> i32 {
+    pub fn pfc(&mut self, port: usize, priority: usize, now: Nanos, pause: bool) -> i8 {
         let open = &mut self.open[port][priority];
         match (*open, pause) {
             (None, true) => {
