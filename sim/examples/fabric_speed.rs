@@ -17,6 +17,20 @@ fn incast(buffer: &str, workload: &str) -> String {
     )
 }
 
+/// Sixteen hosts on either side of one trunk.
+fn dumbbell() -> String {
+    "name = \"x\"\nuntil = \"10s\"\n[topology]\nkind = \"dumbbell\"\npairs = 16\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+     [host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"32MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+     [[switch.config.wred]]\nname = \"roce\"\nkmin = \"400KB\"\nkmax = \"1600KB\"\npmax = \"20%\"\n"
+        .to_owned()
+        + &(0..16)
+            .map(|i| {
+                let to = i + 16;
+                format!("[[workload]]\nkind = \"flow\"\nfrom = \"h{i}\"\nto = \"h{to}\"\nbytes = \"25MB\"\ncc = \"dcqcn\"\n")
+            })
+            .collect::<String>()
+}
+
 /// 320 hosts in 5 pods of 4 ToR and 4 aggregation switches, 16 cores; 400G above the ToR.
 fn fat_tree() -> String {
     let quoted = |names: Vec<String>| names.iter().map(|n| format!("\"{n}\"")).collect::<Vec<_>>().join(", ");
@@ -81,6 +95,7 @@ fn main() {
     let runs = [
         ("incast16_dcqcn_50MB_b32", incast("32MiB", "cc = \"dcqcn\"\n")),
         ("incast16_pfc_50MB_b4", incast("4MiB", "")),
+        ("dumbbell16_dcqcn_25MB_b32", dumbbell()),
         ("fat320_websearch30_0.5ms_dcqcn", fat_tree()),
     ];
     for (name, text) in &runs {
