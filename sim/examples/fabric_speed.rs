@@ -37,8 +37,10 @@ fn fat_tree() -> String {
     let hosts = quoted((0..320).map(|h| format!("h{h}")).collect());
     let tiers = (0..20).map(|i| format!("t{i}")).chain((0..20).map(|i| format!("a{i}")));
     let switches = quoted(tiers.chain((0..16).map(|i| format!("c{i}"))).collect());
-    let mut links: Vec<String> = (0..320).map(|h| format!("{{ a = \"h{h}\", b = \"t{}\" }}", h / 16)).collect();
-    let mut fabric = |a: String, b: String| links.push(format!("{{ a = \"{a}\", b = \"{b}\", rate = \"400G\" }}"));
+    let mut links: Vec<String> =
+        (0..320).map(|h| format!("{{ a = \"h{h}\", b = \"t{}\" }}", h / 16)).collect();
+    let mut fabric =
+        |a: String, b: String| links.push(format!("{{ a = \"{a}\", b = \"{b}\", rate = \"400G\" }}"));
     for pod in 0..5 {
         for i in 0..16 {
             fabric(format!("t{}", 4 * pod + i / 4), format!("a{}", 4 * pod + i % 4));

@@ -270,7 +270,9 @@ mod tests {
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
-        for bad in ["weir sim", "weir sim sweep", "weir sim sweep --plan p", "weir sim merge", "weir sim --out x"] {
+        for bad in
+            ["weir sim", "weir sim sweep", "weir sim sweep --plan p", "weir sim merge", "weir sim --out x"]
+        {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

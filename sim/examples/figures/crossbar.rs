@@ -5,8 +5,17 @@ use crate::table::{Table, Within};
 use weir_sim::crossbar::{Arbiter, Demand, Matching, Pim, Scheme, Traffic, all_ports, measure};
 
 /// Karol, Hluchyj and Morgan 1987, N = 2 to 8, then the limit's neighbours.
-const FIFO: [(usize, f64); 9] =
-    [(2, 0.75), (3, 0.6825), (4, 0.6553), (5, 0.6399), (6, 0.6302), (7, 0.6234), (8, 0.6184), (16, 0.601), (32, 0.593)];
+const FIFO: [(usize, f64); 9] = [
+    (2, 0.75),
+    (3, 0.6825),
+    (4, 0.6553),
+    (5, 0.6399),
+    (6, 0.6302),
+    (7, 0.6234),
+    (8, 0.6184),
+    (16, 0.601),
+    (32, 0.593),
+];
 const SLOTS: u64 = 400_000;
 
 fn saturated(n: usize, scheme: Scheme, slots: u64) -> f64 {
@@ -37,7 +46,8 @@ fn pim_iterations(n: usize) -> f64 {
 
 /// Saturation throughput.
 pub fn r1() -> Table {
-    let mut table = Table::new("R1: saturation throughput of input-queued switches", "cells per output and slot");
+    let mut table =
+        Table::new("R1: saturation throughput of input-queued switches", "cells per output and slot");
     let fifo: Vec<(f64, f64)> = FIFO
         .iter()
         .map(|&(n, want)| {
@@ -47,9 +57,19 @@ pub fn r1() -> Table {
         })
         .collect();
     for (k, want) in [(1, 0.6437), (2, 0.8815), (3, 0.9727), (4, 0.9989)] {
-        table.row(format!("PIM 16x16, {k} iterations"), want, saturated(16, Scheme::Pim(k), SLOTS / 4), Within::Share(0.005));
+        table.row(
+            format!("PIM 16x16, {k} iterations"),
+            want,
+            saturated(16, Scheme::Pim(k), SLOTS / 4),
+            Within::Share(0.005),
+        );
     }
-    table.row("PIM 64x64, 1 iteration: 1 - 1/e", 1.0 - (-1f64).exp(), saturated(64, Scheme::Pim(1), SLOTS / 8), Within::Share(0.01));
+    table.row(
+        "PIM 64x64, 1 iteration: 1 - 1/e",
+        1.0 - (-1f64).exp(),
+        saturated(64, Scheme::Pim(1), SLOTS / 8),
+        Within::Share(0.01),
+    );
     table.row("RRM 2x2", 0.5, saturated(2, Scheme::Rrm(1), SLOTS), Within::Off(0.002));
     let islip: Vec<(f64, f64)> = [2, 4, 8, 16, 32, 64]
         .into_iter()
@@ -61,7 +81,12 @@ pub fn r1() -> Table {
         .collect();
     for n in [4usize, 8, 16, 32, 64] {
         let most = (n as f64).log2() + 4.0 / 3.0;
-        table.row(format!("PIM {n}x{n}: mean iterations, at most log2 N + 4/3"), most, pim_iterations(n), Within::Range(1.0, most));
+        table.row(
+            format!("PIM {n}x{n}: mean iterations, at most log2 N + 4/3"),
+            most,
+            pim_iterations(n),
+            Within::Range(1.0, most),
+        );
     }
     let line = |name: &str, points, dots, colour| Line { name: name.into(), points, dots, colour };
     let limit = 2.0 - 2f64.sqrt();
@@ -115,7 +140,13 @@ pub fn r2() -> Table {
                 continue;
             }
             // The slots of the reference; its own trust in its values. The formula of output queueing is exact.
-            let slots = if load > 0.98 { 3_000_000 } else if load > 0.94 { 1_500_000 } else { 600_000 };
+            let slots = if load > 0.98 {
+                3_000_000
+            } else if load > 0.94 {
+                1_500_000
+            } else {
+                600_000
+            };
             let formula = 15.0 / 16.0 * load / (2.0 * (1.0 - load));
             let oq = scheme == Scheme::OutputQueued;
             let want = if oq { formula } else { row[i] };

@@ -24,7 +24,8 @@ fn one_packet(forwarding: &str, payload: u64, rates: (u64, u64)) -> f64 {
 
 /// Cut-through and store-and-forward, by definition.
 pub fn r7() -> Table {
-    let mut table = Table::new("R7: cut-through and store-and-forward, pipeline of 250 ns, cables of 100 ns", "ns");
+    let mut table =
+        Table::new("R7: cut-through and store-and-forward, pipeline of 250 ns, cables of 100 ns", "ns");
     let line = Wire::new(100_000_000_000);
     let (mut cut, mut stored) = (Vec::new(), Vec::new());
     for payload in [64u64, 256, 512, 1024, 1500, 2048, 3072, 4096] {
@@ -33,10 +34,25 @@ pub fn r7() -> Table {
         let through = one_packet("cut_through", payload, (100, 100)) - 200.0 - frame;
         let whole = one_packet("store_and_forward", payload, (100, 100)) - 200.0 - frame;
         let head = line.takes(72) as f64 / 1000.0;
-        table.row(format!("{payload} B, cut-through: first bit in to first bit out"), 250.0 + head, through, Within::Off(1.0));
-        table.row(format!("{payload} B, store-and-forward: last bit in to first bit out"), 250.0, whole - frame, Within::Off(1.0));
+        table.row(
+            format!("{payload} B, cut-through: first bit in to first bit out"),
+            250.0 + head,
+            through,
+            Within::Off(1.0),
+        );
+        table.row(
+            format!("{payload} B, store-and-forward: last bit in to first bit out"),
+            250.0,
+            whole - frame,
+            Within::Off(1.0),
+        );
         let up = |mode| one_packet(mode, payload, (100, 400));
-        table.row(format!("{payload} B, 100G to 400G: cut-through saves nothing"), 0.0, up("store_and_forward") - up("cut_through"), Within::Off(0.0));
+        table.row(
+            format!("{payload} B, 100G to 400G: cut-through saves nothing"),
+            0.0,
+            up("store_and_forward") - up("cut_through"),
+            Within::Off(0.0),
+        );
         cut.push((payload as f64, through));
         stored.push((payload as f64, whole));
     }
@@ -56,7 +72,16 @@ pub fn r7() -> Table {
 pub fn headroom() -> Table {
     let mut table = Table::new("Headroom: what an incast needs after Xoff", "bytes");
     let (mut used, mut granted) = (Vec::new(), Vec::new());
-    for (rate, delay_ns) in [(10u64, 1000u64), (25, 1000), (100, 10), (100, 250), (100, 1000), (100, 4000), (200, 1000), (400, 1000)] {
+    for (rate, delay_ns) in [
+        (10u64, 1000u64),
+        (25, 1000),
+        (100, 10),
+        (100, 250),
+        (100, 1000),
+        (100, 4000),
+        (200, 1000),
+        (400, 1000),
+    ] {
         let text = format!(
             "name = \"headroom\"\nuntil = \"40ms\"\n[topology]\nkind = \"star\"\nhosts = 9\n[link]\nrate = \"{rate}G\"\ndelay = \"{delay_ns}ns\"\n\
              [host]\npayload = 1000\n[switch.config.buffer]\nsize = \"6MiB\"\ncontrol_bytes = \"16KiB\"\n[switch.config.port_defaults]\n\

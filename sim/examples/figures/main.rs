@@ -16,8 +16,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Table;
 
+/// Makes a table.
+type Make = fn() -> Table;
+
 /// Tables and what makes them.
-const TABLES: [(&str, fn() -> Table); 9] = [
+const TABLES: [(&str, Make); 9] = [
     ("r1", crossbar::r1),
     ("r2", crossbar::r2),
     ("r3", queueing::r3),
@@ -47,7 +50,12 @@ fn main() -> ExitCode {
         }
         page += &table.html();
         wrong += table.wrong();
-        println!("{name:9} {:3} values, {} outside their tolerance: {}", table.len(), table.wrong(), table.title);
+        println!(
+            "{name:9} {:3} values, {} outside their tolerance: {}",
+            table.len(),
+            table.wrong(),
+            table.title
+        );
         table.outside().for_each(|row| println!("          {row}"));
     }
     write("index.html", &table::page(&page));

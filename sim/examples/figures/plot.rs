@@ -2,7 +2,8 @@
 
 use crate::table::short;
 
-const COLOURS: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#7a5195", "#1c2430"];
+const COLOURS: [&str; 8] =
+    ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#7a5195", "#1c2430"];
 const WIDTH: f64 = 680.0;
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 64.0;
@@ -64,24 +65,49 @@ pub fn plot(title: &str, x: &Axis, y: &Axis, lines: &[Line]) -> String {
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
     for v in x.ticks() {
         let at = px(v);
-        text += &format!("<path d=\"M{at:.1} {TOP}V{bottom}\" stroke=\"#d8dee6\"/><text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\" fill=\"#5b6675\">{}</text>", bottom + 15.0, short(v));
+        text += &format!(
+            "<path d=\"M{at:.1} {TOP}V{bottom}\" stroke=\"#d8dee6\"/><text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\" fill=\"#5b6675\">{}</text>",
+            bottom + 15.0,
+            short(v)
+        );
     }
     for v in y.ticks() {
         let at = py(v);
-        text += &format!("<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#d8dee6\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#5b6675\">{}</text>", LEFT - 6.0, at + 4.0, short(v));
+        text += &format!(
+            "<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#d8dee6\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#5b6675\">{}</text>",
+            LEFT - 6.0,
+            at + 4.0,
+            short(v)
+        );
     }
     text += &format!("<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"#9aa6b4\"/>");
-    text += &format!("<text x=\"{right}\" y=\"{}\" text-anchor=\"end\" fill=\"#1c2430\">{}</text>", bottom + 30.0, x.label);
-    text += &format!("<text x=\"14\" y=\"{}\" transform=\"rotate(-90 14 {0})\" text-anchor=\"middle\" fill=\"#1c2430\">{}</text>", (TOP + bottom) / 2.0, y.label);
+    text += &format!(
+        "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\" fill=\"#1c2430\">{}</text>",
+        bottom + 30.0,
+        x.label
+    );
+    text += &format!(
+        "<text x=\"14\" y=\"{}\" transform=\"rotate(-90 14 {0})\" text-anchor=\"middle\" fill=\"#1c2430\">{}</text>",
+        (TOP + bottom) / 2.0,
+        y.label
+    );
     for line in lines {
         let colour = COLOURS[line.colour % COLOURS.len()];
         if line.dots {
             for (a, b) in &line.points {
-                text += &format!("<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"#fff\" stroke=\"{colour}\" stroke-width=\"1.5\"/>", px(*a), py(*b));
+                text += &format!(
+                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"#fff\" stroke=\"{colour}\" stroke-width=\"1.5\"/>",
+                    px(*a),
+                    py(*b)
+                );
             }
         } else {
-            let path: Vec<String> = line.points.iter().map(|(a, b)| format!("{:.1} {:.1}", px(*a), py(*b))).collect();
-            text += &format!("<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.7\" stroke-linejoin=\"round\"/>", path.join("L"));
+            let path: Vec<String> =
+                line.points.iter().map(|(a, b)| format!("{:.1} {:.1}", px(*a), py(*b))).collect();
+            text += &format!(
+                "<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.7\" stroke-linejoin=\"round\"/>",
+                path.join("L")
+            );
         }
     }
     let mut at = LEFT;
@@ -89,7 +115,11 @@ pub fn plot(title: &str, x: &Axis, y: &Axis, lines: &[Line]) -> String {
         let colour = COLOURS[line.colour % COLOURS.len()];
         let y = HEIGHT - 10.0;
         text += &if line.dots {
-            format!("<circle cx=\"{}\" cy=\"{}\" r=\"3.5\" fill=\"#fff\" stroke=\"{colour}\" stroke-width=\"1.5\"/>", at + 8.0, y - 4.0)
+            format!(
+                "<circle cx=\"{}\" cy=\"{}\" r=\"3.5\" fill=\"#fff\" stroke=\"{colour}\" stroke-width=\"1.5\"/>",
+                at + 8.0,
+                y - 4.0
+            )
         } else {
             format!("<path d=\"M{at} {}h16\" stroke=\"{colour}\" stroke-width=\"3\"/>", y - 4.0)
         };

@@ -29,7 +29,8 @@ fn mean_wait(rho: f64, bytes: u64, frames: u32) -> f64 {
 /// M/D/1.
 pub fn r3() -> Table {
     let mut table = Table::new("R3: waiting time behind one line, 1406 B at 200G (M/D/1)", "ns");
-    let rows = [(0.5, 28.1), (0.6, 42.2), (0.7, 65.6), (0.8, 112.5), (0.9, 253.1), (0.95, 534.3), (0.99, 2784.0)];
+    let rows =
+        [(0.5, 28.1), (0.6, 42.2), (0.7, 65.6), (0.8, 112.5), (0.9, 253.1), (0.95, 534.3), (0.99, 2784.0)];
     let mut got_all = Vec::new();
     for (rho, want) in rows {
         let (frames, share) = match rho {
@@ -47,15 +48,21 @@ pub fn r3() -> Table {
         Line { name: "rho S / 2(1 - rho)".into(), points: formula.collect(), dots: false, colour: 0 },
         Line { name: "played".into(), points: got_all, dots: true, colour: 3 },
     ];
-    let (x, y) = (Axis { label: "load", log: false, range: (0.1, 1.0) }, Axis { label: "mean wait, ns", log: true, range: (2.0, 5000.0) });
+    let (x, y) = (
+        Axis { label: "load", log: false, range: (0.1, 1.0) },
+        Axis { label: "mean wait, ns", log: true, range: (2.0, 5000.0) },
+    );
     table.drawings.push(plot("waiting time", &x, &y, &lines));
     table
 }
 
+/// Of a frame: alone, and with preamble and gap.
+type Times = (f64, f64);
+
 /// Serialization.
 pub fn r4() -> Table {
     let mut table = Table::new("R4: time of a frame on the wire, alone and with preamble and gap", "ns");
-    let rows: [(u64, &str, [(f64, f64); 3]); 5] = [
+    let rows: [(u64, &str, [Times; 3]); 5] = [
         (1406, "Standard + VLAN", [(112.48, 114.08), (56.24, 57.04), (28.12, 28.52)]),
         (1378, "GEN1/2 + VLAN", [(110.24, 111.84), (55.12, 55.92), (27.56, 27.96)]),
         (1360, "Lite", [(108.80, 110.40), (54.40, 55.20), (27.20, 27.60)]),
@@ -66,16 +73,31 @@ pub fn r4() -> Table {
         for (rate, (alone, slot)) in [100, 200, 400].into_iter().zip(times) {
             let mut line = Wire::new(rate * G);
             let exact = Within::Off(1e-9);
-            table.row(format!("{bytes} B ({name}) at {rate}G, alone"), alone, line.takes(bytes) as f64 / 1000.0, exact);
+            table.row(
+                format!("{bytes} B ({name}) at {rate}G, alone"),
+                alone,
+                line.takes(bytes) as f64 / 1000.0,
+                exact,
+            );
             line.occupy(0, wire_bytes(bytes - 4));
-            table.row(format!("{bytes} B ({name}) at {rate}G, slot"), slot, line.free() as f64 / 1000.0, exact);
+            table.row(
+                format!("{bytes} B ({name}) at {rate}G, slot"),
+                slot,
+                line.free() as f64 / 1000.0,
+                exact,
+            );
         }
     }
     for rate in [400u64, 800] {
         let mut line = Wire::new(rate * G);
         (0..10_000_000).for_each(|_| line.occupy(line.free(), 1426));
         let exact = 1e7 * 1426.0 * 8.0 / rate as f64;
-        table.row(format!("ten million slots of 1426 B at {rate}G"), exact, line.free() as f64 / 1000.0, Within::Off(0.0));
+        table.row(
+            format!("ten million slots of 1426 B at {rate}G"),
+            exact,
+            line.free() as f64 / 1000.0,
+            Within::Off(0.0),
+        );
     }
     table
 }
@@ -102,10 +124,12 @@ fn held(exponent: i8, n: usize, total: u64, frame: u32) -> Vec<u64> {
 
 /// Dynamic thresholds.
 pub fn r5() -> Table {
-    let mut table = Table::new("R5: share of the buffer of each of N saturated queues (Choudhury/Hahne)", "share");
+    let mut table =
+        Table::new("R5: share of the buffer of each of N saturated queues (Choudhury/Hahne)", "share");
     let (total, frame) = (1_000_000u64, 100u32);
     let mut lines = Vec::new();
-    let alphas = [(-3i8, "1/8", 0.125), (-1, "1/2", 0.5), (0, "1", 1.0), (1, "2", 2.0), (2, "4", 4.0), (3, "8", 8.0)];
+    let alphas =
+        [(-3i8, "1/8", 0.125), (-1, "1/2", 0.5), (0, "1", 1.0), (1, "2", 2.0), (2, "4", 4.0), (3, "8", 8.0)];
     for (colour, (exponent, name, alpha)) in alphas.into_iter().enumerate() {
         let mut points = Vec::new();
         for n in [1usize, 2, 4, 7, 8, 16] {
@@ -118,16 +142,26 @@ pub fn r5() -> Table {
             table.row(format!("alpha {name}, N = {n}"), want, got, Within::Off(off));
             if n == 8 {
                 let unused = 1.0 - all.iter().sum::<u64>() as f64 / total as f64;
-                table.row(format!("alpha {name}, N = 8, unused"), 1.0 / (1.0 + 8.0 * alpha), unused, Within::Off(8.0 * off));
+                table.row(
+                    format!("alpha {name}, N = 8, unused"),
+                    1.0 / (1.0 + 8.0 * alpha),
+                    unused,
+                    Within::Off(8.0 * off),
+                );
             }
             points.push((n as f64, got));
         }
         lines.push(Line { name: format!("alpha {name}"), points, dots: false, colour });
-        let formula = (0..=30).map(|i| 16f64.powf(f64::from(i) / 30.0)).map(|n| (n, alpha / (1.0 + alpha * n)));
-        let at: Vec<(f64, f64)> = formula.filter(|(n, _)| [1.0, 2.0, 4.0, 16.0].iter().any(|m| (n - m).abs() < 0.01)).collect();
+        let formula =
+            (0..=30).map(|i| 16f64.powf(f64::from(i) / 30.0)).map(|n| (n, alpha / (1.0 + alpha * n)));
+        let at: Vec<(f64, f64)> =
+            formula.filter(|(n, _)| [1.0, 2.0, 4.0, 16.0].iter().any(|m| (n - m).abs() < 0.01)).collect();
         lines.push(Line { name: String::new(), points: at, dots: true, colour });
     }
-    let (x, y) = (Axis { label: "saturated queues", log: true, range: (0.95, 17.0) }, Axis { label: "share of the buffer", log: false, range: (0.0, 0.95) });
+    let (x, y) = (
+        Axis { label: "saturated queues", log: true, range: (0.95, 17.0) },
+        Axis { label: "share of the buffer", log: false, range: (0.0, 0.95) },
+    );
     table.drawings.push(plot("shares", &x, &y, &lines));
     table
 }
@@ -149,7 +183,12 @@ pub fn r8() -> Table {
     for (rate, quantum, longest) in [(100, 5.12, 335.5), (200, 2.56, 167.8), (400, 1.28, 83.9)] {
         let ns = |quanta| quanta_to_ns(quanta, rate * G) as f64;
         table.row(format!("100 quanta at {rate}G, ns"), 100.0 * quantum, ns(100), Within::Off(0.5));
-        table.row(format!("longest pause at {rate}G, us"), longest, ns(MAX_QUANTA) / 1000.0, Within::Off(0.1));
+        table.row(
+            format!("longest pause at {rate}G, us"),
+            longest,
+            ns(MAX_QUANTA) / 1000.0,
+            Within::Off(0.1),
+        );
     }
     table
 }

@@ -83,13 +83,29 @@ impl Table {
     /// Those values, in words.
     pub fn outside(&self) -> impl Iterator<Item = String> + '_ {
         let bad = self.rows.iter().filter(|row| !row.good());
-        bad.map(|r| format!("{}: {}, expected {} ({})", r.what, short(r.got), short(r.expected), r.tolerance()))
+        bad.map(|r| {
+            format!("{}: {}, expected {} ({})", r.what, short(r.got), short(r.expected), r.tolerance())
+        })
     }
 
     /// As CSV.
     pub fn csv(&self) -> String {
-        let head = format!("# weir {}, {}; unit: {}\nwhat,expected,got,tolerance,within\n", env!("CARGO_PKG_VERSION"), self.title, self.unit);
-        let line = |r: &Row| format!("\"{}\",{},{},\"{}\",{}\n", r.what, short(r.expected), short(r.got), r.tolerance(), r.good());
+        let head = format!(
+            "# weir {}, {}; unit: {}\nwhat,expected,got,tolerance,within\n",
+            env!("CARGO_PKG_VERSION"),
+            self.title,
+            self.unit
+        );
+        let line = |r: &Row| {
+            format!(
+                "\"{}\",{},{},\"{}\",{}\n",
+                r.what,
+                short(r.expected),
+                short(r.got),
+                r.tolerance(),
+                r.good()
+            )
+        };
         std::iter::once(head).chain(self.rows.iter().map(line)).collect()
     }
 
@@ -97,11 +113,19 @@ impl Table {
     pub fn html(&self) -> String {
         let mut text = format!("<section><h2>{}</h2>", self.title);
         self.drawings.iter().for_each(|drawing| text += drawing);
-        text += &format!("<details open><summary>{} values; unit: {}</summary><table><tr><th class=\"text\">what<th>expected<th>got<th>tolerance</tr>", self.len(), self.unit);
+        text += &format!(
+            "<details open><summary>{} values; unit: {}</summary><table><tr><th class=\"text\">what<th>expected<th>got<th>tolerance</tr>",
+            self.len(),
+            self.unit
+        );
         for r in &self.rows {
             let class = if r.good() { "" } else { " class=\"bad\"" };
             let (expected, got) = (short(r.expected), short(r.got));
-            text += &format!("<tr{class}><td class=\"text\">{}<td>{expected}<td>{got}<td>{}</tr>", r.what, r.tolerance());
+            text += &format!(
+                "<tr{class}><td class=\"text\">{}<td>{expected}<td>{got}<td>{}</tr>",
+                r.what,
+                r.tolerance()
+            );
         }
         text + "</table></details></section>\n"
     }

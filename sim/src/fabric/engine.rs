@@ -9,8 +9,8 @@ use super::report::{FlowResult, HostResult, LinkResult, PortResult, Report, Samp
 use super::routes::Routes;
 use super::spec::{FabricSpec, Forwarding};
 use super::time::{PS, Ps};
-use super::topology::{Plan, lay_out};
 use super::timeline::Tape;
+use super::topology::{Plan, lay_out};
 use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, switches};
 use std::net::Ipv4Addr;

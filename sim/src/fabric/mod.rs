@@ -26,11 +26,13 @@ mod units;
 mod workload;
 
 pub use play::{Progress, run, run_with};
-pub use report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult};
+pub use report::{
+    FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
+};
 pub use sizes::SizeDistribution;
 pub use spec::{
-    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, Profile, SwitchSpec,
-    Topology, Workload, load,
+    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, Profile,
+    SwitchSpec, Topology, Workload, load,
 };
 pub use timeline::{Pause, Series, Timeline};
 pub use units::{Duration, Quantity, Rate, Size};

@@ -71,7 +71,10 @@ struct Wred {
 }
 
 fn fixed(key: &str, why: &str) -> FabricError {
-    FabricError::Profile { key: key.into(), why: format!("{why}; take the key out, or use profile = \"weir\"") }
+    FabricError::Profile {
+        key: key.into(),
+        why: format!("{why}; take the key out, or use profile = \"weir\""),
+    }
 }
 
 fn check(spec: &FabricSpec) -> Result<(), FabricError> {
@@ -80,7 +83,9 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     }
     match spec.topology {
         Topology::Direct => return Err(fixed("topology.kind", "a host's neighbour is a switch")),
-        Topology::Ring { .. } => return Err(fixed("topology.kind", "frames take shortest paths, not one direction")),
+        Topology::Ring { .. } => {
+            return Err(fixed("topology.kind", "frames take shortest paths, not one direction"));
+        }
         _ => {}
     }
     let cc = spec.workloads.first().map(|w| w.cc);
@@ -96,7 +101,9 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
             return wrong("every flow has an end: `bytes` is needed");
         }
         if Some(w.cc) != cc {
-            return wrong("congestion control is one setting of the network: all workloads must have the same `cc`");
+            return wrong(
+                "congestion control is one setting of the network: all workloads must have the same `cc`",
+            );
         }
         if w.priority == 0 {
             return wrong("priority 0 is for PFC and ACKs: data needs 1 to 7");
@@ -107,15 +114,19 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
 
 fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, FabricError> {
     let refused = |e: &dyn std::fmt::Display| {
-        FabricError::Switch(format!("{e}profile = \"ns3-hpcc\" knows `buffer.size` and `[[wred]]` (kmin, kmax, pmax) only"))
+        FabricError::Switch(format!(
+            "{e}profile = \"ns3-hpcc\" knows `buffer.size` and `[[wred]]` (kmin, kmax, pmax) only"
+        ))
     };
     let given: SwitchConfig = spec.switch.config.clone().try_into().map_err(|e| refused(&e))?;
     let dcqcn = spec.workloads.first().is_some_and(|w| w.cc == Congestion::Dcqcn);
-    let percent = |text: &str| text.strip_suffix('%').and_then(|n| n.trim().parse().ok()).map(|n: f64| n / 100.0);
+    let percent =
+        |text: &str| text.strip_suffix('%').and_then(|n| n.trim().parse().ok()).map(|n: f64| n / 100.0);
     let base = match given.wred.first() {
         Some(wred) => {
             let pmax = percent(&wred.pmax).filter(|p| (0.0..=1.0).contains(p));
-            let pmax = pmax.ok_or_else(|| refused(&format!("pmax `{}` is no share such as \"20%\"; ", wred.pmax)))?;
+            let pmax =
+                pmax.ok_or_else(|| refused(&format!("pmax `{}` is no share such as \"20%\"; ", wred.pmax)))?;
             Some((wred.kmin.0, wred.kmax.0, pmax))
         }
         // The published preset: 4 and 16 bytes per Mbit/s.
@@ -128,8 +139,11 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
     };
     let size = given.buffer.map_or(32 << 20, |b| b.size.0);
     let must = || "at most 4 GiB".into();
-    let buffer = u32::try_from(size)
-        .map_err(|_| FabricError::Range { what: "switch.config.buffer.size".into(), got: size.to_string(), must: must() })?;
+    let buffer = u32::try_from(size).map_err(|_| FabricError::Range {
+        what: "switch.config.buffer.size".into(),
+        got: size.to_string(),
+        must: must(),
+    })?;
     Ok(Config {
         buffer,
         reserve: RESERVE,
@@ -258,8 +272,13 @@ pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Resu
     let mut planned = flows(spec, &plan, &routes)?;
     if let Some(f) = planned.iter().find(|f| f.after.is_some() || f.flow.bytes > u64::from(u32::MAX)) {
         let what = if f.after.is_some() { "a flow that waits for another" } else { "bytes of a flow" };
-        let must = "at most 4294967295, and start at a time of its own (no all_reduce), in profile = \"ns3-hpcc\"";
-        return Err(FabricError::Range { what: what.into(), got: f.flow.bytes.to_string(), must: must.into() });
+        let must =
+            "at most 4294967295, and start at a time of its own (no all_reduce), in profile = \"ns3-hpcc\"";
+        return Err(FabricError::Range {
+            what: what.into(),
+            got: f.flow.bytes.to_string(),
+            must: must.into(),
+        });
     }
     planned.sort_by_key(|f| f.flow.start);
     let network = network(&plan);
@@ -291,10 +310,17 @@ pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Resu
         start: f.flow.start,
     };
     let specs: Vec<FlowSpec> = planned.iter().map(start).collect();
-    let mut sim = Sim::new(&network, &specs, &config, book).map_err(|e| FabricError::Switch(e.to_string()))?;
+    let mut sim =
+        Sim::new(&network, &specs, &config, book).map_err(|e| FabricError::Switch(e.to_string()))?;
     while sim.run_some(EVENTS_PER_STEP) {
         let done = sim.flows().iter().filter(|f| f.finished.is_some()).count();
-        progress(Progress { now_ns: sim.now(), until_ns: spec.until.0, done, flows: specs.len(), events: sim.events() });
+        progress(Progress {
+            now_ns: sim.now(),
+            until_ns: spec.until.0,
+            done,
+            flows: specs.len(),
+            events: sim.events(),
+        });
     }
     Ok(report(spec, &plan, &routes, &planned, &config, sim))
 }
@@ -361,7 +387,8 @@ fn report(
     flows.sort_by_key(|f| f.id);
     let port = |s: usize, i: usize| {
         let c = &book.ports[book.first[s] + i];
-        let drops: BTreeMap<_, _> = (c.refused > 0).then_some(("ns3.refused", c.refused)).into_iter().collect();
+        let drops: BTreeMap<_, _> =
+            (c.refused > 0).then_some(("ns3.refused", c.refused)).into_iter().collect();
         let [a, b] = plan.links[plan.ports[plan.hosts + s][i]].ends;
         let peer = if a.node == plan.hosts + s { b.node } else { a.node };
         PortResult {

@@ -12,8 +12,13 @@ const POINTS: usize = 200;
 /// Ports and flows that are listed.
 const ROWS: usize = 200;
 /// Upper ends of the size classes, bytes.
-const CLASSES: [(u64, &str); 5] =
-    [(10_000, "up to 10 KB"), (100_000, "to 100 KB"), (1_000_000, "to 1 MB"), (10_000_000, "to 10 MB"), (u64::MAX, "above 10 MB")];
+const CLASSES: [(u64, &str); 5] = [
+    (10_000, "up to 10 KB"),
+    (100_000, "to 100 KB"),
+    (1_000_000, "to 1 MB"),
+    (10_000_000, "to 10 MB"),
+    (u64::MAX, "above 10 MB"),
+];
 
 impl Report {
     /// The page: queue depths, pauses, rates, completion times, reasons.
@@ -21,7 +26,10 @@ impl Report {
         // Inside a script element only `<` could end it.
         let data = self.page_data().to_string().replace('<', "\\u003c");
         let title = format!("{}: weir sim", self.name).replace('&', "&amp;").replace('<', "&lt;");
-        HTML.replace("/*css*/", CSS).replace("<!--title-->", &title).replace("/*script*/", SCRIPT).replace("/*data*/", &data)
+        HTML.replace("/*css*/", CSS)
+            .replace("<!--title-->", &title)
+            .replace("/*script*/", SCRIPT)
+            .replace("/*data*/", &data)
     }
 
     fn page_data(&self) -> Value {
@@ -29,12 +37,11 @@ impl Report {
         flows.sort_by_key(|f| (std::cmp::Reverse(slowdown(f)), f.id));
         let listed: Vec<Value> = flows.iter().take(ROWS).map(|f| flow_row(f)).collect();
         let mut ports: Vec<_> = self.ports().collect();
-        ports.sort_by_key(|(_, p)| std::cmp::Reverse((p.drops.values().sum::<u64>(), p.queue_max, p.pfc_tx_xoff)));
-        let ports: Vec<Value> = ports
-            .iter()
-            .take(ROWS)
-            .map(|(s, p)| json!({ "switch": s.name, "port": p }))
-            .collect();
+        ports.sort_by_key(|(_, p)| {
+            std::cmp::Reverse((p.drops.values().sum::<u64>(), p.queue_max, p.pfc_tx_xoff))
+        });
+        let ports: Vec<Value> =
+            ports.iter().take(ROWS).map(|(s, p)| json!({ "switch": s.name, "port": p })).collect();
         let hosts: Vec<_> = self.hosts.iter().filter(|h| h.pfc_rx > 0).take(ROWS).collect();
         let mut fcts: Vec<u64> = self.flows.iter().filter_map(|f| f.fct_ns).collect();
         fcts.sort_unstable();
@@ -99,7 +106,8 @@ mod tests {
             let allowed = page.replace("http://www.w3.org/2000/svg", "");
             assert!(!allowed.contains(other), "{other}");
         }
-        let data = page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+        let data =
+            page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["name"], "</script><b>");
         assert_eq!(data["flows"].as_array().unwrap().len(), 1);

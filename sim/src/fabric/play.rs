@@ -72,7 +72,8 @@ pub(super) fn port_names(plan: &Plan) -> Vec<PortName> {
 /// else receiving hosts.
 pub(super) fn lanes(plan: &Plan, flows: &[Planned]) -> (Vec<String>, Vec<usize>) {
     if flows.len() <= MAX_RATES {
-        let name = |f: &Planned| format!("flow {}: {} \u{2192} {}", f.flow.id, plan.names[f.from], plan.names[f.to]);
+        let name =
+            |f: &Planned| format!("flow {}: {} \u{2192} {}", f.flow.id, plan.names[f.from], plan.names[f.to]);
         return (flows.iter().map(name).collect(), (0..flows.len()).collect());
     }
     let hosts = plan.names[..plan.hosts].iter().map(|name| format!("to {name}"));

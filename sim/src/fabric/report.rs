@@ -338,7 +338,9 @@ impl Report {
     fn csv_head(&self, what: &str) -> String {
         let Self { weir, name, profile, seed, config_hash, units, .. } = self;
         let name = name.replace(['\n', '\r'], " ");
-        format!("# weir {weir}, {what} of `{name}`; profile {profile}; seed {seed}; config {config_hash}\n# units: {units}\n")
+        format!(
+            "# weir {weir}, {what} of `{name}`; profile {profile}; seed {seed}; config {config_hash}\n# units: {units}\n"
+        )
     }
 
     /// Fills in what is said in sentences.

@@ -30,7 +30,7 @@ fn inside(value: &DeValue<'_>, path: &[&str]) -> Option<usize> {
     match value {
         DeValue::Table(table) => deepest(table, path),
         DeValue::Array(items) => {
-            let item = items.iter().nth(first.parse().ok()?)?;
+            let item = items.get(first.parse::<usize>().ok()?)?;
             Some(inside(item.get_ref(), rest).unwrap_or(item.span().start))
         }
         _ => None,

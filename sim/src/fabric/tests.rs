@@ -134,6 +134,31 @@ fn r7_cut_through_and_store_and_forward_by_definition() {
 }
 
 #[test]
+fn dev33_n_switches_have_n_plus_one_links() {
+    // A packet alone on a row of switches: every link has its delay, and with store-and-forward its serialization.
+    let fct = |switches: usize, forwarding: &str| {
+        let last = 2 * switches - 1;
+        let text = format!(
+            "name = \"row\"\nuntil = \"1ms\"\n[topology]\nkind = \"chain\"\nswitches = {switches}\nhosts_per_switch = \
+             2\n[link]\nrate = \"200G\"\ndelay = \"500ns\"\n[switch]\nforwarding = \"{forwarding}\"\ningress = \
+             \"150ns\"\ncrossbar = \"50ns\"\negress = \"100ns\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \
+             \"h{last}\"\nbytes = 1000\n"
+        );
+        let flow = &play(&text).flows[0];
+        assert!(flow.fct_ns.unwrap().abs_diff(flow.ideal_ns) <= 1, "{flow:?}");
+        flow.ideal_ns as f64
+    };
+    for n in 1..=5usize {
+        let (links, pipelines) = (500.0 * (n + 1) as f64, 300.0 * n as f64);
+        // 1000 + 58 bytes, FCS and preamble: 1070 at 25 bytes per ns.
+        let stored = links + pipelines + 42.8 * (n + 1) as f64;
+        let cut = links + pipelines + 42.8 + 2.88 * n as f64;
+        assert!((fct(n, "store_and_forward") - stored).abs() <= 1.0 + n as f64, "{n}");
+        assert!((fct(n, "cut_through") - cut).abs() <= 1.0 + n as f64, "{n}");
+    }
+}
+
+#[test]
 fn r7_a_busy_egress_stores_and_forwards() {
     let text = |forwarding: &str| {
         format!(
@@ -348,7 +373,8 @@ fn the_ns3_profile_plays_a_spec_as_the_reference_does() {
     let small = play(&format!("{NS3}{NS3_INCAST}").replace("4MiB", "1MiB"));
     assert_eq!((small.pauses(), small.fct_ns.unwrap().max, small.queue_max()), (202, 668_091, 559_632));
     // A flow alone takes what it is compared with.
-    let alone = play(&format!("{NS3}[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n"));
+    let alone =
+        play(&format!("{NS3}[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n"));
     assert_eq!((alone.flows[0].fct_ns, alone.flows[0].ideal_ns), (Some(87_091), 87_091));
     assert!(alone.why.iter().any(|s| s.starts_with("No PFC")), "{:?}", alone.why);
 }
@@ -373,7 +399,8 @@ fn the_ns3_profile_marks_with_dcqcn_and_says_why_it_drops() {
 #[test]
 fn what_contradicts_the_profile_is_refused_with_the_line() {
     let spec = format!("{NS3}{NS3_INCAST}");
-    let with = |more: &str| spec.replace("[switch.config.buffer]", &format!("{more}\n[switch.config.buffer]"));
+    let with =
+        |more: &str| spec.replace("[switch.config.buffer]", &format!("{more}\n[switch.config.buffer]"));
     let line = |text: &str, part: &str| 1 + text[..text.find(part).unwrap()].matches('\n').count();
     for (text, place, what) in [
         (with("[link]\nloss = 0.1"), "loss", "`link.loss` contradicts profile"),
@@ -444,7 +471,8 @@ fn what_cannot_be_is_refused_with_a_reason() {
         let message = refused(&text);
         assert!(message.contains(what), "{message}\n--- should say: {what}");
         assert!(message.starts_with("test.toml"), "{message}");
-        let place = message.starts_with(&format!("test.toml:{line}: ")) || message.contains(&format!("line {line},"));
+        let place =
+            message.starts_with(&format!("test.toml:{line}: ")) || message.contains(&format!("line {line},"));
         assert!(place, "{message}\n--- should name line {line}");
     }
 }

@@ -173,7 +173,14 @@ impl Tape {
         let mut lanes = Lanes::new();
         lanes.lanes = ports.iter().map(|_| Lane::new(Kind::Peak)).collect();
         lanes.lanes.extend(rates.iter().map(|_| Lane::new(Kind::Sum)));
-        Self { open: vec![[None; PRIORITIES]; ports.len()], ports, rates, lanes, pauses: Vec::new(), left_out: 0 }
+        Self {
+            open: vec![[None; PRIORITIES]; ports.len()],
+            ports,
+            rates,
+            lanes,
+            pauses: Vec::new(),
+            left_out: 0,
+        }
     }
 
     /// Bytes that wait for `port` from now on.
@@ -224,7 +231,9 @@ impl Tape {
                 }
             }
         }
-        self.pauses.sort_by(|a, b| (a.from_ns, a.to_ns, &a.node, a.port).cmp(&(b.from_ns, b.to_ns, &b.node, b.port)));
+        self.pauses.sort_by(|a, b| {
+            (a.from_ns, a.to_ns, &a.node, a.port).cmp(&(b.from_ns, b.to_ns, &b.node, b.port))
+        });
         let last = self.lanes.bucket(end);
         self.lanes.lanes.iter_mut().for_each(|lane| lane.reach(last));
         let period_ns = 1 << self.lanes.shift;

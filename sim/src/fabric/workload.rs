@@ -97,7 +97,9 @@ impl Reader<'_> {
             return Err(self.wrong("`rate` and `cc = \"dcqcn\"` both set the pace; take one out"));
         }
         if w.cc == Congestion::Dcqcn && !w.reliable {
-            return Err(self.wrong("`cc = \"dcqcn\"` needs a receiver that answers; take `reliable = false` out"));
+            return Err(
+                self.wrong("`cc = \"dcqcn\"` needs a receiver that answers; take `reliable = false` out")
+            );
         }
         Ok(())
     }

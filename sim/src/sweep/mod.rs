@@ -14,7 +14,7 @@ mod store;
 
 pub use merge::{Merged, merge};
 pub use plan::{Axis, Plan, Point};
-pub use store::{Done, Tally, run_shard};
+pub use store::{Done, Seen, Step, Tally, run_shard};
 
 use std::path::PathBuf;
 

@@ -129,7 +129,8 @@ impl Plan {
         }
         // A table of strings and numbers: this cannot fail.
         let spec = toml::to_string(&spec).unwrap_or_default();
-        let address = Digest::of(env!("CARGO_PKG_VERSION").as_bytes()).feed(&[0]).feed(spec.as_bytes()).to_string();
+        let address =
+            Digest::of(env!("CARGO_PKG_VERSION").as_bytes()).feed(&[0]).feed(spec.as_bytes()).to_string();
         let values = chosen.into_iter().map(|(axis, value)| (axis.key.clone(), value.to_string())).collect();
         Point { index, values, spec, address }
     }
@@ -142,7 +143,8 @@ impl Plan {
 
 /// Sets a value. Tables on the way are made; array elements must be there.
 fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), String> {
-    let problem = |at: &str| format!("axis `{key}`: there is nothing at `{at}` in the base that could hold it");
+    let problem =
+        |at: &str| format!("axis `{key}`: there is nothing at `{at}` in the base that could hold it");
     let (path, last) = key.rsplit_once('.').map_or((None, key), |(path, last)| (Some(path), last));
     if key.split('.').any(str::is_empty) {
         return Err(format!("axis `{key}`: a key looks like `link.rate` or `workload.0.bytes`"));
@@ -163,7 +165,8 @@ fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), String> {
             t.insert(last.to_owned(), value.clone());
         }
         Value::Array(items) => {
-            *last.parse().ok().and_then(|i: usize| items.get_mut(i)).ok_or_else(|| problem(last))? = value.clone();
+            *last.parse().ok().and_then(|i: usize| items.get_mut(i)).ok_or_else(|| problem(last))? =
+                value.clone();
         }
         _ => return Err(problem(last)),
     }
@@ -178,7 +181,9 @@ mod tests {
     use super::*;
 
     fn plan(text: &str) -> Result<Plan, String> {
-        let base = |_: &str| Ok(("base.toml".to_owned(), "name = \"b\"\nseed = 1\n[link]\nrate = 1\n[[w]]\nx = 1\n".into()));
+        let base = |_: &str| {
+            Ok(("base.toml".to_owned(), "name = \"b\"\nseed = 1\n[link]\nrate = 1\n[[w]]\nx = 1\n".into()))
+        };
         Plan::parse("plan.toml", text, base).map_err(|e| e.to_string())
     }
 
@@ -221,9 +226,13 @@ mod tests {
             (axis("seed", "[1]") + "[[axis]]\nkey = \"seed\"\nvalues = [2]\n", "two axes"),
         ] {
             let error = plan(&text).unwrap_err();
-            assert!(error.starts_with("plan.toml: ") && error.contains(part), "{error}\n--- should say: {part}");
+            assert!(
+                error.starts_with("plan.toml: ") && error.contains(part),
+                "{error}\n--- should say: {part}"
+            );
         }
-        let error = Plan::parse("plan.toml", &axis("seed", "[1]"), |_| Ok(("base.toml".into(), "x = ".into())));
+        let error =
+            Plan::parse("plan.toml", &axis("seed", "[1]"), |_| Ok(("base.toml".into(), "x = ".into())));
         assert!(error.unwrap_err().to_string().starts_with("base.toml: "));
         let error = Plan::read(Path::new("/nowhere/plan.toml")).unwrap_err().to_string();
         assert!(error.contains("/nowhere/plan.toml"), "{error}");

@@ -58,6 +58,28 @@ pub enum Done {
     Broken,
 }
 
+/// A point of a shard while it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The point.
+    pub point: &'a Point,
+    /// Points of the shard that are over.
+    pub over: usize,
+    /// Points of the shard.
+    pub of: usize,
+    /// How it is.
+    pub step: Step,
+}
+
+/// How a point is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Still at it.
+    At(Progress),
+    /// Over.
+    Over(Done),
+}
+
 /// What became of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -71,7 +93,8 @@ pub struct Tally {
 
 impl Described {
     pub fn of(plan: &Plan) -> Self {
-        let place = |p: Point| Place { address: p.address, values: p.values.into_iter().map(|(_, v)| v).collect() };
+        let place =
+            |p: Point| Place { address: p.address, values: p.values.into_iter().map(|(_, v)| v).collect() };
         Self {
             schema: 1,
             weir: env!("CARGO_PKG_VERSION").into(),
@@ -85,7 +108,9 @@ impl Described {
         let path = dir.join(PLAN);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(SweepError::Nothing(dir.into())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(SweepError::Nothing(dir.into()));
+            }
             Err(error) => return Err(SweepError::File { path, error }),
         };
         serde_json::from_str(&text).map_err(|e| SweepError::Damaged { path, problem: e.to_string() })
@@ -115,7 +140,8 @@ pub(super) fn read(path: &Path, address: &str) -> Result<Option<(Vec<u8>, Value)
         Err(error) => return Err(SweepError::File { path: path.into(), error }),
     };
     let damaged = |problem: String| SweepError::Damaged { path: path.into(), problem };
-    let value: Value = serde_json::from_slice(&bytes).map_err(|e| damaged(format!("not a whole result: {e}")))?;
+    let value: Value =
+        serde_json::from_slice(&bytes).map_err(|e| damaged(format!("not a whole result: {e}")))?;
     if value["address"] != address || value["summary"].is_null() == value["error"].is_null() {
         return Err(damaged("not the result of this point".into()));
     }
@@ -139,8 +165,7 @@ fn shard_of(text: &str) -> Result<(usize, usize), SweepError> {
     good.ok_or_else(|| SweepError::Shard(text.into()))
 }
 
-/// Plays the points of shard `i/n` that have no result in `dir` yet. `seen` hears how a point goes on
-/// (`None` for `Done`: still at it), with the points of the shard and how many of them are over.
+/// Plays the points of shard `i/n` that have no result in `dir` yet. `seen` hears how it goes on.
 ///
 /// # Errors
 /// What is wrong with the shard, the folder, or a file in it. A point that is refused is no error.
@@ -148,7 +173,7 @@ pub fn run_shard(
     plan: &Plan,
     shard: &str,
     dir: &Path,
-    seen: &mut dyn FnMut(&Point, (usize, usize), Result<Done, Progress>),
+    seen: &mut dyn FnMut(&Seen<'_>),
 ) -> Result<Tally, SweepError> {
     let (i, n) = shard_of(shard)?;
     std::fs::create_dir_all(dir).map_err(|error| SweepError::File { path: dir.into(), error })?;
@@ -164,24 +189,24 @@ pub fn run_shard(
         Err(error) => return Err(error),
     }
     let mine: Vec<usize> = (0..plan.len()).filter(|index| index % n == i - 1).collect();
+    let of = mine.len();
     let mut tally = Tally::default();
-    for (over, index) in mine.iter().enumerate() {
-        let point = plan.point(*index);
+    for (over, index) in mine.into_iter().enumerate() {
+        let point = &plan.point(index);
         let path = place(dir, &point.address);
-        let count = (over, mine.len());
         // A damaged result is played again.
-        if let Ok(Some((_, value))) = read(&path, &point.address) {
+        let done = if let Ok(Some((_, value))) = read(&path, &point.address) {
             tally.before += 1;
             tally.broken += usize::from(!value["error"].is_null());
-            seen(&point, (over + 1, mine.len()), Ok(Done::Before));
-            continue;
-        }
-        let outcome = play(&point, &mut |progress| seen(&point, count, Err(progress)));
-        put(&path, &json(&outcome))?;
-        tally.now += 1;
-        tally.broken += usize::from(outcome.error.is_some());
-        let done = if outcome.error.is_some() { Done::Broken } else { Done::Now };
-        seen(&point, (over + 1, mine.len()), Ok(done));
+            Done::Before
+        } else {
+            let outcome = play(point, &mut |at| seen(&Seen { point, over, of, step: Step::At(at) }));
+            put(&path, &json(&outcome))?;
+            tally.now += 1;
+            tally.broken += usize::from(outcome.error.is_some());
+            if outcome.error.is_some() { Done::Broken } else { Done::Now }
+        };
+        seen(&Seen { point, over: over + 1, of, step: Step::Over(done) });
     }
     Ok(tally)
 }

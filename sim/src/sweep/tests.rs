@@ -17,7 +17,7 @@ fn plan(dir: &Path) -> Plan {
 }
 
 fn play(plan: &Plan, shard: &str, dir: &Path) -> Tally {
-    run_shard(plan, shard, dir, &mut |_, _, _| {}).unwrap()
+    run_shard(plan, shard, dir, &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -47,7 +47,11 @@ fn any_sharding_has_one_digest_and_twice_does_nothing() {
     assert_eq!(merge(&[mixed.clone(), mixed, a]).unwrap().digest, all.digest);
 
     assert_eq!(all.broken.len(), 4, "{:?}", all.broken);
-    assert!(all.broken.iter().all(|(_, why)| why.contains("rate 0") && why.contains("spec of point ")), "{:?}", all.broken);
+    assert!(
+        all.broken.iter().all(|(_, why)| why.contains("rate 0") && why.contains("spec of point ")),
+        "{:?}",
+        all.broken
+    );
     let csv = all.csv();
     let table: Vec<&str> = csv.lines().filter(|l| !l.starts_with('#')).collect();
     assert_eq!(table.len(), 13);
@@ -64,7 +68,7 @@ fn a_sweep_that_was_ended_goes_on_where_it_was() {
     play(&plan, "1/1", &whole);
     // Ended in the middle of the sixth point: what a process leaves that is ended by force.
     let ended = std::panic::catch_unwind(|| {
-        run_shard(&plan, "1/1", &cut, &mut |_, (over, _), _| assert!(over < 5, "ended")).unwrap()
+        run_shard(&plan, "1/1", &cut, &mut |seen| assert!(seen.over < 5, "ended")).unwrap()
     });
     assert!(ended.is_err());
     let before = merge(std::slice::from_ref(&cut)).unwrap();
@@ -106,10 +110,10 @@ fn a_folder_holds_one_sweep() {
     play(&plan, "1/12", &dir);
     std::fs::write(root.path().join("plan.toml"), PLAN.replace("[1, 2]", "[1, 3]")).unwrap();
     let other = Plan::read(&root.path().join("plan.toml")).unwrap();
-    let error = run_shard(&other, "1/12", &dir, &mut |_, _, _| {}).unwrap_err().to_string();
+    let error = run_shard(&other, "1/12", &dir, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("another folder"), "{error}");
     for shard in ["0/3", "4/3", "1", "a/b", "1/0", "-1/2"] {
-        let error = run_shard(&plan, shard, &dir, &mut |_, _, _| {}).unwrap_err().to_string();
+        let error = run_shard(&plan, shard, &dir, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains(shard) && error.contains("2/3"), "{error}");
     }
     let error = merge(&[root.path().to_owned()]).unwrap_err().to_string();

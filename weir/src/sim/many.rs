@@ -4,7 +4,7 @@ use super::bar;
 use crate::Outcome;
 use crate::cli::{MergeArgs, SweepArgs};
 use anyhow::{Context, Result};
-use weir_sim::sweep::{self, Done, Plan, run_shard};
+use weir_sim::sweep::{self, Done, Plan, Step, run_shard};
 
 /// Missing or broken points that are named one by one.
 const NAMED: usize = 10;
@@ -12,13 +12,14 @@ const NAMED: usize = 10;
 pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
     let plan = Plan::read(&args.plan)?;
     let bar = bar::sweep(plan.len() as u64);
-    let tally = run_shard(&plan, &args.shard, &args.out, &mut |point, (over, of), done| {
-        bar.set_length(of as u64);
-        bar.set_position(over as u64);
-        match done {
-            Err(progress) => bar.set_message(format!("point {}: {}", point.index, bar::message(progress))),
-            Ok(Done::Broken) => bar.println(format!("  point {} is refused; its file says why", point.index)),
-            Ok(Done::Now | Done::Before) => {}
+    let tally = run_shard(&plan, &args.shard, &args.out, &mut |seen| {
+        bar.set_length(seen.of as u64);
+        bar.set_position(seen.over as u64);
+        let index = seen.point.index;
+        match seen.step {
+            Step::At(progress) => bar.set_message(format!("point {index}: {}", bar::message(progress))),
+            Step::Over(Done::Broken) => bar.println(format!("  point {index} is refused; its file says why")),
+            Step::Over(Done::Now | Done::Before) => {}
         }
     });
     bar.finish_and_clear();
