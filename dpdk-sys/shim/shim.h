@@ -331,6 +331,20 @@ static inline int weir_eth_flow_control_get(uint16_t port)
 	return rte_eth_dev_flow_ctrl_get(port, &fc);
 }
 
+/* Tells the NIC to send and obey PFC of one priority by itself. 0: the driver took it; negative errno
+ * otherwise. */
+static inline int weir_eth_priority_flow_control(uint16_t port, uint8_t priority, uint16_t pause_time)
+{
+	struct rte_eth_pfc_conf conf;
+
+	memset(&conf, 0, sizeof(conf));
+	conf.fc.mode = RTE_ETH_FC_FULL;
+	conf.fc.pause_time = pause_time;
+	conf.fc.send_xon = 1;
+	conf.priority = priority;
+	return rte_eth_dev_priority_flow_ctrl_set(port, &conf);
+}
+
 /* Queue-based PFC: how many traffic classes the hardware pauses, or negative errno. */
 static inline int weir_eth_queue_pfc(uint16_t port)
 {

@@ -225,6 +225,13 @@ impl Device {
         Ok(())
     }
 
+    pub(super) fn set_priority_flow_control(&self, priorities: u8, pause_time: u16) -> bool {
+        let _setup = self.setup();
+        // SAFETY: the port is open, its control path locked; the shim passes a structure of its own.
+        let set = |p| unsafe { sys::weir_eth_priority_flow_control(self.id, p, pause_time) == 0 };
+        (0..8).filter(|p| priorities >> p & 1 == 1).all(set)
+    }
+
     pub(super) fn capabilities(&self) -> Result<Capabilities, PortError> {
         let setup = self.setup();
         let info = self.info()?;

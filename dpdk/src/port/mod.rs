@@ -166,6 +166,13 @@ impl<S> Port<S> {
     pub fn capabilities(&self) -> Result<Capabilities, PortError> {
         self.device.capabilities()
     }
+
+    /// Lets the NIC send and obey PFC of these priorities (a bit each) by itself, with pauses of
+    /// `pause_time` quanta (`rte_eth_dev_priority_flow_ctrl_set`). `false`: its driver does not take that from
+    /// DPDK; some NICs are set with a tool of their own.
+    pub fn set_priority_flow_control(&self, priorities: u8, pause_time: u16) -> bool {
+        self.device.set_priority_flow_control(priorities, pause_time)
+    }
 }
 
 impl Port<Stopped> {

@@ -35,6 +35,8 @@ pub struct OpenPort {
     pub rate: Option<u64>,
     /// Software sees PFC frames and sends its own.
     pub software_pfc: bool,
+    /// Who does PFC on this port.
+    pub pfc: &'static str,
     /// Frames the receive ring holds, where that is known.
     pub ring_size: u32,
     /// The other end, where hosts of this process can be, for in-process rings.
@@ -140,6 +142,13 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
     let capabilities = port.capabilities()?;
     let mbps = port.link().ok().and_then(|link| link.mbps).filter(|_| !capabilities.is_virtual);
     let software_pfc = granted(config, &capabilities)?;
+    let pfc = match (config.pfc.enable, software_pfc) {
+        (0, _) => "off",
+        (_, true) => "software",
+        (mask, false) if port.set_priority_flow_control(mask, u16::MAX) => "hardware",
+        // Not every driver takes it from DPDK.
+        (_, false) => "hardware, to be set with the tool of the NIC",
+    };
     if config.rate == PortRate::Link && mbps.is_none() {
         bail!("the device does not tell its speed: write the port's rate, e.g. rate = \"100G\"");
     }
@@ -148,6 +157,7 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
         rate: mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         ring_size: if far.is_some() { RING_FRAMES } else { u32::from(port.descriptors().0) },
         software_pfc,
+        pfc,
         port,
         rx,
         tx,

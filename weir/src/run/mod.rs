@@ -45,6 +45,8 @@ pub struct Running {
     /// First, so that it ends before what it looks at.
     mgmt: Option<Server>,
     names: Vec<String>,
+    /// Who does PFC on each port.
+    pfc: Vec<&'static str>,
     ports: Arc<[Port<Started>]>,
     workers: Vec<weir_dpdk::Worker<Worker>>,
     commands: Vec<rtrb::Producer<Command>>,
@@ -136,6 +138,7 @@ impl Running {
             shard: *shard as u8,
             pfc: port.software_pfc,
         };
+        let pfc = ports.iter().map(|port| port.pfc).collect();
         let described: Vec<Device> = ports.iter().zip(&owner).map(device).collect();
         let granted = |(port, shard): (&OpenPort, &usize)| -> Result<Granted> {
             Ok(Granted {
@@ -203,6 +206,7 @@ impl Running {
         Ok(Self {
             mgmt,
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
+            pfc,
             links: ports.iter().map(|_| LinkWatch::default()).collect(),
             ports,
             workers,
@@ -227,12 +231,11 @@ impl Running {
             let both: Vec<String> = tcp.into_iter().chain(unix).collect();
             println!("management on {}", both.join(" and "));
         }
-        for (port, settings) in self.ports.iter().zip(&config.ports) {
+        for ((port, granted), settings) in self.ports.iter().zip(&self.pfc).zip(&config.ports) {
             let Ok(c) = port.capabilities() else { continue };
-            let pfc = match (settings.pfc.enable, c.mac_control.is_visible()) {
-                (0, _) => "off".to_owned(),
-                (mask, true) => format!("software, priorities {}", priorities(mask)),
-                (mask, false) => format!("NOT SEEN by software, priorities {}", priorities(mask)),
+            let pfc = match settings.pfc.enable {
+                0 => (*granted).to_owned(),
+                mask => format!("{granted}, priorities {}", priorities(mask)),
             };
             println!("  {:12} {:24} driver {:14} pfc {pfc}", settings.name, settings.device, c.driver);
         }
