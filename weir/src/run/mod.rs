@@ -4,6 +4,7 @@ mod af_packet;
 mod control;
 mod devices;
 mod mgmt;
+mod stages;
 mod summary;
 mod worker;
 
