@@ -147,16 +147,18 @@ impl Running {
             })
         };
         let granted = ports.iter().zip(&owner).map(granted).collect::<Result<_>>()?;
-        let info = SwitchInfo::of(config, &eal.version(), cores.clone(), granted);
+        let clock = Clock::new(&eal);
+        let info =
+            SwitchInfo { hz: clock.hz(), ..SwitchInfo::of(config, &eal.version(), cores.clone(), granted) };
         let params = runtime::switch_params(config, &described, cores.len(), SHAPER_BURST)?;
         let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
         let cells = |of: fn(&Switch<Mbuf>, PortId) -> Published| {
             (0..ports.len()).map(|i| of(&shards[owner[i]], PortId(i as u16))).collect::<Vec<_>>()
         };
         let (counters, gauges) = (cells(Switch::published), cells(Switch::published_gauges));
+        let carried = cells(Switch::published_carried);
 
         let control = Control::new(cores.len());
-        let clock = Clock::new(&eal);
         let mut commands = Vec::new();
         let mut workers: Vec<Worker> = shards
             .into_iter()
@@ -191,6 +193,7 @@ impl Running {
             counters: counters.clone(),
             gauges: gauges.clone(),
             loops: workers.iter().map(|worker| worker.published.clone()).collect(),
+            carried,
             ports: Arc::clone(&ports),
             control: control.clone(),
             asked: None,
