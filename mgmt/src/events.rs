@@ -8,6 +8,7 @@ use crate::snapshot::Snapshot;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use weir_dataplane::drops::DropReason;
+use weir_dataplane::parse::{KeyParts, key_space};
 use weir_dataplane::types::PRIORITIES;
 
 /// Events kept for readers who come later.
@@ -105,6 +106,12 @@ impl Watcher {
                 burst(lane, &before, now, (port, priority), log);
             }
         }
+        if before.now.phase != now.now.phase {
+            log.push(event(now, "switch", now.now.phase.word()));
+        }
+        for worker in 0..now.now.loops.len() {
+            moves(&before, now, worker, log);
+        }
         let error = now.conservation_error();
         if error != self.lost_count {
             self.lost_count = error;
@@ -139,6 +146,32 @@ fn link(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
     {
         log.push(at_port(now, "link", if is { "up" } else { "down" }, port));
     }
+}
+
+/// Addresses that have changed ports: the last one by name, as those of a loop are many.
+fn moves(before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
+    let (Some(was), is) = (before.now.loops.get(worker), &now.now.loops[worker]) else { return };
+    let moves = is.fdb_moved.saturating_sub(was.fdb_moved);
+    if moves == 0 {
+        return;
+    }
+    let name = |port: u64| now.info.ports.get(port as usize).map(|port| &port.name);
+    let mut body = event(now, "fdb", "moved");
+    body.insert("lcore".into(), json!(now.info.lcores.get(worker)));
+    body.insert("moves".into(), json!(moves));
+    let key = KeyParts::of(is.fdb_move_key);
+    let address = match key.space {
+        key_space::STANDARD => {
+            let bytes: Vec<_> = key.address.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect();
+            bytes.join(":")
+        }
+        _ => format!("{:#x}", key.address),
+    };
+    body.insert("address".into(), json!(address));
+    body.insert("vlan".into(), json!(key.vid));
+    body.insert("from".into(), json!(name(is.fdb_move_from)));
+    body.insert("port".into(), json!(name(is.fdb_move_to)));
+    log.push(body);
 }
 
 fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
@@ -209,6 +242,13 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
         body.insert("since_unix_ms".into(), json!(e.since));
         body.insert("pauses".into(), json!(change.count.1.saturating_sub(e.count)));
         body.insert("paused_ns".into(), json!(change.ns.1.saturating_sub(e.ns)));
+        if let Some(blame) = now.blame(at.0, p).filter(|_| direction == "tx") {
+            body.insert("cause".into(), json!(blame.word()));
+            if let Some((port, queue)) = blame.queue() {
+                body.insert("cause_port".into(), json!(now.info.ports.get(port).map(|port| &port.name)));
+                body.insert("cause_queue".into(), json!(queue));
+            }
+        }
         if phase == "end" {
             *episode = None;
         }
@@ -396,6 +436,34 @@ mod tests {
         };
         assert_eq!(names(&lose(DropReason::EgressQueueFull)), ["drops/start"]);
         assert!(lose(DropReason::EgressQueueFull).is_empty());
+    }
+
+    #[test]
+    fn a_pause_names_who_is_to_blame() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        reading.ports[1].gauges.paused_queues = 0;
+        feed.step(&reading);
+        reading.ports[0].gauges.tx_pauses[3] += 1;
+        let event = &feed.step(&reading)[0];
+        assert_eq!((&event["direction"], &event["cause"]), (&json!("tx"), &json!("queue")));
+        assert_eq!((&event["cause_port"], &event["cause_queue"]), (&json!("p\"1\\"), &json!(3)));
+    }
+
+    #[test]
+    fn addresses_that_move_and_phases_that_pass() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        let worker = &mut reading.loops[1];
+        (worker.fdb_moved, worker.fdb_move_key, worker.fdb_move_to) = (3, 1 << 60 | 5 << 48 | 0x02_00ab, 1);
+        let moved = feed.step(&reading);
+        assert_eq!((names(&moved), &moved[0]["moves"]), (vec!["fdb/moved".into()], &json!(3)));
+        assert_eq!((&moved[0]["from"], &moved[0]["port"]), (&json!("p0"), &json!("p\"1\\")));
+        assert_eq!((&moved[0]["address"], &moved[0]["vlan"]), (&json!("00:00:00:02:00:ab"), &json!(5)));
+        assert_eq!(moved[0]["lcore"], json!(2));
+        reading.phase = crate::snapshot::Phase::Drain;
+        assert_eq!(names(&feed.step(&reading)), ["switch/draining"]);
     }
 
     #[test]

@@ -6,8 +6,11 @@
 
 pub mod client;
 pub mod events;
+pub mod history;
+pub mod latency;
 pub mod metrics;
 pub mod openapi;
+pub mod page;
 pub mod sample;
 pub mod server;
 pub mod show;

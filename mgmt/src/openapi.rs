@@ -45,6 +45,25 @@ pub fn document() -> Value {
             "application/x-ndjson": { "schema": { "type": "string" } },
         }),
     );
+    let since =
+        parameter("since", "steps that ended after this, ms since 1970", json!({ "type": "integer" }));
+    other(
+        "/v1/history",
+        "The last minute in steps, by port and priority; only what was busy.",
+        json!([since]),
+        json!({ "application/json": { "schema": { "type": "object" } } }),
+    );
+    let lane = || {
+        let port = parameter("port", "this port only", json!({ "type": "string" }));
+        let queue = json!({ "type": "integer", "minimum": 0, "maximum": 7 });
+        vec![port, parameter("queue", "this queue only", queue)]
+    };
+    let mut hgrm = lane();
+    hgrm.push(parameter("window", "of the last second, not since start", json!({ "type": "boolean" })));
+    other("/v1/latency.hgrm", "HdrHistogram percentile distribution, us.", json!(hgrm), text.clone());
+    let mut hlog = lane();
+    hlog.push(parameter("cumulative", "since start, not second by second", json!({ "type": "boolean" })));
+    other("/v1/latency.hlog", "HdrHistogram interval log V2 of the last minute.", json!(hlog), text.clone());
     other(
         "/healthz",
         "200 while the management thread looks at the switch, else 503.",
