@@ -195,31 +195,19 @@ function law(q, depth) {
   return pmax * (depth - kmin) / (kmax - kmin);
 }
 
-// The configured curve, and over it what was measured: share of frames selected against the mean depth of a step.
-function markingPanel(q, lane) {
+// The configured curve, and over it what was measured since start: share of frames selected, by depth left behind.
+function markingPanel(q, measured) {
   const { draw, width, height } = canvas("marking");
-  const note = document.getElementById("marking-note");
-  note.textContent = q ? q.port + " / " + q.queue : "";
+  document.getElementById("marking-note").textContent = q ? q.port + " / " + q.queue : "";
   if (!q || q.kmax_bytes === null) {
     say(draw, "this queue does not mark", 0, 12, "left", COLOUR.quiet);
     return;
   }
-  const bins = new Map(), kmax = Number(q.kmax_bytes);
-  const depths = lane ? lane.depth : [];
-  // Depths far beyond Kmax would squeeze the curve: they stand at the edge.
-  const deepest = kmax * 2;
-  const steps = depths.map((depth, i) => ({
-    depth: i === 0 || depths[i - 1] === null || depth === null ? null : (depth + depths[i - 1]) / 2,
-    packets: lane.packets[i], selected: lane.selected[i],
-  })).filter((s) => s.depth !== null && s.packets > 0);
-  for (const s of steps) {
-    const bin = Math.min(50, Math.floor(s.depth / deepest * 50));
-    const b = bins.get(bin) || { depth: 0, packets: 0, selected: 0 };
-    b.depth += s.depth * s.packets;
-    b.packets += s.packets;
-    b.selected += s.selected;
-    bins.set(bin, b);
-  }
+  const kmax = Number(q.kmax_bytes), deepest = kmax * 2;
+  const bins = measured.map((m) => ({
+    depth: (Number(m.depth_from_bytes) + Number(m.depth_to_bytes === null ? deepest : m.depth_to_bytes)) / 2,
+    frames: Number(m.frames), share: Number(m.selected) / Math.max(1, Number(m.frames)), open: m.depth_to_bytes === null,
+  }));
   const left = 38, right = 22, top = 20, bottom = 18;
   const x = (d) => left + (width - left - right) * Math.min(1, d / deepest), y = (p) => height - bottom - (height - top - bottom) * p;
   for (const p of [0, 0.25, 0.5, 0.75, 1]) {
@@ -240,12 +228,12 @@ function markingPanel(q, lane) {
   }
   draw.stroke();
   draw.lineWidth = 1;
-  const most = Math.max(1, ...[...bins.values()].map((b) => b.packets));
-  for (const b of bins.values()) {
+  const most = Math.max(1, ...bins.map((b) => b.frames));
+  for (const b of bins) {
     draw.fillStyle = COLOUR.red;
     draw.strokeStyle = COLOUR.white;
     draw.beginPath();
-    draw.arc(x(b.depth / b.packets), y(b.selected / b.packets), 2.5 + 3.5 * Math.sqrt(b.packets / most), 0, 7);
+    draw.arc(x(b.open ? deepest : b.depth), y(b.share), 2.5 + 3.5 * Math.sqrt(b.frames / most), 0, 7);
     draw.fill();
     draw.stroke();
   }
@@ -256,8 +244,8 @@ function markingPanel(q, lane) {
   draw.beginPath();
   draw.arc(left + 96, 7, 3.5, 0, 7);
   draw.fill();
-  say(draw, bins.size === 0 ? "measured: no frames yet" : "measured", left + 104, 7);
-  if (bins.has(50)) say(draw, "deeper ▸", width, height - 7, "right", COLOUR.quiet);
+  say(draw, bins.length === 0 ? "measured: no frames yet" : "measured, by depth", left + 104, 7);
+  if (bins.some((b) => b.open)) say(draw, "deeper ▸", width, height - 7, "right", COLOUR.quiet);
 }
 
 // Where a time of the last minute is on a panel that shows it all.

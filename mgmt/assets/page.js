@@ -322,7 +322,7 @@ function charted() {
   legend("pg-legend", chart("pg", [["shared", "shared", COLOUR.blue, undefined, true], ["headroom", "headroom", COLOUR.pink, undefined, true], ["xoff", "Xoff", COLOUR.red, [7, 4]], ["xon", "Xon", COLOUR.green, [2, 3]]],
     { ...pg, xoff: pg.xoff || state.times.map(() => null), xon: pg.xon || state.times.map(() => null) }));
   const ecn = snapshot.ecn.find((e) => e.port === queue.port && e.queue === queue.queue);
-  markingPanel(ecn, lane);
+  markingPanel(ecn, snapshot.marking.filter((m) => m.port === queue.port && m.queue === queue.queue));
   pausePanel(state, snapshot, cursor);
   legend("pfc-legend", [["none", COLOUR.ink, "▲ we pause:"], ...CAUSES.map(([, colour, text]) => ["box", colour, text]), ["box", COLOUR.blue, "▼ we are paused"]]);
   priorities();

@@ -74,7 +74,7 @@ pub struct LabArgs {
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "matrix", "drops", "reasons", "latency", "lcores", "events"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "lcores", "events"])]
     pub what: String,
     /// This port only.
     #[arg(long)]

@@ -27,6 +27,8 @@ pub struct Window {
     pub loops: Vec<Published>,
     /// Bytes queued for each port, by input.
     pub carried: Vec<Published>,
+    /// How each port marks.
+    pub curves: Vec<Published>,
     pub ports: Arc<[Port<Started>]>,
     pub control: Control,
     /// What the drivers said last, and when.
@@ -43,7 +45,7 @@ impl Source for Window {
             self.asked = Some((Instant::now(), self.ports.iter().map(ask).collect()));
         }
         let drivers = self.asked.iter().flat_map(|(_, drivers)| drivers);
-        let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(drivers);
+        let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(&self.curves).zip(drivers);
         Reading {
             phase: match self.control.phase() {
                 Phase::Forward => snapshot::Phase::Forward,
@@ -51,12 +53,13 @@ impl Source for Window {
                 Phase::Stop => snapshot::Phase::Stop,
             },
             ports: cells
-                .map(|(((counters, gauges), carried), (nic, link))| PortReading {
+                .map(|((((counters, gauges), carried), curve), (nic, link))| PortReading {
                     stats: counters.read(),
                     gauges: gauges.read(),
                     nic: *nic,
                     link: *link,
                     carried: carried.read_words(),
+                    curve: curve.read(),
                 })
                 .collect(),
             loops: self.loops.iter().map(Published::read).collect(),

@@ -175,15 +175,20 @@ impl Running {
                     clock: clock.clone(),
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
+                    curve_cursor: 0,
                 }
             })
             .collect();
         let mut handles = Vec::new();
         let mut far = Vec::new();
+        let mut curves = Vec::new();
         for (i, open) in ports.into_iter().enumerate() {
             let limit = open.ring_size * RING_LIMIT_EIGHTHS / 8;
             let id = PortId(i as u16);
-            workers[owner[i]].ports.push(WorkerPort::new(id, open.rx, open.tx, pool.clone(), Some(limit)));
+            let mut port = WorkerPort::new(id, open.rx, open.tx, pool.clone(), Some(limit));
+            port.curve.kmax = config.ports[i].queues.map(|queue| queue.wred.map_or(0, |wred| wred.kmax));
+            curves.push(port.published_curve.clone());
+            workers[owner[i]].ports.push(port);
             handles.push(open.port);
             far.push(open.far);
         }
@@ -194,6 +199,7 @@ impl Running {
             gauges: gauges.clone(),
             loops: workers.iter().map(|worker| worker.published.clone()).collect(),
             carried,
+            curves,
             ports: Arc::clone(&ports),
             control: control.clone(),
             asked: None,
