@@ -36,6 +36,7 @@ pub struct Log {
 impl Log {
     fn push(&mut self, body: Map<String, Value>) {
         self.next += 1;
+        tell(&body);
         let mut body = body;
         body.insert("id".into(), json!(self.next));
         if self.events.len() == KEPT {
@@ -52,6 +53,25 @@ impl Log {
     /// Those after number `id`, oldest first, as far as they are kept.
     pub fn after(&self, id: u64) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(move |event| event.id > id)
+    }
+}
+
+/// To the log of the program, where one was asked for.
+fn tell(body: &Map<String, Value>) {
+    const NAMED: [&str; 5] = ["event", "phase", "port", "priority", "unix_ms"];
+    let word = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or("");
+    let (event, phase, port) = (word("event"), word("phase"), word("port"));
+    let priority = body.get("priority").and_then(Value::as_u64);
+    let rest: Map<String, Value> = body
+        .iter()
+        .filter(|(k, _)| !NAMED.contains(&k.as_str()))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    let detail = Value::Object(rest).to_string();
+    if phase == "alarm" || event == "storm" {
+        tracing::warn!(event, phase, port, priority, detail, "event");
+    } else {
+        tracing::info!(event, phase, port, priority, detail, "event");
     }
 }
 

@@ -62,7 +62,7 @@ pub struct History {
 }
 
 fn small(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(NONE).min(NONE)
+    u32::try_from(n).unwrap_or(NONE)
 }
 
 impl History {

@@ -16,6 +16,7 @@ pub mod server;
 pub mod show;
 pub mod snapshot;
 pub mod table;
+pub mod telemetry;
 
 #[cfg(test)]
 mod fake;

@@ -25,6 +25,8 @@ pub enum Command {
     Lab(LabArgs),
     /// Look at a running switch.
     Show(ShowArgs),
+    /// Save the page of a running switch, with its last minute, as one file that opens anywhere.
+    Report(ReportArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Play a fabric of switches, hosts and links in virtual time.
@@ -46,6 +48,9 @@ pub struct RunArgs {
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+    /// Log events on standard error.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
 }
 
 /// `weir lab`
@@ -68,6 +73,20 @@ pub struct LabArgs {
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+    /// Log events on standard error.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
+}
+
+/// `weir report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Where to write it.
+    #[arg(long, value_name = "FILE.html", default_value = "weir-report.html")]
+    pub out: PathBuf,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
 }
 
 /// `weir show`
@@ -88,6 +107,12 @@ pub struct ShowArgs {
     /// Look again every second; follow events as they come.
     #[arg(long)]
     pub watch: bool,
+    /// Latency as a percentile distribution for the tools of HdrHistogram (.hgrm).
+    #[arg(long, conflicts_with_all = ["json", "watch", "hlog"])]
+    pub hgrm: bool,
+    /// Latency second by second as an interval log for the tools of HdrHistogram (.hlog).
+    #[arg(long, conflicts_with_all = ["json", "watch"])]
+    pub hlog: bool,
     /// Socket of the switch; found by itself if only one runs.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,

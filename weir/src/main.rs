@@ -1,4 +1,4 @@
-//! The program: `weir run | check | lab | show | sim | golden | headroom`.
+//! The program: `weir run | check | lab | show | report | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
@@ -9,6 +9,8 @@ mod cli;
 mod golden;
 mod headroom;
 mod lab;
+mod log;
+mod report;
 mod run;
 mod show;
 mod sim;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => run::run(&args, &eal),
         cli::Command::Lab(args) => lab::lab(&args, &eal),
         cli::Command::Show(args) => show::show(&args),
+        cli::Command::Report(args) => report::report(&args),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),

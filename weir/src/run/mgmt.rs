@@ -2,15 +2,18 @@
 
 use super::control::{Control, Phase};
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_dataplane::config::{Config, MgmtSocket};
 use weir_dataplane::stats::Published;
-use weir_dpdk::{Port, Started};
+use weir_dpdk::telemetry::Answer;
+use weir_dpdk::{Eal, Port, Started};
 use weir_mgmt::server::{Options, Server, default_socket};
 use weir_mgmt::snapshot::{self, Link, NicStats, PortReading, Reading, Source, SwitchInfo};
+use weir_mgmt::telemetry;
 
 /// Drivers are asked this often: some answer by way of their firmware.
 const ASK_DRIVERS: Duration = Duration::from_secs(1);
@@ -94,6 +97,30 @@ pub fn start(config: &Config, window: Window) -> Result<Option<Server>> {
     let token = mgmt.token_file.as_ref().map(|path| token(Path::new(path))).transpose()?;
     let options = Options { listen: mgmt.listen, any_port: !mgmt.chosen, socket, token, patience: None };
     Ok(Some(Server::start(options, window)?))
+}
+
+/// Serves the snapshot on DPDK's telemetry socket, too.
+///
+/// # Errors
+/// DPDK does not take a command.
+pub fn answer_telemetry(eal: &Eal, server: &Server) -> Result<()> {
+    for command in telemetry::COMMANDS {
+        let latest = server.latest();
+        eal.telemetry(command.name, command.help, move |parameters| {
+            Some(answer(telemetry::answer(command, &latest.get(), parameters)?))
+        })?;
+    }
+    Ok(())
+}
+
+/// JSON in the forms telemetry knows: a number is a whole one, what is more than text or number is a dictionary.
+fn answer(value: Value) -> Answer {
+    match value {
+        Value::Array(all) => Answer::Texts(all.iter().map(|v| v.as_str().unwrap_or("").to_owned()).collect()),
+        Value::Object(parts) => Answer::Dict(parts.into_iter().map(|(k, v)| (k, answer(v))).collect()),
+        Value::String(text) => Answer::Text(text),
+        value => value.as_u64().map_or_else(|| Answer::Text(value.to_string()), Answer::Number),
+    }
 }
 
 /// The first line of the file, which nobody else may read.

@@ -4,6 +4,7 @@ mod af_packet;
 mod control;
 mod devices;
 mod mgmt;
+mod notify;
 mod stages;
 mod summary;
 mod worker;
@@ -11,9 +12,11 @@ mod worker;
 use crate::Outcome;
 use crate::check;
 use crate::cli::RunArgs;
+use crate::log;
 use anyhow::{Context, Result, bail};
 use control::{Command, Control, Phase};
 use devices::{OpenPort, PoolSize};
+use notify::Notifier;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -56,6 +59,8 @@ pub struct Running {
     pub counters: Vec<Published>,
     /// State of each port, for readers on other threads.
     pub gauges: Vec<Published>,
+    /// Loop of each worker, for readers on other threads.
+    pub loops: Vec<Published>,
     /// Where all frames come from.
     pub pool: Mempool,
     /// Ends of in-process rings, one per port that has one.
@@ -101,13 +106,17 @@ impl Stop {
 pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
     let stop = Stop::on_signal()?;
+    log::start(args.log.as_deref());
     let mut running = Running::start(&config, eal, 0)?;
     running.describe(&config);
+    let mut notifier = Notifier::ready(&config.name, running.loops.clone());
     let deadline = args.duration.map(|time| Instant::now() + time);
     while !stop.asked() && deadline.is_none_or(|at| Instant::now() < at) {
         std::thread::sleep(LOOK);
         running.watch_links();
+        notifier.look();
     }
+    Notifier::stopping();
     let totals = running.stop()?;
     totals.print();
     if let Some(path) = &args.summary {
@@ -193,18 +202,22 @@ impl Running {
             far.push(open.far);
         }
         let ports: Arc<[Port<Started>]> = handles.into();
+        let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
         let window = mgmt::Window {
             info,
             counters: counters.clone(),
             gauges: gauges.clone(),
-            loops: workers.iter().map(|worker| worker.published.clone()).collect(),
+            loops: loops.clone(),
             carried,
             curves,
             ports: Arc::clone(&ports),
             control: control.clone(),
             asked: None,
         };
-        let mgmt = mgmt::start(config, window)?;
+        let mgmt = eal.beside_workers(&cores, || mgmt::start(config, window))?;
+        if let Some(mgmt) = &mgmt {
+            mgmt::answer_telemetry(&eal, mgmt)?;
+        }
         let workers = workers
             .into_iter()
             .zip(cores)
@@ -221,6 +234,7 @@ impl Running {
             control,
             counters,
             gauges,
+            loops,
             pool,
             far,
             started: Instant::now(),

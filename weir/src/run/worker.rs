@@ -102,8 +102,10 @@ const PUBLISH: u64 = 10_000_000;
 /// One turn of so many is timed stage by stage.
 const TIMED: u64 = 128;
 
-/// No turn takes so long by itself, ns.
-const INTERRUPTED: u64 = 1_000_000;
+/// No turn that moves so many frames takes longer by itself, ns: far above what any frame costs.
+fn longest(frames: usize) -> u64 {
+    10_000 + 4_000 * frames as u64
+}
 
 /// A receive queue this full (of its ring) means frames are about to be lost.
 pub const RING_LIMIT_EIGHTHS: u32 = 6;
@@ -186,7 +188,8 @@ impl Worker {
     fn timed_turn(&mut self, burst: &mut Burst) -> Turn {
         let mut watch = Stopwatch::new(&self.clock);
         let turn = self.turn(burst, &mut watch);
-        if turn.received + turn.sent > 0 && watch.ns.iter().sum::<u64>() < INTERRUPTED {
+        if turn.received + turn.sent > 0 && watch.ns.iter().sum::<u64>() < longest(turn.received + turn.sent)
+        {
             self.stats.timed_turns += 1;
             self.stats.timed_received += turn.received as u64;
             self.stats.timed_sent += turn.sent as u64;
