@@ -148,7 +148,7 @@ pub struct Lab {
     pub address: String,
     pub socket: PathBuf,
     pub folder: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    pub _turn: MutexGuard<'static, ()>,
 }
 
 impl Lab {
@@ -183,6 +183,16 @@ impl Lab {
     /// `weir WHAT ... --socket`.
     pub fn weir(&self, args: &[&str]) -> Output {
         run(Command::new(WEIR).args(args).arg("--socket").arg(&self.socket))
+    }
+
+    /// Ctrl-C: the end, with every frame accounted for. Whether hosts that share a busy machine obeyed every pause in
+    /// time is not asked here. What it said, and where its socket was.
+    pub fn stop(self) -> (String, PathBuf) {
+        self.program.signal("-INT");
+        let (status, said) = self.program.ended();
+        assert!(matches!(status.code(), Some(0 | 1)), "{status}\n{said}");
+        assert!(said.contains("held 0: error 0") && said.contains("verdict: "), "{said}");
+        (said, self.socket)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
