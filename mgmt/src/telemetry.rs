@@ -165,8 +165,8 @@ mod tests {
         let mut reading = (*snapshot.now).clone();
         for port in &mut reading.ports {
             use weir_dataplane::stats::Words;
-            port.stats.words(&mut |w| *w = u64::MAX >> 8);
-            port.gauges.words(&mut |w| *w = u64::MAX >> 8);
+            port.stats.words(&mut |w| *w = u64::MAX >> 12);
+            port.gauges.words(&mut |w| *w = u64::MAX >> 12);
         }
         snapshot.now = std::sync::Arc::new(reading);
         for command in COMMANDS {
