@@ -23,6 +23,8 @@ pub enum Command {
     Run(RunArgs),
     /// See it work: hosts on in-process rings, a live table, a verdict. No root, no NIC, no hugepages.
     Lab(LabArgs),
+    /// Be a traffic host: RoCEv2 connections over DPDK ports, checked at the receiver.
+    Host(HostArgs),
     /// Look at a running switch.
     Show(ShowArgs),
     /// Save the page of a running switch, with its last minute, as one file that opens anywhere.
@@ -64,18 +66,40 @@ pub struct LabArgs {
     /// Preset of the built-in configuration.
     #[arg(long, conflicts_with = "config", value_name = "NAME")]
     pub preset: Option<String>,
-    /// This many hosts send to one (built-in configuration).
-    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31))]
+    /// This many hosts send to one (built-in configuration). DPDK has 32 ports, and a ring takes two.
+    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub incast: Option<u8>,
-    /// Hosts ignore PFC: see what it is good for.
+    /// Hosts ignore PFC and CNPs: see what they are good for.
     #[arg(long)]
     pub deaf: bool,
+    /// Hosts keep to their rates whatever is marked: PFC alone holds them back.
+    #[arg(long)]
+    pub no_dcqcn: bool,
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
     /// Log events on standard error.
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
     pub log: Option<String>,
+    /// Write what moved the rates of the hosts to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// `weir host`
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Stop sending after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Write totals and the verdict to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// Write what moved the rates to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// `weir report`

@@ -1,13 +1,14 @@
-//! The program: `weir run | check | lab | show | report | sim | golden | headroom`.
+//! The program: `weir run | check | lab | host | show | report | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
-//! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
+//! row, the verdict of a lab or host); 2 it could not start: bad input, bad configuration, no device.
 #![forbid(unsafe_code)]
 
 mod check;
 mod cli;
 mod golden;
 mod headroom;
+mod host;
 mod lab;
 mod log;
 mod report;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Run(args) => run::run(&args, &eal),
         cli::Command::Lab(args) => lab::lab(&args, &eal),
+        cli::Command::Host(args) => host::host(&args, &eal),
         cli::Command::Show(args) => show::show(&args),
         cli::Command::Report(args) => report::report(&args),
         cli::Command::Check(args) => check::check(&args),

@@ -2,11 +2,11 @@
 
 mod af_packet;
 mod control;
-mod devices;
+pub mod devices;
 mod mgmt;
 mod notify;
 mod stages;
-mod summary;
+pub mod summary;
 mod worker;
 
 use crate::Outcome;
@@ -137,9 +137,9 @@ impl Running {
         named.sort_unstable();
         named.dedup();
         let size = PoolSize::of(config, named.len(), extra);
-        let eal = devices::start_eal(config, eal_args, size)?;
+        let eal = devices::start_eal(&config.eal_args, eal_args, size)?;
         let (cores, owner) = place(config, &eal)?;
-        let (pool, ports) = devices::open(&eal, config, size)?;
+        let (pool, ports) = devices::open(&eal, &config.ports, size)?;
         let device = |(port, shard): (&OpenPort, &usize)| Device {
             mac: port.mac,
             rate: port.rate,
@@ -181,7 +181,7 @@ impl Running {
                     ports: Vec::new(),
                     commands: consumer,
                     control: control.clone(),
-                    clock: clock.clone(),
+                    clock: clock,
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
                     curve_cursor: 0,
@@ -351,7 +351,7 @@ fn place(config: &Config, eal: &Eal) -> Result<(Vec<usize>, Vec<usize>)> {
     Ok((cores, owner))
 }
 
-fn priorities(mask: u8) -> String {
+pub fn priorities(mask: u8) -> String {
     let set: Vec<_> = (0..8).filter(|p| mask >> p & 1 == 1).map(|p| p.to_string()).collect();
     set.join(",")
 }
