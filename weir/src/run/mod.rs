@@ -181,7 +181,7 @@ impl Running {
                     ports: Vec::new(),
                     commands: consumer,
                     control: control.clone(),
-                    clock: clock,
+                    clock,
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
                     curve_cursor: 0,
