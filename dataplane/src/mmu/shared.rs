@@ -244,6 +244,15 @@ impl Mmu {
     /// # Errors
     /// [`MmuError`]; the old parameters stay in force.
     pub fn apply(&mut self, params: MmuParams) -> Result<(), MmuError> {
+        let mut params = params;
+        self.replace(&mut params)
+    }
+
+    /// [`Mmu::apply`]; what was in force comes back in `params`.
+    ///
+    /// # Errors
+    /// [`MmuError`]; the old parameters stay in force.
+    pub fn replace(&mut self, params: &mut MmuParams) -> Result<(), MmuError> {
         let shared = params.shared()?;
         if params.ports() != self.ports {
             return Err(MmuError::Shape { what: "pgs", got: params.pgs.len(), ports: self.ports });
@@ -266,6 +275,12 @@ impl Mmu {
             pg.xon = p.xon;
             pg.xon_offset = p.xon_offset;
             pg.lossless = p.lossless;
+        }
+        let control = params.control / self.ledger.shards.len() as u64;
+        for pg in &mut self.pgs[params.pgs.len()..] {
+            let before = pg.account.shared();
+            pg.account.reserved = control;
+            self.shared_used = self.shared_used + pg.account.shared() - before;
         }
         for (queue, p) in self.queues.iter_mut().zip(&params.queues) {
             let before = queue.account.shared();
@@ -292,7 +307,7 @@ impl Mmu {
         };
         self.port_egress = port_limits(&params.port_egress_limit, queued_of);
         self.cell_bytes = params.cell_bytes.max(1);
-        self.params = params;
+        std::mem::swap(&mut self.params, params);
         self.publish();
         Ok(())
     }

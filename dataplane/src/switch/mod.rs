@@ -12,6 +12,7 @@
 //! Whoever drives the switch owns the clock and the wire: a polling loop on DPDK, an event queue in
 //! virtual time, a test. Design section 2.
 
+mod apply;
 mod control;
 mod params;
 mod peers;
@@ -20,6 +21,7 @@ mod tick;
 mod transmit;
 mod view;
 
+pub use apply::{ApplyError, Change, ChangeError};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
 pub use peers::{Handoff, Peer, peers};
 pub use view::Conservation;
