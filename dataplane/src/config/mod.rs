@@ -8,6 +8,7 @@
 mod buffer;
 mod checks;
 mod diag;
+mod diff;
 mod fdb;
 mod format;
 mod lab;
@@ -26,6 +27,7 @@ mod units;
 use toml::de::DeTable;
 
 pub use diag::{Diagnostic, Severity, Span};
+pub use diff::{Difference, Fixed, differences, fixed};
 pub use format::{Field, FormatConfig};
 pub use read::{Explained, Origin};
 pub use types::*;
