@@ -25,6 +25,11 @@ pub enum Command {
     Lab(LabArgs),
     /// Look at a running switch.
     Show(ShowArgs),
+    /// Change the configuration of a running switch, all of it or nothing, without losing a lossless frame.
+    Apply(ApplyArgs),
+    /// Look at a configuration: every effective value, and where it comes from.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Play a fabric of switches, hosts and links in virtual time.
@@ -90,6 +95,52 @@ pub struct ShowArgs {
     pub watch: bool,
     /// Socket of the switch; found by itself if only one runs.
     #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir apply`
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Configuration file. Without one: confirm or take back what was applied.
+    #[arg(required_unless_present_any = ["confirm", "rollback"])]
+    pub config: Option<PathBuf>,
+    /// With a file: go back unless confirmed within this time, e.g. 30s. Without: confirm.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, value_parser = time)]
+    pub confirm: Option<Option<Duration>>,
+    /// Go back to what was before the configuration that waits to be confirmed.
+    #[arg(long, conflicts_with_all = ["config", "confirm", "dry_run"])]
+    pub rollback: bool,
+    /// Only say what would change.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir config`
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print values of a file, or of the running switch.
+    Show(ConfigShowArgs),
+}
+
+/// `weir config show`
+#[derive(Debug, Args)]
+pub struct ConfigShowArgs {
+    /// Configuration file; that of the running switch unless given.
+    pub config: Option<PathBuf>,
+    /// Every value that holds, not only those somebody set.
+    #[arg(long)]
+    pub effective: bool,
+    /// Where each value comes from (line, preset, derived, default), and why it is so.
+    #[arg(long)]
+    pub origin: bool,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
     pub socket: Option<PathBuf>,
 }
 

@@ -1,11 +1,13 @@
-//! The program: `weir run | check | lab | show | sim | golden | headroom`.
+//! The program: `weir run | lab | show | apply | config | check | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
 #![forbid(unsafe_code)]
 
+mod apply;
 mod check;
 mod cli;
+mod config;
 mod golden;
 mod headroom;
 mod lab;
@@ -43,6 +45,8 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => run::run(&args, &eal),
         cli::Command::Lab(args) => lab::lab(&args, &eal),
         cli::Command::Show(args) => show::show(&args),
+        cli::Command::Apply(args) => apply::apply(&args),
+        cli::Command::Config(cli::ConfigCommand::Show(args)) => config::show(&args),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),
