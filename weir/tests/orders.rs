@@ -199,7 +199,7 @@ fn bad_orders_are_refused_with_the_place_of_the_fault_and_change_nothing() {
         std::fs::read_to_string(lab.write("mtu.toml", &config(8, "", "", "1G").replace("1600", "1500")))
             .unwrap();
     let answer = lab.post("/v1/config", TOML, file.as_bytes());
-    assert_eq!(fault(&answer), (409, "port.p0.mtu".into(), 12), "{answer:?}");
+    assert_eq!(fault(&answer), (409, "port.p0.mtu".into(), 13), "{answer:?}");
     for (want, answer) in [
         (400, lab.post("/v1/config", TOML, b"\xff\xfe")),
         (400, lab.post("/v1/config?confirm=soon", TOML, file.as_bytes())),

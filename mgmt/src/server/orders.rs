@@ -170,7 +170,7 @@ async fn config(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body>
         return *refusal;
     }
     let Some(desk) = &app.desk else {
-        return problem(StatusCode::NOT_FOUND, PATH, "the configuration is not to be had", None);
+        return problem(StatusCode::SERVICE_UNAVAILABLE, PATH, "the configuration is not to be had", None);
     };
     let in_force = desk.shown.get();
     let left = in_force.unconfirmed.map(|at| at.saturating_duration_since(Instant::now()).as_millis() as u64);
