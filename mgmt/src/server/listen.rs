@@ -121,6 +121,8 @@ async fn connection(
     let paced = Paced::new(stream, app.patience, Arc::clone(&app.slow));
     let service = TowerToHyperService::new(routes::router(&app, via));
     let served = http1::Builder::new()
+        // Whoever has asked and closes that side still wants the answer.
+        .half_close(true)
         .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(paced), service)
