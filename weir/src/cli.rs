@@ -30,6 +30,8 @@ pub enum Command {
     /// Look at a configuration: every effective value, and where it comes from.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Say what would happen to a frame now: class, limits, verdict, pause, mark.
+    Explain(ExplainArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Play a fabric of switches, hosts and links in virtual time.
@@ -79,7 +81,7 @@ pub struct LabArgs {
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "drops", "reasons", "latency", "lcores", "events"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "matrix", "drops", "reasons", "latency", "lcores", "events"])]
     pub what: String,
     /// This port only.
     #[arg(long)]
@@ -136,6 +138,55 @@ pub struct ConfigShowArgs {
     /// Where each value comes from (line, preset, derived, default), and why it is so.
     #[arg(long)]
     pub origin: bool,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Configuration file, for a switch that does not run; the running switch, as it is now, unless given.
+    pub config: Option<PathBuf>,
+    /// Port the frame arrives on.
+    #[arg(long)]
+    pub port: String,
+    /// Port it leaves by; the one whose queue is the fullest unless given.
+    #[arg(long)]
+    pub to: Option<String>,
+    /// Bytes, without FCS.
+    #[arg(long, default_value_t = 1024)]
+    pub len: u32,
+    /// DSCP of its IP header.
+    #[arg(long)]
+    pub dscp: Option<u8>,
+    /// PCP of its VLAN tag.
+    #[arg(long)]
+    pub pcp: Option<u8>,
+    /// Its AFH traffic-class octet.
+    #[arg(long)]
+    pub tc: Option<u8>,
+    /// Its ECN code point.
+    #[arg(long, default_value = "ect0", value_parser = ["not-ect", "ect1", "ect0", "ce"])]
+    pub ecn: String,
+    /// What it is: CNP and ACK frames have a class of their own.
+    #[arg(long, default_value = "data", value_parser = ["data", "cnp", "ack"])]
+    pub kind: String,
+    /// With a file: bytes its priority group holds, e.g. 200KB.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub used: u64,
+    /// With a file: bytes its priority group holds in headroom.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub headroom_used: u64,
+    /// With a file: bytes the queue it leaves by holds.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub queued: u64,
+    /// With a file: bytes all others hold of the shared pool.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub others: u64,
     /// JSON.
     #[arg(short, long)]
     pub json: bool,
@@ -229,6 +280,20 @@ fn time(text: &str) -> Result<Duration, String> {
 
 fn rate(text: &str) -> Result<u64, String> {
     quantity(text, &[("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)], "a rate")
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let units = [
+        ("", 1),
+        ("B", 1),
+        ("KB", 1000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+    ];
+    quantity(text, &units, "a size")
 }
 
 fn metres(text: &str) -> Result<u32, String> {

@@ -1,4 +1,4 @@
-//! The program: `weir run | lab | show | apply | config | check | sim | golden | headroom`.
+//! The program: `weir run | lab | show | apply | config | explain | check | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
@@ -8,6 +8,7 @@ mod apply;
 mod check;
 mod cli;
 mod config;
+mod explain;
 mod golden;
 mod headroom;
 mod lab;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         cli::Command::Show(args) => show::show(&args),
         cli::Command::Apply(args) => apply::apply(&args),
         cli::Command::Config(cli::ConfigCommand::Show(args)) => config::show(&args),
+        cli::Command::Explain(args) => explain::explain(&args),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),

@@ -100,6 +100,8 @@ pub struct Queues<F> {
     active: Vec<Active>,
     /// Queues with frames, a bit each, per port.
     occupied: Vec<u8>,
+    /// Bytes ever queued, `[out][in]`.
+    carried: Vec<u64>,
     ports: usize,
     order: VoqOrder,
 }
@@ -119,6 +121,7 @@ impl<F> Queues<F> {
             voqs: vec![Voq { head: NIL, tail: NIL, next: NIL, bytes: 0 }; ports * PRIORITIES * ports],
             active: vec![Active { first: NIL, last: NIL, bytes: 0, frames: 0 }; ports * PRIORITIES],
             occupied: vec![0; ports],
+            carried: vec![0; ports * ports],
             ports,
             order,
         }
@@ -155,6 +158,12 @@ impl<F> Queues<F> {
     /// Bytes in a queue that came from one input.
     pub fn bytes_from(&self, input: PortId, out: PortId, queue: usize) -> u64 {
         self.voqs[(out.index() * PRIORITIES + queue) * self.ports + input.index()].bytes
+    }
+
+    /// Bytes ever queued for an output, by input.
+    pub fn carried(&self, out: PortId) -> &[u64] {
+        let first = out.index() * self.ports;
+        self.carried.get(first..first + self.ports).unwrap_or(&[])
     }
 
     /// Puts a frame into a slot, not yet into a queue: see [`Chain`].
@@ -200,6 +209,7 @@ impl<F> Queues<F> {
         let own = first_voq + input.index();
         let voq_ix = if self.order == VoqOrder::Fair { own } else { first_voq };
         self.voqs[own].bytes += bytes;
+        self.carried[out.index() * self.ports + input.index()] += bytes;
         let active = &mut self.active[queue_ix];
         active.bytes += bytes;
         active.frames += chain.frames;
@@ -413,5 +423,15 @@ mod tests {
         assert_eq!(q.fullest(PortId(0), 1 << 3), Some((PortId(2), 3)));
         assert_eq!(q.fullest(PortId(1), 0xff), None);
         assert_eq!(q.head_len(PortId(1), 3), Some(100));
+    }
+
+    #[test]
+    fn what_was_carried_is_never_forgotten() {
+        let mut q = Queues::new(3, 8, VoqOrder::Fair);
+        for (out, input, len) in [(1, 0, 100), (1, 0, 50), (1, 2, 7), (2, 0, 9)] {
+            q.push(PortId(out), (), meta(input, 3, len)).unwrap();
+        }
+        while q.pop(PortId(1), 3).is_some() {}
+        assert_eq!((q.carried(PortId(1)), q.carried(PortId(2))), (&[150, 0, 7][..], &[9, 0, 0][..]));
     }
 }

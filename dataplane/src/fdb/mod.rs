@@ -93,6 +93,17 @@ pub struct FdbCounters {
     pub static_kept: u64,
 }
 
+/// A station that appeared on another port than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdbMove {
+    /// The station.
+    pub key: u64,
+    /// Where it was.
+    pub from: PortId,
+    /// Where it is.
+    pub to: PortId,
+}
+
 /// No room for a static entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room for a static entry: raise the capacity of the forwarding table")]
@@ -135,6 +146,7 @@ pub struct Fdb {
     ageing_ticks: u32,
     cursor: usize,
     counters: FdbCounters,
+    last_move: Option<FdbMove>,
 }
 
 impl Fdb {
@@ -152,6 +164,7 @@ impl Fdb {
             ageing_ticks,
             cursor: 0,
             counters: FdbCounters::default(),
+            last_move: None,
         }
     }
 
@@ -249,6 +262,7 @@ impl Fdb {
         self.ports[port.index()].learned += 1;
         self.table.set(slot, seen);
         self.counters.moved += 1;
+        self.last_move = Some(FdbMove { key, from: old.port(), to: port });
         Learned::Moved(event)
     }
 
@@ -456,5 +470,10 @@ impl Fdb {
     /// What happened so far.
     pub fn counters(&self) -> &FdbCounters {
         &self.counters
+    }
+
+    /// The last of the moves that were counted.
+    pub fn last_move(&self) -> Option<FdbMove> {
+        self.last_move
     }
 }

@@ -4,6 +4,10 @@
 //! limits of their own. A shard owns the groups and queues of its ports. What it must know of the
 //! others is a few single-writer sums in the [`Ledger`] (design section 3).
 
+mod restore;
+
+pub use restore::Held;
+
 use super::account::{Account, Limit};
 use super::params::{MmuError, MmuParams, PoolId};
 use super::watermark::Watermark;

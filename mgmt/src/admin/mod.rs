@@ -1,6 +1,8 @@
 //! Orders: what an administrator may ask of a running switch. The server takes them in, the program that runs
 //! the switch carries them out ([`Orders`]), one after the other.
 
+pub mod explain;
+
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -4,7 +4,7 @@ use super::Samples::{Counters, Counts, Gauges, Histograms, Info};
 use super::{Family, Labels, Samples, Scrape};
 use crate::snapshot::{PortInfo, PortReading};
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::stats::{Histogram, LoopStats};
+use weir_dataplane::stats::{Histogram, LoopStats, Stage};
 use weir_dataplane::types::PRIORITIES;
 
 const fn family(name: &'static str, help: &'static str, samples: Samples) -> Family {
@@ -348,6 +348,64 @@ pub const ALL: &[Family] = &[
         Histograms(|s| {
             let each = s.snapshot.now.loops.iter().enumerate();
             each.map(|(i, l)| (lcore(s, i), l.turn)).collect::<Vec<(Labels, Histogram)>>()
+        }),
+    ),
+    family(
+        "weir_lcore_stage_seconds",
+        "Time of each stage in the turns that are timed: one of 128, if it moved a frame",
+        Counters(|s| {
+            let each = s.snapshot.now.loops.iter().enumerate();
+            each.flat_map(|(i, l)| {
+                Stage::ALL.map(|stage| {
+                    let name = ("stage", stage.name().to_owned());
+                    let labels = lcore(s, i).into_iter().chain([name]).collect();
+                    (labels, l.stage_ns[stage as usize] as f64 / 1e9)
+                })
+            })
+            .collect()
+        }),
+    ),
+    family(
+        "weir_lcore_timed_packets",
+        "Frames of the turns that are timed",
+        Counts(|s| {
+            let mut all = extended(workers(s, |l| l.timed_received), &[("direction", "rx")]);
+            all.extend(extended(workers(s, |l| l.timed_sent), &[("direction", "tx")]));
+            all
+        }),
+    ),
+    family("weir_fdb_entries", "Entries of a worker's table", Gauges(|s| workers_f(s, |l| l.fdb_entries))),
+    family("weir_fdb_learned", "Addresses learned", Counts(|s| workers(s, |l| l.fdb_learned))),
+    family(
+        "weir_fdb_moved",
+        "Addresses that appeared on another port than before",
+        Counts(|s| workers(s, |l| l.fdb_moved)),
+    ),
+    family(
+        "weir_fdb_aged",
+        "Entries that aged out or went with their port",
+        Counts(|s| workers(s, |l| l.fdb_aged)),
+    ),
+    family(
+        "weir_fdb_refused",
+        "Addresses not learned for want of room",
+        Counts(|s| workers(s, |l| l.fdb_refused)),
+    ),
+    family(
+        "weir_port_carried_bytes",
+        "Bytes queued for a port, by the port they came in on",
+        Counts(|s| {
+            let name =
+                |from: usize| s.snapshot.info.ports.get(from).map_or(String::new(), |p| p.name.clone());
+            let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
+                let some = p.carried.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
+                some.map(|(from, bytes)| {
+                    let labels = labels.iter().cloned().chain([("from", name(from))]).collect();
+                    (labels, *bytes)
+                })
+                .collect::<Vec<_>>()
+            };
+            ports(s).flat_map(one).collect()
         }),
     ),
     family(

@@ -247,3 +247,6 @@ mod tests;
 
 #[cfg(test)]
 mod orders_tests;
+
+#[cfg(test)]
+pub(crate) use orders_tests::in_force as tests_in_force;

@@ -4,7 +4,7 @@ use super::App;
 use super::guard::{host_is_ours, presented, same};
 use super::problem::{fault, problem};
 use super::routes::{Via, json_text, parameters};
-use crate::admin::{Answer, Desk, Order, Refusal};
+use crate::admin::{Answer, Desk, Order, Refusal, explain as questions};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
@@ -14,6 +14,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_dataplane::explain::Occupancy;
 
 /// What an order must look like.
 struct Rule {
@@ -38,6 +39,7 @@ type Shared = State<Arc<App>>;
 /// The routes.
 pub(super) fn routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
     router
+        .route("/v1/explain", get(explain))
         .route("/v1/config", get(config).post(apply))
         .route(
             "/v1/config/confirm",
@@ -179,6 +181,25 @@ async fn config(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body>
         "unconfirmed_ms": left,
         "values": values(&in_force.config),
     }))
+}
+
+/// What would happen to a frame now.
+async fn explain(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
+    const PATH: &str = "/v1/explain";
+    let given = match parameters(query.as_deref(), &questions::PARAMETERS, PATH) {
+        Ok(given) => given,
+        Err(refusal) => return *refusal,
+    };
+    let Some(desk) = &app.desk else {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, PATH, "the configuration is not to be had", None);
+    };
+    let (in_force, snapshot) = (desk.shown.get(), app.snapshot());
+    let gauges = snapshot.now.ports.iter().map(|port| &port.gauges);
+    let seen = Occupancy::of(&in_force.params, gauges);
+    match questions::answer(&in_force.config, &in_force.params, &seen, &questions::Question(given)) {
+        Ok(document) => json_text(&document),
+        Err(fault) => problem(StatusCode::BAD_REQUEST, PATH, &fault.detail, Some(&fault.path)),
+    }
 }
 
 /// Effective values as JSON.

@@ -14,7 +14,7 @@ use weir_dataplane::types::Mac;
 const READ: &str = "reader-reader-reader";
 const ADMIN: &str = "admin-admin-admin";
 
-pub(super) fn in_force() -> InForce {
+pub(crate) fn in_force() -> InForce {
     let text = "[[port]]\nname = \"p0\"\ndevice = \"ring\"\n[[port]]\nname = \"p1\"\ndevice = \"ring\"\n\
                 [qos]\npreset = \"roce-lossless\"\n";
     let config = config::load("t.toml", text).unwrap().config;

@@ -26,6 +26,8 @@ pub struct Window {
     pub counters: Vec<Published>,
     pub gauges: Vec<Published>,
     pub loops: Vec<Published>,
+    /// Bytes queued for each port, by input.
+    pub carried: Vec<Published>,
     pub ports: Arc<[Port<Started>]>,
     pub control: Control,
     /// What happens beyond readings.
@@ -59,7 +61,7 @@ impl Source for Window {
             self.asked = Some((Instant::now(), self.ports.iter().map(ask).collect()));
         }
         let drivers = self.asked.iter().flat_map(|(_, drivers)| drivers);
-        let cells = self.counters.iter().zip(&self.gauges).zip(drivers);
+        let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(drivers);
         Reading {
             phase: match self.control.phase() {
                 Phase::Forward => snapshot::Phase::Forward,
@@ -67,11 +69,12 @@ impl Source for Window {
                 Phase::Stop => snapshot::Phase::Stop,
             },
             ports: cells
-                .map(|((counters, gauges), (nic, link))| PortReading {
+                .map(|(((counters, gauges), carried), (nic, link))| PortReading {
                     stats: counters.read(),
                     gauges: gauges.read(),
                     nic: *nic,
                     link: *link,
+                    carried: carried.read_words(),
                 })
                 .collect(),
             loops: self.loops.iter().map(Published::read).collect(),

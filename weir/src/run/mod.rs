@@ -5,6 +5,7 @@ mod control;
 mod devices;
 mod mgmt;
 mod office;
+mod stages;
 mod summary;
 mod worker;
 
@@ -181,8 +182,14 @@ impl Running {
             })
         };
         let granted = ports.iter().zip(&owner).map(granted).collect::<Result<_>>()?;
-        let granting =
-            Granting { dpdk: eal.version(), devices: described.clone(), granted, cores: cores.clone() };
+        let clock = Clock::new(&eal);
+        let granting = Granting {
+            dpdk: eal.version(),
+            hz: clock.hz(),
+            devices: described.clone(),
+            granted,
+            cores: cores.clone(),
+        };
         let info = granting.info(config);
         let params = runtime::switch_params(config, &described, cores.len(), SHAPER_BURST)?;
         let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
@@ -190,9 +197,9 @@ impl Running {
             (0..ports.len()).map(|i| of(&shards[owner[i]], PortId(i as u16))).collect::<Vec<_>>()
         };
         let (counters, gauges) = (cells(Switch::published), cells(Switch::published_gauges));
+        let carried = cells(Switch::published_carried);
 
         let control = Control::new(cores.len());
-        let clock = Clock::new(&eal);
         let (mut commands, mut replies) = (Vec::new(), Vec::new());
         let mut workers: Vec<Worker> = shards
             .into_iter()
@@ -230,6 +237,7 @@ impl Running {
             counters: counters.clone(),
             gauges: gauges.clone(),
             loops: workers.iter().map(|worker| worker.published.clone()).collect(),
+            carried,
             ports: Arc::clone(&ports),
             control: control.clone(),
             news: mgmt::Bulletin::default(),

@@ -244,6 +244,8 @@ impl Office {
 pub struct Granting {
     /// Version of DPDK.
     pub dpdk: String,
+    /// Ticks of its clock per second.
+    pub hz: u64,
     /// What the switch is told of each device.
     pub devices: Vec<Device>,
     /// What readers are told of it.
@@ -255,6 +257,7 @@ pub struct Granting {
 impl Granting {
     /// What readers are told of the switch under this configuration.
     pub fn info(&self, config: &Config) -> SwitchInfo {
-        SwitchInfo::of(config, &self.dpdk, self.cores.clone(), self.granted.clone())
+        let info = SwitchInfo::of(config, &self.dpdk, self.cores.clone(), self.granted.clone());
+        SwitchInfo { hz: self.hz, ..info }
     }
 }

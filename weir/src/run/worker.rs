@@ -2,7 +2,8 @@
 //! system call, no log.
 
 use super::control::{Command, Control, Phase, Reply};
-use weir_dataplane::stats::{LoopStats, Published};
+use super::stages::{Stopwatch, Unwatched, Watch, Watched};
+use weir_dataplane::stats::{LoopStats, Published, Stage};
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{BURST, PortId};
 use weir_dpdk::{Burst, Clock, Mbuf, Mempool, RxQueue, TxQueue};
@@ -73,8 +74,21 @@ pub struct Worker {
     pub published: Published,
 }
 
+/// What a turn came to.
+struct Turn {
+    /// When its frames were done with, ns.
+    now: u64,
+    /// Frames received.
+    received: usize,
+    /// Frames sent.
+    sent: usize,
+}
+
 /// How old the published block of a loop may be, ns.
 const PUBLISH: u64 = 10_000_000;
+
+/// One turn of so many is timed stage by stage.
+const TIMED: u64 = 128;
 
 /// A receive queue this full (of its ring) means frames are about to be lost.
 pub const RING_LIMIT_EIGHTHS: u32 = 6;
@@ -87,26 +101,11 @@ impl Worker {
         let mut publish_at = 0;
         let mut draining = false;
         loop {
-            let mut moved = 0;
-            for port in &mut self.ports {
-                if port.rx.receive(&mut burst) > 0 {
-                    moved += burst.len();
-                    let full = burst.is_full();
-                    self.switch.receive(port.id, &mut burst, self.clock.now());
-                    // Only a full burst can mean that more is waiting.
-                    if full || port.ring_full {
-                        watch_ring(&mut self.switch, port);
-                    }
-                } else if port.ring_full {
-                    watch_ring(&mut self.switch, port);
-                }
-            }
-            for port in &mut self.ports {
-                moved += self.switch.transmit(port.id, BURST, self.clock.now(), &mut port.wire);
-            }
-            let now = self.clock.now();
-            self.switch.tick(now);
-            self.count_turn(now - last, moved > 0);
+            let Turn { now, received, sent } = match self.stats.turns % TIMED {
+                0 => self.timed_turn(&mut burst),
+                _ => self.turn(&mut burst, &mut Unwatched),
+            };
+            self.count_turn(now - last, received + sent > 0);
             last = now;
             if now >= publish_at {
                 publish_at = now + PUBLISH;
@@ -131,6 +130,53 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// One turn: every port is emptied and filled once, then what is due is done.
+    #[inline(always)]
+    fn turn<W: Watch>(&mut self, burst: &mut Burst, watch: &mut W) -> Turn {
+        let (mut received, mut sent) = (0, 0);
+        for port in &mut self.ports {
+            let came = port.rx.receive(burst);
+            watch.lap(&self.clock, Stage::RxDriver);
+            if came > 0 {
+                received += came;
+                let full = burst.is_full();
+                self.switch.receive(port.id, burst, self.clock.now());
+                // Only a full burst can mean that more is waiting.
+                if full || port.ring_full {
+                    watch_ring(&mut self.switch, port);
+                }
+                watch.lap(&self.clock, Stage::Receive);
+            } else if port.ring_full {
+                watch_ring(&mut self.switch, port);
+            }
+        }
+        for port in &mut self.ports {
+            let mut wire = Watched { wire: &mut port.wire, watch, clock: &self.clock };
+            sent += self.switch.transmit(port.id, BURST, self.clock.now(), &mut wire);
+            watch.lap(&self.clock, Stage::Transmit);
+        }
+        let now = self.clock.now();
+        self.switch.tick(now);
+        watch.lap(&self.clock, Stage::Tick);
+        Turn { now, received, sent }
+    }
+
+    /// A turn with a stopwatch; an idle one says nothing about frames and is not counted.
+    #[cold]
+    fn timed_turn(&mut self, burst: &mut Burst) -> Turn {
+        let mut watch = Stopwatch::new(&self.clock);
+        let turn = self.turn(burst, &mut watch);
+        if turn.received + turn.sent > 0 {
+            self.stats.timed_turns += 1;
+            self.stats.timed_received += turn.received as u64;
+            self.stats.timed_sent += turn.sent as u64;
+            for (sum, ns) in self.stats.stage_ns.iter_mut().zip(watch.ns) {
+                *sum += ns;
+            }
+        }
+        turn
     }
 
     #[inline(always)]
