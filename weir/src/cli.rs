@@ -25,6 +25,8 @@ pub enum Command {
     Lab(LabArgs),
     /// Look at a running switch.
     Show(ShowArgs),
+    /// Watch a running switch in the terminal.
+    Top(TopArgs),
     /// Change the configuration of a running switch, all of it or nothing, without losing a lossless frame.
     Apply(ApplyArgs),
     /// Look at a configuration: every effective value, and where it comes from.
@@ -95,6 +97,17 @@ pub struct ShowArgs {
     /// Look again every second; follow events as they come.
     #[arg(long)]
     pub watch: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir top`
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Time between two looks, e.g. 500ms.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    pub interval: Duration,
     /// Socket of the switch; found by itself if only one runs.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,

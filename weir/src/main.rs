@@ -1,4 +1,4 @@
-//! The program: `weir run | lab | show | apply | config | explain | check | sim | golden | headroom`.
+//! The program: `weir run | lab | show | top | apply | config | explain | check | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
@@ -15,6 +15,7 @@ mod lab;
 mod run;
 mod show;
 mod sim;
+mod top;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => run::run(&args, &eal),
         cli::Command::Lab(args) => lab::lab(&args, &eal),
         cli::Command::Show(args) => show::show(&args),
+        cli::Command::Top(args) => top::top(&args),
         cli::Command::Apply(args) => apply::apply(&args),
         cli::Command::Config(cli::ConfigCommand::Show(args)) => config::show(&args),
         cli::Command::Explain(args) => explain::explain(&args),

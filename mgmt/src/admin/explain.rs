@@ -197,7 +197,7 @@ pub fn text(d: &Value) -> String {
             n(&p["headroom_size_bytes"])
         ),
     );
-    line("queue", format!("holds {}, limit {}", n(&q["used_bytes"]), n(&q["limit_bytes"])));
+    line("queue", format!("holds {} bytes of {}", n(&q["used_bytes"]), n(&q["limit_bytes"])));
     let takes = &d["takes"];
     let verdict = match d["reason"].as_str() {
         Some(reason) => format!("DROPPED: {reason}: {}", word(&d["remedy"])),
