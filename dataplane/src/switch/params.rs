@@ -255,6 +255,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             publish_cursor: 0,
             publish_at: 0,
             draining: false,
+            tap: None,
         };
         (0..n).for_each(|i| switch.note_hindered(PortId(i as u16)));
         Ok(switch)

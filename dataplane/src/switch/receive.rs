@@ -19,12 +19,19 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What the headers of one frame said, between the pass that reads them and the pass that acts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
-    dst_key: u64,
+    pub(super) dst_key: u64,
     src_key: u64,
     dst_home: Home,
     src_home: Home,
-    meta: Meta,
+    pub(super) meta: Meta,
     action: Action,
+}
+
+impl Work {
+    /// The frame goes further than its port.
+    pub(super) fn forwards(&self) -> bool {
+        matches!(self.action, Action::Forward | Action::ForwardGroup)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,7 +209,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// arrival, its depth is watched frame by frame.
     pub(super) fn note_hindered(&mut self, out: PortId) {
         let port = &self.ports[out.index()];
-        let all = !port.up || port.bursts.is_some() || self.draining || self.owner[out.index()] != self.shard;
+        let watched = self.tap.as_ref().is_some_and(|tap| tap.hinders());
+        let all = !port.up
+            || port.bursts.is_some()
+            || self.draining
+            || watched
+            || self.owner[out.index()] != self.shard;
         self.hindered[out.index()] =
             if all { 0xff } else { port.storm_drop | port.drops_early | port.mark_on_arrival };
     }
@@ -210,8 +222,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     #[inline(never)]
     fn receive_other(&mut self, port: PortId, frame: F, work: &Work) {
+        if self.tap.is_some() {
+            return self.receive_watched(port, frame, work, Self::act);
+        }
+        self.act(port, frame, work);
+    }
+
+    /// What is to happen to a frame that does not just join its queue.
+    fn act(&mut self, port: PortId, frame: F, work: &Work) {
         match work.action {
-            Action::Forward => self.forward_any(port, frame, work),
+            Action::Forward => self.forward_looked_up(port, frame, work),
             Action::ForwardGroup => self.receive_group(port, frame, work),
             Action::Consume => self.consume(port, &frame, work.meta.rx_ns),
             Action::Drop(reason) => self.drop_frame(port, reason, frame),
@@ -221,6 +241,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     #[inline(never)]
     fn forward_any(&mut self, port: PortId, frame: F, work: &Work) {
+        if self.tap.is_some() {
+            return self.receive_watched(port, frame, work, Self::act);
+        }
+        self.forward_looked_up(port, frame, work);
+    }
+
+    fn forward_looked_up(&mut self, port: PortId, frame: F, work: &Work) {
         match self.fdb.lookup(work.dst_key) {
             Lookup::Port(out) if out == port => self.drop_frame(port, DropReason::LookupSamePort, frame),
             Lookup::Port(out) if self.ports[out.index()].up => self.forward(out, frame, work.meta),
@@ -491,9 +518,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// A free copy count. There are as many as frames can be held, so a free one is near.
-    fn copies_slot(&mut self) -> Option<u32> {
+    pub(super) fn copies_slot(&mut self) -> Option<u32> {
         let (all, per_shard) = (self.copies.len(), self.copies.len() / self.peers.len().max(1));
-        let first = usize::from(self.shard) * per_shard;
+        let first = self.first_copy_slot() as usize;
         for _ in 0..per_shard.min(all) {
             self.copies_cursor = (self.copies_cursor + 1) % per_shard;
             let slot = first + self.copies_cursor;
@@ -502,6 +529,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         None
+    }
+
+    /// First copy count of this shard.
+    pub(super) fn first_copy_slot(&self) -> u32 {
+        (usize::from(self.shard) * (self.copies.len() / self.peers.len().max(1))) as u32
     }
 
     /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11).

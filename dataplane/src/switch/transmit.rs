@@ -141,6 +141,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn discard(&mut self, out: PortId, queue: usize, reason: DropReason) {
         while let Some((frame, meta)) = self.queues.pop(out, queue) {
+            self.flushed_watched(out, &meta, reason);
             self.release(out, &meta);
             self.drop_at_queue(out, frame, queue, reason);
         }
@@ -152,6 +153,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = &mut self.ports[out.index()];
         let (frames, metas) = (std::mem::take(&mut port.stage), std::mem::take(&mut port.staged));
         for (frame, meta) in frames.into_iter().zip(metas) {
+            self.flushed_watched(out, &meta, reason);
             self.release(out, &meta);
             self.drop_at_queue(out, frame, usize::from(meta.queue), reason);
         }

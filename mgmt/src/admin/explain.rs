@@ -26,13 +26,13 @@ impl Question {
         self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    fn number(&self, name: &str, most: u32) -> Result<Option<u32>, Fault> {
+    fn number(&self, name: &str, most: u32) -> Result<Option<u32>, Box<Fault>> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let number = text.parse().ok().filter(|n| *n <= most);
         number.map(Some).ok_or_else(|| wrong(name, &format!("`{text}` is no number from 0 to {most}")))
     }
 
-    fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Fault> {
+    fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Box<Fault>> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -43,8 +43,8 @@ impl Question {
     ///
     /// # Errors
     /// The parameter at fault.
-    pub fn asked(&self, config: &Config) -> Result<Asked, Fault> {
-        let port = |name: &str| -> Result<Option<PortId>, Fault> {
+    pub fn asked(&self, config: &Config) -> Result<Asked, Box<Fault>> {
+        let port = |name: &str| -> Result<Option<PortId>, Box<Fault>> {
             let Some(text) = self.text(name) else { return Ok(None) };
             let names: Vec<_> = config.ports.iter().map(|port| port.name.as_str()).collect();
             let no_such =
@@ -67,8 +67,8 @@ impl Question {
     }
 }
 
-fn wrong(name: &str, detail: &str) -> Fault {
-    Fault { path: name.to_owned(), detail: detail.to_owned(), ..Fault::default() }
+fn wrong(name: &str, detail: &str) -> Box<Fault> {
+    Box::new(Fault { path: name.to_owned(), detail: detail.to_owned(), ..Fault::default() })
 }
 
 /// The answer, as a document.
@@ -80,7 +80,7 @@ pub fn answer(
     params: &SwitchParams,
     seen: &Occupancy,
     question: &Question,
-) -> Result<Value, Fault> {
+) -> Result<Value, Box<Fault>> {
     let asked = question.asked(config)?;
     let told = explain(params, seen, &asked).map_err(|error| wrong("buffer", &error.to_string()))?;
     Ok(document(config, &asked, &told))
@@ -259,7 +259,7 @@ fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(' ');
         }
         text.push(digit);
