@@ -9,6 +9,7 @@ pub mod client;
 pub mod events;
 pub mod metrics;
 pub mod openapi;
+pub mod pcapng;
 pub mod sample;
 pub mod server;
 pub mod show;

@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_dataplane::types::Mac;
 
 /// A lossless Ethernet switch in software.
 ///
@@ -34,6 +35,10 @@ pub enum Command {
     Config(ConfigCommand),
     /// Say what would happen to a frame now: class, limits, verdict, pause, mark.
     Explain(ExplainArgs),
+    /// Follow frames through a running switch, stage by stage.
+    Trace(TraceArgs),
+    /// Write frames of a running switch, and what happened to each, to a pcapng file.
+    Capture(CaptureArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Play a fabric of switches, hosts and links in virtual time.
@@ -208,6 +213,78 @@ pub struct ExplainArgs {
     pub socket: Option<PathBuf>,
 }
 
+/// Which frames
+#[derive(Debug, Args)]
+pub struct FilterArgs {
+    /// Destination address.
+    #[arg(long, value_name = "MAC")]
+    pub dst: Option<Mac>,
+    /// Source address.
+    #[arg(long, value_name = "MAC")]
+    pub src: Option<Mac>,
+    /// EtherType, behind VLAN tags, e.g. 0x0800.
+    #[arg(long, value_parser = number)]
+    pub ethertype: Option<u16>,
+    /// DSCP of the IP header.
+    #[arg(long)]
+    pub dscp: Option<u8>,
+    /// Source or destination port of UDP, e.g. 4791.
+    #[arg(long)]
+    pub udp_port: Option<u16>,
+}
+
+/// `weir trace`
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Port the frames arrive on.
+    #[arg(long)]
+    pub port: String,
+    /// Frames to follow.
+    #[arg(long, default_value_t = 10)]
+    pub count: u64,
+    /// Which frames: all conditions must hold.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Wait this long at most, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
+    pub time: Duration,
+    /// JSON, a line per event.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir capture`
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// Port the frames arrive on; with --drops the port they are lost at.
+    #[arg(long)]
+    pub port: String,
+    /// File to write, `-` for standard output.
+    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    pub file: PathBuf,
+    /// Frames to write.
+    #[arg(long, default_value_t = 1000)]
+    pub count: u64,
+    /// Frames that are lost, and nothing else.
+    #[arg(long)]
+    pub drops: bool,
+    /// Bytes of each frame to keep.
+    #[arg(long, default_value_t = 256)]
+    pub snaplen: u32,
+    /// Which frames: all conditions must hold.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Stop after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
+    pub time: Duration,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
 /// `weir check`
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -307,6 +384,13 @@ fn size(text: &str) -> Result<u64, String> {
         ("GiB", 1 << 30),
     ];
     quantity(text, &units, "a size")
+}
+
+/// Decimal, or hexadecimal behind `0x`.
+fn number(text: &str) -> Result<u16, String> {
+    let number =
+        text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u16::from_str_radix(digits, 16));
+    number.map_err(|_| format!("`{text}` is no number from 0 to 0xffff"))
 }
 
 fn metres(text: &str) -> Result<u32, String> {

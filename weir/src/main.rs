@@ -1,4 +1,4 @@
-//! The program: `weir run | lab | show | top | apply | config | explain | check | sim | golden | headroom`.
+//! The program: `weir run | lab | show | top | apply | config | explain | trace | capture | check | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
@@ -16,6 +16,7 @@ mod run;
 mod show;
 mod sim;
 mod top;
+mod trace;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -51,6 +52,8 @@ fn main() -> ExitCode {
         cli::Command::Apply(args) => apply::apply(&args),
         cli::Command::Config(cli::ConfigCommand::Show(args)) => config::show(&args),
         cli::Command::Explain(args) => explain::explain(&args),
+        cli::Command::Trace(args) => trace::trace(&args),
+        cli::Command::Capture(args) => trace::capture(&args),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),

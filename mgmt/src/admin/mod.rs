@@ -2,6 +2,7 @@
 //! the switch carries them out ([`Orders`]), one after the other.
 
 pub mod explain;
+pub mod watch;
 
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -29,6 +30,10 @@ pub enum Order {
     Confirm,
     /// Go back to what was before.
     Rollback,
+    /// Follow frames.
+    Watch(watch::Watch),
+    /// Follow them no longer.
+    Unwatch,
 }
 
 /// Something wrong with an order, and where.
@@ -110,8 +115,23 @@ impl Refusal {
     }
 }
 
+/// What came of an order that was carried out.
+#[derive(Debug)]
+pub enum Done {
+    /// This is said about it.
+    Said(Value),
+    /// Frames are followed.
+    Watching(watch::Watching),
+}
+
+impl From<Value> for Done {
+    fn from(value: Value) -> Self {
+        Self::Said(value)
+    }
+}
+
 /// What came of an order.
-pub type Answer = Result<Value, Refusal>;
+pub type Answer = Result<Done, Refusal>;
 
 /// A difference as JSON.
 pub fn difference(d: &Difference) -> Value {
@@ -207,6 +227,13 @@ pub fn desk(shown: Shown, token: Option<String>) -> (Desk, Orders) {
 }
 
 impl Desk {
+    /// Hands an order in whose answer nobody waits for.
+    pub(crate) fn leave(&self, order: Order) {
+        let (answer, _) = oneshot::channel();
+        // Whoever would carry it out may be gone: then there is nothing to do either.
+        let _ = self.orders.send(Call { order, answer });
+    }
+
     /// Hands an order in and waits for its answer.
     pub(crate) async fn order(&self, order: Order) -> Answer {
         let (sender, receiver) = oneshot::channel();

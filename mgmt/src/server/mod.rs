@@ -8,6 +8,7 @@ mod paced;
 mod problem;
 mod routes;
 mod stream;
+mod watching;
 
 use crate::admin::Desk;
 use crate::events::{self, Log, Watcher};

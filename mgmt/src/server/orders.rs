@@ -4,7 +4,8 @@ use super::App;
 use super::guard::{host_is_ours, presented, same};
 use super::problem::{fault, problem};
 use super::routes::{Via, json_text, parameters};
-use crate::admin::{Answer, Desk, Order, Refusal, explain as questions};
+use super::watching;
+use crate::admin::{Answer, Desk, Done, Order, Refusal, explain as questions};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
@@ -25,10 +26,11 @@ struct Rule {
     most: u64,
 }
 
-const RULES: [Rule; 3] = [
+const RULES: [Rule; 4] = [
     Rule { path: "/v1/config", kind: Some("application/toml"), most: 1 << 20 },
     Rule { path: "/v1/config/confirm", kind: None, most: 0 },
     Rule { path: "/v1/config/rollback", kind: None, most: 0 },
+    Rule { path: watching::PATH, kind: Some("application/json"), most: 4096 },
 ];
 
 /// Longest time in which an order may be confirmed.
@@ -40,6 +42,7 @@ type Shared = State<Arc<App>>;
 pub(super) fn routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
     router
         .route("/v1/explain", get(explain))
+        .route(watching::PATH, post(watching::watch))
         .route("/v1/config", get(config).post(apply))
         .route(
             "/v1/config/confirm",
@@ -123,12 +126,16 @@ fn may_order(app: &App, desk: &Desk, request: &Request) -> Result<(), (StatusCod
 
 fn answer(answer: Answer, path: &str) -> Response<Body> {
     match answer {
-        Ok(document) => json_text(&document),
+        Ok(Done::Said(document)) => json_text(&document),
+        // An order of its own, with an answer of its own.
+        Ok(Done::Watching(_)) => {
+            problem(StatusCode::INTERNAL_SERVER_ERROR, path, "an unexpected answer", None)
+        }
         Err(refusal) => refused(&refusal, path),
     }
 }
 
-fn refused(refusal: &Refusal, path: &str) -> Response<Body> {
+pub(super) fn refused(refusal: &Refusal, path: &str) -> Response<Body> {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     fault(status, path, &refusal.detail, refusal.faults())
 }

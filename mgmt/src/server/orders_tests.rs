@@ -31,7 +31,7 @@ fn start(token: Option<&str>, admin: Option<&str>) -> Server {
             let Some(call) = orders.next(Duration::from_millis(20)) else { continue };
             let answer = match &call.order {
                 Order::Apply { text, .. } if text.is_empty() => Err(Refusal::new(422, "empty")),
-                order => Ok(json!({ "order": format!("{order:?}") })),
+                order => Ok(json!({ "order": format!("{order:?}") }).into()),
             };
             call.answer(answer);
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use weir_dataplane::switch::{ApplyError, Change};
+use weir_dataplane::switch::{ApplyError, Change, Tap};
 use weir_dataplane::types::{Nanos, PortId};
 
 /// How far a run has come.
@@ -30,6 +30,8 @@ pub enum Command {
         /// The worker's own copy.
         change: Box<Change>,
     },
+    /// Follow frames, or follow them no longer.
+    Tap(Option<Box<Tap>>),
 }
 
 /// What a worker says about a message it has obeyed.
@@ -45,6 +47,10 @@ pub enum Reply {
         /// Why it did not.
         result: Result<(), ApplyError>,
     },
+    /// To [`Command::Tap`]: what was there before.
+    Tapped(
+        #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")] Option<Box<Tap>>,
+    ),
 }
 
 /// The shared word, and what each worker holds.

@@ -257,6 +257,7 @@ impl Running {
             before: None,
             file: origin.file(),
             hangup: hangup()?,
+            watching: false,
         };
         let workers = workers
             .into_iter()

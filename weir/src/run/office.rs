@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use weir_dataplane::config::{self, Config};
 use weir_dataplane::runtime::{self, Device};
-use weir_dataplane::switch::Change;
+use weir_dataplane::switch::{Change, Tap, TapOrder};
 use weir_dpdk::Clock;
-use weir_mgmt::admin::{self, Answer, Call, Fault, InForce, Order, Orders, Refusal, Shown};
+use weir_mgmt::admin::watch::{Watch, Watching};
+use weir_mgmt::admin::{self, Answer, Call, Done, Fault, InForce, Order, Orders, Refusal, Shown};
 use weir_mgmt::snapshot::{Granted, News, SwitchInfo};
 
 /// From the order to the instant at which all workers obey it: each has seen it by then.
@@ -36,6 +37,8 @@ pub struct Office {
     pub file: Option<PathBuf>,
     /// SIGHUP has come.
     pub hangup: Arc<AtomicBool>,
+    /// Frames are followed.
+    pub watching: bool,
 }
 
 type Producers = [rtrb::Producer<Command>];
@@ -62,6 +65,8 @@ impl Office {
             }
             Order::Confirm => self.confirm(),
             Order::Rollback => self.roll_back("as ordered", workers),
+            Order::Watch(watch) => self.watch(watch, workers),
+            Order::Unwatch => self.unwatch(workers),
         };
         call.answer(answer);
     }
@@ -108,7 +113,7 @@ impl Office {
             "changed": changed.iter().map(admin::difference).collect::<Vec<_>>(),
         });
         if dry_run {
-            return Ok(answer);
+            return Ok(answer.into());
         }
         let target = InForce { unconfirmed: confirm.map(|time| Instant::now() + time), ..target };
         let spread = self.switch_over(&now, target, workers)?;
@@ -118,7 +123,7 @@ impl Office {
         let n = changed.len();
         self.tell("applied", json!({ "source": name, "values": n, "confirm_ms": answer["confirm_ms"] }));
         println!("configuration {name}: applied, {n} values differ");
-        Ok(answer)
+        Ok(answer.into())
     }
 
     /// Everything that can be wrong with a configuration is found here, before anybody is told of it.
@@ -163,7 +168,7 @@ impl Office {
         println!("configuration {}: confirmed", kept.source);
         let answer = json!({ "confirmed": kept.source });
         self.shown.set(kept);
-        Ok(answer)
+        Ok(answer.into())
     }
 
     fn roll_back(&mut self, why: &str, workers: &mut Producers) -> Answer {
@@ -175,7 +180,7 @@ impl Office {
         self.before = None;
         self.tell("rolled_back", json!({ "source": before.source, "from": now.source, "why": why }));
         println!("configuration {}: back in force, {why}", before.source);
-        Ok(json!({ "rolled_back_to": before.source }))
+        Ok(json!({ "rolled_back_to": before.source }).into())
     }
 
     /// Tells all workers to go over at one instant, and waits until they have. One that cannot takes all back.
@@ -206,11 +211,7 @@ impl Office {
         who: &[usize],
         workers: &mut Producers,
     ) -> Result<Vec<Result<u64, String>>, Refusal> {
-        if who.iter().any(|i| workers[*i].slots() == 0) {
-            return Err(Refusal::new(503, "a worker has more messages than it can take: try again"));
-        }
-        // Answers that came too late for an order before.
-        self.replies.iter_mut().for_each(|replies| while replies.pop().is_ok() {});
+        self.has_room(workers)?;
         let at = self.clock.now() + AHEAD;
         for i in who {
             // There is room: nobody else sends.
@@ -221,6 +222,7 @@ impl Office {
         for i in who {
             loop {
                 match self.replies[*i].pop() {
+                    Ok(Reply::Tapped(_)) => {}
                     Ok(Reply::Applied { at, result, .. }) => {
                         results.push(result.map(|()| at).map_err(|error| error.to_string()));
                         break;
@@ -231,6 +233,59 @@ impl Office {
             }
         }
         Ok(results)
+    }
+
+    /// Arms a tap in every worker: frames of one port may leave by those of another.
+    fn watch(&mut self, watch: &Watch, workers: &mut Producers) -> Answer {
+        let config = &self.shown.get().config;
+        let names: Vec<_> = config.ports.iter().map(|port| port.name.as_str()).collect();
+        let Some(port) = config.port(&watch.port) else {
+            let fault = Fault {
+                path: "/port".into(),
+                detail: format!("no port is called `{}`; there are {}", watch.port, names.join(", ")),
+                ..Fault::default()
+            };
+            return Err(Refusal { status: 404, detail: fault.detail.clone(), faults: vec![fault] });
+        };
+        if self.watching {
+            return Err(Refusal::new(409, "somebody follows frames already: one at a time"));
+        }
+        self.has_room(workers)?;
+        let order = TapOrder {
+            port,
+            filter: watch.filter,
+            count: watch.count,
+            bytes: watch.bytes,
+            drops: watch.drops,
+        };
+        let mut readers = Vec::new();
+        for worker in workers.iter_mut() {
+            let (tap, reader) = Tap::new(order);
+            readers.push(reader);
+            let _ = worker.push(Command::Tap(Some(Box::new(tap))));
+        }
+        self.watching = true;
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(Done::Watching(Watching { readers, anchor: (unix.as_nanos() as u64, self.clock.now()) }))
+    }
+
+    fn unwatch(&mut self, workers: &mut Producers) -> Answer {
+        self.has_room(workers)?;
+        for worker in workers.iter_mut() {
+            let _ = worker.push(Command::Tap(None));
+        }
+        self.watching = false;
+        Ok(json!({}).into())
+    }
+
+    /// Every worker takes another message: nobody else sends any, so what is there now is there then.
+    fn has_room(&mut self, workers: &Producers) -> Result<(), Refusal> {
+        // Answers nobody waits for any more.
+        self.replies.iter_mut().for_each(|replies| while replies.pop().is_ok() {});
+        match workers.iter().all(|worker| worker.slots() > 0) {
+            true => Ok(()),
+            false => Err(Refusal::new(503, "a worker has more messages than it can take: try again")),
+        }
     }
 
     fn tell(&self, phase: &'static str, fields: Value) {

@@ -210,6 +210,10 @@ impl Worker {
                     // One order is under way at a time, so there is room for its answer.
                     let _ = self.replies.push(Reply::Applied { at: now, change, result });
                 }
+                Ok(Command::Tap(tap)) => {
+                    let before = self.switch.arm(tap);
+                    let _ = self.replies.push(Reply::Tapped(before));
+                }
                 Err(_) => return,
             }
         }
