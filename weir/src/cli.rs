@@ -39,6 +39,12 @@ pub enum Command {
     Trace(TraceArgs),
     /// Write frames of a running switch, and what happened to each, to a pcapng file.
     Capture(CaptureArgs),
+    /// Say what on this machine stands in the way of a switch, and what to do about it.
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell.
+    Completions(CompletionsArgs),
+    /// Write manual pages, one per command, into a folder.
+    Man(ManArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Play a fabric of switches, hosts and links in virtual time.
@@ -283,6 +289,33 @@ pub struct CaptureArgs {
     /// Socket of the switch; found by itself if only one runs.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
+}
+
+/// `weir doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Configuration the machine is to run; without it what can be said of any.
+    pub config: Option<PathBuf>,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Socket of a switch that runs; found by itself if only one does.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir completions`
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// `weir man`
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Folder to write to; made if it is not there.
+    pub dir: PathBuf,
 }
 
 /// `weir check`

@@ -1,4 +1,4 @@
-//! The program: `weir run | lab | show | top | apply | config | explain | trace | capture | check | sim | golden | headroom`.
+//! The program: `weir run | lab | show | top | apply | config | explain | trace | capture | doctor | check | sim | golden | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
@@ -8,10 +8,12 @@ mod apply;
 mod check;
 mod cli;
 mod config;
+mod doctor;
 mod explain;
 mod golden;
 mod headroom;
 mod lab;
+mod papers;
 mod run;
 mod show;
 mod sim;
@@ -54,6 +56,9 @@ fn main() -> ExitCode {
         cli::Command::Explain(args) => explain::explain(&args),
         cli::Command::Trace(args) => trace::trace(&args),
         cli::Command::Capture(args) => trace::capture(&args),
+        cli::Command::Doctor(args) => doctor::doctor(&args),
+        cli::Command::Completions(args) => papers::completions(&args),
+        cli::Command::Man(args) => papers::man(&args),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),

@@ -259,3 +259,63 @@ fn a_change_waits_to_be_confirmed_and_is_taken_back() {
     let (status, said) = lab.stop();
     assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
 }
+
+#[test]
+fn frames_are_followed_and_captured_and_nobody_is_lost_for_it() {
+    let lab = Lab::start(&config(8, "", "", "1G"));
+    let trace = lab.good(&["trace", "--port", "p1", "--dscp", "26", "--count", "3", "-j"]);
+    let events: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| events.iter().filter(|e| e["event"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("arrived").len(), of("left").len(), of("end").len()), (3, 3, 1), "{trace}");
+    for (arrived, left) in of("arrived").iter().zip(of("left")) {
+        assert_eq!((&arrived["lookup"], &arrived["class"]["queue"]), (&json!("port p0"), &json!(3)));
+        assert_eq!((&left["port"], &left["queue"]), (&json!("p0"), &json!(3)));
+        assert!(left["at_ns"].as_u64() >= arrived["at_ns"].as_u64());
+    }
+    // What the filter does not mean is not told.
+    let none = lab.good(&["trace", "--port", "p1", "--udp-port", "59999", "--for", "300ms"]);
+    assert!(none.contains("time is over: 0 frames"), "{none}");
+
+    let file = lab.folder.path().join("frames.pcapng");
+    lab.good(&["capture", "--port", "p1", "-w", text(&file), "--count", "100"]);
+    let captured = std::fs::read(&file).unwrap();
+    assert_eq!(captured[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    let comments = String::from_utf8_lossy(&captured).matches("; admitted").count();
+    assert_eq!(comments, 100);
+    // Where the tool is installed it can read the file.
+    if let Ok(read) = Command::new("tcpdump").args(["-nn", "-r", text(&file)]).output() {
+        let said = String::from_utf8_lossy(&read.stdout);
+        assert_eq!(said.lines().filter(|line| line.contains("IP ")).count(), 100, "{said}");
+    }
+
+    // Whoever goes away disarms what he armed; until then nobody else may.
+    let body = br#"{"port":"p2","filter":{"udp_port":59999},"count":9}"#;
+    let head = format!(
+        "POST /v1/watch HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut first = UnixStream::connect(lab.socket()).unwrap();
+    first.write_all(head.as_bytes()).and_then(|()| first.write_all(body)).unwrap();
+    let mut heard = [0; 12];
+    first.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"HTTP/1.0 200");
+    assert_eq!(lab.post("/v1/watch", "application/json", body).0, 409);
+    drop(first);
+    let one = || lab.weir(&["trace", "--port", "p1", "--count", "1"]).status.success();
+    wait_for("the tap to be free", || one().then_some(()));
+
+    for (want, path, body) in [
+        (400, "", &b"{"[..]),
+        (400, "/count", b"{\"port\":\"p1\",\"count\":\"many\"}"),
+        (400, "/filter/dst", b"{\"port\":\"p1\",\"filter\":{\"dst\":\"x\"}}"),
+        (404, "/port", b"{\"port\":\"p9\"}"),
+    ] {
+        let (status, answer) = lab.post("/v1/watch", "application/json", body);
+        assert_eq!((status, answer["faults"][0]["path"].as_str()), (want, Some(path)), "{answer}");
+    }
+    let told = lab.good(&["explain", "--port", "p1", "--dscp", "26", "--to", "p0"]);
+    assert!(told.contains("priority group 3 (lossless), queue 3 of p0"), "{told}");
+    assert_eq!(lab.weir(&["explain", "--port", "p9"]).status.code(), Some(2));
+    let (status, said) = lab.stop();
+    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+}
