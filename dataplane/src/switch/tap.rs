@@ -204,17 +204,21 @@ pub struct TapReader {
 }
 
 impl TapReader {
-    /// The next record, and what was kept of the frame.
-    pub fn next(&mut self) -> Option<(Record, Vec<u8>)> {
+    /// Records that found no room.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+}
+
+/// Records there are, each with what was kept of its frame; more may come after the end.
+impl Iterator for TapReader {
+    type Item = (Record, Vec<u8>);
+
+    fn next(&mut self) -> Option<Self::Item> {
         let record = self.records.pop().ok()?;
         // Bytes are written before their record.
         let bytes = self.bytes.read_chunk(record.kept as usize).map(|chunk| chunk.into_iter().collect());
         Some((record, bytes.unwrap_or_default()))
-    }
-
-    /// Records that found no room.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Relaxed)
     }
 }
 
@@ -249,8 +253,8 @@ impl Tap {
         Some(chunk.fill_from_iter(bytes[..n].iter().copied()) as u32)
     }
 
-    fn push(&mut self, record: Record) {
-        if self.records.push(record).is_err() {
+    fn push(&mut self, record: &Record) {
+        if self.records.push(*record).is_err() {
             self.count_lost();
         }
     }
@@ -269,7 +273,7 @@ impl Tap {
         let Some(kept) = self.keep(bytes) else { return self.count_lost() };
         self.left -= 1;
         let key = Key { rx_ns: self.now, in_port: at.0, slot: u32::MAX };
-        self.push(Record { key, at: self.now, len: len as u32, kept, what: What::Lost { reason } });
+        self.push(&Record { key, at: self.now, len: len as u32, kept, what: What::Lost { reason } });
     }
 
     /// Whether a queued frame is one of ours. Those of other lcores are told by their readers.
@@ -278,7 +282,7 @@ impl Tap {
     }
 
     /// A copy has left or is lost; with the last one there is nothing to follow any more.
-    fn gone(&mut self, out: PortId, record: Record, last: bool) {
+    fn gone(&mut self, out: PortId, record: &Record, last: bool) {
         self.taken.retain(|(key, o, _)| (*key, *o) != (record.key, out));
         if last {
             self.followed.retain(|key| *key != record.key);
@@ -406,7 +410,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             copies: if queued && slot.is_some() { 1 + more as u32 } else { 0 },
         };
         tap.left -= 1;
-        tap.push(Record { key, at: meta.rx_ns, len, kept, what: What::Arrived(arrival) });
+        tap.push(&Record { key, at: meta.rx_ns, len, kept, what: What::Arrived(arrival) });
     }
 
     /// Frames lost so far, by reason, at all ports together.
@@ -425,10 +429,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let Some(mut tap) = self.tap.take() else { return self.hand_over(out, now, wire) };
         let mut watched: ArrayVec<(usize, Record), BURST> = ArrayVec::new();
         let port = &self.ports[out.index()];
-        let mut behind = [0; PRIORITIES];
-        for queue in 0..PRIORITIES {
-            behind[queue] = self.queues.bytes(out, queue);
-        }
+        let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| self.queues.bytes(out, queue));
         // From the last to the first: what stands behind a frame is what it left behind.
         for (at, (frame, meta)) in port.stage.iter().zip(&port.staged).enumerate().rev() {
             let lane = usize::from(meta.queue) % PRIORITIES;
@@ -448,7 +449,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let sent = self.hand_over(out, now, wire);
         for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
             let last = self.copies[record.key.slot as usize].load(Relaxed) == 0;
-            tap.gone(out, *record, last);
+            tap.gone(out, record, last);
         }
         self.tap = Some(tap);
         sent
@@ -464,7 +465,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let record = Record { key, at: tap.now, len: u32::from(meta.len), kept: 0, what };
             // It is released right after this.
             let last = self.copies[record.key.slot as usize].load(Relaxed) == 1;
-            tap.gone(out, record, last);
+            tap.gone(out, &record, last);
         }
         self.tap = Some(tap);
     }

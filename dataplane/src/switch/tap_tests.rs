@@ -83,7 +83,7 @@ fn armed(switch: &mut Sut, order: TapOrder) -> TapReader {
 }
 
 fn all(reader: &mut TapReader) -> Vec<(Record, Vec<u8>)> {
-    std::iter::from_fn(|| reader.next()).collect()
+    reader.collect()
 }
 
 fn arrival(record: &Record) -> &Arrival {

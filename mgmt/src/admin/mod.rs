@@ -2,6 +2,7 @@
 //! the switch carries them out ([`Orders`]), one after the other.
 
 pub mod explain;
+pub mod openapi;
 pub mod watch;
 
 use serde_json::{Value, json};

@@ -209,7 +209,7 @@ impl Joiner {
     pub fn poll(&mut self, info: &SwitchInfo) -> Vec<Value> {
         let mut records: Vec<(Record, Vec<u8>)> = Vec::new();
         for reader in &mut self.watching.readers {
-            records.extend(std::iter::from_fn(|| reader.next()));
+            records.extend(reader);
         }
         // Arrivals first: another worker may be ahead of the one that received the frame.
         records.sort_by_key(|(record, _)| !matches!(record.what, What::Arrived(_) | What::Lost { .. }));

@@ -54,6 +54,8 @@ pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
     // A switch that runs knows its cores and what its drivers show; without one the files must do.
     let running = match &args.socket {
         Some(socket) => Some(socket.clone()),
+        // A configuration may be that of another switch.
+        None if config.is_some() => None,
         None => client::find(&server::default_folder()).ok(),
     };
     let seen =

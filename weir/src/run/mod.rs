@@ -252,7 +252,7 @@ impl Running {
             shown,
             news,
             granting,
-            clock: clock.clone(),
+            clock,
             replies,
             before: None,
             file: origin.file(),

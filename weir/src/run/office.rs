@@ -101,7 +101,7 @@ impl Office {
         let now = self.shown.get();
         let target = self.prepare(&now, name, text).inspect_err(|refusal| {
             if !dry_run {
-                self.tell("refused", json!({ "source": name, "detail": refusal.detail }));
+                self.tell("refused", &json!({ "source": name, "detail": refusal.detail }));
             }
         })?;
         if self.before.is_some() && !dry_run {
@@ -121,7 +121,7 @@ impl Office {
         answer["spread_ns"] = json!(spread);
         answer["confirm_ms"] = json!(confirm.map(|time| time.as_millis() as u64));
         let n = changed.len();
-        self.tell("applied", json!({ "source": name, "values": n, "confirm_ms": answer["confirm_ms"] }));
+        self.tell("applied", &json!({ "source": name, "values": n, "confirm_ms": answer["confirm_ms"] }));
         println!("configuration {name}: applied, {n} values differ");
         Ok(answer.into())
     }
@@ -164,7 +164,7 @@ impl Office {
             return Err(Refusal::new(409, "nothing waits to be confirmed"));
         }
         let kept = InForce { unconfirmed: None, ..(*self.shown.get()).clone() };
-        self.tell("confirmed", json!({ "source": kept.source }));
+        self.tell("confirmed", &json!({ "source": kept.source }));
         println!("configuration {}: confirmed", kept.source);
         let answer = json!({ "confirmed": kept.source });
         self.shown.set(kept);
@@ -178,7 +178,7 @@ impl Office {
         let now = self.shown.get();
         self.switch_over(&now, InForce { unconfirmed: None, ..(*before).clone() }, workers)?;
         self.before = None;
-        self.tell("rolled_back", json!({ "source": before.source, "from": now.source, "why": why }));
+        self.tell("rolled_back", &json!({ "source": before.source, "from": now.source, "why": why }));
         println!("configuration {}: back in force, {why}", before.source);
         Ok(json!({ "rolled_back_to": before.source }).into())
     }
@@ -288,7 +288,7 @@ impl Office {
         }
     }
 
-    fn tell(&self, phase: &'static str, fields: Value) {
+    fn tell(&self, phase: &'static str, fields: &Value) {
         let fields: Map<String, Value> = fields.as_object().cloned().unwrap_or_default();
         self.news.push(News::Event { kind: "reload", phase, fields });
     }
