@@ -4,13 +4,14 @@
 CARGO ?= cargo
 FOR   ?= 20s
 
-.PHONY: help setup setup-demo setup-test demo build test bench lint clean
+.PHONY: help setup setup-demo setup-test demo build test bench bench-management lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
 	@echo 'make test    build and run every test'
 	@echo 'make build   the optimised program, target/release/weir'
 	@echo 'make bench   weir beside testpmd and OVS-DPDK (docs/performance.md)'
+	@echo 'make bench-management   what looking at a switch costs it (docs/management.md)'
 	@echo 'make lint    formatting, clippy, rustdoc, licences of dependencies'
 	@echo 'make setup   install what any of these, and the tools of docs, need'
 	@echo 'make clean   remove what was built'
@@ -37,6 +38,9 @@ test: setup-test
 bench: build
 	@scripts/need bench
 	bench/side-by-side
+
+bench-management: build
+	bench/management
 
 lint: setup-demo
 	$(CARGO) fmt --all --check

@@ -332,6 +332,47 @@ counters! {
     }
 }
 
+/// Parts of a marking curve: sixteen up to Kmax, fifteen up to nearly twice that, and one for all above.
+pub const CURVE_BINS: usize = 32;
+
+/// How the queues of a port mark: frames that left, and those of them the law selected, by depth.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MarkingCurve {
+    /// Kmax of each queue, bytes; 0: it does not mark.
+    pub kmax: [u64; PRIORITIES],
+    /// Frames that left, by queue and bin.
+    pub frames: [[u64; CURVE_BINS]; PRIORITIES],
+    /// Frames the law selected.
+    pub selected: [[u64; CURVE_BINS]; PRIORITIES],
+}
+
+impl MarkingCurve {
+    /// Depths of a bin, `from..to` bytes; the last one has no end.
+    pub fn depths(kmax: u64, bin: usize) -> (u64, Option<u64>) {
+        let at = |bin: usize| kmax * bin as u64 * 2 / CURVE_BINS as u64;
+        (at(bin), (bin + 1 < CURVE_BINS).then(|| at(bin + 1)))
+    }
+
+    /// Counts frames that left `queue` at about this depth.
+    pub fn note(&mut self, queue: usize, depth: u64, frames: u64, selected: u64) {
+        let kmax = self.kmax[queue];
+        if kmax == 0 || frames == 0 {
+            return;
+        }
+        let bin = ((depth * CURVE_BINS as u64 / 2 / kmax) as usize).min(CURVE_BINS - 1);
+        self.frames[queue][bin] += frames;
+        self.selected[queue][bin] += selected;
+    }
+}
+
+impl Words for MarkingCurve {
+    fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
+        self.kmax.iter_mut().for_each(&mut *f);
+        self.frames.iter_mut().flatten().for_each(&mut *f);
+        self.selected.iter_mut().flatten().for_each(&mut *f);
+    }
+}
+
 /// Stages of a turn of the polling loop, indices of [`LoopStats::stage_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -515,6 +556,22 @@ mod tests {
         }
         writer.join().unwrap();
         assert_eq!(cell.read::<PortStats>().queue_bytes[7], 2000);
+    }
+
+    #[test]
+    fn a_curve_has_a_bin_for_every_depth() {
+        let mut curve = MarkingCurve { kmax: [0, 1600, 0, 0, 0, 0, 0, 0], ..MarkingCurve::default() };
+        for (depth, bin) in
+            [(0, 0), (99, 0), (100, 1), (1599, 15), (1600, 16), (3099, 30), (3100, 31), (1 << 40, 31)]
+        {
+            let before = curve.frames[1][bin];
+            curve.note(1, depth, 3, 2);
+            assert_eq!(curve.frames[1][bin], before + 3, "{depth}");
+            let (from, to) = MarkingCurve::depths(1600, bin);
+            assert!(depth >= from && to.is_none_or(|to| depth < to), "{depth}");
+        }
+        curve.note(0, 5, 3, 2);
+        assert_eq!((curve.frames[0], curve.selected[1][31]), ([0; CURVE_BINS], 4));
     }
 
     #[test]

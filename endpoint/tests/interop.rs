@@ -4,7 +4,7 @@
 mod support;
 
 use std::net::{IpAddr, Ipv4Addr};
-use support::capture;
+use support::{capture, need_golden};
 use weir_dataplane::types::Mac;
 use weir_endpoint::roce::frame::{Addresses, Frame};
 use weir_endpoint::roce::hca::{Hca, TxKind};
@@ -106,6 +106,7 @@ fn replay(name: &str, host: u8, send_psn: u32, recv_psn: u32) {
 
 #[test]
 fn a_captured_allreduce_draws_the_same_frames_from_us() {
+    need_golden!();
     for host in [1, 2] {
         replay("allreduce_2hosts_16B.pcap", host, 0, 0);
         replay("allreduce_2hosts_imm.pcap", host, 0x10, 0x20);

@@ -783,6 +783,7 @@ fn marks_are_answered_with_one_cnp_per_interval_and_the_sender_is_told() {
 
 #[test]
 fn a_cnp_looks_like_one_of_a_real_adapter() {
+    support::need_golden!();
     let [mut a, mut b] = pair(|_| {});
     a.send(1, SendOp::Send, 0, 4);
     b.recv(1, 0, 4);
@@ -847,4 +848,21 @@ fn frames_of_strangers_are_counted_and_change_nothing() {
     assert_eq!((c.rx_requests, b.hca.poll_transmit(0)), (0, None));
     b.hca.handle_frame(&good, 0);
     assert_eq!(b.hca.counters().rx_requests, 1);
+}
+
+#[test]
+fn cc003_work_requests_in_flight_are_limited_and_a_masked_pair_is_silent() {
+    let [mut a, b] = pair(|config| config.rate = u64::MAX);
+    let op = SendOp::Write { va: BASE, rkey: b.mr.rkey };
+    (0..20).for_each(|n| a.send(n, op, 0, 2000));
+    a.hca.set_outstanding(a.qpn, 0);
+    assert_eq!((a.sent(0), a.hca.next_timeout()), (vec![], None));
+    a.hca.set_outstanding(a.qpn, 8);
+    // Two packets each.
+    assert_eq!(a.sent(1).len(), 16);
+    // Three requests are acknowledged, so three more may go.
+    answer(&mut a, 0xff_fff0 + 5, Syndrome::ACK_NO_CREDITS, 2);
+    assert_eq!(a.sent(3).len(), 6);
+    a.hca.set_outstanding(a.qpn, u32::MAX);
+    assert_eq!(a.sent(4).len(), 40 - 22);
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use proptest::prelude::*;
-use support::{capture, vector, vectors};
+use support::{capture, need_golden, vector, vectors};
 use weir_endpoint::roce::frame::{Addresses, Frame, ParseError};
 use weir_endpoint::roce::icrc::icrc;
 use weir_endpoint::roce::psn::Psn;
@@ -11,6 +11,7 @@ use weir_endpoint::roce::wire::{Aeth, Deth, Extensions, Nak, Opcode, Qpn, Reth, 
 
 #[test]
 fn every_vector_parses_and_is_written_again_byte_for_byte() {
+    need_golden!();
     let all = vectors();
     let ids: Vec<&str> = all.iter().map(|v| v.id.as_str()).collect();
     let expected = "A1 B1 B2 B3 B4 B5 B6 B7 B8 B9 C1 C2 C3 C4 C5 D1 D2 D3 D4 D5 D6 E1 F1 G1 G2 G3 G4";
@@ -27,6 +28,7 @@ fn every_vector_parses_and_is_written_again_byte_for_byte() {
 
 #[test]
 fn fields_of_the_vectors_are_those_described() {
+    need_golden!();
     let frame = vector("A1");
     let a1 = Frame::parse(&frame).unwrap();
     assert_eq!((a1.packet.bth.opcode, a1.packet.bth.becn), (Opcode::CNP, true));
@@ -65,6 +67,7 @@ fn fields_of_the_vectors_are_those_described() {
 
 #[test]
 fn answers_in_the_vectors_mean_what_is_described() {
+    need_golden!();
     let sequence = Syndrome::Nak(Nak::Sequence);
     let table = [
         ("B3", 0, Syndrome::ACK_NO_CREDITS, 1),
@@ -94,6 +97,7 @@ fn answers_in_the_vectors_mean_what_is_described() {
 /// Section 4 of the vectors: which bytes the ICRC protects. `at` is a byte of B1, `mask` is toggled.
 #[test]
 fn icrc_invariance_table() {
+    need_golden!();
     let b1 = vector("B1");
     let table = [
         ("TTL 64 -> 63", 22, 64 ^ 63, true),
@@ -123,6 +127,7 @@ fn icrc_invariance_table() {
 
 #[test]
 fn captures_of_a_linux_endpoint_verify_and_are_written_again() {
+    need_golden!();
     let mut written = Vec::new();
     for (name, least) in
         [("allreduce_2hosts_16B.pcap", 16), ("allreduce_2hosts_imm.pcap", 16), ("rxe_nak_rnr.pcap", 4)]
@@ -167,6 +172,9 @@ proptest! {
     fn damaged_frames_never_panic_and_what_parses_survives_a_round_trip(
         pick in 0usize..27, cut in 0usize..80, edits in prop::collection::vec((12usize..110, any::<u8>()), 0..4),
     ) {
+        if !support::present() {
+            return Ok(());
+        }
         let mut frame = vectors().swap_remove(pick).frame;
         frame.truncate(frame.len().saturating_sub(cut / 2));
         for (at, byte) in edits {
@@ -191,6 +199,7 @@ fn fuzz_arbitrary_bytes_never_panic() {
 
 #[test]
 fn contradictions_are_refused_by_name() {
+    need_golden!();
     let b1 = vector("B1");
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut frame = b1.clone();
@@ -225,6 +234,7 @@ fn contradictions_are_refused_by_name() {
 
 #[test]
 fn a_vlan_tag_and_a_datagram_header_survive() {
+    need_golden!();
     let frame = vector("B1");
     let mut parts = Frame::parse(&frame).unwrap();
     parts.outer.vlan = Some(3 << 13 | 100);

@@ -4,7 +4,7 @@ use crate::snapshot::{
     BufferInfo, Link, Marking, NicStats, PortInfo, PortReading, Reading, Snapshot, Source, SwitchInfo,
 };
 use weir_dataplane::pfc::generate::{Cause, LastCause};
-use weir_dataplane::stats::{LoopStats, PortGauges, PortStats};
+use weir_dataplane::stats::{LoopStats, MarkingCurve, PortGauges, PortStats};
 
 /// What it is.
 pub fn info() -> SwitchInfo {
@@ -65,7 +65,10 @@ pub fn reading(n: u64) -> Reading {
         (gauges.pfc_rx_xoff[3], gauges.pfc_tx_xoff[3]) = (n, 2 * n);
         (gauges.rx_pauses[3], gauges.tx_pauses[3]) = (n, n);
         gauges.tx_cause[3] = LastCause::Queue(Cause { out_port: 1, queue: 3 }).word();
+        let mut curve = MarkingCurve { kmax: [0, 0, 0, 40_000, 0, 0, 0, 0], ..MarkingCurve::default() };
+        curve.note(3, 30_000, n * 100, n * 10);
         PortReading {
+            curve,
             stats,
             gauges,
             nic: Some(NicStats::default()),

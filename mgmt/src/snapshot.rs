@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_dataplane::config::{Config, EcnMode, PortRate, SharedLimit};
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
-use weir_dataplane::stats::{Histogram, LoopStats, PortGauges, PortStats, Stage};
+use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PortGauges, PortStats, Stage};
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Where snapshots come from: the program that runs the switch, or a test.
@@ -229,6 +229,8 @@ pub struct PortReading {
     pub link: Option<Link>,
     /// Bytes ever queued for this port, by the port they came in on.
     pub carried: Vec<u64>,
+    /// How its queues mark, from the turns that are timed.
+    pub curve: MarkingCurve,
 }
 
 /// A driver's counters that tell of loss outside the switch.

@@ -24,8 +24,12 @@ pub enum Command {
     Run(RunArgs),
     /// See it work: hosts on in-process rings, a live table, a verdict. No root, no NIC, no hugepages.
     Lab(LabArgs),
+    /// Be a traffic host: RoCEv2 connections over DPDK ports, checked at the receiver.
+    Host(HostArgs),
     /// Look at a running switch.
     Show(ShowArgs),
+    /// Save the page of a running switch, with its last minute, as one file that opens anywhere.
+    Report(ReportArgs),
     /// Watch a running switch in the terminal.
     Top(TopArgs),
     /// Change the configuration of a running switch, all of it or nothing, without losing a lossless frame.
@@ -66,6 +70,9 @@ pub struct RunArgs {
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+    /// Log events on standard error.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
 }
 
 /// `weir lab`
@@ -79,22 +86,58 @@ pub struct LabArgs {
     /// Preset of the built-in configuration.
     #[arg(long, conflicts_with = "config", value_name = "NAME")]
     pub preset: Option<String>,
-    /// This many hosts send to one (built-in configuration).
-    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31))]
+    /// This many hosts send to one (built-in configuration). DPDK has 32 ports, and a ring takes two.
+    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub incast: Option<u8>,
-    /// Hosts ignore PFC: see what it is good for.
+    /// Hosts ignore PFC and CNPs: see what they are good for.
     #[arg(long)]
     pub deaf: bool,
+    /// Hosts keep to their rates whatever is marked: PFC alone holds them back.
+    #[arg(long)]
+    pub no_dcqcn: bool,
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+    /// Log events on standard error.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
+    /// Write what moved the rates of the hosts to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// `weir host`
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Stop sending after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Write totals and the verdict to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// Write what moved the rates to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// `weir report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Where to write it.
+    #[arg(long, value_name = "FILE.html", default_value = "weir-report.html")]
+    pub out: PathBuf,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
 }
 
 /// `weir show`
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "matrix", "drops", "reasons", "latency", "lcores", "events"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "lcores", "events"])]
     pub what: String,
     /// This port only.
     #[arg(long)]
@@ -108,6 +151,12 @@ pub struct ShowArgs {
     /// Look again every second; follow events as they come.
     #[arg(long)]
     pub watch: bool,
+    /// Latency as a percentile distribution for the tools of HdrHistogram (.hgrm).
+    #[arg(long, conflicts_with_all = ["json", "watch", "hlog"])]
+    pub hgrm: bool,
+    /// Latency second by second as an interval log for the tools of HdrHistogram (.hlog).
+    #[arg(long, conflicts_with_all = ["json", "watch"])]
+    pub hlog: bool,
     /// Socket of the switch; found by itself if only one runs.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,

@@ -1,7 +1,8 @@
-//! The program: `weir run | lab | show | top | apply | config | explain | trace | capture | doctor | check | sim | golden | headroom`.
+//! The program: `weir run | lab | host | show | top | report | apply | config | explain | trace | capture | doctor |
+//! check | sim | golden | headroom | completions | man`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
-//! row, a lab verdict); 2 it could not start: bad input, bad configuration, no device.
+//! row, the verdict of a lab or host); 2 it could not start: bad input, bad configuration, no device.
 #![forbid(unsafe_code)]
 
 mod apply;
@@ -12,8 +13,11 @@ mod doctor;
 mod explain;
 mod golden;
 mod headroom;
+mod host;
 mod lab;
+mod log;
 mod papers;
+mod report;
 mod run;
 mod show;
 mod sim;
@@ -49,7 +53,9 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Run(args) => run::run(&args, &eal),
         cli::Command::Lab(args) => lab::lab(&args, &eal),
+        cli::Command::Host(args) => host::host(&args, &eal),
         cli::Command::Show(args) => show::show(&args),
+        cli::Command::Report(args) => report::report(&args),
         cli::Command::Top(args) => top::top(&args),
         cli::Command::Apply(args) => apply::apply(&args),
         cli::Command::Config(cli::ConfigCommand::Show(args)) => config::show(&args),

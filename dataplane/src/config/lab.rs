@@ -3,7 +3,7 @@
 use super::fdb::find_port;
 use super::read::{Ctx, Section};
 use super::schema;
-use super::types::{LabConfig, LabFlow, LabPattern, PortConfig};
+use super::types::{CongestionControl, LabConfig, LabFlow, LabPattern, PortConfig};
 use super::units::{RATE, SHARE, SIZE, TEXT, show_size};
 
 pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) -> LabConfig {
@@ -11,8 +11,10 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) 
     let pattern = s.or(ctx, "pattern", &LabPattern::KIND, LabPattern::AllToAll, "every port sees load").v;
     let load = s.or(ctx, "load", &SHARE, 900_000, "below saturation").v;
     let least = ports.iter().map(|p| p.mtu).min().unwrap_or(u16::MAX);
-    let frame_bytes = frame(ctx, &s, least.min(1024));
+    let frame_bytes = frame(ctx, &s, least.min(1082));
     let dscp = s.int_or(ctx, "dscp", 0..=63, 26, "RoCE's usual code point").v as u8;
+    let why = "senders back off when frames are marked";
+    let dcqcn = s.or(ctx, "dcqcn", &CongestionControl::KIND, CongestionControl::Paper, why).v;
     if let Some(set) = s.raw(ctx, "frame_bytes")
         && let Some(port) = ports.iter().find(|p| p.mtu < frame_bytes)
     {
@@ -47,10 +49,10 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) 
         }
         flows.push(LabFlow { from, to, rate, frame_bytes, dscp, pcp, vlan });
     }
-    LabConfig { pattern, load, frame_bytes, dscp, flows }
+    LabConfig { pattern, load, frame_bytes, dscp, dcqcn, flows }
 }
 
 fn frame(ctx: &mut Ctx<'_>, s: &Section<'_>, default: u16) -> u16 {
     let Some(val) = s.get(ctx, "frame_bytes", &SIZE) else { return default };
-    s.within(ctx, "frame_bytes", val, &(60..=16_128), |n| show_size(*n)).map_or(default, |v| v.v as u16)
+    s.within(ctx, "frame_bytes", val, &(330..=16_128), |n| show_size(*n)).map_or(default, |v| v.v as u16)
 }

@@ -11,6 +11,7 @@ mod diag;
 mod diff;
 mod fdb;
 mod format;
+pub mod host;
 mod lab;
 mod marking;
 mod mgmt;
@@ -24,6 +25,7 @@ pub mod schema;
 mod types;
 mod units;
 
+use toml::Spanned;
 use toml::de::DeTable;
 
 pub use diag::{Diagnostic, Severity, Span};
@@ -50,16 +52,7 @@ pub struct Loaded {
 /// Every error found, and the warnings beside them, in the order of the text.
 pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     let mut ctx = Ctx::new(name, text);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for e in errors {
-        let at = e.span().unwrap_or(text.len()..text.len()).into();
-        ctx.error(
-            at,
-            "syntax",
-            e.message().trim().replace('\n', "; "),
-            "correct the TOML; see https://toml.io",
-        );
-    }
+    let document = parse(&mut ctx);
     if !ctx.found.is_empty() {
         return Err(in_order(ctx.found));
     }
@@ -78,6 +71,18 @@ pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     }
     config.explained = ctx.explained;
     Ok(Loaded { config, warnings: in_order(ctx.found) })
+}
+
+/// The text as TOML; what is not is noted.
+fn parse<'a>(ctx: &mut Ctx<'a>) -> Spanned<DeTable<'a>> {
+    let text = ctx.text;
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for e in errors {
+        let at = e.span().unwrap_or(text.len()..text.len()).into();
+        let message = e.message().trim().replace('\n', "; ");
+        ctx.error(at, "syntax", message, "correct the TOML; see https://toml.io");
+    }
+    document
 }
 
 /// In the order of the text; what is wrong in the same way at the same place (a default for all ports) once.

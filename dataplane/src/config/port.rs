@@ -15,9 +15,9 @@ use super::units::{BOOL, Bad, Kind, LENGTH, RATE, SIZE, TEXT, show_rate, show_si
 use crate::types::{MAX_PORTS, Mac};
 
 /// Lcores the packaged DPDK is built for.
-const MAX_LCORES: u64 = 128;
+pub(super) const MAX_LCORES: u64 = 128;
 /// Rate of a virtual port that names none.
-const VIRTUAL_RATE: u64 = 100_000_000_000;
+pub(super) const VIRTUAL_RATE: u64 = 100_000_000_000;
 const DRIVERS: &[&str] = &[
     "net_ring",
     "net_memif",
@@ -353,7 +353,7 @@ pub(super) fn find_format(ctx: &mut Ctx<'_>, name: &Val<String>, formats: &[Form
 }
 
 /// Names become labels, keys and file names.
-fn check_name(ctx: &mut Ctx<'_>, name: &Val<String>) {
+pub(super) fn check_name(ctx: &mut Ctx<'_>, name: &Val<String>) {
     let ok = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     if name.v.is_empty() || name.v.len() > 32 || !name.v.chars().all(ok) {
         let message = format!("`{}` cannot be a port name", name.v);
@@ -361,7 +361,7 @@ fn check_name(ctx: &mut Ctx<'_>, name: &Val<String>) {
     }
 }
 
-fn unique(
+pub(super) fn unique(
     ctx: &mut Ctx<'_>,
     seen: &mut HashMap<String, Span>,
     val: &Val<String>,
@@ -381,7 +381,7 @@ fn unique(
     }
 }
 
-fn device_kind(ctx: &mut Ctx<'_>, device: &Val<String>) -> Option<DeviceKind> {
+pub(super) fn device_kind(ctx: &mut Ctx<'_>, device: &Val<String>) -> Option<DeviceKind> {
     let (id, args) = device.v.split_once(',').unwrap_or((&device.v, ""));
     if device.v.contains(['\0', '\n']) {
         ctx.error(

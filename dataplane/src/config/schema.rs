@@ -68,11 +68,11 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-const fn key(name: &'static str, form: &'static str, what: &'static str) -> Key {
+pub(super) const fn key(name: &'static str, form: &'static str, what: &'static str) -> Key {
     Key { name, form, what }
 }
 
-const fn table(path: &'static str, what: &'static str, keys: &'static [Key]) -> Table {
+pub(super) const fn table(path: &'static str, what: &'static str, keys: &'static [Key]) -> Table {
     Table { path, what, keys, free: false }
 }
 
@@ -291,15 +291,16 @@ tables! {
     LAB = table("[lab]", "Traffic of the hosts `weir lab` attaches to the ports.", &[
         key("pattern", "\"all_to_all\" or \"incast\", default \"all_to_all\"", "incast: every port sends to the first"),
         key("load", "share, default 90%", "offered load of a sending port"),
-        key("frame_bytes", "size 60 to mtu, default 1024", "frame length without FCS"),
+        key("frame_bytes", "size 330 to mtu, default 1082", "longest data frame without FCS: the largest path MTU that fits is used"),
         key("dscp", "0 to 63, default 26", "DSCP of the frames"),
+        key("dcqcn", "\"paper\", \"connectx\" or \"off\", default \"paper\"", "rate control of the hosts; off: they keep to their rates whatever is marked"),
         key("flow", "list of tables", "flows of their own, instead of the pattern"),
     ]);
     LAB_FLOW = table("[[lab.flow]]", "One flow.", &[
         key("from", "port name, required", "sender's port"),
         key("to", "port name, required", "receiver's port"),
-        key("rate", "rate, default as fast as possible", "rate on the wire"),
-        key("frame_bytes", "size, default that of `[lab]`", "frame length without FCS"),
+        key("rate", "rate, default that of the port", "highest rate on the wire"),
+        key("frame_bytes", "size, default that of `[lab]`", "longest data frame without FCS"),
         key("dscp", "0 to 63, default that of `[lab]`", "DSCP"),
         key("pcp", "0 to 7, default untagged", "PCP"),
         key("vlan", "1 to 4094, default untagged", "VLAN id"),
@@ -308,8 +309,13 @@ tables! {
 
 /// The reference section of `docs/config.md`.
 pub fn reference() -> String {
+    reference_of(ALL)
+}
+
+/// A reference of these tables, as it stands in a document.
+pub fn reference_of(tables: &[&Table]) -> String {
     let mut text = String::new();
-    for table in ALL {
+    for table in tables {
         let title = if table.path.is_empty() { "top level" } else { table.path };
         let _ = write!(text, "### `{title}`\n\n{}\n\n", table.what);
         if !table.keys.is_empty() {

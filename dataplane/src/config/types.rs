@@ -117,6 +117,22 @@ words! {
         /// Every port sends to the first.
         Incast = "incast",
     }
+    /// Who decides how fast a host's connection sends.
+    CongestionControl {
+        /// DCQCN with the parameters of its paper, increases scaled to the rate.
+        Paper = "paper",
+        /// DCQCN with the defaults of ConnectX adapters.
+        Connectx = "connectx",
+        /// Nobody: a fixed rate, whatever is marked.
+        Off = "off",
+    }
+    /// How a host's messages are sent.
+    HostOperation {
+        /// SEND.
+        Send = "send",
+        /// RDMA WRITE.
+        Write = "write",
+    }
 }
 
 /// One value of a configuration file, checked.
@@ -450,6 +466,8 @@ pub struct LabConfig {
     pub frame_bytes: u16,
     /// DSCP of the frames.
     pub dscp: u8,
+    /// Rate control of the hosts.
+    pub dcqcn: CongestionControl,
     /// Flows of their own.
     pub flows: Vec<LabFlow>,
 }

@@ -135,7 +135,11 @@ impl Params {
         }
     }
 
-    fn check(&self) -> Result<(), ParamError> {
+    /// Checks everything.
+    ///
+    /// # Errors
+    /// The first number that does not fit.
+    pub fn check(&self) -> Result<(), ParamError> {
         let (min, max) = (self.min_rate, self.max_rate);
         let rates = [min, self.initial_rate, self.first_cnp_rate.unwrap_or(max)];
         let odd_rate = rates.into_iter().find(|rate| min == 0 || !(min..=max).contains(rate));
@@ -212,6 +216,29 @@ impl RateControl {
         Ok(flow)
     }
 
+    /// Other parameters from now on (CC-024: all of them can be set at run time). The rates stay within the
+    /// new bounds; timers that run end when they were to end.
+    ///
+    /// # Errors
+    /// Parameters that do not fit; nothing is changed.
+    pub fn set_params(&mut self, params: Params, now: Nanos) -> Result<(), ParamError> {
+        params.check()?;
+        self.params = params;
+        self.current = self.current.clamp(params.min_rate, params.max_rate);
+        self.target = self.target.clamp(self.current, params.max_rate);
+        if self.at_full_rate() {
+            self.increase_deadline = None;
+        } else if self.increase_deadline.is_none() {
+            self.arm_increase(now);
+        }
+        Ok(())
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
     /// Rate at which to send, bits/s.
     pub fn rate(&self) -> u64 {
         self.current
@@ -222,9 +249,10 @@ impl RateControl {
         self.target
     }
 
-    /// The state as registers show it.
-    pub fn registers(&self) -> RegisterView {
-        RegisterView::new(&self.state(), self.bytes)
+    /// The state as registers show it at `now`.
+    pub fn registers(&self, now: Nanos) -> RegisterView {
+        let merging = if self.cut_before { self.cuts_again_at.saturating_sub(now) } else { 0 };
+        RegisterView::new(&self.state(), self.bytes, merging, self.increase_deadline.is_some())
     }
 
     fn state(&self) -> State {
@@ -240,6 +268,11 @@ impl RateControl {
     /// Starts to record events, from an empty trace.
     pub fn start_trace(&mut self) {
         self.trace = Some(Box::new(Trace::new(self.state())));
+    }
+
+    /// The trace so far, if one is recorded.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_deref()
     }
 
     /// Stops recording and hands out the trace.

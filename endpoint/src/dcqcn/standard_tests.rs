@@ -13,7 +13,7 @@ fn flow(change: impl Fn(&mut Params)) -> RateControl {
 }
 
 fn shown(flow: &RateControl) -> u16 {
-    flow.registers().alpha()
+    flow.registers(0).alpha()
 }
 
 /// The seed's formula in the seed's ten integer bits (DEV-47).
@@ -165,7 +165,7 @@ fn dev_45_the_target_moves_first_and_dev_40_the_rate_reaches_it() {
     assert_eq!((flow.rate(), flow.target()), (G40, G40));
     // At full rate nothing counts and the increase timer rests.
     flow.on_sent(1 << 40, end);
-    assert_eq!(flow.registers().read(crate::dcqcn::registers::Register::ByteCounter), 0);
+    assert_eq!(flow.registers(0).read(crate::dcqcn::registers::Register::ByteCounter), 0);
 }
 
 #[test]

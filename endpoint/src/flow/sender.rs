@@ -197,7 +197,7 @@ impl Sender {
                     (false, true) => Opcode::RC_SEND_LAST,
                     (false, false) => Opcode::RC_SEND_MIDDLE,
                 };
-                (opcode, last || (packet + 1) % every == 0)
+                (opcode, last || (packet + 1).is_multiple_of(every))
             }
         };
         let mut frame = self.template;

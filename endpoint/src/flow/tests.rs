@@ -120,7 +120,7 @@ fn any_loss_pattern_is_repaired_by_go_back_n() {
     for seed in 0..40u64 {
         let mut rng = weir_dataplane::rng::Rng::new(seed);
         let mut nics = pair(flow(50_123, Pace::Line, Transport::Reliable));
-        run(&mut nics, 100_000_000, |_, _, _| rng.next_u32() % 10 != 0);
+        run(&mut nics, 100_000_000, |_, _, _| !rng.next_u32().is_multiple_of(10));
         let (sender, receiver) = (&nics[0].senders()[0], nics[1].receivers()[0].received());
         assert!(sender.is_done(), "seed {seed}");
         assert_eq!((receiver.packets, receiver.bytes), (51, 50_123), "seed {seed}");

@@ -10,6 +10,7 @@ use super::frame::{ECN_CE, Frame, ParseError};
 use super::memory::{Access, Memory, Mr};
 use super::qp::{Path, Qp, QpConfig};
 use super::responder::Outcome;
+use super::ud::{FIRST_UD_QPN, UdQp};
 use super::verbs::{Completion, PostError, RecvWr, SendWr, Sge, Status};
 use super::wire::{Bth, Extensions, Opcode, Packet, Qpn, Syndrome};
 use std::collections::VecDeque;
@@ -40,6 +41,9 @@ pub enum QpError {
     /// It is connected already.
     #[error("queue pair {0:?} is connected")]
     Connected(Qpn),
+    /// All numbers below those of datagram queue pairs are taken.
+    #[error("no queue pair number is left")]
+    Numbers,
     /// Source and destination are not both IPv4 or both IPv6.
     #[error("source and destination address are of two families")]
     Family,
@@ -111,7 +115,7 @@ pub struct Counters {
     pub rx_unknown_qp: u64,
     /// Frames for a queue pair that has failed.
     pub rx_not_ready: u64,
-    /// Packets of another transport service than RC.
+    /// Packets of another transport service than RC and UD, or not that of their queue pair.
     pub rx_unsupported: u64,
     /// Requests in order.
     pub rx_requests: u64,
@@ -131,6 +135,10 @@ pub struct Counters {
     pub tx_data: u64,
     /// Those of them sent again.
     pub tx_retransmitted: u64,
+    /// Datagrams taken.
+    pub rx_datagrams: u64,
+    /// Datagrams sent.
+    pub tx_datagrams: u64,
     /// ACKs and NAKs sent.
     pub tx_acks: u64,
     /// Gaps named with a NAK.
@@ -142,25 +150,56 @@ pub struct Counters {
 }
 
 /// The adapter.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hca {
+    first_qpn: u32,
     qps: Vec<Qp>,
-    cqs: Vec<Cq>,
-    memory: Memory,
+    pub(super) ud: Vec<UdQp>,
+    pub(super) cqs: Vec<Cq>,
+    pub(super) memory: Memory,
     events: VecDeque<Event>,
-    counters: Counters,
+    pub(super) counters: Counters,
     /// Priorities stopped by PFC, bit p for priority p.
-    paused: u8,
+    pub(super) paused: u8,
     /// For each kind of frame, the queue pair after the one served last.
     cursors: [usize; 3],
-    ip_id: u16,
-    frame: Vec<u8>,
+    /// The same for datagrams.
+    pub(super) ud_cursor: usize,
+    /// Datagrams go before connections this time; it changes with every data frame.
+    datagrams_first: bool,
+    pub(super) ip_id: u16,
+    pub(super) frame: Vec<u8>,
+}
+
+impl Default for Hca {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Hca {
     /// An adapter without queue pairs.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_first_qpn(FIRST_QPN)
+    }
+
+    /// An adapter whose queue pairs count from this number, below [`FIRST_UD_QPN`].
+    pub fn with_first_qpn(first_qpn: u32) -> Self {
+        Self {
+            first_qpn,
+            qps: Vec::new(),
+            ud: Vec::new(),
+            cqs: Vec::new(),
+            memory: Memory::default(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            paused: 0,
+            cursors: [0; 3],
+            ud_cursor: 0,
+            datagrams_first: false,
+            ip_id: 0,
+            frame: Vec::new(),
+        }
     }
 
     /// A completion queue of `depth` entries.
@@ -200,7 +239,10 @@ impl Hca {
         if let Some(cq) = [config.send_cq, config.recv_cq].into_iter().find(|cq| cq.0 >= self.cqs.len()) {
             return Err(QpError::UnknownCq(cq));
         }
-        let qpn = Qpn(FIRST_QPN + self.qps.len() as u32);
+        let qpn = Qpn(self.first_qpn.saturating_add(self.qps.len() as u32));
+        if qpn.0 >= FIRST_UD_QPN {
+            return Err(QpError::Numbers);
+        }
         self.qps.push(Qp::new(qpn, config));
         Ok(qpn)
     }
@@ -229,7 +271,7 @@ impl Hca {
     }
 
     fn index(&self, qpn: Qpn) -> Option<usize> {
-        let at = qpn.0.checked_sub(FIRST_QPN)? as usize;
+        let at = qpn.0.checked_sub(self.first_qpn)? as usize;
         (at < self.qps.len()).then_some(at)
     }
 
@@ -249,6 +291,9 @@ impl Hca {
 
     /// Queues a receive buffer.
     pub fn post_recv(&mut self, qpn: Qpn, wr: RecvWr) -> Result<(), PostError> {
+        if let Some(at) = self.ud_index(qpn) {
+            return self.post_recv_ud(at, wr);
+        }
         let at = self.index(qpn).ok_or(PostError::UnknownQp(qpn))?;
         let qp = &mut self.qps[at];
         if qp.failed {
@@ -291,9 +336,27 @@ impl Hca {
         Some(self.qps[self.index(qpn)?].requester.pacer.rate())
     }
 
+    /// Work requests of a queue pair that may be in flight, for the packets to come; 0 sends nothing. New
+    /// queue pairs have no limit (`u32::MAX`).
+    pub fn set_outstanding(&mut self, qpn: Qpn, requests: u32) {
+        if let Some(at) = self.index(qpn) {
+            self.qps[at].requester.set_outstanding(requests);
+        }
+    }
+
     /// Priorities that PFC holds back, bit p for priority p: nothing of theirs is sent.
     pub fn set_paused(&mut self, priorities: u8) {
         self.paused = priorities;
+    }
+
+    /// Priorities that PFC holds back.
+    pub(crate) fn paused(&self) -> u8 {
+        self.paused
+    }
+
+    /// The frame written last.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.frame
     }
 
     /// What was seen so far.
@@ -309,6 +372,9 @@ impl Hca {
             Err(e) => return self.count_refused(e),
         };
         let bth = &frame.packet.bth;
+        if let Some(at) = self.ud_index(bth.dest_qp) {
+            return self.datagram(at, bytes, &frame);
+        }
         let at = self.index(bth.dest_qp).filter(|&at| {
             let qp = &self.qps[at];
             // Only the low 15 bits are the key, bit 15 is full or limited membership.
@@ -372,7 +438,15 @@ impl Hca {
             Outcome::Taken => self.counters.rx_requests += 1,
             Outcome::Received { wr, verb, len, imm } => {
                 self.counters.rx_requests += 1;
-                let completion = Completion { wr_id: wr.wr_id, qpn, verb, status: Status::Success, len, imm };
+                let completion = Completion {
+                    wr_id: wr.wr_id,
+                    qpn,
+                    verb,
+                    status: Status::Success,
+                    len,
+                    imm,
+                    src_qp: None,
+                };
                 self.cqs[qp.config.recv_cq.0].push(completion);
             }
             Outcome::Duplicate => self.counters.rx_duplicates += 1,
@@ -398,13 +472,25 @@ impl Hca {
         self.events.push_back(Event::QpFailed(qp.qpn, Failure::Request(status)));
     }
 
-    /// The next frame to be sent at `now`, if any: CNPs first, then answers, then requests whose
-    /// time has come, queue pairs in turn.
+    /// The next frame to be sent at `now`, if any: CNPs first, then answers, then requests and
+    /// datagrams whose time has come, queue pairs in turn.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
-        let (qpn, kind, priority) = [TxKind::Cnp, TxKind::Ack, TxKind::Data]
+        let (qpn, kind, priority) = [TxKind::Cnp, TxKind::Ack]
             .into_iter()
-            .find_map(|kind| self.in_turn(kind, |hca, at| hca.send(at, kind, now)))?;
+            .find_map(|kind| self.in_turn(kind, |hca, at| hca.send(at, kind, now)))
+            .or_else(|| self.send_data(now))?;
         Some(Transmit { qpn, kind, priority, bytes: &self.frame })
+    }
+
+    /// Connections and datagrams in turn, where both have something to send.
+    fn send_data(&mut self, now: Nanos) -> Option<(Qpn, TxKind, u8)> {
+        self.datagrams_first = !self.datagrams_first;
+        let connected = |hca: &mut Self| hca.in_turn(TxKind::Data, |hca, at| hca.send(at, TxKind::Data, now));
+        if self.datagrams_first {
+            self.send_datagram(now).or_else(|| connected(self))
+        } else {
+            connected(self).or_else(|| self.send_datagram(now))
+        }
     }
 
     /// Asks the queue pairs in turn, beginning after the one served last.
@@ -472,8 +558,18 @@ impl Hca {
     /// The earliest time at which [`Self::handle_timeout`] or [`Self::poll_transmit`] has something to
     /// do. A time that is not in the future means that a frame waits for the link or for PFC.
     pub fn next_timeout(&self) -> Option<Nanos> {
+        self.timeouts().min()
+    }
+
+    /// The earliest such time after `now`.
+    pub fn next_timeout_after(&self, now: Nanos) -> Option<Nanos> {
+        self.timeouts().filter(|at| *at > now).min()
+    }
+
+    fn timeouts(&self) -> impl Iterator<Item = Nanos> {
         let live = self.qps.iter().filter(|qp| !qp.failed);
-        live.flat_map(|qp| [qp.requester.ack_deadline(), qp.requester.ready_at()]).flatten().min()
+        let connected = live.flat_map(|qp| [qp.requester.ack_deadline(), qp.requester.ready_at()]).flatten();
+        connected.chain(self.ud.iter().filter_map(UdQp::ready_at))
     }
 
     /// Sends again what was not acknowledged in time, or gives up.

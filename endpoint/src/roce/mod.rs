@@ -1,4 +1,4 @@
-//! RoCEv2 reliable connections: frames, queue pairs, memory regions, completion queues.
+//! RoCEv2 reliable connections and unreliable datagrams: frames, queue pairs, memory regions, completion queues.
 //!
 //! Start at [`hca::Hca`]: frames and times go in, frames, completions and deadlines come out.
 
@@ -13,5 +13,6 @@ pub mod psn;
 pub mod qp;
 mod requester;
 mod responder;
+pub mod ud;
 pub mod verbs;
 pub mod wire;

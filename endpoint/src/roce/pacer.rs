@@ -11,12 +11,19 @@ pub struct Pacer {
     start: Nanos,
     /// Its bits, and the fraction its predecessor left, times 10^9.
     owed: u64,
+    /// Time without a chance to send that is made good, ns.
+    slack: Nanos,
 }
 
 impl Pacer {
     /// A flow of `rate` bits/s on the wire (preamble, gap and FCS count); at least 1.
     pub fn new(rate: u64) -> Self {
-        Self { rate: rate.max(1), start: 0, owed: 0 }
+        Self { rate: rate.max(1), start: 0, owed: 0, slack: 0 }
+    }
+
+    /// The same for an owner who comes late: packets that should have gone in the last `slack` ns go at once.
+    pub fn with_slack(self, slack: Nanos) -> Self {
+        Self { slack, ..self }
     }
 
     /// Bits per second.
@@ -37,10 +44,10 @@ impl Pacer {
 
     /// A frame of `len` bytes (without FCS) was sent at `now`.
     pub fn sent(&mut self, len: u64, now: Nanos) {
-        let ready = self.ready();
-        // A flow that was idle saves up no credit.
-        let carry = if now > ready { 0 } else { self.owed % self.rate };
-        self.start = now.max(ready);
+        let (ready, due) = (self.ready(), now.saturating_sub(self.slack));
+        // A flow that was idle saves up no credit but its slack.
+        let carry = if due > ready { 0 } else { self.owed % self.rate };
+        self.start = due.max(ready);
         // A frame is below 2^13 bytes, so the first part is below 2^47.
         self.owed = (wire_bytes(len) * 8 * 1_000_000_000).saturating_add(carry);
     }
@@ -58,6 +65,20 @@ mod tests {
             pacer.sent(1082, pacer.ready());
         }
         assert_eq!(pacer.ready(), 88_480);
+    }
+
+    #[test]
+    fn a_late_owner_loses_no_rate() {
+        // 8848 ns per packet, asked every 50 us: five or six packets at a time.
+        let mut pacer = Pacer::new(1_000_000_000).with_slack(100_000);
+        let mut sent = 0;
+        for now in (1_000_000..=11_000_000).step_by(50_000) {
+            while pacer.ready() <= now {
+                pacer.sent(1082, now);
+                sent += 1;
+            }
+        }
+        assert_eq!(sent, 10_100_000 / 8848 + 1);
     }
 
     #[test]

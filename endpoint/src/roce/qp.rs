@@ -37,6 +37,8 @@ pub struct QpConfig {
     pub min_rnr_timer: u8,
     /// Rate until [`Hca::set_rate`](super::hca::Hca::set_rate), in bits/s on the wire.
     pub rate: u64,
+    /// Time between two looks at the adapter that the rate makes up for, in ns; 0 where it is asked in time.
+    pub slack: Nanos,
     /// Least time between two CNPs sent to the peer, in ns (DEV-41: 50 us in the paper).
     pub cnp_interval: Nanos,
     /// Partition key.
@@ -58,6 +60,7 @@ impl QpConfig {
             ack_timeout: 4096 << 14,
             min_rnr_timer: 12,
             rate: 100_000_000_000,
+            slack: 0,
             cnp_interval: 50_000,
             pkey: DEFAULT_PKEY,
         }
@@ -215,7 +218,8 @@ impl Qp {
         for (i, wr) in self.responder.abandon().enumerate() {
             let status = if i == 0 { oldest } else { Status::Flushed };
             let (qpn, wr_id) = (self.qpn, wr.wr_id);
-            let completion = Completion { wr_id, qpn, verb: Verb::Recv, status, len: 0, imm: None };
+            let completion =
+                Completion { wr_id, qpn, verb: Verb::Recv, status, len: 0, imm: None, src_qp: None };
             cqs[self.config.recv_cq.0].push(completion);
         }
     }
@@ -227,5 +231,5 @@ fn sent(qpn: Qpn, wr: &SendWr, status: Status) -> Completion {
         SendOp::Send | SendOp::SendImm(_) => Verb::Send,
         SendOp::Write { .. } | SendOp::WriteImm { .. } => Verb::Write,
     };
-    Completion { wr_id: wr.wr_id, qpn, verb, status, len: wr.sge.len, imm: None }
+    Completion { wr_id: wr.wr_id, qpn, verb, status, len: wr.sge.len, imm: None, src_qp: None }
 }

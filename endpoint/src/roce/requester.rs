@@ -59,6 +59,8 @@ pub(super) struct Requester {
     /// After the last packet posted.
     tail: u64,
     queue: VecDeque<Posted>,
+    /// Requests that may be in flight at one time.
+    outstanding: u32,
     retries_left: u8,
     rnr_retries_left: u8,
     ack_deadline: Option<Nanos>,
@@ -84,11 +86,12 @@ impl Requester {
             asked_end: 0,
             tail: 0,
             queue: VecDeque::with_capacity(config.sq_depth),
+            outstanding: u32::MAX,
             retries_left: config.retry_cnt,
             rnr_retries_left: config.rnr_retry,
             ack_deadline: None,
             rnr_until: 0,
-            pacer: Pacer::new(config.rate),
+            pacer: Pacer::new(config.rate).with_slack(config.slack),
         }
     }
 
@@ -108,9 +111,20 @@ impl Requester {
         room
     }
 
+    /// Requests that may be in flight from now on (CC-003); 0 stops the queue pair.
+    pub fn set_outstanding(&mut self, requests: u32) {
+        self.outstanding = requests;
+    }
+
+    /// How many older requests are in flight when the next packet leaves.
+    fn request_of_next(&self) -> usize {
+        self.queue.partition_point(|p| p.end <= self.next)
+    }
+
     /// When the next packet may leave, if one waits and the window is open.
     pub fn ready_at(&self) -> Option<Nanos> {
-        let open = self.next < self.tail.min(self.una + self.window);
+        let open = self.next < self.tail.min(self.una + self.window)
+            && (self.outstanding == u32::MAX || self.request_of_next() < self.outstanding as usize);
         open.then(|| self.pacer.ready().max(self.rnr_until))
     }
 
@@ -122,7 +136,7 @@ impl Requester {
     /// The packet to be sent at `now`, if any. It counts as sent only after [`Self::sent`].
     pub fn segment(&self, now: Nanos) -> Option<Segment> {
         self.ready_at().filter(|&at| at <= now)?;
-        let at = self.queue.partition_point(|p| p.end <= self.next);
+        let at = self.request_of_next();
         let Posted { wr, first, end } = self.queue.get(at)?;
         // Messages have at most 2^31 bytes, so offsets fit.
         let offset = ((self.next - first) * u64::from(self.mtu)) as u32;

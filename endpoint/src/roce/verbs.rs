@@ -124,10 +124,12 @@ pub struct Completion {
     pub verb: Verb,
     /// How it ended; the fields below are meaningful on success only.
     pub status: Status,
-    /// Bytes of the message.
+    /// Bytes of the message; of a datagram received, those of its network header too.
     pub len: u32,
     /// Immediate data received.
     pub imm: Option<u32>,
+    /// Sender of a datagram received.
+    pub src_qp: Option<Qpn>,
 }
 
 /// Why a work request was not accepted.
@@ -148,4 +150,10 @@ pub enum PostError {
     /// More than 2^31 bytes (IBTA 9.7.7).
     #[error("a message has at most 2^31 bytes")]
     TooLong,
+    /// A datagram is one packet.
+    #[error("a datagram of this queue pair has at most {0} bytes")]
+    LongerThanMtu(u16),
+    /// Source and destination are not both IPv4 or both IPv6.
+    #[error("source and destination address are of two families")]
+    Family,
 }

@@ -4,7 +4,7 @@ use weir_dataplane::types::{Nanos, wire_bytes};
 
 /// Due times at a fixed rate. Fractions of a nanosecond are carried along.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     rate: u64,
     at: Nanos,
     /// Nanoseconds past `at`, in units of 1 / rate; below `rate`.
@@ -13,31 +13,31 @@ pub(super) struct Clock {
 
 /// Time one frame takes at the rate of its clock. Computed once: no division per frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(crate) struct Step {
     pub(super) ns: Nanos,
     fraction: u64,
 }
 
 impl Clock {
     /// First frame due at `at`; `rate` in bits/s on the wire, at least 1.
-    pub(super) fn new(rate: u64, at: Nanos) -> Self {
+    pub(crate) fn new(rate: u64, at: Nanos) -> Self {
         Self { rate: rate.max(1), at, fraction: 0 }
     }
 
     /// Step of a frame of `len` bytes without FCS; preamble, FCS and gap count.
-    pub(super) fn step(&self, len: usize) -> Step {
+    pub(crate) fn step(&self, len: usize) -> Step {
         // Frames are below 2^16 bytes, so this is below 2^50.
         let bits = wire_bytes(len as u64) * 8 * 1_000_000_000;
         Step { ns: bits / self.rate, fraction: bits % self.rate }
     }
 
     /// First whole nanosecond at which the next frame may go: never early.
-    pub(super) fn ready(&self) -> Nanos {
+    pub(crate) fn ready(&self) -> Nanos {
         self.at.saturating_add(u64::from(self.fraction != 0))
     }
 
     /// A frame went at the due time.
-    pub(super) fn advance(&mut self, step: Step) {
+    pub(crate) fn advance(&mut self, step: Step) {
         // Both fractions are below `rate`, and so is the new one.
         let left = self.rate - step.fraction;
         let carry = self.fraction >= left;
@@ -46,7 +46,7 @@ impl Clock {
     }
 
     /// The next frame is not due before `time`.
-    pub(super) fn not_before(&mut self, time: Nanos) {
+    pub(crate) fn not_before(&mut self, time: Nanos) {
         if self.ready() < time {
             (self.at, self.fraction) = (time, 0);
         }

@@ -13,6 +13,7 @@ mod receive;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use clock::Clock;
 pub use flow::{Flow, FlowError, Peer, Tag};
 pub use frame::UDP_PORT;
 pub use host::{Host, HostConfig, HostReport, Storm};

@@ -15,6 +15,26 @@ pub fn golden(name: &str) -> PathBuf {
     PathBuf::from(root).join("roce").join(name)
 }
 
+/// Whether the golden frames are there; if not, says why a test skips.
+pub fn present() -> bool {
+    let folder = golden("");
+    let there = folder.is_dir();
+    if !there {
+        eprintln!("skipped: no folder {} (set WEIR_GOLDEN)", folder.display());
+    }
+    there
+}
+
+/// Ends a test early, with the reason printed, where the golden frames are not.
+macro_rules! need_golden {
+    () => {
+        if !crate::support::present() {
+            return;
+        }
+    };
+}
+pub(crate) use need_golden;
+
 fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }

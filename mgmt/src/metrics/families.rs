@@ -435,6 +435,9 @@ pub const ALL: &[Family] = &[
     ),
 ];
 
+/// A value of a worker.
+type Term = fn(&LoopStats) -> u64;
+
 /// A value of one priority of a port.
 type Lane = fn(&PortReading, usize) -> u64;
 
@@ -512,7 +515,7 @@ fn workers_f(s: &Scrape, get: fn(&LoopStats) -> u64) -> Vec<(Labels, f64)> {
 }
 
 /// Every worker sees the pools of all; the one that saw most is nearest.
-fn pools(s: &Scrape, parts: &[(&str, fn(&LoopStats) -> u64)]) -> Vec<(Labels, f64)> {
-    let most = |get: fn(&LoopStats) -> u64| s.snapshot.now.loops.iter().map(get).max().unwrap_or(0);
+fn pools(s: &Scrape, parts: &[(&str, Term)]) -> Vec<(Labels, f64)> {
+    let most = |get: Term| s.snapshot.now.loops.iter().map(get).max().unwrap_or(0);
     parts.iter().map(|(part, get)| (vec![("part", (*part).to_owned())], most(*get) as f64)).collect()
 }

@@ -12,6 +12,8 @@ mod watching;
 
 use crate::admin::Desk;
 use crate::events::{self, Log, Watcher};
+use crate::history::History;
+use crate::latency::Intervals;
 use crate::metrics::OwnCounters;
 use crate::sample::Sampler;
 use crate::snapshot::{News, Reading, Snapshot, Source};
@@ -67,9 +69,25 @@ pub enum StartError {
     Thread(std::io::Error),
 }
 
+/// The last snapshot taken, for other readers in this process. Empty until there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Latest(Arc<Mutex<Arc<Snapshot>>>);
+
+impl Latest {
+    /// The snapshot.
+    pub fn get(&self) -> Arc<Snapshot> {
+        Arc::clone(&lock(&self.0))
+    }
+
+    fn set(&self, snapshot: Arc<Snapshot>) {
+        *lock(&self.0) = snapshot;
+    }
+}
+
 /// A running server. Stops when dropped.
 #[derive(Debug)]
 pub struct Server {
+    latest: Latest,
     address: Option<SocketAddr>,
     socket: Option<PathBuf>,
     stop: Option<oneshot::Sender<()>>,
@@ -78,7 +96,9 @@ pub struct Server {
 
 /// What all requests share.
 struct App {
-    snapshot: Mutex<Arc<Snapshot>>,
+    latest: Latest,
+    history: Mutex<History>,
+    intervals: Mutex<Intervals>,
     sampled: Mutex<Instant>,
     log: Mutex<Log>,
     news: Notify,
@@ -98,7 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl App {
     fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&lock(&self.snapshot))
+        self.latest.get()
     }
 
     fn own(&self) -> OwnCounters {
@@ -142,18 +162,25 @@ impl Server {
             .build()
             .map_err(StartError::Thread)?;
         let (stop, stopped) = oneshot::channel();
+        let latest = Latest::default();
+        let shared = latest.clone();
         let (token, desk, patience) =
             (options.token, options.desk, options.patience.unwrap_or(Duration::from_secs(10)));
         let thread = std::thread::Builder::new()
             .name("mgmt".into())
-            .spawn(move || runtime.block_on(serve(source, tcp, listener, (token, desk, patience), stopped)))
+            .spawn(move || runtime.block_on(serve(source, shared, tcp, listener, (token, desk, patience), stopped)))
             .map_err(StartError::Thread)?;
-        Ok(Self { address, socket, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { latest, address, socket, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The TCP address it listens on.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where the last snapshot is.
+    pub fn latest(&self) -> Latest {
+        self.latest.clone()
     }
 
     /// The Unix socket it listens on.
@@ -175,6 +202,7 @@ impl Drop for Server {
 
 async fn serve(
     mut source: impl Source,
+    latest: Latest,
     tcp: Option<std::net::TcpListener>,
     unix: Option<std::os::unix::net::UnixListener>,
     (token, desk, patience): (Option<String>, Option<Desk>, Duration),
@@ -194,15 +222,17 @@ async fn serve(
         }
         let snapshot = sampler.sample(reading, unix.as_millis() as u64, start.elapsed().as_millis() as u64);
         for (kind, phase, fields) in events {
-            events::tell(&snapshot, kind, phase, fields, log);
+            events::report(&snapshot, kind, phase, fields, log);
         }
         watcher.observe(&snapshot, log);
         Arc::new(snapshot)
     };
     let mut log = Log::default();
-    let first = look((source.read(), source.news()), &mut log);
+    latest.set(look((source.read(), source.news()), &mut log));
     let app = Arc::new(App {
-        snapshot: Mutex::new(first),
+        latest,
+        history: Mutex::default(),
+        intervals: Mutex::default(),
         sampled: Mutex::new(Instant::now()),
         log: Mutex::new(log),
         news: Notify::new(),
@@ -232,7 +262,9 @@ async fn serve(
             let snapshot = look((source.read(), source.news()), &mut log);
             let news = log.last() > before;
             drop(log);
-            *lock(&app.snapshot) = snapshot;
+            lock(&app.history).observe(&snapshot);
+            lock(&app.intervals).observe(&snapshot);
+            app.latest.set(snapshot);
             *lock(&app.sampled) = Instant::now();
             if news {
                 app.news.notify_waiters();

@@ -5,7 +5,7 @@ use super::{At, Column, Form, Table, count, limit, rate, share};
 use crate::snapshot::{Blame, LcoreRates, PortInfo, PortRates, PortReading, Snapshot};
 use serde_json::{Value, json};
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
-use weir_dataplane::stats::{Histogram, LoopStats, Stage};
+use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, Stage};
 use weir_dataplane::types::PRIORITIES;
 
 /// Every table.
@@ -21,6 +21,20 @@ pub const ALL: &[Table] = &[
     }),
     table("pfc", "/v1/pfc", "Priority flow control, both directions.", PFC, true, by_priority),
     table("ecn", "/v1/ecn", "Marking by queue.", ECN, true, by_priority),
+    table(
+        "marking",
+        "/v1/ecn/curve",
+        "How queues mark, by depth: seen in the turns that are timed, one of 128.",
+        MARKING,
+        true,
+        |s| {
+            let bins = s.now.ports.iter().enumerate().flat_map(|(port, p)| {
+                let all = p.curve.frames.iter().flatten().enumerate();
+                all.filter(|(_, frames)| **frames > 0).map(move |(bin, _)| (port, bin))
+            });
+            bins.collect()
+        },
+    ),
     table(
         "matrix",
         "/v1/matrix",
@@ -124,6 +138,10 @@ impl<'a> At<'a> {
     fn quantile(&self, q: f64, window: bool) -> Value {
         let all = if window { &self.rates().residence[..] } else { &self.port().stats.residence[..] };
         all.get(self.i).map_or(Value::Null, |h| quantile(h, q))
+    }
+
+    fn curve_depths(&self) -> (u64, Option<u64>) {
+        MarkingCurve::depths(self.port().curve.kmax[self.i / CURVE_BINS], self.i % CURVE_BINS)
     }
 
     fn blame(&self) -> Option<Blame> {
@@ -443,6 +461,21 @@ const ECN: &[Column] = &[
     }),
     col("marked_pps", Rate, "Marked/s", "frames marked per second", |r| rate(r.rates().marked_pps[r.i])),
     col("depth_bytes", Count, "Depth/bytes", "bytes held", |r| count(r.port().gauges.queue_bytes[r.i])),
+];
+
+const MARKING: &[Column] = &[
+    PORT,
+    col("queue", Count, "TxQ", "egress queue", |r| json!(r.i / CURVE_BINS)),
+    col("depth_from_bytes", Count, "From/bytes", "least depth left behind", |r| count(r.curve_depths().0)),
+    col("depth_to_bytes", Maybe, "To/bytes", "greater than every depth; null: no end", |r| {
+        r.curve_depths().1.map_or(Value::Null, count)
+    }),
+    col("frames", Count, "Frames", "frames that left at that depth", |r| {
+        count(r.port().curve.frames[r.i / CURVE_BINS][r.i % CURVE_BINS])
+    }),
+    col("selected", Count, "Selected", "those of them the law selected", |r| {
+        count(r.port().curve.selected[r.i / CURVE_BINS][r.i % CURVE_BINS])
+    }),
 ];
 
 const MATRIX: &[Column] = &[

@@ -63,11 +63,16 @@ impl PoolSize {
     /// Enough for the worst case: every slot of every shard in use, every descriptor full, a burst in
     /// hand at every port (design section 4). `extra`: frames that others in this process hold.
     pub fn of(config: &Config, shards: usize, extra: u64) -> Self {
-        let ports = config.ports.len() as u64;
+        Self::of_ports(&config.ports, shards, config.buffer.frames * shards as u64 + extra)
+    }
+
+    /// The same for ports without a switch: `held` frames beside those of the devices.
+    pub fn of_ports(configs: &[PortConfig], lcores: usize, held: u64) -> Self {
+        let ports = configs.len() as u64;
         let queues = u64::from(RX_DESCRIPTORS) + u64::from(TX_DESCRIPTORS) + 2 * BURST as u64;
-        let caches = (shards as u64 + 1) * u64::from(POOL_CACHE) * 3 / 2;
-        let count = config.buffer.frames * shards as u64 + ports * queues + caches + extra;
-        let longest = config.ports.iter().map(af_packet::pool_bytes).max().unwrap_or(0);
+        let caches = (lcores as u64 + 1) * u64::from(POOL_CACHE) * 3 / 2;
+        let count = held + ports * queues + caches;
+        let longest = configs.iter().map(af_packet::pool_bytes).max().unwrap_or(0);
         Self { count: count.min(u64::from(u32::MAX)) as u32, data_bytes: longest.max(2048) }
     }
 
@@ -75,7 +80,7 @@ impl PoolSize {
     pub fn mebibytes(self) -> u64 {
         let bytes = u64::from(self.count) * (u64::from(self.data_bytes) + MBUF_OVERHEAD);
         // Rings, queues and the heap's own fragmentation take their part.
-        (bytes + bytes / 4) / (1 << 20) + 64
+        (bytes + bytes / 3) / (1 << 20) + 96
     }
 }
 
@@ -84,8 +89,8 @@ impl PoolSize {
 ///
 /// # Errors
 /// DPDK refuses, in its own words and with what to change.
-pub fn start_eal(config: &Config, own: &[String], pool: PoolSize) -> Result<Eal> {
-    let mut args: Vec<String> = config.eal_args.iter().chain(own).cloned().collect();
+pub fn start_eal(configured: &[String], own: &[String], pool: PoolSize) -> Result<Eal> {
+    let mut args: Vec<String> = configured.iter().chain(own).cloned().collect();
     let says = |flag: &str| args.iter().any(|arg| arg == flag || arg.starts_with(&format!("{flag}=")));
     let hugepages = ["--in-memory", "--socket-mem", "--huge-dir", "--huge-unlink", "--numa-mem"];
     let memory_chosen = says("-m") || hugepages.iter().any(|flag| says(flag));
@@ -100,12 +105,11 @@ pub fn start_eal(config: &Config, own: &[String], pool: PoolSize) -> Result<Eal>
 /// # Errors
 /// The first device that cannot be had, with its name and what the driver says; those opened before are
 /// closed again.
-pub fn open(eal: &Eal, config: &Config, pool: PoolSize) -> Result<(Mempool, Vec<OpenPort>)> {
+pub fn open(eal: &Eal, ports: &[PortConfig], pool: PoolSize) -> Result<(Mempool, Vec<OpenPort>)> {
     let mempool = Mempool::new(eal, "weir", pool.count, POOL_CACHE, pool.data_bytes).with_context(|| {
         format!("{} frames of {} bytes: lower buffer.size, buffer.frames or mtu", pool.count, pool.data_bytes)
     })?;
-    let ports = config
-        .ports
+    let ports = ports
         .iter()
         .map(|port| {
             open_one(eal, port, &mempool).with_context(|| format!("port {} ({})", port.name, port.device))

@@ -2,16 +2,19 @@
 
 use super::control::{Control, Phase};
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_dataplane::config::{Config, MgmtSocket};
 use weir_dataplane::stats::Published;
-use weir_dpdk::{Port, Started};
+use weir_dpdk::telemetry::Answer;
+use weir_dpdk::{Eal, Port, Started};
 use weir_mgmt::admin::{Desk, Orders, Shown, desk};
 use weir_mgmt::server::{Options, Server, default_socket};
 use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, Reading, Source, SwitchInfo};
+use weir_mgmt::telemetry;
 
 /// Drivers are asked this often: some answer by way of their firmware.
 const ASK_DRIVERS: Duration = Duration::from_secs(1);
@@ -28,6 +31,8 @@ pub struct Window {
     pub loops: Vec<Published>,
     /// Bytes queued for each port, by input.
     pub carried: Vec<Published>,
+    /// How each port marks.
+    pub curves: Vec<Published>,
     pub ports: Arc<[Port<Started>]>,
     pub control: Control,
     /// What happens beyond readings.
@@ -61,7 +66,7 @@ impl Source for Window {
             self.asked = Some((Instant::now(), self.ports.iter().map(ask).collect()));
         }
         let drivers = self.asked.iter().flat_map(|(_, drivers)| drivers);
-        let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(drivers);
+        let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(&self.curves).zip(drivers);
         Reading {
             phase: match self.control.phase() {
                 Phase::Forward => snapshot::Phase::Forward,
@@ -69,12 +74,13 @@ impl Source for Window {
                 Phase::Stop => snapshot::Phase::Stop,
             },
             ports: cells
-                .map(|(((counters, gauges), carried), (nic, link))| PortReading {
+                .map(|((((counters, gauges), carried), curve), (nic, link))| PortReading {
                     stats: counters.read(),
                     gauges: gauges.read(),
                     nic: *nic,
                     link: *link,
                     carried: carried.read_words(),
+                    curve: curve.read(),
                 })
                 .collect(),
             loops: self.loops.iter().map(Published::read).collect(),
@@ -123,6 +129,30 @@ fn serve(config: &Config, window: Window, desk: Desk) -> Result<Option<Server>> 
         patience: None,
     };
     Ok(Some(Server::start(options, window)?))
+}
+
+/// Serves the snapshot on DPDK's telemetry socket, too.
+///
+/// # Errors
+/// DPDK does not take a command.
+pub fn answer_telemetry(eal: &Eal, server: &Server) -> Result<()> {
+    for command in telemetry::COMMANDS {
+        let latest = server.latest();
+        eal.telemetry(command.name, command.help, move |parameters| {
+            Some(answer(telemetry::answer(command, &latest.get(), parameters)?))
+        })?;
+    }
+    Ok(())
+}
+
+/// JSON in the forms telemetry knows: a number is a whole one, what is more than text or number is a dictionary.
+fn answer(value: Value) -> Answer {
+    match value {
+        Value::Array(all) => Answer::Texts(all.iter().map(|v| v.as_str().unwrap_or("").to_owned()).collect()),
+        Value::Object(parts) => Answer::Dict(parts.into_iter().map(|(k, v)| (k, answer(v))).collect()),
+        Value::String(text) => Answer::Text(text),
+        value => value.as_u64().map_or_else(|| Answer::Text(value.to_string()), Answer::Number),
+    }
 }
 
 /// The first line of the file, which nobody else may read.

@@ -2,19 +2,22 @@
 
 mod af_packet;
 mod control;
-mod devices;
+pub mod devices;
 mod mgmt;
+mod notify;
 mod office;
 mod stages;
-mod summary;
+pub mod summary;
 mod worker;
 
 use crate::Outcome;
 use crate::check;
 use crate::cli::RunArgs;
+use crate::log;
 use anyhow::{Context, Result, bail};
 use control::{Command, Control, Phase};
 use devices::{OpenPort, PoolSize};
+use notify::Notifier;
 use office::{Granting, Office};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -60,6 +63,8 @@ pub struct Running {
     pub counters: Vec<Published>,
     /// State of each port, for readers on other threads.
     pub gauges: Vec<Published>,
+    /// Loop of each worker, for readers on other threads.
+    pub loops: Vec<Published>,
     /// Where all frames come from.
     pub pool: Mempool,
     /// Ends of in-process rings, one per port that has one.
@@ -105,12 +110,16 @@ impl Stop {
 pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
     let stop = Stop::on_signal()?;
+    log::start(args.log.as_deref());
     let mut running = Running::start(&config, eal, 0, &Origin::File(args.config.clone()))?;
     running.describe(&config);
+    let mut notifier = Notifier::ready(&config.name, running.loops.clone());
     let deadline = args.duration.map(|time| Instant::now() + time);
     while !stop.asked() && deadline.is_none_or(|at| Instant::now() < at) {
         running.attend(LOOK);
+        notifier.look();
     }
+    Notifier::stopping();
     let totals = running.stop()?;
     totals.print();
     if let Some(path) = &args.summary {
@@ -163,9 +172,9 @@ impl Running {
         named.sort_unstable();
         named.dedup();
         let size = PoolSize::of(config, named.len(), extra);
-        let eal = devices::start_eal(config, eal_args, size)?;
+        let eal = devices::start_eal(&config.eal_args, eal_args, size)?;
         let (cores, owner) = place(config, &eal)?;
-        let (pool, ports) = devices::open(&eal, config, size)?;
+        let (pool, ports) = devices::open(&eal, &config.ports, size)?;
         let device = |(port, shard): (&OpenPort, &usize)| Device {
             mac: port.mac,
             rate: port.rate,
@@ -216,28 +225,35 @@ impl Running {
                     commands: consumer,
                     replies: answers,
                     control: control.clone(),
-                    clock: clock.clone(),
+                    clock: clock,
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
+                    curve_cursor: 0,
                 }
             })
             .collect();
         let mut handles = Vec::new();
         let mut far = Vec::new();
+        let mut curves = Vec::new();
         for (i, open) in ports.into_iter().enumerate() {
             let limit = open.ring_size * RING_LIMIT_EIGHTHS / 8;
             let id = PortId(i as u16);
-            workers[owner[i]].ports.push(WorkerPort::new(id, open.rx, open.tx, pool.clone(), Some(limit)));
+            let mut port = WorkerPort::new(id, open.rx, open.tx, pool.clone(), Some(limit));
+            port.curve.kmax = config.ports[i].queues.map(|queue| queue.wred.map_or(0, |wred| wred.kmax));
+            curves.push(port.published_curve.clone());
+            workers[owner[i]].ports.push(port);
             handles.push(open.port);
             far.push(open.far);
         }
         let ports: Arc<[Port<Started>]> = handles.into();
+        let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
         let window = mgmt::Window {
             info,
             counters: counters.clone(),
             gauges: gauges.clone(),
-            loops: workers.iter().map(|worker| worker.published.clone()).collect(),
+            loops: loops.clone(),
             carried,
+            curves,
             ports: Arc::clone(&ports),
             control: control.clone(),
             news: mgmt::Bulletin::default(),
@@ -246,7 +262,11 @@ impl Running {
         let source = origin.to_string();
         let shown = Shown::new(InForce { source, config: config.clone(), params, unconfirmed: None });
         let news = window.news.clone();
-        let (mgmt, orders) = mgmt::start(config, window, shown.clone())?;
+        let started = eal.beside_workers(&cores, || mgmt::start(config, window, shown.clone()))?;
+        let (mgmt, orders) = started;
+        if let Some(mgmt) = &mgmt {
+            mgmt::answer_telemetry(&eal, mgmt)?;
+        }
         let office = Office {
             orders,
             shown,
@@ -276,6 +296,7 @@ impl Running {
             control,
             counters,
             gauges,
+            loops,
             pool,
             far,
             started: Instant::now(),
@@ -398,7 +419,7 @@ fn place(config: &Config, eal: &Eal) -> Result<(Vec<usize>, Vec<usize>)> {
     Ok((cores, owner))
 }
 
-fn priorities(mask: u8) -> String {
+pub fn priorities(mask: u8) -> String {
     let set: Vec<_> = (0..8).filter(|p| mask >> p & 1 == 1).map(|p| p.to_string()).collect();
     set.join(",")
 }

@@ -137,11 +137,18 @@ impl Totals {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = format!("{:#}\n", self.json());
-        let plain = std::fs::symlink_metadata(path).map_or(true, |meta| meta.is_file());
-        let written = if plain { replace(path, &text) } else { std::fs::write(path, &text) };
-        written.with_context(|| format!("cannot write the summary {}", path.display()))
+        write_file(path, &format!("{:#}\n", self.json()))
     }
+}
+
+/// Writes a file as [`Totals::write`] does.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_file(path: &Path, text: &str) -> Result<()> {
+    let plain = std::fs::symlink_metadata(path).map_or(true, |meta| meta.is_file());
+    let written = if plain { replace(path, text) } else { std::fs::write(path, text) };
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes beside the file, then takes its name.

@@ -158,7 +158,7 @@ fn incast_over_af_packet_without_pfc_drops() {
     assert_eq!(results.flow(100).lost, 0, "another priority to another port is not touched");
 }
 
-/// `weir lab` is the same over `net_ring`, in one process.
+/// `weir lab` is much the same over `net_ring`, in one process; its hosts are RoCEv2 endpoints.
 fn lab(more: &[&str], config: &str) -> (Option<i32>, String, Value) {
     let folder = tempfile::tempdir().unwrap();
     let (file, summary) = (folder.path().join("lab.toml"), folder.path().join("summary.json"));
@@ -171,7 +171,7 @@ fn lab(more: &[&str], config: &str) -> (Option<i32>, String, Value) {
     (ended.code(), ended.stdout, serde_json::from_str(&text).unwrap())
 }
 
-fn lab_config() -> String {
+fn lab_config(dcqcn: &str) -> String {
     let mut config = format!(
         "[eal]\nargs = [{:?}]\n[qos]\npreset = \"roce-lossless\"\n[watchdog]\nenable = false\n\
          [buffer]\nsize = \"32MiB\"\nframes = 16384\n[[buffer.profile]]\nname = \"lossless\"\n\
@@ -181,7 +181,7 @@ fn lab_config() -> String {
     for i in 0..=SENDERS {
         config += &format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\n");
     }
-    config += "[lab]\n";
+    config += &format!("[lab]\ndcqcn = {dcqcn:?}\n");
     for i in 1..=SENDERS {
         config += &format!(
             "[[lab.flow]]\nfrom = \"p{i}\"\nto = \"p0\"\nrate = {}\nframe_bytes = 1000\ndscp = 26\n",
@@ -195,9 +195,15 @@ fn lab_config() -> String {
         )
 }
 
+/// The results of the flows towards the first port.
+fn incast_flows(summary: &Summary) -> Vec<&Value> {
+    let flows = summary.0["flows"].as_array().expect("flows");
+    flows.iter().filter(|flow| flow["to"] == "p0").collect()
+}
+
 #[test]
 fn incast_over_rings_loses_nothing() {
-    let (code, stdout, summary) = lab(&[], &lab_config());
+    let (code, stdout, summary) = lab(&[], &lab_config("off"));
     assert_eq!(code, Some(0), "{stdout}");
     assert!(stdout.contains("verdict: PASS"), "{stdout}");
     let summary = Summary(summary);
@@ -206,11 +212,38 @@ fn incast_over_rings_loses_nothing() {
         assert!(summary.port(&format!("p{i}"), "pfc_tx") > 0, "{:#}", summary.0);
     }
     assert_eq!(summary.drops("ingress.headroom_exhausted"), 0);
+    for flow in incast_flows(&summary) {
+        assert_eq!(flow["lowest_rate_bps"], Value::Null, "nobody backs off: {flow:#}");
+    }
+}
+
+#[test]
+fn incast_over_rings_backs_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    let args = ["--trace", trace.to_str().expect("a plain path")];
+    let (code, stdout, summary) = lab(&args, &lab_config("paper"));
+    assert_eq!(code, Some(0), "{stdout}");
+    let summary = Summary(summary);
+    summary.is_conserved();
+    assert_eq!(summary.drops("ingress.headroom_exhausted"), 0);
+    assert_eq!(summary.0["verdict"], "PASS");
+    let flows = incast_flows(&summary);
+    assert_eq!(flows.len(), usize::from(SENDERS));
+    for flow in flows {
+        assert!(flow["cnps"].as_u64() > Some(0), "{flow:#}");
+        assert!(flow["lowest_rate_bps"].as_u64() < Some(RATE / 10 * 7), "{flow:#}");
+        assert_eq!(flow["received"], flow["posted"], "{flow:#}");
+    }
+    assert!(summary.port("p0", "ecn_marked") > 0, "{:#}", summary.0);
+    let rows = std::fs::read_to_string(trace).unwrap();
+    assert!(rows.starts_with("host,qpn,time_ns,code,event,rate_bps\n"), "{rows}");
+    assert!(rows.contains(",000,decrease,"), "{rows}");
 }
 
 #[test]
 fn incast_over_rings_with_deaf_hosts_drops() {
-    let deaf = lab_config()
+    let deaf = lab_config("paper")
         .replace("size = \"32MiB\"", "size = \"4MiB\"")
         .replace("xoff = \"6MiB\"", "xoff = \"16KiB\"");
     let (code, stdout, summary) = lab(&["--deaf"], &deaf);
@@ -218,4 +251,11 @@ fn incast_over_rings_with_deaf_hosts_drops() {
     summary.is_conserved();
     assert!(summary.drops("ingress.headroom_exhausted") > 0, "{:#}", summary.0);
     assert_eq!(code, Some(0), "losses of deaf hosts are no fault: {stdout}");
+    let again: u64 = summary.0["hosts"]
+        .as_array()
+        .expect("hosts")
+        .iter()
+        .filter_map(|h| h["tx_retransmitted"].as_u64())
+        .sum();
+    assert!(again > 0, "what was lost was sent again");
 }

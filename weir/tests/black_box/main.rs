@@ -9,6 +9,7 @@ mod support;
 
 mod bridge;
 mod contract;
+mod host;
 mod hostile;
 mod incast;
 mod memif;

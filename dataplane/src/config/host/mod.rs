@@ -1,0 +1,176 @@
+//! The file of a traffic host (`weir host`): ports, connections and what is sent over them, checked like a
+//! switch's file.
+
+mod read;
+pub mod schema;
+#[cfg(test)]
+mod tests;
+
+use super::diag::Diagnostic;
+use super::types::{CongestionControl, HostOperation, PortConfig};
+use crate::types::{Mac, Nanos};
+use std::net::Ipv4Addr;
+
+pub use read::load;
+
+/// A host's configuration that may run, and warnings in the order of the text.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: HostConfig,
+    /// Warnings.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A traffic host.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// EAL arguments, before those of the command line.
+    pub eal_args: Vec<String>,
+    /// Sleep when there is nothing to do, ns; 0: none.
+    pub rest: Nanos,
+    /// Time without the processor that is made up for, ns.
+    pub slack: Nanos,
+    /// Ports, each a host of its own.
+    pub ports: Vec<HostPort>,
+    /// Rate control.
+    pub dcqcn: HostDcqcn,
+    /// Connections, in order.
+    pub qps: Vec<HostQp>,
+}
+
+/// One port of a host.
+#[derive(Clone, Debug)]
+pub struct HostPort {
+    /// The device.
+    pub port: PortConfig,
+    /// Address of the host.
+    pub mac: Mac,
+    /// Address of the host.
+    pub ip: Ipv4Addr,
+    /// Number of its first connection.
+    pub first_qpn: u32,
+}
+
+/// Rate control as written: what is not set is that of `parameters`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostDcqcn {
+    /// Where unset values come from.
+    pub parameters: CongestionControl,
+    /// g in 1024ths.
+    pub gain: Option<u32>,
+    /// Alpha at the first CNP in 1024ths.
+    pub initial_alpha: Option<u32>,
+    /// A cut takes alpha / 2^shift.
+    pub rate_shift: Option<u32>,
+    /// ns.
+    pub alpha_period: Option<Nanos>,
+    /// ns.
+    pub cut_period: Option<Nanos>,
+    /// ns.
+    pub increase_period: Option<Nanos>,
+    /// Bytes.
+    pub byte_threshold: Option<u64>,
+    /// Increases before the next stage.
+    pub stages: Option<u32>,
+    /// bit/s.
+    pub additive: Option<u64>,
+    /// bit/s.
+    pub hyper: Option<u64>,
+    /// bit/s.
+    pub min_rate: Option<u64>,
+    /// Least time between two CNPs, ns.
+    pub cnp_interval: Nanos,
+    /// Messages in flight.
+    pub outstanding: u32,
+    /// The same for a while after a CNP.
+    pub outstanding_after_cnp: u32,
+    /// That while, ns.
+    pub restore_after: Nanos,
+}
+
+impl HostDcqcn {
+    /// Nothing set but where the values come from.
+    pub fn of(parameters: CongestionControl) -> Self {
+        Self {
+            parameters,
+            gain: None,
+            initial_alpha: None,
+            rate_shift: None,
+            alpha_period: None,
+            cut_period: None,
+            increase_period: None,
+            byte_threshold: None,
+            stages: None,
+            additive: None,
+            hyper: None,
+            min_rate: None,
+            cnp_interval: 50_000,
+            outstanding: 16,
+            outstanding_after_cnp: 8,
+            restore_after: 300_000,
+        }
+    }
+}
+
+/// One connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostQp {
+    /// Index of its port.
+    pub port: usize,
+    /// Its number.
+    pub qpn: u32,
+    /// The other end.
+    pub peer_ip: Ipv4Addr,
+    /// The other end; `None`: asked for.
+    pub peer_mac: Option<Mac>,
+    /// The other end.
+    pub peer_qpn: u32,
+    /// PSN of the first packet sent.
+    pub send_psn: u32,
+    /// PSN of the first packet received.
+    pub recv_psn: u32,
+    /// VLAN id.
+    pub vlan: Option<u16>,
+    /// PFC priority of data.
+    pub priority: u8,
+    /// DSCP of data.
+    pub dscp: u8,
+    /// PFC priority of CNPs.
+    pub cnp_priority: u8,
+    /// DSCP of CNPs.
+    pub cnp_dscp: u8,
+    /// Path MTU.
+    pub mtu: u16,
+    /// Packets in flight.
+    pub window: u32,
+    /// ns.
+    pub ack_timeout: Nanos,
+    /// Retries without progress.
+    pub retries: u8,
+    /// Highest rate, bit/s; `None`: that of the port.
+    pub rate: Option<u64>,
+    /// Longest message taken, bytes.
+    pub receive: u32,
+    /// Messages that will come.
+    pub expect: Option<u64>,
+    /// Messages to send.
+    pub stream: Option<HostStream>,
+}
+
+/// Messages a connection sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostStream {
+    /// How.
+    pub operation: HostOperation,
+    /// Bytes of each.
+    pub bytes: u32,
+    /// How many; `None`: without end.
+    pub messages: Option<u64>,
+    /// Not before this time, ns.
+    pub start: Nanos,
+    /// First address of the peer's memory; `None`: where a weir host has it.
+    pub remote_address: Option<u64>,
+    /// Key of the peer's memory; `None`: that of a weir host.
+    pub remote_key: Option<u32>,
+}

@@ -1,0 +1,470 @@
+//! From text to [`HostConfig`], or every error in it.
+
+use super::schema;
+use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, Loaded};
+use crate::config::buffer;
+use crate::config::diag::{Diagnostic, Span};
+use crate::config::port::{MAC, MAX_LCORES, VIRTUAL_RATE, check_name, device_kind, read_eal, unique};
+use crate::config::read::{Ctx, Layer, Section, Val, indices};
+use crate::config::types::{
+    CongestionControl, DeviceKind, HostOperation, Maps, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust,
+    UnknownUnicast,
+};
+use crate::config::units::{Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type};
+use crate::config::{in_order, parse};
+use crate::types::{MAX_PORTS, Mac};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+
+/// Ethernet, one tag, IPv4, UDP, BTH, RETH, immediate data, ICRC: the most a path MTU has around it.
+const HEADERS: u64 = 14 + 4 + 20 + 8 + 12 + 16 + 4 + 4;
+/// Numbers of connections end here; those above are of datagrams.
+const LAST_QPN: u64 = 0x7fff;
+/// 24 bits.
+const NUMBERS: RangeInclusive<u64> = 0..=0xff_ffff;
+const US: u64 = 1_000;
+const SECOND: u64 = 1_000_000_000;
+
+const IP: Kind<Ipv4Addr> = Kind {
+    parse: |v| {
+        let help = "write it as \"10.0.0.1\"";
+        let text = v.as_str().ok_or_else(|| wrong_type(v, help))?;
+        let ip: Ipv4Addr =
+            text.parse().map_err(|_| Bad::new(format!("`{text}` is no IPv4 address"), help))?;
+        match ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified() {
+            true => Err(Bad::new(format!("{ip} is not the address of one host"), help)),
+            false => Ok(ip),
+        }
+    },
+    show: Ipv4Addr::to_string,
+};
+
+const HOST_MAC: Kind<Mac> = Kind {
+    parse: |v| match (MAC.parse)(v)? {
+        mac if mac.is_group() || mac.to_u64() == 0 => Err(Bad::new(
+            format!("{mac} is not the address of one host"),
+            "use an individual address such as 02:00:00:00:00:01",
+        )),
+        mac => Ok(mac),
+    },
+    show: Mac::to_string,
+};
+
+/// Where the values of a port stand.
+struct PortAt {
+    name: String,
+    mtu: Span,
+    qps: u32,
+}
+
+/// Reads and checks the host configuration `text`, calling it `name` in messages.
+///
+/// # Errors
+/// Every error found, and the warnings beside them, in the order of the text.
+pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
+    let mut ctx = Ctx::new(name, text);
+    let document = parse(&mut ctx);
+    if !ctx.found.is_empty() {
+        return Err(in_order(ctx.found));
+    }
+    let layer = Layer { table: document.get_ref(), at: Span::default(), preset: false };
+    let root = Section::new(&mut ctx, &schema::ROOT, String::new(), vec![layer]);
+    let config = read(&mut ctx, &root);
+    if ctx.found.iter().any(Diagnostic::is_error) {
+        return Err(in_order(ctx.found));
+    }
+    Ok(Loaded { config, warnings: in_order(ctx.found) })
+}
+
+fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostConfig {
+    let (eal_args, lcores) = read_eal(ctx, root);
+    let host = root.table(ctx, "host", &schema::HOST);
+    let rest = time(ctx, &host, "rest", 0..=10_000 * US).unwrap_or(0);
+    let slack = time(ctx, &host, "slack", 0..=10_000 * US).unwrap_or(200 * US);
+    let (ports, mut at): (Vec<_>, Vec<_>) = read_ports(ctx, root, lcores.as_deref()).into_iter().unzip();
+    let dcqcn = read_dcqcn(ctx, root);
+    let defaults = root.table(ctx, "qp_defaults", &schema::QP);
+    for key in ["port", "peer_qpn"] {
+        if let Some(raw) = defaults.raw(ctx, key) {
+            let message = format!("`{key}` belongs to one connection, not to all");
+            ctx.error(raw.span, "qp.defaults", message, "move it to its [[qp]]");
+        }
+    }
+    let items = root.items(ctx, "qp", &schema::QP);
+    if items.is_empty() {
+        let remedy = "add [[qp]] with peer_ip and peer_qpn";
+        ctx.error(
+            Span::default(),
+            "qp.none",
+            "a host without connections neither sends nor receives",
+            remedy,
+        );
+    }
+    let mut qps = Vec::new();
+    for item in items {
+        qps.extend(read_qp(ctx, &item.over(&defaults), &ports, &mut at));
+    }
+    let config = HostConfig { eal_args, rest, slack, ports, dcqcn, qps };
+    check_rates(ctx, root, &config);
+    config
+}
+
+fn time(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    let val = s.get(ctx, key, &TIME)?;
+    s.within(ctx, key, val, &range, |n| show_time(*n)).map(|val| val.v)
+}
+
+fn size(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    let val = s.get(ctx, key, &SIZE)?;
+    s.within(ctx, key, val, &range, |n| show_size(*n)).map(|val| val.v)
+}
+
+/// A rate that has a number.
+fn rate(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Option<u64> {
+    let val = s.get(ctx, key, &RATE)?;
+    if val.v.is_none() {
+        let message = format!("{}: a host needs a number here", s.key(key));
+        ctx.error(val.span, "value", message, "write a rate, e.g. \"10G\"");
+    }
+    val.v
+}
+
+fn small(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u32> {
+    s.int(ctx, key, range).and_then(|val| u32::try_from(val.v).ok())
+}
+
+fn read_ports(ctx: &mut Ctx<'_>, root: &Section<'_>, lcores: Option<&[u64]>) -> Vec<(HostPort, PortAt)> {
+    let items = root.items(ctx, "port", &schema::PORT);
+    if items.is_empty() {
+        let remedy = "add [[port]] with name, device, mac and ip";
+        ctx.error(Span::default(), "port.none", "a host without ports reaches nobody", remedy);
+    }
+    if let Some(extra) = items.get(MAX_PORTS) {
+        let message = format!("{} ports, at most {MAX_PORTS} fit one process", items.len());
+        let at = extra.span(ctx);
+        ctx.error(at, "port.count", message, "remove ports or run a second host");
+    }
+    let (mut names, mut devices) = (HashMap::new(), HashMap::new());
+    let (mut macs, mut ips) = (HashMap::new(), HashMap::new());
+    let mut lcore: Option<Val<u64>> = None;
+    let mut ports = Vec::new();
+    for (i, mut item) in items.into_iter().take(MAX_PORTS).enumerate() {
+        let name = item.need(ctx, "name", &TEXT);
+        if let Some(name) = &name {
+            check_name(ctx, name);
+            unique(ctx, &mut names, name, &name.v, "port.name", "port name");
+        }
+        let name = name.map_or_else(|| format!("port{i}"), |name| name.v);
+        item.path = format!("port.{name}");
+        let device = item.need(ctx, "device", &TEXT);
+        let kind = device.as_ref().and_then(|device| device_kind(ctx, device));
+        if let Some(device) = &device {
+            if kind == Some(DeviceKind::Ring) {
+                let message = "the other end of an in-process ring is in this process";
+                ctx.error(
+                    device.span,
+                    "port.device",
+                    message,
+                    "use net_memif, or weir lab for hosts on rings",
+                );
+            }
+            let id = device.v.split(',').next().unwrap_or_default();
+            unique(
+                ctx,
+                &mut devices,
+                device,
+                id.strip_prefix("0000:").unwrap_or(id),
+                "port.device",
+                "device",
+            );
+        }
+        let mac = item.need(ctx, "mac", &HOST_MAC);
+        let ip = item.need(ctx, "ip", &IP);
+        for (val, seen, what) in [
+            (mac.as_ref().map(text), &mut macs, "MAC address"),
+            (ip.as_ref().map(text), &mut ips, "IP address"),
+        ] {
+            if let Some(val) = val {
+                unique(ctx, seen, &val, &val.v, "port.address", what);
+            }
+        }
+        let own = item.int(ctx, "lcore", 0..=MAX_LCORES - 1);
+        if let Some(own) = &own {
+            check_lcore(ctx, own, lcore.as_ref(), lcores);
+        }
+        lcore = lcore.or_else(|| own.clone());
+        let (rate, mtu, mtu_at) = read_link(ctx, &item, kind);
+        let pfc = read_pfc(ctx, &item);
+        let first_qpn = small(ctx, &item, "first_qpn", 1..=LAST_QPN).unwrap_or(0x11);
+        let (kind, device) = (kind.unwrap_or(DeviceKind::Vdev), device.map_or_else(String::new, |d| d.v));
+        let mut port = plain(name.clone(), kind, device);
+        (port.rate, port.mtu, port.pfc.enable) = (rate, mtu, pfc);
+        port.lcore = own.map(|own| own.v as u16);
+        let mac = mac.map_or(Mac([0; 6]), |mac| mac.v);
+        let ip = ip.map_or(Ipv4Addr::UNSPECIFIED, |ip| ip.v);
+        ports.push((HostPort { port, mac, ip, first_qpn }, PortAt { name, mtu: mtu_at, qps: 0 }));
+    }
+    ports
+}
+
+/// The value as text, for comparison.
+fn text<T: ToString>(val: &Val<T>) -> Val<String> {
+    Val { v: val.v.to_string(), span: val.span, origin: val.origin.clone() }
+}
+
+fn check_lcore(ctx: &mut Ctx<'_>, own: &Val<u64>, first: Option<&Val<u64>>, known: Option<&[u64]>) {
+    if let Some(known) = known.filter(|known| !known.contains(&own.v)) {
+        let message = format!("lcore {} is not among those of [eal] args: {known:?}", own.v);
+        ctx.error(own.span, "port.lcore", message, "choose one of these lcores or extend `-l`");
+    }
+    if let Some(first) = first.filter(|first| first.v != own.v) {
+        let line = ctx.line(first.span);
+        let message = format!("lcore {}, but {} in line {line}: one lcore polls all ports", own.v, first.v);
+        ctx.error(own.span, "port.lcore", message, "write the same lcore, or run a second host");
+    }
+}
+
+/// Rate and MTU.
+fn read_link(ctx: &mut Ctx<'_>, s: &Section<'_>, kind: Option<DeviceKind>) -> (PortRate, u16, Span) {
+    let set = rate(ctx, s, "rate");
+    let rate = match (set, kind) {
+        (Some(bps), _) => PortRate::Fixed(bps),
+        (None, Some(DeviceKind::Pci)) => PortRate::Link,
+        (None, _) => PortRate::Fixed(VIRTUAL_RATE),
+    };
+    let mtu = size(ctx, s, "mtu", 64..=16_128).unwrap_or(1600) as u16;
+    let mtu_at = s.raw(ctx, "mtu").map_or_else(|| s.span(ctx), |raw| raw.span);
+    (rate, mtu, mtu_at)
+}
+
+fn read_pfc(ctx: &mut Ctx<'_>, s: &Section<'_>) -> u8 {
+    let Some(list) = s.list(ctx, "pfc") else { return 1 << 3 };
+    let mut mask = 0;
+    for item in list {
+        match indices(item.v, 8) {
+            Ok(list) => mask |= list.iter().fold(0u8, |bits, n| bits | 1 << n),
+            Err(bad) => {
+                ctx.error(item.span, "value", format!("{}: {}", s.key("pfc"), bad.message), bad.remedy)
+            }
+        }
+    }
+    mask
+}
+
+/// A port with nothing of a switch about it.
+fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
+    let (pg, queue) = buffer::base();
+    PortConfig {
+        name,
+        kind,
+        device,
+        rate: PortRate::Unlimited,
+        lcore: None,
+        mtu: 0,
+        mac: None,
+        format: 0,
+        trust: vec![Trust::Port],
+        default_tc: 0,
+        learning: false,
+        learn_limit: None,
+        unknown_unicast: UnknownUnicast::Drop,
+        cable_mm: None,
+        pfc: PortPfc { enable: 0, mode: PfcMode::Auto, rx: PfcRx::Enabled, tx: true },
+        maps: Maps::default(),
+        pgs: [pg; 8],
+        queues: [queue; 8],
+        ingress_limit: None,
+        egress_limit: None,
+    }
+}
+
+fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
+    let s = root.table(ctx, "dcqcn", &schema::DCQCN);
+    let why = "the published algorithm";
+    let parameters = s.or(ctx, "parameters", &CongestionControl::KIND, CongestionControl::Paper, why).v;
+    let or = HostDcqcn::of(parameters);
+    HostDcqcn {
+        parameters,
+        gain: small(ctx, &s, "gain", 0..=1024),
+        initial_alpha: small(ctx, &s, "initial_alpha", 0..=1023),
+        rate_shift: small(ctx, &s, "rate_shift", 0..=10),
+        alpha_period: time(ctx, &s, "alpha_period", US..=SECOND),
+        cut_period: time(ctx, &s, "cut_period", 0..=SECOND),
+        increase_period: time(ctx, &s, "increase_period", US..=SECOND),
+        byte_threshold: size(ctx, &s, "byte_threshold", 64..=1 << 40),
+        stages: small(ctx, &s, "stages", 1..=100),
+        additive: rate(ctx, &s, "additive"),
+        hyper: rate(ctx, &s, "hyper"),
+        min_rate: rate(ctx, &s, "min_rate"),
+        cnp_interval: time(ctx, &s, "cnp_interval", 0..=SECOND).unwrap_or(or.cnp_interval),
+        outstanding: small(ctx, &s, "outstanding", 1..=16).unwrap_or(or.outstanding),
+        outstanding_after_cnp: small(ctx, &s, "outstanding_after_cnp", 1..=16)
+            .unwrap_or(or.outstanding_after_cnp),
+        restore_after: time(ctx, &s, "restore_after", US..=10 * SECOND).unwrap_or(or.restore_after),
+    }
+}
+
+fn read_qp(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[HostPort], at: &mut [PortAt]) -> Option<HostQp> {
+    let port = find_port(ctx, s, at);
+    let peer_ip = s.need(ctx, "peer_ip", &IP);
+    let peer_mac = s.get(ctx, "peer_mac", &HOST_MAC).map(|mac| mac.v);
+    s.need(ctx, "peer_qpn", &COUNT);
+    let peer_qpn = small(ctx, s, "peer_qpn", NUMBERS);
+    let byte = |ctx: &mut Ctx<'_>, key, max, or| s.int(ctx, key, 0..=max).map_or(or, |val| val.v as u8);
+    let (priority, dscp) = (byte(ctx, "priority", 7, 3), byte(ctx, "dscp", 63, 26));
+    let (cnp_priority, cnp_dscp) = (byte(ctx, "cnp_priority", 7, 6), byte(ctx, "cnp_dscp", 63, 48));
+    let mtu = read_mtu(ctx, s, port.map(|port| (&ports[port], &at[port])));
+    let stream = read_stream(ctx, s);
+    let mut qp = HostQp {
+        port: 0,
+        qpn: 0,
+        peer_ip: Ipv4Addr::UNSPECIFIED,
+        peer_mac,
+        peer_qpn: 0,
+        send_psn: small(ctx, s, "send_psn", NUMBERS).unwrap_or(0),
+        recv_psn: small(ctx, s, "recv_psn", NUMBERS).unwrap_or(0),
+        vlan: s.int(ctx, "vlan", 0..=4094).map(|val| val.v as u16),
+        priority,
+        dscp,
+        cnp_priority,
+        cnp_dscp,
+        mtu,
+        window: small(ctx, s, "window", 1..=1 << 22).unwrap_or(4096),
+        ack_timeout: time(ctx, s, "ack_timeout", 10 * US..=10 * SECOND).unwrap_or(4096 << 14),
+        retries: byte(ctx, "retries", 255, 7),
+        rate: rate(ctx, s, "rate"),
+        receive: size(ctx, s, "receive", 16..=64 << 20).map_or(64 << 10, |bytes| bytes as u32),
+        expect: s.int(ctx, "expect", 1..=u64::MAX).map(|val| val.v),
+        stream,
+    };
+    let (port, peer_ip) = (port?, peer_ip?);
+    if peer_ip.v == ports[port].ip {
+        let message = format!("{} is port `{}` itself", peer_ip.v, at[port].name);
+        ctx.error(peer_ip.span, "qp.peer", message, "name the address of the other end");
+    }
+    (qp.port, qp.peer_ip, qp.peer_qpn) = (port, peer_ip.v, peer_qpn?);
+    qp.qpn = ports[port].first_qpn + at[port].qps;
+    at[port].qps += 1;
+    let here = s.span(ctx);
+    if u64::from(qp.qpn) > LAST_QPN {
+        let message = format!("number {} is above {LAST_QPN}", qp.qpn);
+        ctx.error(here, "qp.number", message, "lower first_qpn of the port");
+    }
+    if ports[port].port.pfc.enable >> priority & 1 == 0 && stream.is_some() {
+        let message =
+            format!("priority {priority} is not among those port `{}` obeys pauses of", at[port].name);
+        let at = s.raw(ctx, "priority").map_or(here, |raw| raw.span);
+        ctx.warn(
+            at,
+            "qp.lossy",
+            message,
+            format!("add {priority} to pfc of the port, or take another priority"),
+        );
+    }
+    if let (Some(own), Some(link)) = (qp.rate, ports[port].port.rate.bps())
+        && own > link
+        && let Some(set) = s.raw(ctx, "rate")
+    {
+        let message = format!("{} is more than the port's {}", show(own), show(link));
+        ctx.error(
+            set.span,
+            "qp.rate",
+            message,
+            format!("use at most {}, or raise the port's rate", show(link)),
+        );
+    }
+    Some(qp)
+}
+
+fn show(bps: u64) -> String {
+    (RATE.show)(&Some(bps))
+}
+
+fn find_port(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[PortAt]) -> Option<usize> {
+    let Some(name) = s.get(ctx, "port", &TEXT) else {
+        if ports.len() > 1 && s.raw(ctx, "port").is_none() {
+            let at = s.span(ctx);
+            let message = format!("{} is missing, and there are {} ports", s.key("port"), ports.len());
+            ctx.error(at, "required", message, "add `port` with the name of one");
+        }
+        return (ports.len() == 1).then_some(0);
+    };
+    let found = ports.iter().position(|port| port.name == name.v);
+    if found.is_none() {
+        let names: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
+        let message = format!("there is no port `{}`", name.v);
+        ctx.error(name.span, "port.unknown", message, format!("ports: {}", names.join(", ")));
+    }
+    found
+}
+
+fn read_mtu(ctx: &mut Ctx<'_>, s: &Section<'_>, port: Option<(&HostPort, &PortAt)>) -> u16 {
+    let set = s.get(ctx, "mtu", &SIZE);
+    // Where nothing is said the port's own MTU is what is too small.
+    let here = port.map_or_else(|| s.span(ctx), |(_, at)| at.mtu);
+    let (mtu, span) = set.map_or((1024, here), |val| (val.v, val.span));
+    if !matches!(mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        let message = format!("a path MTU of {mtu} bytes");
+        ctx.error(span, "qp.mtu", message, "use 256, 512, 1024, 2048 or 4096");
+        return 1024;
+    }
+    if let Some((port, at)) = port
+        && mtu + HEADERS > u64::from(port.port.mtu)
+    {
+        let longest = mtu + HEADERS;
+        let takes = port.port.mtu;
+        let message = format!(
+            "frames have up to {mtu} + {HEADERS} = {longest} bytes, port `{}` takes {takes}",
+            at.name
+        );
+        ctx.error(span, "qp.mtu", message, format!("set mtu = {longest} on the port, or a smaller path MTU"));
+    }
+    mtu as u16
+}
+
+fn read_stream(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Option<HostStream> {
+    let operation = s.get(ctx, "send", &HostOperation::KIND);
+    let bytes = size(ctx, s, "message", 16..=64 << 20).map_or(64 << 10, |bytes| bytes as u32);
+    let messages = s.int(ctx, "messages", 1..=u64::MAX).map(|val| val.v);
+    let start = time(ctx, s, "start", 0..=3600 * SECOND).unwrap_or(0);
+    let remote_address = s.get(ctx, "remote_address", &COUNT).map(|val| val.v);
+    let remote_key = small(ctx, s, "remote_key", 0..=u64::from(u32::MAX));
+    let Some(operation) = operation else {
+        let lone = ["messages", "remote_address", "remote_key"];
+        if let Some((key, raw)) = lone.into_iter().find_map(|key| Some((key, s.raw(ctx, key)?)))
+            && s.raw(ctx, "send").is_none()
+        {
+            let message = format!("`{key}` is about messages this connection does not send");
+            ctx.error(raw.span, "qp.stream", message, "add send = \"write\" or send = \"send\"");
+        }
+        return None;
+    };
+    if operation.v == HostOperation::Send
+        && let Some(raw) = s.raw(ctx, "remote_address").or_else(|| s.raw(ctx, "remote_key"))
+    {
+        let message = "a SEND goes into a receive buffer, not to an address";
+        ctx.error(raw.span, "qp.stream", message, "use send = \"write\", or remove it");
+    }
+    Some(HostStream { operation: operation.v, bytes, messages, start, remote_address, remote_key })
+}
+
+/// Rates that clash between `[dcqcn]` and a connection.
+fn check_rates(ctx: &mut Ctx<'_>, root: &Section<'_>, config: &HostConfig) {
+    let s = root.table(ctx, "dcqcn", &schema::DCQCN);
+    let rate = |qp: &HostQp| qp.rate.or_else(|| config.ports[qp.port].port.rate.bps());
+    if let (Some(min), Some(slowest)) = (config.dcqcn.min_rate, config.qps.iter().filter_map(rate).min())
+        && min > slowest
+        && let Some(set) = s.raw(ctx, "min_rate")
+    {
+        let message = format!("min_rate = {} is above the {} of a connection", show(min), show(slowest));
+        ctx.error(set.span, "dcqcn.rates", message, format!("use at most {}", show(slowest)));
+    }
+    let (after, all) = (config.dcqcn.outstanding_after_cnp, config.dcqcn.outstanding);
+    if after > all {
+        let at = s.raw(ctx, "outstanding_after_cnp").or_else(|| s.raw(ctx, "outstanding"));
+        let at = at.map_or_else(|| s.span(ctx), |raw| raw.span);
+        let message = format!("{after} messages in flight after a CNP, {all} without");
+        ctx.error(at, "dcqcn.outstanding", message, format!("set outstanding_after_cnp to at most {all}"));
+    }
+}

@@ -1,0 +1,465 @@
+//! The station: adapter, link, PFC, ARP, and the messages of every connection.
+
+use super::arp::Arp;
+use super::config::{MIN_MESSAGE, PairConfig, Rate, Remote, SLOTS, StationConfig, StationError};
+use super::pattern::Pattern;
+use super::report::{PairReport, Progress, StationReport};
+use super::traffic::{Incoming, Outgoing};
+use crate::dcqcn::scheme::ReactionPoint;
+use crate::dcqcn::trace::Trace;
+use crate::roce::cq::CqId;
+use crate::roce::hca::{Event, Failure, Hca, TxKind};
+use crate::roce::memory::Access;
+use crate::roce::qp::{Path, QpConfig};
+use crate::roce::verbs::{Completion, Status, Verb};
+use crate::roce::wire::Qpn;
+use crate::traffic::Clock;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use weir_dataplane::pfc::NEVER;
+use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxMode};
+use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
+
+/// Time between two questions for a peer that does not answer, ns.
+const ASK_EVERY: Nanos = 100_000_000;
+/// Answers that can wait for the link; who asks more often asks again.
+const ANSWERS: usize = 64;
+/// Priority of ARP: untagged, or PCP 0.
+const ARP_PRIORITY: u8 = 0;
+/// A message has at most 2^31 bytes (IBTA 9.7.7).
+const MAX_MESSAGE: u32 = 1 << 31;
+
+#[derive(Debug)]
+struct Pair {
+    qpn: Qpn,
+    config: PairConfig,
+    cq: CqId,
+    connected: bool,
+    /// No message before this time.
+    settled_at: Nanos,
+    failure: Option<Failure>,
+    control: Option<ReactionPoint>,
+    outgoing: Option<Outgoing>,
+    incoming: Incoming,
+    progress: Progress,
+}
+
+impl Pair {
+    /// All it is to do has been done, or can not be done any more.
+    fn is_done(&self) -> bool {
+        let sent = self.outgoing.as_ref().is_none_or(|out| {
+            out.all_posted(self.progress.posted) && self.progress.acknowledged == self.progress.posted
+        });
+        let received = self.config.expect.is_none_or(|all| self.progress.received >= all);
+        self.failure.is_some() || (sent && received)
+    }
+}
+
+/// A host. Bytes and times in, bytes and times out.
+#[derive(Debug)]
+pub struct Station {
+    config: StationConfig,
+    hca: Hca,
+    reaction: Reaction,
+    link: Clock,
+    pairs: Vec<Pair>,
+    ask_at: Nanos,
+    /// ARP messages to be sent.
+    arp: VecDeque<Arp>,
+    arp_frame: Vec<u8>,
+    tx_frames: u64,
+    tx_bytes: u64,
+    rx_frames: u64,
+    rx_bytes: u64,
+    rx_flooded: u64,
+    rx_arp: u64,
+    rx_other: u64,
+}
+
+impl Station {
+    /// A station without connections.
+    pub fn new(config: StationConfig) -> Self {
+        let reaction = Reaction::new(ReactConfig {
+            rate: config.rate,
+            enabled: config.obey,
+            mode: RxMode::Enabled,
+            pfc_to_queue: std::array::from_fn(|p| p as u8),
+        });
+        Self {
+            config,
+            hca: Hca::with_first_qpn(config.first_qpn),
+            reaction,
+            link: Clock::new(config.rate, 0),
+            pairs: Vec::new(),
+            ask_at: 0,
+            arp: VecDeque::with_capacity(ANSWERS),
+            arp_frame: Vec::new(),
+            tx_frames: 0,
+            tx_bytes: 0,
+            rx_frames: 0,
+            rx_bytes: 0,
+            rx_flooded: 0,
+            rx_arp: 0,
+            rx_other: 0,
+        }
+    }
+
+    /// How others address this station.
+    pub fn address(&self) -> (Mac, Ipv4Addr) {
+        (self.config.mac, self.config.ip)
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> StationConfig {
+        self.config
+    }
+
+    /// What its connections were made with.
+    pub fn configs(&self) -> impl Iterator<Item = PairConfig> + '_ {
+        self.pairs.iter().map(|pair| pair.config)
+    }
+
+    /// Adds a connection; its queue pair is the one after that of the connection before.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn add(&mut self, config: PairConfig) -> Result<Qpn, StationError> {
+        let sizes = [config.stream.map_or(0, |s| s.bytes), config.receive_bytes];
+        let odd = |bytes: &u32| *bytes != 0 && !(MIN_MESSAGE..=MAX_MESSAGE).contains(bytes);
+        if let Some(bytes) = sizes.into_iter().find(odd) {
+            return Err(StationError::Message(bytes));
+        }
+        if config.stream.is_some_and(|s| s.bytes == 0) {
+            return Err(StationError::Message(0));
+        }
+        let control = match config.rate {
+            Rate::Fixed(_) => None,
+            Rate::Dcqcn(d) => Some(ReactionPoint::new(d.scheme, d.params, d.outstanding, 0)?),
+        };
+        let cq = self.hca.create_cq(4 * SLOTS as usize);
+        let qpn = self.hca.create_qp(self.qp_config(&config, cq))?;
+        let nth = self.pairs.len() as u32;
+        let (here, there) = ((self.config.ip, qpn), (config.peer.ip, config.peer.qpn));
+        // What peers write to first: its key is known from its place (see `Remote::of_pair`).
+        let Remote { va, rkey } = Remote::of_pair(nth);
+        let taken = self.memory(va, config.receive_bytes, true)?;
+        debug_assert_eq!(taken.1, rkey);
+        let sent = self.memory(va, config.stream.map_or(0, |s| s.bytes), false)?;
+        let incoming = Incoming::new(Pattern::new(there, here), taken.0, va, config.receive_bytes);
+        if config.receive_bytes > 0 {
+            (0..SLOTS).for_each(|slot| incoming.post(slot, qpn, &mut self.hca));
+        }
+        let outgoing = config.stream.map(|s| Outgoing::new(s, Pattern::new(here, there), sent.0, va));
+        self.pairs.push(Pair {
+            qpn,
+            config,
+            cq,
+            connected: false,
+            settled_at: 0,
+            failure: None,
+            control,
+            outgoing,
+            incoming,
+            progress: Progress { lowest_rate: u64::MAX, ..Progress::default() },
+        });
+        let at = self.pairs.len() - 1;
+        if config.trace
+            && let Some(control) = &mut self.pairs[at].control
+        {
+            control.start_trace();
+        }
+        self.apply_rate(at);
+        if let Some(mac) = config.peer.mac {
+            self.connect(at, mac)?;
+        }
+        Ok(qpn)
+    }
+
+    fn qp_config(&self, config: &PairConfig, cq: CqId) -> QpConfig {
+        QpConfig {
+            sq_depth: SLOTS as usize,
+            rq_depth: SLOTS as usize,
+            mtu: config.mtu,
+            window: config.window,
+            retry_cnt: config.retries,
+            ack_timeout: config.ack_timeout,
+            rate: match config.rate {
+                Rate::Fixed(rate) => rate,
+                Rate::Dcqcn(d) => d.params.initial_rate,
+            },
+            slack: self.config.slack,
+            cnp_interval: config.cnp_interval,
+            ..QpConfig::new(cq, cq)
+        }
+    }
+
+    /// Registers the slots of one direction; local and remote key.
+    fn memory(&mut self, va: u64, bytes: u32, remote: bool) -> Result<(u32, u32), StationError> {
+        let no_memory = StationError::Memory(bytes);
+        let len = usize::try_from(u64::from(bytes) * SLOTS).map_err(|_| no_memory)?;
+        let mut region = Vec::new();
+        region.try_reserve_exact(len).map_err(|_| no_memory)?;
+        region.resize(len, 0);
+        let access = Access { local_write: true, remote_write: remote };
+        let mr = self.hca.register(va, region, access).ok_or(no_memory)?;
+        Ok((mr.lkey, mr.rkey))
+    }
+
+    /// The peer of a pair is known.
+    fn connect(&mut self, at: usize, mac: Mac) -> Result<(), StationError> {
+        let pair = &mut self.pairs[at];
+        let config = &pair.config;
+        let here = (self.config.mac, self.config.ip.into());
+        let there = (mac, config.peer.ip.into());
+        let path = Path {
+            vlan: config.vlan,
+            data: config.data,
+            ack: config.data,
+            cnp: config.cnp,
+            send_psn: config.send_psn,
+            recv_psn: config.recv_psn,
+            ..Path::new(here, there, config.peer.qpn)
+        };
+        self.hca.connect(pair.qpn, path)?;
+        pair.connected = true;
+        Ok(())
+    }
+
+    /// No more messages. What is under way is finished.
+    pub fn stop(&mut self) {
+        self.pairs.iter_mut().filter_map(|pair| pair.outgoing.as_mut()).for_each(Outgoing::stop);
+    }
+
+    /// Every message that was to be sent is acknowledged, every one that was to come has come.
+    pub fn is_done(&self) -> bool {
+        self.pairs.iter().all(Pair::is_done)
+    }
+
+    /// The connections, in the order they were added.
+    pub fn pairs(&self) -> impl Iterator<Item = PairReport> + '_ {
+        self.pairs.iter().map(|pair| PairReport {
+            qpn: pair.qpn,
+            peer: (pair.config.peer.ip, pair.config.peer.qpn),
+            connected: pair.connected,
+            failure: pair.failure,
+            rate: self.hca.rate(pair.qpn).unwrap_or(0),
+            progress: pair.progress,
+        })
+    }
+
+    /// The traces recorded, by queue pair.
+    pub fn traces(&self) -> impl Iterator<Item = (Qpn, &Trace)> {
+        self.pairs.iter().filter_map(|pair| Some((pair.qpn, pair.control.as_ref()?.control().trace()?)))
+    }
+
+    /// What the station saw until `now`.
+    pub fn report(&self, now: Nanos) -> StationReport {
+        StationReport {
+            hca: *self.hca.counters(),
+            paused_ns: std::array::from_fn(|p| self.reaction.paused_ns(p, now)),
+            pauses: std::array::from_fn::<_, PRIORITIES, _>(|p| self.reaction.transitions(p)),
+            control: *self.reaction.counters(),
+            tx_frames: self.tx_frames,
+            tx_bytes: self.tx_bytes,
+            rx_frames: self.rx_frames,
+            rx_bytes: self.rx_bytes,
+            rx_flooded: self.rx_flooded,
+            rx_arp: self.rx_arp,
+            rx_other: self.rx_other,
+        }
+    }
+
+    /// Takes a frame from the wire, without FCS.
+    pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
+        if bytes.starts_with(&CONTROL_DA.0) {
+            self.reaction.receive(bytes, now);
+            return;
+        }
+        self.rx_frames += 1;
+        self.rx_bytes += bytes.len() as u64;
+        let ours = bytes.starts_with(&self.config.mac.0);
+        let group = bytes.first().is_some_and(|b| b & 1 == 1);
+        if !ours && !group {
+            *if bytes.len() < 14 { &mut self.rx_other } else { &mut self.rx_flooded } += 1;
+            return;
+        }
+        if let Some(arp) = Arp::read(bytes) {
+            self.rx_arp += 1;
+            return self.arp_arrived(&arp, now);
+        }
+        let before = self.hca.counters().rx_not_roce;
+        self.hca.handle_frame(bytes, now);
+        self.rx_other += self.hca.counters().rx_not_roce - before;
+        self.collect(now);
+    }
+
+    #[cold]
+    fn arp_arrived(&mut self, arp: &Arp, now: Nanos) {
+        let (mac, ip) = arp.sender;
+        if mac.is_group() {
+            return;
+        }
+        for at in 0..self.pairs.len() {
+            let pair = &self.pairs[at];
+            if !pair.connected && pair.config.peer.ip == ip && pair.config.vlan == arp.vlan {
+                // A pair that could not be connected would have been refused when it was added.
+                let _ = self.connect(at, mac);
+                self.pairs[at].settled_at = now.saturating_add(self.config.settle);
+            }
+        }
+        if !arp.reply && arp.target.1 == self.config.ip && self.arp.len() < ANSWERS {
+            let sender = self.address();
+            self.arp.push_back(Arp { reply: true, vlan: arp.vlan, sender, target: arp.sender });
+        }
+    }
+
+    /// Takes what the adapter has to say.
+    fn collect(&mut self, now: Nanos) {
+        while let Some(event) = self.hca.poll_event() {
+            let Some(at) = self.pairs.iter().position(|pair| pair.qpn == event.qpn()) else { continue };
+            match event {
+                Event::Cnp(_) => {
+                    self.pairs[at].progress.cnps += 1;
+                    if let Some(control) = &mut self.pairs[at].control {
+                        control.on_cnp(now);
+                        self.apply_rate(at);
+                    }
+                }
+                Event::QpFailed(_, failure) => self.pairs[at].failure = Some(failure),
+            }
+        }
+        for at in 0..self.pairs.len() {
+            while let Some(completion) = self.hca.poll_cq(self.pairs[at].cq) {
+                self.completed(at, &completion, now);
+            }
+        }
+    }
+
+    fn completed(&mut self, at: usize, completion: &Completion, now: Nanos) {
+        if completion.status != Status::Success {
+            return; // The failure of the queue pair is an event of its own.
+        }
+        let Pair { qpn, incoming, progress, outgoing, .. } = &mut self.pairs[at];
+        match (completion.verb, completion.imm) {
+            (Verb::Send | Verb::Write, _) => {
+                progress.acknowledged += 1;
+                progress.acknowledged_bytes += u64::from(outgoing.as_ref().map_or(0, |out| out.stream.bytes));
+                progress.last_ack = now;
+            }
+            (Verb::RecvWriteImm, Some(imm)) => {
+                incoming.written(completion.len, imm, &self.hca, progress, now);
+                incoming.post(completion.wr_id, *qpn, &mut self.hca);
+            }
+            (Verb::Recv | Verb::RecvWriteImm, _) => {
+                incoming.sent(completion.wr_id, completion.len, &self.hca, progress, now);
+                incoming.post(completion.wr_id, *qpn, &mut self.hca);
+            }
+        }
+    }
+
+    /// Tells the adapter what the rate control allows.
+    fn apply_rate(&mut self, at: usize) {
+        let pair = &mut self.pairs[at];
+        if let Some(control) = &pair.control {
+            let allowed = control.allowance();
+            self.hca.set_rate(pair.qpn, allowed.rate);
+            self.hca.set_outstanding(pair.qpn, allowed.outstanding);
+            pair.progress.lowest_rate = pair.progress.lowest_rate.min(allowed.rate);
+        }
+    }
+
+    /// Runs all timers that have expired, and posts what can be posted.
+    fn run(&mut self, now: Nanos) {
+        self.hca.set_paused(self.reaction.paused_mask(now));
+        for at in 0..self.pairs.len() {
+            let control = self.pairs[at].control.as_mut();
+            if let Some(control) = control.filter(|c| c.next_timeout().is_some_and(|due| due <= now)) {
+                control.handle_timeout(now);
+                self.apply_rate(at);
+            }
+        }
+        self.hca.handle_timeout(now);
+        self.collect(now);
+        for pair in &mut self.pairs {
+            let may = pair.connected && pair.failure.is_none() && pair.settled_at <= now;
+            if let Some(outgoing) = pair.outgoing.as_mut().filter(|_| may) {
+                while outgoing.post(pair.qpn, &mut self.hca, &mut pair.progress, now) {}
+            }
+        }
+        if now >= self.ask_at {
+            self.ask(now);
+        }
+    }
+
+    /// Asks for every peer that is not known.
+    #[cold]
+    fn ask(&mut self, now: Nanos) {
+        self.ask_at = now.saturating_add(ASK_EVERY);
+        let sender = self.address();
+        let unknown = self.pairs.iter().filter(|pair| !pair.connected);
+        let mut wanted: Vec<_> = unknown.map(|pair| (pair.config.peer.ip, pair.config.vlan)).collect();
+        wanted.dedup();
+        for (ip, vlan) in wanted {
+            if self.arp.len() < ANSWERS {
+                self.arp.push_back(Arp { reply: false, vlan, sender, target: (Mac([0; 6]), ip) });
+            }
+        }
+    }
+
+    /// The next frame to put on the wire at `now`, without FCS. It counts as sent: call only with room for it.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<&[u8]> {
+        self.run(now);
+        if self.link.ready() > now {
+            return None;
+        }
+        if self.hca.paused() >> ARP_PRIORITY & 1 == 0
+            && let Some(arp) = self.arp.pop_front()
+        {
+            arp.write(&mut self.arp_frame);
+            self.on_link(self.arp_frame.len(), now);
+            return Some(&self.arp_frame);
+        }
+        let tx = self.hca.poll_transmit(now)?;
+        let (qpn, kind, len) = (tx.qpn, tx.kind, tx.bytes.len());
+        self.on_link(len, now);
+        if kind == TxKind::Data
+            && let Some(at) = self.pairs.iter().position(|pair| pair.qpn == qpn)
+        {
+            let pair = &mut self.pairs[at];
+            pair.progress.data_frames += 1;
+            if let Some(control) = &mut pair.control {
+                control.on_sent(len as u64, now);
+                self.apply_rate(at);
+            }
+        }
+        Some(self.hca.frame())
+    }
+
+    /// The link carries a frame of `len` bytes, since when somebody should have asked for it at the earliest.
+    fn on_link(&mut self, len: usize, now: Nanos) {
+        self.tx_frames += 1;
+        self.tx_bytes += len as u64;
+        self.link.not_before(now.saturating_sub(self.config.slack));
+        let step = self.link.step(len);
+        self.link.advance(step);
+    }
+
+    /// The earliest time after `now` at which [`Self::poll_transmit`] may have a frame if it has none at `now`
+    /// and nothing arrives until then.
+    pub fn next_event(&self, now: Nanos) -> Option<Nanos> {
+        let later = |at: Nanos| if at > now { at } else { NEVER };
+        let mut next = later(self.link.ready()).min(later(self.reaction.next_expiry()));
+        next = next.min(self.hca.next_timeout_after(now).unwrap_or(NEVER));
+        for pair in &self.pairs {
+            if !pair.connected {
+                next = next.min(later(self.ask_at));
+            }
+            next =
+                next.min(later(pair.control.as_ref().and_then(ReactionPoint::next_timeout).unwrap_or(NEVER)));
+            let start = pair.outgoing.as_ref().map_or(NEVER, |out| out.stream.start.max(pair.settled_at));
+            next = next.min(later(start));
+        }
+        (next != NEVER).then_some(next)
+    }
+}

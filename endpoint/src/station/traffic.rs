@@ -1,0 +1,131 @@
+//! The two directions of a connection: messages made and posted, messages received and checked.
+
+use super::config::{Operation, SLOTS, Stream};
+use super::pattern::Pattern;
+use super::report::Progress;
+use crate::roce::hca::Hca;
+use crate::roce::verbs::{RecvWr, SendOp, SendWr, Sge};
+use crate::roce::wire::Qpn;
+use weir_dataplane::types::Nanos;
+
+/// Writes of a batch: the last of them tells the peer to look. Less than [`SLOTS`], so that nothing is written
+/// over before it was looked at.
+const BATCH: u64 = 8;
+
+/// Messages to send.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub stream: Stream,
+    pub pattern: Pattern,
+    /// Memory of all slots.
+    pub lkey: u32,
+    pub va: u64,
+    stopped: bool,
+    /// The peer has been told of all messages posted.
+    announced: bool,
+}
+
+impl Outgoing {
+    pub fn new(stream: Stream, pattern: Pattern, lkey: u32, va: u64) -> Self {
+        Self { stream, pattern, lkey, va, stopped: false, announced: true }
+    }
+
+    /// No more messages, but for one if the peer has not been told of those before.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Nothing will be posted any more.
+    pub fn all_posted(&self, posted: u64) -> bool {
+        (self.stopped && self.announced) || self.stream.messages.is_some_and(|all| posted >= all)
+    }
+
+    /// Posts the next message, if one is to come and its slot is free.
+    pub fn post(&mut self, qpn: Qpn, hca: &mut Hca, progress: &mut Progress, now: Nanos) -> bool {
+        let number = progress.posted;
+        let room = number - progress.acknowledged < SLOTS;
+        if !room || now < self.stream.start || self.all_posted(number) {
+            return false;
+        }
+        let slot = number % SLOTS * u64::from(self.stream.bytes);
+        let sge = Sge { lkey: self.lkey, addr: self.va + slot, len: self.stream.bytes };
+        let Some(bytes) = hca.memory_mut(sge) else { return false };
+        self.pattern.fill(number, bytes);
+        let last = self.stopped || self.stream.messages == Some(number + 1);
+        let announce = last || (number + 1).is_multiple_of(BATCH);
+        let op = match self.stream.operation {
+            Operation::Send => SendOp::Send,
+            Operation::Write(to) if announce => {
+                SendOp::WriteImm { va: to.va + slot, rkey: to.rkey, imm: number as u32 }
+            }
+            Operation::Write(to) => SendOp::Write { va: to.va + slot, rkey: to.rkey },
+        };
+        let posted = hca.post_send(qpn, SendWr { wr_id: number, op, sge }).is_ok();
+        if posted {
+            progress.posted += 1;
+            progress.first_post.get_or_insert(now);
+            self.announced = announce || self.stream.operation == Operation::Send;
+        }
+        posted
+    }
+}
+
+/// Messages to receive.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub pattern: Pattern,
+    pub lkey: u32,
+    pub va: u64,
+    /// Longest message.
+    pub bytes: u32,
+    /// Number of the message that is to come.
+    next: u64,
+}
+
+impl Incoming {
+    pub fn new(pattern: Pattern, lkey: u32, va: u64, bytes: u32) -> Self {
+        Self { pattern, lkey, va, bytes, next: 0 }
+    }
+
+    /// Posts the receive buffer of a slot.
+    pub fn post(&self, slot: u64, qpn: Qpn, hca: &mut Hca) {
+        let addr = self.va + slot * u64::from(self.bytes);
+        let sge = Sge { lkey: self.lkey, addr, len: self.bytes };
+        // The queue has room for every slot, and a queue pair that has failed takes no more.
+        let _ = hca.post_recv(qpn, RecvWr { wr_id: slot, sge });
+    }
+
+    /// A SEND of `len` bytes arrived in a slot.
+    pub fn sent(&mut self, slot: u64, len: u32, hca: &Hca, progress: &mut Progress, now: Nanos) {
+        let addr = self.va + slot * u64::from(self.bytes);
+        self.look(addr, len, hca, progress, now);
+    }
+
+    /// The peer has written messages of `len` bytes up to the one whose number ends in `imm`.
+    pub fn written(&mut self, len: u32, imm: u32, hca: &Hca, progress: &mut Progress, now: Nanos) {
+        let count = u64::from(imm.wrapping_sub(self.next as u32)) + 1;
+        if count > SLOTS || len > self.bytes {
+            progress.out_of_order += 1;
+            return;
+        }
+        for number in self.next..self.next + count {
+            let addr = self.va + number % SLOTS * u64::from(len);
+            self.look(addr, len, hca, progress, now);
+        }
+    }
+
+    fn look(&mut self, addr: u64, len: u32, hca: &Hca, progress: &mut Progress, now: Nanos) {
+        let content =
+            hca.memory(Sge { lkey: self.lkey, addr, len }).and_then(|bytes| self.pattern.check(bytes));
+        match content {
+            Some(number) if number == self.next => {
+                progress.received += 1;
+                progress.received_bytes += u64::from(len);
+                progress.receive_span = Some((progress.receive_span.map_or(now, |(first, _)| first), now));
+            }
+            Some(_) => progress.out_of_order += 1,
+            None => progress.corrupted += 1,
+        }
+        self.next = content.unwrap_or(self.next).wrapping_add(1);
+    }
+}

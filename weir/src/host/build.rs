@@ -1,0 +1,112 @@
+//! From the file of a host to stations.
+
+use anyhow::{Context, Result};
+use weir_dataplane::config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream};
+use weir_dataplane::config::{CongestionControl, HostOperation};
+use weir_dataplane::types::Nanos;
+use weir_endpoint::dcqcn::scheme::{Outstanding, Scheme};
+use weir_endpoint::dcqcn::standard::Params;
+use weir_endpoint::roce::frame::ECN_ECT0;
+use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::roce::qp::TrafficClass;
+use weir_endpoint::roce::wire::Qpn;
+use weir_endpoint::station::{
+    Dcqcn, Operation, PairConfig, Peer, Rate, Remote, Station, StationConfig, Stream,
+};
+
+/// From the answer of a peer to the first message to it: a switch looks at its links every 20 ms, and drops
+/// what goes to one that is down.
+pub const SETTLE: Nanos = 100_000_000;
+
+/// One station per port, `rates[i]` being the rate of port i in bits/s.
+///
+/// # Errors
+/// A connection that cannot be, by its place in the file.
+pub fn stations(config: &HostConfig, rates: &[u64], trace: bool) -> Result<Vec<Station>> {
+    let station = |(port, rate): (&HostPort, &u64)| {
+        Station::new(StationConfig {
+            mac: port.mac,
+            ip: port.ip,
+            rate: *rate,
+            obey: port.port.pfc.enable,
+            slack: config.slack,
+            settle: SETTLE,
+            first_qpn: port.first_qpn,
+        })
+    };
+    let mut stations: Vec<Station> = config.ports.iter().zip(rates).map(station).collect();
+    for (i, qp) in config.qps.iter().enumerate() {
+        let first = config.ports[qp.port].first_qpn;
+        let pair = pair(qp, &config.dcqcn, rates[qp.port], first, trace);
+        stations[qp.port].add(pair).with_context(|| format!("connection {} of the file", i + 1))?;
+    }
+    Ok(stations)
+}
+
+fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) -> PairConfig {
+    let rate = qp.rate.unwrap_or(link).min(link);
+    PairConfig {
+        peer: Peer { ip: qp.peer_ip, mac: qp.peer_mac, qpn: Qpn(qp.peer_qpn) },
+        send_psn: Psn::new(qp.send_psn),
+        recv_psn: Psn::new(qp.recv_psn),
+        vlan: qp.vlan,
+        data: TrafficClass { dscp: qp.dscp, ecn: ECN_ECT0, priority: qp.priority },
+        cnp: TrafficClass { dscp: qp.cnp_dscp, ecn: ECN_ECT0, priority: qp.cnp_priority },
+        mtu: qp.mtu,
+        window: qp.window,
+        ack_timeout: qp.ack_timeout,
+        retries: qp.retries,
+        cnp_interval: dcqcn.cnp_interval,
+        rate: rate_control(dcqcn, rate),
+        receive_bytes: qp.receive,
+        expect: qp.expect,
+        stream: qp.stream.map(|stream| messages(&stream, qp.peer_qpn, first_qpn)),
+        trace,
+    }
+}
+
+/// The memory of a weir host follows from the place of the connection there; it is taken to count its
+/// connections from where we do.
+fn messages(stream: &HostStream, peer_qpn: u32, first_qpn: u32) -> Stream {
+    let weir = Remote::of_pair(peer_qpn.saturating_sub(first_qpn));
+    let remote =
+        Remote { va: stream.remote_address.unwrap_or(weir.va), rkey: stream.remote_key.unwrap_or(weir.rkey) };
+    Stream {
+        operation: match stream.operation {
+            HostOperation::Send => Operation::Send,
+            HostOperation::Write => Operation::Write(remote),
+        },
+        bytes: stream.bytes,
+        messages: stream.messages,
+        start: stream.start,
+    }
+}
+
+/// Rate control of a connection that sends at most `rate` bits/s.
+pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
+    let of = match dcqcn.parameters {
+        CongestionControl::Off => return Rate::Fixed(rate),
+        CongestionControl::Paper => Params::paper(rate),
+        CongestionControl::Connectx => Params::connectx(rate),
+    };
+    let params = Params {
+        gain: dcqcn.gain.unwrap_or(of.gain),
+        initial_alpha: dcqcn.initial_alpha.unwrap_or(of.initial_alpha),
+        rate_shift: dcqcn.rate_shift.unwrap_or(of.rate_shift),
+        alpha_period: dcqcn.alpha_period.unwrap_or(of.alpha_period),
+        cut_period: dcqcn.cut_period.unwrap_or(of.cut_period),
+        increase_period: dcqcn.increase_period.unwrap_or(of.increase_period),
+        byte_threshold: dcqcn.byte_threshold.unwrap_or(of.byte_threshold),
+        stages: dcqcn.stages.unwrap_or(of.stages),
+        additive: dcqcn.additive.unwrap_or(of.additive),
+        hyper: dcqcn.hyper.unwrap_or(of.hyper),
+        min_rate: dcqcn.min_rate.unwrap_or(of.min_rate),
+        ..of
+    };
+    let outstanding = Outstanding {
+        normal: dcqcn.outstanding,
+        reduced: dcqcn.outstanding_after_cnp,
+        restore_after: dcqcn.restore_after,
+    };
+    Rate::Dcqcn(Dcqcn { scheme: Scheme::Hardware, params, outstanding })
+}

@@ -1,0 +1,200 @@
+//! `weir host`: RoCEv2 endpoints on DPDK ports, as a traffic host.
+
+mod build;
+mod report;
+mod seats;
+
+use crate::Outcome;
+use crate::cli::HostArgs;
+use crate::run::devices::{self, OpenPort, PoolSize};
+use crate::run::summary::write_file;
+use crate::run::{Stop, priorities};
+use anyhow::{Context, Result, anyhow, bail};
+use report::Results;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_dataplane::config::Diagnostic;
+use weir_dataplane::config::host::{self, HostConfig};
+use weir_dpdk::{Clock, LinkWatch};
+
+pub use build::{SETTLE, rate_control};
+pub use report::trace;
+pub use seats::{Look, Seat, Shared, work};
+
+/// Frames in hand per port beside those of the device.
+const HELD: u64 = 256;
+
+/// How often the main thread looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often it tells.
+const TELL: Duration = Duration::from_secs(1);
+
+/// How long answers may take after the hosts have stopped sending.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// So long without a frame, nobody is waiting for an answer any more, ns.
+const QUIET: u64 = 300_000_000;
+
+pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
+    let config = load(&args.config)?;
+    let stop = Stop::on_signal()?;
+    let ports: Vec<_> = config.ports.iter().map(|port| port.port.clone()).collect();
+    let size = PoolSize::of_ports(&ports, 1, HELD * ports.len() as u64);
+    let eal = devices::start_eal(&config.eal_args, eal_args, size)?;
+    let core = core(&config, &eal.cores())?;
+    let (pool, open) = devices::open(&eal, &ports, size)?;
+    let rates: Vec<u64> = open.iter().zip(&config.ports).map(|(open, port)| link_rate(open, port)).collect();
+    let stations = build::stations(&config, &rates, args.trace.is_some())?;
+    describe(&config, &open, &stations)?;
+
+    let clock = Clock::new(&eal);
+    let shared = Arc::new(Shared::default());
+    let (mut seats, mut handles) = (Vec::new(), Vec::new());
+    for (station, open) in stations.into_iter().zip(open) {
+        seats.push(Seat::new(station, open.rx, open.tx));
+        handles.push(open.port);
+    }
+    let worker = {
+        let (shared, pool, clock) = (Arc::clone(&shared), pool.clone(), clock);
+        let rest = Duration::from_nanos(config.rest);
+        eal.launch(core, move || work(seats, &pool, &clock, rest, &shared))?
+    };
+    let start = Instant::now();
+    let counted =
+        config.qps.iter().any(|qp| qp.expect.is_some() || qp.stream.is_some_and(|s| s.messages.is_some()));
+    let mut links: Vec<LinkWatch> = handles.iter().map(|_| LinkWatch::default()).collect();
+    let mut teller = Teller::new();
+    loop {
+        std::thread::sleep(LOOK);
+        for ((port, watch), named) in handles.iter().zip(&mut links).zip(&config.ports) {
+            if let Ok(Some(link)) = watch.poll(port) {
+                println!("port {}: link {}", named.port.name, if link.up { "up" } else { "down" });
+            }
+        }
+        teller.tell(start.elapsed(), shared.look());
+        let over = args.duration.is_some_and(|time| start.elapsed() >= time);
+        if stop.asked() || over || (counted && shared.is_done()) {
+            break;
+        }
+    }
+    shared.stop_sending();
+    let deadline = Instant::now() + DRAIN;
+    while Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+        let quiet = clock.now().saturating_sub(shared.last_frame()) > QUIET;
+        if quiet && shared.is_done() {
+            break;
+        }
+    }
+    shared.end();
+    let Ok(seats) = worker.join() else { bail!("the hosts panicked: please report it") };
+    let results = Results::of(&config, &seats, clock.now(), start.elapsed().as_secs_f64());
+    results.print();
+    if let Some(path) = &args.trace {
+        write_file(path, results.trace())?;
+    }
+    if let Some(path) = &args.summary {
+        write_file(path, &format!("{:#}\n", results.json()))?;
+    }
+    let findings = results.findings();
+    if findings.is_empty() {
+        println!("verdict: PASS: every message sent was acknowledged, every message received was right");
+        return Ok(Outcome::Good);
+    }
+    println!("verdict: FAIL: {}", findings.join("; "));
+    Ok(Outcome::Bad)
+}
+
+fn load(path: &Path) -> Result<HostConfig> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (loaded, found) = match host::load(&path.display().to_string(), &text) {
+        Ok(loaded) => (Some(loaded.config), loaded.warnings),
+        Err(found) => (None, found),
+    };
+    for diagnostic in &found {
+        eprintln!("{diagnostic}\n");
+    }
+    loaded.ok_or_else(|| {
+        let errors = found.iter().filter(|d: &&Diagnostic| d.is_error()).count();
+        anyhow!("{}: {errors} error{}", path.display(), if errors == 1 { "" } else { "s" })
+    })
+}
+
+/// The core the hosts run on.
+fn core(config: &HostConfig, available: &[usize]) -> Result<usize> {
+    let Some(&first) = available.first() else {
+        bail!("DPDK has no worker lcore: give it one, e.g. --lcores=0@0,1@1 or -l 0-1");
+    };
+    let core = config.ports.iter().find_map(|port| port.port.lcore).map_or(first, usize::from);
+    if !available.contains(&core) {
+        bail!("lcore = {core}, but workers can run on cores {available:?}");
+    }
+    Ok(core)
+}
+
+/// The configured rate, else that of the device.
+fn link_rate(open: &OpenPort, port: &host::HostPort) -> u64 {
+    // A device that does not tell its speed was refused when it was opened.
+    port.port.rate.bps().or(open.rate).unwrap_or(u64::MAX)
+}
+
+/// Says what runs, port by port and connection by connection.
+fn describe(
+    config: &HostConfig,
+    open: &[OpenPort],
+    stations: &[weir_endpoint::station::Station],
+) -> Result<()> {
+    for ((port, open), station) in config.ports.iter().zip(open).zip(stations) {
+        let capabilities = open.port.capabilities()?;
+        let pfc = match (port.port.pfc.enable, capabilities.mac_control.is_visible()) {
+            (0, _) => "ignored".to_owned(),
+            (mask, true) => format!("obeyed, priorities {}", priorities(mask)),
+            (mask, false) => format!("NOT SEEN by software, priorities {}", priorities(mask)),
+        };
+        println!("host {} {} on {} ({}), pfc {pfc}", port.ip, port.mac, port.port.name, capabilities.driver);
+        for pair in station.pairs() {
+            println!("  connection {} to {} {}", pair.qpn.0, pair.peer.0, pair.peer.1.0);
+        }
+    }
+    Ok(())
+}
+
+/// One line a second, in place on a terminal.
+struct Teller {
+    next: Duration,
+    last: Look,
+    redraw: bool,
+}
+
+impl Teller {
+    fn new() -> Self {
+        Self { next: TELL, last: Look::default(), redraw: std::io::stdout().is_terminal() }
+    }
+
+    fn tell(&mut self, elapsed: Duration, look: Look) {
+        if elapsed < self.next {
+            return;
+        }
+        self.next += TELL;
+        let ns = look.at.saturating_sub(self.last.at).max(1) as f64;
+        let mbps = |now: u64, then: u64| (now - then) as f64 * 8e3 / ns;
+        let text = format!(
+            "{:>5} s  sent {:>9.1} Mb/s  received {:>9.1} Mb/s  wrong {}  again {}  cnps {}  paused {:>5.1}%",
+            elapsed.as_secs(),
+            mbps(look.acknowledged, self.last.acknowledged),
+            mbps(look.received, self.last.received),
+            look.wrong,
+            look.retransmitted,
+            look.cnps,
+            (look.paused - self.last.paused) as f64 * 100.0 / ns
+        );
+        self.last = look;
+        let mut out = std::io::stdout().lock();
+        let end = if self.redraw { "\r" } else { "\n" };
+        // A closed pipe is no reason to stop.
+        let _ = out.write_all(format!("{text}{end}").as_bytes()).and_then(|()| out.flush());
+    }
+}

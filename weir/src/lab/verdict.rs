@@ -1,0 +1,157 @@
+//! What a lab came to: flow by flow, and whether everything adds up.
+
+use super::hosts::{FlowResult, HostResults};
+use crate::run::Totals;
+use serde_json::{Value, json};
+use weir_dataplane::config::Config;
+use weir_dataplane::drops::DropReason;
+
+/// Payload per second of a flow, bits/s.
+fn goodput(flow: &FlowResult) -> u64 {
+    let p = &flow.received.progress;
+    let (first, last) = p.receive_span.unwrap_or_default();
+    let ns = u128::from(last - first).max(1);
+    u64::try_from(u128::from(p.received_bytes) * 8_000_000_000 / ns).unwrap_or(u64::MAX)
+}
+
+fn wrong(flow: &FlowResult) -> u64 {
+    flow.received.progress.out_of_order + flow.received.progress.corrupted
+}
+
+/// Prints flows and hosts.
+pub fn print(config: &Config, results: &HostResults) {
+    let name = |port: usize| &config.ports[port].name;
+    println!(
+        "{:14} {:>5} {:>10} {:>10} {:>10} {:>9} {:>6} {:>7} {:>12}",
+        "flow", "class", "messages", "acked", "received", "Mb/s", "wrong", "cnps", "lowest Mb/s"
+    );
+    for f in &results.flows {
+        let p = &f.sent.progress;
+        let lowest = match p.lowest_rate {
+            u64::MAX => "-".to_owned(),
+            rate => format!("{:.1}", rate as f64 / 1e6),
+        };
+        println!(
+            "{:14} {:>5} {:>10} {:>10} {:>10} {:>9.1} {:>6} {:>7} {:>12}",
+            format!("{} -> {}", name(f.from), name(f.to)),
+            f.class,
+            p.posted,
+            p.acknowledged,
+            f.received.progress.received,
+            goodput(f) as f64 / 1e6,
+            wrong(f),
+            p.cnps,
+            lowest
+        );
+    }
+    for (port, host) in results.hosts.iter().enumerate() {
+        let paused: u64 = host.paused_ns.iter().sum();
+        let mut said = Vec::new();
+        if paused > 0 {
+            said.push(format!("was held back by PFC for {:.1} ms", paused as f64 / 1e6));
+        }
+        if host.hca.rx_ce > 0 {
+            said.push(format!("saw {} frames marked, sent {} CNPs", host.hca.rx_ce, host.hca.tx_cnp));
+        }
+        if host.hca.tx_retransmitted > 0 {
+            said.push(format!("sent {} frames again", host.hca.tx_retransmitted));
+        }
+        if !said.is_empty() {
+            println!("host on {} {}", name(port), said.join(", "));
+        }
+    }
+}
+
+/// Everything that does not add up or should not have happened. Empty: all is well.
+pub fn findings(config: &Config, totals: &Totals, results: &HostResults, deaf: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    let error = totals.conservation.error();
+    if error != 0 {
+        found.push(format!("the switch lost count of {error} frames"));
+    }
+    let lost = lossless_drops(totals);
+    if lost > 0 && !deaf {
+        found.push(format!("the switch lost {lost} frames of a lossless priority"));
+    }
+    let sum =
+        |of: fn(&weir_endpoint::station::StationReport) -> u64| results.hosts.iter().map(of).sum::<u64>();
+    let (sent, received) = (sum(|host| host.tx_frames), sum(|host| host.rx_frames));
+    if sent != totals.conservation.received {
+        found.push(format!("hosts sent {sent} frames, the switch received {}", totals.conservation.received));
+    }
+    if received != totals.conservation.transmitted {
+        found.push(format!(
+            "the switch sent {} frames, hosts received {received}",
+            totals.conservation.transmitted
+        ));
+    }
+    let spoilt = sum(|host| host.rx_other + host.hca.rx_bad_icrc + host.hca.rx_malformed);
+    if spoilt > 0 {
+        found.push(format!("{spoilt} frames arrived changed, or that nobody sent"));
+    }
+    for f in &results.flows {
+        let name = format!("flow {} -> {}", config.ports[f.from].name, config.ports[f.to].name);
+        let (sent, received) = (&f.sent.progress, &f.received.progress);
+        if let Some(failure) = f.sent.failure.or(f.received.failure) {
+            found.push(format!("{name}: the connection failed: {failure:?}"));
+        } else if sent.acknowledged < sent.posted {
+            found.push(format!("{name}: {} messages not acknowledged", sent.posted - sent.acknowledged));
+        } else if received.received != sent.posted {
+            found.push(format!("{name}: {} messages sent, {} received", sent.posted, received.received));
+        }
+        if wrong(f) > 0 {
+            let (order, content) = (received.out_of_order, received.corrupted);
+            found.push(format!("{name}: {order} messages out of order or twice, {content} changed"));
+        }
+    }
+    if results.flows.iter().all(|f| f.received.progress.received == 0) {
+        found.push("no message arrived at all".to_owned());
+    }
+    found
+}
+
+/// Frames of lossless priorities are dropped for one reason only.
+fn lossless_drops(totals: &Totals) -> u64 {
+    totals.drops()[DropReason::IngressHeadroom as usize]
+}
+
+/// The flows as JSON, beside the totals of the switch.
+pub fn json(config: &Config, totals: &Totals, results: &HostResults, findings: &[String]) -> Value {
+    let mut all = totals.json();
+    let flow = |f: &FlowResult| {
+        let p = &f.sent.progress;
+        json!({
+            "from": config.ports[f.from].name,
+            "to": config.ports[f.to].name,
+            "class": f.class,
+            "posted": p.posted,
+            "acknowledged": p.acknowledged,
+            "received": f.received.progress.received,
+            "received_bytes": f.received.progress.received_bytes,
+            "received_bps": goodput(f),
+            "out_of_order": f.received.progress.out_of_order,
+            "corrupted": f.received.progress.corrupted,
+            "data_frames": p.data_frames,
+            "cnps": p.cnps,
+            "rate_bps": f.sent.rate,
+            "lowest_rate_bps": (p.lowest_rate != u64::MAX).then_some(p.lowest_rate),
+        })
+    };
+    all["flows"] = results.flows.iter().map(flow).collect();
+    let host = |(port, host): (usize, &weir_endpoint::station::StationReport)| {
+        json!({
+            "port": config.ports[port].name,
+            "tx_frames": host.tx_frames,
+            "rx_frames": host.rx_frames,
+            "rx_ce": host.hca.rx_ce,
+            "tx_cnp": host.hca.tx_cnp,
+            "tx_retransmitted": host.hca.tx_retransmitted,
+            "timeouts": host.hca.timeouts,
+            "paused_ns": host.paused_ns,
+        })
+    };
+    all["hosts"] = results.hosts.iter().enumerate().map(host).collect();
+    all["findings"] = json!(findings);
+    all["verdict"] = json!(if findings.is_empty() { "PASS" } else { "FAIL" });
+    all
+}

@@ -1,0 +1,210 @@
+//! `weir host`: two processes of traffic hosts with a switch process between them, over shared memory and over
+//! the kernel.
+
+use crate::support::namespace::Namespace;
+use crate::support::need;
+use crate::support::program::{Ended, Running, Switch, WEIR, floating, weir};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Rate of every link, bits/s: low, so that a machine busy with other things is not the bottleneck.
+const RATE: u64 = 100_000_000;
+
+/// A host process: its file, where its results go, and the command that runs it.
+struct Host {
+    summary: PathBuf,
+    trace: PathBuf,
+    program: Running,
+}
+
+impl Host {
+    /// `rest`: everything of the file but `[eal]` and `[host]`.
+    fn start(mut command: Command, folder: &Path, name: &str, rest: &str) -> Self {
+        let path = |end: &str| folder.join(format!("{name}.{end}"));
+        let eal = format!("--file-prefix=weir-{name}-{}", std::process::id());
+        let text = format!(
+            "[eal]\nargs = [\"--no-huge\", \"--no-pci\", {:?}, {eal:?}]\n[host]\nrest = \"50us\"\n{rest}",
+            floating()
+        );
+        std::fs::write(path("toml"), text).unwrap();
+        let (summary, trace) = (path("json"), path("csv"));
+        command.arg("host").arg(path("toml")).args(["--for", "100s", "--summary"]).arg(&summary);
+        let program = Running::start(command.arg("--trace").arg(&trace));
+        Self { summary, trace, program }
+    }
+
+    /// Waits until it has done what it counts: what it said, and its results.
+    fn ended(self) -> (Ended, Value, String) {
+        let ended = self.program.ended();
+        let text = std::fs::read_to_string(&self.summary).unwrap_or_else(|_| panic!("no summary: {ended:?}"));
+        let trace = std::fs::read_to_string(&self.trace).unwrap();
+        (ended, serde_json::from_str(&text).unwrap(), trace)
+    }
+}
+
+fn port(n: u8, device: &str) -> String {
+    format!(
+        "[[port]]\nname = \"h{n}\"\ndevice = {device:?}\nrate = {RATE}\nmtu = 1500\n\
+         mac = \"02:00:00:00:00:0{n}\"\nip = \"10.0.0.{n}\"\n"
+    )
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("no number {key} in {value:#}"))
+}
+
+/// Both passed, and these are their connections in order.
+fn passed((ended, results, _): &(Ended, Value, String)) -> &[Value] {
+    assert_eq!(ended.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("verdict: PASS"), "{}", ended.stdout);
+    assert_eq!(results["verdict"], "PASS");
+    results["connections"].as_array().unwrap()
+}
+
+/// WRITEs one way, SENDs both ways, in two connections with numbers of their own.
+const ONE: &str = "[qp_defaults]\npeer_ip = \"10.0.0.2\"\nretries = 50\n\
+     [[qp]]\npeer_qpn = 17\nsend_psn = 0xfffff0\nsend = \"write\"\nmessage = \"64KiB\"\nmessages = 60\n\
+     [[qp]]\npeer_qpn = 18\nsend = \"send\"\nmessage = 5000\nmessages = 203\nexpect = 40\n";
+const OTHER: &str = "[qp_defaults]\npeer_ip = \"10.0.0.1\"\nretries = 50\n\
+     [[qp]]\npeer_qpn = 17\nrecv_psn = 0xfffff0\nexpect = 60\n\
+     [[qp]]\npeer_qpn = 18\nexpect = 203\nsend = \"send\"\nmessage = 16\nmessages = 40\n";
+
+fn both_directions_arrive(one: Host, other: Host) {
+    let (one, other) = (one.ended(), other.ended());
+    let (sent, received) = (passed(&one), passed(&other));
+    assert_eq!(number(&sent[0], "acknowledged_bytes"), 60 << 16);
+    assert_eq!(number(&received[0], "received_bytes"), 60 << 16);
+    assert_eq!((number(&sent[1], "acknowledged"), number(&sent[1], "received")), (203, 40));
+    assert_eq!(
+        (number(&received[1], "received_bytes"), number(&received[1], "acknowledged")),
+        (203 * 5000, 40)
+    );
+}
+
+fn memif(folder: &Path, port: u8, role: &str) -> String {
+    let socket = folder.join(format!("{port}.sock"));
+    // The number is that of the device in its process.
+    format!("net_memif{port},role={role},socket={},socket-abstract=no", socket.display())
+}
+
+fn switch_ports(devices: impl IntoIterator<Item = String>) -> String {
+    let mut config = format!(
+        "[qos]\npreset = \"roce-lossless\"\n[watchdog]\nenable = false\n[mgmt]\nlisten = \"off\"\nsocket = \"off\"\n\
+         [buffer]\nsize = \"32MiB\"\nframes = 16384\n[[buffer.profile]]\nname = \"lossless\"\n\
+         xoff = \"6MiB\"\nstatic_th = \"128KiB\"\n[port_defaults]\nrate = {RATE}\nmtu = 1500\n"
+    );
+    for (i, device) in devices.into_iter().enumerate() {
+        config += &format!("[[port]]\nname = \"p{i}\"\ndevice = {device:?}\n");
+    }
+    config
+}
+
+#[test]
+fn writes_and_sends_cross_a_switch_over_shared_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let switch = Switch::start(&switch_ports((1..=2).map(|n| memif(path, n, "server"))));
+    let host = |n: u8, name: &str, qps: &str| {
+        let file = port(n, &memif(path, n, "client")) + qps;
+        Host::start(Command::new(WEIR), path, name, &file)
+    };
+    both_directions_arrive(host(1, "one", ONE), host(2, "other", OTHER));
+    let summary = switch.stop();
+    assert_eq!(summary.drops("ingress.headroom_exhausted"), 0);
+}
+
+#[test]
+fn two_hosts_into_one_back_off_and_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let switch = Switch::start(&switch_ports((1..=3).map(|n| memif(path, n, "server"))));
+    let qp = |port: u8, to: u8, qpn: u8| {
+        format!(
+            "[[qp]]\nport = \"h{port}\"\npeer_ip = \"10.0.0.{to}\"\npeer_qpn = {qpn}\nack_timeout = \"1s\"\n\
+             retries = 50\n"
+        )
+    };
+    let stream = "send = \"send\"\nmessage = \"64KiB\"\nmessages = 150\n";
+    let senders = port(1, &memif(path, 1, "client"))
+        + &port(2, &memif(path, 2, "client"))
+        + &qp(1, 3, 17)
+        + stream
+        + &qp(2, 3, 18)
+        + stream;
+    let receiver = port(3, &memif(path, 3, "client"))
+        + &qp(3, 1, 17)
+        + "expect = 150\n"
+        + &qp(3, 2, 17)
+        + "expect = 150\n";
+    let receiver = Host::start(Command::new(WEIR), path, "receiver", &receiver);
+    let senders = Host::start(Command::new(WEIR), path, "senders", &senders).ended();
+    let receiver = receiver.ended();
+    for sender in passed(&senders) {
+        assert!(number(sender, "cnps") > 0, "{sender:#}");
+        assert!(number(sender, "lowest_rate_bps") < RATE);
+    }
+    for received in passed(&receiver) {
+        assert_eq!(number(received, "received"), 150);
+    }
+    let port = &receiver.1["ports"][0];
+    assert!(number(port, "rx_ce") > number(port, "tx_cnp"), "several marks are one CNP: {port:#}");
+    let (header, rows) = senders.2.split_once('\n').unwrap();
+    assert_eq!(header, "host,qpn,time_ns,code,event,rate_bps");
+    for host in ["10.0.0.1", "10.0.0.2"] {
+        assert!(rows.contains(&format!("{host},17,,,start,{RATE}\n")), "{rows}");
+        assert!(rows.lines().any(|row| row.starts_with(host) && row.contains(",000,decrease,")), "{rows}");
+    }
+    let summary = switch.stop();
+    assert_eq!(summary.drops("ingress.headroom_exhausted"), 0);
+}
+
+#[test]
+fn writes_and_sends_cross_a_switch_over_the_kernel() {
+    let ns = need!(Namespace::new());
+    for n in 1..=2 {
+        need!(ns.veth(&format!("w{n}"), &format!("h{n}"), 1500));
+    }
+    let device = |end: &str, n: u8| format!("net_af_packet{n},iface={end}{n}");
+    let switch = Switch::start_in(&ns, &switch_ports((1..=2).map(|n| device("w", n))));
+    let folder = tempfile::tempdir().unwrap();
+    let host = |n: u8, name: &str, qps: &str| {
+        Host::start(ns.command(WEIR), folder.path(), name, &(port(n, &device("h", n)) + qps))
+    };
+    both_directions_arrive(host(1, "one-k", ONE), host(2, "other-k", OTHER));
+    let summary = switch.stop();
+    assert_eq!(summary.drops("ingress.headroom_exhausted"), 0);
+}
+
+#[test]
+fn a_host_without_a_peer_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = port(1, &memif(folder.path(), 1, "server")) + ONE;
+    let mut host = Host::start(Command::new(WEIR), folder.path(), "alone", &file);
+    host.program.says("connection 18 to 10.0.0.2 18");
+    host.program.signal(nix::sys::signal::Signal::SIGINT);
+    let (ended, results, _) = host.ended();
+    assert_eq!(ended.code(), Some(1), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("10.0.0.2 never answered"), "{}", ended.stdout);
+    assert_eq!(results["verdict"], "FAIL");
+}
+
+#[test]
+fn a_file_with_errors_shows_all_of_them_and_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    let text = port(1, "ring") + "[[qp]]\npeer_ip = \"10.0.0.1\"\nsned = \"write\"\n";
+    std::fs::write(&file, text).unwrap();
+    let ended = weir(&["host".as_ref(), file.as_os_str()]);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    for word in [
+        "error[port.device]",
+        "error[qp.peer]",
+        "error[unknown_key]",
+        "did you mean `send`?",
+        "error[required]",
+    ] {
+        assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr);
+    }
+    assert!(ended.stderr.contains("^^^^"), "{}", ended.stderr);
+}
