@@ -4,14 +4,15 @@
 CARGO ?= cargo
 FOR   ?= 20s
 
-.PHONY: help setup setup-demo setup-test demo build test bench bench-management lint clean
+.PHONY: help setup setup-demo setup-test demo build test bench bench-management bench-sim figures lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
 	@echo 'make test    build and run every test'
 	@echo 'make build   the optimised program, target/release/weir'
-	@echo 'make bench   weir beside testpmd and OVS-DPDK (docs/performance.md)'
+	@echo 'make bench   weir beside testpmd and OVS-DPDK, and the speed of simulation (docs/performance.md)'
 	@echo 'make bench-management   what looking at a switch costs it (docs/management.md)'
+	@echo 'make figures  the published tables beside what weir makes of them, figures/index.html'
 	@echo 'make lint    formatting, clippy, rustdoc, licences of dependencies'
 	@echo 'make setup   install what any of these, and the tools of docs, need'
 	@echo 'make clean   remove what was built'
@@ -38,6 +39,15 @@ test: setup-test
 bench: build
 	@scripts/need bench
 	bench/side-by-side
+	bench/sim
+
+# Simulation alone: needs neither DPDK nor root.
+bench-sim:
+	bench/sim
+
+# Tables and drawings; fails if a value is outside its tolerance. Needs neither DPDK nor root.
+figures:
+	$(CARGO) run --release --locked -p weir-sim --example figures -- figures
 
 bench-management: build
 	bench/management

@@ -122,6 +122,7 @@ fn measure(name: &str, (topology, flows): &(Topology, Vec<FlowSpec>), config: &C
         "frames_per_s": (frames as f64 / seconds) as u64,
         "events_per_s": (sim.events() as f64 / seconds) as u64,
         "frames_per_cpu_s": (frames as f64 / cpu) as u64,
+        "events_per_cpu_s": (sim.events() as f64 / cpu) as u64,
         "completed": sim.flows().iter().filter(|flow| flow.finished.is_some()).count(),
         "flows": flows.len(),
         "last_fct_ns": fct,

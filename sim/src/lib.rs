@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod crossbar;
+pub mod digest;
 pub mod fabric;
 pub mod golden;
 pub mod ns3;
+pub mod sweep;

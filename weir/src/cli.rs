@@ -379,12 +379,54 @@ pub struct CheckArgs {
 
 /// `weir sim`
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SimArgs {
+    /// Many runs instead of one.
+    #[command(subcommand)]
+    pub many: Option<SimCommand>,
     /// Description of the fabric and its traffic.
-    pub file: PathBuf,
-    /// Write the report as JSON, and flows and ports as CSV, into this folder.
+    #[arg(required = true)]
+    pub file: Option<PathBuf>,
+    /// Write the report as page (report.html), JSON and CSV (flows, ports) into this folder.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Print the report as JSON instead of a summary.
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// `weir sim sweep` and `weir sim merge`
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Play the points of a plan; those whose result is in DIR already are left out.
+    Sweep(SweepArgs),
+    /// Put the results of shards together: a table, what is missing, and a digest of it all.
+    Merge(MergeArgs),
+}
+
+/// `weir sim sweep`
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// The plan: `name`, `base` (a fabric file beside it) and `[[axis]]` with `key` and `values`.
+    #[arg(long, value_name = "FILE")]
+    pub plan: PathBuf,
+    /// Only this part of the points, e.g. 2/3; any sharding gives the same results.
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    pub shard: String,
+    /// Folder of the results.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// `weir sim merge`
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Folders of results of one plan.
+    #[arg(required = true)]
+    pub dirs: Vec<PathBuf>,
+    /// Write the table to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
 }
 
 /// `weir golden`
@@ -509,6 +551,25 @@ mod tests {
         assert_eq!(split(words("weir -l 1 -- run x")), (words("-l 1"), words("weir run x")));
         assert_eq!(split(words("weir -- run x -- y")), (vec![], words("weir run x -- y")));
         assert_eq!(split(vec![]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_simulation_is_one_run_or_many() {
+        let parse = |text: &str| Cli::try_parse_from(words(text));
+        for good in [
+            "weir sim a.toml",
+            "weir sim a.toml --out x --json",
+            "weir sim sweep --plan p --out d",
+            "weir sim sweep --plan p --shard 2/3 --out d",
+            "weir sim merge a b --csv c",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in
+            ["weir sim", "weir sim sweep", "weir sim sweep --plan p", "weir sim merge", "weir sim --out x"]
+        {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     found.compare("eal.args", &old.eal_args, &new.eal_args, "DPDK is started once");
     found.compare("fdb.capacity", &old.fdb.capacity, &new.fdb.capacity, MEMORY);
     found.compare("qos.voq", &old.voq, &new.voq, "queues are built one way or the other");
+    let cells = "frames that wait were charged by it";
+    found.compare("buffer.cell_bytes", &old.buffer.cell_bytes, &new.buffer.cell_bytes, cells);
     if new.buffer.frames > old.buffer.frames {
         found.compare("buffer.frames", &old.buffer.frames, &new.buffer.frames, MEMORY);
     }
@@ -159,6 +161,7 @@ mod tests {
             ("[switch]\nseed = 9\n", "switch.seed", Some(10)),
             ("[fdb]\ncapacity = 99\n", "fdb.capacity", Some(10)),
             ("[buffer]\nframes = 1000000\n", "buffer.frames", Some(10)),
+            ("[buffer]\ncell_bytes = 256\n", "buffer.cell_bytes", Some(10)),
             ("[port_defaults]\nmtu = 2000\n", "port.a.mtu", Some(10)),
             ("[port_defaults]\nlcore = 1\n", "port.b.lcore", Some(10)),
             ("[mgmt]\nlisten = \"off\"\n", "mgmt.listen", Some(10)),

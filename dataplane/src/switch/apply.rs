@@ -70,6 +70,7 @@ impl Change {
             (old.fdb_capacity != new.fdb_capacity, "the capacity of the forwarding table"),
             (old.voq != new.voq, "the order within a queue"),
             (old.seed != new.seed, "the seed"),
+            (old.mmu.cell_bytes != new.mmu.cell_bytes, "the size of a cell"),
         ] {
             if fixed {
                 return Err(ChangeError::Fixed(what));
@@ -128,6 +129,8 @@ impl<F: Frame> Switch<F> {
         }
         self.apply_watchdog(change.watchdog, now);
         (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
+        // Decisions were made from what was there before.
+        self.forget_ways();
         Ok(())
     }
 

@@ -209,6 +209,7 @@ fn what_was_made_once_is_refused_by_name() {
         (&|p: &mut SwitchParams| p.ports[1].shard += 1, "lcore"),
         (&|p: &mut SwitchParams| drop(p.ports.pop()), "ports"),
         (&|p: &mut SwitchParams| p.seed += 1, "seed"),
+        (&|p: &mut SwitchParams| p.mmu.cell_bytes += 1, "cell"),
         (&|p: &mut SwitchParams| p.mmu.total = 1, "over-committed"),
     ] {
         let mut b = a.clone();

@@ -8,10 +8,12 @@
 //! Records go through bounded rings; what does not fit is counted and not waited for.
 
 use super::receive::Work;
+use super::transmit::Staged;
 use super::{Switch, Wire};
 use crate::classify::Class;
 use crate::drops::DropReason;
 use crate::ecn;
+use crate::egress::Lot;
 use crate::fdb::Lookup;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
@@ -110,6 +112,13 @@ pub struct Key {
     pub in_port: u16,
     /// Place of its copy count; `u32::MAX` if it was not queued.
     pub slot: u32,
+}
+
+impl Key {
+    /// Of a frame of this lot.
+    pub(super) fn of(lot: &Lot) -> Self {
+        Self { rx_ns: lot.rx_ns, in_port: lot.in_port, slot: lot.copies }
+    }
 }
 
 /// Something that happened to a frame.
@@ -430,21 +439,23 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut watched: ArrayVec<(usize, Record), BURST> = ArrayVec::new();
         let port = &self.ports[out.index()];
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| self.queues.bytes(out, queue));
-        // From the last to the first: what stands behind a frame is what it left behind.
-        for (at, (frame, meta)) in port.stage.iter().zip(&port.staged).enumerate().rev() {
-            let lane = usize::from(meta.queue) % PRIORITIES;
+        // From the last to the first: what stands behind a frame is what it left behind. A frame with a count of
+        // its own is alone in its entry.
+        let mut at = port.stage.len();
+        for Staged { lot, sums } in port.staged.iter().rev() {
+            at = at.saturating_sub(sums.frames as usize);
+            let lane = usize::from(lot.queue) % PRIORITIES;
             let depth = behind[lane];
-            behind[lane] += u64::from(meta.len);
-            let key = Key { rx_ns: meta.rx_ns, in_port: meta.in_port, slot: meta.copies };
-            let ours = self.owner[usize::from(meta.in_port)] == self.shard;
-            if !tap.follows(key, ours) {
-                continue;
-            }
+            behind[lane] += u64::from(sums.bytes);
+            let key = Key::of(lot);
+            let ours = self.owner[usize::from(lot.in_port)] == self.shard;
+            let Some(frame) = port.stage.get(at).filter(|_| tap.follows(key, ours)) else { continue };
             let taken_at = tap.take_time(key, out, now);
-            let is_ce = ecn::codepoint(frame.bytes(), meta.ecn.place) == Some(ecn::CE);
-            let marked = is_ce && meta.ecn.codepoint != ecn::CE;
-            let what = What::Left { out, queue: meta.queue, taken_at, depth, marked };
-            watched.push((at, Record { key, at: now, len: u32::from(meta.len), kept: 0, what }));
+            let ecn = lot.ecn.field();
+            let is_ce = ecn::codepoint(frame.bytes(), ecn.place) == Some(ecn::CE);
+            let marked = is_ce && ecn.codepoint != ecn::CE;
+            let what = What::Left { out, queue: lot.queue, taken_at, depth, marked };
+            watched.push((at, Record { key, at: now, len: sums.bytes, kept: 0, what }));
         }
         let sent = self.hand_over(out, now, wire);
         for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
@@ -457,14 +468,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// A queued frame is lost.
     #[cold]
-    pub(super) fn flushed_watched(&mut self, out: PortId, meta: &crate::egress::Meta, reason: DropReason) {
+    pub(super) fn flushed_watched(&mut self, out: PortId, key: Key, len: u32, reason: DropReason) {
         let Some(mut tap) = self.tap.take() else { return };
-        let key = Key { rx_ns: meta.rx_ns, in_port: meta.in_port, slot: meta.copies };
-        if tap.follows(key, self.owner[usize::from(meta.in_port)] == self.shard) {
-            let what = What::Flushed { out, reason };
-            let record = Record { key, at: tap.now, len: u32::from(meta.len), kept: 0, what };
+        if tap.follows(key, self.owner[usize::from(key.in_port)] == self.shard) {
+            let record = Record { key, at: tap.now, len, kept: 0, what: What::Flushed { out, reason } };
             // It is released right after this.
-            let last = self.copies[record.key.slot as usize].load(Relaxed) == 1;
+            let last = self.copies[key.slot as usize].load(Relaxed) == 1;
             tap.gone(out, &record, last);
         }
         self.tap = Some(tap);

@@ -96,7 +96,7 @@ impl Route {
             src_port: self.src_port,
             udp_checksum: 0,
         };
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(HEADER_ROOM + payload.len());
         Roce { outer, packet: Packet { bth, ext, payload } }.emit(&mut bytes);
         let len = bytes.len();
         HeaderFrame::new(&bytes, len)

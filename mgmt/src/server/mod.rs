@@ -168,7 +168,9 @@ impl Server {
             (options.token, options.desk, options.patience.unwrap_or(Duration::from_secs(10)));
         let thread = std::thread::Builder::new()
             .name("mgmt".into())
-            .spawn(move || runtime.block_on(serve(source, shared, tcp, listener, (token, desk, patience), stopped)))
+            .spawn(move || {
+                runtime.block_on(serve(source, shared, tcp, listener, (token, desk, patience), stopped))
+            })
             .map_err(StartError::Thread)?;
         Ok(Self { latest, address, socket, stop: Some(stop), thread: Some(thread) })
     }

@@ -64,13 +64,13 @@ impl Source {
     }
 
     fn output(&mut self) -> usize {
-        (u64::from(self.rng.next_u32()) * self.ports >> 32) as usize
+        ((u64::from(self.rng.next_u32()) * self.ports) >> 32) as usize
     }
 
     /// The output of the cell that arrives at one input in one slot, if one does.
     fn arrival(&mut self) -> Option<usize> {
         let dice = self.rng.next_u64();
-        (dice >> 32 < self.load).then_some(((dice & 0xffff_ffff) * self.ports >> 32) as usize)
+        (dice >> 32 < self.load).then_some((((dice & 0xffff_ffff) * self.ports) >> 32) as usize)
     }
 }
 

@@ -1,16 +1,18 @@
 //! The event loop: frames on wires, switches and hosts called when something is due.
 
+use super::agenda::Agenda;
 use super::links::{Direction, directions};
+use super::parcel::{Address, Parcel};
+use super::play::{Progress, lanes, port_names};
 use super::reasons::Context;
 use super::report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
 use super::routes::Routes;
 use super::spec::{FabricSpec, Forwarding};
 use super::time::{PS, Ps};
+use super::timeline::Tape;
 use super::topology::{Plan, lay_out};
-use super::workload::{Planned, flows};
+use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, switches};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::net::Ipv4Addr;
 use weir_dataplane::config::Config;
 use weir_dataplane::drops::DropReason;
@@ -23,6 +25,10 @@ use weir_endpoint::flow::{HeaderFrame, Nic, NicConfig, Route};
 
 /// FCS and preamble: what is on the wire of a frame before its last bit.
 const FCS_AND_PREAMBLE: u64 = 12;
+/// Events between two looks at the progress.
+const EVENTS_PER_STEP: u64 = 1 << 16;
+/// Where the queue pair number is in a frame.
+const QPN_AT: usize = 47;
 /// Bytes after which a cut-through switch has seen all headers: a shortest frame.
 const HEAD_BYTES: u64 = MIN_FRAME_BYTES + FCS_AND_PREAMBLE;
 
@@ -43,21 +49,22 @@ enum What {
 }
 
 /// A frame on its way and when its last bit arrives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Flying {
-    frame: HeaderFrame,
+    /// `None`: it has arrived.
+    frame: Option<Parcel>,
     tail: Ps,
 }
 
 /// What a switch hands to the wire in one call.
 #[derive(Default)]
 struct Tap {
-    data: Option<HeaderFrame>,
-    control: Option<HeaderFrame>,
+    data: Option<Parcel>,
+    control: Option<Parcel>,
 }
 
-impl Wire<HeaderFrame> for Tap {
-    fn send(&mut self, frames: &mut Burst<HeaderFrame>) -> usize {
+impl Wire<Parcel> for Tap {
+    fn send(&mut self, frames: &mut Burst<Parcel>) -> usize {
         if self.control.is_some() || self.data.is_some() || frames.is_empty() {
             return 0;
         }
@@ -68,7 +75,7 @@ impl Wire<HeaderFrame> for Tap {
     fn send_control(&mut self, frame: &[u8]) -> bool {
         let free = self.control.is_none() && self.data.is_none();
         if free {
-            self.control = Some(HeaderFrame::new(frame, frame.len()));
+            self.control = Some(Parcel::new(HeaderFrame::new(frame, frame.len()), None));
         }
         free
     }
@@ -84,7 +91,11 @@ struct Gauge {
 }
 
 struct SwitchNode {
-    switch: Switch<HeaderFrame>,
+    switch: Switch<Parcel>,
+    /// Priorities it holds back, all ports together.
+    pausing: i32,
+    /// The same by port.
+    holding: Vec<i8>,
     gauges: Vec<Gauge>,
     config: Config,
 }
@@ -111,8 +122,7 @@ struct Fabric<'a> {
     flows: Vec<Planned>,
     started: Vec<Option<Started>>,
     followers: Vec<Vec<u32>>,
-    heap: BinaryHeap<Reverse<(Ps, u64, What)>>,
-    order: u64,
+    agenda: Agenda<What>,
     slab: Vec<Flying>,
     unused: Vec<u32>,
     /// Earliest call asked for, by direction.
@@ -124,15 +134,17 @@ struct Fabric<'a> {
     done: usize,
     frames_sent: u64,
     samples: Vec<Sample>,
+    tape: Tape,
+    /// First number of each switch's ports on the tape.
+    first_port: Vec<usize>,
+    /// What each flow adds to on the tape.
+    rate_of: Vec<usize>,
 }
 
-/// Plays `spec` from time 0 until all flows are delivered or its end.
-///
-/// # Errors
-/// [`FabricError`]: what in the spec cannot be, and what to change.
-pub fn run(spec: &FabricSpec) -> Result<Report, FabricError> {
+/// Plays `spec`.
+pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
     let mut fabric = Fabric::new(spec)?;
-    fabric.play();
+    fabric.play(progress);
     Ok(fabric.report())
 }
 
@@ -148,7 +160,8 @@ impl<'a> Fabric<'a> {
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let (config, switch) = switches::build(&plan, spec, &routes, node)?;
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
-            Ok(SwitchNode { switch, gauges, config })
+            let holding = vec![0; gauges.len()];
+            Ok(SwitchNode { switch, pausing: 0, holding, gauges, config })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Vec<_>, FabricError>>()?;
         let dirs = directions(&plan);
@@ -179,7 +192,14 @@ impl<'a> Fabric<'a> {
                 followers[before as usize].push(planned.flow.id);
             }
         }
+        let (rates, rate_of) = lanes(&plan, &flows);
+        let tape = Tape::new(port_names(&plan), rates);
+        let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
+        let first_port = (0..switches.len()).map(ports).collect();
         Ok(Self {
+            tape,
+            first_port,
+            rate_of,
             rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
             wake: vec![Ps::MAX; dirs.len()],
             started: vec![None; flows.len()],
@@ -194,8 +214,7 @@ impl<'a> Fabric<'a> {
             switches,
             flows,
             followers,
-            heap: BinaryHeap::new(),
-            order: 0,
+            agenda: Agenda::new(),
             slab: Vec::new(),
             unused: Vec::new(),
             now: 0,
@@ -207,16 +226,17 @@ impl<'a> Fabric<'a> {
     }
 
     /// Whole nanoseconds, never before the event.
+    #[inline]
     fn ns(&self) -> Nanos {
         self.now.div_ceil(PS)
     }
 
+    #[inline]
     fn at(&mut self, time: Ps, what: What) {
-        self.heap.push(Reverse((time, self.order, what)));
-        self.order += 1;
+        self.agenda.push(time, what);
     }
 
-    fn play(&mut self) {
+    fn play(&mut self, progress: &mut dyn FnMut(Progress)) {
         for flow in 0..self.flows.len() {
             if self.flows[flow].after.is_none() {
                 let start = self.flows[flow].flow.start.saturating_mul(PS);
@@ -230,16 +250,24 @@ impl<'a> Fabric<'a> {
             self.at(every.0 * PS, What::Sample);
         }
         let until = self.spec.until.0.saturating_mul(PS);
-        while let Some(Reverse((time, _, what))) = self.heap.pop() {
+        while let Some((time, what)) = self.agenda.pop() {
             if time > until || (self.done == self.finite && self.finite == self.flows.len()) {
                 break;
             }
             self.now = time;
             self.events += 1;
+            if self.events.is_multiple_of(EVENTS_PER_STEP) {
+                let (now_ns, until_ns) = (self.ns(), self.spec.until.0);
+                let (done, flows, events) = (self.done, self.flows.len(), self.events);
+                progress(Progress { now_ns, until_ns, done, flows, events });
+            }
             match what {
                 What::Arrive { dir, slot } => self.arrive(dir as usize, slot),
                 What::Head { dir, slot } => self.head(dir as usize, slot),
-                What::Free { dir } => self.pump(dir as usize),
+                What::Free { dir } => {
+                    self.dirs[dir as usize].freeing = false;
+                    self.pump(dir as usize);
+                }
                 What::Wake { dir } => self.woken(dir as usize),
                 What::Start { flow } => self.start(flow),
                 What::Sample => self.sample(),
@@ -295,40 +323,77 @@ impl<'a> Fabric<'a> {
         }
     }
 
+    /// Somebody waits for the end of what `dir` sends.
+    #[inline]
+    fn await_free(&mut self, dir: usize) {
+        let d = &mut self.dirs[dir];
+        if !d.freeing {
+            d.freeing = true;
+            let free = d.line.free();
+            self.at(free, What::Free { dir: dir as u32 });
+        }
+    }
+
     /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`What::Free`].
     fn pump(&mut self, dir: usize) {
         if self.dirs[dir].line.free() > self.now {
-            return;
+            return self.await_free(dir);
         }
         let (from, ns) = (self.dirs[dir].from, self.ns());
         if from.node < self.plan.hosts {
-            let nic = &mut self.hosts[from.node];
-            match nic.poll_transmit(ns) {
-                Some(frame) => self.launch(dir, frame),
-                None => {
-                    if let Some(at) = nic.next_transmit(ns) {
-                        self.wake_at(dir, at);
-                    }
-                }
+            if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
+                let to = self.address(&frame);
+                self.launch(dir, Parcel::new(frame, to));
             }
-            return;
+            let next = self.hosts[from.node].next_transmit(ns);
+            return self.come_back(dir, next);
         }
         let (s, port) = (from.node - self.plan.hosts, PortId(from.port as u16));
         let mut tap = Tap::default();
         let switch = &mut self.switches[s].switch;
-        // Control on its own first: a data frame is taken off its queue only when it can go.
-        switch.transmit(port, 0, ns, &mut tap);
-        if tap.control.is_none() {
-            switch.transmit(port, 1, ns, &mut tap);
-        }
+        // A data frame is taken off its queue only when it can go: not beside a PFC frame.
+        let budget = usize::from(!switch.generator(port).due(ns));
+        switch.transmit(port, budget, ns, &mut tap);
         if let Some(frame) = tap.control {
+            self.note_pfc(s, from.port, &frame);
             self.launch(dir, frame);
         } else if let Some(frame) = tap.data {
             self.launch(dir, frame);
             self.measure(s, from.port);
-            self.settle(s);
-        } else if let Some(at) = switch.next_event(port, ns) {
+            self.stir(s);
+        }
+        let next = self.switches[s].switch.next_event(port, ns);
+        self.come_back(dir, next);
+    }
+
+    /// The sender of `dir` may have something at `next`.
+    #[inline]
+    fn come_back(&mut self, dir: usize, next: Option<Nanos>) {
+        let Some(at) = next else { return };
+        let free = self.dirs[dir].line.free();
+        if free > self.now && at.saturating_mul(PS) <= free {
+            self.await_free(dir);
+        } else {
             self.wake_at(dir, at);
+        }
+    }
+
+    #[cold]
+    fn note_pfc(&mut self, s: usize, port: usize, frame: &Parcel) {
+        let Some(times) = frame.bytes().get(17..18 + 2 * PRIORITIES) else { return };
+        for priority in (0..PRIORITIES).filter(|p| times[0] >> p & 1 == 1) {
+            let pause = times[1 + 2 * priority] | times[2 + 2 * priority] != 0;
+            let more = self.tape.pfc(self.first_port[s] + port, priority, self.now.div_ceil(PS), pause);
+            self.switches[s].pausing += i32::from(more);
+            self.switches[s].holding[port] += more;
+        }
+    }
+
+    /// A frame left: where nothing is held back nothing can resume.
+    #[inline]
+    fn stir(&mut self, s: usize) {
+        if self.switches[s].pausing > 0 {
+            self.settle(s);
         }
     }
 
@@ -336,7 +401,11 @@ impl<'a> Fabric<'a> {
     fn settle(&mut self, s: usize) {
         let ns = self.ns();
         self.switches[s].switch.tick(ns);
+        // Elsewhere nothing is held back that could go on, or must be told so again.
         for port in 0..self.switches[s].gauges.len() {
+            if self.switches[s].holding[port] == 0 {
+                continue;
+            }
             let due = self.switches[s].switch.generator(PortId(port as u16)).due(ns);
             if due {
                 self.pump(self.out[self.plan.hosts + s][port]);
@@ -345,7 +414,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// Puts a frame on the wire now.
-    fn launch(&mut self, dir: usize, frame: HeaderFrame) {
+    fn launch(&mut self, dir: usize, frame: Parcel) {
         let (hosts, spec) = (self.plan.hosts, &self.spec.switch);
         let d = &mut self.dirs[dir];
         let len = frame.len() as u64;
@@ -362,15 +431,13 @@ impl<'a> Fabric<'a> {
         d.line.occupy(self.now, wire_bytes(len));
         d.carried += 1;
         d.bytes += wire_bytes(len);
-        let free = d.line.free();
         let lost = d.loses(is_pause, &mut self.rng);
         self.frames_sent += u64::from(!is_pause);
         let dir = dir as u32;
-        self.at(free, What::Free { dir });
         if lost {
             return;
         }
-        let flying = Flying { frame, tail };
+        let flying = Flying { frame: Some(frame), tail };
         let slot = match self.unused.pop() {
             Some(slot) => {
                 self.slab[slot as usize] = flying;
@@ -388,19 +455,27 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// The egress port of a frame at a switch.
-    fn egress(&self, s: usize, frame: &HeaderFrame) -> Option<usize> {
+    /// Whose address a frame bears.
+    fn address(&self, frame: &HeaderFrame) -> Option<Address> {
         let mac = Mac(*frame.bytes().first_chunk()?).to_u64();
         let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
-        self.routes.port(s, self.owners[at].1, (mac & 0xff) as usize)
+        Some(Address { host: self.owners[at].1 as u32, path: (mac & 0xff) as u32 })
+    }
+
+    /// The egress port of a frame at a switch.
+    #[inline]
+    fn egress(&self, s: usize, frame: &Parcel) -> Option<usize> {
+        let Address { host, path } = frame.to()?;
+        self.routes.port(s, host as usize, path as usize)
     }
 
     /// The headers are in: the frame may cut through if nothing is in its way.
     fn head(&mut self, dir: usize, slot: u32) {
-        let Flying { frame, tail } = self.slab[slot as usize];
-        let to = self.dirs[dir].to;
+        let Flying { frame, tail } = &self.slab[slot as usize];
+        let (tail, to) = (*tail, self.dirs[dir].to);
         let s = to.node - self.plan.hosts;
-        let clear = self.egress(s, &frame).is_some_and(|port| {
+        let egress = frame.as_ref().and_then(|frame| self.egress(s, frame));
+        let clear = egress.is_some_and(|port| {
             let out = &self.dirs[self.out[to.node][port]].line;
             let (switch, id) = (&self.switches[s].switch, PortId(port as u16));
             out.free() <= self.now
@@ -417,26 +492,45 @@ impl<'a> Fabric<'a> {
     }
 
     fn arrive(&mut self, dir: usize, slot: u32) {
-        let frame = self.slab[slot as usize].frame;
+        let Some(frame) = self.slab[slot as usize].frame.take() else { return };
         self.unused.push(slot);
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
+            let before = self.received(to.node, &frame);
             if let Some(delivered) = self.hosts[to.node].handle_frame(frame.bytes(), ns) {
                 self.delivered(delivered.flow);
+            }
+            if let (Some((flow, before)), Some((_, after))) = (before, self.received(to.node, &frame))
+                && after > before
+            {
+                self.tape.delivered(self.rate_of[flow as usize], ns, after - before);
             }
             return self.pump(self.out[to.node][0]);
         }
         let s = to.node - self.plan.hosts;
+        let egress = self.egress(s, &frame);
         let mut burst = Burst::new();
         burst.push(frame);
-        self.switches[s].switch.receive(PortId(to.port as u16), &mut burst, ns);
-        let egress = self.egress(s, &frame);
+        let switch = &mut self.switches[s].switch;
+        switch.receive(PortId(to.port as u16), &mut burst, ns);
+        // What came in can only have filled its own groups.
+        let due = switch.generator(PortId(to.port as u16)).due(ns);
         if let Some(port) = egress {
             self.measure(s, port);
         }
-        self.settle(s);
+        if due {
+            self.pump(self.out[to.node][to.port]);
+        }
         // A pause frame ends or begins something at the port it came in by.
         self.pump(self.out[to.node][egress.unwrap_or(to.port)]);
+    }
+
+    /// The flow whose receiver a frame may be for, and the bytes it has received.
+    fn received(&self, host: usize, frame: &Parcel) -> Option<(u32, u64)> {
+        let qpn = frame.bytes().get(QPN_AT..QPN_AT + 3)?;
+        let at = u32::from_be_bytes([0, qpn[0], qpn[1], qpn[2]]) as usize;
+        let receiver = self.hosts[host].receivers().get(at)?;
+        Some((receiver.flow().id, receiver.received().bytes))
     }
 
     fn delivered(&mut self, flow: u32) {
@@ -455,6 +549,7 @@ impl<'a> Fabric<'a> {
         node.gauges[port].advance(self.now, from);
         node.gauges[port].bytes = bytes;
         node.gauges[port].max = node.gauges[port].max.max(bytes);
+        self.tape.depth(self.first_port[s] + port, self.now.div_ceil(PS), bytes);
     }
 
     fn sample(&mut self) {
@@ -474,10 +569,6 @@ impl<'a> Fabric<'a> {
     }
 }
 
-fn is_finite(planned: &Planned) -> bool {
-    planned.flow.bytes < u64::MAX >> 8
-}
-
 impl Gauge {
     fn advance(&mut self, now: Ps, from: Ps) {
         let begin = self.since.max(from);
@@ -493,6 +584,7 @@ impl Fabric<'_> {
         let ns = self.ns();
         let from = self.spec.measure_from.0.saturating_mul(PS);
         let now = self.now;
+        let tape = std::mem::replace(&mut self.tape, Tape::new(Vec::new(), Vec::new()));
         self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
         let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
         let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
@@ -501,14 +593,6 @@ impl Fabric<'_> {
         let dropped = self.switches.iter().map(|s| s.switch.conservation().dropped);
         let context = Context { config: self.switches.first().map(|s| s.config.clone()) };
         Report {
-            schema: 1,
-            weir: env!("CARGO_PKG_VERSION"),
-            name: self.spec.name.clone(),
-            config_hash: self.spec.hash(),
-            seed: self.spec.seed,
-            units: "_ns: nanoseconds; _bps: bit/s; _milli: thousandths; sizes: bytes without FCS",
-            end_ns: ns,
-            events: self.events,
             flows_finite: self.finite,
             flows_done: self.done,
             fct_ns: Spread::of(done.clone().map(|(fct, _)| fct).collect()),
@@ -517,12 +601,13 @@ impl Fabric<'_> {
             frames_lost: self.dirs.iter().map(|d| d.lost).sum(),
             frames_dropped: dropped.sum(),
             conservation_error: errors.sum(),
-            why: Vec::new(),
             flows,
             switches: (0..self.switches.len()).map(|s| self.switch_result(s)).collect(),
             hosts: (0..self.hosts.len()).map(|h| self.host_result(h)).collect(),
             links: self.dirs.iter().map(|d| self.link_result(d)).collect(),
             samples: std::mem::take(&mut self.samples),
+            timeline: tape.finish(ns),
+            ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)
     }
@@ -544,9 +629,9 @@ impl Fabric<'_> {
             delivered: got.bytes,
             packets: sent.packets,
             resent: sent.resent,
-            useless: got.useless,
-            marked: got.marked,
-            cnps: got.cnps,
+            useless: Some(got.useless),
+            marked: Some(got.marked),
+            cnps: Some(got.cnps),
             timeouts: sent.timeouts,
             rate_bps: sender.and_then(|s| s.rate()),
         }
@@ -601,14 +686,14 @@ impl Fabric<'_> {
                 rx_frames: stats.rx_packets,
                 tx_frames: stats.tx_packets,
                 queue_max: node.gauges[i].max,
-                queue_mean: (node.gauges[i].integral / u128::from(span)) as u64,
+                queue_mean: Some((node.gauges[i].integral / u128::from(span)) as u64),
                 marked: sum(&stats.ecn_marked),
                 drops: reasons.map(|(reason, count)| (reason.name(), *count)).collect(),
                 pfc_tx_xoff: sum(&g.pfc_tx_xoff),
                 pfc_tx_xon: sum(&g.pfc_tx_xon),
                 pfc_rx: g.pfc_rx_frames,
-                tx_paused_ns: max(&g.tx_paused_ns),
-                rx_paused_ns: max(&g.rx_paused_ns),
+                tx_paused_ns: Some(max(&g.tx_paused_ns)),
+                rx_paused_ns: Some(max(&g.rx_paused_ns)),
                 pg_peak: (0..PRIORITIES).filter(lossless).map(|pg| g.pg_shared_peak[pg]).max().unwrap_or(0),
                 headroom_peak: max(&g.pg_headroom_peak),
                 headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),

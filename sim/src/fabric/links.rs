@@ -10,6 +10,8 @@ pub(super) struct Direction {
     pub from: End,
     pub to: End,
     pub line: Line,
+    /// Its end of transmission is on the agenda: somebody waits for it.
+    pub freeing: bool,
     pub delay: Ps,
     /// Chances of loss, 2^32 is certain.
     loss: u64,
@@ -29,6 +31,7 @@ pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
             from,
             to,
             line: Line::new(link.spec.rate.0),
+            freeing: false,
             delay: link.spec.delay.0 * PS,
             loss: chance(link.spec.loss),
             pause_loss: chance(link.spec.pause_loss),

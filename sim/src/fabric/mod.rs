@@ -5,26 +5,36 @@
 //! report, bit for bit. Events are exact to the picosecond ([`time::Line`]); switches and hosts are
 //! called at whole nanoseconds, never early.
 
+mod agenda;
 mod engine;
 mod links;
+mod ns3;
+mod page;
+mod parcel;
+mod play;
 mod reasons;
 mod report;
 mod routes;
 mod sizes;
+mod source;
 mod spec;
 mod switches;
 pub mod time;
+mod timeline;
 mod topology;
 mod units;
 mod workload;
 
-pub use engine::run;
-pub use report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
+pub use play::{Progress, run, run_with};
+pub use report::{
+    FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
+};
 pub use sizes::SizeDistribution;
 pub use spec::{
-    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, SwitchSpec,
-    Topology, Workload, load,
+    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, Profile,
+    SwitchSpec, Topology, Workload, load,
 };
+pub use timeline::{Pause, Series, Timeline};
 pub use units::{Duration, Quantity, Rate, Size};
 
 /// Why a fabric is refused.
@@ -37,6 +47,22 @@ pub enum FabricError {
         file: String,
         /// What the reader says, with line and caret.
         message: String,
+    },
+    /// Something in a file.
+    #[error("{file}: {error}")]
+    At {
+        /// Name of the file and, where it is known, the line.
+        file: String,
+        /// What.
+        error: Box<FabricError>,
+    },
+    /// A key the profile leaves no choice about.
+    #[error("`{key}` contradicts profile = \"ns3-hpcc\": {why}")]
+    Profile {
+        /// The key.
+        key: String,
+        /// What the profile does instead, and what to do.
+        why: String,
     },
     /// A link ends at a node that does not exist.
     #[error("link {a} - {b}: there is no node `{missing}`; list it under hosts or switches")]

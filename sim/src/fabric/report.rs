@@ -1,6 +1,8 @@
 //! What a run came to. Serialises to JSON that explains itself; flows and ports also as CSV.
 
 use super::reasons;
+use super::spec::{FabricSpec, Profile};
+use super::timeline::Timeline;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -13,6 +15,8 @@ pub struct Report {
     pub weir: &'static str,
     /// Name of the spec.
     pub name: String,
+    /// Whose switches and hosts: `weir` or `ns3-hpcc`.
+    pub profile: &'static str,
     /// Hash of the spec with all its defaults.
     pub config_hash: String,
     /// Its seed.
@@ -51,6 +55,49 @@ pub struct Report {
     pub links: Vec<LinkResult>,
     /// Recorded over time, if asked for.
     pub samples: Vec<Sample>,
+    /// The course of the run.
+    pub timeline: Timeline,
+}
+
+/// A run in a few numbers, for comparing many.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// See [`Report::end_ns`].
+    pub end_ns: u64,
+    /// See [`Report::events`].
+    pub events: u64,
+    /// See [`Report::flows_finite`].
+    pub flows_finite: usize,
+    /// See [`Report::flows_finite`].
+    pub flows_done: usize,
+    /// See [`Report::fct_ns`].
+    pub fct_ns: Option<Spread>,
+    /// See [`Report::slowdown_milli`].
+    pub slowdown_milli: Option<Spread>,
+    /// Payload bytes delivered in order, all flows.
+    pub delivered_bytes: u64,
+    /// See [`Report::frames_sent`].
+    pub frames_sent: u64,
+    /// See [`Report::frames_sent`].
+    pub frames_lost: u64,
+    /// See [`Report::frames_sent`].
+    pub frames_dropped: u64,
+    /// Frames sent again.
+    pub frames_resent: u64,
+    /// See [`Report::pauses`].
+    pub pfc_pauses: u64,
+    /// Longest time one host was held back, ns.
+    pub host_paused_ns: u64,
+    /// See [`Report::marks`].
+    pub ecn_marks: u64,
+    /// See [`Report::queue_max`].
+    pub queue_max_bytes: u64,
+    /// Largest mean depth of a port's queues, if measured.
+    pub queue_mean_bytes: Option<u64>,
+    /// Most headroom bytes a group held.
+    pub headroom_peak_bytes: u64,
+    /// See [`Report::why`].
+    pub why: Vec<String>,
 }
 
 /// A distribution.
@@ -119,12 +166,12 @@ pub struct FlowResult {
     pub packets: u64,
     /// Frames sent again.
     pub resent: u64,
-    /// Frames that arrived out of turn or twice and were thrown away.
-    pub useless: u64,
-    /// Frames that arrived marked.
-    pub marked: u64,
-    /// CNPs sent by the receiver.
-    pub cnps: u64,
+    /// Frames that arrived out of turn or twice and were thrown away; absent: not counted.
+    pub useless: Option<u64>,
+    /// Frames that arrived marked; absent: not counted.
+    pub marked: Option<u64>,
+    /// CNPs sent by the receiver; absent: not counted.
+    pub cnps: Option<u64>,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Rate the sender was allowed at the end; absent: the link's.
@@ -144,8 +191,8 @@ pub struct PortResult {
     pub tx_frames: u64,
     /// Bytes waiting in all its queues at most.
     pub queue_max: u64,
-    /// Mean over time from `measure_from` on.
-    pub queue_mean: u64,
+    /// Mean over time from `measure_from` on; absent: not measured.
+    pub queue_mean: Option<u64>,
     /// Frames it marked.
     pub marked: u64,
     /// Frames dropped, by reason.
@@ -156,11 +203,11 @@ pub struct PortResult {
     pub pfc_tx_xon: u64,
     /// PFC frames received.
     pub pfc_rx: u64,
-    /// Time it held its peer back, longest priority, ns.
-    pub tx_paused_ns: u64,
-    /// Time it was held back, longest priority, ns.
-    pub rx_paused_ns: u64,
-    /// Most shared bytes a lossless group held, and where its Xoff line was then at the least.
+    /// Time it held its peer back, longest priority, ns; absent: not measured.
+    pub tx_paused_ns: Option<u64>,
+    /// Time it was held back, longest priority, ns; absent: not measured.
+    pub rx_paused_ns: Option<u64>,
+    /// Most shared bytes a lossless group held.
     pub pg_peak: u64,
     /// Most headroom bytes a group held.
     pub headroom_peak: u64,
@@ -229,6 +276,73 @@ pub struct Sample {
 }
 
 impl Report {
+    /// What is known of a run before it is looked at: nothing but its identity.
+    pub(super) fn begin(spec: &FabricSpec, end_ns: u64, events: u64) -> Self {
+        Self {
+            schema: 2,
+            weir: env!("CARGO_PKG_VERSION"),
+            name: spec.name.clone(),
+            profile: match spec.profile {
+                Profile::Weir => "weir",
+                Profile::Ns3Hpcc => "ns3-hpcc",
+            },
+            config_hash: spec.hash(),
+            seed: spec.seed,
+            units: "_ns: nanoseconds; _bps: bit/s; _milli: thousandths; queue, headroom, delivered, buffer: bytes; \
+                    frame bytes are without FCS; null: not measured",
+            end_ns,
+            events,
+            flows_finite: 0,
+            flows_done: 0,
+            fct_ns: None,
+            slowdown_milli: None,
+            frames_sent: 0,
+            frames_lost: 0,
+            frames_dropped: 0,
+            conservation_error: 0,
+            why: Vec::new(),
+            flows: Vec::new(),
+            switches: Vec::new(),
+            hosts: Vec::new(),
+            links: Vec::new(),
+            samples: Vec::new(),
+            timeline: Timeline::default(),
+        }
+    }
+
+    /// The run in a few numbers.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            end_ns: self.end_ns,
+            events: self.events,
+            flows_finite: self.flows_finite,
+            flows_done: self.flows_done,
+            fct_ns: self.fct_ns,
+            slowdown_milli: self.slowdown_milli,
+            delivered_bytes: self.flows.iter().map(|f| f.delivered).sum(),
+            frames_sent: self.frames_sent,
+            frames_lost: self.frames_lost,
+            frames_dropped: self.frames_dropped,
+            frames_resent: self.flows.iter().map(|f| f.resent).sum(),
+            pfc_pauses: self.pauses(),
+            host_paused_ns: self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0),
+            ecn_marks: self.marks(),
+            queue_max_bytes: self.queue_max(),
+            queue_mean_bytes: self.ports().filter_map(|(_, p)| p.queue_mean).max(),
+            headroom_peak_bytes: self.ports().map(|(_, p)| p.headroom_peak).max().unwrap_or(0),
+            why: self.why.clone(),
+        }
+    }
+
+    /// First lines of a table: what it is of, so that the file explains itself.
+    fn csv_head(&self, what: &str) -> String {
+        let Self { weir, name, profile, seed, config_hash, units, .. } = self;
+        let name = name.replace(['\n', '\r'], " ");
+        format!(
+            "# weir {weir}, {what} of `{name}`; profile {profile}; seed {seed}; config {config_hash}\n# units: {units}\n"
+        )
+    }
+
     /// Fills in what is said in sentences.
     pub(super) fn explained(mut self, context: &reasons::Context) -> Self {
         self.why = reasons::sentences(&self, context);
@@ -264,40 +378,44 @@ impl Report {
     /// One line per flow.
     pub fn flows_csv(&self) -> String {
         let head = "id,from,to,bytes,start_ns,fct_ns,ideal_ns,delivered_bytes,packets,resent,marked,cnps\n";
+        let head = self.csv_head("flows") + head;
         let cell = |v: Option<u64>| v.map_or(String::new(), |v| v.to_string());
         let line = |f: &FlowResult| {
             let (bytes, start, fct) = (cell(f.bytes), cell(f.start_ns), cell(f.fct_ns));
             let FlowResult { id, from, to, ideal_ns, delivered, packets, resent, marked, cnps, .. } = f;
+            let (marked, cnps) = (cell(*marked), cell(*cnps));
             let tail = format!("{ideal_ns},{delivered},{packets},{resent},{marked},{cnps}\n");
             format!("{id},{},{},{bytes},{start},{fct},{tail}", quoted(from), quoted(to))
         };
-        std::iter::once(head.to_owned()).chain(self.flows.iter().map(line)).collect()
+        std::iter::once(head).chain(self.flows.iter().map(line)).collect()
     }
 
     /// One line per switch port.
     pub fn ports_csv(&self) -> String {
         let head = "switch,port,peer,rx_frames,tx_frames,queue_max_bytes,queue_mean_bytes,marked,drops,\
                     pfc_tx_xoff,pfc_tx_xon,pfc_rx,tx_paused_ns,rx_paused_ns,headroom_peak_bytes\n";
+        let head = self.csv_head("ports") + head;
         let line = |(s, p): (&SwitchResult, &PortResult)| {
             let drops: u64 = p.drops.values().sum();
             let numbers = [
-                p.rx_frames,
-                p.tx_frames,
-                p.queue_max,
+                Some(p.rx_frames),
+                Some(p.tx_frames),
+                Some(p.queue_max),
                 p.queue_mean,
-                p.marked,
-                drops,
-                p.pfc_tx_xoff,
-                p.pfc_tx_xon,
-                p.pfc_rx,
+                Some(p.marked),
+                Some(drops),
+                Some(p.pfc_tx_xoff),
+                Some(p.pfc_tx_xon),
+                Some(p.pfc_rx),
                 p.tx_paused_ns,
                 p.rx_paused_ns,
-                p.headroom_peak,
+                Some(p.headroom_peak),
             ];
-            let cells: Vec<String> = numbers.iter().map(u64::to_string).collect();
+            let cells: Vec<String> =
+                numbers.iter().map(|n| n.map_or(String::new(), |n| n.to_string())).collect();
             format!("{},{},{},{}\n", quoted(&s.name), p.port, quoted(&p.peer), cells.join(","))
         };
-        std::iter::once(head.to_owned()).chain(self.ports().map(line)).collect()
+        std::iter::once(head).chain(self.ports().map(line)).collect()
     }
 }
 

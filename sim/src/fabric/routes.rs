@@ -3,20 +3,22 @@
 use super::topology::Plan;
 use weir_dataplane::rng::Rng;
 
+const NOWHERE: u16 = u16::MAX;
+
 /// The egress port of every switch for every address.
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
     hosts: usize,
     paths: usize,
-    /// `[switch][host][path]`; `None`: not reachable.
-    ports: Vec<Option<u16>>,
+    /// `[switch][host][path]`; [`NOWHERE`]: not reachable.
+    ports: Vec<u16>,
 }
 
 impl Routes {
     /// Computes all of them.
     pub fn new(plan: &Plan, paths: usize, seed: u64) -> Self {
         let switches = plan.names.len() - plan.hosts;
-        let mut ports = vec![None; switches * plan.hosts * paths];
+        let mut ports = vec![NOWHERE; switches * plan.hosts * paths];
         for host in 0..plan.hosts {
             let distance = distances(plan, host);
             for switch in 0..switches {
@@ -27,7 +29,7 @@ impl Routes {
                     let place = ((switch * plan.hosts + host) * paths + path) as u64;
                     let dice = Rng::new(seed ^ place.wrapping_mul(0x9e37_79b9)).next_u64();
                     let pick = (!choices.is_empty()).then(|| choices[dice as usize % choices.len()]);
-                    ports[place as usize] = pick.map(|port| port as u16);
+                    ports[place as usize] = pick.map_or(NOWHERE, |port| port as u16);
                 }
             }
         }
@@ -35,9 +37,10 @@ impl Routes {
     }
 
     /// Egress port of `switch` towards address `path` of `host`.
+    #[inline]
     pub fn port(&self, switch: usize, host: usize, path: usize) -> Option<usize> {
         let place = (switch * self.hosts + host) * self.paths + path;
-        self.ports.get(place).copied().flatten().map(usize::from)
+        self.ports.get(place).filter(|port| **port != NOWHERE).map(|port| usize::from(*port))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::FabricError;
 use super::sizes::SizeDistribution;
+use super::source::Source;
 use super::units::{Duration, Rate, Size};
+use crate::digest::Digest;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -12,6 +14,9 @@ use std::collections::BTreeMap;
 pub struct FabricSpec {
     /// Name in output.
     pub name: String,
+    /// Whose switches and hosts.
+    #[serde(default)]
+    pub profile: Profile,
     /// Seed of everything random.
     #[serde(default = "one")]
     pub seed: u64,
@@ -42,6 +47,21 @@ pub struct FabricSpec {
     /// The traffic.
     #[serde(rename = "workload")]
     pub workloads: Vec<Workload>,
+    /// Where it was read from.
+    #[serde(skip)]
+    pub(super) source: Source,
+}
+
+/// Whose switches and hosts play.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Profile {
+    /// weir's: the switch that runs on DPDK, hosts with RoCE headers, Ethernet's preamble, FCS and gap.
+    #[default]
+    #[serde(rename = "weir")]
+    Weir,
+    /// Those of the published HPCC simulator, quirks included ([`crate::ns3`]).
+    #[serde(rename = "ns3-hpcc")]
+    Ns3Hpcc,
 }
 
 /// Who is connected with whom. Hosts are `h0`, `h1`, ... and switches `s0`, ... except in `custom`.
@@ -328,16 +348,13 @@ pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
         file: file.into(),
         message: e.to_string().trim_end().into(),
     };
-    toml::from_str(text).map_err(wrong)
+    let spec: FabricSpec = toml::from_str(text).map_err(wrong)?;
+    Ok(FabricSpec { source: Source { file: file.into(), text: text.into() }, ..spec })
 }
 
 impl FabricSpec {
     /// 128-bit FNV-1a hash of everything the spec says, defaults included, as 32 hexadecimal digits.
     pub fn hash(&self) -> String {
-        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-        const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-        let text = format!("{self:?}");
-        let hash = text.bytes().fold(BASIS, |h, b| (h ^ u128::from(b)).wrapping_mul(PRIME));
-        format!("{hash:032x}")
+        Digest::of(format!("{self:?}").as_bytes()).to_string()
     }
 }

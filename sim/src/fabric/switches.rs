@@ -1,6 +1,7 @@
 //! Switches from the weir configuration of a spec: the same checks, presets and defaults as on DPDK.
 
 use super::FabricError;
+use super::parcel::Parcel;
 use super::routes::Routes;
 use super::spec::FabricSpec;
 use super::topology::Plan;
@@ -9,13 +10,11 @@ use weir_dataplane::config::{self, Config, PortRate};
 use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::{Switch, UnknownUnicast};
 use weir_dataplane::types::{Mac, PortId};
-use weir_endpoint::flow::HeaderFrame;
 
 /// Signal speed in a cable: 5 ns per metre.
 const NS_PER_METRE: u64 = 5;
-/// Bytes of buffer per frame slot where the configuration does not say: frames of a simulation are
-/// seldom small.
-const BYTES_PER_SLOT: u64 = 256;
+/// Bytes of a frame without payload.
+const HEADER_BYTES: u64 = 58;
 
 /// The configuration of one switch: that of the spec, and a port per link.
 fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
@@ -71,7 +70,7 @@ pub(super) fn build(
     spec: &FabricSpec,
     routes: &Routes,
     node: usize,
-) -> Result<(Config, Switch<HeaderFrame>), FabricError> {
+) -> Result<(Config, Switch<Parcel>), FabricError> {
     let config = config_of(plan, spec, node)?;
     let device = |i: usize| Device {
         mac: Mac::from_u64(0x0201_0000_0000 | (node as u64) << 8 | i as u64),
@@ -90,7 +89,9 @@ pub(super) fn build(
     }
     let sized = spec.switch.config.get("buffer").and_then(|b| b.get("frames")).is_some();
     if !sized {
-        params.frames = (config.buffer.size / BYTES_PER_SLOT).max(1024) as usize;
+        // A small answer waits beside every full packet.
+        let mean = (u64::from(spec.host.payload) + HEADER_BYTES) / 2;
+        params.frames = (config.buffer.size / mean.max(64)).max(1024) as usize;
     }
     params.ageing = None;
     for host in 0..plan.hosts {
@@ -101,7 +102,8 @@ pub(super) fn build(
             }
         }
     }
-    params.fdb_capacity = params.fdb_capacity.max(2 * params.stations.len());
+    // Nothing is learned.
+    params.fdb_capacity = params.stations.len().max(64);
     debug_assert!(config.ports.iter().all(|port| matches!(port.rate, PortRate::Fixed(_))));
     let switch = Switch::new(params).map_err(|e| refused(&e))?;
     Ok((config, switch))

@@ -134,6 +134,31 @@ fn r7_cut_through_and_store_and_forward_by_definition() {
 }
 
 #[test]
+fn dev33_n_switches_have_n_plus_one_links() {
+    // A packet alone on a row of switches: every link has its delay, and with store-and-forward its serialization.
+    let fct = |switches: usize, forwarding: &str| {
+        let last = 2 * switches - 1;
+        let text = format!(
+            "name = \"row\"\nuntil = \"1ms\"\n[topology]\nkind = \"chain\"\nswitches = {switches}\nhosts_per_switch = \
+             2\n[link]\nrate = \"200G\"\ndelay = \"500ns\"\n[switch]\nforwarding = \"{forwarding}\"\ningress = \
+             \"150ns\"\ncrossbar = \"50ns\"\negress = \"100ns\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \
+             \"h{last}\"\nbytes = 1000\n"
+        );
+        let flow = &play(&text).flows[0];
+        assert!(flow.fct_ns.unwrap().abs_diff(flow.ideal_ns) <= 1, "{flow:?}");
+        flow.ideal_ns as f64
+    };
+    for n in 1..=5usize {
+        let (links, pipelines) = (500.0 * (n + 1) as f64, 300.0 * n as f64);
+        // 1000 + 58 bytes, FCS and preamble: 1070 at 25 bytes per ns.
+        let stored = links + pipelines + 42.8 * (n + 1) as f64;
+        let cut = links + pipelines + 42.8 + 2.88 * n as f64;
+        assert!((fct(n, "store_and_forward") - stored).abs() <= 1.0 + n as f64, "{n}");
+        assert!((fct(n, "cut_through") - cut).abs() <= 1.0 + n as f64, "{n}");
+    }
+}
+
+#[test]
 fn r7_a_busy_egress_stores_and_forwards() {
     let text = |forwarding: &str| {
         format!(
@@ -186,7 +211,7 @@ fn r6_dcqcn_holds_the_queue_at_its_fixed_point_and_is_fair() {
     for (flows, gap, until, from, fixed_point) in [(2, 5, 60, 35, 23_000), (4, 3, 70, 40, 50_200)] {
         let report = dcqcn(flows, gap, until, from, "");
         let port = &report.switches[0].ports[flows];
-        let mean = port.queue_mean;
+        let mean = port.queue_mean.unwrap();
         assert!(
             mean.abs_diff(fixed_point) * 10 <= fixed_point * 3,
             "{flows} flows: mean queue {mean}, expected {fixed_point}"
@@ -205,7 +230,7 @@ fn r6_the_seeds_alpha_lets_the_queue_explode() {
     // Its increase adds g, not 1024 g (DEV-47), so that alpha falls to 1/1024 and stays: the limit of
     // that formula, from the start.
     let report = dcqcn(2, 5, 60, 35, "gain = 0\ninitial_alpha = 1");
-    let mean = report.switches[0].ports[2].queue_mean;
+    let mean = report.switches[0].ports[2].queue_mean.unwrap();
     assert!(mean > 200_000, "mean queue {mean} must exceed Kmax");
 }
 
@@ -320,8 +345,84 @@ fn same_spec_same_report_and_another_seed_another() {
     assert_eq!(a.to_json(), b.to_json());
     assert_ne!(a.config_hash, c.config_hash);
     assert_ne!(a.flows, c.flows);
-    assert_eq!(a.flows_csv().lines().count(), a.flows.len() + 1);
-    assert_eq!(a.ports_csv().lines().count(), a.ports().count() + 1);
+    for (csv, rows) in [(a.flows_csv(), a.flows.len()), (a.ports_csv(), a.ports().count())] {
+        let (about, table): (Vec<&str>, Vec<&str>) = csv.lines().partition(|line| line.starts_with('#'));
+        assert_eq!(table.len(), rows + 1);
+        let columns = |line: &str| line.split(',').count();
+        assert!(table.iter().all(|line| columns(line) == columns(table[0])), "{csv}");
+        for part in [&a.config_hash, "seed 1", env!("CARGO_PKG_VERSION"), "nanoseconds", "`twice`"] {
+            assert!(about.iter().any(|line| line.contains(part)), "{part}: {about:?}");
+        }
+    }
+}
+
+const NS3: &str = "name = \"ns3\"\nprofile = \"ns3-hpcc\"\nuntil = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = \
+                   9\n[switch.config.buffer]\nsize = \"4MiB\"\n";
+const NS3_INCAST: &str = "[[workload]]\nkind = \"incast\"\nto = \"h8\"\nbytes = \"1MB\"\n";
+
+#[test]
+fn the_ns3_profile_plays_a_spec_as_the_reference_does() {
+    // Rows incast8_pfc_b4 and incast8_pfc_b1 of the published runs.
+    let report = play(&format!("{NS3}{NS3_INCAST}"));
+    assert_eq!((report.flows_done, report.pauses(), report.marks()), (8, 192, 0));
+    assert_eq!((report.fct_ns.unwrap().max, report.queue_max()), (668_091, 2_130_584));
+    assert_eq!(report.timeline.pauses.iter().map(|p| p.from_ns).min(), Some(22_995));
+    assert_eq!(report.ports().map(|(_, p)| p.headroom_peak).max(), Some(27_248));
+    let page = report.to_html();
+    assert!(page.contains("ns3-hpcc") && page.contains("s0 port 8"));
+    let small = play(&format!("{NS3}{NS3_INCAST}").replace("4MiB", "1MiB"));
+    assert_eq!((small.pauses(), small.fct_ns.unwrap().max, small.queue_max()), (202, 668_091, 559_632));
+    // A flow alone takes what it is compared with.
+    let alone =
+        play(&format!("{NS3}[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n"));
+    assert_eq!((alone.flows[0].fct_ns, alone.flows[0].ideal_ns), (Some(87_091), 87_091));
+    assert!(alone.why.iter().any(|s| s.starts_with("No PFC")), "{:?}", alone.why);
+}
+
+#[test]
+fn the_ns3_profile_marks_with_dcqcn_and_says_why_it_drops() {
+    let dcqcn = play(&format!("{NS3}{NS3_INCAST}cc = \"dcqcn\"\n").replace("4MiB", "32MiB"));
+    // Ten published seeds: 1890 to 2170 marks, last flow after 1091 to 1133 us.
+    assert!((1700..=2400).contains(&dcqcn.marks()), "{}", dcqcn.marks());
+    assert!((1_050_000..1_180_000).contains(&dcqcn.fct_ns.unwrap().max), "{:?}", dcqcn.fct_ns);
+    // Short links: headroom smaller than a frame, drops without a pause (shortlink_b1).
+    let short = format!("{NS3}[link]\ndelay = \"9ns\"\n{NS3_INCAST}").replace("4MiB", "1MiB");
+    let report = play(&short);
+    assert_eq!((report.flows_done, report.pauses()), (0, 0));
+    assert!(report.frames_dropped > 5000);
+    assert!(report.why.iter().any(|s| s.contains("3 x rate x delay")), "{:?}", report.why);
+    // The same in weir's own profile: nothing is lost.
+    let own = play(&short.replace("profile = \"ns3-hpcc\"\n", ""));
+    assert_eq!((own.frames_dropped, own.flows_done), (0, 8), "{:?}", own.why);
+}
+
+#[test]
+fn what_contradicts_the_profile_is_refused_with_the_line() {
+    let spec = format!("{NS3}{NS3_INCAST}");
+    let with =
+        |more: &str| spec.replace("[switch.config.buffer]", &format!("{more}\n[switch.config.buffer]"));
+    let line = |text: &str, part: &str| 1 + text[..text.find(part).unwrap()].matches('\n').count();
+    for (text, place, what) in [
+        (with("[link]\nloss = 0.1"), "loss", "`link.loss` contradicts profile"),
+        (with("[host]\npayload = 512"), "payload", "1000 bytes"),
+        (with("[host]\nobey = [4]"), "[host]", "`host` contradicts"),
+        (with("[switch]\nforwarding = \"cut_through\""), "forwarding", "store and forward"),
+        (spec.replace("kind = \"star\"\nhosts = 9", "kind = \"direct\""), "kind = \"direct\"", "is a switch"),
+        (format!("{spec}reliable = false\n"), "[[workload]]", "`reliable`, `rate` cannot"),
+        (format!("{spec}priority = 0\n"), "[[workload]]", "needs 1 to 7"),
+        (format!("{spec}{NS3_INCAST}cc = \"dcqcn\"\n"), "cc = ", "the same `cc`"),
+        (spec.replace("bytes = \"1MB\"\n", ""), "[[workload]]", "`bytes` is needed"),
+        (with("[switch.config.pfc]\npoll_gap = \"1us\""), "config", "buffer.size"),
+        (spec.replace("4MiB", "5GB"), "config.buffer", "at most 4 GiB"),
+    ] {
+        let message = refused(&text);
+        assert!(message.contains(what), "{message}\n--- should say: {what}");
+        let at = line(&text, place);
+        // The header of a table counts for what is in it.
+        let near = (at.saturating_sub(4)..=at + 1).any(|n| message.starts_with(&format!("test.toml:{n}: ")));
+        assert!(near, "{message}\n--- should name line {at}");
+    }
+    assert!(refused(&spec.replace("ns3-hpcc", "ns4")).contains("unknown variant `ns4`"));
 }
 
 const STAR: &str = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = \
@@ -331,29 +432,48 @@ const FLOW: &str = "[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbyt
 #[test]
 fn what_cannot_be_is_refused_with_a_reason() {
     assert_eq!(play(&format!("{STAR}{FLOW}")).flows_done, 1);
+    let plain = format!("{STAR}{FLOW}");
+    // What is wrong, the line it is in (0: the file has none for it), what is said.
     let cases = [
-        (format!("{STAR}{FLOW}").replace("b = \"s\" }]", "b = \"t\" }]"), "there is no node `t`"),
-        (format!("{STAR}macs = {{ b = \"02:00:00:00:00:00\" }}\n{FLOW}"), "both have address"),
-        (format!("{STAR}macs = {{ b = \"01:00:00:00:00:00\" }}\n{FLOW}"), "unicast"),
-        (format!("{STAR}{FLOW}").replace("b = \"s\" }]", "b = \"s\", rate = 0 }]"), "rate 0"),
-        (format!("{STAR}{FLOW}").replace("to = \"b\"", "to = \"c\""), "`c`, which is not a host"),
-        (format!("{STAR}{FLOW}").replace("to = \"b\"", "to = \"a\""), "does not send to itself"),
-        (format!("{STAR}[link]\nrate = \"fast\"\n{FLOW}"), "`fast` is not a rate"),
-        (format!("{STAR}colour = 1\n{FLOW}"), "colour"),
-        (format!("{STAR}{FLOW}").replace("[\"a\", \"b\"]", "[\"a\", \"a\", \"b\"]"), "two nodes"),
+        (plain.replace("b = \"s\" }]", "b = \"t\" }]"), 7, "there is no node `t`"),
+        (format!("{STAR}macs = {{ b = \"02:00:00:00:00:00\" }}\n{FLOW}"), 8, "both have address"),
+        (format!("{STAR}macs = {{ b = \"01:00:00:00:00:00\" }}\n{FLOW}"), 8, "unicast"),
+        (format!("{STAR}macs = {{ c = \"02:00:00:00:00:00\" }}\n{FLOW}"), 8, "must be the name of a host"),
+        (plain.replace("b = \"s\" }]", "b = \"s\", rate = 0 }]"), 7, "rate 0"),
+        (format!("{STAR}[link]\ndelay = 5\nrate = 0\n{FLOW}"), 10, "rate 0"),
+        (format!("{STAR}[link]\nloss = 1.5\n{FLOW}"), 9, "loss"),
+        (plain.replace("to = \"b\"", "to = \"c\""), 8, "`c`, which is not a host"),
+        (plain.replace("to = \"b\"", "to = \"a\""), 8, "does not send to itself"),
+        (format!("{plain}shift = 1\n"), 8, "`shift` means nothing here"),
+        (format!("{plain}cc = \"dcqcn\"\nrate = \"1G\"\n"), 8, "both set the pace"),
+        (format!("{plain}cc = \"dcqcn\"\nreliable = false\n"), 8, "needs a receiver that answers"),
+        (format!("{plain}{FLOW}priority = 8\n"), 18, "priority is 8"),
+        (plain.replace("kind = \"flow\"", "kind = \"gossip\""), 9, "unknown variant `gossip`"),
+        (format!("{STAR}[link]\nrate = \"fast\"\n{FLOW}"), 9, "`fast` is not a rate"),
+        (format!("{STAR}colour = 1\n{FLOW}"), 3, "colour"),
+        (plain.replace("[\"a\", \"b\"]", "[\"a\", \"a\", \"b\"]"), 7, "two nodes"),
+        (plain.replace("[\"a\", \"b\"]", "[\"a\", \"c\", \"b\"]"), 7, "`c` has 0 links"),
         (
-            format!("{STAR}{FLOW}")
+            plain
                 .replace("[\"s\"]", "[\"s\", \"t\"]")
                 .replace("{ a = \"b\", b = \"s\" }", "{ a = \"b\", b = \"t\" }"),
+            7,
             "no path from `a` to `b`",
         ),
-        (format!("{STAR}[switch.config.buffer]\nsize = \"10KB\"\n{FLOW}"), "[switch.config]"),
-        (format!("{STAR}[host]\npayload = 0\n{FLOW}"), "host.payload is 0"),
-        (STAR.replace("[topology]", "workload = []\n[topology]"), "number of flows is 0"),
+        (format!("{STAR}[switch.config.buffer]\nsize = \"10KB\"\n{FLOW}"), 8, "[switch.config]"),
+        (format!("{STAR}[host]\npayload = 0\n{FLOW}"), 9, "host.payload is 0"),
+        (format!("paths = 65\n{plain}"), 1, "paths is 65"),
+        (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "at least one flow"),
+        (plain[..plain.len() - 6].to_owned(), 12, ""),
+        ("\0\u{feff}".to_owned(), 1, ""),
     ];
-    for (text, what) in cases {
+    for (text, line, what) in cases {
         let message = refused(&text);
         assert!(message.contains(what), "{message}\n--- should say: {what}");
+        assert!(message.starts_with("test.toml"), "{message}");
+        let place =
+            message.starts_with(&format!("test.toml:{line}: ")) || message.contains(&format!("line {line},"));
+        assert!(place, "{message}\n--- should name line {line}");
     }
 }
 
@@ -362,7 +482,15 @@ fn the_shipped_examples_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/sim");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 12);
+    let (plans, files): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|path| path.to_str().unwrap().ends_with(".plan.toml"));
+    assert!(files.len() >= 13 && !plans.is_empty());
+    for path in plans {
+        let plan = crate::sweep::Plan::read(&path).unwrap_or_else(|e| panic!("{e}"));
+        for point in plan.points() {
+            assert!(load("point", &point.spec).is_ok(), "{point:?}");
+        }
+    }
     for path in files {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let report = play(&std::fs::read_to_string(&path).unwrap());

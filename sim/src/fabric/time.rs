@@ -6,10 +6,15 @@ pub type Ps = u64;
 /// Picoseconds in a nanosecond.
 pub const PS: u64 = 1000;
 
+/// Picoseconds a byte takes at 1 bit/s.
+const BYTE: u64 = 8 * 1_000_000_000_000;
+
 /// A transmitter: when its last bit is out.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     rate: u64,
+    /// Picoseconds a byte takes, if that is a whole number: it nearly always is.
+    byte: Option<u64>,
     free: Ps,
     /// What `free` lacks, in picoseconds / rate.
     remainder: u64,
@@ -18,7 +23,9 @@ pub struct Line {
 impl Line {
     /// An idle transmitter of `rate` bit/s, at least 1.
     pub fn new(rate: u64) -> Self {
-        Self { rate: rate.max(1), free: 0, remainder: 0 }
+        let rate = rate.max(1);
+        let byte = BYTE.is_multiple_of(rate).then(|| BYTE / rate);
+        Self { rate, byte, free: 0, remainder: 0 }
     }
 
     /// bit/s.
@@ -27,21 +34,28 @@ impl Line {
     }
 
     /// When it may begin the next frame.
+    #[inline]
     pub fn free(&self) -> Ps {
         self.free
     }
 
     /// Time `bytes` take, rounded up to a picosecond.
+    #[inline]
     pub fn takes(&self, bytes: u64) -> Ps {
-        (bytes * 8 * 1_000_000_000_000).div_ceil(self.rate)
+        self.byte.map_or_else(|| (bytes * BYTE).div_ceil(self.rate), |byte| bytes * byte)
     }
 
     /// Sends `bytes` bytes (below 2^16) from `now` on, which is not before [`Line::free`].
+    #[inline]
     pub fn occupy(&mut self, now: Ps, bytes: u64) {
         if now > self.free {
             (self.free, self.remainder) = (now, 0);
         }
-        let work = bytes * 8 * 1_000_000_000_000 + self.remainder;
+        if let Some(byte) = self.byte {
+            self.free += bytes * byte;
+            return;
+        }
+        let work = bytes * BYTE + self.remainder;
         self.free += work / self.rate;
         self.remainder = work % self.rate;
     }

@@ -87,8 +87,21 @@ fn range(what: &str, got: usize, low: usize, high: usize) -> Result<(), FabricEr
     Err(FabricError::Range { what: what.into(), got: got.to_string(), must })
 }
 
+/// Shares of loss are shares.
+fn check_loss(name: &str, link: &LinkSpec) -> Result<(), FabricError> {
+    for (key, share) in [("loss", link.loss), ("pause_loss", link.pause_loss)] {
+        if !(0.0..=1.0).contains(&share) {
+            let (what, must) = (format!("{name}.{key}"), "0 to 1".into());
+            return Err(FabricError::Range { what, got: share.to_string(), must });
+        }
+    }
+    Ok(())
+}
+
 /// Lays the fabric out.
 pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
+    check_loss("link", &spec.link)?;
+    spec.trunk.as_ref().map_or(Ok(()), |trunk| check_loss("trunk", trunk))?;
     let plan = match &spec.topology {
         Topology::Direct => {
             let mut b = Builder::new(spec, 2, 0);
@@ -178,7 +191,7 @@ fn fat_tree(spec: &FabricSpec, k: usize) -> Result<Plan, FabricError> {
 fn custom_macs(hosts: &[String], macs: &BTreeMap<String, String>) -> Result<Vec<Mac>, FabricError> {
     if let Some((name, _)) = macs.iter().find(|(name, _)| !hosts.contains(name)) {
         let must = "the name of a host".into();
-        return Err(FabricError::Range { what: "a key of `macs`".into(), got: name.clone(), must });
+        return Err(FabricError::Range { what: "topology.macs".into(), got: format!("for `{name}`"), must });
     }
     let parsed: Result<Vec<Mac>, FabricError> = hosts
         .iter()
@@ -189,7 +202,7 @@ fn custom_macs(hosts: &[String], macs: &BTreeMap<String, String>) -> Result<Vec<
                 let mac: Result<Mac, String> = text.parse();
                 let must = "a unicast address whose last byte is 00 (the fabric numbers paths there)";
                 mac.ok().filter(|mac| !mac.is_group() && mac.0[5] == 0).ok_or_else(|| FabricError::Range {
-                    what: format!("the address of `{name}`"),
+                    what: format!("topology.macs.{name}"),
                     got: text.clone(),
                     must: must.into(),
                 })
@@ -223,12 +236,6 @@ fn check(plan: &Plan) -> Result<(), FabricError> {
         let [a, b] = link.ends.map(|end| plan.names[end.node].clone());
         if link.spec.rate.0 == 0 {
             return Err(FabricError::RateZero { a, b });
-        }
-        for share in [link.spec.loss, link.spec.pause_loss] {
-            if !(0.0..=1.0).contains(&share) {
-                let what = format!("loss on link {a} - {b}");
-                return Err(FabricError::Range { what, got: share.to_string(), must: "0 to 1".into() });
-            }
         }
     }
     Ok(())

@@ -26,6 +26,11 @@ pub(super) struct Planned {
     pub after: Option<u32>,
 }
 
+/// Whether a flow has an end.
+pub(super) fn is_finite(planned: &Planned) -> bool {
+    planned.flow.bytes < ENDLESS
+}
+
 /// What a pattern says before the common keys are added.
 struct Draft {
     from: usize,
@@ -42,7 +47,7 @@ struct Reader<'a> {
 }
 
 impl Pattern {
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Flow => "flow",
             Self::Incast => "incast",
@@ -68,6 +73,35 @@ impl Reader<'_> {
 
     fn need<T: Copy>(&self, key: &str, value: Option<T>) -> Result<T, FabricError> {
         value.ok_or_else(|| self.wrong(format!("needs `{key}`")))
+    }
+
+    /// Keys that say nothing to this kind, or contradict one another.
+    fn check(&self) -> Result<(), FabricError> {
+        use Pattern::{AllReduce, Flow, Incast, Permutation, Poisson};
+        let w = self.w;
+        let keys: [(&str, bool, &[Pattern]); 9] = [
+            ("from", w.from.is_some(), &[Flow]),
+            ("to", w.to.is_some(), &[Flow, Incast]),
+            ("senders", w.senders.is_some(), &[Incast]),
+            ("shift", w.shift.is_some(), &[Permutation]),
+            ("load", w.load.is_some(), &[Poisson]),
+            ("sizes", w.sizes.is_some(), &[Poisson]),
+            ("duration", w.duration.is_some(), &[Poisson]),
+            ("bytes", w.bytes.is_some() && w.kind == Poisson, &[]),
+            ("stagger", w.stagger.0 > 0 && matches!(w.kind, Poisson | AllReduce), &[]),
+        ];
+        if let Some((key, ..)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&w.kind)) {
+            return Err(self.wrong(format!("`{key}` means nothing here; take it out")));
+        }
+        if w.cc == Congestion::Dcqcn && w.rate.is_some() {
+            return Err(self.wrong("`rate` and `cc = \"dcqcn\"` both set the pace; take one out"));
+        }
+        if w.cc == Congestion::Dcqcn && !w.reliable {
+            return Err(
+                self.wrong("`cc = \"dcqcn\"` needs a receiver that answers; take `reliable = false` out")
+            );
+        }
+        Ok(())
     }
 
     fn drafts(&self, spec: &FabricSpec, first: u32, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
@@ -209,8 +243,9 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
     let mut all: Vec<Planned> = Vec::new();
     for (index, w) in spec.workloads.iter().enumerate() {
         let reader = Reader { plan, index, w };
-        range("workload.priority", w.priority.into(), 0, PRIORITIES as u64 - 1)?;
-        range("workload.dscp", w.dscp.into(), 0, 63)?;
+        range(&format!("workload.{index}.priority"), w.priority.into(), 0, PRIORITIES as u64 - 1)?;
+        range(&format!("workload.{index}.dscp"), w.dscp.into(), 0, 63)?;
+        reader.check()?;
         for d in reader.drafts(spec, all.len() as u32, &mut rng)? {
             if all.len() >= MAX_FLOWS {
                 return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
@@ -248,8 +283,8 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
         }
     }
     if all.is_empty() {
-        let what = "number of flows".into();
-        return Err(FabricError::Range { what, got: "0".into(), must: "at least 1".into() });
+        let (what, must) = ("workload".into(), "a list with at least one flow".into());
+        return Err(FabricError::Range { what, got: "empty".into(), must });
     }
     Ok(all)
 }

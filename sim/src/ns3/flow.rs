@@ -20,6 +20,8 @@ pub struct FlowTx {
     pub acked: u32,
     /// Next byte to send.
     pub next: u32,
+    /// Bytes below this have been sent at least once.
+    pub highest: u32,
     /// No frame before this time.
     pub next_send: Nanos,
     /// Most bytes in flight at line rate; 0 is no limit.
@@ -41,6 +43,7 @@ impl FlowTx {
             spec,
             acked: 0,
             next: 0,
+            highest: 0,
             next_send: 0,
             window,
             finished: None,

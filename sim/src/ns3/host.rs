@@ -70,6 +70,9 @@ impl<R: Recorder> Sim<R> {
             return;
         };
         self.totals.nacks += u64::from(kind == Kind::Nack);
+        if kind == Kind::Ack {
+            self.recorder.delivered(self.engine.now(), cell.flow, payload);
+        }
         *self.engine.slab.get_mut(index) = Cell { kind, psn, bytes: ACK_BYTES, ..*cell };
         let p = &mut self.ports[port as usize];
         self.engine.slab.push(&mut p.queues[0], index);
@@ -177,6 +180,9 @@ impl<R: Recorder> Sim<R> {
         };
         let flow = &mut self.flows[f as usize];
         let (psn, bytes) = flow.take_frame(self.engine.now());
+        let again = psn < flow.highest;
+        flow.highest = flow.highest.max(flow.next);
+        self.recorder.data_sent(f, again);
         let cell = Cell { flow: f, psn, bytes, prio: flow.spec.prio, ..Cell::event(Kind::Data, 0) };
         self.totals.data_sent += 1;
         let index = self.engine.slab.alloc(cell);

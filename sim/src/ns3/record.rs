@@ -68,7 +68,24 @@ pub trait Recorder {
     /// A rate changed.
     fn rate_changed(&mut self, _: RateChange) {}
     /// A switch stored a frame; `mmu` counts it already. Port and switch indices from 0.
-    fn stored(&mut self, _switch: usize, _mmu: &Hpcc, _in_port: usize, _prio: usize, _out_port: usize) {}
+    fn stored(
+        &mut self,
+        _at: Nanos,
+        _switch: usize,
+        _mmu: &Hpcc,
+        _in_port: usize,
+        _prio: usize,
+        _out_port: usize,
+    ) {
+    }
+    /// A switch refused a frame that came in by `in_port`.
+    fn refused(&mut self, _switch: usize, _in_port: usize) {}
+    /// A frame left the buffer of a switch; `mmu` counts it no more.
+    fn left(&mut self, _at: Nanos, _switch: usize, _mmu: &Hpcc, _out_port: usize, _marked: bool) {}
+    /// A data frame of a flow was handed to the link of its sender; `again`: not for the first time.
+    fn data_sent(&mut self, _flow: u32, _again: bool) {}
+    /// Payload of a flow arrived in order.
+    fn delivered(&mut self, _at: Nanos, _flow: u32, _bytes: u32) {}
     /// The sampler ran: depth of the watched queue and shared use of its switch, in bytes.
     fn sampled(&mut self, _at: Nanos, _egress: u32, _shared: u32) {}
 }

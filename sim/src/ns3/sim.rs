@@ -111,7 +111,13 @@ impl<R: Recorder> Sim<R> {
 
     /// Runs to the end: nothing is pending, or the time to stop has come.
     pub fn run(&mut self) {
-        while let Some(index) = self.engine.next(self.stop) {
+        self.run_some(u64::MAX);
+    }
+
+    /// Runs at most `events` events. False: that was the end.
+    pub fn run_some(&mut self, events: u64) -> bool {
+        for _ in 0..events {
+            let Some(index) = self.engine.next(self.stop) else { return false };
             let &Cell { kind, target, rank, .. } = self.engine.slab.get(index);
             match kind {
                 Kind::Data | Kind::Ack | Kind::Nack | Kind::Pause | Kind::Resume => {
@@ -142,6 +148,7 @@ impl<R: Recorder> Sim<R> {
                 _ => self.take_sample(),
             }
         }
+        true
     }
 
     /// Starts are scheduled by the start before them, and run after all else of their nanosecond.
@@ -200,6 +207,11 @@ impl<R: Recorder> Sim<R> {
         p.free = self.engine.reserve(end);
         p.free_scheduled = false;
         self.engine.schedule(index, end + p.delay);
+    }
+
+    /// The recorder, taken out of the network.
+    pub fn into_recorder(self) -> R {
+        self.recorder
     }
 
     /// The recorder.

@@ -48,10 +48,11 @@ impl<R: Recorder> Sim<R> {
         let verdict = self.switches[s].mmu.admit(in_port.into(), prio, out_port, cell.bytes.into());
         if verdict == Verdict::Refused {
             self.switches[s].drops += 1;
+            self.recorder.refused(s, in_port.into());
             self.engine.slab.release(index);
             return;
         }
-        self.recorder.stored(s, &self.switches[s].mmu, in_port.into(), prio, out_port);
+        self.recorder.stored(self.engine.now(), s, &self.switches[s].mmu, in_port.into(), prio, out_port);
         if verdict == Verdict::StoredPause {
             self.send_pfc(port, cell.prio, Kind::Pause);
         }
@@ -118,6 +119,7 @@ impl<R: Recorder> Sim<R> {
     fn leave_buffer(&mut self, port: u32, q: usize, index: u32) {
         let p = &self.ports[port as usize];
         let switch = &mut self.switches[p.owner as usize];
+        let now = self.engine.now();
         let cell = self.engine.slab.get_mut(index);
         let (in_port, out_port) = (usize::from(cell.in_port), usize::from(p.local));
         let resume = switch.mmu.release(in_port, q, out_port, cell.bytes.into());
@@ -130,6 +132,7 @@ impl<R: Recorder> Sim<R> {
             switch.marks += 1;
             cell.marked |= cell.kind == Kind::Data;
         }
+        self.recorder.left(now, p.owner as usize, &switch.mmu, out_port, mark);
         if resume {
             let ingress = self.switch_ports[p.owner as usize][in_port];
             self.send_pfc(ingress, q as u8, Kind::Resume);

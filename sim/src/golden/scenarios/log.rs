@@ -115,7 +115,7 @@ impl Recorder for Log {
         self.rates.push(row(&[&e.at, &src, &event, &e.rate, &e.target, &e.alpha, &e.stage]));
     }
 
-    fn stored(&mut self, switch: usize, mmu: &Hpcc, in_port: usize, prio: usize, out_port: usize) {
+    fn stored(&mut self, _: Nanos, switch: usize, mmu: &Hpcc, in_port: usize, prio: usize, out_port: usize) {
         let peaks = &mut self.peaks[switch];
         peaks.queues.resize(mmu.ports(), Default::default());
         peaks.shared = peaks.shared.max(mmu.shared());

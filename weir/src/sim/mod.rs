@@ -1,24 +1,46 @@
 //! `weir sim`: a fabric in virtual time, from a file; a summary on the terminal, everything in files.
 
+mod bar;
+mod many;
+
 use crate::Outcome;
-use crate::cli::SimArgs;
+use crate::cli::{SimArgs, SimCommand};
 use anyhow::{Context, Result};
 use std::path::Path;
 use weir_sim::fabric::{self, Report};
 
 pub fn sim(args: &SimArgs) -> Result<Outcome> {
-    let name = args.file.display().to_string();
-    let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
-    let report = fabric::run(&fabric::load(&name, &text)?)?;
-    print(&report);
-    if let Some(dir) = &args.out {
+    match (&args.many, &args.file) {
+        (Some(SimCommand::Sweep(args)), _) => many::sweep(args),
+        (Some(SimCommand::Merge(args)), _) => many::merge(args),
+        (None, Some(file)) => one(file, args.out.as_deref(), args.json),
+        (None, None) => unreachable!("the command line requires a file"),
+    }
+}
+
+fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let spec = fabric::load(&name, &text)?;
+    let bar = bar::run(&spec.name);
+    let report = fabric::run_with(&spec, &mut |progress| bar::show(&bar, progress))?;
+    bar.finish_and_clear();
+    if json {
+        println!("{}", report.to_json());
+    } else {
+        print(&report);
+    }
+    if let Some(dir) = out {
         write(dir, &report)?;
+        if !json {
+            println!("  written   {}/report.html, report.json, flows.csv, ports.csv", dir.display());
+        }
     }
     Ok(if report.conservation_error == 0 { Outcome::Good } else { Outcome::Bad })
 }
 
 fn print(r: &Report) {
-    println!("{}: seed {}, spec {}", r.name, r.seed, r.config_hash);
+    println!("{}: profile {}, seed {}, config {}, weir {}", r.name, r.profile, r.seed, r.config_hash, r.weir);
     println!("  {:.3} ms of virtual time, {} events", r.end_ns as f64 / 1e6, r.events);
     println!("  flows     {} of {} delivered", r.flows_done, r.flows_finite);
     if let Some(fct) = &r.fct_ns {
@@ -46,6 +68,7 @@ fn print(r: &Report) {
 fn write(dir: &Path, report: &Report) -> Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     for (name, text) in [
+        ("report.html", report.to_html()),
         ("report.json", report.to_json()),
         ("flows.csv", report.flows_csv()),
         ("ports.csv", report.ports_csv()),
@@ -53,6 +76,5 @@ fn write(dir: &Path, report: &Report) -> Result<()> {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    println!("  written   {}/report.json, flows.csv, ports.csv", dir.display());
     Ok(())
 }

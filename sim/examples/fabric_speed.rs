@@ -1,0 +1,108 @@
+//! Speed of weir's own fabric: frames forwarded by switches and events per second of one core, as JSON.
+//!
+//! The runs are those the reference's speed was measured with: `cargo run --release -p weir-sim
+//! --example fabric_speed [NAME ..]`. CPU time is that of the thread: a busy machine does not change it much.
+use std::time::Instant;
+
+use serde_json::json;
+use weir_sim::fabric::{FabricSpec, load, run};
+
+/// Sixteen senders, one receiver, one switch.
+fn incast(buffer: &str, workload: &str) -> String {
+    format!(
+        "name = \"x\"\nuntil = \"10s\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+         [host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"{buffer}\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+         [[switch.config.wred]]\nname = \"roce\"\nkmin = \"400KB\"\nkmax = \"1600KB\"\npmax = \"20%\"\n\
+         [[workload]]\nkind = \"incast\"\nto = \"h16\"\nbytes = \"50MB\"\n{workload}"
+    )
+}
+
+/// Sixteen hosts on either side of one trunk.
+fn dumbbell() -> String {
+    "name = \"x\"\nuntil = \"10s\"\n[topology]\nkind = \"dumbbell\"\npairs = 16\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+     [host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"32MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+     [[switch.config.wred]]\nname = \"roce\"\nkmin = \"400KB\"\nkmax = \"1600KB\"\npmax = \"20%\"\n"
+        .to_owned()
+        + &(0..16)
+            .map(|i| {
+                let to = i + 16;
+                format!("[[workload]]\nkind = \"flow\"\nfrom = \"h{i}\"\nto = \"h{to}\"\nbytes = \"25MB\"\ncc = \"dcqcn\"\n")
+            })
+            .collect::<String>()
+}
+
+/// 320 hosts in 5 pods of 4 ToR and 4 aggregation switches, 16 cores; 400G above the ToR.
+fn fat_tree() -> String {
+    let quoted = |names: Vec<String>| names.iter().map(|n| format!("\"{n}\"")).collect::<Vec<_>>().join(", ");
+    let hosts = quoted((0..320).map(|h| format!("h{h}")).collect());
+    let tiers = (0..20).map(|i| format!("t{i}")).chain((0..20).map(|i| format!("a{i}")));
+    let switches = quoted(tiers.chain((0..16).map(|i| format!("c{i}"))).collect());
+    let mut links: Vec<String> =
+        (0..320).map(|h| format!("{{ a = \"h{h}\", b = \"t{}\" }}", h / 16)).collect();
+    let mut fabric =
+        |a: String, b: String| links.push(format!("{{ a = \"{a}\", b = \"{b}\", rate = \"400G\" }}"));
+    for pod in 0..5 {
+        for i in 0..16 {
+            fabric(format!("t{}", 4 * pod + i / 4), format!("a{}", 4 * pod + i % 4));
+            fabric(format!("a{}", 4 * pod + i / 4), format!("c{}", 4 * (i / 4) + i % 4));
+        }
+    }
+    let links = links.join(", ");
+    format!(
+        "name = \"x\"\nuntil = \"1s\"\npaths = 16\n[topology]\nkind = \"custom\"\nhosts = [{hosts}]\nswitches = [{switches}]\n\
+         links = [{links}]\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n[host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"32MiB\"\n\
+         [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"poisson\"\nsizes = \"websearch\"\nload = 0.3\n\
+         duration = \"500us\"\ncc = \"dcqcn\"\n"
+    )
+}
+
+fn measure(name: &str, spec: &FabricSpec) {
+    let (start, cpu) = (Instant::now(), cpu_seconds());
+    let report = run(spec).expect("a fabric");
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let frames: u64 = report.ports().map(|(_, port)| port.tx_frames).sum();
+    let line = json!({
+        "run": name,
+        "frames": frames,
+        "events": report.events,
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "frames_per_cpu_s": (frames as f64 / cpu) as u64,
+        "events_per_cpu_s": (report.events as f64 / cpu) as u64,
+        "completed": report.flows_done,
+        "flows": report.flows_finite,
+        "dropped": report.frames_dropped,
+        "last_fct_ns": report.fct_ns.map(|f| f.max),
+        "peak_rss_kb": peak_rss_kb(),
+    });
+    println!("{line}");
+}
+
+/// Time this thread has run on a core, where the system tells; else 0.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().next().and_then(|n| n.parse().ok());
+    nanos.unwrap_or(0.0) / 1e9
+}
+
+/// High-water mark of the resident set, where the system tells.
+fn peak_rss_kb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let runs = [
+        ("incast16_dcqcn_50MB_b32", incast("32MiB", "cc = \"dcqcn\"\n")),
+        ("incast16_pfc_50MB_b4", incast("4MiB", "")),
+        ("dumbbell16_dcqcn_25MB_b32", dumbbell()),
+        ("fat320_websearch30_0.5ms_dcqcn", fat_tree()),
+    ];
+    for (name, text) in &runs {
+        if wanted.is_empty() || wanted.iter().any(|w| w == name) {
+            measure(name, &load(name, text).unwrap_or_else(|e| panic!("{e}")));
+        }
+    }
+}

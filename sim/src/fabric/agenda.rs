@@ -1,0 +1,201 @@
+//! What is to happen, by time: equal times in the order in which they were asked for.
+//!
+//! A wheel of slots of about a nanosecond holds the next four microseconds, which is nearly all there ever is
+//! in a fabric; a heap holds the rest, and hands it over as it comes near. Within a slot the list is
+//! kept sorted, and what is new nearly always belongs to its end.
+
+use super::time::Ps;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Slots of the wheel, a power of two.
+const SPAN: usize = 4096;
+const WORDS: usize = SPAN / 64;
+/// A slot is 2^this picoseconds.
+const SHIFT: u32 = 10;
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Node<T> {
+    time: Ps,
+    order: u64,
+    next: u32,
+    what: T,
+}
+
+/// Pending events.
+#[derive(Debug)]
+pub(super) struct Agenda<T> {
+    nodes: Vec<Node<T>>,
+    spare: Vec<u32>,
+    /// Last node of each slot; its `next` is the first.
+    tails: Box<[u32]>,
+    words: [u64; WORDS],
+    summary: u64,
+    far: BinaryHeap<Reverse<(Ps, u64, u32)>>,
+    order: u64,
+    now: Ps,
+}
+
+impl<T: Copy> Agenda<T> {
+    pub fn new() -> Self {
+        Self {
+            nodes: Vec::new(),
+            spare: Vec::new(),
+            tails: vec![NIL; SPAN].into(),
+            words: [0; WORDS],
+            summary: 0,
+            far: BinaryHeap::new(),
+            order: 0,
+            now: 0,
+        }
+    }
+
+    /// `what` happens at `time`, which is not before what was last taken.
+    #[inline]
+    pub fn push(&mut self, time: Ps, what: T) {
+        debug_assert!(time >= self.now);
+        let node = Node { time, order: self.order, next: NIL, what };
+        self.order += 1;
+        let at = match self.spare.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = node;
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+        };
+        if (time >> SHIFT) - (self.now >> SHIFT) < SPAN as u64 {
+            self.place(at);
+        } else {
+            self.far.push(Reverse((time, node.order, at)));
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, at: u32) {
+        let Node { time, order, .. } = self.nodes[at as usize];
+        let slot = (time >> SHIFT) as usize % SPAN;
+        let tail = self.tails[slot];
+        if tail == NIL {
+            self.nodes[at as usize].next = at;
+            self.tails[slot] = at;
+            self.words[slot / 64] |= 1 << (slot % 64);
+            self.summary |= 1 << (slot / 64);
+            return;
+        }
+        let last = self.nodes[tail as usize];
+        let mut before = tail;
+        if (last.time, last.order) < (time, order) {
+            self.tails[slot] = at;
+        } else {
+            // Before the first later one.
+            loop {
+                let next = self.nodes[before as usize].next;
+                let n = &self.nodes[next as usize];
+                if (n.time, n.order) > (time, order) {
+                    break;
+                }
+                before = next;
+            }
+        }
+        self.nodes[at as usize].next = self.nodes[before as usize].next;
+        self.nodes[before as usize].next = at;
+    }
+
+    /// Takes what comes next.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Ps, T)> {
+        let mut slot = (self.now >> SHIFT) as usize % SPAN;
+        if self.tails[slot] == NIL {
+            if self.summary == 0 {
+                self.now = self.far.peek()?.0.0;
+            } else {
+                let next = self.next_slot(slot);
+                self.now = ((self.now >> SHIFT) + (next.wrapping_sub(slot) % SPAN) as u64) << SHIFT;
+            }
+            self.fetch();
+            slot = (self.now >> SHIFT) as usize % SPAN;
+        }
+        let tail = self.tails[slot];
+        let first = self.nodes[tail as usize].next;
+        let Node { time, next, what, .. } = self.nodes[first as usize];
+        if first == tail {
+            self.tails[slot] = NIL;
+            self.words[slot / 64] &= !(1 << (slot % 64));
+            if self.words[slot / 64] == 0 {
+                self.summary &= !(1 << (slot / 64));
+            }
+        } else {
+            self.nodes[tail as usize].next = next;
+        }
+        self.spare.push(first);
+        self.now = time;
+        Some((time, what))
+    }
+
+    /// The first slot in use after `from`, cyclically; there is one.
+    #[inline]
+    fn next_slot(&self, from: usize) -> usize {
+        let here = self.words[from / 64] & (u64::MAX << (from % 64));
+        if here != 0 {
+            return from / 64 * 64 + here.trailing_zeros() as usize;
+        }
+        let turn = from as u32 / 64 + 1;
+        let word = (self.summary.rotate_right(turn).trailing_zeros() + turn) as usize % WORDS;
+        word * 64 + self.words[word].trailing_zeros() as usize
+    }
+
+    /// What has come near moves to the wheel. Everything there was before all of it.
+    #[inline]
+    fn fetch(&mut self) {
+        while let Some(&Reverse((time, _, at))) = self.far.peek() {
+            if (time >> SHIFT) - (self.now >> SHIFT) >= SPAN as u64 {
+                break;
+            }
+            self.far.pop();
+            self.place(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_dataplane::rng::Rng;
+
+    #[test]
+    fn order_is_that_of_a_sorted_list() {
+        let mut rng = Rng::new(5);
+        let mut agenda = Agenda::new();
+        let mut waiting: Vec<(Ps, u32)> = Vec::new();
+        let (mut now, mut number) = (0, 0);
+        for _ in 0..20_000 {
+            if waiting.is_empty() || rng.next_u32() % 5 < 2 {
+                let spans = [1, 900, 50_000, 4_000_000, 4_194_304, 90_000_000];
+                let span = spans[rng.next_u32() as usize % spans.len()];
+                let time = now + rng.next_u64() % span;
+                for _ in 0..1 + rng.next_u32() % 3 {
+                    agenda.push(time, number);
+                    waiting.push((time, number));
+                    number += 1;
+                }
+            } else {
+                // Equal times: the smaller number was asked for first.
+                let first = waiting.iter().enumerate().min_by_key(|(_, w)| **w).unwrap().0;
+                let want = waiting.swap_remove(first);
+                assert_eq!(agenda.pop(), Some(want));
+                now = want.0;
+            }
+        }
+        waiting.sort_unstable();
+        for want in waiting {
+            assert_eq!(agenda.pop(), Some(want));
+        }
+        assert_eq!(agenda.pop(), None);
+        agenda.push(now + 1_000_000_000_000, 7);
+        assert_eq!(agenda.pop(), Some((now + 1_000_000_000_000, 7)));
+    }
+}

@@ -1,0 +1,495 @@
+//! A spec played by the ns-3 profile: what it may say, how it is translated, what is reported.
+
+use super::FabricError;
+use super::play::{Progress, lanes, port_names};
+use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
+use super::routes::Routes;
+use super::spec::{Congestion, FabricSpec, Topology};
+use super::timeline::Tape;
+use super::topology::{Plan, lay_out};
+use super::units::Size;
+use super::workload::{Planned, flows, is_finite};
+use crate::ns3::config::{Config, Dcqcn, FlowSpec, Link, Marking, Topology as Network};
+use crate::ns3::port::{ACK_BYTES, DATA_BYTES, PAYLOAD};
+use crate::ns3::record::{PfcReceived, PfcSent, Recorder};
+use crate::ns3::sim::Sim;
+use crate::ns3::units::transmit_ns;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use weir_dataplane::mmu::hpcc::Hpcc;
+use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_endpoint::dcqcn::ns3::Params;
+
+/// Reserve of a group and distance of the resume below the threshold, bytes.
+const RESERVE: u32 = 4096;
+const RESUME_OFFSET: u32 = 3072;
+const EVENTS_PER_STEP: u64 = 1 << 16;
+
+/// Keys about which the profile leaves no choice.
+const FIXED: [(&str, &str); 15] = [
+    ("paths", "every switch chooses among equal paths by a hash of the flow"),
+    ("measure_from", "mean depths are not measured"),
+    ("sample", "the timeline is always recorded"),
+    ("link.loss", "links lose nothing"),
+    ("link.pause_loss", "links lose nothing"),
+    ("trunk.loss", "links lose nothing"),
+    ("trunk.pause_loss", "links lose nothing"),
+    ("switch.forwarding", "switches store and forward"),
+    ("switch.ingress", "switches have no latency of their own"),
+    ("switch.crossbar", "switches have no latency of their own"),
+    ("switch.egress", "switches have no latency of their own"),
+    ("host.response", "hosts obey at once"),
+    ("host.payload", "a full frame has 1000 bytes of payload"),
+    ("host.ack_every", "every frame is acknowledged"),
+    ("host", "hosts are those of the reference"),
+];
+
+/// What `[switch.config]` may say.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SwitchConfig {
+    buffer: Option<Buffer>,
+    #[serde(default)]
+    wred: Vec<Wred>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Buffer {
+    size: Size,
+}
+
+/// Thresholds at the rate of the hosts' links; faster ports have proportionally larger ones.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wred {
+    #[serde(rename = "name")]
+    _name: Option<String>,
+    kmin: Size,
+    kmax: Size,
+    pmax: String,
+}
+
+fn fixed(key: &str, why: &str) -> FabricError {
+    FabricError::Profile {
+        key: key.into(),
+        why: format!("{why}; take the key out, or use profile = \"weir\""),
+    }
+}
+
+fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    if let Some((key, why)) = FIXED.iter().find(|(key, _)| spec.source.sets(key)) {
+        return Err(fixed(key, why));
+    }
+    match spec.topology {
+        Topology::Direct => return Err(fixed("topology.kind", "a host's neighbour is a switch")),
+        Topology::Ring { .. } => {
+            return Err(fixed("topology.kind", "frames take shortest paths, not one direction"));
+        }
+        _ => {}
+    }
+    let cc = spec.workloads.first().map(|w| w.cc);
+    for (index, w) in spec.workloads.iter().enumerate() {
+        let wrong = |problem: &str| {
+            let problem = format!("{problem} in profile = \"ns3-hpcc\"");
+            Err(FabricError::Workload { index: index + 1, kind: w.kind.word(), problem })
+        };
+        if !w.reliable || w.rate.is_some() {
+            return wrong("every flow is reliable and begins at line rate: `reliable`, `rate` cannot be set");
+        }
+        if w.bytes.is_none() && w.sizes.is_none() {
+            return wrong("every flow has an end: `bytes` is needed");
+        }
+        if Some(w.cc) != cc {
+            return wrong(
+                "congestion control is one setting of the network: all workloads must have the same `cc`",
+            );
+        }
+        if w.priority == 0 {
+            return wrong("priority 0 is for PFC and ACKs: data needs 1 to 7");
+        }
+    }
+    Ok(())
+}
+
+fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, FabricError> {
+    let refused = |e: &dyn std::fmt::Display| {
+        FabricError::Switch(format!(
+            "{e}profile = \"ns3-hpcc\" knows `buffer.size` and `[[wred]]` (kmin, kmax, pmax) only"
+        ))
+    };
+    let given: SwitchConfig = spec.switch.config.clone().try_into().map_err(|e| refused(&e))?;
+    let dcqcn = spec.workloads.first().is_some_and(|w| w.cc == Congestion::Dcqcn);
+    let percent =
+        |text: &str| text.strip_suffix('%').and_then(|n| n.trim().parse().ok()).map(|n: f64| n / 100.0);
+    let base = match given.wred.first() {
+        Some(wred) => {
+            let pmax = percent(&wred.pmax).filter(|p| (0.0..=1.0).contains(p));
+            let pmax =
+                pmax.ok_or_else(|| refused(&format!("pmax `{}` is no share such as \"20%\"; ", wred.pmax)))?;
+            Some((wred.kmin.0, wred.kmax.0, pmax))
+        }
+        // The published preset: 4 and 16 bytes per Mbit/s.
+        None => dcqcn.then_some((host_rate / 250_000, host_rate / 62_500, 0.2)),
+    };
+    let marking = |rate: u64| {
+        let (kmin, kmax, pmax) = base?;
+        let scaled = |bytes: u64| (u128::from(bytes) * u128::from(rate) / u128::from(host_rate)) as u32;
+        Some(Marking { rate, kmin: scaled(kmin), kmax: scaled(kmax), pmax })
+    };
+    let size = given.buffer.map_or(32 << 20, |b| b.size.0);
+    let must = || "at most 4 GiB".into();
+    let buffer = u32::try_from(size).map_err(|_| FabricError::Range {
+        what: "switch.config.buffer.size".into(),
+        got: size.to_string(),
+        must: must(),
+    })?;
+    Ok(Config {
+        buffer,
+        reserve: RESERVE,
+        resume_offset: RESUME_OFFSET,
+        marking: rates.iter().filter_map(|rate| marking(*rate)).collect(),
+        dcqcn: dcqcn.then(|| Dcqcn { params: Params::default(), window: false }),
+        ack_gate: 0,
+        stop: spec.until.0,
+        seed: spec.seed,
+    })
+}
+
+fn network(plan: &Plan) -> Network {
+    let link = |wire: &super::topology::Wire| {
+        let [a, b] = wire.ends.map(|end| end.node as u32);
+        Link { a, b, rate: wire.spec.rate.0, delay: wire.spec.delay.0 }
+    };
+    Network {
+        hosts: plan.hosts as u32,
+        switches: (plan.names.len() - plan.hosts) as u32,
+        links: plan.links.iter().map(link).collect(),
+    }
+}
+
+/// Counts of a port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    received: u64,
+    sent: u64,
+    marked: u64,
+    refused: u64,
+    xoff: u64,
+    xon: u64,
+    pfc_rx: u64,
+    queue_max: u64,
+    group_peak: u64,
+    headroom_peak: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct FlowCount {
+    packets: u64,
+    resent: u64,
+    delivered: u64,
+}
+
+/// Everything that is reported and the network itself does not keep.
+struct Book {
+    hosts: usize,
+    /// First number of each switch's ports.
+    first: Vec<usize>,
+    ports: Vec<Count>,
+    flows: Vec<FlowCount>,
+    lanes: Vec<usize>,
+    paused: Vec<[(Option<Nanos>, Nanos, u64); PRIORITIES]>,
+    host_pfc: Vec<u64>,
+    tape: Tape,
+}
+
+fn depth(mmu: &Hpcc, port: usize) -> u64 {
+    (0..PRIORITIES).map(|q| u64::from(mmu.egress(port, q))).sum()
+}
+
+impl Recorder for Book {
+    fn pfc_sent(&mut self, e: PfcSent) {
+        let at = self.first[e.node as usize - self.hosts] + usize::from(e.port) - 1;
+        self.ports[at].xoff += u64::from(e.pause);
+        self.ports[at].xon += u64::from(!e.pause);
+        self.tape.pfc(at, e.prio.into(), e.at, e.pause);
+    }
+
+    fn pfc_received(&mut self, e: PfcReceived) {
+        let node = e.node as usize;
+        let Some(paused) = self.paused.get_mut(node) else {
+            self.ports[self.first[node - self.hosts] + usize::from(e.port) - 1].pfc_rx += 1;
+            return;
+        };
+        self.host_pfc[node] += 1;
+        let (since, total, times) = &mut paused[usize::from(e.prio)];
+        match (*since, e.pause) {
+            (None, true) => (*since, *times) = (Some(e.at), *times + 1),
+            (Some(from), false) => (*since, *total) = (None, *total + e.at - from),
+            _ => {}
+        }
+    }
+
+    fn stored(&mut self, at: Nanos, switch: usize, mmu: &Hpcc, in_port: usize, prio: usize, out_port: usize) {
+        let first = self.first[switch];
+        let (bytes, p) = (depth(mmu, out_port), &mut self.ports[first + in_port]);
+        p.received += 1;
+        p.group_peak = p.group_peak.max(mmu.used(in_port, prio).into());
+        p.headroom_peak = p.headroom_peak.max(mmu.headroom(in_port, prio).into());
+        let p = &mut self.ports[first + out_port];
+        p.queue_max = p.queue_max.max(bytes);
+        self.tape.depth(first + out_port, at, bytes);
+    }
+
+    fn refused(&mut self, switch: usize, in_port: usize) {
+        self.ports[self.first[switch] + in_port].refused += 1;
+    }
+
+    fn left(&mut self, at: Nanos, switch: usize, mmu: &Hpcc, out_port: usize, marked: bool) {
+        let port = self.first[switch] + out_port;
+        self.ports[port].sent += 1;
+        self.ports[port].marked += u64::from(marked);
+        self.tape.depth(port, at, depth(mmu, out_port));
+    }
+
+    fn data_sent(&mut self, flow: u32, again: bool) {
+        let f = &mut self.flows[flow as usize];
+        f.packets += 1;
+        f.resent += u64::from(again);
+    }
+
+    fn delivered(&mut self, at: Nanos, flow: u32, bytes: u32) {
+        self.flows[flow as usize].delivered += u64::from(bytes);
+        self.tape.delivered(self.lanes[flow as usize], at, bytes.into());
+    }
+}
+
+/// Plays `spec`.
+pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
+    check(spec)?;
+    let plan = lay_out(spec)?;
+    let routes = Routes::new(&plan, 1, spec.seed);
+    let mut planned = flows(spec, &plan, &routes)?;
+    if let Some(f) = planned.iter().find(|f| f.after.is_some() || f.flow.bytes > u64::from(u32::MAX)) {
+        let what = if f.after.is_some() { "a flow that waits for another" } else { "bytes of a flow" };
+        let must =
+            "at most 4294967295, and start at a time of its own (no all_reduce), in profile = \"ns3-hpcc\"";
+        return Err(FabricError::Range {
+            what: what.into(),
+            got: f.flow.bytes.to_string(),
+            must: must.into(),
+        });
+    }
+    planned.sort_by_key(|f| f.flow.start);
+    let network = network(&plan);
+    let host_rate = plan.links[plan.ports[0][0]].spec.rate.0;
+    let mut rates: Vec<u64> = plan.links.iter().map(|l| l.spec.rate.0).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    let config = config(spec, host_rate, &rates)?;
+    let (names, rate_names) = (port_names(&plan), lanes(&plan, &planned));
+    let mut first = vec![0];
+    for ports in &plan.ports[plan.hosts..] {
+        first.push(first[first.len() - 1] + ports.len());
+    }
+    let book = Book {
+        hosts: plan.hosts,
+        ports: vec![Count::default(); names.len()],
+        flows: vec![FlowCount::default(); planned.len()],
+        lanes: rate_names.1,
+        paused: vec![[(None, 0, 0); PRIORITIES]; plan.hosts],
+        host_pfc: vec![0; plan.hosts],
+        tape: Tape::new(names, rate_names.0),
+        first,
+    };
+    let start = |f: &Planned| FlowSpec {
+        src: f.from as u32,
+        dst: f.to as u32,
+        prio: f.flow.priority,
+        bytes: f.flow.bytes as u32,
+        start: f.flow.start,
+    };
+    let specs: Vec<FlowSpec> = planned.iter().map(start).collect();
+    let mut sim =
+        Sim::new(&network, &specs, &config, book).map_err(|e| FabricError::Switch(e.to_string()))?;
+    while sim.run_some(EVENTS_PER_STEP) {
+        let done = sim.flows().iter().filter(|f| f.finished.is_some()).count();
+        progress(Progress {
+            now_ns: sim.now(),
+            until_ns: spec.until.0,
+            done,
+            flows: specs.len(),
+            events: sim.events(),
+        });
+    }
+    Ok(report(spec, &plan, &routes, &planned, &config, sim))
+}
+
+/// Start to last ACK of a flow that is alone: frames back to back at the slowest link, every link's
+/// delay, a frame and an ACK once on every further link.
+fn ideal(plan: &Plan, routes: &Routes, planned: &Planned) -> Nanos {
+    let mut links = vec![plan.ports[planned.from][0]];
+    let far = |node: usize, link: usize| {
+        let [a, b] = plan.links[link].ends;
+        if a.node == node { b.node } else { a.node }
+    };
+    let mut node = far(planned.from, links[0]);
+    while node >= plan.hosts {
+        let Some(port) = routes.port(node - plan.hosts, planned.to, 0) else { break };
+        links.push(plan.ports[node][port]);
+        node = far(node, plan.ports[node][port]);
+    }
+    let rates = || links.iter().map(|l| plan.links[*l].spec.rate.0);
+    let delays: Nanos = links.iter().map(|l| plan.links[*l].spec.delay.0).sum();
+    let bytes = planned.flow.bytes;
+    let frames = bytes.div_ceil(PAYLOAD.into());
+    let last = (bytes - (frames - 1) * u64::from(PAYLOAD)) as u16 + (DATA_BYTES - PAYLOAD as u16);
+    let slowest = rates().map(|rate| transmit_ns(DATA_BYTES, rate)).max().unwrap_or(0);
+    let once: Nanos = rates().map(|rate| transmit_ns(last, rate) + transmit_ns(ACK_BYTES, rate)).sum();
+    (frames - 1) * slowest + once + 2 * delays
+}
+
+fn report(
+    spec: &FabricSpec,
+    plan: &Plan,
+    routes: &Routes,
+    planned: &[Planned],
+    config: &Config,
+    sim: Sim<Book>,
+) -> Report {
+    let (end_ns, events) = (sim.now(), sim.events());
+    let finished: Vec<Option<Nanos>> = sim.flows().iter().map(|f| f.finished).collect();
+    let params: Vec<(u32, Vec<u32>)> =
+        sim.switches().iter().map(|s| (s.params.buffer, s.params.headroom.clone())).collect();
+    let rates: Vec<u64> = sim.flows().iter().map(|f| f.sender.rate_bps()).collect();
+    let book = sim.into_recorder();
+    let mut flows: Vec<FlowResult> = planned
+        .iter()
+        .enumerate()
+        .map(|(i, p)| FlowResult {
+            id: p.flow.id,
+            from: plan.names[p.from].clone(),
+            to: plan.names[p.to].clone(),
+            bytes: is_finite(p).then_some(p.flow.bytes),
+            start_ns: Some(p.flow.start),
+            fct_ns: finished[i].map(|at| at - p.flow.start),
+            ideal_ns: ideal(plan, routes, p),
+            delivered: book.flows[i].delivered,
+            packets: book.flows[i].packets,
+            resent: book.flows[i].resent,
+            useless: None,
+            marked: None,
+            cnps: None,
+            timeouts: 0,
+            rate_bps: config.dcqcn.map(|_| rates[i]),
+        })
+        .collect();
+    flows.sort_by_key(|f| f.id);
+    let port = |s: usize, i: usize| {
+        let c = &book.ports[book.first[s] + i];
+        let drops: BTreeMap<_, _> =
+            (c.refused > 0).then_some(("ns3.refused", c.refused)).into_iter().collect();
+        let [a, b] = plan.links[plan.ports[plan.hosts + s][i]].ends;
+        let peer = if a.node == plan.hosts + s { b.node } else { a.node };
+        PortResult {
+            port: i,
+            peer: plan.names[peer].clone(),
+            rx_frames: c.received + c.refused,
+            tx_frames: c.sent,
+            queue_max: c.queue_max,
+            queue_mean: None,
+            marked: c.marked,
+            drops,
+            pfc_tx_xoff: c.xoff,
+            pfc_tx_xon: c.xon,
+            pfc_rx: c.pfc_rx,
+            tx_paused_ns: None,
+            rx_paused_ns: None,
+            pg_peak: c.group_peak,
+            headroom_peak: c.headroom_peak,
+            headroom: params[s].1[i].into(),
+            storms: 0,
+        }
+    };
+    let switch = |s: usize| SwitchResult {
+        name: plan.names[plan.hosts + s].clone(),
+        buffer: params[s].0.into(),
+        shared: u64::from(params[s].0)
+            .saturating_sub(params[s].1.iter().map(|h| u64::from(h + RESERVE)).sum()),
+        ports: (0..plan.ports[plan.hosts + s].len()).map(|i| port(s, i)).collect(),
+    };
+    let host = |h: usize| HostResult {
+        name: plan.names[h].clone(),
+        paused_ns: std::array::from_fn(|p| {
+            let (since, total, _) = book.paused[h][p];
+            total + since.map_or(0, |from| end_ns - from)
+        }),
+        pauses: std::array::from_fn(|p| book.paused[h][p].2),
+        pfc_rx: book.host_pfc[h],
+        unexpected: 0,
+    };
+    let switches: Vec<SwitchResult> = (0..params.len()).map(switch).collect();
+    let hosts = (0..plan.hosts).map(host).collect();
+    let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
+    let (fcts, slow): (Vec<u64>, Vec<u64>) =
+        done.map(|(fct, alone)| (fct, (fct * 1000).div_ceil(alone.max(1)))).unzip();
+    let mut report = Report {
+        flows_done: fcts.len(),
+        fct_ns: Spread::of(fcts),
+        slowdown_milli: Spread::of(slow),
+        frames_sent: flows.iter().map(|f| f.packets).sum(),
+        frames_dropped: book.ports.iter().map(|p| p.refused).sum(),
+        flows,
+        switches,
+        hosts,
+        timeline: book.tape.finish(end_ns),
+        ..Report::begin(spec, end_ns, events)
+    };
+    report.flows_finite = report.flows.len();
+    report.why = why(&report, config);
+    report
+}
+
+fn why(report: &Report, config: &Config) -> Vec<String> {
+    let mut all = Vec::new();
+    if report.pauses() == 0
+        && let Some((switch, port)) = report.ports().max_by_key(|(_, p)| p.pg_peak)
+    {
+        all.push(format!(
+            "No PFC was sent: the fullest group ({} port {}) held {} bytes of the {} shared ones, and no group reached \
+             its threshold (free bytes / 2^shift).",
+            switch.name, port.port, port.pg_peak, switch.shared
+        ));
+    }
+    if report.marks() == 0 {
+        let kmin = config.marking.iter().map(|m| m.kmin).min();
+        let longest = report.ports().max_by_key(|(_, p)| p.queue_max);
+        all.extend(match (kmin, longest) {
+            (None, _) => Some("Nothing was marked: without DCQCN this profile does not mark.".to_owned()),
+            (Some(kmin), Some((switch, port))) => Some(format!(
+                "Nothing was marked: the longest queue ({} port {}) had {} bytes; marking begins above {kmin}, and \
+                 below Kmax by chance.",
+                switch.name, port.port, port.queue_max
+            )),
+            _ => None,
+        });
+    }
+    let refusing = report.ports().filter(|(_, p)| !p.drops.is_empty());
+    all.extend(refusing.map(|(switch, port)| {
+        let refused: u64 = port.drops.values().sum();
+        format!(
+            "{} port {} refused {refused} frames: above the threshold its headroom of {} bytes ({} were the most in use) \
+             did not take them. The published formula, 3 x rate x delay, has no term for the frames in flight at both \
+             ends; profile = \"weir\" has.",
+            switch.name, port.port, port.headroom, port.headroom_peak
+        )
+    }));
+    let unfinished = report.flows_finite - report.flows_done;
+    if unfinished > 0 {
+        all.push(format!(
+            "{unfinished} of {} flows were not delivered by {} ns: this profile has no retransmission timer.",
+            report.flows_finite, report.end_ns
+        ));
+    }
+    all
+}

@@ -1,0 +1,59 @@
+//! A frame on its way: one allocation from the sending host to the receiving one, handed on by pointer.
+
+use weir_dataplane::frame::Frame;
+use weir_endpoint::flow::HeaderFrame;
+
+/// Headers and a length, behind a pointer: a buffer slot that is empty costs a switch eight bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Parcel(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    frame: HeaderFrame,
+    to: Option<Address>,
+}
+
+/// The receiving host and the path to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub host: u32,
+    pub path: u32,
+}
+
+impl Parcel {
+    /// A frame to a host; `None`: to the next node only.
+    pub fn new(frame: HeaderFrame, to: Option<Address>) -> Self {
+        Self(Box::new(Inner { frame, to }))
+    }
+
+    /// Where it goes.
+    #[inline]
+    pub fn to(&self) -> Option<Address> {
+        self.0.to
+    }
+}
+
+impl Frame for Parcel {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.0.frame.bytes()
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.frame.bytes_mut()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.frame.len()
+    }
+
+    fn share(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn make_unique(&mut self) -> bool {
+        true
+    }
+}

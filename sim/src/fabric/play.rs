@@ -1,0 +1,81 @@
+//! A spec is played by the profile it names.
+
+use super::engine;
+use super::report::Report;
+use super::spec::{FabricSpec, Profile};
+use super::timeline::{MAX_RATES, PortName};
+use super::topology::Plan;
+use super::workload::Planned;
+use super::{FabricError, ns3};
+use weir_dataplane::types::Nanos;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time.
+    pub now_ns: Nanos,
+    /// Its end at the latest.
+    pub until_ns: Nanos,
+    /// Flows delivered.
+    pub done: usize,
+    /// Flows that have an end.
+    pub flows: usize,
+    /// Events played.
+    pub events: u64,
+}
+
+impl Progress {
+    /// The larger of the two shares that end a run, in thousandths.
+    pub fn milli(&self) -> u64 {
+        let of = |part: u64, whole: u64| u128::from(part) * 1000 / u128::from(whole.max(1));
+        of(self.now_ns, self.until_ns).max(of(self.done as u64, self.flows as u64)).min(1000) as u64
+    }
+}
+
+/// Plays `spec` from time 0 until all flows are delivered or its end.
+///
+/// # Errors
+/// [`FabricError`]: what in the spec cannot be, where, and what to change.
+pub fn run(spec: &FabricSpec) -> Result<Report, FabricError> {
+    run_with(spec, &mut |_| {})
+}
+
+/// Like [`run`], and says now and then how far it is.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
+    let played = match spec.profile {
+        Profile::Weir => engine::run(spec, progress),
+        Profile::Ns3Hpcc => ns3::run(spec, progress),
+    };
+    played.map_err(|e| spec.locate(e))
+}
+
+/// All ports of all switches, in order.
+pub(super) fn port_names(plan: &Plan) -> Vec<PortName> {
+    let far = |node: usize, port: usize| {
+        let [a, b] = plan.links[plan.ports[node][port]].ends;
+        if a.node == node && a.port == port { b.node } else { a.node }
+    };
+    let switches = plan.hosts..plan.names.len();
+    let ports = switches.flat_map(|node| (0..plan.ports[node].len()).map(move |port| (node, port)));
+    let name = |(node, port): (usize, usize)| PortName {
+        node: plan.names[node].clone(),
+        port,
+        peer: plan.names[far(node, port)].clone(),
+    };
+    ports.map(name).collect()
+}
+
+/// Names of the rates that are recorded, and which of them each flow adds to: flows if they are few,
+/// else receiving hosts.
+pub(super) fn lanes(plan: &Plan, flows: &[Planned]) -> (Vec<String>, Vec<usize>) {
+    if flows.len() <= MAX_RATES {
+        let name =
+            |f: &Planned| format!("flow {}: {} \u{2192} {}", f.flow.id, plan.names[f.from], plan.names[f.to]);
+        return (flows.iter().map(name).collect(), (0..flows.len()).collect());
+    }
+    let hosts = plan.names[..plan.hosts].iter().map(|name| format!("to {name}"));
+    (hosts.collect(), flows.iter().map(|f| f.to).collect())
+}

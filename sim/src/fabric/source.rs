@@ -1,0 +1,102 @@
+//! The text a spec was read from, so that a refusal can name file and line.
+
+use super::FabricError;
+use super::spec::{FabricSpec, Topology};
+use toml::de::{DeTable, DeValue};
+
+/// A file and what it says.
+#[derive(Clone, Default)]
+pub(super) struct Source {
+    pub file: String,
+    pub text: String,
+}
+
+/// Where a text came from is no part of what it says: not hashed.
+impl std::fmt::Debug for Source {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Ok(())
+    }
+}
+
+/// Where `path` leads within `table`, as far as it goes: an offset into the text.
+fn deepest(table: &DeTable<'_>, path: &[&str]) -> Option<usize> {
+    let (first, rest) = path.split_first()?;
+    let (name, value) = table.iter().find(|(name, _)| name.get_ref().as_ref() == *first)?;
+    Some(inside(value.get_ref(), rest).unwrap_or(name.span().start))
+}
+
+fn inside(value: &DeValue<'_>, path: &[&str]) -> Option<usize> {
+    let (first, rest) = path.split_first()?;
+    match value {
+        DeValue::Table(table) => deepest(table, path),
+        DeValue::Array(items) => {
+            let item = items.get(first.parse::<usize>().ok()?)?;
+            Some(inside(item.get_ref(), rest).unwrap_or(item.span().start))
+        }
+        _ => None,
+    }
+}
+
+impl Source {
+    /// Line (from 1) of what `path` leads to, as far as the text goes along; `None`: not even its first step.
+    /// Steps into an array are numbers.
+    pub fn line(&self, path: &[&str]) -> Option<usize> {
+        let root = DeTable::parse(&self.text).ok()?;
+        self.to_line(deepest(root.get_ref(), path))
+    }
+
+    fn to_line(&self, at: Option<usize>) -> Option<usize> {
+        let before = self.text.get(..at?)?;
+        Some(before.bytes().filter(|b| *b == b'\n').count() + 1)
+    }
+
+    /// Whether the text itself sets what `dotted` names.
+    pub fn sets(&self, dotted: &str) -> bool {
+        let Ok(root) = self.text.parse::<toml::Table>() else { return false };
+        let mut parts = dotted.split('.');
+        let first = parts.next().and_then(|key| root.get(key));
+        parts.try_fold(first, |at, key| at.map(|value| value.get(key))).flatten().is_some()
+    }
+}
+
+impl FabricSpec {
+    /// Says where in the file the cause of `error` is.
+    pub(super) fn locate(&self, error: FabricError) -> FabricError {
+        let key = |dotted: &str| self.source.line(&dotted.split('.').collect::<Vec<_>>());
+        let link = |a: &String, b: &String| match &self.topology {
+            Topology::Custom { links, .. } => links
+                .iter()
+                .position(|l| (&l.a, &l.b) == (a, b))
+                .and_then(|i| key(&format!("topology.links.{i}")))
+                .or_else(|| key("topology")),
+            _ => None,
+        };
+        let line = match &error {
+            FabricError::Syntax { .. } | FabricError::At { .. } => return error,
+            FabricError::DanglingLink { a, b, .. } => link(a, b),
+            FabricError::RateZero { a, b } => {
+                let own = matches!(&self.topology, Topology::Custom { links, .. }
+                    if links.iter().any(|l| (&l.a, &l.b) == (a, b) && l.rate.is_some()));
+                let trunk = self.link.rate.0 != 0;
+                if own { link(a, b) } else { key(if trunk { "trunk.rate" } else { "link.rate" }) }
+            }
+            FabricError::TwoMacs { a, b, .. } => {
+                let named = |host: &String| self.source.sets(&format!("topology.macs.{host}"));
+                let host = if named(b) { b } else { a };
+                self.source.line(&["topology", "macs", host])
+            }
+            FabricError::TwoNames(_) | FabricError::HostLinks { .. } | FabricError::NoPath { .. } => {
+                key("topology.links").or_else(|| key("topology"))
+            }
+            FabricError::Range { what, .. } => key(what).or_else(|| key("topology")),
+            FabricError::Workload { index, .. } => key(&format!("workload.{}", index - 1)),
+            FabricError::Profile { key: set, .. } => key(set),
+            FabricError::Switch(_) => key("switch.config").or_else(|| key("switch")),
+        };
+        let file = match line {
+            Some(line) => format!("{}:{line}", self.source.file),
+            None => self.source.file.clone(),
+        };
+        FabricError::At { file, error: Box::new(error) }
+    }
+}

@@ -1,0 +1,357 @@
+//! What happens when: depths, rates and pauses over a run of unknown length, in bounded memory.
+
+use serde::Serialize;
+use weir_dataplane::types::{Nanos, PRIORITIES};
+
+/// Buckets a lane is kept in at most. A longer run makes them wider.
+const BUCKETS: usize = 512;
+/// Buckets are 2^this nanoseconds wide at the start.
+const FIRST_SHIFT: u32 = 7;
+/// Pauses that are kept.
+const MAX_PAUSES: usize = 4096;
+/// A port whose queues never held this part of what the longest did is not shown.
+const SHOWN_PART: u64 = 50;
+/// A rate is taken over so many bytes in the mean: a dozen frames.
+const BYTES_PER_RATE: u64 = 16_000;
+/// Values of a rate that are left at least, if there were so many.
+const FEWEST_RATES: usize = 64;
+/// Ports that are shown: those whose queues grew longest.
+const MAX_DEPTHS: usize = 12;
+/// Flows or hosts whose rates are shown.
+pub(super) const MAX_RATES: usize = 16;
+
+/// The course of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// Time from one value of a series to the next, ns; the first value is of the time from 0.
+    pub period_ns: Nanos,
+    /// Longest queue of a port within each period, bytes; the ports with the longest queues.
+    pub depths: Vec<Series>,
+    /// The same of `rates`: long enough for several frames.
+    pub rate_period_ns: Nanos,
+    /// Payload delivered in order within each period, bit/s: of each flow if they are few, else of the
+    /// hosts that received most.
+    pub rates: Vec<Series>,
+    /// When a port held its peer back, in the order of their beginnings.
+    pub pauses: Vec<Pause>,
+    /// Pauses that are not listed because there were too many.
+    pub pauses_left_out: u64,
+}
+
+/// One value per period.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// Of what.
+    pub name: String,
+    /// The values.
+    pub values: Vec<u64>,
+}
+
+/// A port held its peer back.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pause {
+    /// The switch.
+    pub node: String,
+    /// Its port.
+    pub port: usize,
+    /// Who was held back.
+    pub peer: String,
+    /// The priority.
+    pub priority: u8,
+    /// First pause frame, ns.
+    pub from_ns: Nanos,
+    /// Resume frame, or the end of the run, ns.
+    pub to_ns: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The largest value of a bucket; the last one lasts on.
+    Peak,
+    /// The sum of a bucket.
+    Sum,
+}
+
+#[derive(Clone, Debug)]
+struct Lane {
+    kind: Kind,
+    last: u64,
+    buckets: Vec<u64>,
+}
+
+/// Lanes of equal buckets. When one would need more than there may be, all become twice as wide.
+#[derive(Clone, Debug)]
+struct Lanes {
+    /// A bucket is 2^this nanoseconds wide.
+    shift: u32,
+    lanes: Vec<Lane>,
+}
+
+impl Lanes {
+    fn new() -> Self {
+        Self { shift: FIRST_SHIFT, lanes: Vec::new() }
+    }
+
+    #[inline]
+    fn bucket(&mut self, now: Nanos) -> usize {
+        while now >> self.shift >= BUCKETS as u64 {
+            self.widen();
+        }
+        (now >> self.shift) as usize
+    }
+
+    #[cold]
+    fn widen(&mut self) {
+        self.shift += 1;
+        self.lanes.iter_mut().for_each(Lane::fold);
+    }
+
+    fn note(&mut self, lane: usize, now: Nanos, value: u64) {
+        let at = self.bucket(now);
+        let lane = &mut self.lanes[lane];
+        lane.reach(at);
+        match lane.kind {
+            Kind::Peak => lane.buckets[at] = lane.buckets[at].max(value),
+            Kind::Sum => lane.buckets[at] += value,
+        }
+        lane.last = value;
+    }
+}
+
+impl Lane {
+    fn new(kind: Kind) -> Self {
+        Self { kind, last: 0, buckets: Vec::new() }
+    }
+
+    fn reach(&mut self, at: usize) {
+        if self.buckets.len() <= at {
+            let fill = if self.kind == Kind::Peak { self.last } else { 0 };
+            self.buckets.resize(at + 1, fill);
+        }
+    }
+
+    fn fold(&mut self) {
+        let kind = self.kind;
+        let pair = |w: &[u64]| match kind {
+            Kind::Peak => w.iter().copied().max().unwrap_or(0),
+            Kind::Sum => w.iter().sum(),
+        };
+        self.buckets = self.buckets.chunks(2).map(pair).collect();
+    }
+
+    fn total(&self) -> u64 {
+        match self.kind {
+            Kind::Peak => self.buckets.iter().copied().max().unwrap_or(0),
+            Kind::Sum => self.buckets.iter().sum(),
+        }
+    }
+}
+
+/// A port of a switch, in words.
+#[derive(Clone, Debug)]
+pub(super) struct PortName {
+    pub node: String,
+    pub port: usize,
+    pub peer: String,
+}
+
+/// Writes a [`Timeline`] while a run goes on.
+#[derive(Clone, Debug)]
+pub(super) struct Tape {
+    ports: Vec<PortName>,
+    rates: Vec<String>,
+    /// Ports first, then rates.
+    lanes: Lanes,
+    open: Vec<[Option<Nanos>; PRIORITIES]>,
+    pauses: Vec<Pause>,
+    left_out: u64,
+}
+
+impl Tape {
+    /// For these ports and these flows or hosts.
+    pub fn new(ports: Vec<PortName>, rates: Vec<String>) -> Self {
+        let mut lanes = Lanes::new();
+        lanes.lanes = ports.iter().map(|_| Lane::new(Kind::Peak)).collect();
+        lanes.lanes.extend(rates.iter().map(|_| Lane::new(Kind::Sum)));
+        Self {
+            open: vec![[None; PRIORITIES]; ports.len()],
+            ports,
+            rates,
+            lanes,
+            pauses: Vec::new(),
+            left_out: 0,
+        }
+    }
+
+    /// Bytes that wait for `port` from now on.
+    #[inline]
+    pub fn depth(&mut self, port: usize, now: Nanos, bytes: u64) {
+        self.lanes.note(port, now, bytes);
+    }
+
+    /// `bytes` of payload arrived.
+    #[inline]
+    pub fn delivered(&mut self, rate: usize, now: Nanos, bytes: u64) {
+        let lane = self.ports.len() + rate;
+        self.lanes.note(lane, now, bytes);
+    }
+
+    /// `port` sends a PFC frame: pause, or resume. Says how many more pauses there are now.
+    pub fn pfc(&mut self, port: usize, priority: usize, now: Nanos, pause: bool) -> i8 {
+        let open = &mut self.open[port][priority];
+        match (*open, pause) {
+            (None, true) => {
+                *open = Some(now);
+                1
+            }
+            (Some(from), false) => {
+                *open = None;
+                self.close(port, priority, from, now);
+                -1
+            }
+            _ => 0,
+        }
+    }
+
+    fn close(&mut self, port: usize, priority: usize, from: Nanos, to: Nanos) {
+        if self.pauses.len() >= MAX_PAUSES {
+            self.left_out += 1;
+            return;
+        }
+        let PortName { node, port, peer } = self.ports[port].clone();
+        self.pauses.push(Pause { node, port, peer, priority: priority as u8, from_ns: from, to_ns: to });
+    }
+
+    /// The timeline of a run that ended at `end`.
+    pub fn finish(mut self, end: Nanos) -> Timeline {
+        for port in 0..self.ports.len() {
+            for priority in 0..PRIORITIES {
+                if let Some(from) = self.open[port][priority] {
+                    self.close(port, priority, from, end);
+                }
+            }
+        }
+        self.pauses.sort_by(|a, b| {
+            (a.from_ns, a.to_ns, &a.node, a.port).cmp(&(b.from_ns, b.to_ns, &b.node, b.port))
+        });
+        let last = self.lanes.bucket(end);
+        self.lanes.lanes.iter_mut().for_each(|lane| lane.reach(last));
+        let period_ns = 1 << self.lanes.shift;
+        let ports = self.ports.len();
+        let (queues, rates) = self.lanes.lanes.split_at(ports);
+        let longest = queues.iter().map(Lane::total).max().unwrap_or(0);
+        let shown = |total: u64| total > longest / SHOWN_PART;
+        let depths = largest(queues, MAX_DEPTHS).into_iter().filter(|i| shown(queues[*i].total())).map(|i| {
+            let PortName { node, port, peer } = &self.ports[i];
+            Series { name: format!("{node} port {port} \u{2192} {peer}"), values: queues[i].buckets.clone() }
+        });
+        let (rate_period_ns, rates) = rates_of(rates, &self.rates, period_ns, end);
+        Timeline {
+            period_ns,
+            depths: depths.collect(),
+            rate_period_ns,
+            rates,
+            pauses: self.pauses,
+            pauses_left_out: self.left_out,
+        }
+    }
+}
+
+/// The lanes with the largest totals, if they are above 0.
+fn largest(lanes: &[Lane], most: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..lanes.len()).filter(|i| lanes[*i].total() > 0).collect();
+    order.sort_by_key(|i| std::cmp::Reverse(lanes[*i].total()));
+    order.truncate(most);
+    order
+}
+
+/// Bytes per bucket as rates over as many buckets as make them steady.
+fn rates_of(lanes: &[Lane], names: &[String], period: Nanos, end: Nanos) -> (Nanos, Vec<Series>) {
+    let mut chosen = largest(lanes, MAX_RATES);
+    chosen.sort_unstable();
+    let (bytes, buckets) = chosen.iter().map(|i| &lanes[*i]).fold((0, 0), |(bytes, buckets), lane| {
+        let first = lane.buckets.iter().position(|b| *b > 0).unwrap_or(0);
+        let last = lane.buckets.iter().rposition(|b| *b > 0).unwrap_or(0);
+        (bytes + lane.total(), buckets + (last + 1 - first) as u64)
+    });
+    let all = lanes.first().map_or(1, |lane| lane.buckets.len());
+    let mut width = 1;
+    while bytes * width < BYTES_PER_RATE * buckets && all as u64 / width > FEWEST_RATES as u64 {
+        width *= 2;
+    }
+    let wide = period * width;
+    let rate = |(k, sum): (usize, u64)| {
+        // The last one may be cut short by the end of the run.
+        let span = wide.min(end.saturating_sub(k as u64 * wide)).max(1);
+        (u128::from(sum) * 8_000_000_000 / u128::from(span)) as u64
+    };
+    let series = chosen.into_iter().map(|i| {
+        let mut sums: Vec<u64> = lanes[i].buckets.chunks(width as usize).map(|c| c.iter().sum()).collect();
+        // A short rest says nothing about a rate.
+        if sums.len() > 1 && end.saturating_sub((sums.len() as u64 - 1) * wide) < wide / 2 {
+            sums.pop();
+        }
+        Series { name: names[i].clone(), values: sums.into_iter().enumerate().map(rate).collect() }
+    });
+    (wide, series.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tape() -> Tape {
+        let port = |i: usize| PortName { node: "s0".into(), port: i, peer: format!("h{i}") };
+        Tape::new(vec![port(0), port(1)], vec!["a".into()])
+    }
+
+    #[test]
+    fn buckets_grow_and_keep_peaks_and_sums() {
+        let mut tape = tape();
+        // 512 buckets of 128 ns would be too few, so they are 256 ns wide in the end.
+        for i in 0..1000u64 {
+            tape.depth(1, i * 128, i % 10);
+            tape.delivered(0, i * 128, 32);
+        }
+        let t = tape.finish(128_000);
+        assert_eq!(t.period_ns, 256);
+        assert_eq!(t.depths.len(), 1, "a port without a queue is not shown");
+        // What waits when a bucket begins counts in it: the 9 of the bucket before, once.
+        assert_eq!(t.depths[0].values[..7], [1, 3, 5, 7, 9, 9, 3]);
+        // 32 bytes in 128 ns are 2 Gbit/s; so few bytes are taken together.
+        assert_eq!((t.rate_period_ns, t.rates[0].values.len()), (2048, 63));
+        assert!(t.rates[0].values.iter().all(|r| *r == 2_000_000_000), "{:?}", t.rates);
+    }
+
+    #[test]
+    fn a_depth_lasts_until_it_changes() {
+        let mut tape = tape();
+        tape.depth(0, 150, 7);
+        tape.depth(0, 550, 3);
+        assert_eq!(tape.finish(800).depths[0].values, [0, 7, 7, 7, 7, 3, 3]);
+    }
+
+    #[test]
+    fn pauses_last_from_the_first_pause_to_the_resume() {
+        let mut tape = tape();
+        tape.pfc(1, 3, 10, true);
+        tape.pfc(1, 3, 20, true);
+        tape.pfc(0, 3, 30, false);
+        tape.pfc(1, 3, 40, false);
+        tape.pfc(1, 4, 50, true);
+        let pauses = tape.finish(60).pauses;
+        let spans: Vec<_> = pauses.iter().map(|p| (p.port, p.priority, p.from_ns, p.to_ns)).collect();
+        assert_eq!(spans, [(1, 3, 10, 40), (1, 4, 50, 60)]);
+    }
+
+    #[test]
+    fn too_many_pauses_are_counted() {
+        let mut tape = tape();
+        for i in 0..MAX_PAUSES as u64 + 5 {
+            tape.pfc(0, 3, 2 * i, true);
+            tape.pfc(0, 3, 2 * i + 1, false);
+        }
+        let t = tape.finish(100_000);
+        assert_eq!((t.pauses.len(), t.pauses_left_out), (MAX_PAUSES, 5));
+    }
+}

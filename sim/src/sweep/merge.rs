@@ -1,0 +1,140 @@
+//! Results of several folders put together.
+
+use super::SweepError;
+use super::store::{Described, place, read};
+use crate::digest::Digest;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// All results of a sweep that are there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merged {
+    /// Name of the sweep.
+    pub name: String,
+    /// Points it has.
+    pub points: usize,
+    /// Points without a result, in order.
+    pub missing: Vec<usize>,
+    /// Points that were refused, in order, with the reason.
+    pub broken: Vec<(usize, String)>,
+    /// Of all results that are there, in the order of the points.
+    pub digest: String,
+    axes: Vec<String>,
+    /// By point: values of the axes, and the result.
+    rows: Vec<(Vec<String>, Option<Value>)>,
+}
+
+/// Puts the results in `dirs` together: they hold shards of one sweep.
+///
+/// # Errors
+/// A folder without a sweep or with another one, a damaged result, or two results of one point.
+pub fn merge(dirs: &[PathBuf]) -> Result<Merged, SweepError> {
+    let Some(first) = dirs.first() else { return Err(SweepError::Nothing(PathBuf::from("."))) };
+    let plan = Described::read(first)?;
+    for dir in &dirs[1..] {
+        let other = Described::read(dir)?;
+        if other != plan {
+            let (theirs, ours) = (other.digest(), plan.digest());
+            return Err(SweepError::OtherPlan { path: dir.clone(), theirs, ours });
+        }
+    }
+    let mut digest = Digest::of(plan.digest().as_bytes());
+    let mut merged = Merged {
+        name: plan.name,
+        points: plan.points.len(),
+        missing: Vec::new(),
+        broken: Vec::new(),
+        digest: String::new(),
+        axes: plan.axes,
+        rows: Vec::new(),
+    };
+    for (index, point) in plan.points.into_iter().enumerate() {
+        let found = find(dirs, &point.address)?;
+        match &found {
+            None => merged.missing.push(index),
+            Some((bytes, value)) => {
+                digest = digest.feed(point.address.as_bytes()).feed(bytes);
+                if let Some(error) = value["error"].as_str() {
+                    merged.broken.push((index, error.into()));
+                }
+            }
+        }
+        merged.rows.push((point.values, found.map(|(_, value)| value)));
+    }
+    merged.digest = digest.to_string();
+    Ok(merged)
+}
+
+fn find(dirs: &[PathBuf], address: &str) -> Result<Option<(Vec<u8>, Value)>, SweepError> {
+    let mut found: Option<(&Path, (Vec<u8>, Value))> = None;
+    for dir in dirs {
+        let Some(result) = read(&place(dir, address), address)? else { continue };
+        match &found {
+            Some((before, earlier)) if earlier.0 != result.0 => {
+                return Err(SweepError::Contradiction { a: place(before, address), b: place(dir, address) });
+            }
+            Some(_) => {}
+            None => found = Some((dir, result)),
+        }
+    }
+    Ok(found.map(|(_, result)| result))
+}
+
+/// Numbers of a result that become columns: name and place.
+const COLUMNS: [(&str, &[&str]); 17] = [
+    ("fct_p50_ns", &["fct_ns", "p50"]),
+    ("fct_p99_ns", &["fct_ns", "p99"]),
+    ("fct_max_ns", &["fct_ns", "max"]),
+    ("slowdown_p50_milli", &["slowdown_milli", "p50"]),
+    ("slowdown_p99_milli", &["slowdown_milli", "p99"]),
+    ("flows_done", &["flows_done"]),
+    ("flows_finite", &["flows_finite"]),
+    ("delivered_bytes", &["delivered_bytes"]),
+    ("frames_sent", &["frames_sent"]),
+    ("frames_dropped", &["frames_dropped"]),
+    ("frames_lost", &["frames_lost"]),
+    ("pfc_pauses", &["pfc_pauses"]),
+    ("host_paused_ns", &["host_paused_ns"]),
+    ("ecn_marks", &["ecn_marks"]),
+    ("queue_max_bytes", &["queue_max_bytes"]),
+    ("queue_mean_bytes", &["queue_mean_bytes"]),
+    ("headroom_peak_bytes", &["headroom_peak_bytes"]),
+];
+
+impl Merged {
+    /// One line per point that has a result: values of the axes, then numbers, then why it was refused.
+    pub fn csv(&self) -> String {
+        let Self { name, digest, points, .. } = self;
+        let name = name.replace(['\n', '\r'], " ");
+        let about = format!(
+            "# weir {}, sweep `{name}`: {} of {points} points; digest {digest}\n# units: _ns nanoseconds; _milli \
+             thousandths; _bytes bytes; else counts\n",
+            env!("CARGO_PKG_VERSION"),
+            points - self.missing.len(),
+        );
+        let names = self.axes.iter().map(|a| quoted(a)).chain(COLUMNS.iter().map(|(name, _)| (*name).into()));
+        let head: Vec<String> = names.chain(["error".to_owned()]).collect();
+        let row = |(values, result): &(Vec<String>, Option<Value>)| {
+            let result = result.as_ref()?;
+            let number = |(_, path): &(&str, &[&str])| {
+                let at = path.iter().fold(&result["summary"], |at, key| &at[*key]);
+                at.as_u64().map_or(String::new(), |n| n.to_string())
+            };
+            let values = values.iter().map(|v| quoted(v.trim_matches('"')));
+            let error = quoted(result["error"].as_str().unwrap_or(""));
+            let cells: Vec<String> = values.chain(COLUMNS.iter().map(number)).chain([error]).collect();
+            Some(cells.join(",") + "\n")
+        };
+        let rows: String = self.rows.iter().filter_map(row).collect();
+        format!("{about}{}\n{rows}", head.join(","))
+    }
+}
+
+/// A text as a CSV cell.
+fn quoted(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.into()
+    }
+}

@@ -1,0 +1,240 @@
+//! Which points there are.
+
+use super::SweepError;
+use crate::digest::Digest;
+use serde::Deserialize;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// Points of one sweep at most.
+const MAX_POINTS: usize = 1 << 20;
+
+/// What a plan file says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    base: String,
+    #[serde(rename = "axis")]
+    axes: Vec<Axis>,
+}
+
+/// A key of the base and the values it takes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// Path to the key: `seed`, `link.rate`, `workload.0.bytes`; a number counts within an array, from 0.
+    pub key: String,
+    /// Its values, in order.
+    pub values: Vec<Value>,
+}
+
+/// A sweep.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// What varies. The last axis varies fastest.
+    pub axes: Vec<Axis>,
+    base: Table,
+}
+
+/// One combination of values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Where in the sweep, from 0.
+    pub index: usize,
+    /// Axis by axis: key and value, as in TOML.
+    pub values: Vec<(String, String)>,
+    /// The whole spec, as TOML.
+    pub spec: String,
+    /// What its result is called: a digest of weir's version and the spec.
+    pub address: String,
+}
+
+impl Plan {
+    /// Reads a plan and the base it names, which stands beside it unless its path is absolute.
+    ///
+    /// # Errors
+    /// Files that cannot be read, are not TOML, or keys no axis can set: with file and, where there is
+    /// one, line.
+    pub fn read(path: &Path) -> Result<Self, SweepError> {
+        let text = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|error| SweepError::File { path: path.to_owned(), error })
+        };
+        let file = path.display().to_string();
+        let plan = text(path)?;
+        // The base is looked for beside the plan.
+        let beside = path.parent().unwrap_or(Path::new("."));
+        Self::parse(&file, &plan, |name| {
+            let path = beside.join(name);
+            Ok((path.display().to_string(), text(&path)?))
+        })
+    }
+
+    fn parse(
+        file: &str,
+        text: &str,
+        base: impl FnOnce(&str) -> Result<(String, String), SweepError>,
+    ) -> Result<Self, SweepError> {
+        let wrong = |problem: String| SweepError::Plan { file: file.into(), problem };
+        let said: File = toml::from_str(text).map_err(|e| wrong(e.to_string().trim_end().into()))?;
+        let (base_file, base_text) = base(&said.base)?;
+        let base: Table = base_text.parse().map_err(|e: toml::de::Error| SweepError::Plan {
+            file: base_file,
+            problem: e.to_string().trim_end().into(),
+        })?;
+        let mut points = 1usize;
+        for (i, axis) in said.axes.iter().enumerate() {
+            let key = &axis.key;
+            if axis.values.is_empty() {
+                return Err(wrong(format!("axis `{key}` has no values")));
+            }
+            if said.axes[..i].iter().any(|other| other.key == *key) {
+                return Err(wrong(format!("two axes are called `{key}`")));
+            }
+            set(&mut base.clone(), key, &axis.values[0]).map_err(&wrong)?;
+            points = points.saturating_mul(axis.values.len());
+        }
+        if points > MAX_POINTS {
+            return Err(wrong(format!("{points} points; at most {MAX_POINTS} are possible")));
+        }
+        Ok(Self { name: said.name, axes: said.axes, base })
+    }
+
+    /// Number of points.
+    pub fn len(&self) -> usize {
+        self.axes.iter().map(|axis| axis.values.len()).product()
+    }
+
+    /// There is always a point.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Point `index`, below [`Plan::len`].
+    pub fn point(&self, index: usize) -> Point {
+        let mut rest = index;
+        let mut chosen: Vec<(&Axis, &Value)> = Vec::new();
+        for axis in self.axes.iter().rev() {
+            chosen.push((axis, &axis.values[rest % axis.values.len()]));
+            rest /= axis.values.len();
+        }
+        chosen.reverse();
+        let mut spec = self.base.clone();
+        for (axis, value) in &chosen {
+            // Tried when the plan was read; where a value stands does not hang on the others.
+            let set = set(&mut spec, &axis.key, value);
+            debug_assert!(set.is_ok());
+        }
+        // A table of strings and numbers: this cannot fail.
+        let spec = toml::to_string(&spec).unwrap_or_default();
+        let address =
+            Digest::of(env!("CARGO_PKG_VERSION").as_bytes()).feed(&[0]).feed(spec.as_bytes()).to_string();
+        let values = chosen.into_iter().map(|(axis, value)| (axis.key.clone(), value.to_string())).collect();
+        Point { index, values, spec, address }
+    }
+
+    /// All points in order.
+    pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
+        (0..self.len()).map(|index| self.point(index))
+    }
+}
+
+/// Sets a value. Tables on the way are made; array elements must be there.
+fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), String> {
+    let problem =
+        |at: &str| format!("axis `{key}`: there is nothing at `{at}` in the base that could hold it");
+    let (path, last) = key.rsplit_once('.').map_or((None, key), |(path, last)| (Some(path), last));
+    if key.split('.').any(str::is_empty) {
+        return Err(format!("axis `{key}`: a key looks like `link.rate` or `workload.0.bytes`"));
+    }
+    let mut at = Value::Table(std::mem::take(table));
+    let mut place = &mut at;
+    for step in path.into_iter().flat_map(|p| p.split('.')) {
+        place = match place {
+            Value::Table(t) => t.entry(step).or_insert_with(|| Value::Table(Table::new())),
+            Value::Array(items) => {
+                step.parse().ok().and_then(|i: usize| items.get_mut(i)).ok_or_else(|| problem(step))?
+            }
+            _ => return Err(problem(step)),
+        };
+    }
+    match place {
+        Value::Table(t) => {
+            t.insert(last.to_owned(), value.clone());
+        }
+        Value::Array(items) => {
+            *last.parse().ok().and_then(|i: usize| items.get_mut(i)).ok_or_else(|| problem(last))? =
+                value.clone();
+        }
+        _ => return Err(problem(last)),
+    }
+    if let Value::Table(t) = at {
+        *table = t;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Result<Plan, String> {
+        let base = |_: &str| {
+            Ok(("base.toml".to_owned(), "name = \"b\"\nseed = 1\n[link]\nrate = 1\n[[w]]\nx = 1\n".into()))
+        };
+        Plan::parse("plan.toml", text, base).map_err(|e| e.to_string())
+    }
+
+    const HEAD: &str = "name = \"p\"\nbase = \"base.toml\"\n";
+
+    #[test]
+    fn points_are_all_combinations_and_the_last_axis_is_fastest() {
+        let text = format!(
+            "{HEAD}[[axis]]\nkey = \"link.rate\"\nvalues = [\"1G\", \"2G\"]\n[[axis]]\nkey = \"w.0.x\"\nvalues = [7, 8, \
+             9]\n[[axis]]\nkey = \"new.table.y\"\nvalues = [true]\n"
+        );
+        let plan = plan(&text).unwrap();
+        let points: Vec<Point> = plan.points().collect();
+        assert_eq!(points.len(), 6);
+        let values = |i: usize| points[i].values.iter().map(|(_, v)| v.as_str()).collect::<Vec<_>>();
+        assert_eq!(values(0), ["\"1G\"", "7", "true"]);
+        assert_eq!(values(1), ["\"1G\"", "8", "true"]);
+        assert_eq!(values(3), ["\"2G\"", "7", "true"]);
+        let spec: Table = points[4].spec.parse().unwrap();
+        assert_eq!((spec["link"]["rate"].as_str(), spec["w"][0]["x"].as_integer()), (Some("2G"), Some(8)));
+        assert_eq!(spec["new"]["table"]["y"].as_bool(), Some(true));
+        let mut addresses: Vec<&String> = points.iter().map(|p| &p.address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 6, "each point has a place of its own");
+        assert_eq!(plan.point(4), points[4]);
+    }
+
+    #[test]
+    fn what_is_no_plan_is_refused_with_file_and_place() {
+        let axis = |key: &str, values: &str| format!("{HEAD}[[axis]]\nkey = \"{key}\"\nvalues = {values}\n");
+        for (text, part) in [
+            ("name = 1".to_owned(), "line 1"),
+            (format!("{HEAD}axis = []\ncolour = 1\n"), "colour"),
+            (axis("seed", "[]"), "no values"),
+            (axis("w.5.x", "[1]"), "nothing at `5`"),
+            (axis("w.one", "[1]"), "nothing at `one`"),
+            (axis("seed.x", "[1]"), "nothing at `x`"),
+            (axis("a..b", "[1]"), "looks like"),
+            (axis("seed", "[1]") + "[[axis]]\nkey = \"seed\"\nvalues = [2]\n", "two axes"),
+        ] {
+            let error = plan(&text).unwrap_err();
+            assert!(
+                error.starts_with("plan.toml: ") && error.contains(part),
+                "{error}\n--- should say: {part}"
+            );
+        }
+        let error =
+            Plan::parse("plan.toml", &axis("seed", "[1]"), |_| Ok(("base.toml".into(), "x = ".into())));
+        assert!(error.unwrap_err().to_string().starts_with("base.toml: "));
+        let error = Plan::read(Path::new("/nowhere/plan.toml")).unwrap_err().to_string();
+        assert!(error.contains("/nowhere/plan.toml"), "{error}");
+    }
+}

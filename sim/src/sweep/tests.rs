@@ -1,0 +1,124 @@
+//! Sharding, ending and going on, broken points, damaged files.
+
+use super::*;
+use std::path::Path;
+
+const BASE: &str = "name = \"base\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[switch.config.buffer]\n\
+                    size = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"incast\"\nto = \
+                    \"h3\"\nbytes = \"100KB\"\n";
+const PLAN: &str = "name = \"small\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"seed\"\nvalues = [1, 2]\n[[axis]]\nkey = \
+                    \"link.rate\"\nvalues = [\"100G\", \"0\", \"25G\"]\n[[axis]]\nkey = \"workload.0.bytes\"\nvalues = \
+                    [\"10KB\", \"50KB\"]\n";
+
+fn plan(dir: &Path) -> Plan {
+    std::fs::write(dir.join("base.toml"), BASE).unwrap();
+    std::fs::write(dir.join("plan.toml"), PLAN).unwrap();
+    Plan::read(&dir.join("plan.toml")).unwrap()
+}
+
+fn play(plan: &Plan, shard: &str, dir: &Path) -> Tally {
+    run_shard(plan, shard, dir, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn any_sharding_has_one_digest_and_twice_does_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(root.path());
+    assert_eq!(plan.len(), 12);
+    let whole = root.path().join("whole");
+    assert_eq!(play(&plan, "1/1", &whole), Tally { before: 0, now: 12, broken: 4 });
+    let all = merge(std::slice::from_ref(&whole)).unwrap();
+    assert!(all.missing.is_empty());
+    assert_eq!(play(&plan, "1/1", &whole), Tally { before: 12, now: 0, broken: 4 });
+
+    let shards: Vec<_> = (1..=3).map(|i| root.path().join(format!("part{i}"))).collect();
+    for (i, dir) in shards.iter().enumerate() {
+        assert_eq!(play(&plan, &format!("{}/3", i + 1), dir).now, 4);
+    }
+    let (a, b, c) = (shards[0].clone(), shards[1].clone(), shards[2].clone());
+    assert_eq!(merge(&[a.clone(), b.clone()]).unwrap().missing, [2, 5, 8, 11]);
+    let parts = merge(&[c.clone(), a.clone(), b.clone()]).unwrap();
+    assert_eq!(parts, all);
+    // Five shards into one folder, in any order; a folder given twice.
+    let mixed = root.path().join("mixed");
+    for i in [4, 1, 5, 3, 2] {
+        play(&plan, &format!("{i}/5"), &mixed);
+    }
+    assert_eq!(merge(&[mixed.clone(), mixed, a]).unwrap().digest, all.digest);
+
+    assert_eq!(all.broken.len(), 4, "{:?}", all.broken);
+    assert!(
+        all.broken.iter().all(|(_, why)| why.contains("rate 0") && why.contains("spec of point ")),
+        "{:?}",
+        all.broken
+    );
+    let csv = all.csv();
+    let table: Vec<&str> = csv.lines().filter(|l| !l.starts_with('#')).collect();
+    assert_eq!(table.len(), 13);
+    assert!(table[0].starts_with("seed,link.rate,workload.0.bytes,fct_p50_ns,"), "{csv}");
+    assert!(table[1].starts_with("1,100G,10KB,"), "{csv}");
+    assert!(csv.contains(&all.digest));
+}
+
+#[test]
+fn a_sweep_that_was_ended_goes_on_where_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(root.path());
+    let (whole, cut) = (root.path().join("whole"), root.path().join("cut"));
+    play(&plan, "1/1", &whole);
+    // Ended in the middle of the sixth point: what a process leaves that is ended by force.
+    let ended = std::panic::catch_unwind(|| {
+        run_shard(&plan, "1/1", &cut, &mut |seen| assert!(seen.over < 5, "ended")).unwrap()
+    });
+    assert!(ended.is_err());
+    let before = merge(std::slice::from_ref(&cut)).unwrap();
+    assert_eq!(before.missing, [5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(play(&plan, "1/1", &cut), Tally { before: 5, now: 7, broken: 4 });
+    assert_eq!(merge(&[cut]).unwrap(), merge(&[whole]).unwrap());
+}
+
+#[test]
+fn a_damaged_result_is_named_by_merge_and_played_again_by_its_shard() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(root.path());
+    let dir = root.path().join("out");
+    play(&plan, "1/1", &dir);
+    let good = merge(std::slice::from_ref(&dir)).unwrap();
+    let path = dir.join(format!("{}.json", plan.point(4).address));
+    let text = std::fs::read(&path).unwrap();
+    for bad in [&text[..text.len() / 2], b"", b"{}", b"\xff\xfe"] {
+        std::fs::write(&path, bad).unwrap();
+        let error = merge(std::slice::from_ref(&dir)).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()) && error.contains("again"), "{error}");
+        assert_eq!(play(&plan, "1/1", &dir).now, 1);
+        assert_eq!(merge(std::slice::from_ref(&dir)).unwrap(), good);
+    }
+    // A result that is whole but of another run: two folders contradict each other.
+    let other = root.path().join("other");
+    play(&plan, "5/12", &other);
+    let changed = String::from_utf8(text).unwrap().replace("\"frames_sent\": ", "\"frames_sent\": 9");
+    std::fs::write(&path, changed).unwrap();
+    let error = merge(&[dir, other]).unwrap_err();
+    assert!(matches!(error, SweepError::Contradiction { .. }), "{error}");
+}
+
+#[test]
+fn a_folder_holds_one_sweep() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(root.path());
+    let dir = root.path().join("out");
+    play(&plan, "1/12", &dir);
+    std::fs::write(root.path().join("plan.toml"), PLAN.replace("[1, 2]", "[1, 3]")).unwrap();
+    let other = Plan::read(&root.path().join("plan.toml")).unwrap();
+    let error = run_shard(&other, "1/12", &dir, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("another folder"), "{error}");
+    for shard in ["0/3", "4/3", "1", "a/b", "1/0", "-1/2"] {
+        let error = run_shard(&plan, shard, &dir, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains(shard) && error.contains("2/3"), "{error}");
+    }
+    let error = merge(&[root.path().to_owned()]).unwrap_err().to_string();
+    assert!(error.contains("no plan.json"), "{error}");
+    std::fs::write(dir.join("plan.json"), "{\"schema\": ").unwrap();
+    assert!(merge(std::slice::from_ref(&dir)).unwrap_err().to_string().contains("plan.json"));
+    assert_eq!(play(&plan, "1/12", &dir).before, 1, "half a plan is written again");
+}

@@ -1,0 +1,55 @@
+//! `weir sim sweep` and `weir sim merge`.
+
+use super::bar;
+use crate::Outcome;
+use crate::cli::{MergeArgs, SweepArgs};
+use anyhow::{Context, Result};
+use weir_sim::sweep::{self, Done, Plan, Step, run_shard};
+
+/// Missing or broken points that are named one by one.
+const NAMED: usize = 10;
+
+pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
+    let plan = Plan::read(&args.plan)?;
+    let bar = bar::sweep(plan.len() as u64);
+    let tally = run_shard(&plan, &args.shard, &args.out, &mut |seen| {
+        bar.set_length(seen.of as u64);
+        bar.set_position(seen.over as u64);
+        let index = seen.point.index;
+        match seen.step {
+            Step::At(progress) => bar.set_message(format!("point {index}: {}", bar::message(progress))),
+            Step::Over(Done::Broken) => bar.println(format!("  point {index} is refused; its file says why")),
+            Step::Over(Done::Now | Done::Before) => {}
+        }
+    });
+    bar.finish_and_clear();
+    let tally = tally?;
+    println!(
+        "{}: shard {}, {} points played, {} were there, {} of all are broken; results in {}",
+        plan.name,
+        args.shard,
+        tally.now,
+        tally.before,
+        tally.broken,
+        args.out.display()
+    );
+    Ok(if tally.broken == 0 { Outcome::Good } else { Outcome::Bad })
+}
+
+pub fn merge(args: &MergeArgs) -> Result<Outcome> {
+    let merged = sweep::merge(&args.dirs)?;
+    if let Some(path) = &args.csv {
+        std::fs::write(path, merged.csv()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let there = merged.points - merged.missing.len();
+    println!("{}: {there} of {} points, {} broken", merged.name, merged.points, merged.broken.len());
+    for index in merged.missing.iter().take(NAMED) {
+        println!("  point {index} is missing");
+    }
+    for (index, why) in merged.broken.iter().take(NAMED) {
+        println!("  point {index} is broken: {}", why.replace('\n', "\n    "));
+    }
+    println!("digest {}", merged.digest);
+    let whole = merged.missing.is_empty() && merged.broken.is_empty();
+    Ok(if whole { Outcome::Good } else { Outcome::Bad })
+}
