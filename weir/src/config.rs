@@ -57,12 +57,13 @@ mod tests {
 
     #[test]
     fn every_value_has_an_origin_and_only_what_was_set_is_shown_unless_asked() {
-        let text = include_str!("../../configs/lab.toml");
+        let text = "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n[port_defaults]\nrate = \"1G\"\n\
+                    [[port]]\nname = \"p0\"\ndevice = \"ring\"\n";
         let config = config::load("lab.toml", text).unwrap().config;
         let document = json!({ "source": "lab.toml", "values": server::values(&config) });
         let all = lines(&document, true, true);
         for wanted in [
-            ("buffer.size", "8MiB", "lab.toml:10"),
+            ("buffer.size", "8MiB", "lab.toml:4"),
             ("wred.roce.pmax", "20%", "preset roce-lossless"),
             ("port.p0.queue.3.kmax", "16KB", "derived"),
             ("fdb.ageing", "300s", "default"),
