@@ -225,7 +225,7 @@ impl Running {
                     commands: consumer,
                     replies: answers,
                     control: control.clone(),
-                    clock: clock,
+                    clock,
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
                     curve_cursor: 0,
