@@ -1,11 +1,12 @@
 //! The program: `weir run | lab | host | show | top | report | apply | config | explain | trace | capture | doctor |
-//! check | sim | golden | headroom | completions | man`.
+//! check | sim | golden | bench | headroom | completions | man`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, the verdict of a lab or host); 2 it could not start: bad input, bad configuration, no device.
 #![forbid(unsafe_code)]
 
 mod apply;
+mod bench;
 mod check;
 mod cli;
 mod config;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),
+        cli::Command::Bench(command) => bench::bench(&command),
         cli::Command::Headroom(args) => headroom::headroom(&args),
     };
     match outcome {
