@@ -4,7 +4,7 @@
 CARGO ?= cargo
 FOR   ?= 20s
 
-.PHONY: help setup setup-demo setup-test demo build test bench bench-management bench-sim figures lint clean
+.PHONY: help setup setup-demo setup-test demo build test bench bench-sim bench-management figures lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'

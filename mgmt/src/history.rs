@@ -5,8 +5,9 @@
 
 use crate::sample::since;
 use crate::snapshot::{Blame, Reading, Snapshot};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::fmt::{Display, Write};
 use std::sync::Arc;
 use weir_dataplane::stats::{Histogram, bucket_start};
 use weir_dataplane::types::PRIORITIES;
@@ -84,33 +85,66 @@ impl History {
         self.before = Some((snapshot.unix_ms, Arc::clone(&snapshot.now)));
     }
 
-    /// Steps that ended after `since` (ms since 1970) as one document.
-    pub fn document(&self, snapshot: &Snapshot, since: u64) -> Value {
+    /// Steps that ended after `since` (ms since 1970) as one JSON document. Written as text at once: as a tree of
+    /// values a large switch would take ten times the memory.
+    pub fn json(&self, snapshot: &Snapshot, since: u64) -> String {
         let steps: Vec<&Step> = self.steps.iter().filter(|step| step.unix_ms > since).collect();
-        let ports = &snapshot.info.ports;
-        let lanes: Vec<Value> = (0..ports.len())
-            .flat_map(|port| (0..PRIORITIES).map(move |priority| (port, priority)))
-            .filter_map(|(port, priority)| {
-                let all: Vec<Lane> =
-                    steps.iter().filter_map(|s| Some(s.lanes.get(port)?[priority])).collect();
-                all.iter().any(Lane::is_busy).then(|| lane(snapshot, &all, (port, priority)))
-            })
-            .collect();
-        let latency: Vec<Value> = (0..PRIORITIES)
-            .filter(|priority| steps.iter().any(|s| !s.residence[*priority].is_empty()))
-            .map(|priority| latency(priority, steps.iter().map(|s| &s.residence[priority])))
-            .collect();
-        let column = |get: fn(&Step) -> u64| steps.iter().map(|s| json!(get(s))).collect::<Vec<_>>();
-        json!({
-            "switch_name": snapshot.info.name,
-            "step_ms": STEP,
-            "kept": KEPT,
-            "unix_ms": column(|s| s.unix_ms),
-            "shared_used": column(|s| s.shared_used),
-            "headroom_used": column(|s| s.headroom_used),
-            "lanes": lanes,
-            "latency": latency,
-        })
+        let mut out =
+            format!("{{\"switch_name\":{},\"step_ms\":{STEP},\"kept\":{KEPT}", json!(snapshot.info.name));
+        column(&mut out, "unix_ms", steps.iter().map(|s| s.unix_ms));
+        column(&mut out, "shared_used", steps.iter().map(|s| s.shared_used));
+        column(&mut out, "headroom_used", steps.iter().map(|s| s.headroom_used));
+        out.push_str(",\"lanes\":[");
+        for (port, info) in snapshot.info.ports.iter().enumerate() {
+            for priority in 0..PRIORITIES {
+                let all = || steps.iter().filter_map(|s| Some(&s.lanes.get(port)?[priority]));
+                if all().any(Lane::is_busy) {
+                    separate(&mut out);
+                    let _ = write!(out, "{{\"port\":{},\"priority\":{priority}", json!(info.name));
+                    lane(&mut out, snapshot, all);
+                    out.push('}');
+                }
+            }
+        }
+        out.push_str("],\"latency\":[");
+        for priority in 0..PRIORITIES {
+            let all = || steps.iter().map(|s| &s.residence[priority]);
+            if all().any(|buckets| !buckets.is_empty()) {
+                separate(&mut out);
+                latency(&mut out, priority, all);
+            }
+        }
+        out.push_str("]}");
+        out
+    }
+}
+
+/// A comma, unless this is the first of its kind.
+fn separate(out: &mut String) {
+    if !out.ends_with('[') {
+        out.push(',');
+    }
+}
+
+/// `,"name":[...]`
+fn column<T: Display>(out: &mut String, name: &str, values: impl Iterator<Item = T>) {
+    let _ = write!(out, ",\"{name}\":[");
+    for value in values {
+        separate(out);
+        let _ = write!(out, "{value}");
+    }
+    out.push(']');
+}
+
+/// A number, or null.
+struct Maybe<T>(Option<T>);
+
+impl<T: Display> Display for Maybe<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("null"),
+        }
     }
 }
 
@@ -162,33 +196,23 @@ fn sparse(histogram: &Histogram) -> Sparse {
     used.map(|(bucket, frames)| (bucket as u16, small(*frames))).collect()
 }
 
-fn lane(snapshot: &Snapshot, all: &[Lane], (port, priority): (usize, usize)) -> Value {
-    let bytes = |n: u32| if n == NONE { Value::Null } else { json!(n) };
-    let share = |x: f32| json!((f64::from(x) * 1e4).round() / 1e4);
-    let column = |get: &dyn Fn(&Lane) -> Value| Value::Array(all.iter().map(get).collect());
-    let mut columns: Map<String, Value> = [
-        ("port", json!(snapshot.info.ports[port].name)),
-        ("priority", json!(priority)),
-        ("depth", column(&|l| bytes(l.depth))),
-        ("shared", column(&|l| bytes(l.shared))),
-        ("headroom", column(&|l| bytes(l.headroom))),
-        ("xoff", column(&|l| bytes(l.xoff))),
-        ("xon", column(&|l| bytes(l.xon))),
-        ("packets", column(&|l| json!(l.packets))),
-        ("selected", column(&|l| json!(l.selected))),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect();
-    if all.iter().any(|l| l.rx_paused > 0.0) {
-        columns.insert("rx_paused".into(), column(&|l| share(l.rx_paused)));
+fn lane<'a, I: Iterator<Item = &'a Lane>>(out: &mut String, snapshot: &Snapshot, all: impl Fn() -> I) {
+    let bytes = |n: u32| Maybe((n != NONE).then_some(n));
+    let share = |x: f32| (f64::from(x) * 1e4).round() / 1e4;
+    column(out, "depth", all().map(|l| bytes(l.depth)));
+    column(out, "shared", all().map(|l| bytes(l.shared)));
+    column(out, "headroom", all().map(|l| bytes(l.headroom)));
+    column(out, "xoff", all().map(|l| bytes(l.xoff)));
+    column(out, "xon", all().map(|l| bytes(l.xon)));
+    column(out, "packets", all().map(|l| l.packets));
+    column(out, "selected", all().map(|l| l.selected));
+    if all().any(|l| l.rx_paused > 0.0) {
+        column(out, "rx_paused", all().map(|l| share(l.rx_paused)));
     }
-    if all.iter().any(|l| l.tx_paused > 0.0) {
-        let cause = |l: &Lane| l.blame.map_or(Value::Null, |blame| blame_json(snapshot, blame));
-        columns.insert("tx_paused".into(), column(&|l| share(l.tx_paused)));
-        columns.insert("cause".into(), column(&cause));
+    if all().any(|l| l.tx_paused > 0.0) {
+        column(out, "tx_paused", all().map(|l| share(l.tx_paused)));
+        column(out, "cause", all().map(|l| Maybe(l.blame.map(|blame| blame_json(snapshot, blame)))));
     }
-    Value::Object(columns)
 }
 
 /// `[word]`, or `[word, port, queue]`.
@@ -203,34 +227,33 @@ fn blame_json(snapshot: &Snapshot, blame: Blame) -> Value {
 }
 
 /// Buckets in use over all steps (`[from, to)` in ns), and by step frames per bucket and quantiles.
-fn latency<'a>(priority: usize, steps: impl Iterator<Item = &'a Sparse> + Clone) -> Value {
-    let used = || steps.clone().flatten().map(|(bucket, _)| usize::from(*bucket));
+fn latency<'a, I: Iterator<Item = &'a Sparse>>(out: &mut String, priority: usize, steps: impl Fn() -> I) {
+    let used = || steps().flatten().map(|(bucket, _)| usize::from(*bucket));
     let (first, last) = (used().min().unwrap_or(0), used().max().unwrap_or(0));
-    let bounds: Vec<u64> = (first..=last + 1).map(bucket_start).collect();
-    let mut frames = Vec::new();
-    let mut quantiles: [Vec<Value>; 4] = Default::default();
-    for step in steps {
+    let _ = write!(out, "{{\"priority\":{priority}");
+    column(out, "bounds_ns", (first..=last + 1).map(bucket_start));
+    out.push_str(",\"frames\":[");
+    for step in steps() {
+        separate(out);
+        out.push('[');
+        for (bucket, n) in step {
+            separate(out);
+            let _ = write!(out, "[{},{n}]", usize::from(*bucket) - first);
+        }
+        out.push(']');
+    }
+    out.push(']');
+    let quantile = |step: &Sparse, q: f64| {
         let mut histogram = Histogram::default();
         for (bucket, n) in step {
             histogram.0[usize::from(*bucket)] = u64::from(*n);
         }
-        frames.push(
-            step.iter().map(|(bucket, n)| json!([usize::from(*bucket) - first, n])).collect::<Vec<_>>(),
-        );
-        for (column, q) in quantiles.iter_mut().zip([0.5, 0.99, 0.999, 1.0]) {
-            column.push(json!(histogram.quantile(q)));
-        }
+        Maybe(histogram.quantile(q))
+    };
+    for (name, q) in [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999), ("max_ns", 1.0)] {
+        column(out, name, steps().map(|step| quantile(step, q)));
     }
-    let [p50, p99, p999, max] = quantiles;
-    json!({
-        "priority": priority,
-        "bounds_ns": bounds,
-        "frames": frames,
-        "p50_ns": p50,
-        "p99_ns": p99,
-        "p999_ns": p999,
-        "max_ns": max,
-    })
+    out.push('}');
 }
 
 #[cfg(test)]
@@ -238,6 +261,12 @@ mod tests {
     use super::*;
     use crate::fake;
     use crate::sample::Sampler;
+
+    impl History {
+        fn document(&self, snapshot: &Snapshot, since: u64) -> Value {
+            serde_json::from_str(&self.json(snapshot, since)).expect("it is JSON")
+        }
+    }
 
     fn after(steps: u64) -> (History, Snapshot) {
         let (mut sampler, mut history) = (Sampler::new(fake::info()), History::default());

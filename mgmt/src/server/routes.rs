@@ -142,7 +142,11 @@ async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body
         text.parse().map_err(|_| bad(HISTORY, "ms since 1970 are an integer", "since"))
     });
     match since {
-        Ok(since) => json_text(&lock(&app.history).document(&app.snapshot(), since)),
+        Ok(since) => {
+            let mut body = lock(&app.history).json(&app.snapshot(), since);
+            body.push('\n');
+            text("application/json", body)
+        }
         Err(refusal) => *refusal,
     }
 }

@@ -22,6 +22,9 @@ const ASK_DRIVERS: Duration = Duration::from_secs(1);
 /// Shortest token, bytes.
 const TOKEN: usize = 16;
 
+/// What the driver of a port said of its counters and its link, where it knows.
+type Said = (Option<NicStats>, Option<Link>);
+
 /// Everything a run publishes.
 #[derive(Debug)]
 pub struct Window {
@@ -38,7 +41,7 @@ pub struct Window {
     /// What happens beyond readings.
     pub news: Bulletin,
     /// What the drivers said last, and when.
-    pub asked: Option<(Instant, Vec<(Option<NicStats>, Option<Link>)>)>,
+    pub asked: Option<(Instant, Vec<Said>)>,
 }
 
 /// What the main thread tells whoever looks.
@@ -88,7 +91,7 @@ impl Source for Window {
     }
 }
 
-fn ask(port: &Port<Started>) -> (Option<NicStats>, Option<Link>) {
+fn ask(port: &Port<Started>) -> Said {
     let nic = port.stats().ok().map(|s| NicStats {
         rx_missed: s.rx_missed,
         rx_no_mbuf: s.rx_no_mbuf,

@@ -306,6 +306,12 @@ impl Running {
 
     /// Says what runs, port by port, with what was granted.
     pub fn describe(&self, config: &Config) {
+        tracing::info!(
+            switch = config.name,
+            ports = self.ports.len(),
+            workers = self.workers.len(),
+            "forwarding"
+        );
         println!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
         if let Some(mgmt) = &self.mgmt {
             let tcp = mgmt.address().map(|address| format!("http://{address}"));
@@ -350,6 +356,7 @@ impl Running {
     /// A worker panicked.
     pub fn stop(self) -> Result<Totals> {
         let seconds = self.started.elapsed().as_secs_f64();
+        tracing::info!(seconds, "draining");
         self.control.enter(Phase::Drain);
         let deadline = Instant::now() + DRAIN;
         // A worker reports once per turn: two empty looks in a row are an empty switch.
