@@ -1,62 +1,30 @@
-//! Frames waiting for a port: `VOQ[in][out][queue]` as linked lists in one slab.
+//! Frames waiting for a port: `VOQ[in][out][queue]` as linked lists of packs in one slab.
 //!
-//! A slab slot holds a frame and all the switch knows about it, so a queue costs two indices and
-//! any mix of queues shares the memory. Freed slots are reused last in, first out: under light
-//! load the same few cache lines serve every frame.
+//! A slot of the slab holds a [`Pack`], so a queue costs two indices and any mix of queues shares the
+//! memory. Freed packs are reused last in, first out: under light load the same few cache lines serve
+//! every frame.
 
-use crate::parse::EcnField;
+use super::pack::{Lot, Meta, Pack, Sums};
+use crate::parse::EcnCode;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
-/// No slot, no VOQ.
+/// No pack, no VOQ.
 const NIL: u32 = u32::MAX;
 
-/// What the switch knows about a queued frame beyond its bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Meta {
-    /// When it was received.
-    pub rx_ns: Nanos,
-    /// Slot of its copy count when several queues hold it; [`Meta::SINGLE`] otherwise.
-    pub copies: u32,
-    /// Bytes, without FCS.
-    pub len: u16,
-    /// Priority group it is charged to (`port * 8 + pg`, control groups behind).
-    pub pg: u16,
-    /// Port it came from.
-    pub in_port: u16,
-    /// Egress queue.
-    pub queue: u8,
-    /// Where its ECN bits are and what they said on arrival.
-    pub ecn: EcnField,
-}
-
-impl Meta {
-    /// The only copy.
-    pub const SINGLE: u32 = u32::MAX;
-}
-
-#[derive(Debug)]
-struct Slot<F> {
-    frame: Option<F>,
-    next: u32,
-    meta: Meta,
-}
-
-/// Frames of one input for one queue of one output that wait for admission together.
+/// Packs of one input for one queue of one output that wait for admission together.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
     head: u32,
     tail: u32,
-    /// Frames in it.
-    pub frames: u32,
-    /// Their bytes.
-    pub bytes: u32,
 }
 
 impl Chain {
-    /// One frame, placed in `slot`.
-    #[inline(always)]
-    pub fn new(slot: u32, len: u16) -> Self {
-        Self { head: slot, tail: slot, frames: 1, bytes: u32::from(len) }
+    /// No packs: nothing can be added to it.
+    pub const NONE: Chain = Chain { head: NIL, tail: NIL };
+
+    /// No packs.
+    pub fn is_empty(&self) -> bool {
+        self.head == NIL
     }
 }
 
@@ -88,10 +56,19 @@ pub enum VoqOrder {
     Fifo,
 }
 
+/// How a queue stands when it is asked for a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// No other VOQ waits for a turn of this queue.
+    pub alone: bool,
+    /// Bytes in the queue.
+    pub depth: u64,
+}
+
 /// All queues of a switch.
 #[derive(Debug)]
 pub struct Queues<F> {
-    slots: Vec<Slot<F>>,
+    packs: Vec<Pack<F>>,
     free: u32,
     held: u32,
     /// `[out][queue][in]`
@@ -105,16 +82,17 @@ pub struct Queues<F> {
 }
 
 impl<F> Queues<F> {
-    /// Room for `frames` frames between `ports` ports.
+    /// Room for `frames` frames at least between `ports` ports: so many packs.
     pub fn new(ports: usize, frames: usize, order: VoqOrder) -> Self {
-        let ecn = EcnField { place: crate::parse::EcnPlace::None, codepoint: 0 };
-        let meta = Meta { rx_ns: 0, copies: Meta::SINGLE, len: 0, pg: 0, in_port: 0, queue: 0, ecn };
-        let slots: Vec<_> = (1..=frames as u32)
-            .map(|next| Slot { frame: None, next: if next as usize == frames { NIL } else { next }, meta })
-            .collect();
+        let nobody = Lot { rx_ns: 0, copies: Meta::SINGLE, pg: 0, in_port: 0, queue: 0, ecn: EcnCode::NONE };
+        let free = |next: u32| {
+            let mut pack = Pack::new(&nobody);
+            pack.next = if next as usize == frames { NIL } else { next };
+            pack
+        };
         Self {
             free: if frames == 0 { NIL } else { 0 },
-            slots,
+            packs: (1..=frames as u32).map(free).collect(),
             held: 0,
             voqs: vec![Voq { head: NIL, tail: NIL, next: NIL, bytes: 0 }; ports * PRIORITIES * ports],
             active: vec![Active { first: NIL, last: NIL, bytes: 0, frames: 0 }; ports * PRIORITIES],
@@ -124,7 +102,7 @@ impl<F> Queues<F> {
         }
     }
 
-    /// A free slot is there for one more frame.
+    /// A free pack is there for one more frame.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.free != NIL
@@ -157,44 +135,88 @@ impl<F> Queues<F> {
         self.voqs[(out.index() * PRIORITIES + queue) * self.ports + input.index()].bytes
     }
 
-    /// Puts a frame into a slot, not yet into a queue: see [`Chain`].
+    /// Takes a free pack for frames of `lot`, not yet in a queue.
+    #[inline(always)]
+    fn take_free(&mut self, lot: &Lot) -> Option<u32> {
+        let ix = self.free;
+        let pack = self.packs.get_mut(ix as usize)?;
+        self.free = pack.next;
+        pack.begin(lot);
+        Some(ix)
+    }
+
+    #[inline(always)]
+    fn put_free(&mut self, ix: u32) {
+        if let Some(pack) = self.packs.get_mut(ix as usize) {
+            pack.next = std::mem::replace(&mut self.free, ix);
+        }
+    }
+
+    /// Adds a frame to the last pack of a chain.
     ///
     /// # Errors
-    /// The frame, when every slot is in use.
+    /// The frame, when that pack is full: see [`Queues::extend`].
     #[inline(always)]
-    pub fn place(&mut self, frame: F, meta: &Meta) -> Result<u32, F> {
-        let slot_ix = self.free;
-        let Some(slot) = self.slots.get_mut(slot_ix as usize) else { return Err(frame) };
-        self.free = slot.next;
-        *slot = Slot { frame: Some(frame), next: NIL, meta: *meta };
-        Ok(slot_ix)
-    }
-
-    /// Puts a frame that was placed behind the last one of a chain.
-    #[inline(always)]
-    pub fn link(&mut self, chain: &mut Chain, slot: u32, len: u16) {
-        if let Some(tail) = self.slots.get_mut(chain.tail as usize) {
-            tail.next = slot;
+    pub fn add(&mut self, chain: &Chain, frame: F, len: u16, charge: u32) -> Result<(), F> {
+        match self.packs.get_mut(chain.tail as usize) {
+            Some(pack) => pack.add(frame, len, charge),
+            None => Err(frame),
         }
-        chain.tail = slot;
-        chain.frames += 1;
-        chain.bytes += u32::from(len);
     }
 
-    /// Takes the first frame of a chain out again.
-    pub fn unplace(&mut self, chain: &mut Chain) -> Option<(F, Meta)> {
-        let slot = self.slots.get_mut(chain.head as usize)?;
-        let frame = slot.frame.take()?;
-        let next = std::mem::replace(&mut slot.next, self.free);
-        self.free = std::mem::replace(&mut chain.head, next);
-        Some((frame, slot.meta))
-    }
-
-    /// Appends the frames of a chain, all from `input`. Returns `true` if the queue was empty before.
+    /// Adds an empty pack to a chain, which may be [`Chain::NONE`]. `false`: there is none.
     #[inline(always)]
-    pub fn append(&mut self, input: PortId, out: PortId, queue: usize, chain: &Chain) -> bool {
-        self.held += chain.frames;
-        let bytes = u64::from(chain.bytes);
+    pub fn extend(&mut self, chain: &mut Chain, lot: &Lot) -> bool {
+        let Some(ix) = self.take_free(lot) else { return false };
+        match self.packs.get_mut(chain.tail as usize) {
+            Some(tail) => tail.next = ix,
+            None => chain.head = ix,
+        }
+        chain.tail = ix;
+        true
+    }
+
+    /// What the frames of a chain add up to.
+    #[inline(always)]
+    pub fn sums(&self, chain: &Chain) -> Sums {
+        let (mut sums, mut ix) = (Sums::default(), chain.head);
+        while let Some(pack) = self.packs.get(ix as usize) {
+            sums.add(pack.sums());
+            ix = pack.next;
+        }
+        sums
+    }
+
+    /// Takes the first frame of a chain out again; packs that are empty are free.
+    pub fn unchain(&mut self, chain: &mut Chain, charge_of: impl Fn(u32) -> u32) -> Option<(F, Meta)> {
+        loop {
+            let pack = self.packs.get_mut(chain.head as usize)?;
+            if let Some(first) = pack.pop(&charge_of) {
+                return Some(first);
+            }
+            let next = pack.next;
+            self.put_free(chain.head);
+            chain.head = next;
+        }
+    }
+
+    /// Takes the first pack of a chain out, as it is.
+    pub fn unchain_pack(&mut self, chain: &mut Chain) -> Option<Pack<F>> {
+        let pack = self.packs.get_mut(chain.head as usize)?;
+        let next = pack.next;
+        let empty = Pack::new(&pack.lot());
+        let full = std::mem::replace(pack, empty);
+        self.put_free(chain.head);
+        chain.head = next;
+        Some(full)
+    }
+
+    /// Appends the frames of a chain, all from `input`, which are `sums`. Returns `true` if the queue was
+    /// empty before.
+    #[inline(always)]
+    pub fn append(&mut self, input: PortId, out: PortId, queue: usize, chain: &Chain, sums: Sums) -> bool {
+        self.held += sums.frames;
+        let bytes = u64::from(sums.bytes);
         let queue_ix = out.index() * PRIORITIES + queue;
         let first_voq = queue_ix * self.ports;
         let own = first_voq + input.index();
@@ -202,7 +224,7 @@ impl<F> Queues<F> {
         self.voqs[own].bytes += bytes;
         let active = &mut self.active[queue_ix];
         active.bytes += bytes;
-        active.frames += chain.frames;
+        active.frames += sums.frames;
         let was_empty = active.first == NIL;
         let voq = &mut self.voqs[voq_ix];
         let tail = std::mem::replace(&mut voq.tail, chain.tail);
@@ -217,124 +239,139 @@ impl<F> Queues<F> {
                 self.voqs[last as usize].next = voq_ix as u32;
             }
         } else {
-            self.slots[tail as usize].next = chain.head;
+            self.packs[tail as usize].next = chain.head;
         }
         was_empty
     }
 
-    /// Appends a frame. Returns `true` if the queue was empty before; gives the frame back if
-    /// there is no slot.
+    /// Appends a frame that is charged `charge`. Returns `true` if the queue was empty before.
     ///
     /// # Errors
-    /// The frame, when every slot is in use.
-    pub fn push(&mut self, out: PortId, frame: F, meta: Meta) -> Result<bool, F> {
-        let slot = self.place(frame, &meta)?;
-        let chain = Chain::new(slot, meta.len);
-        Ok(self.append(PortId(meta.in_port), out, usize::from(meta.queue), &chain))
-    }
-
-    /// Takes frames of a queue in turn, `most` at most, and hands each to `take` with the bytes it leaves
-    /// behind, until that says `false` or the queue is empty. Returns how many it took.
-    #[inline(always)]
-    pub fn drain(
-        &mut self,
-        out: PortId,
-        queue: usize,
-        most: usize,
-        mut take: impl FnMut(F, Meta, u64) -> bool,
-    ) -> usize {
-        let mut taken = 0;
-        while taken < most {
-            let (n, go_on) = self.drain_voq(out, queue, most - taken, &mut take);
-            taken += n;
-            if n == 0 || !go_on {
-                break;
-            }
-        }
-        taken
-    }
-
-    /// One turn of the VOQ that is first: a frame, or as many as wanted while no other VOQ waits.
-    #[inline(always)]
-    fn drain_voq(
-        &mut self,
-        out: PortId,
-        queue: usize,
-        most: usize,
-        take: &mut impl FnMut(F, Meta, u64) -> bool,
-    ) -> (usize, bool) {
+    /// The frame, when no pack is free.
+    pub fn push(&mut self, out: PortId, frame: F, meta: &Meta, charge: u32) -> Result<bool, F> {
+        let (input, queue, lot) = (PortId(meta.in_port), usize::from(meta.queue), meta.lot());
+        let len = meta.len;
         let queue_ix = out.index() * PRIORITIES + queue;
-        let first_voq = queue_ix * self.ports;
+        let own = queue_ix * self.ports + input.index();
+        let voq = if self.order == VoqOrder::Fair { own } else { queue_ix * self.ports };
+        let Voq { head, tail, .. } = self.voqs[voq];
+        let last = self.packs.get_mut(tail as usize).filter(|pack| head != NIL && pack.has_room_for(&lot));
+        if let Some(pack) = last {
+            pack.add(frame, len, charge)?;
+            self.held += 1;
+            self.voqs[own].bytes += u64::from(len);
+            self.active[queue_ix].bytes += u64::from(len);
+            self.active[queue_ix].frames += 1;
+            return Ok(false);
+        }
+        let mut chain = Chain::NONE;
+        if !self.extend(&mut chain, &lot) {
+            return Err(frame);
+        }
+        self.add(&chain, frame, len, charge)?;
+        Ok(self.append(input, out, queue, &chain, Sums { frames: 1, bytes: u32::from(len), charge }))
+    }
+
+    /// Appends a pack that another lcore made. Returns `true` if the queue was empty before.
+    ///
+    /// # Errors
+    /// The pack, when there is no place for it.
+    pub fn push_pack(&mut self, out: PortId, pack: Pack<F>) -> Result<bool, Pack<F>> {
+        let lot = pack.lot();
+        let Some(ix) = self.take_free(&lot) else { return Err(pack) };
+        let sums = pack.sums();
+        self.packs[ix as usize] = pack;
+        self.packs[ix as usize].next = NIL;
+        let chain = Chain { head: ix, tail: ix };
+        Ok(self.append(PortId(lot.in_port), out, usize::from(lot.queue), &chain, sums))
+    }
+
+    /// Offers the pack from which a queue sends next. `take` takes all its frames and says what they were, or
+    /// leaves it as it is: only while no other VOQ waits may a pack be taken as a whole.
+    #[inline(always)]
+    pub fn offer<T>(
+        &mut self,
+        out: PortId,
+        queue: usize,
+        take: impl FnOnce(&mut Pack<F>, Standing) -> Option<(Sums, T)>,
+    ) -> Option<T> {
+        let queue_ix = out.index() * PRIORITIES + queue;
         let active = &mut self.active[queue_ix];
         let voq_ix = active.first;
-        let Some(&Voq { head, next: next_voq, .. }) = self.voqs.get(voq_ix as usize) else {
-            return (0, false);
-        };
-        let most = if next_voq == NIL { most } else { 1 };
-        let before = active.bytes;
-        let (mut slot_ix, mut last, mut left, mut taken, mut go_on) = (head, head, before, 0, true);
-        while taken < most && go_on {
-            let Some(slot) = self.slots.get_mut(slot_ix as usize) else { break };
-            let Some(frame) = slot.frame.take() else { break };
-            last = slot_ix;
-            slot_ix = slot.next;
-            taken += 1;
-            left -= u64::from(slot.meta.len);
-            if self.order == VoqOrder::Fifo {
-                self.voqs[first_voq + usize::from(slot.meta.in_port)].bytes -= u64::from(slot.meta.len);
+        let voq = self.voqs.get_mut(voq_ix as usize)?;
+        let pack = self.packs.get_mut(voq.head as usize)?;
+        let input = pack.lot().in_port;
+        let (sums, taken) = take(pack, Standing { alone: voq.next == NIL, depth: active.bytes })?;
+        debug_assert!(pack.is_empty() && voq.next == NIL);
+        let next = std::mem::replace(&mut pack.next, self.free);
+        self.free = std::mem::replace(&mut voq.head, next);
+        self.held -= sums.frames;
+        active.bytes -= u64::from(sums.bytes);
+        active.frames -= sums.frames;
+        if next == NIL {
+            (active.first, active.last) = (NIL, NIL);
+            self.occupied[out.index()] &= !(1 << queue);
+        }
+        match self.order {
+            VoqOrder::Fair => voq.bytes -= u64::from(sums.bytes),
+            VoqOrder::Fifo => {
+                self.voqs[queue_ix * self.ports + usize::from(input)].bytes -= u64::from(sums.bytes);
             }
-            go_on = take(frame, slot.meta, left);
         }
-        if taken == 0 {
-            return (0, false);
+        Some(taken)
+    }
+
+    /// Takes the next frame of a queue, which was charged `charge_of(its length)`. The VOQ it came from
+    /// goes behind the others.
+    pub fn pop(
+        &mut self,
+        out: PortId,
+        queue: usize,
+        charge_of: impl FnOnce(u32) -> u32,
+    ) -> Option<(F, Meta)> {
+        let queue_ix = out.index() * PRIORITIES + queue;
+        let active = &mut self.active[queue_ix];
+        let voq_ix = active.first;
+        let voq = self.voqs.get_mut(voq_ix as usize)?;
+        let pack = self.packs.get_mut(voq.head as usize)?;
+        let (frame, meta) = pack.pop(charge_of)?;
+        if pack.is_empty() {
+            let next = std::mem::replace(&mut pack.next, self.free);
+            self.free = std::mem::replace(&mut voq.head, next);
         }
-        // The slots taken are a chain already: it goes to the front of the free ones as a whole.
-        self.slots[last as usize].next = std::mem::replace(&mut self.free, head);
-        self.held -= taken as u32;
-        active.bytes = left;
-        active.frames -= taken as u32;
-        let voq = &mut self.voqs[voq_ix as usize];
-        voq.head = slot_ix;
-        if self.order == VoqOrder::Fair {
-            voq.bytes -= before - left;
-        }
+        self.held -= 1;
+        active.bytes -= u64::from(meta.len);
+        active.frames -= 1;
         // A VOQ that has been served goes behind the others; an empty one leaves the turn.
-        let empty = slot_ix == NIL;
+        let (empty, next_voq) = (voq.head == NIL, voq.next);
         if empty || next_voq != NIL {
             active.first = next_voq;
+            voq.next = NIL;
             if next_voq == NIL {
                 active.last = NIL;
                 self.occupied[out.index()] &= !(1 << queue);
-            }
-            if !empty {
-                voq.next = NIL;
+            } else if !empty {
                 let last = std::mem::replace(&mut active.last, voq_ix);
                 self.voqs[last as usize].next = voq_ix;
             }
         }
-        (taken, go_on)
+        self.voqs[queue_ix * self.ports + usize::from(meta.in_port)].bytes -= u64::from(meta.len);
+        Some((frame, meta))
     }
 
-    /// Takes the next frame of a queue.
-    pub fn pop(&mut self, out: PortId, queue: usize) -> Option<(F, Meta)> {
-        let mut popped = None;
-        self.drain(out, queue, 1, |frame, meta, _| {
-            popped = Some((frame, meta));
-            false
-        });
-        popped
+    fn head(&self, out: PortId, queue: usize) -> Option<&Pack<F>> {
+        let voq = self.voqs.get(self.active[out.index() * PRIORITIES + queue].first as usize)?;
+        self.packs.get(voq.head as usize)
     }
 
     /// Length of the frame that [`Queues::pop`] would return, bytes.
     pub fn head_len(&self, out: PortId, queue: usize) -> Option<u16> {
-        let voq = self.voqs.get(self.active[out.index() * PRIORITIES + queue].first as usize)?;
-        self.slots.get(voq.head as usize).map(|slot| slot.meta.len)
+        self.head(out, queue).map(Pack::first_len)
     }
 
     /// When the frame that [`Queues::pop`] would return was received.
     pub fn head_since(&self, out: PortId, queue: usize) -> Option<Nanos> {
-        let voq = self.voqs.get(self.active[out.index() * PRIORITIES + queue].first as usize)?;
-        self.slots.get(voq.head as usize).map(|slot| slot.meta.rx_ns)
+        self.head(out, queue).map(|pack| pack.lot().rx_ns)
     }
 
     /// The egress queue that holds most bytes of those that came in on `input` with one of the
@@ -356,8 +393,14 @@ impl<F> Queues<F> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pack::PACK;
     use super::*;
-    use crate::parse::EcnPlace;
+    use crate::parse::{EcnField, EcnPlace};
+
+    /// Bytes are charged as they are.
+    fn same(len: u32) -> u32 {
+        len
+    }
 
     fn meta(in_port: u16, queue: u8, len: u16) -> Meta {
         let ecn = EcnField { place: EcnPlace::None, codepoint: 0 };
@@ -370,11 +413,11 @@ mod tests {
         let out = PortId(3);
         for n in 0..4u32 {
             for input in 0..3u16 {
-                let was_empty = q.push(out, u32::from(input) * 100 + n, meta(input, 5, 64)).unwrap();
+                let was_empty = q.push(out, u32::from(input) * 100 + n, &meta(input, 5, 64), 64).unwrap();
                 assert_eq!(was_empty, n == 0 && input == 0);
             }
         }
-        let order: Vec<_> = std::iter::from_fn(|| q.pop(out, 5)).map(|(f, _)| f).collect();
+        let order: Vec<_> = std::iter::from_fn(|| q.pop(out, 5, same)).map(|(f, _)| f).collect();
         assert_eq!(order, [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 103, 203]);
         assert_eq!((q.held(), q.occupied(out), q.bytes(out, 5)), (0, 0, 0));
     }
@@ -384,10 +427,10 @@ mod tests {
         for (order, place) in [(VoqOrder::Fair, 1), (VoqOrder::Fifo, 8)] {
             let mut q = Queues::new(2, 16, order);
             for _ in 0..8 {
-                q.push(PortId(0), "heavy", meta(0, 0, 64)).unwrap();
+                q.push(PortId(0), "heavy", &meta(0, 0, 64), 64).unwrap();
             }
-            q.push(PortId(0), "light", meta(1, 0, 64)).unwrap();
-            let order: Vec<_> = std::iter::from_fn(|| q.pop(PortId(0), 0)).map(|(f, _)| f).collect();
+            q.push(PortId(0), "light", &meta(1, 0, 64), 64).unwrap();
+            let order: Vec<_> = std::iter::from_fn(|| q.pop(PortId(0), 0, same)).map(|(f, _)| f).collect();
             assert_eq!(order.iter().position(|f| *f == "light"), Some(place));
         }
     }
@@ -395,23 +438,78 @@ mod tests {
     #[test]
     fn a_full_slab_gives_the_frame_back() {
         let mut q = Queues::new(2, 2, VoqOrder::Fair);
-        q.push(PortId(0), 1, meta(1, 0, 64)).unwrap();
-        q.push(PortId(1), 2, meta(0, 7, 64)).unwrap();
+        q.push(PortId(0), 1, &meta(1, 0, 64), 64).unwrap();
+        q.push(PortId(1), 2, &meta(0, 7, 64), 64).unwrap();
         assert!(!q.has_room());
-        assert_eq!(q.push(PortId(0), 3, meta(1, 0, 64)), Err(3));
-        assert_eq!(q.pop(PortId(1), 7).unwrap().0, 2);
-        assert!(q.push(PortId(0), 3, meta(1, 0, 64)).is_ok());
+        assert_eq!(q.push(PortId(0), 3, &meta(1, 1, 64), 64), Err(3));
+        assert_eq!(q.pop(PortId(1), 7, same).unwrap().0, 2);
+        assert!(q.push(PortId(0), 3, &meta(1, 1, 64), 64).is_ok());
         assert_eq!(q.held(), 2);
     }
 
     #[test]
     fn the_fullest_queue_of_an_input_is_named() {
         let mut q = Queues::new(3, 8, VoqOrder::Fifo);
-        q.push(PortId(1), (), meta(0, 3, 100)).unwrap();
-        q.push(PortId(2), (), meta(0, 3, 300)).unwrap();
-        q.push(PortId(1), (), meta(2, 3, 900)).unwrap();
+        q.push(PortId(1), (), &meta(0, 3, 100), 100).unwrap();
+        q.push(PortId(2), (), &meta(0, 3, 300), 300).unwrap();
+        q.push(PortId(1), (), &meta(2, 3, 900), 900).unwrap();
         assert_eq!(q.fullest(PortId(0), 1 << 3), Some((PortId(2), 3)));
         assert_eq!(q.fullest(PortId(1), 0xff), None);
         assert_eq!(q.head_len(PortId(1), 3), Some(100));
+    }
+
+    #[test]
+    fn frames_of_a_lot_share_a_pack_and_packs_keep_their_order() {
+        for order in [VoqOrder::Fair, VoqOrder::Fifo] {
+            let mut q = Queues::new(2, 4, order);
+            let out = PortId(1);
+            let mut chain = Chain::NONE;
+            assert_eq!(q.add(&chain, 0, 60, 60), Err(0));
+            const ALL: i32 = PACK as i32 + 4;
+            for n in 0..ALL {
+                if let Err(n) = q.add(&chain, n, 60, 60) {
+                    assert!(q.extend(&mut chain, &meta(0, 2, 60).lot()));
+                    q.add(&chain, n, 60, 60).unwrap();
+                }
+            }
+            let sums = q.sums(&chain);
+            assert_eq!(sums, Sums { frames: ALL as u32, bytes: 60 * ALL as u32, charge: 60 * ALL as u32 });
+            assert!(q.append(PortId(0), out, 2, &chain, sums));
+            // One more joins the second pack, the second input gets a pack of its own.
+            assert_eq!(q.push(out, ALL, &meta(0, 2, 100), 100), Ok(false));
+            let mut packed = Pack::new(&meta(1, 2, 60).lot());
+            packed.add(-1, 60, 60).unwrap();
+            assert!(matches!(q.push_pack(out, packed), Ok(false)));
+            let (frames, depth) = (ALL as u32 + 2, 60 * ALL as u64 + 160);
+            assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (frames, frames, depth));
+            assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (depth - 60, 60));
+            let fair = order == VoqOrder::Fair;
+            let mut seen = None;
+            let none: Option<()> = q.offer(out, 2, |pack, standing| {
+                seen = Some((pack.len(), standing));
+                None
+            });
+            assert_eq!((none, seen), (None, Some((PACK, Standing { alone: !fair, depth }))));
+            let two: Vec<_> = (0..2).filter_map(|_| q.pop(out, 2, same)).map(|(f, _)| f).collect();
+            assert_eq!(two, if fair { [0, -1] } else { [0, 1] });
+            // Now one input is left, or order does not ask: packs leave as they are.
+            let mut rest = Vec::new();
+            let whole = |pack: &mut Pack<i32>, standing: Standing| {
+                assert!(standing.alone);
+                let sums = pack.sums();
+                Some((sums, pack.take_all().collect::<Vec<_>>()))
+            };
+            while let Some(frames) = q.offer(out, 2, whole) {
+                rest.extend(frames);
+            }
+            let all: Vec<_> = if fair { (1..=ALL).collect() } else { (2..=ALL).chain([-1]).collect() };
+            assert_eq!(rest, all);
+            assert_eq!((q.held(), q.occupied(out), q.bytes(out, 2)), (0, 0, 0));
+            assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (0, 0));
+            // All four packs are free again.
+            for n in 0..4 {
+                q.push(out, n, &meta(0, n as u8, 60), 60).unwrap();
+            }
+        }
     }
 }

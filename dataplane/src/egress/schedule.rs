@@ -2,7 +2,7 @@
 //!
 //! A weighted group serves the queue with the smallest finish tag (start-time fair queueing:
 //! a tag advances by `bytes / weight`, or by `1 / weight` per frame). The long-run shares are those
-//! of DWRR and WRR, but no queue is ever more than one frame (of small ones: 8 bytes per unit of weight) away
+//! of DWRR and WRR, but no queue is ever more than one frame (of small ones: 64 bytes per unit of weight) away
 //! from its share, no credit can be hoarded by an idle or paused queue, and weights need no quantum tuned to the MTU.
 
 use super::shaper::Shaper;
@@ -89,7 +89,7 @@ impl Pick {
     pub const ALONE: u64 = u64::MAX;
     /// What a queue with a weight by bytes may send in one go, per unit of its weight: small frames go
     /// together, which saves a decision for each, and every queue may be ahead by the same time.
-    const TURN_PER_WEIGHT: u64 = 8;
+    const TURN_PER_WEIGHT: u64 = 64;
     const ONE_FRAME: u64 = 0;
 }
 

@@ -15,6 +15,8 @@ pub struct Shaper {
     burst: Nanos,
     tokens: i64,
     last: Nanos,
+    /// Time that repays any debt and fills the bucket, ns: more is not counted.
+    most: Nanos,
 }
 
 impl Shaper {
@@ -25,7 +27,7 @@ impl Shaper {
         let rate = rate.max(1);
         let most = (i64::MAX as u64 / 4) / rate;
         // Below one nanosecond of credit, callers that come at whole nanoseconds would lose the fraction.
-        Self { rate, burst: burst.clamp(1, most.max(1)), tokens: 0, last: 0 }
+        Self { rate, burst: burst.clamp(1, most.max(1)), tokens: 0, last: 0, most: most.max(1) }
     }
 
     /// The rate in bit/s.
@@ -38,11 +40,8 @@ impl Shaper {
     pub fn refill(&mut self, now: Nanos) {
         let elapsed = now.saturating_sub(self.last);
         self.last = self.last.max(now);
-        // Time beyond what repays the debt and fills the bucket cannot be kept.
-        let debt_ns = self.tokens.min(0).unsigned_abs() / self.rate + 1;
-        let counted = elapsed.min(debt_ns + self.burst);
         let full = (self.burst * self.rate) as i64;
-        self.tokens = (self.tokens + (counted * self.rate) as i64).min(full);
+        self.tokens = (self.tokens + (elapsed.min(self.most) * self.rate) as i64).min(full);
     }
 
     /// May a frame start?
@@ -55,6 +54,12 @@ impl Shaper {
     #[inline(always)]
     pub fn pay(&mut self, wire_bytes: u64) {
         self.tokens -= wire_bytes as i64 * 8 * BIT;
+    }
+
+    /// May a frame start when frames of `wire_bytes` bytes have gone before it?
+    #[inline(always)]
+    pub fn open_after(&self, wire_bytes: u64) -> bool {
+        self.tokens >= wire_bytes as i64 * 8 * BIT
     }
 
     /// [`Shaper::pay`]; may another frame start?

@@ -134,6 +134,7 @@ pub struct Fdb {
     entries: usize,
     ageing_ticks: u32,
     cursor: usize,
+    version: u64,
     counters: FdbCounters,
 }
 
@@ -151,6 +152,7 @@ impl Fdb {
             entries: 0,
             ageing_ticks,
             cursor: 0,
+            version: 0,
             counters: FdbCounters::default(),
         }
     }
@@ -160,7 +162,15 @@ impl Fdb {
     pub fn set_learning(&mut self, port: PortId, learning: bool, limit: u32) {
         if let Some(state) = self.ports.get_mut(port.index()) {
             (state.learning, state.limit) = (learning, limit);
+            self.version += 1;
         }
+    }
+
+    /// Grows whenever an answer that [`Fdb::lookup`] or [`Fdb::knows`] has given may no longer be right: an
+    /// entry moved or went away, or learning was set anew. Answers "nobody knows" are not covered.
+    #[inline(always)]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Finds the cache line of `key` and asks for it; do this for a whole burst before the first
@@ -246,6 +256,7 @@ impl Fdb {
             return Learned::Refused(Refusal::Limit);
         }
         self.release(old);
+        self.version += 1;
         self.ports[port.index()].learned += 1;
         self.table.set(slot, seen);
         self.counters.moved += 1;
@@ -292,11 +303,13 @@ impl Fdb {
             return theirs;
         }
         self.release(old);
+        self.version += u64::from(old.port() != event.port || !old.is_remote());
         self.table.set(slot, value);
         true
     }
 
     fn forget(&mut self, slot: Slot, value: Value) {
+        self.version += 1;
         self.release(value);
         self.table.remove(slot);
         self.entries -= 1;
@@ -344,6 +357,7 @@ impl Fdb {
     pub fn flush_port(&mut self, port: PortId, now_tick: u32) {
         if let Some(state) = self.ports.get_mut(port.index()) {
             state.flushed_before = Some(now_tick.wrapping_add(1));
+            self.version += 1;
         }
     }
 

@@ -58,6 +58,13 @@ pub trait Admission {
     /// [`Admission::admit_egress`], or by the lcore that owns them.
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict;
 
+    /// Charges several frames of one group, `bytes` together, if [`Admission::admit_ingress`] would admit
+    /// each of them without Xoff. `false`: nothing is charged, ask frame by frame.
+    fn admit_ingress_together(&mut self, pg: PgIx, bytes: u32) -> bool {
+        let _ = (pg, bytes);
+        false
+    }
+
     /// Charges one copy to an egress queue.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use super::watermark::Watermark;
 use super::{Admission, PgIx, QueueIx, Verdict};
 use crate::drops::DropReason;
 use crate::types::PRIORITIES;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -100,8 +101,25 @@ pub struct Mmu {
     held: u64,
     /// Groups in Xoff: while there are none, a tick has nothing to look at.
     xoff_groups: u32,
-    cell_bytes: u32,
+    cells: Cells,
     params: MmuParams,
+}
+
+/// How charges are rounded up.
+#[derive(Clone, Copy, Debug)]
+struct Cells {
+    /// Bytes of a cell, less one, if that is a power of two.
+    rest: u32,
+    /// Bytes of a cell, if that is none.
+    odd: Option<NonZeroU32>,
+}
+
+impl Cells {
+    fn new(bytes: u32) -> Self {
+        let bytes = bytes.max(1);
+        let odd = NonZeroU32::new(bytes).filter(|_| !bytes.is_power_of_two());
+        Self { rest: bytes - 1, odd }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -231,7 +249,7 @@ impl Mmu {
             ports,
             held: 0,
             xoff_groups: 0,
-            cell_bytes: params.cell_bytes.max(1),
+            cells: Cells::new(params.cell_bytes),
             params: params.clone(),
         };
         mmu.apply(params)?;
@@ -291,7 +309,7 @@ impl Mmu {
             own.map(|(_, q)| q.account.shared()).sum()
         };
         self.port_egress = port_limits(&params.port_egress_limit, queued_of);
-        self.cell_bytes = params.cell_bytes.max(1);
+        self.cells = Cells::new(params.cell_bytes);
         self.params = params;
         self.publish();
         Ok(())
@@ -605,6 +623,19 @@ impl Admission for Mmu {
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict {
         self.ingress(pg.0 as usize, u64::from(bytes))
     }
+
+    fn admit_ingress_together(&mut self, pg: PgIx, bytes: u32) -> bool {
+        if !self.port_ingress.is_empty() {
+            return false;
+        }
+        let free = self.free_shared();
+        let account = &mut self.pgs[pg.0 as usize].account;
+        let Some(growth) = account.take_well_within(u64::from(bytes), free) else { return false };
+        self.shared_used += growth;
+        self.held += u64::from(bytes);
+        true
+    }
+
     fn admit_egress(&mut self, queue: QueueIx, bytes: u32) -> Result<(), DropReason> {
         let (queue, bytes) = (queue.0 as usize, u64::from(bytes));
         if !self.egress_fits(queue, bytes) {
@@ -657,12 +688,10 @@ impl Admission for Mmu {
 
     #[inline(always)]
     fn charge(&self, len: u32) -> u32 {
-        let rest = self.cell_bytes - 1;
         // A division would cost as much as the rest of admission; real cells are powers of two but for one.
-        if self.cell_bytes & rest == 0 {
-            (len + rest) & !rest
-        } else {
-            len.div_ceil(self.cell_bytes) * self.cell_bytes
+        match self.cells {
+            Cells { odd: Some(cell), .. } => len.div_ceil(cell.get()) * cell.get(),
+            Cells { rest, .. } => (len + rest) & !rest,
         }
     }
 

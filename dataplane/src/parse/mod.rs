@@ -11,7 +11,7 @@ mod tests;
 
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
 pub use key::{GROUP_BIT, KeyParts, key_space};
-pub use profile::{DEFAULT_MAX_FRAME, Profile};
+pub use profile::{DEFAULT_MAX_FRAME, FlowKey, Head, Profile};
 
 use crate::drops::DropReason;
 
@@ -73,6 +73,65 @@ pub enum EcnPlace {
     Ipv6(u8),
     /// Bits 1:0 of the AFH traffic-class byte at this byte of the frame (only with `ecn = "tc"`).
     Tc(u8),
+}
+
+/// [`EcnField`] in one word: cheap to keep and to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnCode(u16);
+
+impl EcnCode {
+    /// No ECN field.
+    pub const NONE: Self = Self(0);
+    /// Bits of a code.
+    pub const BITS: u32 = 10;
+    /// Offsets are below this: no header that is read starts further behind.
+    const OFFSETS: u16 = 64;
+
+    /// From [`EcnField::code`], its low [`EcnCode::BITS`] bits.
+    #[inline(always)]
+    pub fn from_bits(bits: u16) -> Self {
+        Self(bits & ((1 << Self::BITS) - 1))
+    }
+
+    /// The code as a number.
+    #[inline(always)]
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The two bits as they arrived.
+    #[inline(always)]
+    pub fn codepoint(self) -> u8 {
+        (self.0 & 3) as u8
+    }
+
+    /// What it stands for.
+    #[inline(always)]
+    pub fn field(self) -> EcnField {
+        let (kind, at) = (self.0 >> 2 & 3, (self.0 >> 4) as u8);
+        let place = match kind {
+            0 => EcnPlace::None,
+            1 => EcnPlace::Ipv4(at),
+            2 => EcnPlace::Ipv6(at),
+            _ => EcnPlace::Tc(at),
+        };
+        EcnField { place, codepoint: self.codepoint() }
+    }
+}
+
+impl EcnField {
+    /// In one word.
+    #[inline(always)]
+    pub fn code(self) -> EcnCode {
+        let (kind, at) = match self.place {
+            EcnPlace::None => (0, 0),
+            EcnPlace::Ipv4(at) => (1, u16::from(at)),
+            EcnPlace::Ipv6(at) => (2, u16::from(at)),
+            EcnPlace::Tc(at) => (3, u16::from(at)),
+        };
+        debug_assert!(at < EcnCode::OFFSETS);
+        EcnCode(u16::from(self.codepoint & 3) | kind << 2 | (at % EcnCode::OFFSETS) << 4)
+    }
 }
 
 /// What a frame is to the switch.

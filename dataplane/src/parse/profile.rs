@@ -21,7 +21,29 @@ const PLAIN_IPV4: u32 = 0x0800_4500;
 const NO_ECN: EcnField = EcnField { place: EcnPlace::None, codepoint: 0 };
 
 /// The bytes that the short way looks at, at most.
-type Head = [u8; 47];
+pub type Head = [u8; 47];
+
+/// The first 16 bytes of a frame: both addresses, EtherType, IP version and ToS of an untagged one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowKey([u64; 2]);
+
+impl FlowKey {
+    /// Of no unicast frame.
+    pub const NONE: Self = Self([u64::MAX; 2]);
+
+    /// The key of a frame that starts like this.
+    #[inline(always)]
+    pub fn of(head: &Head) -> Self {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
+        Self([word(0), word(8)])
+    }
+
+    /// Its high bits depend on all bits of the key.
+    #[inline(always)]
+    pub fn hash(&self) -> u64 {
+        (self.0[0] ^ self.0[1].rotate_left(28)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
 
 #[inline(always)]
 fn half(head: &Head, at: usize) -> u16 {
@@ -224,6 +246,26 @@ impl Profile {
         let head = bytes.first_chunk()?;
         let plain = self.plain & (quad(head, 12) & !0xff == PLAIN_IPV4);
         if plain { self.plain_ipv4::<0>(head, len) } else { None }
+    }
+
+    /// Beyond its [`FlowKey`] nothing about this frame matters: plain untagged IPv4 in which nothing is
+    /// odd and that is neither CNP nor ACK, *if* the key is one of a frame [`Profile::glance`] has read.
+    #[inline(always)]
+    pub fn is_ordinary(&self, head: &Head, len: usize) -> bool {
+        const IP: usize = 14;
+        let total = usize::from(half(head, IP + 2));
+        // Fragment offset and protocol; between them the TTL, which does not matter.
+        let fields = quad(head, IP + 6) & 0x1fff_00ff;
+        if total + IP > len || len > self.max_frame {
+            return false;
+        }
+        if fields != u32::from(UDP) {
+            return total >= 20 && fields & !0xff == 0;
+        }
+        if half(head, IP + 22) != self.udp_port {
+            return total >= 28;
+        }
+        total >= 28 + self.opcodes.header_len && self.opcodes.kind(head[IP + 28]) == Kind::Data
     }
 
     /// The common frame: IPv4 without options behind `TAG` bytes of 802.1Q tag (0 or 4), nothing odd.

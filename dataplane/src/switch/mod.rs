@@ -12,7 +12,9 @@
 //! Whoever drives the switch owns the clock and the wire: a polling loop on DPDK, an event queue in
 //! virtual time, a test. Design section 2.
 
+mod admit;
 mod control;
+mod flows;
 mod params;
 mod peers;
 mod receive;
@@ -26,7 +28,7 @@ pub use view::Conservation;
 
 use crate::drops::DropReason;
 use crate::ecn::Wred;
-use crate::egress::{Meta, Microbursts, Queues, Scheduler, Shaper};
+use crate::egress::{Microbursts, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
 use crate::frame::Frame;
 use crate::mmu::{Admission, Mmu};
@@ -38,9 +40,11 @@ use crate::rng::Rng;
 use crate::stats::{PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
-use receive::{GROUPS, Group, Grouping};
+use flows::Flows;
+use receive::{GROUPS, Group};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use transmit::Staged;
 
 /// Where frames go when they leave: a driver, a link of the simulator, a test.
 pub trait Wire<F> {
@@ -79,7 +83,7 @@ struct Port<F> {
     bursts: Option<Box<Microbursts>>,
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
     stage: Burst<F>,
-    staged: ArrayVec<Meta, BURST>,
+    staged: ArrayVec<Staged, BURST>,
     stats: PortStats,
     published: Published,
     gauges: Published,
@@ -97,6 +101,8 @@ pub struct Switch<F, A = Mmu> {
     hindered: Vec<u8>,
     shard: u8,
     fdb: Fdb,
+    /// Decisions made from the tables and maps above, while these are what they were.
+    flows: Flows,
     admission: A,
     queues: Queues<F>,
     /// Scratch of `receive`: what a burst is sorted into.
@@ -116,18 +122,6 @@ pub struct Switch<F, A = Mmu> {
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Frames received on `port`; takes all of them. Each is queued, consumed or dropped with a reason.
-    #[inline]
-    pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
-        let work = self.parse_burst(port, burst, now);
-        let learning = self.ports[port.index()].params.learning;
-        let mut grouping = Grouping { port, learning, waiting: 0 };
-        for (frame, work) in burst.drain(..).zip(&work) {
-            self.receive_one(&mut grouping, frame, work);
-        }
-        self.admit_groups(&grouping);
-    }
-
     /// Lets `port` send: control frames first, then at most `budget` data frames (`BURST` at most are
     /// staged at a time). Returns how many data frames the wire took.
     #[inline]

@@ -1,5 +1,6 @@
 //! What a switch is made from: checked parameters in, a switch or its shards out.
 
+use super::flows::Flows;
 use super::receive::{GROUPS, Group};
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
@@ -233,8 +234,9 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             hindered: vec![0; n],
             shard: shard as u8,
             fdb,
+            flows: Flows::new(),
             admission,
-            groups: [Group::none(); GROUPS],
+            groups: [Group::NONE; GROUPS],
             queues: Queues::new(n, params.frames, params.voq),
             rng: Rng::new(params.seed ^ shard as u64),
             peers,

@@ -1,19 +1,18 @@
 //! What crosses between lcores: frames for another lcore's ports, and news for its forwarding table.
 //!
-//! One pair of single-producer single-consumer rings per direction. A frame ring has a place for
+//! One pair of single-producer single-consumer rings per direction. A pack ring has a place for
 //! every frame a shard can hold, so it cannot fill up; a news ring that is full only delays learning.
 
-use crate::egress::Meta;
+use crate::egress::Pack;
 use crate::fdb::FdbEvent;
 use crate::types::PortId;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// A frame on its way to the lcore that owns its egress port.
+/// Frames on their way to the lcore that owns their egress port.
 #[derive(Debug)]
 pub struct Handoff<F> {
     pub(super) out: PortId,
-    pub(super) frame: F,
-    pub(super) meta: Meta,
+    pub(super) pack: Pack<F>,
 }
 
 /// News that wait at most, per direction.
@@ -22,13 +21,13 @@ const NEWS: usize = 1024;
 /// The four ends a shard holds towards one other shard.
 #[derive(Debug)]
 pub struct Peer<F> {
-    pub(super) frames_to: Producer<Handoff<F>>,
-    pub(super) frames_from: Consumer<Handoff<F>>,
+    pub(super) packs_to: Producer<Handoff<F>>,
+    pub(super) packs_from: Consumer<Handoff<F>>,
     pub(super) news_to: Producer<FdbEvent>,
     pub(super) news_from: Consumer<FdbEvent>,
 }
 
-/// The rings between `shards` shards, each with room for `frames` frames: element `[a][b]` is what `a`
+/// The rings between `shards` shards, each with room for `frames` packs: element `[a][b]` is what `a`
 /// holds towards `b`; `None` towards itself.
 #[allow(clippy::needless_range_loop, reason = "two rows are filled at once")]
 pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
@@ -36,19 +35,19 @@ pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
         (0..shards).map(|_| (0..shards).map(|_| None).collect()).collect();
     for a in 0..shards {
         for b in a + 1..shards {
-            let (frames_ab, frames_from_a) = RingBuffer::new(frames);
-            let (frames_ba, frames_from_b) = RingBuffer::new(frames);
+            let (packs_ab, packs_from_a) = RingBuffer::new(frames);
+            let (packs_ba, packs_from_b) = RingBuffer::new(frames);
             let (news_ab, news_from_a) = RingBuffer::new(NEWS);
             let (news_ba, news_from_b) = RingBuffer::new(NEWS);
             all[a][b] = Some(Peer {
-                frames_to: frames_ab,
-                frames_from: frames_from_b,
+                packs_to: packs_ab,
+                packs_from: packs_from_b,
                 news_to: news_ab,
                 news_from: news_from_b,
             });
             all[b][a] = Some(Peer {
-                frames_to: frames_ba,
-                frames_from: frames_from_a,
+                packs_to: packs_ba,
+                packs_from: packs_from_a,
                 news_to: news_ba,
                 news_from: news_from_a,
             });

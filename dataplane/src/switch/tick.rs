@@ -77,12 +77,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.collect_remote();
         for i in 0..self.peers.len() {
             for _ in 0..BURST {
-                let Some(handoff) = self.peers[i].as_mut().and_then(|peer| peer.frames_from.pop().ok())
-                else {
+                let Some(handoff) = self.peers[i].as_mut().and_then(|peer| peer.packs_from.pop().ok()) else {
                     break;
                 };
                 let handoff: Handoff<F> = handoff;
-                self.handed_in += 1;
+                self.handed_in += handoff.pack.sums().frames as u64;
                 self.accept(handoff);
             }
             while let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) {

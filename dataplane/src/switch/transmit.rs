@@ -4,7 +4,7 @@ use super::tick::xon;
 use super::{Port, Switch, Wire};
 use crate::drops::DropReason;
 use crate::ecn;
-use crate::egress::{Meta, Pick, Queues};
+use crate::egress::{Lot, Meta, Pack, Pick, Queues, Standing, Sums};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::parse::EcnPlace;
@@ -12,6 +12,13 @@ use crate::pfc::watchdog::Seen;
 use crate::rng::Rng;
 use crate::types::{Nanos, PRIORITIES, PortId, wire_bytes};
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Frames of one lot that stand in the stage together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Staged {
+    lot: Lot,
+    sums: Sums,
+}
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// PFC leaves ahead of all data and is not subject to pause (C13).
@@ -26,7 +33,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Takes frames off the queues, in the order of the scheduler, until the stage holds `budget`.
     #[inline(always)]
     pub(super) fn stage(&mut self, out: PortId, budget: usize, now: Nanos) {
-        let Self { ports, queues, rng, .. } = self;
+        let Self { ports, queues, rng, admission, .. } = self;
+        let charge_of = |len| admission.charge(len);
         let port = &mut ports[out.index()];
         let budget = budget.min(port.stage.capacity());
         let mut ready = queues.occupied(out);
@@ -41,7 +49,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         while port.stage.len() < budget {
             let Some(pick) = port.scheduler.pick(ready) else { return };
             let most = budget - port.stage.len();
-            let open = port.take(queues, rng, out, pick, most);
+            let open = port.take(queues, rng, out, pick, most, &charge_of);
             if let Some(bursts) = &mut port.bursts {
                 bursts.shrunk(pick.queue, queues.bytes(out, pick.queue), now);
             }
@@ -61,60 +69,74 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return 0;
         }
         wire.send(&mut port.stage);
-        let sent = before - port.stage.len();
-        // Frames of one queue, group and burst are released together: under load that is all of them.
-        let mut rest = sent;
+        let left = port.stage.len();
+        let mut settled = 0;
+        let mut rest = before - left;
         while rest > 0 {
-            let port = &mut self.ports[out.index()];
-            let at = sent - rest;
-            let first = port.staged[at];
-            let together = |meta: &&Meta| first.same_account(meta);
-            let run = 1 + port.staged[at + 1..sent].iter().take_while(together).count();
-            let (mut bytes, mut charge) = (0, 0);
-            for meta in &port.staged[at..at + run] {
-                bytes += u32::from(meta.len);
-                charge += self.admission.charge(u32::from(meta.len));
-            }
-            port.note_sent(&first, run as u32, bytes, now);
-            self.release_charge(out, &first, charge);
-            rest -= run;
+            let Some(&staged) = self.ports[out.index()].staged.get(settled) else { break };
+            let sent = match rest >= staged.sums.frames as usize {
+                true => staged,
+                false => self.split_first(out, settled, rest),
+            };
+            rest -= sent.sums.frames as usize;
+            settled += usize::from(sent.sums.frames == staged.sums.frames);
+            self.ports[out.index()].note_sent(&sent, now);
+            self.release_staged(out, &sent);
         }
         let staged = &mut self.ports[out.index()].staged;
-        if sent == staged.len() {
+        if left == 0 {
             staged.clear();
         } else {
-            staged.drain(..sent);
+            staged.drain(..settled);
         }
-        sent
+        before - left
     }
 
-    /// Gives back what `meta` (or a run of frames with the same accounts) was charged.
+    /// The wire took only `taken` of the frames of entry `at` of the stage, and left the others at its front: splits
+    /// the entry.
+    #[cold]
+    fn split_first(&mut self, out: PortId, at: usize, taken: usize) -> Staged {
+        let port = &mut self.ports[out.index()];
+        let whole = port.staged[at];
+        let mut left = Sums { frames: whole.sums.frames - taken as u32, bytes: 0, charge: 0 };
+        for frame in &port.stage[..left.frames as usize] {
+            let len = frame.len() as u32;
+            left.bytes += len;
+            left.charge += self.admission.charge(len);
+        }
+        port.staged[at].sums = left;
+        Staged { sums: whole.sums.without(left), ..whole }
+    }
+
+    /// Gives back what frames of one lot were charged.
     #[inline(always)]
-    fn release_charge(&mut self, out: PortId, meta: &Meta, charge: u32) {
-        let queue = QueueIx((out.index() * PRIORITIES + usize::from(meta.queue)) as u32);
-        self.admission.release_egress(queue, charge);
-        if meta.copies == Meta::SINGLE {
-            self.release_group_charge(meta, charge);
-        } else {
-            self.release_group(meta, 1);
+    fn release_staged(&mut self, out: PortId, Staged { lot, sums }: &Staged) {
+        let queue = QueueIx((out.index() * PRIORITIES + usize::from(lot.queue)) as u32);
+        self.admission.release_egress(queue, sums.charge);
+        if lot.copies == Meta::SINGLE || self.was_last_copy(lot.copies) {
+            self.release_group_charge(lot, sums.charge);
         }
     }
 
     /// One copy of a frame is gone; the last one releases the group (B16).
     #[cold]
-    pub(super) fn release_group(&mut self, meta: &Meta, copies: u32) {
-        let last = meta.copies == Meta::SINGLE
-            || self.copies[meta.copies as usize].fetch_sub(copies, Relaxed) == copies;
-        if last {
+    fn was_last_copy(&mut self, copies: u32) -> bool {
+        self.copies[copies as usize].fetch_sub(1, Relaxed) == 1
+    }
+
+    /// A frame (or one copy of it) that was charged to its group will not be queued.
+    #[cold]
+    pub(super) fn release_group(&mut self, meta: &Meta) {
+        if meta.copies == Meta::SINGLE || self.was_last_copy(meta.copies) {
             let charge = self.admission.charge(u32::from(meta.len));
-            self.release_group_charge(meta, charge);
+            self.release_group_charge(&meta.lot(), charge);
         }
     }
 
     #[inline(always)]
-    fn release_group_charge(&mut self, meta: &Meta, charge: u32) {
-        let pg = PgIx(u32::from(meta.pg));
-        if self.owner[usize::from(meta.in_port)] != self.shard {
+    fn release_group_charge(&mut self, lot: &Lot, charge: u32) {
+        let pg = PgIx(u32::from(lot.pg));
+        if self.owner[usize::from(lot.in_port)] != self.shard {
             self.admission.release_for_owner(pg, charge);
         } else if self.admission.release_ingress(pg, charge) {
             xon(&mut self.ports, pg);
@@ -125,7 +147,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn release(&mut self, out: PortId, meta: &Meta) {
         let charge = self.admission.charge(u32::from(meta.len));
-        self.release_charge(out, meta, charge);
+        let sums = Sums { frames: 1, bytes: u32::from(meta.len), charge };
+        self.release_staged(out, &Staged { lot: meta.lot(), sums });
     }
 
     /// Drops everything a queue holds, with one reason.
@@ -140,7 +163,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The same when there is no time left to speak of: at the end of a run.
     #[cold]
     pub(super) fn discard(&mut self, out: PortId, queue: usize, reason: DropReason) {
-        while let Some((frame, meta)) = self.queues.pop(out, queue) {
+        loop {
+            let Self { queues, admission, .. } = self;
+            let Some((frame, meta)) = queues.pop(out, queue, |len| admission.charge(len)) else { return };
             self.release(out, &meta);
             self.drop_at_queue(out, frame, queue, reason);
         }
@@ -150,10 +175,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn flush_stage(&mut self, out: PortId, reason: DropReason) {
         let port = &mut self.ports[out.index()];
-        let (frames, metas) = (std::mem::take(&mut port.stage), std::mem::take(&mut port.staged));
-        for (frame, meta) in frames.into_iter().zip(metas) {
-            self.release(out, &meta);
-            self.drop_at_queue(out, frame, usize::from(meta.queue), reason);
+        let (frames, entries) = (std::mem::take(&mut port.stage), std::mem::take(&mut port.staged));
+        let mut frames = frames.into_iter();
+        for staged in entries {
+            self.release_staged(out, &staged);
+            for frame in frames.by_ref().take(staged.sums.frames as usize) {
+                self.drop_at_queue(out, frame, usize::from(staged.lot.queue), reason);
+            }
         }
     }
 }
@@ -168,28 +196,94 @@ impl<F: Frame> Port<F> {
         out: PortId,
         Pick { queue, wire_bytes: turn }: Pick,
         most: usize,
+        charge_of: &impl Fn(u32) -> u32,
     ) -> bool {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
             return false;
         }
-        let wred = self.mark[queue];
-        let (mut wire, mut last) = (0, 0);
-        let taken = queues.drain(out, queue, most, |mut frame, meta, depth| {
-            last = wire_bytes(u64::from(meta.len));
-            wire += last;
-            if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
-                self.mark(&mut frame, &meta);
-            } else if meta.ecn.codepoint == ecn::CE {
-                self.stats.ecn_seen_ce[queue] += 1;
-            }
-            self.stage.push(frame);
-            self.staged.push(meta);
-            self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(last)) && wire < turn
-        });
+        let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
+        while taken < most && go_on {
+            let whole = queues.offer(out, queue, |pack, standing| {
+                self.take_pack(pack, standing, queue, most - taken, turn.saturating_sub(wire))
+            });
+            let (frames, bytes, last_bytes) = match whole {
+                Some(taken) => taken,
+                None => {
+                    let Some(meta) = self.take_one(queues, rng, out, queue, charge_of) else { break };
+                    let wire = wire_bytes(u64::from(meta.len));
+                    (1, wire, wire)
+                }
+            };
+            last = last_bytes;
+            taken += frames;
+            wire += bytes;
+            let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(bytes));
+            go_on = open && wire < turn && queues.occupied(out) >> queue & 1 == 1;
+        }
         // While nobody else could be served the group's time follows each frame; a turn has one time.
         let behind = if turn == Pick::ALONE { last } else { wire };
         self.scheduler.sent(queue, taken as u64, wire, behind);
         true
+    }
+
+    /// Takes a whole pack if each of its frames would go one by one, and none of them is marked. Returns frames,
+    /// bytes on the wire, and those of the last one.
+    #[inline(always)]
+    fn take_pack(
+        &mut self,
+        pack: &mut Pack<F>,
+        standing: Standing,
+        queue: usize,
+        most: usize,
+        turn: u64,
+    ) -> Option<(Sums, (usize, u64, u64))> {
+        let (wire, last) = pack.wire();
+        let before_last = wire - last;
+        let all_go = standing.alone
+            && pack.len() <= most
+            && standing.depth <= self.mark[queue].kmin
+            && before_last < turn.max(1)
+            && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(before_last));
+        if !all_go {
+            return None;
+        }
+        let (lot, sums) = (pack.lot(), pack.sums());
+        self.stats.ecn_seen_ce[queue] += u64::from(pack.ce_frames());
+        self.stage.extend(pack.take_all());
+        self.note_staged(lot, sums);
+        Some((sums, (sums.frames as usize, wire, last)))
+    }
+
+    /// One frame, which may have to be marked for the depth it leaves behind.
+    #[inline(never)]
+    fn take_one(
+        &mut self,
+        queues: &mut Queues<F>,
+        rng: &mut Rng,
+        out: PortId,
+        queue: usize,
+        charge_of: &impl Fn(u32) -> u32,
+    ) -> Option<Meta> {
+        let (mut frame, meta) = queues.pop(out, queue, charge_of)?;
+        let (depth, wred) = (queues.bytes(out, queue), self.mark[queue]);
+        if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
+            self.mark(&mut frame, &meta);
+        } else if meta.ecn.codepoint == ecn::CE {
+            self.stats.ecn_seen_ce[queue] += 1;
+        }
+        self.stage.push(frame);
+        let len = u32::from(meta.len);
+        self.note_staged(meta.lot(), Sums { frames: 1, bytes: len, charge: charge_of(len) });
+        Some(meta)
+    }
+
+    /// Notes what was put into the stage: with the entry before it, if that is of the same lot.
+    #[inline(always)]
+    fn note_staged(&mut self, lot: Lot, sums: Sums) {
+        match self.staged.last_mut() {
+            Some(last) if last.lot == lot && lot.copies == Meta::SINGLE => last.sums.add(sums),
+            _ => self.staged.push(Staged { lot, sums }),
+        }
     }
 
     /// Queues that may not send now: paused by the peer, held back by an operator.
@@ -231,29 +325,17 @@ impl<F: Frame> Port<F> {
     }
 
     #[inline(always)]
-    fn note_sent(&mut self, first: &Meta, frames: u32, bytes: u32, now: Nanos) {
-        let queue = usize::from(first.queue) % PRIORITIES;
-        self.stats.tx_packets += u64::from(frames);
-        self.stats.tx_bytes += u64::from(bytes);
-        self.stats.queue_packets[queue] += u64::from(frames);
-        self.stats.queue_bytes[queue] += u64::from(bytes);
-        self.stats.residence[queue].note(now.saturating_sub(first.rx_ns), u64::from(frames));
+    fn note_sent(&mut self, Staged { lot, sums }: &Staged, now: Nanos) {
+        let (queue, frames) = (usize::from(lot.queue) % PRIORITIES, u64::from(sums.frames));
+        self.stats.tx_packets += frames;
+        self.stats.tx_bytes += u64::from(sums.bytes);
+        self.stats.queue_packets[queue] += frames;
+        self.stats.queue_bytes[queue] += u64::from(sums.bytes);
+        self.stats.residence[queue].note(now.saturating_sub(lot.rx_ns), frames);
         if (self.storm_forward | self.storm_drop) >> queue & 1 == 1
             && let Some(watchdog) = &mut self.watchdog
         {
-            watchdog.count(queue, Seen::TxOk, u64::from(frames));
+            watchdog.count(queue, Seen::TxOk, frames);
         }
-    }
-}
-
-impl Meta {
-    /// Charged to the same group and queue by the same burst: may be released together.
-    #[inline(always)]
-    fn same_account(&self, other: &Meta) -> bool {
-        self.pg == other.pg
-            && self.queue == other.queue
-            && self.rx_ns == other.rx_ns
-            && self.copies == Meta::SINGLE
-            && other.copies == Meta::SINGLE
     }
 }

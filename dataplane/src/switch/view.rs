@@ -168,7 +168,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Frames this shard holds: queued, staged, or in a ring towards it.
     pub fn held(&self) -> u64 {
-        let coming: usize = self.peers.iter().flatten().map(|peer| peer.frames_from.slots()).sum();
+        let coming: usize = self.peers.iter().flatten().map(|peer| peer.packs_from.slots()).sum();
         self.held_here() + coming as u64
     }
 

@@ -1,0 +1,305 @@
+//! Frames that were received together for one queue and are accounted for together.
+//!
+//! Frames of a burst that share port, priority group and queue go through the switch as packs of up to
+//! [`PACK`]: what they have in common is written, compared, charged and released once for all of them.
+
+use crate::ecn;
+use crate::parse::{EcnCode, EcnField};
+use crate::types::{MIN_FRAME_BYTES, Nanos, WIRE_OVERHEAD_BYTES, wire_bytes};
+use arrayvec::ArrayVec;
+
+/// Most frames of a pack: a pack of handles is four cache lines, of which a short one uses two.
+pub const PACK: usize = 16;
+
+/// What the switch knows about a queued frame beyond its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// When it was received.
+    pub rx_ns: Nanos,
+    /// Slot of its copy count when several queues hold it; [`Meta::SINGLE`] otherwise.
+    pub copies: u32,
+    /// Bytes, without FCS.
+    pub len: u16,
+    /// Priority group it is charged to (`port * 8 + pg`, control groups behind).
+    pub pg: u16,
+    /// Port it came from.
+    pub in_port: u16,
+    /// Egress queue.
+    pub queue: u8,
+    /// Where its ECN bits are and what they said on arrival.
+    pub ecn: EcnField,
+}
+
+impl Meta {
+    /// The only copy.
+    pub const SINGLE: u32 = u32::MAX;
+
+    /// What it has in common with others of its pack.
+    #[inline(always)]
+    pub fn lot(&self) -> Lot {
+        Lot {
+            rx_ns: self.rx_ns,
+            copies: self.copies,
+            pg: self.pg,
+            in_port: self.in_port,
+            queue: self.queue,
+            ecn: self.ecn.code(),
+        }
+    }
+}
+
+/// What the frames of a pack have in common; fields as in [`Meta`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lot {
+    /// When they were received.
+    pub rx_ns: Nanos,
+    /// [`Meta::SINGLE`], or the frame is one of several copies and alone in its pack.
+    pub copies: u32,
+    /// Priority group.
+    pub pg: u16,
+    /// Port they came from.
+    pub in_port: u16,
+    /// Egress queue.
+    pub queue: u8,
+    /// Where their ECN bits are and what they said on arrival.
+    pub ecn: EcnCode,
+}
+
+/// Up to [`PACK`] frames, and what they add up to.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Pack<F> {
+    rx_ns: Nanos,
+    /// The pack behind this one, in a chain, a queue or the list of free ones.
+    pub(super) next: u32,
+    copies: u32,
+    bytes: u32,
+    /// Bytes by which frames are too short for the wire.
+    padding: u32,
+    charge: u32,
+    pg: u16,
+    in_port: u16,
+    queue: u8,
+    ecn: EcnCode,
+    /// Length of each frame.
+    lens: [u16; PACK],
+    frames: ArrayVec<F, PACK>,
+}
+
+/// Sums over frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Frames.
+    pub frames: u32,
+    /// Their bytes, without FCS.
+    pub bytes: u32,
+    /// What the buffer charges for them.
+    pub charge: u32,
+}
+
+impl Sums {
+    /// With those of other frames.
+    #[inline(always)]
+    pub fn add(&mut self, other: Sums) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.charge += other.charge;
+    }
+
+    /// What remains without frames that are among them.
+    pub fn without(self, part: Sums) -> Sums {
+        Sums {
+            frames: self.frames - part.frames,
+            bytes: self.bytes - part.bytes,
+            charge: self.charge - part.charge,
+        }
+    }
+}
+
+impl<F> Pack<F> {
+    /// No frames yet.
+    #[inline(always)]
+    pub fn new(lot: &Lot) -> Self {
+        Self {
+            rx_ns: lot.rx_ns,
+            next: u32::MAX,
+            copies: lot.copies,
+            bytes: 0,
+            padding: 0,
+            charge: 0,
+            pg: lot.pg,
+            in_port: lot.in_port,
+            queue: lot.queue,
+            ecn: lot.ecn,
+            lens: [0; PACK],
+            frames: ArrayVec::new(),
+        }
+    }
+
+    /// Makes an empty pack one of this lot, the last of its chain.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, lot: &Lot) {
+        debug_assert!(self.frames.is_empty());
+        self.rx_ns = lot.rx_ns;
+        self.next = u32::MAX;
+        self.copies = lot.copies;
+        (self.bytes, self.padding, self.charge) = (0, 0, 0);
+        (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
+    }
+
+    /// Adds a frame behind the others.
+    ///
+    /// # Errors
+    /// The frame, when the pack is full.
+    #[inline(always)]
+    pub fn add(&mut self, frame: F, len: u16, charge: u32) -> Result<(), F> {
+        let n = self.frames.len();
+        if let Err(full) = self.frames.try_push(frame) {
+            return Err(full.element());
+        }
+        self.lens[n % PACK] = len;
+        self.bytes += u32::from(len);
+        self.charge += charge;
+        if u64::from(len) < MIN_FRAME_BYTES {
+            self.padding += padding(len);
+        }
+        Ok(())
+    }
+
+    /// Takes the first frame, which was charged `charge_of(its length)`.
+    #[inline]
+    pub fn pop(&mut self, charge_of: impl FnOnce(u32) -> u32) -> Option<(F, Meta)> {
+        let frame = self.frames.pop_at(0)?;
+        let len = self.lens[0];
+        self.lens.copy_within(1.., 0);
+        self.bytes -= u32::from(len);
+        self.padding -= padding(len);
+        self.charge -= charge_of(u32::from(len));
+        Some((frame, self.meta(len)))
+    }
+
+    /// Takes all frames.
+    #[inline(always)]
+    pub fn take_all(&mut self) -> impl Iterator<Item = F> {
+        self.frames.drain(..)
+    }
+
+    /// A frame with this length as a member of this pack.
+    fn meta(&self, len: u16) -> Meta {
+        Meta {
+            rx_ns: self.rx_ns,
+            copies: self.copies,
+            len,
+            pg: self.pg,
+            in_port: self.in_port,
+            queue: self.queue,
+            ecn: self.ecn.field(),
+        }
+    }
+
+    /// What all its frames have in common.
+    #[inline(always)]
+    pub fn lot(&self) -> Lot {
+        Lot {
+            rx_ns: self.rx_ns,
+            copies: self.copies,
+            pg: self.pg,
+            in_port: self.in_port,
+            queue: self.queue,
+            ecn: self.ecn,
+        }
+    }
+
+    /// Another frame of this lot may join.
+    #[inline]
+    pub(super) fn has_room_for(&self, lot: &Lot) -> bool {
+        lot.copies == Meta::SINGLE && !self.frames.is_full() && self.lot() == *lot
+    }
+
+    /// Number of frames.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// No frames.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Frames, bytes and charge.
+    #[inline(always)]
+    pub fn sums(&self) -> Sums {
+        Sums { frames: self.frames.len() as u32, bytes: self.bytes, charge: self.charge }
+    }
+
+    /// Bytes on the wire: of all frames, and of the last one alone.
+    #[inline(always)]
+    pub fn wire(&self) -> (u64, u64) {
+        let frames = self.frames.len();
+        let last = self.lens[frames.wrapping_sub(1) % PACK];
+        let all = u64::from(self.bytes + self.padding) + frames as u64 * WIRE_OVERHEAD_BYTES;
+        (all, wire_bytes(u64::from(last)))
+    }
+
+    /// Length of the first frame.
+    #[inline(always)]
+    pub(super) fn first_len(&self) -> u16 {
+        self.lens[0]
+    }
+
+    /// Frames that came in with CE.
+    #[inline(always)]
+    pub fn ce_frames(&self) -> u32 {
+        u32::from(self.ecn.codepoint() == ecn::CE) * self.frames.len() as u32
+    }
+}
+
+fn padding(len: u16) -> u32 {
+    (MIN_FRAME_BYTES as u32).saturating_sub(u32::from(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::EcnPlace;
+
+    fn lot() -> Lot {
+        let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();
+        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn }
+    }
+
+    #[test]
+    fn sums_follow_frames_in_and_out() {
+        let cells = |len: u32| len.div_ceil(100) * 100;
+        let mut pack = Pack::new(&lot());
+        for (n, len) in [60u16, 150, 42, 1500].into_iter().enumerate() {
+            pack.add(n, len, cells(u32::from(len))).unwrap();
+        }
+        assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
+        assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 4));
+        let (frame, meta) = pack.pop(cells).unwrap();
+        assert_eq!((frame, meta.len, meta.lot()), (0, 60, lot()));
+        assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame, meta.len)), Some((1, 150)));
+        assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
+        assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
+        assert_eq!(pack.take_all().collect::<Vec<_>>(), [2, 3]);
+        assert!(pack.is_empty());
+    }
+
+    #[test]
+    fn a_full_pack_gives_the_frame_back() {
+        let mut pack = Pack::new(&lot());
+        for n in 0..PACK {
+            assert!(pack.has_room_for(&lot()) && pack.add(n, 64, 64).is_ok());
+        }
+        assert_eq!((pack.add(99, 64, 64), pack.len()), (Err(99), PACK));
+        assert!(!pack.has_room_for(&lot()));
+        assert!(!Pack::<()>::new(&lot()).has_room_for(&Lot { rx_ns: 8, ..lot() }));
+    }
+
+    #[test]
+    fn a_pack_of_handles_is_four_cache_lines() {
+        assert_eq!(size_of::<Pack<Box<u8>>>(), 256);
+    }
+}

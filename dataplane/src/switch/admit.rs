@@ -1,0 +1,414 @@
+//! From a way to a queue: admission, group by group where nothing is near a limit, else frame by frame;
+//! multicast; frames for other lcores; and every reason a frame may be lost for on the way.
+
+use super::receive::{Group, Work};
+use super::{Handoff, Port, Switch};
+use crate::drops::DropReason;
+use crate::egress::{Chain, Meta, Pack, Sums};
+use crate::frame::Frame;
+use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
+use crate::parse::EcnPlace;
+use crate::pfc::generate::{Cause, Source};
+use crate::pfc::watchdog::Seen;
+use crate::portset::PortSet;
+use crate::types::{PRIORITIES, PortId};
+use arrayvec::ArrayVec;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Admits the frames of a group together if nothing is near a limit, else one by one.
+    #[inline(always)]
+    pub(super) fn admit_group(&mut self, port: PortId, at: usize) {
+        let Group { way, chain } = std::mem::replace(&mut self.groups[at], Group::NONE);
+        let sums = self.queues.sums(&chain);
+        self.count_received(port, way.tc(), u64::from(sums.frames), u64::from(sums.bytes));
+        let (out, queue, pg) = (way.out(), QueueIx(way.queue()), PgIx(u32::from(way.pg())));
+        if self.owner[out.index()] != self.shard {
+            return self.hand_off_group(out, pg, chain, sums);
+        }
+        if !self.admission.admit_together(pg, queue, sums.charge) {
+            return self.admit_one_by_one(out, chain);
+        }
+        self.count_charged(way.pg(), sums.frames);
+        let queue = queue.0 as usize % PRIORITIES;
+        if self.queues.append(port, out, queue, &chain, sums) {
+            self.ports[out.index()].scheduler.wake(queue);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_one_by_one(&mut self, out: PortId, chain: Chain) {
+        let mut chain = chain;
+        while let Some((frame, meta)) = self.unchain(&mut chain) {
+            self.admit(out, frame, meta);
+        }
+    }
+
+    fn unchain(&mut self, chain: &mut Chain) -> Option<(F, Meta)> {
+        let Self { queues, admission, .. } = self;
+        queues.unchain(chain, |len| admission.charge(len))
+    }
+
+    /// Charges a frame with one destination and queues it, whatever stands in its way.
+    #[inline(never)]
+    pub(super) fn forward(&mut self, out: PortId, frame: F, meta: Meta) {
+        if self.owner[out.index()] != self.shard {
+            return self.forward_remote(out, frame, meta);
+        }
+        let port = &self.ports[out.index()];
+        let queue = usize::from(meta.queue);
+        if (port.storm_drop >> queue & 1) == 1 {
+            return self.drop_in_storm(out, frame, queue);
+        }
+        if (port.drops_early >> queue & 1) == 1 && self.drops_early(out, &meta) {
+            return self.drop_at_queue(out, frame, queue, DropReason::EgressWred);
+        }
+        if self.draining {
+            return self.drop_at_group(frame, &meta, DropReason::RunDraining);
+        }
+        self.admit(out, frame, meta);
+    }
+
+    fn admit(&mut self, out: PortId, frame: F, meta: Meta) {
+        let charge = self.admission.charge(u32::from(meta.len));
+        let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue));
+        match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
+            Verdict::Admitted => {
+                self.count_charged(meta.pg, 1);
+                self.enqueue(out, frame, meta);
+            }
+            verdict => self.admitted_otherwise(out, frame, meta, verdict),
+        }
+    }
+
+    /// The rest of admission: a control frame without room in its pool, Xoff, a refusal.
+    #[cold]
+    #[inline(never)]
+    fn admitted_otherwise(&mut self, out: PortId, frame: F, meta: Meta, verdict: Verdict) {
+        let (mut meta, mut verdict) = (meta, verdict);
+        let queue = usize::from(meta.queue);
+        if matches!(verdict, Verdict::Refused(_)) && self.leave_control_pool(&mut meta) {
+            let charge = self.admission.charge(u32::from(meta.len));
+            let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
+            verdict = self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge);
+        }
+        match verdict {
+            Verdict::Admitted => {
+                self.count_charged(meta.pg, 1);
+                self.enqueue(out, frame, meta);
+            }
+            Verdict::AdmittedXoff => {
+                self.count_charged(meta.pg, 1);
+                self.enqueue(out, frame, meta);
+                self.xoff(PgIx(u32::from(meta.pg)));
+            }
+            Verdict::Refused(reason) if reason.stage() == "egress" => {
+                self.drop_at_queue(out, frame, queue, reason);
+            }
+            Verdict::Refused(reason) => self.drop_at_group(frame, &meta, reason),
+        }
+    }
+
+    /// Frames are charged to a group of their port; the control pool is no such group.
+    #[inline(always)]
+    fn count_charged(&mut self, pg: u16, frames: u32) {
+        let (port, pg) = (usize::from(pg) / PRIORITIES, usize::from(pg) % PRIORITIES);
+        if let Some(port) = self.ports.get_mut(port) {
+            port.stats.pg_packets[pg] += u64::from(frames);
+            if port.storm_drop | port.storm_forward != 0 {
+                (0..frames).for_each(|_| port.count_in_storm(pg, Seen::RxOk));
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn enqueue(&mut self, out: PortId, frame: F, meta: Meta) {
+        let mut frame = frame;
+        if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
+            self.mark_on_arrival(out, &mut frame, &meta);
+        }
+        let charge = self.admission.charge(u32::from(meta.len));
+        let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.queue));
+        match self.queues.push(out, frame, &meta, charge) {
+            Ok(false) => {}
+            Ok(true) => port.scheduler.wake(queue),
+            Err(frame) => return self.no_slot(out, frame, &meta),
+        }
+        if let Some(bursts) = &mut port.bursts {
+            bursts.grown(queue, self.queues.bytes(out, queue), meta.rx_ns);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_slot(&mut self, out: PortId, frame: F, meta: &Meta) {
+        self.release(out, meta);
+        self.drop_at_group(frame, meta, DropReason::IngressNoSlot);
+    }
+
+    /// A frame that did not fit the control pool is charged to its priority group like any other.
+    #[cold]
+    fn leave_control_pool(&mut self, meta: &mut Meta) -> bool {
+        if self.admission.control_pg() != Some(PgIx(u32::from(meta.pg))) {
+            return false;
+        }
+        let pg = self.ports[usize::from(meta.in_port)].params.classifier.control_class().pg;
+        meta.pg = meta.in_port * PRIORITIES as u16 + u16::from(pg);
+        true
+    }
+
+    /// The egress port is another lcore's: charge the group here, let the owner charge the queue.
+    #[cold]
+    fn forward_remote(&mut self, out: PortId, frame: F, meta: Meta) {
+        let mut meta = meta;
+        let charge = self.admission.charge(u32::from(meta.len));
+        let mut verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
+        if matches!(verdict, Verdict::Refused(_)) && self.leave_control_pool(&mut meta) {
+            verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
+        }
+        if let Verdict::Refused(reason) = verdict {
+            return self.drop_at_group(frame, &meta, reason);
+        }
+        self.count_charged(meta.pg, 1);
+        self.hand_off_one(out, frame, &meta);
+        if verdict == Verdict::AdmittedXoff {
+            self.xoff(PgIx(u32::from(meta.pg)));
+        }
+    }
+
+    /// Charges the group of a chain whose egress port is another lcore's, and hands its packs over.
+    fn hand_off_group(&mut self, out: PortId, pg: PgIx, chain: Chain, sums: Sums) {
+        let mut chain = chain;
+        if self.admission.admit_ingress_together(pg, sums.charge) {
+            self.count_charged(pg.0 as u16, sums.frames);
+            while let Some(pack) = self.queues.unchain_pack(&mut chain) {
+                self.hand_off(out, pack);
+            }
+            return;
+        }
+        while let Some((frame, meta)) = self.unchain(&mut chain) {
+            self.forward_remote(out, frame, meta);
+        }
+    }
+
+    /// Puts a charged frame into the ring of the lcore that owns `out`.
+    fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
+        let mut pack = Pack::new(&meta.lot());
+        let charge = self.admission.charge(u32::from(meta.len));
+        let added = pack.add(frame, meta.len, charge);
+        debug_assert!(added.is_ok(), "a new pack has room");
+        self.hand_off(out, pack);
+    }
+
+    /// Puts a charged pack into the ring of the lcore that owns `out`.
+    fn hand_off(&mut self, out: PortId, pack: Pack<F>) {
+        self.admission.mark_remote(PgIx(u32::from(pack.lot().pg)));
+        let frames = u64::from(pack.sums().frames);
+        let peer = self.peers.get_mut(usize::from(self.owner[out.index()])).and_then(Option::as_mut);
+        let handoff = Handoff { out, pack };
+        let lost = match peer {
+            Some(peer) => peer.packs_to.push(handoff).err().map(|rtrb::PushError::Full(h)| h),
+            None => Some(handoff),
+        };
+        match lost {
+            None => self.handed_out += frames,
+            Some(Handoff { mut pack, .. }) => {
+                while let Some((frame, meta)) = pack.pop(|len| self.admission.charge(len)) {
+                    self.release_group(&meta);
+                    self.drop_frame(PortId(meta.in_port), DropReason::HandoffFull, frame);
+                }
+            }
+        }
+    }
+
+    /// Frames another lcore has charged to their group arrive for one of our queues.
+    pub(super) fn accept(&mut self, Handoff { out, pack }: Handoff<F>) {
+        let mut pack = pack;
+        let queue = usize::from(pack.lot().queue);
+        let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
+        let clear = self.is_clear(out, queue as u8) && self.queues.has_room();
+        if clear && self.admission.admit_egress(ix, pack.sums().charge).is_ok() {
+            match self.queues.push_pack(out, pack) {
+                Ok(false) => return,
+                Ok(true) => return self.ports[out.index()].scheduler.wake(queue),
+                Err(back) => {
+                    self.admission.release_egress(ix, back.sums().charge);
+                    pack = back;
+                }
+            }
+        }
+        while let Some((frame, meta)) = pack.pop(|len| self.admission.charge(len)) {
+            self.accept_one(out, frame, meta);
+        }
+    }
+
+    /// A frame that is charged to its group comes to one of our queues, whatever stands in its way.
+    fn accept_one(&mut self, out: PortId, frame: F, meta: Meta) {
+        let queue = usize::from(meta.queue);
+        let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
+        let charge = self.admission.charge(u32::from(meta.len));
+        let port = &self.ports[out.index()];
+        let refused = if !port.up {
+            Some(DropReason::EgressPortDown)
+        } else if (port.storm_drop >> queue & 1) == 1 {
+            Some(DropReason::WatchdogDrop)
+        } else if (port.drops_early >> queue & 1) == 1 && self.drops_early(out, &meta) {
+            Some(DropReason::EgressWred)
+        } else if !self.queues.has_room() {
+            Some(DropReason::IngressNoSlot)
+        } else {
+            self.admission.admit_egress(ix, charge).err()
+        };
+        match refused {
+            None => self.enqueue(out, frame, meta),
+            Some(reason) => {
+                self.release_group(&meta);
+                self.drop_at_queue(out, frame, queue, reason);
+            }
+        }
+    }
+
+    /// Charges a frame once to its group and once to every queue that takes a copy (B16).
+    #[cold]
+    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, work: &Work) {
+        let may = |out: &PortId| *out != port && self.ports[out.index()].up;
+        let outs: ArrayVec<PortId, { crate::types::MAX_PORTS }> =
+            ports.intersection(&self.ports[port.index()].flood).iter().filter(may).collect();
+        let Some((&last, others)) = outs.split_last() else {
+            return self.drop_frame(port, DropReason::LookupNoPort, frame);
+        };
+        let mut meta = work.meta;
+        if others.is_empty() {
+            return self.forward(last, frame, meta);
+        }
+        if self.draining {
+            return self.drop_at_group(frame, &meta, DropReason::RunDraining);
+        }
+        let Some(slot) = self.copies_slot() else {
+            return self.drop_at_group(frame, &meta, DropReason::IngressNoCopy);
+        };
+        let charge = self.admission.charge(u32::from(meta.len));
+        let verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
+        if let Verdict::Refused(reason) = verdict {
+            return self.drop_at_group(frame, &meta, reason);
+        }
+        self.count_charged(meta.pg, 1);
+        meta.copies = slot;
+        self.copies[slot as usize].store(outs.len() as u32, Relaxed);
+        self.ports[port.index()].stats.copies += others.len() as u64;
+        for &out in others {
+            match frame.share() {
+                Some(copy) => self.copy_to(out, copy, meta),
+                None => {
+                    self.release_group(&meta);
+                    self.count_drop(port, DropReason::IngressNoCopy);
+                }
+            }
+        }
+        self.copy_to(last, frame, meta);
+        if verdict == Verdict::AdmittedXoff {
+            self.xoff(PgIx(u32::from(meta.pg)));
+        }
+    }
+
+    /// One copy of a charged multicast frame to one port, ours or another lcore's.
+    fn copy_to(&mut self, out: PortId, frame: F, meta: Meta) {
+        if self.owner[out.index()] == self.shard {
+            self.accept_one(out, frame, meta);
+        } else {
+            self.hand_off_one(out, frame, &meta);
+        }
+    }
+
+    /// A free copy count. There are as many as frames can be held, so a free one is near.
+    fn copies_slot(&mut self) -> Option<u32> {
+        let (all, per_shard) = (self.copies.len(), self.copies.len() / self.peers.len().max(1));
+        let first = usize::from(self.shard) * per_shard;
+        for _ in 0..per_shard.min(all) {
+            self.copies_cursor = (self.copies_cursor + 1) % per_shard;
+            let slot = first + self.copies_cursor;
+            if self.copies[slot].load(Relaxed) == 0 {
+                return Some(slot as u32);
+            }
+        }
+        None
+    }
+
+    /// A group crossed its line: pause every priority that fills it, and note which queue is to blame.
+    #[cold]
+    fn xoff(&mut self, pg: PgIx) {
+        let (port, pg) = (PortId((pg.0 as usize / PRIORITIES) as u16), pg.0 as usize % PRIORITIES);
+        let params = &self.ports[port.index()].params;
+        let (priorities, queues) = (params.pg_priorities[pg], params.pg_queues[pg]);
+        let cause = self.queues.fullest(port, queues).map(|(out, queue)| Cause { out_port: out.0, queue });
+        for priority in crate::pfc::bits(priorities) {
+            self.ports[port.index()].generator.xoff(priority, Source::Buffer, cause);
+        }
+    }
+
+    /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.
+    #[cold]
+    fn drops_early(&mut self, out: PortId, meta: &Meta) -> bool {
+        let queue = usize::from(meta.queue);
+        let depth = self.queues.bytes(out, queue);
+        let markable = meta.ecn.codepoint != 0 && meta.ecn.place != EcnPlace::None;
+        let random = self.rng.next_u32();
+        let wred = self.ports[out.index()].params.early_drop[queue];
+        !markable && wred.is_some_and(|wred| wred.decide(depth, random))
+    }
+
+    /// Marking on arrival (DEV-28's other option), on the depth the frame finds.
+    #[cold]
+    fn mark_on_arrival(&mut self, out: PortId, frame: &mut F, meta: &Meta) {
+        let depth = self.queues.bytes(out, usize::from(meta.queue));
+        let random = self.rng.next_u32();
+        let port = &mut self.ports[out.index()];
+        if port.params.mark[usize::from(meta.queue)].is_some_and(|wred| wred.decide(depth, random)) {
+            port.mark(frame, meta);
+        }
+    }
+
+    /// Ingress reasons count at the port of arrival and at the priority group.
+    #[cold]
+    pub(super) fn drop_at_group(&mut self, frame: F, meta: &Meta, reason: DropReason) {
+        let (input, pg) = (PortId(meta.in_port), usize::from(meta.pg) % PRIORITIES);
+        let port = &mut self.ports[input.index()];
+        port.stats.pg_drops[pg] += 1;
+        port.count_in_storm(pg, Seen::RxDrop);
+        self.drop_frame(input, reason, frame);
+    }
+
+    /// Egress reasons count at the port of departure and at the queue.
+    #[cold]
+    pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, queue: usize, reason: DropReason) {
+        let port = &mut self.ports[out.index()];
+        port.stats.queue_drops[queue] += 1;
+        if reason == DropReason::WatchdogDrop
+            && let Some(watchdog) = &mut port.watchdog
+        {
+            watchdog.count(queue, Seen::TxDrop, 1);
+        }
+        self.drop_frame(out, reason, frame);
+    }
+
+    #[cold]
+    fn drop_in_storm(&mut self, out: PortId, frame: F, queue: usize) {
+        self.drop_at_queue(out, frame, queue, DropReason::WatchdogDrop);
+    }
+
+    fn count_drop(&mut self, at: PortId, reason: DropReason) {
+        self.ports[at.index()].stats.drops.0[reason as usize] += 1;
+    }
+}
+
+impl<F> Port<F> {
+    /// A frame received here met group `pg` while a queue of that group is in a storm on this port (H10).
+    #[cold]
+    fn count_in_storm(&mut self, pg: usize, seen: Seen) {
+        let stormed = (self.storm_drop | self.storm_forward) & self.params.pg_queues[pg];
+        if let Some(watchdog) = &mut self.watchdog {
+            crate::pfc::bits(stormed).for_each(|queue| watchdog.count(queue, seen, 1));
+        }
+    }
+}

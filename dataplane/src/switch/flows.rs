@@ -1,0 +1,190 @@
+//! What was decided about a frame holds for the next one with the same first 16 bytes.
+//!
+//! Destination, source, EtherType, IP version and ToS of a plain untagged IPv4 frame, and its port,
+//! determine everything the switch does with it up to admission, as long as tables and maps stay what
+//! they are. Such decisions are kept in a direct-mapped table: one comparison takes the place of parsing,
+//! two look-ups and classification. What changes in a table or a map makes all of them void at once
+//! (a new epoch), so a decision is never older than what it was made from.
+//!
+//! Only unicast between two stations that are both known is kept: nothing a stranger sends gets in.
+
+use super::{PortParams, Switch};
+use crate::frame::Frame;
+use crate::parse::{EcnCode, FlowKey};
+use crate::types::{PRIORITIES, PortId};
+
+/// The way of a frame through the switch in one word: nothing but admission is left to decide. Frames with the
+/// same way are accounted for together.
+///
+/// From the low bits: [`EcnCode`] 10, traffic class 4, priority group 16,
+/// egress queue of the whole switch 16, and 1 in the top bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way(u64);
+
+impl Way {
+    /// Not decided.
+    pub const NONE: Self = Self(0);
+
+    #[inline(always)]
+    pub fn new(out: PortId, queue: u8, pg: u16, tc: u8, ecn: EcnCode) -> Self {
+        let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
+        let low = u64::from(ecn.bits()) | u64::from(tc & 7) << EcnCode::BITS;
+        Self(1 << 63 | queue << 30 | u64::from(pg) << 14 | low)
+    }
+
+    #[inline(always)]
+    pub fn is_decided(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// Egress queue of the whole switch.
+    #[inline(always)]
+    pub fn queue(self) -> u32 {
+        (self.0 >> 30 & 0xffff) as u32
+    }
+
+    #[inline(always)]
+    pub fn out(self) -> PortId {
+        PortId((self.queue() as usize / PRIORITIES) as u16)
+    }
+
+    #[inline(always)]
+    pub fn pg(self) -> u16 {
+        (self.0 >> 14) as u16
+    }
+
+    #[inline(always)]
+    pub fn tc(self) -> usize {
+        (self.0 >> 10) as usize % PRIORITIES
+    }
+
+    #[inline(always)]
+    pub fn ecn(self) -> EcnCode {
+        EcnCode::from_bits(self.0 as u16)
+    }
+}
+
+/// Decisions kept. 256 KiB: they stay in the second-level cache.
+const FLOWS: usize = 8192;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Flow {
+    key: FlowKey,
+    /// Epoch and port.
+    tag: u64,
+    way: Way,
+}
+
+/// The decisions of one shard.
+#[derive(Debug)]
+pub(super) struct Flows {
+    flows: Box<[Flow; FLOWS]>,
+    epoch: u64,
+    /// State of the forwarding table the decisions were made from.
+    seen: (u64, u32),
+}
+
+impl Flows {
+    pub fn new() -> Self {
+        let nothing = Flow { key: FlowKey::NONE, tag: 0, way: Way::NONE };
+        let flows = vec![nothing; FLOWS].into_boxed_slice().try_into().expect("so many were made");
+        Self { flows, epoch: 1, seen: (0, 0) }
+    }
+
+    /// All decisions are void.
+    pub fn forget(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// All decisions are void if the forwarding table is not the one they were made from.
+    #[inline(always)]
+    pub fn follow(&mut self, version: u64, tick: u32) {
+        if self.seen != (version, tick) {
+            self.seen = (version, tick);
+            self.forget();
+        }
+    }
+
+    /// What an entry for frames of `port` carries at present.
+    #[inline(always)]
+    pub fn tag(&self, port: PortId) -> u64 {
+        self.epoch << 16 | u64::from(port.0)
+    }
+
+    #[inline(always)]
+    fn place(key: &FlowKey) -> usize {
+        (key.hash() >> (64 - FLOWS.ilog2())) as usize % FLOWS
+    }
+
+    /// Starts fetching what [`Flows::way_of`] will look at.
+    #[inline(always)]
+    pub fn prefetch<F: Frame>(&self, frame: &F) {
+        if let Some(head) = frame.bytes().first_chunk() {
+            F::prefetch(&self.flows[Self::place(&FlowKey::of(head))]);
+        }
+    }
+
+    /// The decision about a frame, if there is a valid one; `tag` as [`Flows::tag`] gives it.
+    #[inline(always)]
+    pub fn way_of<F: Frame>(&self, frame: &F, params: &PortParams, tag: u64) -> Way {
+        match frame.bytes().first_chunk() {
+            Some(head) if params.profile.is_ordinary(head, frame.len()) => self.find(&FlowKey::of(head), tag),
+            _ => Way::NONE,
+        }
+    }
+
+    /// The decision about frames with this key, if there is a valid one.
+    #[inline(always)]
+    fn find(&self, key: &FlowKey, tag: u64) -> Way {
+        let flow = &self.flows[Self::place(key)];
+        if flow.key == *key && flow.tag == tag { flow.way } else { Way::NONE }
+    }
+
+    #[inline(always)]
+    pub fn keep(&mut self, key: &FlowKey, port: PortId, way: Way) {
+        self.flows[Self::place(key)] = Flow { key: *key, tag: self.tag(port), way };
+    }
+}
+
+impl<F, A> Switch<F, A> {
+    /// Maps or tables have changed: no decision about frames holds any longer.
+    pub(super) fn forget_ways(&mut self) {
+        self.flows.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{EcnField, EcnPlace};
+
+    #[test]
+    fn a_way_says_what_was_put_into_it() {
+        let places =
+            [EcnPlace::None, EcnPlace::Ipv4(14), EcnPlace::Ipv6(22), EcnPlace::Tc(3), EcnPlace::Ipv4(63)];
+        for (n, place) in places.into_iter().enumerate() {
+            let (out, queue, pg, tc) = (PortId(255 - n as u16), 7 - n as u8, 2050 - n as u16, n as u8);
+            let ecn = EcnField { place, codepoint: n as u8 & 3 };
+            let way = Way::new(out, queue, pg, tc, ecn.code());
+            assert!(way.is_decided());
+            assert_eq!((way.ecn().field(), way.tc()), (ecn, usize::from(tc)));
+            assert_eq!((way.out(), way.queue() % 8, way.pg()), (out, u32::from(queue), pg));
+        }
+    }
+
+    #[test]
+    fn a_decision_holds_for_its_key_and_port_until_something_changes() {
+        let mut flows = Flows::new();
+        let key = |n: u8| FlowKey::of(&[n; 47]);
+        let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
+        flows.keep(&key(9), PortId(1), way);
+        let find = |flows: &Flows, n, port| flows.find(&key(n), flows.tag(PortId(port)));
+        assert_eq!(find(&flows, 9, 1), way);
+        assert_eq!((find(&flows, 9, 2), find(&flows, 8, 1)), (Way::NONE, Way::NONE));
+        flows.follow(0, 0);
+        assert_eq!(find(&flows, 9, 1), way);
+        flows.follow(1, 0);
+        assert_eq!(find(&flows, 9, 1), Way::NONE);
+    }
+}
