@@ -33,6 +33,9 @@ pub enum Command {
     Sim(SimArgs),
     /// Replay every published data set under a folder, row by row.
     Golden(GoldenArgs),
+    /// Measure what parts of weir cost by themselves.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Compute the headroom a lossless priority group needs, term by term.
     Headroom(HeadroomArgs),
 }
@@ -184,6 +187,36 @@ pub struct MergeArgs {
 pub struct GoldenArgs {
     /// Folder with data sets, or one data set.
     pub dir: PathBuf,
+}
+
+/// `weir bench`
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// The three verbs alone over frames in memory: cycles per frame and stage, as JSON.
+    Pipeline(PipelineArgs),
+}
+
+/// `weir bench pipeline`
+#[derive(Debug, Args)]
+pub struct PipelineArgs {
+    /// Stations behind each port.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub macs: u32,
+    /// Ports of the switch.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub ports: u16,
+    /// Ports that carry traffic; all of them unless given.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub busy: Option<u16>,
+    /// Length of the frames with FCS.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=9216))]
+    pub frame_bytes: u16,
+    /// Priorities in use, frame by frame in turn.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub classes: u8,
+    /// Windows of some hundred microseconds, of which the best counts.
+    #[arg(long, default_value_t = 300)]
+    pub windows: u32,
 }
 
 /// `weir headroom`

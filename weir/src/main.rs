@@ -1,9 +1,10 @@
-//! The program: `weir run | check | lab | host | show | sim | golden | headroom`.
+//! The program: `weir run | check | lab | host | show | sim | golden | bench | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, the verdict of a lab or host); 2 it could not start: bad input, bad configuration, no device.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod check;
 mod cli;
 mod golden;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),
+        cli::Command::Bench(command) => bench::bench(&command),
         cli::Command::Headroom(args) => headroom::headroom(&args),
     };
     match outcome {

@@ -66,6 +66,10 @@ impl Way {
 
 /// Decisions kept. 256 KiB: they stay in the second-level cache.
 const FLOWS: usize = 8192;
+/// Of a tag, below the epoch.
+const PORT_BITS: u32 = 16;
+/// One in so many newcomers takes a place that is taken.
+const PATIENCE: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
@@ -83,13 +87,15 @@ pub(super) struct Flows {
     epoch: u64,
     /// State of the forwarding table the decisions were made from.
     seen: (u64, u32),
+    /// Decisions that found their place taken.
+    refused: u64,
 }
 
 impl Flows {
     pub fn new() -> Self {
         let nothing = Flow { key: FlowKey::NONE, tag: 0, way: Way::NONE };
         let flows = vec![nothing; FLOWS].into_boxed_slice().try_into().expect("so many were made");
-        Self { flows, epoch: 1, seen: (0, 0) }
+        Self { flows, epoch: 1, seen: (0, 0), refused: 0 }
     }
 
     /// All decisions are void.
@@ -109,7 +115,7 @@ impl Flows {
     /// What an entry for frames of `port` carries at present.
     #[inline(always)]
     pub fn tag(&self, port: PortId) -> u64 {
-        self.epoch << 16 | u64::from(port.0)
+        self.epoch << PORT_BITS | u64::from(port.0)
     }
 
     #[inline(always)]
@@ -141,9 +147,16 @@ impl Flows {
         if flow.key == *key && flow.tag == tag { flow.way } else { Way::NONE }
     }
 
+    /// Keeps a decision. One that holds the place with right gives way only now and then: where there are more
+    /// kinds of frames than places, most of those that have one should keep it long enough to be of use.
     #[inline(always)]
     pub fn keep(&mut self, key: &FlowKey, port: PortId, way: Way) {
-        self.flows[Self::place(key)] = Flow { key: *key, tag: self.tag(port), way };
+        let tag = self.tag(port);
+        let flow = &mut self.flows[Self::place(key)];
+        self.refused += u64::from(flow.tag >> PORT_BITS == self.epoch);
+        if flow.tag >> PORT_BITS != self.epoch || self.refused % PATIENCE == 0 {
+            *flow = Flow { key: *key, tag, way };
+        }
     }
 }
 
@@ -186,5 +199,34 @@ mod tests {
         assert_eq!(find(&flows, 9, 1), way);
         flows.follow(1, 0);
         assert_eq!(find(&flows, 9, 1), Way::NONE);
+    }
+
+    #[test]
+    fn a_place_that_is_taken_is_given_up_now_and_then() {
+        let mut flows = Flows::new();
+        let key = |n: u8| FlowKey::of(&[n; 47]);
+        let first = key(0);
+        // Another key with the same place.
+        let mut head = [0u8; 47];
+        let second = (1u64..)
+            .map(|n| {
+                head[..8].copy_from_slice(&n.to_le_bytes());
+                FlowKey::of(&head)
+            })
+            .find(|key| Flows::place(key) == Flows::place(&first))
+            .unwrap();
+        let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
+        let port = PortId(1);
+        flows.keep(&first, port, way);
+        let tries = (1..).find(|_| {
+            flows.keep(&second, port, way);
+            flows.find(&second, flows.tag(port)).is_decided()
+        });
+        assert_eq!(tries, Some(PATIENCE));
+        assert!(!flows.find(&first, flows.tag(port)).is_decided());
+        // One that is void is no obstacle.
+        flows.forget();
+        flows.keep(&first, port, way);
+        assert!(flows.find(&first, flows.tag(port)).is_decided());
     }
 }

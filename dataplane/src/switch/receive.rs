@@ -184,17 +184,27 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn receive_any(&mut self, arrival: &mut Arrival, frame: F, work: Option<&Work>) {
         let port = arrival.port;
+        let read;
         let work = match work {
-            Some(work) => *work,
-            None => arrival.read(&frame, &self.ports[port.index()].params, &self.fdb),
+            Some(work) => work,
+            None => {
+                read = arrival.read(&frame, &self.ports[port.index()].params, &self.fdb);
+                &read
+            }
         };
         if work.action == Action::Consume {
             return self.consume(port, &frame, work.meta.rx_ns);
         }
         self.ports[port.index()].stats.malformed_l3 += u64::from(work.malformed_l3);
         if work.action == Action::Forward {
-            if let Some(way) = self.way(arrival, &work) {
-                if let Some(key) = &work.flow {
+            let now_tick = self.ageing.now_tick();
+            let known = !arrival.learning || self.fdb.knows(work.src_home, work.src_key, port, now_tick);
+            if !known {
+                self.learn(port, work.src_key);
+            }
+            if let Some(way) = self.way(port, work) {
+                // Only where the next frame would change nothing in the table either.
+                if let Some(key) = work.flow.as_ref().filter(|_| known) {
                     self.flows.keep(key, port, way);
                 }
                 return self.gather(arrival, way, frame, work.meta.len);
@@ -202,21 +212,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.count_received(port, usize::from(work.tc), 1, frame.len() as u64);
         match work.action {
-            Action::Forward => self.forward_any(port, frame, &work),
-            Action::ForwardGroup => self.receive_group(port, frame, &work),
+            Action::Forward => self.forward_any(port, frame, work),
+            Action::ForwardGroup => self.receive_group(port, frame, work),
             Action::Drop(reason) => self.drop_frame(port, reason, frame),
             Action::Consume => {}
         }
     }
 
-    /// Learns the source. The way of a unicast frame to a known station, if nothing but admission stands
-    /// between it and its queue.
+    /// The way of a unicast frame to a known station, if nothing but admission stands between it and its queue.
     #[inline(always)]
-    fn way(&mut self, arrival: &Arrival, work: &Work) -> Option<Way> {
-        let (port, meta) = (arrival.port, &work.meta);
-        if arrival.learning && !self.fdb.knows(work.src_home, work.src_key, port, self.ageing.now_tick()) {
-            self.learn(port, work.src_key);
-        }
+    fn way(&self, port: PortId, work: &Work) -> Option<Way> {
+        let meta = &work.meta;
         match self.fdb.lookup_at(work.dst_home, work.dst_key) {
             Lookup::Port(out) if out != port && self.is_clear(out, meta.queue) => {
                 Some(Way::new(out, meta.queue, meta.pg, work.tc, meta.ecn.code()))
@@ -347,7 +353,11 @@ impl Arrival {
             Ok(parsed) => (parsed, None),
             Err(reason) => (Parsed::NOTHING, Some(Action::Drop(reason))),
         };
-        let class = if refused.is_some() { Class::default() } else { params.classifier.class(&parsed) };
+        let class = match (glanced, refused) {
+            (Some(plain), _) => params.classifier.class_of_ip(plain.dscp.unwrap_or(0), plain.kind),
+            (None, None) => params.classifier.class(&parsed),
+            (None, Some(_)) => Class::default(),
+        };
         let forward = if parsed.group { Action::ForwardGroup } else { Action::Forward };
         Work {
             dst_key: parsed.dst_key,

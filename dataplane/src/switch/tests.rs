@@ -296,3 +296,44 @@ fn two_shards_forward_to_each_other_and_conserve() {
     assert_eq!((a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0));
     assert_eq!((books(a), books(b)), ((0, 0, 2, 20), (0, 0, 20, 2)));
 }
+
+/// What is kept about frames of a kind is what tables and maps would say now, within a burst too.
+#[test]
+fn kept_decisions_follow_moves_maps_and_limits() {
+    let mut p = params(4);
+    p.ports[3].learn_limit = 1;
+    let mut s = Switch::new(p).unwrap();
+    receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+    receive(&mut s, 0, [frame(1, 9, 0, 64)], 0);
+    (0..4).for_each(|out| drop(transmit(&mut s, out, 0)));
+    let to_2 = |n: usize| (0..n).map(|_| frame(1, 2, 0, 64));
+    receive(&mut s, 0, to_2(3), 1);
+    receive(&mut s, 0, to_2(3), 2);
+    assert_eq!(transmit(&mut s, 1, 3).frames.len(), 6);
+    // Station 2 moves to port 2, where the next burst goes.
+    receive(&mut s, 2, [frame(2, 1, 0, 64)], 4);
+    receive(&mut s, 0, to_2(3), 5);
+    assert_eq!((transmit(&mut s, 1, 6).frames.len(), transmit(&mut s, 2, 6).frames.len()), (0, 3));
+    // It moves again, in the middle of a burst, to the port of that burst.
+    let moved = to_2(2).chain([frame(2, 1, 0, 64)]).chain(to_2(2));
+    receive(&mut s, 0, moved, 7);
+    assert_eq!(transmit(&mut s, 2, 8).frames.len(), 2);
+    assert_eq!(s.stats(PortId(0)).drops.0[DropReason::LookupSamePort as usize], 3);
+    // Other maps: the same frames wait in another queue.
+    receive(&mut s, 2, [frame(2, 9, 0, 64)], 9);
+    (0..4).for_each(|out| drop(transmit(&mut s, out, 9)));
+    receive(&mut s, 0, to_2(2), 10);
+    receive(&mut s, 0, to_2(2), 10);
+    let maps = Maps { dscp_to_tc: [5; 64], ..Maps::default() };
+    s.reclassify(PortId(0), Classifier::new(&maps, &default_trust()).unwrap());
+    receive(&mut s, 0, to_2(2), 11);
+    assert_eq!((s.queue_frames(PortId(2), 0), s.queue_frames(PortId(2), 5)), (4, 2));
+    // A station that may not be learned is asked about with every frame.
+    receive(&mut s, 3, (0..4).map(|_| frame(7, 2, 0, 64)), 12);
+    let refused = s.fdb().counters().refused_limit;
+    receive(&mut s, 3, (0..4).map(|_| frame(8, 2, 0, 64)), 12);
+    receive(&mut s, 3, (0..4).map(|_| frame(8, 2, 0, 64)), 13);
+    assert_eq!(s.fdb().counters().refused_limit - refused, 8);
+    (0..4).for_each(|out| drop(transmit(&mut s, out, 14)));
+    assert_conserved(&s);
+}

@@ -26,6 +26,16 @@ pub enum ClampTarget {
     AfterTimerIncrease,
 }
 
+/// When CNPs take effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evaluation {
+    /// At once, as in the paper: a CNP cuts the rate and raises alpha, unless a cut was just before.
+    PerCnp,
+    /// At the end of a period in which one came, as in ConnectX adapters (`mlx` of the HPCC simulator): alpha
+    /// is looked at every alpha period, the rate every cut period, counted from the first CNP.
+    PerPeriod,
+}
+
 /// Parameters of a reaction point. Names of registers and defaults of real adapters are in the
 /// parameter table of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +48,10 @@ pub struct Params {
     pub initial_alpha: u32,
     /// A cut takes alpha / 2^shift of the rate (DEV-42: 1 is the paper's half).
     pub rate_shift: u32,
-    /// CNPs within this time of a cut do not cut again, ns (CC-004); 0: each CNP cuts.
+    /// One cut per such time, ns (CC-004); 0: each CNP cuts, which [`Evaluation::PerCnp`] alone allows.
     pub cut_period: Nanos,
+    /// When CNPs take effect.
+    pub evaluation: Evaluation,
     /// Time between timer increases T, ns.
     pub increase_period: Nanos,
     /// Bytes between byte-counter increases B (DEV-44).
@@ -103,6 +115,7 @@ impl Params {
             initial_alpha: 1023,
             rate_shift: 1,
             cut_period: 50_000,
+            evaluation: Evaluation::PerCnp,
             increase_period: 55_000,
             byte_threshold: 10_000_000,
             stages: 5,
@@ -124,6 +137,7 @@ impl Params {
             gain: 5,
             alpha_period: 1_000,
             cut_period: 4_000,
+            evaluation: Evaluation::PerPeriod,
             increase_period: 300_000,
             byte_threshold: 32_767 * 64,
             stages: 1,
@@ -150,6 +164,7 @@ impl Params {
             _ if self.rate_shift > 10 => Err(ParamError::Shift(self.rate_shift)),
             _ if self.min_left_percent > 100 => Err(ParamError::Percent(self.min_left_percent)),
             _ if steps.contains(&0) => Err(ParamError::Zero),
+            _ if self.cut_period == 0 && self.evaluation == Evaluation::PerPeriod => Err(ParamError::Zero),
             _ => odd_rate.map_or(Ok(()), |rate| Err(ParamError::Rates { min, rate, max })),
         }
     }
@@ -183,6 +198,12 @@ pub struct RateControl {
     cut_before: bool,
     timer_increased: bool,
     cuts_again_at: Nanos,
+    /// [`Evaluation::PerPeriod`]: the first CNP, from which periods are counted, and whether a CNP came in the
+    /// present alpha period and in the present cut period.
+    periods_from: Option<Nanos>,
+    seen_by_alpha: bool,
+    seen_by_cut: bool,
+    cut_deadline: Option<Nanos>,
     alpha_deadline: Option<Nanos>,
     increase_deadline: Option<Nanos>,
     trace: Option<Box<Trace>>,
@@ -206,6 +227,10 @@ impl RateControl {
             cut_before: false,
             timer_increased: false,
             cuts_again_at: 0,
+            periods_from: None,
+            seen_by_alpha: false,
+            seen_by_cut: false,
+            cut_deadline: None,
             alpha_deadline: None,
             increase_deadline: None,
             trace: None,
@@ -251,7 +276,8 @@ impl RateControl {
 
     /// The state as registers show it at `now`.
     pub fn registers(&self, now: Nanos) -> RegisterView {
-        let merging = if self.cut_before { self.cuts_again_at.saturating_sub(now) } else { 0 };
+        let again = self.cut_deadline.unwrap_or(if self.cut_before { self.cuts_again_at } else { 0 });
+        let merging = again.saturating_sub(now);
         RegisterView::new(&self.state(), self.bytes, merging, self.increase_deadline.is_some())
     }
 
@@ -297,15 +323,44 @@ impl RateControl {
 
     /// A CNP arrived.
     pub fn on_cnp(&mut self, now: Nanos) {
-        self.alpha_deadline = Some(now.saturating_add(self.params.alpha_period));
-        if now < self.cuts_again_at {
-            return;
+        match self.params.evaluation {
+            Evaluation::PerCnp => {
+                self.alpha_deadline = Some(now.saturating_add(self.params.alpha_period));
+                if now >= self.cuts_again_at {
+                    self.cut(now);
+                    self.raise_alpha();
+                }
+            }
+            Evaluation::PerPeriod => self.note_cnp(now),
         }
+    }
+
+    /// A CNP that takes effect at the end of the periods it came in.
+    fn note_cnp(&mut self, now: Nanos) {
+        let from = *self.periods_from.get_or_insert(now);
+        let end = |period: Nanos| {
+            let periods = (now - from) / period + 1;
+            from.saturating_add(periods.saturating_mul(period))
+        };
+        let (alpha, cut) = (end(self.params.alpha_period), end(self.params.cut_period));
+        // The first one starts alpha where it is.
+        self.seen_by_alpha = now != from;
+        self.seen_by_cut = true;
+        self.alpha_deadline.get_or_insert(alpha);
+        self.cut_deadline.get_or_insert(cut);
+        if let Some(rate) = self.params.first_cnp_rate.filter(|_| !self.cut_before && now == from) {
+            self.current = self.current.min(rate);
+            self.target = self.current;
+        }
+    }
+
+    fn cut(&mut self, now: Nanos) {
         let before = self.current;
         if self.params.clamp_target == ClampTarget::Always || self.timer_increased || !self.cut_before {
             self.target = before;
         }
-        self.current = match self.params.first_cnp_rate.filter(|_| !self.cut_before) {
+        let first = !self.cut_before && self.params.evaluation == Evaluation::PerCnp;
+        self.current = match self.params.first_cnp_rate.filter(|_| first) {
             Some(rate) => rate.min(before),
             None => {
                 let shift = ALPHA_BITS + self.params.rate_shift;
@@ -315,7 +370,6 @@ impl RateControl {
                 (before - cut as u64).max(least as u64).max(self.params.min_rate)
             }
         };
-        self.raise_alpha();
         (self.time_count, self.byte_count, self.bytes) = (0, 0, 0);
         self.cut_before = true;
         self.timer_increased = false;
@@ -358,29 +412,54 @@ impl RateControl {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Nanos> {
-        [self.alpha_deadline, self.increase_deadline].into_iter().flatten().min()
+        [self.alpha_deadline, self.cut_deadline, self.increase_deadline].into_iter().flatten().min()
     }
 
     /// Runs the timers that have expired by `now`, each as if at its own time.
     pub fn handle_timeout(&mut self, now: Nanos) {
-        while let Some(at) = self.alpha_deadline.filter(|&at| at <= now) {
-            let kept = u64::from(1024 - self.params.gain) * u64::from(self.alpha) / 1024;
-            let unchanged = kept == u64::from(self.alpha);
-            self.alpha = kept as u32; // Not above alpha.
-            // Zero stays zero, and without a gain nothing moves: no reason to wake up again.
-            self.alpha_deadline = (!unchanged).then_some(at.saturating_add(self.params.alpha_period));
+        while let Some(at) = self.next_timeout().filter(|at| *at <= now) {
+            if self.alpha_deadline == Some(at) {
+                self.alpha_period_ends(at);
+            } else if self.cut_deadline == Some(at) {
+                self.cut_period_ends(at);
+            } else {
+                self.increase_period_ends(at);
+            }
         }
-        while let Some(at) = self.increase_deadline.filter(|&at| at <= now) {
-            self.time_count = self.time_count.saturating_add(1);
-            self.timer_increased = true;
-            let cause = match self.increase() {
-                Stage::FastRecovery => Cause::TimerFastRecovery,
-                Stage::Additive => Cause::TimerAdditive,
-                Stage::Hyper => Cause::TimerHyper,
-            };
-            self.arm_increase(at);
-            self.record(cause, at);
+    }
+
+    fn alpha_period_ends(&mut self, at: Nanos) {
+        let next = Some(at.saturating_add(self.params.alpha_period));
+        if std::mem::take(&mut self.seen_by_alpha) {
+            self.raise_alpha();
+            self.alpha_deadline = next;
+            return;
         }
+        let kept = u64::from(1024 - self.params.gain) * u64::from(self.alpha) / 1024;
+        let unchanged = kept == u64::from(self.alpha);
+        self.alpha = kept as u32; // Not above alpha.
+        // Zero stays zero, and without a gain nothing moves: no reason to wake up again.
+        self.alpha_deadline = next.filter(|_| !unchanged);
+    }
+
+    fn cut_period_ends(&mut self, at: Nanos) {
+        let seen = std::mem::take(&mut self.seen_by_cut);
+        if seen {
+            self.cut(at);
+        }
+        self.cut_deadline = seen.then_some(at.saturating_add(self.params.cut_period));
+    }
+
+    fn increase_period_ends(&mut self, at: Nanos) {
+        self.time_count = self.time_count.saturating_add(1);
+        self.timer_increased = true;
+        let cause = match self.increase() {
+            Stage::FastRecovery => Cause::TimerFastRecovery,
+            Stage::Additive => Cause::TimerAdditive,
+            Stage::Hyper => Cause::TimerHyper,
+        };
+        self.arm_increase(at);
+        self.record(cause, at);
     }
 
     /// The stage of the counters as they stand (DEV-46).

@@ -173,12 +173,107 @@ fn connectx_target_is_clamped_only_after_a_timer_increase() {
     let params = Params::connectx(G40);
     let mut flow = RateControl::new(params, 0).unwrap();
     flow.on_cnp(0);
-    flow.on_cnp(4_000);
+    flow.handle_timeout(4_000);
+    let once = flow.rate();
+    flow.on_cnp(5_000);
+    flow.handle_timeout(8_000);
+    assert!(flow.rate() < once);
     assert_eq!(flow.target(), G40); // two cuts in a row: the second keeps the target
-    flow.handle_timeout(304_000);
+    flow.handle_timeout(308_000);
     let before = flow.rate();
-    flow.on_cnp(305_000);
+    assert!(before > once, "an increase");
+    flow.on_cnp(309_000);
+    flow.handle_timeout(312_000);
     assert_eq!(flow.target(), before);
+}
+
+/// A ConnectX flow and the sender of the HPCC simulator, whose variant it is, fed the same CNPs, and the latter
+/// with its own timers.
+fn beside_hpcc(cnps: &[Nanos], end: Nanos) -> [(u64, f64); 2] {
+    use crate::dcqcn::ns3::{Params as Theirs, Sender, Timer, Timers};
+    use std::num::NonZeroU64;
+
+    #[derive(Default)]
+    struct Due([Option<Nanos>; 3]);
+    impl Timers for Due {
+        fn arm(&mut self, timer: Timer, at: Nanos) {
+            self.0[timer as usize] = Some(at);
+        }
+    }
+    let mut ours = RateControl::new(Params { byte_threshold: u64::MAX, ..Params::connectx(G40) }, 0).unwrap();
+    let period = |ns| NonZeroU64::new(ns).unwrap();
+    let params = Theirs {
+        line_bps: G40,
+        g: 5.0 / 1024.0,
+        alpha_period: period(1_000),
+        decrease_period: period(4_000),
+        increase_period: period(300_000),
+        fast_recovery_steps: 1,
+        ai_bps: 5_000_000,
+        hai_bps: 5_000_000,
+        min_rate_bps: 1_000_000,
+        clamp_target: false,
+        rate_on_first_cnp: 1.0,
+    };
+    let (mut theirs, mut due) = (Sender::new(&params), Due::default());
+    let mut cnps = cnps.iter().copied().peekable();
+    for now in 0..=end {
+        while let Some(at) = due.0.iter().flatten().min().copied().filter(|at| *at <= now) {
+            let timer = [Timer::Alpha, Timer::Decrease, Timer::Increase]
+                .into_iter()
+                .find(|timer| due.0[*timer as usize] == Some(at))
+                .unwrap();
+            due.0[timer as usize] = None;
+            theirs.on_timer(&params, timer, at, &mut due);
+        }
+        ours.handle_timeout(now);
+        if cnps.next_if_eq(&now).is_some() {
+            theirs.on_cnp(&params, now, &mut due);
+            ours.on_cnp(now);
+        }
+    }
+    [(ours.rate(), f64::from(shown(&ours)) / 1024.0), (theirs.rate_bps(), theirs.alpha())]
+}
+
+#[test]
+fn connectx_alpha_and_cuts_follow_the_periods_of_its_published_model() {
+    // Times that fall on no boundary of a period: at one, the two differ by a nanosecond on purpose.
+    let single = [100];
+    let burst: Vec<Nanos> = (0..30).map(|n| 100 + n * 2_310).collect();
+    let sparse: Vec<Nanos> = (0..40).map(|n| 100 + n * 23_450).collect();
+    for cnps in [&single[..], &burst, &sparse] {
+        let [ours, theirs] = beside_hpcc(cnps, 1_500_000);
+        assert!((ours.1 - theirs.1).abs() < 0.002, "alpha {ours:?} {theirs:?}");
+        assert!(ours.0.abs_diff(theirs.0) < theirs.0 / 100, "rate {ours:?} {theirs:?}");
+    }
+}
+
+#[test]
+fn connectx_cuts_at_the_end_of_a_period_with_a_cnp_and_the_paper_at_once() {
+    let mut mlx = RateControl::new(Params::connectx(G40), 0).unwrap();
+    mlx.on_cnp(1_000);
+    assert_eq!((mlx.rate(), mlx.next_timeout()), (G40, Some(2_000)));
+    mlx.handle_timeout(4_999);
+    assert_eq!(mlx.rate(), G40);
+    mlx.handle_timeout(5_000);
+    let first = mlx.rate();
+    assert!(first < G40 * 6 / 10, "{first}");
+    // Two in one period are one cut; in a period without one there is none.
+    mlx.on_cnp(5_500);
+    mlx.on_cnp(6_000);
+    mlx.handle_timeout(9_000);
+    let second = mlx.rate();
+    assert!(second < first);
+    mlx.handle_timeout(30_000);
+    assert_eq!(mlx.rate(), second);
+    // Periods go on from the first CNP: 1 + 8 * 4 us.
+    mlx.on_cnp(30_500);
+    mlx.handle_timeout(32_999);
+    assert_eq!(mlx.rate(), second);
+    mlx.handle_timeout(33_000);
+    assert!(mlx.rate() < second);
+    let zero = Params { cut_period: 0, ..Params::connectx(G40) };
+    assert_eq!(RateControl::new(zero, 0).err(), Some(ParamError::Zero));
 }
 
 #[test]

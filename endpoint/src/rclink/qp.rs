@@ -236,6 +236,11 @@ impl Receiver {
         }
     }
 
+    /// This one was taken, whatever is missing before it.
+    pub(super) fn follow(&mut self, psn: Psn) {
+        self.expected = psn.plus(1);
+    }
+
     /// Says again how far it got.
     pub(super) fn acknowledge(&mut self, echo: Option<u16>) {
         // A NAK that still waits to leave is about the same gap and says more.

@@ -314,10 +314,16 @@ impl Station {
         }
     }
 
+    /// Place of a connection: the adapter numbers them in the order they were added.
+    fn index(&self, qpn: Qpn) -> Option<usize> {
+        let at = qpn.0.checked_sub(self.config.first_qpn)? as usize;
+        (at < self.pairs.len()).then_some(at)
+    }
+
     /// Takes what the adapter has to say.
     fn collect(&mut self, now: Nanos) {
         while let Some(event) = self.hca.poll_event() {
-            let Some(at) = self.pairs.iter().position(|pair| pair.qpn == event.qpn()) else { continue };
+            let Some(at) = self.index(event.qpn()) else { continue };
             match event {
                 Event::Cnp(_) => {
                     self.pairs[at].progress.cnps += 1;
@@ -424,7 +430,7 @@ impl Station {
         let (qpn, kind, len) = (tx.qpn, tx.kind, tx.bytes.len());
         self.on_link(len, now);
         if kind == TxKind::Data
-            && let Some(at) = self.pairs.iter().position(|pair| pair.qpn == qpn)
+            && let Some(at) = self.index(qpn)
         {
             let pair = &mut self.pairs[at];
             pair.progress.data_frames += 1;

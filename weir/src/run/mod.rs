@@ -169,7 +169,7 @@ impl Running {
                     ports: Vec::new(),
                     commands: consumer,
                     control: control.clone(),
-                    clock: clock,
+                    clock,
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
                 }

@@ -176,3 +176,19 @@ fn help_and_version_are_no_errors() {
         assert!(ended.stdout.is_empty() && !ended.stderr.is_empty(), "{args:?}: {ended:?}");
     }
 }
+
+/// `weir bench pipeline`: one JSON object, and nothing lost on the way to it.
+#[test]
+fn the_bench_of_the_pipeline_loses_nothing_and_prints_json() {
+    for args in [["--ports", "4", "--classes", "8"], ["--macs", "3000", "--frame-bytes", "1518"]] {
+        let ended = weir(&[&["bench", "pipeline", "--windows", "1"][..], &args[..]].concat());
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert!(report["frames"].as_u64() > Some(0), "{report}");
+        assert_eq!((&report["lost"], &report["conservation_error"]), (&0.into(), &0.into()));
+        assert!(report["per_frame"]["total"].as_f64() > Some(0.0), "{report}");
+    }
+    let odd = weir(&["bench", "pipeline", "--busy", "3", "--ports", "4"]);
+    assert_eq!(odd.code(), Some(2), "{odd:?}");
+    assert!(odd.stderr.contains("pairs"), "{odd:?}");
+}

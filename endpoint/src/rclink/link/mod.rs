@@ -165,6 +165,11 @@ impl Link {
         Ok(number)
     }
 
+    /// Messages are sent again until they are acknowledged.
+    fn retransmits(&self) -> bool {
+        self.config.retransmit && !self.config.codec.lite()
+    }
+
     /// Index of a peer, which becomes one if it is not.
     fn peer_of(&mut self, station: Station) -> usize {
         let bits = self.config.codec.station(station.mac);

@@ -40,6 +40,7 @@ fn config(n: u8, format: Format, flow_control: FlowControl) -> LinkConfig {
         multicast: Marks::multicast(RATE, 2 * DELAY + 1_000),
         cnp_merge: 10_000,
         ecn: true,
+        retransmit: true,
     }
 }
 
@@ -57,8 +58,12 @@ fn qp(peer: u8, class: Class) -> QpConfig {
 }
 
 fn pair(format: Format, flow_control: FlowControl) -> Net {
+    pair_of(|n| config(n, format, flow_control))
+}
+
+fn pair_of(config: impl Fn(u8) -> LinkConfig) -> Net {
     let links = [1, 2].map(|n| {
-        let mut link = Link::new(config(n, format, flow_control)).unwrap();
+        let mut link = Link::new(config(n)).unwrap();
         assert_eq!(link.create_qp(qp(3 - n, Class::Request(0))), Ok(0));
         link
     });
@@ -249,15 +254,33 @@ fn sw024_without_a_reader_watermarks_pause_the_sender_and_nothing_is_lost() {
 }
 
 #[test]
-fn sw131_scenario_b_lite_delivers_without_retransmission() {
-    for flow_control in [FlowControl::Pfc, credits()] {
-        let mut net = pair(LITE, flow_control);
-        net.post(0, 500, 1344);
-        net.run(2_000_000, |_, _| true);
-        net.assert_in_order(1, 500, 1344);
-        assert_eq!((net.links[1].counters().tx_acks, net.links[0].counters().tx_retransmitted), (0, 0));
-        assert_eq!(net.links[0].credits_in_use(0), Some(0));
+fn sw131_scenario_b_delivers_without_retransmission_in_every_format() {
+    for format in [LITE, Format::Standard, Format::AfhGen1, GEN2] {
+        for flow_control in [FlowControl::Pfc, credits()] {
+            let lite = |n| LinkConfig { retransmit: false, ..config(n, format, flow_control) };
+            let mut net = pair_of(lite);
+            net.post(0, 500, 1344);
+            net.run(2_000_000, |_, _| true);
+            net.assert_in_order(1, 500, 1344);
+            let (sender, receiver) = (net.links[0].counters(), net.links[1].counters());
+            assert_eq!((receiver.tx_acks, receiver.rx_out_of_sequence, sender.tx_retransmitted), (0, 0, 0));
+            assert_eq!(net.links[0].credits_in_use(0), Some(0));
+        }
     }
+}
+
+#[test]
+fn sw131_without_retransmission_a_loss_is_a_loss() {
+    let mut net =
+        pair_of(|n| LinkConfig { retransmit: false, ..config(n, Format::Standard, FlowControl::Pfc) });
+    net.post(0, 500, 1344);
+    net.run(20_000_000, losing(10, 4));
+    let got = net.received(1).len() as u64;
+    let (sender, receiver) = (net.links[0].counters(), net.links[1].counters());
+    assert_eq!((sender.tx_data, sender.timeouts, receiver.rx_data), (500, 0, got));
+    assert!((400..490).contains(&got), "{got}");
+    // Neighbours that are lost together are one gap.
+    assert!(receiver.rx_out_of_sequence > 20 && receiver.rx_out_of_sequence <= 500 - got);
 }
 
 #[test]

@@ -143,10 +143,11 @@ impl Link {
         let channel = self.qps[at].channel;
         let ecn = if self.config.ecn { ECT0 } else { 0 };
         let head = Head { ecn, ..self.head(self.qps[at].config.peer, channel, TcType::Type1) };
+        let retransmits = self.retransmits();
         let qp = &mut self.qps[at];
         let segment = qp.sender.segment()?;
         let rh = Rh {
-            force_ack: segment.force_ack,
+            force_ack: segment.force_ack && retransmits,
             timestamp: Some((now / TIMESTAMP_NS) as u16),
             psn: segment.psn,
             ..blank(Opcode::Send, qp.config.peer_qp, qp.config.pkey)
@@ -155,7 +156,7 @@ impl Link {
         let (force_ack, len) = (segment.force_ack, self.frame.len());
         self.counters.tx_data += 1;
         qp.sender.cc.sent(len as u64, now);
-        if self.config.codec.lite() {
+        if !retransmits {
             qp.sender.sent_for_good();
         } else {
             self.counters.tx_retransmitted += u64::from(qp.sender.sent(force_ack, now));

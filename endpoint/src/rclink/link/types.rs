@@ -48,6 +48,10 @@ pub struct LinkConfig {
     pub cnp_merge: Nanos,
     /// Data can be marked CE; Standard alone.
     pub ecn: bool,
+    /// Go-back-N. Without it (LITE mode, SW-131) every message is sent once and not acknowledged, and what
+    /// arrives is taken: the network must not lose. AFH_Lite knows no other mode, whatever stands here; both
+    /// ends must agree.
+    pub retransmit: bool,
 }
 
 /// What a queue pair is.
@@ -63,7 +67,7 @@ pub struct QpConfig {
     pub pkey: u8,
     /// Messages that can wait or be in flight.
     pub depth: usize,
-    /// Go-back-N; Lite has none.
+    /// Go-back-N; LITE mode has none.
     pub reliability: Reliability,
     /// Rate window.
     pub window: Window,
@@ -114,7 +118,7 @@ pub enum PostError {
 /// Something for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A message arrived, in order (Lite: in the order of arrival).
+    /// A message arrived, in order (LITE mode: in the order of arrival).
     Received {
         /// Queue pair.
         qp: u16,
@@ -162,7 +166,7 @@ pub struct Counters {
     pub rx_data: u64,
     /// Messages seen before.
     pub rx_duplicates: u64,
-    /// Messages ahead of the expected one.
+    /// Messages ahead of the expected one; in LITE mode, taken all the same.
     pub rx_out_of_sequence: u64,
     /// Messages lost because a receive memory was full.
     pub rx_no_room: u64,
