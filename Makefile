@@ -4,13 +4,14 @@
 CARGO ?= cargo
 FOR   ?= 20s
 
-.PHONY: help setup setup-demo setup-test demo build test bench bench-sim figures lint clean
+.PHONY: help setup setup-demo setup-test demo build test bench bench-sim bench-management figures lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
 	@echo 'make test    build and run every test'
 	@echo 'make build   the optimised program, target/release/weir'
 	@echo 'make bench   weir beside testpmd and OVS-DPDK, and the speed of simulation (docs/performance.md)'
+	@echo 'make bench-management   what looking at a switch costs it (docs/management.md)'
 	@echo 'make figures  the published tables beside what weir makes of them, figures/index.html'
 	@echo 'make lint    formatting, clippy, rustdoc, licences of dependencies'
 	@echo 'make setup   install what any of these, and the tools of docs, need'
@@ -47,6 +48,9 @@ bench-sim:
 # Tables and drawings; fails if a value is outside its tolerance. Needs neither DPDK nor root.
 figures:
 	$(CARGO) run --release --locked -p weir-sim --example figures -- figures
+
+bench-management: build
+	bench/management
 
 lint: setup-demo
 	$(CARGO) fmt --all --check

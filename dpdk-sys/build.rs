@@ -15,6 +15,8 @@ const FUNCTIONS: &[&str] = &[
     "rte_ring_(free|count)",
     "rte_eth_(from_rings|rx_burst|tx_burst|rx_queue_count|promiscuous_enable)",
     "rte_eth_xstats_(get|get_names)",
+    "rte_telemetry_register_cmd",
+    "rte_tel_data_(alloc|string|start_array|start_dict|add_array_string|add_dict_string|add_dict_container)",
     "rte_eth_dev_(start|stop|close|get_mtu|set_mtu)",
 ];
 

@@ -230,6 +230,8 @@ counters! {
         paused_queues: one,
         /// Priorities the peer was told to pause, a bit each.
         xoff_priorities: one,
+        /// Why each priority was last asked to pause: [`crate::pfc::generate::Cause::word`].
+        tx_cause: per_priority,
         /// Queues in a storm, a bit each.
         stormed_queues: one,
         /// PFC frames received, and those that paused or resumed each priority.
@@ -303,6 +305,102 @@ counters! {
         shared_peak: one,
         /// Highest use of headroom since start, as this shard saw it.
         headroom_peak: one,
+        /// Entries of this shard's forwarding table, those of other shards included.
+        fdb_entries: one,
+        /// Addresses learned.
+        fdb_learned: one,
+        /// Addresses that appeared on another port than before.
+        fdb_moved: one,
+        /// Entries that aged out or went with their port.
+        fdb_aged: one,
+        /// Addresses not learned for want of room.
+        fdb_refused: one,
+        /// The last address that moved, and its ports.
+        fdb_move_key: one,
+        /// Where it was.
+        fdb_move_from: one,
+        /// Where it went.
+        fdb_move_to: one,
+        /// Turns that were timed stage by stage and moved a frame.
+        timed_turns: one,
+        /// Frames they received.
+        timed_received: one,
+        /// Frames they sent.
+        timed_sent: one,
+        /// ns of them in each stage: see [`Stage`].
+        stage_ns: per_priority,
+    }
+}
+
+/// Parts of a marking curve: sixteen up to Kmax, fifteen up to nearly twice that, and one for all above.
+pub const CURVE_BINS: usize = 32;
+
+/// How the queues of a port mark: frames that left, and those of them the law selected, by depth.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MarkingCurve {
+    /// Kmax of each queue, bytes; 0: it does not mark.
+    pub kmax: [u64; PRIORITIES],
+    /// Frames that left, by queue and bin.
+    pub frames: [[u64; CURVE_BINS]; PRIORITIES],
+    /// Frames the law selected.
+    pub selected: [[u64; CURVE_BINS]; PRIORITIES],
+}
+
+impl MarkingCurve {
+    /// Depths of a bin, `from..to` bytes; the last one has no end.
+    pub fn depths(kmax: u64, bin: usize) -> (u64, Option<u64>) {
+        let at = |bin: usize| kmax * bin as u64 * 2 / CURVE_BINS as u64;
+        (at(bin), (bin + 1 < CURVE_BINS).then(|| at(bin + 1)))
+    }
+
+    /// Counts frames that left `queue` at about this depth.
+    pub fn note(&mut self, queue: usize, depth: u64, frames: u64, selected: u64) {
+        let kmax = self.kmax[queue];
+        if kmax == 0 || frames == 0 {
+            return;
+        }
+        let bin = ((depth * CURVE_BINS as u64 / 2 / kmax) as usize).min(CURVE_BINS - 1);
+        self.frames[queue][bin] += frames;
+        self.selected[queue][bin] += selected;
+    }
+}
+
+impl Words for MarkingCurve {
+    fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
+        self.kmax.iter_mut().for_each(&mut *f);
+        self.frames.iter_mut().flatten().for_each(&mut *f);
+        self.selected.iter_mut().flatten().for_each(&mut *f);
+    }
+}
+
+/// Stages of a turn of the polling loop, indices of [`LoopStats::stage_ns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The driver's receive.
+    RxDriver,
+    /// Parse, classify, look up, admit, queue.
+    Receive,
+    /// Schedule, shape, mark, release.
+    Transmit,
+    /// The driver's transmit.
+    TxDriver,
+    /// Other lcores, resumes, watchdog, ageing, publishing.
+    Tick,
+}
+
+impl Stage {
+    /// All of them, in the order of a turn.
+    pub const ALL: [Self; 5] = [Self::RxDriver, Self::Receive, Self::Transmit, Self::TxDriver, Self::Tick];
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RxDriver => "rx_driver",
+            Self::Receive => "receive",
+            Self::Transmit => "transmit",
+            Self::TxDriver => "tx_driver",
+            Self::Tick => "tick",
+        }
     }
 }
 
@@ -330,35 +428,67 @@ struct Block {
 impl Published {
     /// A cell for blocks of type `T`, all zero.
     pub fn new<T: Words>() -> Self {
-        let words = (0..T::len_words()).map(|_| AtomicU64::new(0)).collect();
+        Self::of_words(T::len_words())
+    }
+
+    /// A cell for this many numbers, all zero.
+    pub fn of_words(count: usize) -> Self {
+        let words = (0..count).map(|_| AtomicU64::new(0)).collect();
         Self(Arc::new(Block { sequence: AtomicU64::new(0), words }))
+    }
+
+    /// Copies numbers out. Only the thread that owns them may call this.
+    pub fn publish_words(&self, numbers: &[u64]) {
+        self.write(|cells| {
+            for (cell, number) in cells.iter().zip(numbers) {
+                cell.store(*number, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// A copy in which all numbers belong to the same instant.
+    pub fn read_words(&self) -> Vec<u64> {
+        self.consistent(|cells| cells.iter().map(|cell| cell.load(Ordering::Relaxed)).collect())
     }
 
     /// Copies a block out. Only the thread that owns the counters may call this.
     pub fn publish<T: Words>(&self, block: &mut T) {
-        let seq = self.0.sequence.load(Ordering::Relaxed);
-        self.0.sequence.store(seq + 1, Ordering::Relaxed);
-        std::sync::atomic::fence(Ordering::Release);
-        let mut cells = self.0.words.iter();
-        block.words(&mut |word| {
-            if let Some(cell) = cells.next() {
-                cell.store(*word, Ordering::Relaxed);
-            }
+        self.write(|cells| {
+            let mut cells = cells.iter();
+            block.words(&mut |word| {
+                if let Some(cell) = cells.next() {
+                    cell.store(*word, Ordering::Relaxed);
+                }
+            });
         });
-        self.0.sequence.store(seq + 2, Ordering::Release);
     }
 
     /// A copy in which all counters belong to the same instant.
     pub fn read<T: Words>(&self) -> T {
-        loop {
-            let before = self.0.sequence.load(Ordering::Acquire);
+        self.consistent(|cells| {
             let mut copy = T::default();
-            let mut cells = self.0.words.iter();
+            let mut cells = cells.iter();
             copy.words(&mut |word| {
                 if let Some(cell) = cells.next() {
                     *word = cell.load(Ordering::Relaxed);
                 }
             });
+            copy
+        })
+    }
+
+    fn write(&self, store: impl FnOnce(&[AtomicU64])) {
+        let seq = self.0.sequence.load(Ordering::Relaxed);
+        self.0.sequence.store(seq + 1, Ordering::Relaxed);
+        std::sync::atomic::fence(Ordering::Release);
+        store(&self.0.words);
+        self.0.sequence.store(seq + 2, Ordering::Release);
+    }
+
+    fn consistent<T>(&self, copy: impl Fn(&[AtomicU64]) -> T) -> T {
+        loop {
+            let before = self.0.sequence.load(Ordering::Acquire);
+            let copy = copy(&self.0.words);
             std::sync::atomic::fence(Ordering::Acquire);
             if before.is_multiple_of(2) && self.0.sequence.load(Ordering::Relaxed) == before {
                 return copy;
@@ -426,5 +556,31 @@ mod tests {
         }
         writer.join().unwrap();
         assert_eq!(cell.read::<PortStats>().queue_bytes[7], 2000);
+    }
+
+    #[test]
+    fn a_curve_has_a_bin_for_every_depth() {
+        let mut curve = MarkingCurve { kmax: [0, 1600, 0, 0, 0, 0, 0, 0], ..MarkingCurve::default() };
+        for (depth, bin) in
+            [(0, 0), (99, 0), (100, 1), (1599, 15), (1600, 16), (3099, 30), (3100, 31), (1 << 40, 31)]
+        {
+            let before = curve.frames[1][bin];
+            curve.note(1, depth, 3, 2);
+            assert_eq!(curve.frames[1][bin], before + 3, "{depth}");
+            let (from, to) = MarkingCurve::depths(1600, bin);
+            assert!(depth >= from && to.is_none_or(|to| depth < to), "{depth}");
+        }
+        curve.note(0, 5, 3, 2);
+        assert_eq!((curve.frames[0], curve.selected[1][31]), ([0; CURVE_BINS], 4));
+    }
+
+    #[test]
+    fn plain_numbers_are_published_too() {
+        let cell = Published::of_words(3);
+        assert_eq!(cell.read_words(), [0, 0, 0]);
+        // More than there is room for is cut off, less leaves the rest.
+        cell.publish_words(&[1, 2, 3, 4]);
+        cell.publish_words(&[7]);
+        assert_eq!(cell.read_words(), [7, 2, 3]);
     }
 }

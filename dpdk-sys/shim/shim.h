@@ -30,6 +30,7 @@
 #include <rte_mempool.h>
 #include <rte_pdump.h>
 #include <rte_ring.h>
+#include <rte_telemetry.h>
 
 /* Where the fields of a frame's mbuf are. The paths to them moved into unions in 24.07; the offsets
  * never did. */
@@ -329,6 +330,16 @@ static inline int weir_eth_flow_control_get(uint16_t port)
 
 	memset(&fc, 0, sizeof(fc));
 	return rte_eth_dev_flow_ctrl_get(port, &fc);
+}
+
+/* A number under a name in a telemetry dictionary: renamed in 23.03, the old name went in 25.11. */
+static inline int weir_tel_dict_uint(struct rte_tel_data *data, const char *name, uint64_t value)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	return rte_tel_data_add_dict_uint(data, name, value);
+#else
+	return rte_tel_data_add_dict_u64(data, name, value);
+#endif
 }
 
 /* Queue-based PFC: how many traffic classes the hardware pauses, or negative errno. */

@@ -27,6 +27,11 @@ impl Clock {
         Self { start: ticks(), scale: scale(hz) }
     }
 
+    /// Ticks of the counter per second, to twelve digits.
+    pub fn hz(&self) -> u64 {
+        u64::try_from((1_000_000_000_u128 << SHIFT) / u128::from(self.scale.max(1))).unwrap_or(u64::MAX)
+    }
+
     /// Nanoseconds since creation.
     #[inline]
     pub fn now(&self) -> Nanos {

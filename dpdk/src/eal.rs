@@ -151,6 +151,21 @@ impl Eal {
         unsafe { sys::rte_log_set_global_level(level as u32) }
     }
 
+    /// Runs `start` while this thread, and every thread `start` makes, stays off the CPUs of pinned workers on
+    /// `cores`; then this thread may run where it could before. Where no other CPU is left nothing changes.
+    pub fn beside_workers<T>(&self, cores: &[usize], start: impl FnOnce() -> T) -> T {
+        let pinned =
+            |cpu: &usize| cores.contains(cpu) && self.lcores().iter().any(|lcore| lcore.cpus[..] == [*cpu]);
+        let allowed = allowed_cpus();
+        let spare: Vec<usize> = allowed.iter().copied().filter(|cpu| !pinned(cpu)).collect();
+        let moved = !spare.is_empty() && spare.len() < allowed.len() && stay_on(&spare);
+        let done = start();
+        if moved {
+            stay_on(&allowed);
+        }
+        done
+    }
+
     pub(crate) fn lcores(&self) -> &[Lcore] {
         &self.0.lcores
     }
@@ -269,6 +284,18 @@ fn runtime_folder() -> PathBuf {
 
 fn owned<S: AsRef<str>>(args: &[S]) -> Vec<String> {
     args.iter().map(|a| a.as_ref().to_owned()).collect()
+}
+
+/// Keeps this thread, and those it will make, on these CPUs. `false`: the system refuses.
+fn stay_on(cpus: &[usize]) -> bool {
+    // SAFETY: cpu_set_t is a bitmap, valid when zero; the macros check their range; the call reads its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for cpu in cpus.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as usize) {
+            libc::CPU_SET(*cpu, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+    }
 }
 
 /// CPUs this thread may run on, ascending.

@@ -177,6 +177,16 @@ pub enum LaunchError {
     },
 }
 
+/// DPDK does not take a telemetry command.
+#[derive(Debug, thiserror::Error)]
+#[error("telemetry command {command}: {reason}")]
+pub struct TelemetryError {
+    /// The command.
+    pub command: String,
+    /// DPDK's words.
+    pub reason: String,
+}
+
 /// DPDK's words for an error number of either sign.
 pub(crate) fn reason(errno: i32) -> String {
     if errno == -1 {

@@ -28,12 +28,13 @@ mod error;
 mod mbuf;
 mod mempool;
 pub mod port;
+pub mod telemetry;
 mod worker;
 
 pub use capabilities::{Capabilities, MacControl, PriorityFlowControl};
 pub use clock::Clock;
 pub use eal::{Eal, LogLevel};
-pub use error::{EalError, FrameError, LaunchError, MempoolError, PortError};
+pub use error::{EalError, FrameError, LaunchError, MempoolError, PortError, TelemetryError};
 pub use mbuf::{Mbuf, free_burst};
 pub use mempool::Mempool;
 pub use port::{

@@ -1,65 +1,62 @@
 "use strict";
-// Looks at /v1/snapshot four times a second, keeps a minute, draws. Nothing is fetched from elsewhere.
+// Looks at /v1/snapshot and /v1/history twice a second, draws. Nothing is fetched from elsewhere. A saved report
+// carries its data in itself and is drawn by the same code.
 
-const EVERY = 250;
-const KEPT = 240;
+const EVERY = 500;
 const EVENTS = 200;
-const COLOUR = {
-  blue: "#0072b2", orange: "#e69f00", red: "#d55e00", green: "#009e73", sky: "#56b4e9", pink: "#cc79a7",
-  ink: "#1c2430", quiet: "#5b6675", line: "#d8dee6", paper: "#f4f6f8",
-};
+// What a reader of `--dump-dom` may wait for: rows beyond this many are left to /v1.
+const ROWS = 512;
 
 const $ = (id) => document.getElementById(id);
-const history = [];
-let token = sessionStorage.getItem("weir-token") || "";
+const saved = $("saved") ? JSON.parse($("saved").textContent) : null;
+let token = saved ? "" : sessionStorage.getItem("weir-token") || "";
+let snapshot = null;
+let frozen = false;
+let cursor = null;
 
-async function ask(path) {
-  const headers = token ? { Authorization: "Bearer " + token } : {};
-  const answer = await fetch(path, { headers, cache: "no-store" });
-  $("login").hidden = answer.status !== 401;
-  if (!answer.ok) throw new Error(path + ": " + answer.status);
-  return answer;
-}
+const LANE = ["depth", "shared", "headroom", "xoff", "xon", "packets", "selected", "rx_paused", "tx_paused", "cause"];
+const state = { times: [], lanes: new Map(), latency: new Map(), kept: 300, step: 200 };
 
-$("login").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token = $("token").value;
-  sessionStorage.setItem("weir-token", token);
-});
-
-// Numbers. Counters above 2^53 come as text and stay text.
-
-function count(value) {
-  if (value === null || value === undefined) return "–";
-  return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
-}
-
-function scaled(value, unit) {
-  if (value === null) return "–";
-  for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (value >= size) return (value / size).toFixed(value >= size * 100 ? 0 : 1) + " " + letter + unit;
+// Takes steps of /v1/history behind those known.
+function learn(history) {
+  state.kept = history.kept;
+  state.step = history.step_ms;
+  const before = state.times.length, came = history.unix_ms.length;
+  if (came === 0) return;
+  state.times.push(...history.unix_ms);
+  const key = (l) => l.priority + " " + l.port;
+  const news = new Map(history.lanes.map((l) => [key(l), l]));
+  for (const [name, l] of news) {
+    if (state.lanes.has(name)) continue;
+    const lane = { port: l.port, priority: l.priority };
+    for (const column of LANE) lane[column] = new Array(before).fill(null);
+    state.lanes.set(name, lane);
   }
-  return value.toFixed(0) + " " + unit;
+  for (const [name, lane] of state.lanes) {
+    const l = news.get(name);
+    // An idle lane is not told about: it held nothing.
+    for (const column of LANE) lane[column].push(...((l && l[column]) || new Array(came).fill(column === "cause" || column === "xoff" || column === "xon" ? null : 0)));
+  }
+  const told = new Map(history.latency.map((l) => [l.priority, l]));
+  for (const priority of told.keys()) {
+    if (!state.latency.has(priority)) state.latency.set(priority, new Array(before).fill([]));
+  }
+  for (const [priority, steps] of state.latency) {
+    const l = told.get(priority);
+    for (let i = 0; i < came; i++) {
+      steps.push(l ? l.frames[i].map(([b, n]) => [l.bounds_ns[b], l.bounds_ns[b + 1], n]) : []);
+    }
+  }
+  const extra = state.times.length - state.kept;
+  if (extra <= 0) return;
+  state.times.splice(0, extra);
+  for (const lane of state.lanes.values()) for (const column of LANE) lane[column].splice(0, extra);
+  for (const steps of state.latency.values()) steps.splice(0, extra);
+  if (cursor !== null) cursor = Math.max(0, cursor - extra);
 }
 
-function bytes(value) {
-  if (value === null) return "–";
-  const n = Number(value);
-  if (n >= 1048576) return (n / 1048576).toFixed(1) + " MiB";
-  if (n >= 1024) return (n / 1024).toFixed(n >= 102400 ? 0 : 1) + " KiB";
-  return n + " B";
-}
-
-const micros = (ns) => (ns === null ? "–" : (Number(ns) / 1000).toFixed(Number(ns) >= 100000 ? 0 : 1));
-const percent = (share) => (share * 100).toFixed(1) + " %";
-
-function duration(seconds) {
-  const s = Math.floor(seconds);
-  const two = (n) => String(n).padStart(2, "0");
-  return Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + ":" + two(s % 60);
-}
-
-// Tables: cells are texts or nodes, so no name of a port can become markup.
+// Tables: cells are texts or nodes, so no name of a port can become markup. A cell that shows a number of /v1 carries
+// it in `data-of` and `data-value`.
 
 function cell(tag, content, kind) {
   const node = document.createElement(tag);
@@ -68,40 +65,63 @@ function cell(tag, content, kind) {
   return node;
 }
 
+function shows(text, of, value) {
+  const node = cell("span", text);
+  node.dataset.of = of;
+  node.dataset.value = String(value);
+  return node;
+}
+
 function fill(table, heads, rows, empty) {
   const head = document.createElement("tr");
-  for (const [text, kind] of heads) head.append(cell("th", text, kind));
-  const body = rows.map(({ cells, alarm }) => {
+  for (const [text, kind] of heads) {
+    const th = cell("th", text, kind);
+    th.scope = "col";
+    head.append(th);
+  }
+  const body = rows.slice(0, ROWS).map(({ cells, alarm, title }) => {
     const row = document.createElement("tr");
     if (alarm) row.className = "alarm";
+    if (title) row.title = title;
     cells.forEach((content, i) => row.append(cell("td", content, heads[i][1])));
     return row;
   });
   if (body.length === 0) {
-    const row = document.createElement("tr");
     const only = cell("td", empty, "text quiet");
     only.colSpan = heads.length;
+    const row = document.createElement("tr");
     row.append(only);
     body.push(row);
   }
   table.replaceChildren(head, ...body);
 }
 
-function meter(share) {
-  const node = document.createElement("meter");
-  node.max = 1;
-  node.value = Math.min(share, 1);
-  node.title = percent(share);
+function bar(parts, kind) {
+  const node = cell("span", "", "bar " + (kind || ""));
+  for (const [share, colour] of parts) {
+    const part = document.createElement("b");
+    part.style.width = Math.min(100, share * 100) + "%";
+    part.style.background = colour;
+    node.append(part);
+  }
   return node;
 }
 
-const of = (rows, port) => rows.filter((row) => row.port === port);
+function line(...parts) {
+  const node = document.createElement("span");
+  node.append(...parts);
+  return node;
+}
 
-function pips(snapshot, port) {
-  const span = document.createElement("span");
-  span.className = "pips";
-  const queues = of(snapshot.queues, port);
-  for (const p of of(snapshot.pfc, port)) {
+const by = (rows) => {
+  const ports = new Map();
+  for (const row of rows) ports.has(row.port) ? ports.get(row.port).push(row) : ports.set(row.port, [row]);
+  return ports;
+};
+
+function pips(pfc, queues) {
+  const span = cell("span", "", "pips");
+  for (const p of pfc) {
     const i = Number(p.priority);
     const states = [
       [queues[i].storm, "storm", "!", "storm"],
@@ -118,251 +138,221 @@ function pips(snapshot, port) {
   return span;
 }
 
-function ports(snapshot) {
-  const heads = [["Port", "text"], ["Link", "text"], ["PFC 0–7", "text"], ["RX", ""], ["", "text"], ["TX", ""], ["", "text"],
-    ["In", ""], ["Out", ""], ["Drops", ""], ["NIC missed", ""]];
-  const rows = snapshot.ports.map((p) => ({
-    cells: [p.port, p.link + (p.pfc_mode === "not seen by software" ? " (PFC not seen)" : ""), pips(snapshot, p.port),
-      scaled(p.rx_bps, "b/s"), meter(p.rx_utilisation), scaled(p.tx_bps, "b/s"), meter(p.tx_utilisation),
-      count(p.rx_packets), count(p.tx_packets), count(BigInt(p.rx_drops) + BigInt(p.tx_drops)), count(p.nic_missed)],
-    alarm: p.link === "down",
-  }));
+function ports() {
+  const heads = [["Port", "text"], ["Link", "text"], ["PFC 0–7", "text"], ["Receives", "text"], ["Sends", "text"],
+    ["Frames in", ""], ["Frames out", ""], ["Drops", ""], ["Missed", ""]];
+  const pfc = by(snapshot.pfc), queues = by(snapshot.queues);
+  const rows = snapshot.ports.map((p) => {
+    const of = (key) => "ports/" + p.port + "/" + key;
+    const drops = BigInt(p.rx_drops) + BigInt(p.tx_drops);
+    const link = cell("span", p.link === "up" ? "up" : p.link);
+    link.title = p.driver + ", " + (p.rate_bps === null ? "no line rate" : scaled(Number(p.rate_bps), "bit/s")) + ", lcore " + p.lcore + ", PFC " + p.pfc_mode;
+    return {
+      cells: [p.port, p.pfc_mode === "not seen by software" ? line(link, " (PFC unseen)") : link, pips(pfc.get(p.port), queues.get(p.port)),
+        line(bar([[p.rx_utilisation, COLOUR.blue]]), scaled(p.rx_bps, "")), line(bar([[p.tx_utilisation, COLOUR.green]]), scaled(p.tx_bps, "")),
+        shows(count(p.rx_packets), of("rx_packets"), p.rx_packets), shows(count(p.tx_packets), of("tx_packets"), p.tx_packets),
+        shows(count(drops), of("rx_drops+tx_drops"), drops), shows(count(p.nic_missed), of("nic_missed"), p.nic_missed)],
+      alarm: p.link === "down",
+    };
+  });
   fill($("ports"), heads, rows, "no ports");
 }
 
-function latency(snapshot) {
-  const heads = [["Port", "text"], ["Queue", ""], ["p50", ""], ["p99", ""], ["p99.9", ""], ["max", ""], ["max ever", ""]];
-  const rows = snapshot.latency.filter((l) => Number(l.frames) > 0).map((l) => ({
-    cells: [l.port, String(l.queue), micros(l.window_p50_ns), micros(l.window_p99_ns), micros(l.window_p999_ns),
-      micros(l.window_max_ns), micros(l.max_ns)],
-  }));
-  fill($("latency"), heads, rows, "no frame has left yet");
-}
-
-function drops(snapshot) {
-  const heads = [["Port", "text"], ["Reason", "text"], ["Frames", ""], ["/s", ""], ["Last", ""], ["What to check", "text"]];
+function drops() {
+  const heads = [["Port", "text"], ["Reason", "text"], ["Frames", ""], ["/s", ""], ["Last", ""], ["What to check", "wrap"]];
   const rows = snapshot.drops.map((d) => ({
-    cells: [d.port, d.reason, count(d.frames), scaled(d.pps, ""), d.last_unix_ms === 0 ? "–" : ago(snapshot, d.last_unix_ms), d.remedy],
+    cells: [d.port, d.reason, shows(count(d.frames), "drops/" + d.port + "/" + d.reason, d.frames), scaled(d.pps, ""),
+      d.last_unix_ms === 0 ? "–" : ((snapshot.unix_ms - d.last_unix_ms) / 1000).toFixed(0) + " s ago", d.remedy],
     alarm: d.lossless,
+    title: d.remedy,
   }));
   fill($("drops"), heads, rows, "no frame has been dropped");
 }
 
-const ago = (snapshot, ms) => ((snapshot.unix_ms - ms) / 1000).toFixed(0) + " s ago";
+const STAGES = [["rx_driver", COLOUR.sky, "RX driver"], ["receive", COLOUR.blue, "receive"], ["transmit", COLOUR.green, "transmit"],
+  ["tx_driver", COLOUR.orange, "TX driver"], ["tick", COLOUR.pink, "tick"]];
 
-function lcores(snapshot) {
-  const heads = [["Lcore", ""], ["Busy", "text"], ["", ""], ["Turns/s", ""], ["Turn p50", ""], ["p99", ""], ["max", ""],
-    ["max ever", ""], ["Planned", ""], ["Held", ""]];
-  const planned = snapshot.switch[0].poll_gap_ns;
-  const rows = snapshot.lcores.map((l) => ({
-    cells: [String(l.lcore), meter(l.busy_share), percent(l.busy_share), scaled(l.turns_per_second, ""), micros(l.turn_p50_ns),
-      micros(l.turn_p99_ns), micros(l.turn_max_ns), micros(l.longest_turn_ns), micros(planned), count(l.held)],
-    alarm: !l.alive,
-  }));
-  fill($("lcores"), heads, rows, "no workers");
-}
-
-// Canvases.
-
-function canvas(id) {
-  const node = $(id);
-  const scale = window.devicePixelRatio || 1;
-  const width = node.clientWidth, height = Number(node.getAttribute("data-height") || node.height);
-  node.setAttribute("data-height", height);
-  if (node.width !== Math.round(width * scale)) {
-    node.width = Math.round(width * scale);
-    node.height = Math.round(height * scale);
-    node.style.height = height + "px";
-  }
-  const draw = node.getContext("2d");
-  draw.setTransform(scale, 0, 0, scale, 0, 0);
-  draw.clearRect(0, 0, width, height);
-  draw.font = "11px system-ui, sans-serif";
-  draw.textBaseline = "middle";
-  return { draw, width, height };
-}
-
-// Lines over the last minute: { label, colour, dash, fill, at: snapshot => number or null }.
-function lines(id, series) {
-  const { draw, width, height } = canvas(id);
-  const left = 62, right = 8, top = 22, bottom = 16;
-  const values = series.map((s) => history.map(s.at));
-  const highest = Math.max(1, ...values.flat().filter((v) => v !== null));
-  const power = Math.pow(2, Math.floor(Math.log2(highest * 1.1)));
-  const limit = power * [1, 1.25, 1.5, 1.75, 2].find((m) => power * m >= highest * 1.05);
-  const x = (i) => left + (width - left - right) * (KEPT - history.length + i) / (KEPT - 1);
-  const y = (v) => height - bottom - (height - top - bottom) * v / limit;
-  draw.strokeStyle = COLOUR.line;
-  draw.fillStyle = COLOUR.quiet;
-  draw.lineWidth = 1;
-  draw.setLineDash([]);
-  for (let i = 0; i <= 4; i++) {
-    const v = limit * i / 4;
-    draw.beginPath();
-    draw.moveTo(left, Math.round(y(v)) + 0.5);
-    draw.lineTo(width - right, Math.round(y(v)) + 0.5);
-    draw.stroke();
-    draw.textAlign = "right";
-    draw.fillText(bytes(Math.round(v)), left - 6, y(v));
-  }
-  draw.textAlign = "left";
-  draw.fillText("60 s ago", left, height - 6);
-  draw.textAlign = "right";
-  draw.fillText("now", width - right, height - 6);
-  let key = left;
-  series.forEach((s, n) => {
-    draw.strokeStyle = draw.fillStyle = s.colour;
-    draw.lineWidth = s.dash ? 1.5 : 2;
-    draw.setLineDash(s.dash || []);
-    draw.beginPath();
-    let open = false;
-    values[n].forEach((v, i) => {
-      if (v === null) { open = false; return; }
-      open ? draw.lineTo(x(i), y(v)) : draw.moveTo(x(i), y(v));
-      open = true;
-    });
-    draw.stroke();
-    const last = values[n][values[n].length - 1];
-    const label = s.label + " " + (last === null || last === undefined ? "–" : bytes(last));
-    draw.beginPath();
-    draw.moveTo(key, 9);
-    draw.lineTo(key + 16, 9);
-    draw.stroke();
-    draw.setLineDash([]);
-    draw.textAlign = "left";
-    draw.fillStyle = COLOUR.ink;
-    draw.fillText(label, key + 20, 9);
-    key += 34 + draw.measureText(label).width;
+function lcores() {
+  const heads = [["Lcore", ""], ["Busy", "text"], ["Cycles per frame, by stage", "text"], ["p99 turn", ""], ["Longest", ""], ["Held", ""]];
+  const stage = (l, name) => l[name + "_cycles"];
+  const total = (l) => STAGES.reduce((sum, [name]) => sum + stage(l, name), 0);
+  const most = Math.max(1, ...snapshot.lcores.map(total));
+  const planned = Number(snapshot.switch[0].poll_gap_ns);
+  const rows = snapshot.lcores.map((l) => {
+    const stages = bar(STAGES.map(([name, colour]) => [stage(l, name) / most, colour]), "wide");
+    stages.title = STAGES.map(([name, , text]) => text + " " + stage(l, name).toFixed(0)).join(", ");
+    const longest = shows(nanos(l.longest_turn_ns), "lcores/" + l.lcore + "/longest_turn_ns", l.longest_turn_ns);
+    longest.title = "planned for " + nanos(planned);
+    return {
+      cells: [String(l.lcore), line(bar([[l.busy_share, COLOUR.blue]]), percent(l.busy_share)), line(stages, total(l).toFixed(0)),
+        nanos(l.turn_p99_ns), longest, shows(count(l.held), "lcores/" + l.lcore + "/held", l.held)],
+      alarm: !l.alive,
+    };
   });
+  fill($("lcores"), heads, rows, "no workers");
+  legend("lcore-legend", STAGES.map(([, colour, text]) => ["box", colour, text]));
+}
+
+function quantiles() {
+  const heads = [["Port/queue", "text"], ["p50", ""], ["p99", ""], ["p99.9", ""], ["max ever", ""]];
+  const rows = snapshot.latency.filter((l) => Number(l.frames) > 0 && (priority === null || Number(l.queue) === priority))
+    .sort((a, b) => Number(b.window_p99_ns || 0) - Number(a.window_p99_ns || 0)).map((l) => {
+      const of = "latency/" + l.port + "/" + l.queue + "/";
+      const max = shows(nanos(l.max_ns), of + "max_ns", l.max_ns);
+      max.title = "since start; all others: of the last second";
+      return { cells: [l.port + " / " + l.queue, nanos(l.window_p50_ns), nanos(l.window_p99_ns), nanos(l.window_p999_ns), max] };
+    });
+  fill($("quantiles"), heads, rows, "no frame has left yet");
+}
+
+function legend(id, entries) {
+  $(id).replaceChildren(...entries.map(([kind, colour, text]) => {
+    const mark = cell("i", "", kind);
+    mark.style.color = colour;
+    if (kind === "box") mark.style.background = colour;
+    return kind === "none" ? line(text) : line(mark, text);
+  }));
+}
+
+// Charts over time: uPlot, one cursor for all of them.
+
+const charts = new Map();
+
+function chart(id, series, lane) {
+  const box = $(id), at = cursor === null ? state.times.length - 1 : cursor;
+  const columns = series.map(([column]) => (lane ? lane[column] : state.times.map(() => null)));
+  const end = (state.times[state.times.length - 1] || Date.now()) / 1000, start = end - state.kept * state.step / 1000;
+  const data = [state.times.map((ms) => ms / 1000), ...columns];
+  let plot = charts.get(id);
+  if (!plot) {
+    const axis = { stroke: COLOUR.quiet, font: FONT, grid: { stroke: COLOUR.line, width: 1 }, ticks: { show: false } };
+    plot = new uPlot({
+      width: Math.max(50, box.clientWidth), height: Math.max(40, box.clientHeight),
+      legend: { show: false }, padding: [6, 16, 0, 0], pxAlign: 1,
+      cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
+      scales: { x: { time: false }, y: { range: (u, min, max) => [0, Math.max(1024, (max || 0) * 1.08)] } },
+      axes: [
+        { ...axis, size: 22, gap: 5, values: (u, ticks) => ticks.map((t) => { const s = Math.round(t - u.scales.x.max); return s === 0 ? "now" : s + " s"; }), splits: (u) => [0, 15, 30, 45, 60].map((s) => u.scales.x.max - s).filter((t) => t >= u.scales.x.min) },
+        { ...axis, size: 56, gap: 4, values: (u, ticks) => ticks.map((v) => bytes(v)), splits: (u, i, min, max) => niceBytes(max) },
+      ],
+      series: [{}, ...series.map(([, label, colour, dash, filled]) => ({
+        label, stroke: colour, width: dash ? 1.5 : 2, dash, points: { show: false },
+        fill: filled ? colour + "26" : undefined, spanGaps: false,
+      }))],
+      hooks: { setCursor: [(u) => { if (u.over.matches(":hover")) point(u.cursor.idx === undefined ? null : u.cursor.idx); }] },
+    }, data, box);
+    plot.over.addEventListener("mouseleave", () => point(null));
+    charts.set(id, plot);
+  }
+  if (plot.width !== box.clientWidth || plot.height !== box.clientHeight) {
+    plot.setSize({ width: Math.max(50, box.clientWidth), height: Math.max(40, box.clientHeight) });
+  }
+  plot.batch(() => {
+    plot.setData(data, false);
+    plot.setScale("x", { min: start, max: end });
+    plot.setSeries(null, { focus: false }, false);
+  });
+  if (cursor !== null && !plot.over.matches(":hover")) {
+    plot.setCursor({ left: plot.valToPos(state.times[cursor] / 1000, "x"), top: 0 }, false);
+  } else if (cursor === null) {
+    plot.setCursor({ left: -10, top: -10 }, false);
+  }
+  return series.map(([column, label, colour, dash], k) => [dash ? (dash[0] > 3 ? "dash" : "dot") : "", colour, label + " " + bytes(columns[k][at])]);
+}
+
+// Four lines or so, at sizes people use for buffers.
+function niceBytes(max) {
+  let step = 2 ** Math.floor(Math.log2(Math.max(1, max) / 3));
+  if (max / step > 6) step *= 2;
+  const ticks = [];
+  for (let v = 0; v <= max; v += step) ticks.push(v);
+  return ticks;
+}
+
+function point(index) {
+  const i = index === null || index >= state.times.length ? null : index;
+  if (i === cursor) return;
+  cursor = i;
+  charted();
 }
 
 // What is looked at: chosen by hand, or the lane that is highest.
-function choose(id, rows, number, value) {
+function choose(id, rows, number, weight) {
   const select = $(id);
   const names = rows.map((row) => row.port + " / " + row[number]);
   if (select.options.length !== names.length + 1) {
     select.replaceChildren(...["busiest", ...names].map((name) => new Option(name, name)));
   }
   const chosen = names.indexOf(select.value);
-  if (chosen >= 0) return chosen;
+  if (chosen >= 0) return rows[chosen];
   let best = 0;
-  rows.forEach((row, i) => { if (value(row) > value(rows[best])) best = i; });
+  rows.forEach((row, i) => { if (weight(row) > weight(rows[best])) best = i; });
   select.options[0].text = "busiest: " + names[best];
-  return best;
+  return rows[best];
 }
 
-const number = (value) => (value === null || value === undefined ? null : Number(value));
+let priority = null;
 
-function depth(snapshot) {
-  const i = choose("queue", snapshot.queues, "queue", (q) => Number(q.peak_bytes) + 1e12 * (Number(q.depth_bytes) > 0));
-  const at = (key) => (s) => number(s.queues[i][key]);
-  lines("depth", [
-    { label: "depth", colour: COLOUR.blue, at: at("depth_bytes") },
-    { label: "peak", colour: COLOUR.sky, dash: [2, 3], at: at("peak_bytes") },
-    { label: "Kmin", colour: COLOUR.green, dash: [6, 4], at: at("kmin_bytes") },
-    { label: "Kmax", colour: COLOUR.red, dash: [6, 4], at: at("kmax_bytes") },
-  ]);
-}
-
-function group(snapshot) {
-  const i = choose("group", snapshot.pgs, "pg", (g) => Number(g.shared_peak_bytes) + 1e12 * g.lossless);
-  const at = (key) => (s) => number(s.pgs[i][key]);
-  lines("pg", [
-    { label: "shared", colour: COLOUR.blue, at: at("shared_bytes") },
-    { label: "headroom", colour: COLOUR.pink, at: at("headroom_bytes") },
-    { label: "Xoff at", colour: COLOUR.red, dash: [6, 4], at: at("xoff_bytes") },
-    { label: "Xon at", colour: COLOUR.green, dash: [6, 4], at: at("xon_bytes") },
-  ]);
-}
-
-function buffer(snapshot) {
-  const { draw, width, height } = canvas("buffer");
-  const pools = snapshot.buffer;
-  const total = pools.reduce((sum, pool) => sum + Number(pool.size_bytes), 0) || 1;
-  const colours = { reserved: COLOUR.green, shared: COLOUR.blue, headroom: COLOUR.pink, control: COLOUR.orange };
-  // The whole buffer as one bar, in proportion.
-  let x = 0;
-  for (const pool of pools) {
-    const w = width * Number(pool.size_bytes) / total;
-    draw.globalAlpha = 0.35;
-    draw.fillStyle = colours[pool.pool];
-    draw.fillRect(x, 0, w - 1, 18);
-    draw.globalAlpha = 1;
-    draw.fillRect(x, 0, (w - 1) * Math.min(1, Number(pool.used_bytes || 0) / Math.max(1, Number(pool.size_bytes))), 18);
-    x += w;
+function priorities() {
+  const select = $("lane"), known = [...state.latency.keys()].sort();
+  if (select.options.length !== known.length + 1) {
+    const chosen = select.value;
+    select.replaceChildren(new Option("all priorities", ""), ...known.map((p) => new Option("priority " + p, String(p))));
+    select.value = known.map(String).includes(chosen) ? chosen : "";
   }
-  const step = (height - 26) / pools.length;
-  pools.forEach((pool, i) => {
-    const y = 26 + i * step, size = Math.max(1, Number(pool.size_bytes));
-    draw.fillStyle = COLOUR.ink;
-    draw.textAlign = "left";
-    draw.fillText(pool.pool, 0, y + 8);
-    draw.textAlign = "right";
-    const peak = pool.peak_bytes === null ? "" : ", peak " + bytes(pool.peak_bytes);
-    const used = pool.used_bytes === null ? "" : bytes(pool.used_bytes) + " of ";
-    draw.fillText(used + bytes(pool.size_bytes) + peak, width, y + 8);
-    draw.fillStyle = COLOUR.paper;
-    draw.fillRect(0, y + 17, width, 10);
-    draw.fillStyle = colours[pool.pool];
-    draw.fillRect(0, y + 17, width * Math.min(1, Number(pool.used_bytes || 0) / size), 10);
-    if (pool.peak_bytes !== null) {
-      draw.fillStyle = COLOUR.ink;
-      draw.fillRect(Math.min(width - 2, width * Number(pool.peak_bytes) / size), y + 15, 2, 14);
-    }
-  });
+  priority = select.value === "" ? null : Number(select.value);
 }
 
-function pfc(snapshot) {
-  const { draw, width, height } = canvas("pfc");
-  const rows = snapshot.pfc.map((p, i) => [p, i])
-    .filter(([p]) => p.enabled || Number(p.rx_pauses) > 0 || Number(p.tx_pauses) > 0);
-  if (rows.length === 0) {
-    draw.fillStyle = COLOUR.quiet;
-    draw.fillText("no priority has PFC", 0, 12);
-    return;
-  }
-  const left = 110, right = 150, step = Math.min(26, height / rows.length);
-  const w = (width - left - right) / KEPT;
-  rows.forEach(([p, i], n) => {
-    const y = n * step;
-    draw.fillStyle = COLOUR.paper;
-    draw.fillRect(left, y + 1, width - left - right, step - 2);
-    history.forEach((s, k) => {
-      // Whole pixels: neighbours must not overlap, or they show as stripes.
-      const x = Math.round(left + (KEPT - history.length + k) * w);
-      const next = Math.round(left + (KEPT - history.length + k + 1) * w);
-      for (const [share, colour, dy] of [[s.pfc[i].tx_paused_share, COLOUR.red, 0], [s.pfc[i].rx_paused_share, COLOUR.blue, 1]]) {
-        if (share <= 0) continue;
-        draw.globalAlpha = Math.max(0.25, share);
-        draw.fillStyle = colour;
-        draw.fillRect(x, y + 1 + dy * (step - 2) / 2, next - x, (step - 2) / 2);
-      }
-    });
-    draw.globalAlpha = 1;
-    if (step < 9) return;
-    draw.fillStyle = COLOUR.ink;
-    draw.textAlign = "right";
-    draw.fillText(p.port + " / " + p.priority, left - 8, y + step / 2);
-    draw.textAlign = "left";
-    draw.fillText("▲ " + percent(p.tx_paused_share) + "  ▼ " + percent(p.rx_paused_share), width - right + 8, y + step / 2);
-  });
+// Everything that moves with the cursor.
+function charted() {
+  if (!snapshot || !state.times.length) return;
+  // Over a minute, not at this instant, or the choice would jump about.
+  const area = (row, number, column) => {
+    const lane = state.lanes.get(row[number] + " " + row.port);
+    return lane ? lane[column].reduce((sum, v) => sum + (v || 0), 0) : 0;
+  };
+  const queue = choose("queue", snapshot.queues, "queue", (q) => area(q, "queue", "depth") + 1e-9 * Number(q.peak_bytes));
+  const group = choose("group", snapshot.pgs, "pg", (g) => area(g, "pg", "shared") + (g.lossless ? 1e-6 : 0) + 1e-9 * Number(g.shared_peak_bytes));
+  const lane = state.lanes.get(queue.queue + " " + queue.port);
+  const level = (value) => (value === null ? null : state.times.map(() => Number(value)));
+  const withLevels = { ...(lane || { depth: state.times.map(() => 0) }), kmin: level(queue.kmin_bytes), kmax: level(queue.kmax_bytes) };
+  for (const bound of ["kmin", "kmax"]) withLevels[bound] = withLevels[bound] || state.times.map(() => null);
+  legend("depth-legend", chart("depth", [["depth", "depth", COLOUR.blue, undefined, true], ["kmin", "Kmin", COLOUR.green, [7, 4]], ["kmax", "Kmax", COLOUR.red, [2, 3]]], withLevels));
+  const pg = state.lanes.get(group.pg + " " + group.port) || { shared: state.times.map(() => 0), headroom: state.times.map(() => 0), xoff: level(group.xoff_bytes), xon: level(group.xon_bytes) };
+  legend("pg-legend", chart("pg", [["shared", "shared", COLOUR.blue, undefined, true], ["headroom", "headroom", COLOUR.pink, undefined, true], ["xoff", "Xoff", COLOUR.red, [7, 4]], ["xon", "Xon", COLOUR.green, [2, 3]]],
+    { ...pg, xoff: pg.xoff || state.times.map(() => null), xon: pg.xon || state.times.map(() => null) }));
+  const ecn = snapshot.ecn.find((e) => e.port === queue.port && e.queue === queue.queue);
+  markingPanel(ecn, snapshot.marking.filter((m) => m.port === queue.port && m.queue === queue.queue));
+  pausePanel(state, snapshot, cursor);
+  legend("pfc-legend", [["none", COLOUR.ink, "▲ we pause:"], ...CAUSES.map(([, colour, text]) => ["box", colour, text]), ["box", COLOUR.blue, "▼ we are paused"]]);
+  priorities();
+  latencyPanel(state, priority, cursor);
+  const cells = latencyCells(state, priority, cursor === null ? state.times.length - 1 : cursor);
+  legend("latency-legend", [...QUANTILES.map(([name, q, colour, dash]) => [dash.length ? "dash" : "", colour, name + " " + nanos(quantile(cells, q))]), ["box", "transparent", "max " + nanos(quantile(cells, 1))]]);
 }
 
-function header(snapshot) {
+function duration(seconds) {
+  const s = Math.floor(seconds), two = (n) => String(n).padStart(2, "0");
+  return Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + ":" + two(s % 60);
+}
+
+function header() {
   const s = snapshot.switch[0];
   $("name").textContent = s.name;
   document.title = s.name + " – weir";
-  $("what").textContent = "weir " + s.version + ", " + s.dpdk + ", up " + duration(snapshot.uptime_seconds) + ", " + s.phase;
-  $("lossless").textContent = count(s.lossless_drops);
-  $("lossless").parentNode.classList.toggle("alarm", Number(s.lossless_drops) > 0);
-  $("conservation").textContent = count(s.conservation_error);
-  $("conservation").parentNode.classList.toggle("alarm", Number(s.conservation_error) > 0);
+  const when = saved ? ", saved " + new Date(snapshot.unix_ms).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "";
+  $("what").textContent = "weir " + s.version + ", " + s.dpdk + ", up " + duration(snapshot.uptime_seconds) + ", " + s.phase + when;
+  $("rate").textContent = scaled(snapshot.ports.reduce((sum, p) => sum + p.tx_bps, 0), "bit/s");
+  for (const [id, key] of [["lossless", "lossless_drops"], ["conservation", "conservation_error"]]) {
+    $(id).replaceChildren(shows(count(s[key]), "switch/" + key, s[key]));
+    $(id).parentNode.classList.toggle("alarm", Number(s[key]) > 0);
+  }
   const faults = [];
   if (s.phase !== "forwarding") faults.push(s.phase);
   if (snapshot.lcores.some((l) => !l.alive)) faults.push("a worker stands still");
   if (snapshot.queues.some((q) => q.storm)) faults.push("PFC storm");
   if (snapshot.ports.some((p) => p.link === "down")) faults.push("link down");
-  health(faults.length === 0 ? "good" : "bad", faults.join(", ") || "healthy");
+  health(faults.length === 0 ? "good" : "bad", faults.join(", ") || (saved ? "was healthy" : "healthy"));
 }
 
 function health(kind, text) {
@@ -371,55 +361,153 @@ function health(kind, text) {
 }
 
 function draw() {
-  const snapshot = history[history.length - 1];
   if (!snapshot) return;
-  for (const panel of [header, ports, buffer, depth, group, pfc, latency, drops, lcores]) panel(snapshot);
+  header();
+  ports();
+  matrixPanel(snapshot);
+  bufferPanel(snapshot);
+  charted();
+  quantiles();
+  drops();
+  lcores();
+  // The page shows this instant: for those who compare.
+  document.documentElement.dataset.unixMs = String(snapshot.unix_ms);
 }
+
+// Asking the switch.
+
+async function ask(path) {
+  const headers = token ? { Authorization: "Bearer " + token } : {};
+  const answer = await fetch(path, { headers, cache: "no-store" });
+  $("login").hidden = answer.status !== 401;
+  if (!answer.ok) throw new Error(path + ": " + answer.status);
+  return answer;
+}
+
+$("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = $("token").value;
+  sessionStorage.setItem("weir-token", token);
+});
+
+let lastEvent = 0;
 
 async function look() {
   try {
-    const snapshot = await (await ask("/v1/snapshot")).json();
-    history.push(snapshot);
-    if (history.length > KEPT) history.shift();
-    draw();
+    const since = state.times.length ? state.times[state.times.length - 1] : 0;
+    const [now, history, events] = await Promise.all([
+      ask("/v1/snapshot").then((a) => a.json()),
+      ask("/v1/history?since=" + since).then((a) => a.json()),
+      ask("/v1/events?format=ndjson&follow=false&since=" + lastEvent).then((a) => a.text()),
+    ]);
+    // A switch that was started anew begins its numbers anew.
+    if (snapshot && now.uptime_seconds < snapshot.uptime_seconds) lastEvent = 0;
+    learn(history);
+    events.split("\n").filter((text) => text).forEach((text) => tell(JSON.parse(text)));
+    snapshot = now;
+    if (!frozen) draw();
   } catch (error) {
     health("bad", "no answer");
   }
   setTimeout(look, EVERY);
 }
 
-// Events: NDJSON as it comes; after a break from where it broke off.
-
-let last = 0;
-
 function tell(event) {
-  last = event.id;
-  const known = ["id", "unix_ms", "event", "phase", "since_unix_ms"];
+  lastEvent = event.id;
+  const known = ["id", "unix_ms", "event", "phase", "since_unix_ms", "remedy"];
   const rest = Object.entries(event).filter(([key]) => !known.includes(key)).map(([key, value]) => key + "=" + value);
-  const time = new Date(event.unix_ms).toISOString().slice(11, 23);
-  const line = cell("li", time + "  " + (event.event + " " + event.phase).padEnd(18) + " " + rest.join(" "));
-  if (event.phase === "alarm" || event.event === "storm") line.className = "alarm";
-  $("events").prepend(line);
+  const item = line();
+  const node = cell("li", item);
+  item.append(cell("time", new Date(event.unix_ms).toISOString().slice(11, 23)), cell("b", event.event + " " + event.phase), rest.join(" "));
+  if (event.phase === "alarm" || event.event === "storm") node.className = "alarm";
+  if (event.phase === "end" || event.phase === "update") node.className = "end";
+  // Of an episode under way only the last word is shown.
+  node.dataset.episode = [event.event, event.phase, event.port, event.priority, event.direction, event.since_unix_ms].join(" ");
+  if (event.phase === "update") {
+    for (const old of $("events").children) if (old.dataset.episode === node.dataset.episode) { old.remove(); break; }
+  }
+  node.hidden = !node.textContent.includes($("filter").value);
+  $("events").prepend(node);
   while ($("events").children.length > EVENTS) $("events").lastChild.remove();
 }
 
-async function follow() {
-  try {
-    const answer = await ask("/v1/events?format=ndjson&since=" + last);
-    const reader = answer.body.getReader(), decoder = new TextDecoder();
-    for (let text = ""; ;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      text += decoder.decode(value, { stream: true });
-      const whole = text.split("\n");
-      text = whole.pop();
-      whole.filter((line) => line).forEach((line) => tell(JSON.parse(line)));
-    }
-  } catch (error) {
-    // The badge says so already.
-  }
-  setTimeout(follow, 1000);
+$("filter").addEventListener("input", () => {
+  for (const node of $("events").children) node.hidden = !node.textContent.includes($("filter").value);
+});
+
+// Keys.
+
+const sections = [...document.querySelectorAll("main section")];
+sections.forEach((section, i) => {
+  section.tabIndex = 0;
+  section.setAttribute("aria-label", section.querySelector("h2").firstChild.textContent.trim());
+  if (saved) return;
+  const link = cell("a", "JSON");
+  link.href = section.dataset.json;
+  section.querySelector("h2").append(link);
+});
+
+function whole(section) {
+  const was = section && section.classList.contains("whole");
+  for (const other of sections) other.classList.remove("whole");
+  if (section && !was) section.classList.add("whole");
+  draw();
 }
 
-look();
-follow();
+function freeze() {
+  frozen = !frozen;
+  $("freeze").setAttribute("aria-pressed", String(frozen));
+  $("freeze").textContent = frozen ? "Go on" : "Freeze";
+  if (!frozen) draw();
+}
+
+function pick(step) {
+  const select = document.activeElement.closest("section")?.querySelector("select") || $("queue");
+  select.selectedIndex = (select.selectedIndex + step + select.options.length) % select.options.length;
+  draw();
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input, select, button, a");
+  if (event.key === "Escape") { event.target.blur(); whole(null); return; }
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const panel = "1234567890-".indexOf(event.key);
+  const last = state.times.length - 1;
+  if (event.key === " ") freeze();
+  else if (event.key === "?") $("keys").showModal();
+  else if (event.key === "/") $("filter").focus();
+  else if (event.key === "[") pick(-1);
+  else if (event.key === "]") pick(1);
+  else if (event.key === "ArrowLeft") point(Math.max(0, (cursor === null ? last : cursor) - 1));
+  else if (event.key === "ArrowRight") point(cursor === null || cursor >= last ? null : cursor + 1);
+  else if (event.key === "Enter" && event.target.matches("section")) whole(event.target);
+  else if (panel >= 0 && sections[panel]) sections[panel].focus();
+  else return;
+  event.preventDefault();
+});
+
+$("freeze").addEventListener("click", freeze);
+$("help").addEventListener("click", () => $("keys").showModal());
+for (const id of ["queue", "group", "lane"]) $(id).addEventListener("change", draw);
+new ResizeObserver(() => draw()).observe(document.querySelector("main"));
+
+for (const id of ["pfc", "latency"]) {
+  $(id).addEventListener("mousemove", (event) => {
+    const left = id === "pfc" ? 58 : 46, right = id === "pfc" ? 168 : 4, width = event.target.clientWidth;
+    const share = (event.offsetX - left) / (width - left - right);
+    const back = Math.round((1 - share) * state.kept);
+    const index = state.times.length - 1 - back;
+    point(share < 0 || share > 1 || index < 0 ? null : index);
+  });
+  $(id).addEventListener("mouseleave", () => point(null));
+}
+
+if (saved) {
+  $("freeze").hidden = true;
+  snapshot = saved.snapshot;
+  learn(saved.history);
+  saved.events.forEach(tell);
+  draw();
+} else {
+  look();
+}

@@ -8,6 +8,7 @@ use crate::snapshot::Snapshot;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use weir_dataplane::drops::DropReason;
+use weir_dataplane::parse::{KeyParts, key_space};
 use weir_dataplane::types::PRIORITIES;
 
 /// Events kept for readers who come later.
@@ -35,6 +36,7 @@ pub struct Log {
 impl Log {
     fn push(&mut self, body: Map<String, Value>) {
         self.next += 1;
+        tell(&body);
         let mut body = body;
         body.insert("id".into(), json!(self.next));
         if self.events.len() == KEPT {
@@ -51,6 +53,25 @@ impl Log {
     /// Those after number `id`, oldest first, as far as they are kept.
     pub fn after(&self, id: u64) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(move |event| event.id > id)
+    }
+}
+
+/// To the log of the program, where one was asked for.
+fn tell(body: &Map<String, Value>) {
+    const NAMED: [&str; 5] = ["event", "phase", "port", "priority", "unix_ms"];
+    let word = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or("");
+    let (event, phase, port) = (word("event"), word("phase"), word("port"));
+    let priority = body.get("priority").and_then(Value::as_u64);
+    let rest: Map<String, Value> = body
+        .iter()
+        .filter(|(k, _)| !NAMED.contains(&k.as_str()))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    let detail = Value::Object(rest).to_string();
+    if phase == "alarm" || event == "storm" {
+        tracing::warn!(event, phase, port, priority, detail, "event");
+    } else {
+        tracing::info!(event, phase, port, priority, detail, "event");
     }
 }
 
@@ -105,6 +126,12 @@ impl Watcher {
                 burst(lane, &before, now, (port, priority), log);
             }
         }
+        if before.now.phase != now.now.phase {
+            log.push(event(now, "switch", now.now.phase.word()));
+        }
+        for worker in 0..now.now.loops.len() {
+            moves(&before, now, worker, log);
+        }
         let error = now.conservation_error();
         if error != self.lost_count {
             self.lost_count = error;
@@ -139,6 +166,32 @@ fn link(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
     {
         log.push(at_port(now, "link", if is { "up" } else { "down" }, port));
     }
+}
+
+/// Addresses that have changed ports: the last one by name, as those of a loop are many.
+fn moves(before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
+    let (Some(was), is) = (before.now.loops.get(worker), &now.now.loops[worker]) else { return };
+    let moves = is.fdb_moved.saturating_sub(was.fdb_moved);
+    if moves == 0 {
+        return;
+    }
+    let name = |port: u64| now.info.ports.get(port as usize).map(|port| &port.name);
+    let mut body = event(now, "fdb", "moved");
+    body.insert("lcore".into(), json!(now.info.lcores.get(worker)));
+    body.insert("moves".into(), json!(moves));
+    let key = KeyParts::of(is.fdb_move_key);
+    let address = match key.space {
+        key_space::STANDARD => {
+            let bytes: Vec<_> = key.address.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect();
+            bytes.join(":")
+        }
+        _ => format!("{:#x}", key.address),
+    };
+    body.insert("address".into(), json!(address));
+    body.insert("vlan".into(), json!(key.vid));
+    body.insert("from".into(), json!(name(is.fdb_move_from)));
+    body.insert("port".into(), json!(name(is.fdb_move_to)));
+    log.push(body);
 }
 
 fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
@@ -209,6 +262,13 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
         body.insert("since_unix_ms".into(), json!(e.since));
         body.insert("pauses".into(), json!(change.count.1.saturating_sub(e.count)));
         body.insert("paused_ns".into(), json!(change.ns.1.saturating_sub(e.ns)));
+        if let Some(blame) = now.blame(at.0, p).filter(|_| direction == "tx") {
+            body.insert("cause".into(), json!(blame.word()));
+            if let Some((port, queue)) = blame.queue() {
+                body.insert("cause_port".into(), json!(now.info.ports.get(port).map(|port| &port.name)));
+                body.insert("cause_queue".into(), json!(queue));
+            }
+        }
         if phase == "end" {
             *episode = None;
         }
@@ -396,6 +456,34 @@ mod tests {
         };
         assert_eq!(names(&lose(DropReason::EgressQueueFull)), ["drops/start"]);
         assert!(lose(DropReason::EgressQueueFull).is_empty());
+    }
+
+    #[test]
+    fn a_pause_names_who_is_to_blame() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        reading.ports[1].gauges.paused_queues = 0;
+        feed.step(&reading);
+        reading.ports[0].gauges.tx_pauses[3] += 1;
+        let event = &feed.step(&reading)[0];
+        assert_eq!((&event["direction"], &event["cause"]), (&json!("tx"), &json!("queue")));
+        assert_eq!((&event["cause_port"], &event["cause_queue"]), (&json!("p\"1\\"), &json!(3)));
+    }
+
+    #[test]
+    fn addresses_that_move_and_phases_that_pass() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        let worker = &mut reading.loops[1];
+        (worker.fdb_moved, worker.fdb_move_key, worker.fdb_move_to) = (3, 1 << 60 | 5 << 48 | 0x02_00ab, 1);
+        let moved = feed.step(&reading);
+        assert_eq!((names(&moved), &moved[0]["moves"]), (vec!["fdb/moved".into()], &json!(3)));
+        assert_eq!((&moved[0]["from"], &moved[0]["port"]), (&json!("p0"), &json!("p\"1\\")));
+        assert_eq!((&moved[0]["address"], &moved[0]["vlan"]), (&json!("00:00:00:02:00:ab"), &json!(5)));
+        assert_eq!(moved[0]["lcore"], json!(2));
+        reading.phase = crate::snapshot::Phase::Drain;
+        assert_eq!(names(&feed.step(&reading)), ["switch/draining"]);
     }
 
     #[test]

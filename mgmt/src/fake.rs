@@ -3,7 +3,8 @@
 use crate::snapshot::{
     BufferInfo, Link, Marking, NicStats, PortInfo, PortReading, Reading, Snapshot, Source, SwitchInfo,
 };
-use weir_dataplane::stats::{LoopStats, PortGauges, PortStats};
+use weir_dataplane::pfc::generate::{Cause, LastCause};
+use weir_dataplane::stats::{LoopStats, MarkingCurve, PortGauges, PortStats};
 
 /// What it is.
 pub fn info() -> SwitchInfo {
@@ -37,12 +38,13 @@ pub fn info() -> SwitchInfo {
             shared: 600_896,
         },
         lcores: vec![1, 2],
+        hz: 2_000_000_000,
     }
 }
 
 /// The reading at `n` times 100 ms: 1000 frames of 1000 bytes per port and step.
 pub fn reading(n: u64) -> Reading {
-    let port = || {
+    let port = |i: u64| {
         let mut stats = PortStats {
             rx_packets: n * 1000,
             rx_bytes: n * 1_000_000,
@@ -62,11 +64,16 @@ pub fn reading(n: u64) -> Reading {
         (gauges.rx_paused_ns[3], gauges.tx_paused_ns[3]) = (n * 25_000_000, n * 50_000_000);
         (gauges.pfc_rx_xoff[3], gauges.pfc_tx_xoff[3]) = (n, 2 * n);
         (gauges.rx_pauses[3], gauges.tx_pauses[3]) = (n, n);
+        gauges.tx_cause[3] = LastCause::Queue(Cause { out_port: 1, queue: 3 }).word();
+        let mut curve = MarkingCurve { kmax: [0, 0, 0, 40_000, 0, 0, 0, 0], ..MarkingCurve::default() };
+        curve.note(3, 30_000, n * 100, n * 10);
         PortReading {
+            curve,
             stats,
             gauges,
             nic: Some(NicStats::default()),
             link: Some(Link { up: true, mbps: None }),
+            carried: vec![i * n * 1_000_000, (1 - i) * n * 1_000_000],
         }
     };
     let worker = || {
@@ -81,12 +88,18 @@ pub fn reading(n: u64) -> Reading {
             held: 3,
             shared_used: 40_000,
             shared_peak: 90_000,
+            timed_turns: n * 100,
+            timed_received: n * 500,
+            timed_sent: n * 500,
+            stage_ns: [n * 25_000; 8],
+            fdb_entries: 2,
+            fdb_learned: 2,
             ..LoopStats::default()
         };
         block.turn.note(8_000, n * 10_000);
         block
     };
-    Reading { phase: Default::default(), ports: vec![port(), port()], loops: vec![worker(), worker()] }
+    Reading { phase: Default::default(), ports: vec![port(0), port(1)], loops: vec![worker(), worker()] }
 }
 
 /// A snapshot of the second reading.

@@ -6,13 +6,17 @@
 
 pub mod client;
 pub mod events;
+pub mod history;
+pub mod latency;
 pub mod metrics;
 pub mod openapi;
+pub mod page;
 pub mod sample;
 pub mod server;
 pub mod show;
 pub mod snapshot;
 pub mod table;
+pub mod telemetry;
 
 #[cfg(test)]
 mod fake;

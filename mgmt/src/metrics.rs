@@ -113,14 +113,14 @@ impl Scrape {
         };
         let mut metric = encoder.encode_descriptor(family.name, family.help, None, kind)?;
         match &family.samples {
-            Samples::Counters(get) => each(get(self), &mut metric, |metric, value| {
+            Samples::Counters(get) => each(&get(self), &mut metric, |metric, value| {
                 metric.encode_counter::<Labels, _, f64>(value, None)
             }),
-            Samples::Counts(get) => each(get(self), &mut metric, |metric, value| {
+            Samples::Counts(get) => each(&get(self), &mut metric, |metric, value| {
                 metric.encode_counter::<Labels, _, f64>(value, None)
             }),
-            Samples::Gauges(get) => each(get(self), &mut metric, |metric, value| metric.encode_gauge(value)),
-            Samples::Histograms(get) => each(get(self), &mut metric, histogram),
+            Samples::Gauges(get) => each(&get(self), &mut metric, |metric, value| metric.encode_gauge(value)),
+            Samples::Histograms(get) => each(&get(self), &mut metric, histogram),
             Samples::Info(get) => metric.encode_info(&get(self)),
         }
     }
@@ -128,7 +128,7 @@ impl Scrape {
 
 /// Every sample of a family; without labels there are no braces either.
 fn each<V>(
-    samples: Vec<(Labels, V)>,
+    samples: &[(Labels, V)],
     metric: &mut MetricEncoder<'_>,
     encode: impl Fn(&mut MetricEncoder<'_>, &V) -> fmt::Result,
 ) -> fmt::Result {

@@ -36,22 +36,41 @@ pub fn document() -> Value {
         "/v1/events",
         "Events kept, then events as they come.",
         json!([
-            parameter("since", "number of the last event already known", json!({ "type": "integer" })),
-            parameter("format", "default: as Accept says, else sse", json!({ "enum": ["sse", "ndjson"] })),
-            parameter("follow", "false: only what is kept", json!({ "type": "boolean" })),
+            parameter("since", "number of the last event already known", &json!({ "type": "integer" })),
+            parameter("format", "default: as Accept says, else sse", &json!({ "enum": ["sse", "ndjson"] })),
+            parameter("follow", "false: only what is kept", &json!({ "type": "boolean" })),
         ]),
         json!({
             "text/event-stream": { "schema": { "type": "string" } },
             "application/x-ndjson": { "schema": { "type": "string" } },
         }),
     );
+    let since =
+        parameter("since", "steps that ended after this, ms since 1970", &json!({ "type": "integer" }));
+    other(
+        "/v1/history",
+        "The last minute in steps, by port and priority; only what was busy.",
+        json!([since]),
+        json!({ "application/json": { "schema": { "type": "object" } } }),
+    );
+    let lane = || {
+        let port = parameter("port", "this port only", &json!({ "type": "string" }));
+        let queue = json!({ "type": "integer", "minimum": 0, "maximum": 7 });
+        vec![port, parameter("queue", "this queue only", &queue)]
+    };
+    let mut hgrm = lane();
+    hgrm.push(parameter("window", "of the last second, not since start", &json!({ "type": "boolean" })));
+    other("/v1/latency.hgrm", "HdrHistogram percentile distribution, us.", json!(hgrm), text.clone());
+    let mut hlog = lane();
+    hlog.push(parameter("cumulative", "since start, not second by second", &json!({ "type": "boolean" })));
+    other("/v1/latency.hlog", "HdrHistogram interval log V2 of the last minute.", json!(hlog), text.clone());
     other(
         "/healthz",
         "200 while the management thread looks at the switch, else 503.",
         json!([]),
         text.clone(),
     );
-    let verbose = parameter("verbose", "say what was checked", json!({ "type": "string" }));
+    let verbose = parameter("verbose", "say what was checked", &json!({ "type": "string" }));
     other("/readyz", "200 while the switch forwards, else 503 with reasons.", json!([verbose]), text.clone());
     other(
         "/metrics",
@@ -126,7 +145,7 @@ fn row(table: &Table) -> Value {
 fn rows(table: &Table) -> Value {
     let properties: Map<String, Value> = stamp().chain([(table.name.to_owned(), array(table))]).collect();
     let parameters = match table.by_port {
-        true => json!([parameter("port", "rows of this port only", json!({ "type": "string" }))]),
+        true => json!([parameter("port", "rows of this port only", &json!({ "type": "string" }))]),
         false => json!([]),
     };
     json!({
@@ -142,7 +161,7 @@ fn rows(table: &Table) -> Value {
     })
 }
 
-fn parameter(name: &str, what: &str, schema: Value) -> Value {
+fn parameter(name: &str, what: &str, schema: &Value) -> Value {
     json!({ "name": name, "in": "query", "description": what, "schema": schema })
 }
 

@@ -5,7 +5,7 @@ use crate::snapshot::{LcoreRates, PortRates, PortReading, Reading, Snapshot, Swi
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_dataplane::drops::DROP_REASONS;
-use weir_dataplane::stats::{Histogram, LoopStats};
+use weir_dataplane::stats::{Histogram, LoopStats, Stage};
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Readings kept: at ten per second, a window of one second.
@@ -48,7 +48,9 @@ impl Sampler {
                 oldest.ports.get(i).map(|then| port_rates(&now.ports[i], then, line)).unwrap_or_default()
             })
             .collect();
-        let lcores = now.loops.iter().zip(&oldest.loops).map(|(now, then)| lcore_rates(now, then)).collect();
+        let hz = self.info.hz;
+        let lcores =
+            now.loops.iter().zip(&oldest.loops).map(|(now, then)| lcore_rates(now, then, hz)).collect();
         if self.history.len() == WINDOW {
             self.history.pop_front();
         }
@@ -100,16 +102,33 @@ fn port_rates(now: &PortReading, then: &PortReading, line: Option<u64>) -> PortR
         rx_paused: each(&|p| share(g.rx_paused_ns[p], h.rx_paused_ns[p], window)),
         tx_paused: each(&|p| share(g.tx_paused_ns[p], h.tx_paused_ns[p], window)),
         residence: s.residence.iter().zip(&t.residence).map(|(now, then)| since(now, then)).collect(),
+        carried_bps: now.carried.iter().zip(&then.carried).map(|(n, t)| rate(*n, *t) * 8.0).collect(),
     }
 }
 
-fn lcore_rates(now: &LoopStats, then: &LoopStats) -> LcoreRates {
+/// Cycles per frame: of those received up to the queues, of those sent behind them, of both for the rest.
+fn stage_cycles(now: &LoopStats, then: &LoopStats, hz: u64) -> [f64; Stage::ALL.len()] {
+    let received = now.timed_received.saturating_sub(then.timed_received) as f64;
+    let sent = now.timed_sent.saturating_sub(then.timed_sent) as f64;
+    Stage::ALL.map(|stage| {
+        let ns = now.stage_ns[stage as usize].saturating_sub(then.stage_ns[stage as usize]);
+        let frames = match stage {
+            Stage::RxDriver | Stage::Receive => received,
+            Stage::Transmit | Stage::TxDriver => sent,
+            Stage::Tick => (received + sent) / 2.0,
+        };
+        if frames == 0.0 { 0.0 } else { ns as f64 * hz as f64 / 1e9 / frames }
+    })
+}
+
+fn lcore_rates(now: &LoopStats, then: &LoopStats, hz: u64) -> LcoreRates {
     let window = now.at_ns.saturating_sub(then.at_ns);
     LcoreRates {
         window,
         turns: per_second(now.turns, then.turns, window),
         busy: share(now.busy_ns, then.busy_ns, window),
         turn: since(&now.turn, &then.turn),
+        stage_cycles: stage_cycles(now, then, hz),
     }
 }
 
@@ -133,6 +152,9 @@ mod tests {
         assert_eq!(rates.residence[3].count(), 1000);
         assert_eq!((second.lcores[0].busy, second.lcores[0].turns), (0.4, 100_000.0));
         assert!(second.workers_alive());
+        // 500 frames in and 500 out in the timed turns of each step, 50 ns per frame and stage, at 2 GHz.
+        assert_eq!(second.lcores[0].stage_cycles, [100.0; 5]);
+        assert_eq!(second.ports[1].carried_bps, [8e7, 0.0]);
     }
 
     #[test]

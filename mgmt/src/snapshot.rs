@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use weir_dataplane::config::{Config, EcnMode, PortRate, SharedLimit};
 use weir_dataplane::drops::DROP_REASONS;
-use weir_dataplane::stats::{Histogram, LoopStats, PortGauges, PortStats};
+use weir_dataplane::pfc::generate::LastCause;
+use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PortGauges, PortStats, Stage};
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Where snapshots come from: the program that runs the switch, or a test.
@@ -34,6 +35,8 @@ pub struct SwitchInfo {
     pub buffer: BufferInfo,
     /// Its workers' cores, in order.
     pub lcores: Vec<usize>,
+    /// Cycles per second of the counter that times the workers; 0: not known.
+    pub hz: u64,
 }
 
 /// What a port is.
@@ -149,6 +152,7 @@ impl SwitchInfo {
                 shared: config.buffer.shared,
             },
             lcores,
+            hz: 0,
         }
     }
 }
@@ -202,6 +206,10 @@ pub struct PortReading {
     pub nic: Option<NicStats>,
     /// The link; `None`: not to be had.
     pub link: Option<Link>,
+    /// Bytes ever queued for this port, by the port they came in on.
+    pub carried: Vec<u64>,
+    /// How its queues mark, from the turns that are timed.
+    pub curve: MarkingCurve,
 }
 
 /// A driver's counters that tell of loss outside the switch.
@@ -276,6 +284,8 @@ pub struct PortRates {
     pub tx_paused: [f64; PRIORITIES],
     /// Residence of the frames of the window, by queue.
     pub residence: Vec<Histogram>,
+    /// Bits queued for this port, by the port they came in on.
+    pub carried_bps: Vec<f64>,
 }
 
 /// What a worker did over the sliding window.
@@ -289,9 +299,55 @@ pub struct LcoreRates {
     pub busy: f64,
     /// Lengths of the turns of the window.
     pub turn: Histogram,
+    /// Cycles per frame in each stage, from the turns of the window that were timed; by [`Stage`].
+    pub stage_cycles: [f64; Stage::ALL.len()],
+}
+
+/// Why a priority of the peer was last paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// No queue: frames came faster than they could be taken off the receive ring.
+    ReceiveRing,
+    /// This queue was full of its frames: (port, queue).
+    Queue(usize, usize),
+    /// This queue was, and its own peer had paused it: the pause spreads.
+    PausedQueue(usize, usize),
+}
+
+impl Blame {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReceiveRing => "receive_ring",
+            Self::Queue(..) => "queue",
+            Self::PausedQueue(..) => "paused_queue",
+        }
+    }
+
+    /// The queue.
+    pub fn queue(self) -> Option<(usize, usize)> {
+        match self {
+            Self::ReceiveRing => None,
+            Self::Queue(port, queue) | Self::PausedQueue(port, queue) => Some((port, queue)),
+        }
+    }
 }
 
 impl Snapshot {
+    /// Why the peer of `port` was last told to pause `priority`; `None`: it never was.
+    pub fn blame(&self, port: usize, priority: usize) -> Option<Blame> {
+        match LastCause::of_word(self.now.ports.get(port)?.gauges.tx_cause[priority]) {
+            LastCause::Never => None,
+            LastCause::NoQueue => Some(Blame::ReceiveRing),
+            LastCause::Queue(cause) => {
+                let (out, queue) = (usize::from(cause.out_port), usize::from(cause.queue));
+                let now = self.now.ports.get(out)?.gauges.paused_queues >> queue & 1 == 1;
+                let lately = self.ports.get(out).is_some_and(|rates| rates.rx_paused[queue] > 0.0);
+                Some(if now || lately { Blame::PausedQueue(out, queue) } else { Blame::Queue(out, queue) })
+            }
+        }
+    }
+
     /// What the books of all shards are out by: the sum of their absolute errors.
     pub fn conservation_error(&self) -> u64 {
         self.now.loops.iter().map(|l| l.conservation_error().unsigned_abs()).sum()

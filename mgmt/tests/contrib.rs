@@ -35,7 +35,8 @@ fn the_dashboard_is_whole() {
     for panel in panels {
         let queries = panel["targets"].as_array().unwrap();
         assert!(
-            !queries.is_empty() && queries.iter().all(|q| metrics_in(q["expr"].as_str().unwrap()).len() > 0)
+            !queries.is_empty()
+                && queries.iter().all(|q| !metrics_in(q["expr"].as_str().unwrap()).is_empty())
         );
         let of = |key: &str| panel["gridPos"][key].as_u64().unwrap();
         for (x, y) in (0..of("w")).flat_map(|x| (0..of("h")).map(move |y| (x, y))) {

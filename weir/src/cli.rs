@@ -27,6 +27,8 @@ pub enum Command {
     Host(HostArgs),
     /// Look at a running switch.
     Show(ShowArgs),
+    /// Save the page of a running switch, with its last minute, as one file that opens anywhere.
+    Report(ReportArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Play a fabric of switches, hosts and links in virtual time.
@@ -51,6 +53,9 @@ pub struct RunArgs {
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+    /// Log events on standard error.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
 }
 
 /// `weir lab`
@@ -76,6 +81,9 @@ pub struct LabArgs {
     /// Write totals, drops, latency and conservation to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+    /// Log events on standard error.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
     /// Write what moved the rates of the hosts to this file as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -97,11 +105,22 @@ pub struct HostArgs {
     pub trace: Option<PathBuf>,
 }
 
+/// `weir report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Where to write it.
+    #[arg(long, value_name = "FILE.html", default_value = "weir-report.html")]
+    pub out: PathBuf,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
 /// `weir show`
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "drops", "reasons", "latency", "lcores", "events"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "lcores", "events"])]
     pub what: String,
     /// This port only.
     #[arg(long)]
@@ -115,6 +134,12 @@ pub struct ShowArgs {
     /// Look again every second; follow events as they come.
     #[arg(long)]
     pub watch: bool,
+    /// Latency as a percentile distribution for the tools of HdrHistogram (.hgrm).
+    #[arg(long, conflicts_with_all = ["json", "watch", "hlog"])]
+    pub hgrm: bool,
+    /// Latency second by second as an interval log for the tools of HdrHistogram (.hlog).
+    #[arg(long, conflicts_with_all = ["json", "watch"])]
+    pub hlog: bool,
     /// Socket of the switch; found by itself if only one runs.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,

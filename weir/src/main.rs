@@ -1,4 +1,4 @@
-//! The program: `weir run | check | lab | host | show | sim | golden | bench | headroom`.
+//! The program: `weir run | check | lab | host | show | report | sim | golden | bench | headroom`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, the verdict of a lab or host); 2 it could not start: bad input, bad configuration, no device.
@@ -11,6 +11,8 @@ mod golden;
 mod headroom;
 mod host;
 mod lab;
+mod log;
+mod report;
 mod run;
 mod show;
 mod sim;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         cli::Command::Lab(args) => lab::lab(&args, &eal),
         cli::Command::Host(args) => host::host(&args, &eal),
         cli::Command::Show(args) => show::show(&args),
+        cli::Command::Report(args) => report::report(&args),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::cli::ShowArgs;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -18,6 +18,9 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
         Some(path) => path.clone(),
         None => client::find(&server::default_folder())?,
     };
+    if args.hgrm || args.hlog {
+        return latency(args, &socket);
+    }
     let printed = match Table::named(&args.what) {
         Some(table) => look(args, table, &socket),
         None => events(args, &socket),
@@ -31,6 +34,17 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
         }
         printed => printed.map(|()| Outcome::Good),
     }
+}
+
+/// Latency as a file.
+fn latency(args: &ShowArgs, socket: &Path) -> Result<Outcome> {
+    if args.what != "latency" {
+        bail!("--hgrm and --hlog show latency: weir show latency --hgrm");
+    }
+    let kind = if args.hgrm { "hgrm" } else { "hlog" };
+    let port = args.port.as_ref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
+    print!("{}", client::get(socket, &format!("/v1/latency.{kind}{port}"))?);
+    Ok(Outcome::Good)
 }
 
 fn look(args: &ShowArgs, table: &Table, socket: &Path) -> Result<()> {

@@ -77,6 +77,8 @@ pub struct Queues<F> {
     active: Vec<Active>,
     /// Queues with frames, a bit each, per port.
     occupied: Vec<u8>,
+    /// Bytes ever queued, `[out][in]`.
+    carried: Vec<u64>,
     ports: usize,
     order: VoqOrder,
 }
@@ -97,6 +99,7 @@ impl<F> Queues<F> {
             voqs: vec![Voq { head: NIL, tail: NIL, next: NIL, bytes: 0 }; ports * PRIORITIES * ports],
             active: vec![Active { first: NIL, last: NIL, bytes: 0, frames: 0 }; ports * PRIORITIES],
             occupied: vec![0; ports],
+            carried: vec![0; ports * ports],
             ports,
             order,
         }
@@ -133,6 +136,12 @@ impl<F> Queues<F> {
     /// Bytes in a queue that came from one input.
     pub fn bytes_from(&self, input: PortId, out: PortId, queue: usize) -> u64 {
         self.voqs[(out.index() * PRIORITIES + queue) * self.ports + input.index()].bytes
+    }
+
+    /// Bytes ever queued for an output, by input.
+    pub fn carried(&self, out: PortId) -> &[u64] {
+        let first = out.index() * self.ports;
+        self.carried.get(first..first + self.ports).unwrap_or(&[])
     }
 
     /// Takes a free pack for frames of `lot`, not yet in a queue.
@@ -222,6 +231,7 @@ impl<F> Queues<F> {
         let own = first_voq + input.index();
         let voq_ix = if self.order == VoqOrder::Fair { own } else { first_voq };
         self.voqs[own].bytes += bytes;
+        self.carried[out.index() * self.ports + input.index()] += bytes;
         let active = &mut self.active[queue_ix];
         active.bytes += bytes;
         active.frames += sums.frames;
@@ -260,6 +270,7 @@ impl<F> Queues<F> {
             pack.add(frame, len, charge)?;
             self.held += 1;
             self.voqs[own].bytes += u64::from(len);
+            self.carried[out.index() * self.ports + input.index()] += u64::from(len);
             self.active[queue_ix].bytes += u64::from(len);
             self.active[queue_ix].frames += 1;
             return Ok(false);
@@ -511,5 +522,15 @@ mod tests {
                 q.push(out, n, &meta(0, n as u8, 60), 60).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn what_was_carried_is_never_forgotten() {
+        let mut q = Queues::new(3, 8, VoqOrder::Fair);
+        for (out, input, len) in [(1, 0, 100), (1, 0, 50), (1, 2, 7), (2, 0, 9)] {
+            q.push(PortId(out), (), &meta(input, 3, len), u32::from(len)).unwrap();
+        }
+        while q.pop(PortId(1), 3, same).is_some() {}
+        assert_eq!((q.carried(PortId(1)), q.carried(PortId(2))), (&[150, 0, 7][..], &[9, 0, 0][..]));
     }
 }

@@ -93,6 +93,17 @@ pub struct FdbCounters {
     pub static_kept: u64,
 }
 
+/// A station that appeared on another port than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdbMove {
+    /// The station.
+    pub key: u64,
+    /// Where it was.
+    pub from: PortId,
+    /// Where it is.
+    pub to: PortId,
+}
+
 /// No room for a static entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room for a static entry: raise the capacity of the forwarding table")]
@@ -136,6 +147,7 @@ pub struct Fdb {
     cursor: usize,
     version: u64,
     counters: FdbCounters,
+    last_move: Option<FdbMove>,
 }
 
 impl Fdb {
@@ -154,6 +166,7 @@ impl Fdb {
             cursor: 0,
             version: 0,
             counters: FdbCounters::default(),
+            last_move: None,
         }
     }
 
@@ -260,6 +273,7 @@ impl Fdb {
         self.ports[port.index()].learned += 1;
         self.table.set(slot, seen);
         self.counters.moved += 1;
+        self.last_move = Some(FdbMove { key, from: old.port(), to: port });
         Learned::Moved(event)
     }
 
@@ -449,5 +463,10 @@ impl Fdb {
     /// What happened so far.
     pub fn counters(&self) -> &FdbCounters {
         &self.counters
+    }
+
+    /// The last of the moves that were counted.
+    pub fn last_move(&self) -> Option<FdbMove> {
+        self.last_move
     }
 }

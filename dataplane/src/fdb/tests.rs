@@ -49,6 +49,7 @@ fn learns_moves_and_counts() {
     assert_eq!(fdb.lookup(key(7)), Lookup::Port(P2));
     assert_eq!((fdb.learned_on(P1), fdb.learned_on(P2), fdb.len()), (0, 1, 1));
     assert_eq!(*fdb.counters(), FdbCounters { learned: 1, moved: 1, ..FdbCounters::default() });
+    assert_eq!(fdb.last_move(), Some(FdbMove { key: key(7), from: P1, to: P2 }));
 }
 
 #[test]

@@ -28,6 +28,38 @@ pub struct Cause {
     pub queue: u8,
 }
 
+/// Why a priority was last asked to pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LastCause {
+    /// It never was.
+    #[default]
+    Never,
+    /// No queue is to blame: the receive ring was filling, or the frames had left in the meantime.
+    NoQueue,
+    /// The backlog of this queue.
+    Queue(Cause),
+}
+
+impl LastCause {
+    /// As one number, for counters.
+    pub fn word(self) -> u64 {
+        match self {
+            Self::Never => 0,
+            Self::NoQueue => 1,
+            Self::Queue(c) => 2 + u64::from(c.out_port) * PRIORITIES as u64 + u64::from(c.queue),
+        }
+    }
+
+    /// From [`LastCause::word`].
+    pub fn of_word(word: u64) -> Self {
+        let Some(ix) = word.checked_sub(2) else {
+            return if word == 0 { Self::Never } else { Self::NoQueue };
+        };
+        let (port, queue) = (ix / PRIORITIES as u64, ix % PRIORITIES as u64);
+        Self::Queue(Cause { out_port: port as u16, queue: queue as u8 })
+    }
+}
+
 /// How a port pauses its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerateConfig {
@@ -65,6 +97,7 @@ pub struct Generator {
     requests: [u8; PRIORITIES],
     refresh_at: [Nanos; PRIORITIES],
     cause: [Option<Cause>; PRIORITIES],
+    last_cause: [LastCause; PRIORITIES],
     account: PauseAccount,
     counters: TxCounters,
 }
@@ -82,6 +115,7 @@ impl Generator {
             requests: [0; PRIORITIES],
             refresh_at: [NEVER; PRIORITIES],
             cause: [None; PRIORITIES],
+            last_cause: [LastCause::Never; PRIORITIES],
             account: PauseAccount::default(),
             counters: TxCounters::default(),
         }
@@ -93,6 +127,7 @@ impl Generator {
         let before = self.requests[priority];
         if before == 0 {
             self.cause[priority] = cause;
+            self.last_cause[priority] = cause.map_or(LastCause::NoQueue, LastCause::Queue);
         }
         self.requests[priority] = before | source as u8;
         if before != self.requests[priority] {
@@ -213,6 +248,11 @@ impl Generator {
     /// Why `priority` was asked to pause, while somebody asks.
     pub fn cause(&self, priority: usize) -> Option<Cause> {
         self.cause[priority]
+    }
+
+    /// Why `priority` was last asked to pause, long ago or now.
+    pub fn last_cause(&self, priority: usize) -> LastCause {
+        self.last_cause[priority]
     }
 
     /// Frames made so far.

@@ -366,3 +366,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_last_cause_outlives_its_pause() {
+    let mut g = new();
+    let cause = Cause { out_port: 255, queue: 7 };
+    assert_eq!(g.last_cause(3), LastCause::Never);
+    g.xoff(3, Source::Buffer, Some(cause));
+    g.xon(3, Source::Buffer);
+    assert_eq!((g.cause(3), g.last_cause(3)), (None, LastCause::Queue(cause)));
+    g.xoff(3, Source::RxRing, None);
+    assert_eq!(g.last_cause(3), LastCause::NoQueue);
+    for known in [LastCause::Never, LastCause::NoQueue, LastCause::Queue(cause)] {
+        assert_eq!(LastCause::of_word(known.word()), known);
+    }
+}

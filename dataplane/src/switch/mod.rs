@@ -87,6 +87,8 @@ struct Port<F> {
     stats: PortStats,
     published: Published,
     gauges: Published,
+    /// Bytes queued for this port, by input.
+    carried: Published,
 }
 
 /// A switch, or one shard of it.

@@ -223,6 +223,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             stats: PortStats::default(),
             published: Published::new::<PortStats>(),
             gauges: Published::new::<PortGauges>(),
+            carried: Published::of_words(n),
             params: PortParams {
                 profile: port.profile.clone().with_max_frame(port.mtu.min(port.profile.max_frame())),
                 ..port.clone()

@@ -190,6 +190,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = &mut self.ports[id.index()];
         port.published.publish(&mut port.stats);
         port.gauges.publish(&mut gauges);
+        port.carried.publish_words(self.queues.carried(id));
     }
 }
 

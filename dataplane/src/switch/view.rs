@@ -6,7 +6,7 @@ use crate::egress::Microbursts;
 use crate::fdb::Fdb;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
-use crate::pfc::generate::Generator;
+use crate::pfc::generate::{Generator, Source};
 use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
 use crate::stats::{LoopStats, PortGauges, PortStats, Published};
@@ -66,6 +66,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[port.index()].gauges.clone()
     }
 
+    /// The cell through which other threads read the bytes queued for a port, by input.
+    pub fn published_carried(&self, port: PortId) -> Published {
+        self.ports[port.index()].carried.clone()
+    }
+
     /// Publishes everything now: at the end of a run.
     pub fn publish_all(&mut self, now: Nanos) {
         for i in (0..self.ports.len()).filter(|i| self.owner[*i] == self.shard).collect::<Vec<_>>() {
@@ -97,6 +102,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             pg_headroom_peak: pgs.map(|pg| pg.headroom_peak.peak(PERSISTENT)),
             paused_queues: u64::from(rx.queues_paused()),
             xoff_priorities: u64::from(tx.paused_mask()),
+            tx_cause: std::array::from_fn(|p| tx.last_cause(p).word()),
             stormed_queues: u64::from(port.watchdog.as_ref().map_or(0, Watchdog::stormed_queues)),
             pfc_rx_frames: rx.counters().pfc_frames,
             pfc_rx_xoff: rx.counters().xoff,
@@ -271,6 +277,16 @@ impl<F: Frame> Switch<F> {
         loop_stats.dropped = books.dropped;
         loop_stats.held = self.held_here();
         (loop_stats.handed_in, loop_stats.handed_out) = (self.handed_in, self.handed_out);
+        let fdb = self.fdb.counters();
+        loop_stats.fdb_entries = self.fdb.len() as u64;
+        loop_stats.fdb_learned = fdb.learned;
+        loop_stats.fdb_moved = fdb.moved;
+        loop_stats.fdb_aged = fdb.aged;
+        loop_stats.fdb_refused = fdb.refused_limit + fdb.refused_full;
+        if let Some(last) = self.fdb.last_move() {
+            (loop_stats.fdb_move_key, loop_stats.fdb_move_from, loop_stats.fdb_move_to) =
+                (last.key, u64::from(last.from.0), u64::from(last.to.0));
+        }
         loop_stats.shared_used = pools.shared_used;
         loop_stats.headroom_used = pools.headroom_used;
         loop_stats.shared_peak = pools.shared_peak.peak(PERSISTENT);
@@ -289,7 +305,6 @@ impl<F> Port<F> {
     }
 
     fn rx_ring(&mut self, filling: bool) {
-        use crate::pfc::generate::Source;
         for priority in crate::pfc::bits(self.params.generate.enabled) {
             if filling {
                 self.generator.xoff(priority, Source::RxRing, None);

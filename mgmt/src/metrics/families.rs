@@ -4,7 +4,7 @@ use super::Samples::{Counters, Counts, Gauges, Histograms, Info};
 use super::{Family, Labels, Samples, Scrape};
 use crate::snapshot::{PortInfo, PortReading};
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::stats::{Histogram, LoopStats};
+use weir_dataplane::stats::{Histogram, LoopStats, Stage};
 use weir_dataplane::types::PRIORITIES;
 
 const fn family(name: &'static str, help: &'static str, samples: Samples) -> Family {
@@ -351,6 +351,64 @@ pub const ALL: &[Family] = &[
         }),
     ),
     family(
+        "weir_lcore_stage_seconds",
+        "Time of each stage in the turns that are timed: one of 128, if it moved a frame",
+        Counters(|s| {
+            let each = s.snapshot.now.loops.iter().enumerate();
+            each.flat_map(|(i, l)| {
+                Stage::ALL.map(|stage| {
+                    let name = ("stage", stage.name().to_owned());
+                    let labels = lcore(s, i).into_iter().chain([name]).collect();
+                    (labels, l.stage_ns[stage as usize] as f64 / 1e9)
+                })
+            })
+            .collect()
+        }),
+    ),
+    family(
+        "weir_lcore_timed_packets",
+        "Frames of the turns that are timed",
+        Counts(|s| {
+            let mut all = extended(workers(s, |l| l.timed_received), &[("direction", "rx")]);
+            all.extend(extended(workers(s, |l| l.timed_sent), &[("direction", "tx")]));
+            all
+        }),
+    ),
+    family("weir_fdb_entries", "Entries of a worker's table", Gauges(|s| workers_f(s, |l| l.fdb_entries))),
+    family("weir_fdb_learned", "Addresses learned", Counts(|s| workers(s, |l| l.fdb_learned))),
+    family(
+        "weir_fdb_moved",
+        "Addresses that appeared on another port than before",
+        Counts(|s| workers(s, |l| l.fdb_moved)),
+    ),
+    family(
+        "weir_fdb_aged",
+        "Entries that aged out or went with their port",
+        Counts(|s| workers(s, |l| l.fdb_aged)),
+    ),
+    family(
+        "weir_fdb_refused",
+        "Addresses not learned for want of room",
+        Counts(|s| workers(s, |l| l.fdb_refused)),
+    ),
+    family(
+        "weir_port_carried_bytes",
+        "Bytes queued for a port, by the port they came in on",
+        Counts(|s| {
+            let name =
+                |from: usize| s.snapshot.info.ports.get(from).map_or(String::new(), |p| p.name.clone());
+            let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
+                let some = p.carried.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
+                some.map(|(from, bytes)| {
+                    let labels = labels.iter().cloned().chain([("from", name(from))]).collect();
+                    (labels, *bytes)
+                })
+                .collect::<Vec<_>>()
+            };
+            ports(s).flat_map(one).collect()
+        }),
+    ),
+    family(
         "weir_poll_gap_planned_seconds",
         "Longest gap between two polls the headroom is planned for",
         Gauges(|s| vec![(vec![], s.snapshot.info.poll_gap as f64 / 1e9)]),
@@ -376,6 +434,9 @@ pub const ALL: &[Family] = &[
         Counts(|s| vec![(vec![], s.own.slow)]),
     ),
 ];
+
+/// A value of a worker.
+type Term = fn(&LoopStats) -> u64;
 
 /// A value of one priority of a port.
 type Lane = fn(&PortReading, usize) -> u64;
@@ -454,7 +515,7 @@ fn workers_f(s: &Scrape, get: fn(&LoopStats) -> u64) -> Vec<(Labels, f64)> {
 }
 
 /// Every worker sees the pools of all; the one that saw most is nearest.
-fn pools(s: &Scrape, parts: &[(&str, fn(&LoopStats) -> u64)]) -> Vec<(Labels, f64)> {
-    let most = |get: fn(&LoopStats) -> u64| s.snapshot.now.loops.iter().map(get).max().unwrap_or(0);
+fn pools(s: &Scrape, parts: &[(&str, Term)]) -> Vec<(Labels, f64)> {
+    let most = |get: Term| s.snapshot.now.loops.iter().map(get).max().unwrap_or(0);
     parts.iter().map(|(part, get)| (vec![("part", (*part).to_owned())], most(*get) as f64)).collect()
 }

@@ -3,6 +3,7 @@
 use super::problem::{explain, problem};
 use super::routes::Via;
 use super::{App, lock};
+use crate::page;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
@@ -15,7 +16,9 @@ use std::sync::Arc;
 const MAX_BODY: u64 = 4096;
 
 /// Documents without data: a browser gets them before it can present a token.
-pub(super) const PUBLIC: [&str; 4] = ["/", "/page.js", "/page.css", "/healthz"];
+fn is_public(path: &str) -> bool {
+    path == "/healthz" || page::FILES.iter().any(|file| file.path == path)
+}
 
 pub(super) async fn guard(
     State((app, via)): State<(Arc<App>, Via)>,
@@ -60,7 +63,7 @@ fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Option<Response
         let detail = "Host names another server: use 127.0.0.1, [::1] or localhost";
         return Some(problem(StatusCode::MISDIRECTED_REQUEST, path, detail, None));
     }
-    let token = app.token.as_deref().filter(|_| !PUBLIC.contains(&path))?;
+    let token = app.token.as_deref().filter(|_| !is_public(path))?;
     if presented(headers).is_some_and(|given| same(given.as_bytes(), token.as_bytes())) {
         return None;
     }

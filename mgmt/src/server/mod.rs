@@ -9,6 +9,8 @@ mod routes;
 mod stream;
 
 use crate::events::{Log, Watcher};
+use crate::history::History;
+use crate::latency::Intervals;
 use crate::metrics::OwnCounters;
 use crate::sample::Sampler;
 use crate::snapshot::{Snapshot, Source};
@@ -61,9 +63,25 @@ pub enum StartError {
     Thread(std::io::Error),
 }
 
+/// The last snapshot taken, for other readers in this process. Empty until there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Latest(Arc<Mutex<Arc<Snapshot>>>);
+
+impl Latest {
+    /// The snapshot.
+    pub fn get(&self) -> Arc<Snapshot> {
+        Arc::clone(&lock(&self.0))
+    }
+
+    fn set(&self, snapshot: Arc<Snapshot>) {
+        *lock(&self.0) = snapshot;
+    }
+}
+
 /// A running server. Stops when dropped.
 #[derive(Debug)]
 pub struct Server {
+    latest: Latest,
     address: Option<SocketAddr>,
     socket: Option<PathBuf>,
     stop: Option<oneshot::Sender<()>>,
@@ -72,7 +90,9 @@ pub struct Server {
 
 /// What all requests share.
 struct App {
-    snapshot: Mutex<Arc<Snapshot>>,
+    latest: Latest,
+    history: Mutex<History>,
+    intervals: Mutex<Intervals>,
     sampled: Mutex<Instant>,
     log: Mutex<Log>,
     news: Notify,
@@ -91,7 +111,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl App {
     fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&lock(&self.snapshot))
+        self.latest.get()
     }
 
     fn own(&self) -> OwnCounters {
@@ -135,17 +155,24 @@ impl Server {
             .build()
             .map_err(StartError::Thread)?;
         let (stop, stopped) = oneshot::channel();
+        let latest = Latest::default();
+        let shared = latest.clone();
         let (token, patience) = (options.token, options.patience.unwrap_or(Duration::from_secs(10)));
         let thread = std::thread::Builder::new()
             .name("mgmt".into())
-            .spawn(move || runtime.block_on(serve(source, tcp, listener, (token, patience), stopped)))
+            .spawn(move || runtime.block_on(serve(source, shared, tcp, listener, (token, patience), stopped)))
             .map_err(StartError::Thread)?;
-        Ok(Self { address, socket, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { latest, address, socket, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The TCP address it listens on.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where the last snapshot is.
+    pub fn latest(&self) -> Latest {
+        self.latest.clone()
     }
 
     /// The Unix socket it listens on.
@@ -167,6 +194,7 @@ impl Drop for Server {
 
 async fn serve(
     mut source: impl Source,
+    latest: Latest,
     tcp: Option<std::net::TcpListener>,
     unix: Option<std::os::unix::net::UnixListener>,
     (token, patience): (Option<String>, Duration),
@@ -182,9 +210,11 @@ async fn serve(
         Arc::new(snapshot)
     };
     let mut log = Log::default();
-    let first = look(&mut || source.read(), &mut log);
+    latest.set(look(&mut || source.read(), &mut log));
     let app = Arc::new(App {
-        snapshot: Mutex::new(first),
+        latest,
+        history: Mutex::default(),
+        intervals: Mutex::default(),
         sampled: Mutex::new(Instant::now()),
         log: Mutex::new(log),
         news: Notify::new(),
@@ -213,7 +243,9 @@ async fn serve(
             let snapshot = look(&mut || source.read(), &mut log);
             let news = log.last() > before;
             drop(log);
-            *lock(&app.snapshot) = snapshot;
+            lock(&app.history).observe(&snapshot);
+            lock(&app.intervals).observe(&snapshot);
+            app.latest.set(snapshot);
             *lock(&app.sampled) = Instant::now();
             if news {
                 app.news.notify_waiters();

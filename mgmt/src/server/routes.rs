@@ -2,9 +2,11 @@
 
 use super::guard::guard;
 use super::problem::problem;
-use super::{App, stream};
+use super::{App, lock, stream};
+use crate::latency::{self, Selection};
 use crate::metrics::{self, Scrape};
 use crate::openapi;
+use crate::page;
 use crate::snapshot::Snapshot;
 use crate::table::{self, Table};
 use axum::Router;
@@ -16,6 +18,7 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::Arc;
+use weir_dataplane::types::PRIORITIES;
 
 /// Which way a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,10 @@ pub(super) enum Via {
     Tcp,
     Unix,
 }
+
+const HISTORY: &str = "/v1/history";
+const HGRM: &str = "/v1/latency.hgrm";
+const HLOG: &str = "/v1/latency.hlog";
 
 type Shared = State<Arc<App>>;
 
@@ -36,12 +43,12 @@ pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
         .route("/v1/snapshot", get(snapshot))
         .route("/v1/openapi.json", get(|| async { json_text(&openapi::document()) }))
         .route("/v1/events", get(stream::events))
-        .route("/", get(|| asset("text/html; charset=utf-8", include_str!("../../assets/index.html"))))
-        .route(
-            "/page.js",
-            get(|| asset("text/javascript; charset=utf-8", include_str!("../../assets/page.js"))),
-        )
-        .route("/page.css", get(|| asset("text/css; charset=utf-8", include_str!("../../assets/page.css"))));
+        .route(HISTORY, get(history))
+        .route(HGRM, get(hgrm))
+        .route(HLOG, get(hlog));
+    for page in page::FILES {
+        router = router.route(page.path, get(|| async { text(page.kind, page.text) }));
+    }
     for table in table::ALL {
         router =
             router.route(table.path, get(move |state: Shared, query: RawQuery| rows(table, state, query)));
@@ -57,10 +64,6 @@ fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
 
 fn json_text(value: &Value) -> Response<Body> {
     text("application/json", format!("{value}\n"))
-}
-
-async fn asset(kind: &'static str, body: &'static str) -> Response<Body> {
-    text(kind, body)
 }
 
 /// The query's parameters by name, if they are all among `known`; else the problem.
@@ -130,11 +133,77 @@ async fn snapshot(State(app): Shared) -> Response<Body> {
     json_text(&table::everything(&app.snapshot()))
 }
 
+/// The last minute, or what of it came after `since`.
+async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
+    let since = parameters(query.as_deref(), &["since"], HISTORY).and_then(|given| {
+        let text = given.first().map_or("0", |(_, value)| value.as_str());
+        text.parse().map_err(|_| bad(HISTORY, "ms since 1970 are an integer", "since"))
+    });
+    match since {
+        Ok(since) => {
+            let mut body = lock(&app.history).json(&app.snapshot(), since);
+            body.push('\n');
+            text("application/json", body)
+        }
+        Err(refusal) => *refusal,
+    }
+}
+
+fn bad(path: &str, detail: &str, parameter: &str) -> Box<Response<Body>> {
+    Box::new(problem(StatusCode::BAD_REQUEST, path, detail, Some(parameter)))
+}
+
+/// What a latency file is about: `port`, `queue`, and a switch of the name `flag`.
+fn selection(
+    snapshot: &Snapshot,
+    query: Option<&str>,
+    flag: &str,
+    path: &str,
+) -> Result<(Selection, bool), Box<Response<Body>>> {
+    let mut which = (Selection::default(), false);
+    for (name, value) in parameters(query, &["port", "queue", flag], path)? {
+        match name.as_str() {
+            "port" => which.0.port = Some(port(snapshot, &value, path)?),
+            "queue" => {
+                let queue = value.parse().ok().filter(|queue| *queue < PRIORITIES);
+                which.0.queue = Some(queue.ok_or_else(|| bad(path, "a queue is 0 to 7", "queue"))?);
+            }
+            _ => which.1 = value.parse().map_err(|_| bad(path, "true or false", flag))?,
+        }
+    }
+    Ok(which)
+}
+
+/// The percentile distribution since start, or with `window=true` of the last second.
+async fn hgrm(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
+    let snapshot = app.snapshot();
+    match selection(&snapshot, query.as_deref(), "window", HGRM) {
+        Ok((which, window)) => file(latency::hgrm(&snapshot, which, window), HGRM),
+        Err(refusal) => *refusal,
+    }
+}
+
+/// The interval log of the last minute, or with `cumulative=true` everything since start.
+async fn hlog(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
+    let snapshot = app.snapshot();
+    match selection(&snapshot, query.as_deref(), "cumulative", HLOG) {
+        Ok((which, cumulative)) => file(lock(&app.intervals).hlog(&snapshot, which, cumulative), HLOG),
+        Err(refusal) => *refusal,
+    }
+}
+
+fn file(made: Result<String, latency::WriteError>, path: &str) -> Response<Body> {
+    match made {
+        Ok(body) => text("text/plain; charset=utf-8", body),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, path, &error.to_string(), None),
+    }
+}
+
 async fn index() -> Response<Body> {
     let tables: Vec<Value> = table::ALL.iter().map(|t| json!({ "path": t.path, "what": t.what })).collect();
     json_text(&json!({
         "tables": tables,
-        "other": ["/v1/snapshot", "/v1/events", "/v1/openapi.json", "/metrics", "/healthz", "/readyz"],
+        "other": [HISTORY, HGRM, HLOG, "/v1/snapshot", "/v1/events", "/v1/openapi.json", "/metrics", "/healthz", "/readyz"],
     }))
 }
 

@@ -2,10 +2,10 @@
 
 use super::Form::{Count, Flag, Maybe, Rate, Share, Text};
 use super::{At, Column, Form, Table, count, limit, rate, share};
-use crate::snapshot::{LcoreRates, PortInfo, PortRates, PortReading, Snapshot};
+use crate::snapshot::{Blame, LcoreRates, PortInfo, PortRates, PortReading, Snapshot};
 use serde_json::{Value, json};
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
-use weir_dataplane::stats::{Histogram, LoopStats};
+use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, Stage};
 use weir_dataplane::types::PRIORITIES;
 
 /// Every table.
@@ -21,6 +21,34 @@ pub const ALL: &[Table] = &[
     }),
     table("pfc", "/v1/pfc", "Priority flow control, both directions.", PFC, true, by_priority),
     table("ecn", "/v1/ecn", "Marking by queue.", ECN, true, by_priority),
+    table(
+        "marking",
+        "/v1/ecn/curve",
+        "How queues mark, by depth: seen in the turns that are timed, one of 128.",
+        MARKING,
+        true,
+        |s| {
+            let bins = s.now.ports.iter().enumerate().flat_map(|(port, p)| {
+                let all = p.curve.frames.iter().flatten().enumerate();
+                all.filter(|(_, frames)| **frames > 0).map(move |(bin, _)| (port, bin))
+            });
+            bins.collect()
+        },
+    ),
+    table(
+        "matrix",
+        "/v1/matrix",
+        "Bytes queued from each port for each port, where there were any.",
+        MATRIX,
+        true,
+        |s| {
+            let pairs = s.now.ports.iter().enumerate().flat_map(|(to, port)| {
+                let some = port.carried.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
+                some.map(move |(from, _)| (to, from))
+            });
+            pairs.collect()
+        },
+    ),
     table("drops", "/v1/drops", "Frames lost, by port and reason; lossless ones first.", DROPS, true, lost),
     table("reasons", "/v1/drops/reasons", "Why frames can be lost.", REASONS, false, |_| {
         (0..DROP_REASONS).map(|i| (0, i)).collect()
@@ -110,6 +138,18 @@ impl<'a> At<'a> {
     fn quantile(&self, q: f64, window: bool) -> Value {
         let all = if window { &self.rates().residence[..] } else { &self.port().stats.residence[..] };
         all.get(self.i).map_or(Value::Null, |h| quantile(h, q))
+    }
+
+    fn curve_depths(&self) -> (u64, Option<u64>) {
+        MarkingCurve::depths(self.port().curve.kmax[self.i / CURVE_BINS], self.i % CURVE_BINS)
+    }
+
+    fn blame(&self) -> Option<Blame> {
+        self.snapshot.blame(self.port, self.i)
+    }
+
+    fn stage(&self, stage: Stage) -> Value {
+        rate(self.worker_rates().stage_cycles[stage as usize])
     }
 
     fn marking(&self, get: fn(&crate::snapshot::Marking) -> u64) -> Value {
@@ -371,6 +411,20 @@ const PFC: &[Column] = &[
         r.info().rate.map_or(Value::Null, |line| count((line as f64 * r.rates().rx_paused[r.i]) as u64))
     }),
     col("xoff", Flag, "", "the peer is told to pause now", |r| r.bit(r.port().gauges.xoff_priorities)),
+    col(
+        "cause",
+        Text,
+        "Cause",
+        "why the peer was last told to pause: queue, paused_queue (its own peer had paused it), receive_ring; empty: it never was",
+        |r| json!(r.blame().map_or("", Blame::word)),
+    ),
+    col("cause_port", Text, "by", "port of that queue", |r| {
+        let port = r.blame().and_then(Blame::queue).and_then(|(port, _)| r.snapshot.info.ports.get(port));
+        json!(port.map_or("", |port| port.name.as_str()))
+    }),
+    col("cause_queue", Maybe, "", "its number", |r| {
+        r.blame().and_then(Blame::queue).map_or(Value::Null, |(_, queue)| json!(queue))
+    }),
     col("storms_detected", Count, "Storm detected", "storms seen to begin on this queue", |r| {
         count(r.port().gauges.storms_detected[r.i])
     }),
@@ -407,6 +461,34 @@ const ECN: &[Column] = &[
     }),
     col("marked_pps", Rate, "Marked/s", "frames marked per second", |r| rate(r.rates().marked_pps[r.i])),
     col("depth_bytes", Count, "Depth/bytes", "bytes held", |r| count(r.port().gauges.queue_bytes[r.i])),
+];
+
+const MARKING: &[Column] = &[
+    PORT,
+    col("queue", Count, "TxQ", "egress queue", |r| json!(r.i / CURVE_BINS)),
+    col("depth_from_bytes", Count, "From/bytes", "least depth left behind", |r| count(r.curve_depths().0)),
+    col("depth_to_bytes", Maybe, "To/bytes", "greater than every depth; null: no end", |r| {
+        r.curve_depths().1.map_or(Value::Null, count)
+    }),
+    col("frames", Count, "Frames", "frames that left at that depth", |r| {
+        count(r.port().curve.frames[r.i / CURVE_BINS][r.i % CURVE_BINS])
+    }),
+    col("selected", Count, "Selected", "those of them the law selected", |r| {
+        count(r.port().curve.selected[r.i / CURVE_BINS][r.i % CURVE_BINS])
+    }),
+];
+
+const MATRIX: &[Column] = &[
+    col("port", Text, "To", "port they were queued for", |r| json!(r.info().name)),
+    col("from", Text, "From", "port they came in on", |r| {
+        json!(r.snapshot.info.ports.get(r.i).map_or("", |port| port.name.as_str()))
+    }),
+    col("bytes", Count, "Bytes", "bytes queued, copies of flooded frames included", |r| {
+        count(r.port().carried.get(r.i).copied().unwrap_or(0))
+    }),
+    col("bps", Rate, "Rate/bps", "bit/s queued", |r| {
+        rate(r.rates().carried_bps.get(r.i).copied().unwrap_or(0.0))
+    }),
 ];
 
 const DROPS: &[Column] = &[
@@ -489,7 +571,37 @@ const LCORES: &[Column] = &[
     col("turn_max_ns", Maybe, "Max/ns", "longest turn of the window", |r| {
         quantile(&r.worker_rates().turn, 1.0)
     }),
+    col("rx_driver_cycles", Rate, "RX drv", "cycles per frame received in the driver's receive", |r| {
+        r.stage(Stage::RxDriver)
+    }),
+    col(
+        "receive_cycles",
+        Rate,
+        "Receive",
+        "cycles per frame received to parse, look up, admit, queue",
+        |r| r.stage(Stage::Receive),
+    ),
+    col("transmit_cycles", Rate, "Transmit", "cycles per frame sent to schedule, mark, release", |r| {
+        r.stage(Stage::Transmit)
+    }),
+    col("tx_driver_cycles", Rate, "TX drv", "cycles per frame sent in the driver's transmit", |r| {
+        r.stage(Stage::TxDriver)
+    }),
+    col("tick_cycles", Rate, "Tick", "cycles per frame for all that is not done on account of one", |r| {
+        r.stage(Stage::Tick)
+    }),
     col("held", Count, "Held", "frames queued or staged", |r| count(r.worker().held)),
+    col("fdb_entries", Count, "FDB", "entries of its forwarding table", |r| count(r.worker().fdb_entries)),
+    col("fdb_learned", Count, "", "addresses learned", |r| count(r.worker().fdb_learned)),
+    col("fdb_moved", Count, "Moved", "addresses that appeared on another port", |r| {
+        count(r.worker().fdb_moved)
+    }),
+    col("fdb_aged", Count, "", "entries that aged out or went with their port", |r| {
+        count(r.worker().fdb_aged)
+    }),
+    col("fdb_refused", Count, "", "addresses not learned for want of room", |r| {
+        count(r.worker().fdb_refused)
+    }),
     col("handed_in", Count, "", "frames taken over from other lcores", |r| count(r.worker().handed_in)),
     col("handed_out", Count, "", "frames given to other lcores", |r| count(r.worker().handed_out)),
     col("conservation_error", Count, "Error", "what its books are out by, absolute", |r| {

@@ -7,6 +7,7 @@ mod verdict;
 use crate::Outcome;
 use crate::check;
 use crate::cli::LabArgs;
+use crate::log;
 use crate::run::summary::write_file;
 use crate::run::{Running, Stop};
 use anyhow::{Result, bail};
@@ -39,6 +40,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
         let format = &config.formats[port.format].name;
         bail!("port {} speaks {format}: lab hosts speak standard frames only", port.name);
     }
+    log::start(args.log.as_deref());
     let stop = Stop::on_signal()?;
     let mut running = Running::start(&config, eal, HELD_PER_HOST * config.ports.len() as u64)?;
     running.describe(&config);

@@ -2,21 +2,27 @@
 
 use super::control::{Control, Phase};
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_dataplane::config::{Config, MgmtSocket};
 use weir_dataplane::stats::Published;
-use weir_dpdk::{Port, Started};
+use weir_dpdk::telemetry::Answer;
+use weir_dpdk::{Eal, Port, Started};
 use weir_mgmt::server::{Options, Server, default_socket};
 use weir_mgmt::snapshot::{self, Link, NicStats, PortReading, Reading, Source, SwitchInfo};
+use weir_mgmt::telemetry;
 
 /// Drivers are asked this often: some answer by way of their firmware.
 const ASK_DRIVERS: Duration = Duration::from_secs(1);
 
 /// Shortest token, bytes.
 const TOKEN: usize = 16;
+
+/// What the driver of a port said of its counters and its link, where it knows.
+type Said = (Option<NicStats>, Option<Link>);
 
 /// Everything a run publishes.
 #[derive(Debug)]
@@ -25,10 +31,14 @@ pub struct Window {
     pub counters: Vec<Published>,
     pub gauges: Vec<Published>,
     pub loops: Vec<Published>,
+    /// Bytes queued for each port, by input.
+    pub carried: Vec<Published>,
+    /// How each port marks.
+    pub curves: Vec<Published>,
     pub ports: Arc<[Port<Started>]>,
     pub control: Control,
     /// What the drivers said last, and when.
-    pub asked: Option<(Instant, Vec<(Option<NicStats>, Option<Link>)>)>,
+    pub asked: Option<(Instant, Vec<Said>)>,
 }
 
 impl Source for Window {
@@ -41,7 +51,7 @@ impl Source for Window {
             self.asked = Some((Instant::now(), self.ports.iter().map(ask).collect()));
         }
         let drivers = self.asked.iter().flat_map(|(_, drivers)| drivers);
-        let cells = self.counters.iter().zip(&self.gauges).zip(drivers);
+        let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(&self.curves).zip(drivers);
         Reading {
             phase: match self.control.phase() {
                 Phase::Forward => snapshot::Phase::Forward,
@@ -49,11 +59,13 @@ impl Source for Window {
                 Phase::Stop => snapshot::Phase::Stop,
             },
             ports: cells
-                .map(|((counters, gauges), (nic, link))| PortReading {
+                .map(|((((counters, gauges), carried), curve), (nic, link))| PortReading {
                     stats: counters.read(),
                     gauges: gauges.read(),
                     nic: *nic,
                     link: *link,
+                    carried: carried.read_words(),
+                    curve: curve.read(),
                 })
                 .collect(),
             loops: self.loops.iter().map(Published::read).collect(),
@@ -61,7 +73,7 @@ impl Source for Window {
     }
 }
 
-fn ask(port: &Port<Started>) -> (Option<NicStats>, Option<Link>) {
+fn ask(port: &Port<Started>) -> Said {
     let nic = port.stats().ok().map(|s| NicStats {
         rx_missed: s.rx_missed,
         rx_no_mbuf: s.rx_no_mbuf,
@@ -88,6 +100,30 @@ pub fn start(config: &Config, window: Window) -> Result<Option<Server>> {
     let token = mgmt.token_file.as_ref().map(|path| token(Path::new(path))).transpose()?;
     let options = Options { listen: mgmt.listen, any_port: !mgmt.chosen, socket, token, patience: None };
     Ok(Some(Server::start(options, window)?))
+}
+
+/// Serves the snapshot on DPDK's telemetry socket, too.
+///
+/// # Errors
+/// DPDK does not take a command.
+pub fn answer_telemetry(eal: &Eal, server: &Server) -> Result<()> {
+    for command in telemetry::COMMANDS {
+        let latest = server.latest();
+        eal.telemetry(command.name, command.help, move |parameters| {
+            Some(answer(telemetry::answer(command, &latest.get(), parameters)?))
+        })?;
+    }
+    Ok(())
+}
+
+/// JSON in the forms telemetry knows: a number is a whole one, what is more than text or number is a dictionary.
+fn answer(value: Value) -> Answer {
+    match value {
+        Value::Array(all) => Answer::Texts(all.iter().map(|v| v.as_str().unwrap_or("").to_owned()).collect()),
+        Value::Object(parts) => Answer::Dict(parts.into_iter().map(|(k, v)| (k, answer(v))).collect()),
+        Value::String(text) => Answer::Text(text),
+        value => value.as_u64().map_or_else(|| Answer::Text(value.to_string()), Answer::Number),
+    }
 }
 
 /// The first line of the file, which nobody else may read.

@@ -4,15 +4,19 @@ mod af_packet;
 mod control;
 pub mod devices;
 mod mgmt;
+mod notify;
+mod stages;
 pub mod summary;
 mod worker;
 
 use crate::Outcome;
 use crate::check;
 use crate::cli::RunArgs;
+use crate::log;
 use anyhow::{Context, Result, bail};
 use control::{Command, Control, Phase};
 use devices::{OpenPort, PoolSize};
+use notify::Notifier;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -55,6 +59,8 @@ pub struct Running {
     pub counters: Vec<Published>,
     /// State of each port, for readers on other threads.
     pub gauges: Vec<Published>,
+    /// Loop of each worker, for readers on other threads.
+    pub loops: Vec<Published>,
     /// Where all frames come from.
     pub pool: Mempool,
     /// Ends of in-process rings, one per port that has one.
@@ -100,13 +106,17 @@ impl Stop {
 pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
     let stop = Stop::on_signal()?;
+    log::start(args.log.as_deref());
     let mut running = Running::start(&config, eal, 0)?;
     running.describe(&config);
+    let mut notifier = Notifier::ready(&config.name, running.loops.clone());
     let deadline = args.duration.map(|time| Instant::now() + time);
     while !stop.asked() && deadline.is_none_or(|at| Instant::now() < at) {
         std::thread::sleep(LOOK);
         running.watch_links();
+        notifier.look();
     }
+    Notifier::stopping();
     let totals = running.stop()?;
     totals.print();
     if let Some(path) = &args.summary {
@@ -146,16 +156,18 @@ impl Running {
             })
         };
         let granted = ports.iter().zip(&owner).map(granted).collect::<Result<_>>()?;
-        let info = SwitchInfo::of(config, &eal.version(), cores.clone(), granted);
+        let clock = Clock::new(&eal);
+        let info =
+            SwitchInfo { hz: clock.hz(), ..SwitchInfo::of(config, &eal.version(), cores.clone(), granted) };
         let params = runtime::switch_params(config, &described, cores.len(), SHAPER_BURST)?;
         let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
         let cells = |of: fn(&Switch<Mbuf>, PortId) -> Published| {
             (0..ports.len()).map(|i| of(&shards[owner[i]], PortId(i as u16))).collect::<Vec<_>>()
         };
         let (counters, gauges) = (cells(Switch::published), cells(Switch::published_gauges));
+        let carried = cells(Switch::published_carried);
 
         let control = Control::new(cores.len());
-        let clock = Clock::new(&eal);
         let mut commands = Vec::new();
         let mut workers: Vec<Worker> = shards
             .into_iter()
@@ -172,29 +184,40 @@ impl Running {
                     clock,
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
+                    curve_cursor: 0,
                 }
             })
             .collect();
         let mut handles = Vec::new();
         let mut far = Vec::new();
+        let mut curves = Vec::new();
         for (i, open) in ports.into_iter().enumerate() {
             let limit = open.ring_size * RING_LIMIT_EIGHTHS / 8;
             let id = PortId(i as u16);
-            workers[owner[i]].ports.push(WorkerPort::new(id, open.rx, open.tx, pool.clone(), Some(limit)));
+            let mut port = WorkerPort::new(id, open.rx, open.tx, pool.clone(), Some(limit));
+            port.curve.kmax = config.ports[i].queues.map(|queue| queue.wred.map_or(0, |wred| wred.kmax));
+            curves.push(port.published_curve.clone());
+            workers[owner[i]].ports.push(port);
             handles.push(open.port);
             far.push(open.far);
         }
         let ports: Arc<[Port<Started>]> = handles.into();
+        let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
         let window = mgmt::Window {
             info,
             counters: counters.clone(),
             gauges: gauges.clone(),
-            loops: workers.iter().map(|worker| worker.published.clone()).collect(),
+            loops: loops.clone(),
+            carried,
+            curves,
             ports: Arc::clone(&ports),
             control: control.clone(),
             asked: None,
         };
-        let mgmt = mgmt::start(config, window)?;
+        let mgmt = eal.beside_workers(&cores, || mgmt::start(config, window))?;
+        if let Some(mgmt) = &mgmt {
+            mgmt::answer_telemetry(&eal, mgmt)?;
+        }
         let workers = workers
             .into_iter()
             .zip(cores)
@@ -211,6 +234,7 @@ impl Running {
             control,
             counters,
             gauges,
+            loops,
             pool,
             far,
             started: Instant::now(),
@@ -220,6 +244,12 @@ impl Running {
 
     /// Says what runs, port by port, with what was granted.
     pub fn describe(&self, config: &Config) {
+        tracing::info!(
+            switch = config.name,
+            ports = self.ports.len(),
+            workers = self.workers.len(),
+            "forwarding"
+        );
         println!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
         if let Some(mgmt) = &self.mgmt {
             let tcp = mgmt.address().map(|address| format!("http://{address}"));
@@ -258,6 +288,7 @@ impl Running {
     /// A worker panicked.
     pub fn stop(self) -> Result<Totals> {
         let seconds = self.started.elapsed().as_secs_f64();
+        tracing::info!(seconds, "draining");
         self.control.enter(Phase::Drain);
         let deadline = Instant::now() + DRAIN;
         // A worker reports once per turn: two empty looks in a row are an empty switch.

@@ -2,7 +2,8 @@
 //! system call, no log.
 
 use super::control::{Command, Control, Phase};
-use weir_dataplane::stats::{LoopStats, Published};
+use super::stages::{Stopwatch, Unwatched, Watch, Watched};
+use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{BURST, PortId};
 use weir_dpdk::{Burst, Clock, Mbuf, Mempool, RxQueue, TxQueue};
@@ -19,12 +20,24 @@ pub struct WorkerPort {
     /// The receive queue is filling above this many frames; `None`: not watched.
     pub ring_limit: Option<u32>,
     ring_full: bool,
+    /// How its queues mark, seen in the turns that are timed.
+    pub curve: MarkingCurve,
+    /// The cell through which other threads read that.
+    pub published_curve: Published,
 }
 
 impl WorkerPort {
     /// A port with both its queues.
     pub fn new(id: PortId, rx: RxQueue, tx: TxQueue, pool: Mempool, ring_limit: Option<u32>) -> Self {
-        Self { id, rx, wire: DpdkWire { tx, pool }, ring_limit, ring_full: false }
+        Self {
+            id,
+            rx,
+            wire: DpdkWire { tx, pool },
+            ring_limit,
+            ring_full: false,
+            curve: MarkingCurve::default(),
+            published_curve: Published::new::<MarkingCurve>(),
+        }
     }
 }
 
@@ -69,10 +82,30 @@ pub struct Worker {
     pub stats: LoopStats,
     /// The cell through which other threads read it.
     pub published: Published,
+    /// Port whose curve was published last.
+    pub curve_cursor: usize,
+}
+
+/// What a turn came to.
+struct Turn {
+    /// When its frames were done with, ns.
+    now: u64,
+    /// Frames received.
+    received: usize,
+    /// Frames sent.
+    sent: usize,
 }
 
 /// How old the published block of a loop may be, ns.
 const PUBLISH: u64 = 10_000_000;
+
+/// One turn of so many is timed stage by stage.
+const TIMED: u64 = 128;
+
+/// No turn that moves so many frames takes longer by itself, ns: far above what any frame costs.
+fn longest(frames: usize) -> u64 {
+    10_000 + 4_000 * frames as u64
+}
 
 /// A receive queue this full (of its ring) means frames are about to be lost.
 pub const RING_LIMIT_EIGHTHS: u32 = 6;
@@ -85,26 +118,11 @@ impl Worker {
         let mut publish_at = 0;
         let mut draining = false;
         loop {
-            let mut moved = 0;
-            for port in &mut self.ports {
-                if port.rx.receive(&mut burst) > 0 {
-                    moved += burst.len();
-                    let full = burst.is_full();
-                    self.switch.receive(port.id, &mut burst, self.clock.now());
-                    // Only a full burst can mean that more is waiting.
-                    if full || port.ring_full {
-                        watch_ring(&mut self.switch, port);
-                    }
-                } else if port.ring_full {
-                    watch_ring(&mut self.switch, port);
-                }
-            }
-            for port in &mut self.ports {
-                moved += self.switch.transmit(port.id, BURST, self.clock.now(), &mut port.wire);
-            }
-            let now = self.clock.now();
-            self.switch.tick(now);
-            self.count_turn(now - last, moved > 0);
+            let Turn { now, received, sent } = match self.stats.turns % TIMED {
+                0 => self.timed_turn(&mut burst),
+                _ => self.turn(&mut burst, &mut Unwatched),
+            };
+            self.count_turn(now - last, received + sent > 0);
             last = now;
             if now >= publish_at {
                 publish_at = now + PUBLISH;
@@ -131,6 +149,57 @@ impl Worker {
         }
     }
 
+    /// One turn: every port is emptied and filled once, then what is due is done.
+    #[inline(always)]
+    fn turn<W: Watch>(&mut self, burst: &mut Burst, watch: &mut W) -> Turn {
+        let (mut received, mut sent) = (0, 0);
+        for port in &mut self.ports {
+            let came = port.rx.receive(burst);
+            watch.lap(&self.clock, Stage::RxDriver);
+            if came > 0 {
+                received += came;
+                let full = burst.is_full();
+                self.switch.receive(port.id, burst, self.clock.now());
+                // Only a full burst can mean that more is waiting.
+                if full || port.ring_full {
+                    watch_ring(&mut self.switch, port);
+                }
+                watch.lap(&self.clock, Stage::Receive);
+            } else if port.ring_full {
+                watch_ring(&mut self.switch, port);
+            }
+        }
+        for port in &mut self.ports {
+            watch.before(&self.clock, &self.switch, port.id);
+            let mut wire = Watched { wire: &mut port.wire, watch, clock: &self.clock };
+            sent += self.switch.transmit(port.id, BURST, self.clock.now(), &mut wire);
+            watch.lap(&self.clock, Stage::Transmit);
+            watch.after(&self.clock, &self.switch, port.id, &mut port.curve);
+        }
+        let now = self.clock.now();
+        self.switch.tick(now);
+        watch.lap(&self.clock, Stage::Tick);
+        Turn { now, received, sent }
+    }
+
+    /// A turn with a stopwatch. An idle one says nothing about frames, one the processor was taken away from
+    /// nothing about the switch: neither is counted.
+    #[cold]
+    fn timed_turn(&mut self, burst: &mut Burst) -> Turn {
+        let mut watch = Stopwatch::new(&self.clock);
+        let turn = self.turn(burst, &mut watch);
+        if turn.received + turn.sent > 0 && watch.ns.iter().sum::<u64>() < longest(turn.received + turn.sent)
+        {
+            self.stats.timed_turns += 1;
+            self.stats.timed_received += turn.received as u64;
+            self.stats.timed_sent += turn.sent as u64;
+            for (sum, ns) in self.stats.stage_ns.iter_mut().zip(watch.ns) {
+                *sum += ns;
+            }
+        }
+        turn
+    }
+
     #[inline(always)]
     fn count_turn(&mut self, ns: u64, busy: bool) {
         let stats = &mut self.stats;
@@ -146,6 +215,14 @@ impl Worker {
         self.stats.at_ns = now;
         self.switch.fill_loop_stats(&mut self.stats);
         self.published.publish(&mut self.stats);
+        // One port at a time: curves are long and change slowly.
+        self.curve_cursor += 1;
+        if self.curve_cursor >= self.ports.len() {
+            self.curve_cursor = 0;
+        }
+        if let Some(port) = self.ports.get_mut(self.curve_cursor) {
+            port.published_curve.publish(&mut port.curve);
+        }
     }
 
     #[cold]

@@ -1,0 +1,326 @@
+//! The last minute, for the page and for reports: what tables cannot show because it moves.
+//!
+//! A step is what happened between two samples. Columns are kept per step and lane (port, priority), and served
+//! only for lanes in which something happened.
+
+use crate::sample::since;
+use crate::snapshot::{Blame, Reading, Snapshot};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+use weir_dataplane::stats::{Histogram, bucket_start};
+use weir_dataplane::types::PRIORITIES;
+
+/// Length of a step, ms.
+pub const STEP: u64 = 200;
+
+/// Steps kept: a minute.
+pub const KEPT: usize = 300;
+
+/// A number of bytes that is none: no limit.
+const NONE: u32 = u32::MAX;
+
+/// What one (port, priority) did in a step. Small, since there are many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Lane {
+    depth: u32,
+    shared: u32,
+    headroom: u32,
+    xoff: u32,
+    xon: u32,
+    packets: u32,
+    selected: u32,
+    rx_paused: f32,
+    tx_paused: f32,
+    blame: Option<Blame>,
+}
+
+impl Lane {
+    fn is_busy(&self) -> bool {
+        let counts = [self.depth, self.shared, self.headroom, self.packets, self.selected];
+        counts.iter().any(|n| *n > 0) || self.rx_paused > 0.0 || self.tx_paused > 0.0
+    }
+}
+
+/// Buckets in use of the residence of one priority, all ports: (bucket, frames).
+type Sparse = Vec<(u16, u32)>;
+
+#[derive(Debug)]
+struct Step {
+    unix_ms: u64,
+    lanes: Vec<[Lane; PRIORITIES]>,
+    residence: [Sparse; PRIORITIES],
+    shared_used: u64,
+    headroom_used: u64,
+}
+
+/// The last minute.
+#[derive(Debug, Default)]
+pub struct History {
+    steps: VecDeque<Step>,
+    before: Option<(u64, Arc<Reading>)>,
+}
+
+fn small(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(NONE)
+}
+
+impl History {
+    /// Takes a snapshot into account, if a step has passed since the last one it took.
+    pub fn observe(&mut self, snapshot: &Snapshot) {
+        let Some((at, before)) = &self.before else {
+            self.before = Some((snapshot.unix_ms, Arc::clone(&snapshot.now)));
+            return;
+        };
+        // Samples come a little early or late: the nearest one ends the step.
+        if snapshot.unix_ms.saturating_sub(*at) + STEP / 4 < STEP {
+            return;
+        }
+        let step = step(snapshot, before);
+        if self.steps.len() == KEPT {
+            self.steps.pop_front();
+        }
+        self.steps.push_back(step);
+        self.before = Some((snapshot.unix_ms, Arc::clone(&snapshot.now)));
+    }
+
+    /// Steps that ended after `since` (ms since 1970) as one JSON document. Written as text at once: as a tree of
+    /// values a large switch would take ten times the memory.
+    pub fn json(&self, snapshot: &Snapshot, since: u64) -> String {
+        let steps: Vec<&Step> = self.steps.iter().filter(|step| step.unix_ms > since).collect();
+        let mut out =
+            format!("{{\"switch_name\":{},\"step_ms\":{STEP},\"kept\":{KEPT}", json!(snapshot.info.name));
+        column(&mut out, "unix_ms", steps.iter().map(|s| s.unix_ms));
+        column(&mut out, "shared_used", steps.iter().map(|s| s.shared_used));
+        column(&mut out, "headroom_used", steps.iter().map(|s| s.headroom_used));
+        out.push_str(",\"lanes\":[");
+        for (port, info) in snapshot.info.ports.iter().enumerate() {
+            for priority in 0..PRIORITIES {
+                let all = || steps.iter().filter_map(|s| Some(&s.lanes.get(port)?[priority]));
+                if all().any(Lane::is_busy) {
+                    separate(&mut out);
+                    let _ = write!(out, "{{\"port\":{},\"priority\":{priority}", json!(info.name));
+                    lane(&mut out, snapshot, all);
+                    out.push('}');
+                }
+            }
+        }
+        out.push_str("],\"latency\":[");
+        for priority in 0..PRIORITIES {
+            let all = || steps.iter().map(|s| &s.residence[priority]);
+            if all().any(|buckets| !buckets.is_empty()) {
+                separate(&mut out);
+                latency(&mut out, priority, all);
+            }
+        }
+        out.push_str("]}");
+        out
+    }
+}
+
+/// A comma, unless this is the first of its kind.
+fn separate(out: &mut String) {
+    if !out.ends_with('[') {
+        out.push(',');
+    }
+}
+
+/// `,"name":[...]`
+fn column<T: Display>(out: &mut String, name: &str, values: impl Iterator<Item = T>) {
+    let _ = write!(out, ",\"{name}\":[");
+    for value in values {
+        separate(out);
+        let _ = write!(out, "{value}");
+    }
+    out.push(']');
+}
+
+/// A number, or null.
+struct Maybe<T>(Option<T>);
+
+impl<T: Display> Display for Maybe<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("null"),
+        }
+    }
+}
+
+fn step(snapshot: &Snapshot, before: &Reading) -> Step {
+    let mut residence: [Histogram; PRIORITIES] = Default::default();
+    let both = snapshot.now.ports.iter().zip(&before.ports).enumerate();
+    let lanes = both
+        .map(|(port, (now, then))| {
+            for ((sum, now), then) in
+                residence.iter_mut().zip(&now.stats.residence).zip(&then.stats.residence)
+            {
+                sum.add(&since(now, then));
+            }
+            let (s, t, g, h) = (&now.stats, &then.stats, &now.gauges, &then.gauges);
+            let window = g.at_ns.saturating_sub(h.at_ns).max(1) as f32;
+            let share = |now: u64, then: u64| (now.saturating_sub(then) as f32 / window).min(1.0);
+            std::array::from_fn(|p| {
+                let tx_paused = share(g.tx_paused_ns[p], h.tx_paused_ns[p]);
+                Lane {
+                    depth: small(g.queue_bytes[p]),
+                    shared: small(g.pg_shared[p]),
+                    headroom: small(g.pg_headroom[p]),
+                    xoff: small(g.pg_limit[p]),
+                    xon: small(g.pg_xon[p]),
+                    packets: small(s.queue_packets[p].saturating_sub(t.queue_packets[p])),
+                    selected: small(s.ecn_selected[p].saturating_sub(t.ecn_selected[p])),
+                    rx_paused: share(g.rx_paused_ns[p], h.rx_paused_ns[p]),
+                    tx_paused,
+                    blame: if tx_paused > 0.0 { snapshot.blame(port, p) } else { None },
+                }
+            })
+        })
+        .collect();
+    let most = |get: fn(&weir_dataplane::stats::LoopStats) -> u64| {
+        snapshot.now.loops.iter().map(get).max().unwrap_or(0)
+    };
+    Step {
+        unix_ms: snapshot.unix_ms,
+        lanes,
+        residence: residence.map(|h| sparse(&h)),
+        shared_used: most(|l| l.shared_used),
+        headroom_used: most(|l| l.headroom_used),
+    }
+}
+
+/// The buckets in use.
+fn sparse(histogram: &Histogram) -> Sparse {
+    let used = histogram.0.iter().enumerate().filter(|(_, frames)| **frames > 0);
+    used.map(|(bucket, frames)| (bucket as u16, small(*frames))).collect()
+}
+
+fn lane<'a, I: Iterator<Item = &'a Lane>>(out: &mut String, snapshot: &Snapshot, all: impl Fn() -> I) {
+    let bytes = |n: u32| Maybe((n != NONE).then_some(n));
+    let share = |x: f32| (f64::from(x) * 1e4).round() / 1e4;
+    column(out, "depth", all().map(|l| bytes(l.depth)));
+    column(out, "shared", all().map(|l| bytes(l.shared)));
+    column(out, "headroom", all().map(|l| bytes(l.headroom)));
+    column(out, "xoff", all().map(|l| bytes(l.xoff)));
+    column(out, "xon", all().map(|l| bytes(l.xon)));
+    column(out, "packets", all().map(|l| l.packets));
+    column(out, "selected", all().map(|l| l.selected));
+    if all().any(|l| l.rx_paused > 0.0) {
+        column(out, "rx_paused", all().map(|l| share(l.rx_paused)));
+    }
+    if all().any(|l| l.tx_paused > 0.0) {
+        column(out, "tx_paused", all().map(|l| share(l.tx_paused)));
+        column(out, "cause", all().map(|l| Maybe(l.blame.map(|blame| blame_json(snapshot, blame)))));
+    }
+}
+
+/// `[word]`, or `[word, port, queue]`.
+fn blame_json(snapshot: &Snapshot, blame: Blame) -> Value {
+    match blame.queue() {
+        None => json!([blame.word()]),
+        Some((port, queue)) => {
+            let name = snapshot.info.ports.get(port).map_or("", |port| port.name.as_str());
+            json!([blame.word(), name, queue])
+        }
+    }
+}
+
+/// Buckets in use over all steps (`[from, to)` in ns), and by step frames per bucket and quantiles.
+fn latency<'a, I: Iterator<Item = &'a Sparse>>(out: &mut String, priority: usize, steps: impl Fn() -> I) {
+    let used = || steps().flatten().map(|(bucket, _)| usize::from(*bucket));
+    let (first, last) = (used().min().unwrap_or(0), used().max().unwrap_or(0));
+    let _ = write!(out, "{{\"priority\":{priority}");
+    column(out, "bounds_ns", (first..=last + 1).map(bucket_start));
+    out.push_str(",\"frames\":[");
+    for step in steps() {
+        separate(out);
+        out.push('[');
+        for (bucket, n) in step {
+            separate(out);
+            let _ = write!(out, "[{},{n}]", usize::from(*bucket) - first);
+        }
+        out.push(']');
+    }
+    out.push(']');
+    let quantile = |step: &Sparse, q: f64| {
+        let mut histogram = Histogram::default();
+        for (bucket, n) in step {
+            histogram.0[usize::from(*bucket)] = u64::from(*n);
+        }
+        Maybe(histogram.quantile(q))
+    };
+    for (name, q) in [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999), ("max_ns", 1.0)] {
+        column(out, name, steps().map(|step| quantile(step, q)));
+    }
+    out.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+    use crate::sample::Sampler;
+
+    impl History {
+        fn document(&self, snapshot: &Snapshot, since: u64) -> Value {
+            serde_json::from_str(&self.json(snapshot, since)).expect("it is JSON")
+        }
+    }
+
+    fn after(steps: u64) -> (History, Snapshot) {
+        let (mut sampler, mut history) = (Sampler::new(fake::info()), History::default());
+        let mut snapshot = Snapshot::default();
+        for n in 0..=steps * 2 {
+            snapshot = sampler.sample(fake::reading(n), n * 100, n * 100);
+            history.observe(&snapshot);
+        }
+        (history, snapshot)
+    }
+
+    #[test]
+    fn a_step_is_two_samples_and_only_busy_lanes_are_told() {
+        let (history, snapshot) = after(3);
+        let document = history.document(&snapshot, 0);
+        assert_eq!(document["unix_ms"], json!([200, 400, 600]));
+        let lanes = document["lanes"].as_array().unwrap();
+        assert_eq!(lanes.len(), 2);
+        let lane = &lanes[0];
+        assert_eq!((&lane["port"], &lane["priority"]), (&json!("p0"), &json!(3)));
+        assert_eq!(lane["depth"], json!([20_000, 20_000, 20_000]));
+        assert_eq!(lane["packets"], json!([2000, 2000, 2000]));
+        assert_eq!((&lane["rx_paused"][0], &lane["tx_paused"][0]), (&json!(0.25), &json!(0.5)));
+        // Its cause is a queue whose own peer holds it back a quarter of the time.
+        assert_eq!(lane["cause"][2], json!(["paused_queue", "p\"1\\", 3]));
+        // The limit of a queue without one is no number.
+        assert_eq!(lane["xoff"][0], json!(300_000));
+        assert_eq!(document["shared_used"], json!([40_000, 40_000, 40_000]));
+    }
+
+    #[test]
+    fn latency_is_told_by_bucket_and_quantile() {
+        let (history, snapshot) = after(2);
+        let latency = &history.document(&snapshot, 0)["latency"];
+        assert_eq!(latency.as_array().unwrap().len(), 1);
+        let bounds = latency[0]["bounds_ns"].as_array().unwrap();
+        assert_eq!(bounds.len(), 2);
+        assert!(bounds[0].as_u64() <= Some(50_000) && bounds[1].as_u64() > Some(50_000));
+        // Two ports, two samples of 1000 frames a step.
+        assert_eq!(latency[0]["frames"], json!([[[0, 4000]], [[0, 4000]]]));
+        assert!(latency[0]["p99_ns"][1].as_u64() >= Some(50_000));
+    }
+
+    #[test]
+    fn it_is_bounded_and_can_be_resumed() {
+        let (history, snapshot) = after(KEPT as u64 + 10);
+        let all = history.document(&snapshot, 0);
+        assert_eq!(all["unix_ms"].as_array().unwrap().len(), KEPT);
+        let last = snapshot.unix_ms;
+        assert_eq!(history.document(&snapshot, last - STEP)["unix_ms"], json!([last]));
+        let none = history.document(&snapshot, last);
+        assert_eq!(
+            (&none["unix_ms"], &none["lanes"], &none["latency"]),
+            (&json!([]), &json!([]), &json!([]))
+        );
+    }
+}

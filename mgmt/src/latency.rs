@@ -1,0 +1,316 @@
+//! Latency in the files of HdrHistogram: `.hgrm` for people and plots, `.hlog` (interval log V2) for its tools.
+//!
+//! Workers count in buckets an eighth wide; a value here is the upper end of its bucket, so quantiles are never
+//! too low and at most an eighth too high.
+
+use crate::sample::since;
+use crate::snapshot::{Reading, Snapshot};
+use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use weir_dataplane::stats::{BUCKETS, Histogram, bucket_start};
+
+/// Length of an interval of the log, ms.
+pub const INTERVAL: u64 = 1_000;
+
+/// Intervals kept.
+pub const KEPT: usize = 60;
+
+/// Times are logged in ns; tools show ms.
+const NS_PER_MS: f64 = 1e6;
+
+/// Residence of a queue in one interval: (port, queue, buckets in use).
+type Lane = (usize, usize, Vec<(u16, u64)>);
+
+#[derive(Debug)]
+struct Interval {
+    /// ms since 1970.
+    from: u64,
+    to: u64,
+    lanes: Vec<Lane>,
+}
+
+/// The intervals of the last minute.
+#[derive(Debug, Default)]
+pub struct Intervals {
+    kept: VecDeque<Interval>,
+    before: Option<(u64, Arc<Reading>)>,
+}
+
+/// What of the switch is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// This port only.
+    pub port: Option<usize>,
+    /// This queue only.
+    pub queue: Option<usize>,
+}
+
+impl Selection {
+    fn has(&self, port: usize, queue: usize) -> bool {
+        self.port.is_none_or(|p| p == port) && self.queue.is_none_or(|q| q == queue)
+    }
+}
+
+/// Why a file cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("the histogram cannot be written: {0}")]
+pub struct WriteError(String);
+
+impl Intervals {
+    /// Takes a snapshot into account, if an interval has passed.
+    pub fn observe(&mut self, snapshot: &Snapshot) {
+        let now = (snapshot.unix_ms, Arc::clone(&snapshot.now));
+        let Some((from, before)) = &self.before else {
+            self.before = Some(now);
+            return;
+        };
+        if snapshot.unix_ms < from + INTERVAL {
+            return;
+        }
+        let ports = snapshot.now.ports.iter().zip(&before.ports).enumerate();
+        let lanes = ports
+            .flat_map(|(port, (now, then))| {
+                let queues = now.stats.residence.iter().zip(&then.stats.residence).enumerate();
+                queues.map(move |(queue, (now, then))| (port, queue, used(&since(now, then))))
+            })
+            .filter(|(_, _, buckets)| !buckets.is_empty())
+            .collect();
+        if self.kept.len() == KEPT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(Interval { from: *from, to: snapshot.unix_ms, lanes });
+        self.before = Some(now);
+    }
+
+    /// An interval log of the last minute, a tag `PORT-prioN` per port and queue; or, if `cumulative`, one
+    /// interval from the start until now.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn hlog(
+        &self,
+        snapshot: &Snapshot,
+        which: Selection,
+        cumulative: bool,
+    ) -> Result<String, WriteError> {
+        let whole;
+        let intervals: Vec<&Interval> = if cumulative {
+            let to = snapshot.unix_ms;
+            let lanes = lanes(snapshot).map(|(port, queue, h)| (port, queue, used(h))).collect();
+            whole = Interval { from: to.saturating_sub(snapshot.uptime_ms), to, lanes };
+            vec![&whole]
+        } else {
+            self.kept.iter().collect()
+        };
+        let start = intervals.first().map_or(snapshot.unix_ms, |i| i.from);
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(start);
+        let fail = |what: &dyn std::fmt::Debug| WriteError(format!("{what:?}"));
+        let (mut out, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+        let named = format!(
+            "[Residence in {}, ns, upper ends of buckets an eighth wide]",
+            one_line(&snapshot.info.name)
+        );
+        let mut log = IntervalLogWriterBuilder::new()
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment(&named)
+            .with_start_time(time)
+            .with_base_time(time)
+            .with_max_value_divisor(NS_PER_MS)
+            .begin_log_with(&mut out, &mut serializer)
+            .map_err(|e| fail(&e))?;
+        for interval in intervals {
+            for (port, queue, buckets) in interval.lanes.iter().filter(|(p, q, _)| which.has(*p, *q)) {
+                if buckets.is_empty() {
+                    continue;
+                }
+                let name = snapshot.info.ports.get(*port).map_or("", |p| p.name.as_str());
+                let tag = format!("{}-prio{queue}", one_line(name));
+                let histogram = hdr(buckets.iter().copied())?;
+                let (at, long) = (interval.from.saturating_sub(start), interval.to - interval.from);
+                log.write_histogram(
+                    &histogram,
+                    Duration::from_millis(at),
+                    Duration::from_millis(long),
+                    Tag::new(&tag),
+                )
+                .map_err(|e| fail(&e))?;
+            }
+        }
+        drop(log);
+        String::from_utf8(out).map_err(|e| fail(&e))
+    }
+}
+
+/// Commas, spaces and line ends have a meaning in a log.
+fn one_line(name: &str) -> String {
+    name.chars().map(|c| if c == ',' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
+}
+
+fn lanes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, usize, &Histogram)> {
+    let ports = snapshot.now.ports.iter().enumerate();
+    ports.flat_map(|(port, p)| p.stats.residence.iter().enumerate().map(move |(q, h)| (port, q, h)))
+}
+
+fn used(histogram: &Histogram) -> Vec<(u16, u64)> {
+    let some = histogram.0.iter().enumerate().filter(|(_, frames)| **frames > 0);
+    some.map(|(bucket, frames)| (bucket as u16, *frames)).collect()
+}
+
+/// Two digits are more than the buckets have.
+fn hdr(buckets: impl Iterator<Item = (u16, u64)>) -> Result<Hdr<u64>, WriteError> {
+    let mut histogram =
+        Hdr::new_with_bounds(1, bucket_start(BUCKETS), 2).map_err(|e| WriteError(e.to_string()))?;
+    for (bucket, frames) in buckets {
+        let value = bucket_start(usize::from(bucket) + 1) - 1;
+        histogram.record_n(value, frames).map_err(|e| WriteError(e.to_string()))?;
+    }
+    Ok(histogram)
+}
+
+/// The percentile distribution of what is selected, in microseconds: since start, or of the window rates are
+/// taken over.
+///
+/// # Errors
+/// [`WriteError`].
+pub fn hgrm(snapshot: &Snapshot, which: Selection, window: bool) -> Result<String, WriteError> {
+    let mut sum = Histogram::default();
+    for (port, queue, all) in lanes(snapshot).filter(|(p, q, _)| which.has(*p, *q)) {
+        let lately = snapshot.ports.get(port).and_then(|rates| rates.residence.get(queue));
+        match (window, lately) {
+            (true, Some(lately)) => sum.add(lately),
+            (true, None) => {}
+            (false, _) => sum.add(all),
+        }
+    }
+    let histogram = hdr(used(&sum).into_iter())?;
+    let micros = |ns: f64| ns / 1e3;
+    let mut text = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
+    let mut total = 0;
+    for step in histogram.iter_quantiles(5) {
+        total += step.count_since_last_iteration();
+        let (value, q) = (micros(step.value_iterated_to() as f64), step.quantile_iterated_to());
+        let _ = match q < 1.0 {
+            true => writeln!(text, "{value:12.3} {q:2.12} {total:10} {:14.2}", 1.0 / (1.0 - q)),
+            false => writeln!(text, "{value:12.3} {q:2.12} {total:10}"),
+        };
+    }
+    let (mean, deviation) = (micros(histogram.mean()), micros(histogram.stdev()));
+    let max = micros(if histogram.is_empty() { 0.0 } else { histogram.max() as f64 });
+    let _ = write!(
+        text,
+        "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]\n\
+         #[Max     = {max:12.3}, Total count    = {:12}]\n\
+         #[Buckets = {:12}, SubBuckets     = {:12}]\n",
+        histogram.len(),
+        histogram.buckets(),
+        histogram.distinct_values() / usize::from(histogram.buckets()).max(1),
+    );
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+    use crate::sample::Sampler;
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    fn run(seconds: u64) -> (Intervals, Snapshot) {
+        let (mut sampler, mut intervals) = (Sampler::new(fake::info()), Intervals::default());
+        let mut snapshot = Snapshot::default();
+        for n in 0..=seconds * 10 {
+            snapshot = sampler.sample(fake::reading(n), 1_000_000 + n * 100, n * 100);
+            intervals.observe(&snapshot);
+        }
+        (intervals, snapshot)
+    }
+
+    /// Tag, start, length (ms), frames and longest of every interval of a log.
+    fn read(log: &str) -> Vec<(String, u64, u64, u64, u64)> {
+        let mut deserializer = Deserializer::new();
+        IntervalLogIterator::new(log.as_bytes())
+            .filter_map(|entry| match entry.expect("a valid log") {
+                LogEntry::Interval(interval) => {
+                    let bytes = data_encoding(interval.encoded_histogram());
+                    let histogram: Hdr<u64> = deserializer.deserialize(&mut &bytes[..]).unwrap();
+                    Some((
+                        interval.tag().map(|t| t.as_str().to_owned()).unwrap_or_default(),
+                        interval.start_timestamp().as_millis() as u64,
+                        interval.duration().as_millis() as u64,
+                        histogram.len(),
+                        histogram.max(),
+                    ))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Base64, which the log is in.
+    fn data_encoding(text: &str) -> Vec<u8> {
+        let digit = |c: u8| match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            _ => 63,
+        };
+        let digits: Vec<u32> = text.bytes().filter(|c| *c != b'=').map(|c| u32::from(digit(c))).collect();
+        let whole = digits.chunks(4).flat_map(|chunk| {
+            let word = chunk.iter().enumerate().fold(0, |word, (i, d)| word | d << (18 - 6 * i));
+            word.to_be_bytes()[1..chunk.len()].to_vec()
+        });
+        whole.collect()
+    }
+
+    #[test]
+    fn a_log_can_be_read_back() {
+        let (intervals, snapshot) = run(3);
+        let log = intervals.hlog(&snapshot, Selection::default(), false).unwrap();
+        assert!(log.starts_with("#[Histogram log format version 1.3]\n"), "{log}");
+        let all = read(&log);
+        assert_eq!(all.len(), 6, "{log}");
+        assert_eq!((&all[0].0[..], all[0].1, all[0].2, all[0].3), ("p0-prio3", 0, 1000, 10_000));
+        assert_eq!((&all[5].0[..], all[5].1), ("p\"1\\-prio3", 2000));
+        assert!(all.iter().all(|i| (50_000..57_000).contains(&i.4)), "{all:?}");
+        let whole = read(&intervals.hlog(&snapshot, Selection { port: Some(1), queue: None }, true).unwrap());
+        assert_eq!(whole.len(), 1);
+        assert_eq!((whole[0].2, whole[0].3), (3000, 30_000));
+        assert!(
+            read(&intervals.hlog(&snapshot, Selection { port: None, queue: Some(0) }, true).unwrap())
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn intervals_are_bounded() {
+        let (intervals, snapshot) = run(KEPT as u64 + 5);
+        assert_eq!(intervals.kept.len(), KEPT);
+        let first = read(&intervals.hlog(&snapshot, Selection::default(), false).unwrap()).remove(0);
+        assert_eq!((first.1, first.3), (0, 10_000));
+    }
+
+    #[test]
+    fn a_distribution_ends_with_everything() {
+        let (_, snapshot) = run(2);
+        let text = hgrm(&snapshot, Selection::default(), false).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("       Value     Percentile TotalCount 1/(1-Percentile)"));
+        let last = text.lines().rfind(|line| !line.starts_with('#')).unwrap();
+        let words: Vec<&str> = last.split_whitespace().collect();
+        assert_eq!(words[1..], ["1.000000000000", "40000"]);
+        let value: f64 = words[0].parse().unwrap();
+        assert!((50.0..57.0).contains(&value), "{text}");
+        assert!(text.contains("Total count    =        40000]"), "{text}");
+        // The window is one second of two ports.
+        assert!(hgrm(&snapshot, Selection::default(), true).unwrap().contains("=        20000]"));
+        let nothing = hgrm(&snapshot, Selection { port: None, queue: Some(7) }, false).unwrap();
+        assert!(nothing.contains("Total count    =            0]"), "{nothing}");
+    }
+}

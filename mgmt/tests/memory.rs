@@ -1,0 +1,70 @@
+//! What the management thread keeps of a large, busy switch fits into little memory.
+//!
+//! The only test of its program, so that nothing else grows meanwhile.
+
+use weir_dataplane::stats::{LoopStats, MarkingCurve, PortGauges, PortStats, Words};
+use weir_mgmt::events::{Log, Watcher};
+use weir_mgmt::history::History;
+use weir_mgmt::latency::{Intervals, Selection};
+use weir_mgmt::metrics::{OwnCounters, Scrape, open_metrics};
+use weir_mgmt::sample::Sampler;
+use weir_mgmt::snapshot::{PortInfo, PortReading, Reading, SwitchInfo};
+use weir_mgmt::table;
+
+const PORTS: u64 = 64;
+const LIMIT: u64 = 60 << 20;
+
+/// Every priority of every port is busy, and residence is spread over many buckets.
+fn reading(n: u64) -> Reading {
+    let port = |i: u64| {
+        let mut stats = PortStats { rx_packets: n * 1000, tx_packets: n * 1000, ..PortStats::default() };
+        for queue in 0..8 {
+            stats.queue_packets[queue] = n * 100;
+            for step in 0..40 {
+                stats.residence[queue].note(200 << (step / 4), n * (step + i + 1));
+            }
+        }
+        let mut gauges = PortGauges::default();
+        gauges.words(&mut |w| *w = n);
+        (gauges.at_ns, gauges.queue_bytes) = (n * 100_000_000, [n * 64; 8]);
+        let mut curve = MarkingCurve { kmax: [1600; 8], ..MarkingCurve::default() };
+        (0..32).for_each(|bin| curve.note(3, bin * 100, n, n / 2));
+        PortReading { stats, gauges, carried: vec![n * 64; PORTS as usize], curve, ..PortReading::default() }
+    };
+    let worker = LoopStats { at_ns: n * 100_000_000, turns: n * 1000, ..LoopStats::default() };
+    Reading { ports: (0..PORTS).map(port).collect(), loops: vec![worker; 8], ..Reading::default() }
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux");
+    line.trim().split(' ').next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") << 10
+}
+
+#[test]
+fn a_minute_of_64_busy_ports_fits() {
+    let ports =
+        (0..PORTS).map(|i| PortInfo { name: format!("Ethernet{i}"), ..PortInfo::default() }).collect();
+    let info = SwitchInfo { ports, lcores: (0..8).collect(), ..SwitchInfo::default() };
+    let before = resident();
+    let (mut sampler, mut watcher, mut log) = (Sampler::new(info), Watcher::default(), Log::default());
+    let (mut history, mut intervals) = (History::default(), Intervals::default());
+    let mut snapshot = sampler.sample(reading(0), 0, 0);
+    for n in 1..=310 {
+        snapshot = sampler.sample(reading(n), n * 200, n * 200);
+        watcher.observe(&snapshot, &mut log);
+        history.observe(&snapshot);
+        intervals.observe(&snapshot);
+    }
+    let kept = resident() - before;
+    // And the answers, one after the other.
+    let sizes = [
+        table::everything(&snapshot).to_string().len(),
+        history.json(&snapshot, 0).len(),
+        intervals.hlog(&snapshot, Selection::default(), false).unwrap().len(),
+        open_metrics(Scrape { snapshot: snapshot.into(), own: OwnCounters::default() }).len(),
+    ];
+    let whole = resident() - before;
+    println!("kept {} MiB, with answers of {sizes:?} bytes {} MiB", kept >> 20, whole >> 20);
+    assert!(kept < LIMIT, "{} MiB are kept", kept >> 20);
+}

@@ -1,0 +1,27 @@
+//! `weir report`: the page of a running switch as one file.
+
+use crate::Outcome;
+use crate::cli::ReportArgs;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use weir_mgmt::page::{self, Saved};
+use weir_mgmt::{client, server};
+
+pub fn report(args: &ReportArgs) -> Result<Outcome> {
+    let socket = match &args.socket {
+        Some(path) => path.clone(),
+        None => client::find(&server::default_folder())?,
+    };
+    let parse = |text: &str| serde_json::from_str::<Value>(text).context("the answer is no JSON");
+    let ask = |path: &str| parse(&client::get(&socket, path)?);
+    let events = client::get(&socket, "/v1/events?format=ndjson&follow=false")?;
+    let saved = Saved {
+        snapshot: ask("/v1/snapshot")?,
+        history: ask("/v1/history")?,
+        events: events.lines().filter(|line| !line.is_empty()).map(parse).collect::<Result<_>>()?,
+    };
+    std::fs::write(&args.out, page::report(&saved))
+        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    println!("{}", args.out.display());
+    Ok(Outcome::Good)
+}

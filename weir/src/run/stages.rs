@@ -1,0 +1,115 @@
+//! Where the time of a turn goes: now and then one turn is timed stage by stage. The others pay nothing.
+
+use weir_dataplane::stats::{MarkingCurve, Stage};
+use weir_dataplane::switch::{Switch, Wire};
+use weir_dataplane::types::{PRIORITIES, PortId};
+use weir_dpdk::{Burst, Clock, Mbuf};
+
+/// What a turn tells of its progress.
+pub trait Watch {
+    /// A piece of work for `stage` is done.
+    fn lap(&mut self, clock: &Clock, stage: Stage);
+
+    /// A port is about to send.
+    fn before(&mut self, clock: &Clock, switch: &Switch<Mbuf>, port: PortId);
+
+    /// It has: what left its queues, at which depth, goes to its curve.
+    fn after(&mut self, clock: &Clock, switch: &Switch<Mbuf>, port: PortId, curve: &mut MarkingCurve);
+}
+
+/// Nobody looks.
+#[derive(Debug)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    #[inline(always)]
+    fn lap(&mut self, _: &Clock, _: Stage) {}
+
+    #[inline(always)]
+    fn before(&mut self, _: &Clock, _: &Switch<Mbuf>, _: PortId) {}
+
+    #[inline(always)]
+    fn after(&mut self, _: &Clock, _: &Switch<Mbuf>, _: PortId, _: &mut MarkingCurve) {}
+}
+
+/// A queue at one instant.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    bytes: u64,
+    frames: u32,
+    selected: u64,
+}
+
+fn queues(switch: &Switch<Mbuf>, port: PortId) -> [Queue; PRIORITIES] {
+    std::array::from_fn(|q| Queue {
+        bytes: switch.queue_bytes(port, q),
+        frames: switch.queue_frames(port, q),
+        selected: switch.stats(port).ecn_selected[q],
+    })
+}
+
+/// Adds up the time of each stage.
+#[derive(Debug)]
+pub struct Stopwatch {
+    last: u64,
+    queues: [Queue; PRIORITIES],
+    /// ns by stage.
+    pub ns: [u64; PRIORITIES],
+}
+
+impl Stopwatch {
+    /// Starts now.
+    pub fn new(clock: &Clock) -> Self {
+        Self { last: clock.now(), queues: Default::default(), ns: [0; PRIORITIES] }
+    }
+}
+
+impl Watch for Stopwatch {
+    #[inline(always)]
+    fn lap(&mut self, clock: &Clock, stage: Stage) {
+        let now = clock.now();
+        self.ns[stage as usize] += now - self.last;
+        self.last = now;
+    }
+
+    fn before(&mut self, clock: &Clock, switch: &Switch<Mbuf>, port: PortId) {
+        self.queues = queues(switch, port);
+        // Looking is no work of the switch.
+        self.last = clock.now();
+    }
+
+    fn after(&mut self, clock: &Clock, switch: &Switch<Mbuf>, port: PortId, curve: &mut MarkingCurve) {
+        for (q, (was, is)) in self.queues.iter().zip(queues(switch, port)).enumerate() {
+            // Nothing arrives while a port sends, so the difference has left.
+            let left = was.frames.saturating_sub(is.frames);
+            curve.note(q, (was.bytes + is.bytes) / 2, u64::from(left), is.selected - was.selected);
+        }
+        self.last = clock.now();
+    }
+}
+
+/// A wire whose driver's time is told apart from the switch's.
+#[derive(Debug)]
+pub struct Watched<'a, T, W> {
+    /// The wire.
+    pub wire: &'a mut T,
+    /// Who looks.
+    pub watch: &'a mut W,
+    /// What time it is.
+    pub clock: &'a Clock,
+}
+
+impl<T: Wire<Mbuf>, W: Watch> Wire<Mbuf> for Watched<'_, T, W> {
+    #[inline(always)]
+    fn send(&mut self, frames: &mut Burst) -> usize {
+        self.watch.lap(self.clock, Stage::Transmit);
+        let sent = self.wire.send(frames);
+        self.watch.lap(self.clock, Stage::TxDriver);
+        sent
+    }
+
+    #[inline(always)]
+    fn send_control(&mut self, frame: &[u8]) -> bool {
+        self.wire.send_control(frame)
+    }
+}

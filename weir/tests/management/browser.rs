@@ -1,0 +1,142 @@
+//! The page in headless Chromium: what it shows is what `/v1` says.
+
+use crate::support::{Lab, run, tool, wait_for};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+use weir_mgmt::page::{Saved, report};
+
+/// The page as Chromium has built it, or `None` where there is no Chromium.
+fn dom(url: &str) -> Option<String> {
+    let Some(chromium) = tool(&["chromium", "chromium-browser", "google-chrome"]) else {
+        eprintln!("skipped: no chromium is installed (scripts/need test)");
+        return None;
+    };
+    let profile = tempfile::tempdir().unwrap();
+    let output = run(Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(["--window-size=1280,900", "--virtual-time-budget=4000", "--dump-dom", url]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("<html"), "{url}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(text)
+}
+
+fn plain(html: &str) -> String {
+    html.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+/// What the page shows of `/v1`: path of the value, the value, and the text a reader sees.
+fn shown(dom: &str) -> BTreeMap<String, (String, String)> {
+    let parts = dom.split("data-of=\"").skip(1).map(|part| {
+        let (of, rest) = part.split_once('"').unwrap();
+        let value = rest.split_once("data-value=\"").unwrap().1.split_once('"').unwrap().0;
+        let text = rest.split_once('>').unwrap().1.split_once('<').unwrap().0;
+        (plain(of), (plain(value), plain(text)))
+    });
+    parts.collect()
+}
+
+fn number(value: &Value) -> Option<u128> {
+    value.as_u64().map(u128::from).or_else(|| value.as_str()?.parse().ok())
+}
+
+/// The value of `/v1` a path of [`shown`] names.
+fn value(snapshot: &Value, of: &str) -> Option<u128> {
+    let mut path = of.splitn(2, '/');
+    let table = snapshot[path.next()?].as_array()?;
+    let rest = path.next()?;
+    let row = |keys: &[(&str, &str)]| {
+        table.iter().find(|row| {
+            keys.iter()
+                .all(|(k, v)| row[*k].as_str().map_or_else(|| row[*k].to_string(), str::to_owned) == *v)
+        })
+    };
+    let parts: Vec<&str> = rest.rsplitn(2, '/').collect();
+    let (key, which) = (parts[0], parts.get(1).copied());
+    match of.split('/').next()? {
+        "switch" => number(&table.first()?[rest]),
+        "ports" => {
+            let row = row(&[("port", which?)])?;
+            key.split('+').map(|key| number(&row[key])).sum()
+        }
+        "lcores" => number(&row(&[("lcore", which?)])?[key]),
+        "latency" => {
+            let (port, queue) = which?.rsplit_once('/')?;
+            number(&row(&[("port", port), ("queue", queue)])?[key])
+        }
+        "drops" => number(&row(&[("port", which?), ("reason", key)])?["frames"]),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_page_of_a_running_lab_shows_what_v1_says() {
+    let lab = Lab::start();
+    // Two steps of history, so that there is something to draw.
+    wait_for("history", || {
+        lab.json("/v1/history")["unix_ms"].as_array().filter(|steps| steps.len() > 2).map(|_| ())
+    });
+    let before = lab.json("/v1/snapshot");
+    let Some(dom) = dom(&format!("http://{}/", lab.address)) else { return };
+    let after = lab.json("/v1/snapshot");
+    let shown = shown(&dom);
+    for of in
+        ["switch/lossless_drops", "switch/conservation_error", "ports/p0/tx_packets", "ports/p3/rx_packets"]
+    {
+        assert!(shown.contains_key(of), "{of} of {:?}\n{dom}", shown.keys());
+    }
+    for (of, (text, _)) in &shown {
+        // Counters only grow, so the page's instant lies between the two.
+        if of.ends_with("/held") {
+            continue;
+        }
+        let page: u128 = text.parse().unwrap_or_else(|e| panic!("{of}: {text}: {e}"));
+        let bounds = (value(&before, of).unwrap_or(0), value(&after, of).unwrap_or_else(|| panic!("{of}")));
+        assert!((bounds.0..=bounds.1).contains(&page), "{of}: {page} is not within {bounds:?}");
+    }
+    assert!(dom.contains("class=\"badge good\"") && !dom.contains("no answer"), "{dom}");
+    assert_eq!(dom.matches("class=\"uplot").count(), 2, "two charts");
+}
+
+#[test]
+fn a_report_opens_without_a_switch_and_shows_the_very_numbers() {
+    let lab = Lab::start();
+    let file = lab.path("report.html");
+    let out = lab.weir(&["report", "--out", file.to_str().unwrap()]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let html = std::fs::read_to_string(&file).unwrap();
+    let data = html.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let mut saved: Value = serde_json::from_str(data).unwrap();
+    // The switch has gone; its folder stays for the report.
+    let Lab { program, folder: _folder, socket, _turn, .. } = lab;
+    program.signal("-INT");
+    program.ended();
+    let Some(dom_of_file) = dom(&format!("file://{}", file.display())) else { return };
+    all_equal(&saved["snapshot"], &dom_of_file);
+
+    // Beyond 2^53 every digit counts, and no name is markup.
+    let name = "<b>p\"0</b>";
+    let big = "18446744073709551615";
+    saved["snapshot"]["ports"][0]["rx_packets"] = Value::from(big);
+    let text =
+        serde_json::to_string(&saved["snapshot"]).unwrap().replace("\"p0\"", &Value::from(name).to_string());
+    let snapshot: Value = serde_json::from_str(&text).unwrap();
+    let strange = Saved { snapshot, history: saved["history"].clone(), events: Vec::new() };
+    std::fs::write(&file, report(&strange)).unwrap();
+    let Some(dom) = dom(&format!("file://{}", file.display())) else { return };
+    all_equal(&strange.snapshot, &dom);
+    let (value, text) = &shown(&dom)[&format!("ports/{name}/rx_packets")];
+    assert_eq!((value.as_str(), text.replace('\u{202f}', "").as_str()), (big, big));
+    assert!(dom.contains("<td class=\"text\">&lt;b&gt;p\"0&lt;/b&gt;</td>"), "{dom}");
+    assert!(!socket.exists());
+}
+
+fn all_equal(snapshot: &Value, dom: &str) {
+    let shown = shown(dom);
+    assert!(shown.len() > 15, "{shown:?}");
+    for (of, (text, _)) in &shown {
+        assert_eq!(value(snapshot, of).map(|v| v.to_string()).as_ref(), Some(text), "{of}");
+    }
+}

@@ -1,0 +1,64 @@
+//! A lab is looked at from all sides while it runs, and flooded with bad requests: it does not mind.
+
+use crate::support::{Lab, ask, get};
+
+#[test]
+fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
+    let lab = Lab::start();
+    let show = |what: &str, more: &[&str]| {
+        let out = lab.weir(&[&["show", what], more].concat());
+        assert!(out.status.success(), "{what}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    for (what, head) in [
+        ("switch", "Lossless drops"),
+        ("ports", "RX_OK"),
+        ("queues", "Counter/pkts"),
+        ("pgs", "Xoff at"),
+        ("buffer", "shared"),
+        ("pfc", "Rx Xoff"),
+        ("ecn", "EcnMarked/pkts"),
+        ("marking", "From/bytes"),
+        ("matrix", "Rate/bps"),
+        ("drops", "What to check"),
+        ("reasons", "ingress.headroom_exhausted"),
+        ("latency", "p99/ns"),
+        ("lcores", "Turns/s"),
+    ] {
+        let text = show(what, &["--all"]);
+        assert!(text.contains(head), "{what}:\n{text}");
+    }
+    show("events", &[]);
+    assert!(show("queues", &["--port", "p0", "--all"]).lines().skip(2).all(|line| line.starts_with("p0 ")));
+    let nowhere = lab.weir(&["show", "queues", "--port", "p9"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+
+    let hgrm = show("latency", &["--hgrm"]);
+    assert!(hgrm.contains("1/(1-Percentile)") && hgrm.contains("#[Max "), "{hgrm}");
+    let hlog = show("latency", &["--hlog", "--port", "p0"]);
+    assert!(hlog.starts_with("#[Histogram log format version 1.3]\n"), "{hlog}");
+    assert_eq!(lab.weir(&["show", "ports", "--hgrm"]).status.code(), Some(2));
+
+    flood(&lab.address);
+    let metrics = lab.get("/metrics");
+    // One of them is the port that is not there.
+    for counted in ["code=\"404\"} 76", "code=\"405\"} 75", "code=\"421\"} 75", "malformed_requests_total 75"]
+    {
+        assert!(metrics.contains(counted), "{counted}: {metrics}");
+    }
+    assert!(metrics.contains("weir_conservation_error_packets 0"), "{metrics}");
+
+    let (_, socket) = lab.stop();
+    assert!(!socket.exists(), "the socket goes with the switch");
+}
+
+fn flood(address: &str) {
+    for n in 0..300u32 {
+        match n % 4 {
+            0 => ask(address, b"\x00\xff\x16garbage\r\n\r\n"),
+            1 => ask(address, b"POST /v1/ports HTTP/1.0\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n{]{"),
+            2 => get(address, &format!("/v1/{n}")),
+            _ => ask(address, b"GET /v1/ports HTTP/1.0\r\nHost: evil.example\r\n\r\n"),
+        };
+    }
+}

@@ -1,0 +1,10 @@
+//! A running switch is looked at from all sides: over HTTP, in a browser, with DPDK's tools, by a service manager.
+//!
+//! A test that needs root, hugepages or a tool that is not there prints why it is skipped.
+#![forbid(unsafe_code)]
+
+mod browser;
+mod lab;
+mod service;
+mod support;
+mod tools;
