@@ -84,6 +84,17 @@ pub fn q32_from_millionths(millionths: u32) -> u64 {
     u64::from(millionths.min(1_000_000)) * ONE_Q32 / 1_000_000
 }
 
+/// The ECN bits of a frame, where it has any.
+pub fn codepoint(frame: &[u8], place: EcnPlace) -> Option<u8> {
+    let (at, shift) = match place {
+        EcnPlace::None => return None,
+        EcnPlace::Ipv4(at) => (usize::from(at) + 1, 0),
+        EcnPlace::Ipv6(at) => (usize::from(at) + 1, 4),
+        EcnPlace::Tc(at) => (usize::from(at), 0),
+    };
+    frame.get(at).map(|byte| byte >> shift & CE)
+}
+
 /// Turns ECT(0) or ECT(1) into CE. `true`: the frame was changed. Not-ECT, CE, no ECN field or a frame shorter than
 /// its header: `false` and nothing is touched.
 #[inline]

@@ -9,6 +9,7 @@ pub mod config;
 pub mod drops;
 pub mod ecn;
 pub mod egress;
+pub mod explain;
 pub mod fdb;
 pub mod frame;
 pub mod mmu;

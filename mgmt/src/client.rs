@@ -56,13 +56,55 @@ pub fn find(folder: &Path) -> Result<PathBuf, ClientError> {
 /// # Errors
 /// The connection fails, or the answer is not 200.
 pub fn open(socket: &Path, target: &str) -> Result<impl BufRead + use<>, ClientError> {
+    exchange(socket, "GET", target, "", "")
+}
+
+/// The whole answer to an order with this body of this media type.
+///
+/// # Errors
+/// As [`open`].
+pub fn order(socket: &Path, target: &str, kind: &str, body: &str) -> Result<String, ClientError> {
+    let mut answer = String::new();
+    let read = exchange(socket, "POST", target, kind, body)?.read_to_string(&mut answer);
+    read.map_err(|error| ClientError::Io(socket.to_owned(), error))?;
+    Ok(answer)
+}
+
+/// Opens `POST target` with this body; what is answered comes out of what is returned.
+///
+/// # Errors
+/// As [`open`].
+pub fn stream(
+    socket: &Path,
+    target: &str,
+    kind: &str,
+    body: &str,
+) -> Result<impl BufRead + use<>, ClientError> {
+    exchange(socket, "POST", target, kind, body)
+}
+
+fn exchange(
+    socket: &Path,
+    method: &str,
+    target: &str,
+    kind: &str,
+    body: &str,
+) -> Result<impl BufRead + use<>, ClientError> {
     let io = |error| ClientError::Io(socket.to_owned(), error);
     let mut stream = UnixStream::connect(socket).map_err(io)?;
     stream
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
         .map_err(io)?;
-    write!(stream, "GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n").map_err(io)?;
+    let mut head = format!("{method} {target} HTTP/1.0\r\nHost: localhost\r\n");
+    if method != "GET" {
+        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    if !kind.is_empty() {
+        head.push_str(&format!("Content-Type: {kind}\r\n"));
+    }
+    // The switch may answer before it has read all of a body it does not want.
+    let _ = write!(stream, "{head}\r\n{body}");
     let mut answer = BufReader::new(stream.take(MAX_ANSWER));
     let mut status = String::new();
     answer.read_line(&mut status).map_err(io)?;
@@ -75,11 +117,17 @@ pub fn open(socket: &Path, target: &str) -> Result<impl BufRead + use<>, ClientE
     if status.split(' ').nth(1) == Some("200") {
         return Ok(answer);
     }
-    let mut body = String::new();
-    answer.read_to_string(&mut body).map_err(io)?;
-    let problem: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    let mut text = String::new();
+    answer.read_to_string(&mut text).map_err(io)?;
+    let problem: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let detail = problem["detail"].as_str().unwrap_or("this is no weir");
-    Err(ClientError::Answer(format!("{target}: {} ({detail})", status.trim())))
+    let mut message = format!("{target}: {} ({detail})", status.trim().trim_start_matches("HTTP/1.0 "));
+    for fault in problem["faults"].as_array().into_iter().flatten() {
+        let word = |key: &str| fault[key].as_str().unwrap_or("").to_owned();
+        let line = fault["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
+        message.push_str(&format!("\n  {line}{}: {}; {}", word("path"), word("detail"), word("remedy")));
+    }
+    Err(ClientError::Answer(message))
 }
 
 /// The whole answer to `GET target`.

@@ -142,6 +142,13 @@ impl Watcher {
     }
 }
 
+/// Adds an event that snapshots do not tell of.
+pub fn report(now: &Snapshot, kind: &str, phase: &str, fields: Map<String, Value>, log: &mut Log) {
+    let mut body = event(now, kind, phase);
+    body.extend(fields);
+    log.push(body);
+}
+
 fn event(now: &Snapshot, kind: &str, phase: &str) -> Map<String, Value> {
     let fields = [("unix_ms", json!(now.unix_ms)), ("event", json!(kind)), ("phase", json!(phase))];
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

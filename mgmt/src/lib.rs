@@ -1,9 +1,10 @@
-//! Management: a thread that shows everything and changes nothing.
+//! Management: a thread that shows everything, and takes orders for the program that runs the switch.
 //!
 //! [`snapshot`] is the one value everything is made from, [`sample`] takes it. [`table`] lists what
 //! there is to see; JSON, OpenAPI and the command line come from that list.
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod client;
 pub mod events;
 pub mod history;
@@ -11,6 +12,7 @@ pub mod latency;
 pub mod metrics;
 pub mod openapi;
 pub mod page;
+pub mod pcapng;
 pub mod sample;
 pub mod server;
 pub mod show;

@@ -81,12 +81,13 @@ pub fn document() -> Value {
             "text/plain": { "schema": { "type": "string" } },
         }),
     );
+    paths.extend(crate::admin::openapi::paths());
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "weir management",
             "version": "1",
-            "description": "Reads a running switch. Counters only grow; integers above 2^53 are decimal text.",
+            "description": "Reads a running switch, and takes orders for it. Counters only grow; integers above 2^53 are decimal text.",
         },
         "paths": paths,
         "components": {

@@ -29,6 +29,11 @@ impl Sampler {
         Self { info: Arc::new(info), history: VecDeque::new(), last_drop }
     }
 
+    /// Limits have changed; ports and workers are the same.
+    pub fn renew(&mut self, info: SwitchInfo) {
+        self.info = Arc::new(info);
+    }
+
     /// Takes a reading, made at this wall-clock time and this long after start, into account.
     pub fn sample(&mut self, reading: Reading, unix_ms: u64, uptime_ms: u64) -> Snapshot {
         let now = Arc::new(reading);

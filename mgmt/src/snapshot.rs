@@ -16,6 +16,27 @@ pub trait Source: Send + 'static {
     /// Everything as it is now. Called a few times per second by the management thread; must not wait
     /// for a worker.
     fn read(&mut self) -> Reading;
+
+    /// What has changed since last asked, beyond readings.
+    fn news(&mut self) -> Vec<News> {
+        Vec::new()
+    }
+}
+
+/// What the program that runs the switch has to tell.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// The switch is another one now: its limits have changed.
+    Info(Box<SwitchInfo>),
+    /// Something happened.
+    Event {
+        /// What.
+        kind: &'static str,
+        /// Which part of it.
+        phase: &'static str,
+        /// More about it.
+        fields: serde_json::Map<String, serde_json::Value>,
+    },
 }
 
 /// What a switch is.

@@ -23,6 +23,8 @@ function scaled(value, units) {
   return value + "\u202f" + units[units.length - 1][1];
 }
 
+/// Labels of axes have no idle zeros.
+const plain = (text) => text.replace(/(\.\d*?)0+(?=\u202f)/, "$1").replace(/\.(?=\u202f)/, "");
 const time = (ns) => scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
 const bytes = (n) => scaled(n, [[1e9, "GB"], [1e6, "MB"], [1e3, "KB"], [1, "B"]]);
 const rate = (n) => scaled(n, [[1e12, "Tb/s"], [1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"], [1, "b/s"]]);
@@ -106,12 +108,12 @@ function frame(holder, height, maxX, maxY, labelX, labelY) {
   if (labelY) {
     for (const v of ticks(maxY, 4)) {
       root.append(svg("line", { class: v === 0 ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y(v), y2: y(v) }));
-      root.append(svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, labelY(v)));
+      root.append(svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, plain(labelY(v))));
     }
   }
   for (const v of ticks(maxX, Math.max(3, Math.floor(width / 140)))) {
     root.append(svg("line", { class: "grid", x1: x(v), x2: x(v), y1: TOP, y2: height - BOTTOM }));
-    root.append(svg("text", { x: x(v), y: height - 6, "text-anchor": "middle" }, labelX(v)));
+    root.append(svg("text", { x: x(v), y: height - 6, "text-anchor": "middle" }, plain(labelX(v))));
   }
   holder.append(root);
   return { root, x, y, width, height };
@@ -243,7 +245,7 @@ function cdf() {
   const marks = log ? Array.from({ length: 12 }, (_, i) => 10 ** i).filter((v) => v >= 10 ** from && v <= 10 ** to) : ticks(high, 5);
   for (const v of marks) {
     root.append(svg("line", { class: "grid", x1: x(v), x2: x(v), y1: TOP, y2: height - BOTTOM }));
-    root.append(svg("text", { x: x(v), y: height - 6, "text-anchor": "middle" }, time(v)));
+    root.append(svg("text", { x: x(v), y: height - 6, "text-anchor": "middle" }, plain(time(v))));
   }
   let d = `M${x(low)} ${y(0)}`;
   for (const [v, m] of points) d += `H${x(v).toFixed(1)}V${y(m).toFixed(1)}`;
@@ -262,7 +264,7 @@ function head() {
   $("name").textContent = DATA.name;
   $("identity").textContent = `weir ${DATA.weir} · profile ${DATA.profile} · seed ${DATA.seed} · config ${DATA.config}`;
   const lost = s.frames_dropped + s.frames_lost, open = s.flows_finite - s.flows_done;
-  const bad = DATA.conservation_error > 0 ? "frames unaccounted for" : s.frames_dropped > 0 ? count(s.frames_dropped) + " frames dropped"
+  const bad = DATA.conservation_error > 0 ? "frames unaccounted for" : DATA.deadlock.length > 0 ? "deadlock" : s.frames_dropped > 0 ? count(s.frames_dropped) + " frames dropped"
     : open > 0 ? count(open) + " flows not delivered" : "";
   $("verdict").textContent = bad || (lost ? "recovered" : "nothing lost");
   if (bad) $("verdict").classList.add("bad");

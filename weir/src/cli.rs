@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_dataplane::types::Mac;
 
 /// A lossless Ethernet switch in software.
 ///
@@ -29,6 +30,25 @@ pub enum Command {
     Show(ShowArgs),
     /// Save the page of a running switch, with its last minute, as one file that opens anywhere.
     Report(ReportArgs),
+    /// Watch a running switch in the terminal.
+    Top(TopArgs),
+    /// Change the configuration of a running switch, all of it or nothing, without losing a lossless frame.
+    Apply(ApplyArgs),
+    /// Look at a configuration: every effective value, and where it comes from.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Say what would happen to a frame now: class, limits, verdict, pause, mark.
+    Explain(ExplainArgs),
+    /// Follow frames through a running switch, stage by stage.
+    Trace(TraceArgs),
+    /// Write frames of a running switch, and what happened to each, to a pcapng file.
+    Capture(CaptureArgs),
+    /// Say what on this machine stands in the way of a switch, and what to do about it.
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell.
+    Completions(CompletionsArgs),
+    /// Write manual pages, one per command, into a folder.
+    Man(ManArgs),
     /// Show every error of a configuration, with line, caret, rule and remedy.
     Check(CheckArgs),
     /// Play a fabric of switches, hosts and links in virtual time.
@@ -143,6 +163,211 @@ pub struct ShowArgs {
     /// Socket of the switch; found by itself if only one runs.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
+}
+
+/// `weir top`
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Time between two looks, e.g. 500ms.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    pub interval: Duration,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir apply`
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Configuration file. Without one: confirm or take back what was applied.
+    #[arg(required_unless_present_any = ["confirm", "rollback"])]
+    pub config: Option<PathBuf>,
+    /// With a file: go back unless confirmed within this time, e.g. 30s. Without: confirm.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, value_parser = time)]
+    pub confirm: Option<Option<Duration>>,
+    /// Go back to what was before the configuration that waits to be confirmed.
+    #[arg(long, conflicts_with_all = ["config", "confirm", "dry_run"])]
+    pub rollback: bool,
+    /// Only say what would change.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir config`
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print values of a file, or of the running switch.
+    Show(ConfigShowArgs),
+}
+
+/// `weir config show`
+#[derive(Debug, Args)]
+pub struct ConfigShowArgs {
+    /// Configuration file; that of the running switch unless given.
+    pub config: Option<PathBuf>,
+    /// Every value that holds, not only those somebody set.
+    #[arg(long)]
+    pub effective: bool,
+    /// Where each value comes from (line, preset, derived, default), and why it is so.
+    #[arg(long)]
+    pub origin: bool,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Configuration file, for a switch that does not run; the running switch, as it is now, unless given.
+    pub config: Option<PathBuf>,
+    /// Port the frame arrives on.
+    #[arg(long)]
+    pub port: String,
+    /// Port it leaves by; the one whose queue is the fullest unless given.
+    #[arg(long)]
+    pub to: Option<String>,
+    /// Bytes, without FCS.
+    #[arg(long, default_value_t = 1024)]
+    pub len: u32,
+    /// DSCP of its IP header.
+    #[arg(long)]
+    pub dscp: Option<u8>,
+    /// PCP of its VLAN tag.
+    #[arg(long)]
+    pub pcp: Option<u8>,
+    /// Its AFH traffic-class octet.
+    #[arg(long)]
+    pub tc: Option<u8>,
+    /// Its ECN code point.
+    #[arg(long, default_value = "ect0", value_parser = ["not-ect", "ect1", "ect0", "ce"])]
+    pub ecn: String,
+    /// What it is: CNP and ACK frames have a class of their own.
+    #[arg(long, default_value = "data", value_parser = ["data", "cnp", "ack"])]
+    pub kind: String,
+    /// With a file: bytes its priority group holds, e.g. 200KB.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub used: u64,
+    /// With a file: bytes its priority group holds in headroom.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub headroom_used: u64,
+    /// With a file: bytes the queue it leaves by holds.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub queued: u64,
+    /// With a file: bytes all others hold of the shared pool.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub others: u64,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    pub socket: Option<PathBuf>,
+}
+
+/// Which frames
+#[derive(Debug, Args)]
+pub struct FilterArgs {
+    /// Destination address.
+    #[arg(long, value_name = "MAC")]
+    pub dst: Option<Mac>,
+    /// Source address.
+    #[arg(long, value_name = "MAC")]
+    pub src: Option<Mac>,
+    /// EtherType, behind VLAN tags, e.g. 0x0800.
+    #[arg(long, value_parser = number)]
+    pub ethertype: Option<u16>,
+    /// DSCP of the IP header.
+    #[arg(long)]
+    pub dscp: Option<u8>,
+    /// Source or destination port of UDP, e.g. 4791.
+    #[arg(long)]
+    pub udp_port: Option<u16>,
+}
+
+/// `weir trace`
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Port the frames arrive on.
+    #[arg(long)]
+    pub port: String,
+    /// Frames to follow.
+    #[arg(long, default_value_t = 10)]
+    pub count: u64,
+    /// Which frames: all conditions must hold.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Wait this long at most, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
+    pub time: Duration,
+    /// JSON, a line per event.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir capture`
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// Port the frames arrive on; with --drops the port they are lost at.
+    #[arg(long)]
+    pub port: String,
+    /// File to write, `-` for standard output.
+    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    pub file: PathBuf,
+    /// Frames to write.
+    #[arg(long, default_value_t = 1000)]
+    pub count: u64,
+    /// Frames that are lost, and nothing else.
+    #[arg(long)]
+    pub drops: bool,
+    /// Bytes of each frame to keep.
+    #[arg(long, default_value_t = 256)]
+    pub snaplen: u32,
+    /// Which frames: all conditions must hold.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Stop after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
+    pub time: Duration,
+    /// Socket of the switch; found by itself if only one runs.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Configuration the machine is to run; without it what can be said of any.
+    pub config: Option<PathBuf>,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Socket of a switch that runs; found by itself if only one does.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `weir completions`
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// `weir man`
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Folder to write to; made if it is not there.
+    pub dir: PathBuf,
 }
 
 /// `weir check`
@@ -302,6 +527,27 @@ fn time(text: &str) -> Result<Duration, String> {
 
 fn rate(text: &str) -> Result<u64, String> {
     quantity(text, &[("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)], "a rate")
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let units = [
+        ("", 1),
+        ("B", 1),
+        ("KB", 1000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+    ];
+    quantity(text, &units, "a size")
+}
+
+/// Decimal, or hexadecimal behind `0x`.
+fn number(text: &str) -> Result<u16, String> {
+    let number =
+        text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u16::from_str_radix(digits, 16));
+    number.map_err(|_| format!("`{text}` is no number from 0 to 0xffff"))
 }
 
 fn metres(text: &str) -> Result<u32, String> {

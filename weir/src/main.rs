@@ -1,21 +1,29 @@
-//! The program: `weir run | check | lab | host | show | report | sim | golden | bench | headroom`.
+//! The program: `weir run | lab | host | show | top | report | apply | config | explain | trace | capture | doctor |
+//! check | sim | golden | bench | headroom | completions | man`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, the verdict of a lab or host); 2 it could not start: bad input, bad configuration, no device.
 #![forbid(unsafe_code)]
 
+mod apply;
 mod bench;
 mod check;
 mod cli;
+mod config;
+mod doctor;
+mod explain;
 mod golden;
 mod headroom;
 mod host;
 mod lab;
 mod log;
+mod papers;
 mod report;
 mod run;
 mod show;
 mod sim;
+mod top;
+mod trace;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -49,6 +57,15 @@ fn main() -> ExitCode {
         cli::Command::Host(args) => host::host(&args, &eal),
         cli::Command::Show(args) => show::show(&args),
         cli::Command::Report(args) => report::report(&args),
+        cli::Command::Top(args) => top::top(&args),
+        cli::Command::Apply(args) => apply::apply(&args),
+        cli::Command::Config(cli::ConfigCommand::Show(args)) => config::show(&args),
+        cli::Command::Explain(args) => explain::explain(&args),
+        cli::Command::Trace(args) => trace::trace(&args),
+        cli::Command::Capture(args) => trace::capture(&args),
+        cli::Command::Doctor(args) => doctor::doctor(&args),
+        cli::Command::Completions(args) => papers::completions(&args),
+        cli::Command::Man(args) => papers::man(&args),
         cli::Command::Check(args) => check::check(&args),
         cli::Command::Sim(args) => sim::sim(&args),
         cli::Command::Golden(args) => golden::golden(&args),

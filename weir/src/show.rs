@@ -5,7 +5,7 @@ use crate::cli::ShowArgs;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_mgmt::table::Table;
 use weir_mgmt::{client, server, show as tables};
@@ -14,10 +14,7 @@ use weir_mgmt::{client, server, show as tables};
 const LOOK: Duration = Duration::from_secs(1);
 
 pub fn show(args: &ShowArgs) -> Result<Outcome> {
-    let socket = match &args.socket {
-        Some(path) => path.clone(),
-        None => client::find(&server::default_folder())?,
-    };
+    let socket = socket(args.socket.as_deref())?;
     if args.hgrm || args.hlog {
         return latency(args, &socket);
     }
@@ -36,6 +33,29 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     }
 }
 
+/// Prints a text as far as somebody reads it.
+///
+/// # Errors
+/// It cannot be written for another reason than that nobody reads any more.
+pub fn say(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The socket that was named, or that of the only switch there is.
+///
+/// # Errors
+/// There is none, or more than one.
+pub fn socket(named: Option<&Path>) -> Result<PathBuf> {
+    Ok(match named {
+        Some(path) => path.to_owned(),
+        None => client::find(&server::default_folder())?,
+    })
+}
+
 /// Latency as a file.
 fn latency(args: &ShowArgs, socket: &Path) -> Result<Outcome> {
     if args.what != "latency" {
@@ -43,7 +63,7 @@ fn latency(args: &ShowArgs, socket: &Path) -> Result<Outcome> {
     }
     let kind = if args.hgrm { "hgrm" } else { "hlog" };
     let port = args.port.as_ref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
-    print!("{}", client::get(socket, &format!("/v1/latency.{kind}{port}"))?);
+    say(&client::get(socket, &format!("/v1/latency.{kind}{port}"))?)?;
     Ok(Outcome::Good)
 }
 

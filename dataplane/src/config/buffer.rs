@@ -143,7 +143,7 @@ pub(super) fn read(
     let division = format!(
         "size {size} - reserved {reserved} - headroom {headroom} - control {control}, what dynamic_th divides"
     );
-    ctx.explain("buffer.shared", show_size(shared), Origin::Default, division);
+    ctx.explain("buffer.shared", show_size(shared), Origin::Derived, division);
     let why = "all of the buffer: lossless traffic is held back at ingress only";
     let egress_lossless_pool = s.or(ctx, "egress_lossless_pool", &SIZE, size, why).v;
     let egress_lossy_pool = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer").v;
@@ -343,7 +343,7 @@ fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, timing: Timi
             let (rate, key) = (show_rate(rate), format!("port.{}.xoff", port.name));
             let (xoff, cells) = timing.in_cells(xoff, u64::from(mtu), port.kind);
             let why = format!("at {rate}: {}{cells}", sum.join(" + "));
-            ctx.explain(key, show_size(xoff), Origin::Default, why);
+            ctx.explain(key, show_size(xoff), Origin::Derived, why);
             Some(xoff)
         }
         Err(e) => {
@@ -383,7 +383,7 @@ fn headroom_total(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[PortConfig]) -> (
         }
         (None, None) => {
             let why = "sum over lossless groups: each has its own";
-            ctx.explain("buffer.headroom", show_size(sum), Origin::Default, why);
+            ctx.explain("buffer.headroom", show_size(sum), Origin::Derived, why);
             return (sum, false, s.span(ctx));
         }
     };

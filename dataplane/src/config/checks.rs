@@ -175,7 +175,7 @@ fn pauses(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt, qu
             show_rate(rate),
             show_time(left)
         );
-        ctx.explain(format!("port.{}.pause_time", port.name), show_time(time), Origin::Default, why);
+        ctx.explain(format!("port.{}.pause_time", port.name), show_time(time), Origin::Derived, why);
         if pfc.tx && left <= config.pfc.poll_gap && once.insert(("pfc.refresh", quanta, 0)) {
             let message = format!(
                 "a refresh on port `{}` is due {} before the pause ends, the planned poll gap is {}: the peer could resume",

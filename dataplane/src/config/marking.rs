@@ -108,7 +108,7 @@ fn thresholds(
     let kmax = match wred.kmax {
         Threshold::Bytes(bytes) => bytes,
         Threshold::Share(ppm) => {
-            ctx.explain(format!("{key}.kmax"), show_size(share(ppm)), Origin::Default, of(ppm));
+            ctx.explain(format!("{key}.kmax"), show_size(share(ppm)), Origin::Derived, of(ppm));
             share(ppm)
         }
         Threshold::Auto => {
@@ -127,18 +127,18 @@ fn thresholds(
             if kmax < scaled {
                 why = format!("{why} would be {scaled}; held at 3/4 of the limit {limit}");
             }
-            ctx.explain(format!("{key}.kmax"), show_size(kmax), Origin::Default, why);
+            ctx.explain(format!("{key}.kmax"), show_size(kmax), Origin::Derived, why);
             kmax
         }
     };
     let kmin = match wred.kmin {
         Threshold::Bytes(bytes) => bytes,
         Threshold::Share(ppm) => {
-            ctx.explain(format!("{key}.kmin"), show_size(share(ppm)), Origin::Default, of(ppm));
+            ctx.explain(format!("{key}.kmin"), show_size(share(ppm)), Origin::Derived, of(ppm));
             share(ppm)
         }
         Threshold::Auto => {
-            ctx.explain(format!("{key}.kmin"), show_size(kmax / 4), Origin::Default, "kmax / 4");
+            ctx.explain(format!("{key}.kmin"), show_size(kmax / 4), Origin::Derived, "kmax / 4");
             kmax / 4
         }
     };

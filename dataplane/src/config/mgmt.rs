@@ -39,9 +39,10 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> MgmtConfig {
         Some(text) => MgmtSocket::Path(text),
     };
     let token_file = s.get(ctx, "token_file", &TEXT).map(|v| v.v);
+    let admin_token_file = s.get(ctx, "admin_token_file", &TEXT).map(|v| v.v);
     if let Some(address) = listen.v.filter(|a| !a.ip().is_loopback() && token_file.is_none()) {
         let message = format!("{address} can be reached from other machines, and no token is asked for");
         ctx.error(listen.span, "mgmt.exposed", message, "set token_file, or listen on 127.0.0.1");
     }
-    MgmtConfig { listen: listen.v, chosen, socket, token_file }
+    MgmtConfig { listen: listen.v, chosen, socket, token_file, admin_token_file }
 }

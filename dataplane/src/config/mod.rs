@@ -8,6 +8,7 @@
 mod buffer;
 mod checks;
 mod diag;
+mod diff;
 mod fdb;
 mod format;
 pub mod host;
@@ -28,6 +29,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 pub use diag::{Diagnostic, Severity, Span};
+pub use diff::{Difference, Fixed, differences, fixed};
 pub use format::{Field, FormatConfig};
 pub use read::{Explained, Origin};
 pub use types::*;

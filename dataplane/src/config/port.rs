@@ -294,7 +294,7 @@ fn trust(
         Some(t) if format.tc.is_none() || !matches!(t.origin, Origin::Preset(_)) => {
             (t.v.clone(), t.span, t.origin.clone(), "[qos] trust")
         }
-        _ => (format.trust.clone(), s.span(ctx), Origin::Default, "what its format carries"),
+        _ => (format.trust.clone(), s.span(ctx), Origin::Derived, "what its format carries"),
     };
     ctx.explain(s.key("trust"), words(&list), origin, why);
     (list, at)

@@ -19,6 +19,8 @@ use super::units::{Bad, COUNT, Kind, SIGNED, wrong_type};
 pub enum Origin {
     /// weir's default.
     Default,
+    /// Computed from other values.
+    Derived,
     /// The preset of this name.
     Preset(String),
     /// This line of the configuration.
@@ -34,6 +36,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::Derived => f.write_str("derived"),
             Self::Preset(name) => write!(f, "preset {name}"),
             Self::File { file, line } => write!(f, "{file}:{line}"),
         }

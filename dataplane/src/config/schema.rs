@@ -282,10 +282,11 @@ tables! {
         key("count", "1 to 1000, required", "storms"),
         key("window", "time, required", "time they are counted over"),
     ]);
-    MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics. Reads only.", &[
+    MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics; and orders from its owner.", &[
         key("listen", "address and port, or \"off\"; default \"127.0.0.1:9470\", or any free port if that is taken", "HTTP over TCP; port 0 is any free one; beyond loopback only with `token_file`"),
         key("socket", "path, or \"off\"; default in the run-time folder, named after the switch", "HTTP over a Unix socket, for the owner of the process alone"),
         key("token_file", "path, default none", "file with the token TCP clients present as `Authorization: Bearer`; nobody else may be able to read it"),
+        key("admin_token_file", "path, default none", "the same for clients that may also give orders (`weir apply`, `weir trace`); the Unix socket needs none"),
     ]);
     LAB = table("[lab]", "Traffic of the hosts `weir lab` attaches to the ports.", &[
         key("pattern", "\"all_to_all\" or \"incast\", default \"all_to_all\"", "incast: every port sends to the first"),

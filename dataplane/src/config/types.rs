@@ -502,6 +502,8 @@ pub struct MgmtConfig {
     pub socket: MgmtSocket,
     /// File with the token TCP clients present.
     pub token_file: Option<String>,
+    /// File with the token of TCP clients that may also give orders; `None`: nobody may over TCP.
+    pub admin_token_file: Option<String>,
 }
 
 /// The Unix socket of management.

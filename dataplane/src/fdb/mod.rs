@@ -375,6 +375,27 @@ impl Fdb {
         }
     }
 
+    /// Another ageing time, in ticks, for entries old and new.
+    pub fn set_ageing(&mut self, ticks: u32) {
+        self.ageing_ticks = ticks;
+    }
+
+    /// Adds a static entry of `key`; learned entries make room for it where there is none.
+    ///
+    /// # Errors
+    /// Static entries alone fill its place.
+    pub fn pin(&mut self, add: impl Fn(&mut Self) -> Result<(), FdbFull>, key: u64) -> Result<(), FdbFull> {
+        while add(self).is_err() {
+            let learned = |(_, _, value): &(Slot, u64, Value)| !value.is_static();
+            let near = self.table.near(key).find(learned);
+            let any = || (0..self.table.buckets()).flat_map(|b| self.table.bucket(b)).find(learned);
+            let full = self.entries >= self.capacity;
+            let (slot, _, value) = near.or_else(|| if full { any() } else { None }).ok_or(FdbFull)?;
+            self.forget(slot, value);
+        }
+        Ok(())
+    }
+
     /// Pins a station to a port; learned knowledge about it is replaced.
     ///
     /// # Errors

@@ -230,6 +230,11 @@ impl Table {
         self.buckets.len()
     }
 
+    /// The entries of both buckets of `key`.
+    pub fn near(&self, key: u64) -> impl Iterator<Item = (Slot, u64, Value)> {
+        self.homes(key).into_iter().flat_map(|bucket| self.bucket(bucket))
+    }
+
     /// The entries of one bucket, with the slot of each.
     pub fn bucket(&self, bucket: usize) -> impl Iterator<Item = (Slot, u64, Value)> {
         let line = self.buckets[bucket];

@@ -4,6 +4,10 @@
 //! limits of their own. A shard owns the groups and queues of its ports. What it must know of the
 //! others is a few single-writer sums in the [`Ledger`] (design section 3).
 
+mod restore;
+
+pub use restore::Held;
+
 use super::account::{Account, Limit};
 use super::params::{MmuError, MmuParams, PoolId};
 use super::watermark::Watermark;
@@ -262,6 +266,15 @@ impl Mmu {
     /// # Errors
     /// [`MmuError`]; the old parameters stay in force.
     pub fn apply(&mut self, params: MmuParams) -> Result<(), MmuError> {
+        let mut params = params;
+        self.replace(&mut params)
+    }
+
+    /// [`Mmu::apply`]; what was in force comes back in `params`.
+    ///
+    /// # Errors
+    /// [`MmuError`]; the old parameters stay in force.
+    pub fn replace(&mut self, params: &mut MmuParams) -> Result<(), MmuError> {
         let shared = params.shared()?;
         if params.ports() != self.ports {
             return Err(MmuError::Shape { what: "pgs", got: params.pgs.len(), ports: self.ports });
@@ -284,6 +297,12 @@ impl Mmu {
             pg.xon = p.xon;
             pg.xon_offset = p.xon_offset;
             pg.lossless = p.lossless;
+        }
+        let control = params.control / self.ledger.shards.len() as u64;
+        for pg in &mut self.pgs[params.pgs.len()..] {
+            let before = pg.account.shared();
+            pg.account.reserved = control;
+            self.shared_used = self.shared_used + pg.account.shared() - before;
         }
         for (queue, p) in self.queues.iter_mut().zip(&params.queues) {
             let before = queue.account.shared();
@@ -310,7 +329,7 @@ impl Mmu {
         };
         self.port_egress = port_limits(&params.port_egress_limit, queued_of);
         self.cells = Cells::new(params.cell_bytes);
-        self.params = params;
+        std::mem::swap(&mut self.params, params);
         self.publish();
         Ok(())
     }

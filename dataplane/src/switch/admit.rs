@@ -322,9 +322,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// A free copy count. There are as many as frames can be held, so a free one is near.
-    fn copies_slot(&mut self) -> Option<u32> {
+    pub(super) fn copies_slot(&mut self) -> Option<u32> {
         let (all, per_shard) = (self.copies.len(), self.copies.len() / self.peers.len().max(1));
-        let first = usize::from(self.shard) * per_shard;
+        let first = self.first_copy_slot() as usize;
         for _ in 0..per_shard.min(all) {
             self.copies_cursor = (self.copies_cursor + 1) % per_shard;
             let slot = first + self.copies_cursor;
@@ -333,6 +333,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         None
+    }
+
+    /// First copy count of this shard.
+    pub(super) fn first_copy_slot(&self) -> u32 {
+        (usize::from(self.shard) * (self.copies.len() / self.peers.len().max(1))) as u32
     }
 
     /// A group crossed its line: pause every priority that fills it, and note which queue is to blame.

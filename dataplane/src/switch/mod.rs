@@ -13,17 +13,21 @@
 //! virtual time, a test. Design section 2.
 
 mod admit;
+mod apply;
 mod control;
 mod flows;
 mod params;
 mod peers;
 mod receive;
+mod tap;
 mod tick;
 mod transmit;
 mod view;
 
+pub use apply::{ApplyError, Change, ChangeError};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
 pub use peers::{Handoff, Peer, peers};
+pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
 
 use crate::drops::DropReason;
@@ -121,6 +125,8 @@ pub struct Switch<F, A = Mmu> {
     publish_cursor: usize,
     publish_at: Nanos,
     draining: bool,
+    /// Follows single frames, where somebody wants to know.
+    tap: Option<Box<Tap>>,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -130,12 +136,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub fn transmit(&mut self, port: PortId, budget: usize, now: Nanos, wire: &mut impl Wire<F>) -> usize {
         self.transmit_control(port, now, wire);
         self.stage(port, budget, now);
+        if self.tap.is_some() {
+            return self.hand_over_watched(port, now, wire);
+        }
         self.hand_over(port, now, wire)
     }
 
     /// Everything that does not happen on account of a frame. Call once per loop turn, or at
     /// [`Switch::next_event`] in virtual time.
     pub fn tick(&mut self, now: Nanos) {
+        self.tell_tap(now);
         self.take_from_peers();
         self.resume_due();
         self.watch(now);
@@ -146,6 +156,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Counts a lost frame. The only way a frame may be lost.
     #[cold]
     fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F) {
+        if let Some(tap) = &mut self.tap {
+            tap.dropped(at, reason, frame.bytes(), frame.len());
+        }
         drop(frame);
         self.ports[at.index()].stats.drops.0[reason as usize] += 1;
     }

@@ -135,6 +135,16 @@ fn flood_sets(params: &SwitchParams) -> Vec<PortSet> {
     params.ports.iter().enumerate().map(|(i, port)| set_of(i, port)).collect()
 }
 
+/// Marking at departure by queue; queues that mark on arrival and queues that drop early, a bit each.
+pub(super) fn marking(port: &PortParams) -> ([Wred; PRIORITIES], u8, u8) {
+    let mask = |has: &dyn Fn(usize) -> bool| (0..PRIORITIES).filter(|q| has(*q)).fold(0u8, |m, q| m | 1 << q);
+    (
+        port.mark.map(|wred| wred.filter(|w| w.at == MarkAt::Dequeue).unwrap_or(Wred::OFF)),
+        mask(&|q| port.mark[q].is_some_and(|wred| wred.at == MarkAt::Enqueue)),
+        mask(&|q| port.early_drop[q].is_some()),
+    )
+}
+
 impl<F: Frame> Switch<F> {
     /// A switch in one piece, for one lcore or for virtual time.
     ///
@@ -200,8 +210,6 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             fdb.set_learning(PortId(i as u16), port.learning, port.learn_limit);
         }
         let flood = flood_sets(params);
-        let mask =
-            |has: &dyn Fn(usize) -> bool| (0..PRIORITIES).filter(|q| has(*q)).fold(0u8, |m, q| m | 1 << q);
         let one_port = |(port, flood): (&PortParams, PortSet)| Port {
             flood,
             up: true,
@@ -211,9 +219,9 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             storm_forward: 0,
             scheduler: Scheduler::new(&port.queues, port.burst),
             shaper: port.rate.map(|rate| Shaper::new(rate, port.burst)),
-            mark: port.mark.map(|wred| wred.filter(|w| w.at == MarkAt::Dequeue).unwrap_or(Wred::OFF)),
-            mark_on_arrival: mask(&|q| port.mark[q].is_some_and(|wred| wred.at == MarkAt::Enqueue)),
-            drops_early: mask(&|q| port.early_drop[q].is_some()),
+            mark: marking(port).0,
+            mark_on_arrival: marking(port).1,
+            drops_early: marking(port).2,
             reaction: Reaction::new(port.react),
             generator: Generator::new(port.generate),
             watchdog: params.watchdog.map(|config| Watchdog::new(config, 0)),
@@ -249,6 +257,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             publish_cursor: 0,
             publish_at: 0,
             draining: false,
+            tap: None,
         };
         (0..n).for_each(|i| switch.note_hindered(PortId(i as u16)));
         Ok(switch)

@@ -32,6 +32,13 @@ pub(super) struct Work {
     flow: Option<FlowKey>,
 }
 
+impl Work {
+    /// The frame goes further than its port.
+    pub(super) fn forwards(&self) -> bool {
+        matches!(self.action, Action::Forward | Action::ForwardGroup)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Forward,
@@ -193,7 +200,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         };
         if work.action == Action::Consume {
-            return self.consume(port, &frame, work.meta.rx_ns);
+            return self.act_or_watch(port, frame, &work);
         }
         self.ports[port.index()].stats.malformed_l3 += u64::from(work.malformed_l3);
         if work.action == Action::Forward {
@@ -211,11 +218,25 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         self.count_received(port, usize::from(work.tc), 1, frame.len() as u64);
+        self.act_or_watch(port, frame, &work);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn act_or_watch(&mut self, port: PortId, frame: F, work: &Work) {
+        if self.tap.is_some() {
+            return self.receive_watched(port, frame, work, Self::act);
+        }
+        self.act(port, frame, work);
+    }
+
+    /// What is to happen to a frame that does not just join its queue.
+    fn act(&mut self, port: PortId, frame: F, work: &Work) {
         match work.action {
             Action::Forward => self.forward_any(port, frame, work),
             Action::ForwardGroup => self.receive_group(port, frame, work),
             Action::Drop(reason) => self.drop_frame(port, reason, frame),
-            Action::Consume => {}
+            Action::Consume => self.consume(port, &frame, work.meta.rx_ns),
         }
     }
 
@@ -243,7 +264,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn note_hindered(&mut self, out: PortId) {
         let port = &self.ports[out.index()];
         let ours = self.owner[out.index()] == self.shard;
-        let all = !port.up || self.draining || (ours && port.bursts.is_some());
+        let watched = self.tap.as_ref().is_some_and(|tap| tap.hinders());
+        let all = !port.up || self.draining || watched || (ours && port.bursts.is_some());
         let some = port.storm_drop | port.drops_early | port.mark_on_arrival;
         let hindered = if all { 0xff } else { some * u8::from(ours) };
         if std::mem::replace(&mut self.hindered[out.index()], hindered) != hindered {

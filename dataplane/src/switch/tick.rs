@@ -25,6 +25,8 @@ pub(super) struct Ageing {
     ticks: u32,
     tick: u32,
     next: Nanos,
+    /// Since when ticks have this length, and the tick it was.
+    since: (Nanos, u32),
     /// Buckets of the table not yet looked at in this tick.
     buckets_left: usize,
 }
@@ -37,9 +39,16 @@ impl Ageing {
         match ageing {
             Some(ns) => {
                 let period = (ns / u64::from(Self::TICKS)).max(1);
-                Self { period, ticks: Self::TICKS, tick: 0, next: period, buckets_left: 0 }
+                Self { period, ticks: Self::TICKS, tick: 0, next: period, since: (0, 0), buckets_left: 0 }
             }
-            None => Self { period: Nanos::MAX, ticks: u32::MAX, tick: 0, next: Nanos::MAX, buckets_left: 0 },
+            None => Self {
+                period: Nanos::MAX,
+                ticks: u32::MAX,
+                tick: 0,
+                next: Nanos::MAX,
+                since: (0, 0),
+                buckets_left: 0,
+            },
         }
     }
 
@@ -57,9 +66,21 @@ impl Ageing {
         if now < self.next {
             return false;
         }
-        self.tick = (now / self.period) as u32;
-        self.next = (now / self.period + 1).saturating_mul(self.period);
+        let (since, first) = self.since;
+        let passed = (now - since) / self.period;
+        self.tick = first.wrapping_add(passed as u32);
+        self.next = since.saturating_add((passed + 1).saturating_mul(self.period));
         true
+    }
+
+    /// Another ageing time from `now` on. Ticks go on being counted, so an entry that has lived half of the old
+    /// time has half of the new one left.
+    pub(super) fn change(&mut self, ageing: Option<Nanos>, now: Nanos) {
+        let Self { period, ticks, .. } = Self::new(ageing);
+        if period != self.period {
+            *self =
+                Self { period, ticks, next: now.saturating_add(period), since: (now, self.tick), ..*self };
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! From the queues to the wire: control first, then what the scheduler picks, marked on the way.
 
 use super::tick::xon;
-use super::{Port, Switch, Wire};
+use super::{Key, Port, Switch, Wire};
 use crate::drops::DropReason;
 use crate::ecn;
 use crate::egress::{Lot, Meta, Pack, Pick, Queues, Standing, Sums};
@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Frames of one lot that stand in the stage together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Staged {
-    lot: Lot,
-    sums: Sums,
+    pub(super) lot: Lot,
+    pub(super) sums: Sums,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -166,6 +166,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         loop {
             let Self { queues, admission, .. } = self;
             let Some((frame, meta)) = queues.pop(out, queue, |len| admission.charge(len)) else { return };
+            self.flushed_watched(out, Key::of(&meta.lot()), u32::from(meta.len), reason);
             self.release(out, &meta);
             self.drop_at_queue(out, frame, queue, reason);
         }
@@ -178,6 +179,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let (frames, entries) = (std::mem::take(&mut port.stage), std::mem::take(&mut port.staged));
         let mut frames = frames.into_iter();
         for staged in entries {
+            self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
             self.release_staged(out, &staged);
             for frame in frames.by_ref().take(staged.sums.frames as usize) {
                 self.drop_at_queue(out, frame, usize::from(staged.lot.queue), reason);

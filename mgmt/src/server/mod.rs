@@ -1,19 +1,22 @@
 //! The HTTP server on a thread of its own: reads a [`Source`] ten times a second, answers from the last
-//! snapshot, changes nothing.
+//! snapshot, and hands orders to whoever runs the switch.
 
 mod guard;
 mod listen;
+mod orders;
 mod paced;
 mod problem;
 mod routes;
 mod stream;
+mod watching;
 
-use crate::events::{Log, Watcher};
+use crate::admin::Desk;
+use crate::events::{self, Log, Watcher};
 use crate::history::History;
 use crate::latency::Intervals;
 use crate::metrics::OwnCounters;
 use crate::sample::Sampler;
-use crate::snapshot::{Snapshot, Source};
+use crate::snapshot::{News, Reading, Snapshot, Source};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, oneshot};
 
 pub use listen::{default_folder, default_socket};
+pub use orders::values;
 
 /// How often the switch is looked at.
 pub const SAMPLE: Duration = Duration::from_millis(100);
@@ -42,6 +46,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// What TCP clients have to present. Without one only loopback addresses are served.
     pub token: Option<String>,
+    /// Where orders are handed in; `None`: none are taken.
+    pub desk: Option<Desk>,
     /// How long a client may take to send a request, to read an answer, or to stay silent; `None`: 10 s.
     pub patience: Option<Duration>,
 }
@@ -102,6 +108,7 @@ struct App {
     slow: Arc<AtomicU64>,
     streams: AtomicUsize,
     token: Option<String>,
+    desk: Option<Desk>,
     patience: Duration,
 }
 
@@ -157,10 +164,13 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let latest = Latest::default();
         let shared = latest.clone();
-        let (token, patience) = (options.token, options.patience.unwrap_or(Duration::from_secs(10)));
+        let (token, desk, patience) =
+            (options.token, options.desk, options.patience.unwrap_or(Duration::from_secs(10)));
         let thread = std::thread::Builder::new()
             .name("mgmt".into())
-            .spawn(move || runtime.block_on(serve(source, shared, tcp, listener, (token, patience), stopped)))
+            .spawn(move || {
+                runtime.block_on(serve(source, shared, tcp, listener, (token, desk, patience), stopped))
+            })
             .map_err(StartError::Thread)?;
         Ok(Self { latest, address, socket, stop: Some(stop), thread: Some(thread) })
     }
@@ -197,20 +207,30 @@ async fn serve(
     latest: Latest,
     tcp: Option<std::net::TcpListener>,
     unix: Option<std::os::unix::net::UnixListener>,
-    (token, patience): (Option<String>, Duration),
+    (token, desk, patience): (Option<String>, Option<Desk>, Duration),
     stopped: oneshot::Receiver<()>,
 ) {
     let mut sampler = Sampler::new(source.info());
     let mut watcher = Watcher::default();
     let start = Instant::now();
-    let mut look = move |source: &mut dyn FnMut() -> crate::snapshot::Reading, log: &mut Log| {
+    let mut look = move |(reading, news): (Reading, Vec<News>), log: &mut Log| {
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let snapshot = sampler.sample(source(), unix.as_millis() as u64, start.elapsed().as_millis() as u64);
+        let mut events = Vec::new();
+        for news in news {
+            match news {
+                News::Info(info) => sampler.renew(*info),
+                News::Event { kind, phase, fields } => events.push((kind, phase, fields)),
+            }
+        }
+        let snapshot = sampler.sample(reading, unix.as_millis() as u64, start.elapsed().as_millis() as u64);
+        for (kind, phase, fields) in events {
+            events::report(&snapshot, kind, phase, fields, log);
+        }
         watcher.observe(&snapshot, log);
         Arc::new(snapshot)
     };
     let mut log = Log::default();
-    latest.set(look(&mut || source.read(), &mut log));
+    latest.set(look((source.read(), source.news()), &mut log));
     let app = Arc::new(App {
         latest,
         history: Mutex::default(),
@@ -224,6 +244,7 @@ async fn serve(
         slow: Arc::default(),
         streams: AtomicUsize::new(0),
         token,
+        desk,
         patience,
     });
     if let Some(tcp) = tcp.and_then(|tcp| tokio::net::TcpListener::from_std(tcp).ok()) {
@@ -240,7 +261,7 @@ async fn serve(
             interval.tick().await;
             let mut log = lock(&app.log);
             let before = log.last();
-            let snapshot = look(&mut || source.read(), &mut log);
+            let snapshot = look((source.read(), source.news()), &mut log);
             let news = log.last() > before;
             drop(log);
             lock(&app.history).observe(&snapshot);
@@ -258,3 +279,9 @@ async fn serve(
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod orders_tests;
+
+#[cfg(test)]
+pub(crate) use orders_tests::in_force as tests_in_force;

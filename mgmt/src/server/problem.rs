@@ -29,6 +29,24 @@ pub(super) fn problem(
     response
 }
 
+/// A problem with several faults, each with its path.
+pub(super) fn fault(status: StatusCode, path: &str, detail: &str, faults: Vec<Value>) -> Response<Body> {
+    let mut body = json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or("Error"),
+        "status": status.as_u16(),
+        "detail": detail,
+        "instance": path,
+    });
+    if !faults.is_empty() {
+        body["faults"] = Value::Array(faults);
+    }
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
+    response
+}
+
 /// Gives an error that has no explanation yet one; its headers stay.
 pub(super) fn explain(response: Response<Body>, path: &str) -> Response<Body> {
     let status = response.status();

@@ -53,7 +53,9 @@ pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
         router =
             router.route(table.path, get(move |state: Shared, query: RawQuery| rows(table, state, query)));
     }
-    router.with_state(Arc::clone(app)).layer(from_fn_with_state((Arc::clone(app), via), guard))
+    super::orders::routes(router)
+        .with_state(Arc::clone(app))
+        .layer(from_fn_with_state((Arc::clone(app), via), guard))
 }
 
 fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
@@ -62,7 +64,7 @@ fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
     response
 }
 
-fn json_text(value: &Value) -> Response<Body> {
+pub(super) fn json_text(value: &Value) -> Response<Body> {
     text("application/json", format!("{value}\n"))
 }
 
@@ -203,7 +205,7 @@ async fn index() -> Response<Body> {
     let tables: Vec<Value> = table::ALL.iter().map(|t| json!({ "path": t.path, "what": t.what })).collect();
     json_text(&json!({
         "tables": tables,
-        "other": [HISTORY, HGRM, HLOG, "/v1/snapshot", "/v1/events", "/v1/openapi.json", "/metrics", "/healthz", "/readyz"],
+        "other": [HISTORY, HGRM, HLOG, "/v1/snapshot", "/v1/config", "/v1/events", "/v1/openapi.json", "/metrics", "/healthz", "/readyz"],
     }))
 }
 

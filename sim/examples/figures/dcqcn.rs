@@ -148,11 +148,11 @@ const CASES: [Case; 11] = [
 ];
 
 /// Each flow starts 10 ms after the one before; statistics over the second half.
-fn play(c: &Case) -> Report {
+fn play(c: &Case, seed: u64, until: usize) -> Report {
     let Case { flows, rate, scale, pmax, more, .. } = c;
-    let (until, from) = if *flows > 8 { (600, 400) } else { (400, 200) };
+    let from = until - 200.min(until / 2);
     let text = format!(
-        "name = \"r6\"\nuntil = \"{until}ms\"\nmeasure_from = \"{from}ms\"\nsample = \"200us\"\n[topology]\nkind = \"star\"\nhosts = {}\n\
+        "name = \"r6\"\nseed = {seed}\nuntil = \"{until}ms\"\nmeasure_from = \"{from}ms\"\nsample = \"200us\"\n[topology]\nkind = \"star\"\nhosts = {}\n\
          [link]\nrate = \"{rate}G\"\ndelay = \"1us\"\n[host]\npayload = 940\n[host.dcqcn]\nadditive = \"{}M\"\nhyper = \"{}M\"\n{more}\
          [[switch.config.wred]]\nname = \"roce\"\nkmin = {}\nkmax = {}\npmax = \"{pmax}\"\n\
          [[workload]]\nkind = \"incast\"\nto = \"h{flows}\"\nstagger = \"10ms\"\ncc = \"dcqcn\"\n",
@@ -170,6 +170,15 @@ fn play(c: &Case) -> Report {
 fn jain(rates: &[f64]) -> f64 {
     let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), r| (s + r, q + r * r));
     sum * sum / (rates.len() as f64 * squares)
+}
+
+/// The median of five seeds: when marks meet whom is a matter of chance.
+fn usual_convergence(case: &Case) -> f64 {
+    let last = 10 * (case.flows - 1);
+    let mut times: Vec<f64> =
+        (1..=5).map(|seed| convergence(&play(case, seed, last + 60), case.flows)).collect();
+    times.sort_by(f64::total_cmp);
+    times[2]
 }
 
 /// Milliseconds from the last start until shares over 2 ms are fair.
@@ -195,7 +204,7 @@ pub fn r6() -> Table {
     let kb = |bytes: u64| bytes as f64 / 1000.0;
     let (mut depths, mut rates, mut means) = (Vec::new(), Vec::new(), Vec::<(usize, f64)>::new());
     for case in &CASES {
-        let report = play(case);
+        let report = play(case, 1, if case.flows > 8 { 600 } else { 400 });
         let port = &report.switches[0].ports[case.flows];
         let mean = kb(port.queue_mean.unwrap_or(0));
         let name = case.name;
@@ -243,9 +252,9 @@ pub fn r6() -> Table {
             let most = if case.fair > 5.0 { case.fair * 1.5 } else { 10.0 };
             let within = Within::Range(0.0, most);
             table.row(
-                format!("{name}: Jain above 0.95, ms after the last start"),
+                format!("{name}: Jain above 0.95, ms after the last start, median of five seeds"),
                 case.fair,
-                convergence(&report, case.flows),
+                usual_convergence(case),
                 within,
             );
         }

@@ -3,8 +3,8 @@
 //! An ideal output-queued switch (what the shared-buffer pipeline is) needs memory N times as fast as
 //! a port. A crossbar does not: each input holds one queue per output and class ([`Voqs`]), and an
 //! arbiter finds a conflict-free match of inputs and outputs in every slot ([`Islip`], [`Pim`]).
-//! [`uniform`] measures throughput and delay of these and of the two classical ends, one FIFO per
-//! input and output queueing; [`frames`] carries variable-length frames in cell or packet mode (DEV-17).
+//! [`measure`] gives throughput and delay of these and of the two classical ends, one FIFO per
+//! input and output queueing; [`FrameCrossbar`] carries variable-length frames in cell or packet mode (DEV-17).
 
 mod demand;
 mod frames;

@@ -1,6 +1,5 @@
 //! A spec played by the ns-3 profile: what it may say, how it is translated, what is reported.
 
-use super::FabricError;
 use super::play::{Progress, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
@@ -9,6 +8,7 @@ use super::timeline::Tape;
 use super::topology::{Plan, lay_out};
 use super::units::Size;
 use super::workload::{Planned, flows, is_finite};
+use super::{FabricError, reasons};
 use crate::ns3::config::{Config, Dcqcn, FlowSpec, Link, Marking, Topology as Network};
 use crate::ns3::port::{ACK_BYTES, DATA_BYTES, PAYLOAD};
 use crate::ns3::record::{PfcReceived, PfcSent, Recorder};
@@ -446,12 +446,13 @@ fn report(
         ..Report::begin(spec, end_ns, events)
     };
     report.flows_finite = report.flows.len();
+    report.deadlock = reasons::circle(&report);
     report.why = why(&report, config);
     report
 }
 
 fn why(report: &Report, config: &Config) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut all: Vec<String> = reasons::deadlock(report).into_iter().collect();
     if report.pauses() == 0
         && let Some((switch, port)) = report.ports().max_by_key(|(_, p)| p.pg_peak)
     {

@@ -56,7 +56,7 @@ impl Report {
         json!({
             "name": self.name, "weir": self.weir, "profile": self.profile, "seed": self.seed, "config": self.config_hash,
             "end_ns": self.end_ns, "events": self.events, "summary": self.summary(), "why": self.why,
-            "conservation_error": self.conservation_error, "timeline": self.timeline, "flows": listed,
+            "conservation_error": self.conservation_error, "deadlock": self.deadlock, "timeline": self.timeline, "flows": listed,
             "flows_total": self.flows.len(), "ports": ports, "ports_total": self.ports().count(), "hosts": hosts,
             "cdf": cdf, "classes": self.classes(),
         })

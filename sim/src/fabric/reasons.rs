@@ -1,6 +1,8 @@
 //! Why there was no PFC, why nothing was marked, why something was dropped: in sentences, with numbers.
 
 use super::report::{PortResult, Report, SwitchResult};
+use super::timeline::Pause;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::config::Config;
 use weir_dataplane::drops::DropReason;
 
@@ -16,6 +18,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
         return vec!["No PFC, no mark and no drop: there is no switch.".into()];
     };
     let mut all = Vec::new();
+    all.extend(deadlock(report));
     all.extend(no_pfc(report, config));
     all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
@@ -31,6 +34,57 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
         all.push(format!("{unfinished} of {} flows were not delivered by {end} ns.", report.flows_finite));
     }
     all
+}
+
+/// Switches that wait for each other to the end: each is held back by the next, the last by the first.
+pub(super) fn circle(report: &Report) -> Vec<String> {
+    let switches: BTreeSet<&str> = report.switches.iter().map(|s| s.name.as_str()).collect();
+    // Who is held back, and by whom.
+    let mut waits: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for p in lasting(report) {
+        if switches.contains(p.peer.as_str()) {
+            waits.entry(&p.peer).or_default().insert(&p.node);
+        }
+    }
+    // Whoever waits for nobody that waits is in no circle; take him out until none is left.
+    loop {
+        let waiting: BTreeSet<&str> = waits.keys().copied().collect();
+        waits.values_mut().for_each(|others| others.retain(|other| waiting.contains(other)));
+        let before = waits.len();
+        waits.retain(|_, others| !others.is_empty());
+        if waits.len() == before {
+            break;
+        }
+    }
+    // Everybody left waits for somebody left: following any of them closes a circle.
+    let Some((first, _)) = waits.first_key_value() else { return Vec::new() };
+    let mut way = vec![*first];
+    loop {
+        let Some(next) = waits.get(way[way.len() - 1]).and_then(|others| others.first()) else {
+            return Vec::new();
+        };
+        if let Some(begin) = way.iter().position(|name| name == next) {
+            return way[begin..].iter().map(|name| (*name).to_owned()).collect();
+        }
+        way.push(next);
+    }
+}
+
+fn lasting(report: &Report) -> impl Iterator<Item = &Pause> {
+    report.timeline.pauses.iter().filter(|p| p.to_ns == report.end_ns)
+}
+
+/// The circle in words.
+pub(super) fn deadlock(report: &Report) -> Option<String> {
+    let circle = &report.deadlock;
+    let first = circle.first()?;
+    let of_circle = |p: &&Pause| circle.contains(&p.node) && circle.contains(&p.peer);
+    let since = lasting(report).filter(of_circle).map(|p| p.from_ns).max()?;
+    Some(format!(
+        "PFC deadlock: pauses wait for each other in a circle, {} -> {first}, since {since} ns. The watchdog \
+         ([watchdog] of a switch) breaks such a circle at the price of drops; routes without a cycle avoid it.",
+        circle.join(" -> ")
+    ))
 }
 
 fn fullest(report: &Report, of: impl Fn(&PortResult) -> u64) -> Option<(&SwitchResult, &PortResult)> {

@@ -43,6 +43,9 @@ pub struct Report {
     pub frames_dropped: u64,
     /// Frames every switch lost count of, added up: 0, or weir is wrong.
     pub conservation_error: u64,
+    /// Switches that in the end waited for each other in a circle, each for the next and the last for the
+    /// first: a PFC deadlock. Empty: none.
+    pub deadlock: Vec<String>,
     /// Why there was no PFC, no mark, or a drop: a sentence each.
     pub why: Vec<String>,
     /// Flows, in the order of their numbers.
@@ -96,6 +99,8 @@ pub struct Summary {
     pub queue_mean_bytes: Option<u64>,
     /// Most headroom bytes a group held.
     pub headroom_peak_bytes: u64,
+    /// See [`Report::deadlock`].
+    pub deadlock: Vec<String>,
     /// See [`Report::why`].
     pub why: Vec<String>,
 }
@@ -300,6 +305,7 @@ impl Report {
             frames_lost: 0,
             frames_dropped: 0,
             conservation_error: 0,
+            deadlock: Vec::new(),
             why: Vec::new(),
             flows: Vec::new(),
             switches: Vec::new(),
@@ -330,6 +336,7 @@ impl Report {
             queue_max_bytes: self.queue_max(),
             queue_mean_bytes: self.ports().filter_map(|(_, p)| p.queue_mean).max(),
             headroom_peak_bytes: self.ports().map(|(_, p)| p.headroom_peak).max().unwrap_or(0),
+            deadlock: self.deadlock.clone(),
             why: self.why.clone(),
         }
     }
@@ -345,6 +352,7 @@ impl Report {
 
     /// Fills in what is said in sentences.
     pub(super) fn explained(mut self, context: &reasons::Context) -> Self {
+        self.deadlock = reasons::circle(&self);
         self.why = reasons::sentences(&self, context);
         self
     }

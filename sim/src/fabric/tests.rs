@@ -500,8 +500,14 @@ fn the_shipped_examples_run() {
             // Pauses wait for each other in a circle: after a while nothing moves at all.
             let total = |i: usize| report.samples[report.samples.len() - i].delivered.iter().sum::<u64>();
             assert!(total(1) > 0 && total(1) == total(2), "{:?}", report.samples);
+            assert_eq!(report.deadlock.len(), 4, "{:?}", report.why);
+            assert!(
+                report.why[0].starts_with("PFC deadlock")
+                    && report.why[0].contains("s0 -> s1 -> s2 -> s3 -> s0")
+            );
         } else {
             assert_eq!(report.flows_done, report.flows_finite, "{name}: {:?}", report.why);
+            assert!(report.deadlock.is_empty(), "{name}: {:?}", report.why);
         }
         if name == "pfc-chain" {
             let paused: Vec<u64> =

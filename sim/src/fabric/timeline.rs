@@ -218,6 +218,10 @@ impl Tape {
             self.left_out += 1;
             return;
         }
+        self.list(port, priority, from, to);
+    }
+
+    fn list(&mut self, port: usize, priority: usize, from: Nanos, to: Nanos) {
         let PortName { node, port, peer } = self.ports[port].clone();
         self.pauses.push(Pause { node, port, peer, priority: priority as u8, from_ns: from, to_ns: to });
     }
@@ -226,8 +230,9 @@ impl Tape {
     pub fn finish(mut self, end: Nanos) -> Timeline {
         for port in 0..self.ports.len() {
             for priority in 0..PRIORITIES {
+                // What lasts to the end is what matters most.
                 if let Some(from) = self.open[port][priority] {
-                    self.close(port, priority, from, end);
+                    self.list(port, priority, from, end);
                 }
             }
         }

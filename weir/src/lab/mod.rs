@@ -9,7 +9,7 @@ use crate::check;
 use crate::cli::LabArgs;
 use crate::log;
 use crate::run::summary::write_file;
-use crate::run::{Running, Stop};
+use crate::run::{Origin, Running, Stop};
 use anyhow::{Result, bail};
 use hosts::{Hosts, Manners};
 use std::fmt::Write;
@@ -28,9 +28,13 @@ const HELD_PER_HOST: u64 = 1024;
 const LOOK: Duration = Duration::from_secs(1);
 
 pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
-    let loaded = match &args.config {
-        Some(path) => check::load(path)?,
-        None => check::load_text("lab.toml (built in)", &built_in(args))?,
+    let origin = match &args.config {
+        Some(path) => Origin::File(path.clone()),
+        None => Origin::BuiltIn("lab.toml (built in)"),
+    };
+    let loaded = match &origin {
+        Origin::File(path) => check::load(path)?,
+        Origin::BuiltIn(name) => check::load_text(name, &built_in(args))?,
     };
     let config = loaded.config;
     if let Some(port) = config.ports.iter().find(|port| port.kind != DeviceKind::Ring) {
@@ -42,7 +46,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     }
     log::start(args.log.as_deref());
     let stop = Stop::on_signal()?;
-    let mut running = Running::start(&config, eal, HELD_PER_HOST * config.ports.len() as u64)?;
+    let mut running = Running::start(&config, eal, HELD_PER_HOST * config.ports.len() as u64, &origin)?;
     running.describe(&config);
     let far = std::mem::take(&mut running.far).into_iter().flatten().collect();
     let clock = Clock::new(&running.eal);
@@ -53,8 +57,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     let start = Instant::now();
     let mut next = LOOK;
     while !stop.asked() && args.duration.is_none_or(|time| start.elapsed() < time) {
-        std::thread::sleep(Duration::from_millis(20));
-        running.watch_links();
+        running.attend(Duration::from_millis(20));
         if start.elapsed() >= next {
             next += LOOK;
             table.show(start.elapsed().as_secs_f64());

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use weir_dataplane::types::PortId;
+use weir_dataplane::switch::{ApplyError, Change, Tap};
+use weir_dataplane::types::{Nanos, PortId};
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,10 +19,38 @@ pub enum Phase {
 }
 
 /// A message to a worker.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Command {
     /// The link of a port has changed.
     Link(PortId, bool),
+    /// Go over to other parameters.
+    Apply {
+        /// At the first turn at or after this instant, so that all workers do at once.
+        at: Nanos,
+        /// The worker's own copy.
+        change: Box<Change>,
+    },
+    /// Follow frames, or follow them no longer.
+    Tap(Option<Box<Tap>>),
+}
+
+/// What a worker says about a message it has obeyed.
+#[derive(Debug)]
+pub enum Reply {
+    /// To [`Command::Apply`].
+    Applied {
+        /// When it did.
+        at: Nanos,
+        /// What was there before: for another thread to free.
+        #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")]
+        change: Box<Change>,
+        /// Why it did not.
+        result: Result<(), ApplyError>,
+    },
+    /// To [`Command::Tap`]: what was there before.
+    Tapped(
+        #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")] Option<Box<Tap>>,
+    ),
 }
 
 /// The shared word, and what each worker holds.

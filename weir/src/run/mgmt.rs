@@ -5,14 +5,15 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_dataplane::config::{Config, MgmtSocket};
 use weir_dataplane::stats::Published;
 use weir_dpdk::telemetry::Answer;
 use weir_dpdk::{Eal, Port, Started};
+use weir_mgmt::admin::{Desk, Orders, Shown, desk};
 use weir_mgmt::server::{Options, Server, default_socket};
-use weir_mgmt::snapshot::{self, Link, NicStats, PortReading, Reading, Source, SwitchInfo};
+use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, Reading, Source, SwitchInfo};
 use weir_mgmt::telemetry;
 
 /// Drivers are asked this often: some answer by way of their firmware.
@@ -37,11 +38,28 @@ pub struct Window {
     pub curves: Vec<Published>,
     pub ports: Arc<[Port<Started>]>,
     pub control: Control,
+    /// What happens beyond readings.
+    pub news: Bulletin,
     /// What the drivers said last, and when.
     pub asked: Option<(Instant, Vec<Said>)>,
 }
 
+/// What the main thread tells whoever looks.
+#[derive(Clone, Debug, Default)]
+pub struct Bulletin(Arc<Mutex<Vec<News>>>);
+
+impl Bulletin {
+    /// Adds to it.
+    pub fn push(&self, news: News) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(news);
+    }
+}
+
 impl Source for Window {
+    fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut *self.news.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn info(&self) -> SwitchInfo {
         self.info.clone()
     }
@@ -87,7 +105,14 @@ fn ask(port: &Port<Started>) -> Said {
 ///
 /// # Errors
 /// An address, a socket or a token that cannot be had.
-pub fn start(config: &Config, window: Window) -> Result<Option<Server>> {
+pub fn start(config: &Config, window: Window, shown: Shown) -> Result<(Option<Server>, Orders)> {
+    let admin = config.mgmt.admin_token_file.as_ref();
+    let admin = admin.map(|path| token("mgmt.admin_token_file", Path::new(path))).transpose()?;
+    let (desk, orders) = desk(shown, admin);
+    Ok((serve(config, window, desk)?, orders))
+}
+
+fn serve(config: &Config, window: Window, desk: Desk) -> Result<Option<Server>> {
     let mgmt = &config.mgmt;
     let socket = match &mgmt.socket {
         MgmtSocket::Off => None,
@@ -97,8 +122,15 @@ pub fn start(config: &Config, window: Window) -> Result<Option<Server>> {
     if mgmt.listen.is_none() && socket.is_none() {
         return Ok(None);
     }
-    let token = mgmt.token_file.as_ref().map(|path| token(Path::new(path))).transpose()?;
-    let options = Options { listen: mgmt.listen, any_port: !mgmt.chosen, socket, token, patience: None };
+    let token = mgmt.token_file.as_ref().map(|path| token("mgmt.token_file", Path::new(path))).transpose()?;
+    let options = Options {
+        listen: mgmt.listen,
+        any_port: !mgmt.chosen,
+        socket,
+        token,
+        desk: Some(desk),
+        patience: None,
+    };
     Ok(Some(Server::start(options, window)?))
 }
 
@@ -127,8 +159,8 @@ fn answer(value: Value) -> Answer {
 }
 
 /// The first line of the file, which nobody else may read.
-fn token(path: &Path) -> Result<String> {
-    let context = || format!("mgmt.token_file {}", path.display());
+fn token(key: &str, path: &Path) -> Result<String> {
+    let context = || format!("{key} {}", path.display());
     let mode = std::fs::metadata(path).with_context(context)?.mode();
     if mode & 0o077 != 0 {
         bail!("{}: others may read it (mode {:o}): chmod 600", context(), mode & 0o777);
@@ -154,7 +186,7 @@ mod tests {
         let with = |text: &str, mode: u32| {
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            token(&path).map_err(|e| format!("{e:#}"))
+            token("mgmt.token_file", &path).map_err(|e| format!("{e:#}"))
         };
         assert_eq!(with("0123456789abcdef\nmore\n", 0o600).as_deref(), Ok("0123456789abcdef"));
         for (text, mode) in
@@ -162,6 +194,6 @@ mod tests {
         {
             assert!(with(text, mode).is_err_and(|e| e.contains("mgmt.token_file")), "{text} {mode:o}");
         }
-        assert!(token(&dir.path().join("none")).is_err());
+        assert!(token("mgmt.token_file", &dir.path().join("none")).is_err());
     }
 }

@@ -5,6 +5,7 @@ mod control;
 pub mod devices;
 mod mgmt;
 mod notify;
+mod office;
 mod stages;
 pub mod summary;
 mod worker;
@@ -17,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use control::{Command, Control, Phase};
 use devices::{OpenPort, PoolSize};
 use notify::Notifier;
+use office::{Granting, Office};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -27,8 +29,9 @@ use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal, LinkWatch, Mbuf, Mempool, Port, Started};
+use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::server::Server;
-use weir_mgmt::snapshot::{Granted, SwitchInfo};
+use weir_mgmt::snapshot::Granted;
 use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
 
 pub use devices::FarEnd;
@@ -54,6 +57,7 @@ pub struct Running {
     ports: Arc<[Port<Started>]>,
     workers: Vec<weir_dpdk::Worker<Worker>>,
     commands: Vec<rtrb::Producer<Command>>,
+    office: Office,
     owner: Vec<usize>,
     links: Vec<LinkWatch>,
     control: Control,
@@ -109,13 +113,12 @@ pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
     let stop = Stop::on_signal()?;
     log::start(args.log.as_deref());
-    let mut running = Running::start(&config, eal, 0)?;
+    let mut running = Running::start(&config, eal, 0, &Origin::File(args.config.clone()))?;
     running.describe(&config);
     let mut notifier = Notifier::ready(&config.name, running.loops.clone());
     let deadline = args.duration.map(|time| Instant::now() + time);
     while !stop.asked() && deadline.is_none_or(|at| Instant::now() < at) {
-        std::thread::sleep(LOOK);
-        running.watch_links();
+        running.attend(LOOK);
         notifier.look();
     }
     Notifier::stopping();
@@ -127,13 +130,45 @@ pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     Ok(if totals.conservation.error() == 0 { Outcome::Good } else { Outcome::Bad })
 }
 
+/// Where a configuration comes from.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// A file, which SIGHUP reads again.
+    File(std::path::PathBuf),
+    /// The program itself.
+    BuiltIn(&'static str),
+}
+
+impl Origin {
+    fn file(&self) -> Option<std::path::PathBuf> {
+        if let Self::File(path) = self { Some(path.clone()) } else { None }
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::BuiltIn(name) => f.write_str(name),
+        }
+    }
+}
+
+/// SIGHUP no longer ends the program: it asks for the configuration to be read again.
+fn hangup() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::<AtomicBool>::default();
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&flag))
+        .context("cannot catch SIGHUP")?;
+    Ok(flag)
+}
+
 impl Running {
     /// Starts DPDK, opens all ports, launches the workers. Nothing runs unless everything does.
     /// `extra`: frames that others in this process may hold.
     ///
     /// # Errors
     /// What stands in the way, and what to change.
-    pub fn start(config: &Config, eal_args: &[String], extra: u64) -> Result<Self> {
+    pub fn start(config: &Config, eal_args: &[String], extra: u64, origin: &Origin) -> Result<Self> {
         // Before the EAL is up only the lcores the configuration names are known.
         let mut named: Vec<_> = config.ports.iter().map(|port| port.lcore).collect();
         named.sort_unstable();
@@ -160,8 +195,14 @@ impl Running {
         };
         let granted = ports.iter().zip(&owner).map(granted).collect::<Result<_>>()?;
         let clock = Clock::new(&eal);
-        let info =
-            SwitchInfo { hz: clock.hz(), ..SwitchInfo::of(config, &eal.version(), cores.clone(), granted) };
+        let granting = Granting {
+            dpdk: eal.version(),
+            hz: clock.hz(),
+            devices: described.clone(),
+            granted,
+            cores: cores.clone(),
+        };
+        let info = granting.info(config);
         let params = runtime::switch_params(config, &described, cores.len(), SHAPER_BURST)?;
         let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
         let cells = |of: fn(&Switch<Mbuf>, PortId) -> Published| {
@@ -171,18 +212,21 @@ impl Running {
         let carried = cells(Switch::published_carried);
 
         let control = Control::new(cores.len());
-        let mut commands = Vec::new();
+        let (mut commands, mut replies) = (Vec::new(), Vec::new());
         let mut workers: Vec<Worker> = shards
             .into_iter()
             .enumerate()
             .map(|(shard, switch)| {
                 let (producer, consumer) = rtrb::RingBuffer::new(256);
                 commands.push(producer);
+                let (answers, answered) = rtrb::RingBuffer::new(16);
+                replies.push(answered);
                 Worker {
                     shard,
                     switch,
                     ports: Vec::new(),
                     commands: consumer,
+                    replies: answers,
                     control: control.clone(),
                     clock,
                     stats: LoopStats::default(),
@@ -215,12 +259,29 @@ impl Running {
             curves,
             ports: Arc::clone(&ports),
             control: control.clone(),
+            news: mgmt::Bulletin::default(),
             asked: None,
         };
-        let mgmt = eal.beside_workers(&cores, || mgmt::start(config, window))?;
+        let source = origin.to_string();
+        let shown = Shown::new(InForce { source, config: config.clone(), params, unconfirmed: None });
+        let news = window.news.clone();
+        let started = eal.beside_workers(&cores, || mgmt::start(config, window, shown.clone()))?;
+        let (mgmt, orders) = started;
         if let Some(mgmt) = &mgmt {
             mgmt::answer_telemetry(&eal, mgmt)?;
         }
+        let office = Office {
+            orders,
+            shown,
+            news,
+            granting,
+            clock,
+            replies,
+            before: None,
+            file: origin.file(),
+            hangup: hangup()?,
+            watching: false,
+        };
         let workers = workers
             .into_iter()
             .zip(cores)
@@ -234,6 +295,7 @@ impl Running {
             ports,
             workers,
             commands,
+            office,
             owner,
             control,
             counters,
@@ -271,8 +333,14 @@ impl Running {
         }
     }
 
+    /// Spends `time` on orders that come, and looks at what else may have happened.
+    pub fn attend(&mut self, time: Duration) {
+        self.office.attend(time, &mut self.commands);
+        self.watch_links();
+    }
+
     /// Tells workers, and whoever watches, about links that have changed.
-    pub fn watch_links(&mut self) {
+    fn watch_links(&mut self) {
         for (i, port) in self.ports.iter().enumerate() {
             if let Ok(Some(link)) = self.links[i].poll(port) {
                 // A full message ring is tried again at the next look: the watch is reset.

@@ -1,7 +1,7 @@
 //! The polling loop: what runs on a worker lcore, and nothing else. No allocation, no lock, no
 //! system call, no log.
 
-use super::control::{Command, Control, Phase};
+use super::control::{Command, Control, Phase, Reply};
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
 use weir_dataplane::switch::{Switch, Wire};
@@ -74,6 +74,8 @@ pub struct Worker {
     pub ports: Vec<WorkerPort>,
     /// Messages from the main thread.
     pub commands: rtrb::Consumer<Command>,
+    /// What it says about them.
+    pub replies: rtrb::Producer<Reply>,
     /// The word all workers read.
     pub control: Control,
     /// Nanoseconds since start.
@@ -227,9 +229,23 @@ impl Worker {
 
     #[cold]
     fn obey(&mut self, now: u64) {
-        while let Ok(command) = self.commands.pop() {
-            match command {
-                Command::Link(port, up) => self.switch.set_link(port, up, now),
+        while let Ok(next) = self.commands.peek() {
+            // What is behind it waits too: orders are obeyed in the order they were given.
+            if matches!(next, Command::Apply { at, .. } if *at > now) {
+                return;
+            }
+            match self.commands.pop() {
+                Ok(Command::Link(port, up)) => self.switch.set_link(port, up, now),
+                Ok(Command::Apply { mut change, .. }) => {
+                    let result = self.switch.apply(&mut change, now);
+                    // One order is under way at a time, so there is room for its answer.
+                    let _ = self.replies.push(Reply::Applied { at: now, change, result });
+                }
+                Ok(Command::Tap(tap)) => {
+                    let before = self.switch.arm(tap);
+                    let _ = self.replies.push(Reply::Tapped(before));
+                }
+                Err(_) => return,
             }
         }
     }

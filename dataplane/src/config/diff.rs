@@ -1,0 +1,176 @@
+//! Two configurations compared: what differs, and what of it cannot change while the switch runs.
+
+use super::types::Config;
+use super::{Explained, Origin};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// A value that is not the same in two configurations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Dotted key, e.g. `port.p0.rate`.
+    pub key: String,
+    /// What it was; `None`: it was not there.
+    pub was: Option<String>,
+    /// What it is; `None`: it is gone.
+    pub is: Option<String>,
+    /// Where the new value comes from.
+    pub origin: Option<Origin>,
+}
+
+/// A value that cannot change while the switch runs, and did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    /// Dotted key.
+    pub key: String,
+    /// Line of the new configuration on which it stands, if it is written there.
+    pub line: Option<usize>,
+    /// What it was and what it would be.
+    pub message: String,
+    /// Why it stays.
+    pub why: &'static str,
+}
+
+/// What differs, in the order of `new`; what is gone behind.
+pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
+    let by_key = |rows: &[Explained]| -> BTreeMap<String, String> {
+        rows.iter().map(|row| (row.key.clone(), row.value.clone())).collect()
+    };
+    let (was, is) = (by_key(&old.explained), by_key(&new.explained));
+    let mut told = std::collections::BTreeSet::new();
+    let changed = new.explained.iter().filter(|row| was.get(&row.key) != is.get(&row.key));
+    let mut found: Vec<Difference> = changed
+        .filter(|row| told.insert(row.key.clone()))
+        .map(|row| Difference {
+            key: row.key.clone(),
+            was: was.get(&row.key).cloned(),
+            is: is.get(&row.key).cloned(),
+            origin: Some(row.origin.clone()),
+        })
+        .collect();
+    let gone = was.iter().filter(|(key, _)| !is.contains_key(*key));
+    found.extend(gone.map(|(key, value)| Difference {
+        key: key.clone(),
+        was: Some(value.clone()),
+        is: None,
+        origin: None,
+    }));
+    found
+}
+
+/// What keeps `new` from being applied to a switch that runs `old`; empty: nothing.
+pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
+    const MEMORY: &str = "its memory is set aside at start";
+    const DEVICE: &str = "devices are opened at start";
+    const SERVER: &str = "management listens where it was told at start";
+    let mut found = Found { new, all: Vec::new() };
+    let names = |config: &Config| config.ports.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+    found.compare("switch.name", &old.name, &new.name, "files and metrics are named after it");
+    found.compare("switch.seed", &old.seed, &new.seed, "tables are laid out by it");
+    found.compare("eal.args", &old.eal_args, &new.eal_args, "DPDK is started once");
+    found.compare("fdb.capacity", &old.fdb.capacity, &new.fdb.capacity, MEMORY);
+    found.compare("qos.voq", &old.voq, &new.voq, "queues are built one way or the other");
+    let cells = "frames that wait were charged by it";
+    found.compare("buffer.cell_bytes", &old.buffer.cell_bytes, &new.buffer.cell_bytes, cells);
+    if new.buffer.frames > old.buffer.frames {
+        found.compare("buffer.frames", &old.buffer.frames, &new.buffer.frames, MEMORY);
+    }
+    found.compare("mgmt.listen", &old.mgmt.listen, &new.mgmt.listen, SERVER);
+    found.compare("mgmt.socket", &old.mgmt.socket, &new.mgmt.socket, SERVER);
+    found.compare("mgmt.token_file", &old.mgmt.token_file, &new.mgmt.token_file, SERVER);
+    found.compare("mgmt.admin_token_file", &old.mgmt.admin_token_file, &new.mgmt.admin_token_file, SERVER);
+    found.compare("lab", &old.lab, &new.lab, "the hosts of a lab are made at start");
+    found.compare("port", &names(old), &names(new), "ports cannot come, go or change their order");
+    if names(old) != names(new) {
+        return found.all;
+    }
+    for (a, b) in old.ports.iter().zip(&new.ports) {
+        let key = |what: &str| format!("port.{}.{what}", b.name);
+        found.compare(&key("device"), &a.device, &b.device, DEVICE);
+        found.compare(&key("lcore"), &a.lcore, &b.lcore, "a port belongs to one worker");
+        found.compare(&key("mtu"), &a.mtu, &b.mtu, DEVICE);
+        found.compare(
+            &key("format"),
+            &old.formats[a.format],
+            &new.formats[b.format],
+            "addresses learned are of the format",
+        );
+        found.compare(&key("pfc.mode"), &a.pfc.mode, &b.pfc.mode, DEVICE);
+        if a.pfc.enable == 0 && b.pfc.enable != 0 {
+            found.compare(&key("pfc.enable"), &0, &b.pfc.enable, "the device was opened without PFC");
+        }
+    }
+    found.all
+}
+
+struct Found<'a> {
+    new: &'a Config,
+    all: Vec<Fixed>,
+}
+
+impl Found<'_> {
+    fn compare<T: Debug + PartialEq>(&mut self, key: &str, was: &T, is: &T, why: &'static str) {
+        if was == is {
+            return;
+        }
+        let line = self.new.explained.iter().find_map(|row| match &row.origin {
+            Origin::File { line, .. } if row.key == key || row.key.starts_with(&format!("{key}[")) => {
+                Some(*line)
+            }
+            _ => None,
+        });
+        let message = format!("{was:?} would become {is:?}");
+        self.all.push(Fixed { key: key.to_owned(), line, message, why });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load;
+    use super::*;
+
+    const BASE: &str = "[[port]]\nname = \"a\"\ndevice = \"ring\"\n[[port]]\nname = \"b\"\ndevice = \"ring\"\n\
+                        [qos]\npreset = \"roce-lossless\"\n";
+
+    fn config(text: &str) -> Config {
+        load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config
+    }
+
+    #[test]
+    fn the_same_twice_differs_in_nothing() {
+        let one = config(BASE);
+        assert!(differences(&one, &one).is_empty() && fixed(&one, &one).is_empty());
+    }
+
+    #[test]
+    fn what_differs_is_told_with_its_place_and_what_follows_from_it() {
+        let new = config(&format!("{BASE}[[wred]]\nname = \"roce\"\nkmin = \"10KB\"\nkmax = \"20KB\"\n"));
+        let found = differences(&config(BASE), &new);
+        let kmin = found.iter().find(|d| d.key == "wred.roce.kmin").unwrap();
+        assert_eq!((kmin.was.as_deref(), kmin.is.as_deref()), (Some("auto"), Some("10KB")));
+        assert_eq!(kmin.origin, Some(Origin::File { file: "t.toml".into(), line: 11 }));
+        // The automatic value is gone with what made it.
+        assert!(found.iter().any(|d| d.key == "port.a.queue.3.kmin" && d.is.is_none()), "{found:?}");
+        assert!(fixed(&config(BASE), &new).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_change_is_named_with_its_line() {
+        for (more, key, line) in [
+            ("[switch]\nname = \"other\"\n", "switch.name", Some(10)),
+            ("[switch]\nseed = 9\n", "switch.seed", Some(10)),
+            ("[fdb]\ncapacity = 99\n", "fdb.capacity", Some(10)),
+            ("[buffer]\nframes = 1000000\n", "buffer.frames", Some(10)),
+            ("[buffer]\ncell_bytes = 256\n", "buffer.cell_bytes", Some(10)),
+            ("[port_defaults]\nmtu = 2000\n", "port.a.mtu", Some(10)),
+            ("[port_defaults]\nlcore = 1\n", "port.b.lcore", Some(10)),
+            ("[mgmt]\nlisten = \"off\"\n", "mgmt.listen", Some(10)),
+            ("[lab]\nload = \"10%\"\n", "lab", None),
+            ("[[port]]\nname = \"c\"\ndevice = \"ring\"\n", "port", Some(2)),
+        ] {
+            let found = fixed(&config(BASE), &config(&format!("{BASE}{more}")));
+            let one = found.iter().find(|f| f.key == key).unwrap_or_else(|| panic!("{key}: {found:?}"));
+            assert_eq!(one.line, line, "{one:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What would happen to a frame that arrived now. Nothing is computed here: the classifier, the MMU and the marking
+//! law of the pipeline are put into the state that was seen, and asked.
+
+use crate::classify::Class;
+use crate::ecn::{MarkAt, ONE_Q32, Wred};
+use crate::mmu::{Admission, Held, Mmu, MmuError, PgIx, PgView, PoolView, QueueIx, QueueView, Verdict};
+use crate::parse::{EcnField, EcnPlace, Kind, Parsed};
+use crate::stats::PortGauges;
+use crate::switch::SwitchParams;
+use crate::types::{PRIORITIES, PortId};
+
+/// The frame that is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Port it arrives on.
+    pub port: PortId,
+    /// Port it leaves by; `None`: the one whose queue of its class is the fullest.
+    pub to: Option<PortId>,
+    /// Bytes, without FCS.
+    pub len: u32,
+    /// DSCP, if it is IP.
+    pub dscp: Option<u8>,
+    /// PCP, if it is tagged.
+    pub pcp: Option<u8>,
+    /// AFH traffic-class octet, if it has one.
+    pub tc: Option<u8>,
+    /// ECN code point: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
+    pub ecn: u8,
+    /// What it is to the switch: CNP and ACK frames have a class of their own.
+    pub kind: Kind,
+}
+
+/// What the buffer held when it was looked at: `port * 8 + group` and `port * 8 + queue`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Priority groups.
+    pub groups: Vec<Held>,
+    /// Egress queues, bytes.
+    pub queues: Vec<u64>,
+}
+
+impl Occupancy {
+    /// From the published state of all ports.
+    pub fn of<'a>(params: &SwitchParams, gauges: impl Iterator<Item = &'a PortGauges>) -> Self {
+        let mut seen = Self::default();
+        for (port, gauges) in params.ports.iter().zip(gauges) {
+            seen.groups.extend((0..PRIORITIES).map(|pg| Held {
+                used: gauges.pg_used[pg],
+                headroom: gauges.pg_headroom[pg],
+                xoff: gauges.xoff_priorities as u8 & port.pg_priorities[pg] & port.generate.enabled != 0,
+            }));
+            seen.queues.extend(gauges.queue_bytes);
+        }
+        seen
+    }
+}
+
+/// What would happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// How it is classified.
+    pub class: Class,
+    /// Bytes it is charged.
+    pub charge: u32,
+    /// Port it leaves by.
+    pub to: PortId,
+    /// Its group, its queue and the pools before it.
+    pub pg: PgView,
+    /// See [`Explanation::pg`].
+    pub queue: QueueView,
+    /// See [`Explanation::pg`].
+    pub pools: PoolView,
+    /// What admission says.
+    pub verdict: Verdict,
+    /// Bytes it takes of the reserve, of the shared pool and of headroom.
+    pub takes: [u64; 3],
+    /// The group and its pause after it.
+    pub after: PgView,
+    /// Priorities the peer is told to pause on its account, a bit each.
+    pub pauses: u8,
+    /// Marking of the queue, and the share of 2^32 frames that are marked at the depth of `queue.used`.
+    pub mark: Option<(Wred, u64)>,
+    /// Share of 2^32 frames of its kind that are dropped early at that depth.
+    pub early_drop: u64,
+}
+
+/// Share of 2^32 random values for which the law signals at `depth`: asked of the law itself, which says yes to all
+/// values below one of them.
+pub fn share(wred: &Wred, depth: u64) -> u64 {
+    let (mut low, mut high) = (0, ONE_Q32);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if wred.decide(depth, middle as u32) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// Asks the pipeline of a switch with these parameters, in this state.
+///
+/// # Errors
+/// [`MmuError`]: the parameters make no buffer.
+pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result<Explanation, MmuError> {
+    let port = &params.ports[asked.port.index()];
+    let parsed = Parsed {
+        pcp: asked.pcp,
+        dscp: asked.dscp,
+        tc: asked.tc,
+        ecn: EcnField { place: EcnPlace::None, codepoint: asked.ecn },
+        kind: asked.kind,
+        ..Parsed::NOTHING
+    };
+    let class = port.classifier.class(&parsed);
+    let mut mmu = Mmu::new(params.mmu.clone())?;
+    mmu.restore(&seen.groups, &seen.queues)?;
+    let queue_of = |port: usize| QueueIx((port * PRIORITIES) as u32 + u32::from(class.queue));
+    let others = (0..params.ports.len()).filter(|i| *i != asked.port.index());
+    let fullest = others.max_by_key(|i| (mmu.queue(queue_of(*i)).used, std::cmp::Reverse(*i)));
+    let to = asked.to.or(fullest.map(|i| PortId(i as u16))).unwrap_or(asked.port);
+    let pg_ix = PgIx((asked.port.index() * PRIORITIES) as u32 + u32::from(class.pg));
+    let queue_ix = queue_of(to.index());
+    let (pg, queue, pools) = (mmu.pg(pg_ix), mmu.queue(queue_ix), mmu.pools());
+    let charge = mmu.charge(asked.len);
+    let verdict = mmu.admit(pg_ix, queue_ix, charge);
+    let after = mmu.pg(pg_ix);
+    let reserve = |pg: &PgView| pg.used - pg.shared;
+    let out = &params.ports[to.index()];
+    let lane = usize::from(class.queue);
+    let mark = out.mark[lane].map(|wred| {
+        // On arrival a frame finds the queue, at departure it leaves it behind: the same depth if it stays.
+        debug_assert!(matches!(wred.at, MarkAt::Dequeue | MarkAt::Enqueue));
+        (wred, share(&wred, queue.used))
+    });
+    let early_drop =
+        out.early_drop[lane].filter(|_| asked.ecn == 0).map_or(0, |wred| share(&wred, queue.used));
+    Ok(Explanation {
+        class,
+        charge,
+        to,
+        pg,
+        queue,
+        pools,
+        verdict,
+        takes: [reserve(&after) - reserve(&pg), after.shared - pg.shared, after.headroom - pg.headroom],
+        pauses: if after.xoff {
+            port.pg_priorities[usize::from(class.pg)] & port.generate.enabled
+        } else {
+            0
+        },
+        after,
+        mark,
+        early_drop,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::drops::DropReason;
+    use crate::runtime::{Device, switch_params};
+    use crate::types::Mac;
+    use proptest::prelude::*;
+
+    fn params() -> SwitchParams {
+        let text = "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\ncell_bytes = 256\n\
+                    [port_defaults]\nmtu = 1600\nrate = \"1G\"\n[[port]]\nname = \"a\"\ndevice = \"ring\"\n\
+                    [[port]]\nname = \"b\"\ndevice = \"ring\"\n[[port]]\nname = \"c\"\ndevice = \"ring\"\n";
+        let config = config::load("t.toml", text).unwrap().config;
+        let device = Device { mac: Mac::from_u64(1), rate: None, shard: 0, pfc: true };
+        switch_params(&config, &[device; 3], 1, 0).unwrap()
+    }
+
+    fn frame() -> Asked {
+        Asked {
+            port: PortId(0),
+            to: None,
+            len: 1000,
+            dscp: Some(26),
+            pcp: None,
+            tc: None,
+            ecn: 2,
+            kind: Kind::Data,
+        }
+    }
+
+    #[test]
+    fn an_empty_switch_takes_a_frame_out_of_the_reserve() {
+        let told = explain(&params(), &Occupancy::default(), &frame()).unwrap();
+        assert_eq!((told.class.queue, told.class.pg, told.charge), (3, 3, 1024));
+        assert_eq!((told.verdict, told.takes, told.pauses), (Verdict::Admitted, [1024, 0, 0], 0));
+        assert_eq!((told.to, told.mark.unwrap().1), (PortId(1), 0));
+    }
+
+    #[test]
+    fn at_the_line_it_goes_to_headroom_and_pauses_beyond_that_it_is_lost() {
+        let params = params();
+        let mut seen = Occupancy { groups: vec![Held::default(); 24], queues: vec![0; 24] };
+        let shared = Mmu::new(params.mmu.clone()).unwrap().pools().shared_size;
+        // alpha 1: half of the pool is the line of a single user.
+        seen.groups[3].used = 4096 + shared / 2;
+        seen.queues[16 + 3] = 50_000;
+        let told = explain(&params, &seen, &frame()).unwrap();
+        assert_eq!((told.verdict, told.takes), (Verdict::AdmittedXoff, [0, 0, 1024]));
+        assert_eq!((told.pauses, told.to), (1 << 3, PortId(2)));
+        // Above Kmax, which is 16 KB at 1 Gb/s, everything is marked.
+        assert_eq!(told.mark.unwrap().1, ONE_Q32);
+        seen.groups[3].headroom = told.pg.headroom_limit;
+        seen.groups[3].xoff = true;
+        let told = explain(&params, &seen, &frame()).unwrap();
+        assert_eq!(told.verdict, Verdict::Refused(DropReason::IngressHeadroom));
+        assert_eq!((told.takes, told.pauses), ([0; 3], 1 << 3));
+    }
+
+    #[test]
+    fn what_was_published_is_what_is_restored() {
+        let params = params();
+        let mut gauges = vec![PortGauges::default(); 3];
+        gauges[0].pg_used[3] = 10_000;
+        gauges[0].pg_headroom[3] = 3_000;
+        gauges[0].xoff_priorities = 1 << 3;
+        gauges[2].queue_bytes[3] = 13_000;
+        let seen = Occupancy::of(&params, gauges.iter());
+        let mut mmu = Mmu::new(params.mmu.clone()).unwrap();
+        mmu.restore(&seen.groups, &seen.queues).unwrap();
+        mmu.audit().unwrap();
+        let pg = mmu.pg(PgIx(3));
+        assert_eq!((pg.used, pg.shared, pg.headroom, pg.xoff), (10_000, 10_000 - 4096, 3_000, true));
+        assert_eq!(mmu.queue(QueueIx(19)).used, 13_000);
+    }
+
+    proptest! {
+        #[test]
+        fn the_share_is_that_of_the_law(kmin in 0u64..1000, more in 0u64..1000, pmax in 0u64..=ONE_Q32, depth in 0u64..3000) {
+            let wred = Wred { kmin, kmax: kmin + more, pmax, at: MarkAt::Dequeue, drop_not_ect: false };
+            let share = share(&wred, depth);
+            if share > 0 {
+                prop_assert!(wred.decide(depth, (share - 1) as u32));
+            }
+            if share < ONE_Q32 {
+                prop_assert!(!wred.decide(depth, share as u32));
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Another configuration for a running switch: all of it between two bursts, or nothing.
+//!
+//! What is to change is made, checked and sized by another thread ([`Change`]); a shard swaps it in, so that what it
+//! had goes back in the same value: nothing is allocated or freed on the way of a frame. Frames that are held
+//! stay where they are and are released to where they were charged (A7, B15, E2, H11).
+
+use super::params::marking;
+use super::tick::xon;
+use super::{PortParams, Switch, SwitchError, SwitchParams};
+use crate::drops::DropReason;
+use crate::fdb::{Fdb, FdbFull};
+use crate::frame::Frame;
+use crate::mmu::{Admission, MmuError, MmuParams, PgIx};
+use crate::pfc::bits;
+use crate::pfc::generate::Source;
+use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
+use crate::portset::PortSet;
+use crate::types::{Nanos, PRIORITIES, PortId};
+
+/// The way from one set of parameters to another.
+#[derive(Clone, Debug)]
+pub struct Change {
+    ports: Vec<PortParams>,
+    mmu: MmuParams,
+    watchdog: Option<WatchdogConfig>,
+    ageing: Option<Nanos>,
+    /// Static keys that go.
+    forget: Vec<u64>,
+    /// Static entries that come or point elsewhere.
+    stations: Vec<(u64, PortId)>,
+    groups: Vec<(u64, PortSet)>,
+}
+
+/// Why there is no way between two sets of parameters while frames flow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The new ones make no switch.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// What was made once stays.
+    #[error("{0} cannot change while the switch runs")]
+    Fixed(&'static str),
+}
+
+/// Why a shard is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The division of the buffer.
+    #[error(transparent)]
+    Mmu(#[from] MmuError),
+    /// A static entry has no place beside those there are.
+    #[error(transparent)]
+    Fdb(#[from] FdbFull),
+}
+
+impl Change {
+    /// From `old` to `new`.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn between(old: &SwitchParams, new: &SwitchParams) -> Result<Self, ChangeError> {
+        let (a, b) = (&old.ports, &new.ports);
+        let differ = |f: &dyn Fn(&PortParams, &PortParams) -> bool| a.iter().zip(b).any(|(a, b)| f(a, b));
+        for (fixed, what) in [
+            (a.len() != b.len(), "the number of ports"),
+            (differ(&|a, b| a.shard != b.shard), "the lcore of a port"),
+            (differ(&|a, b| a.mtu != b.mtu), "the mtu of a port"),
+            (differ(&|a, b| a.profile.key_space() != b.profile.key_space()), "the format of a port"),
+            (old.frames != new.frames, "the number of frames"),
+            (old.fdb_capacity != new.fdb_capacity, "the capacity of the forwarding table"),
+            (old.voq != new.voq, "the order within a queue"),
+            (old.seed != new.seed, "the seed"),
+            (old.mmu.cell_bytes != new.mmu.cell_bytes, "the size of a cell"),
+        ] {
+            if fixed {
+                return Err(ChangeError::Fixed(what));
+            }
+        }
+        new.mmu.shared().map_err(SwitchError::from)?;
+        if new.mmu.ports() != a.len() {
+            return Err(SwitchError::MmuPorts { mmu: new.mmu.ports(), ports: a.len() }.into());
+        }
+        let mut empty = Fdb::new(new.fdb_capacity, 0, new.seed);
+        for (key, port) in &new.stations {
+            empty.add_static(*key, *port).map_err(SwitchError::from)?;
+        }
+        for (key, ports) in &new.groups {
+            empty.add_group(*key, *ports).map_err(SwitchError::from)?;
+        }
+        let keys = |params: &SwitchParams| -> Vec<u64> {
+            let stations = params.stations.iter().map(|(key, _)| *key);
+            stations.chain(params.groups.iter().map(|(key, _)| *key)).collect()
+        };
+        let mut stay = keys(new);
+        stay.sort_unstable();
+        Ok(Self {
+            ports: new.ports.clone(),
+            mmu: new.mmu.clone(),
+            watchdog: new.watchdog,
+            ageing: new.ageing,
+            forget: keys(old).into_iter().filter(|key| stay.binary_search(key).is_err()).collect(),
+            stations: new.stations.iter().filter(|s| !old.stations.contains(s)).copied().collect(),
+            groups: new.groups.iter().filter(|g| !old.groups.contains(g)).copied().collect(),
+        })
+    }
+}
+
+impl<F: Frame> Switch<F> {
+    /// Goes over to what `change` says. Take a change once per shard: it comes back with what was there.
+    ///
+    /// # Errors
+    /// [`ApplyError`]; the division of the buffer and all ports are as they were. Static entries that came with the
+    /// change stay until the way back is applied.
+    pub fn apply(&mut self, change: &mut Change, now: Nanos) -> Result<(), ApplyError> {
+        for (key, port) in &change.stations {
+            self.fdb.pin(|fdb| fdb.add_static(*key, *port), *key)?;
+        }
+        for (key, ports) in &change.groups {
+            self.fdb.pin(|fdb| fdb.add_group(*key, *ports).map(|_| ()), *key)?;
+        }
+        self.admission.replace(&mut change.mmu)?;
+        for key in &change.forget {
+            self.fdb.remove(*key);
+        }
+        self.ageing.change(change.ageing, now);
+        self.fdb.set_ageing(self.ageing.ticks());
+        for (i, params) in change.ports.iter_mut().enumerate() {
+            self.apply_port(PortId(i as u16), params, now);
+        }
+        self.apply_watchdog(change.watchdog, now);
+        (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
+        // Decisions were made from what was there before.
+        self.forget_ways();
+        Ok(())
+    }
+
+    fn apply_port(&mut self, id: PortId, new: &mut PortParams, now: Nanos) {
+        self.fdb.set_learning(id, new.learning, new.learn_limit);
+        let first = (id.index() * PRIORITIES) as u32;
+        let xoff: [bool; PRIORITIES] =
+            std::array::from_fn(|pg| self.admission.pg_view(PgIx(first + pg as u32)).xoff);
+        let port = &mut self.ports[id.index()];
+        std::mem::swap(&mut port.params, new);
+        let (old, params) = (new, &port.params);
+        if params.queues != old.queues || params.burst != old.burst {
+            port.scheduler.reconfigure(&params.queues, params.burst);
+        }
+        if params.rate != old.rate {
+            port.shaper = params.rate.map(|rate| crate::egress::Shaper::new(rate, params.burst));
+        }
+        (port.mark, port.mark_on_arrival, port.drops_early) = marking(params);
+        if params.react != old.react {
+            port.reaction.configure(params.react, now);
+        }
+        if params.generate != old.generate {
+            port.generator.configure(params.generate, now);
+        }
+        // A group in Xoff pauses the priorities that fill it from now on, and no others.
+        let priorities = params.pg_priorities;
+        for pg in (0..PRIORITIES).filter(|pg| xoff[*pg]) {
+            for priority in bits(old.pg_priorities[pg] & !priorities[pg]) {
+                let still =
+                    (0..PRIORITIES).any(|other| xoff[other] && priorities[other] >> priority & 1 == 1);
+                if !still {
+                    self.ports[id.index()].generator.xon(priority, Source::Buffer);
+                }
+            }
+            for priority in bits(priorities[pg] & !old.pg_priorities[pg]) {
+                self.ports[id.index()].generator.xoff(priority, Source::Buffer, None);
+            }
+        }
+        let Self { admission, ports, .. } = self;
+        // A line that moved up may let groups go on at once.
+        admission.resume_moved(&mut |pg| xon(ports, pg));
+    }
+
+    fn apply_watchdog(&mut self, config: Option<WatchdogConfig>, now: Nanos) {
+        let Some(config) = config else {
+            for port in &mut self.ports {
+                port.watchdog = None;
+                (port.storm_drop, port.storm_forward) = (0, 0);
+            }
+            return;
+        };
+        for i in 0..self.ports.len() {
+            let port = &mut self.ports[i];
+            let watchdog = port.watchdog.get_or_insert_with(|| Watchdog::new(config, now));
+            let flush = watchdog.configure(config, now) | watchdog.drop_queues() & !port.storm_drop;
+            port.storm_drop = watchdog.drop_queues();
+            port.storm_forward = watchdog.forward_queues();
+            for queue in bits(flush) {
+                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop, now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "apply_tests.rs"]
+mod tests;

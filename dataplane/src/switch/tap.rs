@@ -1,0 +1,496 @@
+//! Following single frames through a running switch, for whoever arms it; without that nothing of it runs.
+//!
+//! While a tap follows frames of a port, every queue counts as hindered: all frames take the long way of
+//! [`super::receive`], where this code stands. A frame that is followed gets a copy count of its own, as a flooded
+//! frame has, so that it is known again when it leaves; what it is charged and when does not change. A tap on drops
+//! looks at frames where they are lost and hinders nobody.
+//!
+//! Records go through bounded rings; what does not fit is counted and not waited for.
+
+use super::receive::Work;
+use super::transmit::Staged;
+use super::{Switch, Wire};
+use crate::classify::Class;
+use crate::drops::DropReason;
+use crate::ecn;
+use crate::egress::Lot;
+use crate::fdb::Lookup;
+use crate::frame::Frame;
+use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
+use crate::parse::{Kind, Parsed};
+use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
+use arrayvec::ArrayVec;
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Records a tap holds until they are read.
+const RECORDS: usize = 4096;
+
+/// Bytes of frames a tap holds until they are read.
+const BYTES: usize = 1 << 20;
+
+/// Frames that are followed at the same time.
+const FOLLOWED: usize = 256;
+
+/// Which frames: all conditions that are set must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Destination address.
+    pub dst: Option<Mac>,
+    /// Source address.
+    pub src: Option<Mac>,
+    /// EtherType, behind VLAN tags.
+    pub ethertype: Option<u16>,
+    /// DSCP of the IP header.
+    pub dscp: Option<u8>,
+    /// Source or destination port of UDP over IP.
+    pub udp_port: Option<u16>,
+}
+
+impl Filter {
+    /// A frame with these bytes, of which this was read, is meant.
+    pub fn admits(&self, bytes: &[u8], parsed: &Parsed) -> bool {
+        let is =
+            |at: usize, mac: Option<Mac>| mac.is_none_or(|mac| bytes.get(at..at + 6) == Some(&mac.0[..]));
+        let (kind, payload) = ethertype(bytes);
+        is(0, self.dst)
+            && is(6, self.src)
+            && self.ethertype.is_none_or(|wanted| kind == Some(wanted))
+            && self.dscp.is_none_or(|dscp| parsed.dscp == Some(dscp))
+            && self
+                .udp_port
+                .is_none_or(|port| udp_ports(bytes, kind, payload).is_some_and(|p| p.contains(&port)))
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+/// EtherType behind at most two VLAN tags, and where its payload starts.
+fn ethertype(bytes: &[u8]) -> (Option<u16>, usize) {
+    let mut at = 12;
+    for _ in 0..2 {
+        if matches!(word(bytes, at), Some(0x8100 | 0x88a8)) {
+            at += 4;
+        }
+    }
+    (word(bytes, at), at + 2)
+}
+
+fn udp_ports(bytes: &[u8], ethertype: Option<u16>, ip: usize) -> Option<[u16; 2]> {
+    let udp = match ethertype? {
+        0x0800 if *bytes.get(ip + 9)? == 17 => ip + usize::from(*bytes.get(ip)? & 15) * 4,
+        0x86dd if *bytes.get(ip + 6)? == 17 => ip + 40,
+        _ => return None,
+    };
+    Some([word(bytes, udp)?, word(bytes, udp + 2)?])
+}
+
+/// What a tap is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapOrder {
+    /// Frames received on this port are followed; or frames lost at it are looked at.
+    pub port: PortId,
+    /// Which of them.
+    pub filter: Filter,
+    /// How many.
+    pub count: u64,
+    /// Bytes of each that are kept, at most.
+    pub bytes: u32,
+    /// Frames that are lost, wherever they came from.
+    pub drops: bool,
+}
+
+/// A frame that is followed: when and where it came, and the place of its copy count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// When it was received.
+    pub rx_ns: Nanos,
+    /// Port it came from.
+    pub in_port: u16,
+    /// Place of its copy count; `u32::MAX` if it was not queued.
+    pub slot: u32,
+}
+
+impl Key {
+    /// Of a frame of this lot.
+    pub(super) fn of(lot: &Lot) -> Self {
+        Self { rx_ns: lot.rx_ns, in_port: lot.in_port, slot: lot.copies }
+    }
+}
+
+/// Something that happened to a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Which frame.
+    pub key: Key,
+    /// When.
+    pub at: Nanos,
+    /// Its length.
+    pub len: u32,
+    /// Bytes of it behind this record.
+    pub kept: u32,
+    /// What happened.
+    pub what: What,
+}
+
+/// See [`Record`].
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "records live in a ring of their own, made once")]
+pub enum What {
+    /// It arrived, was classified and looked up, and admission has decided.
+    Arrived(Arrival),
+    /// It left by a port.
+    Left {
+        /// The port.
+        out: PortId,
+        /// Its queue.
+        queue: u8,
+        /// When the scheduler took it.
+        taken_at: Nanos,
+        /// Bytes of its queue it left behind.
+        depth: u64,
+        /// It became CE on the way.
+        marked: bool,
+    },
+    /// It was lost after it had been queued.
+    Flushed {
+        /// The port it waited for.
+        out: PortId,
+        /// Why.
+        reason: DropReason,
+    },
+    /// A frame was lost at a port (taps on drops).
+    Lost {
+        /// Why.
+        reason: DropReason,
+    },
+}
+
+/// A frame on its way in.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// What its headers say.
+    pub parsed: Parsed,
+    /// Its class.
+    pub class: Class,
+    /// What the forwarding table says of its destination.
+    pub lookup: Lookup,
+    /// Bytes it is charged.
+    pub charge: u32,
+    /// Its priority group before and after.
+    pub pg: [PgView; 2],
+    /// Its queue before and after; nothing where it goes to several ports, or to another lcore's.
+    pub queue: [QueueView; 2],
+    /// Why it was lost, if it was.
+    pub lost: Option<DropReason>,
+    /// Queues it waits in.
+    pub copies: u32,
+}
+
+/// The worker's end.
+#[derive(Debug)]
+pub struct Tap {
+    order: TapOrder,
+    left: u64,
+    now: Nanos,
+    /// Frames of this shard on their way, and since when each copy is with the driver.
+    followed: ArrayVec<Key, FOLLOWED>,
+    taken: ArrayVec<(Key, PortId, Nanos), FOLLOWED>,
+    records: Producer<Record>,
+    bytes: Producer<u8>,
+    lost: Arc<AtomicU64>,
+}
+
+/// The reader's end.
+#[derive(Debug)]
+pub struct TapReader {
+    records: Consumer<Record>,
+    bytes: Consumer<u8>,
+    lost: Arc<AtomicU64>,
+}
+
+impl TapReader {
+    /// Records that found no room.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+}
+
+/// Records there are, each with what was kept of its frame; more may come after the end.
+impl Iterator for TapReader {
+    type Item = (Record, Vec<u8>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = self.records.pop().ok()?;
+        // Bytes are written before their record.
+        let bytes = self.bytes.read_chunk(record.kept as usize).map(|chunk| chunk.into_iter().collect());
+        Some((record, bytes.unwrap_or_default()))
+    }
+}
+
+impl Tap {
+    /// A tap and its reader. Takes a few MiB: not to be made by a worker.
+    pub fn new(order: TapOrder) -> (Self, TapReader) {
+        let (records, record_reader) = RingBuffer::new(RECORDS);
+        let (bytes, byte_reader) = RingBuffer::new(BYTES);
+        let lost = Arc::<AtomicU64>::default();
+        let reader = TapReader { records: record_reader, bytes: byte_reader, lost: Arc::clone(&lost) };
+        let left = order.count;
+        let (followed, taken) = (ArrayVec::new(), ArrayVec::new());
+        (Self { order, left, now: 0, followed, taken, records, bytes, lost }, reader)
+    }
+
+    /// It waits for frames to follow.
+    pub(super) fn hinders(&self) -> bool {
+        !self.order.drops && self.left > 0
+    }
+
+    fn count_lost(&mut self) {
+        self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Keeps the first bytes of a frame; `None`: there is no room for them or for a record.
+    fn keep(&mut self, bytes: &[u8]) -> Option<u32> {
+        let n = bytes.len().min(self.order.bytes as usize);
+        if self.records.slots() == 0 {
+            return None;
+        }
+        let chunk = self.bytes.write_chunk_uninit(n).ok()?;
+        Some(chunk.fill_from_iter(bytes[..n].iter().copied()) as u32)
+    }
+
+    fn push(&mut self, record: &Record) {
+        if self.records.push(*record).is_err() {
+            self.count_lost();
+        }
+    }
+
+    /// A frame is lost here and now.
+    #[cold]
+    pub(super) fn dropped(&mut self, at: PortId, reason: DropReason, bytes: &[u8], len: usize) {
+        if !self.order.drops || self.left == 0 || at != self.order.port {
+            return;
+        }
+        // Whatever the format: what the filter asks of a parsed frame is read from plain Ethernet here.
+        let parsed = crate::parse::Profile::standard().parse(bytes, len).unwrap_or(Parsed::NOTHING);
+        if !self.order.filter.admits(bytes, &parsed) {
+            return;
+        }
+        let Some(kept) = self.keep(bytes) else { return self.count_lost() };
+        self.left -= 1;
+        let key = Key { rx_ns: self.now, in_port: at.0, slot: u32::MAX };
+        self.push(&Record { key, at: self.now, len: len as u32, kept, what: What::Lost { reason } });
+    }
+
+    /// Whether a queued frame is one of ours. Those of other lcores are told by their readers.
+    fn follows(&self, key: Key, of_this_shard: bool) -> bool {
+        key.slot != u32::MAX && (!of_this_shard || self.followed.contains(&key))
+    }
+
+    /// A copy has left or is lost; with the last one there is nothing to follow any more.
+    fn gone(&mut self, out: PortId, record: &Record, last: bool) {
+        self.taken.retain(|(key, o, _)| (*key, *o) != (record.key, out));
+        if last {
+            self.followed.retain(|key| *key != record.key);
+        }
+        self.push(record);
+    }
+
+    fn take_time(&mut self, key: Key, out: PortId, now: Nanos) -> Nanos {
+        if let Some((_, _, at)) = self.taken.iter().find(|(k, o, _)| (*k, *o) == (key, out)) {
+            return *at;
+        }
+        // Without a place the time is that of the last look.
+        let _ = self.taken.try_push((key, out, now));
+        now
+    }
+}
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Arms a tap, or none; gives back the one that was there.
+    pub fn arm(&mut self, tap: Option<Box<Tap>>) -> Option<Box<Tap>> {
+        let before = std::mem::replace(&mut self.tap, tap);
+        (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
+        before
+    }
+
+    /// What time it is, for records of frames that are lost on the way.
+    #[inline(always)]
+    pub(super) fn tell_tap(&mut self, now: Nanos) {
+        if let Some(tap) = &mut self.tap {
+            tap.now = now;
+        }
+    }
+
+    /// A frame on the long way, with somebody watching.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn receive_watched(
+        &mut self,
+        port: PortId,
+        frame: F,
+        work: &Work,
+        go_on: fn(&mut Self, PortId, F, &Work),
+    ) {
+        let meant = self.tap.as_ref().is_some_and(|tap| tap.hinders() && tap.order.port == port);
+        let len = frame.len();
+        let parsed = match self.ports[port.index()].params.profile.parse(frame.bytes(), len) {
+            _ if !meant => return go_on(self, port, frame, work),
+            parsed => parsed.unwrap_or(Parsed::NOTHING),
+        };
+        // Held apart, so that what is lost on the way is not told twice.
+        let Some(mut tap) = self.tap.take() else { return go_on(self, port, frame, work) };
+        if tap.order.filter.admits(frame.bytes(), &parsed) {
+            self.follow(&mut tap, port, frame, &parsed, work, go_on);
+        } else {
+            go_on(self, port, frame, work);
+        }
+        let done = !tap.hinders();
+        self.tap = Some(tap);
+        if done {
+            (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
+        }
+    }
+
+    fn follow(
+        &mut self,
+        tap: &mut Tap,
+        port: PortId,
+        frame: F,
+        parsed: &Parsed,
+        work: &Work,
+        go_on: fn(&mut Self, PortId, F, &Work),
+    ) {
+        let len = frame.len() as u32;
+        let Some(kept) = tap.keep(frame.bytes()) else {
+            tap.count_lost();
+            return go_on(self, port, frame, work);
+        };
+        let mut work = *work;
+        let slot = if work.forwards() && !tap.followed.is_full() { self.copies_slot() } else { None };
+        if let Some(slot) = slot {
+            self.copies[slot as usize].store(1, Relaxed);
+            work.meta.copies = slot;
+        }
+        let (meta, lookup) = (work.meta, self.fdb.lookup(work.dst_key));
+        let pg_ix = PgIx(u32::from(meta.pg));
+        let queue_ix = match lookup {
+            Lookup::Port(out) => Some(QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue))),
+            _ => None,
+        };
+        let queue = |switch: &Self| queue_ix.map(|ix| switch.admission.queue_view(ix)).unwrap_or_default();
+        let copies = |switch: &Self| switch.ports[port.index()].stats.copies;
+        let before = (self.admission.pg_view(pg_ix), queue(self), copies(self), self.losses());
+        let class = Class {
+            tc: self.ports[port.index()].params.classifier.class(parsed).tc,
+            queue: meta.queue,
+            pg: (meta.pg % PRIORITIES as u16) as u8,
+        };
+        let flooded_before = self.copies_cursor;
+        go_on(self, port, frame, &work);
+        let lost = self.losses().iter().zip(&before.3).position(|(now, then)| now > then);
+        let more = copies(self) - before.2;
+        let mut key = Key { rx_ns: meta.rx_ns, in_port: port.0, slot: slot.unwrap_or(u32::MAX) };
+        if let Some(slot) = slot {
+            let theirs = self.copies_cursor != flooded_before;
+            if theirs {
+                // Flooded frames have a count of their own.
+                key.slot = self.first_copy_slot() + self.copies_cursor as u32;
+            }
+            if theirs || lost.is_some() {
+                self.copies[slot as usize].store(0, Relaxed);
+            }
+        }
+        let queued = lost.is_none() || more > 0;
+        if slot.is_some() && queued {
+            let _ = tap.followed.try_push(key);
+        }
+        let arrival = Arrival {
+            parsed: *parsed,
+            class,
+            lookup,
+            charge: self.admission.charge(len),
+            pg: [before.0, self.admission.pg_view(pg_ix)],
+            queue: [before.1, queue(self)],
+            lost: lost.map(|reason| DropReason::ALL[reason]),
+            copies: if queued && slot.is_some() { 1 + more as u32 } else { 0 },
+        };
+        tap.left -= 1;
+        tap.push(&Record { key, at: meta.rx_ns, len, kept, what: What::Arrived(arrival) });
+    }
+
+    /// Frames lost so far, by reason, at all ports together.
+    fn losses(&self) -> [u64; crate::drops::DROP_REASONS] {
+        let mut sum = [0; crate::drops::DROP_REASONS];
+        for port in &self.ports {
+            sum.iter_mut().zip(&port.stats.drops.0).for_each(|(sum, n)| *sum += n);
+        }
+        sum
+    }
+
+    /// [`Switch::hand_over`] with somebody watching: what is with the driver afterwards has left.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn hand_over_watched(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
+        let Some(mut tap) = self.tap.take() else { return self.hand_over(out, now, wire) };
+        let mut watched: ArrayVec<(usize, Record), BURST> = ArrayVec::new();
+        let port = &self.ports[out.index()];
+        let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| self.queues.bytes(out, queue));
+        // From the last to the first: what stands behind a frame is what it left behind. A frame with a count of
+        // its own is alone in its entry.
+        let mut at = port.stage.len();
+        for Staged { lot, sums } in port.staged.iter().rev() {
+            at = at.saturating_sub(sums.frames as usize);
+            let lane = usize::from(lot.queue) % PRIORITIES;
+            let depth = behind[lane];
+            behind[lane] += u64::from(sums.bytes);
+            let key = Key::of(lot);
+            let ours = self.owner[usize::from(lot.in_port)] == self.shard;
+            let Some(frame) = port.stage.get(at).filter(|_| tap.follows(key, ours)) else { continue };
+            let taken_at = tap.take_time(key, out, now);
+            let ecn = lot.ecn.field();
+            let is_ce = ecn::codepoint(frame.bytes(), ecn.place) == Some(ecn::CE);
+            let marked = is_ce && ecn.codepoint != ecn::CE;
+            let what = What::Left { out, queue: lot.queue, taken_at, depth, marked };
+            watched.push((at, Record { key, at: now, len: sums.bytes, kept: 0, what }));
+        }
+        let sent = self.hand_over(out, now, wire);
+        for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
+            let last = self.copies[record.key.slot as usize].load(Relaxed) == 0;
+            tap.gone(out, record, last);
+        }
+        self.tap = Some(tap);
+        sent
+    }
+
+    /// A queued frame is lost.
+    #[cold]
+    pub(super) fn flushed_watched(&mut self, out: PortId, key: Key, len: u32, reason: DropReason) {
+        let Some(mut tap) = self.tap.take() else { return };
+        if tap.follows(key, self.owner[usize::from(key.in_port)] == self.shard) {
+            let record = Record { key, at: tap.now, len, kept: 0, what: What::Flushed { out, reason } };
+            // It is released right after this.
+            let last = self.copies[key.slot as usize].load(Relaxed) == 1;
+            tap.gone(out, &record, last);
+        }
+        self.tap = Some(tap);
+    }
+}
+
+/// The word for a kind of frame.
+pub fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Data => "data",
+        Kind::Cnp => "cnp",
+        Kind::Ack => "ack",
+        Kind::MacControl => "mac control",
+        Kind::Reserved => "reserved",
+    }
+}
+
+#[cfg(test)]
+#[path = "tap_tests.rs"]
+mod tests;

@@ -1,0 +1,321 @@
+//! Frames that are followed are treated as all others, and what is told of them is what happens.
+
+use super::*;
+use crate::config;
+use crate::frame::OwnedFrame;
+use crate::rng::Rng;
+use crate::runtime::{Device, switch_params};
+use crate::switch::SwitchParams;
+use crate::types::Burst;
+
+fn params(more: &str, shards: usize) -> SwitchParams {
+    let mut text = String::from(
+        "[qos]\npreset = \"roce-lossless\"\n[port_defaults]\nmtu = 1600\nrate = \"1G\"\n\
+         [buffer]\nsize = \"8MiB\"\nframes = 4096\n",
+    );
+    for name in ["a", "b", "c", "d"] {
+        text += &format!("[[port]]\nname = \"{name}\"\ndevice = \"ring\"\n");
+    }
+    let config = config::load("t.toml", &(text + more)).unwrap_or_else(|e| panic!("{e:?}")).config;
+    let device =
+        |i: usize| Device { mac: Mac::from_u64(1), rate: None, shard: (i % shards) as u8, pfc: true };
+    switch_params(&config, &(0..4).map(device).collect::<Vec<_>>(), shards, 0).unwrap()
+}
+
+fn frame(from: u8, to: u8, dscp: u8, len: usize) -> OwnedFrame {
+    let mut bytes = vec![0; len];
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from]);
+    bytes[12..16].copy_from_slice(&[8, 0, 0x45, dscp << 2 | 2]);
+    bytes[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
+    bytes[22..24].copy_from_slice(&[64, 17]);
+    bytes[34..38].copy_from_slice(&[0xc0, 0, 0x12, 0xb7]);
+    OwnedFrame::new(bytes)
+}
+
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Out(Vec<Vec<u8>>);
+
+impl Wire<OwnedFrame> for Out {
+    fn send(&mut self, frames: &mut Burst<OwnedFrame>) -> usize {
+        let n = frames.len().min(3);
+        self.0.extend(frames.drain(..n).map(|f| f.bytes().to_vec()));
+        n
+    }
+
+    fn send_control(&mut self, frame: &[u8]) -> bool {
+        self.0.push(frame.to_vec());
+        true
+    }
+}
+
+type Sut = Switch<OwnedFrame>;
+
+fn receive(switch: &mut Sut, port: u16, frames: impl IntoIterator<Item = OwnedFrame>, now: Nanos) {
+    let mut burst: Burst<_> = frames.into_iter().collect();
+    switch.receive(PortId(port), &mut burst, now);
+}
+
+fn transmit_all(switch: &mut Sut, now: Nanos, wire: &mut Out) {
+    for port in 0..4 {
+        switch.transmit(PortId(port), BURST, now, wire);
+    }
+}
+
+/// Every host says where it is; nobody knows 0xee.
+fn greet(switch: &mut Sut) {
+    for port in 0..4 {
+        receive(switch, port, [frame(port as u8, 0xee, 0, 60)], 0);
+    }
+    let mut wire = Out::default();
+    for n in 1..100 {
+        transmit_all(switch, n * 1_000_000, &mut wire);
+    }
+}
+
+fn order(port: u16, count: u64) -> TapOrder {
+    TapOrder { port: PortId(port), filter: Filter::default(), count, bytes: 64, drops: false }
+}
+
+fn armed(switch: &mut Sut, order: TapOrder) -> TapReader {
+    let (tap, reader) = Tap::new(order);
+    assert!(switch.arm(Some(Box::new(tap))).is_none());
+    reader
+}
+
+fn all(reader: &mut TapReader) -> Vec<(Record, Vec<u8>)> {
+    reader.collect()
+}
+
+fn arrival(record: &Record) -> &Arrival {
+    match &record.what {
+        What::Arrived(arrival) => arrival,
+        other => panic!("{other:?}"),
+    }
+}
+
+const SECOND: Nanos = 1_000_000_000;
+
+#[test]
+fn a_frame_is_followed_from_port_to_port() {
+    let mut switch = Sut::new(params("", 1)).unwrap();
+    greet(&mut switch);
+    let mut reader = armed(
+        &mut switch,
+        TapOrder { filter: Filter { dscp: Some(26), ..Filter::default() }, ..order(1, 2) },
+    );
+    let sent = [frame(1, 0, 26, 1000), frame(1, 0, 0, 1000), frame(1, 0, 26, 500), frame(1, 0, 26, 400)];
+    receive(&mut switch, 1, sent, SECOND);
+    receive(&mut switch, 2, [frame(2, 0, 26, 800)], SECOND);
+    let told = all(&mut reader);
+    assert_eq!(told.len(), 2, "two were asked for");
+    let (first, second) = (arrival(&told[0].0), arrival(&told[1].0));
+    assert_eq!((first.class.queue, first.lookup, first.lost), (3, Lookup::Port(PortId(0)), None));
+    assert_eq!((first.queue[0].used, first.queue[1].used, second.queue[1].used), (0, 1000, 1500));
+    assert_eq!((first.pg[0].used, first.pg[1].used, first.copies), (0, 1000, 1));
+    assert_eq!((told[0].0.len, told[0].1.len(), &told[0].1[..6]), (1000, 64, &[2, 0, 0, 0, 0, 0][..]));
+    let mut wire = Out::default();
+    let mut now = 2 * SECOND;
+    while switch.held() > 0 {
+        now += 1000;
+        switch.transmit(PortId(0), BURST, now, &mut wire);
+    }
+    let left = all(&mut reader);
+    assert_eq!(left.len(), 2);
+    for (record, _) in &left {
+        let What::Left { out, queue, marked, taken_at, .. } = record.what else { panic!("{record:?}") };
+        assert_eq!((out, queue, marked), (PortId(0), 3, false));
+        assert!(taken_at >= 2 * SECOND && record.at >= taken_at);
+        assert!(told.iter().any(|(t, _)| t.key == record.key));
+    }
+    assert!(switch.copies.iter().all(|n| n.load(Relaxed) == 0));
+    assert!(switch.hindered.iter().all(|h| *h == 0), "who has seen enough hinders nobody");
+    switch.admission().audit().unwrap();
+    assert_eq!(switch.conservation().error(), 0);
+}
+
+/// Random traffic, with and without somebody watching: same frames out, same counters.
+#[test]
+fn who_is_watched_does_the_same() {
+    let run = |watch: bool, seed: u64| {
+        let more = "[[wred]]\nname = \"roce\"\nkmin = \"2KB\"\nkmax = \"20KB\"\npmax = \"50%\"\n";
+        let mut switch = Sut::new(params(more, 1)).unwrap();
+        greet(&mut switch);
+        let mut reader = watch.then(|| armed(&mut switch, order(1, 100)));
+        let (mut rng, mut wire, mut told) = (Rng::new(seed), Out::default(), Vec::new());
+        for turn in 0..300u64 {
+            let now = SECOND + turn * 20_000;
+            for port in 0..4u8 {
+                // Of a mixed burst, frames that are flooded are queued before those that wait for their like.
+                let to = [0, 1, 2, 3, 0xee][rng.next_u32() as usize % 5];
+                let dscp = [0, 26, 48][rng.next_u32() as usize % 3];
+                let frames: Vec<_> = (0..rng.next_u32() % 5)
+                    .map(|_| frame(port, to, dscp, 60 + rng.next_u32() as usize % 1500))
+                    .collect();
+                receive(&mut switch, u16::from(port), frames, now);
+            }
+            transmit_all(&mut switch, now, &mut wire);
+            if turn == 200 {
+                switch.set_link(PortId(2), false, now);
+            }
+            switch.tick(now);
+            told.extend(reader.iter_mut().flat_map(all));
+        }
+        switch.admission().audit().unwrap();
+        assert_eq!(switch.conservation().error(), 0);
+        let stats: Vec<_> = (0..4).map(|port| switch.stats(PortId(port)).clone()).collect();
+        switch.abandon();
+        told.extend(reader.iter_mut().flat_map(all));
+        assert!(switch.copies.iter().all(|n| n.load(Relaxed) == 0), "every copy count is given back");
+        (wire, stats, told)
+    };
+    for seed in 1..6 {
+        let ((wire, stats, none), (watched_wire, watched_stats, told)) = (run(false, seed), run(true, seed));
+        assert!(stats == watched_stats, "counters differ");
+        assert!(wire == watched_wire, "frames differ");
+        assert!(none.is_empty());
+        // Every copy that was queued has left or was lost.
+        let arrived = told.iter().filter_map(|(record, _)| match &record.what {
+            What::Arrived(arrival) => Some(arrival.copies as usize),
+            _ => None,
+        });
+        let copies: usize = arrived.clone().sum();
+        assert_eq!(arrived.count(), 100);
+        assert_eq!(told.len() - 100, copies);
+        assert!(told.iter().any(|(r, _)| matches!(r.what, What::Left { marked: true, .. })));
+    }
+}
+
+#[test]
+fn a_loss_is_told_with_its_reason() {
+    let mut switch = Sut::new(params("[fdb]\nunknown_unicast = \"drop\"\n", 1)).unwrap();
+    greet(&mut switch);
+    let mut reader = armed(&mut switch, order(1, 10));
+    receive(&mut switch, 1, [frame(1, 0xee, 26, 100), frame(1, 1, 26, 100), frame(1, 0, 26, 100)], SECOND);
+    receive(&mut switch, 1, [OwnedFrame::new([1, 2, 3])], SECOND);
+    let told = all(&mut reader);
+    let lost: Vec<_> = told.iter().map(|(r, _)| arrival(r).lost).collect();
+    use DropReason::{LookupSamePort, LookupUnknown, ParseTooShort};
+    assert_eq!(lost, [Some(LookupUnknown), Some(LookupSamePort), None, Some(ParseTooShort)]);
+    switch.set_link(PortId(0), false, SECOND);
+    let told = all(&mut reader);
+    assert_eq!(told.len(), 1);
+    assert!(matches!(told[0].0.what, What::Flushed { out: PortId(0), reason: DropReason::EgressPortDown }));
+    assert!(switch.copies.iter().all(|n| n.load(Relaxed) == 0));
+}
+
+#[test]
+fn every_copy_of_a_flooded_frame_is_followed() {
+    let mut switch = Sut::new(params("", 1)).unwrap();
+    greet(&mut switch);
+    let mut reader = armed(&mut switch, order(1, 1));
+    receive(&mut switch, 1, [frame(1, 0xee, 26, 100)], SECOND);
+    let told = all(&mut reader);
+    assert_eq!((arrival(&told[0].0).copies, arrival(&told[0].0).lookup), (3, Lookup::Miss));
+    let mut wire = Out::default();
+    transmit_all(&mut switch, SECOND, &mut wire);
+    let outs: Vec<_> = all(&mut reader)
+        .iter()
+        .map(|(r, _)| match r.what {
+            What::Left { out, .. } => out.0,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(outs, [0, 2, 3]);
+    assert!(switch.copies.iter().all(|n| n.load(Relaxed) == 0));
+}
+
+#[test]
+fn a_tap_on_drops_hinders_nobody() {
+    let mut switch = Sut::new(params("[fdb]\nunknown_unicast = \"drop\"\n", 1)).unwrap();
+    greet(&mut switch);
+    let mut reader = armed(&mut switch, TapOrder { drops: true, ..order(1, 2) });
+    assert!(switch.hindered.iter().all(|h| *h == 0));
+    switch.tick(SECOND);
+    for port in [1, 2] {
+        receive(&mut switch, port, (0..3).map(|_| frame(port as u8, 0xee, 26, 100)), SECOND);
+    }
+    let told = all(&mut reader);
+    assert_eq!(told.len(), 2, "two were asked for");
+    for (record, bytes) in told {
+        assert!(matches!(record.what, What::Lost { reason: DropReason::LookupUnknown }));
+        assert_eq!((record.at, record.key.in_port, bytes.len()), (SECOND, 1, 64));
+    }
+}
+
+#[test]
+fn the_other_lcore_tells_when_a_frame_leaves() {
+    let mut shards = Sut::sharded(&params("", 2), 2).unwrap();
+    for port in 0..4 {
+        receive(&mut shards[port % 2], port as u16, [frame(port as u8, 0xee, 0, 60)], 0);
+    }
+    let mut wire = Out::default();
+    let mut turn = |shards: &mut Vec<Sut>, now: Nanos| {
+        for (i, shard) in shards.iter_mut().enumerate() {
+            for port in (0..4).filter(|port| port % 2 == i) {
+                shard.transmit(PortId(port as u16), BURST, now, &mut wire);
+            }
+            shard.tick(now);
+        }
+    };
+    (1..50).for_each(|n| turn(&mut shards, n * 1_000_000));
+    let mut readers: Vec<_> = shards.iter_mut().map(|shard| armed(shard, order(1, 5))).collect();
+    receive(&mut shards[1], 1, [frame(1, 0, 26, 1000), frame(1, 3, 26, 1000)], SECOND);
+    (0..50).for_each(|n| turn(&mut shards, SECOND + n * 1_000_000));
+    let told: Vec<Vec<_>> = readers.iter_mut().map(all).collect();
+    assert_eq!((told[0].len(), told[1].len()), (1, 3));
+    assert_eq!(told[0][0].0.key, told[1][0].0.key);
+    assert!(matches!(told[0][0].0.what, What::Left { out: PortId(0), .. }));
+    assert!(shards[0].copies.iter().all(|n| n.load(Relaxed) == 0));
+}
+
+#[test]
+fn what_finds_no_room_is_counted_and_forwarded_all_the_same() {
+    let mut switch = Sut::new(params("", 1)).unwrap();
+    greet(&mut switch);
+    let mut reader = armed(&mut switch, TapOrder { bytes: 1600, ..order(1, u64::MAX) });
+    let mut wire = Out::default();
+    let mut sent = 0;
+    while reader.lost() < 10 {
+        receive(&mut switch, 1, (0..8).map(|_| frame(1, 0, 26, 1500)), SECOND + sent);
+        sent += 8;
+        for n in 0..50 {
+            switch.transmit(PortId(0), BURST, SECOND + (sent + n) * 100_000, &mut wire);
+        }
+    }
+    assert_eq!(switch.stats(PortId(1)).rx_packets, sent + 1);
+    assert_eq!(switch.conservation().error(), 0);
+    assert!(sent > 600 && !all(&mut reader).is_empty());
+}
+
+#[test]
+fn a_filter_means_what_it_says() {
+    let plain = frame(1, 2, 26, 100);
+    let parsed = crate::parse::Profile::standard().parse(plain.bytes(), 100).unwrap();
+    let admits = |filter: Filter| filter.admits(plain.bytes(), &parsed);
+    let none = Filter::default();
+    let mac = |n: u8| Some(Mac([2, 0, 0, 0, 0, n]));
+    assert!(admits(none));
+    for (filter, want) in [
+        (Filter { dst: mac(2), ..none }, true),
+        (Filter { dst: mac(1), ..none }, false),
+        (Filter { src: mac(1), ..none }, true),
+        (Filter { src: mac(2), ..none }, false),
+        (Filter { ethertype: Some(0x0800), ..none }, true),
+        (Filter { ethertype: Some(0x86dd), ..none }, false),
+        (Filter { dscp: Some(26), ..none }, true),
+        (Filter { dscp: Some(0), ..none }, false),
+        (Filter { udp_port: Some(4791), ..none }, true),
+        (Filter { udp_port: Some(0xc000), ..none }, true),
+        (Filter { udp_port: Some(53), ..none }, false),
+        (Filter { dscp: Some(26), udp_port: Some(53), ..none }, false),
+    ] {
+        assert_eq!(admits(filter), want, "{filter:?}");
+    }
+    // Tags are looked behind; cut frames are no UDP.
+    let mut tagged = plain.bytes().to_vec();
+    tagged.splice(12..12, [0x81, 0, 0x60, 5]);
+    assert!(Filter { udp_port: Some(4791), ethertype: Some(0x0800), ..none }.admits(&tagged, &parsed));
+    for cut in 0..100 {
+        Filter { udp_port: Some(1), ..none }.admits(&plain.bytes()[..cut], &parsed);
+    }
+}

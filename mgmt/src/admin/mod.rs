@@ -1,0 +1,245 @@
+//! Orders: what an administrator may ask of a running switch. The server takes them in, the program that runs
+//! the switch carries them out ([`Orders`]), one after the other.
+
+pub mod explain;
+pub mod openapi;
+pub mod watch;
+
+use serde_json::{Value, json};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use weir_dataplane::config::{Config, Diagnostic, Difference, Fixed, Origin};
+use weir_dataplane::switch::SwitchParams;
+
+/// An order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Go over to another configuration.
+    Apply {
+        /// What it is called in messages.
+        name: String,
+        /// Its text.
+        text: String,
+        /// Go back unless [`Order::Confirm`] comes within this time.
+        confirm: Option<Duration>,
+        /// Only say what would happen.
+        dry_run: bool,
+    },
+    /// Keep what was applied.
+    Confirm,
+    /// Go back to what was before.
+    Rollback,
+    /// Follow frames.
+    Watch(watch::Watch),
+    /// Follow them no longer.
+    Unwatch,
+}
+
+/// Something wrong with an order, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// The key, parameter or rule at fault.
+    pub path: String,
+    /// File, line and column, where there are any.
+    pub file: Option<String>,
+    /// Line, from 1.
+    pub line: Option<usize>,
+    /// Column, from 1.
+    pub column: Option<usize>,
+    /// What is wrong.
+    pub detail: String,
+    /// What to change.
+    pub remedy: String,
+}
+
+impl Fault {
+    fn json(&self) -> Value {
+        let mut fault = json!({ "path": self.path, "detail": self.detail, "remedy": self.remedy });
+        for (name, value) in
+            [("file", json!(self.file)), ("line", json!(self.line)), ("column", json!(self.column))]
+        {
+            if !value.is_null() {
+                fault[name] = value;
+            }
+        }
+        fault
+    }
+}
+
+impl From<&Diagnostic> for Fault {
+    fn from(d: &Diagnostic) -> Self {
+        Self {
+            path: d.rule.to_owned(),
+            file: Some(d.file.clone()),
+            line: Some(d.line),
+            column: Some(d.column),
+            detail: d.message.clone(),
+            remedy: d.remedy.clone(),
+        }
+    }
+}
+
+impl From<&Fixed> for Fault {
+    fn from(f: &Fixed) -> Self {
+        Self {
+            path: f.key.clone(),
+            line: f.line,
+            detail: format!("{}: {}", f.message, f.why),
+            remedy: "leave it as it is, or restart the switch".into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// An order that is not carried out. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// HTTP status: 400 malformed, 404 no such thing, 409 not now or not at run time, 422 wrong, 500, 503.
+    pub status: u16,
+    /// What is wrong.
+    pub detail: String,
+    /// One by one.
+    pub faults: Vec<Fault>,
+}
+
+impl Refusal {
+    /// Without single faults.
+    pub fn new(status: u16, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), faults: Vec::new() }
+    }
+
+    /// The faults as JSON.
+    pub fn faults(&self) -> Vec<Value> {
+        self.faults.iter().map(Fault::json).collect()
+    }
+}
+
+/// What came of an order that was carried out.
+#[derive(Debug)]
+pub enum Done {
+    /// This is said about it.
+    Said(Value),
+    /// Frames are followed.
+    Watching(watch::Watching),
+}
+
+impl From<Value> for Done {
+    fn from(value: Value) -> Self {
+        Self::Said(value)
+    }
+}
+
+/// What came of an order.
+pub type Answer = Result<Done, Refusal>;
+
+/// A difference as JSON.
+pub fn difference(d: &Difference) -> Value {
+    json!({
+        "key": d.key,
+        "was": d.was,
+        "is": d.is,
+        "origin": d.origin.as_ref().map(Origin::to_string),
+    })
+}
+
+/// The configuration in force.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    /// Where it was read.
+    pub source: String,
+    /// It.
+    pub config: Config,
+    /// What the switch made of it.
+    pub params: SwitchParams,
+    /// Time left to confirm it, if it waits for that.
+    pub unconfirmed: Option<std::time::Instant>,
+}
+
+/// A place both sides look at: replaced whole, never changed in part.
+#[derive(Clone, Debug)]
+pub struct Shown(Arc<Mutex<Arc<InForce>>>);
+
+impl Shown {
+    /// With this in it.
+    pub fn new(in_force: InForce) -> Self {
+        Self(Arc::new(Mutex::new(Arc::new(in_force))))
+    }
+
+    /// What is in force now.
+    pub fn get(&self) -> Arc<InForce> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts something else in force.
+    pub fn set(&self, in_force: InForce) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
+    }
+}
+
+/// Where orders are handed in: the server's end.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    orders: Sender<Call>,
+    /// What is in force.
+    pub shown: Shown,
+    /// What clients over TCP present to give orders; `None`: they may not.
+    pub token: Option<String>,
+}
+
+/// An order, and where its answer goes.
+#[derive(Debug)]
+pub struct Call {
+    /// The order.
+    pub order: Order,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Call {
+    /// Answers it. Whoever asked may be gone.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+/// Where orders come out: the end of the program that runs the switch.
+#[derive(Debug)]
+pub struct Orders(Receiver<Call>);
+
+impl Orders {
+    /// The next order, if one comes within `time`; else that time has passed.
+    pub fn next(&self, time: Duration) -> Option<Call> {
+        match self.0.recv_timeout(time) {
+            Ok(call) => Some(call),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(time);
+                None
+            }
+        }
+    }
+}
+
+/// Both ends.
+pub fn desk(shown: Shown, token: Option<String>) -> (Desk, Orders) {
+    let (sender, receiver) = channel();
+    (Desk { orders: sender, shown, token }, Orders(receiver))
+}
+
+impl Desk {
+    /// Hands an order in whose answer nobody waits for.
+    pub(crate) fn leave(&self, order: Order) {
+        let (answer, _) = oneshot::channel();
+        // Whoever would carry it out may be gone: then there is nothing to do either.
+        let _ = self.orders.send(Call { order, answer });
+    }
+
+    /// Hands an order in and waits for its answer.
+    pub(crate) async fn order(&self, order: Order) -> Answer {
+        let (sender, receiver) = oneshot::channel();
+        let gone = || Refusal::new(503, "the switch takes no orders any more");
+        self.orders.send(Call { order, answer: sender }).map_err(|_| gone())?;
+        receiver.await.map_err(|_| gone())?
+    }
+}

@@ -1,0 +1,489 @@
+//! Following frames: the order for it, and what is told of each frame, put together from what several workers say.
+
+use super::{Fault, Refusal};
+use crate::snapshot::SwitchInfo;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weir_dataplane::fdb::Lookup;
+use weir_dataplane::parse::EcnPlace;
+use weir_dataplane::switch::{Arrival, Filter, Key, Record, TapReader, What, kind_word};
+use weir_dataplane::types::{Mac, PortId};
+
+/// Frames at most.
+const MOST_FRAMES: u64 = 1_000_000;
+
+/// Bytes of a frame at most: the longest there are.
+const MOST_BYTES: u64 = 16_384;
+
+/// Longest time.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// An order to follow frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Port on which they arrive, or at which they are lost.
+    pub port: String,
+    /// Which.
+    pub filter: Filter,
+    /// How many.
+    pub count: u64,
+    /// Bytes kept of each.
+    pub bytes: u32,
+    /// Those that are lost, wherever they came from.
+    pub drops: bool,
+    /// Most time it may take.
+    pub time: Duration,
+}
+
+/// Readers of the taps of all workers.
+#[derive(Debug)]
+pub struct Watching {
+    /// One per worker.
+    pub readers: Vec<TapReader>,
+    /// The same instant as ns since 1970 and by the clock of the workers.
+    pub anchor: (u64, u64),
+}
+
+impl Watch {
+    /// From the body of a request.
+    ///
+    /// # Errors
+    /// 400 with the path of the fault, a JSON pointer; the place in the text if it is no JSON at all.
+    pub fn from_json(text: &[u8]) -> Result<Self, Refusal> {
+        let body: Value = serde_json::from_slice(text).map_err(|error| Refusal {
+            status: 400,
+            detail: "the body is no JSON".into(),
+            faults: vec![Fault {
+                path: String::new(),
+                line: Some(error.line()),
+                column: Some(error.column()),
+                detail: error.to_string(),
+                ..Fault::default()
+            }],
+        })?;
+        let fields = Fields::of(&body, "", &["port", "filter", "count", "bytes", "drops", "timeout_ms"])?;
+        let nothing = json!({});
+        let inner = fields.value("filter").unwrap_or(&nothing);
+        let inner = Fields::of(inner, "/filter", &["dst", "src", "ethertype", "dscp", "udp_port"])?;
+        let small = |name: &str, most: u64| inner.number(name, most).map(|n| n.map(|n| n as u16));
+        let port = fields.text("port")?.ok_or_else(|| fields.wrong("port", "name a port"))?;
+        Ok(Self {
+            port: port.to_owned(),
+            filter: Filter {
+                dst: inner.mac("dst")?,
+                src: inner.mac("src")?,
+                ethertype: small("ethertype", 0xffff)?,
+                dscp: small("dscp", 63)?.map(|n| n as u8),
+                udp_port: small("udp_port", 0xffff)?,
+            },
+            count: fields.number("count", MOST_FRAMES)?.unwrap_or(10).max(1),
+            bytes: fields.number("bytes", MOST_BYTES)?.unwrap_or(128) as u32,
+            drops: fields.flag("drops")?,
+            time: fields
+                .number("timeout_ms", LONGEST.as_millis() as u64)?
+                .map_or(Duration::from_secs(60), Duration::from_millis),
+        })
+    }
+
+    /// As [`Watch::from_json`] reads it.
+    pub fn json(&self) -> Value {
+        let f = &self.filter;
+        let mut filter = Map::new();
+        let mut add =
+            |name: &str, value: Option<Value>| drop(value.map(|v| filter.insert(name.to_owned(), v)));
+        add("dst", f.dst.map(|mac| json!(mac.to_string())));
+        add("src", f.src.map(|mac| json!(mac.to_string())));
+        add("ethertype", f.ethertype.map(|n| json!(n)));
+        add("dscp", f.dscp.map(|n| json!(n)));
+        add("udp_port", f.udp_port.map(|n| json!(n)));
+        json!({
+            "port": self.port,
+            "filter": filter,
+            "count": self.count,
+            "bytes": self.bytes,
+            "drops": self.drops,
+            "timeout_ms": self.time.as_millis() as u64,
+        })
+    }
+}
+
+/// The fields of an object, and where it stands.
+struct Fields<'a> {
+    object: &'a Map<String, Value>,
+    path: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    fn of(value: &'a Value, path: &'a str, known: &[&str]) -> Result<Self, Refusal> {
+        let Some(object) = value.as_object() else { return Err(bad(path, "an object is wanted here")) };
+        if let Some(unknown) = object.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(bad(&format!("{path}/{unknown}"), &format!("known here: {}", known.join(", "))));
+        }
+        Ok(Self { object, path })
+    }
+
+    fn value(&self, name: &str) -> Option<&'a Value> {
+        self.object.get(name).filter(|value| !value.is_null())
+    }
+
+    fn wrong(&self, name: &str, detail: &str) -> Refusal {
+        bad(&format!("{}/{name}", self.path), detail)
+    }
+
+    fn text(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
+        let text = |value: &'a Value| value.as_str().ok_or_else(|| self.wrong(name, "a text is wanted here"));
+        self.value(name).map(text).transpose()
+    }
+
+    fn number(&self, name: &str, most: u64) -> Result<Option<u64>, Refusal> {
+        let number = |value: &Value| {
+            let fits = value.as_u64().filter(|n| *n <= most);
+            fits.ok_or_else(|| self.wrong(name, &format!("an integer from 0 to {most} is wanted here")))
+        };
+        self.value(name).map(number).transpose()
+    }
+
+    fn flag(&self, name: &str) -> Result<bool, Refusal> {
+        let flag = |value: &Value| value.as_bool().ok_or_else(|| self.wrong(name, "true or false"));
+        Ok(self.value(name).map(flag).transpose()?.unwrap_or(false))
+    }
+
+    fn mac(&self, name: &str) -> Result<Option<Mac>, Refusal> {
+        self.text(name)?
+            .map(|text| text.parse().map_err(|error: String| self.wrong(name, &error)))
+            .transpose()
+    }
+}
+
+fn bad(path: &str, detail: &str) -> Refusal {
+    let fault = Fault { path: path.to_owned(), detail: detail.to_owned(), ..Fault::default() };
+    Refusal { status: 400, detail: format!("{path}: {detail}"), faults: vec![fault] }
+}
+
+/// A frame some of whose copies are still on their way.
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    copies: u32,
+}
+
+/// Puts together what workers say of the same frame.
+#[derive(Debug)]
+pub struct Joiner {
+    watching: Watching,
+    count: u64,
+    frames: u64,
+    open: BTreeMap<Key, Open>,
+    /// Told by one worker before another told of the arrival; or of a frame nobody follows. With an age.
+    early: Vec<(Record, u32)>,
+}
+
+/// Looks after which a record without a frame is that of a frame nobody follows.
+const EARLY: u32 = 4;
+
+impl Joiner {
+    /// For this many frames.
+    pub fn new(watching: Watching, count: u64) -> Self {
+        Self { watching, count, frames: 0, open: BTreeMap::new(), early: Vec::new() }
+    }
+
+    /// The first line: two clocks at one instant.
+    pub fn head(&self) -> Value {
+        let (unix_ns, at_ns) = self.watching.anchor;
+        json!({ "event": "armed", "unix_ns": unix_ns.to_string(), "at_ns": at_ns })
+    }
+
+    /// The last line.
+    pub fn foot(&self, why: &str) -> Value {
+        let missed: u64 = self.watching.readers.iter().map(TapReader::lost).sum();
+        json!({ "event": "end", "why": why, "frames": self.frames, "on_their_way": self.open.len(), "missed": missed })
+    }
+
+    /// All frames that were asked for have come and gone.
+    pub fn is_done(&self) -> bool {
+        self.frames >= self.count && self.open.is_empty()
+    }
+
+    /// What has happened since last asked.
+    pub fn poll(&mut self, info: &SwitchInfo) -> Vec<Value> {
+        let mut records: Vec<(Record, Vec<u8>)> = Vec::new();
+        for reader in &mut self.watching.readers {
+            records.extend(reader);
+        }
+        // Arrivals first: another worker may be ahead of the one that received the frame.
+        records.sort_by_key(|(record, _)| !matches!(record.what, What::Arrived(_) | What::Lost { .. }));
+        let mut told = Vec::new();
+        let mut later: Vec<(Record, u32)> = std::mem::take(&mut self.early);
+        for (record, bytes) in &records {
+            match &record.what {
+                What::Arrived(arrival) => {
+                    self.frames += 1;
+                    if arrival.copies > 0 {
+                        let open = Open { number: self.frames, copies: arrival.copies };
+                        self.open.insert(record.key, open);
+                    }
+                    told.push(arrived(info, self.frames, record, arrival, bytes));
+                }
+                What::Lost { .. } => {
+                    self.frames += 1;
+                    told.push(self.departed(info, record, bytes, self.frames));
+                }
+                What::Left { .. } | What::Flushed { .. } => later.push((*record, 0)),
+            }
+        }
+        for (record, age) in later {
+            match self.open.get_mut(&record.key) {
+                Some(open) => {
+                    open.copies -= 1;
+                    let number = open.number;
+                    if open.copies == 0 {
+                        self.open.remove(&record.key);
+                    }
+                    told.push(self.departed(info, &record, &[], number));
+                }
+                None if age < EARLY => self.early.push((record, age + 1)),
+                None => {}
+            }
+        }
+        told
+    }
+
+    fn departed(&self, info: &SwitchInfo, record: &Record, bytes: &[u8], number: u64) -> Value {
+        let since = record.at.saturating_sub(record.key.rx_ns);
+        match record.what {
+            What::Left { out, queue, taken_at, depth, marked } => json!({
+                "event": "left",
+                "frame": number,
+                "at_ns": record.at,
+                "port": name(info, out),
+                "queue": queue,
+                "queued_ns": taken_at.saturating_sub(record.key.rx_ns),
+                "residence_ns": since,
+                "depth_bytes": depth,
+                "marked": marked,
+            }),
+            What::Flushed { out, reason } => json!({
+                "event": "flushed",
+                "frame": number,
+                "at_ns": record.at,
+                "port": name(info, out),
+                "residence_ns": since,
+                "stage": reason.stage(),
+                "reason": reason.name(),
+                "remedy": reason.remedy(),
+            }),
+            What::Lost { reason } => json!({
+                "event": "lost",
+                "frame": number,
+                "at_ns": record.at,
+                "port": name(info, PortId(record.key.in_port)),
+                "len_bytes": record.len,
+                "bytes": hex(bytes),
+                "stage": reason.stage(),
+                "reason": reason.name(),
+                "remedy": reason.remedy(),
+            }),
+            What::Arrived(_) => Value::Null,
+        }
+    }
+}
+
+fn name(info: &SwitchInfo, port: PortId) -> String {
+    info.ports.get(port.index()).map_or_else(|| port.0.to_string(), |port| port.name.clone())
+}
+
+fn arrived(info: &SwitchInfo, number: u64, record: &Record, a: &Arrival, bytes: &[u8]) -> Value {
+    let mac =
+        |at: usize| bytes.get(at..at + 6).map(|b| Mac([b[0], b[1], b[2], b[3], b[4], b[5]]).to_string());
+    let lookup = match a.lookup {
+        Lookup::Port(out) => format!("port {}", name(info, out)),
+        Lookup::Group(group) => format!("group {}", group.0),
+        Lookup::Miss => "unknown".to_owned(),
+    };
+    let [before, after] = &a.pg;
+    let verdict = match a.lost {
+        Some(_) if a.copies == 0 => "dropped",
+        Some(_) => "some copies dropped",
+        None if a.copies == 0 => "consumed",
+        None if after.xoff && !before.xoff => "admitted, Xoff is sent",
+        None if after.headroom > before.headroom => "admitted into headroom",
+        None => "admitted",
+    };
+    let limit = |bytes: u64| if bytes >= u64::MAX >> 3 { Value::Null } else { json!(bytes) };
+    let p = &a.parsed;
+    json!({
+        "event": "arrived",
+        "frame": number,
+        "at_ns": record.at,
+        "port": name(info, PortId(record.key.in_port)),
+        "len_bytes": record.len,
+        "bytes": hex(bytes),
+        "parsed": {
+            "dst": mac(0),
+            "src": mac(6),
+            "pcp": p.pcp,
+            "dscp": p.dscp,
+            "tc": p.tc,
+            "ecn": if p.ecn.place == EcnPlace::None { Value::Null } else { json!(p.ecn.codepoint) },
+            "kind": kind_word(p.kind),
+            "malformed_l3": p.malformed_l3,
+        },
+        "class": { "tc": a.class.tc, "pg": a.class.pg, "queue": a.class.queue },
+        "lookup": lookup,
+        "charge_bytes": a.charge,
+        "group": {
+            "used_bytes": [before.used, after.used],
+            "shared_bytes": [before.shared, after.shared],
+            "headroom_bytes": [before.headroom, after.headroom],
+            "limit_bytes": limit(before.limit),
+            "xoff": [before.xoff, after.xoff],
+        },
+        "queue": { "used_bytes": [a.queue[0].used, a.queue[1].used], "limit_bytes": limit(a.queue[0].limit) },
+        "verdict": verdict,
+        "stage": a.lost.map(|reason| reason.stage()),
+        "reason": a.lost.map(|reason| reason.name()),
+        "remedy": a.lost.map(|reason| reason.remedy()),
+        "copies": a.copies,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Bytes written as hexadecimal digits; `None`: they are not.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+fn word<'a>(event: &'a Value, key: &str) -> &'a str {
+    event[key].as_str().unwrap_or("")
+}
+
+fn time(value: &Value) -> String {
+    let ns = value.as_u64().unwrap_or(0) as f64;
+    if ns >= 1e6 { format!("{:.3} ms", ns / 1e6) } else { format!("{:.3} us", ns / 1e3) }
+}
+
+/// An event for people: one line or several, each with the number of the frame.
+pub fn lines(event: &Value) -> Vec<String> {
+    let head = format!("#{:<4}", event["frame"].as_u64().unwrap_or(0));
+    let stages = match word(event, "event") {
+        "arrived" => story_of_arrival(event),
+        "left" => vec![("left", departure(event))],
+        "flushed" => vec![("FLUSHED", loss(event))],
+        "lost" => vec![("LOST", format!("{}, {} bytes", loss(event), event["len_bytes"]))],
+        "end" => {
+            let (frames, away, missed) = (&event["frames"], &event["on_their_way"], &event["missed"]);
+            return vec![format!(
+                "{}: {frames} frames, {away} still on their way, {missed} records found no room",
+                word(event, "why")
+            )];
+        }
+        _ => return Vec::new(),
+    };
+    stages.into_iter().map(|(stage, text)| format!("{head} {stage:8} {text}")).collect()
+}
+
+fn departure(event: &Value) -> String {
+    let marked = if event["marked"] == true { ", marked CE" } else { "" };
+    format!(
+        "{} queue {} after {} ({} queued), {} bytes behind it{marked}",
+        word(event, "port"),
+        event["queue"],
+        time(&event["residence_ns"]),
+        time(&event["queued_ns"]),
+        event["depth_bytes"]
+    )
+}
+
+fn loss(event: &Value) -> String {
+    format!("at {}: {}: {}", word(event, "port"), word(event, "reason"), word(event, "remedy"))
+}
+
+fn story_of_arrival(event: &Value) -> Vec<(&'static str, String)> {
+    let p = &event["parsed"];
+    let mut headers = format!("{} -> {}", word(p, "src"), word(p, "dst"));
+    for key in ["pcp", "dscp", "tc", "ecn"] {
+        if let Some(n) = p[key].as_u64() {
+            headers.push_str(&format!(", {key} {n}"));
+        }
+    }
+    headers.push_str(&format!(", {}", word(p, "kind")));
+    let (class, g, q) = (&event["class"], &event["group"], &event["queue"]);
+    let moved = |pair: &Value| format!("{} -> {}", pair[0], pair[1]);
+    let limit = |value: &Value| value.as_u64().map_or("no limit".to_owned(), |n| n.to_string());
+    let mut stages = vec![
+        ("arrived", format!("{}, {} bytes", word(event, "port"), event["len_bytes"])),
+        ("parsed", headers),
+        ("class", format!("tc {}, priority group {}, queue {}", class["tc"], class["pg"], class["queue"])),
+        ("lookup", word(event, "lookup").to_owned()),
+        (
+            "group",
+            format!(
+                "shared {} of {}, headroom {}",
+                moved(&g["shared_bytes"]),
+                limit(&g["limit_bytes"]),
+                moved(&g["headroom_bytes"])
+            ),
+        ),
+    ];
+    if word(event, "lookup").starts_with("port") {
+        stages.push(("queue", format!("{} of {}", moved(&q["used_bytes"]), limit(&q["limit_bytes"]))));
+    }
+    stages.push(match event["reason"].as_str() {
+        Some(reason) => ("DROPPED", format!("{reason}: {}", word(event, "remedy"))),
+        None => ("verdict", format!("{}, charged {}", word(event, "verdict"), event["charge_bytes"])),
+    });
+    stages
+}
+
+/// What happened to a frame, in one line, from its events in order.
+pub fn comment(events: &[Value]) -> String {
+    let mut parts = Vec::new();
+    for event in events {
+        match word(event, "event") {
+            "arrived" => {
+                let (class, depth) = (&event["class"], &event["queue"]["used_bytes"][0]);
+                parts.push(format!(
+                    "arrived {}; tc {} pg {} queue {}; {}; {}",
+                    word(event, "port"),
+                    class["tc"],
+                    class["pg"],
+                    class["queue"],
+                    word(event, "lookup"),
+                    word(event, "verdict")
+                ));
+                match event["reason"].as_str() {
+                    Some(reason) => parts.push(format!("stage {}, reason {reason}", word(event, "stage"))),
+                    None => parts.push(format!("depth {depth}")),
+                }
+            }
+            "left" => parts.push(format!("left {}", departure(event))),
+            "flushed" | "lost" => {
+                parts.push(format!(
+                    "lost at {}, stage {}, reason {}",
+                    word(event, "port"),
+                    word(event, "stage"),
+                    word(event, "reason")
+                ));
+            }
+            _ => {}
+        }
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! Orders to follow frames, and the stories put together from records.
+
+use super::*;
+use crate::fake;
+use weir_dataplane::drops::DropReason;
+use weir_dataplane::frame::{Frame, OwnedFrame};
+use weir_dataplane::switch::{Switch, Tap, TapOrder, Wire};
+use weir_dataplane::types::{BURST, Burst};
+
+#[test]
+fn an_order_is_read_as_it_was_written() {
+    let watch = Watch {
+        port: "p0".into(),
+        filter: Filter {
+            dst: "02:00:00:00:00:01".parse().ok(),
+            dscp: Some(26),
+            udp_port: Some(4791),
+            ..Filter::default()
+        },
+        count: 3,
+        bytes: 64,
+        drops: true,
+        time: Duration::from_millis(1500),
+    };
+    assert_eq!(Watch::from_json(watch.json().to_string().as_bytes()), Ok(watch));
+    let least = Watch::from_json(b"{\"port\":\"x\"}").unwrap();
+    assert_eq!((least.count, least.bytes, least.filter, least.drops), (10, 128, Filter::default(), false));
+}
+
+#[test]
+fn a_bad_order_names_the_path_of_its_fault() {
+    for (text, path) in [
+        ("{", ""),
+        ("[]", ""),
+        ("{}", "/port"),
+        ("{\"port\":3}", "/port"),
+        ("{\"port\":\"a\",\"colour\":1}", "/colour"),
+        ("{\"port\":\"a\",\"count\":-1}", "/count"),
+        ("{\"port\":\"a\",\"count\":1e30}", "/count"),
+        ("{\"port\":\"a\",\"drops\":\"yes\"}", "/drops"),
+        ("{\"port\":\"a\",\"filter\":[]}", "/filter"),
+        ("{\"port\":\"a\",\"filter\":{\"dst\":\"2:0\"}}", "/filter/dst"),
+        ("{\"port\":\"a\",\"filter\":{\"dscp\":64}}", "/filter/dscp"),
+        ("{\"port\":\"a\",\"filter\":{\"vlan\":1}}", "/filter/vlan"),
+    ] {
+        let refusal = Watch::from_json(text.as_bytes()).unwrap_err();
+        assert_eq!((refusal.status, refusal.faults[0].path.as_str()), (400, path), "{text}");
+    }
+}
+
+#[derive(Default)]
+struct Out(usize);
+
+impl Wire<OwnedFrame> for Out {
+    fn send(&mut self, frames: &mut Burst<OwnedFrame>) -> usize {
+        let n = frames.len();
+        frames.clear();
+        self.0 += n;
+        n
+    }
+
+    fn send_control(&mut self, _: &[u8]) -> bool {
+        true
+    }
+}
+
+fn frame(from: u8, to: u8) -> OwnedFrame {
+    let mut bytes = vec![0; 300];
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from]);
+    bytes[12..18].copy_from_slice(&[8, 0, 0x45, 26 << 2 | 2, 1, 30]);
+    bytes[22..24].copy_from_slice(&[64, 17]);
+    assert_eq!(bytes.len(), OwnedFrame::new(bytes.clone()).len());
+    OwnedFrame::new(bytes)
+}
+
+#[test]
+fn the_story_of_a_frame_is_told_from_port_to_port() {
+    let in_force = crate::server::tests_in_force();
+    let mut switch = Switch::<OwnedFrame>::new(in_force.params).unwrap();
+    let order = TapOrder { port: PortId(0), filter: Filter::default(), count: 2, bytes: 20, drops: false };
+    let (tap, reader) = Tap::new(order);
+    let receive = |switch: &mut Switch<OwnedFrame>, port: u16, frame: OwnedFrame, now: u64| {
+        switch.receive(PortId(port), &mut [frame].into_iter().collect(), now);
+    };
+    receive(&mut switch, 1, frame(1, 9), 5);
+    switch.arm(Some(Box::new(tap)));
+    receive(&mut switch, 0, frame(0, 1), 1_000);
+    receive(&mut switch, 0, frame(0, 0), 1_000);
+    let mut joiner = Joiner::new(Watching { readers: vec![reader], anchor: (7, 3) }, 2);
+    let info = fake::info();
+    let first = joiner.poll(&info);
+    assert_eq!((first.len(), joiner.is_done()), (2, false));
+    assert_eq!(
+        (first[0]["lookup"].as_str(), first[0]["verdict"].as_str()),
+        (Some("port p\"1\\"), Some("admitted"))
+    );
+    assert_eq!(
+        (first[1]["reason"].as_str(), first[1]["stage"].as_str()),
+        (Some("lookup.same_port"), Some("lookup"))
+    );
+    assert_eq!(unhex(first[0]["bytes"].as_str().unwrap()).unwrap(), frame(0, 1).bytes()[..20]);
+    let text = lines(&first[0]).join("\n");
+    for wanted in [
+        "#1    arrived  p0, 300 bytes",
+        "02:00:00:00:00:00 -> 02:00:00:00:00:01, dscp 26, ecn 2, data",
+        "queue    0 -> 300",
+    ] {
+        assert!(text.contains(wanted), "{wanted}\n{text}");
+    }
+    assert!(lines(&first[1]).join("\n").contains("DROPPED  lookup.same_port"));
+    switch.transmit(PortId(1), BURST, 51_000, &mut Out::default());
+    let then = joiner.poll(&info);
+    assert_eq!((then.len(), joiner.is_done()), (1, true));
+    assert_eq!((&then[0]["frame"], &then[0]["residence_ns"]), (&json!(1), &json!(50_000)));
+    let story = comment(&[first[0].clone(), then[0].clone()]);
+    assert!(story.contains("admitted; depth 0; left p\"1\\ queue 3 after 50.000 us"), "{story}");
+    assert!(comment(&first[1..]).contains("stage lookup, reason lookup.same_port"));
+    assert_eq!(joiner.foot("count reached")["missed"], 0);
+    assert!(lines(&joiner.foot("count reached"))[0].starts_with("count reached: 2 frames"));
+}
+
+#[test]
+fn a_departure_waits_for_its_arrival_and_strangers_are_forgotten() {
+    let mut joiner = Joiner::new(Watching { readers: Vec::new(), anchor: (0, 0) }, 1);
+    let key = Key { rx_ns: 5, in_port: 0, slot: 3 };
+    let left = What::Left { out: PortId(1), queue: 3, taken_at: 6, depth: 0, marked: true };
+    joiner.early.push((Record { key, at: 9, len: 60, kept: 0, what: left }, 0));
+    let stranger = Key { slot: 4, ..key };
+    let flushed = What::Flushed { out: PortId(1), reason: DropReason::EgressPortDown };
+    joiner.early.push((Record { key: stranger, at: 9, len: 60, kept: 0, what: flushed }, 0));
+    assert!(joiner.poll(&fake::info()).is_empty());
+    joiner.open.insert(key, Open { number: 1, copies: 1 });
+    let told = joiner.poll(&fake::info());
+    assert_eq!((told.len(), told[0]["marked"].as_bool()), (1, Some(true)));
+    (0..EARLY).for_each(|_| assert!(joiner.poll(&fake::info()).is_empty()));
+    assert!(joiner.early.is_empty());
+}
+
+#[test]
+fn bytes_survive_hexadecimal() {
+    let all: Vec<u8> = (0..=255).collect();
+    assert_eq!(unhex(&hex(&all)), Some(all));
+    assert_eq!((unhex("0"), unhex("0g"), unhex("")), (None, None, Some(vec![])));
+}

@@ -1,0 +1,123 @@
+//! Who may give orders over TCP, and what they must look like. Over real sockets.
+
+use crate::admin::{self, InForce, Order, Refusal, Shown};
+use crate::fake::Fake;
+use crate::server::{Options, Server};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use weir_dataplane::config;
+use weir_dataplane::runtime::{Device, switch_params};
+use weir_dataplane::types::Mac;
+
+const READ: &str = "reader-reader-reader";
+const ADMIN: &str = "admin-admin-admin";
+
+pub(crate) fn in_force() -> InForce {
+    let text = "[[port]]\nname = \"p0\"\ndevice = \"ring\"\n[[port]]\nname = \"p1\"\ndevice = \"ring\"\n\
+                [qos]\npreset = \"roce-lossless\"\n";
+    let config = config::load("t.toml", text).unwrap().config;
+    let device = Device { mac: Mac::from_u64(1), rate: None, shard: 0, pfc: true };
+    let params = switch_params(&config, &[device, device], 1, 0).unwrap();
+    InForce { source: "t.toml".into(), config, params, unconfirmed: None }
+}
+
+/// A server whose orders are answered with what they are; every second one is refused.
+fn start(token: Option<&str>, admin: Option<&str>) -> Server {
+    let (desk, orders) = admin::desk(Shown::new(in_force()), admin.map(str::to_owned));
+    std::thread::spawn(move || {
+        for _ in 0..1000 {
+            let Some(call) = orders.next(Duration::from_millis(20)) else { continue };
+            let answer = match &call.order {
+                Order::Apply { text, .. } if text.is_empty() => Err(Refusal::new(422, "empty")),
+                order => Ok(json!({ "order": format!("{order:?}") }).into()),
+            };
+            call.answer(answer);
+        }
+    });
+    let options = Options {
+        listen: "127.0.0.1:0".parse().ok(),
+        token: token.map(str::to_owned),
+        desk: Some(desk),
+        ..Options::default()
+    };
+    Server::start(options, Fake::default()).unwrap()
+}
+
+fn ask(server: &Server, method: &str, target: &str, headers: &str, body: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let request = format!(
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        body.len()
+    );
+    let _ = stream.write_all(request.as_bytes());
+    let mut text = Vec::new();
+    let _ = stream.read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let status = text.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+fn apply(server: &Server, headers: &str, body: &str) -> u16 {
+    let headers = format!("Content-Type: application/toml\r\n{headers}");
+    ask(server, "POST", "/v1/config", &headers, body).0
+}
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
+}
+
+#[test]
+fn over_tcp_only_the_token_for_orders_gives_orders() {
+    let open = start(None, None);
+    assert_eq!(apply(&open, "", "x"), 403);
+    assert_eq!(apply(&open, &bearer(ADMIN), "x"), 403);
+    let both = start(Some(READ), Some(ADMIN));
+    assert_eq!(apply(&both, "", "x"), 401);
+    assert_eq!(apply(&both, &bearer("wrong-wrong-wrong"), "x"), 401);
+    assert_eq!(apply(&both, &bearer(READ), "x"), 403);
+    assert_eq!(apply(&both, &bearer(ADMIN), "x"), 200);
+    assert_eq!(apply(&both, &bearer(ADMIN), ""), 422);
+    // Whoever may give orders may read.
+    assert_eq!(ask(&both, "GET", "/v1/config", &bearer(ADMIN), "").0, 200);
+    assert_eq!(ask(&both, "GET", "/v1/config", &bearer(READ), "").0, 200);
+    assert_eq!(ask(&both, "GET", "/v1/config", "", "").0, 401);
+    // Reading needs no token here; orders do.
+    let orders = start(None, Some(ADMIN));
+    assert_eq!(ask(&orders, "GET", "/v1/config", "", "").0, 200);
+    assert_eq!(apply(&orders, "", "x"), 401);
+    let other = "Content-Type: application/toml\r\nHost: evil.example\r\n";
+    assert_ne!(ask(&orders, "POST", "/v1/config", &format!("{other}{}", bearer(ADMIN)), "x").0, 200);
+}
+
+#[test]
+fn an_order_arrives_as_it_was_given() {
+    let server = start(None, Some(ADMIN));
+    let headers = format!("Content-Type: application/toml; charset=utf-8\r\n{}", bearer(ADMIN));
+    let (status, answer) =
+        ask(&server, "POST", "/v1/config?name=a%20b&confirm=1500&dry_run=true", &headers, "text");
+    let want = Order::Apply {
+        name: "a b".into(),
+        text: "text".into(),
+        confirm: Some(Duration::from_millis(1500)),
+        dry_run: true,
+    };
+    assert_eq!((status, answer["order"].as_str()), (200, Some(format!("{want:?}").as_str())));
+    for (path, order) in [("confirm", "Confirm"), ("rollback", "Rollback")] {
+        let answer = ask(&server, "POST", &format!("/v1/config/{path}"), &bearer(ADMIN), "");
+        assert_eq!((answer.0, answer.1["order"].as_str()), (200, Some(order)));
+    }
+}
+
+#[test]
+fn the_configuration_in_force_is_shown_with_its_origins() {
+    let server = start(None, None);
+    let (status, document) = ask(&server, "GET", "/v1/config", "", "");
+    assert_eq!((status, document["source"].as_str()), (200, Some("t.toml")));
+    let row =
+        document["values"].as_array().unwrap().iter().find(|row| row["key"] == "qos.control_tc").unwrap();
+    assert_eq!(row["origin"], "preset roce-lossless");
+}

@@ -1,0 +1,106 @@
+//! `POST /v1/watch`: frames that are followed, told as they come. NDJSON.
+
+use super::App;
+use super::orders::refused;
+use super::problem::problem;
+use crate::admin::watch::{Joiner, Watch};
+use crate::admin::{Desk, Done, Order};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use bytes::Bytes;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(super) const PATH: &str = "/v1/watch";
+
+/// How often the workers' records are read: well before their rings are full.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Longest piece of an answer, bytes, but for a single line.
+const PIECE: usize = 64 * 1024;
+
+/// Somebody who watches. When dropped, frames are followed no longer.
+struct Watcher {
+    app: Arc<App>,
+    desk: Desk,
+    joiner: Joiner,
+    lines: VecDeque<Value>,
+    until: Instant,
+    spoke: Instant,
+    ended: bool,
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.desk.leave(Order::Unwatch);
+    }
+}
+
+pub(super) async fn watch(State(app): State<Arc<App>>, body: Bytes) -> Response<Body> {
+    let Some(desk) = app.desk.clone() else {
+        return problem(StatusCode::FORBIDDEN, PATH, "this switch takes no orders", None);
+    };
+    let order = match Watch::from_json(&body) {
+        Ok(order) => order,
+        Err(refusal) => return refused(&refusal, PATH),
+    };
+    let watching = match desk.order(Order::Watch(order.clone())).await {
+        Ok(Done::Watching(watching)) => watching,
+        Ok(Done::Said(_)) => {
+            return problem(StatusCode::INTERNAL_SERVER_ERROR, PATH, "an unexpected answer", None);
+        }
+        Err(refusal) => return refused(&refusal, PATH),
+    };
+    let joiner = Joiner::new(watching, order.count);
+    let now = Instant::now();
+    let lines = [joiner.head()].into();
+    let watcher = Watcher { app, desk, joiner, lines, until: now + order.time, spoke: now, ended: false };
+    let stream = futures_util::stream::unfold(watcher, |mut watcher| async move {
+        let text = watcher.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), watcher))
+    });
+    let mut response = Response::new(Body::from_stream(stream));
+    let kind = HeaderValue::from_static("application/x-ndjson");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+impl Watcher {
+    /// The next piece; `None`: that was all.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            let mut text = String::new();
+            while text.len() < PIECE
+                && let Some(line) = self.lines.pop_front()
+            {
+                text.push_str(&line.to_string());
+                text.push('\n');
+            }
+            if !text.is_empty() {
+                self.spoke = Instant::now();
+                return Some(text);
+            }
+            if self.ended {
+                return None;
+            }
+            // Well within the patience the connection has with a silent side.
+            if self.spoke.elapsed() > self.app.patience / 3 {
+                self.spoke = Instant::now();
+                return Some("\n".to_owned());
+            }
+            tokio::time::sleep(LOOK).await;
+            let over = Instant::now() >= self.until;
+            let info = Arc::clone(&self.app.snapshot().info);
+            self.lines.extend(self.joiner.poll(&info));
+            if self.joiner.is_done() || over {
+                self.ended = true;
+                let why = if over { "time is over" } else { "count reached" };
+                self.lines.push_back(self.joiner.foot(why));
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `weir apply`: hands a configuration to the running switch, confirms it, takes it back.
+
+use crate::Outcome;
+use crate::check;
+use crate::cli::ApplyArgs;
+use crate::show::{say, socket};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::fmt::Write;
+use weir_mgmt::client;
+
+pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
+    let Some(path) = &args.config else {
+        if args.dry_run || args.confirm.flatten().is_some() {
+            bail!("name the configuration file to apply");
+        }
+        let what = if args.rollback { "rollback" } else { "confirm" };
+        client::order(&socket(args.socket.as_deref())?, &format!("/v1/config/{what}"), "", "")?;
+        println!("{}", if args.rollback { "back in force: what was before" } else { "confirmed" });
+        return Ok(Outcome::Good);
+    };
+    if args.confirm == Some(None) {
+        bail!("say how long to wait for the confirmation: --confirm 30s");
+    }
+    // Errors are shown with their lines before anybody is asked.
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    check::load_text(&name, &text)?;
+    let mut target = format!("/v1/config?name={}", client::encode(&name));
+    if let Some(time) = args.confirm.flatten() {
+        target.push_str(&format!("&confirm={}", time.as_millis()));
+    }
+    if args.dry_run {
+        target.push_str("&dry_run=true");
+    }
+    let answer = client::order(&socket(args.socket.as_deref())?, &target, "application/toml", &text)?;
+    let answer: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
+    say(&told(&answer, args))?;
+    Ok(Outcome::Good)
+}
+
+fn told(answer: &Value, args: &ApplyArgs) -> String {
+    let mut text = String::new();
+    let rows = answer["changed"].as_array().map_or(&[][..], Vec::as_slice);
+    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or("(none)").to_owned();
+    let key = rows.iter().map(|row| word(row, "key").len()).max().unwrap_or(0);
+    for row in rows {
+        let origin = row["origin"].as_str().map(|origin| format!("  ({origin})")).unwrap_or_default();
+        let (was, is) = (word(row, "was"), word(row, "is"));
+        let _ = writeln!(text, "{:key$}  {was} -> {is}{origin}", word(row, "key"));
+    }
+    let values = match rows.len() {
+        1 => "1 value differs".to_owned(),
+        n => format!("{n} values differ"),
+    };
+    let _ = match (args.dry_run, args.confirm.flatten()) {
+        (true, _) => writeln!(text, "{values}; nothing was applied"),
+        (false, None) => writeln!(text, "applied: {values}"),
+        (false, Some(time)) => {
+            writeln!(text, "applied: {values}; `weir apply --confirm` within {time:?}, or it is taken back")
+        }
+    };
+    text
+}

@@ -1,0 +1,78 @@
+//! `weir config show`: what holds, where it comes from, why.
+
+use crate::Outcome;
+use crate::check;
+use crate::cli::ConfigShowArgs;
+use crate::show::{say, socket};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use weir_mgmt::{client, server};
+
+pub fn show(args: &ConfigShowArgs) -> Result<Outcome> {
+    let document = match &args.config {
+        Some(path) => {
+            let loaded = check::load(path)?;
+            json!({ "source": path.display().to_string(), "values": server::values(&loaded.config) })
+        }
+        None => {
+            let answer = client::get(&socket(args.socket.as_deref())?, "/v1/config")?;
+            serde_json::from_str(&answer).context("the answer is no JSON")?
+        }
+    };
+    if args.json {
+        say(&format!("{document:#}\n"))?;
+    } else {
+        say(&(lines(&document, args.effective, args.origin).join("\n") + "\n"))?;
+    }
+    Ok(Outcome::Good)
+}
+
+/// One line per value; without `effective` those nobody set are left out.
+fn lines(document: &Value, effective: bool, origin: bool) -> Vec<String> {
+    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or("").to_owned();
+    let set = |row: &&Value| effective || !matches!(word(row, "origin").as_str(), "default" | "derived");
+    let rows: Vec<&Value> = document["values"].as_array().into_iter().flatten().filter(set).collect();
+    let width = |key: &str, most: usize| {
+        rows.iter().map(|row| word(row, key).chars().count()).max().unwrap_or(0).min(most)
+    };
+    let (keys, values, origins) = (width("key", 60), width("value", 32), width("origin", 40));
+    let mut lines = vec![format!("# {}", word(document, "source"))];
+    if let Some(ms) = document["unconfirmed_ms"].as_u64() {
+        lines.push(format!("# not confirmed: taken back in {} s", ms.div_ceil(1000)));
+    }
+    for row in rows {
+        let mut line = format!("{:keys$}  {:values$}", word(row, "key"), word(row, "value"));
+        if origin {
+            line.push_str(&format!("  {:origins$}  {}", word(row, "origin"), word(row, "why")));
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_dataplane::config;
+
+    #[test]
+    fn every_value_has_an_origin_and_only_what_was_set_is_shown_unless_asked() {
+        let text = "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n[port_defaults]\nrate = \"1G\"\n\
+                    [[port]]\nname = \"p0\"\ndevice = \"ring\"\n";
+        let config = config::load("lab.toml", text).unwrap().config;
+        let document = json!({ "source": "lab.toml", "values": server::values(&config) });
+        let all = lines(&document, true, true);
+        for wanted in [
+            ("buffer.size", "8MiB", "lab.toml:4"),
+            ("wred.roce.pmax", "20%", "preset roce-lossless"),
+            ("port.p0.queue.3.kmax", "16KB", "derived"),
+            ("fdb.ageing", "300s", "default"),
+        ] {
+            let line = all.iter().find(|line| line.starts_with(&format!("{} ", wanted.0))).unwrap();
+            assert!(line.contains(wanted.1) && line.contains(wanted.2), "{line}");
+        }
+        let set = lines(&document, false, false);
+        assert!(set.len() < all.len() && set.iter().any(|line| line.starts_with("buffer.size")));
+        assert!(!set.iter().any(|line| line.starts_with("fdb.ageing") || line.contains("lab.toml:")));
+    }
+}

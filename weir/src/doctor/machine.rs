@@ -1,0 +1,121 @@
+//! Reads `/proc` and `/sys`, or a folder that looks like them.
+
+use std::path::{Path, PathBuf};
+
+/// A machine, by the folder its files are in.
+#[derive(Debug)]
+pub struct Machine {
+    root: PathBuf,
+}
+
+/// `0-3,8` as numbers; what is no number is left out.
+pub fn list(text: &str) -> Vec<usize> {
+    let one = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range = first.trim().parse().ok().zip(last.trim().parse().ok());
+        range.map_or(0..0, |(first, last): (usize, usize)| first..last.min(first + 4096) + 1)
+    };
+    text.split(',').flat_map(one).collect()
+}
+
+impl Machine {
+    /// The one whose root folder this is.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The text of a file, if it can be read.
+    pub fn text(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    /// There is such a file or folder.
+    pub fn exists(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    /// Names in a folder, in order; none if it cannot be read.
+    pub fn entries(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// The number behind `key:` in a file of such lines.
+    pub fn field(&self, path: &str, key: &str) -> Option<u64> {
+        let text = self.text(path)?;
+        let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        value.split_whitespace().next()?.parse().ok()
+    }
+
+    /// The driver a PCI device is bound to.
+    pub fn driver(&self, address: &str) -> Option<String> {
+        let link =
+            std::fs::read_link(self.root.join(format!("sys/bus/pci/devices/{address}/driver"))).ok()?;
+        Some(link.file_name()?.to_str()?.to_owned())
+    }
+
+    /// PCI devices of the network class, with their drivers.
+    pub fn network_devices(&self) -> Vec<(String, Option<String>)> {
+        let devices = self.entries("sys/bus/pci/devices");
+        let is_nic = |address: &String| {
+            let class = self.text(&format!("sys/bus/pci/devices/{address}/class"));
+            class.is_some_and(|class| class.starts_with("0x02"))
+        };
+        devices.into_iter().filter(is_nic).map(|address| (address.clone(), self.driver(&address))).collect()
+    }
+
+    /// Interrupts with a device behind them that may go to one of these cores, as `number name`.
+    pub fn irqs_on(&self, cores: &[usize]) -> Vec<String> {
+        let mut numbers: Vec<usize> =
+            self.entries("proc/irq").iter().filter_map(|n| n.parse().ok()).collect();
+        numbers.sort_unstable();
+        let hits = numbers.into_iter().filter_map(|number| {
+            // What the hardware was told counts, where the kernel says so.
+            let effective = self.text(&format!("proc/irq/{number}/effective_affinity_list"));
+            let effective = effective.filter(|text| !text.trim().is_empty());
+            let asked = || self.text(&format!("proc/irq/{number}/smp_affinity_list"));
+            let goes_to = list(effective.or_else(asked)?.trim());
+            let action = self
+                .entries(&format!("proc/irq/{number}"))
+                .into_iter()
+                .find(|name| self.root.join(format!("proc/irq/{number}/{name}")).is_dir())?;
+            goes_to.iter().any(|core| cores.contains(core)).then(|| format!("{number} {action}"))
+        });
+        hits.collect()
+    }
+
+    /// Pairs of these cores that are threads of one core.
+    pub fn siblings_among(&self, cores: &[usize]) -> Vec<String> {
+        let mut shared: Vec<usize> = Vec::new();
+        for core in cores {
+            let path = format!("sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+            let siblings = self.text(&path).map(|text| list(text.trim())).unwrap_or_default();
+            if siblings.iter().any(|other| other != core && cores.contains(other)) {
+                shared.push(*core);
+            }
+        }
+        shared.iter().map(usize::to_string).collect()
+    }
+
+    fn is_node(name: &str) -> Option<usize> {
+        name.strip_prefix("node")?.parse().ok()
+    }
+
+    /// Memory nodes.
+    pub fn nodes(&self) -> usize {
+        self.entries("sys/devices/system/node").iter().filter(|name| Self::is_node(name).is_some()).count()
+    }
+
+    /// Node of a PCI device.
+    pub fn node_of_device(&self, address: &str) -> Option<usize> {
+        self.text(&format!("sys/bus/pci/devices/{address}/numa_node"))?.trim().parse().ok()
+    }
+
+    /// Node of a core.
+    pub fn node_of_core(&self, core: usize) -> Option<usize> {
+        let entries = self.entries(&format!("sys/devices/system/cpu/cpu{core}"));
+        entries.iter().find_map(|name| Self::is_node(name))
+    }
+}

@@ -1,0 +1,359 @@
+//! `weir doctor`: what on this machine stands in the way of a switch, and what to do about it.
+
+mod machine;
+
+use crate::Outcome;
+use crate::check;
+use crate::cli::DoctorArgs;
+use crate::show::say;
+use anyhow::Result;
+use machine::{Machine, list};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::Path;
+use weir_dataplane::config::{Config, DeviceKind, PfcMode};
+use weir_mgmt::{client, server};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "FAIL",
+        }
+    }
+}
+
+/// One finding; the remedy is empty where there is nothing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finding {
+    level: Level,
+    what: &'static str,
+    text: String,
+    remedy: String,
+}
+
+fn finding(level: Level, what: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { level, what, text: text.into(), remedy: remedy.into() }
+}
+
+fn ok(what: &'static str, text: impl Into<String>) -> Finding {
+    finding(Level::Ok, what, text, "")
+}
+
+pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
+    let config = args.config.as_ref().map(|path| check::load(path)).transpose()?.map(|loaded| loaded.config);
+    // A switch that runs knows its cores and what its drivers show; without one the files must do.
+    let running = match &args.socket {
+        Some(socket) => Some(socket.clone()),
+        // A configuration may be that of another switch.
+        None if config.is_some() => None,
+        None => client::find(&server::default_folder()).ok(),
+    };
+    let seen =
+        running.and_then(|socket| serde_json::from_str(&client::get(&socket, "/v1/snapshot").ok()?).ok());
+    let findings = examine(&Machine::new(Path::new("/")), config.as_ref(), seen.as_ref());
+    let text = match args.json {
+        true => format!("{:#}\n", json!(findings.iter().map(document).collect::<Vec<_>>())),
+        false => findings.iter().map(line).collect(),
+    };
+    say(&text)?;
+    let worst = findings.iter().map(|finding| finding.level).max();
+    Ok(if worst == Some(Level::Fail) { Outcome::Bad } else { Outcome::Good })
+}
+
+fn document(f: &Finding) -> Value {
+    json!({ "level": f.level.word().to_lowercase(), "what": f.what, "text": f.text, "remedy": f.remedy })
+}
+
+fn line(f: &Finding) -> String {
+    let mut line = format!("{:4}  {:12}  {}\n", f.level.word(), f.what, f.text);
+    if !f.remedy.is_empty() {
+        let _ = writeln!(line, "{:20}-> {}", "", f.remedy);
+    }
+    line
+}
+
+/// Everything, in the order in which it hurts.
+fn examine(machine: &Machine, config: Option<&Config>, running: Option<&Value>) -> Vec<Finding> {
+    let workers = workers(config, running);
+    let mut found = vec![hugepages(machine, config), locked_memory(machine, config)];
+    found.extend(drivers(machine, config));
+    found.extend(cores(machine, &workers));
+    found.push(clock(machine));
+    found.extend(numa(machine, config));
+    found.extend(pfc(config, running));
+    found
+}
+
+/// Cores that run workers, as far as anybody says.
+fn workers(config: Option<&Config>, running: Option<&Value>) -> Vec<usize> {
+    let ports = config.map_or(&[][..], |config| &config.ports);
+    let mut cores: Vec<usize> = ports.iter().filter_map(|port| port.lcore).map(usize::from).collect();
+    if cores.is_empty()
+        && let Some(running) = running
+    {
+        let lcores = running["lcores"].as_array().into_iter().flatten();
+        cores.extend(lcores.filter_map(|row| row["lcore"].as_u64()).map(|core| core as usize));
+    }
+    cores.sort_unstable();
+    cores.dedup();
+    cores
+}
+
+/// The configuration does without hugepages.
+fn without_hugepages(config: Option<&Config>) -> bool {
+    config.is_some_and(|config| config.eal_args.iter().any(|arg| arg == "--no-huge"))
+}
+
+fn needs_hardware(config: Option<&Config>) -> bool {
+    config.is_some_and(|config| config.ports.iter().any(|port| port.kind == DeviceKind::Pci))
+}
+
+fn hugepages(machine: &Machine, config: Option<&Config>) -> Finding {
+    const WHAT: &str = "hugepages";
+    let of = |key| machine.field("proc/meminfo", key);
+    let (total, free, size) =
+        (of("HugePages_Total"), of("HugePages_Free"), of("Hugepagesize").unwrap_or(2048));
+    let needed = needs_hardware(config) && !without_hugepages(config);
+    match (total.unwrap_or(0), free.unwrap_or(0)) {
+        (0, _) | (_, 0) => finding(
+            if needed { Level::Fail } else { Level::Warn },
+            WHAT,
+            format!("{} of {size} KiB, {} free", total.unwrap_or(0), free.unwrap_or(0)),
+            format!(
+                "sysctl vm.nr_hugepages={}; without them virtual devices run with --no-huge, slower",
+                (1 << 20) / size
+            ),
+        ),
+        (total, free) => ok(WHAT, format!("{total} of {size} KiB, {free} free")),
+    }
+}
+
+fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
+    const WHAT: &str = "memory lock";
+    let limits = machine.text("proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
+    match line.and_then(|line| line.split_whitespace().next()) {
+        None => finding(Level::Warn, WHAT, "the limit cannot be read", ""),
+        Some("unlimited") => ok(WHAT, "unlimited"),
+        Some(bytes) => {
+            let enough = bytes.parse::<u64>().is_ok_and(|bytes| bytes >= 1 << 30);
+            let level = match (enough, needs_hardware(config)) {
+                (true, _) => Level::Ok,
+                (false, true) => Level::Fail,
+                (false, false) => Level::Warn,
+            };
+            let remedy =
+                if enough { "" } else { "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit" };
+            finding(level, WHAT, format!("{bytes} bytes; VFIO pins all of a switch's memory"), remedy)
+        }
+    }
+}
+
+/// Which driver has the devices of the configuration; without one, those of the network there are.
+fn drivers(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
+    const WHAT: &str = "driver";
+    let Some(config) = config else {
+        let nics = machine.network_devices();
+        let one = |(address, driver): (String, Option<String>)| {
+            ok(WHAT, format!("{address}: {}", driver.unwrap_or_else(|| "none".into())))
+        };
+        return nics.into_iter().map(one).collect();
+    };
+    let mut found = Vec::new();
+    for port in config.ports.iter().filter(|port| port.kind == DeviceKind::Pci) {
+        let address = full_address(&port.device);
+        let text = |driver: &str| format!("{} ({address}): {driver}", port.name);
+        if !machine.exists(&format!("sys/bus/pci/devices/{address}")) {
+            let remedy = "lspci lists what there is; write its address into the port's `device`";
+            found.push(finding(Level::Fail, WHAT, text("no such device"), remedy));
+            continue;
+        }
+        found.push(match machine.driver(&address).as_deref() {
+            Some(
+                driver @ ("vfio-pci" | "uio_pci_generic" | "igb_uio" | "mlx5_core" | "mlx4_core" | "mana"),
+            ) => ok(WHAT, text(driver)),
+            other => finding(
+                Level::Fail,
+                WHAT,
+                text(&format!("bound to {}", other.unwrap_or("nothing"))),
+                format!("dpdk-devbind.py -b vfio-pci {address}"),
+            ),
+        });
+        let vfio = machine.driver(&address).as_deref() == Some("vfio-pci");
+        if vfio && machine.entries("sys/kernel/iommu_groups").is_empty() {
+            let remedy = "boot with intel_iommu=on or amd_iommu=on iommu=pt; in a machine without one: \
+                          modprobe vfio enable_unsafe_noiommu_mode=1";
+            found.push(finding(Level::Fail, "iommu", "VFIO finds no IOMMU group", remedy));
+        }
+    }
+    found
+}
+
+/// `3b:00.0` is `0000:3b:00.0`; what stands behind a comma is no address.
+fn full_address(device: &str) -> String {
+    let address = device.split(',').next().unwrap_or(device);
+    if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.to_owned() }
+}
+
+/// What else runs on the cores of the workers.
+fn cores(machine: &Machine, workers: &[usize]) -> Vec<Finding> {
+    if workers.is_empty() {
+        return vec![finding(
+            Level::Warn,
+            "cores",
+            "nobody says which cores the workers have",
+            "give a configuration with `lcore`, or look while the switch runs",
+        )];
+    }
+    let names: Vec<String> = workers.iter().map(usize::to_string).collect();
+    let names = names.join(",");
+    let mut found = Vec::new();
+    let allowed = machine.text("proc/self/status").unwrap_or_default();
+    let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(list);
+    let beyond: Vec<_> =
+        workers.iter().filter(|core| allowed.as_ref().is_some_and(|a| !a.contains(core))).collect();
+    if !beyond.is_empty() {
+        let remedy = "choose cores of this machine, or widen the cpuset of the container";
+        found.push(finding(Level::Fail, "cores", format!("workers may not run on {beyond:?}"), remedy));
+    }
+    for (what, path, option) in [
+        ("isolation", "sys/devices/system/cpu/isolated", "isolcpus"),
+        ("ticks", "sys/devices/system/cpu/nohz_full", "nohz_full"),
+    ] {
+        let set = machine.text(path).map(|text| list(text.trim())).unwrap_or_default();
+        let missing: Vec<_> =
+            workers.iter().filter(|core| !set.contains(core)).map(usize::to_string).collect();
+        found.push(match missing.is_empty() {
+            true => ok(what, format!("{option} covers cores {names}")),
+            false => finding(
+                Level::Warn,
+                what,
+                format!("{option} does not cover cores {}", missing.join(",")),
+                format!("boot with {option}={names}; a worker that is interrupted polls late, which headroom must cover"),
+            ),
+        });
+    }
+    let irqs = machine.irqs_on(workers);
+    found.push(match &irqs[..] {
+        [] => ok("interrupts", format!("none may go to cores {names}")),
+        some => {
+            let few: Vec<_> = some.iter().take(8).cloned().collect();
+            finding(
+                Level::Warn,
+                "interrupts",
+                format!("{} may go to cores {names}: {}{}", some.len(), few.join(", "), if some.len() > 8 { ", ..." } else { "" }),
+                "stop irqbalance and write other cores to /proc/irq/N/smp_affinity_list, or boot with irqaffinity=",
+            )
+        }
+    });
+    let slow: Vec<_> = workers
+        .iter()
+        .filter_map(|core| {
+            let path = format!("sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor");
+            machine.text(&path).map(|text| (core, text.trim().to_owned()))
+        })
+        .filter(|(_, governor)| governor != "performance")
+        .map(|(core, governor)| format!("core {core}: {governor}"))
+        .collect();
+    found.push(match slow.is_empty() {
+        true => ok("governor", "performance, or not this machine's to choose"),
+        false => finding(Level::Warn, "governor", slow.join(", "), "cpupower frequency-set -g performance"),
+    });
+    let shared = machine.siblings_among(workers);
+    if !shared.is_empty() {
+        let text = format!("cores {} are two threads of one core", shared.join(" and "));
+        found.push(finding(Level::Warn, "siblings", text, "give each worker a physical core of its own"));
+    }
+    found
+}
+
+fn clock(machine: &Machine) -> Finding {
+    const WHAT: &str = "clock";
+    let source = machine.text("sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let source = source.as_deref().map_or("unknown", str::trim).to_owned();
+    let info = machine.text("proc/cpuinfo").unwrap_or_default();
+    let steady = ["constant_tsc", "nonstop_tsc"].iter().all(|flag| info.contains(flag));
+    match (source.as_str(), steady) {
+        ("tsc", _) | (_, true) => ok(
+            WHAT,
+            format!(
+                "{source}, the time-stamp counter is steady: {}",
+                if steady { "yes" } else { "the kernel says so" }
+            ),
+        ),
+        _ => finding(
+            Level::Warn,
+            WHAT,
+            format!("{source}, and the processor does not promise a steady time-stamp counter"),
+            "rates and pauses are timed by it: boot with tsc=reliable if it is, or choose another machine",
+        ),
+    }
+}
+
+/// A port far from its core pays for every frame.
+fn numa(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
+    const WHAT: &str = "numa";
+    let nodes = machine.nodes();
+    if nodes < 2 {
+        return vec![ok(WHAT, "one node")];
+    }
+    let ports = config.map_or(&[][..], |config| &config.ports);
+    let far = ports.iter().filter(|port| port.kind == DeviceKind::Pci).filter_map(|port| {
+        let device = machine.node_of_device(&full_address(&port.device))?;
+        let core = machine.node_of_core(usize::from(port.lcore?))?;
+        (device != core).then(|| {
+            finding(
+                Level::Warn,
+                WHAT,
+                format!("{} is on node {device}, its core on node {core}", port.name),
+                format!("choose an lcore of node {device}"),
+            )
+        })
+    });
+    let far: Vec<_> = far.collect();
+    if far.is_empty() { vec![ok(WHAT, format!("{nodes} nodes, no port far from its core"))] } else { far }
+}
+
+/// Whether software sees the PFC frames of each port with lossless priorities.
+fn pfc(config: Option<&Config>, running: Option<&Value>) -> Vec<Finding> {
+    const WHAT: &str = "pfc";
+    const BLIND: &str = "pfc.mode = \"hardware\" and PFC set on the NIC, or another port";
+    if let Some(rows) = running.and_then(|running| running["ports"].as_array()) {
+        let one = |row: &Value| {
+            let word = |key: &str| row[key].as_str().unwrap_or("?").to_owned();
+            let text = format!("{} ({}): {}", word("port"), word("driver"), word("pfc_mode"));
+            match word("pfc_mode").as_str() {
+                "off" | "software" => ok(WHAT, text),
+                _ => finding(Level::Warn, WHAT, text, BLIND),
+            }
+        };
+        return rows.iter().map(one).collect();
+    }
+    let Some(config) = config else { return Vec::new() };
+    let lossless = config.ports.iter().filter(|port| port.pfc.enable != 0);
+    lossless
+        .map(|port| match (port.kind, port.pfc.mode) {
+            (DeviceKind::Pci, PfcMode::Hardware) => ok(WHAT, format!("{}: the NIC's", port.name)),
+            (DeviceKind::Pci, _) => finding(
+                Level::Warn,
+                WHAT,
+                format!("{}: only the driver can say whether software sees PFC frames", port.name),
+                "start the switch and look again; if it does not: ".to_owned() + BLIND,
+            ),
+            _ => ok(WHAT, format!("{}: software, the device is virtual", port.name)),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! `weir explain`: what would happen to a frame, on the running switch or on one that is only written down.
+
+use crate::Outcome;
+use crate::check;
+use crate::cli::ExplainArgs;
+use crate::show::{say, socket};
+use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
+use std::path::Path;
+use weir_dataplane::explain::{Occupancy, explain as ask};
+use weir_dataplane::mmu::Held;
+use weir_dataplane::runtime::{Device, switch_params};
+use weir_dataplane::types::{Mac, PRIORITIES};
+use weir_mgmt::admin::Fault;
+use weir_mgmt::admin::explain::{Question, answer, text};
+use weir_mgmt::client;
+
+pub fn explain(args: &ExplainArgs) -> Result<Outcome> {
+    let question = question(args);
+    let document = match &args.config {
+        Some(path) => on_paper(path, args, &question)?,
+        None => {
+            let query: Vec<String> =
+                question.0.iter().map(|(name, value)| format!("{name}={}", client::encode(value))).collect();
+            let target = format!("/v1/explain?{}", query.join("&"));
+            let answer = client::get(&socket(args.socket.as_deref())?, &target)?;
+            serde_json::from_str(&answer).context("the answer is no JSON")?
+        }
+    };
+    say(&if args.json { format!("{document:#}\n") } else { text(&document) })?;
+    Ok(Outcome::Good)
+}
+
+fn question(args: &ExplainArgs) -> Question {
+    let number = |n: Option<u8>| n.map(|n| n.to_string());
+    let all = [
+        ("port", Some(args.port.clone())),
+        ("to", args.to.clone()),
+        ("len", Some(args.len.to_string())),
+        ("dscp", number(args.dscp)),
+        ("pcp", number(args.pcp)),
+        ("tc", number(args.tc)),
+        ("ecn", Some(args.ecn.clone())),
+        ("kind", Some(args.kind.clone())),
+    ];
+    Question(all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+}
+
+/// A switch that does not run, holding what the command line says.
+fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Value> {
+    let config = check::load(path)?.config;
+    // The drivers would be asked; on paper they can do all that is asked of them.
+    let device = Device { mac: Mac::default(), rate: None, shard: 0, pfc: true };
+    let params = switch_params(&config, &vec![device; config.ports.len()], 1, 0)?;
+    let fault = |fault: Box<Fault>| anyhow!("--{}: {}", fault.path, fault.detail);
+    let asked = question.asked(&config).map_err(fault)?;
+    // Its class does not depend on what is held; where it goes follows from it.
+    let plain = ask(&params, &Occupancy::default(), &asked)?;
+    let n = config.ports.len() * PRIORITIES;
+    let mut seen = Occupancy { groups: vec![Held::default(); n], queues: vec![0; n] };
+    let group = asked.port.index() * PRIORITIES + usize::from(plain.class.pg);
+    seen.groups[group] = Held { used: args.used, headroom: args.headroom_used, xoff: args.headroom_used > 0 };
+    // Any other group will do: what counts is what it leaves of the pool.
+    let other = (0..n).find(|i| *i != group).unwrap_or(0);
+    seen.groups[other].used += if args.others > 0 { args.others + params.mmu.pgs[other].reserved } else { 0 };
+    seen.queues[plain.to.index() * PRIORITIES + usize::from(plain.class.queue)] = args.queued;
+    answer(&config, &params, &seen, question).map_err(fault)
+}

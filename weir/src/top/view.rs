@@ -1,0 +1,333 @@
+//! What is drawn: a head that always stays, and one table at a time.
+
+use super::Top;
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use serde_json::Value;
+
+/// A column of a view.
+#[derive(Debug)]
+pub struct Column {
+    /// Its heading.
+    pub head: &'static str,
+    width: u16,
+    key: &'static str,
+    form: Form,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Flag,
+    Link,
+    Count,
+    Rate,
+    Share,
+    Time,
+}
+
+/// A table of the snapshot, as far as it fits 80 columns.
+#[derive(Debug)]
+pub struct View {
+    /// Its name: the key of its rows.
+    pub name: &'static str,
+    /// Its columns.
+    pub columns: &'static [Column],
+    /// A row in which all of these are nothing is idle; none: no row is.
+    busy: &'static [&'static str],
+}
+
+const fn col(head: &'static str, width: u16, key: &'static str, form: Form) -> Column {
+    Column { head, width, key, form }
+}
+
+/// Every view, in the order of the keys.
+pub const VIEWS: &[View] = &[
+    View {
+        name: "ports",
+        columns: &[
+            col("Port", 10, "port", Form::Text),
+            col("Link", 4, "link", Form::Link),
+            col("Rx b/s", 8, "rx_bps", Form::Rate),
+            col("Rx p/s", 8, "rx_pps", Form::Rate),
+            col("Rx", 6, "rx_utilisation", Form::Share),
+            col("Tx b/s", 8, "tx_bps", Form::Rate),
+            col("Tx p/s", 8, "tx_pps", Form::Rate),
+            col("Tx", 6, "tx_utilisation", Form::Share),
+            col("Drops", 7, "rx_drops+tx_drops", Form::Count),
+            col("Missed", 6, "nic_missed", Form::Count),
+        ],
+        busy: &[],
+    },
+    View {
+        name: "queues",
+        columns: &[
+            col("Port", 10, "port", Form::Text),
+            col("Q", 1, "queue", Form::Count),
+            col("Depth", 9, "depth_bytes", Form::Count),
+            col("Limit", 9, "limit_bytes", Form::Count),
+            col("Peak", 9, "peak_bytes", Form::Count),
+            col("b/s", 8, "bps", Form::Rate),
+            col("p/s", 8, "pps", Form::Rate),
+            col("Drops", 8, "drops", Form::Count),
+            col("Held", 5, "paused", Form::Flag),
+        ],
+        busy: &["packets", "drops", "depth_bytes"],
+    },
+    View {
+        name: "pgs",
+        columns: &[
+            col("Port", 10, "port", Form::Text),
+            col("PG", 2, "pg", Form::Count),
+            col("Shared", 9, "shared_bytes", Form::Count),
+            col("Xoff at", 9, "xoff_bytes", Form::Count),
+            col("Headroom", 9, "headroom_bytes", Form::Count),
+            col("of", 9, "headroom_size_bytes", Form::Count),
+            col("Peak", 9, "headroom_peak_bytes", Form::Count),
+            col("Xoff", 4, "xoff", Form::Flag),
+            col("Drops", 8, "drops", Form::Count),
+        ],
+        busy: &["packets", "drops", "used_bytes"],
+    },
+    View {
+        name: "pfc",
+        columns: &[
+            col("Port", 10, "port", Form::Text),
+            col("P", 1, "priority", Form::Count),
+            col("Rx Xoff", 9, "rx_xoff", Form::Count),
+            col("Held by", 7, "rx_paused_share", Form::Share),
+            col("Tx Xoff", 9, "tx_xoff", Form::Count),
+            col("Holds", 7, "tx_paused_share", Form::Share),
+            col("Now", 4, "xoff", Form::Flag),
+            col("Storms", 7, "storms_detected", Form::Count),
+        ],
+        busy: &["rx_xoff", "tx_xoff", "storms_detected"],
+    },
+    View {
+        name: "drops",
+        columns: &[
+            col("Port", 10, "port", Form::Text),
+            col("Reason", 28, "reason", Form::Text),
+            col("Frames", 10, "frames", Form::Count),
+            col("p/s", 7, "pps", Form::Rate),
+            col("What to check", 21, "remedy", Form::Text),
+        ],
+        busy: &[],
+    },
+    View {
+        name: "latency",
+        columns: &[
+            col("Port", 10, "port", Form::Text),
+            col("Q", 1, "queue", Form::Count),
+            col("Frames", 12, "window_frames", Form::Count),
+            col("p50", 8, "window_p50_ns", Form::Time),
+            col("p99", 8, "window_p99_ns", Form::Time),
+            col("p99.9", 8, "window_p999_ns", Form::Time),
+            col("Max", 8, "window_max_ns", Form::Time),
+            col("Max ever", 8, "max_ns", Form::Time),
+        ],
+        busy: &["frames"],
+    },
+    View {
+        name: "lcores",
+        columns: &[
+            col("Lcore", 5, "lcore", Form::Count),
+            col("Alive", 5, "alive", Form::Flag),
+            col("Busy", 6, "busy_share", Form::Share),
+            col("Turns/s", 8, "turns_per_second", Form::Rate),
+            col("p50", 8, "turn_p50_ns", Form::Time),
+            col("p99", 8, "turn_p99_ns", Form::Time),
+            col("Longest", 8, "longest_turn_ns", Form::Time),
+            col("Held", 8, "held", Form::Count),
+            col("Books out by", 12, "conservation_error", Form::Count),
+        ],
+        busy: &[],
+    },
+];
+
+/// Integers above 2^53 come as text.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
+}
+
+fn scaled(value: f64) -> String {
+    let scale =
+        [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")].into_iter().find(|(unit, _)| value >= *unit);
+    match scale {
+        Some((unit, letter)) => format!("{:.2}{letter}", value / unit),
+        None => format!("{value:.0}"),
+    }
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        _ if ns >= 1e9 => format!("{:.2}s", ns / 1e9),
+        _ if ns >= 1e6 => format!("{:.2}ms", ns / 1e6),
+        _ if ns >= 1e3 => format!("{:.2}us", ns / 1e3),
+        _ => format!("{ns:.0}ns"),
+    }
+}
+
+fn since(seconds: f64) -> String {
+    let s = seconds as u64;
+    match s {
+        0..60 => format!("{s}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        _ => format!("{}h{:02}m", s / 3600, s / 60 % 60),
+    }
+}
+
+impl Column {
+    fn text(&self, row: &Value) -> String {
+        // A sum where one column of the screen is two of the table.
+        let value = match self.key.split_once('+') {
+            Some((a, b)) => {
+                let sum = number(&row[a]).unwrap_or(0.0) + number(&row[b]).unwrap_or(0.0);
+                serde_json::json!(sum)
+            }
+            None => row[self.key].clone(),
+        };
+        match (self.form, &value) {
+            (Form::Link, Value::Bool(up)) => if *up { "up" } else { "DOWN" }.into(),
+            (_, Value::Bool(yes)) => if *yes { "yes" } else { "no" }.into(),
+            (Form::Text, Value::String(text)) => text.clone(),
+            (_, Value::Null) => "-".into(),
+            (form, value) => match (form, number(value)) {
+                (Form::Share, Some(n)) => format!("{:.1}%", n * 100.0),
+                (Form::Time, Some(n)) => time(n),
+                (Form::Rate, Some(n)) => scaled(n),
+                // Short numbers as they are, long ones as well as they fit.
+                (Form::Count, Some(n)) if n < 10f64.powi(i32::from(self.width.min(9))) => format!("{n:.0}"),
+                (_, Some(n)) => scaled(n),
+                (_, None) => value.to_string(),
+            },
+        }
+    }
+
+    fn left(&self) -> bool {
+        matches!(self.form, Form::Text | Form::Link | Form::Flag)
+    }
+}
+
+impl View {
+    fn is_busy(&self, row: &Value) -> bool {
+        self.busy.is_empty() || self.busy.iter().any(|key| number(&row[key]).is_some_and(|n| n > 0.0))
+    }
+}
+
+impl Top {
+    /// Rows of the view, those in which nothing happens only on demand.
+    pub(super) fn rows(&self) -> Vec<&Value> {
+        let view = &VIEWS[self.view];
+        let rows = self.data[view.name].as_array().into_iter().flatten();
+        rows.filter(|row| self.all || view.is_busy(row)).collect()
+    }
+
+    /// Draws everything.
+    pub fn draw(&self, frame: &mut Frame<'_>) {
+        let parts = Layout::vertical([
+            Constraint::Length(2),
+            Constraint::Length(1),
+            Constraint::Min(1),
+            Constraint::Length(1),
+        ]);
+        let [head, tabs, table, foot] = parts.areas(frame.area());
+        frame.render_widget(Paragraph::new(self.head()), head);
+        frame.render_widget(Paragraph::new(self.tabs()), tabs);
+        self.table(frame, table);
+        frame.render_widget(Paragraph::new(self.foot()), foot);
+    }
+
+    fn head(&self) -> Text<'_> {
+        let (d, switch) = (&self.data, &self.data["switch"][0]);
+        let sum = |key: &str| -> f64 {
+            d["ports"].as_array().into_iter().flatten().filter_map(|port| number(&port[key])).sum()
+        };
+        let count = |key: &str| number(&switch[key]).unwrap_or(0.0);
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let alarm = |bad: bool| if bad { bold.fg(Color::Red) } else { Style::new() };
+        let (lost, error) = (count("lossless_drops"), count("conservation_error"));
+        let first = Line::from(vec![
+            Span::styled(d["switch_name"].as_str().unwrap_or("?").to_owned(), bold),
+            Span::raw(format!(
+                "  {}  up {}  rx {}b/s  tx {}b/s  ",
+                switch["phase"].as_str().unwrap_or("?"),
+                since(number(&d["uptime_seconds"]).unwrap_or(0.0)),
+                scaled(sum("rx_bps")),
+                scaled(sum("tx_bps"))
+            )),
+            Span::styled(format!("lossless lost {}", scaled(lost)), alarm(lost > 0.0)),
+        ]);
+        let mut second = vec![Span::raw("buffer")];
+        for pool in d["buffer"].as_array().into_iter().flatten() {
+            let of = |key: &str| {
+                number(&pool[key]).unwrap_or(0.0) / number(&pool["size_bytes"]).unwrap_or(0.0).max(1.0)
+            };
+            // Reserves and control pools have no use of their own.
+            if pool["used_bytes"].is_null() {
+                continue;
+            }
+            let name = pool["pool"].as_str().unwrap_or("?");
+            second.push(Span::raw(format!(
+                "  {name} {:.0}% (peak {:.0}%)",
+                of("used_bytes") * 100.0,
+                of("peak_bytes") * 100.0
+            )));
+        }
+        second.push(Span::raw(format!("  held {}  ", scaled(count("held")))));
+        if error > 0.0 {
+            second.push(Span::styled(format!("BOOKS OUT BY {error:.0}"), alarm(true)));
+        }
+        Text::from(vec![first, Line::from(second)])
+    }
+
+    fn tabs(&self) -> Line<'static> {
+        let tab = |(i, view): (usize, &View)| {
+            let style =
+                if i == self.view { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+            [Span::styled(format!("{} {}", i + 1, view.name), style), Span::raw("  ")]
+        };
+        Line::from(VIEWS.iter().enumerate().flat_map(tab).collect::<Vec<_>>())
+    }
+
+    fn table(&self, frame: &mut Frame<'_>, area: Rect) {
+        let view = &VIEWS[self.view];
+        let cell = |column: &Column, text: String| {
+            let side = if column.left() { Alignment::Left } else { Alignment::Right };
+            Cell::from(Text::from(text).alignment(side))
+        };
+        let heads = view.columns.iter().map(|c| cell(c, c.head.to_owned()));
+        let head = Row::new(heads).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED));
+        let rows = self.rows();
+        let shown = rows.iter().skip(self.first).take(usize::from(area.height).saturating_sub(1));
+        let body = shown.map(|row| {
+            // A loss of a lossless frame, a storm, a link that is down: seen without reading.
+            let alarm = row["lossless"] == true && view.name == "drops"
+                || row["storm"] == true
+                || row["link"] == false;
+            let style =
+                if alarm { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() };
+            Row::new(view.columns.iter().map(|c| cell(c, c.text(row)))).style(style)
+        });
+        let widths = view.columns.iter().map(|c| Constraint::Length(c.width.max(c.head.len() as u16)));
+        frame
+            .render_widget(Table::new(body.collect::<Vec<_>>(), widths).header(head).column_spacing(1), area);
+    }
+
+    fn foot(&self) -> Line<'static> {
+        if let Some(trouble) = &self.trouble {
+            return Line::styled(trouble.clone(), Style::new().fg(Color::Red));
+        }
+        let rows = self.rows().len();
+        let state = if self.frozen { "frozen" } else { "live" };
+        let idle = if self.all { "all rows" } else { "busy rows" };
+        Line::raw(format!(
+            "q quit  1-{} tab view  arrows scroll  a {idle}  space {state}  {rows} rows",
+            VIEWS.len()
+        ))
+    }
+}

@@ -1,0 +1,321 @@
+//! A lab under lossless load is given orders, good ones and bad ones: it loses nothing.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// How long anything here may take on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A polling worker takes a whole core, so one lab runs at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A lab that does not outlive its test, however that ends.
+struct Lab {
+    child: Child,
+    _turn: MutexGuard<'static, ()>,
+    folder: TempDir,
+    said: Option<JoinHandle<String>>,
+}
+
+impl Lab {
+    fn start(config: &str) -> Self {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("lab.toml");
+        let socket = folder.path().join("lab.sock");
+        let mgmt = format!("\n[mgmt]\nlisten = \"off\"\nsocket = {:?}\n", socket.to_str().unwrap());
+        std::fs::write(&file, format!("{config}{mgmt}")).unwrap();
+        let mut child = Command::new(WEIR).arg("lab").arg(&file).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("management on ") {
+            assert_ne!(out.read_line(&mut said).unwrap(), 0, "{said}");
+        }
+        let rest = std::thread::spawn(move || {
+            let _ = out.read_to_string(&mut said);
+            said
+        });
+        let lab = Self { child, _turn: turn, folder, said: Some(rest) };
+        wait_for("frames", || (lab.counted("tx_packets") > 0).then_some(()));
+        lab
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("lab.sock")
+    }
+
+    /// The configuration with the ways in that cannot change.
+    fn write(&self, name: &str, config: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        let socket = self.socket();
+        let mgmt = format!("\n[mgmt]\nlisten = \"off\"\nsocket = {:?}\n", socket.to_str().unwrap());
+        std::fs::write(&path, format!("{config}{mgmt}")).unwrap();
+        path
+    }
+
+    fn weir(&self, args: &[&str]) -> Output {
+        Command::new(WEIR).args(args).arg("--socket").arg(self.socket()).output().unwrap()
+    }
+
+    /// Carries it out, or fails the test.
+    fn good(&self, args: &[&str]) -> String {
+        let out = self.weir(args);
+        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    fn counted(&self, column: &str) -> u64 {
+        let ports: Value = serde_json::from_str(&self.good(&["show", "ports", "-j"])).unwrap();
+        ports["ports"].as_array().unwrap().iter().filter_map(|port| port[column].as_u64()).sum()
+    }
+
+    /// Status and body of a request as it is.
+    fn ask(&self, head: &str, body: &[u8]) -> (u16, Value) {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status, serde_json::from_str(body).unwrap_or_default())
+    }
+
+    fn post(&self, target: &str, kind: &str, body: &[u8]) -> (u16, Value) {
+        let head = format!(
+            "POST {target} HTTP/1.0\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        self.ask(&head, body)
+    }
+
+    fn value(&self, key: &str) -> String {
+        let shown: Value = serde_json::from_str(&self.good(&["config", "show", "-j"])).unwrap();
+        let row = shown["values"].as_array().unwrap().iter().find(|row| row["key"] == key);
+        row.map_or("none", |row| row["value"].as_str().unwrap()).to_owned()
+    }
+
+    /// Ctrl-C; how it ended and all it said.
+    fn stop(mut self) -> (ExitStatus, String) {
+        Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        let status = wait_for("the lab to end", || self.child.try_wait().unwrap());
+        (status, self.said.take().unwrap().join().unwrap())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // If it has ended already there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A lab whose headroom covers a worker that is not scheduled for a while: what is lost is the order's fault.
+fn config(size_mib: u64, more: &str, profile: &str, rate: &str) -> String {
+    let mut text = format!(
+        "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"{size_mib}MiB\"\nframes = 32768\ncell_bytes = 256\n\
+         [[buffer.profile]]\nname = \"lossless\"\nxoff = \"1MiB\"\n{profile}\n\
+         [port_defaults]\nrate = \"{rate}\"\nmtu = 1600\n"
+    );
+    for i in 0..4 {
+        text += &format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\n");
+    }
+    text + "[lab]\npattern = \"incast\"\nload = \"60%\"\nframe_bytes = 1082\n" + more
+}
+
+#[test]
+fn fifty_changes_under_load_lose_nothing() {
+    let lab = Lab::start(&config(8, "", "", "1G"));
+    let mut state = 12345u64;
+    let mut below = |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    for n in 0..50 {
+        let more = format!(
+            "[[wred]]\nname = \"roce\"\nkmin = \"{}KB\"\nkmax = \"{}KB\"\npmax = \"{}%\"\n\
+             [[scheduler]]\nname = \"roce\"\nweight = {}\n[watchdog]\ndetection_time = \"{}ms\"\n\
+             [fdb]\nageing = \"{}s\"\n",
+            5 + below(40),
+            60 + below(400),
+            1 + below(100),
+            1 + below(100),
+            // A worker that is not scheduled must not look like a storm.
+            4_000 + below(900),
+            10 + below(500),
+        );
+        let profile = format!("dynamic_th = {}\nxon_offset = \"{}KiB\"", below(8) as i64 - 5, below(64));
+        let rate = ["800M", "1G", "1200M"][below(3) as usize];
+        let file = lab.write("next.toml", &config(6 + below(3), &more, &profile, rate));
+        let said = lab.good(&["apply", text(&file)]);
+        assert!(said.contains("applied: "), "{n}: {said}");
+    }
+    let told = || lab.good(&["show", "events"]).matches("reload       applied").count();
+    wait_for("fifty events", || (told() == 50).then_some(()));
+    let (status, said) = lab.stop();
+    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+    assert!(!said.contains("ingress.headroom_exhausted"), "{said}");
+}
+
+#[test]
+fn bad_orders_are_refused_with_the_place_of_the_fault_and_change_nothing() {
+    let lab = Lab::start(&config(8, "", "", "1G"));
+    const TOML: &str = "application/toml";
+    let fault = |answer: &(u16, Value)| {
+        let fault = &answer.1["faults"][0];
+        (answer.0, fault["path"].as_str().unwrap_or("").to_owned(), fault["line"].as_u64().unwrap_or(0))
+    };
+    assert_eq!(fault(&lab.post("/v1/config?name=x.toml", TOML, b"x = [\n")), (422, "syntax".into(), 1));
+    let bad = config(8, "[watchdog]\ndetection_time = \"1ms\"\npoll_interval = \"5s\"\n", "", "1G");
+    let (status, rule, line) = fault(&lab.post("/v1/config", TOML, bad.as_bytes()));
+    assert!(status == 422 && rule.starts_with("watchdog") && line > 20, "{status} {rule} {line}");
+    let file =
+        std::fs::read_to_string(lab.write("mtu.toml", &config(8, "", "", "1G").replace("1600", "1500")))
+            .unwrap();
+    let answer = lab.post("/v1/config", TOML, file.as_bytes());
+    assert_eq!(fault(&answer), (409, "port.p0.mtu".into(), 13), "{answer:?}");
+    for (want, answer) in [
+        (400, lab.post("/v1/config", TOML, b"\xff\xfe")),
+        (400, lab.post("/v1/config?confirm=soon", TOML, file.as_bytes())),
+        (400, lab.post("/v1/config?colour=red", TOML, file.as_bytes())),
+        (413, lab.post("/v1/config", TOML, &vec![b'#'; (1 << 20) + 1])),
+        (413, lab.post("/v1/config/confirm", TOML, b"x")),
+        (415, lab.post("/v1/config", "text/plain", file.as_bytes())),
+        (411, lab.ask("POST /v1/config HTTP/1.0\r\nHost: localhost\r\n\r\n", b"")),
+        (
+            411,
+            lab.ask(
+                "POST /v1/config HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+                b"0\r\n\r\n",
+            ),
+        ),
+        (409, lab.post("/v1/config/confirm", "", b"")),
+        (409, lab.post("/v1/config/rollback", "", b"")),
+        (405, lab.ask("DELETE /v1/config HTTP/1.0\r\nHost: localhost\r\n\r\n", b"")),
+    ] {
+        assert_eq!((answer.0, &answer.1["status"]), (want, &json!(want)), "{answer:?}");
+    }
+    assert_eq!(lab.value("port.p0.rate"), "1G");
+    let wrong = lab.write("wrong.toml", "x = [");
+    assert_eq!(lab.weir(&["apply", text(&wrong)]).status.code(), Some(2));
+    let (status, said) = lab.stop();
+    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+}
+
+#[test]
+fn a_change_waits_to_be_confirmed_and_is_taken_back() {
+    let lab = Lab::start(&config(8, "", "", "1G"));
+    let slow = lab.write("slow.toml", &config(8, "", "", "700M"));
+    let rate = || lab.value("port.p0.rate");
+    assert!(lab.good(&["apply", text(&slow), "--dry-run"]).contains("port.p0.rate"));
+    assert_eq!(rate(), "1G");
+    // Nobody confirms.
+    lab.good(&["apply", text(&slow), "--confirm", "300ms"]);
+    wait_for("the old rate", || (rate() == "1G").then_some(()));
+    // Somebody takes it back.
+    lab.good(&["apply", text(&slow), "--confirm", "10m"]);
+    assert_eq!(rate(), "700M");
+    assert_eq!(lab.weir(&["apply", text(&slow)]).status.code(), Some(2), "one order at a time");
+    lab.good(&["apply", "--rollback"]);
+    assert_eq!(rate(), "1G");
+    // Somebody keeps it.
+    lab.good(&["apply", text(&slow), "--confirm", "10m"]);
+    lab.good(&["apply", "--confirm"]);
+    assert_eq!(lab.weir(&["apply", "--rollback"]).status.code(), Some(2));
+    assert_eq!(rate(), "700M");
+    // SIGHUP: the file it was started with.
+    Command::new("kill").args(["-HUP", &lab.child.id().to_string()]).status().unwrap();
+    wait_for("the first file", || (rate() == "1G").then_some(()));
+    for phase in ["applied", "rolled_back", "confirmed"] {
+        let told = || lab.good(&["show", "events"]).contains(&format!("reload       {phase}"));
+        wait_for(phase, || told().then_some(()));
+    }
+    let (status, said) = lab.stop();
+    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+}
+
+#[test]
+fn frames_are_followed_and_captured_and_nobody_is_lost_for_it() {
+    let lab = Lab::start(&config(8, "", "", "1G"));
+    let trace = lab.good(&["trace", "--port", "p1", "--dscp", "26", "--count", "3", "-j"]);
+    let events: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| events.iter().filter(|e| e["event"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("arrived").len(), of("left").len(), of("end").len()), (3, 3, 1), "{trace}");
+    for (arrived, left) in of("arrived").iter().zip(of("left")) {
+        assert_eq!((&arrived["lookup"], &arrived["class"]["queue"]), (&json!("port p0"), &json!(3)));
+        assert_eq!((&left["port"], &left["queue"]), (&json!("p0"), &json!(3)));
+        assert!(left["at_ns"].as_u64() >= arrived["at_ns"].as_u64());
+    }
+    // What the filter does not mean is not told.
+    let none = lab.good(&["trace", "--port", "p1", "--udp-port", "59999", "--for", "300ms"]);
+    assert!(none.contains("time is over: 0 frames"), "{none}");
+
+    let file = lab.folder.path().join("frames.pcapng");
+    lab.good(&["capture", "--port", "p1", "-w", text(&file), "--count", "100"]);
+    let captured = std::fs::read(&file).unwrap();
+    assert_eq!(captured[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    let comments = String::from_utf8_lossy(&captured).matches("; admitted").count();
+    assert_eq!(comments, 100);
+    // Where the tool is installed it can read the file.
+    if let Ok(read) = Command::new("tcpdump").args(["-nn", "-r", text(&file)]).output() {
+        let said = String::from_utf8_lossy(&read.stdout);
+        assert_eq!(said.lines().filter(|line| line.contains("IP ")).count(), 100, "{said}");
+    }
+
+    // Whoever goes away disarms what he armed; until then nobody else may.
+    let body = br#"{"port":"p2","filter":{"udp_port":59999},"count":9}"#;
+    let head = format!(
+        "POST /v1/watch HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut first = UnixStream::connect(lab.socket()).unwrap();
+    first.write_all(head.as_bytes()).and_then(|()| first.write_all(body)).unwrap();
+    let mut heard = [0; 12];
+    first.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"HTTP/1.0 200");
+    assert_eq!(lab.post("/v1/watch", "application/json", body).0, 409);
+    drop(first);
+    let one = || lab.weir(&["trace", "--port", "p1", "--count", "1"]).status.success();
+    wait_for("the tap to be free", || one().then_some(()));
+
+    for (want, path, body) in [
+        (400, "", &b"{"[..]),
+        (400, "/count", b"{\"port\":\"p1\",\"count\":\"many\"}"),
+        (400, "/filter/dst", b"{\"port\":\"p1\",\"filter\":{\"dst\":\"x\"}}"),
+        (404, "/port", b"{\"port\":\"p9\"}"),
+    ] {
+        let (status, answer) = lab.post("/v1/watch", "application/json", body);
+        assert_eq!((status, answer["faults"][0]["path"].as_str()), (want, Some(path)), "{answer}");
+    }
+    let told = lab.good(&["explain", "--port", "p1", "--dscp", "26", "--to", "p0"]);
+    assert!(told.contains("priority group 3 (lossless), queue 3 of p0"), "{told}");
+    assert_eq!(lab.weir(&["explain", "--port", "p9"]).status.code(), Some(2));
+    let (status, said) = lab.stop();
+    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+}
