@@ -5,7 +5,6 @@
 //! every frame.
 
 use super::pack::{Lot, Meta, Pack, Sums};
-use crate::parse::EcnCode;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// No pack, no VOQ.
@@ -68,7 +67,9 @@ pub struct Standing {
 /// All queues of a switch.
 #[derive(Debug)]
 pub struct Queues<F> {
+    /// Those that were ever in use.
     packs: Vec<Pack<F>>,
+    most: usize,
     free: u32,
     held: u32,
     /// `[out][queue][in]`
@@ -86,15 +87,11 @@ pub struct Queues<F> {
 impl<F> Queues<F> {
     /// Room for `frames` frames at least between `ports` ports: so many packs.
     pub fn new(ports: usize, frames: usize, order: VoqOrder) -> Self {
-        let nobody = Lot { rx_ns: 0, copies: Meta::SINGLE, pg: 0, in_port: 0, queue: 0, ecn: EcnCode::NONE };
-        let free = |next: u32| {
-            let mut pack = Pack::new(&nobody);
-            pack.next = if next as usize == frames { NIL } else { next };
-            pack
-        };
         Self {
-            free: if frames == 0 { NIL } else { 0 },
-            packs: (1..=frames as u32).map(free).collect(),
+            free: NIL,
+            // Memory is reserved here and touched when it is needed: no allocation while frames flow.
+            packs: Vec::with_capacity(frames),
+            most: frames,
             held: 0,
             voqs: vec![Voq { head: NIL, tail: NIL, next: NIL, bytes: 0 }; ports * PRIORITIES * ports],
             active: vec![Active { first: NIL, last: NIL, bytes: 0, frames: 0 }; ports * PRIORITIES],
@@ -108,7 +105,7 @@ impl<F> Queues<F> {
     /// A free pack is there for one more frame.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        self.free != NIL
+        self.free != NIL || self.packs.len() < self.most
     }
 
     /// Frames held.
@@ -148,10 +145,20 @@ impl<F> Queues<F> {
     #[inline(always)]
     fn take_free(&mut self, lot: &Lot) -> Option<u32> {
         let ix = self.free;
-        let pack = self.packs.get_mut(ix as usize)?;
+        let Some(pack) = self.packs.get_mut(ix as usize) else { return self.take_new(lot) };
         self.free = pack.next;
         pack.begin(lot);
         Some(ix)
+    }
+
+    /// One that was never used, if there is any left.
+    #[cold]
+    fn take_new(&mut self, lot: &Lot) -> Option<u32> {
+        let ix = self.packs.len();
+        (ix < self.most).then(|| {
+            self.packs.push(Pack::new(lot));
+            ix as u32
+        })
     }
 
     #[inline(always)]

@@ -154,7 +154,7 @@ impl Flows {
         let tag = self.tag(port);
         let flow = &mut self.flows[Self::place(key)];
         self.refused += u64::from(flow.tag >> PORT_BITS == self.epoch);
-        if flow.tag >> PORT_BITS != self.epoch || self.refused % PATIENCE == 0 {
+        if flow.tag >> PORT_BITS != self.epoch || self.refused.is_multiple_of(PATIENCE) {
             *flow = Flow { key: *key, tag, way };
         }
     }

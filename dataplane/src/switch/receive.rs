@@ -200,7 +200,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         };
         if work.action == Action::Consume {
-            return self.act_or_watch(port, frame, &work);
+            return self.act_or_watch(port, frame, work);
         }
         self.ports[port.index()].stats.malformed_l3 += u64::from(work.malformed_l3);
         if work.action == Action::Forward {
@@ -218,7 +218,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         self.count_received(port, usize::from(work.tc), 1, frame.len() as u64);
-        self.act_or_watch(port, frame, &work);
+        self.act_or_watch(port, frame, work);
     }
 
     #[cold]

@@ -91,7 +91,7 @@ pub fn switch(load: &Load) -> Result<Switch<Replayed>> {
 pub fn frames(load: &Load, port: usize) -> Vec<Replayed> {
     let peer = port ^ 1;
     let macs = u64::from(load.macs);
-    let station = |port: usize, n: u64| Mac::from_u64(0x0200_0000_0000 | (port as u64) << 32 | n % macs);
+    let station = |port: usize, n: u64| Mac::from_u64(0x0200_0000_0000 | (port as u64) << 32 | (n % macs));
     let one = |n: u64| {
         let mut bytes = vec![0; load.frame_bytes - FCS];
         let len = bytes.len() as u16;
