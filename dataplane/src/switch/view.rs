@@ -156,6 +156,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &mut self.admission
     }
 
+    /// Queues of a port in which frames wait, a bit each (not counting what is staged).
+    #[inline(always)]
+    pub fn waiting(&self, port: PortId) -> u8 {
+        self.queues.occupied(port)
+    }
+
     /// Bytes waiting in an egress queue (not counting what is staged).
     pub fn queue_bytes(&self, port: PortId, queue: usize) -> u64 {
         self.queues.bytes(port, queue)

@@ -109,6 +109,9 @@ fn longest(frames: usize) -> u64 {
     10_000 + 4_000 * frames as u64
 }
 
+/// Most bursts a port sends in one turn of the loop.
+const BURSTS_PER_TURN: usize = 4;
+
 /// A receive queue this full (of its ring) means frames are about to be lost.
 pub const RING_LIMIT_EIGHTHS: u32 = 6;
 
@@ -174,7 +177,15 @@ impl Worker {
         for port in &mut self.ports {
             watch.before(&self.clock, &self.switch, port.id);
             let mut wire = Watched { wire: &mut port.wire, watch, clock: &self.clock };
-            sent += self.switch.transmit(port.id, BURST, self.clock.now(), &mut wire);
+            // A queue that other lcores fill must be able to empty faster than one burst per turn fills it: frames
+            // that wait for long are cold in every cache.
+            for _ in 0..BURSTS_PER_TURN {
+                let n = self.switch.transmit(port.id, BURST, self.clock.now(), &mut wire);
+                sent += n;
+                if n < BURST || self.switch.waiting(port.id) == 0 {
+                    break;
+                }
+            }
             watch.lap(&self.clock, Stage::Transmit);
             watch.after(&self.clock, &self.switch, port.id, &mut port.curve);
         }
