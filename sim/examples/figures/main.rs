@@ -1,12 +1,13 @@
 //! The published tables, replayed: `cargo run --release -p weir-sim --example figures -- DIR [TABLE ..]`
 //!
 //! R1 saturation throughput, R2 delay against load, R3 M/D/1, R4 serialization, R5 shares of dynamic
-//! thresholds, R6 DCQCN, R7 cut-through, R8 PFC, and headroom. Writes per table a CSV file with what was
+//! thresholds, R6 DCQCN and the trace of one of its queue pairs, R7 cut-through, R8 PFC, and headroom. Writes per table a CSV file with what was
 //! expected and what came, a drawing, and one page with all of it. Ends with 1 if a value is outside its
 //! tolerance.
 
 mod crossbar;
 mod dcqcn;
+mod dfx;
 mod latency;
 mod plot;
 mod queueing;
@@ -20,13 +21,14 @@ use table::Table;
 type Make = fn() -> Table;
 
 /// Tables and what makes them.
-const TABLES: [(&str, Make); 9] = [
+const TABLES: [(&str, Make); 10] = [
     ("r1", crossbar::r1),
     ("r2", crossbar::r2),
     ("r3", queueing::r3),
     ("r4", queueing::r4),
     ("r5", queueing::r5),
     ("r6", dcqcn::r6),
+    ("dfx", dfx::dfx),
     ("r7", latency::r7),
     ("r8", queueing::r8),
     ("headroom", latency::headroom),

@@ -87,6 +87,30 @@ fn a_stranger_is_flooded_to_and_an_acquaintance_is_not() {
     assert_eq!(summary.total("copies"), 3);
 }
 
+/// Interfaces that the switch makes itself.
+#[test]
+fn taps_carry_frames_both_ways() {
+    need!(tools(&["tcpdump"]));
+    let ns = need!(Namespace::new());
+    let mut config =
+        "[buffer]\nsize = \"8MiB\"\nframes = 8192\n[port_defaults]\nrate = \"10G\"\nmtu = 1518\n".to_owned();
+    for i in 0..2 {
+        config += &format!("[[port]]\nname = \"p{i}\"\ndevice = \"net_tap{i},iface=t{i}\"\n");
+    }
+    let switch = Switch::start_in(&ns, &config);
+    let folder = tempfile::tempdir().unwrap();
+    let capture = |i: usize| Capture::start(&ns, &format!("t{i}"), folder.path(), "");
+    let (captures, sockets) = ([0, 1].map(capture), [0, 1].map(|i| Socket::open(&ns, &format!("t{i}"))));
+    // The kernel has things of its own to say on a new interface: only these count.
+    for (from, to, frame) in [(0, 1, plain(mac(1), mac(0), 100, 1)), (1, 0, plain(mac(0), mac(1), 1400, 2))] {
+        sockets[from].send(&frame);
+        wait_for("the frame on the other side", || captures[to].seen().contains(&frame).then_some(()));
+    }
+    let summary = switch.stop();
+    summary.is_conserved();
+    assert!(summary.port("p0", "tx_packets") > 0 && summary.port("p1", "tx_packets") > 0);
+}
+
 /// Stations are known per VLAN; tags pass as they came.
 #[test]
 fn vlans_are_kept_apart_and_tags_are_kept() {
