@@ -230,7 +230,7 @@ counters! {
         paused_queues: one,
         /// Priorities the peer was told to pause, a bit each.
         xoff_priorities: one,
-        /// Why each priority was last asked to pause: [`crate::pfc::generate::Cause::word`].
+        /// Why each priority was last asked to pause: [`crate::pfc::generate::LastCause::word`].
         tx_cause: per_priority,
         /// Queues in a storm, a bit each.
         stormed_queues: one,

@@ -62,13 +62,14 @@ pub fn dfx() -> Table {
     }
     let end = steps.last().map_or(1.0, |(at, _)| *at);
     let mut lines = vec![Line { name: "rate".into(), points: steps, dots: false, colour: 7 }];
-    let kinds: [(&str, usize, fn(Cause) -> bool); 3] = [
-        ("000 decrease", 3, |cause| cause == Cause::Decrease),
-        ("001, 010, 011 byte counter", 0, |cause| cause != Cause::Decrease && cause as u8 & 0b100 == 0),
-        ("101, 110, 111 timer", 2, |cause| cause as u8 & 0b100 != 0),
-    ];
-    for (name, colour, is) in kinds {
-        let of_kind = entries.iter().filter(|entry| is(entry.cause));
+    let kind = |cause: Cause| match cause as u8 {
+        0 => "000 decrease",
+        1..=3 => "001, 010, 011 byte counter",
+        _ => "101, 110, 111 timer",
+    };
+    for (shown, colour) in [(Cause::Decrease, 3), (Cause::ByteAdditive, 0), (Cause::TimerAdditive, 2)] {
+        let name = kind(shown);
+        let of_kind = entries.iter().filter(|entry| kind(entry.cause) == name);
         let points = of_kind.map(|entry| (ms(entry.at), gbit(entry.rate))).collect();
         lines.push(Line { name: name.into(), points, dots: true, colour });
     }
