@@ -4,6 +4,10 @@
 //! load and flow sizes, but draws flows of its own. CPU time is that of the process: a busy machine does
 //! not change it much. `cargo run --release -p weir-sim
 //! --example ns3_speed [NAME ..]`
+
+mod process;
+
+use process::{cpu_seconds, peak_rss_kb};
 use std::time::Instant;
 
 use serde_json::json;
@@ -129,20 +133,6 @@ fn measure(name: &str, (topology, flows): &(Topology, Vec<FlowSpec>), config: &C
         "peak_rss_kb": peak_rss_kb(),
     });
     println!("{line}");
-}
-
-/// Time this thread has run on a core, where the system tells; else 0.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = text.split_whitespace().next().and_then(|n| n.parse().ok());
-    nanos.unwrap_or(0.0) / 1e9
-}
-
-/// High-water mark of the resident set, where the system tells.
-fn peak_rss_kb() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn main() {
