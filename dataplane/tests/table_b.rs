@@ -3,10 +3,11 @@
 mod harness;
 
 use harness::frames::{host, ipv4};
-use harness::{Bench, Block, Plan, oracle, seed};
+use harness::{Bench, Block, Flow, G, Lab, Plan, oracle, seed};
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::mmu::{Admission, Limit};
+use weir_dataplane::mmu::{Admission, Limit, PoolId};
 use weir_dataplane::rng::Rng;
+use weir_dataplane::switch::Change;
 use weir_dataplane::types::PortId;
 
 fn blocked(plan: &Plan, how: Block) -> Bench {
@@ -74,28 +75,30 @@ fn b2_tomahawk_pauses_ten_groups_at_packet_1194() {
 fn b2_equal_groups_share_alike() {
     for n in [1u64, 2, 3, 7, 12] {
         for th in [-2, 0, 1, 3] {
-            let plan = Plan { reserved: 3000, limit: Limit::dynamic(th).unwrap(), ..Plan::new(13) };
-            let mut b = blocked(&plan, Block::Hold);
-            let mut got = vec![0; n as usize];
-            let mut open = n;
-            while open > 0 {
-                for port in 0..n as u16 {
-                    if got[usize::from(port)] == 0 {
-                        assert_eq!(b.send(port, 12, 3, 1000), None);
+            for (reserved, size) in [(3000, 1000), (0, 1000), (12_345, 64), (500, 9000)] {
+                let plan = Plan { reserved, limit: Limit::dynamic(th).unwrap(), ..Plan::new(13) };
+                let mut b = blocked(&plan, Block::Hold);
+                let mut got = vec![0; n as usize];
+                for round in 1.. {
+                    for port in (0..n as u16).filter(|p| got[usize::from(*p)] == 0).collect::<Vec<_>>() {
+                        assert_eq!(b.send(port, 12, 3, size as usize), None);
                         if b.pfc(port).is_some() {
-                            got[usize::from(port)] = b.pg(port, 3).used + b.pg(port, 3).headroom;
-                            open -= 1;
+                            got[usize::from(port)] = round;
                         }
                     }
+                    if !got.contains(&0) {
+                        break;
+                    }
                 }
-            }
-            let want = oracle::fair_share(plan.shared, oracle::alpha(th), n) + 3000;
-            for bytes in got {
-                // The first frame over the share, and one more for groups whose turn came before the sum was reached.
-                assert!(
-                    (want..=want + 2000).contains(&bytes),
-                    "alpha 2^{th}, {n} groups: {bytes} for {want}"
+                let what = format!("alpha 2^{th}, {n} groups of {reserved} and frames of {size}");
+                assert_eq!(
+                    got,
+                    oracle::xoff_frames_in_turn(plan.shared, oracle::alpha(th), reserved, size, n),
+                    "{what}"
                 );
+                // The first frame over the closed form, or one more where its turn came before the sum was reached.
+                let first = (oracle::fair_share(plan.shared, oracle::alpha(th), n) + reserved) / size + 1;
+                assert!(got.iter().all(|frame| (first..=first + 1).contains(frame)), "{what}: {got:?}, {first}");
             }
         }
     }
@@ -190,6 +193,27 @@ fn b7_a_guaranteed_minimum_is_there_when_the_pool_is_gone() {
         assert_eq!(b.pg(port, priority).used, 20_000);
         assert!(b.pfc(port).is_none_or(|f| f.enable >> priority & 1 == 0), "no pause inside it");
     }
+}
+
+#[test]
+fn b7_a_lossy_group_has_its_minimum_too() {
+    let mut params = Plan { limit: Limit::dynamic(7).unwrap(), headroom: 1, ..Plan::new(4) }.params();
+    // Group 0 of port 2 has a minimum, group 1 has none; their queues take what comes.
+    params.mmu.pgs[2 * 8].reserved = 20_000;
+    params.mmu.total += 20_000;
+    for queue in &mut params.mmu.queues {
+        (queue.limit, queue.pool) = (Limit::UNLIMITED, PoolId::Lossless);
+    }
+    let mut b = Bench::new(params);
+    (0..4).for_each(|port| b.block(port, Block::Hold));
+    b.fill_to_drop(0, 3, 3, 1000);
+    b.fill_to_drop(1, 3, 3, 1000);
+    let free = b.s.admission().pools().shared_size - b.s.admission().pools().shared_used;
+    assert!(free < 10_000, "the pool is gone but for {free} bytes");
+    let held = |b: &mut Bench, priority| b.fill_to_drop(2, 3, priority, 1000).0;
+    assert_eq!(held(&mut b, 1), free / 1000);
+    assert_eq!(held(&mut b, 0), 20, "its minimum and no more");
+    assert_eq!(b.pfc(2), None);
 }
 
 #[test]
@@ -323,6 +347,11 @@ fn b13_random_load_is_conserved_and_drains_to_nothing() {
     let mmu = b.s.admission();
     assert_eq!((b.s.held(), mmu.held_bytes(), mmu.queued_bytes(), mmu.pools().shared_used), (0, 0, 0, 0));
     assert_eq!(mmu.pools().headroom_used, 0);
+    for port in 0..6 {
+        assert!((0..8).all(|pg| b.pg(port, pg).used + b.pg(port, pg).headroom == 0 && !b.pg(port, pg).xoff));
+        assert_eq!(b.pfc(port).map_or(0, |f| f.time.iter().map(|t| u32::from(*t)).sum()), 0, "nobody stays paused");
+        assert_eq!(b.s.generator(PortId(port)).paused_mask(), 0);
+    }
 }
 
 #[test]
@@ -343,6 +372,28 @@ fn b14_sizes_and_mixes() {
         let pool = plan.shared + 4 * 777;
         assert_eq!(b.fill_to_drop(0, 1, 0, size as usize).0, oracle::lossy_frames(pool, (1, 1), size));
     }
+    // The same in cells: what counts is the frame rounded up, whether cells are a power of two or not.
+    for cell in [208u64, 256, 144] {
+        for size in [64u64, 207, 208, 209, 256, 257, 1500, 9216] {
+            let charge = size.div_ceil(cell) * cell;
+            let plan = Plan { reserved: 5 * cell, ..Plan::new(2) };
+            let new = || {
+                let mut params = plan.params();
+                params.mmu.cell_bytes = cell as u32;
+                let mut b = Bench::new(params);
+                (0..2).for_each(|port| b.block(port, Block::Hold));
+                b
+            };
+            let mut b = new();
+            let xoff = oracle::xoff_frame(plan.shared, (1, 1), plan.reserved, charge);
+            assert_eq!(b.fill_to_xoff(0, 1, 3, size as usize), xoff, "{size} in cells of {cell}");
+            let shared = oracle::crossing_frame_is_shared(plan.shared, (1, 1), plan.reserved, charge);
+            let more = plan.headroom / charge - u64::from(!shared);
+            assert_eq!(b.fill_to_drop(0, 1, 3, size as usize).0, more, "{size} in cells of {cell}");
+            let pool = plan.shared + 4 * plan.reserved;
+            assert_eq!(new().fill_to_drop(0, 1, 0, size as usize).0, oracle::lossy_frames(pool, (1, 1), charge));
+        }
+    }
     // A mix: the frame that sends Xoff is the first whose bytes leave the threshold behind.
     let mut rng = Rng::new(seed(14));
     for _ in 0..20 {
@@ -358,6 +409,33 @@ fn b14_sizes_and_mixes() {
             if over {
                 break;
             }
+        }
+        // From there on a frame goes to headroom, unless it is small enough for what is left below the threshold;
+        // lost is the first that fits neither.
+        let (mut shared, mut headroom) = (b.pg(0, 3).shared, b.pg(0, 3).headroom);
+        assert_eq!(shared + headroom, bytes);
+        loop {
+            let size = 64 + rng.next_u64() % 9153;
+            let (below, within) = (shared + size <= plan.shared - shared, headroom + size <= plan.headroom);
+            assert_eq!(b.send(0, 1, 3, size as usize).is_none(), below || within, "{size} on top of {headroom}");
+            match (below, within) {
+                (true, _) => shared += size,
+                (_, true) => headroom += size,
+                _ => break,
+            }
+            assert_eq!((b.pg(0, 3).shared, b.pg(0, 3).headroom), (shared, headroom));
+        }
+        // A lossy queue refuses the first frame that does not fit what its limit is without that frame.
+        let mut b = blocked(&plan, Block::Hold);
+        let mut held = 0;
+        loop {
+            let size = 64 + rng.next_u64() % 9153;
+            let lost = b.send(0, 1, 0, size as usize);
+            assert_eq!(lost.is_some(), held + size > plan.shared - held, "{size} on top of {held}");
+            if lost.is_some() {
+                break;
+            }
+            held += size;
         }
     }
 }
@@ -398,6 +476,89 @@ fn b15_limits_change_under_load() {
     b.s.admission_mut().apply(plan.mmu()).unwrap();
     b.block(2, Block::Hold);
     assert_eq!(b.fill_to_xoff(0, 2, 3, 1000), oracle::xoff_frame(plan.shared, (1, 1), 0, 1000));
+}
+
+#[test]
+fn b15_nothing_lossless_is_lost_however_limits_move() {
+    // Two senders to one port and a third in the other direction; every 50 us another alpha, reserve, cable (that is
+    // headroom: never below what the links need), resume point, headroom pool and size of the shared pool.
+    let mut rng = Rng::new(seed(15));
+    let need = 12_000;
+    let plan = Plan { rate: 10 * G, headroom: need, shared: 400_000, ..Plan::new(4) };
+    let mut old = plan.params();
+    let mut lab = Lab::star(&old, 500);
+    for (from, to) in [(0, 3), (1, 3), (3, 2)] {
+        for priority in [3, 4] {
+            lab.flow(from, Flow::new(to, priority, 1500));
+        }
+    }
+    let mut alphas = [0; 16];
+    for _ in 0..600 {
+        lab.run_for(50_000);
+        let mut pick = |n: u64| rng.next_u64() % n;
+        let th = pick(16) as i8 - 8;
+        alphas[(th + 8) as usize] += 1;
+        let other = Plan {
+            limit: if pick(8) == 0 { Limit::fixed(pick(200_000)) } else { Limit::dynamic(th).unwrap() },
+            reserved: pick(4) * 2000,
+            headroom: need + pick(30_000),
+            xon: pick(2) * pick(20_000),
+            xon_offset: pick(50_000),
+            ..plan.clone()
+        };
+        let mut new = other.params();
+        new.mmu.total = plan.mmu().total;
+        let all = new.mmu.headroom();
+        new.mmu.headroom_pool = (pick(2) == 0).then(|| all);
+        if new.mmu.shared().is_err() {
+            continue;
+        }
+        let mut change = Change::between(&old, &new).unwrap();
+        let now = lab.now;
+        lab.switches[0].apply(&mut change, now).unwrap();
+        lab.touch();
+        old = new;
+    }
+    assert!(alphas.iter().all(|n| *n > 10));
+    assert!(lab.xoffs() > 300);
+    lab.assert_lossless();
+    lab.testers.iter_mut().flat_map(|t| &mut t.flows).for_each(|f| f.stop = 0);
+    lab.run_for(20_000_000);
+    let mmu = lab.switches[0].admission();
+    assert_eq!((mmu.held_bytes(), mmu.pools().shared_used, mmu.pools().headroom_used), (0, 0, 0));
+}
+
+#[test]
+fn b15_a_buffer_divided_anew_while_it_is_full_holds_no_more_than_it_has() {
+    // The shared pool is full; then most of it is made headroom, or reserves. The bench looks after every frame
+    // whether more is held than there is.
+    for reserved in [0, 100_000] {
+        let plan = Plan { limit: Limit::dynamic(7).unwrap(), ..Plan::new(5) };
+        let mut b = blocked(&plan, Block::Hold);
+        for port in 0..2 {
+            b.fill_to_drop(port, 4, 3, 1000);
+        }
+        let mut new = Plan { reserved, ..plan.clone() }.mmu();
+        new.total = plan.mmu().total;
+        new.headroom_pool = Some(new.total - new.reserved());
+        if reserved == 0 {
+            new.pgs.iter_mut().filter(|pg| pg.lossless).for_each(|pg| pg.headroom = 400_000);
+        }
+        assert_eq!(new.shared(), Ok(0));
+        b.s.admission_mut().apply(new.clone()).unwrap();
+        for port in 0..4 {
+            for priority in [3, 4] {
+                b.fill_to_drop(port, 4, priority, 1000);
+            }
+        }
+        assert!(b.s.admission().held_bytes() > new.total - 1000, "and all it has is of use");
+        b.unblock(4);
+        b.pull_all(4);
+        // Emptied, it is what the new division says.
+        b.block(4, Block::Hold);
+        b.fill_to_drop(0, 4, 3, 1000);
+        assert_eq!(b.pg(0, 3).used + b.pg(0, 3).headroom, reserved + new.pgs[3].headroom);
+    }
 }
 
 #[test]

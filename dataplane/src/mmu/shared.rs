@@ -52,6 +52,7 @@ struct ShardSums {
     shared: AtomicU64,
     headroom: AtomicU64,
     egress: [AtomicU64; 2],
+    held: AtomicU64,
     /// Bytes of each priority group this shard has released, ever. Read by the group's owner.
     released: Vec<AtomicU64>,
 }
@@ -69,6 +70,7 @@ impl Ledger {
             shared: AtomicU64::new(0),
             headroom: AtomicU64::new(0),
             egress: [AtomicU64::new(0), AtomicU64::new(0)],
+            held: AtomicU64::new(0),
             released: zeros(pgs),
         };
         Self { shards: (0..shards).map(one).collect() }
@@ -97,6 +99,13 @@ pub struct Mmu {
     others_shared: u64,
     others_headroom: u64,
     others_egress: [u64; 2],
+    others_held: u64,
+    /// Nothing but the pools stands between a frame and its group and queue: no port has a limit of its own, and
+    /// nothing is crowded. The usual case, in one look.
+    plain: bool,
+    /// The buffer was divided anew while more was held than the new pools are large. Until they have emptied that
+    /// far, what is promised may not be there: every frame is held against the whole buffer.
+    crowded: bool,
     /// Releases of own groups by other shards that have been applied, `[shard][pg]`.
     applied: Vec<Vec<u64>>,
     ledger: Arc<Ledger>,
@@ -247,6 +256,9 @@ impl Mmu {
             others_shared: 0,
             others_headroom: 0,
             others_egress: [0; 2],
+            others_held: 0,
+            plain: true,
+            crowded: false,
             applied: vec![vec![0; pgs]; shards],
             ledger,
             shard,
@@ -330,6 +342,8 @@ impl Mmu {
         self.port_egress = port_limits(&params.port_egress_limit, queued_of);
         self.cells = Cells::new(params.cell_bytes);
         std::mem::swap(&mut self.params, params);
+        self.crowded = true;
+        self.settle();
         self.publish();
         Ok(())
     }
@@ -355,12 +369,28 @@ impl Mmu {
         self.egress_size[pool].saturating_sub(self.egress_used[pool] + self.others_egress[pool])
     }
 
+    /// Ends the crowd as soon as both pools hold no more than they are large.
+    #[cold]
+    fn settle(&mut self) {
+        self.crowded &= self.shared_used + self.others_shared > self.shared_size
+            || self.headroom_used + self.others_headroom > self.headroom_size;
+        self.plain = !self.crowded && self.port_ingress.is_empty() && self.port_egress.is_empty();
+    }
+
+    /// Whether `bytes` more are there at all. Only a crowded buffer can promise what it has not.
+    #[cold]
+    fn has_room(&mut self, bytes: u64) -> bool {
+        self.settle();
+        !self.crowded || self.held + self.others_held + bytes <= self.params.total - self.params.staleness
+    }
+
     fn publish(&self) {
         let own = &self.ledger.shards[self.shard];
         own.shared.store(self.shared_used, Relaxed);
         own.headroom.store(self.headroom_used, Relaxed);
         own.egress[0].store(self.egress_used[0], Relaxed);
         own.egress[1].store(self.egress_used[1], Relaxed);
+        own.held.store(self.held, Relaxed);
     }
 
     /// Which bytes leave first: headroom, then shared, then the minimum.
@@ -388,8 +418,10 @@ impl Mmu {
     fn may_resume(&mut self, ix: usize) -> bool {
         let (free, free_headroom, headroom_size) =
             (self.free_shared(), self.free_headroom(), self.headroom_size);
+        let crowded = self.crowded;
         let pg = &mut self.pgs[ix];
-        let due = pg.headroom_used == 0
+        let due = !crowded
+            && pg.headroom_used == 0
             && pg.account.used <= resume_point(pg, free)
             && free_headroom >= pg.headroom_limit.min(headroom_size);
         if due {
@@ -470,7 +502,14 @@ impl Mmu {
     }
 
     fn ingress(&mut self, ix: usize, bytes: u64) -> Verdict {
-        let free = self.free_shared();
+        if self.crowded && !self.has_room(bytes) {
+            let lossless = self.pgs[ix].lossless;
+            return Verdict::Refused(match lossless {
+                true => DropReason::IngressHeadroom,
+                false => DropReason::IngressBufferFull,
+            });
+        }
+        let (free, crowded) = (self.free_shared(), self.crowded);
         let pg = &mut self.pgs[ix];
         if !pg.account.fits(bytes, free)
             || (!self.port_ingress.is_empty() && !port_fits(&self.port_ingress, ix, pg.account.growth(bytes)))
@@ -486,8 +525,10 @@ impl Mmu {
         {
             port.used += growth;
         }
-        // B1: Xoff at the first frame that leaves the group over its (shrunken) threshold.
-        if pg.lossless && growth > 0 && !pg.xoff && shared > pg.account.limit.bytes(free - growth) {
+        // B1: Xoff at the first frame that leaves the group over its (shrunken) threshold. In a crowd not even a
+        // minimum is sure, so nobody waits for the threshold (B15).
+        let over = crowded || growth > 0 && shared > pg.account.limit.bytes(free - growth);
+        if pg.lossless && over && !pg.xoff {
             pg.xoff = true;
             self.xoff_groups += 1;
             return Verdict::AdmittedXoff;
@@ -635,8 +676,7 @@ impl Admission for Mmu {
     // Use only grows and free space only shrinks from frame to frame: what holds at the end held before.
     #[inline(always)]
     fn admit_together(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
-        let no_port_limits = self.port_ingress.is_empty() & self.port_egress.is_empty();
-        no_port_limits && self.admit_well_within(pg.0 as usize, queue.0 as usize, u64::from(bytes))
+        self.plain && self.admit_well_within(pg.0 as usize, queue.0 as usize, u64::from(bytes))
     }
 
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict {
@@ -644,7 +684,7 @@ impl Admission for Mmu {
     }
 
     fn admit_ingress_together(&mut self, pg: PgIx, bytes: u32) -> bool {
-        if !self.port_ingress.is_empty() {
+        if !self.plain {
             return false;
         }
         let free = self.free_shared();
@@ -686,6 +726,9 @@ impl Admission for Mmu {
         if self.xoff_groups == 0 {
             return;
         }
+        if self.crowded {
+            self.settle();
+        }
         for ix in 0..self.pgs.len() {
             if self.pgs[ix].xoff && self.may_resume(ix) {
                 resume(PgIx(ix as u32));
@@ -724,16 +767,18 @@ impl Admission for Mmu {
         }
         self.publish();
         self.shared_peak.note(self.shared_used + self.others_shared);
-        let (mut shared, mut headroom, mut egress) = (0, 0, [0; 2]);
+        let (mut shared, mut headroom, mut egress, mut held) = (0, 0, [0; 2], 0);
         for (i, sums) in self.ledger.shards.iter().enumerate() {
             if i != self.shard {
                 shared += sums.shared.load(Relaxed);
                 headroom += sums.headroom.load(Relaxed);
                 egress[0] += sums.egress[0].load(Relaxed);
                 egress[1] += sums.egress[1].load(Relaxed);
+                held += sums.held.load(Relaxed);
             }
         }
         (self.others_shared, self.others_headroom, self.others_egress) = (shared, headroom, egress);
+        self.others_held = held;
     }
 
     fn mark_remote(&mut self, pg: PgIx) {

@@ -20,6 +20,30 @@ pub fn crossing_frame_is_shared(pool: u64, (num, den): (u64, u64), reserved: u64
     after <= pool && after * den <= num * (pool - before)
 }
 
+/// Numbers of the frames that send Xoff when `n` groups are filled in turn, a frame each, and each stops at its own
+/// Xoff: the rule of Dynamic Threshold played through, frame by frame. A frame that does not fit the threshold as it
+/// stands before it goes to headroom and takes nothing of the pool.
+pub fn xoff_frames_in_turn(pool: u64, (num, den): (u64, u64), reserved: u64, size: u64, n: u64) -> Vec<u64> {
+    let (mut shared, mut at) = (vec![0u64; n as usize], vec![0; n as usize]);
+    for round in 1.. {
+        for i in (0..n as usize).filter(|i| at[*i] == 0).collect::<Vec<_>>() {
+            let free = pool - shared.iter().sum::<u64>();
+            let want = (round * size).saturating_sub(reserved);
+            let (growth, fits) = (want - shared[i], want * den <= num * free);
+            if want > 0 && (!fits || growth > free || want * den > num * (free - growth)) {
+                at[i] = round;
+            }
+            if fits && growth <= free {
+                shared[i] = want;
+            }
+        }
+        if !at.contains(&0) {
+            break;
+        }
+    }
+    at
+}
+
 /// Frames of `size` bytes a lone lossy queue holds: the most with `n * s <= alpha * (B - (n - 1) * s)`.
 pub fn lossy_frames(pool: u64, (num, den): (u64, u64), size: u64) -> u64 {
     num * (pool + size) / (size * (den + num))
