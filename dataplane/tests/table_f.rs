@@ -127,6 +127,23 @@ fn f7_not_ect_is_dropped_on_lossy_queues_only() {
 }
 
 #[test]
+fn f7_not_ect_on_a_lossless_queue_waits_unmarked() {
+    // A lossless group and queue, above Kmax nearly from the start: frames that cannot be marked stay, until PFC stops
+    // them, and then to the last byte of headroom.
+    let mut p = Plan::new(2).params();
+    p.ports[1].mark[3] = Some(Wred { drop_not_ect: true, ..STEP });
+    let mut b = Bench::new(p);
+    b.s.hold_back(PortId(1), 0xff);
+    let n = 501 + 99;
+    (0..n).for_each(|_| b.put(0, frame(0, 1000)));
+    assert_eq!((b.lost(), b.pfc(0).is_some()), (0, true));
+    b.s.hold_back(PortId(1), 0);
+    let sent = b.pull_all(1);
+    assert!(sent.len() == n && sent.iter().all(|f| *f == frame(0, 1000)));
+    assert_eq!((b.stats(1).ecn_marked[3], b.stats(1).ecn_selected[3]), (0, n as u64 - 21));
+}
+
+#[test]
 fn f8_checksum_with_every_identification_and_with_options() {
     let mut b = Bench::new(params(Wred { kmin: 0, kmax: 0, ..STEP }));
     let mut zero = 0;
@@ -236,4 +253,24 @@ fn f12_only_the_queue_over_its_share_is_marked() {
     let (over, under) = (lab.rx(over), lab.rx(under));
     assert_eq!(under.ce, 0);
     assert!(over.ce * 100 >= over.frames * 95, "{over:?}");
+}
+
+#[test]
+fn f12_equal_queues_are_marked_alike() {
+    // Both over their share, on the ramp: marked shares differ by five points at most.
+    let mut params = Plan { rate: 10 * G, ..Plan::new(3) }.params();
+    params.mmu = MmuParams::lossy(3, 130_000);
+    let share = weir_dataplane::egress::Discipline::Dwrr(10);
+    for q in [3, 4] {
+        params.ports[2].mark[q] = Some(Wred { kmin: 20_000, kmax: 60_000, pmax: ONE_Q32 / 2, ..STEP });
+        params.ports[2].queues[q].discipline = share;
+    }
+    params.seed = seed(12);
+    let mut lab = Lab::star(&params, 500);
+    let flows =
+        [lab.flow(0, Flow::new(2, 3, 1500).rate(6 * G)), lab.flow(1, Flow::new(2, 4, 1500).rate(6 * G))];
+    lab.run_until(50_000_000);
+    let percent = flows.map(|f| lab.rx(f)).map(|rx| rx.ce as f64 * 100.0 / rx.frames as f64);
+    assert!(percent.iter().all(|p| (10.0..60.0).contains(p)), "{percent:?}");
+    assert!((percent[0] - percent[1]).abs() <= 5.0, "{percent:?}");
 }

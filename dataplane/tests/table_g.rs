@@ -9,8 +9,9 @@ use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::egress::{Microburst, MicroburstConfig};
 use weir_dataplane::mmu::{Limit, MmuParams, QueueIx, WATERMARK_READERS};
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
-use weir_dataplane::stats::PortStats;
-use weir_dataplane::switch::UnknownUnicast;
+use weir_dataplane::frame::{Frame, OwnedFrame};
+use weir_dataplane::stats::{PortStats, Published, Words};
+use weir_dataplane::switch::{Switch, UnknownUnicast};
 use weir_dataplane::types::{Mac, PortId};
 
 const MS: u64 = 1_000_000;
@@ -95,6 +96,15 @@ fn g5_readers_clear_their_own() {
     b.s.admission_mut().clear_watermarks(2);
     assert_eq!(peaks(&b), [15_000, 50_000, 15_000, 50_000]);
     assert_eq!(b.pg(0, 3).shared_peak.peak(0), 15_000);
+    assert_eq!(b.s.admission().pools().shared_peak.peak(0), 15_000);
+    assert_eq!(b.s.admission().pools().shared_peak.peak(1), 50_000);
+    // Headroom too: of a group, and of all together.
+    b.fill_to_drop(0, 1, 3, 1000);
+    b.unblock(1);
+    b.pull_all(1);
+    b.s.admission_mut().clear_watermarks(3);
+    let peaks = |r| (b.pg(0, 3).headroom_peak.peak(r), b.s.admission().pools().headroom_peak.peak(r));
+    assert_eq!([0, 1, 2, 3].map(peaks), [(100_000, 100_000), (100_000, 100_000), (100_000, 100_000), (0, 0)]);
 }
 
 #[test]
@@ -188,6 +198,48 @@ fn g6_each_cause_has_its_reason() {
     assert_eq!((b.drops(DropReason::WatchdogDrop), b.lost()), (1, 1));
 }
 
+/// A frame of which no second handle can be had: memory is out.
+struct Alone(OwnedFrame);
+
+impl Frame for Alone {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+    fn share(&self) -> Option<Self> {
+        None
+    }
+    fn make_unique(&mut self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn g6_the_reasons_that_want_a_machine_in_need() {
+    // Copies for which there is no memory: the frame itself goes on, each missing copy is counted.
+    let mut s: Switch<Alone> = Switch::new(Plan::new(4).params()).unwrap();
+    let broadcast = ipv4(host(0), Mac([0xff; 6]), 0, 0, 64);
+    s.receive(PortId(0), &mut [Alone(OwnedFrame::new(broadcast))].into_iter().collect(), 0);
+    let books = s.conservation();
+    assert_eq!((books.dropped, books.held, books.error()), (2, 1, 0));
+    assert_eq!(s.stats(PortId(0)).drops.0[DropReason::IngressNoCopy as usize], 2);
+    // Another lcore that does not come to take what is its own.
+    let mut params = Plan::new(2).params();
+    (params.frames, params.ports[1].shard) = (3, 1);
+    let mut shards: Vec<Switch<OwnedFrame>> = Switch::sharded(&params, 2).unwrap();
+    for n in 0..5u64 {
+        let mut frame = ipv4(host(0), host(1), harness::dscp(n as u8), 0, 64);
+        harness::frames::stamp(&mut frame, 1, n);
+        shards[0].receive(PortId(0), &mut [OwnedFrame::new(frame)].into_iter().collect(), n);
+    }
+    let full = shards[0].stats(PortId(0)).drops.0[DropReason::HandoffFull as usize];
+    let mut books = shards[0].conservation();
+    books.add(&shards[1].conservation());
+    assert_eq!((full, books.dropped, books.held, books.error()), (2, 2, 3, 0));
+}
+
 #[test]
 fn g6_the_sum_of_the_reasons_is_what_is_missing() {
     let mut lab = Lab::star(&Plan { rate: 10 * G, ..Plan::new(4) }.params(), 500);
@@ -224,6 +276,20 @@ fn g7_readings_are_of_one_instant_and_only_grow() {
         }
         assert!(last[0].rx_packets > 0 && last[1].tx_packets > 0);
     }
+}
+
+#[test]
+fn g7_the_largest_counts_are_read_as_they_are() {
+    let mut stats = PortStats::default();
+    let mut n = 0;
+    stats.words(&mut |word| {
+        *word = u64::MAX - n;
+        n += 1;
+    });
+    let cell = Published::new::<PortStats>();
+    cell.publish(&mut stats);
+    assert_eq!(cell.read::<PortStats>(), stats);
+    assert_eq!(cell.read::<PortStats>().rx_packets, u64::MAX);
 }
 
 #[test]
