@@ -262,6 +262,30 @@ counters! {
         storms_detected: per_priority,
         /// Storms the watchdog has seen end, by queue.
         storms_restored: per_priority,
+        /// Queues whose frames the watchdog drops now, a bit each.
+        storm_dropping: one,
+        /// Queues whose pause the watchdog ignores now, a bit each.
+        storm_forwarding: one,
+        /// Bytes that waited when the last storm of each queue was detected.
+        storm_backlog: per_priority,
+        /// How long the queue had been stalled by then, ns.
+        storm_stalled_ns: per_priority,
+        /// Frames sent from each queue during its storms.
+        storm_tx_ok: per_priority,
+        /// Frames flushed from it or refused by it.
+        storm_tx_drop: per_priority,
+        /// Frames received on the port for the group of the queue, and admitted.
+        storm_rx_ok: per_priority,
+        /// Those dropped.
+        storm_rx_drop: per_priority,
+        /// The same of the present storm, or else the last one: sent.
+        storm_last_tx_ok: per_priority,
+        /// Flushed or refused.
+        storm_last_tx_drop: per_priority,
+        /// Received and admitted.
+        storm_last_rx_ok: per_priority,
+        /// Received and dropped.
+        storm_last_rx_drop: per_priority,
     }
 }
 

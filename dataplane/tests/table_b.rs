@@ -98,7 +98,10 @@ fn b2_equal_groups_share_alike() {
                 );
                 // The first frame over the closed form, or one more where its turn came before the sum was reached.
                 let first = (oracle::fair_share(plan.shared, oracle::alpha(th), n) + reserved) / size + 1;
-                assert!(got.iter().all(|frame| (first..=first + 1).contains(frame)), "{what}: {got:?}, {first}");
+                assert!(
+                    got.iter().all(|frame| (first..=first + 1).contains(frame)),
+                    "{what}: {got:?}, {first}"
+                );
             }
         }
     }
@@ -349,7 +352,11 @@ fn b13_random_load_is_conserved_and_drains_to_nothing() {
     assert_eq!(mmu.pools().headroom_used, 0);
     for port in 0..6 {
         assert!((0..8).all(|pg| b.pg(port, pg).used + b.pg(port, pg).headroom == 0 && !b.pg(port, pg).xoff));
-        assert_eq!(b.pfc(port).map_or(0, |f| f.time.iter().map(|t| u32::from(*t)).sum()), 0, "nobody stays paused");
+        assert_eq!(
+            b.pfc(port).map_or(0, |f| f.time.iter().map(|t| u32::from(*t)).sum()),
+            0,
+            "nobody stays paused"
+        );
         assert_eq!(b.s.generator(PortId(port)).paused_mask(), 0);
     }
 }
@@ -391,7 +398,10 @@ fn b14_sizes_and_mixes() {
             let more = plan.headroom / charge - u64::from(!shared);
             assert_eq!(b.fill_to_drop(0, 1, 3, size as usize).0, more, "{size} in cells of {cell}");
             let pool = plan.shared + 4 * plan.reserved;
-            assert_eq!(new().fill_to_drop(0, 1, 0, size as usize).0, oracle::lossy_frames(pool, (1, 1), charge));
+            assert_eq!(
+                new().fill_to_drop(0, 1, 0, size as usize).0,
+                oracle::lossy_frames(pool, (1, 1), charge)
+            );
         }
     }
     // A mix: the frame that sends Xoff is the first whose bytes leave the threshold behind.
@@ -417,7 +427,11 @@ fn b14_sizes_and_mixes() {
         loop {
             let size = 64 + rng.next_u64() % 9153;
             let (below, within) = (shared + size <= plan.shared - shared, headroom + size <= plan.headroom);
-            assert_eq!(b.send(0, 1, 3, size as usize).is_none(), below || within, "{size} on top of {headroom}");
+            assert_eq!(
+                b.send(0, 1, 3, size as usize).is_none(),
+                below || within,
+                "{size} on top of {headroom}"
+            );
             match (below, within) {
                 (true, _) => shared += size,
                 (_, true) => headroom += size,

@@ -350,7 +350,11 @@ fn c9_mixed_incast() {
         }
         assert_eq!(lab.drops(DropReason::IngressHeadroom), 0);
         assert_eq!(lab.lost(), lab.drops(DropReason::EgressQueueFull));
-        assert_eq!(lab.lost() > 0, offered[1] > part, "{offered:?}: lossy is lost where it wants more, and only there");
+        assert_eq!(
+            lab.lost() > 0,
+            offered[1] > part,
+            "{offered:?}: lossy is lost where it wants more, and only there"
+        );
         for flow in &flows[0] {
             assert_eq!((lab.rx(*flow).gaps, lab.rx(*flow).reordered), (0, 0));
         }

@@ -263,7 +263,11 @@ fn d13_the_rate_follows_the_duty_cycle() {
         let got = lab.rx(flow).frames - before;
         let want = 50 * MS * 10 / (1524 * 8) * (100 - duty) / 100;
         assert!(got.abs_diff(want) * 100 <= 2 * want, "{duty} %: {got} for {want}");
-        assert_eq!(lab.switches[0].watchdog(PortId(1)).unwrap().counters(3).detected, 0, "{duty} %: no storm");
+        assert_eq!(
+            lab.switches[0].watchdog(PortId(1)).unwrap().counters(3).detected,
+            0,
+            "{duty} %: no storm"
+        );
         lab.assert_lossless();
     }
 }

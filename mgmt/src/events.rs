@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::parse::{KeyParts, key_space};
+use weir_dataplane::stats::PortGauges;
 use weir_dataplane::types::PRIORITIES;
 
 /// Events kept for readers who come later.
@@ -227,9 +228,36 @@ fn storms(before: &Snapshot, now: &Snapshot, lane: (usize, usize), log: &mut Log
         if is > was {
             let mut body = at_lane(now, "storm", phase, lane);
             body.insert("storms".into(), json!(is - was));
+            body.extend(evidence(&now.now.ports[lane.0].gauges, lane.1, phase));
             log.push(body);
         }
     }
+}
+
+/// What a storm was detected by and is answered with, or what it has cost.
+fn evidence(g: &PortGauges, queue: usize, phase: &str) -> Map<String, Value> {
+    let action = match (g.storm_dropping >> queue & 1, g.storm_forwarding >> queue & 1) {
+        (1, _) => "drop",
+        (_, 1) => "forward",
+        // A storm that is over already had what its frames tell of.
+        _ if g.stormed_queues >> queue & 1 == 0 && g.storm_last_tx_drop[queue] > 0 => "drop",
+        _ if g.stormed_queues >> queue & 1 == 0 && g.storm_last_tx_ok[queue] > 0 => "forward",
+        _ => "alert",
+    };
+    let fields = match phase {
+        "detected" => vec![
+            ("action", json!(action)),
+            ("backlog_bytes", json!(g.storm_backlog[queue])),
+            ("stalled_ns", json!(g.storm_stalled_ns[queue])),
+        ],
+        _ => vec![
+            ("tx_ok", json!(g.storm_last_tx_ok[queue])),
+            ("tx_drop", json!(g.storm_last_tx_drop[queue])),
+            ("rx_ok", json!(g.storm_last_rx_ok[queue])),
+            ("rx_drop", json!(g.storm_last_rx_drop[queue])),
+        ],
+    };
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Xoff and Xon, both directions: the pauses of an episode are counted and timed.
@@ -387,6 +415,35 @@ mod tests {
         assert_eq!((&events[0]["port"], &events[0]["priority"]), (&json!("p0"), &json!(3)));
         reading.ports[0].gauges.storms_restored[3] = 1;
         assert_eq!(names(&feed.step(&reading)), ["storm/restored"]);
+    }
+
+    #[test]
+    fn h5_a_storm_is_told_with_its_evidence() {
+        for (dropping, forwarding, action) in [(1 << 3, 0, "drop"), (0, 1 << 3, "forward"), (0, 0, "alert")] {
+            let mut feed = Feed::new();
+            let mut reading = fake::reading(1);
+            feed.step(&reading);
+            let g = &mut reading.ports[1].gauges;
+            (g.storms_detected[3], g.stormed_queues, g.storm_dropping, g.storm_forwarding) =
+                (1, 1 << 3, dropping, forwarding);
+            (g.storm_backlog[3], g.storm_stalled_ns[3]) = (45_000, 200_000_001);
+            let event = &feed.step(&reading)[0];
+            let want = json!({
+                "id": event["id"], "unix_ms": 200, "event": "storm", "phase": "detected", "port": "p\"1\\",
+                "priority": 3, "storms": 1, "action": action, "backlog_bytes": 45_000, "stalled_ns": 200_000_001,
+            });
+            assert_eq!(event, &want);
+            let g = &mut reading.ports[1].gauges;
+            (g.storms_restored[3], g.stormed_queues, g.storm_dropping, g.storm_forwarding) = (1, 0, 0, 0);
+            (g.storm_last_tx_ok[3], g.storm_last_tx_drop[3]) = (1, 2);
+            (g.storm_last_rx_ok[3], g.storm_last_rx_drop[3]) = (3, 4);
+            let event = &feed.step(&reading)[0];
+            let frames = ["tx_ok", "tx_drop", "rx_ok", "rx_drop"].map(|key| event[key].as_u64());
+            assert_eq!(
+                (names(std::slice::from_ref(event)), frames),
+                (vec!["storm/restored".into()], [1, 2, 3, 4].map(Some))
+            );
+        }
     }
 
     #[test]

@@ -104,8 +104,10 @@ pub struct Mmu {
     /// nothing is crowded. The usual case, in one look.
     plain: bool,
     /// The buffer was divided anew while more was held than the new pools are large. Until they have emptied that
-    /// far, what is promised may not be there: every frame is held against the whole buffer.
+    /// far, what is promised may not be there: every frame is held against the whole buffer, and that of before if it
+    /// was larger.
     crowded: bool,
+    ceiling: u64,
     /// Releases of own groups by other shards that have been applied, `[shard][pg]`.
     applied: Vec<Vec<u64>>,
     ledger: Arc<Ledger>,
@@ -259,6 +261,7 @@ impl Mmu {
             others_held: 0,
             plain: true,
             crowded: false,
+            ceiling: 0,
             applied: vec![vec![0; pgs]; shards],
             ledger,
             shard,
@@ -343,6 +346,7 @@ impl Mmu {
         self.cells = Cells::new(params.cell_bytes);
         std::mem::swap(&mut self.params, params);
         self.crowded = true;
+        self.ceiling = self.ceiling.max(self.params.total - self.params.staleness);
         self.settle();
         self.publish();
         Ok(())
@@ -374,6 +378,9 @@ impl Mmu {
     fn settle(&mut self) {
         self.crowded &= self.shared_used + self.others_shared > self.shared_size
             || self.headroom_used + self.others_headroom > self.headroom_size;
+        if !self.crowded {
+            self.ceiling = self.params.total - self.params.staleness;
+        }
         self.plain = !self.crowded && self.port_ingress.is_empty() && self.port_egress.is_empty();
     }
 
@@ -381,7 +388,7 @@ impl Mmu {
     #[cold]
     fn has_room(&mut self, bytes: u64) -> bool {
         self.settle();
-        !self.crowded || self.held + self.others_held + bytes <= self.params.total - self.params.staleness
+        !self.crowded || self.held + self.others_held + bytes <= self.ceiling
     }
 
     fn publish(&self) {

@@ -157,6 +157,8 @@ struct Queue {
     stalled_since: Nanos,
     /// Times of the latest detections, newest first.
     detections: [Option<Nanos>; MAX_RECURRENCE],
+    /// The last detection.
+    storm: Option<Event>,
     counters: StormCounters,
 }
 
@@ -224,6 +226,11 @@ impl Watchdog {
         &self.queues[queue].counters
     }
 
+    /// The event that began the present storm of `queue`, or else its last one.
+    pub fn last_storm(&self, queue: usize) -> Option<&Event> {
+        self.queues[queue].storm.as_ref()
+    }
+
     /// Counts frames that met `queue` while it was in a storm or under the big red switch.
     pub fn count(&mut self, queue: usize, seen: Seen, frames: u64) {
         let counters = &mut self.queues[queue].counters;
@@ -248,7 +255,11 @@ impl Watchdog {
                 let observation = observe(queue);
                 if let Some(kind) = self.judge(queue, &observation, now) {
                     let stalled_since = self.queues[queue].stalled_since;
-                    events.push(Event { queue: queue as u8, kind, at: now, stalled_since, observation });
+                    let event = Event { queue: queue as u8, kind, at: now, stalled_since, observation };
+                    if kind != EventKind::Restored {
+                        self.queues[queue].storm = Some(event);
+                    }
+                    events.push(event);
                 }
             }
         }

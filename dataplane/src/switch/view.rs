@@ -88,6 +88,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let pgs: [_; PRIORITIES] = std::array::from_fn(|pg| self.admission.pg_view(PgIx(first + pg as u32)));
         let storms: [_; PRIORITIES] =
             std::array::from_fn(|q| port.watchdog.as_ref().map(|w| *w.counters(q)).unwrap_or_default());
+        let evidence: [_; PRIORITIES] =
+            std::array::from_fn(|q| port.watchdog.as_ref().and_then(|w| w.last_storm(q)));
         PortGauges {
             at_ns: now,
             queue_bytes: queues.map(|q| q.used),
@@ -118,6 +120,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             invalid_control: rx.counters().invalid.iter().sum(),
             storms_detected: std::array::from_fn(|q| storms[q].detected),
             storms_restored: std::array::from_fn(|q| storms[q].restored),
+            storm_dropping: u64::from(port.storm_drop),
+            storm_forwarding: u64::from(port.storm_forward),
+            storm_backlog: evidence.map(|e| e.map_or(0, |e| e.observation.backlog)),
+            storm_stalled_ns: evidence.map(|e| e.map_or(0, |e| e.at - e.stalled_since)),
+            storm_tx_ok: storms.map(|s| s.total.tx_ok),
+            storm_tx_drop: storms.map(|s| s.total.tx_drop),
+            storm_rx_ok: storms.map(|s| s.total.rx_ok),
+            storm_rx_drop: storms.map(|s| s.total.rx_drop),
+            storm_last_tx_ok: storms.map(|s| s.last.tx_ok),
+            storm_last_tx_drop: storms.map(|s| s.last.tx_drop),
+            storm_last_rx_ok: storms.map(|s| s.last.rx_ok),
+            storm_last_rx_drop: storms.map(|s| s.last.rx_drop),
         }
     }
 

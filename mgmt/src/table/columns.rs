@@ -431,6 +431,50 @@ const PFC: &[Column] = &[
     col("storms_restored", Count, "Storm restored", "storms seen to end on this queue", |r| {
         count(r.port().gauges.storms_restored[r.i])
     }),
+    col("storm_tx_ok", Count, "TX OK", "frames it sent, in all its storms", |r| {
+        count(r.port().gauges.storm_tx_ok[r.i])
+    }),
+    col("storm_tx_drop", Count, "TX DROP", "frames flushed from it or refused, in all its storms", |r| {
+        count(r.port().gauges.storm_tx_drop[r.i])
+    }),
+    col(
+        "storm_rx_ok",
+        Count,
+        "RX OK",
+        "frames received on its port for its group and admitted, in all its storms",
+        |r| count(r.port().gauges.storm_rx_ok[r.i]),
+    ),
+    col(
+        "storm_rx_drop",
+        Count,
+        "RX DROP",
+        "frames received on its port for its group and dropped, in all its storms",
+        |r| count(r.port().gauges.storm_rx_drop[r.i]),
+    ),
+    col("storm_last_tx_ok", Count, "TX LAST OK", "frames it sent, in its present or last storm", |r| {
+        count(r.port().gauges.storm_last_tx_ok[r.i])
+    }),
+    col(
+        "storm_last_tx_drop",
+        Count,
+        "TX LAST DROP",
+        "frames flushed from it or refused, in its present or last storm",
+        |r| count(r.port().gauges.storm_last_tx_drop[r.i]),
+    ),
+    col(
+        "storm_last_rx_ok",
+        Count,
+        "RX LAST OK",
+        "frames received on its port for its group and admitted, in its present or last storm",
+        |r| count(r.port().gauges.storm_last_rx_ok[r.i]),
+    ),
+    col(
+        "storm_last_rx_drop",
+        Count,
+        "RX LAST DROP",
+        "frames received on its port for its group and dropped, in its present or last storm",
+        |r| count(r.port().gauges.storm_last_rx_drop[r.i]),
+    ),
 ];
 
 const ECN: &[Column] = &[

@@ -39,6 +39,10 @@ impl Mmu {
         }
         // Sums by port follow from the parts.
         let params = self.params.clone();
-        self.apply(params)
+        self.apply(params)?;
+        // What was seen need not be of one instant; it is no reason to hold frames against the whole buffer.
+        self.crowded = false;
+        self.settle();
+        Ok(())
     }
 }
