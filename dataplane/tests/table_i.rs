@@ -5,12 +5,16 @@ mod harness;
 use harness::frames::{host, ipv4, stamp};
 use harness::{Bench, Block, Flow, G, Lab, Plan, Storm, classifier_of, seed};
 use weir_dataplane::classify::Maps;
+use weir_dataplane::config;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::Admission;
 use weir_dataplane::pfc::frame::PfcFrame;
+use weir_dataplane::pfc::react::RxMode;
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::rng::Rng;
-use weir_dataplane::types::PortId;
+use weir_dataplane::runtime::{Device, switch_params};
+use weir_dataplane::switch::Change;
+use weir_dataplane::types::{Mac, PortId};
 
 const MS: u64 = 1_000_000;
 
@@ -42,30 +46,62 @@ fn i1_full_mesh_of_all_pairs_and_priorities() {
 fn i2_the_same_configuration_again_under_load() {
     let plan = Plan { rate: 10 * G, ..Plan::new(4) };
     let params = plan.params();
-    let run = |reload: bool| {
+    let run = |reload: bool, lossless: u64| {
         let mut lab = Lab::star(&params, 500);
         for from in 0..3 {
-            for priority in [3, 0] {
-                lab.flow(from, Flow::new(3, priority, 1500).rate(3 * G / 2));
+            for (priority, rate) in [(3, lossless), (0, 3 * G / 2)] {
+                lab.flow(
+                    from,
+                    Flow::new(3, priority, 1500).rate(rate).count(if priority == 0 { 100 } else { u64::MAX }),
+                );
             }
         }
         for _ in 0..100 {
             lab.run_for(MS / 10);
             if reload {
-                let s = &mut lab.switches[0];
-                s.admission_mut().apply(params.mmu.clone()).unwrap();
-                for (i, port) in params.ports.iter().enumerate() {
-                    s.reclassify(PortId(i as u16), port.classifier.clone());
-                    s.set_queues(PortId(i as u16), &port.queues);
-                }
-                lab.touch();
+                let now = lab.now;
+                lab.switches[0].apply(&mut Change::between(&params, &params).unwrap(), now).unwrap();
             }
+            lab.touch();
         }
         lab.assert_lossless();
-        assert_eq!(lab.xoffs(), 0);
-        lab.testers[3].received()
+        let when: Vec<_> = lab.testers.iter().flat_map(|t| &t.pfc_log).map(|(at, f)| (*at, *f)).collect();
+        (lab.testers[3].rx.values().map(|rx| (rx.frames, rx.bytes, rx.last_at)).collect::<Vec<_>>(), when)
     };
-    assert_eq!(run(true), run(false));
+    // To the nanosecond as if nothing had been loaded: below the line, without a pause; and paused all the time.
+    let (light, heavy) = (3 * G / 2, 4 * G);
+    assert!(run(true, light) == run(false, light));
+    assert!(run(true, light).1.is_empty());
+    assert!(run(true, heavy) == run(false, heavy));
+    assert!(run(true, heavy).1.len() > 10);
+}
+
+#[test]
+fn i3_a_port_that_cannot_see_pfc_is_told_of_and_sends_none() {
+    let ports: String =
+        (0..3).map(|i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\nrate = \"10G\"\n")).collect();
+    let config =
+        config::load("i3", &format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n{ports}"))
+            .unwrap()
+            .config;
+    // Port 0 cannot see PFC frames: what it takes for PFC would be a promise nobody keeps.
+    let device = |i: u64| Device { mac: Mac::from_u64(i), rate: None, shard: 0, pfc: i > 0 };
+    let params = switch_params(&config, &[0, 1, 2].map(device), 1, 0).unwrap();
+    let enabled: Vec<_> = params.ports.iter().map(|p| (p.generate.enabled, p.react.mode)).collect();
+    assert_eq!(enabled, [(0, RxMode::None), (1 << 3, RxMode::Enabled), (1 << 3, RxMode::Enabled)]);
+    // Nor is its group lossless: no headroom is waited for that nobody would respect.
+    assert_eq!([0, 8, 16].map(|port| params.mmu.pgs[port + 3].lossless), [false, true, true]);
+    // Overloaded, it loses frames with a reason; its neighbour is paused and loses none.
+    let mut lab = Lab::star(&params, 500);
+    let blind = lab.flow(0, Flow::new(2, 3, 1500).dscp(26));
+    let seeing = lab.flow(1, Flow::new(2, 3, 1500).dscp(26));
+    lab.run_until(40 * MS);
+    assert!(lab.testers[0].pfc_log.is_empty() && !lab.testers[1].pfc_log.is_empty());
+    let lost = lab.switches[0].stats(PortId(0)).drops.0[DropReason::IngressShared as usize];
+    assert!(lost > 1000);
+    assert_eq!((lab.lost(), lab.switches[0].stats(PortId(0)).pg_drops[3]), (lost, lost));
+    assert!(lab.rx(blind).gaps > 0);
+    assert_eq!(lab.rx(seeing).gaps, 0);
 }
 
 #[test]

@@ -99,6 +99,8 @@ struct Lane {
 #[derive(Debug, Default)]
 pub struct Watcher {
     lanes: Vec<[Lane; PRIORITIES]>,
+    /// When the receive ring of each port last lost frames.
+    overrun_at: Vec<u64>,
     before: Option<Snapshot>,
     lost_count: u64,
 }
@@ -115,11 +117,13 @@ impl Watcher {
     pub fn observe(&mut self, now: &Snapshot, log: &mut Log) {
         let before = self.before.replace(now.clone());
         self.lanes.resize(now.now.ports.len(), Default::default());
+        self.overrun_at.resize(now.now.ports.len(), 0);
         // The first snapshot has nothing to be compared with: counters from before are no news.
         let Some(before) = before else { return };
         for port in 0..now.now.ports.len() {
             link(&before, now, port, log);
             drops(&before, now, port, log);
+            overrun(&mut self.overrun_at[port], &before, now, port, log);
             for priority in 0..PRIORITIES {
                 let lane = &mut self.lanes[port][priority];
                 storms(&before, now, (port, priority), log);
@@ -217,6 +221,28 @@ fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
             log.push(body);
         }
     }
+}
+
+/// Frames lost before the switch saw them: the receive ring was full, or there was no memory to receive into (I4).
+fn overrun(last: &mut u64, before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
+    let count = |s: &Snapshot| s.now.ports[port].nic.map_or(0, |nic| nic.rx_missed + nic.rx_no_mbuf);
+    let frames = count(now).saturating_sub(count(before));
+    if frames == 0 {
+        return;
+    }
+    // What is lost here has no priority yet: on a port with lossless ones it is an alarm each time.
+    let lossless = now.info.ports[port].lossless != 0;
+    if lossless || now.unix_ms.saturating_sub(*last) > UPDATE {
+        let mut body = at_port(now, "drops", if lossless { "alarm" } else { "start" }, port);
+        body.insert("reason".into(), json!("nic.rx_ring"));
+        body.insert("frames".into(), json!(frames));
+        body.insert(
+            "remedy".into(),
+            json!("its lcore came too late: fewer ports for it, or a longer rx ring"),
+        );
+        log.push(body);
+    }
+    *last = now.unix_ms;
 }
 
 fn storms(before: &Snapshot, now: &Snapshot, lane: (usize, usize), log: &mut Log) {
@@ -520,6 +546,31 @@ mod tests {
         };
         assert_eq!(names(&lose(DropReason::EgressQueueFull)), ["drops/start"]);
         assert!(lose(DropReason::EgressQueueFull).is_empty());
+    }
+
+    #[test]
+    fn i4_an_overrun_of_the_receive_ring_is_never_silent() {
+        for (lossless, phases) in [(1 << 3, ["drops/alarm", "drops/alarm"].as_slice()), (0, &["drops/start"])]
+        {
+            let mut feed = Feed::new();
+            let mut info = fake::info();
+            info.ports[1].lossless = lossless;
+            feed.sampler = Sampler::new(info);
+            let mut reading = fake::reading(1);
+            // Well after the start of time, so that "never" is long ago.
+            (0..20).for_each(|_| drop(feed.step(&reading)));
+            let mut all = Vec::new();
+            for _ in 0..2 {
+                let nic = reading.ports[1].nic.as_mut().unwrap();
+                (nic.rx_missed, nic.rx_no_mbuf) = (nic.rx_missed + 5, nic.rx_no_mbuf + 1);
+                all.extend(feed.step(&reading));
+            }
+            assert_eq!(names(&all), phases);
+            assert!(
+                all.iter().all(|e| e["reason"] == "nic.rx_ring" && e["frames"] == 6 && e["port"] == "p\"1\\")
+            );
+            assert!(feed.step(&reading).is_empty());
+        }
     }
 
     #[test]

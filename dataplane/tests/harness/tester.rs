@@ -13,6 +13,8 @@ pub struct Flow {
     pub to: Mac,
     pub priority: u8,
     pub ecn: u8,
+    /// DSCP of its frames, if not that of the priority.
+    pub dscp: Option<u8>,
     /// Frame lengths without FCS, used in turn.
     pub lens: Vec<usize>,
     /// Wire rate in bit/s; `None` sends whenever the link is free.
@@ -35,6 +37,7 @@ impl Flow {
             to: host(to),
             priority,
             ecn: 2,
+            dscp: None,
             lens: vec![len],
             rate: None,
             start: 0,
@@ -48,6 +51,11 @@ impl Flow {
 
     pub fn rate(mut self, rate: u64) -> Self {
         self.rate = Some(rate);
+        self
+    }
+
+    pub fn dscp(mut self, dscp: u8) -> Self {
+        self.dscp = Some(dscp);
         self
     }
 
@@ -79,7 +87,7 @@ impl Flow {
 
     fn make(&mut self, from: Mac, now: Nanos) -> Vec<u8> {
         let len = self.lens[(self.sent % self.lens.len() as u64) as usize];
-        let mut frame = ipv4(from, self.to, dscp(self.priority), self.ecn, len);
+        let mut frame = ipv4(from, self.to, self.dscp.unwrap_or(dscp(self.priority)), self.ecn, len);
         stamp(&mut frame, self.id, self.sent);
         self.sent += 1;
         if let Some(rate) = self.rate {

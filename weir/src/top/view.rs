@@ -305,8 +305,10 @@ impl Top {
         let rows = self.rows();
         let shown = rows.iter().skip(self.first).take(usize::from(area.height).saturating_sub(1));
         let body = shown.map(|row| {
-            // A loss of a lossless frame, a storm, a link that is down: seen without reading.
+            // A loss of a lossless frame or of any at the receive ring, a storm, a link that is down: seen without
+            // reading.
             let alarm = row["lossless"] == true && view.name == "drops"
+                || row["nic_missed"].as_u64().is_some_and(|frames| frames > 0)
                 || row["storm"] == true
                 || row["link"] == false;
             let style =
