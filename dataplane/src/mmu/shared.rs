@@ -425,6 +425,9 @@ impl Mmu {
     fn may_resume(&mut self, ix: usize) -> bool {
         let (free, free_headroom, headroom_size) =
             (self.free_shared(), self.free_headroom(), self.headroom_size);
+        if self.crowded {
+            self.settle();
+        }
         let crowded = self.crowded;
         let pg = &mut self.pgs[ix];
         let due = !crowded
@@ -733,9 +736,6 @@ impl Admission for Mmu {
         if self.xoff_groups == 0 {
             return;
         }
-        if self.crowded {
-            self.settle();
-        }
         for ix in 0..self.pgs.len() {
             if self.pgs[ix].xoff && self.may_resume(ix) {
                 resume(PgIx(ix as u32));
@@ -816,3 +816,6 @@ impl Admission for Mmu {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
