@@ -1,6 +1,7 @@
 //! C1, D4, D8, D11 on the codec; quanta arithmetic.
 
 use super::*;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const PORT: Mac = Mac([0x02, 0, 0, 0, 0, 0x11]);
 
@@ -99,6 +100,51 @@ fn fuzz_decode_never_panics() {
             assert_eq!(decode(&frame.encode(PORT)), Control::Pfc(frame));
         }
     });
+}
+
+/// Random bytes are never a MAC control frame: start from one. What is read is what the standard says of each byte.
+#[test]
+fn fuzz_damaged_frames_say_what_their_bytes_say() {
+    let seen: [AtomicU64; 8] = std::array::from_fn(|_| AtomicU64::new(0));
+    type Input = (bool, u8, [u16; 8], [(u8, u8); 3], u8);
+    bolero::check!().with_iterations(40_000).with_type::<Input>().for_each(
+        |&(pfc, enable, time, changes, cut)| {
+            let mut bytes = match pfc {
+                true => PfcFrame { enable, time }.encode(PORT).to_vec(),
+                false => PauseFrame { quanta: time[0] }.encode(PORT).to_vec(),
+            };
+            bytes.extend([1, 2, 3, 4]);
+            // As many bytes of the first twenty are changed as `cut` says; it may also cut the frame.
+            for (at, value) in changes.iter().take(usize::from(cut) % 4) {
+                bytes[usize::from(*at) % 20] = *value;
+            }
+            bytes.truncate(if cut < 32 { 64 - 2 * usize::from(cut % 8) } else { 64 });
+            let of = |i: usize| u16::from(bytes[i]) * 256 + u16::from(bytes[i + 1]);
+            let times = std::array::from_fn(|p| if bytes[17] >> p & 1 == 1 { of(18 + 2 * p) } else { 0 });
+            let (nth, want) = if bytes.len() < 60 {
+                (0, Control::Invalid(Invalid::TooShort))
+            } else if bytes[..6] != [1, 0x80, 0xc2, 0, 0, 1] {
+                (1, Control::Invalid(Invalid::Destination))
+            } else if [0x8100, 0x88a8, 0x9100].contains(&of(12)) {
+                (2, Control::Invalid(Invalid::Tagged))
+            } else if of(12) != 0x8808 {
+                (3, Control::Invalid(Invalid::EtherType))
+            } else if of(14) == 1 {
+                (4, Control::Pause(PauseFrame { quanta: of(16) }))
+            } else if of(14) != 0x0101 {
+                (5, Control::Invalid(Invalid::Opcode))
+            } else if bytes[16] != 0 {
+                (6, Control::Invalid(Invalid::Vector))
+            } else {
+                (7, Control::Pfc(PfcFrame { enable: bytes[17], time: times }))
+            };
+            assert_eq!(decode(&bytes), want, "{bytes:02x?}");
+            seen[nth].fetch_add(1, Relaxed);
+        },
+    );
+    // A tag needs two right bytes at once, which chance does not bring in so few tries.
+    let often = |(nth, n): (usize, &AtomicU64)| nth == 2 || n.load(Relaxed) > 20;
+    assert!(seen.iter().enumerate().all(often), "{seen:?}");
 }
 
 #[test]
