@@ -60,7 +60,7 @@ impl Folder {
     }
 
     fn read(path: &Path) -> Result<(Self, Vec<PathBuf>), GoldenError> {
-        let io = |source| GoldenError::Io { path: path.to_owned(), source };
+        let io = |error| GoldenError::Io { path: path.to_owned(), error };
         let mut folder = Self { path: path.to_owned(), tables: Vec::new(), params: None };
         let mut inner = Vec::new();
         for entry in fs::read_dir(path).map_err(io)? {
@@ -100,7 +100,7 @@ pub(super) fn all_below(dir: &Path) -> Result<Vec<Folder>, GoldenError> {
 
 /// A JSON file that is one object.
 fn read_object(path: &Path) -> Result<Map<String, Value>, GoldenError> {
-    let text = fs::read(path).map_err(|source| GoldenError::Io { path: path.to_owned(), source })?;
+    let text = fs::read(path).map_err(|error| GoldenError::Io { path: path.to_owned(), error })?;
     serde_json::from_slice(&text).map_err(|error| GoldenError::Description {
         file: path.to_owned(),
         entry: String::new(),

@@ -32,7 +32,7 @@ impl Rows {
     /// Opens a table that must have exactly these columns.
     pub(super) fn open(table: &Table, columns: &'static [&'static str]) -> Result<Self, GoldenError> {
         let file = table.path.clone();
-        let open = File::open(&file).map_err(|source| GoldenError::Io { path: file.clone(), source })?;
+        let open = File::open(&file).map_err(|error| GoldenError::Io { path: file.clone(), error })?;
         let packed = file.extension().is_some_and(|ending| ending == "gz");
         let bytes: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(open)) } else { Box::new(open) };
         let mut rows = Self {

@@ -119,7 +119,7 @@ impl DataSet {
 
     pub(super) fn from_folder(folder: &Folder) -> Result<Self, GoldenError> {
         let path = folder.path.join(DESCRIPTION);
-        let text = std::fs::read(&path).map_err(|source| GoldenError::Io { path: path.clone(), source })?;
+        let text = std::fs::read(&path).map_err(|error| GoldenError::Io { path: path.clone(), error })?;
         let described = serde_json::from_slice(&text).map_err(|error| GoldenError::Description {
             file: path,
             entry: String::new(),
