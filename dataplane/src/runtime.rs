@@ -11,7 +11,7 @@ use crate::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
 use crate::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Variant};
 use crate::pfc::generate::GenerateConfig;
 use crate::pfc::react::{ReactConfig, RxMode};
-use crate::pfc::watchdog::{Action, MAX_RECURRENCE, Recurrence, WatchdogConfig};
+use crate::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::switch::{PortParams, SwitchParams, UnknownUnicast};
 use crate::types::{BURST, Mac, Nanos, PRIORITIES};
@@ -276,9 +276,7 @@ fn watchdog_config(config: &Config, w: &config::WatchdogConfig) -> WatchdogConfi
             WatchdogAction::Forward => Action::Forward,
             WatchdogAction::Alert => Action::Alert,
         },
-        recurrence: w
-            .reoccurrence
-            .map(|r| Recurrence { storms: r.count.clamp(1, MAX_RECURRENCE as u32) as u8, window: r.window }),
+        recurrence: w.reoccurrence.map(|r| Recurrence { storms: r.count as u8, window: r.window }),
         big_red_switch: w.big_red_switch,
     }
 }

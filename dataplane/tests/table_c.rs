@@ -86,6 +86,34 @@ fn c2_refresh_leaves_no_gap() {
 }
 
 #[test]
+fn c2_each_priority_is_refreshed_in_its_own_time() {
+    // Priority 4 is paused a good third of a pause after priority 3: neither is ever left to run out.
+    let plan = Plan { rate: 10 * G, quanta: 4000, ..Plan::new(3) };
+    let pause = oracle::quanta_ns(4000, 10 * G);
+    let mut lab = Lab::star(&plan.params(), 500);
+    lab.switches[0].hold_back(PortId(1), 0xff);
+    lab.flow(0, Flow::new(1, 3, 1500));
+    lab.run_until(2 * MS);
+    let rest = pause * 3 / 7;
+    lab.run_for(rest);
+    let second = lab.flow(0, Flow::new(1, 4, 1500));
+    lab.run_for(50 * MS);
+    assert!(lab.testers[0].paused_until[4] > lab.now && lab.sent(second) > 0);
+    for p in [3, 4] {
+        let log = lab.testers[0].pfc_log.iter().filter(|(_, f)| f.enable >> p & 1 == 1);
+        let times: Vec<_> = log.map(|(at, _)| *at).collect();
+        assert!(times.len() as u64 > 48 * MS / (pause / 2), "{p}");
+        assert!(times.windows(2).all(|w| w[1] - w[0] <= pause / 2), "{p}");
+    }
+    let bits: std::collections::BTreeSet<_> = lab.testers[0].pfc_log.iter().map(|(_, f)| f.enable).collect();
+    assert!(
+        bits.contains(&(1 << 3)) && bits.contains(&(1 << 4)),
+        "they are not always due together: {bits:?}"
+    );
+    assert_eq!(lab.lost(), 0);
+}
+
+#[test]
 fn c3_xon_is_sent_once_and_at_once() {
     let mut lab = Lab::star(&at_10g(2).params(), 500);
     lab.switches[0].hold_back(PortId(1), 0xff);

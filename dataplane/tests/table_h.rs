@@ -3,7 +3,8 @@
 mod harness;
 
 use harness::frames::host;
-use harness::{End, Flow, G, Lab, Plan, Storm, Tester};
+use harness::{End, Flow, G, Lab, Plan, Storm, Tester, classifier_of};
+use weir_dataplane::classify::Maps;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::Limit;
 use weir_dataplane::pfc::watchdog::{
@@ -88,6 +89,36 @@ fn h1_h2_detection_and_restoration_in_their_windows_every_run() {
         let last = start + (stop - 1 - start) / (MS / 2) * (MS / 2) + ON_WIRE;
         assert!(restored >= last + RESTORE && restored < last + RESTORE + POLL, "{restored} after {last}");
     }
+}
+
+#[test]
+fn h1_h2_where_a_priority_has_another_queue() {
+    // Priority 3 waits in queue 1: that is what a pause of 3 stalls, and what frames about 3 keep in its storm.
+    let config = WatchdogConfig { queues: 1 << 1, ..config(Action::Forward) };
+    let mut params = SwitchParams { watchdog: Some(config), ..plan(2).params() };
+    let mut maps = Maps::default();
+    maps.tc_to_queue.swap(3, 1);
+    for port in &mut params.ports {
+        port.classifier = classifier_of(&maps);
+        port.react.pfc_to_queue.swap(3, 1);
+        (port.pg_queues[3], port.pg_queues[1]) = (1 << 1, 1 << 3);
+    }
+    for port in 0..2 {
+        params.mmu.queues.swap(port * 8 + 3, port * 8 + 1);
+    }
+    let mut lab = Lab::star(&params, 500);
+    let flow = lab.flow(0, Flow::new(1, 3, 1000).rate(G / 5));
+    lab.storm(1, storm(1 << 3, 2 * MS, 20 * MS));
+    let paused = 2 * MS + ON_WIRE;
+    let detected = poll_until(&mut lab, |l| counters(l, 1, 1).detected == 1);
+    assert!(detected >= paused + DETECT && detected < paused + 50_000 + DETECT + POLL, "{detected}");
+    let before = lab.rx(flow).frames;
+    lab.run_until(20 * MS);
+    assert!(lab.rx(flow).frames > before + 100, "forward lets the other queue go");
+    let restored = poll_until(&mut lab, |l| counters(l, 1, 1).restored == 1);
+    let last = 20 * MS - MS / 2 + ON_WIRE;
+    assert!(restored >= last + RESTORE && restored < last + RESTORE + POLL, "{restored}");
+    lab.assert_lossless();
 }
 
 #[test]

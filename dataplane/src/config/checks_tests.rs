@@ -355,6 +355,49 @@ fn watchdog_timers_are_held_against_each_other() {
 }
 
 #[test]
+fn h13_watchdog_settings_outside_their_range_are_refused_with_the_range() {
+    for (key, low, high) in [
+        ("detection_time", "100ms", "5s"),
+        ("restoration_time", "100ms", "60s"),
+        ("poll_interval", "100ms", "1s"),
+    ] {
+        // One key alone; the others are such that only this one can be wrong.
+        let rest = match key {
+            "poll_interval" => "detection_time = \"5s\"\nrestoration_time = \"60s\"\n",
+            "detection_time" => "restoration_time = \"60s\"\npoll_interval = \"100ms\"\n",
+            _ => "detection_time = \"5s\"\npoll_interval = \"100ms\"\n",
+        };
+        let with = |value: &str| format!("[watchdog]\n{rest}{key} = {value}\n");
+        let past = if key == "poll_interval" { "\"1001ms\"" } else { "\"60001ms\"" };
+        for value in ["\"99ms\"", past, "\"99999us\"", "0"] {
+            let d = only_error(&with(value), "watchdog.range");
+            assert!(d.message.contains(&format!("watchdog.{key}")), "{d}");
+            assert!(d.message.contains(low) && d.message.contains(high), "{d}");
+        }
+        for value in ["\"soon\"", "true", "-1", "[]", "1.5"] {
+            assert!(load_roce(&with(value)).is_err(), "{key} = {value}");
+        }
+        for value in [low, high] {
+            assert!(load_roce(&with(&format!("\"{value}\""))).is_ok(), "{key} = {value}");
+        }
+    }
+    let d = only_error("[watchdog]\ndetection_time = \"5001ms\"\n", "watchdog.range");
+    assert!(d.message.contains("5.001s") && d.message.contains("100ms to 5s"), "{d}");
+    for action in ["\"explode\"", "\"\"", "1"] {
+        let found = load_roce(&format!("[watchdog]\naction = {action}\n")).unwrap_err();
+        let text = shown(&found);
+        assert!(["drop", "forward", "alert"].iter().all(|word| text.contains(word)), "{text}");
+    }
+    // As many storms as can be counted (H17), and no more.
+    let storms = |n: u32| format!("[watchdog]\nreoccurrence = {{ count = {n}, window = \"1000s\" }}\n");
+    assert_eq!(load_roce(&storms(16)).unwrap().config.watchdog.unwrap().reoccurrence.unwrap().count, 16);
+    for n in [0, 17, 1000] {
+        let text = shown(&load_roce(&storms(n)).unwrap_err());
+        assert!(text.contains("1 to 16") || text.contains("between 1 and 16"), "{text}");
+    }
+}
+
+#[test]
 fn pauses_are_refreshed_in_time() {
     // 100 quanta at 25G last 2048 ns.
     let d = only_error("[pfc]\npause_quanta = 100\n", "pfc.refresh");

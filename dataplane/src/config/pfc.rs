@@ -5,6 +5,7 @@ use super::read::{Ctx, Section};
 use super::schema;
 use super::types::{PfcConfig, Reoccurrence, WatchdogAction, WatchdogConfig};
 use super::units::{BOOL, SHARE, TIME, show_time};
+use crate::pfc::watchdog::MAX_RECURRENCE;
 
 const MS: u64 = 1_000_000;
 /// Shortest watchdog time with `allow_short`.
@@ -80,7 +81,8 @@ pub(super) fn read_watchdog(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Option<Wat
     let mut reoccurrence = None;
     if !again.is_empty() {
         let count = again.need(ctx, "count", &super::units::COUNT);
-        let count = count.and_then(|v| again.within(ctx, "count", v, &(1..=1_000), u64::to_string));
+        let count =
+            count.and_then(|v| again.within(ctx, "count", v, &(1..=MAX_RECURRENCE as u64), u64::to_string));
         let window = again.need(ctx, "window", &TIME);
         if let (Some(count), Some(window)) = (count, window) {
             // Each storm takes a detection and a restoration before the next can begin.

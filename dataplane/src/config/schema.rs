@@ -279,7 +279,7 @@ tables! {
         key("reoccurrence", "{ count, window }, default none", "after `count` storms within `window` recovery is manual"),
     ]);
     REOCCURRENCE = table("reoccurrence of the watchdog", "Limit on repeated storms.", &[
-        key("count", "1 to 1000, required", "storms"),
+        key("count", "1 to 16, required", "storms"),
         key("window", "time, required", "time they are counted over"),
     ]);
     MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics; and orders from its owner.", &[

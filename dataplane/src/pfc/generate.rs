@@ -91,7 +91,6 @@ pub struct Generator {
     next_refresh: Nanos,
     /// Priorities the peer was told to pause.
     told: u8,
-    suppressed: u8,
     up: bool,
     config: GenerateConfig,
     requests: [u8; PRIORITIES],
@@ -109,7 +108,6 @@ impl Generator {
             changed: 0,
             next_refresh: NEVER,
             told: 0,
-            suppressed: 0,
             up: true,
             config,
             requests: [0; PRIORITIES],
@@ -145,17 +143,10 @@ impl Generator {
         }
     }
 
-    /// Priorities of `mask` are not paused whoever asks, those outside it are: the watchdog's drop action
-    /// must not push back upstream (H3). Requests are kept and count again when the suppression ends.
-    pub fn suppress(&mut self, mask: u8) {
-        self.suppressed = mask;
-        self.compare();
-    }
-
     /// Priorities that should be paused now.
     fn wanted(&self) -> u8 {
         let asked = self.requests.iter().rev().fold(0, |mask, r| mask << 1 | u8::from(*r != 0));
-        asked & self.config.enabled & !self.suppressed
+        asked & self.config.enabled
     }
 
     fn compare(&mut self) {

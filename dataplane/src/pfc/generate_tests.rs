@@ -189,20 +189,6 @@ fn xon_waits_for_every_source() {
 }
 
 #[test]
-fn h3_suppressed_priority_sends_no_pfc_upstream() {
-    let mut g = new();
-    g.xoff(3, Source::Buffer, None);
-    g.poll(0).unwrap();
-    g.suppress(0x08);
-    assert_eq!(g.poll(1), Some(PfcFrame { enable: 8, time: [0; 8] }), "the peer may go on");
-    g.xoff(3, Source::RxRing, None);
-    g.xoff(4, Source::Buffer, None);
-    assert_eq!(g.poll(2).unwrap().enable, 0x10, "other priorities are not hurt");
-    g.suppress(0);
-    assert_eq!(g.poll(3).unwrap().enable, 0x08, "what is asked for counts again");
-}
-
-#[test]
 fn paused_time_runs_from_frame_to_frame() {
     let mut g = new();
     g.xoff(3, Source::Buffer, None);
@@ -293,7 +279,6 @@ fn dev26_refresh_comes_before_expiry_whatever_the_poll() {
 enum Op {
     Xoff(usize, Source),
     Xon(usize, Source),
-    Suppress(u8),
     Link(bool),
     Wait(u64),
 }
@@ -303,7 +288,6 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0usize..8, source.clone()).prop_map(|(p, s)| Op::Xoff(p, s)),
         4 => (0usize..8, source).prop_map(|(p, s)| Op::Xon(p, s)),
-        1 => any::<u8>().prop_map(Op::Suppress),
         1 => any::<bool>().prop_map(Op::Link),
         6 => (0u64..3_000).prop_map(Op::Wait),
     ]
@@ -314,7 +298,7 @@ proptest! {
     #[test]
     fn c2_c3_the_peer_is_always_in_the_state_that_is_asked_for(ops in prop::collection::vec(op(), 0..200)) {
         let (mut g, mut p) = (new(), peer());
-        let (mut asked, mut suppressed, mut up) = ([[false; 2]; 8], 0u8, true);
+        let (mut asked, mut up) = ([[false; 2]; 8], true);
         let mut now = 1;
         for op in ops {
             match op {
@@ -325,10 +309,6 @@ proptest! {
                 Op::Xon(prio, source) => {
                     asked[prio][source as usize - 1] = false;
                     g.xon(prio, source);
-                }
-                Op::Suppress(mask) => {
-                    suppressed = mask;
-                    g.suppress(mask);
                 }
                 Op::Link(true) => {
                     up = true;
@@ -354,7 +334,7 @@ proptest! {
                 p.on_pfc(&frame, now);
             }
             let asks = (0..8).fold(0, |m, i| m | u8::from(asked[i] != [false; 2]) << i);
-            let want = if up { asks & CONFIG.enabled & !suppressed } else { 0 };
+            let want = if up { asks & CONFIG.enabled } else { 0 };
             prop_assert_eq!(p.paused_mask(now), want);
             prop_assert_eq!(g.paused_mask(), want);
         }
