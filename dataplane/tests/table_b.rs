@@ -523,7 +523,7 @@ fn b15_nothing_lossless_is_lost_however_limits_move() {
         let mut new = other.params();
         new.mmu.total = plan.mmu().total;
         let all = new.mmu.headroom();
-        new.mmu.headroom_pool = (pick(2) == 0).then(|| all);
+        new.mmu.headroom_pool = (pick(2) == 0).then_some(all);
         if new.mmu.shared().is_err() {
             continue;
         }

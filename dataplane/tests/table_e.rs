@@ -230,6 +230,29 @@ fn e7_shaper() {
 }
 
 #[test]
+fn e7_rest_earns_no_burst() {
+    // A port and a queue at 4 Gb/s of 10: after a rest of a millisecond frames leave no faster than before it.
+    let mut at_port = params(&[QueueSchedule::STRICT; 8]);
+    at_port.ports[1].rate = Some(4 * G);
+    let mut at_queue = params(&[QueueSchedule::STRICT; 8]);
+    at_queue.ports[1].queues[0].pir = Some(4 * G);
+    for p in [at_port, at_queue] {
+        let mut lab = Lab::star(&p, 500);
+        lab.testers[1].records = Some(Vec::new());
+        for n in 0..3 {
+            lab.flow(0, Flow::new(1, 0, 1000).count(50).between(MS + n * MS, u64::MAX));
+        }
+        lab.run_until(6 * MS);
+        let times: Vec<_> = lab.testers[1].records.as_ref().unwrap().iter().map(|(at, ..)| *at).collect();
+        assert_eq!(times.len(), 150);
+        // 1024 bytes at 4 Gb/s.
+        for train in times.chunks(50) {
+            assert!(train.windows(2).all(|w| (w[1] - w[0]).abs_diff(2048) <= 1), "{train:?}");
+        }
+    }
+}
+
+#[test]
 fn e7_cir_is_served_before_all() {
     let mut queues = [QueueSchedule::STRICT; 8];
     queues[0].cir = Some(2 * G);

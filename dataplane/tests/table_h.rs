@@ -300,6 +300,19 @@ fn h6_h7_h8_h9_what_is_no_storm() {
 }
 
 #[test]
+fn h6_a_frame_that_meets_an_old_storm_has_its_whole_time() {
+    // The queue has been paused for ten detection times without a backlog when its first frame comes.
+    let mut lab = lab(2, config(Action::Drop));
+    lab.storm(1, storm(1 << 3, MS, 80 * MS));
+    let start = 10 * DETECT + 123_456;
+    lab.flow(0, Flow::new(1, 3, 1000).count(1).between(start, u64::MAX));
+    // 1024 bytes at 1G, and the cable.
+    let arrives = start + 8192 + 500;
+    let detected = poll_until(&mut lab, |l| counters(l, 1, 3).detected == 1);
+    assert!(detected >= arrives + DETECT && detected < arrives + DETECT + POLL, "{detected}");
+}
+
+#[test]
 fn h11_a_new_action_takes_effect_at_once() {
     let mut lab = lab(2, config(Action::Forward));
     let flow = lab.flow(0, Flow::new(1, 3, 1000).rate(G / 5));
