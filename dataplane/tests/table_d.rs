@@ -307,6 +307,29 @@ fn d14_a_storm_reaches_the_ingress_and_nothing_is_lost() {
 }
 
 #[test]
+fn d15_pauses_we_send_are_timed_from_frame_to_frame() {
+    let mut b = Bench::new(Plan { rate: RATE, xon_offset: 0, ..Plan::new(2) }.params());
+    let mut paused = 0;
+    for n in 1..=5u64 {
+        b.block(1, Block::Hold);
+        b.now = n * MS;
+        b.fill_to_xoff(0, 1, 3, 1500);
+        b.now += 1000 * n;
+        b.unblock(1);
+        b.pull_all(1);
+        b.now += 7;
+        let generator = b.s.generator(PortId(0));
+        assert_eq!(generator.paused_ns(3, b.now), paused + 1000 * n + 7);
+        assert_eq!(b.pfc(0), Some(PfcFrame::uniform(1 << 3, 0)));
+        paused += 1000 * n + 7;
+        let generator = b.s.generator(PortId(0));
+        assert_eq!((generator.paused_ns(3, b.now + 99), generator.transitions(3)), (paused, n));
+        assert_eq!(generator.last_pause(3), 1000 * n + 7);
+    }
+    assert_eq!(b.s.generator(PortId(0)).paused_ns(4, 10 * MS), 0);
+}
+
+#[test]
 fn d15_pause_time_is_exact() {
     let mut b = Bench::new(params(2));
     let mut paused = 0;

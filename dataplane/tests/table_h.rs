@@ -372,8 +372,10 @@ fn h14_a_port_toggle_leaves_a_clean_state() {
         poll_until(&mut lab, |l| counters(l, 1, 3).detected == 1);
         lab.run_until(if during_storm { 11 * MS } else { 40 * MS });
         lab.set_link(0, 1, false);
+        let watchdog = lab.switches[0].watchdog(PortId(1)).unwrap();
+        assert_eq!((watchdog.stormed_queues(), watchdog.drop_queues()), (0, 0), "at once");
+        assert_eq!((counters(&lab, 1, 3).detected, counters(&lab, 1, 3).restored), (1, 1));
         lab.run_for(MS);
-        assert_eq!(lab.switches[0].watchdog(PortId(1)).unwrap().stormed_queues(), 0);
         lab.run_until(50 * MS);
         lab.set_link(0, 1, true);
         let (lost, before) = (lab.lost(), lab.rx(flow).frames);
@@ -443,6 +445,22 @@ fn h15_big_red_switch() {
 }
 
 #[test]
+fn h15_big_red_switch_ends_the_storm_it_meets() {
+    let mut lab = lab(2, config(Action::Forward));
+    lab.flow(0, Flow::new(1, 3, 1000).rate(G / 5));
+    lab.storm(1, storm(1 << 3, 2 * MS, 40 * MS));
+    poll_until(&mut lab, |l| counters(l, 1, 3).detected == 1);
+    let red = WatchdogConfig { big_red_switch: true, ..config(Action::Forward) };
+    let now = lab.now;
+    lab.switches[0].set_watchdog(red, now);
+    let watchdog = lab.switches[0].watchdog(PortId(1)).unwrap();
+    assert_eq!((watchdog.stormed_queues(), watchdog.drop_queues()), (0, 0b0001_1000));
+    assert_eq!((counters(&lab, 1, 3).detected, counters(&lab, 1, 3).restored), (1, 1));
+    lab.run_for(20 * MS);
+    assert_eq!(counters(&lab, 1, 3).detected, 1, "detection is off");
+}
+
+#[test]
 fn h17_too_many_storms_hold_the_queue_until_an_operator_acts() {
     let recurrence = Some(Recurrence { storms: 3, window: 200 * MS });
     let mut lab = lab(2, WatchdogConfig { recurrence, ..config(Action::Drop) });
@@ -464,6 +482,22 @@ fn h17_too_many_storms_hold_the_queue_until_an_operator_acts() {
     let lost = lab.lost();
     lab.run_for(10 * MS);
     assert_eq!((lab.lost(), counters(&lab, 1, 3).restored), (lost, 3));
+}
+
+#[test]
+fn h17_storms_further_apart_than_the_window_do_not_add_up() {
+    let recurrence = Some(Recurrence { storms: 3, window: 80 * MS });
+    let mut lab = lab(2, WatchdogConfig { recurrence, ..config(Action::Drop) });
+    lab.flow(0, Flow::new(1, 3, 1000).rate(G / 5));
+    for n in 0..5 {
+        lab.storm(1, storm(1 << 3, 2 * MS + n * 45 * MS, 12 * MS + n * 45 * MS));
+    }
+    lab.run_until(300 * MS);
+    let watchdog = lab.switches[0].watchdog(PortId(1)).unwrap();
+    assert_eq!(
+        (watchdog.held_queues(), watchdog.counters(3).detected, watchdog.counters(3).restored),
+        (0, 5, 5)
+    );
 }
 
 /// Four switches in a ring: port 0 a host, port 1 to the next, port 2 from the one before. Every host sends to the
