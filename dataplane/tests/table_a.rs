@@ -160,6 +160,32 @@ fn a6_pfc_is_sent_and_obeyed_on_the_mapped_index_only() {
 }
 
 #[test]
+fn a6_all_priorities_of_a_group_are_paused_and_resumed_for_it() {
+    // Priorities 3 and 4 share group 3: frames of 3 alone fill it, but either would go into its headroom.
+    let mut plan = Plan::new(2);
+    plan.lossless = 1 << 3;
+    let mut params = plan.params();
+    let mut maps = Maps::default();
+    maps.tc_to_pg[4] = 3;
+    for port in &mut params.ports {
+        port.classifier = classifier_of(&maps);
+        (port.pg_priorities[3], port.pg_priorities[4]) = (0b0001_1000, 0);
+        (port.pg_queues[3], port.generate.enabled) = (0b0001_1000, 0b0001_1000);
+    }
+    let mut b = Bench::new(params);
+    b.block(1, Block::Hold);
+    let both = |quanta| PfcFrame::uniform(0b0001_1000, quanta);
+    let told = (0..1000).find_map(|_| {
+        assert_eq!(b.send(0, 1, 3, 1500), None);
+        b.pfc(0)
+    });
+    assert_eq!(told, Some(both(0xffff)));
+    b.unblock(1);
+    b.pull_all(1);
+    assert_eq!(b.pfc(0), Some(both(0)));
+}
+
+#[test]
 fn a7_a_new_map_takes_new_frames_and_leaves_old_ones_alone() {
     let mut b = Bench::new(params(&classifier_of(&Maps::default())));
     b.block(1, Block::Hold);

@@ -590,3 +590,25 @@ fn b16_a_flooded_frame_is_charged_once_and_queued_n_times() {
         assert_eq!(b.s.admission().queued_bytes(), left * 10_000);
     }
 }
+
+#[test]
+fn b16_a_flood_sends_xoff_and_xon_like_any_frame() {
+    let plan = Plan { reserved: 2000, ..Plan::new(4) };
+    let mut b = blocked(&plan, Block::Hold);
+    let flooded = ipv4(host(0), host(77), 24, 0, 1000);
+    let xoff = oracle::xoff_frame(plan.shared, (1, 1), plan.reserved, 1000);
+    for n in 1..=xoff {
+        b.put(0, flooded.clone());
+        assert_eq!(b.pfc(0).is_some(), n == xoff, "{n}");
+    }
+    // Two of three ports empty themselves: the last copies still hold every byte.
+    for port in 1..3 {
+        b.unblock(port);
+        b.pull_all(port);
+        assert_eq!((b.pfc(0), b.pg(0, 3).used + b.pg(0, 3).headroom), (None, xoff * 1000));
+    }
+    b.unblock(3);
+    b.pull_all(3);
+    assert_eq!(b.pfc(0).map(|f| (f.enable, f.time[3])), Some((1 << 3, 0)));
+    assert_eq!(b.lost(), 0);
+}
