@@ -98,6 +98,14 @@ pub trait Words: Default {
     }
 }
 
+/// One block behind another in one cell.
+impl<A: Words, B: Words> Words for (A, B) {
+    fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
+        self.0.words(f);
+        self.1.words(f);
+    }
+}
+
 macro_rules! counters {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[doc = $doc:literal])+ $field:ident: $kind:tt),+ $(,)? }) => {
         $(#[$meta])*
@@ -197,6 +205,53 @@ counters! {
         ecn_no_memory: one,
         /// Time from `receive` to the driver taking the frame, by egress queue.
         residence: latency,
+    }
+}
+
+counters! {
+    /// What received pauses have to do with the latency of a port's queues: kept apart from [`PortStats`], because it
+    /// changes only while a peer pauses. The time of a frame has two parts, `residence = queueing + pause`.
+    pub struct PauseStats {
+        /// Frames that received pauses made wait, by the time for which they held the queue while the frame was in
+        /// it. Frames that met no pause are not here.
+        pause: latency,
+        /// How the queueing part of all frames differs from their residence: frames more, or (as a number below
+        /// zero would wrap) fewer, in each bucket.
+        queueing_shift: latency,
+        /// Sum of all pause parts, ns.
+        pause_ns: per_priority,
+    }
+}
+
+impl PauseStats {
+    /// Counts `frames` frames that were here for `residence`, for `pause` of which (more than nothing) their queue
+    /// was held.
+    pub fn note(&mut self, queue: usize, residence: Nanos, pause: Nanos, frames: u64) {
+        self.pause[queue].note(pause, frames);
+        self.pause_ns[queue] += pause * frames;
+        let shift = &mut self.queueing_shift[queue].0;
+        for (bucket, change) in [
+            (bucket_of(residence), frames.wrapping_neg()),
+            (bucket_of(residence.saturating_sub(pause)), frames),
+        ] {
+            shift[bucket] = shift[bucket].wrapping_add(change);
+        }
+    }
+
+    /// The pause part of all frames of a queue whose residence is `residence`, zeros included.
+    pub fn pause_of(&self, queue: usize, residence: &Histogram) -> Histogram {
+        let mut all = self.pause[queue];
+        all.0[0] += residence.count().saturating_sub(all.count());
+        all
+    }
+
+    /// The queueing part of all frames of a queue whose residence is `residence`.
+    pub fn queueing_of(&self, queue: usize, residence: &Histogram) -> Histogram {
+        let mut all = *residence;
+        for (frames, shift) in all.0.iter_mut().zip(&self.queueing_shift[queue].0) {
+            *frames = frames.wrapping_add(*shift);
+        }
+        all
     }
 }
 
@@ -460,6 +515,21 @@ impl Published {
                     cell.store(*word, Ordering::Relaxed);
                 }
             });
+        });
+    }
+
+    /// Copies two blocks out, one behind the other. Where the second has not changed it is enough to
+    /// [`Published::publish`] the first.
+    pub fn publish_both(&self, first: &mut impl Words, second: &mut impl Words) {
+        self.write(|cells| {
+            let mut cells = cells.iter();
+            let mut store = |word: &mut u64| {
+                if let Some(cell) = cells.next() {
+                    cell.store(*word, Ordering::Relaxed);
+                }
+            };
+            first.words(&mut store);
+            second.words(&mut store);
         });
     }
 

@@ -28,6 +28,8 @@ pub struct Meta {
     pub queue: u8,
     /// Where its ECN bits are and what they said on arrival.
     pub ecn: EcnField,
+    /// ns its queue had been held by received pauses when it came to it.
+    pub held_ns: Nanos,
 }
 
 impl Meta {
@@ -44,6 +46,7 @@ impl Meta {
             in_port: self.in_port,
             queue: self.queue,
             ecn: self.ecn.code(),
+            held_ns: self.held_ns,
         }
     }
 }
@@ -63,6 +66,8 @@ pub struct Lot {
     pub queue: u8,
     /// Where their ECN bits are and what they said on arrival.
     pub ecn: EcnCode,
+    /// ns their queue had been held by received pauses when they came to it.
+    pub held_ns: Nanos,
 }
 
 /// Up to [`PACK`] frames, and what they add up to.
@@ -70,6 +75,7 @@ pub struct Lot {
 #[repr(C, align(64))]
 pub struct Pack<F> {
     rx_ns: Nanos,
+    held_ns: Nanos,
     /// The pack behind this one, in a chain, a queue or the list of free ones.
     pub(super) next: u32,
     copies: u32,
@@ -122,6 +128,7 @@ impl<F> Pack<F> {
     pub fn new(lot: &Lot) -> Self {
         Self {
             rx_ns: lot.rx_ns,
+            held_ns: lot.held_ns,
             next: u32::MAX,
             copies: lot.copies,
             bytes: 0,
@@ -140,7 +147,7 @@ impl<F> Pack<F> {
     #[inline(always)]
     pub(super) fn begin(&mut self, lot: &Lot) {
         debug_assert!(self.frames.is_empty());
-        self.rx_ns = lot.rx_ns;
+        (self.rx_ns, self.held_ns) = (lot.rx_ns, lot.held_ns);
         self.next = u32::MAX;
         self.copies = lot.copies;
         (self.bytes, self.padding, self.charge) = (0, 0, 0);
@@ -194,6 +201,7 @@ impl<F> Pack<F> {
             in_port: self.in_port,
             queue: self.queue,
             ecn: self.ecn.field(),
+            held_ns: self.held_ns,
         }
     }
 
@@ -207,7 +215,13 @@ impl<F> Pack<F> {
             in_port: self.in_port,
             queue: self.queue,
             ecn: self.ecn,
+            held_ns: self.held_ns,
         }
+    }
+
+    /// The frames come to their queue now, which has been held for so long.
+    pub fn set_held(&mut self, held_ns: Nanos) {
+        self.held_ns = held_ns;
     }
 
     /// Another frame of this lot may join.
@@ -266,7 +280,7 @@ mod tests {
 
     fn lot() -> Lot {
         let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();
-        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn }
+        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn, held_ns: 2 }
     }
 
     #[test]
@@ -296,6 +310,7 @@ mod tests {
         assert_eq!((pack.add(99, 64, 64), pack.len()), (Err(99), PACK));
         assert!(!pack.has_room_for(&lot()));
         assert!(!Pack::<()>::new(&lot()).has_room_for(&Lot { rx_ns: 8, ..lot() }));
+        assert!(!Pack::<()>::new(&lot()).has_room_for(&Lot { held_ns: 3, ..lot() }));
     }
 
     #[test]

@@ -44,7 +44,12 @@ struct Active {
     last: u32,
     bytes: u64,
     frames: u32,
+    /// ns it was held by received pauses, [`ASK`] while it may be held.
+    held_ns: Nanos,
 }
+
+/// The time a queue was held is not known here.
+const ASK: Nanos = Nanos::MAX;
 
 /// How inputs share an egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +67,8 @@ pub struct Standing {
     pub alone: bool,
     /// Bytes in the queue.
     pub depth: u64,
+    /// ns it was held by received pauses; a queue that sends is not held.
+    pub held_ns: Nanos,
 }
 
 /// All queues of a switch.
@@ -94,7 +101,10 @@ impl<F> Queues<F> {
             most: frames,
             held: 0,
             voqs: vec![Voq { head: NIL, tail: NIL, next: NIL, bytes: 0 }; ports * PRIORITIES * ports],
-            active: vec![Active { first: NIL, last: NIL, bytes: 0, frames: 0 }; ports * PRIORITIES],
+            active: vec![
+                Active { first: NIL, last: NIL, bytes: 0, frames: 0, held_ns: 0 };
+                ports * PRIORITIES
+            ],
             occupied: vec![0; ports],
             carried: vec![0; ports * ports],
             ports,
@@ -128,6 +138,18 @@ impl<F> Queues<F> {
     /// Frames waiting in a queue.
     pub fn frames(&self, out: PortId, queue: usize) -> u32 {
         self.active[out.index() * PRIORITIES + queue].frames
+    }
+
+    /// ns a queue (`port * 8 + queue`) was held by received pauses. `None`: it may be held now, ask who received
+    /// them.
+    #[inline(always)]
+    pub fn held_ns(&self, queue_ix: usize) -> Option<Nanos> {
+        Some(self.active[queue_ix].held_ns).filter(|ns| *ns != ASK)
+    }
+
+    /// How long a queue was held, `None` from the moment it may be held again.
+    pub fn set_held_ns(&mut self, out: PortId, queue: usize, held_ns: Option<Nanos>) {
+        self.active[out.index() * PRIORITIES + queue].held_ns = held_ns.unwrap_or(ASK);
     }
 
     /// Bytes in a queue that came from one input.
@@ -319,7 +341,8 @@ impl<F> Queues<F> {
         let voq = self.voqs.get_mut(voq_ix as usize)?;
         let pack = self.packs.get_mut(voq.head as usize)?;
         let input = pack.lot().in_port;
-        let (sums, taken) = take(pack, Standing { alone: voq.next == NIL, depth: active.bytes })?;
+        let standing = Standing { alone: voq.next == NIL, depth: active.bytes, held_ns: active.held_ns };
+        let (sums, taken) = take(pack, standing)?;
         debug_assert!(pack.is_empty() && voq.next == NIL);
         let next = std::mem::replace(&mut pack.next, self.free);
         self.free = std::mem::replace(&mut voq.head, next);
@@ -422,7 +445,7 @@ mod tests {
 
     fn meta(in_port: u16, queue: u8, len: u16) -> Meta {
         let ecn = EcnField { place: EcnPlace::None, codepoint: 0 };
-        Meta { rx_ns: 0, copies: Meta::SINGLE, len, pg: 0, in_port, queue, ecn }
+        Meta { rx_ns: 0, copies: Meta::SINGLE, len, pg: 0, in_port, queue, ecn, held_ns: 0 }
     }
 
     #[test]
@@ -507,7 +530,7 @@ mod tests {
                 seen = Some((pack.len(), standing));
                 None
             });
-            assert_eq!((none, seen), (None, Some((PACK, Standing { alone: !fair, depth }))));
+            assert_eq!((none, seen), (None, Some((PACK, Standing { alone: !fair, depth, held_ns: 0 }))));
             let two: Vec<_> = (0..2).filter_map(|_| q.pop(out, 2, same)).map(|(f, _)| f).collect();
             assert_eq!(two, if fair { [0, -1] } else { [0, 1] });
             // Now one input is left, or order does not ask: packs leave as they are.

@@ -9,7 +9,7 @@ use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::{Generator, Source};
 use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
-use crate::stats::{LoopStats, PortGauges, PortStats, Published};
+use crate::stats::{LoopStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// Frames of a switch (or of all its shards, added up) at one instant.
@@ -56,7 +56,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &self.ports[port.index()].stats
     }
 
-    /// The cell through which other threads read a port's counters.
+    /// The part of pauses in the latency of a port's queues, by the thread that owns it.
+    pub fn pauses(&self, port: PortId) -> &PauseStats {
+        &self.ports[port.index()].pauses
+    }
+
+    /// The cell through which other threads read a port's counters, [`PauseStats`] behind [`PortStats`].
     pub fn published(&self, port: PortId) -> Published {
         self.ports[port.index()].published.clone()
     }
@@ -222,6 +227,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.fdb.flush_port(port, tick);
         self.ports[port.index()].link_down(now);
         self.note_hindered(port);
+        self.note_held(port, now);
     }
 
     /// The RX ring of a port is (or no longer is) above its threshold: frames are about to be lost
@@ -256,7 +262,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Some(watchdog) = &p.watchdog {
             at = at.min(watchdog.next_poll());
         }
-        let blocked = p.blocked(now);
+        let blocked = p.blocked(&mut self.queues, port, now);
         if occupied & blocked != 0 {
             at = at.min(p.reaction.next_expiry());
         }
