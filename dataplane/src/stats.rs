@@ -98,7 +98,7 @@ pub trait Words: Default {
     }
 }
 
-/// One block behind another in one cell.
+/// Blocks one behind the other in one cell; who reads the first alone gets the first alone.
 impl<A: Words, B: Words> Words for (A, B) {
     fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
         self.0.words(f);
@@ -203,13 +203,19 @@ counters! {
         ecn_seen_ce: per_priority,
         /// Frames selected for a mark that could not be written for lack of memory for a private copy.
         ecn_no_memory: one,
+    }
+}
+
+counters! {
+    /// The latency of a port's queues.
+    pub struct LatencyStats {
         /// Time from `receive` to the driver taking the frame, by egress queue.
         residence: latency,
     }
 }
 
 counters! {
-    /// What received pauses have to do with the latency of a port's queues: kept apart from [`PortStats`], because it
+    /// What received pauses have to do with the latency of a port's queues: kept apart from [`LatencyStats`], because it
     /// changes only while a peer pauses. The time of a frame has two parts, `residence = queueing + pause`.
     pub struct PauseStats {
         /// Frames that received pauses made wait, by the time for which they held the queue while the frame was in
@@ -508,28 +514,19 @@ impl Published {
 
     /// Copies a block out. Only the thread that owns the counters may call this.
     pub fn publish<T: Words>(&self, block: &mut T) {
+        self.publish_all(|f| block.words(f));
+    }
+
+    /// Copies blocks out, one behind the other, in the order in which `walk` visits them. Those at the end that have
+    /// not changed may be left out.
+    pub fn publish_all(&self, walk: impl FnOnce(&mut dyn FnMut(&mut u64))) {
         self.write(|cells| {
             let mut cells = cells.iter();
-            block.words(&mut |word| {
+            walk(&mut |word| {
                 if let Some(cell) = cells.next() {
                     cell.store(*word, Ordering::Relaxed);
                 }
             });
-        });
-    }
-
-    /// Copies two blocks out, one behind the other. Where the second has not changed it is enough to
-    /// [`Published::publish`] the first.
-    pub fn publish_both(&self, first: &mut impl Words, second: &mut impl Words) {
-        self.write(|cells| {
-            let mut cells = cells.iter();
-            let mut store = |word: &mut u64| {
-                if let Some(cell) = cells.next() {
-                    cell.store(*word, Ordering::Relaxed);
-                }
-            };
-            first.words(&mut store);
-            second.words(&mut store);
         });
     }
 

@@ -154,9 +154,18 @@ pub struct ShowArgs {
     /// Look again every second; follow events as they come.
     #[arg(long)]
     pub watch: bool,
-    /// Latency as a percentile distribution for the tools of HdrHistogram (.hgrm).
+    /// Latency as a percentile distribution since start for the tools of HdrHistogram (.hgrm).
     #[arg(long, conflicts_with_all = ["json", "watch", "hlog"])]
     pub hgrm: bool,
+    /// With --hgrm or --hlog: this part of the time.
+    #[arg(long, value_parser = ["residence", "queueing", "pause"], default_value = "residence")]
+    pub part: String,
+    /// With --hgrm: of the last second, not since start.
+    #[arg(long, requires = "hgrm")]
+    pub window: bool,
+    /// With --hlog: one interval since start, not second by second.
+    #[arg(long, requires = "hlog")]
+    pub cumulative: bool,
     /// Latency second by second as an interval log for the tools of HdrHistogram (.hlog).
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     pub hlog: bool,

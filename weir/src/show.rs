@@ -62,8 +62,10 @@ fn latency(args: &ShowArgs, socket: &Path) -> Result<Outcome> {
         bail!("--hgrm and --hlog show latency: weir show latency --hgrm");
     }
     let kind = if args.hgrm { "hgrm" } else { "hlog" };
-    let port = args.port.as_ref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
-    say(&client::get(socket, &format!("/v1/latency.{kind}{port}"))?)?;
+    let port = args.port.as_ref().map(|port| format!("&port={}", client::encode(port))).unwrap_or_default();
+    let flag = if args.window { "&window=true" } else { "" };
+    let flag = if args.cumulative { "&cumulative=true" } else { flag };
+    say(&client::get(socket, &format!("/v1/latency.{kind}?part={}{port}{flag}", args.part))?)?;
     Ok(Outcome::Good)
 }
 

@@ -46,7 +46,6 @@ impl Meta {
             in_port: self.in_port,
             queue: self.queue,
             ecn: self.ecn.code(),
-            held_ns: self.held_ns,
         }
     }
 }
@@ -66,8 +65,6 @@ pub struct Lot {
     pub queue: u8,
     /// Where their ECN bits are and what they said on arrival.
     pub ecn: EcnCode,
-    /// ns their queue had been held by received pauses when they came to it.
-    pub held_ns: Nanos,
 }
 
 /// Up to [`PACK`] frames, and what they add up to.
@@ -75,6 +72,7 @@ pub struct Lot {
 #[repr(C, align(64))]
 pub struct Pack<F> {
     rx_ns: Nanos,
+    /// How long their queue had been held by received pauses when they came to it.
     held_ns: Nanos,
     /// The pack behind this one, in a chain, a queue or the list of free ones.
     pub(super) next: u32,
@@ -125,10 +123,10 @@ impl Sums {
 impl<F> Pack<F> {
     /// No frames yet.
     #[inline(always)]
-    pub fn new(lot: &Lot) -> Self {
+    pub fn new(lot: &Lot, held_ns: Nanos) -> Self {
         Self {
             rx_ns: lot.rx_ns,
-            held_ns: lot.held_ns,
+            held_ns,
             next: u32::MAX,
             copies: lot.copies,
             bytes: 0,
@@ -145,9 +143,9 @@ impl<F> Pack<F> {
 
     /// Makes an empty pack one of this lot, the last of its chain.
     #[inline(always)]
-    pub(super) fn begin(&mut self, lot: &Lot) {
+    pub(super) fn begin(&mut self, lot: &Lot, held_ns: Nanos) {
         debug_assert!(self.frames.is_empty());
-        (self.rx_ns, self.held_ns) = (lot.rx_ns, lot.held_ns);
+        (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
         self.next = u32::MAX;
         self.copies = lot.copies;
         (self.bytes, self.padding, self.charge) = (0, 0, 0);
@@ -215,8 +213,13 @@ impl<F> Pack<F> {
             in_port: self.in_port,
             queue: self.queue,
             ecn: self.ecn,
-            held_ns: self.held_ns,
         }
+    }
+
+    /// How long the queue had been held when the frames came to it, ns.
+    #[inline(always)]
+    pub fn held_ns(&self) -> Nanos {
+        self.held_ns
     }
 
     /// The frames come to their queue now, which has been held for so long.
@@ -224,10 +227,11 @@ impl<F> Pack<F> {
         self.held_ns = held_ns;
     }
 
-    /// Another frame of this lot may join.
+    /// Another frame of this lot, that comes when the queue has been held for so long, may join.
     #[inline]
-    pub(super) fn has_room_for(&self, lot: &Lot) -> bool {
-        lot.copies == Meta::SINGLE && !self.frames.is_full() && self.lot() == *lot
+    pub(super) fn has_room_for(&self, lot: &Lot, held_ns: Nanos) -> bool {
+        let same = self.held_ns == held_ns && self.lot() == *lot;
+        lot.copies == Meta::SINGLE && !self.frames.is_full() && same
     }
 
     /// Number of frames.
@@ -280,20 +284,20 @@ mod tests {
 
     fn lot() -> Lot {
         let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();
-        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn, held_ns: 2 }
+        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn }
     }
 
     #[test]
     fn sums_follow_frames_in_and_out() {
         let cells = |len: u32| len.div_ceil(100) * 100;
-        let mut pack = Pack::new(&lot());
+        let mut pack = Pack::new(&lot(), 2);
         for (n, len) in [60u16, 150, 42, 1500].into_iter().enumerate() {
             pack.add(n, len, cells(u32::from(len))).unwrap();
         }
         assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
         assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 4));
         let (frame, meta) = pack.pop(cells).unwrap();
-        assert_eq!((frame, meta.len, meta.lot()), (0, 60, lot()));
+        assert_eq!((frame, meta.len, meta.lot(), meta.held_ns), (0, 60, lot(), 2));
         assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame, meta.len)), Some((1, 150)));
         assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
@@ -303,14 +307,14 @@ mod tests {
 
     #[test]
     fn a_full_pack_gives_the_frame_back() {
-        let mut pack = Pack::new(&lot());
+        let mut pack = Pack::new(&lot(), 2);
         for n in 0..PACK {
-            assert!(pack.has_room_for(&lot()) && pack.add(n, 64, 64).is_ok());
+            assert!(pack.has_room_for(&lot(), 2) && pack.add(n, 64, 64).is_ok());
         }
         assert_eq!((pack.add(99, 64, 64), pack.len()), (Err(99), PACK));
-        assert!(!pack.has_room_for(&lot()));
-        assert!(!Pack::<()>::new(&lot()).has_room_for(&Lot { rx_ns: 8, ..lot() }));
-        assert!(!Pack::<()>::new(&lot()).has_room_for(&Lot { held_ns: 3, ..lot() }));
+        assert!(!pack.has_room_for(&lot(), 2));
+        assert!(!Pack::<()>::new(&lot(), 2).has_room_for(&Lot { rx_ns: 8, ..lot() }, 2));
+        assert!(!Pack::<()>::new(&lot(), 2).has_room_for(&lot(), 3));
     }
 
     #[test]

@@ -165,20 +165,20 @@ impl<F> Queues<F> {
 
     /// Takes a free pack for frames of `lot`, not yet in a queue.
     #[inline(always)]
-    fn take_free(&mut self, lot: &Lot) -> Option<u32> {
+    fn take_free(&mut self, lot: &Lot, held_ns: Nanos) -> Option<u32> {
         let ix = self.free;
-        let Some(pack) = self.packs.get_mut(ix as usize) else { return self.take_new(lot) };
+        let Some(pack) = self.packs.get_mut(ix as usize) else { return self.take_new(lot, held_ns) };
         self.free = pack.next;
-        pack.begin(lot);
+        pack.begin(lot, held_ns);
         Some(ix)
     }
 
     /// One that was never used, if there is any left.
     #[cold]
-    fn take_new(&mut self, lot: &Lot) -> Option<u32> {
+    fn take_new(&mut self, lot: &Lot, held_ns: Nanos) -> Option<u32> {
         let ix = self.packs.len();
         (ix < self.most).then(|| {
-            self.packs.push(Pack::new(lot));
+            self.packs.push(Pack::new(lot, held_ns));
             ix as u32
         })
     }
@@ -202,10 +202,11 @@ impl<F> Queues<F> {
         }
     }
 
-    /// Adds an empty pack to a chain, which may be [`Chain::NONE`]. `false`: there is none.
+    /// Adds an empty pack to a chain, which may be [`Chain::NONE`], for frames that come when their queue has been
+    /// held for so long. `false`: there is none.
     #[inline(always)]
-    pub fn extend(&mut self, chain: &mut Chain, lot: &Lot) -> bool {
-        let Some(ix) = self.take_free(lot) else { return false };
+    pub fn extend(&mut self, chain: &mut Chain, lot: &Lot, held_ns: Nanos) -> bool {
+        let Some(ix) = self.take_free(lot, held_ns) else { return false };
         match self.packs.get_mut(chain.tail as usize) {
             Some(tail) => tail.next = ix,
             None => chain.head = ix,
@@ -242,7 +243,7 @@ impl<F> Queues<F> {
     pub fn unchain_pack(&mut self, chain: &mut Chain) -> Option<Pack<F>> {
         let pack = self.packs.get_mut(chain.head as usize)?;
         let next = pack.next;
-        let empty = Pack::new(&pack.lot());
+        let empty = Pack::new(&pack.lot(), 0);
         let full = std::mem::replace(pack, empty);
         self.put_free(chain.head);
         chain.head = next;
@@ -294,7 +295,10 @@ impl<F> Queues<F> {
         let own = queue_ix * self.ports + input.index();
         let voq = if self.order == VoqOrder::Fair { own } else { queue_ix * self.ports };
         let Voq { head, tail, .. } = self.voqs[voq];
-        let last = self.packs.get_mut(tail as usize).filter(|pack| head != NIL && pack.has_room_for(&lot));
+        let last = self
+            .packs
+            .get_mut(tail as usize)
+            .filter(|pack| head != NIL && pack.has_room_for(&lot, meta.held_ns));
         if let Some(pack) = last {
             pack.add(frame, len, charge)?;
             self.held += 1;
@@ -305,7 +309,7 @@ impl<F> Queues<F> {
             return Ok(false);
         }
         let mut chain = Chain::NONE;
-        if !self.extend(&mut chain, &lot) {
+        if !self.extend(&mut chain, &lot, meta.held_ns) {
             return Err(frame);
         }
         self.add(&chain, frame, len, charge)?;
@@ -318,7 +322,7 @@ impl<F> Queues<F> {
     /// The pack, when there is no place for it.
     pub fn push_pack(&mut self, out: PortId, pack: Pack<F>) -> Result<bool, Pack<F>> {
         let lot = pack.lot();
-        let Some(ix) = self.take_free(&lot) else { return Err(pack) };
+        let Some(ix) = self.take_free(&lot, 0) else { return Err(pack) };
         let sums = pack.sums();
         self.packs[ix as usize] = pack;
         self.packs[ix as usize].next = NIL;
@@ -509,7 +513,7 @@ mod tests {
             const ALL: i32 = PACK as i32 + 4;
             for n in 0..ALL {
                 if let Err(n) = q.add(&chain, n, 60, 60) {
-                    assert!(q.extend(&mut chain, &meta(0, 2, 60).lot()));
+                    assert!(q.extend(&mut chain, &meta(0, 2, 60).lot(), 0));
                     q.add(&chain, n, 60, 60).unwrap();
                 }
             }
@@ -518,7 +522,7 @@ mod tests {
             assert!(q.append(PortId(0), out, 2, &chain, sums));
             // One more joins the second pack, the second input gets a pack of its own.
             assert_eq!(q.push(out, ALL, &meta(0, 2, 100), 100), Ok(false));
-            let mut packed = Pack::new(&meta(1, 2, 60).lot());
+            let mut packed = Pack::new(&meta(1, 2, 60).lot(), 0);
             packed.add(-1, 60, 60).unwrap();
             assert!(matches!(q.push_pack(out, packed), Ok(false)));
             let (frames, depth) = (ALL as u32 + 2, 60 * ALL as u64 + 160);

@@ -197,7 +197,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Puts a charged frame into the ring of the lcore that owns `out`.
     fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
-        let mut pack = Pack::new(&meta.lot());
+        let mut pack = Pack::new(&meta.lot(), 0);
         let charge = self.admission.charge(u32::from(meta.len));
         let added = pack.add(frame, meta.len, charge);
         debug_assert!(added.is_ok(), "a new pack has room");

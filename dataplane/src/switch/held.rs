@@ -11,6 +11,7 @@ use super::{Port, Switch};
 use crate::egress::Queues;
 use crate::frame::Frame;
 use crate::mmu::Admission;
+use crate::stats::Words;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -64,10 +65,13 @@ impl<F> Port<F> {
 
     /// Puts the counters where other threads read them.
     pub(super) fn publish_stats(&mut self) {
-        if std::mem::take(&mut self.pauses_new) {
-            self.published.publish_both(&mut self.stats, &mut *self.pauses);
-        } else {
-            self.published.publish(&mut self.stats);
-        }
+        let Self { published, stats, latency, pauses, pauses_new, .. } = self;
+        published.publish_all(|f| {
+            stats.words(f);
+            latency.words(f);
+            if std::mem::take(pauses_new) {
+                pauses.words(f);
+            }
+        });
     }
 }

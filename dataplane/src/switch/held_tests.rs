@@ -3,7 +3,7 @@
 use super::*;
 use crate::pfc::frame::PfcFrame;
 use crate::pfc::watchdog::{Action, WatchdogConfig};
-use crate::stats::{Histogram, PauseStats, bucket_of};
+use crate::stats::{Histogram, LatencyStats, PauseStats, bucket_of};
 
 /// Host 2 stands behind port 1.
 fn switch(params: SwitchParams) -> Switch<OwnedFrame> {
@@ -31,7 +31,7 @@ fn leave(s: &mut Switch<OwnedFrame>, frames: usize, now: Nanos) {
 
 /// Sum of the pause parts of queue 3; residence, queueing and pause by bucket.
 fn parts(s: &Switch<OwnedFrame>) -> (u64, [Histogram; 3]) {
-    let (residence, pauses) = (&s.stats(PortId(1)).residence[3], s.pauses(PortId(1)));
+    let (residence, pauses) = (&s.latency(PortId(1)).residence[3], s.pauses(PortId(1)));
     (pauses.pause_ns[3], [*residence, pauses.queueing_of(3, residence), pauses.pause_of(3, residence)])
 }
 
@@ -179,9 +179,10 @@ fn readers_see_both_parts_of_the_same_instant() {
         leave(&mut s, 2, at + 1_000);
         frames += 2;
         s.publish_all(at + 1_000);
-        let (stats, pauses): (crate::stats::PortStats, PauseStats) = cell.read();
-        assert_eq!((&stats, &pauses), (s.stats(PortId(1)), s.pauses(PortId(1))));
-        let (residence, paused) = (&stats.residence[3], n / 3 * 2);
+        let ((stats, latency), pauses): ((crate::stats::PortStats, LatencyStats), PauseStats) = cell.read();
+        assert_eq!((&stats, &latency), (s.stats(PortId(1)), s.latency(PortId(1))));
+        assert_eq!(pauses, *s.pauses(PortId(1)));
+        let (residence, paused) = (&latency.residence[3], n / 3 * 2);
         assert_eq!(pauses.pause_of(3, residence), histogram(&[(512, paused), (0, frames - paused)]));
         assert_eq!(pauses.queueing_of(3, residence).0[bucket_of(488)], paused);
     }

@@ -42,7 +42,7 @@ use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
 use crate::portset::PortSet;
 use crate::rng::Rng;
-use crate::stats::{PauseStats, PortStats, Published};
+use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use flows::Flows;
@@ -90,7 +90,8 @@ struct Port<F> {
     stage: Burst<F>,
     staged: ArrayVec<Staged, BURST>,
     stats: PortStats,
-    /// The part of pauses in the times of `stats`, and that it was added to since it was published.
+    latency: LatencyStats,
+    /// The part of pauses in the times of `latency`, and that it was added to since it was published.
     pauses: Box<PauseStats>,
     pauses_new: bool,
     published: Published,

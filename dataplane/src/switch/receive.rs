@@ -150,8 +150,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let charge = self.admission.charge(u32::from(len));
         let Err(frame) = self.queues.add(&self.groups[at].chain, frame, len, charge) else { return };
         // The last pack is full, or there is none yet.
-        let lot = arrival.lot(way, self.held_ns(way.queue() as usize, arrival.now));
-        if !self.queues.extend(&mut self.groups[at].chain, &lot) {
+        let held_ns = self.held_ns(way.queue() as usize, arrival.now);
+        if !self.queues.extend(&mut self.groups[at].chain, &arrival.lot(way), held_ns) {
             return self.no_pack(arrival, at, frame, len);
         }
         let added = self.queues.add(&self.groups[at].chain, frame, len, charge);
@@ -336,7 +336,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 impl Arrival {
     /// What the frames of a group have in common.
     #[inline(always)]
-    fn lot(&self, way: Way, held_ns: Nanos) -> Lot {
+    fn lot(&self, way: Way) -> Lot {
         Lot {
             rx_ns: self.now,
             copies: Meta::SINGLE,
@@ -344,7 +344,6 @@ impl Arrival {
             in_port: self.port.0,
             queue: (way.queue() as usize % PRIORITIES) as u8,
             ecn: way.ecn(),
-            held_ns,
         }
     }
 

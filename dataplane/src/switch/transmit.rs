@@ -254,7 +254,7 @@ impl<F: Frame> Port<F> {
         let (lot, sums) = (pack.lot(), pack.sums());
         self.stats.ecn_seen_ce[queue] += u64::from(pack.ce_frames());
         self.stage.extend(pack.take_all());
-        self.note_staged(lot, sums, standing.held_ns);
+        self.note_staged(lot, sums, standing.held_ns.wrapping_sub(pack.held_ns()));
         Some((sums, (sums.frames as usize, wire, last)))
     }
 
@@ -279,15 +279,14 @@ impl<F: Frame> Port<F> {
         self.stage.push(frame);
         let len = u32::from(meta.len);
         let sums = Sums { frames: 1, bytes: len, charge: charge_of(len) };
-        self.note_staged(meta.lot(), sums, held_ns.unwrap_or(meta.held_ns));
+        self.note_staged(meta.lot(), sums, held_ns.map_or(0, |held| held - meta.held_ns));
         Some(meta)
     }
 
-    /// Notes what was put into the stage: with the entry before it, if that is of the same lot. `held_ns` is how
-    /// long their queue has been held by now.
+    /// Notes what was put into the stage, and for how long pauses held its queue meanwhile: with the entry before it,
+    /// if that is of the same lot.
     #[inline(always)]
-    fn note_staged(&mut self, lot: Lot, sums: Sums, held_ns: Nanos) {
-        let paused_ns = held_ns.wrapping_sub(lot.held_ns);
+    fn note_staged(&mut self, lot: Lot, sums: Sums, paused_ns: Nanos) {
         match self.staged.last_mut() {
             Some(last) if last.lot == lot && last.paused_ns == paused_ns && lot.copies == Meta::SINGLE => {
                 last.sums.add(sums);
@@ -345,7 +344,7 @@ impl<F: Frame> Port<F> {
         self.stats.queue_packets[queue] += frames;
         self.stats.queue_bytes[queue] += u64::from(sums.bytes);
         let residence = now.saturating_sub(lot.rx_ns);
-        self.stats.residence[queue].note(residence, frames);
+        self.latency.residence[queue].note(residence, frames);
         if *paused_ns != 0 {
             self.note_paused(queue, residence, *paused_ns, frames);
         }

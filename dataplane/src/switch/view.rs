@@ -9,7 +9,7 @@ use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::{Generator, Source};
 use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
-use crate::stats::{LoopStats, PauseStats, PortGauges, PortStats, Published};
+use crate::stats::{LatencyStats, LoopStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// Frames of a switch (or of all its shards, added up) at one instant.
@@ -56,12 +56,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &self.ports[port.index()].stats
     }
 
+    /// How long frames were here, by the thread that owns the port.
+    pub fn latency(&self, port: PortId) -> &LatencyStats {
+        &self.ports[port.index()].latency
+    }
+
     /// The part of pauses in the latency of a port's queues, by the thread that owns it.
     pub fn pauses(&self, port: PortId) -> &PauseStats {
         &self.ports[port.index()].pauses
     }
 
-    /// The cell through which other threads read a port's counters, [`PauseStats`] behind [`PortStats`].
+    /// The cell through which other threads read a port's counters: [`PortStats`], [`LatencyStats`], [`PauseStats`].
     pub fn published(&self, port: PortId) -> Published {
         self.ports[port.index()].published.clone()
     }

@@ -3,6 +3,7 @@
 
 mod guard;
 mod listen;
+mod long;
 mod orders;
 mod paced;
 mod problem;
@@ -107,6 +108,7 @@ struct App {
     malformed: AtomicU64,
     slow: Arc<AtomicU64>,
     streams: AtomicUsize,
+    sending: long::Sending,
     token: Option<String>,
     desk: Option<Desk>,
     patience: Duration,
@@ -243,6 +245,7 @@ async fn serve(
         malformed: AtomicU64::new(0),
         slow: Arc::default(),
         streams: AtomicUsize::new(0),
+        sending: long::Sending::default(),
         token,
         desk,
         patience,

@@ -395,6 +395,7 @@ impl Running {
                 PortTotals {
                     name: self.names[i].clone(),
                     stats: switch.stats(id).clone(),
+                    latency: switch.latency(id).clone(),
                     nic: port.stats().unwrap_or_default(),
                     pfc_rx: reaction.counters().pfc_frames,
                     pfc_tx: generator.counters().pfc_frames,
