@@ -296,7 +296,6 @@ let priority = null;
 let part = "residence";
 
 function priorities() {
-  part = $("part").value;
   const select = $("lane"), known = [...state.latency.keys()].filter((name) => name.startsWith(part + " ")).map((name) => Number(name.split(" ")[1])).sort();
   if (select.options.length !== known.length + 1) {
     const chosen = select.value;
@@ -365,6 +364,7 @@ function health(kind, text) {
 
 function draw() {
   if (!snapshot) return;
+  part = $("part").value;
   header();
   ports();
   matrixPanel(snapshot);

@@ -135,7 +135,7 @@ fn document(tables: &[&Table], snapshot: &Snapshot, port: Option<usize>) -> Text
 }
 
 /// When, and over what time rates are taken.
-fn stamp(snapshot: &Snapshot) -> [(&'static str, Value); 4] {
+pub(crate) fn stamp(snapshot: &Snapshot) -> [(&'static str, Value); 4] {
     let window = snapshot.ports.iter().map(|port| port.window).max().unwrap_or(0);
     [
         ("switch_name", json!(snapshot.info.name)),

@@ -140,11 +140,17 @@ pub struct ReportArgs {
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "lcores", "events"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "fdb", "lcores", "events"])]
     pub what: String,
     /// This port only.
     #[arg(long)]
     pub port: Option<String>,
+    /// With fdb: this address only, as 02:00:00:00:00:01.
+    #[arg(long)]
+    pub mac: Option<String>,
+    /// With fdb: this VLAN only; 0: untagged.
+    #[arg(long)]
+    pub vlan: Option<u16>,
     /// Rows in which nothing was counted, too.
     #[arg(long)]
     pub all: bool,

@@ -56,6 +56,11 @@ impl Ageing {
         self.ticks
     }
 
+    /// Length of a tick; [`Nanos::MAX`] where nothing ages.
+    pub(super) fn tick_ns(&self) -> Nanos {
+        self.period
+    }
+
     #[inline(always)]
     pub(super) fn now_tick(&self) -> u32 {
         self.tick

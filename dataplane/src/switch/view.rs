@@ -3,7 +3,7 @@
 use super::{Port, Switch};
 use crate::drops::DropReason;
 use crate::egress::Microbursts;
-use crate::fdb::Fdb;
+use crate::fdb::{Fdb, FdbPage};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::{Generator, Source};
@@ -154,6 +154,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The forwarding table of this shard.
     pub fn fdb(&self) -> &Fdb {
         &self.fdb
+    }
+
+    /// Goes on filling a page of the forwarding table, for at most `buckets` buckets.
+    pub fn read_fdb(&self, page: &mut FdbPage, buckets: usize) {
+        page.tick_ns = self.ageing.tick_ns();
+        self.fdb.read(page, buckets, self.ageing.now_tick());
     }
 
     /// The admission policy, for readers.

@@ -1,6 +1,7 @@
 //! The HTTP server on a thread of its own: reads a [`Source`] ten times a second, answers from the last
 //! snapshot, and hands orders to whoever runs the switch.
 
+mod fdb;
 mod guard;
 mod listen;
 mod long;

@@ -3,6 +3,7 @@
 use super::guard::guard;
 use super::problem::problem;
 use super::{App, lock, stream};
+use crate::admin::fdb;
 use crate::latency::{self, Selection};
 use crate::metrics::{self, Scrape};
 use crate::openapi;
@@ -29,7 +30,7 @@ pub(super) enum Via {
     Unix,
 }
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 const SNAPSHOT: &str = "/v1/snapshot";
 const METRICS: &str = "/metrics";
 const HISTORY: &str = "/v1/history";
@@ -48,6 +49,7 @@ pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
         .route(SNAPSHOT, get(snapshot))
         .route("/v1/openapi.json", get(|| async { json_text(&openapi::document()) }))
         .route("/v1/events", get(stream::events))
+        .route(fdb::PATH, get(super::fdb::page))
         .route(HISTORY, get(history))
         .route(HGRM, get(hgrm))
         .route(HLOG, get(hlog));
@@ -141,7 +143,12 @@ async fn snapshot(State(app): Shared) -> Response<Body> {
 }
 
 /// An answer that may be long: made once there is room for it.
-async fn long(app: &App, path: &str, kind: &'static str, make: impl FnOnce() -> Text) -> Response<Body> {
+pub(super) async fn long(
+    app: &App,
+    path: &str,
+    kind: &'static str,
+    make: impl FnOnce() -> Text,
+) -> Response<Body> {
     if !app.sending.room(app.patience).await {
         return crowded(path);
     }
@@ -227,7 +234,7 @@ async fn index() -> Response<Body> {
     let tables: Vec<Value> = table::ALL.iter().map(|t| json!({ "path": t.path, "what": t.what })).collect();
     json_text(&json!({
         "tables": tables,
-        "other": [HISTORY, HGRM, HLOG, SNAPSHOT, "/v1/config", "/v1/events", "/v1/openapi.json", METRICS, "/healthz", "/readyz"],
+        "other": [HISTORY, HGRM, HLOG, SNAPSHOT, fdb::PATH, "/v1/config", "/v1/events", "/v1/openapi.json", METRICS, "/healthz", "/readyz"],
     }))
 }
 

@@ -232,6 +232,7 @@ impl Running {
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
                     curve_cursor: 0,
+                    page: None,
                 }
             })
             .collect();
@@ -281,6 +282,7 @@ impl Running {
             file: origin.file(),
             hangup: hangup()?,
             watching: false,
+            pages: 0,
         };
         let workers = workers
             .into_iter()

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod fdb;
 mod lab;
 mod service;
 mod support;
