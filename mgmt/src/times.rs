@@ -237,7 +237,8 @@ mod tests {
         let (mut residence, mut pauses, mut parts) = Default::default();
         for _ in 0..frames {
             let all = u64::from(rng.next_u32()) << (rng.next_u32() % 8) >> (rng.next_u32() % 28);
-            let pause = if rng.next_u32() % 2 == 0 { 0 } else { all / u64::from(1 + rng.next_u32() % 9) };
+            let pause =
+                if rng.next_u32().is_multiple_of(2) { 0 } else { all / u64::from(1 + rng.next_u32() % 9) };
             let n = u64::from(rng.next_u32() % 1000) + 1;
             let (residence, pauses): (&mut Histogram, &mut PauseStats) = (&mut residence, &mut pauses);
             let parts: &mut [Histogram; 3] = &mut parts;
