@@ -25,8 +25,13 @@ fn arrive(s: &mut Switch<OwnedFrame>, frames: usize, now: Nanos) {
 
 /// As many as that leave port 1 now.
 fn leave(s: &mut Switch<OwnedFrame>, frames: usize, now: Nanos) {
-    let mut tap = Tap { room: frames, ..Tap::default() };
-    assert_eq!(s.transmit(PortId(1), frames, now, &mut tap), frames, "at {now}");
+    leave_most(s, frames, frames, now);
+}
+
+/// `frames` of at most `most` leave.
+fn leave_most(s: &mut Switch<OwnedFrame>, most: usize, frames: usize, now: Nanos) {
+    let mut tap = Tap { room: most, ..Tap::default() };
+    assert_eq!(s.transmit(PortId(1), most, now, &mut tap), frames, "at {now}");
 }
 
 /// Sum of the pause parts of queue 3; residence, queueing and pause by bucket.
@@ -188,4 +193,47 @@ fn readers_see_both_parts_of_the_same_instant() {
     }
     let alone: crate::stats::PortStats = cell.read();
     assert_eq!(alone, *s.stats(PortId(1)), "who asks for less gets less");
+}
+
+#[test]
+fn whatever_happens_the_pause_parts_are_what_counting_gives() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut s = switch(params(2));
+        // ns held until now, one by one; end of the pause; frames that wait, by what was held when they came.
+        let (mut now, mut held, mut until) = (1_000u64, 0u64, 0u64);
+        let mut waiting = std::collections::VecDeque::new();
+        let (mut sum, mut left, mut paused) = (0, 0, 0);
+        for _ in 0..400 {
+            let pass = u64::from(rng.next_u32() % 300);
+            held += until.saturating_sub(now).min(pass);
+            now += pass;
+            match rng.next_u32() % 6 {
+                0 => {
+                    let quanta = (rng.next_u32() % 100) as u16;
+                    pause(&mut s, quanta, now);
+                    until = now + crate::pfc::frame::quanta_to_ns(quanta, 100_000_000_000);
+                }
+                1 | 2 => {
+                    let frames = (rng.next_u32() % 20) as usize;
+                    arrive(&mut s, frames, now);
+                    (0..frames).for_each(|_| waiting.push_back((now, held)));
+                }
+                3 => s.tick(now),
+                _ => {
+                    let most = (rng.next_u32() % 33) as usize;
+                    let gone = if until > now { 0 } else { waiting.len().min(most) };
+                    leave_most(&mut s, most, gone, now);
+                    for (_, then) in waiting.drain(..gone) {
+                        (sum, left) = (sum + held - then, left + 1);
+                        paused += u64::from(held > then);
+                    }
+                }
+            }
+            let (total, parts) = parts(&s);
+            assert_eq!((total, parts.map(|h| h.count())), (sum, [left; 3]), "seed {seed}");
+            assert_eq!(s.pauses(PortId(1)).pause[3].count(), paused, "seed {seed}");
+        }
+        assert!(paused > 0 && paused < left, "both kinds: {paused} of {left}");
+    }
 }

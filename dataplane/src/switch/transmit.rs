@@ -205,6 +205,7 @@ impl<F: Frame> Port<F> {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
             return false;
         }
+        debug_assert!(queues.held_ns(out.index() * PRIORITIES + queue).is_some(), "what sends is not held");
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
         while taken < most && go_on {
             let whole = queues.offer(out, queue, |pack, standing| {
