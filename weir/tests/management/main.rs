@@ -6,6 +6,7 @@
 mod browser;
 mod fdb;
 mod lab;
+mod pauses;
 mod service;
 mod support;
 mod tools;
