@@ -98,6 +98,14 @@ pub trait Words: Default {
     }
 }
 
+/// Blocks one behind the other in one cell; who reads the first alone gets the first alone.
+impl<A: Words, B: Words> Words for (A, B) {
+    fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
+        self.0.words(f);
+        self.1.words(f);
+    }
+}
+
 macro_rules! counters {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[doc = $doc:literal])+ $field:ident: $kind:tt),+ $(,)? }) => {
         $(#[$meta])*
@@ -195,8 +203,61 @@ counters! {
         ecn_seen_ce: per_priority,
         /// Frames selected for a mark that could not be written for lack of memory for a private copy.
         ecn_no_memory: one,
+    }
+}
+
+counters! {
+    /// The latency of a port's queues.
+    pub struct LatencyStats {
         /// Time from `receive` to the driver taking the frame, by egress queue.
         residence: latency,
+    }
+}
+
+counters! {
+    /// What received pauses have to do with the latency of a port's queues: kept apart from [`LatencyStats`], because it
+    /// changes only while a peer pauses. The time of a frame has two parts, `residence = queueing + pause`.
+    pub struct PauseStats {
+        /// Frames that received pauses made wait, by the time for which they held the queue while the frame was in
+        /// it. Frames that met no pause are not here.
+        pause: latency,
+        /// How the queueing part of all frames differs from their residence: frames more, or (as a number below
+        /// zero would wrap) fewer, in each bucket.
+        queueing_shift: latency,
+        /// Sum of all pause parts, ns.
+        pause_ns: per_priority,
+    }
+}
+
+impl PauseStats {
+    /// Counts `frames` frames that were here for `residence`, for `pause` of which (more than nothing) their queue
+    /// was held.
+    pub fn note(&mut self, queue: usize, residence: Nanos, pause: Nanos, frames: u64) {
+        self.pause[queue].note(pause, frames);
+        self.pause_ns[queue] += pause * frames;
+        let shift = &mut self.queueing_shift[queue].0;
+        for (bucket, change) in [
+            (bucket_of(residence), frames.wrapping_neg()),
+            (bucket_of(residence.saturating_sub(pause)), frames),
+        ] {
+            shift[bucket] = shift[bucket].wrapping_add(change);
+        }
+    }
+
+    /// The pause part of all frames of a queue whose residence is `residence`, zeros included.
+    pub fn pause_of(&self, queue: usize, residence: &Histogram) -> Histogram {
+        let mut all = self.pause[queue];
+        all.0[0] += residence.count().saturating_sub(all.count());
+        all
+    }
+
+    /// The queueing part of all frames of a queue whose residence is `residence`.
+    pub fn queueing_of(&self, queue: usize, residence: &Histogram) -> Histogram {
+        let mut all = *residence;
+        for (frames, shift) in all.0.iter_mut().zip(&self.queueing_shift[queue].0) {
+            *frames = frames.wrapping_add(*shift);
+        }
+        all
     }
 }
 
@@ -477,9 +538,15 @@ impl Published {
 
     /// Copies a block out. Only the thread that owns the counters may call this.
     pub fn publish<T: Words>(&self, block: &mut T) {
+        self.publish_all(|f| block.words(f));
+    }
+
+    /// Copies blocks out, one behind the other, in the order in which `walk` visits them. Those at the end that have
+    /// not changed may be left out.
+    pub fn publish_all(&self, walk: impl FnOnce(&mut dyn FnMut(&mut u64))) {
         self.write(|cells| {
             let mut cells = cells.iter();
-            block.words(&mut |word| {
+            walk(&mut |word| {
                 if let Some(cell) = cells.next() {
                     cell.store(*word, Ordering::Relaxed);
                 }

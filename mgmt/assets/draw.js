@@ -313,11 +313,12 @@ function pausePanel(state, snapshot, cursor) {
   if (cursor !== null) cursorLine(draw, x(state.times[cursor]), 0, height - bottom);
 }
 
-// Cells of a step: [from ns, to ns, frames], of one priority or of all.
-function latencyCells(state, priority, i) {
+// Cells of a step: [from ns, to ns, frames], of a part of the time, of one priority or of all.
+function latencyCells(state, part, priority, i) {
   const cells = [];
-  for (const [p, steps] of state.latency) {
-    if ((priority === null || p === priority) && steps[i]) cells.push(...steps[i]);
+  for (const [name, steps] of state.latency) {
+    const [of, p] = name.split(" ");
+    if (of === part && (priority === null || Number(p) === priority) && steps[i]) cells.push(...steps[i]);
   }
   return cells;
 }
@@ -336,9 +337,9 @@ function quantile(cells, q) {
 
 const QUANTILES = [["p50", 0.5, COLOUR.ink, []], ["p99", 0.99, COLOUR.orange, []], ["p99.9", 0.999, COLOUR.red, [4, 3]]];
 
-function latencyPanel(state, priority, cursor) {
+function latencyPanel(state, part, priority, cursor) {
   const { draw, width, height } = canvas("latency");
-  const steps = state.times.map((_, i) => latencyCells(state, priority, i));
+  const steps = state.times.map((_, i) => latencyCells(state, part, priority, i));
   const all = steps.flat();
   if (all.length === 0) {
     say(draw, "no frame has left in the last minute", 0, 12, "left", COLOUR.quiet);

@@ -37,12 +37,12 @@ function learn(history) {
     // An idle lane is not told about: it held nothing.
     for (const column of LANE) lane[column].push(...((l && l[column]) || new Array(came).fill(column === "cause" || column === "xoff" || column === "xon" ? null : 0)));
   }
-  const told = new Map(history.latency.map((l) => [l.priority, l]));
-  for (const priority of told.keys()) {
-    if (!state.latency.has(priority)) state.latency.set(priority, new Array(before).fill([]));
+  const told = new Map(history.latency.map((l) => [l.part + " " + l.priority, l]));
+  for (const name of told.keys()) {
+    if (!state.latency.has(name)) state.latency.set(name, new Array(before).fill([]));
   }
-  for (const [priority, steps] of state.latency) {
-    const l = told.get(priority);
+  for (const [name, steps] of state.latency) {
+    const l = told.get(name);
     for (let i = 0; i < came; i++) {
       steps.push(l ? l.frames[i].map(([b, n]) => [l.bounds_ns[b], l.bounds_ns[b + 1], n]) : []);
     }
@@ -196,11 +196,11 @@ function lcores() {
 function quantiles() {
   const heads = [["Port/queue", "text"], ["p50", ""], ["p99", ""], ["p99.9", ""], ["max ever", ""]];
   const rows = snapshot.latency.filter((l) => Number(l.frames) > 0 && (priority === null || Number(l.queue) === priority))
-    .sort((a, b) => Number(b.window_p99_ns || 0) - Number(a.window_p99_ns || 0)).map((l) => {
-      const of = "latency/" + l.port + "/" + l.queue + "/";
-      const max = shows(nanos(l.max_ns), of + "max_ns", l.max_ns);
+    .sort((a, b) => Number(b["window_" + part + "_p99_ns"] || 0) - Number(a["window_" + part + "_p99_ns"] || 0)).map((l) => {
+      const of = "latency/" + l.port + "/" + l.queue + "/" + part + "_max_ns", window = "window_" + part;
+      const max = shows(nanos(l[part + "_max_ns"]), of, l[part + "_max_ns"]);
       max.title = "since start; all others: of the last second";
-      return { cells: [l.port + " / " + l.queue, nanos(l.window_p50_ns), nanos(l.window_p99_ns), nanos(l.window_p999_ns), max] };
+      return { cells: [l.port + " / " + l.queue, nanos(l[window + "_p50_ns"]), nanos(l[window + "_p99_ns"]), nanos(l[window + "_p999_ns"]), max] };
     });
   fill($("quantiles"), heads, rows, "no frame has left yet");
 }
@@ -292,9 +292,11 @@ function choose(id, rows, number, weight) {
 }
 
 let priority = null;
+// Which part of the time frames are here: residence = queueing + pause.
+let part = "residence";
 
 function priorities() {
-  const select = $("lane"), known = [...state.latency.keys()].sort();
+  const select = $("lane"), known = [...state.latency.keys()].filter((name) => name.startsWith(part + " ")).map((name) => Number(name.split(" ")[1])).sort();
   if (select.options.length !== known.length + 1) {
     const chosen = select.value;
     select.replaceChildren(new Option("all priorities", ""), ...known.map((p) => new Option("priority " + p, String(p))));
@@ -326,8 +328,8 @@ function charted() {
   pausePanel(state, snapshot, cursor);
   legend("pfc-legend", [["none", COLOUR.ink, "▲ we pause:"], ...CAUSES.map(([, colour, text]) => ["box", colour, text]), ["box", COLOUR.blue, "▼ we are paused"]]);
   priorities();
-  latencyPanel(state, priority, cursor);
-  const cells = latencyCells(state, priority, cursor === null ? state.times.length - 1 : cursor);
+  latencyPanel(state, part, priority, cursor);
+  const cells = latencyCells(state, part, priority, cursor === null ? state.times.length - 1 : cursor);
   legend("latency-legend", [...QUANTILES.map(([name, q, colour, dash]) => [dash.length ? "dash" : "", colour, name + " " + nanos(quantile(cells, q))]), ["box", "transparent", "max " + nanos(quantile(cells, 1))]]);
 }
 
@@ -362,6 +364,7 @@ function health(kind, text) {
 
 function draw() {
   if (!snapshot) return;
+  part = $("part").value;
   header();
   ports();
   matrixPanel(snapshot);
@@ -488,7 +491,7 @@ document.addEventListener("keydown", (event) => {
 
 $("freeze").addEventListener("click", freeze);
 $("help").addEventListener("click", () => $("keys").showModal());
-for (const id of ["queue", "group", "lane"]) $(id).addEventListener("change", draw);
+for (const id of ["queue", "group", "part", "lane"]) $(id).addEventListener("change", draw);
 new ResizeObserver(() => draw()).observe(document.querySelector("main"));
 
 for (const id of ["pfc", "latency"]) {

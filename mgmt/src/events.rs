@@ -4,11 +4,12 @@
 //! those that began and ended between two samples, so none is missed, and however fast a pause
 //! toggles it is one episode until a whole sample passes without it.
 
+use crate::admin::fdb;
 use crate::snapshot::Snapshot;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::parse::{KeyParts, key_space};
+use weir_dataplane::parse::KeyParts;
 use weir_dataplane::stats::PortGauges;
 use weir_dataplane::types::PRIORITIES;
 
@@ -192,14 +193,7 @@ fn moves(before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
     body.insert("lcore".into(), json!(now.info.lcores.get(worker)));
     body.insert("moves".into(), json!(moves));
     let key = KeyParts::of(is.fdb_move_key);
-    let address = match key.space {
-        key_space::STANDARD => {
-            let bytes: Vec<_> = key.address.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect();
-            bytes.join(":")
-        }
-        _ => format!("{:#x}", key.address),
-    };
-    body.insert("address".into(), json!(address));
+    body.insert("address".into(), json!(fdb::address(key)));
     body.insert("vlan".into(), json!(key.vid));
     body.insert("from".into(), json!(name(is.fdb_move_from)));
     body.insert("port".into(), json!(name(is.fdb_move_to)));

@@ -3,8 +3,9 @@
 use crate::snapshot::{
     BufferInfo, Link, Marking, NicStats, PortInfo, PortReading, Reading, Snapshot, Source, SwitchInfo,
 };
+use crate::times::Times;
 use weir_dataplane::pfc::generate::{Cause, LastCause};
-use weir_dataplane::stats::{LoopStats, MarkingCurve, PortGauges, PortStats};
+use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats};
 
 /// What it is.
 pub fn info() -> SwitchInfo {
@@ -55,7 +56,12 @@ pub fn reading(n: u64) -> Reading {
         stats.queue_packets[3] = n * 1000;
         stats.queue_bytes[3] = n * 1_000_000;
         stats.ecn_marked[3] = n * 10;
-        stats.residence[3].note(50_000, n * 1000);
+        let (mut residence, mut pauses) = (Histogram::default(), PauseStats::default());
+        // Every tenth frame was held by a pause for 20 us.
+        residence.note(50_000, n * 1000);
+        pauses.note(3, 50_000, 20_000, n * 100);
+        let mut latency: [Times; 8] = Default::default();
+        latency[3] = Times::of(&residence, &pauses, 3);
         let mut gauges = PortGauges { at_ns: n * 100_000_000, pfc_rx_frames: n, ..PortGauges::default() };
         gauges.queue_bytes[3] = 20_000;
         gauges.queue_peak[3] = 30_000;
@@ -70,6 +76,7 @@ pub fn reading(n: u64) -> Reading {
         PortReading {
             curve,
             stats,
+            latency,
             gauges,
             nic: Some(NicStats::default()),
             link: Some(Link { up: true, mbps: None }),

@@ -3,8 +3,9 @@
 //! A step is what happened between two samples. Columns are kept per step and lane (port, priority), and served
 //! only for lanes in which something happened.
 
-use crate::sample::since;
 use crate::snapshot::{Blame, Reading, Snapshot};
+use crate::text::Text;
+use crate::times::{Part, Times};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fmt::{Display, Write};
@@ -43,14 +44,12 @@ impl Lane {
     }
 }
 
-/// Buckets in use of the residence of one priority, all ports: (bucket, frames).
-type Sparse = Vec<(u16, u32)>;
-
 #[derive(Debug)]
 struct Step {
     unix_ms: u64,
     lanes: Vec<[Lane; PRIORITIES]>,
-    residence: [Sparse; PRIORITIES],
+    /// By priority, all ports.
+    latency: [Times; PRIORITIES],
     shared_used: u64,
     headroom_used: u64,
 }
@@ -87,10 +86,11 @@ impl History {
 
     /// Steps that ended after `since` (ms since 1970) as one JSON document. Written as text at once: as a tree of
     /// values a large switch would take ten times the memory.
-    pub fn json(&self, snapshot: &Snapshot, since: u64) -> String {
+    pub fn json(&self, snapshot: &Snapshot, since: u64) -> Text {
         let steps: Vec<&Step> = self.steps.iter().filter(|step| step.unix_ms > since).collect();
-        let mut out =
-            format!("{{\"switch_name\":{},\"step_ms\":{STEP},\"kept\":{KEPT}", json!(snapshot.info.name));
+        let mut out = Text::default();
+        let name = json!(snapshot.info.name);
+        let _ = write!(out, "{{\"switch_name\":{name},\"step_ms\":{STEP},\"kept\":{KEPT}");
         column(&mut out, "unix_ms", steps.iter().map(|s| s.unix_ms));
         column(&mut out, "shared_used", steps.iter().map(|s| s.shared_used));
         column(&mut out, "headroom_used", steps.iter().map(|s| s.headroom_used));
@@ -102,38 +102,40 @@ impl History {
                     separate(&mut out);
                     let _ = write!(out, "{{\"port\":{},\"priority\":{priority}", json!(info.name));
                     lane(&mut out, snapshot, all);
-                    out.push('}');
+                    out.push_str("}");
                 }
             }
         }
         out.push_str("],\"latency\":[");
         for priority in 0..PRIORITIES {
-            let all = || steps.iter().map(|s| &s.residence[priority]);
-            if all().any(|buckets| !buckets.is_empty()) {
-                separate(&mut out);
-                latency(&mut out, priority, all);
+            let all = || steps.iter().map(|s| &s.latency[priority]);
+            if all().any(|times| !times.is_empty()) {
+                for part in Part::ALL {
+                    separate(&mut out);
+                    latency(&mut out, priority, part, all);
+                }
             }
         }
-        out.push_str("]}");
+        out.push_str("]}\n");
         out
     }
 }
 
 /// A comma, unless this is the first of its kind.
-fn separate(out: &mut String) {
-    if !out.ends_with('[') {
-        out.push(',');
+fn separate(out: &mut Text) {
+    if !out.ends_with(b'[') {
+        out.push_str(",");
     }
 }
 
 /// `,"name":[...]`
-fn column<T: Display>(out: &mut String, name: &str, values: impl Iterator<Item = T>) {
+fn column<T: Display>(out: &mut Text, name: &str, values: impl Iterator<Item = T>) {
     let _ = write!(out, ",\"{name}\":[");
     for value in values {
         separate(out);
         let _ = write!(out, "{value}");
     }
-    out.push(']');
+    out.push_str("]");
 }
 
 /// A number, or null.
@@ -149,14 +151,12 @@ impl<T: Display> Display for Maybe<T> {
 }
 
 fn step(snapshot: &Snapshot, before: &Reading) -> Step {
-    let mut residence: [Histogram; PRIORITIES] = Default::default();
+    let mut latency: [Times; PRIORITIES] = Default::default();
     let both = snapshot.now.ports.iter().zip(&before.ports).enumerate();
     let lanes = both
         .map(|(port, (now, then))| {
-            for ((sum, now), then) in
-                residence.iter_mut().zip(&now.stats.residence).zip(&then.stats.residence)
-            {
-                sum.add(&since(now, then));
+            for ((sum, now), then) in latency.iter_mut().zip(&now.latency).zip(&then.latency) {
+                *sum += &now.since(then);
             }
             let (s, t, g, h) = (&now.stats, &then.stats, &now.gauges, &then.gauges);
             let window = g.at_ns.saturating_sub(h.at_ns).max(1) as f32;
@@ -184,19 +184,13 @@ fn step(snapshot: &Snapshot, before: &Reading) -> Step {
     Step {
         unix_ms: snapshot.unix_ms,
         lanes,
-        residence: residence.map(|h| sparse(&h)),
+        latency,
         shared_used: most(|l| l.shared_used),
         headroom_used: most(|l| l.headroom_used),
     }
 }
 
-/// The buckets in use.
-fn sparse(histogram: &Histogram) -> Sparse {
-    let used = histogram.0.iter().enumerate().filter(|(_, frames)| **frames > 0);
-    used.map(|(bucket, frames)| (bucket as u16, small(*frames))).collect()
-}
-
-fn lane<'a, I: Iterator<Item = &'a Lane>>(out: &mut String, snapshot: &Snapshot, all: impl Fn() -> I) {
+fn lane<'a, I: Iterator<Item = &'a Lane>>(out: &mut Text, snapshot: &Snapshot, all: impl Fn() -> I) {
     let bytes = |n: u32| Maybe((n != NONE).then_some(n));
     let share = |x: f32| (f64::from(x) * 1e4).round() / 1e4;
     column(out, "depth", all().map(|l| bytes(l.depth)));
@@ -227,33 +221,34 @@ fn blame_json(snapshot: &Snapshot, blame: Blame) -> Value {
 }
 
 /// Buckets in use over all steps (`[from, to)` in ns), and by step frames per bucket and quantiles.
-fn latency<'a, I: Iterator<Item = &'a Sparse>>(out: &mut String, priority: usize, steps: impl Fn() -> I) {
-    let used = || steps().flatten().map(|(bucket, _)| usize::from(*bucket));
-    let (first, last) = (used().min().unwrap_or(0), used().max().unwrap_or(0));
-    let _ = write!(out, "{{\"priority\":{priority}");
+fn latency<'a, I: Iterator<Item = &'a Times>>(
+    out: &mut Text,
+    priority: usize,
+    part: Part,
+    steps: impl Fn() -> I,
+) {
+    let used = |h: &Histogram| (h.0.iter().position(|n| *n > 0), h.0.iter().rposition(|n| *n > 0));
+    let bounds = steps().map(|step| used(&step.part(part))).filter_map(|(first, last)| first.zip(last));
+    let (first, last) = bounds.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).unwrap_or_default();
+    let _ = write!(out, "{{\"priority\":{priority},\"part\":\"{}\"", part.name());
     column(out, "bounds_ns", (first..=last + 1).map(bucket_start));
     out.push_str(",\"frames\":[");
     for step in steps() {
         separate(out);
-        out.push('[');
-        for (bucket, n) in step {
+        out.push_str("[");
+        let frames = step.part(part);
+        let buckets = frames.0.iter().enumerate().filter(|(_, n)| **n > 0);
+        for (bucket, n) in buckets {
             separate(out);
-            let _ = write!(out, "[{},{n}]", usize::from(*bucket) - first);
+            let _ = write!(out, "[{},{n}]", bucket - first);
         }
-        out.push(']');
+        out.push_str("]");
     }
-    out.push(']');
-    let quantile = |step: &Sparse, q: f64| {
-        let mut histogram = Histogram::default();
-        for (bucket, n) in step {
-            histogram.0[usize::from(*bucket)] = u64::from(*n);
-        }
-        Maybe(histogram.quantile(q))
-    };
+    out.push_str("]");
     for (name, q) in [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999), ("max_ns", 1.0)] {
-        column(out, name, steps().map(|step| quantile(step, q)));
+        column(out, name, steps().map(|step| Maybe(step.quantile(part, q))));
     }
-    out.push('}');
+    out.push_str("}");
 }
 
 #[cfg(test)]
@@ -264,7 +259,7 @@ mod tests {
 
     impl History {
         fn document(&self, snapshot: &Snapshot, since: u64) -> Value {
-            serde_json::from_str(&self.json(snapshot, since)).expect("it is JSON")
+            serde_json::from_str(&self.json(snapshot, since).to_string()).expect("it is JSON")
         }
     }
 
@@ -301,13 +296,28 @@ mod tests {
     fn latency_is_told_by_bucket_and_quantile() {
         let (history, snapshot) = after(2);
         let latency = &history.document(&snapshot, 0)["latency"];
-        assert_eq!(latency.as_array().unwrap().len(), 1);
+        let parts: Vec<_> = latency.as_array().unwrap().iter().map(|l| l["part"].as_str().unwrap()).collect();
+        assert_eq!(parts, ["residence", "queueing", "pause"]);
         let bounds = latency[0]["bounds_ns"].as_array().unwrap();
         assert_eq!(bounds.len(), 2);
         assert!(bounds[0].as_u64() <= Some(50_000) && bounds[1].as_u64() > Some(50_000));
         // Two ports, two samples of 1000 frames a step.
         assert_eq!(latency[0]["frames"], json!([[[0, 4000]], [[0, 4000]]]));
         assert!(latency[0]["p99_ns"][1].as_u64() >= Some(50_000));
+        // Every tenth of them was held by a pause for 20 us.
+        let of = |part: usize, column: &str| latency[part][column].clone();
+        let cells = |part: usize| -> Vec<(u64, u64)> {
+            let bounds = of(part, "bounds_ns");
+            let step = of(part, "frames")[1].as_array().unwrap().clone();
+            step.iter()
+                .map(|cell| {
+                    (bounds[cell[0].as_u64().unwrap() as usize].as_u64().unwrap(), cell[1].as_u64().unwrap())
+                })
+                .collect()
+        };
+        assert_eq!(cells(2), [(0, 3600), (18_432, 400)]);
+        assert_eq!(cells(1), [(28_672, 400), (49_152, 3600)]);
+        assert_eq!((of(2, "p50_ns")[1].clone(), of(2, "p99_ns")[1].clone()), (json!(0), json!(20_479)));
     }
 
     #[test]

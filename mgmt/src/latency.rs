@@ -3,8 +3,9 @@
 //! Workers count in buckets an eighth wide; a value here is the upper end of its bucket, so quantiles are never
 //! too low and at most an eighth too high.
 
-use crate::sample::since;
 use crate::snapshot::{Reading, Snapshot};
+use crate::text::Text;
+use crate::times::{Part, Times};
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -23,8 +24,8 @@ pub const KEPT: usize = 60;
 /// Times are logged in ns; tools show ms.
 const NS_PER_MS: f64 = 1e6;
 
-/// Residence of a queue in one interval: (port, queue, buckets in use).
-type Lane = (usize, usize, Vec<(u16, u64)>);
+/// What left a queue in one interval: (port, queue, times).
+type Lane = (u16, u8, Times);
 
 #[derive(Debug)]
 struct Interval {
@@ -48,11 +49,13 @@ pub struct Selection {
     pub port: Option<usize>,
     /// This queue only.
     pub queue: Option<usize>,
+    /// This part of the time.
+    pub part: Part,
 }
 
 impl Selection {
-    fn has(&self, port: usize, queue: usize) -> bool {
-        self.port.is_none_or(|p| p == port) && self.queue.is_none_or(|q| q == queue)
+    fn has(&self, port: u16, queue: u8) -> bool {
+        self.port.is_none_or(|p| p == usize::from(port)) && self.queue.is_none_or(|q| q == usize::from(queue))
     }
 }
 
@@ -72,14 +75,9 @@ impl Intervals {
         if snapshot.unix_ms < from + INTERVAL {
             return;
         }
-        let ports = snapshot.now.ports.iter().zip(&before.ports).enumerate();
-        let lanes = ports
-            .flat_map(|(port, (now, then))| {
-                let queues = now.stats.residence.iter().zip(&then.stats.residence).enumerate();
-                queues.map(move |(queue, (now, then))| (port, queue, used(&since(now, then))))
-            })
-            .filter(|(_, _, buckets)| !buckets.is_empty())
-            .collect();
+        let both = lanes(&snapshot.now).zip(lanes(before));
+        let lanes = both.map(|((port, queue, now), (_, _, then))| (port, queue, now.since(then)));
+        let lanes = lanes.filter(|(_, _, times)| !times.is_empty()).collect();
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
@@ -92,17 +90,12 @@ impl Intervals {
     ///
     /// # Errors
     /// [`WriteError`].
-    pub fn hlog(
-        &self,
-        snapshot: &Snapshot,
-        which: Selection,
-        cumulative: bool,
-    ) -> Result<String, WriteError> {
+    pub fn hlog(&self, snapshot: &Snapshot, which: Selection, cumulative: bool) -> Result<Text, WriteError> {
         let whole;
         let intervals: Vec<&Interval> = if cumulative {
             let to = snapshot.unix_ms;
-            let lanes = lanes(snapshot).map(|(port, queue, h)| (port, queue, used(h))).collect();
-            whole = Interval { from: to.saturating_sub(snapshot.uptime_ms), to, lanes };
+            let lanes = lanes(&snapshot.now).map(|(port, queue, times)| (port, queue, times.clone()));
+            whole = Interval { from: to.saturating_sub(snapshot.uptime_ms), to, lanes: lanes.collect() };
             vec![&whole]
         } else {
             self.kept.iter().collect()
@@ -110,9 +103,10 @@ impl Intervals {
         let start = intervals.first().map_or(snapshot.unix_ms, |i| i.from);
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(start);
         let fail = |what: &dyn std::fmt::Debug| WriteError(format!("{what:?}"));
-        let (mut out, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+        let (mut out, mut serializer) = (Text::default(), V2DeflateSerializer::new());
         let named = format!(
-            "[Residence in {}, ns, upper ends of buckets an eighth wide]",
+            "[{} in {}, ns, upper ends of buckets an eighth wide]",
+            which.part.name(),
             one_line(&snapshot.info.name)
         );
         let mut log = IntervalLogWriterBuilder::new()
@@ -124,13 +118,13 @@ impl Intervals {
             .begin_log_with(&mut out, &mut serializer)
             .map_err(|e| fail(&e))?;
         for interval in intervals {
-            for (port, queue, buckets) in interval.lanes.iter().filter(|(p, q, _)| which.has(*p, *q)) {
-                if buckets.is_empty() {
+            for (port, queue, times) in interval.lanes.iter().filter(|(p, q, _)| which.has(*p, *q)) {
+                if times.is_empty() {
                     continue;
                 }
-                let name = snapshot.info.ports.get(*port).map_or("", |p| p.name.as_str());
+                let name = snapshot.info.ports.get(usize::from(*port)).map_or("", |p| p.name.as_str());
                 let tag = format!("{}-prio{queue}", one_line(name));
-                let histogram = hdr(buckets.iter().copied())?;
+                let histogram = hdr(&times.part(which.part))?;
                 let (at, long) = (interval.from.saturating_sub(start), interval.to - interval.from);
                 log.write_histogram(
                     &histogram,
@@ -142,7 +136,7 @@ impl Intervals {
             }
         }
         drop(log);
-        String::from_utf8(out).map_err(|e| fail(&e))
+        Ok(out)
     }
 }
 
@@ -151,23 +145,18 @@ fn one_line(name: &str) -> String {
     name.chars().map(|c| if c == ',' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
 
-fn lanes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, usize, &Histogram)> {
-    let ports = snapshot.now.ports.iter().enumerate();
-    ports.flat_map(|(port, p)| p.stats.residence.iter().enumerate().map(move |(q, h)| (port, q, h)))
-}
-
-fn used(histogram: &Histogram) -> Vec<(u16, u64)> {
-    let some = histogram.0.iter().enumerate().filter(|(_, frames)| **frames > 0);
-    some.map(|(bucket, frames)| (bucket as u16, *frames)).collect()
+fn lanes(reading: &Reading) -> impl Iterator<Item = (u16, u8, &Times)> {
+    let ports = reading.ports.iter().enumerate();
+    ports.flat_map(|(port, p)| p.latency.iter().enumerate().map(move |(q, t)| (port as u16, q as u8, t)))
 }
 
 /// Two digits are more than the buckets have.
-fn hdr(buckets: impl Iterator<Item = (u16, u64)>) -> Result<Hdr<u64>, WriteError> {
+fn hdr(times: &Histogram) -> Result<Hdr<u64>, WriteError> {
     let mut histogram =
         Hdr::new_with_bounds(1, bucket_start(BUCKETS), 2).map_err(|e| WriteError(e.to_string()))?;
-    for (bucket, frames) in buckets {
-        let value = bucket_start(usize::from(bucket) + 1) - 1;
-        histogram.record_n(value, frames).map_err(|e| WriteError(e.to_string()))?;
+    for (bucket, frames) in times.0.iter().enumerate().filter(|(_, frames)| **frames > 0) {
+        let value = bucket_start(bucket + 1) - 1;
+        histogram.record_n(value, *frames).map_err(|e| WriteError(e.to_string()))?;
     }
     Ok(histogram)
 }
@@ -179,15 +168,13 @@ fn hdr(buckets: impl Iterator<Item = (u16, u64)>) -> Result<Hdr<u64>, WriteError
 /// [`WriteError`].
 pub fn hgrm(snapshot: &Snapshot, which: Selection, window: bool) -> Result<String, WriteError> {
     let mut sum = Histogram::default();
-    for (port, queue, all) in lanes(snapshot).filter(|(p, q, _)| which.has(*p, *q)) {
-        let lately = snapshot.ports.get(port).and_then(|rates| rates.residence.get(queue));
-        match (window, lately) {
-            (true, Some(lately)) => sum.add(lately),
-            (true, None) => {}
-            (false, _) => sum.add(all),
+    for (port, queue, all) in lanes(&snapshot.now).filter(|(p, q, _)| which.has(*p, *q)) {
+        let lately = || Some(&snapshot.ports.get(usize::from(port))?.latency[usize::from(queue)]);
+        if let Some(times) = if window { lately() } else { Some(all) } {
+            times.add_to(which.part, &mut sum);
         }
     }
-    let histogram = hdr(used(&sum).into_iter())?;
+    let histogram = hdr(&sum)?;
     let micros = |ns: f64| ns / 1e3;
     let mut text = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
     let mut total = 0;
@@ -272,27 +259,46 @@ mod tests {
     #[test]
     fn a_log_can_be_read_back() {
         let (intervals, snapshot) = run(3);
-        let log = intervals.hlog(&snapshot, Selection::default(), false).unwrap();
+        let log = intervals.hlog(&snapshot, Selection::default(), false).unwrap().to_string();
         assert!(log.starts_with("#[Histogram log format version 1.3]\n"), "{log}");
         let all = read(&log);
         assert_eq!(all.len(), 6, "{log}");
         assert_eq!((&all[0].0[..], all[0].1, all[0].2, all[0].3), ("p0-prio3", 0, 1000, 10_000));
         assert_eq!((&all[5].0[..], all[5].1), ("p\"1\\-prio3", 2000));
         assert!(all.iter().all(|i| (50_000..57_000).contains(&i.4)), "{all:?}");
-        let whole = read(&intervals.hlog(&snapshot, Selection { port: Some(1), queue: None }, true).unwrap());
+        let one = Selection { port: Some(1), ..Selection::default() };
+        let whole = read(&intervals.hlog(&snapshot, one, true).unwrap().to_string());
         assert_eq!(whole.len(), 1);
         assert_eq!((whole[0].2, whole[0].3), (3000, 30_000));
-        assert!(
-            read(&intervals.hlog(&snapshot, Selection { port: None, queue: Some(0) }, true).unwrap())
-                .is_empty()
-        );
+        let none = Selection { queue: Some(0), ..Selection::default() };
+        assert!(read(&intervals.hlog(&snapshot, none, true).unwrap().to_string()).is_empty());
+    }
+
+    #[test]
+    fn parts_have_logs_and_distributions_of_their_own() {
+        let (intervals, snapshot) = run(3);
+        for (part, longest) in [(Part::Queueing, 49_000..57_000), (Part::Pause, 20_000..23_000)] {
+            let which = Selection { part, ..Selection::default() };
+            for cumulative in [false, true] {
+                let log = intervals.hlog(&snapshot, which, cumulative).unwrap().to_string();
+                assert!(log.contains(&format!("#[{} in leaf1", part.name())), "{log}");
+                let all = read(&log);
+                assert_eq!((all.len(), all[0].3), if cumulative { (2, 30_000) } else { (6, 10_000) });
+                assert!(all.iter().all(|i| longest.contains(&i.4)), "{all:?}");
+            }
+            let text = hgrm(&snapshot, which, false).unwrap();
+            assert!(text.contains("Total count    =        60000]"), "{text}");
+            let max = text.split("#[Max     =").nth(1).unwrap().split(',').next().unwrap().trim();
+            assert!(longest.contains(&((max.parse::<f64>().unwrap() * 1e3) as u64)), "{max}");
+        }
     }
 
     #[test]
     fn intervals_are_bounded() {
         let (intervals, snapshot) = run(KEPT as u64 + 5);
         assert_eq!(intervals.kept.len(), KEPT);
-        let first = read(&intervals.hlog(&snapshot, Selection::default(), false).unwrap()).remove(0);
+        let log = intervals.hlog(&snapshot, Selection::default(), false).unwrap().to_string();
+        let first = read(&log).remove(0);
         assert_eq!((first.1, first.3), (0, 10_000));
     }
 
@@ -310,7 +316,7 @@ mod tests {
         assert!(text.contains("Total count    =        40000]"), "{text}");
         // The window is one second of two ports.
         assert!(hgrm(&snapshot, Selection::default(), true).unwrap().contains("=        20000]"));
-        let nothing = hgrm(&snapshot, Selection { port: None, queue: Some(7) }, false).unwrap();
+        let nothing = hgrm(&snapshot, Selection { queue: Some(7), ..Selection::default() }, false).unwrap();
         assert!(nothing.contains("Total count    =            0]"), "{nothing}");
     }
 }

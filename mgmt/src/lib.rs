@@ -19,6 +19,8 @@ pub mod show;
 pub mod snapshot;
 pub mod table;
 pub mod telemetry;
+pub mod text;
+pub mod times;
 
 #[cfg(test)]
 mod fake;

@@ -3,6 +3,7 @@
 mod families;
 
 use crate::snapshot::Snapshot;
+use crate::text::Text;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -32,7 +33,10 @@ pub struct OwnCounters {
 }
 
 /// Labels of one sample.
-type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
+
+/// Takes the histograms of a family, one by one.
+pub type Each<'a> = dyn FnMut(Labels, &Histogram) -> fmt::Result + 'a;
 
 /// What a family's samples are.
 pub enum Samples {
@@ -42,8 +46,8 @@ pub enum Samples {
     Counts(fn(&Scrape) -> Vec<(Labels, u64)>),
     /// They come and go.
     Gauges(fn(&Scrape) -> Vec<(Labels, f64)>),
-    /// Times.
-    Histograms(fn(&Scrape) -> Vec<(Labels, Histogram)>),
+    /// Times, handed on one by one: they are large.
+    Histograms(fn(&Scrape, &mut Each<'_>) -> fmt::Result),
     /// Labels alone.
     Info(fn(&Scrape) -> Labels),
 }
@@ -120,7 +124,9 @@ impl Scrape {
                 metric.encode_counter::<Labels, _, f64>(value, None)
             }),
             Samples::Gauges(get) => each(&get(self), &mut metric, |metric, value| metric.encode_gauge(value)),
-            Samples::Histograms(get) => each(&get(self), &mut metric, histogram),
+            Samples::Histograms(walk) => {
+                walk(self, &mut |labels, times| histogram(&mut metric.encode_family(&labels)?, times))
+            }
             Samples::Info(get) => metric.encode_info(&get(self)),
         }
     }
@@ -157,26 +163,48 @@ fn histogram(metric: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result 
 }
 
 /// The scrape as OpenMetrics 1.0 text.
-pub fn open_metrics(scrape: Scrape) -> String {
+pub fn open_metrics(scrape: Scrape) -> Text {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(scrape));
-    let mut text = String::new();
-    // Writing into a String does not fail.
+    let mut text = Text::default();
+    // Writing into a text does not fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     text
 }
 
 /// The same in the older text form, for scrapers that do not ask for OpenMetrics.
-pub fn plain_text(scrape: Scrape) -> String {
-    let mut text = String::new();
-    for line in open_metrics(scrape).lines().filter(|line| *line != "# EOF" && !line.starts_with("# UNIT")) {
-        text.push_str(&plain_line(line));
-        text.push('\n');
-    }
-    text
+pub fn plain_text(scrape: Scrape) -> Text {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(scrape));
+    let mut plain = Plain::default();
+    // Writing into a text does not fail.
+    let _ = prometheus_client::encoding::text::encode(&mut plain, &registry);
+    plain.text
 }
 
-/// In the older form the descriptor carries the name of the samples, and there is no info type.
+/// Takes OpenMetrics and keeps the older form of each line as soon as it is whole.
+#[derive(Default)]
+struct Plain {
+    text: Text,
+    line: String,
+}
+
+impl fmt::Write for Plain {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive('\n') {
+            self.line.push_str(part);
+            if self.line.ends_with('\n') {
+                if self.line != "# EOF\n" && !self.line.starts_with("# UNIT") {
+                    self.text.push_str(&plain_line(&self.line));
+                }
+                self.line.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A line with its end. In the older form the descriptor carries the name of the samples, and there is no info type.
 fn plain_line(line: &str) -> String {
     let mut words = line.splitn(4, ' ');
     let (Some("#"), Some(what), Some(name), Some(rest)) =
@@ -190,7 +218,10 @@ fn plain_line(line: &str) -> String {
         Some(Samples::Info(_)) => (format!("{name}_info"), "gauge"),
         _ => (name.to_owned(), rest),
     };
-    format!("# {what} {name} {}", if what == "TYPE" { kind } else { rest })
+    match what {
+        "TYPE" => format!("# {what} {name} {}\n", kind.trim_end()),
+        _ => format!("# {what} {name} {rest}"),
+    }
 }
 
 /// Whether an `Accept` header asks for OpenMetrics at least as much as for plain text.
@@ -215,7 +246,9 @@ pub fn wants_open_metrics(accept: &str) -> bool {
 mod tests {
     use super::*;
     use crate::fake;
+    use crate::times::Times;
     use std::collections::{HashMap, HashSet};
+    use weir_dataplane::stats::PauseStats;
 
     fn scrape() -> Scrape {
         let own = OwnCounters { answers: vec![(200, 5), (404, 1)], ..OwnCounters::default() };
@@ -245,7 +278,7 @@ mod tests {
 
     #[test]
     fn values_labels_and_escapes() {
-        let text = open_metrics(scrape());
+        let text = open_metrics(scrape()).to_string();
         assert!(text.ends_with("# EOF\n"));
         let all = samples(&text);
         assert_eq!(all["weir_port_rx_packets_total{port=\"p0\"}"], 2000.0);
@@ -260,7 +293,7 @@ mod tests {
 
     #[test]
     fn histograms_are_cumulative_and_end_in_infinity() {
-        let all = samples(&open_metrics(scrape()));
+        let all = samples(&open_metrics(scrape()).to_string());
         let le = |bound: &str| {
             all[&format!("weir_residence_seconds_bucket{{le=\"{bound}\",port=\"p0\",priority=\"3\"}}")]
         };
@@ -273,6 +306,23 @@ mod tests {
     }
 
     #[test]
+    fn the_parts_of_a_wait_are_told_of_queues_that_have_sent() {
+        let all = samples(&open_metrics(scrape()).to_string());
+        let of = |family: &str, more: &str| {
+            all.get(&format!("{family}{{{more}port=\"p0\",priority=\"3\"}}")).copied()
+        };
+        for family in ["weir_queueing_seconds", "weir_pause_seconds"] {
+            assert_eq!(of(&format!("{family}_count"), ""), Some(2000.0));
+            assert!(!all.keys().any(|name| name.starts_with(family) && name.contains("priority=\"0\"")));
+        }
+        // Every tenth of 2000 frames was held for 20 us.
+        assert_eq!(of("weir_pause_seconds_bucket", "le=\"2.56e-7\","), Some(1800.0));
+        assert_eq!(of("weir_pause_seconds_bucket", "le=\"0.000032768\","), Some(2000.0));
+        assert_eq!(of("weir_queueing_seconds_bucket", "le=\"0.000032768\","), Some(200.0));
+        assert_eq!(of("weir_pause_wait_seconds_total", ""), Some(0.004));
+    }
+
+    #[test]
     fn exact_powers_of_two_count_within_their_bound() {
         let mut h = Histogram::default();
         h.note(0, 1);
@@ -280,10 +330,10 @@ mod tests {
         let mut scrape = scrape();
         let mut snapshot = (*scrape.snapshot).clone();
         let mut reading = (*snapshot.now).clone();
-        reading.ports[0].stats.residence[0] = h;
+        reading.ports[0].latency[0] = Times::of(&h, &PauseStats::default(), 0);
         snapshot.now = Arc::new(reading);
         scrape.snapshot = Arc::new(snapshot);
-        let all = samples(&open_metrics(scrape));
+        let all = samples(&open_metrics(scrape).to_string());
         let bucket = |le: &str| {
             all[&format!("weir_residence_seconds_bucket{{le=\"{le}\",port=\"p0\",priority=\"0\"}}")]
         };
@@ -292,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_older_form_has_the_same_samples() {
-        let (new, old) = (open_metrics(scrape()), plain_text(scrape()));
+        let (new, old) = (open_metrics(scrape()).to_string(), plain_text(scrape()).to_string());
         assert_eq!(samples(&new), samples(&old));
         assert!(!old.contains("# EOF") && !old.contains(" info\n"));
         assert!(old.contains("# TYPE weir_port_rx_packets_total counter\n"));
@@ -302,7 +352,7 @@ mod tests {
     #[test]
     fn every_sample_belongs_to_a_family() {
         let names: HashSet<String> = ALL.iter().flat_map(Family::sample_names).collect();
-        for sample in samples(&open_metrics(scrape())).keys() {
+        for sample in samples(&open_metrics(scrape()).to_string()).keys() {
             let name = sample.split('{').next().unwrap();
             assert!(names.contains(name), "{name}");
         }

@@ -1,6 +1,7 @@
 //! The OpenAPI 3.1 document, made from the tables. The one in `docs/openapi.json` is compared with it.
 
 use crate::table::{self, Form, Table};
+use crate::times::Part;
 use serde_json::{Map, Value, json};
 
 /// The document.
@@ -56,7 +57,9 @@ pub fn document() -> Value {
     let lane = || {
         let port = parameter("port", "this port only", &json!({ "type": "string" }));
         let queue = json!({ "type": "integer", "minimum": 0, "maximum": 7 });
-        vec![port, parameter("queue", "this queue only", &queue)]
+        let parts: Vec<_> = Part::ALL.iter().map(|part| part.name()).collect();
+        let part = parameter("part", "of the time; default: residence, all of it", &json!({ "enum": parts }));
+        vec![port, parameter("queue", "this queue only", &queue), part]
     };
     let mut hgrm = lane();
     hgrm.push(parameter("window", "of the last second, not since start", &json!({ "type": "boolean" })));

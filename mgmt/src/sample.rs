@@ -75,7 +75,7 @@ fn share(now: u64, then: u64, window: Nanos) -> f64 {
 }
 
 /// What was counted since `then`.
-pub fn since(now: &Histogram, then: &Histogram) -> Histogram {
+fn since(now: &Histogram, then: &Histogram) -> Histogram {
     let mut difference = Histogram::default();
     for ((d, now), then) in difference.0.iter_mut().zip(&now.0).zip(&then.0) {
         *d = now.saturating_sub(*then);
@@ -106,7 +106,7 @@ fn port_rates(now: &PortReading, then: &PortReading, line: Option<u64>) -> PortR
         marked_pps: each(&|q| rate(s.ecn_marked[q], t.ecn_marked[q])),
         rx_paused: each(&|p| share(g.rx_paused_ns[p], h.rx_paused_ns[p], window)),
         tx_paused: each(&|p| share(g.tx_paused_ns[p], h.tx_paused_ns[p], window)),
-        residence: s.residence.iter().zip(&t.residence).map(|(now, then)| since(now, then)).collect(),
+        latency: std::array::from_fn(|q| now.latency[q].since(&then.latency[q])),
         carried_bps: now.carried.iter().zip(&then.carried).map(|(n, t)| rate(*n, *t) * 8.0).collect(),
     }
 }
@@ -154,7 +154,7 @@ mod tests {
         // 1000 bytes and 24 of overhead, 10 000 times a second, at 1 Gb/s.
         assert!((rates.rx_utilisation - 0.08192).abs() < 1e-9, "{}", rates.rx_utilisation);
         assert_eq!((rates.rx_paused[3], rates.tx_paused[3]), (0.25, 0.5));
-        assert_eq!(rates.residence[3].count(), 1000);
+        assert_eq!(rates.latency[3].frames(), 1000);
         assert_eq!((second.lcores[0].busy, second.lcores[0].turns), (0.4, 100_000.0));
         assert!(second.workers_alive());
         // 500 frames in and 500 out in the timed turns of each step, 50 ns per frame and stage, at 2 GHz.

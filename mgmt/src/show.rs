@@ -82,6 +82,53 @@ fn align(lines: &[Vec<String>], left: impl Fn(usize) -> bool) -> String {
     text
 }
 
+/// By VLAN, then by address, then by where it is.
+pub fn fdb_order(entry: &Value) -> (u64, String, String) {
+    let word = |key: &str| entry[key].as_str().unwrap_or("").to_owned();
+    (entry["vlan"].as_u64().unwrap_or(0), word("mac"), word("port"))
+}
+
+/// The forwarding table as SONiC's `show mac` shows it, with age, and what workers have counted.
+pub fn fdb(document: &Value) -> String {
+    let heads = ["No.", "Vlan", "MacAddress", "Port", "Type", "Age/s"];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    let entries = document["fdb"].as_array().map_or(&[][..], Vec::as_slice);
+    for (i, entry) in entries.iter().enumerate() {
+        let word = |key: &str| entry[key].as_str().unwrap_or("").to_owned();
+        let kind = if entry["type"] == "static" { "Static" } else { "Dynamic" };
+        let age = entry["age_seconds"].as_f64().map_or("N/A".to_owned(), |age| format!("{age:.0}"));
+        lines.push(vec![
+            (i + 1).to_string(),
+            entry["vlan"].to_string(),
+            word("mac"),
+            word("port"),
+            kind.to_owned(),
+            age,
+        ]);
+    }
+    let mut text = align(&lines, |i| (2..5).contains(&i));
+    text.push_str(&format!("Total number of entries {}\n", entries.len()));
+    for worker in document["workers"].as_array().into_iter().flatten() {
+        let number = |key: &str| worker[key].as_str().map_or_else(|| worker[key].to_string(), str::to_owned);
+        text.push_str(&format!(
+            "lcore {}: {} in its table, {} learned, {} moved, {} aged out, {} refused\n",
+            worker["lcore"],
+            number("entries"),
+            number("learned"),
+            number("moved"),
+            number("aged"),
+            number("refused"),
+        ));
+        let moved = &worker["last_move"];
+        if let (Some(mac), Some(from), Some(to)) =
+            (moved["mac"].as_str(), moved["from"].as_str(), moved["to"].as_str())
+        {
+            text.push_str(&format!("  last move: {mac} (VLAN {}) from {from} to {to}\n", moved["vlan"]));
+        }
+    }
+    text
+}
+
 /// One event on one line: time, what, where, and the numbers.
 pub fn event(event: &Value) -> String {
     let word = |key: &str| event[key].as_str().unwrap_or("");
@@ -138,6 +185,39 @@ mod tests {
         }
         assert!(shown("buffer", true).contains("N/A"));
         assert!(shown("lcores", true).contains("40.00%"));
+    }
+
+    #[test]
+    fn the_forwarding_table_as_sonic_shows_it() {
+        let moved = serde_json::json!({ "mac": "02:00:00:00:00:01", "vlan": 5, "from": "p0", "to": "p1" });
+        let entry = |vlan, mac: &str, kind: &str, age: Option<f64>| serde_json::json!({ "vlan": vlan, "mac": mac, "port": "p1", "type": kind, "age_seconds": age });
+        let document = serde_json::json!({
+            "fdb": [entry(0, "02:00:00:00:00:09", "static", None), entry(5, "02:00:00:00:00:01", "dynamic", Some(18.75))],
+            "workers": [{ "lcore": 3, "entries": 2, "learned": 7, "moved": "9", "aged": 1, "refused": 0, "last_move": moved }],
+        });
+        let text = fdb(&document);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0].split_whitespace().collect::<Vec<_>>(),
+            ["No.", "Vlan", "MacAddress", "Port", "Type", "Age/s"]
+        );
+        assert_eq!(
+            lines[2].split_whitespace().collect::<Vec<_>>(),
+            ["1", "0", "02:00:00:00:00:09", "p1", "Static", "N/A"]
+        );
+        assert_eq!(
+            lines[3].split_whitespace().collect::<Vec<_>>(),
+            ["2", "5", "02:00:00:00:00:01", "p1", "Dynamic", "19"]
+        );
+        assert_eq!(
+            lines[4..],
+            [
+                "Total number of entries 2",
+                "lcore 3: 2 in its table, 7 learned, 9 moved, 1 aged out, 0 refused",
+                "  last move: 02:00:00:00:00:01 (VLAN 5) from p0 to p1",
+            ]
+        );
+        assert!(fdb_order(&document["fdb"][0]) < fdb_order(&document["fdb"][1]));
     }
 
     #[test]

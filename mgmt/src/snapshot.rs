@@ -1,11 +1,14 @@
 //! One value with everything there is to know at one instant. JSON, OpenMetrics, the page and the
 //! command line are all made from it, so they cannot disagree.
 
+use crate::times::Times;
 use std::sync::Arc;
 use weir_dataplane::config::{Config, EcnMode, PortRate, SharedLimit};
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
-use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PortGauges, PortStats, Stage};
+use weir_dataplane::stats::{
+    Histogram, LatencyStats, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats, Published, Stage,
+};
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Where snapshots come from: the program that runs the switch, or a test.
@@ -221,6 +224,8 @@ pub struct Reading {
 pub struct PortReading {
     /// Counters.
     pub stats: PortStats,
+    /// How long frames were here, by queue.
+    pub latency: [Times; PRIORITIES],
     /// State, and the time both are of.
     pub gauges: PortGauges,
     /// The driver's own counters; `None`: not to be had.
@@ -231,6 +236,15 @@ pub struct PortReading {
     pub carried: Vec<u64>,
     /// How its queues mark, from the turns that are timed.
     pub curve: MarkingCurve,
+}
+
+impl PortReading {
+    /// Counters and latency as a worker publishes them.
+    pub fn counted(cell: &Published) -> (PortStats, [Times; PRIORITIES]) {
+        let ((stats, latency), pauses): ((_, LatencyStats), PauseStats) = cell.read();
+        let times = std::array::from_fn(|queue| Times::of(&latency.residence[queue], &pauses, queue));
+        (stats, times)
+    }
 }
 
 /// A driver's counters that tell of loss outside the switch.
@@ -303,8 +317,8 @@ pub struct PortRates {
     pub rx_paused: [f64; PRIORITIES],
     /// Share of the window in which we held the peer back, by priority.
     pub tx_paused: [f64; PRIORITIES],
-    /// Residence of the frames of the window, by queue.
-    pub residence: Vec<Histogram>,
+    /// How long the frames of the window were here, by queue.
+    pub latency: [Times; PRIORITIES],
     /// Bits queued for this port, by the port they came in on.
     pub carried_bps: Vec<f64>,
 }

@@ -4,7 +4,9 @@
 mod columns;
 
 use crate::snapshot::Snapshot;
+use crate::text::Text;
 use serde_json::{Map, Value, json};
+use std::fmt::Write;
 
 pub use columns::ALL;
 
@@ -40,6 +42,7 @@ pub struct At<'a> {
 }
 
 /// A column.
+#[derive(Clone, Copy)]
 pub struct Column {
     /// Its name in JSON, with the unit where it has one.
     pub name: &'static str,
@@ -93,32 +96,53 @@ impl Table {
     }
 
     /// The document served at its path.
-    pub fn document(&self, snapshot: &Snapshot, port: Option<usize>) -> Value {
-        let mut document = stamp(snapshot);
-        document.insert(self.name.to_owned(), Value::Array(self.rows(snapshot, port)));
-        Value::Object(document)
+    pub fn document(&self, snapshot: &Snapshot, port: Option<usize>) -> Text {
+        document(&[self], snapshot, port)
+    }
+
+    /// `,"name":[rows]`
+    fn write(&self, out: &mut Text, snapshot: &Snapshot, port: Option<usize>) {
+        let _ = write!(out, ",\"{}\":[", self.name);
+        for (of, i) in (self.rows)(snapshot).into_iter().filter(|(p, _)| port.is_none_or(|port| port == *p)) {
+            let at = At { snapshot, port: of, i };
+            out.push_str(if out.ends_with(b'[') { "{" } else { ",{" });
+            for column in self.columns {
+                let comma = if out.ends_with(b'{') { "" } else { "," };
+                let _ = write!(out, "{comma}\"{}\":{}", column.name, (column.get)(&at));
+            }
+            out.push_str("}");
+        }
+        out.push_str("]");
     }
 }
 
 /// Every table in one document.
-pub fn everything(snapshot: &Snapshot) -> Value {
-    let mut document = stamp(snapshot);
-    for table in ALL {
-        document.insert(table.name.to_owned(), Value::Array(table.rows(snapshot, None)));
+pub fn everything(snapshot: &Snapshot) -> Text {
+    let all: Vec<&Table> = ALL.iter().collect();
+    document(&all, snapshot, None)
+}
+
+/// Tables as one JSON document. Written as text row by row: as a tree of values a large switch would take many times
+/// the memory.
+fn document(tables: &[&Table], snapshot: &Snapshot, port: Option<usize>) -> Text {
+    let mut out = Text::default();
+    for (i, (name, value)) in stamp(snapshot).into_iter().enumerate() {
+        let _ = write!(out, "{}\"{name}\":{value}", if i == 0 { "{" } else { "," });
     }
-    Value::Object(document)
+    tables.iter().for_each(|table| table.write(&mut out, snapshot, port));
+    out.push_str("}\n");
+    out
 }
 
 /// When, and over what time rates are taken.
-fn stamp(snapshot: &Snapshot) -> Map<String, Value> {
+pub(crate) fn stamp(snapshot: &Snapshot) -> [(&'static str, Value); 4] {
     let window = snapshot.ports.iter().map(|port| port.window).max().unwrap_or(0);
-    let fields = [
+    [
         ("switch_name", json!(snapshot.info.name)),
         ("unix_ms", json!(snapshot.unix_ms)),
         ("uptime_seconds", json!(snapshot.uptime_ms as f64 / 1e3)),
         ("window_seconds", json!(window as f64 / 1e9)),
-    ];
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    ]
 }
 
 /// A counter: a number while every reader keeps it exactly, else its digits.
@@ -198,12 +222,43 @@ mod tests {
     #[test]
     fn one_port_alone() {
         let snapshot = fake::snapshot();
-        let queues = Table::named("queues").unwrap().document(&snapshot, Some(1));
+        let queues = Table::named("queues").unwrap().document(&snapshot, Some(1)).to_string();
+        let queues: Value = serde_json::from_str(&queues).unwrap();
         let rows = queues["queues"].as_array().unwrap();
         assert_eq!(rows.len(), 8);
         assert!(rows.iter().all(|row| row["port"] == "p\"1\\"));
         assert_eq!((&rows[3]["depth_bytes"], &rows[3]["kmin_bytes"]), (&json!(20_000), &json!(10_000)));
         assert_eq!(queues["window_seconds"], json!(0.1));
+    }
+
+    #[test]
+    fn the_whole_is_its_tables() {
+        let snapshot = fake::snapshot();
+        let whole: Value = serde_json::from_str(&everything(&snapshot).to_string()).unwrap();
+        for table in ALL {
+            assert_eq!(whole[table.name], Value::Array(table.rows(&snapshot, None)), "{}", table.name);
+        }
+        assert_eq!(whole.as_object().unwrap().len(), ALL.len() + 4);
+    }
+
+    #[test]
+    fn latency_has_parts() {
+        let rows = Table::named("latency").unwrap().rows(&fake::snapshot(), Some(0));
+        let row = &rows[3];
+        let of = |name: &str| row[name].as_u64().unwrap();
+        assert_eq!((of("frames"), of("window_frames"), of("paused_frames")), (2000, 1000, 200));
+        assert_eq!(of("pause_ns"), 200 * 20_000);
+        for (name, ns) in [
+            ("residence_p50_ns", 50_000),
+            ("residence_max_ns", 50_000),
+            ("queueing_p50_ns", 50_000),
+            ("pause_p99_ns", 20_000),
+            ("window_pause_max_ns", 20_000),
+        ] {
+            assert!((ns..ns + ns / 8 + 1).contains(&of(name)), "{name}: {}", of(name));
+        }
+        assert_eq!((of("pause_p50_ns"), of("window_pause_p50_ns")), (0, 0));
+        assert!(rows[2]["residence_p50_ns"].is_null() && rows[2]["pause_p50_ns"].is_null());
     }
 
     #[test]

@@ -164,9 +164,16 @@ mod tests {
         let mut snapshot = fake::snapshot();
         let mut reading = (*snapshot.now).clone();
         for port in &mut reading.ports {
-            use weir_dataplane::stats::Words;
+            use crate::times::Times;
+            use weir_dataplane::stats::{Histogram, PauseStats, Words};
             port.stats.words(&mut |w| *w = u64::MAX >> 12);
             port.gauges.words(&mut |w| *w = u64::MAX >> 12);
+            let (mut residence, mut pauses) = (Histogram::default(), PauseStats::default());
+            for queue in 0..8 {
+                residence.note(u64::MAX, u64::MAX >> 12);
+                pauses.note(queue, u64::MAX, u64::MAX >> 1, 1);
+                port.latency[queue] = Times::of(&residence, &pauses, queue);
+            }
         }
         snapshot.now = std::sync::Arc::new(reading);
         for command in COMMANDS {

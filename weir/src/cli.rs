@@ -140,11 +140,17 @@ pub struct ReportArgs {
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "lcores", "events"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "fdb", "lcores", "events"])]
     pub what: String,
     /// This port only.
     #[arg(long)]
     pub port: Option<String>,
+    /// With fdb: this address only, as 02:00:00:00:00:01.
+    #[arg(long)]
+    pub mac: Option<String>,
+    /// With fdb: this VLAN only; 0: untagged.
+    #[arg(long)]
+    pub vlan: Option<u16>,
     /// Rows in which nothing was counted, too.
     #[arg(long)]
     pub all: bool,
@@ -154,9 +160,18 @@ pub struct ShowArgs {
     /// Look again every second; follow events as they come.
     #[arg(long)]
     pub watch: bool,
-    /// Latency as a percentile distribution for the tools of HdrHistogram (.hgrm).
+    /// Latency as a percentile distribution since start for the tools of HdrHistogram (.hgrm).
     #[arg(long, conflicts_with_all = ["json", "watch", "hlog"])]
     pub hgrm: bool,
+    /// With --hgrm or --hlog: this part of the time.
+    #[arg(long, value_parser = ["residence", "queueing", "pause"], default_value = "residence")]
+    pub part: String,
+    /// With --hgrm: of the last second, not since start.
+    #[arg(long, requires = "hgrm")]
+    pub window: bool,
+    /// With --hlog: one interval since start, not second by second.
+    #[arg(long, requires = "hlog")]
+    pub cumulative: bool,
     /// Latency second by second as an interval log for the tools of HdrHistogram (.hlog).
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     pub hlog: bool,

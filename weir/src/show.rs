@@ -10,6 +10,9 @@ use std::time::Duration;
 use weir_mgmt::table::Table;
 use weir_mgmt::{client, server, show as tables};
 
+/// Entries of the forwarding table asked for at a time.
+const FDB_PAGE: usize = 4096;
+
 /// Between two looks of `--watch`.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -18,9 +21,13 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     if args.hgrm || args.hlog {
         return latency(args, &socket);
     }
-    let printed = match Table::named(&args.what) {
-        Some(table) => look(args, table, &socket),
-        None => events(args, &socket),
+    if args.what != "fdb" && (args.mac.is_some() || args.vlan.is_some()) {
+        bail!("--mac and --vlan select entries of the forwarding table: weir show fdb --mac ...");
+    }
+    let printed = match (Table::named(&args.what), args.what.as_str()) {
+        (Some(table), _) => look(args, &|| rows(args, table, &socket)),
+        (None, "fdb") => look(args, &|| fdb(args, &socket)),
+        (None, _) => events(args, &socket),
     };
     match printed {
         // Whoever reads has seen enough.
@@ -62,34 +69,68 @@ fn latency(args: &ShowArgs, socket: &Path) -> Result<Outcome> {
         bail!("--hgrm and --hlog show latency: weir show latency --hgrm");
     }
     let kind = if args.hgrm { "hgrm" } else { "hlog" };
-    let port = args.port.as_ref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
-    say(&client::get(socket, &format!("/v1/latency.{kind}{port}"))?)?;
+    let port = args.port.as_ref().map(|port| format!("&port={}", client::encode(port))).unwrap_or_default();
+    let flag = if args.window { "&window=true" } else { "" };
+    let flag = if args.cumulative { "&cumulative=true" } else { flag };
+    say(&client::get(socket, &format!("/v1/latency.{kind}?part={}{port}{flag}", args.part))?)?;
     Ok(Outcome::Good)
 }
 
-fn look(args: &ShowArgs, table: &Table, socket: &Path) -> Result<()> {
-    let target = match &args.port {
-        Some(port) => format!("{}?port={}", table.path, client::encode(port)),
-        None => table.path.to_owned(),
-    };
+fn look(args: &ShowArgs, text: &dyn Fn() -> Result<String>) -> Result<()> {
     let mut out = io::stdout().lock();
     loop {
-        let body = client::get(socket, &target)?;
+        let text = text()?;
         if args.watch && io::stdout().is_terminal() {
             write!(out, "\x1b[2J\x1b[H")?;
         }
-        if args.json {
-            writeln!(out, "{}", body.trim_end())?;
-        } else {
-            let document: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
-            let rows = document[table.name].as_array().map_or(&[][..], Vec::as_slice);
-            write!(out, "{}", tables::text(table, rows, args.all))?;
-        }
+        writeln!(out, "{}", text.trim_end())?;
         out.flush()?;
         if !args.watch {
             return Ok(());
         }
         std::thread::sleep(LOOK);
+    }
+}
+
+/// A table, as it is to be printed.
+fn rows(args: &ShowArgs, table: &Table, socket: &Path) -> Result<String> {
+    let target = match &args.port {
+        Some(port) => format!("{}?port={}", table.path, client::encode(port)),
+        None => table.path.to_owned(),
+    };
+    let body = client::get(socket, &target)?;
+    if args.json {
+        return Ok(body);
+    }
+    let document: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
+    let rows = document[table.name].as_array().map_or(&[][..], Vec::as_slice);
+    Ok(tables::text(table, rows, args.all))
+}
+
+/// The forwarding table: all its pages, in the order of VLAN and address.
+fn fdb(args: &ShowArgs, socket: &Path) -> Result<String> {
+    let vlan = args.vlan.map(|vlan| vlan.to_string());
+    let given = [("port", &args.port), ("mac", &args.mac), ("vlan", &vlan)];
+    let mut target = format!("{}?limit={FDB_PAGE}", weir_mgmt::admin::fdb::PATH);
+    for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        target.push_str(&format!("&{name}={}", client::encode(value)));
+    }
+    let (mut entries, mut after) = (Vec::new(), String::new());
+    loop {
+        let body = client::get(socket, &format!("{target}{after}"))?;
+        let mut document: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
+        if let Value::Array(page) = document["fdb"].take() {
+            entries.extend(page);
+        }
+        if let Some(next) = document["next"].as_str() {
+            after = format!("&after={}", client::encode(next));
+            continue;
+        }
+        entries.sort_by_cached_key(tables::fdb_order);
+        // One that was pushed elsewhere in the table between two pages is told twice.
+        entries.dedup_by_key(|entry| tables::fdb_order(entry));
+        document["fdb"] = entries.into();
+        return Ok(if args.json { document.to_string() } else { tables::fdb(&document) });
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Meta {
     pub queue: u8,
     /// Where its ECN bits are and what they said on arrival.
     pub ecn: EcnField,
+    /// ns its queue had been held by received pauses when it came to it.
+    pub held_ns: Nanos,
 }
 
 impl Meta {
@@ -70,6 +72,8 @@ pub struct Lot {
 #[repr(C, align(64))]
 pub struct Pack<F> {
     rx_ns: Nanos,
+    /// How long their queue had been held by received pauses when they came to it.
+    held_ns: Nanos,
     /// The pack behind this one, in a chain, a queue or the list of free ones.
     pub(super) next: u32,
     copies: u32,
@@ -119,9 +123,10 @@ impl Sums {
 impl<F> Pack<F> {
     /// No frames yet.
     #[inline(always)]
-    pub fn new(lot: &Lot) -> Self {
+    pub fn new(lot: &Lot, held_ns: Nanos) -> Self {
         Self {
             rx_ns: lot.rx_ns,
+            held_ns,
             next: u32::MAX,
             copies: lot.copies,
             bytes: 0,
@@ -138,9 +143,9 @@ impl<F> Pack<F> {
 
     /// Makes an empty pack one of this lot, the last of its chain.
     #[inline(always)]
-    pub(super) fn begin(&mut self, lot: &Lot) {
+    pub(super) fn begin(&mut self, lot: &Lot, held_ns: Nanos) {
         debug_assert!(self.frames.is_empty());
-        self.rx_ns = lot.rx_ns;
+        (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
         self.next = u32::MAX;
         self.copies = lot.copies;
         (self.bytes, self.padding, self.charge) = (0, 0, 0);
@@ -194,6 +199,7 @@ impl<F> Pack<F> {
             in_port: self.in_port,
             queue: self.queue,
             ecn: self.ecn.field(),
+            held_ns: self.held_ns,
         }
     }
 
@@ -210,10 +216,22 @@ impl<F> Pack<F> {
         }
     }
 
-    /// Another frame of this lot may join.
+    /// How long the queue had been held when the frames came to it, ns.
+    #[inline(always)]
+    pub fn held_ns(&self) -> Nanos {
+        self.held_ns
+    }
+
+    /// The frames come to their queue now, which has been held for so long.
+    pub fn set_held(&mut self, held_ns: Nanos) {
+        self.held_ns = held_ns;
+    }
+
+    /// Another frame of this lot, that comes when the queue has been held for so long, may join.
     #[inline]
-    pub(super) fn has_room_for(&self, lot: &Lot) -> bool {
-        lot.copies == Meta::SINGLE && !self.frames.is_full() && self.lot() == *lot
+    pub(super) fn has_room_for(&self, lot: &Lot, held_ns: Nanos) -> bool {
+        let same = self.held_ns == held_ns && self.lot() == *lot;
+        lot.copies == Meta::SINGLE && !self.frames.is_full() && same
     }
 
     /// Number of frames.
@@ -272,14 +290,14 @@ mod tests {
     #[test]
     fn sums_follow_frames_in_and_out() {
         let cells = |len: u32| len.div_ceil(100) * 100;
-        let mut pack = Pack::new(&lot());
+        let mut pack = Pack::new(&lot(), 2);
         for (n, len) in [60u16, 150, 42, 1500].into_iter().enumerate() {
             pack.add(n, len, cells(u32::from(len))).unwrap();
         }
         assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
         assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 4));
         let (frame, meta) = pack.pop(cells).unwrap();
-        assert_eq!((frame, meta.len, meta.lot()), (0, 60, lot()));
+        assert_eq!((frame, meta.len, meta.lot(), meta.held_ns), (0, 60, lot(), 2));
         assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame, meta.len)), Some((1, 150)));
         assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
@@ -289,13 +307,14 @@ mod tests {
 
     #[test]
     fn a_full_pack_gives_the_frame_back() {
-        let mut pack = Pack::new(&lot());
+        let mut pack = Pack::new(&lot(), 2);
         for n in 0..PACK {
-            assert!(pack.has_room_for(&lot()) && pack.add(n, 64, 64).is_ok());
+            assert!(pack.has_room_for(&lot(), 2) && pack.add(n, 64, 64).is_ok());
         }
         assert_eq!((pack.add(99, 64, 64), pack.len()), (Err(99), PACK));
-        assert!(!pack.has_room_for(&lot()));
-        assert!(!Pack::<()>::new(&lot()).has_room_for(&Lot { rx_ns: 8, ..lot() }));
+        assert!(!pack.has_room_for(&lot(), 2));
+        assert!(!Pack::<()>::new(&lot(), 2).has_room_for(&Lot { rx_ns: 8, ..lot() }, 2));
+        assert!(!Pack::<()>::new(&lot(), 2).has_room_for(&lot(), 3));
     }
 
     #[test]

@@ -44,7 +44,12 @@ struct Active {
     last: u32,
     bytes: u64,
     frames: u32,
+    /// ns it was held by received pauses, [`ASK`] while it may be held.
+    held_ns: Nanos,
 }
+
+/// The time a queue was held is not known here.
+const ASK: Nanos = Nanos::MAX;
 
 /// How inputs share an egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +67,8 @@ pub struct Standing {
     pub alone: bool,
     /// Bytes in the queue.
     pub depth: u64,
+    /// ns it was held by received pauses; a queue that sends is not held.
+    pub held_ns: Nanos,
 }
 
 /// All queues of a switch.
@@ -94,7 +101,10 @@ impl<F> Queues<F> {
             most: frames,
             held: 0,
             voqs: vec![Voq { head: NIL, tail: NIL, next: NIL, bytes: 0 }; ports * PRIORITIES * ports],
-            active: vec![Active { first: NIL, last: NIL, bytes: 0, frames: 0 }; ports * PRIORITIES],
+            active: vec![
+                Active { first: NIL, last: NIL, bytes: 0, frames: 0, held_ns: 0 };
+                ports * PRIORITIES
+            ],
             occupied: vec![0; ports],
             carried: vec![0; ports * ports],
             ports,
@@ -130,6 +140,18 @@ impl<F> Queues<F> {
         self.active[out.index() * PRIORITIES + queue].frames
     }
 
+    /// ns a queue (`port * 8 + queue`) was held by received pauses. `None`: it may be held now, ask who received
+    /// them.
+    #[inline(always)]
+    pub fn held_ns(&self, queue_ix: usize) -> Option<Nanos> {
+        Some(self.active[queue_ix].held_ns).filter(|ns| *ns != ASK)
+    }
+
+    /// How long a queue was held, `None` from the moment it may be held again.
+    pub fn set_held_ns(&mut self, out: PortId, queue: usize, held_ns: Option<Nanos>) {
+        self.active[out.index() * PRIORITIES + queue].held_ns = held_ns.unwrap_or(ASK);
+    }
+
     /// Bytes in a queue that came from one input.
     pub fn bytes_from(&self, input: PortId, out: PortId, queue: usize) -> u64 {
         self.voqs[(out.index() * PRIORITIES + queue) * self.ports + input.index()].bytes
@@ -143,20 +165,20 @@ impl<F> Queues<F> {
 
     /// Takes a free pack for frames of `lot`, not yet in a queue.
     #[inline(always)]
-    fn take_free(&mut self, lot: &Lot) -> Option<u32> {
+    fn take_free(&mut self, lot: &Lot, held_ns: Nanos) -> Option<u32> {
         let ix = self.free;
-        let Some(pack) = self.packs.get_mut(ix as usize) else { return self.take_new(lot) };
+        let Some(pack) = self.packs.get_mut(ix as usize) else { return self.take_new(lot, held_ns) };
         self.free = pack.next;
-        pack.begin(lot);
+        pack.begin(lot, held_ns);
         Some(ix)
     }
 
     /// One that was never used, if there is any left.
     #[cold]
-    fn take_new(&mut self, lot: &Lot) -> Option<u32> {
+    fn take_new(&mut self, lot: &Lot, held_ns: Nanos) -> Option<u32> {
         let ix = self.packs.len();
         (ix < self.most).then(|| {
-            self.packs.push(Pack::new(lot));
+            self.packs.push(Pack::new(lot, held_ns));
             ix as u32
         })
     }
@@ -180,10 +202,11 @@ impl<F> Queues<F> {
         }
     }
 
-    /// Adds an empty pack to a chain, which may be [`Chain::NONE`]. `false`: there is none.
+    /// Adds an empty pack to a chain, which may be [`Chain::NONE`], for frames that come when their queue has been
+    /// held for so long. `false`: there is none.
     #[inline(always)]
-    pub fn extend(&mut self, chain: &mut Chain, lot: &Lot) -> bool {
-        let Some(ix) = self.take_free(lot) else { return false };
+    pub fn extend(&mut self, chain: &mut Chain, lot: &Lot, held_ns: Nanos) -> bool {
+        let Some(ix) = self.take_free(lot, held_ns) else { return false };
         match self.packs.get_mut(chain.tail as usize) {
             Some(tail) => tail.next = ix,
             None => chain.head = ix,
@@ -220,7 +243,7 @@ impl<F> Queues<F> {
     pub fn unchain_pack(&mut self, chain: &mut Chain) -> Option<Pack<F>> {
         let pack = self.packs.get_mut(chain.head as usize)?;
         let next = pack.next;
-        let empty = Pack::new(&pack.lot());
+        let empty = Pack::new(&pack.lot(), 0);
         let full = std::mem::replace(pack, empty);
         self.put_free(chain.head);
         chain.head = next;
@@ -272,7 +295,10 @@ impl<F> Queues<F> {
         let own = queue_ix * self.ports + input.index();
         let voq = if self.order == VoqOrder::Fair { own } else { queue_ix * self.ports };
         let Voq { head, tail, .. } = self.voqs[voq];
-        let last = self.packs.get_mut(tail as usize).filter(|pack| head != NIL && pack.has_room_for(&lot));
+        let last = self
+            .packs
+            .get_mut(tail as usize)
+            .filter(|pack| head != NIL && pack.has_room_for(&lot, meta.held_ns));
         if let Some(pack) = last {
             pack.add(frame, len, charge)?;
             self.held += 1;
@@ -283,7 +309,7 @@ impl<F> Queues<F> {
             return Ok(false);
         }
         let mut chain = Chain::NONE;
-        if !self.extend(&mut chain, &lot) {
+        if !self.extend(&mut chain, &lot, meta.held_ns) {
             return Err(frame);
         }
         self.add(&chain, frame, len, charge)?;
@@ -296,7 +322,7 @@ impl<F> Queues<F> {
     /// The pack, when there is no place for it.
     pub fn push_pack(&mut self, out: PortId, pack: Pack<F>) -> Result<bool, Pack<F>> {
         let lot = pack.lot();
-        let Some(ix) = self.take_free(&lot) else { return Err(pack) };
+        let Some(ix) = self.take_free(&lot, 0) else { return Err(pack) };
         let sums = pack.sums();
         self.packs[ix as usize] = pack;
         self.packs[ix as usize].next = NIL;
@@ -319,7 +345,8 @@ impl<F> Queues<F> {
         let voq = self.voqs.get_mut(voq_ix as usize)?;
         let pack = self.packs.get_mut(voq.head as usize)?;
         let input = pack.lot().in_port;
-        let (sums, taken) = take(pack, Standing { alone: voq.next == NIL, depth: active.bytes })?;
+        let standing = Standing { alone: voq.next == NIL, depth: active.bytes, held_ns: active.held_ns };
+        let (sums, taken) = take(pack, standing)?;
         debug_assert!(pack.is_empty() && voq.next == NIL);
         let next = std::mem::replace(&mut pack.next, self.free);
         self.free = std::mem::replace(&mut voq.head, next);
@@ -422,7 +449,7 @@ mod tests {
 
     fn meta(in_port: u16, queue: u8, len: u16) -> Meta {
         let ecn = EcnField { place: EcnPlace::None, codepoint: 0 };
-        Meta { rx_ns: 0, copies: Meta::SINGLE, len, pg: 0, in_port, queue, ecn }
+        Meta { rx_ns: 0, copies: Meta::SINGLE, len, pg: 0, in_port, queue, ecn, held_ns: 0 }
     }
 
     #[test]
@@ -486,7 +513,7 @@ mod tests {
             const ALL: i32 = PACK as i32 + 4;
             for n in 0..ALL {
                 if let Err(n) = q.add(&chain, n, 60, 60) {
-                    assert!(q.extend(&mut chain, &meta(0, 2, 60).lot()));
+                    assert!(q.extend(&mut chain, &meta(0, 2, 60).lot(), 0));
                     q.add(&chain, n, 60, 60).unwrap();
                 }
             }
@@ -495,7 +522,7 @@ mod tests {
             assert!(q.append(PortId(0), out, 2, &chain, sums));
             // One more joins the second pack, the second input gets a pack of its own.
             assert_eq!(q.push(out, ALL, &meta(0, 2, 100), 100), Ok(false));
-            let mut packed = Pack::new(&meta(1, 2, 60).lot());
+            let mut packed = Pack::new(&meta(1, 2, 60).lot(), 0);
             packed.add(-1, 60, 60).unwrap();
             assert!(matches!(q.push_pack(out, packed), Ok(false)));
             let (frames, depth) = (ALL as u32 + 2, 60 * ALL as u64 + 160);
@@ -507,7 +534,7 @@ mod tests {
                 seen = Some((pack.len(), standing));
                 None
             });
-            assert_eq!((none, seen), (None, Some((PACK, Standing { alone: !fair, depth }))));
+            assert_eq!((none, seen), (None, Some((PACK, Standing { alone: !fair, depth, held_ns: 0 }))));
             let two: Vec<_> = (0..2).filter_map(|_| q.pop(out, 2, same)).map(|(f, _)| f).collect();
             assert_eq!(two, if fair { [0, -1] } else { [0, 1] });
             // Now one input is left, or order does not ask: packs leave as they are.

@@ -7,6 +7,7 @@
 //!
 //! Time comes as a tick (u32, any period, may wrap): an entry is written once per tick at most.
 
+mod page;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ mod tests;
 use crate::frame::Frame;
 use crate::portset::PortSet;
 use crate::types::{MAX_PORTS, PortId};
+pub use page::{FdbFilter, FdbPage, FdbRow};
 pub use table::Home;
 use table::{Slot, Table, Value, WAYS};
 

@@ -114,6 +114,13 @@ pub(super) struct Slot {
     way: usize,
 }
 
+impl Slot {
+    /// Its place within its bucket.
+    pub fn way(self) -> usize {
+        self.way
+    }
+}
+
 /// The table: a power of two of buckets, sized for twice its capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Table {

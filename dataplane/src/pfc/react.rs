@@ -67,10 +67,14 @@ pub struct Reaction {
     next: Nanos,
     /// Queues that must not send, derived from the paused priorities.
     queues: u8,
+    /// Queues whose pauses are not obeyed: those of a storm the watchdog forwards.
+    ignored: u8,
     config: ReactConfig,
     deadline: [Nanos; PRIORITIES],
     last_frame: [Option<Nanos>; PRIORITIES],
     account: PauseAccount,
+    /// By queue: how long pauses held it, whichever of its priorities they named.
+    held: PauseAccount,
     counters: RxCounters,
 }
 
@@ -80,10 +84,12 @@ impl Reaction {
         Self {
             next: NEVER,
             queues: 0,
+            ignored: 0,
             config,
             deadline: [0; PRIORITIES],
             last_frame: [None; PRIORITIES],
             account: PauseAccount::default(),
+            held: PauseAccount::default(),
             counters: RxCounters::default(),
         }
     }
@@ -133,7 +139,7 @@ impl Reaction {
                 }
             }
         }
-        self.derive();
+        self.derive(now);
     }
 
     /// Paused priorities at `now`, one bit each. A pause ends exactly at its deadline.
@@ -168,25 +174,71 @@ impl Reaction {
     #[cold]
     fn expire_now(&mut self, now: Nanos) {
         self.expire(now);
-        self.derive();
+        self.derive(now);
     }
 
     /// Ends what ended by `now`, at its deadline: the accounting does not depend on when it is asked.
     fn expire(&mut self, now: Nanos) {
+        let mut last = [0; PRIORITIES];
         for priority in bits(self.account.active()) {
-            if self.deadline[priority] <= now {
-                self.account.end(priority, self.deadline[priority]);
+            let deadline = self.deadline[priority];
+            if deadline <= now {
+                self.account.end(priority, deadline);
+                bits(self.queues_of(1 << priority)).for_each(|q| last[q] = deadline.max(last[q]));
             }
+        }
+        // A queue is held until the last of the pauses that hold it ends.
+        for queue in bits(self.held.active() & !self.queues_of(self.account.active())) {
+            self.held.end(queue, last[queue]);
         }
     }
 
-    fn derive(&mut self) {
+    /// Queues that stand still while these priorities are paused.
+    fn queues_of(&self, priorities: u8) -> u8 {
+        match self.config.mode {
+            RxMode::Link if priorities != 0 => 0xff,
+            _ => bits(priorities).fold(0, |queues, p| queues | 1 << (self.config.pfc_to_queue[p] & 7)),
+        }
+    }
+
+    /// What follows from the pauses that run at `now`.
+    fn derive(&mut self, now: Nanos) {
         let paused = self.account.active();
         self.next = bits(paused).map(|p| self.deadline[p]).min().unwrap_or(NEVER);
-        self.queues = match self.config.mode {
-            RxMode::Link if paused != 0 => 0xff,
-            _ => bits(paused).fold(0, |queues, p| queues | 1 << (self.config.pfc_to_queue[p] & 7)),
-        };
+        self.queues = self.queues_of(paused);
+        let (held, before) = (self.queues & !self.ignored, self.held.active());
+        bits(before & !held).for_each(|queue| self.held.end(queue, now));
+        bits(held & !before).for_each(|queue| self.held.begin(queue, now));
+    }
+
+    /// Pauses of these queues (a bit each) are not obeyed from `now` on, those of all others are.
+    pub fn ignore(&mut self, queues: u8, now: Nanos) {
+        if queues != self.ignored {
+            self.expire(now);
+            self.ignored = queues;
+            self.derive(now);
+        }
+    }
+
+    /// Nanoseconds until `now` in which pauses held `queue`: each instant once, however many priorities share the
+    /// queue, and none in which they were ignored ([`Reaction::ignore`]). The running pause counts up to its
+    /// deadline.
+    pub fn held_ns(&self, queue: usize, now: Nanos) -> Nanos {
+        match self.held.since(queue) {
+            None => self.held.total(queue, now),
+            Some(_) => self.held.total(queue, now.min(self.held_until(queue))),
+        }
+    }
+
+    /// Pauses hold `queue` at `now`.
+    pub fn holds(&self, queue: usize, now: Nanos) -> bool {
+        self.held.active() >> queue & 1 == 1 && now < self.held_until(queue)
+    }
+
+    /// When the running pauses of a queue end, unless something else arrives.
+    fn held_until(&self, queue: usize) -> Nanos {
+        let running = bits(self.account.active()).filter(|p| self.maps(*p, queue));
+        running.map(|p| self.deadline[p]).max().unwrap_or(0)
     }
 
     /// New settings. A running pause goes on unless its priority is no longer obeyed.
@@ -201,7 +253,7 @@ impl Reaction {
             self.account.end(priority, now);
         }
         self.config = config;
-        self.derive();
+        self.derive(now);
     }
 
     /// The link went down: nothing the peer said holds any more (C14). Counters stay.
@@ -211,7 +263,7 @@ impl Reaction {
             self.account.end(priority, now);
         }
         self.last_frame = [None; PRIORITIES];
-        self.derive();
+        self.derive(now);
     }
 
     /// Frames received so far.

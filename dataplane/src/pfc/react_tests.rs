@@ -269,3 +269,65 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_queue_is_held_once_however_many_priorities_share_it() {
+    let mut r = Reaction::new(ReactConfig { pfc_to_queue: [0, 1, 2, 3, 3, 5, 6, 7], ..CONFIG });
+    // 100 to 612 and 300 to 812, asked about long after both have run out.
+    r.on_pfc(&pfc(0x08, 100), 100);
+    r.on_pfc(&pfc(0x10, 100), 300);
+    assert_eq!([99, 100, 250, 612, 811].map(|now| r.held_ns(3, now)), [0, 0, 150, 512, 711]);
+    assert!(r.holds(3, 811) && !r.holds(3, 812));
+    assert_eq!((r.held_ns(3, 5_000), r.held_ns(4, 5_000)), (712, 0));
+    assert_eq!(r.paused_queues(5_000), 0);
+    assert_eq!((r.held_ns(3, 5_000), r.paused_ns(3, 5_000), r.paused_ns(4, 5_000)), (712, 512, 512));
+}
+
+#[test]
+fn time_in_which_a_pause_is_ignored_is_not_held() {
+    let mut r = Reaction::new(CONFIG);
+    r.on_pfc(&pfc(0x08, 1000), 0);
+    r.ignore(0x08, 100);
+    assert_eq!((r.held_ns(3, 900), r.holds(3, 900), r.paused_queues(900)), (100, false, 0x08));
+    r.ignore(0, 1_000);
+    assert_eq!((r.held_ns(3, 1_500), r.holds(3, 1_500)), (600, true));
+    r.link_down(1_600);
+    assert_eq!((r.held_ns(3, 9_999), r.holds(3, 1_600)), (700, false));
+}
+
+proptest! {
+    /// Whatever is said and whenever it is asked, `held_ns` is the number of ns in which a queue was paused and its
+    /// pause obeyed, counted one by one.
+    #[test]
+    fn held_time_is_what_counting_gives(
+        steps in proptest::collection::vec((1u64..400, 0u8..12, any::<u8>(), 0u16..60), 1..40),
+    ) {
+        let map = [0, 1, 2, 3, 3, 3, 6, 6];
+        let mut r = Reaction::new(ReactConfig { mode: RxMode::All, pfc_to_queue: map, ..CONFIG });
+        let (mut until, mut ignored, mut counted, mut now) = ([0u64; 8], 0u8, [0u64; 8], 0);
+        for (pass, what, mask, quanta) in steps {
+            for ns in now..now + pass {
+                let paused = (0..8).filter(|p| until[*p] > ns).fold(0u8, |q, p| q | 1 << map[p]) & !ignored;
+                bits(paused).for_each(|queue| counted[queue] += 1);
+            }
+            now += pass;
+            prop_assert_eq!(std::array::from_fn::<_, 8, _>(|q| r.held_ns(q, now)), counted);
+            match what {
+                0..=6 => {
+                    r.on_pfc(&pfc(mask, quanta), now);
+                    bits(mask).for_each(|p| until[p] = now + quanta_to_ns(quanta, 100 * G));
+                }
+                7 | 8 => {
+                    ignored = mask;
+                    r.ignore(mask, now);
+                }
+                9 => {
+                    until = [0; 8];
+                    r.link_down(now);
+                }
+                _ => prop_assert_eq!(r.paused_mask(now), (0..8).fold(0, |m, p| m | u8::from(until[p] > now) << p)),
+            }
+            prop_assert_eq!(std::array::from_fn::<_, 8, _>(|q| r.held_ns(q, now)), counted);
+        }
+    }
+}

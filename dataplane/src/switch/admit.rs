@@ -11,7 +11,7 @@ use crate::parse::EcnPlace;
 use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::Seen;
 use crate::portset::PortSet;
-use crate::types::{PRIORITIES, PortId};
+use crate::types::{Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -76,7 +76,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
             Verdict::Admitted => {
                 self.count_charged(meta.pg, 1);
-                self.enqueue(out, frame, meta);
+                self.enqueue(out, frame, meta, meta.rx_ns);
             }
             verdict => self.admitted_otherwise(out, frame, meta, verdict),
         }
@@ -96,11 +96,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match verdict {
             Verdict::Admitted => {
                 self.count_charged(meta.pg, 1);
-                self.enqueue(out, frame, meta);
+                self.enqueue(out, frame, meta, meta.rx_ns);
             }
             Verdict::AdmittedXoff => {
                 self.count_charged(meta.pg, 1);
-                self.enqueue(out, frame, meta);
+                self.enqueue(out, frame, meta, meta.rx_ns);
                 self.xoff(PgIx(u32::from(meta.pg)));
             }
             Verdict::Refused(reason) if reason.stage() == "egress" => {
@@ -122,8 +122,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
+    /// A frame that is charged joins its queue at `now`.
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, out: PortId, frame: F, meta: Meta) {
+    fn enqueue(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
+        let queue_ix = out.index() * PRIORITIES + usize::from(meta.queue);
+        let meta = Meta { held_ns: self.held_ns(queue_ix, now), ..meta };
         let mut frame = frame;
         if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
             self.mark_on_arrival(out, &mut frame, &meta);
@@ -194,7 +197,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Puts a charged frame into the ring of the lcore that owns `out`.
     fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
-        let mut pack = Pack::new(&meta.lot());
+        let mut pack = Pack::new(&meta.lot(), 0);
         let charge = self.admission.charge(u32::from(meta.len));
         let added = pack.add(frame, meta.len, charge);
         debug_assert!(added.is_ok(), "a new pack has room");
@@ -223,9 +226,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Frames another lcore has charged to their group arrive for one of our queues.
-    pub(super) fn accept(&mut self, Handoff { out, pack }: Handoff<F>) {
+    pub(super) fn accept(&mut self, Handoff { out, pack }: Handoff<F>, now: Nanos) {
         let mut pack = pack;
         let queue = usize::from(pack.lot().queue);
+        pack.set_held(self.held_ns(out.index() * PRIORITIES + queue, now));
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         let clear = self.is_clear(out, queue as u8) && self.queues.has_room();
         if clear && self.admission.admit_egress(ix, pack.sums().charge).is_ok() {
@@ -239,12 +243,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         while let Some((frame, meta)) = pack.pop(|len| self.admission.charge(len)) {
-            self.accept_one(out, frame, meta);
+            self.accept_one(out, frame, meta, now);
         }
     }
 
     /// A frame that is charged to its group comes to one of our queues, whatever stands in its way.
-    fn accept_one(&mut self, out: PortId, frame: F, meta: Meta) {
+    fn accept_one(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
         let queue = usize::from(meta.queue);
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         let charge = self.admission.charge(u32::from(meta.len));
@@ -261,7 +265,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.admission.admit_egress(ix, charge).err()
         };
         match refused {
-            None => self.enqueue(out, frame, meta),
+            None => self.enqueue(out, frame, meta, now),
             Some(reason) => {
                 self.release_group(&meta);
                 self.drop_at_queue(out, frame, queue, reason);
@@ -315,7 +319,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// One copy of a charged multicast frame to one port, ours or another lcore's.
     fn copy_to(&mut self, out: PortId, frame: F, meta: Meta) {
         if self.owner[out.index()] == self.shard {
-            self.accept_one(out, frame, meta);
+            self.accept_one(out, frame, meta, meta.rx_ns);
         } else {
             self.hand_off_one(out, frame, &meta);
         }

@@ -128,7 +128,10 @@ impl<F: Frame> Switch<F> {
             self.apply_port(PortId(i as u16), params, now);
         }
         self.apply_watchdog(change.watchdog, now);
-        (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
+        for i in 0..self.ports.len() {
+            self.note_hindered(PortId(i as u16));
+            self.note_held(PortId(i as u16), now);
+        }
         // Decisions were made from what was there before.
         self.forget_ways();
         Ok(())

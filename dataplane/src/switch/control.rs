@@ -40,6 +40,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             port.storm_drop = watchdog.drop_queues();
             port.storm_forward = watchdog.forward_queues();
             self.note_hindered(PortId(i as u16));
+            self.note_held(PortId(i as u16), now);
             for queue in bits(flush) {
                 self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop, now);
             }

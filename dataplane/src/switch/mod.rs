@@ -16,6 +16,7 @@ mod admit;
 mod apply;
 mod control;
 mod flows;
+mod held;
 mod params;
 mod peers;
 mod receive;
@@ -41,7 +42,7 @@ use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
 use crate::portset::PortSet;
 use crate::rng::Rng;
-use crate::stats::{PortStats, Published};
+use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use flows::Flows;
@@ -89,6 +90,10 @@ struct Port<F> {
     stage: Burst<F>,
     staged: ArrayVec<Staged, BURST>,
     stats: PortStats,
+    latency: LatencyStats,
+    /// The part of pauses in the times of `latency`, and that it was added to since it was published.
+    pauses: Box<PauseStats>,
+    pauses_new: bool,
     published: Published,
     gauges: Published,
     /// Bytes queued for this port, by input.
@@ -146,7 +151,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// [`Switch::next_event`] in virtual time.
     pub fn tick(&mut self, now: Nanos) {
         self.tell_tap(now);
-        self.take_from_peers();
+        self.take_from_peers(now);
         self.resume_due();
         self.watch(now);
         self.age(now);

@@ -16,7 +16,7 @@ use crate::pfc::react::{ReactConfig, Reaction};
 use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::rng::Rng;
-use crate::stats::{PortGauges, PortStats, Published};
+use crate::stats::{LatencyStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{Burst, MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use std::sync::Arc;
@@ -229,7 +229,10 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             stage: Burst::new(),
             staged: ArrayVec::new(),
             stats: PortStats::default(),
-            published: Published::new::<PortStats>(),
+            latency: LatencyStats::default(),
+            pauses: Box::default(),
+            pauses_new: false,
+            published: Published::new::<((PortStats, LatencyStats), PauseStats)>(),
             gauges: Published::new::<PortGauges>(),
             carried: Published::of_words(n),
             params: PortParams {

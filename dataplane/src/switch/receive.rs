@@ -150,7 +150,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let charge = self.admission.charge(u32::from(len));
         let Err(frame) = self.queues.add(&self.groups[at].chain, frame, len, charge) else { return };
         // The last pack is full, or there is none yet.
-        if !self.queues.extend(&mut self.groups[at].chain, &arrival.lot(way)) {
+        let held_ns = self.held_ns(way.queue() as usize, arrival.now);
+        if !self.queues.extend(&mut self.groups[at].chain, &arrival.lot(way), held_ns) {
             return self.no_pack(arrival, at, frame, len);
         }
         let added = self.queues.add(&self.groups[at].chain, frame, len, charge);
@@ -326,9 +327,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11).
     #[cold]
     fn consume(&mut self, port: PortId, frame: &F, now: Nanos) {
-        let port = &mut self.ports[port.index()];
-        port.stats.rx_control += 1;
-        port.reaction.receive(frame.bytes(), now);
+        self.ports[port.index()].stats.rx_control += 1;
+        self.ports[port.index()].reaction.receive(frame.bytes(), now);
+        self.note_held(port, now);
     }
 }
 
@@ -361,6 +362,8 @@ impl Arrival {
             in_port: self.port.0,
             queue: class.queue,
             ecn: parsed.ecn,
+            // Known when the queue is.
+            held_ns: 0,
         }
     }
 

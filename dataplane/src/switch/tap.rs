@@ -442,7 +442,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         // From the last to the first: what stands behind a frame is what it left behind. A frame with a count of
         // its own is alone in its entry.
         let mut at = port.stage.len();
-        for Staged { lot, sums } in port.staged.iter().rev() {
+        for Staged { lot, sums, .. } in port.staged.iter().rev() {
             at = at.saturating_sub(sums.frames as usize);
             let lane = usize::from(lot.queue) % PRIORITIES;
             let depth = behind[lane];

@@ -11,6 +11,9 @@ use crate::pfc::react::{ReactConfig, RxMode};
 use crate::stats::LoopStats;
 use crate::types::Mac;
 
+#[path = "held_tests.rs"]
+mod held;
+
 /// A wire that takes at most `room` frames per call and remembers what it took.
 #[derive(Default)]
 struct Tap {

@@ -56,6 +56,11 @@ impl Ageing {
         self.ticks
     }
 
+    /// Length of a tick; [`Nanos::MAX`] where nothing ages.
+    pub(super) fn tick_ns(&self) -> Nanos {
+        self.period
+    }
+
     #[inline(always)]
     pub(super) fn now_tick(&self) -> u32 {
         self.tick
@@ -87,13 +92,13 @@ impl Ageing {
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames and news other lcores have for us: at most one burst from each per tick.
     #[inline(always)]
-    pub(super) fn take_from_peers(&mut self) {
+    pub(super) fn take_from_peers(&mut self, now: Nanos) {
         if self.peers.len() > 1 {
-            self.take_all();
+            self.take_all(now);
         }
     }
 
-    fn take_all(&mut self) {
+    fn take_all(&mut self, now: Nanos) {
         self.admission.exchange();
         self.collect_remote();
         for i in 0..self.peers.len() {
@@ -103,7 +108,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 };
                 let handoff: Handoff<F> = handoff;
                 self.handed_in += handoff.pack.sums().frames as u64;
-                self.accept(handoff);
+                self.accept(handoff, now);
             }
             while let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) {
                 self.fdb.apply(event, self.ageing.now_tick());
@@ -162,6 +167,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.storm_forward = watchdog.forward_queues();
         port.watchdog = Some(watchdog);
         self.note_hindered(id);
+        self.note_held(id, now);
         self.flush_stormed(id, &events, now);
     }
 
@@ -209,7 +215,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn publish_port(&mut self, id: PortId, now: Nanos) {
         let mut gauges = self.gauges(id, now);
         let port = &mut self.ports[id.index()];
-        port.published.publish(&mut port.stats);
+        port.publish_stats();
         port.gauges.publish(&mut gauges);
         port.carried.publish_words(self.queues.carried(id));
     }

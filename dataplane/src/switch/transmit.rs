@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct Staged {
     pub(super) lot: Lot,
     pub(super) sums: Sums,
+    /// ns of their wait in which received pauses held their queue.
+    paused_ns: Nanos,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -41,7 +43,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if ready == 0 || port.stage.len() >= budget || !port.up {
             return;
         }
-        ready &= !port.blocked(now);
+        ready &= !port.blocked(queues, out, now);
         if let Some(shaper) = &mut port.shaper {
             shaper.refill(now);
         }
@@ -110,7 +112,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Gives back what frames of one lot were charged.
     #[inline(always)]
-    fn release_staged(&mut self, out: PortId, Staged { lot, sums }: &Staged) {
+    fn release_staged(&mut self, out: PortId, Staged { lot, sums, .. }: &Staged) {
         let queue = QueueIx((out.index() * PRIORITIES + usize::from(lot.queue)) as u32);
         self.admission.release_egress(queue, sums.charge);
         if lot.copies == Meta::SINGLE || self.was_last_copy(lot.copies) {
@@ -148,7 +150,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn release(&mut self, out: PortId, meta: &Meta) {
         let charge = self.admission.charge(u32::from(meta.len));
         let sums = Sums { frames: 1, bytes: u32::from(meta.len), charge };
-        self.release_staged(out, &Staged { lot: meta.lot(), sums });
+        self.release_staged(out, &Staged { lot: meta.lot(), sums, paused_ns: 0 });
     }
 
     /// Drops everything a queue holds, with one reason.
@@ -203,6 +205,7 @@ impl<F: Frame> Port<F> {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
             return false;
         }
+        debug_assert!(queues.held_ns(out.index() * PRIORITIES + queue).is_some(), "what sends is not held");
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
         while taken < most && go_on {
             let whole = queues.offer(out, queue, |pack, standing| {
@@ -252,7 +255,7 @@ impl<F: Frame> Port<F> {
         let (lot, sums) = (pack.lot(), pack.sums());
         self.stats.ecn_seen_ce[queue] += u64::from(pack.ce_frames());
         self.stage.extend(pack.take_all());
-        self.note_staged(lot, sums);
+        self.note_staged(lot, sums, standing.held_ns.wrapping_sub(pack.held_ns()));
         Some((sums, (sums.frames as usize, wire, last)))
     }
 
@@ -268,6 +271,7 @@ impl<F: Frame> Port<F> {
     ) -> Option<Meta> {
         let (mut frame, meta) = queues.pop(out, queue, charge_of)?;
         let (depth, wred) = (queues.bytes(out, queue), self.mark[queue]);
+        let held_ns = queues.held_ns(out.index() * PRIORITIES + queue);
         if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
             self.mark(&mut frame, &meta);
         } else if meta.ecn.codepoint == ecn::CE {
@@ -275,23 +279,30 @@ impl<F: Frame> Port<F> {
         }
         self.stage.push(frame);
         let len = u32::from(meta.len);
-        self.note_staged(meta.lot(), Sums { frames: 1, bytes: len, charge: charge_of(len) });
+        let sums = Sums { frames: 1, bytes: len, charge: charge_of(len) };
+        self.note_staged(meta.lot(), sums, held_ns.map_or(0, |held| held - meta.held_ns));
         Some(meta)
     }
 
-    /// Notes what was put into the stage: with the entry before it, if that is of the same lot.
+    /// Notes what was put into the stage, and for how long pauses held its queue meanwhile: with the entry before it,
+    /// if that is of the same lot.
     #[inline(always)]
-    fn note_staged(&mut self, lot: Lot, sums: Sums) {
+    fn note_staged(&mut self, lot: Lot, sums: Sums, paused_ns: Nanos) {
         match self.staged.last_mut() {
-            Some(last) if last.lot == lot && lot.copies == Meta::SINGLE => last.sums.add(sums),
-            _ => self.staged.push(Staged { lot, sums }),
+            Some(last) if last.lot == lot && last.paused_ns == paused_ns && lot.copies == Meta::SINGLE => {
+                last.sums.add(sums);
+            }
+            _ => self.staged.push(Staged { lot, sums, paused_ns }),
         }
     }
 
     /// Queues that may not send now: paused by the peer, held back by an operator.
     #[inline(always)]
-    pub(super) fn blocked(&mut self, now: Nanos) -> u8 {
-        (self.reaction.paused_queues(now) & !self.storm_forward) | self.held_back
+    pub(super) fn blocked(&mut self, queues: &mut Queues<F>, out: PortId, now: Nanos) -> u8 {
+        if now >= self.reaction.next_expiry() {
+            self.pauses_end(queues, out, now);
+        }
+        (self.reaction.queues_paused() & !self.storm_forward) | self.held_back
     }
 
     #[cold]
@@ -327,13 +338,17 @@ impl<F: Frame> Port<F> {
     }
 
     #[inline(always)]
-    fn note_sent(&mut self, Staged { lot, sums }: &Staged, now: Nanos) {
+    fn note_sent(&mut self, Staged { lot, sums, paused_ns }: &Staged, now: Nanos) {
         let (queue, frames) = (usize::from(lot.queue) % PRIORITIES, u64::from(sums.frames));
         self.stats.tx_packets += frames;
         self.stats.tx_bytes += u64::from(sums.bytes);
         self.stats.queue_packets[queue] += frames;
         self.stats.queue_bytes[queue] += u64::from(sums.bytes);
-        self.stats.residence[queue].note(now.saturating_sub(lot.rx_ns), frames);
+        let residence = now.saturating_sub(lot.rx_ns);
+        self.latency.residence[queue].note(residence, frames);
+        if *paused_ns != 0 {
+            self.note_paused(queue, residence, *paused_ns, frames);
+        }
         if (self.storm_forward | self.storm_drop) >> queue & 1 == 1
             && let Some(watchdog) = &mut self.watchdog
         {

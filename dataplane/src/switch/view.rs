@@ -3,13 +3,13 @@
 use super::{Port, Switch};
 use crate::drops::DropReason;
 use crate::egress::Microbursts;
-use crate::fdb::Fdb;
+use crate::fdb::{Fdb, FdbPage};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::{Generator, Source};
 use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
-use crate::stats::{LoopStats, PortGauges, PortStats, Published};
+use crate::stats::{LatencyStats, LoopStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// Frames of a switch (or of all its shards, added up) at one instant.
@@ -56,7 +56,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &self.ports[port.index()].stats
     }
 
-    /// The cell through which other threads read a port's counters.
+    /// How long frames were here, by the thread that owns the port.
+    pub fn latency(&self, port: PortId) -> &LatencyStats {
+        &self.ports[port.index()].latency
+    }
+
+    /// The part of pauses in the latency of a port's queues, by the thread that owns it.
+    pub fn pauses(&self, port: PortId) -> &PauseStats {
+        &self.ports[port.index()].pauses
+    }
+
+    /// The cell through which other threads read a port's counters: [`PortStats`], [`LatencyStats`], [`PauseStats`].
     pub fn published(&self, port: PortId) -> Published {
         self.ports[port.index()].published.clone()
     }
@@ -160,6 +170,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &self.fdb
     }
 
+    /// Goes on filling a page of the forwarding table, for at most `buckets` buckets.
+    pub fn read_fdb(&self, page: &mut FdbPage, buckets: usize) {
+        page.tick_ns = self.ageing.tick_ns();
+        self.fdb.read(page, buckets, self.ageing.now_tick());
+    }
+
     /// The admission policy, for readers.
     pub fn admission(&self) -> &A {
         &self.admission
@@ -236,6 +252,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.fdb.flush_port(port, tick);
         self.ports[port.index()].link_down(now);
         self.note_hindered(port);
+        self.note_held(port, now);
     }
 
     /// The RX ring of a port is (or no longer is) above its threshold: frames are about to be lost
@@ -270,7 +287,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Some(watchdog) = &p.watchdog {
             at = at.min(watchdog.next_poll());
         }
-        let blocked = p.blocked(now);
+        let blocked = p.blocked(&mut self.queues, port, now);
         if occupied & blocked != 0 {
             at = at.min(p.reaction.next_expiry());
         }

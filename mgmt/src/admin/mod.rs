@@ -2,6 +2,7 @@
 //! the switch carries them out ([`Orders`]), one after the other.
 
 pub mod explain;
+pub mod fdb;
 pub mod openapi;
 pub mod watch;
 
@@ -31,6 +32,8 @@ pub enum Order {
     Confirm,
     /// Go back to what was before.
     Rollback,
+    /// Read a page of a worker's forwarding table: a question, which changes nothing.
+    Fdb(fdb::Question),
     /// Follow frames.
     Watch(watch::Watch),
     /// Follow them no longer.
@@ -121,6 +124,8 @@ impl Refusal {
 pub enum Done {
     /// This is said about it.
     Said(Value),
+    /// A page was read.
+    Fdb(fdb::Page),
     /// Frames are followed.
     Watching(watch::Watching),
 }

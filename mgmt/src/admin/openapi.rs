@@ -18,6 +18,23 @@ fn answers(what: &str, kind: &str) -> Value {
     })
 }
 
+fn fdb() -> Value {
+    let what = "A page of the forwarding table, in no order, and what workers have counted.";
+    let mut answers = answers(what, "application/json");
+    answers["200"]["content"]["application/json"]["schema"] = super::fdb::schema();
+    json!({
+        "summary": what,
+        "parameters": [
+            text("limit", "entries of a page, 1 to 4096; default 1024"),
+            text("after", "`next` of the page before"),
+            text("port", "entries that point to this port"),
+            text("mac", "entries of this address"),
+            text("vlan", "entries of this VLAN; 0: untagged"),
+        ],
+        "responses": answers,
+    })
+}
+
 /// The paths.
 pub fn paths() -> Map<String, Value> {
     let order = |what: &str, kind: Option<&str>, parameters: Vec<Value>, answer: &str| {
@@ -59,6 +76,7 @@ pub fn paths() -> Map<String, Value> {
         ),
         ("/v1/config/confirm", json!({ "post": order("Keep what was applied.", None, vec![], JSON) })),
         ("/v1/config/rollback", json!({ "post": order("Go back to what was before.", None, vec![], JSON) })),
+        (super::fdb::PATH, json!({ "get": fdb() })),
         ("/v1/explain", json!({ "get": read("What would happen to a frame now.", question) })),
         (
             "/v1/watch",

@@ -1,10 +1,12 @@
 //! The list of families. `port` is a name, `priority` also stands for the queue or group of that number.
 
 use super::Samples::{Counters, Counts, Gauges, Histograms, Info};
-use super::{Family, Labels, Samples, Scrape};
+use super::{Each, Family, Labels, Samples, Scrape};
 use crate::snapshot::{PortInfo, PortReading};
+use crate::times::Part;
+use std::fmt;
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::stats::{Histogram, LoopStats, Stage};
+use weir_dataplane::stats::{LoopStats, Stage};
 use weir_dataplane::types::PRIORITIES;
 
 const fn family(name: &'static str, help: &'static str, samples: Samples) -> Family {
@@ -318,10 +320,34 @@ pub const ALL: &[Family] = &[
     family(
         "weir_residence_seconds",
         "Time from reception to the driver taking the frame; sum from bucket middles",
-        Histograms(|s| {
+        Histograms(|s, each| {
+            for (labels, _, p) in ports(s) {
+                for (q, times) in p.latency.iter().enumerate() {
+                    each(with(&labels, "priority", q), &times.part(Part::Residence))?;
+                }
+            }
+            Ok(())
+        }),
+    ),
+    family(
+        "weir_queueing_seconds",
+        "The part of the residence no pause is to blame for; queues that have sent; sum from bucket middles",
+        Histograms(|s, each| part(s, Part::Queueing, each)),
+    ),
+    family(
+        "weir_pause_seconds",
+        "The part of the residence in which a received pause held the queue; queues that have sent; sum from bucket middles",
+        Histograms(|s, each| part(s, Part::Pause, each)),
+    ),
+    family(
+        "weir_pause_wait_seconds",
+        "Sum of all pause parts, exact to the nanosecond",
+        Counters(|s| {
             let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
-                let by_queue = p.stats.residence.to_vec();
-                by_queue.into_iter().enumerate().map(move |(q, h)| (with(&labels, "priority", q), h))
+                let by_queue = p.latency.iter().enumerate();
+                by_queue
+                    .map(|(q, t)| (with(&labels, "priority", q), t.pause_ns as f64 / 1e9))
+                    .collect::<Vec<_>>()
             };
             ports(s).flat_map(one).collect()
         }),
@@ -345,9 +371,8 @@ pub const ALL: &[Family] = &[
     family(
         "weir_lcore_turn_seconds",
         "Lengths of turns; sum from bucket middles",
-        Histograms(|s| {
-            let each = s.snapshot.now.loops.iter().enumerate();
-            each.map(|(i, l)| (lcore(s, i), l.turn)).collect::<Vec<(Labels, Histogram)>>()
+        Histograms(|s, each| {
+            s.snapshot.now.loops.iter().enumerate().try_for_each(|(i, l)| each(lcore(s, i), &l.turn))
         }),
     ),
     family(
@@ -518,4 +543,14 @@ fn workers_f(s: &Scrape, get: fn(&LoopStats) -> u64) -> Vec<(Labels, f64)> {
 fn pools(s: &Scrape, parts: &[(&str, Term)]) -> Vec<(Labels, f64)> {
     let most = |get: Term| s.snapshot.now.loops.iter().map(get).max().unwrap_or(0);
     parts.iter().map(|(part, get)| (vec![("part", (*part).to_owned())], most(*get) as f64)).collect()
+}
+
+/// A part of the residence by queue. Of queues that have never sent there are none: most never do.
+fn part(s: &Scrape, part: Part, each: &mut Each<'_>) -> fmt::Result {
+    for (labels, _, p) in ports(s) {
+        for (queue, times) in p.latency.iter().enumerate().filter(|(_, times)| !times.is_empty()) {
+            each(with(&labels, "priority", queue), &times.part(part))?;
+        }
+    }
+    Ok(())
 }

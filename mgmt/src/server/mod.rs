@@ -1,8 +1,10 @@
 //! The HTTP server on a thread of its own: reads a [`Source`] ten times a second, answers from the last
 //! snapshot, and hands orders to whoever runs the switch.
 
+mod fdb;
 mod guard;
 mod listen;
+mod long;
 mod orders;
 mod paced;
 mod problem;
@@ -107,6 +109,7 @@ struct App {
     malformed: AtomicU64,
     slow: Arc<AtomicU64>,
     streams: AtomicUsize,
+    sending: long::Sending,
     token: Option<String>,
     desk: Option<Desk>,
     patience: Duration,
@@ -243,6 +246,7 @@ async fn serve(
         malformed: AtomicU64::new(0),
         slow: Arc::default(),
         streams: AtomicUsize::new(0),
+        sending: long::Sending::default(),
         token,
         desk,
         patience,

@@ -127,8 +127,8 @@ fn may_order(app: &App, desk: &Desk, request: &Request) -> Result<(), (StatusCod
 fn answer(answer: Answer, path: &str) -> Response<Body> {
     match answer {
         Ok(Done::Said(document)) => json_text(&document),
-        // An order of its own, with an answer of its own.
-        Ok(Done::Watching(_)) => {
+        // Orders of their own, with answers of their own.
+        Ok(Done::Watching(_) | Done::Fdb(_)) => {
             problem(StatusCode::INTERNAL_SERVER_ERROR, path, "an unexpected answer", None)
         }
         Err(refusal) => refused(&refusal, path),

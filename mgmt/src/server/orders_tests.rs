@@ -1,6 +1,7 @@
 //! Who may give orders over TCP, and what they must look like. Over real sockets.
 
-use crate::admin::{self, InForce, Order, Refusal, Shown};
+use crate::admin::fdb::Page;
+use crate::admin::{self, Done, InForce, Order, Refusal, Shown};
 use crate::fake::Fake;
 use crate::server::{Options, Server};
 use serde_json::{Value, json};
@@ -8,8 +9,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 use weir_dataplane::config;
+use weir_dataplane::fdb::{Fdb, FdbPage};
 use weir_dataplane::runtime::{Device, switch_params};
-use weir_dataplane::types::Mac;
+use weir_dataplane::types::{Mac, PortId};
 
 const READ: &str = "reader-reader-reader";
 const ADMIN: &str = "admin-admin-admin";
@@ -120,4 +122,86 @@ fn the_configuration_in_force_is_shown_with_its_origins() {
     let row =
         document["values"].as_array().unwrap().iter().find(|row| row["key"] == "qos.control_tc").unwrap();
     assert_eq!(row["origin"], "preset roce-lossless");
+}
+
+/// A switch of two workers that have learned 5000 addresses each; a page of the second never comes.
+fn start_with_tables() -> Server {
+    let (desk, orders) = admin::desk(Shown::new(in_force()), None);
+    std::thread::spawn(move || {
+        let table = |worker: u16| {
+            let mut fdb = Fdb::new(1 << 14, 16, 5);
+            fdb.set_learning(PortId(worker), true, u32::MAX);
+            for n in 0..5000 {
+                fdb.learn(1 << 60 | 0x0200_0000_0000 | u64::from(worker) << 16 | n, PortId(worker), 0);
+            }
+            fdb.add_static(1 << 60 | 7 << 48 | 0x0200_00ff_0000, PortId(1)).unwrap();
+            fdb
+        };
+        let tables = [table(0), table(1)];
+        for _ in 0..1000 {
+            let Some(call) = orders.next(Duration::from_millis(20)) else { continue };
+            let answer = match &call.order {
+                Order::Fdb(q) if q.filter.vid == Some(4095) => Err(Refusal::new(503, "it does not answer")),
+                Order::Fdb(q) => {
+                    let mut page = FdbPage::new(1, q.filter, q.next, q.most);
+                    while !page.is_full() {
+                        tables[q.worker].read(&mut page, 16, 2);
+                    }
+                    Ok(Done::Fdb(Page { worker: q.worker, workers: 2, page: Box::new(page) }))
+                }
+                _ => Err(Refusal::new(500, "not asked for")),
+            };
+            call.answer(answer);
+        }
+    });
+    let options = Options { listen: "127.0.0.1:0".parse().ok(), desk: Some(desk), ..Options::default() };
+    Server::start(options, Fake::default()).unwrap()
+}
+
+fn pages(server: &Server, query: &str) -> (Vec<Value>, usize) {
+    let (mut rows, mut after, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let (status, page) = ask(server, "GET", &format!("/v1/fdb?{query}{after}"), "", "");
+        assert_eq!(status, 200, "{page}");
+        rows.extend(page["fdb"].as_array().unwrap().iter().cloned());
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => return (rows, pages),
+        }
+    }
+}
+
+#[test]
+fn the_forwarding_table_is_read_page_by_page_by_whoever_may_read() {
+    let server = start_with_tables();
+    for (query, at_least) in [("limit=4096", 4), ("", 10), ("limit=500", 20)] {
+        let (rows, count) = pages(&server, query);
+        let told: std::collections::HashSet<&str> =
+            rows.iter().map(|row| row["mac"].as_str().unwrap()).collect();
+        assert_eq!((rows.len(), told.len()), (10_001, 10_001), "{query}");
+        assert!(
+            count >= at_least && told.contains("02:00:00:00:13:87") && told.contains("02:00:00:01:00:00")
+        );
+    }
+    let (one, _) = pages(&server, "mac=02:00:00:01:00:2a");
+    assert_eq!(
+        (one.len(), &one[0]["port"], &one[0]["lcore"], &one[0]["type"]),
+        (1, &json!("p\"1\\"), &json!(2), &json!("dynamic"))
+    );
+    let (fixed, _) = pages(&server, "vlan=7");
+    assert_eq!((fixed.len(), &fixed[0]["type"]), (1, &json!("static")));
+    assert_eq!(pages(&server, "port=p0&limit=4096").0.len(), 5000);
+    let faults = [
+        ("limit=0", 400, "limit"),
+        ("after=9-0", 400, "after"),
+        ("port=p9", 404, "port"),
+        ("colour=red", 400, "colour"),
+    ];
+    for (query, status, parameter) in faults {
+        let (got, body) = ask(&server, "GET", &format!("/v1/fdb?{query}"), "", "");
+        assert_eq!((got, &body["parameter"]), (status, &json!(parameter)), "{query}");
+    }
+    assert_eq!(ask(&server, "GET", "/v1/fdb?vlan=4095", "", "").0, 503);
+    assert_eq!(ask(&server, "POST", "/v1/fdb", "", "").0, 405);
 }

@@ -3,12 +3,15 @@
 use super::guard::guard;
 use super::problem::problem;
 use super::{App, lock, stream};
+use crate::admin::fdb;
 use crate::latency::{self, Selection};
 use crate::metrics::{self, Scrape};
 use crate::openapi;
 use crate::page;
 use crate::snapshot::Snapshot;
 use crate::table::{self, Table};
+use crate::text::Text;
+use crate::times::Part;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
@@ -27,6 +30,9 @@ pub(super) enum Via {
     Unix,
 }
 
+pub(super) const JSON: &str = "application/json";
+const SNAPSHOT: &str = "/v1/snapshot";
+const METRICS: &str = "/metrics";
 const HISTORY: &str = "/v1/history";
 const HGRM: &str = "/v1/latency.hgrm";
 const HLOG: &str = "/v1/latency.hlog";
@@ -38,11 +44,12 @@ pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(scrape))
+        .route(METRICS, get(scrape))
         .route("/v1", get(index))
-        .route("/v1/snapshot", get(snapshot))
+        .route(SNAPSHOT, get(snapshot))
         .route("/v1/openapi.json", get(|| async { json_text(&openapi::document()) }))
         .route("/v1/events", get(stream::events))
+        .route(fdb::PATH, get(super::fdb::page))
         .route(HISTORY, get(history))
         .route(HGRM, get(hgrm))
         .route(HLOG, get(hlog));
@@ -126,13 +133,31 @@ async fn rows(table: &'static Table, State(app): Shared, RawQuery(query): RawQue
     let selected = parameters(query.as_deref(), known, table.path)
         .and_then(|p| p.first().map(|(_, name)| port(&snapshot, name, table.path)).transpose());
     match selected {
-        Ok(port) => json_text(&table.document(&snapshot, port)),
+        Ok(port) => long(&app, table.path, JSON, || table.document(&snapshot, port)).await,
         Err(refusal) => *refusal,
     }
 }
 
 async fn snapshot(State(app): Shared) -> Response<Body> {
-    json_text(&table::everything(&app.snapshot()))
+    long(&app, SNAPSHOT, JSON, || table::everything(&app.snapshot())).await
+}
+
+/// An answer that may be long: made once there is room for it.
+pub(super) async fn long(
+    app: &App,
+    path: &str,
+    kind: &'static str,
+    make: impl FnOnce() -> Text,
+) -> Response<Body> {
+    if !app.sending.room(app.patience).await {
+        return crowded(path);
+    }
+    text(kind, Body::new(app.sending.body(make())))
+}
+
+fn crowded(path: &str) -> Response<Body> {
+    let detail = "others have not read their answers yet: ask again";
+    problem(StatusCode::SERVICE_UNAVAILABLE, path, detail, None)
 }
 
 /// The last minute, or what of it came after `since`.
@@ -142,11 +167,7 @@ async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body
         text.parse().map_err(|_| bad(HISTORY, "ms since 1970 are an integer", "since"))
     });
     match since {
-        Ok(since) => {
-            let mut body = lock(&app.history).json(&app.snapshot(), since);
-            body.push('\n');
-            text("application/json", body)
-        }
+        Ok(since) => long(&app, HISTORY, JSON, || lock(&app.history).json(&app.snapshot(), since)).await,
         Err(refusal) => *refusal,
     }
 }
@@ -155,7 +176,7 @@ fn bad(path: &str, detail: &str, parameter: &str) -> Box<Response<Body>> {
     Box::new(problem(StatusCode::BAD_REQUEST, path, detail, Some(parameter)))
 }
 
-/// What a latency file is about: `port`, `queue`, and a switch of the name `flag`.
+/// What a latency file is about: `port`, `queue`, `part`, and a switch of the name `flag`.
 fn selection(
     snapshot: &Snapshot,
     query: Option<&str>,
@@ -163,12 +184,16 @@ fn selection(
     path: &str,
 ) -> Result<(Selection, bool), Box<Response<Body>>> {
     let mut which = (Selection::default(), false);
-    for (name, value) in parameters(query, &["port", "queue", flag], path)? {
+    for (name, value) in parameters(query, &["port", "queue", "part", flag], path)? {
         match name.as_str() {
             "port" => which.0.port = Some(port(snapshot, &value, path)?),
             "queue" => {
                 let queue = value.parse().ok().filter(|queue| *queue < PRIORITIES);
                 which.0.queue = Some(queue.ok_or_else(|| bad(path, "a queue is 0 to 7", "queue"))?);
+            }
+            "part" => {
+                let part = Part::named(&value);
+                which.0.part = part.ok_or_else(|| bad(path, "residence, queueing or pause", "part"))?;
             }
             _ => which.1 = value.parse().map_err(|_| bad(path, "true or false", flag))?,
         }
@@ -180,7 +205,7 @@ fn selection(
 async fn hgrm(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
     let snapshot = app.snapshot();
     match selection(&snapshot, query.as_deref(), "window", HGRM) {
-        Ok((which, window)) => file(latency::hgrm(&snapshot, which, window), HGRM),
+        Ok((which, window)) => file(latency::hgrm(&snapshot, which, window).map(Body::from), HGRM),
         Err(refusal) => *refusal,
     }
 }
@@ -189,12 +214,16 @@ async fn hgrm(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
 async fn hlog(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
     let snapshot = app.snapshot();
     match selection(&snapshot, query.as_deref(), "cumulative", HLOG) {
-        Ok((which, cumulative)) => file(lock(&app.intervals).hlog(&snapshot, which, cumulative), HLOG),
+        Ok(_) if !app.sending.room(app.patience).await => crowded(HLOG),
+        Ok((which, cumulative)) => {
+            let made = lock(&app.intervals).hlog(&snapshot, which, cumulative);
+            file(made.map(|made| Body::new(app.sending.body(made))), HLOG)
+        }
         Err(refusal) => *refusal,
     }
 }
 
-fn file(made: Result<String, latency::WriteError>, path: &str) -> Response<Body> {
+fn file(made: Result<Body, latency::WriteError>, path: &str) -> Response<Body> {
     match made {
         Ok(body) => text("text/plain; charset=utf-8", body),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, path, &error.to_string(), None),
@@ -205,18 +234,17 @@ async fn index() -> Response<Body> {
     let tables: Vec<Value> = table::ALL.iter().map(|t| json!({ "path": t.path, "what": t.what })).collect();
     json_text(&json!({
         "tables": tables,
-        "other": [HISTORY, HGRM, HLOG, "/v1/snapshot", "/v1/config", "/v1/events", "/v1/openapi.json", "/metrics", "/healthz", "/readyz"],
+        "other": [HISTORY, HGRM, HLOG, SNAPSHOT, fdb::PATH, "/v1/config", "/v1/events", "/v1/openapi.json", METRICS, "/healthz", "/readyz"],
     }))
 }
 
 async fn scrape(State(app): Shared, headers: HeaderMap) -> Response<Body> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    let scrape = Scrape { snapshot: app.snapshot(), own: app.own() };
-    if metrics::wants_open_metrics(accept) {
-        text(metrics::OPEN_METRICS, metrics::open_metrics(scrape))
-    } else {
-        text(metrics::PLAIN_TEXT, metrics::plain_text(scrape))
-    }
+    let (kind, make): (_, fn(Scrape) -> Text) = match metrics::wants_open_metrics(accept) {
+        true => (metrics::OPEN_METRICS, metrics::open_metrics),
+        false => (metrics::PLAIN_TEXT, metrics::plain_text),
+    };
+    long(&app, METRICS, kind, || make(Scrape { snapshot: app.snapshot(), own: app.own() })).await
 }
 
 /// The thread lives and looks.

@@ -413,3 +413,50 @@ fn streams_are_limited_and_places_come_back() {
     drop(streams);
     until(|| open().1.contains("200"));
 }
+
+/// Sum of the frames of a distribution, from its foot.
+fn total(hgrm: &str) -> u64 {
+    let number = hgrm.split("Total count    =").nth(1).and_then(|rest| rest.split(']').next());
+    number.and_then(|n| n.trim().parse().ok()).unwrap_or_else(|| panic!("{hgrm}"))
+}
+
+#[test]
+fn the_parts_of_latency_are_told_in_every_form() {
+    let server = start(Options::default());
+    until(|| get(&server, "/v1/latency.hlog").body.contains("Tag=p0-prio3"));
+    // Of the frames of the source every tenth of 50 us was held by a pause for 20 us.
+    let row = get(&server, "/v1/latency?port=p0").json()["latency"][3].clone();
+    let of = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name}: {row}"));
+    assert_eq!((of("paused_frames") * 10, of("pause_ns")), (of("frames"), of("paused_frames") * 20_000));
+    assert!((20_000..23_000).contains(&of("pause_max_ns")) && of("pause_p50_ns") == 0);
+    assert!((50_000..57_000).contains(&of("queueing_max_ns")), "{row}");
+    for (part, longest) in [("residence", 50.0..57.0), ("queueing", 50.0..57.0), ("pause", 20.0..23.0)] {
+        let text = get(&server, &format!("/v1/latency.hgrm?part={part}&port=p0&queue=3&window=true")).body;
+        let max: f64 =
+            text.split("#[Max     =").nth(1).unwrap().split(',').next().unwrap().trim().parse().unwrap();
+        assert!(longest.contains(&max) && total(&text) > 0, "{part}: {text}");
+        let log = get(&server, &format!("/v1/latency.hlog?part={part}&cumulative=true"));
+        assert!(log.status == 200 && log.body.contains(&format!("#[{part} in leaf1")), "{}", log.body);
+    }
+    let parts = get(&server, "/v1/history").json()["latency"].as_array().unwrap().clone();
+    let names: Vec<_> = parts.iter().map(|l| l["part"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, ["residence", "queueing", "pause"]);
+    let metrics = get(&server, "/metrics").body;
+    for family in ["residence", "queueing", "pause"] {
+        assert!(
+            metrics.contains(&format!("weir_{family}_seconds_count{{port=\"p0\",priority=\"3\"}} ")),
+            "{family}"
+        );
+    }
+    let wrong = get(&server, "/v1/latency.hgrm?part=waiting");
+    assert_eq!((wrong.status, wrong.json()["parameter"].clone()), (400, serde_json::json!("part")));
+}
+
+#[test]
+fn long_answers_say_how_long_they_are_and_come_whole() {
+    let server = start(Options::default());
+    for target in ["/v1/snapshot", "/v1/history", "/metrics", "/v1/latency.hlog"] {
+        let answer = get(&server, target);
+        assert!(answer.has(&format!("content-length: {}", answer.body.len())), "{target}: {}", answer.head);
+    }
+}

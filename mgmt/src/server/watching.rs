@@ -50,7 +50,7 @@ pub(super) async fn watch(State(app): State<Arc<App>>, body: Bytes) -> Response<
     };
     let watching = match desk.order(Order::Watch(order.clone())).await {
         Ok(Done::Watching(watching)) => watching,
-        Ok(Done::Said(_)) => {
+        Ok(Done::Said(_) | Done::Fdb(_)) => {
             return problem(StatusCode::INTERNAL_SERVER_ERROR, PATH, "an unexpected answer", None);
         }
         Err(refusal) => return refused(&refusal, PATH),

@@ -3,6 +3,7 @@
 use super::Form::{Count, Flag, Maybe, Rate, Share, Text};
 use super::{At, Column, Form, Table, count, limit, rate, share};
 use crate::snapshot::{Blame, LcoreRates, PortInfo, PortRates, PortReading, Snapshot};
+use crate::times::{Part, Times};
 use serde_json::{Value, json};
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
 use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, Stage};
@@ -56,7 +57,7 @@ pub const ALL: &[Table] = &[
     table(
         "latency",
         "/v1/latency",
-        "Time from reception to the driver taking the frame.",
+        "Time from reception to the driver taking the frame, and its parts: residence = queueing + pause.",
         LATENCY,
         true,
         by_priority,
@@ -135,9 +136,13 @@ impl<'a> At<'a> {
         count(drops.filter(|(reason, _)| at_egress(reason) == egress).map(|(_, n)| n).sum())
     }
 
-    fn quantile(&self, q: f64, window: bool) -> Value {
-        let all = if window { &self.rates().residence[..] } else { &self.port().stats.residence[..] };
-        all.get(self.i).map_or(Value::Null, |h| quantile(h, q))
+    fn times(&self, window: bool) -> &'a Times {
+        let all = if window { &self.rates().latency } else { &self.port().latency };
+        &all[self.i]
+    }
+
+    fn quantile(&self, part: Part, q: f64, window: bool) -> Value {
+        self.times(window).quantile(part, q).map_or(Value::Null, count)
     }
 
     fn curve_depths(&self) -> (u64, Option<u64>) {
@@ -569,23 +574,95 @@ const REASONS: &[Column] = &[
     col("remedy", Text, "", "what to look at", |r| json!(r.reason().remedy())),
 ];
 
+/// Quantiles of a part: since start, then of the window. Headings; an empty one is not shown by `weir show`.
+macro_rules! part {
+    ($part:ident, $name:literal, $heads:expr) => {
+        [
+            col(concat!($name, "_p50_ns"), Maybe, $heads[0], concat!($name, ": median since start"), |r| {
+                r.quantile(Part::$part, 0.5, false)
+            }),
+            col(concat!($name, "_p99_ns"), Maybe, $heads[1], concat!($name, ": 99 % since start"), |r| {
+                r.quantile(Part::$part, 0.99, false)
+            }),
+            col(concat!($name, "_p999_ns"), Maybe, $heads[2], concat!($name, ": 99.9 % since start"), |r| {
+                r.quantile(Part::$part, 0.999, false)
+            }),
+            col(concat!($name, "_max_ns"), Maybe, $heads[3], concat!($name, ": longest since start"), |r| {
+                r.quantile(Part::$part, 1.0, false)
+            }),
+            col(
+                concat!("window_", $name, "_p50_ns"),
+                Maybe,
+                "",
+                concat!($name, ": median of the window"),
+                |r| r.quantile(Part::$part, 0.5, true),
+            ),
+            col(
+                concat!("window_", $name, "_p99_ns"),
+                Maybe,
+                $heads[4],
+                concat!($name, ": 99 % of the window"),
+                |r| r.quantile(Part::$part, 0.99, true),
+            ),
+            col(
+                concat!("window_", $name, "_p999_ns"),
+                Maybe,
+                "",
+                concat!($name, ": 99.9 % of the window"),
+                |r| r.quantile(Part::$part, 0.999, true),
+            ),
+            col(
+                concat!("window_", $name, "_max_ns"),
+                Maybe,
+                "",
+                concat!($name, ": longest of the window"),
+                |r| r.quantile(Part::$part, 1.0, true),
+            ),
+        ]
+    };
+}
+
+const RESIDENCE: [Column; 8] =
+    part!(Residence, "residence", ["p50/ns", "p99/ns", "p99.9/ns", "Max/ns", "Now p99"]);
+const QUEUEING: [Column; 8] =
+    part!(Queueing, "queueing", ["Queueing p50", "Queueing p99", "", "Queueing max", ""]);
+const PAUSE: [Column; 8] = part!(Pause, "pause", ["Pause p50", "Pause p99", "", "Pause max", ""]);
+
 const LATENCY: &[Column] = &[
     PORT,
     col("queue", Count, "TxQ", "egress queue", |r| json!(r.i)),
-    col("frames", Count, "Frames", "frames since start", |r| count(r.port().stats.residence[r.i].count())),
-    col("p50_ns", Maybe, "p50/ns", "median since start; within 1/8, never too low", |r| {
-        r.quantile(0.5, false)
+    col("frames", Count, "Frames", "frames since start", |r| count(r.times(false).frames())),
+    col("window_frames", Count, "", "frames of the window", |r| count(r.times(true).frames())),
+    RESIDENCE[0],
+    RESIDENCE[1],
+    RESIDENCE[2],
+    RESIDENCE[3],
+    RESIDENCE[4],
+    RESIDENCE[5],
+    RESIDENCE[6],
+    RESIDENCE[7],
+    QUEUEING[0],
+    QUEUEING[1],
+    QUEUEING[2],
+    QUEUEING[3],
+    QUEUEING[4],
+    QUEUEING[5],
+    QUEUEING[6],
+    QUEUEING[7],
+    PAUSE[0],
+    PAUSE[1],
+    PAUSE[2],
+    PAUSE[3],
+    PAUSE[4],
+    PAUSE[5],
+    PAUSE[6],
+    PAUSE[7],
+    col("paused_frames", Count, "Paused", "frames since start that met a pause", |r| {
+        count(r.times(false).paused_frames())
     }),
-    col("p99_ns", Maybe, "p99/ns", "99 % since start", |r| r.quantile(0.99, false)),
-    col("p999_ns", Maybe, "p99.9/ns", "99.9 % since start", |r| r.quantile(0.999, false)),
-    col("max_ns", Maybe, "Max/ns", "longest since start", |r| r.quantile(1.0, false)),
-    col("window_frames", Count, "", "frames of the window", |r| {
-        count(r.rates().residence.get(r.i).map_or(0, Histogram::count))
+    col("pause_ns", Count, "", "sum of all pause parts since start, exact", |r| {
+        count(r.times(false).pause_ns)
     }),
-    col("window_p50_ns", Maybe, "Now p50", "median of the window", |r| r.quantile(0.5, true)),
-    col("window_p99_ns", Maybe, "Now p99", "99 % of the window", |r| r.quantile(0.99, true)),
-    col("window_p999_ns", Maybe, "Now p99.9", "99.9 % of the window", |r| r.quantile(0.999, true)),
-    col("window_max_ns", Maybe, "", "longest of the window", |r| r.quantile(1.0, true)),
 ];
 
 const LCORES: &[Column] = &[

@@ -1,7 +1,7 @@
 //! The live table: what every port did since the last look.
 
 use std::io::{IsTerminal, Write};
-use weir_dataplane::stats::{Histogram, PortGauges, PortStats, Published};
+use weir_dataplane::stats::{Histogram, LatencyStats, PortGauges, PortStats, Published};
 
 /// Redraws in place on a terminal, appends elsewhere.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub struct Table {
     names: Vec<String>,
     counters: Vec<Published>,
     gauges: Vec<Published>,
-    last: Vec<(PortStats, PortGauges)>,
+    last: Vec<(PortStats, LatencyStats, PortGauges)>,
     redraw: bool,
     drawn: bool,
 }
@@ -39,10 +39,10 @@ impl Table {
             "p99.9"
         );
         for i in 0..self.names.len() {
-            let (stats, gauges): (PortStats, PortGauges) = (self.counters[i].read(), self.gauges[i].read());
-            let line = row(&self.names[i], &stats, &gauges, &self.last[i]);
-            text.push_str(&line);
-            self.last[i] = (stats, gauges);
+            let (stats, latency) = self.counters[i].read();
+            let now: (PortStats, LatencyStats, PortGauges) = (stats, latency, self.gauges[i].read());
+            text.push_str(&row(&self.names[i], &now, &self.last[i]));
+            self.last[i] = now;
         }
         if self.redraw && self.drawn {
             text = format!("\x1b[{}A{text}", self.names.len() + 1);
@@ -53,14 +53,18 @@ impl Table {
     }
 }
 
-fn row(name: &str, stats: &PortStats, gauges: &PortGauges, last: &(PortStats, PortGauges)) -> String {
+fn row(
+    name: &str,
+    (stats, latency, gauges): &(PortStats, LatencyStats, PortGauges),
+    last: &(PortStats, LatencyStats, PortGauges),
+) -> String {
     // Both looks carry their own time, so a late look is not a wrong rate.
-    let ns = gauges.at_ns.saturating_sub(last.1.at_ns).max(1) as f64;
+    let ns = gauges.at_ns.saturating_sub(last.2.at_ns).max(1) as f64;
     let mbps = |now: u64, then: u64| (now - then) as f64 * 8e3 / ns;
     let paused: u64 =
-        gauges.rx_paused_ns.iter().zip(&last.1.rx_paused_ns).map(|(now, then)| now - then).sum();
+        gauges.rx_paused_ns.iter().zip(&last.2.rx_paused_ns).map(|(now, then)| now - then).sum();
     let mut residence = Histogram::default();
-    for (now, then) in stats.residence.iter().zip(&last.0.residence) {
+    for (now, then) in latency.residence.iter().zip(&last.1.residence) {
         for ((sum, now), then) in residence.0.iter_mut().zip(&now.0).zip(&then.0) {
             *sum += now - then;
         }

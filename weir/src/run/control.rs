@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::switch::{ApplyError, Change, Tap};
 use weir_dataplane::types::{Nanos, PortId};
 
@@ -32,6 +33,8 @@ pub enum Command {
     },
     /// Follow frames, or follow them no longer.
     Tap(Option<Box<Tap>>),
+    /// Fill a page of the forwarding table, a few buckets each turn.
+    Fdb(Box<FdbPage>),
 }
 
 /// What a worker says about a message it has obeyed.
@@ -51,6 +54,8 @@ pub enum Reply {
     Tapped(
         #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")] Option<Box<Tap>>,
     ),
+    /// To [`Command::Fdb`]: the page, full or at the end of the table.
+    Fdb(Box<FdbPage>),
 }
 
 /// The shared word, and what each worker holds.

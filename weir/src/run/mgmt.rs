@@ -77,13 +77,17 @@ impl Source for Window {
                 Phase::Stop => snapshot::Phase::Stop,
             },
             ports: cells
-                .map(|((((counters, gauges), carried), curve), (nic, link))| PortReading {
-                    stats: counters.read(),
-                    gauges: gauges.read(),
-                    nic: *nic,
-                    link: *link,
-                    carried: carried.read_words(),
-                    curve: curve.read(),
+                .map(|((((counters, gauges), carried), curve), (nic, link))| {
+                    let (stats, latency) = PortReading::counted(counters);
+                    PortReading {
+                        stats,
+                        latency,
+                        gauges: gauges.read(),
+                        nic: *nic,
+                        link: *link,
+                        carried: carried.read_words(),
+                        curve: curve.read(),
+                    }
                 })
                 .collect(),
             loops: self.loops.iter().map(Published::read).collect(),

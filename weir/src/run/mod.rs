@@ -232,6 +232,7 @@ impl Running {
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
                     curve_cursor: 0,
+                    page: None,
                 }
             })
             .collect();
@@ -281,6 +282,7 @@ impl Running {
             file: origin.file(),
             hangup: hangup()?,
             watching: false,
+            pages: 0,
         };
         let workers = workers
             .into_iter()
@@ -395,6 +397,7 @@ impl Running {
                 PortTotals {
                     name: self.names[i].clone(),
                     stats: switch.stats(id).clone(),
+                    latency: switch.latency(id).clone(),
                     nic: port.stats().unwrap_or_default(),
                     pfc_rx: reaction.counters().pfc_frames,
                     pfc_tx: generator.counters().pfc_frames,

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 use weir_dataplane::config::{self, Config};
+use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::runtime::{self, Device};
 use weir_dataplane::switch::{Change, Tap, TapOrder};
 use weir_dpdk::Clock;
+use weir_mgmt::admin::fdb::{Page, Question};
 use weir_mgmt::admin::watch::{Watch, Watching};
 use weir_mgmt::admin::{self, Answer, Call, Done, Fault, InForce, Order, Orders, Refusal, Shown};
 use weir_mgmt::snapshot::{Granted, News, SwitchInfo};
@@ -39,6 +41,8 @@ pub struct Office {
     pub hangup: Arc<AtomicBool>,
     /// Frames are followed.
     pub watching: bool,
+    /// Pages of forwarding tables asked for so far.
+    pub pages: u64,
 }
 
 type Producers = [rtrb::Producer<Command>];
@@ -65,6 +69,7 @@ impl Office {
             }
             Order::Confirm => self.confirm(),
             Order::Rollback => self.roll_back("as ordered", workers),
+            Order::Fdb(question) => self.read_fdb(question, workers),
             Order::Watch(watch) => self.watch(watch, workers),
             Order::Unwatch => self.unwatch(workers),
         };
@@ -222,7 +227,8 @@ impl Office {
         for i in who {
             loop {
                 match self.replies[*i].pop() {
-                    Ok(Reply::Tapped(_)) => {}
+                    // What nobody waits for any more.
+                    Ok(Reply::Tapped(_) | Reply::Fdb(_)) => {}
                     Ok(Reply::Applied { at, result, .. }) => {
                         results.push(result.map(|()| at).map_err(|error| error.to_string()));
                         break;
@@ -233,6 +239,29 @@ impl Office {
             }
         }
         Ok(results)
+    }
+
+    /// One page of one worker's forwarding table. The worker reads it between its turns, a little each time.
+    fn read_fdb(&mut self, question: &Question, workers: &mut Producers) -> Answer {
+        let Question { worker, next, filter, most } = *question;
+        if worker >= workers.len() {
+            return Err(Refusal::new(404, format!("no worker {worker}")));
+        }
+        self.has_room(workers)?;
+        self.pages += 1;
+        let _ = workers[worker].push(Command::Fdb(Box::new(FdbPage::new(self.pages, filter, next, most))));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.replies[worker].pop() {
+                Ok(Reply::Fdb(page)) if page.id == self.pages => {
+                    return Ok(Done::Fdb(Page { worker, workers: workers.len(), page }));
+                }
+                // What nobody waits for any more.
+                Ok(_) => {}
+                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_micros(200)),
+                Err(_) => return Err(Refusal::new(503, format!("worker {worker} does not answer"))),
+            }
+        }
     }
 
     /// Arms a tap in every worker: frames of one port may leave by those of another.

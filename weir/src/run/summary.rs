@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
-use weir_dataplane::stats::{Histogram, PortStats};
+use weir_dataplane::stats::{Histogram, LatencyStats, PortStats};
 use weir_dataplane::switch::Conservation;
 use weir_dpdk::Stats;
 
@@ -15,6 +15,8 @@ pub struct PortTotals {
     pub name: String,
     /// Counted by the switch.
     pub stats: PortStats,
+    /// How long its frames were here.
+    pub latency: LatencyStats,
     /// Counted by the driver.
     pub nic: Stats,
     /// PFC frames received and sent.
@@ -55,7 +57,7 @@ impl Totals {
     /// Residence of all frames of all ports.
     pub fn residence(&self) -> Histogram {
         let mut sum = Histogram::default();
-        for histogram in self.ports.iter().flat_map(|port| &port.stats.residence) {
+        for histogram in self.ports.iter().flat_map(|port| &port.latency.residence) {
             sum.add(histogram);
         }
         sum

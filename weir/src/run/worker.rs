@@ -3,6 +3,7 @@
 
 use super::control::{Command, Control, Phase, Reply};
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
+use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{BURST, PortId};
@@ -86,6 +87,8 @@ pub struct Worker {
     pub published: Published,
     /// Port whose curve was published last.
     pub curve_cursor: usize,
+    /// A page of the forwarding table that somebody waits for.
+    pub page: Option<Box<FdbPage>>,
 }
 
 /// What a turn came to.
@@ -108,6 +111,9 @@ const TIMED: u64 = 128;
 fn longest(frames: usize) -> u64 {
     10_000 + 4_000 * frames as u64
 }
+
+/// Buckets of the forwarding table read in one turn, while somebody asks: as many cache lines, some 2 us.
+const BUCKETS_PER_TURN: usize = 16;
 
 /// Most bursts a port sends in one turn of the loop.
 const BURSTS_PER_TURN: usize = 4;
@@ -135,6 +141,9 @@ impl Worker {
             }
             if !self.commands.is_empty() {
                 self.obey(now);
+            }
+            if self.page.is_some() {
+                self.read_fdb();
             }
             match self.control.phase() {
                 Phase::Forward => {}
@@ -256,8 +265,26 @@ impl Worker {
                     let before = self.switch.arm(tap);
                     let _ = self.replies.push(Reply::Tapped(before));
                 }
+                Ok(Command::Fdb(page)) => {
+                    // Whoever waited for another one has given up.
+                    if let Some(old) = self.page.replace(page) {
+                        let _ = self.replies.push(Reply::Fdb(old));
+                    }
+                }
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Goes on with a page, for no longer than frames can wait.
+    #[cold]
+    fn read_fdb(&mut self) {
+        let Some(mut page) = self.page.take() else { return };
+        self.switch.read_fdb(&mut page, BUCKETS_PER_TURN);
+        if page.is_full() {
+            let _ = self.replies.push(Reply::Fdb(page));
+        } else {
+            self.page = Some(page);
         }
     }
 }

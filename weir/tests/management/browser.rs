@@ -104,6 +104,9 @@ fn the_page_of_a_running_lab_shows_what_v1_says() {
 fn a_report_opens_without_a_switch_and_shows_the_very_numbers() {
     let lab = Lab::start();
     let file = lab.path("report.html");
+    wait_for("history", || {
+        lab.json("/v1/history")["latency"].as_array().filter(|parts| !parts.is_empty()).map(|_| ())
+    });
     let out = lab.weir(&["report", "--out", file.to_str().unwrap()]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let html = std::fs::read_to_string(&file).unwrap();
@@ -131,6 +134,27 @@ fn a_report_opens_without_a_switch_and_shows_the_very_numbers() {
     assert_eq!((value.as_str(), text.replace('\u{202f}', "").as_str()), (big, big));
     assert!(dom.contains("<td class=\"text\">&lt;b&gt;p\"0&lt;/b&gt;</td>"), "{dom}");
     assert!(!socket.exists());
+    parts_of_latency(&saved, &file);
+}
+
+/// The latency panel with another part chosen.
+fn parts_of_latency(saved: &Value, file: &std::path::Path) {
+    let page =
+        Saved { snapshot: saved["snapshot"].clone(), history: saved["history"].clone(), events: Vec::new() };
+    for part in ["queueing", "pause"] {
+        let option = format!("<option value=\"{part}\"");
+        let html = report(&page).replace(&option, &format!("{option} selected"));
+        std::fs::write(file, html).unwrap();
+        let Some(dom) = dom(&format!("file://{}", file.display())) else { return };
+        all_equal(&page.snapshot, &dom);
+        let longest: Vec<String> = shown(&dom).into_keys().filter(|of| of.starts_with("latency/")).collect();
+        assert!(
+            !longest.is_empty() && longest.iter().all(|of| of.ends_with(&format!("/{part}_max_ns"))),
+            "{longest:?}"
+        );
+        let legend = dom.split("id=\"latency-legend\">").nth(1).unwrap().split("</h2>").next().unwrap();
+        assert!(legend.contains("p99 ") && !legend.contains("p99 –"), "{part}: {legend}");
+    }
 }
 
 fn all_equal(snapshot: &Value, dom: &str) {

@@ -37,6 +37,12 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
     assert!(hgrm.contains("1/(1-Percentile)") && hgrm.contains("#[Max "), "{hgrm}");
     let hlog = show("latency", &["--hlog", "--port", "p0"]);
     assert!(hlog.starts_with("#[Histogram log format version 1.3]\n"), "{hlog}");
+    for (part, more) in [("queueing", "--window"), ("pause", "--window")] {
+        assert!(show("latency", &["--hgrm", "--part", part, more]).contains("#[Max "), "{part}");
+        let hlog = show("latency", &["--hlog", "--part", part, "--cumulative"]);
+        assert!(hlog.contains(&format!("#[{part} in ")) && hlog.contains("Tag="), "{hlog}");
+    }
+    the_parts_of_latency_add_up(&lab);
     assert_eq!(lab.weir(&["show", "ports", "--hgrm"]).status.code(), Some(2));
 
     flood(&lab.address);
@@ -50,6 +56,25 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
 
     let (_, socket) = lab.stop();
     assert!(!socket.exists(), "the socket goes with the switch");
+}
+
+/// Whatever the hosts of the lab did to each other: the parts are those of the same frames, and pauses of the peer
+/// are the only thing a pause part can come from.
+fn the_parts_of_latency_add_up(lab: &Lab) {
+    let snapshot = lab.json("/v1/snapshot");
+    let rows = snapshot["latency"].as_array().unwrap();
+    let number = |row: &serde_json::Value, key: &str| row[key].as_u64();
+    assert!(rows.iter().any(|row| number(row, "frames") > Some(0)));
+    for row in rows.iter().filter(|row| number(row, "frames") > Some(0)) {
+        let of = |key: &str| number(row, key).unwrap_or_else(|| panic!("{key}: {row}"));
+        assert!(of("queueing_max_ns") <= of("residence_max_ns"), "{row}");
+        assert!(of("pause_max_ns") <= of("residence_max_ns"), "{row}");
+        assert!(of("paused_frames") <= of("frames"), "{row}");
+        assert_eq!(of("paused_frames") > 0, of("pause_ns") > 0, "{row}");
+        let pfc = snapshot["pfc"].as_array().unwrap();
+        let same = pfc.iter().find(|p| p["port"] == row["port"] && p["priority"] == row["queue"]).unwrap();
+        assert!(of("paused_frames") == 0 || number(same, "rx_xoff") > Some(0), "{row} {same}");
+    }
 }
 
 fn flood(address: &str) {

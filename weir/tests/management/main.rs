@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod fdb;
 mod lab;
+mod pauses;
 mod service;
 mod support;
 mod tools;

@@ -153,11 +153,17 @@ pub struct Lab {
 
 impl Lab {
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With more in its configuration.
+    pub fn start_with(more: &str) -> Self {
         let turn = turn();
         let folder = tempfile::tempdir().unwrap();
         let (config, socket) = (folder.path().join("lab.toml"), folder.path().join("lab.sock"));
         let mgmt = format!("\n[mgmt]\nlisten = \"127.0.0.1:0\"\nsocket = {:?}\n", socket.to_str().unwrap());
-        std::fs::write(&config, format!("{}{mgmt}", include_str!("../../../configs/lab.toml"))).unwrap();
+        std::fs::write(&config, format!("{}{mgmt}{more}", include_str!("../../../configs/lab.toml")))
+            .unwrap();
         let program = Program::start(Command::new(WEIR).arg("lab").arg(&config));
         let said = program.says("management on ");
         let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();

@@ -53,7 +53,7 @@ fn telemetry_answers_from_the_same_snapshot() {
     assert_eq!(answers[2]["/weir/pfc"]["3"]["enabled"], 1);
     assert!(answers[3]["/weir/queues"]["3"]["kmax_bytes"].is_u64());
     assert!(answers[4]["/weir/buffer"]["headroom"]["size_bytes"].is_u64());
-    assert!(answers[7]["/weir/latency"]["3"]["p99_ns"].is_u64());
+    assert!(answers[7]["/weir/latency"]["3"]["residence_p99_ns"].is_u64());
     assert_eq!(answers[8]["/weir/switch"]["conservation_error"], 0);
     assert!(answers[9]["/weir/pfc"].is_null(), "{}", answers[9]);
     assert!(answers[10]["/help"]["/weir/pfc"].as_str().unwrap().contains("Parameters"));
