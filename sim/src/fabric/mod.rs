@@ -12,6 +12,7 @@ mod ns3;
 mod page;
 mod parcel;
 mod play;
+mod rate_control;
 mod reasons;
 mod report;
 mod routes;
@@ -31,7 +32,7 @@ pub use report::{
 };
 pub use sizes::SizeDistribution;
 pub use spec::{
-    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, Profile,
+    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, Profile, Scheme,
     SwitchSpec, Topology, Workload, load,
 };
 pub use timeline::{Pause, Series, Timeline};

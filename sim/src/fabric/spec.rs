@@ -232,6 +232,18 @@ impl Default for HostSpec {
     }
 }
 
+/// Who of an adapter decides how fast a flow sends (CC-018 to CC-020).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheme {
+    /// Scheme 1: hardware computes the rate and keeps it.
+    Hardware,
+    /// Scheme 2: firmware writes the rate, hardware keeps it.
+    FirmwareRate,
+    /// Scheme 3: firmware stops and starts the flow.
+    Firmware,
+}
+
 /// DCQCN: a named set of parameters and what differs from it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -248,6 +260,30 @@ pub struct DcqcnSpec {
     pub hyper: Option<Rate>,
     /// Increase timer.
     pub increase_period: Option<Duration>,
+    /// Alpha decays after each such time without a CNP.
+    pub alpha_period: Option<Duration>,
+    /// One cut per such time.
+    pub cut_period: Option<Duration>,
+    /// Bytes between two increases.
+    pub byte_threshold: Option<Size>,
+    /// A cut takes alpha / 2^shift.
+    pub rate_shift: Option<u32>,
+    /// Lowest rate.
+    pub min_rate: Option<Rate>,
+    /// Rate at the start.
+    pub initial_rate: Option<Rate>,
+    /// As an adapter does under this scheme; absent: the algorithm alone, nothing limits what is in flight.
+    pub scheme: Option<Scheme>,
+    /// Firmware looks this often (schemes 2 and 3).
+    pub firmware_period: Option<Duration>,
+    /// Bytes of a work request, of which a flow is made: what is counted as in flight.
+    pub message: Option<Size>,
+    /// Work requests in flight (schemes 1 and 2).
+    pub outstanding: Option<u32>,
+    /// The same for a while after a CNP.
+    pub outstanding_after_cnp: Option<u32>,
+    /// That while.
+    pub restore_after: Option<Duration>,
 }
 
 /// Traffic. Which keys a kind needs is in its own line.

@@ -234,6 +234,30 @@ fn r6_the_seeds_alpha_lets_the_queue_explode() {
     assert!(mean > 200_000, "mean queue {mean} must exceed Kmax");
 }
 
+/// The three schemes of an adapter: mean and greatest queue of four flows, and pauses.
+fn under(scheme: &str) -> (u64, u64, Report) {
+    let report = dcqcn(4, 1, 20, 8, scheme);
+    let port = &report.switches[0].ports[4];
+    (port.queue_mean.unwrap(), report.queue_max(), report)
+}
+
+#[test]
+fn cc018_to_cc020_schemes_of_the_adapter_behave_as_they_are_described() {
+    let (_, plain_max, _) = under("");
+    let (mean, max, hardware) = under("scheme = \"hardware\"\nmessage = \"4KiB\"");
+    // Sixteen requests of 4 KiB, eight after a CNP: less than a flow alone would have in flight.
+    assert!(max < plain_max, "{max} {plain_max}");
+    assert_eq!(hardware.frames_dropped, 0);
+    // Firmware that writes the rate is late by its period at most: much the same, but for the first burst.
+    let (mean_2, max_2, _) =
+        under("scheme = \"firmware_rate\"\nmessage = \"1MB\"\nfirmware_period = \"100us\"");
+    assert!(max_2 > max, "{max_2} {max}");
+    // Firmware that only stops and starts: bursts at line rate, one period long.
+    let (mean_3, max_3, stopped) = under("scheme = \"firmware\"\nfirmware_period = \"20us\"");
+    assert!(mean_3 > mean.max(mean_2) && max_3 > max_2, "{mean} {mean_2} {mean_3}, {max} {max_2} {max_3}");
+    assert_eq!(stopped.frames_dropped, 0, "and PFC is there for what that does");
+}
+
 fn small_incast(senders: usize, rate: &str, delay: &str) -> Report {
     play(&format!(
         r#"
@@ -447,6 +471,25 @@ fn what_cannot_be_is_refused_with_a_reason() {
         (format!("{plain}shift = 1\n"), 8, "`shift` means nothing here"),
         (format!("{plain}cc = \"dcqcn\"\nrate = \"1G\"\n"), 8, "both set the pace"),
         (format!("{plain}cc = \"dcqcn\"\nreliable = false\n"), 8, "needs a receiver that answers"),
+        (format!("{STAR}[host.dcqcn]\nscheme = 2\n{FLOW}"), 9, "wanted string"),
+        (format!("{STAR}[host.dcqcn]\nscheme = \"fast\"\n{FLOW}"), 9, "unknown variant `fast`"),
+        (
+            format!(
+                "{STAR}[host.dcqcn]\nscheme = \"hardware\"\nfirmware_period = \"1ms\"\n{FLOW}cc = \"dcqcn\"\n"
+            ),
+            10,
+            "absent under `scheme = \"hardware\"`",
+        ),
+        (
+            format!("{STAR}[host.dcqcn]\nscheme = \"firmware\"\noutstanding = 4\n{FLOW}cc = \"dcqcn\"\n"),
+            10,
+            "nothing but its mask",
+        ),
+        (
+            format!("{STAR}[host.dcqcn]\nscheme = \"hardware\"\noutstanding = 4\n{FLOW}cc = \"dcqcn\"\n"),
+            11,
+            "4 work requests in flight, 8 after a CNP",
+        ),
         (format!("{plain}{FLOW}priority = 8\n"), 18, "priority is 8"),
         (plain.replace("kind = \"flow\"", "kind = \"gossip\""), 9, "unknown variant `gossip`"),
         (format!("{STAR}[link]\nrate = \"fast\"\n{FLOW}"), 9, "`fast` is not a rate"),
@@ -484,7 +527,7 @@ fn the_shipped_examples_run() {
     files.sort();
     let (plans, files): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|path| path.to_str().unwrap().ends_with(".plan.toml"));
-    assert!(files.len() >= 13 && !plans.is_empty());
+    assert!(files.len() >= 14 && !plans.is_empty());
     for path in plans {
         let plan = crate::sweep::Plan::read(&path).unwrap_or_else(|e| panic!("{e}"));
         for point in plan.points() {

@@ -1,6 +1,6 @@
 //! RC Link hosts of a lab.
 
-use super::hosts::{ACK_TIMEOUT, Flow, Manners, SLACK, SLOWER, address, flows, in_flight, link_rate};
+use super::hosts::{ACK_TIMEOUT, Flow, Manners, SLOWER, address, flows, in_flight, link_rate};
 use crate::host::back_off;
 use anyhow::{Context, Result, bail};
 use weir_dataplane::config::{Config, CongestionControl, LabFlow, StaticEntry};
@@ -17,6 +17,10 @@ use weir_endpoint::station::rclink::{self, PairConfig, Route, StationConfig, Str
 
 /// Both rings of a port full of the longest frames, at the rate of a lab: what may come after a pause, ns.
 const ROUND_TRIP: u64 = 50_000_000;
+
+/// Time without the processor that a host makes up for, ns: several windows of the longest kind, of which a thread
+/// that shares its core sees one in ten.
+const SLACK: u64 = 5_000_000;
 
 /// Priority of data whose flow names none: requests of the first bank.
 const PRIORITY: u8 = 3;
