@@ -95,7 +95,7 @@ pub struct Sender {
     flow: Flow,
     template: HeaderFrame,
     control: Option<Adapter>,
-    /// Packets of a work request.
+    /// Packets of a work request; 0: nothing counts them.
     request: u64,
     packets: u64,
     /// Packets acknowledged: all before this one.
@@ -123,7 +123,7 @@ impl Sender {
             Pace::Line | Pace::Fixed(_) => None,
         };
         let request =
-            if let Pace::Adapter { request, .. } = flow.pace { u64::from(request.max(1)) } else { 1 };
+            if let Pace::Adapter { request, .. } = flow.pace { u64::from(request.max(1)) } else { 0 };
         Ok(Self {
             template: route.data(flow.dscp),
             packets: flow.packets(),
@@ -182,6 +182,9 @@ impl Sender {
 
     /// The work request of the next packet may be in flight.
     fn is_admitted(&self) -> bool {
+        if self.request == 0 {
+            return true;
+        }
         match self.control.as_ref().map_or(UNLIMITED, |control| control.allowance().outstanding) {
             UNLIMITED => true,
             limit => self.next / self.request - self.acked / self.request < u64::from(limit),

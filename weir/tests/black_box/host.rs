@@ -240,6 +240,69 @@ fn sw024_rc_link_lite_crosses_a_switch_and_a_slow_reader_loses_nothing() {
 }
 
 #[test]
+fn sw022_all_types_of_rc_link_cross_a_switch_that_knows_nothing_of_credits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    // No PFC at all: what keeps the receiver's memory from overflow are credits from end to end.
+    let config = switch_of("paxi-standard", (1..=2).map(|n| memif(path, n, "server")))
+        .replace("\"32MiB\"", "\"64MiB\"")
+        .replace("mtu = 1500\n", "mtu = 1500\nformat = \"afh_gen1\"\npfc = { enable = [] }\n")
+        .replace(
+            "[[buffer.profile]]",
+            "[[buffer.pg]]\npgs = \"1-4\"\nprofile = \"lossy\"\n[[buffer.profile]]",
+        );
+    let switch = Switch::start(&config);
+    let host = |n: u8, rclink: &str, qps: String| {
+        let mut file = format!("protocol = \"rclink\"\n{}", port(n, &memif(path, n, "client")));
+        file +=
+            "[rclink]\nformat = \"afh_gen1\"\nflow_control = \"cbfc\"\ncredits = 500\ncredit_report = 7\n";
+        Host::start(Command::new(WEIR), path, &format!("types-{n}"), &(file + rclink + &qps))
+    };
+    let qp = |kind: &str, peer: &str, rest: &str| {
+        format!(
+            "[[rclink.qp]]\ntype = \"{kind}\"\npeer_mac = \"{peer}\"\nack_timeout = \"2s\"\nretries = 50\n{rest}"
+        )
+    };
+    let (one, other, group) = ("02:00:00:00:00:01", "02:00:00:00:00:02", "03:00:00:00:00:77");
+    let expect = |n: u32| format!("expect = {n}\n");
+    let mut reader = host(
+        2,
+        "read_rate = \"40M\"\n",
+        [
+            qp("type1", one, &format!("peer_qp = 0\n{}", expect(2000))),
+            qp("type2", one, &expect(100)),
+            qp("type3", one, &expect(100)),
+        ]
+        .concat(),
+    );
+    reader.program.says("link up");
+    let send = |n: u32| format!("send = true\nstart = \"1s\"\nmessages = {n}\nrate = \"20M\"\n");
+    let sender = host(
+        1,
+        "",
+        [
+            qp("type1", other, &format!("peer_qp = 0\n{}", send(2000).replace("20M", "100M"))),
+            qp("type2", group, &send(100)),
+            qp("type3", other, &send(100)),
+        ]
+        .concat(),
+    )
+    .ended();
+    let reader = reader.ended();
+    let (sent, received) = (passed(&sender), passed(&reader));
+    assert_eq!(sent.len(), 3);
+    for (at, messages) in [2000, 100, 100].into_iter().enumerate() {
+        assert_eq!(number(&sent[at], "acknowledged"), messages);
+        assert_eq!((number(&received[at], "received"), number(&received[at], "lost")), (messages, 0));
+    }
+    assert_eq!((number(&received[1], "multicast"), number(&received[2], "raw")), (0, 0));
+    let port = &reader.1["ports"][0];
+    assert!(number(port, "tx_credit") > 0 && number(port, "pfc_tx") == 0, "{port:#}");
+    assert_eq!((number(port, "rx_no_room"), number(port, "rx_other")), (0, 0));
+    assert_eq!(switch.stop().all_drops(), [""; 0]);
+}
+
+#[test]
 fn ipv6_hosts_and_firmware_that_writes_the_rate() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
