@@ -8,7 +8,7 @@ use crate::config::{
 use crate::ecn::{MarkAt, Wred, q32_from_millionths};
 use crate::egress::{Discipline, QueueSchedule, VoqOrder};
 use crate::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
-use crate::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Variant};
+use crate::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Transport, Variant};
 use crate::pfc::generate::GenerateConfig;
 use crate::pfc::react::{ReactConfig, RxMode};
 use crate::pfc::watchdog::{Action, MAX_RECURRENCE, Recurrence, WatchdogConfig};
@@ -309,6 +309,7 @@ fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
         },
         type1_ethertype: format.ethertype.unwrap_or(base.type1_ethertype),
         learning: format.learning,
+        transport: if format.rclink { Transport::RcLink } else { base.transport },
         ..base
     }
 }
@@ -366,6 +367,7 @@ mod tests {
             FormatSpec::afh_gen1(),
             FormatSpec::afh_gen2_16b(Variant::Public),
             FormatSpec::afh_lite(Variant::Public),
+            FormatSpec { transport: Transport::RcLink, ..FormatSpec::standard() },
         ];
         for (i, own) in own.iter().enumerate() {
             assert_eq!(&format_spec(i, &config.formats[i]), own);

@@ -121,7 +121,7 @@ tables! {
         key("lcore", "integer, default the first worker", "lcore that polls the port"),
         key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
         key("mac", "MAC address, default the device's", "source address of PFC frames"),
-        key("format", "text, default \"standard\"", "`standard`, `afh_gen1`, `afh_gen2_16b`, `afh_lite` or the name of a `[format.NAME]`"),
+        key("format", "text, default \"standard\"", "`standard`, `afh_gen1`, `afh_gen2_16b`, `afh_lite`, `paxi_standard` (standard with RC Link instead of RoCE on UDP port 4791) or the name of a `[format.NAME]`"),
         key("trust", "word or list of words, default that of the format", "sources of the traffic class, first found wins: `dscp`, `pcp`, `tc`, `port`"),
         key("default_tc", "0 to 7, default 0", "class of frames no trusted source speaks for (PORT default priority)"),
         key("learning", "boolean, default true, false for AFH", "learn source addresses"),

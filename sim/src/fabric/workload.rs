@@ -23,6 +23,8 @@ pub(super) struct Planned {
     pub flow: Flow,
     /// Starts when this flow has been delivered, not before `flow.start`.
     pub after: Option<u32>,
+    /// CNPs slow it down, in RC Link.
+    pub backs_off: bool,
 }
 
 /// Whether a flow has an end.
@@ -239,8 +241,8 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
             let line = plan.links[plan.ports[d.from][0]].spec.rate.0;
             let pace = match (w.cc, w.rate) {
                 (Congestion::Dcqcn, _) => rate_control::pace(host, line)?,
-                (Congestion::None, Some(rate)) => Pace::Fixed(rate.0),
-                (Congestion::None, None) => Pace::Line,
+                (Congestion::None | Congestion::Backoff, Some(rate)) => Pace::Fixed(rate.0),
+                (Congestion::None | Congestion::Backoff, None) => Pace::Line,
             };
             rate_control::check(&pace).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
             let id = all.len() as u32;
@@ -263,7 +265,8 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
                 ack_every: host.ack_every,
                 timeout: host.timeout.0,
             };
-            all.push(Planned { from: d.from, to: d.to, path, flow, after: d.after });
+            let backs_off = w.cc == Congestion::Backoff;
+            all.push(Planned { from: d.from, to: d.to, path, flow, after: d.after, backs_off });
         }
     }
     if all.is_empty() {

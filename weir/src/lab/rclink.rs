@@ -43,7 +43,7 @@ pub fn format(config: &Config) -> Result<Format> {
         bail!("port {}: hosts of a lab speak one format", names.join(", port "));
     }
     Ok(match name {
-        "standard" => Format::Standard,
+        "standard" | "paxi_standard" => Format::Standard,
         "afh_gen1" => Format::AfhGen1,
         "afh_gen2_16b" => Format::AfhGen2(Variant::Public),
         "afh_lite" => Format::AfhLite(Variant::Public),

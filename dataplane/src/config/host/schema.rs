@@ -177,7 +177,7 @@ pub(super) static QP: Table = table(
 
 pub(super) static RCLINK: Table = table(
     "[rclink]",
-    "RC Link, the endpoint side of PAXI. Both ends say the same, and so does the port of the switch (`format`).",
+    "RC Link, the endpoint side of PAXI. Both ends say the same; the port of the switch has the same format, `paxi_standard` for `standard`.",
     &[
         key(
             "format",

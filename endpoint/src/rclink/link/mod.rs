@@ -11,7 +11,9 @@ mod tests;
 mod transmit;
 mod types;
 
-pub use types::{Counters, Event, FlowControl, LinkConfig, LinkError, PostError, QpConfig, Sent, Transmit};
+pub use types::{
+    Counters, Event, FlowControl, LinkConfig, LinkError, PostError, QpConfig, QpCounters, Sent, Transmit,
+};
 
 use super::cbfc::{Credits, Grants};
 use super::cc_window::{CcWindow, ThresholdError};
@@ -43,6 +45,7 @@ struct Qp {
     /// An [`Event::Cnp`] waits for its owner; CNPs until then are the same event.
     cnp_reported: bool,
     failed: bool,
+    counters: QpCounters,
     round_trip: Option<Nanos>,
 }
 
@@ -155,6 +158,7 @@ impl Link {
             cnp_due: false,
             cnp_reported: false,
             failed: false,
+            counters: QpCounters::default(),
             round_trip: None,
         });
         Ok(number)
@@ -264,6 +268,11 @@ impl Link {
         Some(self.qps.get(usize::from(qp))?.sender.cc.rate())
     }
 
+    /// What was seen of one queue pair.
+    pub fn qp_counters(&self, qp: u16) -> Option<QpCounters> {
+        Some(self.qps.get(usize::from(qp))?.counters)
+    }
+
     /// Messages are sent again until they are acknowledged.
     pub fn is_reliable(&self) -> bool {
         self.retransmits()
@@ -354,12 +363,12 @@ impl Link {
     /// Runs the timers that have expired by `now`.
     pub fn handle_timeout(&mut self, now: Nanos) {
         for at in 0..self.qps.len() {
-            match self.qps[at].sender.handle_timeout(now) {
-                Ok(fired) => self.counters.timeouts += u64::from(fired),
-                Err(_) => {
-                    self.counters.timeouts += 1;
-                    self.fail(at);
-                }
+            let fired = self.qps[at].sender.handle_timeout(now);
+            let struck = u64::from(fired != Ok(false));
+            self.counters.timeouts += struck;
+            self.qps[at].counters.timeouts += struck;
+            if fired.is_err() {
+                self.fail(at);
             }
         }
         for peer in &mut self.peers {

@@ -70,6 +70,7 @@ impl Link {
     fn cnp(&mut self, priority: u8) -> Option<u8> {
         let qp = self.qps.iter_mut().find(|qp| qp.cnp_due)?;
         qp.cnp_due = false;
+        qp.counters.tx_cnp += 1;
         let config = qp.config;
         let rh = blank(Opcode::Cnp, config.peer_qp, config.pkey);
         let head = self.head(config.peer, priority, TcType::Type1);
@@ -168,7 +169,9 @@ impl Link {
         if !retransmits {
             qp.sender.sent_for_good();
         } else {
-            self.counters.tx_retransmitted += u64::from(qp.sender.sent(force_ack, now));
+            let again = u64::from(qp.sender.sent(force_ack, now));
+            self.counters.tx_retransmitted += again;
+            qp.counters.tx_retransmitted += again;
         }
         if let FlowControl::Cbfc { credits, interval } = &self.config.flow_control {
             let peer = &mut self.peers[qp.peer];

@@ -189,6 +189,17 @@ pub struct Counters {
     pub timeouts: u64,
 }
 
+/// What an endpoint has seen of one queue pair. Only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QpCounters {
+    /// Messages sent again.
+    pub tx_retransmitted: u64,
+    /// CNPs sent.
+    pub tx_cnp: u64,
+    /// Acknowledgements overdue.
+    pub timeouts: u64,
+}
+
 /// A frame to be sent, without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit<'a> {
