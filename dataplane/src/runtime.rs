@@ -318,6 +318,7 @@ fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
 mod tests {
     use super::*;
     use crate::frame::OwnedFrame;
+    use crate::parse::Kind;
     use crate::switch::Switch;
 
     fn params(text: &str, shards: usize) -> SwitchParams {
@@ -357,6 +358,22 @@ mod tests {
         ] {
             Switch::<OwnedFrame>::new(params(text, 1)).unwrap();
         }
+    }
+
+    #[test]
+    fn dev06_rc_link_data_is_no_roce_acknowledgement() {
+        // SEND with a timestamp and two bytes of padding: 0x11, the opcode of an acknowledgement in a BTH.
+        let mut frame = vec![0; 100];
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        frame[16..18].copy_from_slice(&86u16.to_be_bytes());
+        frame[23] = 17;
+        frame[36..40].copy_from_slice(&[0x12, 0xb7, 0, 66]);
+        frame[42] = 0x11;
+        let kind = |preset: &str| {
+            let text = format!("[qos]\npreset = {preset:?}\n[[port]]\nname = \"a\"\ndevice = \"ring\"\n");
+            params(&text, 1).ports[0].profile.parse(&frame, frame.len()).unwrap().kind
+        };
+        assert_eq!((kind("roce-lossless"), kind("paxi-standard")), (Kind::Ack, Kind::Data));
     }
 
     #[test]
