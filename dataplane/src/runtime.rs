@@ -8,7 +8,7 @@ use crate::config::{
 use crate::ecn::{MarkAt, Wred, q32_from_millionths};
 use crate::egress::{Discipline, QueueSchedule, VoqOrder};
 use crate::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
-use crate::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Variant};
+use crate::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Transport, Variant};
 use crate::pfc::generate::GenerateConfig;
 use crate::pfc::react::{ReactConfig, RxMode};
 use crate::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
@@ -307,6 +307,7 @@ fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
         },
         type1_ethertype: format.ethertype.unwrap_or(base.type1_ethertype),
         learning: format.learning,
+        transport: if format.rclink { Transport::RcLink } else { base.transport },
         ..base
     }
 }
@@ -315,6 +316,7 @@ fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
 mod tests {
     use super::*;
     use crate::frame::OwnedFrame;
+    use crate::parse::Kind;
     use crate::switch::Switch;
 
     fn params(text: &str, shards: usize) -> SwitchParams {
@@ -357,6 +359,22 @@ mod tests {
     }
 
     #[test]
+    fn dev06_rc_link_data_is_no_roce_acknowledgement() {
+        // SEND with a timestamp and two bytes of padding: 0x11, the opcode of an acknowledgement in a BTH.
+        let mut frame = vec![0; 100];
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        frame[16..18].copy_from_slice(&86u16.to_be_bytes());
+        frame[23] = 17;
+        frame[36..40].copy_from_slice(&[0x12, 0xb7, 0, 66]);
+        frame[42] = 0x11;
+        let kind = |preset: &str| {
+            let text = format!("[qos]\npreset = {preset:?}\n[[port]]\nname = \"a\"\ndevice = \"ring\"\n");
+            params(&text, 1).ports[0].profile.parse(&frame, frame.len()).unwrap().kind
+        };
+        assert_eq!((kind("roce-lossless"), kind("paxi-standard")), (Kind::Ack, Kind::Data));
+    }
+
+    #[test]
     fn built_in_formats_are_the_parsers_own() {
         let config = config::load("t", TWO).unwrap().config;
         let own = [
@@ -364,6 +382,7 @@ mod tests {
             FormatSpec::afh_gen1(),
             FormatSpec::afh_gen2_16b(Variant::Public),
             FormatSpec::afh_lite(Variant::Public),
+            FormatSpec { transport: Transport::RcLink, ..FormatSpec::standard() },
         ];
         for (i, own) in own.iter().enumerate() {
             assert_eq!(&format_spec(i, &config.formats[i]), own);

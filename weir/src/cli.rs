@@ -92,6 +92,9 @@ pub struct LabArgs {
     /// This many hosts send to one (built-in configuration). DPDK has 32 ports, and a ring takes two.
     #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub incast: Option<u8>,
+    /// What the hosts speak: rclink with a paxi preset or AFH ports, else rocev2, unless `[lab] hosts` says.
+    #[arg(long, value_name = "KIND")]
+    pub hosts: Option<HostsArg>,
     /// Hosts ignore PFC and CNPs: see what they are good for.
     #[arg(long)]
     pub deaf: bool,
@@ -107,6 +110,15 @@ pub struct LabArgs {
     /// Write what moved the rates of the hosts to this file as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+/// What the hosts of a lab speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum HostsArg {
+    /// RoCEv2.
+    Rocev2,
+    /// RC Link, the endpoint side of PAXI.
+    Rclink,
 }
 
 /// `weir host`

@@ -104,9 +104,9 @@ fn refusals_are_one_message_with_file_and_place() {
             "chip-x",
         ),
         (good.replace("rate = \"200G\"", "rate = 0"), ":17: ", "rate 0"),
-        (good.replace("kind = \"incast\"", "kind = \"rumour\""), "line 35", "rumour"),
+        (good.replace("kind = \"incast\"", "kind = \"rumour\""), "line 39", "rumour"),
         (good.replace("name =", "profile = \"ns3-hpcc\"\nname ="), ": ", "contradicts profile"),
-        (good[..good.len() / 2].to_owned(), "line 12", "sw2"),
+        (good.split(" },\n  { a = \"sw2\"").next().unwrap().to_owned(), "line 12", "sw2"),
     ] {
         std::fs::write(&file, text).unwrap();
         let refused = weir(&[name]);

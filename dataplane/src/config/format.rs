@@ -64,6 +64,8 @@ pub struct FormatConfig {
     pub ecn: EcnMode,
     /// Ports of this format learn unless they say otherwise.
     pub learning: bool,
+    /// What UDP port 4791 carries has a reliability header, not a BTH: CNPs and ACKs are told by that (DEV-06).
+    pub rclink: bool,
 }
 
 impl FormatConfig {
@@ -83,6 +85,9 @@ impl FormatConfig {
     }
 }
 
+/// How many are built in.
+const BUILT_IN: usize = 5;
+
 /// The built-in formats. AFH EtherType 0x88B5 is the local experimental one.
 pub(super) fn built_in() -> Vec<FormatConfig> {
     let standard = FormatConfig {
@@ -101,6 +106,7 @@ pub(super) fn built_in() -> Vec<FormatConfig> {
         trust: vec![Trust::Pcp, Trust::Dscp],
         ecn: EcnMode::Ecn,
         learning: true,
+        rclink: false,
     };
     let gen1 = FormatConfig {
         name: "afh_gen1".into(),
@@ -133,7 +139,8 @@ pub(super) fn built_in() -> Vec<FormatConfig> {
         trust: vec![Trust::Tc],
         ..gen2.clone()
     };
-    vec![standard, gen1, gen2, lite]
+    let paxi = FormatConfig { name: "paxi_standard".into(), rclink: true, ..standard.clone() };
+    vec![standard, gen1, gen2, lite, paxi]
 }
 
 /// The built-in formats and those of `[format.NAME]`.
@@ -161,13 +168,13 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Vec<FormatConfig> {
 
 fn read_one(ctx: &mut Ctx<'_>, s: &Section<'_>, name: &str, known: &[FormatConfig]) -> Option<FormatConfig> {
     let inherit = s.or(ctx, "inherit", &TEXT, "standard".into(), "the format every switch knows");
-    let Some(base) = known[..4].iter().find(|f| f.name == inherit.v) else {
+    let Some(base) = known[..BUILT_IN].iter().find(|f| f.name == inherit.v) else {
         let message = format!("`{}` is not a built-in format", inherit.v);
         ctx.error(
             inherit.span,
             "format.inherit",
             message,
-            "use standard, afh_gen1, afh_gen2_16b or afh_lite",
+            "use standard, afh_gen1, afh_gen2_16b, afh_lite or paxi_standard",
         );
         return None;
     };

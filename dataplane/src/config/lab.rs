@@ -1,12 +1,18 @@
 //! `[lab]`: traffic of the hosts `weir lab` attaches.
 
 use super::fdb::find_port;
+use super::format::FormatConfig;
 use super::read::{Ctx, Section};
 use super::schema;
-use super::types::{CongestionControl, LabConfig, LabFlow, LabPattern, PortConfig};
+use super::types::{CongestionControl, HostProtocol, LabConfig, LabFlow, LabPattern, PortConfig};
 use super::units::{RATE, SHARE, SIZE, TEXT, show_size};
 
-pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) -> LabConfig {
+pub(super) fn read(
+    ctx: &mut Ctx<'_>,
+    root: &Section<'_>,
+    ports: &[PortConfig],
+    formats: &[FormatConfig],
+) -> LabConfig {
     let s = root.table(ctx, "lab", &schema::LAB);
     let pattern = s.or(ctx, "pattern", &LabPattern::KIND, LabPattern::AllToAll, "every port sees load").v;
     let load = s.or(ctx, "load", &SHARE, 900_000, "below saturation").v;
@@ -15,6 +21,13 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) 
     let dscp = s.int_or(ctx, "dscp", 0..=63, 26, "RoCE's usual code point").v as u8;
     let why = "senders back off when frames are marked";
     let dcqcn = s.or(ctx, "dcqcn", &CongestionControl::KIND, CongestionControl::Paper, why).v;
+    let paxi = ctx.preset.is_some_and(|(name, _)| name.starts_with("paxi"))
+        || ports.iter().any(|port| formats[port.format].name != "standard");
+    let (own, why) = match paxi {
+        true => (HostProtocol::RcLink, "what PAXI switches carry"),
+        false => (HostProtocol::Roce, "what most fabrics carry"),
+    };
+    let hosts = s.or(ctx, "hosts", &HostProtocol::KIND, own, why).v;
     if let Some(set) = s.raw(ctx, "frame_bytes")
         && let Some(port) = ports.iter().find(|p| p.mtu < frame_bytes)
     {
@@ -49,7 +62,7 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) 
         }
         flows.push(LabFlow { from, to, rate, frame_bytes, dscp, pcp, vlan });
     }
-    LabConfig { pattern, load, frame_bytes, dscp, dcqcn, flows }
+    LabConfig { pattern, load, frame_bytes, dscp, dcqcn, hosts, flows }
 }
 
 fn frame(ctx: &mut Ctx<'_>, s: &Section<'_>, default: u16) -> u16 {

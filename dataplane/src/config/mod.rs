@@ -123,7 +123,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
     let (wreds, marks) = sched::read(ctx, root, &mut ports);
     marking::resolve(ctx, &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root);
-    let lab = lab::read(ctx, root, &ports);
+    let lab = lab::read(ctx, root, &ports, &formats);
     let mgmt = mgmt::read(ctx, root);
     let config = Config {
         name,

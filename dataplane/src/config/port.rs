@@ -129,6 +129,82 @@ pub(super) struct Around<'a> {
     pub lcores: Option<Vec<u64>>,
 }
 
+/// Who has ports.
+pub(super) struct Owner {
+    /// What it is.
+    pub name: &'static str,
+    /// What it is without ports.
+    pub without: &'static str,
+    /// What its first port needs.
+    pub needs: &'static str,
+}
+
+/// A port by its name and its device.
+pub(super) struct Identity {
+    pub name: String,
+    pub kind: Option<DeviceKind>,
+    pub device: Option<Val<String>>,
+}
+
+/// The ports of a file: as many as fit, each with a name and a device that no other has.
+pub(super) fn identify<'a>(
+    ctx: &mut Ctx<'_>,
+    items: Vec<Section<'a>>,
+    owner: &Owner,
+) -> Vec<(Section<'a>, Identity)> {
+    if items.is_empty() {
+        let message = format!("a {} without ports {}", owner.name, owner.without);
+        ctx.error(Span::default(), "port.none", message, format!("add [[port]] with {}", owner.needs));
+    }
+    if let Some(extra) = items.get(MAX_PORTS) {
+        let message = format!("{} ports, at most {MAX_PORTS} fit one {}", items.len(), owner.name);
+        let at = extra.span(ctx);
+        ctx.error(at, "port.count", message, format!("remove ports or run a second {}", owner.name));
+    }
+    let (mut names, mut devices) = (HashMap::new(), HashMap::new());
+    let mut ports = Vec::new();
+    for (i, mut item) in items.into_iter().take(MAX_PORTS).enumerate() {
+        let name = item.need(ctx, "name", &TEXT);
+        let device = item.need(ctx, "device", &TEXT);
+        if let Some(name) = &name {
+            check_name(ctx, name);
+            unique(ctx, &mut names, name, &name.v, "port.name", "port name");
+        }
+        let kind = device.as_ref().and_then(|device| device_kind(ctx, device));
+        if let (Some(device), Some(DeviceKind::Pci | DeviceKind::Vdev)) = (&device, kind) {
+            let id = device.v.split(',').next().unwrap_or_default();
+            let id = id.strip_prefix("0000:").unwrap_or(id);
+            unique(ctx, &mut devices, device, id, "port.device", "device");
+        }
+        let name = name.map_or_else(|| format!("port{i}"), |name| name.v);
+        item.path = format!("port.{name}");
+        ports.push((item, Identity { name, kind, device }));
+    }
+    ports
+}
+
+/// The lcore of a port, among those that are known.
+pub(super) fn read_lcore(ctx: &mut Ctx<'_>, s: &Section<'_>, known: Option<&[u64]>) -> Option<Val<u64>> {
+    let lcore = s.int(ctx, "lcore", 0..=MAX_LCORES - 1)?;
+    if let Some(known) = known.filter(|known| !known.contains(&lcore.v)) {
+        let message = format!("lcore {} is not among those of [eal] args: {known:?}", lcore.v);
+        ctx.error(lcore.span, "port.lcore", message, "choose one of these lcores or extend `-l`");
+    }
+    Some(lcore)
+}
+
+/// A list of priorities as a mask; `None`: not set.
+pub(super) fn priorities(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Option<u8> {
+    let mut mask = 0u8;
+    for item in s.list(ctx, key)? {
+        match indices(item.v, 8) {
+            Ok(list) => mask |= list.iter().fold(0, |bits, n| bits | 1 << n),
+            Err(bad) => ctx.error(item.span, "value", format!("{}: {}", s.key(key), bad.message), bad.remedy),
+        }
+    }
+    Some(mask)
+}
+
 pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, around: &Around<'_>) -> Vec<(PortConfig, PortAt)> {
     let defaults = root.table(ctx, "port_defaults", &schema::PORT);
     for key in ["name", "device"] {
@@ -137,44 +213,15 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, around: &Around<'_>) -
             ctx.error(raw.span, "port.defaults", message, "move it to its [[port]]");
         }
     }
-    let items = root.items(ctx, "port", &schema::PORT);
-    if items.is_empty() {
-        let remedy = "add [[port]] with name = \"p0\" and device = \"ring\"";
-        ctx.error(Span::default(), "port.none", "a switch without ports moves nothing", remedy);
-    }
-    if let Some(extra) = items.get(MAX_PORTS) {
-        let message = format!("{} ports, at most {MAX_PORTS} fit one switch", items.len());
-        let at = extra.span(ctx);
-        ctx.error(at, "port.count", message, "remove ports or run a second switch");
-    }
-    let (mut names, mut devices) = (HashMap::new(), HashMap::new());
-    let mut ports = Vec::new();
-    for (i, item) in items.into_iter().take(MAX_PORTS).enumerate() {
-        let mut item = item.over(&defaults);
-        let name = item.need(ctx, "name", &TEXT);
-        let device = item.need(ctx, "device", &TEXT);
-        if let Some(name) = &name {
-            check_name(ctx, name);
-            unique(ctx, &mut names, name, &name.v, "port.name", "port name");
-        }
-        let kind = device.as_ref().and_then(|d| device_kind(ctx, d));
-        if let (Some(device), Some(DeviceKind::Pci | DeviceKind::Vdev)) = (&device, kind) {
-            let id = device.v.split(',').next().unwrap_or_default();
-            unique(
-                ctx,
-                &mut devices,
-                device,
-                id.strip_prefix("0000:").unwrap_or(id),
-                "port.device",
-                "device",
-            );
-        }
-        let name = name.map_or_else(|| format!("port{i}"), |n| n.v);
-        item.path = format!("port.{name}");
-        let kind = kind.unwrap_or(DeviceKind::Ring);
-        ports.push(read_one(ctx, &item, name, (kind, device.map_or_else(String::new, |d| d.v)), around));
-    }
-    ports
+    let items = root.items(ctx, "port", &schema::PORT).into_iter().map(|item| item.over(&defaults)).collect();
+    let owner =
+        Owner { name: "switch", without: "moves nothing", needs: "name = \"p0\" and device = \"ring\"" };
+    let identified = identify(ctx, items, &owner).into_iter();
+    let one = |(item, Identity { name, kind, device }): (Section<'_>, Identity)| {
+        let device = device.map_or_else(String::new, |d| d.v);
+        read_one(ctx, &item, name, (kind.unwrap_or(DeviceKind::Ring), device), around)
+    };
+    identified.map(one).collect()
 }
 
 fn read_one(
@@ -208,13 +255,7 @@ fn read_one(
         }
     };
 
-    let lcore = s.int(ctx, "lcore", 0..=MAX_LCORES - 1);
-    if let (Some(lcore), Some(known)) = (&lcore, &around.lcores)
-        && !known.contains(&lcore.v)
-    {
-        let message = format!("lcore {} is not among those of [eal] args: {known:?}", lcore.v);
-        ctx.error(lcore.span, "port.lcore", message, "choose one of these lcores or extend `-l`");
-    }
+    let lcore = read_lcore(ctx, s, around.lcores.as_deref());
 
     let mtu = s.or(ctx, "mtu", &SIZE, 9216, "jumbo frames pass; headroom grows with it");
     let mtu = s.within(ctx, "mtu", mtu, &(64..=16_128), |n| show_size(*n)).map_or(9216, |m| m.v as u16);
@@ -322,13 +363,7 @@ pub(super) fn trust_list(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Optio
 
 fn read_pfc(ctx: &mut Ctx<'_>, s: &Section<'_>) -> (PortPfc, Span) {
     let pfc = s.table(ctx, "pfc", &schema::PORT_PFC);
-    let mut enable = 0u8;
-    for item in pfc.list(ctx, "enable").unwrap_or_default() {
-        match indices(item.v, 8) {
-            Ok(list) => enable |= list.iter().fold(0, |bits, n| bits | 1 << n),
-            Err(bad) => ctx.error(item.span, "value", format!("pfc.enable: {}", bad.message), bad.remedy),
-        }
-    }
+    let enable = priorities(ctx, &pfc, "enable").unwrap_or(0);
     let set = pfc.raw(ctx, "enable");
     let at = set.as_ref().map_or_else(|| s.span(ctx), |r| r.span);
     let listed: Vec<_> = (0..8).filter(|p| enable >> p & 1 == 1).map(|p: u8| p.to_string()).collect();
@@ -353,7 +388,7 @@ pub(super) fn find_format(ctx: &mut Ctx<'_>, name: &Val<String>, formats: &[Form
 }
 
 /// Names become labels, keys and file names.
-pub(super) fn check_name(ctx: &mut Ctx<'_>, name: &Val<String>) {
+fn check_name(ctx: &mut Ctx<'_>, name: &Val<String>) {
     let ok = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     if name.v.is_empty() || name.v.len() > 32 || !name.v.chars().all(ok) {
         let message = format!("`{}` cannot be a port name", name.v);

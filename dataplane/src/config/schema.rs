@@ -121,7 +121,7 @@ tables! {
         key("lcore", "integer, default the first worker", "lcore that polls the port"),
         key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
         key("mac", "MAC address, default the device's", "source address of PFC frames"),
-        key("format", "text, default \"standard\"", "`standard`, `afh_gen1`, `afh_gen2_16b`, `afh_lite` or the name of a `[format.NAME]`"),
+        key("format", "text, default \"standard\"", "`standard`, `afh_gen1`, `afh_gen2_16b`, `afh_lite`, `paxi_standard` (standard with RC Link instead of RoCE on UDP port 4791) or the name of a `[format.NAME]`"),
         key("trust", "word or list of words, default that of the format", "sources of the traffic class, first found wins: `dscp`, `pcp`, `tc`, `port`"),
         key("default_tc", "0 to 7, default 0", "class of frames no trusted source speaks for (PORT default priority)"),
         key("learning", "boolean, default true, false for AFH", "learn source addresses"),
@@ -292,8 +292,9 @@ tables! {
         key("pattern", "\"all_to_all\" or \"incast\", default \"all_to_all\"", "incast: every port sends to the first"),
         key("load", "share, default 90%", "offered load of a sending port"),
         key("frame_bytes", "size 330 to mtu, default 1082", "longest data frame without FCS: the largest path MTU that fits is used"),
-        key("dscp", "0 to 63, default 26", "DSCP of the frames"),
-        key("dcqcn", "\"paper\", \"connectx\" or \"off\", default \"paper\"", "rate control of the hosts; off: they keep to their rates whatever is marked"),
+        key("dscp", "0 to 63, default 26", "DSCP of the frames; RC Link frames carry that of their class"),
+        key("dcqcn", "\"paper\", \"connectx\" or \"off\", default \"paper\"", "rate control of the hosts (RC Link: back-off on CNPs); off: they keep to their rates whatever is marked"),
+        key("hosts", "\"rocev2\" or \"rclink\", default \"rclink\" with a paxi preset or AFH ports, else \"rocev2\"", "what the hosts speak; RC Link says its class in the PCP"),
         key("flow", "list of tables", "flows of their own, instead of the pattern"),
     ]);
     LAB_FLOW = table("[[lab.flow]]", "One flow.", &[
@@ -302,7 +303,7 @@ tables! {
         key("rate", "rate, default that of the port", "highest rate on the wire"),
         key("frame_bytes", "size, default that of `[lab]`", "longest data frame without FCS"),
         key("dscp", "0 to 63, default that of `[lab]`", "DSCP"),
-        key("pcp", "0 to 7, default untagged", "PCP"),
+        key("pcp", "0 to 7, default untagged", "PCP; RC Link: the priority, which says the class, default 3"),
         key("vlan", "1 to 4094, default untagged", "VLAN id"),
     ]);
 }

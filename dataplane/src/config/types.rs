@@ -24,13 +24,14 @@ macro_rules! words {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            pub(super) const KIND: super::units::Kind<Self> = super::units::Kind {
-                parse: |v| super::read::word(v, Self::ALL, Self::word),
+            pub(in crate::config) const KIND: crate::config::units::Kind<Self> = crate::config::units::Kind {
+                parse: |v| crate::config::read::word(v, Self::ALL, Self::word),
                 show: |w| w.word().to_owned(),
             };
         }
     )+ };
 }
+pub(super) use words;
 
 words! {
     /// Where a port takes the traffic class of a frame from. The first source the frame has wins.
@@ -125,6 +126,22 @@ words! {
         Connectx = "connectx",
         /// Nobody: a fixed rate, whatever is marked.
         Off = "off",
+    }
+    /// Who of an adapter decides how fast a queue pair sends.
+    DcqcnScheme {
+        /// Scheme 1: hardware computes the rate and keeps it.
+        Hardware = "hardware",
+        /// Scheme 2: firmware writes the rate, hardware keeps it.
+        FirmwareRate = "firmware_rate",
+        /// Scheme 3: firmware stops and starts the queue pair.
+        Firmware = "firmware",
+    }
+    /// What the hosts of a lab speak.
+    HostProtocol {
+        /// RoCEv2.
+        Roce = "rocev2",
+        /// RC Link, the endpoint side of PAXI.
+        RcLink = "rclink",
     }
     /// How a host's messages are sent.
     HostOperation {
@@ -468,6 +485,8 @@ pub struct LabConfig {
     pub dscp: u8,
     /// Rate control of the hosts.
     pub dcqcn: CongestionControl,
+    /// What they speak.
+    pub hosts: HostProtocol,
     /// Flows of their own.
     pub flows: Vec<LabFlow>,
 }

@@ -55,6 +55,9 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
+    /// No limit.
+    pub const NONE: Self = Self { normal: UNLIMITED, reduced: UNLIMITED, restore_after: 0 };
+
     /// 16, after a CNP 8 for this long.
     pub fn adapter(restore_after: Nanos) -> Self {
         Self { normal: 16, reduced: 8, restore_after }
@@ -126,7 +129,7 @@ impl ReactionPoint {
         if self.scheme == Scheme::Hardware {
             self.control.on_cnp(now);
         }
-        if self.scheme != Scheme::Firmware {
+        if self.scheme != Scheme::Firmware && self.outstanding.reduced < self.outstanding.normal {
             self.restore_at = Some(now.saturating_add(self.outstanding.restore_after));
         }
     }

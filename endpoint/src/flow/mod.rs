@@ -4,15 +4,18 @@
 //! represented, so a million packets cost no memory traffic ([`HeaderFrame`]). A [`Sender`] numbers,
 //! paces and resends (go-back-N, DCQCN), a [`Receiver`] answers (ACK, NAK, CNP), a [`Nic`] holds the
 //! flows of a host behind one PFC-obeying link. Full payloads, memory and verbs are in
-//! [`crate::roce`]; the headers are the same, so a switch cannot tell the difference.
+//! [`crate::roce`]; the headers are the same, so a switch cannot tell the difference. A [`LinkNic`] has the flows of an
+//! RC Link endpoint.
 
 mod frame;
 mod nic;
+mod rclink;
 mod receiver;
 mod sender;
 
 pub use frame::{HEADER_ROOM, HeaderFrame, Route};
 pub use nic::{Delivered, Nic, NicConfig, NicReport};
+pub use rclink::{Arrival, LinkFlowError, LinkNic, LinkNicConfig};
 pub use receiver::{Received, Receiver};
 pub use sender::{Flow, Pace, Sender, Sent, Transport};
 

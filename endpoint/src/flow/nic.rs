@@ -3,7 +3,7 @@
 use super::frame::{HeaderFrame, Route, hear};
 use super::receiver::{Received, Receiver};
 use super::sender::{Flow, Sender};
-use crate::dcqcn::standard::ParamError;
+use crate::dcqcn::firmware::DcqcnError;
 use crate::roce::wire::Opcode;
 use std::collections::VecDeque;
 use weir_dataplane::pfc::NEVER;
@@ -94,7 +94,7 @@ impl Nic {
     ///
     /// # Errors
     /// DCQCN parameters that contradict one another.
-    pub fn send(&mut self, flow: Flow, route: &Route) -> Result<(), ParamError> {
+    pub fn send(&mut self, flow: Flow, route: &Route) -> Result<(), DcqcnError> {
         self.active.push(self.senders.len() as u32);
         self.senders.push(Sender::new(flow, route)?);
         Ok(())

@@ -1,7 +1,9 @@
 //! The sending end of a flow: go-back-N over 24-bit PSNs, paced.
 
 use super::frame::{HeaderFrame, Heard, Route};
-use crate::dcqcn::standard::{ParamError, Params, RateControl};
+use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
+use crate::dcqcn::scheme::UNLIMITED;
+use crate::dcqcn::standard::Params;
 use crate::roce::psn::Psn;
 use crate::roce::wire::{Nak, Opcode, Syndrome};
 use weir_dataplane::frame::Frame;
@@ -17,6 +19,13 @@ pub enum Pace {
     Fixed(u64),
     /// As fast as DCQCN allows.
     Dcqcn(Params),
+    /// As an adapter does under one of its schemes.
+    Adapter {
+        /// Rate control.
+        dcqcn: Dcqcn,
+        /// Packets of a work request: what counts as in flight.
+        request: u32,
+    },
 }
 
 /// What the receiver says about frames.
@@ -85,7 +94,9 @@ pub struct Sent {
 pub struct Sender {
     flow: Flow,
     template: HeaderFrame,
-    control: Option<RateControl>,
+    control: Option<Adapter>,
+    /// Packets of a work request; 0: nothing counts them.
+    request: u64,
     packets: u64,
     /// Packets acknowledged: all before this one.
     acked: u64,
@@ -105,15 +116,19 @@ impl Sender {
     ///
     /// # Errors
     /// DCQCN parameters that contradict one another.
-    pub fn new(flow: Flow, route: &Route) -> Result<Self, ParamError> {
+    pub fn new(flow: Flow, route: &Route) -> Result<Self, DcqcnError> {
         let control = match flow.pace {
-            Pace::Dcqcn(params) => Some(RateControl::new(params, flow.start)?),
+            Pace::Dcqcn(params) => Some(Adapter::new(&Dcqcn::plain(params), flow.start)?),
+            Pace::Adapter { dcqcn, .. } => Some(Adapter::new(&dcqcn, flow.start)?),
             Pace::Line | Pace::Fixed(_) => None,
         };
+        let request =
+            if let Pace::Adapter { request, .. } = flow.pace { u64::from(request.max(1)) } else { 0 };
         Ok(Self {
             template: route.data(flow.dscp),
             packets: flow.packets(),
             control,
+            request,
             acked: 0,
             next: 0,
             highest: 0,
@@ -140,7 +155,9 @@ impl Sender {
         match self.flow.pace {
             Pace::Line => None,
             Pace::Fixed(rate) => Some(rate.max(1)),
-            Pace::Dcqcn(_) => self.control.as_ref().map(RateControl::rate),
+            Pace::Dcqcn(_) | Pace::Adapter { .. } => {
+                self.control.as_ref().map(|control| control.allowance().rate)
+            }
         }
     }
 
@@ -160,14 +177,25 @@ impl Sender {
     /// When the next frame may go if the link is free; [`NEVER`]: nothing to send until an answer or
     /// a timeout.
     pub(super) fn ready(&self) -> Nanos {
-        if self.next < self.packets { self.due_ps().div_ceil(1000) } else { NEVER }
+        if self.next < self.packets && self.is_admitted() { self.due_ps().div_ceil(1000) } else { NEVER }
+    }
+
+    /// The work request of the next packet may be in flight.
+    fn is_admitted(&self) -> bool {
+        if self.request == 0 {
+            return true;
+        }
+        match self.control.as_ref().map_or(UNLIMITED, |control| control.allowance().outstanding) {
+            UNLIMITED => true,
+            limit => self.next / self.request - self.acked / self.request < u64::from(limit),
+        }
     }
 
     /// When [`Sender::run_timers`] has something to do.
     pub(super) fn next_timer(&self) -> Nanos {
         let waiting = self.flow.transport == Transport::Reliable && self.next > self.acked;
         let resend = if waiting { self.progress.saturating_add(self.flow.timeout) } else { NEVER };
-        resend.min(self.control.as_ref().and_then(RateControl::next_timeout).unwrap_or(NEVER))
+        resend.min(self.control.as_ref().and_then(Adapter::next_timeout).unwrap_or(NEVER))
     }
 
     /// Runs what is due by `now`.

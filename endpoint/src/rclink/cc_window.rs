@@ -41,6 +41,10 @@ pub struct ThresholdError(pub u32);
 pub struct CcWindow {
     window: Window,
     length_thr: u64,
+    /// Windows nobody looked at that can be made up for.
+    spare: u64,
+    /// Bytes of windows that are being made up for.
+    saved: u64,
     /// Bytes of this window and those owed from earlier ones.
     used: u64,
     /// Number of the window `used` is about; windows begin at multiples of their length.
@@ -53,9 +57,16 @@ impl CcWindow {
     /// # Errors
     /// A threshold of zero or of more than 22 bits.
     pub fn new(window: Window, length_thr: u32) -> Result<Self, ThresholdError> {
-        let mut new = Self { window, length_thr: 1, used: 0, current: 0 };
+        let mut new = Self { window, length_thr: 1, spare: 0, saved: 0, used: 0, current: 0 };
         new.set_threshold(length_thr)?;
         Ok(new)
+    }
+
+    /// Bytes not sent during the last `slack` ns may be sent later: a thread can not look at every window.
+    /// Hardware saves up nothing.
+    #[must_use]
+    pub fn with_slack(self, slack: Nanos) -> Self {
+        Self { spare: slack / self.window.ns(), ..self }
     }
 
     /// Changes the bytes per window, from this window on.
@@ -84,14 +95,19 @@ impl CcWindow {
     fn roll(&mut self, now: Nanos) {
         let window = now / self.window.ns();
         let ended = window.saturating_sub(self.current);
-        self.used = self.used.saturating_sub(ended.saturating_mul(self.length_thr));
+        let paid = ended.saturating_mul(self.length_thr);
+        let over = paid.saturating_sub(self.used);
+        self.used = self.used.saturating_sub(paid);
+        self.saved = self.saved.saturating_add(over).min(self.spare * self.length_thr);
         self.current = self.current.max(window);
     }
 
     /// A frame of `bytes` left at `now`.
     pub fn sent(&mut self, bytes: u64, now: Nanos) {
         self.roll(now);
-        self.used = self.used.saturating_add(bytes);
+        let free = bytes.min(self.saved);
+        self.saved -= free;
+        self.used = self.used.saturating_add(bytes - free);
     }
 
     /// When the next frame may leave: at once, or at the end of the window that pays the debt
@@ -137,6 +153,18 @@ mod tests {
         let mut cc = CcWindow::new(Window::Us4, 1000).unwrap();
         cc.sent(1000, 1_000_000);
         assert!(cc.ready_at(1_000_000) > 1_000_000);
+    }
+
+    #[test]
+    fn windows_nobody_looked_at_are_made_up_for_within_the_slack() {
+        let mut cc = CcWindow::new(Window::Us4, 1000).unwrap().with_slack(10 * 4096);
+        // A thousand windows later: ten of them, and the present one.
+        let now = 1000 * 4096;
+        for _ in 0..11 {
+            assert_eq!(cc.ready_at(now), now);
+            cc.sent(1000, now);
+        }
+        assert_eq!(cc.ready_at(now), now + 4096);
     }
 
     proptest! {

@@ -142,6 +142,32 @@ impl Codec {
         mac.to_u64() & ((1 << bits) - 1)
     }
 
+    /// Whether a frame that starts like this is for a group.
+    pub fn is_group(&self, head: &[u8; 12]) -> bool {
+        let at = match self.format {
+            Format::AfhGen2(Variant::RcLink) | Format::AfhLite(Variant::RcLink) => 6,
+            _ => 0,
+        };
+        head[at] & 1 == 1
+    }
+
+    /// Writes a frame of TYPE3 over `out`: addresses as the format has them, a tag, another EtherType.
+    /// Not in Lite, which has none.
+    pub fn emit_raw(&self, head: &Head, ethertype: u16, payload: &[u8], out: &mut Vec<u8>) {
+        debug_assert!(!self.lite());
+        out.clear();
+        self.addresses(head, out);
+        self.tag(head, out);
+        out.extend(ethertype.to_be_bytes());
+        out.extend_from_slice(payload);
+        out.resize(out.len().max(least(head)), 0);
+    }
+
+    /// What a frame of TYPE3 with this EtherType carries, Ethernet padding included.
+    pub fn raw_payload<'a>(&self, bytes: &'a [u8], ethertype: u16) -> Option<&'a [u8]> {
+        behind_tag(bytes).filter(|(found, _)| *found == ethertype).map(|(_, payload)| payload)
+    }
+
     /// Whether the format has no RH.
     pub fn lite(&self) -> bool {
         matches!(self.format, Format::AfhLite(_))
@@ -162,10 +188,7 @@ impl Codec {
             out.extend_from_slice(payload);
             return;
         }
-        if let Some((vid, pcp)) = head.tag {
-            out.extend(ETHERTYPE_VLAN.to_be_bytes());
-            out.extend((u16::from(pcp & 7) << 13 | vid & 0xfff).to_be_bytes());
-        }
+        self.tag(head, out);
         let pad = payload.len().wrapping_neg() & 3;
         if self.format == Format::Standard {
             out.extend(ETHERTYPE_IPV4.to_be_bytes());
@@ -187,9 +210,14 @@ impl Codec {
             let crc = crc32fast::hash(&out[start..]);
             out.extend(crc.to_le_bytes());
         }
-        // A tag may be taken off on the way, so a tagged frame is padded to a whole untagged one.
-        let least = MIN_FRAME_BYTES as usize + if head.tag.is_some() { 4 } else { 0 };
-        out.resize(out.len().max(least), 0);
+        out.resize(out.len().max(least(head)), 0);
+    }
+
+    fn tag(&self, head: &Head, out: &mut Vec<u8>) {
+        if let Some((vid, pcp)) = head.tag {
+            out.extend(ETHERTYPE_VLAN.to_be_bytes());
+            out.extend((u16::from(pcp & 7) << 13 | vid & 0xfff).to_be_bytes());
+        }
     }
 
     /// Bytes of the frame that [`Self::emit`] writes for a payload of `payload` bytes.
@@ -329,6 +357,11 @@ impl Codec {
         let whole = !exact || bytes.len() == covered + crc_bytes;
         if whole && payload.len() <= MAX_PAYLOAD { Ok((rh, payload)) } else { Err(FrameError::Length) }
     }
+}
+
+/// Shortest frame: a tag may be taken off on the way, so a tagged frame is padded to a whole untagged one.
+fn least(head: &Head) -> usize {
+    MIN_FRAME_BYTES as usize + if head.tag.is_some() { 4 } else { 0 }
 }
 
 /// EtherType behind one 802.1Q tag or none, and what follows it.

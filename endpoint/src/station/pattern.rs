@@ -1,13 +1,10 @@
 //! The content of messages: known to both ends from who sends, to whom, and which message it is.
 
-use crate::roce::wire::Qpn;
-use std::net::Ipv4Addr;
-
 /// Step between words; odd, so that no two words of a message are equal.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A bijection that spreads every bit (the finalizer of splitmix64).
-fn mix(mut x: u64) -> u64 {
+pub(super) fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
@@ -18,10 +15,9 @@ fn mix(mut x: u64) -> u64 {
 pub(super) struct Pattern(u64);
 
 impl Pattern {
-    /// From a queue pair of `from` to one of `to`.
-    pub fn new(from: (Ipv4Addr, Qpn), to: (Ipv4Addr, Qpn)) -> Self {
-        let end = |(ip, qpn): (Ipv4Addr, Qpn)| u64::from(u32::from(ip)) << 24 | u64::from(qpn.0);
-        Self(mix(end(from)).wrapping_add(end(to)))
+    /// From one end to another: what tells them apart from all other ends.
+    pub fn new(from: u64, to: u64) -> Self {
+        Self(mix(from).wrapping_add(to))
     }
 
     /// Fills a message. Its first eight bytes give its number, the rest follows from it.
@@ -54,8 +50,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn ends() -> [(Ipv4Addr, Qpn); 2] {
-        [(Ipv4Addr::new(10, 0, 0, 1), Qpn(17)), (Ipv4Addr::new(10, 0, 0, 2), Qpn(18))]
+    fn ends() -> [u64; 2] {
+        [0x0a00_0001_0000_0011, 0x0a00_0002_0000_0012]
     }
 
     #[test]

@@ -1,23 +1,91 @@
 //! What a station and its connections came to.
 
-use crate::roce::hca::{Counters, Failure};
-use crate::roce::wire::Qpn;
-use std::net::Ipv4Addr;
+use crate::rclink::link;
+use crate::roce::hca::{self, Failure};
+use std::fmt;
+use std::net::IpAddr;
 use weir_dataplane::pfc::react::RxCounters;
-use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
+
+/// What the endpoint of a station counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adapter {
+    /// A RoCEv2 adapter.
+    Roce(hca::Counters),
+    /// An RC Link endpoint.
+    RcLink(link::Counters),
+}
+
+impl Adapter {
+    /// Frames sent again.
+    pub fn retransmitted(&self) -> u64 {
+        match self {
+            Self::Roce(c) => c.tx_retransmitted,
+            Self::RcLink(c) => c.tx_retransmitted,
+        }
+    }
+
+    /// Acknowledgements overdue.
+    pub fn timeouts(&self) -> u64 {
+        match self {
+            Self::Roce(c) => c.timeouts,
+            Self::RcLink(c) => c.timeouts,
+        }
+    }
+
+    /// Frames that arrived marked CE.
+    pub fn rx_ce(&self) -> u64 {
+        match self {
+            Self::Roce(c) => c.rx_ce,
+            Self::RcLink(c) => c.rx_ce,
+        }
+    }
+
+    /// CNPs sent.
+    pub fn tx_cnp(&self) -> u64 {
+        match self {
+            Self::Roce(c) => c.tx_cnp,
+            Self::RcLink(c) => c.tx_cnp,
+        }
+    }
+
+    /// PFC frames sent: the host's own buffer was full.
+    pub fn tx_pfc(&self) -> u64 {
+        match self {
+            Self::Roce(_) => 0,
+            Self::RcLink(c) => c.tx_pfc,
+        }
+    }
+
+    /// Frames that are not as anybody sent them.
+    pub fn malformed(&self) -> u64 {
+        match self {
+            Self::Roce(c) => c.rx_bad_icrc + c.rx_malformed,
+            Self::RcLink(c) => c.rx_malformed,
+        }
+    }
+
+    /// Frames lost here because a receive memory was full.
+    pub fn no_room(&self) -> u64 {
+        match self {
+            Self::Roce(_) => 0,
+            Self::RcLink(c) => c.rx_no_room,
+        }
+    }
+}
 
 /// What a station saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationReport {
-    /// Of the adapter.
-    pub hca: Counters,
+    /// Of the endpoint.
+    pub adapter: Adapter,
     /// Nanoseconds each priority was held back.
     pub paused_ns: [Nanos; PRIORITIES],
     /// Times each priority went from running to held back.
     pub pauses: [u64; PRIORITIES],
     /// PFC and PAUSE frames received.
     pub control: RxCounters,
-    /// Frames handed out, ARP among them.
+    /// Frames handed out, MAC control not among them.
     pub tx_frames: u64,
     /// Their bytes without FCS.
     pub tx_bytes: u64,
@@ -27,18 +95,18 @@ pub struct StationReport {
     pub rx_bytes: u64,
     /// Of those, unicast frames for another address: the switch did not know where it is.
     pub rx_flooded: u64,
-    /// Of those, ARP.
+    /// Of those, frames that resolve addresses.
     pub rx_arp: u64,
-    /// Of those, frames that are neither ARP nor RoCE.
+    /// Of those, frames that mean nothing to the station.
     pub rx_other: u64,
 }
 
 /// What one connection came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Messages handed to the adapter.
+    /// Messages handed to the endpoint.
     pub posted: u64,
-    /// Of those, messages the peer has acknowledged.
+    /// Of those, messages the peer has acknowledged; where nobody acknowledges, messages that have left.
     pub acknowledged: u64,
     /// Their bytes.
     pub acknowledged_bytes: u64,
@@ -46,6 +114,8 @@ pub struct Progress {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
+    /// Messages that never came, where nobody sends them again.
+    pub lost: u64,
     /// Messages that are right but not the ones that were to come.
     pub out_of_order: u64,
     /// Messages whose content is wrong.
@@ -64,19 +134,103 @@ pub struct Progress {
     pub lowest_rate: u64,
 }
 
+impl Progress {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Self { lowest_rate: u64::MAX, ..Self::default() }
+    }
+
+    /// A message of `len` bytes was looked at: it is number `content`, or wrong, where `next` was to come.
+    /// `gaps`: what is missing is lost, nobody sends it again.
+    pub(super) fn look(&mut self, content: Option<u64>, next: &mut u64, len: u32, gaps: bool, now: Nanos) {
+        match content {
+            Some(number) if number == *next || (gaps && number > *next) => {
+                self.lost += number - *next;
+                self.received += 1;
+                self.received_bytes += u64::from(len);
+                self.receive_span = Some((self.receive_span.map_or(now, |(first, _)| first), now));
+            }
+            // It was counted as lost, and comes after all or twice.
+            Some(_) if gaps => {
+                self.out_of_order += 1;
+                return;
+            }
+            Some(_) => self.out_of_order += 1,
+            None => self.corrupted += 1,
+        }
+        *next = content.unwrap_or(*next).wrapping_add(1);
+    }
+}
+
+/// How a host is addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// IP.
+    Ip(IpAddr),
+    /// Formats without IP.
+    Mac(Mac),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(ip) => ip.fmt(f),
+            Self::Mac(mac) => mac.fmt(f),
+        }
+    }
+}
+
+/// What a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A queue pair.
+    Qp,
+    /// Multicast messages of one sender (RC Link TYPE2).
+    Multicast,
+    /// Raw Ethernet frames of one sender (RC Link TYPE3).
+    Raw,
+}
+
 /// One connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairReport {
-    /// Its number here.
-    pub qpn: Qpn,
-    /// The other end.
-    pub peer: (Ipv4Addr, Qpn),
+    /// What it is.
+    pub kind: Kind,
+    /// Its number here, among those of its kind.
+    pub number: u32,
+    /// The other end, and its number there.
+    pub peer: (Address, u32),
     /// The peer is known.
     pub connected: bool,
+    /// The peer acknowledges what it has received, and what is lost is sent again.
+    pub reliable: bool,
     /// Why it ended, if it did.
     pub failure: Option<Failure>,
     /// The rate now, bits/s.
     pub rate: u64,
+    /// It sends messages.
+    pub sends: bool,
+    /// Messages that will come, if known.
+    pub expect: Option<u64>,
     /// Messages.
     pub progress: Progress,
+}
+
+impl PairReport {
+    /// Its number, and what it is where that is no queue pair.
+    pub fn name(&self) -> String {
+        match self.kind {
+            Kind::Qp => self.number.to_string(),
+            Kind::Multicast => format!("multicast {}", self.number),
+            Kind::Raw => format!("raw {}", self.number),
+        }
+    }
+
+    /// The other end, for people.
+    pub fn peer_name(&self) -> String {
+        match self.kind {
+            Kind::Qp => format!("{} {}", self.peer.0, self.peer.1),
+            Kind::Multicast | Kind::Raw => self.peer.0.to_string(),
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The event loop: frames on wires, switches and hosts called when something is due.
 
 use super::agenda::Agenda;
+use super::hosts::{self, Host, Opening};
 use super::links::{Direction, directions};
 use super::parcel::{Address, Parcel};
 use super::play::{Progress, lanes, port_names};
@@ -13,7 +14,6 @@ use super::timeline::Tape;
 use super::topology::{Plan, lay_out};
 use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, switches};
-use std::net::Ipv4Addr;
 use weir_dataplane::config::Config;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
@@ -21,14 +21,12 @@ use weir_dataplane::pfc::frame::CONTROL_DA;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{Burst, MIN_FRAME_BYTES, Mac, Nanos, PRIORITIES, PortId, wire_bytes};
-use weir_endpoint::flow::{HeaderFrame, Nic, NicConfig, Route};
+use weir_endpoint::flow::HeaderFrame;
 
 /// FCS and preamble: what is on the wire of a frame before its last bit.
 const FCS_AND_PREAMBLE: u64 = 12;
 /// Events between two looks at the progress.
 const EVENTS_PER_STEP: u64 = 1 << 16;
-/// Where the queue pair number is in a frame.
-const QPN_AT: usize = 47;
 /// Bytes after which a cut-through switch has seen all headers: a shortest frame.
 const HEAD_BYTES: u64 = MIN_FRAME_BYTES + FCS_AND_PREAMBLE;
 
@@ -117,7 +115,7 @@ struct Fabric<'a> {
     dirs: Vec<Direction>,
     /// Outgoing direction of every port of every node.
     out: Vec<Vec<usize>>,
-    hosts: Vec<Nic>,
+    hosts: Vec<Host>,
     switches: Vec<SwitchNode>,
     flows: Vec<Planned>,
     started: Vec<Option<Started>>,
@@ -154,9 +152,11 @@ impl<'a> Fabric<'a> {
             let got = spec.paths.to_string();
             return Err(FabricError::Range { what: "paths".into(), got, must: "1 to 64".into() });
         }
+        hosts::check(spec)?;
         let plan = lay_out(spec)?;
         let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
         let flows = flows(spec, &plan, &routes)?;
+        hosts::count(spec, &plan, &flows)?;
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let (config, switch) = switches::build(&plan, spec, &routes, node)?;
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
@@ -173,16 +173,7 @@ impl<'a> Fabric<'a> {
             links.iter().enumerate().map(side).collect()
         });
         let out: Vec<Vec<usize>> = out.collect();
-        let obey = spec.host.obey.iter().filter(|p| usize::from(**p) < PRIORITIES).fold(0, |m, p| m | 1 << p);
-        let nic = |host: usize| {
-            Nic::new(NicConfig {
-                rate: plan.links[plan.ports[host][0]].spec.rate.0,
-                obey,
-                control_priority: spec.host.control_priority % PRIORITIES as u8,
-                cnp_interval: spec.host.cnp_interval.0,
-            })
-        };
-        let hosts = (0..plan.hosts).map(nic).collect();
+        let hosts = (0..plan.hosts).map(|host| Host::new(spec, &plan, host)).collect::<Result<_, _>>()?;
         let mut owners: Vec<(u64, usize)> =
             plan.macs.iter().enumerate().map(|(i, mac)| (mac.to_u64() >> 8, i)).collect();
         owners.sort_unstable();
@@ -283,24 +274,14 @@ impl<'a> Fabric<'a> {
         let planned = &mut self.flows[flow as usize];
         planned.flow.start = planned.flow.start.max(ns);
         let (flow, from, to, path) = (planned.flow, planned.from, planned.to, planned.path as u64);
-        let address = |host: usize| Mac::from_u64(self.plan.macs[host].to_u64() + path);
-        let ip = |host: usize| Ipv4Addr::new(10, (host >> 16) as u8, (host >> 8) as u8, host as u8);
-        let (sender, receiver) = (self.hosts[from].next_sender(), self.hosts[to].next_receiver());
-        let route = |src: usize, dst: usize, qpn: u32| Route {
-            src: address(src),
-            dst: address(dst),
-            src_ip: ip(src),
-            dst_ip: ip(dst),
-            qpn,
-            src_port: 0xc000 | path as u16,
-        };
-        let (forth, back) = (route(from, to, receiver), route(to, from, sender));
+        let address = |host: usize| (host, Mac::from_u64(self.plan.macs[host].to_u64() + path));
+        let (sender, receiver) = (self.hosts[from].next().0, self.hosts[to].next().1);
         self.started[flow.id as usize] =
             Some(Started { sender: sender as usize, receiver: receiver as usize, at: flow.start });
-        self.hosts[to].expect(flow, back);
-        // The parameters were tried when the flows were made.
-        let made = self.hosts[from].send(flow, &forth);
-        debug_assert!(made.is_ok());
+        let backs_off = planned.backs_off;
+        let opening = Opening { flow, path, ends: [address(from), address(to)], backs_off };
+        self.hosts[to].open(&opening, false, sender);
+        self.hosts[from].open(&opening, true, receiver);
         self.pump(self.out[from][0]);
     }
 
@@ -496,14 +477,11 @@ impl<'a> Fabric<'a> {
         self.unused.push(slot);
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
-            let before = self.received(to.node, &frame);
-            if let Some(delivered) = self.hosts[to.node].handle_frame(frame.bytes(), ns) {
-                self.delivered(delivered.flow);
-            }
-            if let (Some((flow, before)), Some((_, after))) = (before, self.received(to.node, &frame))
-                && after > before
-            {
-                self.tape.delivered(self.rate_of[flow as usize], ns, after - before);
+            if let Some(arrival) = self.hosts[to.node].handle_frame(&frame, ns) {
+                if arrival.done {
+                    self.delivered(arrival.flow);
+                }
+                self.tape.delivered(self.rate_of[arrival.flow as usize], ns, arrival.bytes);
             }
             return self.pump(self.out[to.node][0]);
         }
@@ -523,14 +501,6 @@ impl<'a> Fabric<'a> {
         }
         // A pause frame ends or begins something at the port it came in by.
         self.pump(self.out[to.node][egress.unwrap_or(to.port)]);
-    }
-
-    /// The flow whose receiver a frame may be for, and the bytes it has received.
-    fn received(&self, host: usize, frame: &Parcel) -> Option<(u32, u64)> {
-        let qpn = frame.bytes().get(QPN_AT..QPN_AT + 3)?;
-        let at = u32::from_be_bytes([0, qpn[0], qpn[1], qpn[2]]) as usize;
-        let receiver = self.hosts[host].receivers().get(at)?;
-        Some((receiver.flow().id, receiver.received().bytes))
     }
 
     fn delivered(&mut self, flow: u32) {
@@ -555,7 +525,7 @@ impl<'a> Fabric<'a> {
     fn sample(&mut self) {
         let delivered = |planned: &Planned| {
             let started = self.started[planned.flow.id as usize];
-            started.map_or(0, |s| self.hosts[planned.to].receivers()[s.receiver].received().bytes)
+            started.map_or(0, |s| self.hosts[planned.to].received(s.receiver).bytes)
         };
         let fullest = |node: &SwitchNode| node.gauges.iter().map(|g| g.bytes).max().unwrap_or(0);
         let sample = Sample {
@@ -614,10 +584,8 @@ impl Fabric<'_> {
 
     fn flow_result(&self, planned: &Planned) -> FlowResult {
         let started = self.started[planned.flow.id as usize];
-        let sender = started.map(|s| &self.hosts[planned.from].senders()[s.sender]);
-        let sent = sender.map(|s| *s.sent()).unwrap_or_default();
-        let got =
-            started.map(|s| *self.hosts[planned.to].receivers()[s.receiver].received()).unwrap_or_default();
+        let (sent, rate) = started.map(|s| self.hosts[planned.from].sent(s.sender)).unwrap_or_default();
+        let got = started.map(|s| self.hosts[planned.to].received(s.receiver)).unwrap_or_default();
         FlowResult {
             id: planned.flow.id,
             from: self.plan.names[planned.from].clone(),
@@ -633,7 +601,7 @@ impl Fabric<'_> {
             marked: Some(got.marked),
             cnps: Some(got.cnps),
             timeouts: sent.timeouts,
-            rate_bps: sender.and_then(|s| s.rate()),
+            rate_bps: rate,
         }
     }
 
@@ -641,8 +609,7 @@ impl Fabric<'_> {
     /// serialization of one packet on every further link, cut-through that of the headers.
     fn ideal(&self, planned: &Planned) -> Nanos {
         let flow = &planned.flow;
-        // Ethernet, IP, UDP, BTH, ICRC around each payload, padded to four bytes.
-        let frame = |payload: u64| wire_bytes(payload.next_multiple_of(4) + 58);
+        let frame = |payload: u64| hosts::packet_bytes(self.spec, payload);
         let full = flow.bytes / u64::from(flow.payload);
         let rest = flow.bytes % u64::from(flow.payload);
         let last = if rest > 0 { rest } else { u64::from(flow.payload) };

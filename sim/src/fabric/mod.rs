@@ -7,11 +7,13 @@
 
 mod agenda;
 mod engine;
+mod hosts;
 mod links;
 mod ns3;
 mod page;
 mod parcel;
 mod play;
+mod rate_control;
 mod reasons;
 mod report;
 mod routes;
@@ -31,8 +33,8 @@ pub use report::{
 };
 pub use sizes::SizeDistribution;
 pub use spec::{
-    Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkSpec, Pattern, Profile,
-    SwitchSpec, Topology, Workload, load,
+    CcWindow, Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkFormat, LinkHostSpec,
+    LinkSpec, Pattern, Profile, Protocol, Scheme, SwitchSpec, Topology, Workload, load,
 };
 pub use timeline::{Pause, Series, Timeline};
 pub use units::{Duration, Quantity, Rate, Size};

@@ -195,10 +195,88 @@ impl Default for SwitchSpec {
     }
 }
 
+/// What hosts speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// RoCEv2.
+    #[default]
+    Rocev2,
+    /// RC Link, the endpoint side of PAXI.
+    Rclink,
+}
+
+/// Formats of RC Link frames in a fabric: those whose addresses are whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkFormat {
+    /// Ethernet, IPv4, UDP.
+    #[default]
+    Standard,
+    /// Traffic class in the source address.
+    AfhGen1,
+}
+
+/// Windows of RC Link's rate control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum CcWindow {
+    /// 4.096 us.
+    #[default]
+    #[serde(rename = "4us")]
+    Us4,
+    /// 8.192 us.
+    #[serde(rename = "8us")]
+    Us8,
+    /// 16.384 us.
+    #[serde(rename = "16us")]
+    Us16,
+    /// 32.768 us.
+    #[serde(rename = "32us")]
+    Us32,
+    /// 65.536 us.
+    #[serde(rename = "65us")]
+    Us65,
+}
+
+/// RC Link hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkHostSpec {
+    /// Format of the frames.
+    pub format: LinkFormat,
+    /// Go-back-N; without it (LITE mode) everything is sent once.
+    pub retransmit: bool,
+    /// Packets in flight.
+    pub window: u16,
+    /// Bytes are counted per such window.
+    pub cc_window: CcWindow,
+    /// `cc = "backoff"`: a flow halves its rate at most once per such time,
+    pub cut_period: Duration,
+    /// and raises it by a hundredth after each such time.
+    pub raise_period: Duration,
+}
+
+impl Default for LinkHostSpec {
+    fn default() -> Self {
+        Self {
+            format: LinkFormat::Standard,
+            retransmit: true,
+            window: 512,
+            cc_window: CcWindow::Us4,
+            cut_period: Duration::of(50_000),
+            raise_period: Duration::of(10_000),
+        }
+    }
+}
+
 /// All hosts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostSpec {
+    /// What they speak.
+    pub protocol: Protocol,
+    /// RC Link hosts.
+    pub rclink: LinkHostSpec,
     /// PFC priorities they obey.
     pub obey: Vec<u8>,
     /// From the arrival of a PFC frame to its effect.
@@ -220,6 +298,8 @@ pub struct HostSpec {
 impl Default for HostSpec {
     fn default() -> Self {
         Self {
+            protocol: Protocol::Rocev2,
+            rclink: LinkHostSpec::default(),
             obey: vec![3],
             response: Duration::of(0),
             payload: 1024,
@@ -230,6 +310,18 @@ impl Default for HostSpec {
             dcqcn: DcqcnSpec::default(),
         }
     }
+}
+
+/// Who of an adapter decides how fast a flow sends (CC-018 to CC-020).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheme {
+    /// Scheme 1: hardware computes the rate and keeps it.
+    Hardware,
+    /// Scheme 2: firmware writes the rate, hardware keeps it.
+    FirmwareRate,
+    /// Scheme 3: firmware stops and starts the flow.
+    Firmware,
 }
 
 /// DCQCN: a named set of parameters and what differs from it.
@@ -248,6 +340,30 @@ pub struct DcqcnSpec {
     pub hyper: Option<Rate>,
     /// Increase timer.
     pub increase_period: Option<Duration>,
+    /// Alpha decays after each such time without a CNP.
+    pub alpha_period: Option<Duration>,
+    /// One cut per such time.
+    pub cut_period: Option<Duration>,
+    /// Bytes between two increases.
+    pub byte_threshold: Option<Size>,
+    /// A cut takes alpha / 2^shift.
+    pub rate_shift: Option<u32>,
+    /// Lowest rate.
+    pub min_rate: Option<Rate>,
+    /// Rate at the start.
+    pub initial_rate: Option<Rate>,
+    /// As an adapter does under this scheme; absent: the algorithm alone, nothing limits what is in flight.
+    pub scheme: Option<Scheme>,
+    /// Firmware looks this often (schemes 2 and 3).
+    pub firmware_period: Option<Duration>,
+    /// Bytes of a work request, of which a flow is made: what is counted as in flight.
+    pub message: Option<Size>,
+    /// Work requests in flight (schemes 1 and 2).
+    pub outstanding: Option<u32>,
+    /// The same for a while after a CNP.
+    pub outstanding_after_cnp: Option<u32>,
+    /// That while.
+    pub restore_after: Option<Duration>,
 }
 
 /// Traffic. Which keys a kind needs is in its own line.
@@ -281,7 +397,7 @@ pub struct Workload {
     /// Reliable, or datagrams nobody acknowledges.
     #[serde(default = "yes")]
     pub reliable: bool,
-    /// `dcqcn` or `none`.
+    /// `dcqcn`, `backoff` (RC Link) or `none`.
     #[serde(default)]
     pub cc: Congestion,
     /// Rate on the wire without congestion control; the link's unless given.
@@ -318,6 +434,8 @@ pub enum Pattern {
 pub enum Congestion {
     /// DCQCN.
     Dcqcn,
+    /// Fewer bytes per window after a CNP, in RC Link.
+    Backoff,
     /// Not at all.
     #[default]
     None,

@@ -3,7 +3,7 @@
 use super::FabricError;
 use super::parcel::Parcel;
 use super::routes::Routes;
-use super::spec::FabricSpec;
+use super::spec::{FabricSpec, LinkFormat, Protocol};
 use super::topology::Plan;
 use toml::{Table, Value};
 use weir_dataplane::config::{self, Config, PortRate};
@@ -28,7 +28,20 @@ fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, Fabr
     if let Some(qos) = section(&mut table, "qos")
         && !qos.contains_key("preset")
     {
-        qos.insert("preset".into(), "roce-lossless".into());
+        let preset = match spec.host.protocol {
+            Protocol::Rocev2 => "roce-lossless",
+            Protocol::Rclink => "paxi-standard",
+        };
+        qos.insert("preset".into(), preset.into());
+    }
+    if spec.host.protocol == Protocol::Rclink
+        && let Some(ports) = section(&mut table, "port_defaults")
+    {
+        let format = match spec.host.rclink.format {
+            LinkFormat::Standard => "paxi_standard",
+            LinkFormat::AfhGen1 => "afh_gen1",
+        };
+        ports.insert("format".into(), format.into());
     }
     // The time a frame spends in the pipeline is time it is not counted: this switch's and, the same
     // again, its peer's.

@@ -234,6 +234,109 @@ fn r6_the_seeds_alpha_lets_the_queue_explode() {
     assert!(mean > 200_000, "mean queue {mean} must exceed Kmax");
 }
 
+/// The three schemes of an adapter: mean and greatest queue of four flows, and pauses.
+fn under(scheme: &str) -> (u64, u64, Report) {
+    let report = dcqcn(4, 1, 20, 8, scheme);
+    let port = &report.switches[0].ports[4];
+    (port.queue_mean.unwrap(), report.queue_max(), report)
+}
+
+#[test]
+fn cc018_to_cc020_schemes_of_the_adapter_behave_as_they_are_described() {
+    let (_, plain_max, _) = under("");
+    let (mean, max, hardware) = under("scheme = \"hardware\"\nmessage = \"4KiB\"");
+    // Sixteen requests of 4 KiB, eight after a CNP: less than a flow alone would have in flight.
+    assert!(max < plain_max, "{max} {plain_max}");
+    assert_eq!(hardware.frames_dropped, 0);
+    // Firmware that writes the rate is late by its period at most: much the same, but for the first burst.
+    let (mean_2, max_2, _) =
+        under("scheme = \"firmware_rate\"\nmessage = \"1MB\"\nfirmware_period = \"100us\"");
+    assert!(max_2 > max, "{max_2} {max}");
+    // Firmware that only stops and starts: bursts at line rate, one period long.
+    let (mean_3, max_3, stopped) = under("scheme = \"firmware\"\nfirmware_period = \"20us\"");
+    assert!(mean_3 > mean.max(mean_2) && max_3 > max_2, "{mean} {mean_2} {mean_3}, {max} {max_2} {max_3}");
+    assert_eq!(stopped.frames_dropped, 0, "and PFC is there for what that does");
+}
+
+/// Four RC Link hosts send 2 MB each to a fifth.
+fn rclink(rclink: &str, link: &str, workload: &str) -> Report {
+    play(&format!(
+        r#"
+        name = "rclink"
+        until = "100ms"
+        [topology]
+        kind = "star"
+        hosts = 5
+        [link]
+        rate = "40G"
+        delay = "1us"
+        {link}
+        [host]
+        protocol = "rclink"
+        [host.rclink]
+        {rclink}
+        [switch.config.buffer]
+        size = "8MiB"
+        [[switch.config.buffer.profile]]
+        name = "lossless"
+        static_th = "200KB"
+        [switch.config.port_defaults]
+        mtu = 1600
+        [[switch.config.wred]]
+        name = "request"
+        kmin = "20KB"
+        kmax = "200KB"
+        pmax = "10%"
+        [[workload]]
+        kind = "incast"
+        to = "h4"
+        bytes = "2MB"
+        {workload}
+        "#
+    ))
+}
+
+#[test]
+fn sw130_sw132_rc_link_hosts_fill_a_port_and_lose_nothing() {
+    for kind in ["", "format = \"afh_gen1\"", "retransmit = false"] {
+        let report = rclink(kind, "", "");
+        assert_eq!(
+            (report.flows_done, report.frames_dropped, report.conservation_error),
+            (4, 0, 0),
+            "{kind}"
+        );
+        assert!(report.pauses() > 0, "{kind}: four windows are more than a port takes");
+        assert!(report.flows.iter().all(|f| f.resent == 0 && f.delivered == 2_000_000 && f.timeouts == 0));
+        // 8 MB in frames of 1024 bytes of payload, at 40 Gb/s, with an eighth of headers and gaps.
+        let last = report.fct_ns.unwrap().max;
+        assert!((1_670_000..1_780_000).contains(&last), "{kind}: {last}");
+    }
+}
+
+#[test]
+fn sw131_losses_are_sent_again_or_missed() {
+    let report = rclink("", "loss = 0.001", "");
+    assert!(report.frames_lost > 0 && report.flows_done == 4, "{:?}", report.why);
+    assert!(report.flows.iter().all(|f| f.delivered == 2_000_000));
+    assert!(report.flows.iter().any(|f| f.resent > 0));
+    let report = rclink("retransmit = false", "loss = 0.001", "");
+    assert!(report.frames_lost > 0);
+    let (sent, got) = report.flows.iter().fold((0, 0), |(s, g), f| (s + f.packets, g + f.delivered));
+    assert_eq!(sent, 4 * 1954, "everything once");
+    // Nothing but data is sent, so what was lost is data: whole packets but for the last of a flow.
+    assert!(got < 8_000_000 && got + report.frames_lost * 1024 >= 8_000_000);
+}
+
+#[test]
+fn sw042_rc_link_backs_off_where_frames_are_marked() {
+    let queue = |report: &Report| report.switches[0].ports[4].queue_mean.unwrap();
+    let plain = rclink("", "", "");
+    let backs = rclink("", "", "cc = \"backoff\"");
+    assert_eq!((backs.flows_done, backs.frames_dropped), (4, 0));
+    assert!(backs.flows.iter().all(|f| f.cnps.unwrap() > 0), "{:?}", backs.flows);
+    assert!(queue(&backs) * 2 < queue(&plain), "{} {}", queue(&backs), queue(&plain));
+}
+
 fn small_incast(senders: usize, rate: &str, delay: &str) -> Report {
     play(&format!(
         r#"
@@ -447,6 +550,25 @@ fn what_cannot_be_is_refused_with_a_reason() {
         (format!("{plain}shift = 1\n"), 8, "`shift` means nothing here"),
         (format!("{plain}cc = \"dcqcn\"\nrate = \"1G\"\n"), 8, "both set the pace"),
         (format!("{plain}cc = \"dcqcn\"\nreliable = false\n"), 8, "needs a receiver that answers"),
+        (format!("{STAR}[host.dcqcn]\nscheme = 2\n{FLOW}"), 9, "wanted string"),
+        (format!("{STAR}[host.dcqcn]\nscheme = \"fast\"\n{FLOW}"), 9, "unknown variant `fast`"),
+        (
+            format!(
+                "{STAR}[host.dcqcn]\nscheme = \"hardware\"\nfirmware_period = \"1ms\"\n{FLOW}cc = \"dcqcn\"\n"
+            ),
+            10,
+            "absent under `scheme = \"hardware\"`",
+        ),
+        (
+            format!("{STAR}[host.dcqcn]\nscheme = \"firmware\"\noutstanding = 4\n{FLOW}cc = \"dcqcn\"\n"),
+            10,
+            "nothing but its mask",
+        ),
+        (
+            format!("{STAR}[host.dcqcn]\nscheme = \"hardware\"\noutstanding = 4\n{FLOW}cc = \"dcqcn\"\n"),
+            11,
+            "4 work requests in flight, 8 after a CNP",
+        ),
         (format!("{plain}{FLOW}priority = 8\n"), 18, "priority is 8"),
         (plain.replace("kind = \"flow\"", "kind = \"gossip\""), 9, "unknown variant `gossip`"),
         (format!("{STAR}[link]\nrate = \"fast\"\n{FLOW}"), 9, "`fast` is not a rate"),
@@ -462,6 +584,12 @@ fn what_cannot_be_is_refused_with_a_reason() {
         ),
         (format!("{STAR}[switch.config.buffer]\nsize = \"10KB\"\n{FLOW}"), 8, "[switch.config]"),
         (format!("{STAR}[host]\npayload = 0\n{FLOW}"), 9, "host.payload is 0"),
+        (format!("{STAR}[host]\nprotocol = \"rclink\"\npayload = 1500\n{FLOW}"), 10, "1 to 1344"),
+        (format!("{STAR}[host]\nprotocol = \"rclink\"\n{FLOW}cc = \"dcqcn\"\n"), 15, "hosts speak RC Link"),
+        (format!("{plain}cc = \"backoff\"\n"), 13, "hosts speak RoCEv2"),
+        (format!("{STAR}[host]\nprotocol = \"rclink\"\n{FLOW}priority = 0\n"), 15, "2 (responses)"),
+        (format!("{STAR}[host]\nprotocol = \"rclink\"\n{FLOW}reliable = false\n"), 15, "retransmit = false"),
+        (format!("{STAR}[host.rclink]\nformat = \"afh_lite\"\n{FLOW}"), 9, "unknown variant `afh_lite`"),
         (format!("paths = 65\n{plain}"), 1, "paths is 65"),
         (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "at least one flow"),
         (plain[..plain.len() - 6].to_owned(), 12, ""),
@@ -484,7 +612,7 @@ fn the_shipped_examples_run() {
     files.sort();
     let (plans, files): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|path| path.to_str().unwrap().ends_with(".plan.toml"));
-    assert!(files.len() >= 13 && !plans.is_empty());
+    assert!(files.len() >= 14 && !plans.is_empty());
     for path in plans {
         let plan = crate::sweep::Plan::read(&path).unwrap_or_else(|e| panic!("{e}"));
         for point in plan.points() {

@@ -1,12 +1,11 @@
 //! From traffic patterns to flows.
 
-use super::FabricError;
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, Pattern, Workload};
 use super::topology::Plan;
+use super::{FabricError, rate_control};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::PRIORITIES;
-use weir_endpoint::dcqcn::standard::{Params, RateControl};
 use weir_endpoint::flow::{Flow, Pace, Transport};
 
 /// Payload of a flow without end: more than any run can carry.
@@ -24,6 +23,8 @@ pub(super) struct Planned {
     pub flow: Flow,
     /// Starts when this flow has been delivered, not before `flow.start`.
     pub after: Option<u32>,
+    /// CNPs slow it down, in RC Link.
+    pub backs_off: bool,
 }
 
 /// Whether a flow has an end.
@@ -215,19 +216,6 @@ fn all_reduce(n: usize, chunk: u64, start: u64, first: u32) -> Vec<Draft> {
     (0..2 * (n - 1)).flat_map(|step| (0..n).map(move |from| flow(step, from))).collect()
 }
 
-fn dcqcn(spec: &FabricSpec, line: u64) -> Params {
-    let d = &spec.host.dcqcn;
-    let base = if d.connectx { Params::connectx(line) } else { Params::paper(line) };
-    Params {
-        gain: d.gain.unwrap_or(base.gain),
-        initial_alpha: d.initial_alpha.unwrap_or(base.initial_alpha),
-        additive: d.additive.map_or(base.additive, |r| r.0),
-        hyper: d.hyper.map_or(base.hyper, |r| r.0),
-        increase_period: d.increase_period.map_or(base.increase_period, |t| t.0),
-        ..base
-    }
-}
-
 /// All flows, in the order of their numbers.
 pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<Vec<Planned>, FabricError> {
     let host = &spec.host;
@@ -252,13 +240,11 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
             }
             let line = plan.links[plan.ports[d.from][0]].spec.rate.0;
             let pace = match (w.cc, w.rate) {
-                (Congestion::Dcqcn, _) => Pace::Dcqcn(dcqcn(spec, line)),
-                (Congestion::None, Some(rate)) => Pace::Fixed(rate.0),
-                (Congestion::None, None) => Pace::Line,
+                (Congestion::Dcqcn, _) => rate_control::pace(host, line)?,
+                (Congestion::None | Congestion::Backoff, Some(rate)) => Pace::Fixed(rate.0),
+                (Congestion::None | Congestion::Backoff, None) => Pace::Line,
             };
-            if let Pace::Dcqcn(params) = pace {
-                RateControl::new(params, 0).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
-            }
+            rate_control::check(&pace).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
             let id = all.len() as u32;
             let path = (rng.next_u64() % spec.paths) as usize;
             let reach = |from: usize, to: usize| path_exists(plan, routes, from, to, path);
@@ -279,7 +265,8 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
                 ack_every: host.ack_every,
                 timeout: host.timeout.0,
             };
-            all.push(Planned { from: d.from, to: d.to, path, flow, after: d.after });
+            let backs_off = w.cc == Congestion::Backoff;
+            all.push(Planned { from: d.from, to: d.to, path, flow, after: d.after, backs_off });
         }
     }
     if all.is_empty() {

@@ -1,18 +1,19 @@
 //! From the file of a host to stations.
 
+use super::rclink;
 use anyhow::{Context, Result};
-use weir_dataplane::config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream};
-use weir_dataplane::config::{CongestionControl, HostOperation};
+use weir_dataplane::config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic};
+use weir_dataplane::config::{CongestionControl, DcqcnScheme, HostOperation};
 use weir_dataplane::types::Nanos;
+use weir_endpoint::dcqcn::firmware::Dcqcn;
 use weir_endpoint::dcqcn::scheme::{Outstanding, Scheme};
 use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::roce::frame::ECN_ECT0;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::Qpn;
-use weir_endpoint::station::{
-    Dcqcn, Operation, PairConfig, Peer, Rate, Remote, Station, StationConfig, Stream,
-};
+use weir_endpoint::station::Station;
+use weir_endpoint::station::roce::{self, Operation, PairConfig, Peer, Rate, Remote, StationConfig, Stream};
 
 /// From the answer of a peer to the first message to it: a switch looks at its links every 20 ms, and drops
 /// what goes to one that is down.
@@ -23,8 +24,26 @@ pub const SETTLE: Nanos = 100_000_000;
 /// # Errors
 /// A connection that cannot be, by its place in the file.
 pub fn stations(config: &HostConfig, rates: &[u64], trace: bool) -> Result<Vec<Station>> {
+    match &config.traffic {
+        HostTraffic::Roce { dcqcn, qps } => roce_stations(config, dcqcn, qps, rates, trace),
+        HostTraffic::RcLink(link) => rclink::stations(config, link, rates),
+    }
+}
+
+/// What does not fit, by the place of the connection in the file.
+pub fn place(nth: usize) -> String {
+    format!("connection {} of the file", nth + 1)
+}
+
+fn roce_stations(
+    config: &HostConfig,
+    dcqcn: &HostDcqcn,
+    qps: &[HostQp],
+    rates: &[u64],
+    trace: bool,
+) -> Result<Vec<Station>> {
     let station = |(port, rate): (&HostPort, &u64)| {
-        Station::new(StationConfig {
+        roce::Station::new(StationConfig {
             mac: port.mac,
             ip: port.ip,
             rate: *rate,
@@ -34,13 +53,13 @@ pub fn stations(config: &HostConfig, rates: &[u64], trace: bool) -> Result<Vec<S
             first_qpn: port.first_qpn,
         })
     };
-    let mut stations: Vec<Station> = config.ports.iter().zip(rates).map(station).collect();
-    for (i, qp) in config.qps.iter().enumerate() {
+    let mut stations: Vec<_> = config.ports.iter().zip(rates).map(station).collect();
+    for (i, qp) in qps.iter().enumerate() {
         let first = config.ports[qp.port].first_qpn;
-        let pair = pair(qp, &config.dcqcn, rates[qp.port], first, trace);
-        stations[qp.port].add(pair).with_context(|| format!("connection {} of the file", i + 1))?;
+        let pair = pair(qp, dcqcn, rates[qp.port], first, trace);
+        stations[qp.port].add(pair).with_context(|| place(i))?;
     }
-    Ok(stations)
+    Ok(stations.into_iter().map(Station::from).collect())
 }
 
 fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) -> PairConfig {
@@ -101,6 +120,7 @@ pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
         additive: dcqcn.additive.unwrap_or(of.additive),
         hyper: dcqcn.hyper.unwrap_or(of.hyper),
         min_rate: dcqcn.min_rate.unwrap_or(of.min_rate),
+        initial_rate: dcqcn.initial_rate.unwrap_or(of.initial_rate),
         ..of
     };
     let outstanding = Outstanding {
@@ -108,5 +128,10 @@ pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
         reduced: dcqcn.outstanding_after_cnp,
         restore_after: dcqcn.restore_after,
     };
-    Rate::Dcqcn(Dcqcn { scheme: Scheme::Hardware, params, outstanding })
+    let scheme = match dcqcn.scheme {
+        DcqcnScheme::Hardware => Scheme::Hardware,
+        DcqcnScheme::FirmwareRate => Scheme::FirmwareRate,
+        DcqcnScheme::Firmware => Scheme::Firmware,
+    };
+    Rate::Dcqcn(Dcqcn { scheme, params, outstanding, firmware_period: dcqcn.firmware_period })
 }

@@ -1,14 +1,15 @@
-//! `weir host`: RoCEv2 endpoints on DPDK ports, as a traffic host.
+//! `weir host`: RoCEv2 or RC Link endpoints on DPDK ports, as a traffic host.
 
 mod build;
+mod rclink;
 mod report;
 mod seats;
 
 use crate::Outcome;
 use crate::cli::HostArgs;
+use crate::run::Stop;
 use crate::run::devices::{self, OpenPort, PoolSize};
 use crate::run::summary::write_file;
-use crate::run::{Stop, priorities};
 use anyhow::{Context, Result, anyhow, bail};
 use report::Results;
 use std::io::{IsTerminal, Write};
@@ -20,6 +21,7 @@ use weir_dataplane::config::host::{self, HostConfig};
 use weir_dpdk::{Clock, LinkWatch};
 
 pub use build::{SETTLE, rate_control};
+pub use rclink::back_off;
 pub use report::trace;
 pub use seats::{Look, Seat, Shared, work};
 
@@ -63,8 +65,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         eal.launch(core, move || work(seats, &pool, &clock, rest, &shared))?
     };
     let start = Instant::now();
-    let counted =
-        config.qps.iter().any(|qp| qp.expect.is_some() || qp.stream.is_some_and(|s| s.messages.is_some()));
+    let counted = config.counts();
     let mut links: Vec<LinkWatch> = handles.iter().map(|_| LinkWatch::default()).collect();
     let mut teller = Teller::new();
     loop {
@@ -148,15 +149,11 @@ fn describe(
     stations: &[weir_endpoint::station::Station],
 ) -> Result<()> {
     for ((port, open), station) in config.ports.iter().zip(open).zip(stations) {
-        let capabilities = open.port.capabilities()?;
-        let pfc = match (port.port.pfc.enable, capabilities.mac_control.is_visible()) {
-            (0, _) => "ignored".to_owned(),
-            (mask, true) => format!("obeyed, priorities {}", priorities(mask)),
-            (mask, false) => format!("NOT SEEN by software, priorities {}", priorities(mask)),
-        };
-        println!("host {} {} on {} ({}), pfc {pfc}", port.ip, port.mac, port.port.name, capabilities.driver);
+        let driver = open.port.capabilities()?.driver;
+        let pfc = devices::granted_pfc(open.pfc, &port.port);
+        println!("host {} {} on {} ({driver}), pfc {pfc}", station.address(), port.mac, port.port.name);
         for pair in station.pairs() {
-            println!("  connection {} to {} {}", pair.qpn.0, pair.peer.0, pair.peer.1.0);
+            println!("  connection {} to {}", pair.name(), pair.peer_name());
         }
     }
     Ok(())

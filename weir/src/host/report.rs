@@ -2,15 +2,16 @@
 
 use super::seats::Seat;
 use serde_json::{Value, json};
-use weir_dataplane::config::host::{HostConfig, HostQp};
+use weir_dataplane::config::host::HostConfig;
 use weir_endpoint::dcqcn::trace::CSV_HEADER;
-use weir_endpoint::station::{PairReport, StationReport};
+use weir_endpoint::rclink::link;
+use weir_endpoint::roce;
+use weir_endpoint::station::{Adapter, Address, Kind, PairReport, StationReport};
 
 /// One connection of the file and what it came to.
 #[derive(Debug)]
 struct Line<'a> {
     port: &'a str,
-    qp: &'a HostQp,
     report: PairReport,
 }
 
@@ -41,6 +42,10 @@ impl Line<'_> {
         p.receive_span.map_or(0, |(first, last)| rate(p.received_bytes, first, last))
     }
 
+    fn name(&self) -> String {
+        format!("{} {}", self.port, self.report.name())
+    }
+
     fn wrong(&self) -> u64 {
         self.report.progress.out_of_order + self.report.progress.corrupted
     }
@@ -60,9 +65,7 @@ impl<'a> Results<'a> {
         let mut lines = Vec::new();
         for (port, seat) in seats.iter().enumerate() {
             let name = config.ports[port].port.name.as_str();
-            // A station has its connections in the order of the file.
-            let qps = config.qps.iter().filter(|qp| qp.port == port);
-            lines.extend(qps.zip(seat.station.pairs()).map(|(qp, report)| Line { port: name, qp, report }));
+            lines.extend(seat.station.pairs().map(|report| Line { port: name, report }));
         }
         let names = config.ports.iter().map(|port| port.port.name.as_str());
         let ports = names.zip(seats.iter().map(|seat| seat.station.report(now))).collect();
@@ -77,15 +80,25 @@ impl<'a> Results<'a> {
     /// Prints the totals.
     pub fn print(&self) {
         println!(
-            "\n{:12} {:>22} {:>8} {:>10} {:>10} {:>9} {:>10} {:>9} {:>6} {:>8}",
-            "connection", "peer", "state", "sent", "acked", "Mb/s", "received", "Mb/s", "wrong", "cnps"
+            "\n{:12} {:>22} {:>8} {:>10} {:>10} {:>9} {:>10} {:>9} {:>6} {:>6} {:>8}",
+            "connection",
+            "peer",
+            "state",
+            "sent",
+            "acked",
+            "Mb/s",
+            "received",
+            "Mb/s",
+            "wrong",
+            "lost",
+            "cnps"
         );
         for line in &self.lines {
             let p = &line.report.progress;
             println!(
-                "{:12} {:>22} {:>8} {:>10} {:>10} {:>9} {:>10} {:>9} {:>6} {:>8}",
-                format!("{} {}", line.port, line.report.qpn.0),
-                format!("{} {}", line.qp.peer_ip, line.qp.peer_qpn),
+                "{:12} {:>22} {:>8} {:>10} {:>10} {:>9} {:>10} {:>9} {:>6} {:>6} {:>8}",
+                line.name(),
+                line.report.peer_name(),
                 line.state(),
                 p.posted,
                 p.acknowledged,
@@ -93,22 +106,20 @@ impl<'a> Results<'a> {
                 p.received,
                 line.received_rate() / 1_000_000,
                 line.wrong(),
+                p.lost,
                 p.cnps
             );
         }
         for (name, r) in &self.ports {
             println!(
-                "port {name}: {} frames out, {} in; sent again {} ({} NAKs, {} overdue); gaps seen {}, CE {}, CNPs out {}; \
-                 PFC {} frames, held back {:.1} ms",
+                "port {name}: {} frames out, {} in; {}CE {}, CNPs out {}; PFC {} frames in, {} out, held back {:.1} ms",
                 r.tx_frames,
                 r.rx_frames,
-                r.hca.tx_retransmitted,
-                r.hca.rx_nak_sequence,
-                r.hca.timeouts,
-                r.hca.tx_nak_sequence,
-                r.hca.rx_ce,
-                r.hca.tx_cnp,
+                again(&r.adapter),
+                r.adapter.rx_ce(),
+                r.adapter.tx_cnp(),
                 r.control.pfc_frames,
+                r.adapter.tx_pfc(),
                 r.paused_ns.iter().sum::<u64>() as f64 / 1e6
             );
         }
@@ -118,18 +129,21 @@ impl<'a> Results<'a> {
     pub fn findings(&self) -> Vec<String> {
         let mut found = Vec::new();
         for line in &self.lines {
-            let (p, name) = (&line.report.progress, format!("{} {}", line.port, line.report.qpn.0));
+            let (p, name) = (&line.report.progress, line.name());
             if let Some(failure) = line.report.failure {
                 found.push(format!("connection {name} failed: {failure:?}"));
             } else if !line.report.connected {
-                found.push(format!("connection {name}: {} never answered", line.qp.peer_ip));
+                found.push(format!("connection {name}: {} never answered", line.report.peer.0));
             } else if p.acknowledged < p.posted {
                 found.push(format!(
                     "connection {name}: {} messages not acknowledged",
                     p.posted - p.acknowledged
                 ));
-            } else if line.qp.stream.is_some() && p.posted == 0 {
+            } else if line.report.sends && p.posted == 0 {
                 found.push(format!("connection {name} sent nothing"));
+            }
+            if p.lost > 0 {
+                found.push(format!("connection {name}: {} messages lost", p.lost));
             }
             if line.wrong() > 0 {
                 found.push(format!(
@@ -137,9 +151,12 @@ impl<'a> Results<'a> {
                     p.out_of_order, p.corrupted
                 ));
             }
-            if let Some(expect) = line.qp.expect.filter(|expect| p.received != *expect) {
+            if let Some(expect) = line.report.expect.filter(|expect| p.received != *expect) {
                 found.push(format!("connection {name}: {} messages of {expect} received", p.received));
             }
+        }
+        for (name, r) in self.ports.iter().filter(|(_, r)| r.adapter.no_room() > 0) {
+            found.push(format!("port {name}: {} frames lost, its memory was full", r.adapter.no_room()));
         }
         found
     }
@@ -161,9 +178,9 @@ impl<'a> Results<'a> {
 pub fn trace(seats: &[Seat]) -> String {
     let mut text = format!("host,{CSV_HEADER}");
     for seat in seats {
-        let host = seat.station.address().1;
+        let host = seat.station.address();
         for (qpn, trace) in seat.station.traces() {
-            for row in trace.csv(qpn.0).lines() {
+            for row in trace.csv(qpn).lines() {
                 text.push_str(&format!("{host},{row}\n"));
             }
         }
@@ -171,13 +188,24 @@ pub fn trace(seats: &[Seat]) -> String {
     text
 }
 
+/// What was sent again, and why.
+fn again(adapter: &Adapter) -> String {
+    match adapter {
+        Adapter::Roce(c) => format!(
+            "sent again {} ({} NAKs, {} overdue); gaps seen {}, ",
+            c.tx_retransmitted, c.rx_nak_sequence, c.timeouts, c.tx_nak_sequence
+        ),
+        Adapter::RcLink(c) => format!(
+            "sent again {} ({} overdue); gaps seen {}, ",
+            c.tx_retransmitted, c.timeouts, c.rx_out_of_sequence
+        ),
+    }
+}
+
 fn line_json(line: &Line<'_>) -> Value {
     let p = &line.report.progress;
-    json!({
+    let mut all = json!({
         "port": line.port,
-        "qpn": line.report.qpn.0,
-        "peer_ip": line.qp.peer_ip.to_string(),
-        "peer_qpn": line.qp.peer_qpn,
         "state": line.state(),
         "posted": p.posted,
         "acknowledged": p.acknowledged,
@@ -186,17 +214,35 @@ fn line_json(line: &Line<'_>) -> Value {
         "received": p.received,
         "received_bytes": p.received_bytes,
         "received_bps": line.received_rate(),
+        "lost": p.lost,
         "out_of_order": p.out_of_order,
         "corrupted": p.corrupted,
         "data_frames": p.data_frames,
         "cnps": p.cnps,
         "rate_bps": line.report.rate,
         "lowest_rate_bps": (p.lowest_rate != u64::MAX).then_some(p.lowest_rate),
-    })
+    });
+    match line.report.peer.0 {
+        Address::Ip(ip) => all["peer_ip"] = json!(ip.to_string()),
+        Address::Mac(mac) => all["peer_mac"] = json!(mac.to_string()),
+    }
+    match line.report.kind {
+        Kind::Qp => {
+            all["qpn"] = json!(line.report.number);
+            all["peer_qpn"] = json!(line.report.peer.1);
+        }
+        Kind::Multicast => all["multicast"] = json!(line.report.number),
+        Kind::Raw => all["raw"] = json!(line.report.number),
+    }
+    all
 }
 
 fn port_json(name: &str, r: &StationReport) -> Value {
-    json!({
+    let mut all = match &r.adapter {
+        Adapter::Roce(counters) => roce_json(counters),
+        Adapter::RcLink(counters) => rclink_json(counters),
+    };
+    let common = json!({
         "name": name,
         "tx_frames": r.tx_frames,
         "tx_bytes": r.tx_bytes,
@@ -204,22 +250,46 @@ fn port_json(name: &str, r: &StationReport) -> Value {
         "rx_bytes": r.rx_bytes,
         "rx_flooded": r.rx_flooded,
         "rx_other": r.rx_other,
-        "rx_bad_icrc": r.hca.rx_bad_icrc,
-        "rx_malformed": r.hca.rx_malformed,
-        "rx_unknown_qp": r.hca.rx_unknown_qp,
-        "rx_duplicates": r.hca.rx_duplicates,
-        "rx_out_of_sequence": r.hca.rx_out_of_sequence,
-        "rx_nak_sequence": r.hca.rx_nak_sequence,
-        "rx_ce": r.hca.rx_ce,
-        "rx_cnp": r.hca.rx_cnp,
-        "rx_rnr": r.hca.rx_rnr,
-        "tx_retransmitted": r.hca.tx_retransmitted,
-        "tx_acks": r.hca.tx_acks,
-        "tx_nak_sequence": r.hca.tx_nak_sequence,
-        "tx_cnp": r.hca.tx_cnp,
-        "timeouts": r.hca.timeouts,
+        "rx_ce": r.adapter.rx_ce(),
+        "tx_cnp": r.adapter.tx_cnp(),
+        "tx_retransmitted": r.adapter.retransmitted(),
+        "timeouts": r.adapter.timeouts(),
         "pfc_rx": r.control.pfc_frames,
         "pauses": r.pauses,
         "paused_ns": r.paused_ns,
+    });
+    if let (Value::Object(all), Value::Object(common)) = (&mut all, common) {
+        all.extend(common);
+    }
+    all
+}
+
+fn roce_json(c: &roce::hca::Counters) -> Value {
+    json!({
+        "rx_bad_icrc": c.rx_bad_icrc,
+        "rx_malformed": c.rx_malformed,
+        "rx_unknown_qp": c.rx_unknown_qp,
+        "rx_duplicates": c.rx_duplicates,
+        "rx_out_of_sequence": c.rx_out_of_sequence,
+        "rx_nak_sequence": c.rx_nak_sequence,
+        "rx_cnp": c.rx_cnp,
+        "rx_rnr": c.rx_rnr,
+        "tx_acks": c.tx_acks,
+        "tx_nak_sequence": c.tx_nak_sequence,
+    })
+}
+
+fn rclink_json(c: &link::Counters) -> Value {
+    json!({
+        "rx_malformed": c.rx_malformed,
+        "rx_unknown_qp": c.rx_unknown,
+        "rx_duplicates": c.rx_duplicates,
+        "rx_out_of_sequence": c.rx_out_of_sequence,
+        "rx_no_room": c.rx_no_room,
+        "rx_cnp": c.rx_cnp,
+        "rx_credit_ignored": c.rx_credit_ignored,
+        "tx_acks": c.tx_acks,
+        "tx_credit": c.tx_credit,
+        "pfc_tx": c.tx_pfc,
     })
 }

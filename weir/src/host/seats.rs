@@ -177,12 +177,13 @@ fn sum(seats: &[Seat], now: u64) -> Look {
     let mut look = Look { at: now, ..Look::default() };
     for seat in seats {
         let report = seat.station.report(now);
-        look.retransmitted += report.hca.tx_retransmitted;
+        look.retransmitted += report.adapter.retransmitted();
         look.paused += report.paused_ns.iter().sum::<u64>();
         for pair in seat.station.pairs() {
             look.acknowledged += pair.progress.acknowledged_bytes;
             look.received += pair.progress.received_bytes;
-            look.wrong += pair.progress.out_of_order + pair.progress.corrupted;
+            let p = &pair.progress;
+            look.wrong += p.out_of_order + p.corrupted + p.lost;
             look.cnps += pair.progress.cnps;
         }
     }

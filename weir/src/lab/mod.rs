@@ -1,12 +1,14 @@
 //! `weir lab`: a switch and hosts on every port in one process. What a newcomer runs first.
 
 mod hosts;
+mod rclink;
+mod roce;
 mod table;
 mod verdict;
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::LabArgs;
+use crate::cli::{HostsArg, LabArgs};
 use crate::log;
 use crate::run::summary::write_file;
 use crate::run::{Origin, Running, Stop};
@@ -15,11 +17,12 @@ use hosts::{Hosts, Manners};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use table::Table;
-use weir_dataplane::config::DeviceKind;
+use weir_dataplane::config::{DeviceKind, HostProtocol, PortConfig};
 use weir_dpdk::Clock;
 
-/// The configuration of a lab that is given none.
+/// The configuration of a lab that is given none, and the same for PAXI.
 const BUILT_IN: &str = include_str!("../../../configs/lab.toml");
+const BUILT_IN_PAXI: &str = include_str!("../../../configs/lab-paxi.toml");
 
 /// Frames hosts and rings may hold, per port: a burst in hand and both rings.
 const HELD_PER_HOST: u64 = 1024;
@@ -36,13 +39,21 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
         Origin::File(path) => check::load(path)?,
         Origin::BuiltIn(name) => check::load_text(name, &built_in(args))?,
     };
-    let config = loaded.config;
+    let mut config = loaded.config;
     if let Some(port) = config.ports.iter().find(|port| port.kind != DeviceKind::Ring) {
         bail!("port {} is {}: lab hosts stand on `device = \"ring\"` ports only", port.name, port.device);
     }
-    if let Some(port) = config.ports.iter().find(|port| config.formats[port.format].name != "standard") {
+    let protocol = match args.hosts {
+        Some(HostsArg::Rocev2) => HostProtocol::Roce,
+        Some(HostsArg::Rclink) => HostProtocol::RcLink,
+        None => config.lab.hosts,
+    };
+    let other = |port: &&PortConfig| config.formats[port.format].name != "standard";
+    if protocol == HostProtocol::RcLink {
+        rclink::place(&mut config)?;
+    } else if let Some(port) = config.ports.iter().find(other) {
         let format = &config.formats[port.format].name;
-        bail!("port {} speaks {format}: lab hosts speak standard frames only", port.name);
+        bail!("port {} speaks {format}, RoCEv2 hosts speak standard frames: use --hosts rclink", port.name);
     }
     log::start(args.log.as_deref());
     let stop = Stop::on_signal()?;
@@ -50,7 +61,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     running.describe(&config);
     let far = std::mem::take(&mut running.far).into_iter().flatten().collect();
     let clock = Clock::new(&running.eal);
-    let manners = Manners { deaf: args.deaf, no_dcqcn: args.no_dcqcn, trace: args.trace.is_some() };
+    let manners = Manners { deaf: args.deaf, no_dcqcn: args.no_dcqcn, trace: args.trace.is_some(), protocol };
     let hosts = Hosts::start(&config, far, running.pool.clone(), clock, manners)?;
     let names = config.ports.iter().map(|port| port.name.clone()).collect();
     let mut table = Table::new(names, running.counters.clone(), running.gauges.clone());
@@ -90,9 +101,12 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
 
 /// The built-in configuration, or one like it with another preset or another number of hosts.
 fn built_in(args: &LabArgs) -> String {
-    let mut text = BUILT_IN.to_owned();
+    let paxi = args.preset.as_ref().is_some_and(|preset| preset.starts_with("paxi"));
+    let mut text = if paxi { BUILT_IN_PAXI } else { BUILT_IN }.to_owned();
     if let Some(preset) = &args.preset {
-        text = text.replace("preset = \"roce-lossless\"", &format!("preset = {preset:?}"));
+        for own in ["roce-lossless", "paxi-standard"] {
+            text = text.replace(&format!("preset = {own:?}"), &format!("preset = {preset:?}"));
+        }
     }
     if let Some(senders) = args.incast {
         let at = text.find("[[port]]").unwrap_or(text.len());

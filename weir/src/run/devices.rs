@@ -43,6 +43,17 @@ pub struct OpenPort {
     pub far: Option<FarEnd>,
 }
 
+/// Who was `granted` PFC on a port, and on which priorities, for people.
+pub fn granted_pfc(granted: &str, config: &PortConfig) -> String {
+    match config.pfc.enable {
+        0 => granted.to_owned(),
+        mask => {
+            let set: Vec<_> = (0..8).filter(|p| mask >> p & 1 == 1).map(|p: u8| p.to_string()).collect();
+            format!("{granted}, priorities {}", set.join(","))
+        }
+    }
+}
+
 /// The end of an in-process ring that does not belong to the switch.
 #[derive(Debug)]
 pub struct FarEnd {

@@ -327,10 +327,7 @@ impl Running {
         }
         for ((port, granted), settings) in self.ports.iter().zip(&self.pfc).zip(&config.ports) {
             let Ok(c) = port.capabilities() else { continue };
-            let pfc = match settings.pfc.enable {
-                0 => (*granted).to_owned(),
-                mask => format!("{granted}, priorities {}", priorities(mask)),
-            };
+            let pfc = devices::granted_pfc(granted, settings);
             println!("  {:12} {:24} driver {:14} pfc {pfc}", settings.name, settings.device, c.driver);
         }
     }
@@ -430,9 +427,4 @@ fn place(config: &Config, eal: &Eal) -> Result<(Vec<usize>, Vec<usize>)> {
         owner.push(worker);
     }
     Ok((cores, owner))
-}
-
-pub fn priorities(mask: u8) -> String {
-    let set: Vec<_> = (0..8).filter(|p| mask >> p & 1 == 1).map(|p| p.to_string()).collect();
-    set.join(",")
 }

@@ -19,7 +19,7 @@ struct Host {
 }
 
 impl Host {
-    /// `rest`: everything of the file but `[eal]` and `[host]`.
+    /// `rest`: everything of the file but `[eal]` and what of `[host]` all have.
     fn start(mut command: Command, folder: &Path, name: &str, rest: &str) -> Self {
         let path = |end: &str| folder.join(format!("{name}.{end}"));
         let eal = format!("--file-prefix=weir-{name}-{}", std::process::id());
@@ -89,8 +89,12 @@ fn memif(folder: &Path, port: u8, role: &str) -> String {
 }
 
 fn switch_ports(devices: impl IntoIterator<Item = String>) -> String {
+    switch_of("roce-lossless", devices)
+}
+
+fn switch_of(preset: &str, devices: impl IntoIterator<Item = String>) -> String {
     let mut config = format!(
-        "[qos]\npreset = \"roce-lossless\"\n[watchdog]\nenable = false\n[mgmt]\nlisten = \"off\"\nsocket = \"off\"\n\
+        "[qos]\npreset = {preset:?}\n[watchdog]\nenable = false\n[mgmt]\nlisten = \"off\"\nsocket = \"off\"\n\
          [buffer]\nsize = \"32MiB\"\nframes = 16384\n[[buffer.profile]]\nname = \"lossless\"\n\
          xoff = \"6MiB\"\nstatic_th = \"128KiB\"\n[port_defaults]\nrate = {RATE}\nmtu = 1500\n"
     );
@@ -174,6 +178,150 @@ fn writes_and_sends_cross_a_switch_over_the_kernel() {
     both_directions_arrive(host(1, "one-k", ONE), host(2, "other-k", OTHER));
     let summary = switch.stop();
     assert_eq!(summary.drops("ingress.headroom_exhausted"), 0);
+}
+
+/// RC Link through a switch with one of its presets: requests to a reader slower than the link. Two bytes of
+/// padding make the header look like that of a RoCE acknowledgement (DEV-06).
+fn rc_link_through(preset: &str, format: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    // Four lossless groups per port instead of one, each with its headroom.
+    let mut config =
+        switch_of(preset, (1..=2).map(|n| memif(path, n, "server"))).replace("\"32MiB\"", "\"64MiB\"");
+    if format != "standard" {
+        for n in 1..=2 {
+            config += &format!("[[fdb.static]]\nport = \"p{}\"\nkey = {n}\n", n - 1);
+        }
+    }
+    let switch = Switch::start(&config);
+    let host = |n: u8, rclink: &str, qp: &str| {
+        let mut file =
+            format!("protocol = \"rclink\"\n{}pfc = [\"1-4\"]\n", port(n, &memif(path, n, "client")));
+        file += &format!("[rclink]\nformat = {format:?}\nround_trip = \"50ms\"\n{rclink}");
+        file += &format!("[rclink.qp_defaults]\npeer_mac = \"02:00:00:00:00:0{}\"\n", 3 - n);
+        file +=
+            &format!("peer_ip = \"10.0.0.{}\"\nack_timeout = \"2s\"\nretries = 50\nmessage = 1022\n", 3 - n);
+        file += &format!("[[rclink.qp]]\npeer_qp = 0\n{qp}");
+        Host::start(Command::new(WEIR), path, &format!("{preset}-{n}"), &file)
+    };
+    let mut slow = host(2, "read_rate = \"40M\"\n", "expect = 5000\n");
+    // Lite is not acknowledged: who sends must know that somebody hears.
+    slow.program.says("link up");
+    // And the switch must have seen the sender's link before answers come back: it looks every 20 ms.
+    let fast = host(1, "", "send = true\nstart = \"1s\"\nmessages = 5000\n").ended();
+    let slow = slow.ended();
+    let (sent, received) = (passed(&fast), passed(&slow));
+    assert_eq!(number(&sent[0], "acknowledged"), 5000);
+    assert_eq!(
+        (number(&received[0], "received"), number(&received[0], "received_bytes")),
+        (5000, 5000 * 1022)
+    );
+    for connection in sent.iter().chain(received) {
+        let wrong = ["lost", "out_of_order", "corrupted"].map(|key| number(connection, key));
+        assert_eq!(wrong, [0; 3], "{connection:#}");
+    }
+    let (sender, reader) = (&fast.1["ports"][0], &slow.1["ports"][0]);
+    assert!(number(reader, "pfc_tx") > 0, "a full memory pauses the switch: {reader:#}");
+    assert_eq!(number(reader, "rx_no_room"), 0);
+    assert!(sender["paused_ns"][3].as_u64() > Some(0), "and the switch the sender: {sender:#}");
+    assert_eq!(number(sender, "tx_retransmitted"), 0);
+    let summary = switch.stop();
+    assert_eq!(summary.all_drops(), [""; 0]);
+    assert!(summary.port("p1", "pfc_rx") > 0 && summary.port("p0", "pfc_tx") > 0, "{:#}", summary.0);
+}
+
+#[test]
+fn sw024_rc_link_crosses_a_switch_and_a_slow_reader_loses_nothing() {
+    rc_link_through("paxi-standard", "standard");
+}
+
+#[test]
+fn sw024_rc_link_lite_crosses_a_switch_and_a_slow_reader_loses_nothing() {
+    rc_link_through("paxi-lite", "afh_lite");
+}
+
+#[test]
+fn sw022_all_types_of_rc_link_cross_a_switch_that_knows_nothing_of_credits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    // No PFC at all: what keeps the receiver's memory from overflow are credits from end to end.
+    let config = switch_of("paxi-standard", (1..=2).map(|n| memif(path, n, "server")))
+        .replace("\"32MiB\"", "\"64MiB\"")
+        .replace("mtu = 1500\n", "mtu = 1500\nformat = \"afh_gen1\"\npfc = { enable = [] }\n")
+        .replace(
+            "[[buffer.profile]]",
+            "[[buffer.pg]]\npgs = \"1-4\"\nprofile = \"lossy\"\n[[buffer.profile]]",
+        );
+    let switch = Switch::start(&config);
+    let host = |n: u8, rclink: &str, qps: String| {
+        let mut file = format!("protocol = \"rclink\"\n{}", port(n, &memif(path, n, "client")));
+        file +=
+            "[rclink]\nformat = \"afh_gen1\"\nflow_control = \"cbfc\"\ncredits = 500\ncredit_report = 7\n";
+        Host::start(Command::new(WEIR), path, &format!("types-{n}"), &(file + rclink + &qps))
+    };
+    let qp = |kind: &str, peer: &str, rest: &str| {
+        format!(
+            "[[rclink.qp]]\ntype = \"{kind}\"\npeer_mac = \"{peer}\"\nack_timeout = \"2s\"\nretries = 50\n{rest}"
+        )
+    };
+    let (one, other, group) = ("02:00:00:00:00:01", "02:00:00:00:00:02", "03:00:00:00:00:77");
+    let expect = |n: u32| format!("expect = {n}\n");
+    let mut reader = host(
+        2,
+        "read_rate = \"40M\"\n",
+        [
+            qp("type1", one, &format!("peer_qp = 0\n{}", expect(2000))),
+            qp("type2", one, &expect(100)),
+            qp("type3", one, &expect(100)),
+        ]
+        .concat(),
+    );
+    reader.program.says("link up");
+    let send = |n: u32| format!("send = true\nstart = \"1s\"\nmessages = {n}\nrate = \"20M\"\n");
+    let sender = host(
+        1,
+        "",
+        [
+            qp("type1", other, &format!("peer_qp = 0\n{}", send(2000).replace("20M", "100M"))),
+            qp("type2", group, &send(100)),
+            qp("type3", other, &send(100)),
+        ]
+        .concat(),
+    )
+    .ended();
+    let reader = reader.ended();
+    let (sent, received) = (passed(&sender), passed(&reader));
+    assert_eq!(sent.len(), 3);
+    for (at, messages) in [2000, 100, 100].into_iter().enumerate() {
+        assert_eq!(number(&sent[at], "acknowledged"), messages);
+        assert_eq!((number(&received[at], "received"), number(&received[at], "lost")), (messages, 0));
+    }
+    assert_eq!((number(&received[1], "multicast"), number(&received[2], "raw")), (0, 0));
+    let port = &reader.1["ports"][0];
+    assert!(number(port, "tx_credit") > 0 && number(port, "pfc_tx") == 0, "{port:#}");
+    assert_eq!((number(port, "rx_no_room"), number(port, "rx_other")), (0, 0));
+    assert_eq!(switch.stop().all_drops(), [""; 0]);
+}
+
+#[test]
+fn ipv6_hosts_and_firmware_that_writes_the_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let switch = Switch::start(&switch_ports((1..=2).map(|n| memif(path, n, "server"))));
+    let host = |n: u8, name: &str, rest: &str| {
+        let file = port(n, &memif(path, n, "client")).replace("10.0.0.", "fd00::")
+            + "[dcqcn]\nscheme = \"firmware_rate\"\n[[qp]]\npeer_qpn = 17\nretries = 50\n"
+            + &format!("peer_ip = \"fd00::{0}\"\npeer_mac = \"02:00:00:00:00:0{0}\"\n{rest}", 3 - n);
+        Host::start(Command::new(WEIR), path, name, &file)
+    };
+    let other = host(2, "six-b", "expect = 50\n");
+    let one = host(1, "six-a", "send = \"write\"\nmessages = 50\n").ended();
+    let other = other.ended();
+    assert_eq!(number(&passed(&one)[0], "acknowledged"), 50);
+    assert_eq!(number(&passed(&other)[0], "received_bytes"), 50 << 16);
+    assert_eq!(passed(&one)[0]["peer_ip"], "fd00::2");
+    assert!(one.2.contains("fd00::1,17,,,start,100000000\n"), "{}", one.2);
+    assert_eq!(switch.stop().drops("ingress.headroom_exhausted"), 0);
 }
 
 #[test]

@@ -172,8 +172,13 @@ fn lab(more: &[&str], config: &str) -> (Option<i32>, String, Value) {
 }
 
 fn lab_config(dcqcn: &str) -> String {
+    lab_config_of("roce-lossless", "dscp = 0", dcqcn)
+}
+
+/// `victim`: what puts a flow on another priority.
+fn lab_config_of(preset: &str, victim: &str, dcqcn: &str) -> String {
     let mut config = format!(
-        "[eal]\nargs = [{:?}]\n[qos]\npreset = \"roce-lossless\"\n[watchdog]\nenable = false\n\
+        "[eal]\nargs = [{:?}]\n[qos]\npreset = {preset:?}\n[watchdog]\nenable = false\n\
          [buffer]\nsize = \"32MiB\"\nframes = 16384\n[[buffer.profile]]\nname = \"lossless\"\n\
          xoff = \"6MiB\"\nstatic_th = \"128KiB\"\n[port_defaults]\nrate = {RATE}\nmtu = 1518\n",
         floating()
@@ -190,7 +195,7 @@ fn lab_config(dcqcn: &str) -> String {
     }
     config
         + &format!(
-            "[[lab.flow]]\nfrom = \"p2\"\nto = \"p1\"\nrate = {}\nframe_bytes = 1000\ndscp = 0\n",
+            "[[lab.flow]]\nfrom = \"p2\"\nto = \"p1\"\nrate = {}\nframe_bytes = 1000\n{victim}\n",
             RATE / 10
         )
 }
@@ -258,4 +263,83 @@ fn incast_over_rings_with_deaf_hosts_drops() {
         .filter_map(|h| h["tx_retransmitted"].as_u64())
         .sum();
     assert!(again > 0, "what was lost was sent again");
+}
+
+/// PAXI switches with RC Link hosts, whose preset says so. Responses, of another priority, go elsewhere.
+fn paxi_config(preset: &str, dcqcn: &str) -> String {
+    // Four lossless groups per port instead of one, each with its headroom; limits well below what one flow has
+    // under way.
+    lab_config_of(preset, "pcp = 2", dcqcn)
+        .replace("size = \"32MiB\"", "size = \"128MiB\"")
+        .replace("static_th = \"128KiB\"", "static_th = \"64KiB\"")
+}
+
+#[test]
+fn sw131_sw132_incast_of_rc_link_hosts_over_rings_loses_nothing() {
+    for (preset, reliable) in [("paxi-standard", true), ("paxi-lite", false)] {
+        let (code, stdout, summary) = lab(&[], &paxi_config(preset, "off"));
+        assert_eq!(code, Some(0), "{preset}: {stdout}");
+        assert!(stdout.contains("verdict: PASS"), "{stdout}");
+        let summary = Summary(summary);
+        summary.is_conserved();
+        assert_eq!(summary.all_drops(), [""; 0], "{preset}");
+        for i in 1..=SENDERS {
+            assert!(summary.port(&format!("p{i}"), "pfc_tx") > 0, "{:#}", summary.0);
+        }
+        for host in &summary.0["hosts"].as_array().expect("hosts")[1..] {
+            assert!(host["paused_ns"][3].as_u64() > Some(0), "{host:#}");
+            assert_eq!(host["paused_ns"][2].as_u64(), Some(0), "responses are not held back");
+        }
+        for flow in summary.0["flows"].as_array().expect("flows") {
+            assert!(flow["received"].as_u64() > Some(100), "{flow:#}");
+            assert_eq!(flow["received"], flow["posted"], "{flow:#}");
+            let wrong = ["lost", "out_of_order", "corrupted"].map(|key| flow[key].as_u64());
+            assert_eq!((wrong, &flow["reliable"]), ([Some(0); 3], &Value::Bool(reliable)), "{flow:#}");
+        }
+    }
+}
+
+#[test]
+fn sw042_rc_link_hosts_over_rings_back_off_when_frames_are_marked() {
+    let (code, stdout, summary) = lab(&[], &paxi_config("paxi-standard", "paper"));
+    assert_eq!(code, Some(0), "{stdout}");
+    let summary = Summary(summary);
+    assert_eq!(summary.drops("ingress.headroom_exhausted"), 0);
+    assert!(summary.port("p0", "ecn_marked") > 0, "{:#}", summary.0);
+    for flow in incast_flows(&summary) {
+        assert!(flow["cnps"].as_u64() > Some(0), "{flow:#}");
+        assert!(flow["lowest_rate_bps"].as_u64() <= Some(RATE / 10 * 7 / 2), "{flow:#}");
+    }
+}
+
+#[test]
+fn sw131_deaf_lite_hosts_lose_and_count() {
+    let deaf = paxi_config("paxi-lite", "off")
+        .replace("size = \"128MiB\"", "size = \"4MiB\"")
+        .replace("xoff = \"6MiB\"", "xoff = \"16KiB\"");
+    let (code, stdout, summary) = lab(&["--deaf"], &deaf);
+    let summary = Summary(summary);
+    summary.is_conserved();
+    let dropped = summary.drops("ingress.headroom_exhausted");
+    assert!(dropped > 0, "{:#}", summary.0);
+    assert_eq!(code, Some(0), "losses of deaf hosts are no fault: {stdout}");
+    let sum = |key: &str| -> u64 {
+        summary.0["flows"].as_array().expect("flows").iter().filter_map(|flow| flow[key].as_u64()).sum()
+    };
+    assert_eq!(sum("posted") - sum("received"), dropped, "sent once, so lost once");
+    assert!(sum("lost") > 0 && sum("lost") <= dropped, "a receiver does not miss the last ones");
+    assert_eq!(sum("out_of_order") + sum("corrupted"), 0);
+}
+
+#[test]
+fn hosts_and_ports_must_speak_the_same() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lab.toml");
+    std::fs::write(&file, paxi_config("paxi-lite", "off")).unwrap();
+    let mut command = Command::new(WEIR);
+    command.arg("lab").arg(&file).args(["--for", "1s", "--hosts", "rocev2"]);
+    let ended = crate::support::program::Running::start(&mut command).ended();
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("use --hosts rclink"), "{}", ended.stderr);
 }

@@ -1,16 +1,19 @@
 //! The file of a traffic host (`weir host`): ports, connections and what is sent over them, checked like a
 //! switch's file.
 
+mod rclink;
+mod rclink_types;
 mod read;
 pub mod schema;
 #[cfg(test)]
 mod tests;
 
 use super::diag::Diagnostic;
-use super::types::{CongestionControl, HostOperation, PortConfig};
+use super::types::{CongestionControl, DcqcnScheme, HostOperation, PortConfig};
 use crate::types::{Mac, Nanos};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
+pub use rclink_types::*;
 pub use read::load;
 
 /// A host's configuration that may run, and warnings in the order of the text.
@@ -33,10 +36,37 @@ pub struct HostConfig {
     pub slack: Nanos,
     /// Ports, each a host of its own.
     pub ports: Vec<HostPort>,
-    /// Rate control.
-    pub dcqcn: HostDcqcn,
-    /// Connections, in order.
-    pub qps: Vec<HostQp>,
+    /// What they speak, and with whom.
+    pub traffic: HostTraffic,
+}
+
+impl HostConfig {
+    /// It counts messages: the run has an end.
+    pub fn counts(&self) -> bool {
+        match &self.traffic {
+            HostTraffic::Roce { qps, .. } => {
+                qps.iter().any(|qp| qp.expect.is_some() || qp.stream.is_some_and(|s| s.messages.is_some()))
+            }
+            HostTraffic::RcLink(link) => {
+                let ends = |qp: &HostRcQp| qp.stream.is_some_and(|s| s.messages.is_some());
+                link.qps.iter().any(|qp| qp.expect.is_some() || ends(qp))
+            }
+        }
+    }
+}
+
+/// What hosts speak, and with whom.
+#[derive(Clone, Debug)]
+pub enum HostTraffic {
+    /// RoCEv2.
+    Roce {
+        /// Rate control.
+        dcqcn: HostDcqcn,
+        /// Connections, in order.
+        qps: Vec<HostQp>,
+    },
+    /// RC Link.
+    RcLink(HostRcLink),
 }
 
 /// One port of a host.
@@ -46,8 +76,8 @@ pub struct HostPort {
     pub port: PortConfig,
     /// Address of the host.
     pub mac: Mac,
-    /// Address of the host.
-    pub ip: Ipv4Addr,
+    /// Address of the host; unspecified where the format has none.
+    pub ip: IpAddr,
     /// Number of its first connection.
     pub first_qpn: u32,
 }
@@ -57,6 +87,12 @@ pub struct HostPort {
 pub struct HostDcqcn {
     /// Where unset values come from.
     pub parameters: CongestionControl,
+    /// Who decides.
+    pub scheme: DcqcnScheme,
+    /// Firmware looks this often, ns.
+    pub firmware_period: Nanos,
+    /// bit/s.
+    pub initial_rate: Option<u64>,
     /// g in 1024ths.
     pub gain: Option<u32>,
     /// Alpha at the first CNP in 1024ths.
@@ -94,6 +130,9 @@ impl HostDcqcn {
     pub fn of(parameters: CongestionControl) -> Self {
         Self {
             parameters,
+            scheme: DcqcnScheme::Hardware,
+            firmware_period: 10_000,
+            initial_rate: None,
             gain: None,
             initial_alpha: None,
             rate_shift: None,
@@ -121,7 +160,7 @@ pub struct HostQp {
     /// Its number.
     pub qpn: u32,
     /// The other end.
-    pub peer_ip: Ipv4Addr,
+    pub peer_ip: IpAddr,
     /// The other end; `None`: asked for.
     pub peer_mac: Option<Mac>,
     /// The other end.

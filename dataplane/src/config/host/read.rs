@@ -1,24 +1,29 @@
 //! From text to [`HostConfig`], or every error in it.
 
 use super::schema;
-use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, Loaded};
+use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic, Loaded, rclink};
 use crate::config::buffer;
 use crate::config::diag::{Diagnostic, Span};
-use crate::config::port::{MAC, MAX_LCORES, VIRTUAL_RATE, check_name, device_kind, read_eal, unique};
-use crate::config::read::{Ctx, Layer, Section, Val, indices};
+use crate::config::port::{
+    Identity, MAC, Owner, VIRTUAL_RATE, identify, priorities, read_eal, read_lcore, unique,
+};
+use crate::config::read::{Ctx, Layer, Section, Val};
+use crate::config::schema::Table;
 use crate::config::types::{
-    CongestionControl, DeviceKind, HostOperation, Maps, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust,
-    UnknownUnicast,
+    CongestionControl, DcqcnScheme, DeviceKind, HostOperation, HostProtocol, Maps, PfcMode, PfcRx,
+    PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
 use crate::config::units::{Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type};
 use crate::config::{in_order, parse};
-use crate::types::{MAX_PORTS, Mac};
+use crate::types::Mac;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
 /// Ethernet, one tag, IPv4, UDP, BTH, RETH, immediate data, ICRC: the most a path MTU has around it.
 const HEADERS: u64 = 14 + 4 + 20 + 8 + 12 + 16 + 4 + 4;
+/// Bytes an IPv6 header has more.
+const IPV6: u64 = 20;
 /// Numbers of connections end here; those above are of datagrams.
 const LAST_QPN: u64 = 0x7fff;
 /// 24 bits.
@@ -26,21 +31,22 @@ const NUMBERS: RangeInclusive<u64> = 0..=0xff_ffff;
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
 
-const IP: Kind<Ipv4Addr> = Kind {
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+pub(super) const IP: Kind<IpAddr> = Kind {
     parse: |v| {
-        let help = "write it as \"10.0.0.1\"";
+        let help = "write it as \"10.0.0.1\" or \"fd00::1\"";
         let text = v.as_str().ok_or_else(|| wrong_type(v, help))?;
-        let ip: Ipv4Addr =
-            text.parse().map_err(|_| Bad::new(format!("`{text}` is no IPv4 address"), help))?;
-        match ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified() {
+        let ip: IpAddr = text.parse().map_err(|_| Bad::new(format!("`{text}` is no IP address"), help))?;
+        match ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) || ip.is_unspecified() {
             true => Err(Bad::new(format!("{ip} is not the address of one host"), help)),
             false => Ok(ip),
         }
     },
-    show: Ipv4Addr::to_string,
+    show: IpAddr::to_string,
 };
 
-const HOST_MAC: Kind<Mac> = Kind {
+pub(super) const HOST_MAC: Kind<Mac> = Kind {
     parse: |v| match (MAC.parse)(v)? {
         mac if mac.is_group() || mac.to_u64() == 0 => Err(Bad::new(
             format!("{mac} is not the address of one host"),
@@ -52,10 +58,12 @@ const HOST_MAC: Kind<Mac> = Kind {
 };
 
 /// Where the values of a port stand.
-struct PortAt {
-    name: String,
-    mtu: Span,
-    qps: u32,
+pub(super) struct PortAt {
+    pub name: String,
+    pub here: Span,
+    pub mtu: Span,
+    /// Connections so far.
+    pub qps: u32,
 }
 
 /// Reads and checks the host configuration `text`, calling it `name` in messages.
@@ -82,46 +90,74 @@ fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostConfig {
     let host = root.table(ctx, "host", &schema::HOST);
     let rest = time(ctx, &host, "rest", 0..=10_000 * US).unwrap_or(0);
     let slack = time(ctx, &host, "slack", 0..=10_000 * US).unwrap_or(200 * US);
-    let (ports, mut at): (Vec<_>, Vec<_>) = read_ports(ctx, root, lcores.as_deref()).into_iter().unzip();
-    let dcqcn = read_dcqcn(ctx, root);
-    let defaults = root.table(ctx, "qp_defaults", &schema::QP);
-    for key in ["port", "peer_qpn"] {
-        if let Some(raw) = defaults.raw(ctx, key) {
-            let message = format!("`{key}` belongs to one connection, not to all");
-            ctx.error(raw.span, "qp.defaults", message, "move it to its [[qp]]");
+    let why = "what most fabrics carry";
+    let protocol = host.or(ctx, "protocol", &HostProtocol::KIND, HostProtocol::Roce, why).v;
+    let other: &[&str] = match protocol {
+        HostProtocol::Roce => &["rclink"],
+        HostProtocol::RcLink => &["dcqcn", "qp_defaults", "qp"],
+    };
+    for key in other {
+        if let Some(raw) = root.raw(ctx, key) {
+            let message = format!("[{key}] means nothing where hosts speak \"{}\"", protocol.word());
+            ctx.error(raw.span, "host.protocol", message, "set protocol in [host], or remove it");
         }
     }
-    let items = root.items(ctx, "qp", &schema::QP);
-    if items.is_empty() {
-        let remedy = "add [[qp]] with peer_ip and peer_qpn";
-        ctx.error(
-            Span::default(),
-            "qp.none",
-            "a host without connections neither sends nor receives",
-            remedy,
-        );
-    }
-    let mut qps = Vec::new();
-    for item in items {
-        qps.extend(read_qp(ctx, &item.over(&defaults), &ports, &mut at));
-    }
-    let config = HostConfig { eal_args, rest, slack, ports, dcqcn, qps };
-    check_rates(ctx, root, &config);
-    config
+    let needs_ip = protocol == HostProtocol::Roce || rclink::needs_ip(ctx, root);
+    let (ports, mut at): (Vec<_>, Vec<_>) =
+        read_ports(ctx, root, lcores.as_deref(), needs_ip).into_iter().unzip();
+    let traffic = match protocol {
+        HostProtocol::Roce => read_roce(ctx, root, &ports, &mut at),
+        HostProtocol::RcLink => HostTraffic::RcLink(rclink::read(ctx, root, &ports, &mut at)),
+    };
+    HostConfig { eal_args, rest, slack, ports, traffic }
 }
 
-fn time(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+/// The connections of a table, with what all of them have in common.
+pub(super) fn connections<'a>(
+    ctx: &mut Ctx<'_>,
+    s: &Section<'a>,
+    schema: &'static Table,
+    own: &[&str],
+    remedy: &str,
+) -> Vec<Section<'a>> {
+    let defaults = s.table(ctx, "qp_defaults", schema);
+    for key in own {
+        if let Some(raw) = defaults.raw(ctx, key) {
+            let message = format!("`{key}` belongs to one connection, not to all");
+            ctx.error(raw.span, "qp.defaults", message, format!("move it to its {}", schema.path));
+        }
+    }
+    let items = s.items(ctx, "qp", schema);
+    if items.is_empty() {
+        let message = "a host without connections neither sends nor receives";
+        ctx.error(Span::default(), "qp.none", message, remedy);
+    }
+    items.into_iter().map(|item| item.over(&defaults)).collect()
+}
+
+fn read_roce(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[HostPort], at: &mut [PortAt]) -> HostTraffic {
+    let dcqcn = read_dcqcn(ctx, root);
+    let remedy = "add [[qp]] with peer_ip and peer_qpn";
+    let mut qps = Vec::new();
+    for item in connections(ctx, root, &schema::QP, &["port", "peer_qpn"], remedy) {
+        qps.extend(read_qp(ctx, &item, ports, at));
+    }
+    check_rates(ctx, root, &dcqcn, ports, &qps);
+    HostTraffic::Roce { dcqcn, qps }
+}
+
+pub(super) fn time(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
     let val = s.get(ctx, key, &TIME)?;
     s.within(ctx, key, val, &range, |n| show_time(*n)).map(|val| val.v)
 }
 
-fn size(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+pub(super) fn size(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
     let val = s.get(ctx, key, &SIZE)?;
     s.within(ctx, key, val, &range, |n| show_size(*n)).map(|val| val.v)
 }
 
 /// A rate that has a number.
-fn rate(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Option<u64> {
+pub(super) fn rate(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Option<u64> {
     let val = s.get(ctx, key, &RATE)?;
     if val.v.is_none() {
         let message = format!("{}: a host needs a number here", s.key(key));
@@ -130,57 +166,34 @@ fn rate(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Option<u64> {
     val.v
 }
 
-fn small(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u32> {
+pub(super) fn small(
+    ctx: &mut Ctx<'_>,
+    s: &Section<'_>,
+    key: &str,
+    range: RangeInclusive<u64>,
+) -> Option<u32> {
     s.int(ctx, key, range).and_then(|val| u32::try_from(val.v).ok())
 }
 
-fn read_ports(ctx: &mut Ctx<'_>, root: &Section<'_>, lcores: Option<&[u64]>) -> Vec<(HostPort, PortAt)> {
+fn read_ports(
+    ctx: &mut Ctx<'_>,
+    root: &Section<'_>,
+    lcores: Option<&[u64]>,
+    needs_ip: bool,
+) -> Vec<(HostPort, PortAt)> {
     let items = root.items(ctx, "port", &schema::PORT);
-    if items.is_empty() {
-        let remedy = "add [[port]] with name, device, mac and ip";
-        ctx.error(Span::default(), "port.none", "a host without ports reaches nobody", remedy);
-    }
-    if let Some(extra) = items.get(MAX_PORTS) {
-        let message = format!("{} ports, at most {MAX_PORTS} fit one process", items.len());
-        let at = extra.span(ctx);
-        ctx.error(at, "port.count", message, "remove ports or run a second host");
-    }
-    let (mut names, mut devices) = (HashMap::new(), HashMap::new());
+    let owner = Owner { name: "host", without: "reaches nobody", needs: "name, device, mac and ip" };
     let (mut macs, mut ips) = (HashMap::new(), HashMap::new());
     let mut lcore: Option<Val<u64>> = None;
     let mut ports = Vec::new();
-    for (i, mut item) in items.into_iter().take(MAX_PORTS).enumerate() {
-        let name = item.need(ctx, "name", &TEXT);
-        if let Some(name) = &name {
-            check_name(ctx, name);
-            unique(ctx, &mut names, name, &name.v, "port.name", "port name");
-        }
-        let name = name.map_or_else(|| format!("port{i}"), |name| name.v);
-        item.path = format!("port.{name}");
-        let device = item.need(ctx, "device", &TEXT);
-        let kind = device.as_ref().and_then(|device| device_kind(ctx, device));
-        if let Some(device) = &device {
-            if kind == Some(DeviceKind::Ring) {
-                let message = "the other end of an in-process ring is in this process";
-                ctx.error(
-                    device.span,
-                    "port.device",
-                    message,
-                    "use net_memif, or weir lab for hosts on rings",
-                );
-            }
-            let id = device.v.split(',').next().unwrap_or_default();
-            unique(
-                ctx,
-                &mut devices,
-                device,
-                id.strip_prefix("0000:").unwrap_or(id),
-                "port.device",
-                "device",
-            );
+    for (item, Identity { name, kind, device }) in identify(ctx, items, &owner) {
+        if let (Some(device), Some(DeviceKind::Ring)) = (&device, kind) {
+            let message = "the other end of an in-process ring is in this process";
+            let remedy = "use net_memif, or weir lab for hosts on rings";
+            ctx.error(device.span, "port.device", message, remedy);
         }
         let mac = item.need(ctx, "mac", &HOST_MAC);
-        let ip = item.need(ctx, "ip", &IP);
+        let ip = if needs_ip { item.need(ctx, "ip", &IP) } else { item.get(ctx, "ip", &IP) };
         for (val, seen, what) in [
             (mac.as_ref().map(text), &mut macs, "MAC address"),
             (ip.as_ref().map(text), &mut ips, "IP address"),
@@ -189,21 +202,24 @@ fn read_ports(ctx: &mut Ctx<'_>, root: &Section<'_>, lcores: Option<&[u64]>) -> 
                 unique(ctx, seen, &val, &val.v, "port.address", what);
             }
         }
-        let own = item.int(ctx, "lcore", 0..=MAX_LCORES - 1);
+        let own = read_lcore(ctx, &item, lcores);
         if let Some(own) = &own {
-            check_lcore(ctx, own, lcore.as_ref(), lcores);
+            one_lcore(ctx, own, lcore.as_ref());
         }
         lcore = lcore.or_else(|| own.clone());
         let (rate, mtu, mtu_at) = read_link(ctx, &item, kind);
-        let pfc = read_pfc(ctx, &item);
+        let pfc = priorities(ctx, &item, "pfc").unwrap_or(1 << 3);
         let first_qpn = small(ctx, &item, "first_qpn", 1..=LAST_QPN).unwrap_or(0x11);
         let (kind, device) = (kind.unwrap_or(DeviceKind::Vdev), device.map_or_else(String::new, |d| d.v));
         let mut port = plain(name.clone(), kind, device);
         (port.rate, port.mtu, port.pfc.enable) = (rate, mtu, pfc);
         port.lcore = own.map(|own| own.v as u16);
         let mac = mac.map_or(Mac([0; 6]), |mac| mac.v);
-        let ip = ip.map_or(Ipv4Addr::UNSPECIFIED, |ip| ip.v);
-        ports.push((HostPort { port, mac, ip, first_qpn }, PortAt { name, mtu: mtu_at, qps: 0 }));
+        let ip = ip.map_or(NOWHERE, |ip| ip.v);
+        ports.push((
+            HostPort { port, mac, ip, first_qpn },
+            PortAt { name, here: item.span(ctx), mtu: mtu_at, qps: 0 },
+        ));
     }
     ports
 }
@@ -213,11 +229,7 @@ fn text<T: ToString>(val: &Val<T>) -> Val<String> {
     Val { v: val.v.to_string(), span: val.span, origin: val.origin.clone() }
 }
 
-fn check_lcore(ctx: &mut Ctx<'_>, own: &Val<u64>, first: Option<&Val<u64>>, known: Option<&[u64]>) {
-    if let Some(known) = known.filter(|known| !known.contains(&own.v)) {
-        let message = format!("lcore {} is not among those of [eal] args: {known:?}", own.v);
-        ctx.error(own.span, "port.lcore", message, "choose one of these lcores or extend `-l`");
-    }
+fn one_lcore(ctx: &mut Ctx<'_>, own: &Val<u64>, first: Option<&Val<u64>>) {
     if let Some(first) = first.filter(|first| first.v != own.v) {
         let line = ctx.line(first.span);
         let message = format!("lcore {}, but {} in line {line}: one lcore polls all ports", own.v, first.v);
@@ -236,20 +248,6 @@ fn read_link(ctx: &mut Ctx<'_>, s: &Section<'_>, kind: Option<DeviceKind>) -> (P
     let mtu = size(ctx, s, "mtu", 64..=16_128).unwrap_or(1600) as u16;
     let mtu_at = s.raw(ctx, "mtu").map_or_else(|| s.span(ctx), |raw| raw.span);
     (rate, mtu, mtu_at)
-}
-
-fn read_pfc(ctx: &mut Ctx<'_>, s: &Section<'_>) -> u8 {
-    let Some(list) = s.list(ctx, "pfc") else { return 1 << 3 };
-    let mut mask = 0;
-    for item in list {
-        match indices(item.v, 8) {
-            Ok(list) => mask |= list.iter().fold(0u8, |bits, n| bits | 1 << n),
-            Err(bad) => {
-                ctx.error(item.span, "value", format!("{}: {}", s.key("pfc"), bad.message), bad.remedy)
-            }
-        }
-    }
-    mask
 }
 
 /// A port with nothing of a switch about it.
@@ -284,8 +282,14 @@ fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
     let why = "the published algorithm";
     let parameters = s.or(ctx, "parameters", &CongestionControl::KIND, CongestionControl::Paper, why).v;
     let or = HostDcqcn::of(parameters);
+    let why = "scheme 1: hardware alone";
+    let scheme = s.or(ctx, "scheme", &DcqcnScheme::KIND, DcqcnScheme::Hardware, why).v;
+    check_scheme(ctx, &s, parameters, scheme);
     HostDcqcn {
         parameters,
+        scheme,
+        firmware_period: time(ctx, &s, "firmware_period", US..=SECOND).unwrap_or(or.firmware_period),
+        initial_rate: rate(ctx, &s, "initial_rate"),
         gain: small(ctx, &s, "gain", 0..=1024),
         initial_alpha: small(ctx, &s, "initial_alpha", 0..=1023),
         rate_shift: small(ctx, &s, "rate_shift", 0..=10),
@@ -305,6 +309,26 @@ fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
     }
 }
 
+/// Keys that say nothing under a scheme.
+fn check_scheme(ctx: &mut Ctx<'_>, s: &Section<'_>, parameters: CongestionControl, scheme: DcqcnScheme) {
+    let idle: &[&str] = match (parameters, scheme) {
+        (CongestionControl::Off, _) => &["scheme"],
+        (_, DcqcnScheme::Hardware) => &["firmware_period"],
+        (_, DcqcnScheme::FirmwareRate) => &[],
+        (_, DcqcnScheme::Firmware) => &["outstanding", "outstanding_after_cnp", "restore_after"],
+    };
+    let why = match (parameters, scheme) {
+        (CongestionControl::Off, _) => "nobody decides: parameters = \"off\"".to_owned(),
+        (_, DcqcnScheme::Hardware) => "firmware has no part in scheme = \"hardware\"".to_owned(),
+        _ => format!("nothing but the mask holds back messages under scheme = \"{}\"", scheme.word()),
+    };
+    for key in idle {
+        if let Some(raw) = s.raw(ctx, key) {
+            ctx.error(raw.span, "dcqcn.scheme", format!("`{key}`: {why}"), "remove it, or change the scheme");
+        }
+    }
+}
+
 fn read_qp(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[HostPort], at: &mut [PortAt]) -> Option<HostQp> {
     let port = find_port(ctx, s, at);
     let peer_ip = s.need(ctx, "peer_ip", &IP);
@@ -319,7 +343,7 @@ fn read_qp(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[HostPort], at: &mut [Por
     let mut qp = HostQp {
         port: 0,
         qpn: 0,
-        peer_ip: Ipv4Addr::UNSPECIFIED,
+        peer_ip: NOWHERE,
         peer_mac,
         peer_qpn: 0,
         send_psn: small(ctx, s, "send_psn", NUMBERS).unwrap_or(0),
@@ -342,6 +366,13 @@ fn read_qp(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[HostPort], at: &mut [Por
     if peer_ip.v == ports[port].ip {
         let message = format!("{} is port `{}` itself", peer_ip.v, at[port].name);
         ctx.error(peer_ip.span, "qp.peer", message, "name the address of the other end");
+    } else if peer_ip.v.is_ipv4() != ports[port].ip.is_ipv4() {
+        let message =
+            format!("{} and port `{}`, {}, are of two families", peer_ip.v, at[port].name, ports[port].ip);
+        ctx.error(peer_ip.span, "qp.peer", message, "use IPv4 addresses at both ends, or IPv6");
+    } else if peer_ip.v.is_ipv6() && peer_mac.is_none() {
+        let message = format!("nothing says where {} is: IPv6 peers are not asked for", peer_ip.v);
+        ctx.error(peer_ip.span, "qp.peer", message, "add peer_mac");
     }
     (qp.port, qp.peer_ip, qp.peer_qpn) = (port, peer_ip.v, peer_qpn?);
     qp.qpn = ports[port].first_qpn + at[port].qps;
@@ -377,11 +408,11 @@ fn read_qp(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[HostPort], at: &mut [Por
     Some(qp)
 }
 
-fn show(bps: u64) -> String {
+pub(super) fn show(bps: u64) -> String {
     (RATE.show)(&Some(bps))
 }
 
-fn find_port(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[PortAt]) -> Option<usize> {
+pub(super) fn find_port(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[PortAt]) -> Option<usize> {
     let Some(name) = s.get(ctx, "port", &TEXT) else {
         if ports.len() > 1 && s.raw(ctx, "port").is_none() {
             let at = s.span(ctx);
@@ -409,13 +440,14 @@ fn read_mtu(ctx: &mut Ctx<'_>, s: &Section<'_>, port: Option<(&HostPort, &PortAt
         ctx.error(span, "qp.mtu", message, "use 256, 512, 1024, 2048 or 4096");
         return 1024;
     }
+    let headers = HEADERS + port.filter(|(port, _)| port.ip.is_ipv6()).map_or(0, |_| IPV6);
     if let Some((port, at)) = port
-        && mtu + HEADERS > u64::from(port.port.mtu)
+        && mtu + headers > u64::from(port.port.mtu)
     {
-        let longest = mtu + HEADERS;
+        let longest = mtu + headers;
         let takes = port.port.mtu;
         let message = format!(
-            "frames have up to {mtu} + {HEADERS} = {longest} bytes, port `{}` takes {takes}",
+            "frames have up to {mtu} + {headers} = {longest} bytes, port `{}` takes {takes}",
             at.name
         );
         ctx.error(span, "qp.mtu", message, format!("set mtu = {longest} on the port, or a smaller path MTU"));
@@ -450,18 +482,21 @@ fn read_stream(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Option<HostStream> {
 }
 
 /// Rates that clash between `[dcqcn]` and a connection.
-fn check_rates(ctx: &mut Ctx<'_>, root: &Section<'_>, config: &HostConfig) {
+fn check_rates(ctx: &mut Ctx<'_>, root: &Section<'_>, dcqcn: &HostDcqcn, ports: &[HostPort], qps: &[HostQp]) {
     let s = root.table(ctx, "dcqcn", &schema::DCQCN);
-    let rate = |qp: &HostQp| qp.rate.or_else(|| config.ports[qp.port].port.rate.bps());
-    if let (Some(min), Some(slowest)) = (config.dcqcn.min_rate, config.qps.iter().filter_map(rate).min())
-        && min > slowest
-        && let Some(set) = s.raw(ctx, "min_rate")
-    {
-        let message = format!("min_rate = {} is above the {} of a connection", show(min), show(slowest));
-        ctx.error(set.span, "dcqcn.rates", message, format!("use at most {}", show(slowest)));
+    let rate = |qp: &HostQp| qp.rate.or_else(|| ports[qp.port].port.rate.bps());
+    let slowest = qps.iter().filter_map(rate).min();
+    for (key, set) in [("min_rate", dcqcn.min_rate), ("initial_rate", dcqcn.initial_rate)] {
+        if let (Some(set), Some(slowest)) = (set, slowest)
+            && set > slowest
+            && let Some(at) = s.raw(ctx, key)
+        {
+            let message = format!("{key} = {} is above the {} of a connection", show(set), show(slowest));
+            ctx.error(at.span, "dcqcn.rates", message, format!("use at most {}", show(slowest)));
+        }
     }
-    let (after, all) = (config.dcqcn.outstanding_after_cnp, config.dcqcn.outstanding);
-    if after > all {
+    let (after, all) = (dcqcn.outstanding_after_cnp, dcqcn.outstanding);
+    if after > all && dcqcn.scheme != DcqcnScheme::Firmware {
         let at = s.raw(ctx, "outstanding_after_cnp").or_else(|| s.raw(ctx, "outstanding"));
         let at = at.map_or_else(|| s.span(ctx), |raw| raw.span);
         let message = format!("{after} messages in flight after a CNP, {all} without");

@@ -10,8 +10,12 @@ fn shown(found: &[Diagnostic]) -> String {
 
 /// The only error of the good file with a piece replaced.
 fn error(from: &str, to: &str) -> Diagnostic {
-    assert!(GOOD.contains(from), "{from}");
-    let found = load("host.toml", &GOOD.replacen(from, to, 1)).unwrap_err();
+    error_in(GOOD, from, to)
+}
+
+fn error_in(good: &str, from: &str, to: &str) -> Diagnostic {
+    assert!(good.contains(from), "{from}");
+    let found = load("host.toml", &good.replacen(from, to, 1)).unwrap_err();
     assert_eq!(found.len(), 1, "{}", shown(&found));
     found.into_iter().next().unwrap()
 }
@@ -22,10 +26,13 @@ fn the_example_is_good() {
     assert!(loaded.warnings.is_empty(), "{}", shown(&loaded.warnings));
     let config = loaded.config;
     assert_eq!(config.ports.len(), 1);
-    assert_eq!(config.qps.iter().map(|qp| qp.qpn).collect::<Vec<_>>(), [17, 18]);
-    let stream = config.qps[0].stream.unwrap();
+    assert!(config.counts());
+    let HostTraffic::Roce { dcqcn, qps } = config.traffic else { panic!("RoCE unless told otherwise") };
+    assert_eq!(qps.iter().map(|qp| qp.qpn).collect::<Vec<_>>(), [17, 18]);
+    let stream = qps[0].stream.unwrap();
     assert_eq!((stream.operation, stream.bytes), (HostOperation::Write, 65_536));
-    assert_eq!((config.qps[0].priority, config.qps[0].cnp_dscp, config.dcqcn.outstanding), (3, 48, 16));
+    assert_eq!((qps[0].priority, qps[0].cnp_dscp, dcqcn.outstanding), (3, 48, 16));
+    assert_eq!((dcqcn.scheme, dcqcn.firmware_period), (DcqcnScheme::Hardware, 10_000));
 }
 
 #[test]
@@ -38,12 +45,96 @@ fn what_clashes_is_named_with_its_numbers() {
     at("mtu = 1600", "mtu = 1000", "qp.mtu", "1024 + 82 = 1106 bytes");
     at("peer_qpn = 17", "peer_qpn = 16777216", "range", "0 to 16777215");
     at("peer_ip = \"10.0.0.2\"", "peer_ip = \"10.0.0.1\"", "qp.peer", "itself");
-    at("peer_ip = \"10.0.0.2\"", "peer_ip = \"ten\"", "value", "no IPv4 address");
+    at("peer_ip = \"10.0.0.2\"", "peer_ip = \"ten\"", "value", "no IP address");
     at("mac = \"02:", "mac = \"03:", "value", "not the address of one host");
     at("send = \"write\"", "# nothing", "qp.stream", "`messages`");
     at("send = \"write\"", "send = \"read\"", "value", "\"send\", \"write\"");
     at("message = \"64KiB\"", "message = 8", "range", "16B");
     at("rate = \"1G\"", "rate = \"1G\"\nfirst_qpm = 3", "unknown_key", "did you mean `first_qpn`?");
+}
+
+#[test]
+fn schemes_take_what_means_something_to_them() {
+    let with = |more: &str| GOOD.replace("parameters = \"paper\"", more);
+    let text = with("scheme = \"firmware_rate\"\nfirmware_period = \"25us\"\ninitial_rate = \"100M\"");
+    let HostTraffic::Roce { dcqcn, .. } = load("host.toml", &text).unwrap().config.traffic else { panic!() };
+    assert_eq!(
+        (dcqcn.scheme, dcqcn.firmware_period, dcqcn.initial_rate),
+        (DcqcnScheme::FirmwareRate, 25_000, Some(100_000_000))
+    );
+    let at = |more: &str, rule: &str, word: &str| {
+        let d = error("parameters = \"paper\"", more);
+        assert_eq!(d.rule, rule, "{d}");
+        assert!(d.to_string().contains(word), "{d}");
+    };
+    at("firmware_period = \"1ms\"", "dcqcn.scheme", "firmware has no part");
+    at("scheme = \"firmware\"\noutstanding = 4", "dcqcn.scheme", "nothing but the mask");
+    at("parameters = \"off\"\nscheme = \"firmware\"", "dcqcn.scheme", "nobody decides");
+    at("scheme = 2", "value", "\"firmware_rate\"");
+    at("initial_rate = \"2G\"", "dcqcn.rates", "initial_rate = 2G");
+}
+
+#[test]
+fn ipv6_hosts_name_where_their_peers_are() {
+    let six =
+        GOOD.replace("10.0.0.", "fd00::").replace("peer_qpn", "peer_mac = \"02:00:00:00:00:02\"\npeer_qpn");
+    let HostTraffic::Roce { qps, .. } = load("host.toml", &six).unwrap().config.traffic else { panic!() };
+    assert_eq!(qps[0].peer_ip.to_string(), "fd00::2");
+    let d = error_in(&six, "peer_mac = \"02:00:00:00:00:02\"", "");
+    assert!(d.rule == "qp.peer" && d.to_string().contains("add peer_mac"), "{d}");
+    let d = error_in(&six, "peer_ip = \"fd00::2\"", "peer_ip = \"10.0.0.2\"");
+    assert!(d.to_string().contains("two families"), "{d}");
+    let d = error_in(&six, "mtu = 1600", "mtu = 1110");
+    assert!(d.to_string().contains("1024 + 102"), "{d}");
+}
+
+const RCLINK: &str = include_str!("../../../../configs/host-rclink.toml");
+
+#[test]
+fn the_rc_link_examples_are_good() {
+    let loaded = load("host.toml", RCLINK).unwrap_or_else(|found| panic!("{}", shown(&found)));
+    assert!(loaded.warnings.is_empty(), "{}", shown(&loaded.warnings));
+    assert!(loaded.config.counts());
+    let HostTraffic::RcLink(link) = loaded.config.traffic else { panic!("protocol") };
+    assert_eq!((link.format, link.vlan, link.reliable), (RcFormat::Standard, Some(0), true));
+    assert_eq!(
+        link.qps.iter().map(|qp| (qp.kind, qp.class, qp.peer_qp)).collect::<Vec<_>>(),
+        [(RcType::Type1, RcClass::Request0, 0), (RcType::Type1, RcClass::Response, 1),]
+    );
+    let peer = include_str!("../../../../configs/host-rclink-peer.toml");
+    let loaded = load("peer.toml", peer).unwrap_or_else(|found| panic!("{}", shown(&found)));
+    assert!(loaded.warnings.is_empty(), "{}", shown(&loaded.warnings));
+}
+
+#[test]
+fn what_clashes_in_rc_link_is_named() {
+    let at = |from, to, rule: &str, word: &str| {
+        let d = error_in(RCLINK, from, to);
+        assert_eq!(d.rule, rule, "{d}");
+        assert!(d.to_string().contains(word), "{d}");
+    };
+    at("[rclink]", "[rclink]\ncredits = 7", "rclink.credits", "without credits");
+    at("[rclink]", "[rclink]\nflow_control = \"cbfc\"\ncredit_bytes = 512", "rclink.credits", "512");
+    at("[rclink]", "[rclink]\nfromat = 1", "unknown_key", "did you mean `format`?");
+    at("[rclink]", "[rclink.priorities]\nrequest = [1, 2]\n[rclink]", "rclink.priorities", "four banks");
+    at("[rclink]", "[dcqcn]\n[rclink]", "host.protocol", "[dcqcn]");
+    at("peer_qp = 0", "peer_qp = 8192", "range", "8191");
+    at("mtu = 1600", "mtu = 1050", "rclink.message", "1082 bytes");
+    at("peer_ip = \"10.0.0.2\"", "peer_ip = \"fd00::2\"", "rclink.ip", "IPv4");
+    at("peer_mac = \"02:00:00:00:00:02\"", "peer_mac = \"02:00:00:00:00:01\"", "qp.peer", "itself");
+    at("send = true", "type = \"type2\"\nsend = true", "rclink.group", "one host");
+    at("format = \"standard\"", "format = \"afh\"", "value", "afh_gen1");
+    let lite = RCLINK.replace("format = \"standard\"", "format = \"afh_lite\"");
+    assert!(load("host.toml", &lite).is_ok());
+    let d = error_in(&lite, "[rclink]", "[rclink]\nreliable = true");
+    assert!(d.rule == "rclink.lite" && d.to_string().contains("no header"), "{d}");
+    let d = error_in(&lite, "send = true", "type = \"type3\"\nsend = true");
+    assert_eq!(d.rule, "rclink.lite");
+    let d = error_in(GOOD, "[dcqcn]", "[rclink]\n[dcqcn]");
+    assert_eq!(d.rule, "host.protocol", "{d}");
+    let plain = RCLINK.replace("ip = \"10.0.0.1\"\n", "");
+    let without_ip = |format: &str| load("host.toml", &plain.replace("\"standard\"", format)).is_ok();
+    assert_eq!(["\"standard\"", "\"afh_gen1\""].map(without_ip), [false, true]);
 }
 
 #[test]
@@ -67,8 +158,9 @@ fn the_document_holds_every_key() {
 
 proptest! {
     #[test]
-    fn no_text_panics(cut in 0usize..1500, piece in "[ -~\n]{0,30}") {
-        let cut = (0..=cut.min(GOOD.len())).rev().find(|at| GOOD.is_char_boundary(*at)).unwrap_or(0);
-        let _ = load("host.toml", &format!("{}{piece}{}", &GOOD[..cut], &GOOD[cut..]));
+    fn no_text_panics(rclink: bool, cut in 0usize..1500, piece in "[ -~\n]{0,30}") {
+        let good = if rclink { RCLINK } else { GOOD };
+        let cut = (0..=cut.min(good.len())).rev().find(|at| good.is_char_boundary(*at)).unwrap_or(0);
+        let _ = load("host.toml", &format!("{}{piece}{}", &good[..cut], &good[cut..]));
     }
 }

@@ -11,7 +11,9 @@ mod tests;
 mod transmit;
 mod types;
 
-pub use types::{Counters, Event, FlowControl, LinkConfig, LinkError, PostError, QpConfig, Transmit};
+pub use types::{
+    Counters, Event, FlowControl, LinkConfig, LinkError, PostError, QpConfig, QpCounters, Sent, Transmit,
+};
 
 use super::cbfc::{Credits, Grants};
 use super::cc_window::{CcWindow, ThresholdError};
@@ -43,6 +45,7 @@ struct Qp {
     /// An [`Event::Cnp`] waits for its owner; CNPs until then are the same event.
     cnp_reported: bool,
     failed: bool,
+    counters: QpCounters,
     round_trip: Option<Nanos>,
 }
 
@@ -97,20 +100,15 @@ impl Link {
     /// # Errors
     /// Credits that do not fit.
     pub fn new(config: LinkConfig) -> Result<Self, LinkError> {
-        let pfc = match &config.flow_control {
-            FlowControl::Pfc => true,
+        let (enabled, mode) = match &config.flow_control {
+            FlowControl::Pfc { priorities } => (*priorities, RxMode::Enabled),
             FlowControl::Cbfc { credits, .. } => {
                 credits.check()?;
-                false
+                (0, RxMode::None)
             }
         };
-        let enabled = if pfc { 0xff } else { 0 };
-        let reaction = ReactConfig {
-            rate: config.rate,
-            enabled,
-            mode: if pfc { RxMode::Enabled } else { RxMode::None },
-            pfc_to_queue: std::array::from_fn(|p| p as u8),
-        };
+        let reaction =
+            ReactConfig { rate: config.rate, enabled, mode, pfc_to_queue: std::array::from_fn(|p| p as u8) };
         Ok(Self {
             config,
             qps: Vec::new(),
@@ -145,7 +143,7 @@ impl Link {
         if !(1..=MAX_WINDOW).contains(&config.reliability.window) {
             return Err(LinkError::Window(config.reliability.window));
         }
-        let cc = CcWindow::new(config.window, config.length_thr)?;
+        let cc = CcWindow::new(config.window, config.length_thr)?.with_slack(config.slack);
         let channel = self.config.classes.of(config.class);
         let peer = self.peer_of(config.peer);
         if self.config.codec.lite() && self.qps.iter().any(|qp| qp.peer == peer && qp.channel == channel) {
@@ -160,6 +158,7 @@ impl Link {
             cnp_due: false,
             cnp_reported: false,
             failed: false,
+            counters: QpCounters::default(),
             round_trip: None,
         });
         Ok(number)
@@ -264,14 +263,34 @@ impl Link {
         Some(self.peers[qp.peer].credits[usize::from(qp.channel)].in_use())
     }
 
+    /// Rate the window of a queue pair allows now, bits/s.
+    pub fn rate(&self, qp: u16) -> Option<u64> {
+        Some(self.qps.get(usize::from(qp))?.sender.cc.rate())
+    }
+
+    /// What was seen of one queue pair.
+    pub fn qp_counters(&self, qp: u16) -> Option<QpCounters> {
+        Some(self.qps.get(usize::from(qp))?.counters)
+    }
+
+    /// Messages are sent again until they are acknowledged.
+    pub fn is_reliable(&self) -> bool {
+        self.retransmits()
+    }
+
+    /// Something has arrived that nobody has read.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// What was seen so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Nanoseconds a priority was held back by PFC.
-    pub fn paused_ns(&self, priority: usize, now: Nanos) -> Nanos {
-        self.reaction.paused_ns(priority, now)
+    /// What PFC of the link partner did.
+    pub fn reaction(&self) -> &Reaction {
+        &self.reaction
     }
 
     fn free_credits(&mut self, peer: usize, channel: u8, cost: u32, now: Nanos) {
@@ -344,12 +363,12 @@ impl Link {
     /// Runs the timers that have expired by `now`.
     pub fn handle_timeout(&mut self, now: Nanos) {
         for at in 0..self.qps.len() {
-            match self.qps[at].sender.handle_timeout(now) {
-                Ok(fired) => self.counters.timeouts += u64::from(fired),
-                Err(_) => {
-                    self.counters.timeouts += 1;
-                    self.fail(at);
-                }
+            let fired = self.qps[at].sender.handle_timeout(now);
+            let struck = u64::from(fired != Ok(false));
+            self.counters.timeouts += struck;
+            self.qps[at].counters.timeouts += struck;
+            if fired.is_err() {
+                self.fail(at);
             }
         }
         for peer in &mut self.peers {

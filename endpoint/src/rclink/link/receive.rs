@@ -132,7 +132,7 @@ impl Link {
         }
         let (peer, channel) = (qp.peer, qp.channel);
         let credits = match &self.config.flow_control {
-            FlowControl::Pfc => None,
+            FlowControl::Pfc { .. } => None,
             FlowControl::Cbfc { credits, .. } => {
                 let cost = credits.cost(len);
                 self.peers[peer].grants[usize::from(channel)].arrive(cost);

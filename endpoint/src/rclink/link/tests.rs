@@ -15,6 +15,7 @@ use weir_dataplane::types::{Mac, wire_bytes};
 const RATE: u64 = 100_000_000_000;
 const DELAY: Nanos = 1_000;
 const GEN2: Format = Format::AfhGen2(Variant::Public);
+const PFC: FlowControl = FlowControl::Pfc { priorities: 0xff };
 const LITE: Format = Format::AfhLite(Variant::Public);
 
 fn station(n: u8) -> Station {
@@ -32,7 +33,7 @@ fn config(n: u8, format: Format, flow_control: FlowControl) -> LinkConfig {
         codec: Codec { crc: true, ..Codec::new(format) },
         station: station(n),
         vlan: None,
-        classes: if flow_control == FlowControl::Pfc { ClassMap::priorities() } else { ClassMap::channels() },
+        classes: if flow_control == PFC { ClassMap::priorities() } else { ClassMap::channels() },
         flow_control,
         rate: RATE,
         request: marks,
@@ -54,6 +55,7 @@ fn qp(peer: u8, class: Class) -> QpConfig {
         reliability: Reliability { ack_timeout: 30_000, ..Reliability::default() },
         window: Window::Us4,
         length_thr: 1 << 20,
+        slack: 0,
     }
 }
 
@@ -237,7 +239,7 @@ fn sw022_without_a_reader_credits_hold_the_sender_back_and_nothing_is_lost() {
 #[test]
 fn sw024_without_a_reader_watermarks_pause_the_sender_and_nothing_is_lost() {
     for format in [Format::Standard, GEN2, LITE] {
-        let mut net = pair(format, FlowControl::Pfc);
+        let mut net = pair(format, PFC);
         net.reads_from = 2_000_000;
         net.post(0, 1000, 1344);
         net.run(2_000_000, |_, _| true);
@@ -245,8 +247,8 @@ fn sw024_without_a_reader_watermarks_pause_the_sender_and_nothing_is_lost() {
         assert!((32..200).contains(&taken), "{taken}");
         assert!(net.pfc_seen >= 2, "refreshed");
         // The request priority, and no other.
-        assert!(net.links[0].paused_ns(3, net.now) > 1_900_000);
-        assert_eq!(net.links[0].paused_ns(2, net.now), 0);
+        assert!(net.links[0].reaction().paused_ns(3, net.now) > 1_900_000);
+        assert_eq!(net.links[0].reaction().paused_ns(2, net.now), 0);
         net.run(4_000_000, |_, _| true);
         net.assert_in_order(1, 1000, 1344);
         assert_eq!(net.links[1].counters().rx_no_room, 0);
@@ -256,7 +258,7 @@ fn sw024_without_a_reader_watermarks_pause_the_sender_and_nothing_is_lost() {
 #[test]
 fn sw131_scenario_b_delivers_without_retransmission_in_every_format() {
     for format in [LITE, Format::Standard, Format::AfhGen1, GEN2] {
-        for flow_control in [FlowControl::Pfc, credits()] {
+        for flow_control in [PFC, credits()] {
             let lite = |n| LinkConfig { retransmit: false, ..config(n, format, flow_control) };
             let mut net = pair_of(lite);
             net.post(0, 500, 1344);
@@ -271,8 +273,7 @@ fn sw131_scenario_b_delivers_without_retransmission_in_every_format() {
 
 #[test]
 fn sw131_without_retransmission_a_loss_is_a_loss() {
-    let mut net =
-        pair_of(|n| LinkConfig { retransmit: false, ..config(n, Format::Standard, FlowControl::Pfc) });
+    let mut net = pair_of(|n| LinkConfig { retransmit: false, ..config(n, Format::Standard, PFC) });
     net.post(0, 500, 1344);
     net.run(20_000_000, losing(10, 4));
     let got = net.received(1).len() as u64;
@@ -296,7 +297,7 @@ fn sw015_lite_loses_what_the_network_loses_but_not_the_credits() {
 
 #[test]
 fn sw132_scenario_c_standard_with_marks_and_losses() {
-    let mut net = pair(Format::Standard, FlowControl::Pfc);
+    let mut net = pair(Format::Standard, PFC);
     net.post(0, 1000, 1000);
     let mut rng = Rng::new(9);
     net.run(20_000_000, |_, bytes| {
@@ -321,7 +322,7 @@ fn sw132_scenario_c_standard_with_marks_and_losses() {
 
 #[test]
 fn dev64_one_nak_names_a_gap_and_one_step_back_repairs_it() {
-    let mut net = pair(Format::AfhGen1, FlowControl::Pfc);
+    let mut net = pair(Format::AfhGen1, PFC);
     net.post(0, 100, 500);
     let mut sent = 0;
     net.run(1_000_000, |from, _| {
@@ -338,7 +339,7 @@ fn dev64_one_nak_names_a_gap_and_one_step_back_repairs_it() {
 
 #[test]
 fn dev72_sequence_numbers_wrap() {
-    let mut net = pair(GEN2, FlowControl::Pfc);
+    let mut net = pair(GEN2, PFC);
     for round in 0..10 {
         net.post(0, 1000, 64);
         net.run((round + 1) * 1_000_000, losing(100, round));
@@ -350,7 +351,7 @@ fn dev72_sequence_numbers_wrap() {
 
 #[test]
 fn sw040_the_window_bounds_the_rate() {
-    let mut net = pair(GEN2, FlowControl::Pfc);
+    let mut net = pair(GEN2, PFC);
     // 12 800 bytes in 4.096 us are 25 Gb/s.
     net.links[0].set_threshold(0, 12_800).unwrap();
     net.post(0, 1000, 1344);
@@ -362,7 +363,7 @@ fn sw040_the_window_bounds_the_rate() {
 
 #[test]
 fn the_round_trip_is_measured() {
-    let mut net = pair(GEN2, FlowControl::Pfc);
+    let mut net = pair(GEN2, PFC);
     net.post(0, 1, 100);
     net.run(100_000, |_, _| true);
     let round_trip = net.links[0].round_trip(0).unwrap();
@@ -371,7 +372,7 @@ fn the_round_trip_is_measured() {
 
 #[test]
 fn a_peer_that_is_gone_fails_the_queue_pair() {
-    let mut net = pair(GEN2, FlowControl::Pfc);
+    let mut net = pair(GEN2, PFC);
     net.post(0, 10, 100);
     net.run(1_000_000, |_, _| false);
     assert_eq!(net.events[0].last().map(|(_, event)| event), Some(&Event::Failed(0)));
@@ -382,7 +383,7 @@ fn a_peer_that_is_gone_fails_the_queue_pair() {
 
 #[test]
 fn multicast_and_raw_frames_arrive() {
-    let mut net = pair(Format::AfhGen1, FlowControl::Pfc);
+    let mut net = pair(Format::AfhGen1, PFC);
     let group = Station { mac: Mac([3, 0, 0, 0, 0, 9]), ip: Ipv4Addr::new(239, 0, 0, 9) };
     let arp = [&[0xff; 6][..], &station(1).mac.0, &[8, 6], &[0; 46]].concat();
     net.links[0].post_multicast(group, vec![4; 77]).unwrap();
@@ -390,14 +391,14 @@ fn multicast_and_raw_frames_arrive() {
     net.run(100_000, |_, _| true);
     let events: Vec<_> = net.events[1].iter().map(|(_, event)| event.clone()).collect();
     assert_eq!(events, [Event::Multicast { src: 1, payload: vec![4; 77] }, Event::Raw(arp)]);
-    let mut lite = pair(LITE, FlowControl::Pfc);
+    let mut lite = pair(LITE, PFC);
     assert_eq!(lite.links[0].post_raw(vec![0; 60]), Err(PostError::Length(60)));
     assert_eq!(lite.links[0].post(0, vec![0; 47]), Err(PostError::Length(47)));
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let mut link = Link::new(config(1, LITE, FlowControl::Pfc)).unwrap();
+    let mut link = Link::new(config(1, LITE, PFC)).unwrap();
     let good = qp(2, Class::Request(0));
     assert_eq!(link.create_qp(good), Ok(0));
     // Banks 0 and 1 share a priority.
@@ -411,7 +412,7 @@ fn what_does_not_fit_is_refused() {
     let odd = FlowControl::Cbfc { credits: CreditConfig { size: 100, ..credits }, interval };
     assert_eq!(Link::new(config(1, GEN2, odd)).err(), Some(LinkError::Credits(CreditError::Size(100))));
     let full = vec![0; 64];
-    let mut link = Link::new(config(1, LITE, FlowControl::Pfc)).unwrap();
+    let mut link = Link::new(config(1, LITE, PFC)).unwrap();
     link.create_qp(QpConfig { depth: 1, ..good }).unwrap();
     link.post(0, full.clone()).unwrap();
     assert_eq!(link.post(0, full.clone()), Err(PostError::Full(full)));
@@ -425,7 +426,7 @@ proptest! {
         cbfc in any::<bool>(),
     ) {
         let format = [Format::Standard, Format::AfhGen1, GEN2, LITE][shape];
-        let mut net = pair(format, if cbfc { credits() } else { FlowControl::Pfc });
+        let mut net = pair(format, if cbfc { credits() } else { PFC });
         // Headers that lead deep into the code, then whatever comes.
         let codec = Codec::new(format);
         let sound: Vec<u8> = {

@@ -1,6 +1,6 @@
 //! What leaves: PFC, CNPs, answers and credits, then data, multicast and raw frames.
 
-use super::{FlowControl, Link, Qp, TIMESTAMP_NS, Transmit};
+use super::{FlowControl, Link, Qp, Sent, TIMESTAMP_NS, Transmit};
 use crate::rclink::cbfc::{UPDATE_BYTES, Update};
 use crate::rclink::class::{Class, TcType, TrafficClass};
 use crate::rclink::frame::{Head, MIN_LITE_PAYLOAD, Station};
@@ -27,29 +27,38 @@ fn blank(opcode: Opcode, dest_qp: u16, pkey: u8) -> Rh {
 impl Link {
     /// The next frame to be sent at `now`, if any.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
-        let priority = self.write_frame(now)?;
-        Some(Transmit { priority, bytes: &self.frame })
+        let (priority, kind) = self.write_frame(now)?;
+        Some(Transmit { priority, kind, bytes: &self.frame })
     }
 
-    /// Writes the next frame and returns its priority.
-    fn write_frame(&mut self, now: Nanos) -> Option<u8> {
+    /// The frame handed out last.
+    pub fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
+    /// Writes the next frame and says what it is.
+    fn write_frame(&mut self, now: Nanos) -> Option<(u8, Sent)> {
         if let Some(pfc) = self.generator.poll(now) {
             self.counters.tx_pfc += 1;
             self.frame.clear();
             self.frame.extend(pfc.encode(self.config.station.mac));
-            return Some(7);
+            return Some((7, Sent::Pfc));
         }
         let paused = self.reaction.paused_mask(now);
         let free = |priority: u8| paused >> priority & 1 == 0;
         let of = |class| Some(self.config.classes.of(class)).filter(|p| free(*p));
         let (cnp, ack) = (of(Class::Cnp), of(Class::Ack));
         let (multicast, raw) = (of(Class::Multicast), of(Class::Raw));
-        cnp.and_then(|priority| self.cnp(priority))
+        let control = cnp
+            .and_then(|priority| self.cnp(priority))
             .or_else(|| ack.and_then(|priority| self.answer(priority)))
-            .or_else(|| self.credits(ack, now))
-            .or_else(|| self.data(paused, now))
-            .or_else(|| multicast.and_then(|priority| self.group(priority)))
-            .or_else(|| raw.and_then(|priority| self.whole(priority)))
+            .or_else(|| self.credits(ack, now));
+        if let Some(priority) = control {
+            return Some((priority, Sent::Control));
+        }
+        self.data(paused, now)
+            .or_else(|| Some((self.group(multicast?)?, Sent::Multicast)))
+            .or_else(|| Some((self.whole(raw?)?, Sent::Raw)))
     }
 
     fn head(&self, dst: Station, priority: u8, kind: TcType) -> Head {
@@ -61,6 +70,7 @@ impl Link {
     fn cnp(&mut self, priority: u8) -> Option<u8> {
         let qp = self.qps.iter_mut().find(|qp| qp.cnp_due)?;
         qp.cnp_due = false;
+        qp.counters.tx_cnp += 1;
         let config = qp.config;
         let rh = blank(Opcode::Cnp, config.peer_qp, config.pkey);
         let head = self.head(config.peer, priority, TcType::Type1);
@@ -122,7 +132,7 @@ impl Link {
     pub(super) fn has_data(&self, qp: &Qp) -> bool {
         let Some(segment) = qp.sender.segment() else { return false };
         match &self.config.flow_control {
-            FlowControl::Pfc => true,
+            FlowControl::Pfc { .. } => true,
             FlowControl::Cbfc { credits, .. } => {
                 let cost = credits
                     .cost(self.config.codec.frame_len(segment.payload.len(), self.config.vlan.is_some()));
@@ -132,7 +142,7 @@ impl Link {
     }
 
     /// A message of the queue pair whose turn it is.
-    fn data(&mut self, paused: u8, now: Nanos) -> Option<u8> {
+    fn data(&mut self, paused: u8, now: Nanos) -> Option<(u8, Sent)> {
         let may = |at: &usize| {
             let qp = &self.qps[*at];
             let free = !qp.failed && paused >> qp.channel & 1 == 0;
@@ -159,14 +169,16 @@ impl Link {
         if !retransmits {
             qp.sender.sent_for_good();
         } else {
-            self.counters.tx_retransmitted += u64::from(qp.sender.sent(force_ack, now));
+            let again = u64::from(qp.sender.sent(force_ack, now));
+            self.counters.tx_retransmitted += again;
+            qp.counters.tx_retransmitted += again;
         }
         if let FlowControl::Cbfc { credits, interval } = &self.config.flow_control {
             let peer = &mut self.peers[qp.peer];
             peer.credits[usize::from(channel)].consume(credits.cost(len));
             peer.timer = peer.timer.or(Some(now.saturating_add(*interval)));
         }
-        Some(channel)
+        Some((channel, Sent::Data(at as u16)))
     }
 
     fn group(&mut self, priority: u8) -> Option<u8> {

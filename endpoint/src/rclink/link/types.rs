@@ -13,7 +13,10 @@ use weir_dataplane::types::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
     /// Pause the link partner by priority, and obey it.
-    Pfc,
+    Pfc {
+        /// The priorities with PFC, bit p for priority p.
+        priorities: u8,
+    },
     /// Credits end to end for TYPE1 data. PFC is neither sent nor obeyed (SW-022).
     Cbfc {
         /// What credits are worth and how many there are.
@@ -73,6 +76,8 @@ pub struct QpConfig {
     pub window: Window,
     /// Bytes per window.
     pub length_thr: u32,
+    /// Time without the processor whose windows are made up for, ns; 0 in virtual time and in hardware.
+    pub slack: Nanos,
 }
 
 /// Why a link or queue pair is refused.
@@ -184,11 +189,39 @@ pub struct Counters {
     pub timeouts: u64,
 }
 
+/// What an endpoint has seen of one queue pair. Only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QpCounters {
+    /// Messages sent again.
+    pub tx_retransmitted: u64,
+    /// CNPs sent.
+    pub tx_cnp: u64,
+    /// Acknowledgements overdue.
+    pub timeouts: u64,
+}
+
 /// A frame to be sent, without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit<'a> {
     /// Its priority or virtual channel.
     pub priority: u8,
+    /// What it is.
+    pub kind: Sent,
     /// The frame; valid until the next call.
     pub bytes: &'a [u8],
+}
+
+/// What a frame to be sent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// A PFC frame, for the link partner.
+    Pfc,
+    /// An acknowledgement, a CNP or a credit message.
+    Control,
+    /// A message of this queue pair.
+    Data(u16),
+    /// The oldest multicast message that waited.
+    Multicast,
+    /// The oldest raw frame that waited.
+    Raw,
 }

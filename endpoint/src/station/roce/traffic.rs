@@ -1,11 +1,11 @@
 //! The two directions of a connection: messages made and posted, messages received and checked.
 
 use super::config::{Operation, SLOTS, Stream};
-use super::pattern::Pattern;
-use super::report::Progress;
 use crate::roce::hca::Hca;
 use crate::roce::verbs::{RecvWr, SendOp, SendWr, Sge};
 use crate::roce::wire::Qpn;
+use crate::station::pattern::Pattern;
+use crate::station::report::Progress;
 use weir_dataplane::types::Nanos;
 
 /// Writes of a batch: the last of them tells the peer to look. Less than [`SLOTS`], so that nothing is written
@@ -117,15 +117,6 @@ impl Incoming {
     fn look(&mut self, addr: u64, len: u32, hca: &Hca, progress: &mut Progress, now: Nanos) {
         let content =
             hca.memory(Sge { lkey: self.lkey, addr, len }).and_then(|bytes| self.pattern.check(bytes));
-        match content {
-            Some(number) if number == self.next => {
-                progress.received += 1;
-                progress.received_bytes += u64::from(len);
-                progress.receive_span = Some((progress.receive_span.map_or(now, |(first, _)| first), now));
-            }
-            Some(_) => progress.out_of_order += 1,
-            None => progress.corrupted += 1,
-        }
-        self.next = content.unwrap_or(self.next).wrapping_add(1);
+        progress.look(content, &mut self.next, len, false, now);
     }
 }

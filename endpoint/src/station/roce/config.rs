@@ -1,20 +1,18 @@
 //! What a station and its queue pairs are made with.
 
-use crate::dcqcn::scheme::{Outstanding, Scheme};
-use crate::dcqcn::standard::{ParamError, Params};
+use crate::dcqcn::firmware::{Dcqcn, DcqcnError};
 use crate::roce::hca::QpError;
 use crate::roce::psn::Psn;
 use crate::roce::qp::TrafficClass;
 use crate::roce::wire::Qpn;
-use std::net::Ipv4Addr;
+use crate::station::MIN_MESSAGE;
+use std::net::IpAddr;
 use thiserror::Error;
 use weir_dataplane::types::{Mac, Nanos};
 
 /// Messages of one direction of a connection that are under way at most: each has a place of its own in the
 /// memory of both sides.
 pub const SLOTS: u64 = 16;
-/// Shortest message: its number and eight bytes that follow from it.
-pub const MIN_MESSAGE: u32 = 16;
 
 /// What a station is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub struct StationConfig {
     /// Its address.
     pub mac: Mac,
     /// Its IP address.
-    pub ip: Ipv4Addr,
+    pub ip: IpAddr,
     /// Rate of its link, bits/s: nothing is sent faster, and PFC quanta are measured by it.
     pub rate: u64,
     /// PFC priorities it obeys, one bit each.
@@ -39,9 +37,9 @@ pub struct StationConfig {
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its IP address.
-    pub ip: Ipv4Addr,
-    /// Its MAC address; `None`: asked for by ARP, and nothing is sent before the answer.
+    /// Its IP address, of the same family as ours.
+    pub ip: IpAddr,
+    /// Its MAC address; `None`: asked for by ARP, and nothing is sent before the answer. IPv6 has no ARP.
     pub mac: Option<Mac>,
     /// Its queue pair.
     pub qpn: Qpn,
@@ -54,17 +52,6 @@ pub enum Rate {
     Fixed(u64),
     /// DCQCN decides.
     Dcqcn(Dcqcn),
-}
-
-/// Rate control of a queue pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dcqcn {
-    /// Who decides.
-    pub scheme: Scheme,
-    /// The algorithm's parameters.
-    pub params: Params,
-    /// Work requests in flight.
-    pub outstanding: Outstanding,
 }
 
 /// How messages are sent.
@@ -152,9 +139,12 @@ pub enum StationError {
     /// The queue pair.
     #[error(transparent)]
     Qp(#[from] QpError),
+    /// IPv6, and nothing says where the peer is.
+    #[error("peer {0}: an IPv6 peer is not asked for, its MAC address must be given")]
+    Unknown(IpAddr),
     /// The rate control.
     #[error(transparent)]
-    Rate(#[from] ParamError),
+    Rate(#[from] DcqcnError),
     /// A message too short to be checked, or longer than 2^31 bytes.
     #[error("messages of {0} bytes: they have {MIN_MESSAGE} to 2147483648")]
     Message(u32),

@@ -1,47 +1,47 @@
-//! Stations behind one switch of the plainest kind: an output queue per station, marks, losses and pauses by
-//! its depth.
-
 use super::*;
+use crate::dcqcn::firmware::Dcqcn;
 use crate::dcqcn::scheme::{Outstanding, Scheme};
 use crate::dcqcn::standard::Params;
 use crate::dcqcn::trace::Cause;
-use crate::roce::frame::{ECN_CE, Frame};
 use crate::roce::hca::Failure;
 use crate::roce::psn::Psn;
 use crate::roce::qp::TrafficClass;
 use crate::roce::verbs::Status;
 use crate::roce::wire::Qpn;
-use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
-use weir_dataplane::pfc::frame::PfcFrame;
-use weir_dataplane::types::{Mac, Nanos, wire_bytes};
+use crate::station::Adapter;
+use crate::station::net::{Limits, Net, OPEN, RATE, SECOND, ip, mac};
+use std::net::IpAddr;
 
-const RATE: u64 = 10_000_000_000;
-const DELAY: Nanos = 1_000;
-const SECOND: Nanos = 1_000_000_000;
-
-fn mac(n: usize) -> Mac {
-    Mac([2, 0, 0, 0, 0, n as u8])
+/// What the adapter of a station counted.
+fn counters(net: &Net, station: usize) -> crate::roce::hca::Counters {
+    match net.stations[station].report(net.now).adapter {
+        Adapter::Roce(counters) => counters,
+        Adapter::RcLink(_) => unreachable!("all are RoCE"),
+    }
 }
 
-fn ip(n: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, n as u8)
+fn config(n: usize) -> StationConfig {
+    let ip = IpAddr::V4(ip(n));
+    StationConfig { mac: mac(n), ip, rate: RATE, obey: 8, slack: 0, settle: 0, first_qpn: 0x11 }
 }
 
 fn station(n: usize) -> Station {
-    let (mac, ip) = (mac(n), ip(n));
-    Station::new(StationConfig { mac, ip, rate: RATE, obey: 8, slack: 0, settle: 0, first_qpn: 0x11 })
+    Station::new(config(n))
 }
 
 fn dcqcn() -> Rate {
+    scheme(Scheme::Hardware)
+}
+
+fn scheme(scheme: Scheme) -> Rate {
     let (params, outstanding) = (Params::paper(RATE), Outstanding::adapter(300_000));
-    Rate::Dcqcn(Dcqcn { scheme: Scheme::Hardware, params, outstanding })
+    Rate::Dcqcn(Dcqcn { scheme, params, outstanding, firmware_period: 20_000 })
 }
 
 /// From queue pair `qpn` of station `peer`, silent itself.
 fn pair(peer: usize, qpn: u32) -> PairConfig {
     PairConfig {
-        peer: Peer { ip: ip(peer), mac: None, qpn: Qpn(qpn) },
+        peer: Peer { ip: IpAddr::V4(ip(peer)), mac: None, qpn: Qpn(qpn) },
         send_psn: Psn::new(0xff_fff0),
         recv_psn: Psn::new(0xff_fff0),
         vlan: None,
@@ -62,147 +62,6 @@ fn pair(peer: usize, qpn: u32) -> PairConfig {
 
 fn stream(operation: Operation, messages: u64) -> Option<Stream> {
     Some(Stream { operation, bytes: 10_000, messages: Some(messages), start: 0 })
-}
-
-#[derive(Default)]
-struct Queue {
-    frames: VecDeque<Vec<u8>>,
-    bytes: u64,
-    free_at: Nanos,
-}
-
-#[derive(Clone, Copy)]
-struct Limits {
-    mark: u64,
-    pause: u64,
-    drop: u64,
-    /// Every so many frames one is lost.
-    lose: u64,
-}
-
-const OPEN: Limits = Limits { mark: u64::MAX, pause: u64::MAX, drop: u64::MAX, lose: u64::MAX };
-
-struct Net {
-    stations: Vec<Station>,
-    queues: Vec<Queue>,
-    /// (when, number) to (to the switch, station, frame).
-    wires: BTreeMap<(Nanos, u64), (bool, usize, Vec<u8>)>,
-    limits: Limits,
-    paused: bool,
-    count: u64,
-    now: Nanos,
-    deepest: u64,
-    dropped: u64,
-}
-
-impl Net {
-    fn new(stations: Vec<Station>, limits: Limits) -> Self {
-        let queues = stations.iter().map(|_| Queue::default()).collect();
-        let wires = BTreeMap::new();
-        Self { stations, queues, wires, limits, paused: false, count: 0, now: 0, deepest: 0, dropped: 0 }
-    }
-
-    fn put(&mut self, at: Nanos, up: bool, station: usize, frame: Vec<u8>) {
-        self.count += 1;
-        self.wires.insert((at, self.count), (up, station, frame));
-    }
-
-    fn switch(&mut self, from: usize, frame: &[u8]) {
-        if self.count.is_multiple_of(self.limits.lose) {
-            self.dropped += 1;
-            return;
-        }
-        for to in (0..self.stations.len()).filter(|to| *to != from) {
-            let queue = &mut self.queues[to];
-            if frame[0] & 1 == 1 || frame.starts_with(&mac(to).0) {
-                if queue.bytes + frame.len() as u64 > self.limits.drop {
-                    self.dropped += 1;
-                    continue;
-                }
-                queue.bytes += frame.len() as u64;
-                queue.frames.push_back(frame.to_vec());
-                self.deepest = self.deepest.max(queue.bytes);
-            }
-        }
-        self.pause();
-    }
-
-    /// One pause for all senders, as deep as the deepest queue.
-    fn pause(&mut self) {
-        let deep = self.queues.iter().map(|queue| queue.bytes).max().unwrap_or(0);
-        let quanta = match (self.paused, deep) {
-            (false, deep) if deep > self.limits.pause => 0xffff,
-            (true, deep) if deep < self.limits.pause / 2 => 0,
-            _ => return,
-        };
-        self.paused = quanta > 0;
-        let frame = PfcFrame::uniform(8, quanta).encode(mac(99)).to_vec();
-        for to in 0..self.stations.len() {
-            self.put(self.now + DELAY, false, to, frame.clone());
-        }
-    }
-
-    /// Everything that happens now; the time of what comes next.
-    fn turn(&mut self) -> Nanos {
-        while let Some(entry) = self.wires.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let (up, station, frame) = entry.remove();
-            match up {
-                true => self.switch(station, &frame),
-                false => self.stations[station].handle_frame(&frame, self.now),
-            }
-        }
-        for at in 0..self.stations.len() {
-            while let Some(frame) = self.stations[at].poll_transmit(self.now) {
-                let frame = frame.to_vec();
-                let time = wire_bytes(frame.len() as u64) * 8 * SECOND / RATE;
-                self.put(self.now + time + DELAY, true, at, frame);
-            }
-            if self.queues[at].free_at <= self.now
-                && let Some(mut frame) = self.queues[at].frames.pop_front()
-            {
-                let time = wire_bytes(frame.len() as u64) * 8 * SECOND / RATE;
-                self.queues[at].bytes -= frame.len() as u64;
-                self.queues[at].free_at = self.now + time;
-                if self.queues[at].bytes > self.limits.mark {
-                    mark(&mut frame);
-                }
-                self.put(self.now + time + DELAY, false, at, frame);
-                self.pause();
-            }
-        }
-        let stations = self.stations.iter().filter_map(|station| station.next_event(self.now));
-        let wires = self.wires.keys().next().map(|(at, _)| *at);
-        let queues = self.queues.iter().filter(|queue| !queue.frames.is_empty()).map(|queue| queue.free_at);
-        stations.chain(wires).chain(queues).min().unwrap_or(Nanos::MAX).max(self.now + 1)
-    }
-
-    /// Until all is done, or the time is up.
-    fn run(&mut self, until: Nanos) -> bool {
-        while self.now < until {
-            let next = self.turn();
-            if self.stations.iter().all(Station::is_done) {
-                return true;
-            }
-            self.now = next;
-        }
-        false
-    }
-
-    fn progress(&self, station: usize) -> Vec<Progress> {
-        self.stations[station].pairs().map(|pair| pair.progress).collect()
-    }
-}
-
-/// Marks an ECT frame CE and mends the header checksum, as a switch does.
-fn mark(frame: &mut [u8]) {
-    let Ok(parsed) = Frame::parse(frame).map(|frame| (frame.outer, frame.packet)) else { return };
-    let (mut outer, packet) = parsed;
-    if outer.ip.ecn == 2 {
-        outer.ip.ecn = ECN_CE;
-        let mut out = Vec::new();
-        Frame { outer, packet }.emit(&mut out);
-        frame.copy_from_slice(&out);
-    }
 }
 
 /// Station 0 sends to station 1, who expects it all.
@@ -235,20 +94,20 @@ fn losses_cost_time_but_no_message() {
         assert!(net.run(SECOND), "{operation:?}");
         let into = net.progress(1)[0];
         assert_eq!((into.received, into.out_of_order, into.corrupted), (500, 0, 0));
-        assert!(net.dropped > 50 && net.stations[0].report(0).hca.tx_retransmitted > 0);
+        assert!(net.dropped > 50 && counters(&net, 0).tx_retransmitted > 0);
     }
 }
 
 /// `senders` stations send to station 0, each at line rate at first.
-fn incast(senders: usize, rate: Rate, limits: Limits) -> Net {
+fn incast(senders: usize, rate: Rate, obey: u8, limits: Limits) -> Net {
     let mut receiver = station(0);
     let mut stations = Vec::new();
     for n in 1..=senders {
         receiver.add(PairConfig { rate, ..pair(n, 0x11) }).unwrap();
-        let mut sender = station(n);
+        let mut sender = Station::new(StationConfig { obey, ..config(n) });
         let endless = Stream { operation: Operation::Send, bytes: 16_384, messages: None, start: 0 };
-        let qpn = 0x10 + n as u32;
-        sender.add(PairConfig { rate, stream: Some(endless), trace: true, ..pair(0, qpn) }).unwrap();
+        let here = PairConfig { rate, stream: Some(endless), trace: true, ..pair(0, 0x10 + n as u32) };
+        sender.add(PairConfig { retries: 255, ..here }).unwrap();
         stations.push(sender);
     }
     stations.insert(0, receiver);
@@ -257,7 +116,7 @@ fn incast(senders: usize, rate: Rate, limits: Limits) -> Net {
 
 #[test]
 fn dcqcn_shares_the_link_and_leaves_a_record() {
-    let mut net = incast(2, dcqcn(), Limits { mark: 20_000, ..OPEN });
+    let mut net = incast(2, dcqcn(), 8, Limits { mark: 20_000, ..OPEN });
     net.run(60_000_000);
     let half: Vec<u64> = net.progress(0).iter().map(|p| p.received_bytes).collect();
     net.deepest = 0;
@@ -276,35 +135,51 @@ fn dcqcn_shares_the_link_and_leaves_a_record() {
         assert!(trace.is_full());
         assert_eq!((trace.entries()[0].cause, trace.initial().current), (Cause::Decrease, RATE));
     }
-    let receiver = net.stations[0].report(net.now).hca;
+    let receiver = counters(&net, 0);
     assert!(receiver.rx_ce > receiver.tx_cnp, "several marks are one CNP (DEV-41)");
+}
+
+#[test]
+fn cc018_to_cc020_every_scheme_shares_the_link_and_leaves_a_record() {
+    let schemes = [Scheme::Hardware, Scheme::FirmwareRate, Scheme::Firmware];
+    let seen = schemes.map(|by| {
+        let mut net = incast(4, scheme(by), 8, Limits { mark: 20_000, ..OPEN });
+        net.run(10_000_000);
+        let first = std::mem::take(&mut net.deepest);
+        net.run(80_000_000);
+        let all: u64 = net.progress(0).iter().map(|p| p.received_bytes).sum();
+        for sender in &net.stations[1..] {
+            let pair = sender.pairs().next().unwrap();
+            let full = pair.progress.lowest_rate == RATE;
+            assert_eq!(full, by == Scheme::Firmware, "only firmware alone leaves the rate to the link");
+            let (_, trace) = sender.traces().next().unwrap();
+            assert_eq!((trace.entries()[0].cause, trace.initial().current), (Cause::Decrease, RATE));
+        }
+        (first, net.deepest, all)
+    });
+    // The later the first cut, the deeper the queue; later on, stops and starts at line rate fill and empty the
+    // queue that rates keep short and busy.
+    let [(first, later, all), (first_2, later_2, all_2), (first_3, later_3, all_3)] = seen;
+    assert!(first < first_2 && first_2 < first_3, "{seen:?}");
+    assert!(later_3 > 2 * later.max(later_2), "{seen:?}");
+    assert!(all.min(all_2) > 75_000_000 && all_3 > 40_000_000 && all_3 < all.min(all_2), "{seen:?}");
 }
 
 #[test]
 fn pauses_hold_back_their_priority_and_nothing_is_lost() {
     let limits = Limits { pause: 100_000, drop: 400_000, ..OPEN };
-    let mut net = incast(3, Rate::Fixed(RATE), limits);
+    let mut net = incast(3, Rate::Fixed(RATE), 8, limits);
     net.run(20_000_000);
     assert_eq!(net.dropped, 0);
     for n in 1..4 {
         let report = net.stations[n].report(net.now);
         assert!(report.paused_ns[3] > 0 && report.pauses[3] > 0, "{report:?}");
-        assert_eq!(report.hca.tx_retransmitted, 0);
+        assert_eq!(report.adapter.retransmitted(), 0);
     }
     let all: u64 = net.progress(0).iter().map(|p| p.received_bytes).sum();
     assert!(all > 20_000_000, "{all}");
     // Deaf stations lose, and still deliver in order what they deliver.
-    let mut net = incast(3, Rate::Fixed(RATE), limits);
-    for station in &mut net.stations {
-        *station = {
-            let config = StationConfig { obey: 0, ..station.config() };
-            let mut deaf = Station::new(config);
-            station.configs().for_each(|pair| {
-                deaf.add(PairConfig { retries: 255, ..pair }).unwrap();
-            });
-            deaf
-        };
-    }
+    let mut net = incast(3, Rate::Fixed(RATE), 0, limits);
     net.run(20_000_000);
     assert!(net.dropped > 0);
     assert!(net.progress(0).iter().all(|p| p.received > 0 && p.out_of_order + p.corrupted == 0));
@@ -334,7 +209,7 @@ fn a_peer_that_is_not_there_is_asked_for_and_one_that_is_gone_ends_the_connectio
     let mut net = Net::new(vec![a], OPEN);
     assert!(!net.run(SECOND));
     let report = net.stations[0].report(net.now);
-    assert_eq!((report.tx_frames, report.hca.tx_data), (10, 0), "ten questions in a second, no data");
+    assert_eq!((report.tx_frames, counters(&net, 0).tx_data), (10, 0), "ten questions in a second, no data");
     assert!(!net.stations[0].pairs().next().unwrap().connected);
     // Known beforehand, so not asked for, but not there either.
     let mut a = station(0);
@@ -348,7 +223,7 @@ fn a_peer_that_is_not_there_is_asked_for_and_one_that_is_gone_ends_the_connectio
 
 #[test]
 fn a_peer_that_has_just_answered_is_left_in_peace_for_a_while() {
-    let config = StationConfig { settle: 10_000_000, ..station(0).config() };
+    let config = StationConfig { settle: 10_000_000, ..config(0) };
     let (mut a, mut b) = (Station::new(config), station(1));
     a.add(PairConfig { stream: stream(Operation::Send, 5), ..pair(1, 0x11) }).unwrap();
     b.add(PairConfig { expect: Some(5), ..pair(0, 0x11) }).unwrap();
@@ -395,4 +270,37 @@ fn memory_of_a_pair_is_where_its_peer_believes() {
         assert_eq!(a.add(PairConfig { receive_bytes: 16, ..pair(1, 1) }), Ok(Qpn(0x11 + nth)));
     }
     assert_ne!(Remote::of_pair(3), Remote::of_pair(4));
+}
+
+#[test]
+fn ipv6_peers_are_known_beforehand_and_their_marks_cut_the_rate() {
+    let v6 = |n: usize| format!("2001:db8::{n}").parse::<IpAddr>().unwrap();
+    let host = |n: usize| Station::new(StationConfig { ip: v6(n), ..config(n) });
+    let to = |n: usize| PairConfig {
+        peer: Peer { ip: v6(n), mac: Some(mac(n)), qpn: Qpn(0x11) },
+        ..pair(n, 0x11)
+    };
+    let mut b = host(0);
+    let unknown = PairConfig { peer: Peer { mac: None, ..to(1).peer }, ..to(1) };
+    assert_eq!(b.add(unknown), Err(StationError::Unknown(v6(1))));
+    assert!(matches!(b.add(pair(1, 0x11)), Err(StationError::Qp(_))), "IPv4 and IPv6 in one connection");
+    let mut stations = Vec::new();
+    for n in 1..=2 {
+        let mut a = host(n);
+        let mut there = to(0);
+        there.peer.qpn = Qpn(0x10 + n as u32);
+        let operation = Operation::Write(Remote::of_pair(n as u32 - 1));
+        a.add(PairConfig { stream: stream(operation, 1000), ..there }).unwrap();
+        b.add(PairConfig { expect: Some(1000), ..to(n) }).unwrap();
+        stations.push(a);
+    }
+    stations.insert(0, b);
+    let mut net = Net::new(stations, Limits { mark: 20_000, lose: 1013, ..OPEN });
+    assert!(net.run(SECOND));
+    for into in net.progress(0) {
+        assert_eq!((into.received, into.out_of_order, into.corrupted), (1000, 0, 0));
+    }
+    let out = net.progress(1)[0];
+    assert!(net.dropped > 0 && out.cnps > 0 && out.lowest_rate < RATE);
+    assert_eq!(net.stations[0].report(net.now).rx_arp, 0, "nobody asks");
 }

@@ -1,21 +1,22 @@
 //! The station: adapter, link, PFC, ARP, and the messages of every connection.
 
 use super::arp::Arp;
-use super::config::{MIN_MESSAGE, PairConfig, Rate, Remote, SLOTS, StationConfig, StationError};
-use super::pattern::Pattern;
-use super::report::{PairReport, Progress, StationReport};
+use super::config::{PairConfig, Rate, Remote, SLOTS, StationConfig, StationError};
 use super::traffic::{Incoming, Outgoing};
-use crate::dcqcn::scheme::ReactionPoint;
+use crate::dcqcn::firmware::Adapter as Control;
 use crate::dcqcn::trace::Trace;
 use crate::roce::cq::CqId;
-use crate::roce::hca::{Event, Failure, Hca, TxKind};
+use crate::roce::hca::{Event, Failure, Hca, QpError, TxKind};
 use crate::roce::memory::Access;
 use crate::roce::qp::{Path, QpConfig};
 use crate::roce::verbs::{Completion, Status, Verb};
 use crate::roce::wire::Qpn;
-use crate::traffic::Clock;
+use crate::station::MIN_MESSAGE;
+use crate::station::cable::Cable;
+use crate::station::pattern::{Pattern, mix};
+use crate::station::report::{Adapter, Address, Kind, PairReport, Progress, StationReport};
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::CONTROL_DA;
 use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxMode};
@@ -39,7 +40,7 @@ struct Pair {
     /// No message before this time.
     settled_at: Nanos,
     failure: Option<Failure>,
-    control: Option<ReactionPoint>,
+    control: Option<Control>,
     outgoing: Option<Outgoing>,
     incoming: Incoming,
     progress: Progress,
@@ -56,25 +57,31 @@ impl Pair {
     }
 }
 
+/// What tells an end of a connection apart from all others.
+fn end(ip: IpAddr, qpn: Qpn) -> u64 {
+    let address = match ip {
+        IpAddr::V4(ip) => u64::from(u32::from(ip)) << 24,
+        IpAddr::V6(ip) => {
+            let bits = u128::from(ip);
+            mix((bits >> 64) as u64 ^ mix(bits as u64)) << 24
+        }
+    };
+    address | u64::from(qpn.0)
+}
+
 /// A host. Bytes and times in, bytes and times out.
 #[derive(Debug)]
 pub struct Station {
     config: StationConfig,
     hca: Hca,
     reaction: Reaction,
-    link: Clock,
+    link: Cable,
     pairs: Vec<Pair>,
     ask_at: Nanos,
     /// ARP messages to be sent.
     arp: VecDeque<Arp>,
     arp_frame: Vec<u8>,
-    tx_frames: u64,
-    tx_bytes: u64,
-    rx_frames: u64,
-    rx_bytes: u64,
-    rx_flooded: u64,
     rx_arp: u64,
-    rx_other: u64,
 }
 
 impl Station {
@@ -90,34 +97,18 @@ impl Station {
             config,
             hca: Hca::with_first_qpn(config.first_qpn),
             reaction,
-            link: Clock::new(config.rate, 0),
+            link: Cable::new(config.rate, config.slack),
             pairs: Vec::new(),
             ask_at: 0,
             arp: VecDeque::with_capacity(ANSWERS),
             arp_frame: Vec::new(),
-            tx_frames: 0,
-            tx_bytes: 0,
-            rx_frames: 0,
-            rx_bytes: 0,
-            rx_flooded: 0,
             rx_arp: 0,
-            rx_other: 0,
         }
     }
 
     /// How others address this station.
-    pub fn address(&self) -> (Mac, Ipv4Addr) {
+    pub fn address(&self) -> (Mac, IpAddr) {
         (self.config.mac, self.config.ip)
-    }
-
-    /// What it was made with.
-    pub fn config(&self) -> StationConfig {
-        self.config
-    }
-
-    /// What its connections were made with.
-    pub fn configs(&self) -> impl Iterator<Item = PairConfig> + '_ {
-        self.pairs.iter().map(|pair| pair.config)
     }
 
     /// Adds a connection; its queue pair is the one after that of the connection before.
@@ -133,14 +124,20 @@ impl Station {
         if config.stream.is_some_and(|s| s.bytes == 0) {
             return Err(StationError::Message(0));
         }
+        if config.peer.ip.is_ipv4() != self.config.ip.is_ipv4() {
+            return Err(QpError::Family.into());
+        }
+        if config.peer.ip.is_ipv6() && config.peer.mac.is_none() {
+            return Err(StationError::Unknown(config.peer.ip));
+        }
         let control = match config.rate {
             Rate::Fixed(_) => None,
-            Rate::Dcqcn(d) => Some(ReactionPoint::new(d.scheme, d.params, d.outstanding, 0)?),
+            Rate::Dcqcn(d) => Some(Control::new(&d, 0)?),
         };
         let cq = self.hca.create_cq(4 * SLOTS as usize);
         let qpn = self.hca.create_qp(self.qp_config(&config, cq))?;
         let nth = self.pairs.len() as u32;
-        let (here, there) = ((self.config.ip, qpn), (config.peer.ip, config.peer.qpn));
+        let (here, there) = (end(self.config.ip, qpn), end(config.peer.ip, config.peer.qpn));
         // What peers write to first: its key is known from its place (see `Remote::of_pair`).
         let Remote { va, rkey } = Remote::of_pair(nth);
         let taken = self.memory(va, config.receive_bytes, true)?;
@@ -161,7 +158,7 @@ impl Station {
             control,
             outgoing,
             incoming,
-            progress: Progress { lowest_rate: u64::MAX, ..Progress::default() },
+            progress: Progress::new(),
         });
         let at = self.pairs.len() - 1;
         if config.trace
@@ -210,8 +207,8 @@ impl Station {
     fn connect(&mut self, at: usize, mac: Mac) -> Result<(), StationError> {
         let pair = &mut self.pairs[at];
         let config = &pair.config;
-        let here = (self.config.mac, self.config.ip.into());
-        let there = (mac, config.peer.ip.into());
+        let here = (self.config.mac, self.config.ip);
+        let there = (mac, config.peer.ip);
         let path = Path {
             vlan: config.vlan,
             data: config.data,
@@ -239,34 +236,39 @@ impl Station {
     /// The connections, in the order they were added.
     pub fn pairs(&self) -> impl Iterator<Item = PairReport> + '_ {
         self.pairs.iter().map(|pair| PairReport {
-            qpn: pair.qpn,
-            peer: (pair.config.peer.ip, pair.config.peer.qpn),
+            kind: Kind::Qp,
+            number: pair.qpn.0,
+            peer: (Address::Ip(pair.config.peer.ip), pair.config.peer.qpn.0),
             connected: pair.connected,
+            reliable: true,
             failure: pair.failure,
             rate: self.hca.rate(pair.qpn).unwrap_or(0),
+            sends: pair.outgoing.is_some(),
+            expect: pair.config.expect,
             progress: pair.progress,
         })
     }
 
     /// The traces recorded, by queue pair.
-    pub fn traces(&self) -> impl Iterator<Item = (Qpn, &Trace)> {
-        self.pairs.iter().filter_map(|pair| Some((pair.qpn, pair.control.as_ref()?.control().trace()?)))
+    pub fn traces(&self) -> impl Iterator<Item = (u32, &Trace)> {
+        self.pairs.iter().filter_map(|pair| Some((pair.qpn.0, pair.control.as_ref()?.trace()?)))
     }
 
     /// What the station saw until `now`.
     pub fn report(&self, now: Nanos) -> StationReport {
+        let carried = &self.link.carried;
         StationReport {
-            hca: *self.hca.counters(),
+            adapter: Adapter::Roce(*self.hca.counters()),
             paused_ns: std::array::from_fn(|p| self.reaction.paused_ns(p, now)),
             pauses: std::array::from_fn::<_, PRIORITIES, _>(|p| self.reaction.transitions(p)),
             control: *self.reaction.counters(),
-            tx_frames: self.tx_frames,
-            tx_bytes: self.tx_bytes,
-            rx_frames: self.rx_frames,
-            rx_bytes: self.rx_bytes,
-            rx_flooded: self.rx_flooded,
+            tx_frames: carried.tx_frames,
+            tx_bytes: carried.tx_bytes,
+            rx_frames: carried.rx_frames,
+            rx_bytes: carried.rx_bytes,
+            rx_flooded: carried.rx_flooded,
             rx_arp: self.rx_arp,
-            rx_other: self.rx_other,
+            rx_other: carried.rx_other,
         }
     }
 
@@ -276,12 +278,12 @@ impl Station {
             self.reaction.receive(bytes, now);
             return;
         }
-        self.rx_frames += 1;
-        self.rx_bytes += bytes.len() as u64;
+        self.link.arrived(bytes.len());
         let ours = bytes.starts_with(&self.config.mac.0);
         let group = bytes.first().is_some_and(|b| b & 1 == 1);
         if !ours && !group {
-            *if bytes.len() < 14 { &mut self.rx_other } else { &mut self.rx_flooded } += 1;
+            let carried = &mut self.link.carried;
+            *if bytes.len() < 14 { &mut carried.rx_other } else { &mut carried.rx_flooded } += 1;
             return;
         }
         if let Some(arp) = Arp::read(bytes) {
@@ -290,7 +292,7 @@ impl Station {
         }
         let before = self.hca.counters().rx_not_roce;
         self.hca.handle_frame(bytes, now);
-        self.rx_other += self.hca.counters().rx_not_roce - before;
+        self.link.carried.rx_other += self.hca.counters().rx_not_roce - before;
         self.collect(now);
     }
 
@@ -302,14 +304,18 @@ impl Station {
         }
         for at in 0..self.pairs.len() {
             let pair = &self.pairs[at];
-            if !pair.connected && pair.config.peer.ip == ip && pair.config.vlan == arp.vlan {
+            if !pair.connected && pair.config.peer.ip == IpAddr::V4(ip) && pair.config.vlan == arp.vlan {
                 // A pair that could not be connected would have been refused when it was added.
                 let _ = self.connect(at, mac);
                 self.pairs[at].settled_at = now.saturating_add(self.config.settle);
             }
         }
-        if !arp.reply && arp.target.1 == self.config.ip && self.arp.len() < ANSWERS {
-            let sender = self.address();
+        if let IpAddr::V4(own) = self.config.ip
+            && !arp.reply
+            && arp.target.1 == own
+            && self.arp.len() < ANSWERS
+        {
+            let sender = (self.config.mac, own);
             self.arp.push_back(Arp { reply: true, vlan: arp.vlan, sender, target: arp.sender });
         }
     }
@@ -402,12 +408,14 @@ impl Station {
     #[cold]
     fn ask(&mut self, now: Nanos) {
         self.ask_at = now.saturating_add(ASK_EVERY);
-        let sender = self.address();
         let unknown = self.pairs.iter().filter(|pair| !pair.connected);
         let mut wanted: Vec<_> = unknown.map(|pair| (pair.config.peer.ip, pair.config.vlan)).collect();
         wanted.dedup();
         for (ip, vlan) in wanted {
-            if self.arp.len() < ANSWERS {
+            if let (IpAddr::V4(own), IpAddr::V4(ip)) = (self.config.ip, ip)
+                && self.arp.len() < ANSWERS
+            {
+                let sender = (self.config.mac, own);
                 self.arp.push_back(Arp { reply: false, vlan, sender, target: (Mac([0; 6]), ip) });
             }
         }
@@ -423,12 +431,12 @@ impl Station {
             && let Some(arp) = self.arp.pop_front()
         {
             arp.write(&mut self.arp_frame);
-            self.on_link(self.arp_frame.len(), now);
+            self.link.sent(self.arp_frame.len(), now);
             return Some(&self.arp_frame);
         }
         let tx = self.hca.poll_transmit(now)?;
         let (qpn, kind, len) = (tx.qpn, tx.kind, tx.bytes.len());
-        self.on_link(len, now);
+        self.link.sent(len, now);
         if kind == TxKind::Data
             && let Some(at) = self.index(qpn)
         {
@@ -442,15 +450,6 @@ impl Station {
         Some(self.hca.frame())
     }
 
-    /// The link carries a frame of `len` bytes, since when somebody should have asked for it at the earliest.
-    fn on_link(&mut self, len: usize, now: Nanos) {
-        self.tx_frames += 1;
-        self.tx_bytes += len as u64;
-        self.link.not_before(now.saturating_sub(self.config.slack));
-        let step = self.link.step(len);
-        self.link.advance(step);
-    }
-
     /// The earliest time after `now` at which [`Self::poll_transmit`] may have a frame if it has none at `now`
     /// and nothing arrives until then.
     pub fn next_event(&self, now: Nanos) -> Option<Nanos> {
@@ -461,8 +460,7 @@ impl Station {
             if !pair.connected {
                 next = next.min(later(self.ask_at));
             }
-            next =
-                next.min(later(pair.control.as_ref().and_then(ReactionPoint::next_timeout).unwrap_or(NEVER)));
+            next = next.min(later(pair.control.as_ref().and_then(Control::next_timeout).unwrap_or(NEVER)));
             let start = pair.outgoing.as_ref().map_or(NEVER, |out| out.stream.start.max(pair.settled_at));
             next = next.min(later(start));
         }

@@ -1,0 +1,318 @@
+//! An adapter as a whole: the hardware of a scheme, and the firmware that schemes 2 and 3 need (CC-018..020).
+//!
+//! What firmware computes is not published; here it is the same algorithm as hardware's, run in software: it
+//! looks every so often, takes all CNPs since its last look for one, and then does the only thing its scheme
+//! lets it do. In scheme 2 it writes the rate, which hardware keeps. In scheme 3 it can only stop and start the
+//! queue pair: one that has sent more than its rate allows is stopped until it has paid, and in between goes at
+//! full speed.
+
+use super::registers::RegisterView;
+use super::scheme::{Allowance, Outstanding, ReactionPoint, Scheme};
+use super::standard::{ParamError, Params, RateControl};
+use super::trace::Trace;
+use thiserror::Error;
+use weir_dataplane::types::Nanos;
+
+/// Rate control of a queue pair: everything about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dcqcn {
+    /// Who decides.
+    pub scheme: Scheme,
+    /// The algorithm's parameters.
+    pub params: Params,
+    /// Work requests in flight; scheme 3 has no such limit.
+    pub outstanding: Outstanding,
+    /// Firmware looks this often, ns; scheme 1 has none.
+    pub firmware_period: Nanos,
+}
+
+impl Dcqcn {
+    /// The algorithm alone: scheme 1 without a limit to the work requests in flight.
+    pub fn plain(params: Params) -> Self {
+        Self { scheme: Scheme::Hardware, params, outstanding: Outstanding::NONE, firmware_period: 1 }
+    }
+}
+
+/// Why rate control is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DcqcnError {
+    /// The parameters.
+    #[error(transparent)]
+    Param(#[from] ParamError),
+    /// Nothing could ever be sent, or more after a CNP than before.
+    #[error("{normal} work requests in flight, {reduced} after a CNP: at least 1, and not more after a CNP")]
+    Outstanding {
+        /// Without congestion.
+        normal: u32,
+        /// After a CNP.
+        reduced: u32,
+    },
+    /// Firmware that never sleeps.
+    #[error("a firmware period of 0")]
+    Period,
+}
+
+#[derive(Clone, Debug)]
+struct Firmware {
+    control: RateControl,
+    period: Nanos,
+    /// Its next look, a multiple of its period; `None`: nothing to look at.
+    due: Option<Nanos>,
+    /// Its last one.
+    looked: Nanos,
+    /// A CNP came since.
+    cnp: bool,
+    /// Bytes sent since.
+    sent: u64,
+    /// Bytes the queue pair may send before it is stopped; negative: what it owes.
+    budget: i64,
+}
+
+impl Firmware {
+    /// The rate it wants at `now`, and whether the queue pair is to be stopped.
+    fn look(&mut self, now: Nanos) -> (u64, bool) {
+        self.control.handle_timeout(now);
+        self.control.on_sent(self.sent, now);
+        let before = self.control.rate();
+        if std::mem::take(&mut self.cnp) {
+            self.control.on_cnp(now);
+        }
+        let rate = self.control.rate();
+        let full = rate >= self.control.params().max_rate;
+        let elapsed = now.saturating_sub(self.looked).max(self.period);
+        let earned = i64::try_from(u128::from(before) * u128::from(elapsed) / 8_000_000_000);
+        let earned = earned.unwrap_or(i64::MAX);
+        let sent = i64::try_from(std::mem::take(&mut self.sent)).unwrap_or(i64::MAX);
+        // An idle queue pair saves up one look at most.
+        self.budget = self.budget.saturating_add(earned).saturating_sub(sent).min(earned);
+        (self.looked, self.due) = (now, (!full).then(|| self.after(now)));
+        if full {
+            self.budget = 0;
+        }
+        (rate, !full && self.budget <= 0)
+    }
+
+    /// The first multiple of the period after `now`.
+    fn after(&self, now: Nanos) -> Nanos {
+        (now / self.period + 1).saturating_mul(self.period)
+    }
+}
+
+/// The reaction point of one queue pair with all that moves it.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    scheme: Scheme,
+    point: ReactionPoint,
+    firmware: Option<Box<Firmware>>,
+}
+
+impl Adapter {
+    /// A queue pair that starts at `now`.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn new(dcqcn: &Dcqcn, now: Nanos) -> Result<Self, DcqcnError> {
+        let Dcqcn { scheme, params, outstanding, firmware_period: period } = *dcqcn;
+        let Outstanding { normal, reduced, .. } = outstanding;
+        if reduced == 0 || reduced > normal {
+            return Err(DcqcnError::Outstanding { normal, reduced });
+        }
+        if period == 0 {
+            return Err(DcqcnError::Period);
+        }
+        let firmware = |control: RateControl| Firmware {
+            period,
+            due: (control.rate() < params.max_rate).then_some(now),
+            control,
+            looked: now,
+            cnp: false,
+            sent: 0,
+            budget: 0,
+        };
+        let firmware = match scheme {
+            Scheme::Hardware => None,
+            Scheme::FirmwareRate | Scheme::Firmware => {
+                Some(Box::new(firmware(RateControl::new(params, now)?)))
+            }
+        };
+        Ok(Self { scheme, point: ReactionPoint::new(scheme, params, outstanding, now)?, firmware })
+    }
+
+    /// What the queue pair may do.
+    pub fn allowance(&self) -> Allowance {
+        self.point.allowance()
+    }
+
+    /// The rate the algorithm wants, wherever it runs, bits/s.
+    pub fn rate(&self) -> u64 {
+        self.control().rate()
+    }
+
+    /// A CNP arrived.
+    pub fn on_cnp(&mut self, now: Nanos) {
+        self.point.on_cnp(now);
+        if let Some(firmware) = &mut self.firmware {
+            firmware.cnp = true;
+            firmware.due = firmware.due.or(Some(firmware.after(now)));
+        }
+    }
+
+    /// A frame of `bytes` bytes was sent.
+    pub fn on_sent(&mut self, bytes: u64, now: Nanos) {
+        self.point.on_sent(bytes, now);
+        // At full rate nobody counts, as in hardware.
+        if let Some(firmware) = self.firmware.as_mut().filter(|firmware| firmware.due.is_some()) {
+            firmware.sent += bytes;
+        }
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn next_timeout(&self) -> Option<Nanos> {
+        let firmware = self.firmware.as_ref().and_then(|firmware| firmware.due);
+        self.point.next_timeout().into_iter().chain(firmware).min()
+    }
+
+    /// Runs the timers that have expired by `now`, and firmware if it is to look.
+    pub fn handle_timeout(&mut self, now: Nanos) {
+        self.point.handle_timeout(now);
+        if let Some(firmware) = &mut self.firmware
+            && firmware.due.is_some_and(|at| at <= now)
+        {
+            let (rate, stop) = firmware.look(now);
+            match self.scheme {
+                Scheme::FirmwareRate => self.point.write_rate(rate),
+                _ => self.point.mask(stop),
+            }
+        }
+    }
+
+    /// The registers of the queue pair at `now`.
+    pub fn registers(&self, now: Nanos) -> RegisterView {
+        self.point.registers(now)
+    }
+
+    fn control(&self) -> &RateControl {
+        self.firmware.as_ref().map_or(self.point.control(), |firmware| &firmware.control)
+    }
+
+    /// Starts to record what moves the rate, from an empty trace (CC-021).
+    pub fn start_trace(&mut self) {
+        match &mut self.firmware {
+            Some(firmware) => firmware.control.start_trace(),
+            None => self.point.start_trace(),
+        }
+    }
+
+    /// What was recorded.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.control().trace()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registers::Register;
+    use super::super::scheme::UNLIMITED;
+    use super::super::trace::Cause;
+    use super::*;
+
+    const LINE: u64 = 80_000_000_000;
+    const PERIOD: Nanos = 10_000;
+
+    fn adapter(scheme: Scheme) -> Adapter {
+        let (params, outstanding) = (Params::paper(LINE), Outstanding::adapter(30_000));
+        Adapter::new(&Dcqcn { scheme, params, outstanding, firmware_period: PERIOD }, 0).unwrap()
+    }
+
+    /// Sends as much as it may until `until`; bytes per period.
+    fn play(adapter: &mut Adapter, from: Nanos, until: Nanos) -> Vec<u64> {
+        let mut per_period = vec![0; ((until - from) / PERIOD) as usize];
+        let mut due = from;
+        for now in from..until {
+            adapter.handle_timeout(now);
+            let allowed = adapter.allowance();
+            if now >= due && allowed.outstanding > 0 {
+                adapter.on_sent(1000, now);
+                per_period[((now - from) / PERIOD) as usize] += 1000;
+                due = now + 8_000_000_000_000 / allowed.rate;
+            }
+        }
+        per_period
+    }
+
+    #[test]
+    fn cc018_to_cc020_one_cnp_under_each_scheme() {
+        let mut hardware = adapter(Scheme::Hardware);
+        let mut rate = adapter(Scheme::FirmwareRate);
+        let mut stop = adapter(Scheme::Firmware);
+        for adapter in [&mut hardware, &mut rate, &mut stop] {
+            assert_eq!(adapter.next_timeout(), None, "at full rate nobody looks");
+            adapter.start_trace();
+            adapter.on_cnp(12_345);
+        }
+        // Scheme 1 cuts at once; scheme 2 limits the requests at once and the rate when firmware looks;
+        // scheme 3 limits neither, and firmware can only stop the queue pair.
+        assert_eq!(hardware.allowance(), Allowance { rate: hardware.rate(), outstanding: 8 });
+        assert!(hardware.rate() < LINE * 6 / 10);
+        assert_eq!(rate.allowance(), Allowance { rate: LINE, outstanding: 8 });
+        assert_eq!(stop.allowance(), Allowance { rate: LINE, outstanding: UNLIMITED });
+        assert_eq!((rate.next_timeout(), stop.next_timeout()), (Some(20_000), Some(20_000)));
+        rate.handle_timeout(20_000);
+        stop.handle_timeout(20_000);
+        assert_eq!(rate.allowance(), Allowance { rate: hardware.rate(), outstanding: 8 });
+        assert_eq!(stop.allowance().rate, LINE);
+        assert_eq!(stop.rate(), hardware.rate());
+        // The record is of the machine that decides; hardware's registers show a rate that nobody moved.
+        for adapter in [&hardware, &rate, &stop] {
+            assert_eq!(adapter.trace().unwrap().entries()[0].cause, Cause::Decrease);
+        }
+        let units = |adapter: &Adapter, r| adapter.registers(20_001).read(r);
+        assert_eq!(units(&rate, Register::Rate) & 0xffff, 10_240);
+        assert!(units(&rate, Register::CcRate) < 6_200);
+        assert_eq!(units(&stop, Register::CcRate), 10_240);
+    }
+
+    #[test]
+    fn cc020_stops_and_starts_come_to_the_rate() {
+        let (mut even, mut bursts) = (adapter(Scheme::FirmwareRate), adapter(Scheme::Firmware));
+        let sum = |sent: &[u64]| sent.iter().sum::<u64>();
+        let mut sent = [&mut even, &mut bursts].map(|adapter| {
+            adapter.on_cnp(0);
+            play(adapter, 0, 50 * PERIOD)
+        });
+        // The same algorithm, hence the same bytes within a look or two.
+        let [a, b] = [sum(&sent[0]), sum(&sent[1])];
+        assert!(a.abs_diff(b) <= 2 * LINE * PERIOD / 8_000_000_000, "{a} {b}");
+        // A rate is in every period, a mask all or nothing.
+        let full = LINE * PERIOD / 8_000_000_000;
+        let sent = sent.each_mut().map(|sent| sent.split_off(2));
+        assert!(sent[0].iter().all(|bytes| (full / 3..=full).contains(bytes)), "{:?}", sent[0]);
+        assert!(sent[1].iter().all(|bytes| *bytes == 0 || *bytes >= full - 2000), "{:?}", sent[1]);
+        assert!(sent[1].contains(&0));
+    }
+
+    #[test]
+    fn all_cnps_between_two_looks_are_one() {
+        let (mut one, mut many) = (adapter(Scheme::FirmwareRate), adapter(Scheme::FirmwareRate));
+        one.on_cnp(500);
+        (0..9).for_each(|i| many.on_cnp(500 + i * 1000));
+        one.handle_timeout(PERIOD);
+        many.handle_timeout(PERIOD);
+        assert_eq!(one.rate(), many.rate());
+    }
+
+    #[test]
+    fn what_can_not_be_is_refused() {
+        let good = Dcqcn { firmware_period: 1, ..Dcqcn::plain(Params::paper(LINE)) };
+        assert!(Adapter::new(&good, 0).is_ok());
+        let none = Outstanding { normal: 4, reduced: 0, restore_after: 1 };
+        assert_eq!(
+            Adapter::new(&Dcqcn { outstanding: none, ..good }, 0).unwrap_err(),
+            DcqcnError::Outstanding { normal: 4, reduced: 0 }
+        );
+        let lazy = Dcqcn { firmware_period: 0, ..good };
+        assert_eq!(Adapter::new(&lazy, 0).unwrap_err(), DcqcnError::Period);
+        let params = Params { additive: 0, ..good.params };
+        assert!(matches!(Adapter::new(&Dcqcn { params, ..good }, 0), Err(DcqcnError::Param(_))));
+    }
+}

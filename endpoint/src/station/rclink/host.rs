@@ -1,0 +1,439 @@
+//! The station: endpoint, link, reader, and the messages of every connection.
+
+use super::config::{PairConfig, Route, StationConfig, StationError};
+use super::traffic::{Incoming, Outgoing};
+use crate::rclink::backoff::Backoff;
+use crate::rclink::class::{Class, TcType, TrafficClass};
+use crate::rclink::frame::{Format, Head};
+use crate::rclink::link::{Event, Link, QpConfig, Sent};
+use crate::roce::hca::Failure;
+use crate::roce::verbs::Status;
+use crate::station::MIN_MESSAGE;
+use crate::station::cable::Cable;
+use crate::station::pattern::Pattern;
+use crate::station::report::{Adapter, Address, Kind, PairReport, Progress, StationReport};
+use crate::traffic::Clock;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use weir_dataplane::pfc::NEVER;
+use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
+
+/// EtherType of the raw frames made here: the OUI extended one (IEEE 802a), beside the two local experimental ones
+/// that TYPE1 and TYPE2 have.
+const ETHERTYPE_RAW: u16 = 0x88b7;
+/// Messages made, and messages read, in one call at most.
+const BATCH: usize = 32;
+/// What is added to the end of a connection of another kind, so that its content differs.
+const MULTICAST_END: u64 = 1 << 62;
+const RAW_END: u64 = 1 << 63;
+
+#[derive(Debug)]
+struct Pair {
+    kind: Kind,
+    /// Its number among those of its kind: that of the queue pair.
+    number: u16,
+    /// Station bits of the peer.
+    peer: u64,
+    config: PairConfig,
+    failure: Option<Failure>,
+    backoff: Option<Backoff>,
+    /// Pace of messages no queue pair paces.
+    pace: Clock,
+    outgoing: Option<Outgoing>,
+    incoming: Incoming,
+    progress: Progress,
+}
+
+impl Pair {
+    /// All it is to do has been done, or can not be done any more.
+    fn is_done(&self) -> bool {
+        let p = &self.progress;
+        let sent = self.outgoing.is_none_or(|out| out.all_posted(p.posted) && p.acknowledged == p.posted);
+        let received = self.config.expect.is_none_or(|all| p.received + p.lost >= all);
+        self.failure.is_some() || (sent && received)
+    }
+
+    /// Messages that wait or are in flight at most.
+    fn depth(&self) -> u64 {
+        u64::from(self.config.reliability.window)
+    }
+}
+
+/// A host. Bytes and times in, bytes and times out.
+#[derive(Debug)]
+pub struct Station {
+    config: StationConfig,
+    link: Link,
+    cable: Cable,
+    reader: Option<Clock>,
+    pairs: Vec<Pair>,
+    /// Whose multicast messages and raw frames wait in the endpoint, oldest first.
+    groups: VecDeque<usize>,
+    raws: VecDeque<usize>,
+}
+
+impl Station {
+    /// A station without connections.
+    ///
+    /// # Errors
+    /// Credits that do not fit.
+    pub fn new(config: StationConfig) -> Result<Self, StationError> {
+        Ok(Self {
+            config,
+            link: Link::new(config.link)?,
+            cable: Cable::new(config.link.rate, config.slack),
+            reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
+            pairs: Vec::new(),
+            groups: VecDeque::new(),
+            raws: VecDeque::new(),
+        })
+    }
+
+    /// How others address this station: by IP in Standard, which has it.
+    pub fn address(&self) -> Address {
+        self.address_of(&self.config.link.station)
+    }
+
+    fn address_of(&self, station: &crate::rclink::frame::Station) -> Address {
+        match self.config.link.codec.format {
+            Format::Standard => Address::Ip(IpAddr::V4(station.ip)),
+            _ => Address::Mac(station.mac),
+        }
+    }
+
+    /// Adds a connection. Queue pairs are numbered from 0 in the order they are added; so are connections of
+    /// the other kinds, apart.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn add(&mut self, config: PairConfig) -> Result<u16, StationError> {
+        let codec = &self.config.link.codec;
+        let (kind, above) = match config.route {
+            Route::Qp { .. } => (Kind::Qp, 0),
+            Route::Multicast => (Kind::Multicast, MULTICAST_END),
+            Route::Raw if codec.lite() => return Err(StationError::Raw),
+            Route::Raw => (Kind::Raw, RAW_END),
+        };
+        let range = codec.payload_range();
+        let (least, most) = ((*range.start() as u32).max(MIN_MESSAGE), *range.end() as u32);
+        if let Some(bytes) = config.stream.map(|s| s.bytes).filter(|bytes| !(least..=most).contains(bytes)) {
+            return Err(StationError::Message { bytes, least, most });
+        }
+        let (here, peer) = (codec.station(self.config.link.station.mac), codec.station(config.peer.mac));
+        let threshold = config.threshold();
+        let backoff = config.backoff.map(|params| Backoff::new(params, threshold)).transpose()?;
+        let (number, peer_qp) = match config.route {
+            Route::Qp { peer_qp, class } => {
+                let qp = QpConfig {
+                    peer: config.peer,
+                    peer_qp,
+                    class,
+                    pkey: config.pkey,
+                    depth: usize::from(config.reliability.window),
+                    reliability: config.reliability,
+                    window: config.window,
+                    length_thr: threshold,
+                    slack: self.config.slack,
+                };
+                (self.link.create_qp(qp)?, peer_qp)
+            }
+            Route::Multicast | Route::Raw => {
+                (self.pairs.iter().filter(|pair| pair.kind == kind).count() as u16, 0)
+            }
+        };
+        // What is sent to many is known by its sender alone.
+        let end = |station: u64, qp: u16| station << 14 | u64::from(qp) | above;
+        let [from_here, from_there] = match kind {
+            Kind::Qp => [
+                Pattern::new(end(here, number), end(peer, peer_qp)),
+                Pattern::new(end(peer, peer_qp), end(here, number)),
+            ],
+            Kind::Multicast | Kind::Raw => [here, peer].map(|from| Pattern::new(end(from, 0), above)),
+        };
+        let reliable = kind == Kind::Qp && self.link.is_reliable();
+        self.pairs.push(Pair {
+            kind,
+            number,
+            peer,
+            config,
+            failure: None,
+            backoff,
+            pace: Clock::new(config.rate, 0),
+            outgoing: config.stream.map(|stream| Outgoing::new(stream, from_here)),
+            incoming: Incoming::new(from_there, !reliable),
+            progress: Progress::new(),
+        });
+        Ok(number)
+    }
+
+    /// No more messages. What is under way is finished.
+    pub fn stop(&mut self) {
+        self.pairs.iter_mut().filter_map(|pair| pair.outgoing.as_mut()).for_each(Outgoing::stop);
+    }
+
+    /// Every message that was to be sent is acknowledged or has left, every one that was to come has come or is
+    /// lost, and all that came is read.
+    pub fn is_done(&self) -> bool {
+        !self.link.has_events() && self.pairs.iter().all(Pair::is_done)
+    }
+
+    /// The connections, in the order they were added.
+    pub fn pairs(&self) -> impl Iterator<Item = PairReport> + '_ {
+        self.pairs.iter().map(|pair| PairReport {
+            kind: pair.kind,
+            number: u32::from(pair.number),
+            peer: (
+                self.address_of(&pair.config.peer),
+                if let Route::Qp { peer_qp, .. } = pair.config.route { u32::from(peer_qp) } else { 0 },
+            ),
+            connected: true,
+            reliable: pair.kind == Kind::Qp && self.link.is_reliable(),
+            failure: pair.failure,
+            rate: match pair.kind {
+                Kind::Qp => self.link.rate(pair.number).unwrap_or(0),
+                Kind::Multicast | Kind::Raw => pair.config.rate,
+            },
+            sends: pair.outgoing.is_some(),
+            expect: pair.config.expect,
+            progress: pair.progress,
+        })
+    }
+
+    /// What the station saw until `now`.
+    pub fn report(&self, now: Nanos) -> StationReport {
+        let (carried, reaction) = (&self.cable.carried, self.link.reaction());
+        StationReport {
+            adapter: Adapter::RcLink(*self.link.counters()),
+            paused_ns: std::array::from_fn(|p| reaction.paused_ns(p, now)),
+            pauses: std::array::from_fn::<_, PRIORITIES, _>(|p| reaction.transitions(p)),
+            control: *reaction.counters(),
+            tx_frames: carried.tx_frames,
+            tx_bytes: carried.tx_bytes,
+            rx_frames: carried.rx_frames,
+            rx_bytes: carried.rx_bytes,
+            rx_flooded: carried.rx_flooded,
+            rx_arp: 0,
+            rx_other: carried.rx_other,
+        }
+    }
+
+    /// Takes a frame from the wire, without FCS.
+    pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
+        if !bytes.starts_with(&CONTROL_DA.0) {
+            self.cable.arrived(bytes.len());
+            let Some(head) = bytes.first_chunk::<12>() else {
+                self.cable.carried.rx_other += 1;
+                return;
+            };
+            let codec = &self.config.link.codec;
+            let to = codec.station(Mac(std::array::from_fn(|i| head[i])));
+            if !codec.is_group(head) && to != codec.station(self.config.link.station.mac) {
+                self.cable.carried.rx_flooded += 1;
+                return;
+            }
+        }
+        self.link.handle_frame(bytes, now);
+        self.collect(now);
+    }
+
+    /// Reads what has arrived, as fast as the reader reads.
+    fn collect(&mut self, now: Nanos) {
+        for _ in 0..BATCH {
+            if self.reader.is_some_and(|reader| reader.ready() > now) {
+                return;
+            }
+            let Some(event) = self.link.poll_event(now) else { return };
+            match event {
+                Event::Received { qp, payload } => self.took(Kind::Qp, u64::from(qp), &payload, now),
+                Event::Multicast { src, payload } => self.took(Kind::Multicast, src, &payload, now),
+                Event::Raw(frame) => self.raw_arrived(&frame, now),
+                Event::Acknowledged { qp, messages } => {
+                    if let Some(pair) = self.qp(qp)
+                        && let Some(out) = pair.outgoing
+                    {
+                        out.gone(messages, &mut pair.progress, now);
+                    }
+                }
+                Event::Cnp(qp) => {
+                    if let Some(pair) = self.qp(qp) {
+                        pair.progress.cnps += 1;
+                        if let Some(backoff) = &mut pair.backoff {
+                            backoff.on_cnp(now);
+                            self.apply_rate(qp);
+                        }
+                    }
+                }
+                Event::Failed(qp) => {
+                    if let Some(pair) = self.qp(qp) {
+                        pair.failure = Some(Failure::Request(Status::RetryExceeded));
+                    }
+                }
+            }
+        }
+    }
+
+    fn qp(&mut self, number: u16) -> Option<&mut Pair> {
+        self.pairs.iter_mut().find(|pair| pair.kind == Kind::Qp && pair.number == number)
+    }
+
+    /// A message was read: of queue pair `from`, or of the station `from`.
+    fn took(&mut self, kind: Kind, from: u64, payload: &[u8], now: Nanos) {
+        if let Some(reader) = &mut self.reader {
+            reader.not_before(now.saturating_sub(self.config.slack));
+            let step = reader.step(payload.len());
+            reader.advance(step);
+        }
+        let ours = |pair: &&mut Pair| match kind {
+            Kind::Qp => pair.kind == kind && u64::from(pair.number) == from,
+            // Only who does not send hears: the peer of who sends is a group.
+            Kind::Multicast | Kind::Raw => pair.kind == kind && pair.peer == from && pair.outgoing.is_none(),
+        };
+        match self.pairs.iter_mut().find(ours) {
+            Some(pair) => pair.incoming.look(payload, &mut pair.progress, now),
+            None => self.cable.carried.rx_other += 1,
+        }
+    }
+
+    #[cold]
+    fn raw_arrived(&mut self, frame: &[u8], now: Nanos) {
+        let codec = &self.config.link.codec;
+        let payload = codec.raw_payload(frame, ETHERTYPE_RAW).and_then(|payload| {
+            // Its length comes first: Ethernet may have padded it.
+            let (len, rest) = payload.split_first_chunk::<2>()?;
+            rest.get(..usize::from(u16::from_be_bytes(*len)))
+        });
+        match payload {
+            Some(payload) => {
+                let from = codec.station(Mac(std::array::from_fn(|i| frame[6 + i])));
+                self.took(Kind::Raw, from, payload, now);
+            }
+            None => self.cable.carried.rx_other += 1,
+        }
+    }
+
+    /// Tells the endpoint what the back-off allows.
+    fn apply_rate(&mut self, qp: u16) {
+        let Some(pair) = self.qp(qp) else { return };
+        let Some(threshold) = pair.backoff.as_ref().map(Backoff::threshold) else { return };
+        // A threshold between two that were accepted.
+        let _ = self.link.set_threshold(qp, threshold);
+        let rate = self.link.rate(qp).unwrap_or(u64::MAX);
+        if let Some(pair) = self.qp(qp) {
+            pair.progress.lowest_rate = pair.progress.lowest_rate.min(rate);
+        }
+    }
+
+    /// Runs all timers that have expired, reads, and posts what can be posted.
+    fn run(&mut self, now: Nanos) {
+        self.link.handle_timeout(now);
+        self.collect(now);
+        for at in 0..self.pairs.len() {
+            let pair = &mut self.pairs[at];
+            let due = |backoff: &&mut Backoff| backoff.next_timeout().is_some_and(|at| at <= now);
+            if let Some(backoff) = pair.backoff.as_mut().filter(due) {
+                backoff.handle_timeout(now);
+                let qp = pair.number;
+                self.apply_rate(qp);
+            }
+            self.post(at, now);
+        }
+    }
+
+    /// Hands messages of a connection to the endpoint.
+    fn post(&mut self, at: usize, now: Nanos) {
+        let pair = &mut self.pairs[at];
+        let Some(out) = pair.outgoing.filter(|_| pair.failure.is_none()) else { return };
+        for _ in 0..BATCH {
+            let waiting = pair.progress.posted - pair.progress.acknowledged;
+            if waiting >= pair.depth() || (pair.kind != Kind::Qp && pair.pace.ready() > now) {
+                return;
+            }
+            let Some(message) = out.next(pair.progress.posted, now) else { return };
+            let (peer, len) = (pair.config.peer, message.len());
+            let taken = match pair.kind {
+                Kind::Qp => self.link.post(pair.number, message).is_ok(),
+                Kind::Multicast => self.link.post_multicast(peer, message).is_ok(),
+                Kind::Raw => self.link.post_raw(raw_frame(&self.config, peer, &message)).is_ok(),
+            };
+            if !taken {
+                return; // Its queue is full, or the queue pair has failed.
+            }
+            match pair.kind {
+                Kind::Qp => {}
+                Kind::Multicast => self.groups.push_back(at),
+                Kind::Raw => self.raws.push_back(at),
+            }
+            if pair.kind != Kind::Qp {
+                pair.pace.not_before(now.saturating_sub(self.config.slack));
+                let step = pair.pace.step(len);
+                pair.pace.advance(step);
+            }
+            out.posted(&mut pair.progress, now);
+        }
+    }
+
+    /// The next frame to put on the wire at `now`, without FCS. It counts as sent: call only with room for it.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<&[u8]> {
+        self.run(now);
+        if self.cable.ready() > now {
+            return None;
+        }
+        let frame = self.link.poll_transmit(now)?;
+        let (kind, len) = (frame.kind, frame.bytes.len());
+        match kind {
+            Sent::Pfc => self.cable.control(len, now),
+            _ => self.cable.sent(len, now),
+        }
+        let reliable = self.link.is_reliable();
+        let pair = match kind {
+            Sent::Pfc | Sent::Control => None,
+            Sent::Data(qp) => self.qp(qp),
+            Sent::Multicast => self.groups.pop_front().and_then(|at| self.pairs.get_mut(at)),
+            Sent::Raw => self.raws.pop_front().and_then(|at| self.pairs.get_mut(at)),
+        };
+        if let Some(pair) = pair {
+            pair.progress.data_frames += 1;
+            if let Some(out) = pair.outgoing.filter(|_| !reliable || pair.kind != Kind::Qp) {
+                out.gone(1, &mut pair.progress, now);
+            }
+        }
+        Some(self.link.frame())
+    }
+
+    /// The earliest time after `now` at which [`Self::poll_transmit`] may have a frame if it has none at `now`
+    /// and nothing arrives until then.
+    pub fn next_event(&mut self, now: Nanos) -> Option<Nanos> {
+        let later = |at: Nanos| if at > now { at } else { NEVER };
+        let mut next = later(self.cable.ready());
+        next = next.min(later(self.link.next_timeout(now).unwrap_or(NEVER)));
+        if let Some(reader) = self.reader.filter(|_| self.link.has_events()) {
+            next = next.min(later(reader.ready()));
+        }
+        for pair in &self.pairs {
+            next = next.min(later(pair.backoff.as_ref().and_then(Backoff::next_timeout).unwrap_or(NEVER)));
+            let Some(out) = pair.outgoing.filter(|out| !out.all_posted(pair.progress.posted)) else {
+                continue;
+            };
+            next = next.min(later(out.stream.start));
+            if pair.kind != Kind::Qp {
+                next = next.min(later(pair.pace.ready()));
+            }
+        }
+        (next != NEVER).then_some(next)
+    }
+}
+
+/// A frame of TYPE3 around a message, whose length comes first.
+fn raw_frame(config: &StationConfig, dst: crate::rclink::frame::Station, message: &[u8]) -> Vec<u8> {
+    let link = &config.link;
+    let channel = link.classes.of(Class::Raw);
+    let tc = TrafficClass { kind: TcType::Type1, channel };
+    let tag = link.vlan.map(|vid| (vid, channel));
+    let head = Head { dst, src: link.station, tag, tc, ecn: 0 };
+    let mut payload = (message.len() as u16).to_be_bytes().to_vec();
+    payload.extend_from_slice(message);
+    let mut frame = Vec::new();
+    link.codec.emit_raw(&head, ETHERTYPE_RAW, &payload, &mut frame);
+    frame
+}

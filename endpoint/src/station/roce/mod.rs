@@ -1,0 +1,11 @@
+//! A host with RoCEv2 queue pairs: an adapter ([`Hca`](crate::roce::hca::Hca)), ARP, and DCQCN per queue pair.
+
+mod arp;
+mod config;
+mod host;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+pub use config::{Operation, PairConfig, Peer, Rate, Remote, SLOTS, StationConfig, StationError, Stream};
+pub use host::Station;

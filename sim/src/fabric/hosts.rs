@@ -1,0 +1,262 @@
+//! The hosts of a fabric: of one kind, behind one face.
+
+use super::FabricError;
+use super::parcel::Parcel;
+use super::spec::{CcWindow, Congestion, FabricSpec, LinkFormat, Protocol};
+use super::topology::Plan;
+use super::workload::Planned;
+use std::net::Ipv4Addr;
+use weir_dataplane::frame::Frame;
+use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
+use weir_endpoint::flow::{
+    Arrival, Flow, HeaderFrame, LinkNic, LinkNicConfig, Nic, NicConfig, NicReport, Received, Route, Sent,
+};
+use weir_endpoint::rclink::cc_window::Window;
+use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
+
+/// Queue pairs of an RC Link endpoint.
+const QP_NUMBERS: usize = 8192;
+/// Where the queue pair number is in a RoCE frame.
+const QPN_AT: usize = 47;
+/// Ethernet, IP, UDP, BTH, ICRC: what a RoCE packet has around its payload.
+const ROCE_HEADERS: u64 = 58;
+
+/// A host.
+#[derive(Debug)]
+pub(super) enum Host {
+    /// RoCEv2.
+    Roce(Box<Nic>),
+    /// RC Link.
+    RcLink(Box<LinkNic>),
+}
+
+/// A flow about to start, and the addresses of its ends.
+pub(super) struct Opening {
+    pub flow: Flow,
+    pub path: u64,
+    /// Sender and receiver: number, address of the path.
+    pub ends: [(usize, Mac); 2],
+    pub backs_off: bool,
+}
+
+fn ip(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, (host >> 16) as u8, (host >> 8) as u8, host as u8)
+}
+
+fn codec(spec: &FabricSpec) -> Codec {
+    Codec::new(match spec.host.rclink.format {
+        LinkFormat::Standard => Format::Standard,
+        LinkFormat::AfhGen1 => Format::AfhGen1,
+    })
+}
+
+/// Bytes on the wire of a packet with this payload.
+pub(super) fn packet_bytes(spec: &FabricSpec, payload: u64) -> u64 {
+    match spec.host.protocol {
+        // Padded to four bytes.
+        Protocol::Rocev2 => wire_bytes(payload.next_multiple_of(4) + ROCE_HEADERS),
+        Protocol::Rclink => wire_bytes(codec(spec).frame_len(payload as usize, true) as u64),
+    }
+}
+
+/// What contradicts the kind of hosts.
+pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    let range = |what: &str, got: String, must: &str| {
+        Err(FabricError::Range { what: what.into(), got, must: must.into() })
+    };
+    let host = &spec.host;
+    for (i, w) in spec.workloads.iter().enumerate() {
+        let cc = format!("workload.{i}.cc");
+        match (host.protocol, w.cc) {
+            (Protocol::Rocev2, Congestion::Backoff) => {
+                return range(&cc, "backoff".into(), "dcqcn or none: hosts speak RoCEv2");
+            }
+            (Protocol::Rclink, Congestion::Dcqcn) => {
+                return range(&cc, "dcqcn".into(), "backoff or none: hosts speak RC Link");
+            }
+            _ => {}
+        }
+        if host.protocol == Protocol::Rclink && !(2..=4).contains(&w.priority) {
+            let must = "2 (responses), 3 or 4 (requests) in RC Link";
+            return range(&format!("workload.{i}.priority"), w.priority.to_string(), must);
+        }
+        if host.protocol == Protocol::Rclink && !w.reliable {
+            let must = "true: RC Link leaves out acknowledgements with host.rclink.retransmit = false";
+            return range(&format!("workload.{i}.reliable"), "false".into(), must);
+        }
+    }
+    if host.protocol == Protocol::Rclink {
+        if usize::from(host.payload) > MAX_PAYLOAD {
+            return range("host.payload", host.payload.to_string(), "1 to 1344 in RC Link");
+        }
+        if spec.paths != 1 {
+            return range("paths", spec.paths.to_string(), "1: an RC Link station has one address");
+        }
+        let window = host.rclink.window;
+        if !(1..=2048).contains(&window) {
+            return range("host.rclink.window", window.to_string(), "1 to 2048");
+        }
+        for (key, time) in
+            [("cut_period", host.rclink.cut_period), ("raise_period", host.rclink.raise_period)]
+        {
+            if time.0 == 0 {
+                return range(&format!("host.rclink.{key}"), "0".into(), "longer than 0");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// RC Link numbers queue pairs in 13 bits.
+///
+/// # Errors
+/// More flows begin or end at a host than it has numbers.
+pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result<(), FabricError> {
+    let mut ends = vec![0; plan.hosts];
+    flows.iter().flat_map(|f| [f.from, f.to]).for_each(|host| ends[host] += 1);
+    match ends.into_iter().max() {
+        Some(most) if spec.host.protocol == Protocol::Rclink && most > QP_NUMBERS => {
+            let must = format!("at most {QP_NUMBERS} at one host in RC Link");
+            Err(FabricError::Range { what: "workload".into(), got: format!("{most} flows"), must })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Host {
+    /// The host `at` without flows.
+    pub fn new(spec: &FabricSpec, plan: &Plan, at: usize) -> Result<Self, FabricError> {
+        let host = &spec.host;
+        let rate = plan.links[plan.ports[at][0]].spec.rate.0;
+        let obey = host.obey.iter().filter(|p| usize::from(**p) < PRIORITIES).fold(0, |m, p| m | 1 << p);
+        let config = match host.protocol {
+            Protocol::Rocev2 => {
+                return Ok(Self::Roce(Box::new(Nic::new(NicConfig {
+                    rate,
+                    obey,
+                    control_priority: host.control_priority % PRIORITIES as u8,
+                    cnp_interval: host.cnp_interval.0,
+                }))));
+            }
+            Protocol::Rclink => LinkNicConfig {
+                codec: codec(spec),
+                station: Station { mac: plan.macs[at], ip: ip(at) },
+                rate,
+                obey,
+                retransmit: host.rclink.retransmit,
+                window: host.rclink.window,
+                cc_window: match host.rclink.cc_window {
+                    CcWindow::Us4 => Window::Us4,
+                    CcWindow::Us8 => Window::Us8,
+                    CcWindow::Us16 => Window::Us16,
+                    CcWindow::Us32 => Window::Us32,
+                    CcWindow::Us65 => Window::Us65,
+                },
+                cnp_merge: host.cnp_interval.0,
+                cut_period: host.rclink.cut_period.0,
+                raise_period: host.rclink.raise_period.0,
+            },
+        };
+        let refused = |e: weir_endpoint::flow::LinkFlowError| FabricError::Range {
+            what: "host.rclink".into(),
+            got: "set".into(),
+            must: e.to_string(),
+        };
+        LinkNic::new(config).map(|nic| Self::RcLink(Box::new(nic))).map_err(refused)
+    }
+
+    /// Number of the next flow it sends, and of the next it receives.
+    pub fn next(&self) -> (u32, u32) {
+        match self {
+            Self::Roce(nic) => (nic.next_sender(), nic.next_receiver()),
+            Self::RcLink(nic) => (nic.next_end(), nic.next_end()),
+        }
+    }
+
+    /// Begins to send a flow to number `peer` of the receiver, or to receive it from that of the sender.
+    pub fn open(&mut self, opening: &Opening, sends: bool, peer: u32) {
+        let [own, other] = if sends { opening.ends } else { [opening.ends[1], opening.ends[0]] };
+        // What is not possible was refused when flows were made.
+        let made = match self {
+            Self::Roce(nic) => {
+                let route = Route {
+                    src: own.1,
+                    dst: other.1,
+                    src_ip: ip(own.0),
+                    dst_ip: ip(other.0),
+                    qpn: peer,
+                    src_port: 0xc000 | opening.path as u16,
+                };
+                if sends {
+                    nic.send(opening.flow, &route).is_ok()
+                } else {
+                    nic.expect(opening.flow, route);
+                    true
+                }
+            }
+            Self::RcLink(nic) => {
+                let station = Station { mac: other.1, ip: ip(other.0) };
+                nic.add(opening.flow, station, peer, sends, opening.backs_off && sends).is_ok()
+            }
+        };
+        debug_assert!(made);
+    }
+
+    /// Takes a frame from the wire.
+    pub fn handle_frame(&mut self, frame: &Parcel, now: Nanos) -> Option<Arrival> {
+        let nic = match self {
+            Self::Roce(nic) => nic,
+            Self::RcLink(nic) => return nic.handle_frame(frame, now),
+        };
+        let at =
+            frame.bytes().get(QPN_AT..QPN_AT + 3).map(|qpn| u32::from_be_bytes([0, qpn[0], qpn[1], qpn[2]]));
+        let bytes = |nic: &Nic| {
+            let receiver = nic.receivers().get(at? as usize)?;
+            Some((receiver.flow().id, receiver.received().bytes))
+        };
+        let before = bytes(nic);
+        let done = nic.handle_frame(frame.bytes(), now).is_some();
+        let ((_, before), (flow, after)) = (before?, bytes(nic)?);
+        (after > before).then(|| Arrival { flow, bytes: after - before, done })
+    }
+
+    /// The next frame to put on the wire.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
+        match self {
+            Self::Roce(nic) => nic.poll_transmit(now),
+            Self::RcLink(nic) => nic.poll_transmit(now),
+        }
+    }
+
+    /// When there may be another.
+    pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
+        match self {
+            Self::Roce(nic) => nic.next_transmit(now),
+            Self::RcLink(nic) => nic.next_transmit(now),
+        }
+    }
+
+    /// What its sending end `at` has done, and the rate it may send at.
+    pub fn sent(&self, at: usize) -> (Sent, Option<u64>) {
+        match self {
+            Self::Roce(nic) => (*nic.senders()[at].sent(), nic.senders()[at].rate()),
+            Self::RcLink(nic) => (nic.sent(at), nic.rate(at)),
+        }
+    }
+
+    /// What its receiving end `at` has seen.
+    pub fn received(&self, at: usize) -> Received {
+        match self {
+            Self::Roce(nic) => *nic.receivers()[at].received(),
+            Self::RcLink(nic) => nic.received(at),
+        }
+    }
+
+    /// What it saw until `now`.
+    pub fn report(&self, now: Nanos) -> NicReport {
+        match self {
+            Self::Roce(nic) => nic.report(now),
+            Self::RcLink(nic) => nic.report(now),
+        }
+    }
+}
