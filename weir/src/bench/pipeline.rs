@@ -18,15 +18,44 @@ use weir_dataplane::types::{BURST, Burst, Nanos, PortId};
 
 /// Where a port's frames come from and where what it sends goes: back to the port it came from.
 struct Loop {
-    waiting: VecDeque<Replayed>,
+    /// By class: what is received next has its class in turn, in whatever order frames were sent.
+    waiting: Vec<VecDeque<Replayed>>,
+    turn: usize,
+    arrived: Vec<Replayed>,
     taken_at: Option<Instant>,
+}
+
+impl Loop {
+    fn new(classes: u8, frames: Vec<Replayed>) -> Self {
+        let waiting = (0..classes).map(|_| VecDeque::new()).collect();
+        Self { waiting, turn: 0, arrived: frames, taken_at: None }
+    }
+
+    /// Fills a burst with the frames whose turn it is.
+    fn fill(&mut self, burst: &mut Burst<Replayed>) {
+        for frame in self.arrived.drain(..) {
+            self.waiting[usize::from(frame.class())].push_back(frame);
+        }
+        let classes = self.waiting.len();
+        let mut empty = 0;
+        while !burst.is_full() && empty < classes {
+            match self.waiting[self.turn].pop_front() {
+                Some(frame) => {
+                    burst.push(frame);
+                    empty = 0;
+                }
+                None => empty += 1,
+            }
+            self.turn = (self.turn + 1) % classes;
+        }
+    }
 }
 
 impl Wire<Replayed> for Loop {
     fn send(&mut self, frames: &mut Burst<Replayed>) -> usize {
         self.taken_at = Some(Instant::now());
         let n = frames.len();
-        self.waiting.extend(frames.drain(..));
+        self.arrived.extend(frames.drain(..));
         n
     }
 
@@ -115,8 +144,8 @@ impl Bench {
                 switch.receive(PortId(port as u16), &mut burst, 1);
             }
         }
-        let waiting = |port| if port < load.busy { frames(load, port).into() } else { VecDeque::new() };
-        let loops = (0..load.ports).map(|port| Loop { waiting: waiting(port), taken_at: None }).collect();
+        let waiting = |port| if port < load.busy { frames(load, port) } else { Vec::new() };
+        let loops = (0..load.ports).map(|port| Loop::new(load.classes, waiting(port))).collect();
         Self { switch, loops, load: *load, began: Instant::now() }
     }
 
@@ -127,9 +156,7 @@ impl Bench {
         for _ in 0..TURNS {
             let now = self.began.elapsed().as_nanos() as u64 + 1;
             for port in 0..self.load.busy {
-                let waiting = &mut self.loops[port].waiting;
-                let n = waiting.len().min(BURST);
-                burst.extend(waiting.drain(..n));
+                self.loops[port].fill(burst);
                 let start = Instant::now();
                 verbs_receive(&mut self.switch, PortId(port as u16), burst, now);
                 sum.receive += ns(start, Instant::now());

@@ -12,6 +12,7 @@ const FRAMES: u64 = 1024;
 /// Bytes of a frame that never reach memory: the FCS.
 const FCS: usize = 4;
 const HEADERS: usize = 14 + 20 + 8;
+const TOS: usize = 15;
 
 /// What the pipeline is loaded with.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +52,11 @@ impl Frame for Replayed {
 }
 
 impl Replayed {
+    /// Its priority, 0 to 7.
+    pub fn class(&self) -> u8 {
+        self.0[TOS] >> 5
+    }
+
     /// The station speaks to itself: it is learned, and the frame goes nowhere.
     pub fn introduction(mut self) -> Self {
         self.0.copy_within(6..12, 0);
