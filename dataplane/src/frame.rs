@@ -4,6 +4,8 @@
 //! test. Everything the switch knows about a frame beyond its bytes lives in the queue entry, so
 //! two handles to the same bytes (a flooded frame) never disturb each other.
 
+use arrayvec::ArrayVec;
+
 /// A frame from destination address to the last payload byte, without FCS.
 pub trait Frame: Sized {
     /// The bytes that can be read. May be only the headers where the payload is not represented
@@ -36,6 +38,18 @@ pub trait Frame: Sized {
     fn prefetch<T>(what: &T) {
         let _ = what;
     }
+
+    /// Moves all frames of `from` behind those of `to`, which has room for them. A frame type whose crate may use
+    /// `unsafe` moves them as the block of memory they are.
+    #[inline(always)]
+    fn append<const N: usize, const M: usize>(from: &mut ArrayVec<Self, N>, to: &mut ArrayVec<Self, M>) {
+        to.extend(from.drain(..));
+    }
+
+    /// Hint that another lcore has written this frame and that it will be sent, freed and filled again on this one:
+    /// time to ask for what the other one's cache holds of it. The default does nothing.
+    #[inline(always)]
+    fn fetch(&self) {}
 }
 
 /// A frame that owns its bytes: for tests, for control frames, for replay.

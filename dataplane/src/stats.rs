@@ -87,20 +87,20 @@ impl Histogram {
 
 /// Visits every counter of a block in a fixed order, so that one walk serves copying out and in.
 pub trait Words: Default {
-    /// Calls `f` on each counter.
-    fn words(&mut self, f: &mut dyn FnMut(&mut u64));
+    /// Calls `f` on all counters, those that stand together at once.
+    fn words(&mut self, f: &mut dyn FnMut(&mut [u64]));
 
     /// Number of counters.
     fn len_words() -> usize {
         let mut n = 0;
-        Self::default().words(&mut |_| n += 1);
+        Self::default().words(&mut |words| n += words.len());
         n
     }
 }
 
 /// Blocks one behind the other in one cell; who reads the first alone gets the first alone.
 impl<A: Words, B: Words> Words for (A, B) {
-    fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
+    fn words(&mut self, f: &mut dyn FnMut(&mut [u64])) {
         self.0.words(f);
         self.1.words(f);
     }
@@ -115,7 +115,7 @@ macro_rules! counters {
         }
 
         impl Words for $name {
-            fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
+            fn words(&mut self, f: &mut dyn FnMut(&mut [u64])) {
                 $(counters!(@visit $kind, self.$field, f);)+
             }
         }
@@ -125,11 +125,11 @@ macro_rules! counters {
     (@type per_reason) => { Reasons };
     (@type latency) => { [Histogram; PRIORITIES] };
     (@type histogram) => { Histogram };
-    (@visit one, $field:expr, $f:expr) => { $f(&mut $field) };
-    (@visit per_priority, $field:expr, $f:expr) => { $field.iter_mut().for_each(|w| $f(w)) };
-    (@visit per_reason, $field:expr, $f:expr) => { $field.0.iter_mut().for_each(|w| $f(w)) };
-    (@visit histogram, $field:expr, $f:expr) => { $field.0.iter_mut().for_each(|w| $f(w)) };
-    (@visit latency, $field:expr, $f:expr) => { $field.iter_mut().flat_map(|h| &mut h.0).for_each(|w| $f(w)) };
+    (@visit one, $field:expr, $f:expr) => { $f(std::slice::from_mut(&mut $field)) };
+    (@visit per_priority, $field:expr, $f:expr) => { $f(&mut $field) };
+    (@visit per_reason, $field:expr, $f:expr) => { $f(&mut $field.0) };
+    (@visit histogram, $field:expr, $f:expr) => { $f(&mut $field.0) };
+    (@visit latency, $field:expr, $f:expr) => { $field.iter_mut().for_each(|h| $f(&mut h.0)) };
 }
 
 /// Frames by drop reason, indexed by [`crate::drops::DropReason`].
@@ -451,10 +451,10 @@ impl MarkingCurve {
 }
 
 impl Words for MarkingCurve {
-    fn words(&mut self, f: &mut dyn FnMut(&mut u64)) {
-        self.kmax.iter_mut().for_each(&mut *f);
-        self.frames.iter_mut().flatten().for_each(&mut *f);
-        self.selected.iter_mut().flatten().for_each(&mut *f);
+    fn words(&mut self, f: &mut dyn FnMut(&mut [u64])) {
+        f(&mut self.kmax);
+        f(self.frames.as_flattened_mut());
+        f(self.selected.as_flattened_mut());
     }
 }
 
@@ -543,11 +543,11 @@ impl Published {
 
     /// Copies blocks out, one behind the other, in the order in which `walk` visits them. Those at the end that have
     /// not changed may be left out.
-    pub fn publish_all(&self, walk: impl FnOnce(&mut dyn FnMut(&mut u64))) {
+    pub fn publish_all(&self, walk: impl FnOnce(&mut dyn FnMut(&mut [u64]))) {
         self.write(|cells| {
             let mut cells = cells.iter();
-            walk(&mut |word| {
-                if let Some(cell) = cells.next() {
+            walk(&mut |words| {
+                for (word, cell) in words.iter().zip(cells.by_ref()) {
                     cell.store(*word, Ordering::Relaxed);
                 }
             });
@@ -559,8 +559,8 @@ impl Published {
         self.consistent(|cells| {
             let mut copy = T::default();
             let mut cells = cells.iter();
-            copy.words(&mut |word| {
-                if let Some(cell) = cells.next() {
+            copy.words(&mut |words| {
+                for (word, cell) in words.iter_mut().zip(cells.by_ref()) {
                     *word = cell.load(Ordering::Relaxed);
                 }
             });
@@ -635,7 +635,7 @@ mod tests {
             std::thread::spawn(move || {
                 let mut stats = PortStats::default();
                 for n in 1..=2000u64 {
-                    stats.words(&mut |w| *w = n);
+                    stats.words(&mut |words| words.fill(n));
                     cell.publish(&mut stats);
                 }
             })
@@ -643,7 +643,7 @@ mod tests {
         for _ in 0..200 {
             let mut copy: PortStats = cell.read();
             let first = copy.rx_packets;
-            copy.words(&mut |w| assert_eq!(*w, first));
+            copy.words(&mut |words| assert!(words.iter().all(|word| *word == first)));
         }
         writer.join().unwrap();
         assert_eq!(cell.read::<PortStats>().queue_bytes[7], 2000);

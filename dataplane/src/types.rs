@@ -10,7 +10,7 @@ pub const PRIORITIES: usize = 8;
 pub const MAX_PORTS: usize = 256;
 
 /// Most frames moved by one call of `receive` or staged by one call of `transmit`.
-pub const BURST: usize = 32;
+pub const BURST: usize = 256;
 
 /// Frame bytes that never reach software but pass on the wire: FCS 4, preamble and SFD 8, gap 12.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;

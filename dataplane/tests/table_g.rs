@@ -282,9 +282,11 @@ fn g7_readings_are_of_one_instant_and_only_grow() {
 fn g7_the_largest_counts_are_read_as_they_are() {
     let mut stats = PortStats::default();
     let mut n = 0;
-    stats.words(&mut |word| {
-        *word = u64::MAX - n;
-        n += 1;
+    stats.words(&mut |words| {
+        for word in words {
+            *word = u64::MAX - n;
+            n += 1;
+        }
     });
     let cell = Published::new::<PortStats>();
     cell.publish(&mut stats);

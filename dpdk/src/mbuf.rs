@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use arrayvec::ArrayVec;
 use weir_dataplane::frame::Frame;
 use weir_dpdk_sys as sys;
 use weir_dpdk_sys::weir_mbuf_offset::{
@@ -211,13 +212,42 @@ impl Frame for Mbuf {
     #[inline(always)]
     fn prefetch<T>(what: &T) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch changes nothing, whatever the address.
-        unsafe {
+        for line in (0..size_of::<T>()).step_by(64) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(what).cast());
+            let line = std::ptr::from_ref(what).cast::<i8>().wrapping_add(line);
+            // SAFETY: a prefetch changes nothing, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = what;
+    }
+
+    #[inline(always)]
+    fn append<const N: usize, const M: usize>(from: &mut ArrayVec<Self, N>, to: &mut ArrayVec<Self, M>) {
+        let (n, behind) = (from.len(), to.len());
+        assert!(n <= M - behind, "no room for {n} frames");
+        // SAFETY: `from` has n frames, `to` room for them, and they are two arrays; `from` forgets what it had.
+        unsafe {
+            from.set_len(0);
+            to.as_mut_ptr().add(behind).copy_from_nonoverlapping(from.as_ptr(), n);
+            to.set_len(behind + n);
+        }
+    }
+
+    /// Both lines of the header and the first one of the bytes, to be written.
+    #[inline(always)]
+    fn fetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // Where our pools put the bytes: to ask the mbuf would be to wait for it.
+            let bytes = sys::weir_limit::WEIR_MBUF_SIZE + sys::weir_limit::WEIR_HEADROOM;
+            for line in [0, 64, bytes as usize] {
+                let line = self.0.as_ptr().cast::<u8>().wrapping_add(line);
+                // SAFETY: a prefetch changes nothing, whatever the address; processors that do not know this one
+                // take it for a NOP.
+                unsafe { std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
+            }
+        }
     }
 }
 

@@ -166,8 +166,8 @@ mod tests {
         for port in &mut reading.ports {
             use crate::times::Times;
             use weir_dataplane::stats::{Histogram, PauseStats, Words};
-            port.stats.words(&mut |w| *w = u64::MAX >> 12);
-            port.gauges.words(&mut |w| *w = u64::MAX >> 12);
+            port.stats.words(&mut |words| words.fill(u64::MAX >> 12));
+            port.gauges.words(&mut |words| words.fill(u64::MAX >> 12));
             let (mut residence, mut pauses) = (Histogram::default(), PauseStats::default());
             for queue in 0..8 {
                 residence.note(u64::MAX, u64::MAX >> 12);

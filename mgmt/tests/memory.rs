@@ -35,7 +35,7 @@ fn reading(n: u64) -> Reading {
         }
         let latency = std::array::from_fn(|queue| Times::of(&latency.residence[queue], &pauses, queue));
         let mut gauges = PortGauges::default();
-        gauges.words(&mut |w| *w = n);
+        gauges.words(&mut |words| words.fill(n));
         (gauges.at_ns, gauges.queue_bytes) = (n * 100_000_000, [n * 64; 8]);
         let mut curve = MarkingCurve { kmax: [1600; 8], ..MarkingCurve::default() };
         (0..32).for_each(|bin| curve.note(3, bin * 100, n, n / 2));

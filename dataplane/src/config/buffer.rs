@@ -7,11 +7,11 @@ use super::sched::{lookup, named, select, select_ports};
 use super::schema;
 use super::types::{
     BufferConfig, DeviceKind, Direction, PfcConfig, PgConfig, PortConfig, QueueConfig, RING_FRAMES,
-    SchedulerConfig, SchedulerType, SharedLimit,
+    RING_HAND, SchedulerConfig, SchedulerType, SharedLimit,
 };
 use super::units::{BOOL, SIZE, SIZE_OR_AUTO, show_rate, show_size};
 use crate::mmu::headroom::{Headroom, HeadroomInput, Model, OwnTerms, RxRing, headroom};
-use crate::types::{BURST, MIN_FRAME_BYTES, wire_bytes};
+use crate::types::{MIN_FRAME_BYTES, wire_bytes};
 
 /// Guaranteed bytes of a priority group (DEV-19).
 const PG_RESERVED: u64 = 4096;
@@ -330,9 +330,9 @@ fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, timing: Timi
     let mtu = u32::from(port.mtu);
     let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, mtu, mtu);
     // A NIC's ring holds what the wire brought in a poll gap; an in-process ring whatever fits into it,
-    // and one burst more in the hands of its sender.
+    // and what its sender has in hand.
     let rx_ring = match port.kind {
-        DeviceKind::Ring => RxRing::Descriptors { count: RING_FRAMES + BURST as u32, frame: mtu },
+        DeviceKind::Ring => RxRing::Descriptors { count: RING_FRAMES + RING_HAND, frame: mtu },
         DeviceKind::Pci | DeviceKind::Vdev => RxRing::Time(timing.pfc.poll_gap),
     };
     input.own = OwnTerms { rx_ring, loop_turn: timing.pfc.poll_gap, ..input.own };

@@ -176,7 +176,7 @@ fn an_in_process_ring_counts_whole_and_in_cells() {
     };
     let wire = headroom(Model::Weir, &HeadroomInput::new(25_000_000_000, 5, 9216, 9216)).unwrap().xoff;
     // 127 frames in the ring and a burst of 32 in the sender's hand, the largest each.
-    let frames = (u64::from(RING_FRAMES) + 32) * 9216;
+    let frames = u64::from(RING_FRAMES + RING_HAND) * 9216;
     assert!(xoff("1") >= wire + frames && xoff("1") <= wire + frames + 159 * 24, "{} {wire}", xoff("1"));
     // A frame of 9216 bytes takes ten cells of 1000.
     assert_eq!(xoff("1000"), xoff("1") * 10_000 / 9216);

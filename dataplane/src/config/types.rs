@@ -206,6 +206,9 @@ impl PortRate {
 /// up, and the burst its sender has in hand, must fit the headroom of a lossless group.
 pub const RING_FRAMES: u32 = 127;
 
+/// Frames the host at the far end of an in-process ring has in hand at most when it is told to pause.
+pub const RING_HAND: u32 = 32;
+
 /// How a port reaches the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {

@@ -4,8 +4,9 @@
 //! [`PACK`]: what they have in common is written, compared, charged and released once for all of them.
 
 use crate::ecn;
+use crate::frame::Frame;
 use crate::parse::{EcnCode, EcnField};
-use crate::types::{MIN_FRAME_BYTES, Nanos, WIRE_OVERHEAD_BYTES, wire_bytes};
+use crate::types::{MIN_FRAME_BYTES, Nanos, PortId, WIRE_OVERHEAD_BYTES, wire_bytes};
 use arrayvec::ArrayVec;
 
 /// Most frames of a pack: a pack of handles is four cache lines, of which a short one uses two.
@@ -85,6 +86,10 @@ pub struct Pack<F> {
     in_port: u16,
     queue: u8,
     ecn: EcnCode,
+    /// Port they are for; meant only while they travel to the lcore that owns it.
+    out: u16,
+    /// Bits in which lengths differ.
+    mixed: u16,
     /// Length of each frame.
     lens: [u16; PACK],
     frames: ArrayVec<F, PACK>,
@@ -136,6 +141,8 @@ impl<F> Pack<F> {
             in_port: lot.in_port,
             queue: lot.queue,
             ecn: lot.ecn,
+            out: 0,
+            mixed: 0,
             lens: [0; PACK],
             frames: ArrayVec::new(),
         }
@@ -148,7 +155,7 @@ impl<F> Pack<F> {
         (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
         self.next = u32::MAX;
         self.copies = lot.copies;
-        (self.bytes, self.padding, self.charge) = (0, 0, 0);
+        (self.bytes, self.padding, self.charge, self.mixed) = (0, 0, 0, 0);
         (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
     }
 
@@ -164,11 +171,46 @@ impl<F> Pack<F> {
         }
         self.lens[n % PACK] = len;
         self.bytes += u32::from(len);
+        self.padding += padding(len);
         self.charge += charge;
-        if u64::from(len) < MIN_FRAME_BYTES {
-            self.padding += padding(len);
-        }
         Ok(())
+    }
+
+    /// Adds `count` frames of one length, no more than there is room for. They count in no sum before
+    /// [`Pack::seal`].
+    #[inline(always)]
+    pub fn fill(&mut self, frames: &mut impl Iterator<Item = F>, count: usize, len: u16) {
+        let before = self.frames.len();
+        self.frames.extend(frames.take(count));
+        // All places behind, in use or not: a loop of constant length is a few vector instructions.
+        for (n, place) in self.lens.iter_mut().enumerate() {
+            *place = if n < before { *place } else { len };
+        }
+        self.mixed |= len ^ self.lens[0];
+    }
+
+    /// The same for one frame.
+    #[inline(always)]
+    pub fn fill_one(&mut self, frames: &mut impl Iterator<Item = F>, len: u16) {
+        self.lens[self.frames.len() % PACK] = len;
+        self.mixed |= len ^ self.lens[0];
+        self.frames.extend(frames.take(1));
+    }
+
+    /// Adds up all frames, each charged `charge_of(its length)`.
+    #[inline(always)]
+    pub fn seal(&mut self, charge_of: impl Fn(u32) -> u32) {
+        let lens = self.lens.iter().take(self.frames.len());
+        (self.bytes, self.padding, self.charge) = match self.mixed {
+            0 => {
+                let (count, first) = (self.frames.len() as u32, self.lens[0]);
+                let len = u32::from(first);
+                (count * len, count * padding(first), count * charge_of(len))
+            }
+            _ => lens.fold((0, 0, 0), |(bytes, padded, charge), &len| {
+                (bytes + u32::from(len), padded + padding(len), charge + charge_of(u32::from(len)))
+            }),
+        };
     }
 
     /// Takes the first frame, which was charged `charge_of(its length)`.
@@ -183,10 +225,31 @@ impl<F> Pack<F> {
         Some((frame, self.meta(len)))
     }
 
-    /// Takes all frames.
+    /// Says which port the frames are for: the next one to see them does not know.
     #[inline(always)]
-    pub fn take_all(&mut self) -> impl Iterator<Item = F> {
-        self.frames.drain(..)
+    pub fn address(&mut self, out: PortId) {
+        self.out = out.0;
+    }
+
+    /// The port they are for, as [`Pack::address`] said.
+    #[inline(always)]
+    pub fn out(&self) -> PortId {
+        PortId(self.out)
+    }
+
+    /// Its frames, first in first.
+    #[inline(always)]
+    pub fn frames(&self) -> &[F] {
+        &self.frames
+    }
+
+    /// Moves all frames behind those of `to`, which has room for them.
+    #[inline(always)]
+    pub fn append_to<const N: usize>(&mut self, to: &mut ArrayVec<F, N>)
+    where
+        F: Frame,
+    {
+        F::append(&mut self.frames, to);
     }
 
     /// A frame with this length as a member of this pack.
@@ -229,9 +292,15 @@ impl<F> Pack<F> {
 
     /// Another frame of this lot, that comes when the queue has been held for so long, may join.
     #[inline]
-    pub(super) fn has_room_for(&self, lot: &Lot, held_ns: Nanos) -> bool {
+    pub fn has_room_for(&self, lot: &Lot, held_ns: Nanos) -> bool {
         let same = self.held_ns == held_ns && self.lot() == *lot;
         lot.copies == Meta::SINGLE && !self.frames.is_full() && same
+    }
+
+    /// Frames that may still be added.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        self.frames.remaining_capacity()
     }
 
     /// Number of frames.
@@ -301,8 +370,32 @@ mod tests {
         assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame, meta.len)), Some((1, 150)));
         assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
-        assert_eq!(pack.take_all().collect::<Vec<_>>(), [2, 3]);
+        let rest: Vec<_> = std::iter::from_fn(|| pack.pop(cells)).map(|(frame, _)| frame).collect();
+        assert_eq!(rest, [2, 3]);
         assert!(pack.is_empty());
+    }
+
+    #[test]
+    fn what_was_filled_in_counts_when_the_pack_is_sealed() {
+        let cells = |len: u32| len.div_ceil(100) * 100;
+        for lens in [[60, 60, 60, 60], [42, 42, 42, 42], [60, 60, 1500, 42]] {
+            let (mut filled, mut added) = (Pack::new(&lot(), 2), Pack::new(&lot(), 2));
+            let mut frames = 0..;
+            filled.fill(&mut frames, 2, lens[0]);
+            filled.fill_one(&mut frames, lens[2]);
+            filled.fill(&mut frames, 1, lens[3]);
+            assert_eq!((filled.len(), filled.room(), frames.next()), (4, PACK - 4, Some(4)));
+            filled.seal(cells);
+            for (n, len) in lens.into_iter().enumerate() {
+                added.add(n, len, cells(u32::from(len))).unwrap();
+            }
+            assert_eq!((filled.sums(), filled.wire()), (added.sums(), added.wire()));
+            while let Some(one) = added.pop(cells) {
+                assert_eq!(filled.pop(cells), Some(one));
+                assert_eq!(filled.sums(), added.sums());
+            }
+            assert!(filled.is_empty());
+        }
     }
 
     #[test]

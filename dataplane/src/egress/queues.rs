@@ -190,16 +190,10 @@ impl<F> Queues<F> {
         }
     }
 
-    /// Adds a frame to the last pack of a chain.
-    ///
-    /// # Errors
-    /// The frame, when that pack is full: see [`Queues::extend`].
+    /// The last pack of a chain, if it has room: see [`Queues::extend`].
     #[inline(always)]
-    pub fn add(&mut self, chain: &Chain, frame: F, len: u16, charge: u32) -> Result<(), F> {
-        match self.packs.get_mut(chain.tail as usize) {
-            Some(pack) => pack.add(frame, len, charge),
-            None => Err(frame),
-        }
+    pub fn open(&mut self, chain: &Chain) -> Option<&mut Pack<F>> {
+        self.packs.get_mut(chain.tail as usize).filter(|pack| pack.room() > 0)
     }
 
     /// Adds an empty pack to a chain, which may be [`Chain::NONE`], for frames that come when their queue has been
@@ -215,11 +209,12 @@ impl<F> Queues<F> {
         true
     }
 
-    /// What the frames of a chain add up to.
+    /// Adds up the frames that were put into a chain, each charged `charge_of(its length)`.
     #[inline(always)]
-    pub fn sums(&self, chain: &Chain) -> Sums {
+    pub fn seal(&mut self, chain: &Chain, charge_of: impl Fn(u32) -> u32) -> Sums {
         let (mut sums, mut ix) = (Sums::default(), chain.head);
-        while let Some(pack) = self.packs.get(ix as usize) {
+        while let Some(pack) = self.packs.get_mut(ix as usize) {
+            pack.seal(&charge_of);
             sums.add(pack.sums());
             ix = pack.next;
         }
@@ -312,7 +307,9 @@ impl<F> Queues<F> {
         if !self.extend(&mut chain, &lot, meta.held_ns) {
             return Err(frame);
         }
-        self.add(&chain, frame, len, charge)?;
+        if let Some(pack) = self.packs.get_mut(chain.tail as usize) {
+            pack.add(frame, len, charge)?;
+        }
         Ok(self.append(input, out, queue, &chain, Sums { frames: 1, bytes: u32::from(len), charge }))
     }
 
@@ -509,15 +506,18 @@ mod tests {
             let mut q = Queues::new(2, 4, order);
             let out = PortId(1);
             let mut chain = Chain::NONE;
-            assert_eq!(q.add(&chain, 0, 60, 60), Err(0));
+            let put = |q: &mut Queues<i32>, chain: &Chain, n| {
+                q.open(chain).map(|pack| pack.fill_one(&mut Some(n).into_iter(), 60)).is_some()
+            };
+            assert!(!put(&mut q, &chain, 0));
             const ALL: i32 = PACK as i32 + 4;
             for n in 0..ALL {
-                if let Err(n) = q.add(&chain, n, 60, 60) {
+                if !put(&mut q, &chain, n) {
                     assert!(q.extend(&mut chain, &meta(0, 2, 60).lot(), 0));
-                    q.add(&chain, n, 60, 60).unwrap();
+                    assert!(put(&mut q, &chain, n));
                 }
             }
-            let sums = q.sums(&chain);
+            let sums = q.seal(&chain, same);
             assert_eq!(sums, Sums { frames: ALL as u32, bytes: 60 * ALL as u32, charge: 60 * ALL as u32 });
             assert!(q.append(PortId(0), out, 2, &chain, sums));
             // One more joins the second pack, the second input gets a pack of its own.
@@ -542,7 +542,8 @@ mod tests {
             let whole = |pack: &mut Pack<i32>, standing: Standing| {
                 assert!(standing.alone);
                 let sums = pack.sums();
-                Some((sums, pack.take_all().collect::<Vec<_>>()))
+                let frames = std::iter::from_fn(|| pack.pop(same)).map(|(frame, _)| frame);
+                Some((sums, frames.collect::<Vec<_>>()))
             };
             while let Some(frames) = q.offer(out, 2, whole) {
                 rest.extend(frames);

@@ -52,7 +52,7 @@ fn half(head: &Head, at: usize) -> u16 {
 
 #[inline(always)]
 fn quad(head: &Head, at: usize) -> u32 {
-    u32::from_be_bytes(std::array::from_fn(|i| head[at + i]))
+    u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
 }
 
 /// The 48 bits from byte `at`.

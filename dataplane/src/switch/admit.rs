@@ -1,8 +1,9 @@
 //! From a way to a queue: admission, group by group where nothing is near a limit, else frame by frame;
 //! multicast; frames for other lcores; and every reason a frame may be lost for on the way.
 
-use super::receive::{Group, Work};
-use super::{Handoff, Port, Switch};
+use super::gather::Group;
+use super::receive::Work;
+use super::{Port, Switch};
 use crate::drops::DropReason;
 use crate::egress::{Chain, Meta, Pack, Sums};
 use crate::frame::Frame;
@@ -20,7 +21,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn admit_group(&mut self, port: PortId, at: usize) {
         let Group { way, chain } = std::mem::replace(&mut self.groups[at], Group::NONE);
-        let sums = self.queues.sums(&chain);
+        let Self { queues, admission, .. } = self;
+        let sums = queues.seal(&chain, |len| admission.charge(len));
         self.count_received(port, way.tc(), u64::from(sums.frames), u64::from(sums.bytes));
         let (out, queue, pg) = (way.out(), QueueIx(way.queue()), PgIx(u32::from(way.pg())));
         if self.owner[out.index()] != self.shard {
@@ -164,6 +166,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The egress port is another lcore's: charge the group here, let the owner charge the queue.
     #[cold]
     fn forward_remote(&mut self, out: PortId, frame: F, meta: Meta) {
+        if let Some((frame, meta)) = self.charge_group(frame, meta) {
+            self.hand_off_one(out, frame, &meta);
+        }
+    }
+
+    /// Charges a frame to its group alone. `None`: it was dropped.
+    fn charge_group(&mut self, frame: F, meta: Meta) -> Option<(F, Meta)> {
         let mut meta = meta;
         let charge = self.admission.charge(u32::from(meta.len));
         let mut verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
@@ -171,13 +180,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
         }
         if let Verdict::Refused(reason) = verdict {
-            return self.drop_at_group(frame, &meta, reason);
+            self.drop_at_group(frame, &meta, reason);
+            return None;
         }
         self.count_charged(meta.pg, 1);
-        self.hand_off_one(out, frame, &meta);
         if verdict == Verdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
         }
+        Some((frame, meta))
     }
 
     /// Charges the group of a chain whose egress port is another lcore's, and hands its packs over.
@@ -190,8 +200,21 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             return;
         }
+        // Each frame is asked about; those that may go travel together all the same.
+        let mut pack: Option<Pack<F>> = None;
         while let Some((frame, meta)) = self.unchain(&mut chain) {
-            self.forward_remote(out, frame, meta);
+            let Some((frame, meta)) = self.charge_group(frame, meta) else { continue };
+            if !pack.as_ref().is_some_and(|pack| pack.has_room_for(&meta.lot(), 0))
+                && let Some(full) = pack.replace(Pack::new(&meta.lot(), 0))
+            {
+                self.hand_off(out, full);
+            }
+            let charge = self.admission.charge(u32::from(meta.len));
+            let added = pack.as_mut().map(|pack| pack.add(frame, meta.len, charge).is_ok());
+            debug_assert_eq!(added, Some(true));
+        }
+        if let Some(last) = pack {
+            self.hand_off(out, last);
         }
     }
 
@@ -206,17 +229,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Puts a charged pack into the ring of the lcore that owns `out`.
     fn hand_off(&mut self, out: PortId, pack: Pack<F>) {
+        let mut pack = pack;
+        pack.address(out);
         self.admission.mark_remote(PgIx(u32::from(pack.lot().pg)));
         let frames = u64::from(pack.sums().frames);
         let peer = self.peers.get_mut(usize::from(self.owner[out.index()])).and_then(Option::as_mut);
-        let handoff = Handoff { out, pack };
         let lost = match peer {
-            Some(peer) => peer.packs_to.push(handoff).err().map(|rtrb::PushError::Full(h)| h),
-            None => Some(handoff),
+            Some(peer) => peer.packs_to.push(pack).err().map(|rtrb::PushError::Full(pack)| pack),
+            None => Some(pack),
         };
         match lost {
             None => self.handed_out += frames,
-            Some(Handoff { mut pack, .. }) => {
+            Some(mut pack) => {
                 while let Some((frame, meta)) = pack.pop(|len| self.admission.charge(len)) {
                     self.release_group(&meta);
                     self.drop_frame(PortId(meta.in_port), DropReason::HandoffFull, frame);
@@ -226,8 +250,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Frames another lcore has charged to their group arrive for one of our queues.
-    pub(super) fn accept(&mut self, Handoff { out, pack }: Handoff<F>, now: Nanos) {
+    pub(super) fn accept(&mut self, pack: Pack<F>, now: Nanos) {
         let mut pack = pack;
+        let out = pack.out();
+        // What the other lcore's cache holds of them takes its time to arrive: it is sent in the next turn only.
+        pack.frames().iter().for_each(F::fetch);
         let queue = usize::from(pack.lot().queue);
         pack.set_held(self.held_ns(out.index() * PRIORITIES + queue, now));
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);

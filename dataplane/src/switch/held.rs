@@ -65,12 +65,15 @@ impl<F> Port<F> {
 
     /// Puts the counters where other threads read them.
     pub(super) fn publish_stats(&mut self) {
-        let Self { published, stats, latency, pauses, pauses_new, .. } = self;
+        let Self { published, stats, latency, told_sent, pauses, pauses_new, .. } = self;
         published.publish_all(|f| {
             stats.words(f);
-            latency.words(f);
-            if std::mem::take(pauses_new) {
-                pauses.words(f);
+            // Every frame that leaves is in `latency`.
+            if std::mem::replace(told_sent, stats.tx_packets) != stats.tx_packets {
+                latency.words(f);
+                if std::mem::take(pauses_new) {
+                    pauses.words(f);
+                }
             }
         });
     }

@@ -16,6 +16,7 @@ mod admit;
 mod apply;
 mod control;
 mod flows;
+mod gather;
 mod held;
 mod params;
 mod peers;
@@ -27,7 +28,7 @@ mod view;
 
 pub use apply::{ApplyError, Change, ChangeError};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
-pub use peers::{Handoff, Peer, peers};
+pub use peers::{Peer, peers};
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
 
@@ -46,7 +47,7 @@ use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use flows::Flows;
-use receive::{GROUPS, Group};
+use gather::{GROUPS, Group};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use transmit::Staged;
@@ -91,6 +92,8 @@ struct Port<F> {
     staged: ArrayVec<Staged, BURST>,
     stats: PortStats,
     latency: LatencyStats,
+    /// Frames sent when that was published.
+    told_sent: u64,
     /// The part of pauses in the times of `latency`, and that it was added to since it was published.
     pauses: Box<PauseStats>,
     pauses_new: bool,

@@ -1,7 +1,7 @@
 //! What a switch is made from: checked parameters in, a switch or its shards out.
 
 use super::flows::Flows;
-use super::receive::{GROUPS, Group};
+use super::gather::{GROUPS, Group};
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
 use crate::classify::Classifier;
@@ -230,6 +230,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             staged: ArrayVec::new(),
             stats: PortStats::default(),
             latency: LatencyStats::default(),
+            told_sent: 0,
             pauses: Box::default(),
             pauses_new: false,
             published: Published::new::<((PortStats, LatencyStats), PauseStats)>(),

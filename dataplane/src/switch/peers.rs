@@ -5,15 +5,7 @@
 
 use crate::egress::Pack;
 use crate::fdb::FdbEvent;
-use crate::types::PortId;
 use rtrb::{Consumer, Producer, RingBuffer};
-
-/// Frames on their way to the lcore that owns their egress port.
-#[derive(Debug)]
-pub struct Handoff<F> {
-    pub(super) out: PortId,
-    pub(super) pack: Pack<F>,
-}
 
 /// News that wait at most, per direction.
 const NEWS: usize = 1024;
@@ -21,8 +13,8 @@ const NEWS: usize = 1024;
 /// The four ends a shard holds towards one other shard.
 #[derive(Debug)]
 pub struct Peer<F> {
-    pub(super) packs_to: Producer<Handoff<F>>,
-    pub(super) packs_from: Consumer<Handoff<F>>,
+    pub(super) packs_to: Producer<Pack<F>>,
+    pub(super) packs_from: Consumer<Pack<F>>,
     pub(super) news_to: Producer<FdbEvent>,
     pub(super) news_from: Consumer<FdbEvent>,
 }

@@ -5,11 +5,11 @@
 //! forwarding table fetched, then every frame is put where it belongs. Unicast frames that only wait for
 //! admission are gathered into packs by their way, and each group is admitted as one ([`super::admit`]).
 
-use super::flows::Way;
+use super::flows::{Step, Way};
 use super::{PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
-use crate::egress::{Chain, Lot, Meta};
+use crate::egress::{Lot, Meta};
 use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::Admission;
@@ -48,20 +48,6 @@ enum Action {
     Drop(DropReason),
 }
 
-/// Groups a burst is sorted into; a queue's place is its number modulo this.
-pub(super) const GROUPS: usize = 32;
-
-/// Frames of a burst with the same way, to be admitted together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
-    pub way: Way,
-    pub chain: Chain,
-}
-
-impl Group {
-    pub const NONE: Self = Self { way: Way::NONE, chain: Chain::NONE };
-}
-
 /// What all frames of a burst have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
@@ -72,7 +58,7 @@ pub(super) struct Arrival {
     first_pg: u16,
     control_pg: Option<u16>,
     /// Groups with frames, a bit each.
-    waiting: u32,
+    pub waiting: u32,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -91,21 +77,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             control_pg: control_pg.map(|pg| pg.0 as u16),
             waiting: 0,
         };
-        burst.iter().for_each(|frame| self.flows.prefetch(frame));
-        let mut rest = Burst::new();
-        for frame in burst.drain(..) {
-            if rest.is_empty() {
-                let way = self.flows.way_of(&frame, &self.ports[port.index()].params, tag);
-                if way.is_decided() {
-                    let len = frame.len() as u16;
-                    self.gather(&mut arrival, way, frame, len);
-                    continue;
-                }
-            }
-            rest.push(frame);
-        }
-        if !rest.is_empty() {
-            self.receive_rest(&mut arrival, tag, &mut rest);
+        let steps = self.flows.decide(burst, &params.profile, tag);
+        let mut frames = burst.drain(..);
+        let decided = self.gather(&mut arrival, &steps, &mut frames);
+        if decided < steps.len() {
+            self.receive_rest(&mut arrival, tag, frames.collect(), &steps[decided..]);
         }
         while arrival.waiting != 0 {
             self.admit_group(port, arrival.waiting.trailing_zeros() as usize);
@@ -115,68 +91,26 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// The first frame about which nothing was decided, and those behind it.
     #[inline(never)]
-    fn receive_rest(&mut self, arrival: &mut Arrival, tag: u64, burst: &mut Burst<F>) {
+    fn receive_rest(&mut self, arrival: &mut Arrival, tag: u64, burst: Burst<F>, steps: &[Step]) {
         let port = arrival.port;
         let params = &self.ports[port.index()].params;
-        let mut ways = [Way::NONE; BURST];
         let mut works = ArrayVec::<Work, BURST>::new();
-        for (frame, way) in burst.iter().zip(&mut ways) {
-            *way = self.flows.way_of(frame, params, tag);
-            if !way.is_decided() {
+        for (frame, step) in burst.iter().zip(steps) {
+            if !step.is_decided() {
                 works.push(arrival.read(frame, params, &self.fdb));
             }
         }
         let (mut works, mut valid) = (works.iter(), true);
-        for (frame, way) in burst.drain(..).zip(ways) {
-            if way.is_decided() & valid {
-                let len = frame.len() as u16;
-                self.gather(arrival, way, frame, len);
+        for (frame, step) in burst.into_iter().zip(steps) {
+            if step.is_decided() & valid {
+                self.gather(arrival, &[*step], &mut Some(frame).into_iter());
             } else {
-                self.receive_any(arrival, frame, if way.is_decided() { None } else { works.next() });
+                self.receive_any(arrival, frame, if step.is_decided() { None } else { works.next() });
                 // A station may have moved.
                 self.flows.follow(self.fdb.version(), self.ageing.now_tick());
                 valid = self.flows.tag(port) == tag;
             }
         }
-    }
-
-    /// Puts a frame to the others of the burst with the same way.
-    #[inline(always)]
-    fn gather(&mut self, arrival: &mut Arrival, way: Way, frame: F, len: u16) {
-        let at = way.queue() as usize % GROUPS;
-        if self.groups[at].way != way {
-            self.begin_group(arrival, at, way);
-        }
-        let charge = self.admission.charge(u32::from(len));
-        let Err(frame) = self.queues.add(&self.groups[at].chain, frame, len, charge) else { return };
-        // The last pack is full, or there is none yet.
-        let held_ns = self.held_ns(way.queue() as usize, arrival.now);
-        if !self.queues.extend(&mut self.groups[at].chain, &arrival.lot(way), held_ns) {
-            return self.no_pack(arrival, at, frame, len);
-        }
-        let added = self.queues.add(&self.groups[at].chain, frame, len, charge);
-        debug_assert!(added.is_ok(), "a new pack has room");
-    }
-
-    #[inline(always)]
-    fn begin_group(&mut self, arrival: &mut Arrival, at: usize, way: Way) {
-        if arrival.waiting >> at & 1 == 1 {
-            self.admit_group(arrival.port, at);
-        }
-        arrival.waiting |= 1 << at;
-        self.groups[at] = Group { way, chain: Chain::NONE };
-    }
-
-    #[cold]
-    fn no_pack(&mut self, arrival: &mut Arrival, at: usize, frame: F, len: u16) {
-        let Group { way, chain } = self.groups[at];
-        if chain.is_empty() {
-            self.groups[at] = Group::NONE;
-            arrival.waiting &= !(1 << at);
-        }
-        self.count_received(arrival.port, way.tc(), 1, u64::from(len));
-        self.ports[arrival.port.index()].stats.pg_drops[usize::from(way.pg()) % PRIORITIES] += 1;
-        self.drop_frame(arrival.port, DropReason::IngressNoSlot, frame);
     }
 
     #[inline(always)]
@@ -215,7 +149,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 if let Some(key) = work.flow.as_ref().filter(|_| known) {
                     self.flows.keep(key, port, way);
                 }
-                return self.gather(arrival, way, frame, work.meta.len);
+                let step = way.with_len(frame.len());
+                self.gather(arrival, &[step], &mut Some(frame).into_iter());
+                return;
             }
         }
         self.count_received(port, usize::from(work.tc), 1, frame.len() as u64);
@@ -336,7 +272,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 impl Arrival {
     /// What the frames of a group have in common.
     #[inline(always)]
-    fn lot(&self, way: Way) -> Lot {
+    pub fn lot(&self, way: Way) -> Lot {
         Lot {
             rx_ns: self.now,
             copies: Meta::SINGLE,

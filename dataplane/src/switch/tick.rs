@@ -1,7 +1,8 @@
 //! What does not happen on account of a frame: other lcores, resumes, watchdog, ageing, publishing.
 
-use super::{Handoff, Port, Switch};
+use super::{Port, Switch};
 use crate::drops::DropReason;
+use crate::egress::PACK;
 use crate::fdb::FdbEvent;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
@@ -12,6 +13,13 @@ use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 /// Buckets of the forwarding table looked at per tick: bounded work, a full sweep well within an
 /// ageing time.
 const AGE_BUCKETS: usize = 4;
+
+/// Frames after which no more packs are taken over from another lcore in a tick: bounded work, but as much as two
+/// turns of the other one can bring.
+const TAKEN_PER_TICK: u32 = 2 * BURST as u32;
+
+/// Packs asked for at once.
+const AHEAD: usize = 2 * BURST / PACK;
 
 /// How old published counters may be, ns.
 const PUBLISH_ROUND: Nanos = 10_000_000;
@@ -90,7 +98,7 @@ impl Ageing {
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Frames and news other lcores have for us: at most one burst from each per tick.
+    /// Frames and news other lcores have for us: some of each per tick.
     #[inline(always)]
     pub(super) fn take_from_peers(&mut self, now: Nanos) {
         if self.peers.len() > 1 {
@@ -102,17 +110,25 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.admission.exchange();
         self.collect_remote();
         for i in 0..self.peers.len() {
-            for _ in 0..BURST {
-                let Some(handoff) = self.peers[i].as_mut().and_then(|peer| peer.packs_from.pop().ok()) else {
-                    break;
-                };
-                let handoff: Handoff<F> = handoff;
-                self.handed_in += handoff.pack.sums().frames as u64;
-                self.accept(handoff, now);
+            // Out of its place meanwhile: the rest of the switch is to be worked on.
+            let Some(mut peer) = self.peers[i].take() else { continue };
+            // They are in another core's cache: all are asked for before the first is needed.
+            if let Ok(packs) = peer.packs_from.read_chunk(peer.packs_from.slots().min(AHEAD)) {
+                let (first, rest) = packs.as_slices();
+                first.iter().chain(rest).for_each(F::prefetch);
             }
-            while let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) {
+            let mut taken = 0;
+            while taken < TAKEN_PER_TICK
+                && let Ok(pack) = peer.packs_from.pop()
+            {
+                taken += pack.sums().frames;
+                self.accept(pack, now);
+            }
+            self.handed_in += u64::from(taken);
+            while let Ok(event) = peer.news_from.pop() {
                 self.fdb.apply(event, self.ageing.now_tick());
             }
+            self.peers[i] = Some(peer);
         }
     }
 

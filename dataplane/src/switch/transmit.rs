@@ -254,7 +254,7 @@ impl<F: Frame> Port<F> {
         }
         let (lot, sums) = (pack.lot(), pack.sums());
         self.stats.ecn_seen_ce[queue] += u64::from(pack.ce_frames());
-        self.stage.extend(pack.take_all());
+        pack.append_to(&mut self.stage);
         self.note_staged(lot, sums, standing.held_ns.wrapping_sub(pack.held_ns()));
         Some((sums, (sums.frames as usize, wire, last)))
     }

@@ -192,6 +192,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.queues.occupied(port)
     }
 
+    /// Nothing is there for a port to send, and no control frame is due.
+    #[inline(always)]
+    pub fn is_idle(&self, port: PortId, now: Nanos) -> bool {
+        let Some(ours) = self.ports.get(port.index()) else { return true };
+        self.queues.occupied(port) == 0 && ours.stage.is_empty() && !ours.generator.due(now)
+    }
+
     /// Bytes waiting in an egress queue (not counting what is staged).
     pub fn queue_bytes(&self, port: PortId, queue: usize) -> u64 {
         self.queues.bytes(port, queue)

@@ -71,7 +71,13 @@ impl RxQueue {
     /// an empty burst: vectorised drivers receive in fours or eights and give nothing where fewer fit.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst) -> usize {
-        let (len, room) = (burst.len(), burst.remaining_capacity());
+        self.receive_at_most(burst, usize::MAX)
+    }
+
+    /// The same, but no more than `most` frames.
+    #[inline]
+    pub fn receive_at_most(&mut self, burst: &mut Burst, most: usize) -> usize {
+        let (len, room) = (burst.len(), burst.remaining_capacity().min(most));
         // SAFETY: the port is started while this handle lives, and the queue is ours alone; the spare
         // part of the burst has room for `room` pointers, of which DPDK writes the first n, each an mbuf
         // it gives away; an Mbuf is such a pointer.

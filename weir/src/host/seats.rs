@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use weir_dataplane::config::RING_HAND;
 use weir_dataplane::frame::Frame;
 use weir_dpdk::{Burst, Clock, Mempool, RxQueue, TxQueue};
 use weir_endpoint::station::Station;
@@ -114,7 +115,7 @@ impl Seat {
             self.station.handle_frame(frame.bytes(), now);
         }
         drop(burst);
-        while !frozen && !self.waiting.is_full() {
+        while !frozen && self.waiting.len() < RING_HAND as usize {
             // Memory first: a frame the host has made is a frame it has sent.
             let Some(mut mbuf) = pool.alloc() else { break };
             let Some(bytes) = self.station.poll_transmit(now) else { break };

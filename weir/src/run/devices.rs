@@ -15,7 +15,7 @@ const RX_DESCRIPTORS: u16 = 1024;
 const TX_DESCRIPTORS: u16 = 256;
 
 /// Frames each lcore's cache of the pool may keep.
-const POOL_CACHE: u32 = 256;
+const POOL_CACHE: u32 = 512;
 
 /// Headroom DPDK keeps in front of each frame, and the mbuf and pool headers around it.
 const MBUF_OVERHEAD: u64 = 128 + 128 + 128;

@@ -32,7 +32,7 @@ use weir_dpdk::{Clock, Eal, LinkWatch, Mbuf, Mempool, Port, Started};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
-use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
+use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort, frames_of_turn};
 
 pub use devices::FarEnd;
 pub use summary::Totals;
@@ -232,6 +232,7 @@ impl Running {
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
                     curve_cursor: 0,
+                    enough: frames_of_turn(config.pfc.poll_gap),
                     page: None,
                 }
             })
