@@ -24,25 +24,24 @@ impl Group {
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Puts frames to their groups, up to the first one about which nothing was decided. Returns how many; `frames` gives
-    /// as many as there are `steps`.
+    /// Puts frames to their groups, up to the first one about which nothing was decided. Returns what is
+    /// left of `steps`; `frames` gives as many as there are.
     #[inline(always)]
-    pub(super) fn gather(
+    pub(super) fn gather<'a>(
         &mut self,
         arrival: &mut Arrival,
-        steps: &[Step],
+        steps: &'a [Step],
         frames: &mut impl Iterator<Item = F>,
-    ) -> usize {
+    ) -> &'a [Step] {
         let mut rest = steps;
         loop {
             rest = join(&self.groups, &mut self.queues, rest, frames);
-            let Some(step) = rest.first().filter(|step| step.is_decided()) else { break };
+            let Some(step) = rest.first().filter(|step| step.is_decided()) else { return rest };
             if !self.make_room(arrival, step.way()) {
                 frames.by_ref().take(1).for_each(|frame| self.no_pack(arrival, step.way(), frame));
                 rest = &rest[1..];
             }
         }
-        steps.len() - rest.len()
     }
 
     /// Begins the group for this way if there is none, and gives it a pack with room. `false`: no pack is free.

@@ -1,9 +1,9 @@
 //! From a received frame to its queues: parse, consume control, classify, look up, learn, gather.
 //!
-//! A frame about whose kind a decision is kept ([`super::flows`]) needs no more than a comparison. From the
-//! first other one on a burst is gone through twice: first all headers are read and the lines of the
-//! forwarding table fetched, then every frame is put where it belongs. Unicast frames that only wait for
-//! admission are gathered into packs by their way, and each group is admitted as one ([`super::admit`]).
+//! A frame about whose kind a decision is kept ([`super::flows`]) needs no more than a comparison. Another one
+//! and some behind it are gone through twice: first their headers are read and the lines of the forwarding
+//! table fetched, then each is put where it belongs. Unicast frames that only wait for admission are gathered
+//! into packs by their way ([`super::gather`]), and each group is admitted as one ([`super::admit`]).
 
 use super::flows::{Step, Way};
 use super::{PortParams, Switch, UnknownUnicast};
@@ -14,8 +14,12 @@ use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::parse::{FlowKey, Kind, Parsed};
-use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
+use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
+
+/// Frames whose headers are read before the first of them is acted upon: enough to hide the time their lines of the
+/// forwarding table take to come.
+const AT_ONCE: usize = 32;
 
 /// What the headers of one frame said, between the pass that reads them and the pass that acts.
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +82,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             waiting: 0,
         };
         let steps = self.flows.decide(burst, &params.profile, tag);
-        let mut frames = burst.drain(..);
-        let decided = self.gather(&mut arrival, &steps, &mut frames);
-        if decided < steps.len() {
-            self.receive_rest(&mut arrival, tag, frames.collect(), &steps[decided..]);
+        let (mut frames, mut rest) = (burst.drain(..), &steps[..]);
+        while !rest.is_empty() {
+            // A frame that was read may have made all decisions void.
+            if self.flows.tag(port) == tag {
+                rest = self.gather(&mut arrival, rest, &mut frames);
+            }
+            let (some, others) = rest.split_at(rest.len().min(AT_ONCE));
+            if !some.is_empty() {
+                self.receive_some(&mut arrival, tag, frames.by_ref().take(AT_ONCE).collect(), some);
+            }
+            rest = others;
         }
         while arrival.waiting != 0 {
             self.admit_group(port, arrival.waiting.trailing_zeros() as usize);
@@ -89,19 +100,25 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// The first frame about which nothing was decided, and those behind it.
+    /// A frame about which nothing was decided, and some behind it.
     #[inline(never)]
-    fn receive_rest(&mut self, arrival: &mut Arrival, tag: u64, burst: Burst<F>, steps: &[Step]) {
+    fn receive_some(
+        &mut self,
+        arrival: &mut Arrival,
+        tag: u64,
+        frames: ArrayVec<F, AT_ONCE>,
+        steps: &[Step],
+    ) {
         let port = arrival.port;
         let params = &self.ports[port.index()].params;
-        let mut works = ArrayVec::<Work, BURST>::new();
-        for (frame, step) in burst.iter().zip(steps) {
+        let mut works = ArrayVec::<Work, AT_ONCE>::new();
+        for (frame, step) in frames.iter().zip(steps) {
             if !step.is_decided() {
                 works.push(arrival.read(frame, params, &self.fdb));
             }
         }
-        let (mut works, mut valid) = (works.iter(), true);
-        for (frame, step) in burst.into_iter().zip(steps) {
+        let (mut works, mut valid) = (works.iter(), self.flows.tag(port) == tag);
+        for (frame, step) in frames.into_iter().zip(steps) {
             if step.is_decided() & valid {
                 self.gather(arrival, &[*step], &mut Some(frame).into_iter());
             } else {
