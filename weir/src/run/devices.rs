@@ -93,7 +93,7 @@ impl PoolSize {
     pub fn mebibytes(self) -> u64 {
         let bytes = u64::from(self.count) * (u64::from(self.data_bytes) + MBUF_OVERHEAD);
         // Rings, queues and the heap's own fragmentation take their part.
-        (bytes + bytes / 3) / (1 << 20) + 96
+        (bytes + bytes / 2) / (1 << 20) + 96
     }
 }
 
