@@ -54,7 +54,7 @@ pub fn format(config: &Config) -> Result<Format> {
 /// Where the hosts are, for ports that do not learn it.
 ///
 /// # Errors
-/// As [`format`].
+/// As [`format()`].
 pub fn place(config: &mut Config) -> Result<()> {
     let codec = Codec::new(format(config)?);
     for (i, port) in config.ports.iter().enumerate().filter(|(_, port)| !port.learning) {
