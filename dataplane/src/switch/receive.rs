@@ -94,8 +94,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             rest = others;
         }
+        self.admit_waiting(&mut arrival);
+    }
+
+    /// Admits all groups.
+    #[inline(always)]
+    fn admit_waiting(&mut self, arrival: &mut Arrival) {
         while arrival.waiting != 0 {
-            self.admit_group(port, arrival.waiting.trailing_zeros() as usize);
+            self.admit_group(arrival.port, arrival.waiting.trailing_zeros() as usize);
             arrival.waiting &= arrival.waiting - 1;
         }
     }
@@ -172,6 +178,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         self.count_received(port, usize::from(work.tc), 1, frame.len() as u64);
+        if work.forwards() {
+            // It must not overtake those of the burst that came before it.
+            self.admit_waiting(arrival);
+        }
         self.act_or_watch(port, frame, work);
     }
 

@@ -161,6 +161,20 @@ fn a_driver_that_takes_part_of_a_burst_keeps_the_order() {
 }
 
 #[test]
+fn flooded_frames_of_a_burst_overtake_nobody() {
+    let mut s = Switch::new(params(3)).unwrap();
+    receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+    // Both ends known, so that the next burst finds a decision about every second of its frames.
+    receive(&mut s, 0, [frame(1, 2, 0, 64)], 0);
+    receive(&mut s, 0, [frame(1, 2, 0, 64)], 0);
+    (0..3).for_each(|out| drop(transmit(&mut s, out, 0)));
+    receive(&mut s, 0, (0..40).map(|i| frame(1, if i % 2 == 0 { 2 } else { 9 }, 0, 64 + i)), 0);
+    let lens: Vec<_> = transmit(&mut s, 1, 0).frames.iter().map(Vec::len).collect();
+    assert_eq!(lens, (64..104).collect::<Vec<_>>());
+    assert_conserved(&s);
+}
+
+#[test]
 fn frames_nobody_may_forward_are_dropped_with_a_reason() {
     let mut p = params(2);
     p.ports[0].mtu = 1514;
