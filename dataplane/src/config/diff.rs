@@ -75,6 +75,10 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     if new.buffer.frames > old.buffer.frames {
         found.compare("buffer.frames", &old.buffer.frames, &new.buffer.frames, MEMORY);
     }
+    if new.pfc.poll_gap < old.pfc.poll_gap {
+        let turns = "turns of the polling loop are as long as it was at start, and headroom must do for them";
+        found.compare("pfc.poll_gap", &old.pfc.poll_gap, &new.pfc.poll_gap, turns);
+    }
     found.compare("mgmt.listen", &old.mgmt.listen, &new.mgmt.listen, SERVER);
     found.compare("mgmt.socket", &old.mgmt.socket, &new.mgmt.socket, SERVER);
     found.compare("mgmt.token_file", &old.mgmt.token_file, &new.mgmt.token_file, SERVER);
@@ -161,6 +165,7 @@ mod tests {
             ("[switch]\nseed = 9\n", "switch.seed", Some(10)),
             ("[fdb]\ncapacity = 99\n", "fdb.capacity", Some(10)),
             ("[buffer]\nframes = 1000000\n", "buffer.frames", Some(10)),
+            ("[pfc]\npoll_gap = \"5us\"\n", "pfc.poll_gap", Some(10)),
             ("[buffer]\ncell_bytes = 256\n", "buffer.cell_bytes", Some(10)),
             ("[port_defaults]\nmtu = 2000\n", "port.a.mtu", Some(10)),
             ("[port_defaults]\nlcore = 1\n", "port.b.lcore", Some(10)),
