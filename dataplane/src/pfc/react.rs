@@ -36,6 +36,11 @@ pub struct ReactConfig {
 }
 
 impl ReactConfig {
+    /// A host's: it obeys PFC on the priorities in `enabled` (a bit each), and each is a queue of its own.
+    pub fn host(rate: u64, enabled: u8) -> Self {
+        Self { rate, enabled, mode: RxMode::Enabled, pfc_to_queue: std::array::from_fn(|p| p as u8) }
+    }
+
     fn obeyed(&self) -> u8 {
         match self.mode {
             RxMode::None | RxMode::Link => 0,

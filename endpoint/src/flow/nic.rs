@@ -8,7 +8,7 @@ use crate::roce::wire::Opcode;
 use std::collections::VecDeque;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::CONTROL_DA;
-use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxMode};
+use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// What a NIC is.
@@ -62,12 +62,7 @@ pub struct Nic {
 impl Nic {
     /// A NIC without flows.
     pub fn new(config: NicConfig) -> Self {
-        let reaction = Reaction::new(ReactConfig {
-            rate: config.rate,
-            enabled: config.obey,
-            mode: RxMode::Enabled,
-            pfc_to_queue: std::array::from_fn(|p| p as u8),
-        });
+        let reaction = Reaction::new(ReactConfig::host(config.rate, config.obey));
         Self {
             config,
             senders: Vec::new(),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::{CONTROL_BYTES, CONTROL_DA, Control, PfcFrame, decode};
-use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxCounters, RxMode};
+use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxCounters};
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 
 /// Frames a flow may fall behind its rate while others use the link, and then make good.
@@ -125,12 +125,7 @@ pub struct Host {
 impl Host {
     /// A host without flows. Its first frame announces it to the switch.
     pub fn new(config: HostConfig) -> Self {
-        let reaction = Reaction::new(ReactConfig {
-            rate: config.rate,
-            enabled: config.obey,
-            mode: RxMode::Enabled,
-            pfc_to_queue: std::array::from_fn(|p| p as u8),
-        });
+        let reaction = Reaction::new(ReactConfig::host(config.rate, config.obey));
         Self {
             config,
             link: Clock::new(config.rate, 0),

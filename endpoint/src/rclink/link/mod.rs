@@ -107,8 +107,7 @@ impl Link {
                 (0, RxMode::None)
             }
         };
-        let reaction =
-            ReactConfig { rate: config.rate, enabled, mode, pfc_to_queue: std::array::from_fn(|p| p as u8) };
+        let reaction = ReactConfig { mode, ..ReactConfig::host(config.rate, enabled) };
         Ok(Self {
             config,
             qps: Vec::new(),

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::CONTROL_DA;
-use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxMode};
+use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 
 /// Time between two questions for a peer that does not answer, ns.
@@ -87,12 +87,7 @@ pub struct Station {
 impl Station {
     /// A station without connections.
     pub fn new(config: StationConfig) -> Self {
-        let reaction = Reaction::new(ReactConfig {
-            rate: config.rate,
-            enabled: config.obey,
-            mode: RxMode::Enabled,
-            pfc_to_queue: std::array::from_fn(|p| p as u8),
-        });
+        let reaction = Reaction::new(ReactConfig::host(config.rate, config.obey));
         Self {
             config,
             hca: Hca::with_first_qpn(config.first_qpn),
