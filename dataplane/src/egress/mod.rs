@@ -1,6 +1,8 @@
 //! What waits for a port, and in which order it leaves.
 
 mod microburst;
+#[cfg(test)]
+mod numbered;
 mod pack;
 mod queues;
 mod schedule;

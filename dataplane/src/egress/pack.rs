@@ -9,8 +9,8 @@ use crate::parse::{EcnCode, EcnField};
 use crate::types::{MIN_FRAME_BYTES, Nanos, PortId, WIRE_OVERHEAD_BYTES, wire_bytes};
 use arrayvec::ArrayVec;
 
-/// Most frames of a pack: a pack of handles is four cache lines, of which a short one uses two.
-pub const PACK: usize = 16;
+/// Most frames of a pack: a pack of handles is five cache lines, of which a short one uses two.
+pub const PACK: usize = 32;
 
 /// What the switch knows about a queued frame beyond its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,12 @@ pub struct Lot {
     pub ecn: EcnCode,
 }
 
+impl Lot {
+    /// Of no frames.
+    pub(super) const NONE: Self =
+        Self { rx_ns: 0, copies: Meta::SINGLE, pg: 0, in_port: 0, queue: 0, ecn: EcnCode::NONE };
+}
+
 /// Up to [`PACK`] frames, and what they add up to.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -88,10 +94,9 @@ pub struct Pack<F> {
     ecn: EcnCode,
     /// Port they are for; meant only while they travel to the lcore that owns it.
     out: u16,
-    /// Bits in which lengths differ.
+    /// Length of each frame if `mixed` is 0: the bits in which lengths differ.
+    len: u16,
     mixed: u16,
-    /// Length of each frame.
-    lens: [u16; PACK],
     frames: ArrayVec<F, PACK>,
 }
 
@@ -125,7 +130,7 @@ impl Sums {
     }
 }
 
-impl<F> Pack<F> {
+impl<F: Frame> Pack<F> {
     /// No frames yet.
     #[inline(always)]
     pub fn new(lot: &Lot, held_ns: Nanos) -> Self {
@@ -142,73 +147,63 @@ impl<F> Pack<F> {
             queue: lot.queue,
             ecn: lot.ecn,
             out: 0,
+            len: 0,
             mixed: 0,
-            lens: [0; PACK],
             frames: ArrayVec::new(),
         }
     }
 
-    /// Makes an empty pack one of this lot, the last of its chain.
+    /// Makes an empty pack one of this lot, the last of its chain, that begins with this frame.
     #[inline(always)]
-    pub(super) fn begin(&mut self, lot: &Lot, held_ns: Nanos) {
+    pub(super) fn begin(&mut self, lot: &Lot, held_ns: Nanos, first: F) {
         debug_assert!(self.frames.is_empty());
         (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
         self.next = u32::MAX;
         self.copies = lot.copies;
-        (self.bytes, self.padding, self.charge, self.mixed) = (0, 0, 0, 0);
+        (self.bytes, self.padding, self.charge) = (0, 0, 0);
         (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
+        (self.len, self.mixed) = (first.len() as u16, 0);
+        self.frames.push(first);
     }
 
-    /// Adds a frame behind the others.
+    /// Adds a frame behind the others, charged `charge`.
     ///
     /// # Errors
     /// The frame, when the pack is full.
     #[inline(always)]
-    pub fn add(&mut self, frame: F, len: u16, charge: u32) -> Result<(), F> {
-        let n = self.frames.len();
-        if let Err(full) = self.frames.try_push(frame) {
-            return Err(full.element());
+    pub fn add(&mut self, frame: F, charge: u32) -> Result<(), F> {
+        if self.frames.is_full() {
+            return Err(frame);
         }
-        self.lens[n % PACK] = len;
+        let len = frame.len() as u16;
+        if self.frames.is_empty() {
+            (self.len, self.mixed) = (len, 0);
+        }
         self.bytes += u32::from(len);
         self.padding += padding(len);
         self.charge += charge;
+        self.put(frame);
         Ok(())
     }
 
-    /// Adds `count` frames of one length, no more than there is room for. They count in no sum before
-    /// [`Pack::seal`].
+    /// Adds a frame behind others, for which there is room. It counts in no sum before [`Pack::seal`].
     #[inline(always)]
-    pub fn fill(&mut self, frames: &mut impl Iterator<Item = F>, count: usize, len: u16) {
-        let before = self.frames.len();
-        self.frames.extend(frames.take(count));
-        // All places behind, in use or not: a loop of constant length is a few vector instructions.
-        for (n, place) in self.lens.iter_mut().enumerate() {
-            *place = if n < before { *place } else { len };
-        }
-        self.mixed |= len ^ self.lens[0];
-    }
-
-    /// The same for one frame.
-    #[inline(always)]
-    pub fn fill_one(&mut self, frames: &mut impl Iterator<Item = F>, len: u16) {
-        self.lens[self.frames.len() % PACK] = len;
-        self.mixed |= len ^ self.lens[0];
-        self.frames.extend(frames.take(1));
+    pub fn put(&mut self, frame: F) {
+        self.mixed |= frame.len() as u16 ^ self.len;
+        self.frames.push(frame);
     }
 
     /// Adds up all frames, each charged `charge_of(its length)`.
     #[inline(always)]
     pub fn seal(&mut self, charge_of: impl Fn(u32) -> u32) {
-        let lens = self.lens.iter().take(self.frames.len());
         (self.bytes, self.padding, self.charge) = match self.mixed {
             0 => {
-                let (count, first) = (self.frames.len() as u32, self.lens[0]);
-                let len = u32::from(first);
-                (count * len, count * padding(first), count * charge_of(len))
+                let (count, len) = (self.frames.len() as u32, u32::from(self.len));
+                (count * len, count * padding(self.len), count * charge_of(len))
             }
-            _ => lens.fold((0, 0, 0), |(bytes, padded, charge), &len| {
-                (bytes + u32::from(len), padded + padding(len), charge + charge_of(u32::from(len)))
+            _ => self.frames.iter().fold((0, 0, 0), |(bytes, padded, charge), frame| {
+                let len = frame.len() as u32;
+                (bytes + len, padded + padding(len as u16), charge + charge_of(len))
             }),
         };
     }
@@ -216,9 +211,8 @@ impl<F> Pack<F> {
     /// Takes the first frame, which was charged `charge_of(its length)`.
     #[inline]
     pub fn pop(&mut self, charge_of: impl FnOnce(u32) -> u32) -> Option<(F, Meta)> {
+        let len = self.first_len();
         let frame = self.frames.pop_at(0)?;
-        let len = self.lens[0];
-        self.lens.copy_within(1.., 0);
         self.bytes -= u32::from(len);
         self.padding -= padding(len);
         self.charge -= charge_of(u32::from(len));
@@ -245,10 +239,7 @@ impl<F> Pack<F> {
 
     /// Moves all frames behind those of `to`, which has room for them.
     #[inline(always)]
-    pub fn append_to<const N: usize>(&mut self, to: &mut ArrayVec<F, N>)
-    where
-        F: Frame,
-    {
+    pub fn append_to<const N: usize>(&mut self, to: &mut ArrayVec<F, N>) {
         F::append(&mut self.frames, to);
     }
 
@@ -323,16 +314,20 @@ impl<F> Pack<F> {
     /// Bytes on the wire: of all frames, and of the last one alone.
     #[inline(always)]
     pub fn wire(&self) -> (u64, u64) {
-        let frames = self.frames.len();
-        let last = self.lens[frames.wrapping_sub(1) % PACK];
-        let all = u64::from(self.bytes + self.padding) + frames as u64 * WIRE_OVERHEAD_BYTES;
-        (all, wire_bytes(u64::from(last)))
+        let all = u64::from(self.bytes + self.padding) + self.frames.len() as u64 * WIRE_OVERHEAD_BYTES;
+        (all, wire_bytes(u64::from(self.len_of(self.frames.last()))))
     }
 
     /// Length of the first frame.
     #[inline(always)]
     pub(super) fn first_len(&self) -> u16 {
-        self.lens[0]
+        self.len_of(self.frames.first())
+    }
+
+    /// Length of one of the frames: they are asked only if they differ.
+    #[inline(always)]
+    fn len_of(&self, frame: Option<&F>) -> u16 {
+        frame.filter(|_| self.mixed != 0).map_or(self.len, |frame| frame.len() as u16)
     }
 
     /// Frames that came in with CE.
@@ -348,6 +343,7 @@ fn padding(len: u16) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::numbered::Numbered;
     use super::*;
     use crate::parse::EcnPlace;
 
@@ -361,16 +357,16 @@ mod tests {
         let cells = |len: u32| len.div_ceil(100) * 100;
         let mut pack = Pack::new(&lot(), 2);
         for (n, len) in [60u16, 150, 42, 1500].into_iter().enumerate() {
-            pack.add(n, len, cells(u32::from(len))).unwrap();
+            pack.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
         }
         assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
         assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 4));
         let (frame, meta) = pack.pop(cells).unwrap();
-        assert_eq!((frame, meta.len, meta.lot(), meta.held_ns), (0, 60, lot(), 2));
-        assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame, meta.len)), Some((1, 150)));
+        assert_eq!((frame.n, meta.len, meta.lot(), meta.held_ns), (0, 60, lot(), 2));
+        assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame.n, meta.len)), Some((1, 150)));
         assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
         assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
-        let rest: Vec<_> = std::iter::from_fn(|| pack.pop(cells)).map(|(frame, _)| frame).collect();
+        let rest: Vec<_> = std::iter::from_fn(|| pack.pop(cells)).map(|(frame, _)| frame.n).collect();
         assert_eq!(rest, [2, 3]);
         assert!(pack.is_empty());
     }
@@ -380,14 +376,13 @@ mod tests {
         let cells = |len: u32| len.div_ceil(100) * 100;
         for lens in [[60, 60, 60, 60], [42, 42, 42, 42], [60, 60, 1500, 42]] {
             let (mut filled, mut added) = (Pack::new(&lot(), 2), Pack::new(&lot(), 2));
-            let mut frames = 0..;
-            filled.fill(&mut frames, 2, lens[0]);
-            filled.fill_one(&mut frames, lens[2]);
-            filled.fill(&mut frames, 1, lens[3]);
-            assert_eq!((filled.len(), filled.room(), frames.next()), (4, PACK - 4, Some(4)));
+            let mut frames = lens.into_iter().enumerate().map(|(n, len)| Numbered::new(n, len));
+            filled.begin(&lot(), 2, frames.next().unwrap());
+            frames.for_each(|frame| filled.put(frame));
+            assert_eq!((filled.len(), filled.room()), (4, PACK - 4));
             filled.seal(cells);
             for (n, len) in lens.into_iter().enumerate() {
-                added.add(n, len, cells(u32::from(len))).unwrap();
+                added.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
             }
             assert_eq!((filled.sums(), filled.wire()), (added.sums(), added.wire()));
             while let Some(one) = added.pop(cells) {
@@ -401,17 +396,18 @@ mod tests {
     #[test]
     fn a_full_pack_gives_the_frame_back() {
         let mut pack = Pack::new(&lot(), 2);
+        let frame = |n| Numbered::new(n, 64);
         for n in 0..PACK {
-            assert!(pack.has_room_for(&lot(), 2) && pack.add(n, 64, 64).is_ok());
+            assert!(pack.has_room_for(&lot(), 2) && pack.add(frame(n), 64).is_ok());
         }
-        assert_eq!((pack.add(99, 64, 64), pack.len()), (Err(99), PACK));
+        assert_eq!((pack.add(frame(99), 64), pack.len()), (Err(frame(99)), PACK));
         assert!(!pack.has_room_for(&lot(), 2));
-        assert!(!Pack::<()>::new(&lot(), 2).has_room_for(&Lot { rx_ns: 8, ..lot() }, 2));
-        assert!(!Pack::<()>::new(&lot(), 2).has_room_for(&lot(), 3));
+        assert!(!Pack::<Numbered>::new(&lot(), 2).has_room_for(&Lot { rx_ns: 8, ..lot() }, 2));
+        assert!(!Pack::<Numbered>::new(&lot(), 2).has_room_for(&lot(), 3));
     }
 
     #[test]
-    fn a_pack_of_handles_is_four_cache_lines() {
-        assert_eq!(size_of::<Pack<Box<u8>>>(), 256);
+    fn a_pack_of_handles_is_five_cache_lines() {
+        assert_eq!(size_of::<Pack<crate::frame::OwnedFrame>>(), 320);
     }
 }

@@ -5,6 +5,7 @@
 //! every frame.
 
 use super::pack::{Lot, Meta, Pack, Sums};
+use crate::frame::Frame;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// No pack, no VOQ.
@@ -91,7 +92,7 @@ pub struct Queues<F> {
     order: VoqOrder,
 }
 
-impl<F> Queues<F> {
+impl<F: Frame> Queues<F> {
     /// Room for `frames` frames at least between `ports` ports: so many packs.
     pub fn new(ports: usize, frames: usize, order: VoqOrder) -> Self {
         Self {
@@ -163,22 +164,21 @@ impl<F> Queues<F> {
         self.carried.get(first..first + self.ports).unwrap_or(&[])
     }
 
-    /// Takes a free pack for frames of `lot`, not yet in a queue.
+    /// Takes a free pack, not yet in a queue.
     #[inline(always)]
-    fn take_free(&mut self, lot: &Lot, held_ns: Nanos) -> Option<u32> {
+    fn take_free(&mut self) -> Option<u32> {
         let ix = self.free;
-        let Some(pack) = self.packs.get_mut(ix as usize) else { return self.take_new(lot, held_ns) };
+        let Some(pack) = self.packs.get(ix as usize) else { return self.take_new() };
         self.free = pack.next;
-        pack.begin(lot, held_ns);
         Some(ix)
     }
 
     /// One that was never used, if there is any left.
     #[cold]
-    fn take_new(&mut self, lot: &Lot, held_ns: Nanos) -> Option<u32> {
+    fn take_new(&mut self) -> Option<u32> {
         let ix = self.packs.len();
         (ix < self.most).then(|| {
-            self.packs.push(Pack::new(lot, held_ns));
+            self.packs.push(Pack::new(&Lot::NONE, 0));
             ix as u32
         })
     }
@@ -196,17 +196,21 @@ impl<F> Queues<F> {
         self.packs.get_mut(chain.tail as usize).filter(|pack| pack.room() > 0)
     }
 
-    /// Adds an empty pack to a chain, which may be [`Chain::NONE`], for frames that come when their queue has been
-    /// held for so long. `false`: there is none.
+    /// Adds a pack to a chain, which may be [`Chain::NONE`], for frames that come when their queue has been held for so
+    /// long, with the first of them.
+    ///
+    /// # Errors
+    /// The frame, when no pack is free.
     #[inline(always)]
-    pub fn extend(&mut self, chain: &mut Chain, lot: &Lot, held_ns: Nanos) -> bool {
-        let Some(ix) = self.take_free(lot, held_ns) else { return false };
+    pub fn extend(&mut self, chain: &mut Chain, lot: &Lot, held_ns: Nanos, first: F) -> Result<(), F> {
+        let Some(ix) = self.take_free() else { return Err(first) };
+        self.packs[ix as usize].begin(lot, held_ns, first);
         match self.packs.get_mut(chain.tail as usize) {
             Some(tail) => tail.next = ix,
             None => chain.head = ix,
         }
         chain.tail = ix;
-        true
+        Ok(())
     }
 
     /// Adds up the frames that were put into a chain, each charged `charge_of(its length)`.
@@ -295,7 +299,7 @@ impl<F> Queues<F> {
             .get_mut(tail as usize)
             .filter(|pack| head != NIL && pack.has_room_for(&lot, meta.held_ns));
         if let Some(pack) = last {
-            pack.add(frame, len, charge)?;
+            pack.add(frame, charge)?;
             self.held += 1;
             self.voqs[own].bytes += u64::from(len);
             self.carried[out.index() * self.ports + input.index()] += u64::from(len);
@@ -304,13 +308,9 @@ impl<F> Queues<F> {
             return Ok(false);
         }
         let mut chain = Chain::NONE;
-        if !self.extend(&mut chain, &lot, meta.held_ns) {
-            return Err(frame);
-        }
-        if let Some(pack) = self.packs.get_mut(chain.tail as usize) {
-            pack.add(frame, len, charge)?;
-        }
-        Ok(self.append(input, out, queue, &chain, Sums { frames: 1, bytes: u32::from(len), charge }))
+        self.extend(&mut chain, &lot, meta.held_ns, frame)?;
+        let sums = self.seal(&chain, |_| charge);
+        Ok(self.append(input, out, queue, &chain, sums))
     }
 
     /// Appends a pack that another lcore made. Returns `true` if the queue was empty before.
@@ -319,7 +319,7 @@ impl<F> Queues<F> {
     /// The pack, when there is no place for it.
     pub fn push_pack(&mut self, out: PortId, pack: Pack<F>) -> Result<bool, Pack<F>> {
         let lot = pack.lot();
-        let Some(ix) = self.take_free(&lot, 0) else { return Err(pack) };
+        let Some(ix) = self.take_free() else { return Err(pack) };
         let sums = pack.sums();
         self.packs[ix as usize] = pack;
         self.packs[ix as usize].next = NIL;
@@ -435,6 +435,7 @@ impl<F> Queues<F> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::numbered::Numbered;
     use super::super::pack::PACK;
     use super::*;
     use crate::parse::{EcnField, EcnPlace};
@@ -449,17 +450,27 @@ mod tests {
         Meta { rx_ns: 0, copies: Meta::SINGLE, len, pg: 0, in_port, queue, ecn, held_ns: 0 }
     }
 
+    /// Queues frame `n` of `len` bytes for queue `queue` of `out`.
+    fn push(
+        q: &mut Queues<Numbered>,
+        out: u16,
+        n: usize,
+        (input, queue, len): (u16, u8, u16),
+    ) -> Result<bool, Numbered> {
+        q.push(PortId(out), Numbered::new(n, len), &meta(input, queue, len), u32::from(len))
+    }
+
     #[test]
     fn e8_order_is_kept_within_an_input() {
         let mut q = Queues::new(4, 16, VoqOrder::Fair);
         let out = PortId(3);
-        for n in 0..4u32 {
-            for input in 0..3u16 {
-                let was_empty = q.push(out, u32::from(input) * 100 + n, &meta(input, 5, 64), 64).unwrap();
+        for n in 0..4 {
+            for input in 0..3 {
+                let was_empty = push(&mut q, 3, usize::from(input) * 100 + n, (input, 5, 64)).unwrap();
                 assert_eq!(was_empty, n == 0 && input == 0);
             }
         }
-        let order: Vec<_> = std::iter::from_fn(|| q.pop(out, 5, same)).map(|(f, _)| f).collect();
+        let order: Vec<_> = std::iter::from_fn(|| q.pop(out, 5, same)).map(|(f, _)| f.n).collect();
         assert_eq!(order, [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 103, 203]);
         assert_eq!((q.held(), q.occupied(out), q.bytes(out, 5)), (0, 0, 0));
     }
@@ -468,33 +479,34 @@ mod tests {
     fn fair_turns_shield_a_light_input_and_fifo_does_not() {
         for (order, place) in [(VoqOrder::Fair, 1), (VoqOrder::Fifo, 8)] {
             let mut q = Queues::new(2, 16, order);
-            for _ in 0..8 {
-                q.push(PortId(0), "heavy", &meta(0, 0, 64), 64).unwrap();
+            const LIGHT: usize = 8;
+            for heavy in 0..LIGHT {
+                push(&mut q, 0, heavy, (0, 0, 64)).unwrap();
             }
-            q.push(PortId(0), "light", &meta(1, 0, 64), 64).unwrap();
-            let order: Vec<_> = std::iter::from_fn(|| q.pop(PortId(0), 0, same)).map(|(f, _)| f).collect();
-            assert_eq!(order.iter().position(|f| *f == "light"), Some(place));
+            push(&mut q, 0, LIGHT, (1, 0, 64)).unwrap();
+            let order: Vec<_> = std::iter::from_fn(|| q.pop(PortId(0), 0, same)).map(|(f, _)| f.n).collect();
+            assert_eq!(order.iter().position(|n| *n == LIGHT), Some(place));
         }
     }
 
     #[test]
     fn a_full_slab_gives_the_frame_back() {
         let mut q = Queues::new(2, 2, VoqOrder::Fair);
-        q.push(PortId(0), 1, &meta(1, 0, 64), 64).unwrap();
-        q.push(PortId(1), 2, &meta(0, 7, 64), 64).unwrap();
+        push(&mut q, 0, 1, (1, 0, 64)).unwrap();
+        push(&mut q, 1, 2, (0, 7, 64)).unwrap();
         assert!(!q.has_room());
-        assert_eq!(q.push(PortId(0), 3, &meta(1, 1, 64), 64), Err(3));
-        assert_eq!(q.pop(PortId(1), 7, same).unwrap().0, 2);
-        assert!(q.push(PortId(0), 3, &meta(1, 1, 64), 64).is_ok());
+        assert_eq!(push(&mut q, 0, 3, (1, 1, 64)), Err(Numbered::new(3, 64)));
+        assert_eq!(q.pop(PortId(1), 7, same).unwrap().0.n, 2);
+        assert!(push(&mut q, 0, 3, (1, 1, 64)).is_ok());
         assert_eq!(q.held(), 2);
     }
 
     #[test]
     fn the_fullest_queue_of_an_input_is_named() {
         let mut q = Queues::new(3, 8, VoqOrder::Fifo);
-        q.push(PortId(1), (), &meta(0, 3, 100), 100).unwrap();
-        q.push(PortId(2), (), &meta(0, 3, 300), 300).unwrap();
-        q.push(PortId(1), (), &meta(2, 3, 900), 900).unwrap();
+        push(&mut q, 1, 0, (0, 3, 100)).unwrap();
+        push(&mut q, 2, 0, (0, 3, 300)).unwrap();
+        push(&mut q, 1, 0, (2, 3, 900)).unwrap();
         assert_eq!(q.fullest(PortId(0), 1 << 3), Some((PortId(2), 3)));
         assert_eq!(q.fullest(PortId(1), 0xff), None);
         assert_eq!(q.head_len(PortId(1), 3), Some(100));
@@ -506,24 +518,21 @@ mod tests {
             let mut q = Queues::new(2, 4, order);
             let out = PortId(1);
             let mut chain = Chain::NONE;
-            let put = |q: &mut Queues<i32>, chain: &Chain, n| {
-                q.open(chain).map(|pack| pack.fill_one(&mut Some(n).into_iter(), 60)).is_some()
-            };
-            assert!(!put(&mut q, &chain, 0));
-            const ALL: i32 = PACK as i32 + 4;
-            for n in 0..ALL {
-                if !put(&mut q, &chain, n) {
-                    assert!(q.extend(&mut chain, &meta(0, 2, 60).lot(), 0));
-                    assert!(put(&mut q, &chain, n));
+            const ALL: usize = PACK + 4;
+            for frame in (0..ALL).map(|n| Numbered::new(n, 60)) {
+                match q.open(&chain) {
+                    Some(pack) => pack.put(frame),
+                    None => q.extend(&mut chain, &meta(0, 2, 60).lot(), 0, frame).unwrap(),
                 }
             }
             let sums = q.seal(&chain, same);
             assert_eq!(sums, Sums { frames: ALL as u32, bytes: 60 * ALL as u32, charge: 60 * ALL as u32 });
             assert!(q.append(PortId(0), out, 2, &chain, sums));
             // One more joins the second pack, the second input gets a pack of its own.
-            assert_eq!(q.push(out, ALL, &meta(0, 2, 100), 100), Ok(false));
+            assert_eq!(push(&mut q, 1, ALL, (0, 2, 100)), Ok(false));
             let mut packed = Pack::new(&meta(1, 2, 60).lot(), 0);
-            packed.add(-1, 60, 60).unwrap();
+            const OTHER: usize = 99;
+            packed.add(Numbered::new(OTHER, 60), 60).unwrap();
             assert!(matches!(q.push_pack(out, packed), Ok(false)));
             let (frames, depth) = (ALL as u32 + 2, 60 * ALL as u64 + 160);
             assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (frames, frames, depth));
@@ -535,26 +544,26 @@ mod tests {
                 None
             });
             assert_eq!((none, seen), (None, Some((PACK, Standing { alone: !fair, depth, held_ns: 0 }))));
-            let two: Vec<_> = (0..2).filter_map(|_| q.pop(out, 2, same)).map(|(f, _)| f).collect();
-            assert_eq!(two, if fair { [0, -1] } else { [0, 1] });
+            let two: Vec<_> = (0..2).filter_map(|_| q.pop(out, 2, same)).map(|(f, _)| f.n).collect();
+            assert_eq!(two, if fair { [0, OTHER] } else { [0, 1] });
             // Now one input is left, or order does not ask: packs leave as they are.
             let mut rest = Vec::new();
-            let whole = |pack: &mut Pack<i32>, standing: Standing| {
+            let whole = |pack: &mut Pack<Numbered>, standing: Standing| {
                 assert!(standing.alone);
                 let sums = pack.sums();
-                let frames = std::iter::from_fn(|| pack.pop(same)).map(|(frame, _)| frame);
+                let frames = std::iter::from_fn(|| pack.pop(same)).map(|(frame, _)| frame.n);
                 Some((sums, frames.collect::<Vec<_>>()))
             };
             while let Some(frames) = q.offer(out, 2, whole) {
                 rest.extend(frames);
             }
-            let all: Vec<_> = if fair { (1..=ALL).collect() } else { (2..=ALL).chain([-1]).collect() };
+            let all: Vec<_> = if fair { (1..=ALL).collect() } else { (2..=ALL).chain([OTHER]).collect() };
             assert_eq!(rest, all);
             assert_eq!((q.held(), q.occupied(out), q.bytes(out, 2)), (0, 0, 0));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (0, 0));
             // All four packs are free again.
             for n in 0..4 {
-                q.push(out, n, &meta(0, n as u8, 60), 60).unwrap();
+                push(&mut q, 1, n, (0, n as u8, 60)).unwrap();
             }
         }
     }
@@ -563,7 +572,7 @@ mod tests {
     fn what_was_carried_is_never_forgotten() {
         let mut q = Queues::new(3, 8, VoqOrder::Fair);
         for (out, input, len) in [(1, 0, 100), (1, 0, 50), (1, 2, 7), (2, 0, 9)] {
-            q.push(PortId(out), (), &meta(input, 3, len), u32::from(len)).unwrap();
+            push(&mut q, out, 0, (input, 3, len)).unwrap();
         }
         while q.pop(PortId(1), 3, same).is_some() {}
         assert_eq!((q.carried(PortId(1)), q.carried(PortId(2))), (&[150, 0, 7][..], &[9, 0, 0][..]));

@@ -253,9 +253,9 @@ impl Profile {
     #[inline(always)]
     pub fn is_ordinary(&self, head: &Head, len: usize) -> bool {
         const IP: usize = 14;
-        let total = usize::from(half(head, IP + 2));
-        // Fragment offset and protocol; between them the TTL, which does not matter.
-        let fields = quad(head, IP + 6) & 0x1fff_00ff;
+        // Total length, identification, fragment offset, TTL, protocol.
+        let word = u64::from_be_bytes(std::array::from_fn(|i| head[IP + 2 + i]));
+        let (total, fields) = ((word >> 48) as usize, word as u32 & 0x1fff_00ff);
         if total + IP > len || len > self.max_frame {
             return false;
         }

@@ -210,7 +210,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 self.hand_off(out, full);
             }
             let charge = self.admission.charge(u32::from(meta.len));
-            let added = pack.as_mut().map(|pack| pack.add(frame, meta.len, charge).is_ok());
+            let added = pack.as_mut().map(|pack| pack.add(frame, charge).is_ok());
             debug_assert_eq!(added, Some(true));
         }
         if let Some(last) = pack {
@@ -222,7 +222,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
         let mut pack = Pack::new(&meta.lot(), 0);
         let charge = self.admission.charge(u32::from(meta.len));
-        let added = pack.add(frame, meta.len, charge);
+        let added = pack.add(frame, charge);
         debug_assert!(added.is_ok(), "a new pack has room");
         self.hand_off(out, pack);
     }

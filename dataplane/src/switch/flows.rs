@@ -10,15 +10,14 @@
 
 use super::Switch;
 use crate::frame::Frame;
-use crate::parse::{EcnCode, FlowKey, Head, Profile};
-use crate::types::{BURST, PRIORITIES, PortId};
-use arrayvec::ArrayVec;
+use crate::parse::{EcnCode, FlowKey, Profile};
+use crate::types::{PRIORITIES, PortId};
 
 /// The way of a frame through the switch in one word: nothing but admission is left to decide. Frames with the
 /// same way are accounted for together.
 ///
-/// From the low bits: [`EcnCode`] 10, traffic class 4, priority group 16, egress queue of the whole switch 16, room
-/// for the length of a frame ([`Step`]), and 1 in the top bit.
+/// From the low bits: [`EcnCode`] 10, traffic class 4, priority group 16, egress queue of the whole switch 16, and 1 in
+/// the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way(u64);
 
@@ -33,10 +32,9 @@ impl Way {
         Self(1 << 63 | queue << 30 | u64::from(pg) << 14 | low)
     }
 
-    /// Of a frame that is `len` bytes long, which is no more than the longest there is.
     #[inline(always)]
-    pub fn with_len(self, len: usize) -> Step {
-        Step(self.0 | (len as u64) << Step::LEN_BIT)
+    pub fn is_decided(self) -> bool {
+        self != Self::NONE
     }
 
     /// Egress queue of the whole switch.
@@ -63,37 +61,6 @@ impl Way {
     #[inline(always)]
     pub fn ecn(self) -> EcnCode {
         EcnCode::from_bits(self.0 as u16)
-    }
-}
-
-/// The way of a frame and its length in one word: frames that follow each other with the same need no second look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step(u64);
-
-impl Step {
-    pub const UNDECIDED: Self = Self(0);
-    const LEN_BIT: u32 = 46;
-    const LEN: u64 = 0xffff << Self::LEN_BIT;
-
-    #[inline(always)]
-    pub fn is_decided(self) -> bool {
-        self.0 >> 63 == 1
-    }
-
-    #[inline(always)]
-    pub fn way(self) -> Way {
-        Way(self.0 & !Self::LEN)
-    }
-
-    /// As [`Way::queue`].
-    #[inline(always)]
-    pub fn queue(self) -> u32 {
-        Way(self.0).queue()
-    }
-
-    #[inline(always)]
-    pub fn len(self) -> u16 {
-        (self.0 >> Self::LEN_BIT) as u16
     }
 }
 
@@ -156,33 +123,28 @@ impl Flows {
         (key.hash() >> (64 - FLOWS.ilog2())) as usize % FLOWS
     }
 
-    /// The decision about each frame of a burst; `tag` as [`Flows::tag`] gives it.
+    /// Asks for what [`Flows::decide`] will look at: other traffic of the cache has pushed out what the last burst
+    /// left there. All frames of a burst are read here before the first is decided upon.
     #[inline(always)]
-    pub fn decide<F: Frame>(&self, burst: &[F], profile: &Profile, tag: u64) -> ArrayVec<Step, BURST> {
-        // Heads are read first and the places they lead to fetched, for all frames: other traffic of the cache has
-        // pushed out what the last burst left there.
-        let mut heads = ArrayVec::<(Option<&Head>, usize), BURST>::new();
-        heads.extend(burst.iter().map(|frame| match frame.bytes().first_chunk() {
-            Some(head) => {
-                let place = Self::place(&FlowKey::of(head));
-                F::prefetch(&self.flows[place]);
-                (Some(head), place)
-            }
-            None => (None, 0),
-        }));
-        let step = |(frame, &(head, place)): (&F, &(Option<&Head>, usize))| match head {
-            Some(head) if profile.is_ordinary(head, frame.len()) => {
-                self.find_at(place, &FlowKey::of(head), tag).with_len(frame.len())
-            }
-            _ => Step::UNDECIDED,
-        };
-        burst.iter().zip(&heads).map(step).collect()
+    pub fn prefetch<F: Frame>(&self, frame: &F) {
+        if let Some(head) = frame.bytes().first_chunk() {
+            F::prefetch(&self.flows[Self::place(&FlowKey::of(head))]);
+        }
     }
 
-    /// The decision about frames with this key and its place, if there is a valid one.
+    /// The decision about a frame; `tag` as [`Flows::tag`] gives it.
     #[inline(always)]
-    fn find_at(&self, place: usize, key: &FlowKey, tag: u64) -> Way {
-        let flow = &self.flows[place % FLOWS];
+    pub fn decide<F: Frame>(&self, frame: &F, profile: &Profile, tag: u64) -> Way {
+        match frame.bytes().first_chunk() {
+            Some(head) if profile.is_ordinary(head, frame.len()) => self.find(&FlowKey::of(head), tag),
+            _ => Way::NONE,
+        }
+    }
+
+    /// The decision about frames with this key, if there is a valid one.
+    #[inline(always)]
+    fn find(&self, key: &FlowKey, tag: u64) -> Way {
+        let flow = &self.flows[Self::place(key)];
         if flow.key == *key && flow.tag == tag { flow.way } else { Way::NONE }
     }
 
@@ -219,8 +181,7 @@ mod tests {
             let (out, queue, pg, tc) = (PortId(255 - n as u16), 7 - n as u8, 2050 - n as u16, n as u8);
             let ecn = EcnField { place, codepoint: n as u8 & 3 };
             let way = Way::new(out, queue, pg, tc, ecn.code());
-            let step = way.with_len(0xfff0 + n);
-            assert_eq!((step.is_decided(), step.way(), step.len()), (true, way, 0xfff0 + n as u16));
+            assert!(way.is_decided());
             assert_eq!((way.ecn().field(), way.tc()), (ecn, usize::from(tc)));
             assert_eq!((way.out(), way.queue() % 8, way.pg()), (out, u32::from(queue), pg));
         }
@@ -232,8 +193,7 @@ mod tests {
         let key = |n: u8| FlowKey::of(&[n; 47]);
         let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
         flows.keep(&key(9), PortId(1), way);
-        let find =
-            |flows: &Flows, n, port| flows.find_at(Flows::place(&key(n)), &key(n), flows.tag(PortId(port)));
+        let find = |flows: &Flows, n, port| flows.find(&key(n), flows.tag(PortId(port)));
         assert_eq!(find(&flows, 9, 1), way);
         assert_eq!((find(&flows, 9, 2), find(&flows, 8, 1)), (Way::NONE, Way::NONE));
         flows.follow(0, 0);
@@ -256,7 +216,7 @@ mod tests {
             })
             .find(|key| Flows::place(key) == Flows::place(&first))
             .unwrap();
-        let find = |flows: &Flows, key| flows.find_at(Flows::place(key), key, flows.tag(PortId(1)));
+        let find = |flows: &Flows, key| flows.find(key, flows.tag(PortId(1)));
         let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
         let port = PortId(1);
         flows.keep(&first, port, way);

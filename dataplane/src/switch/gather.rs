@@ -1,7 +1,7 @@
 //! Sorting a burst: frames with the same way join a group, in packs, and are admitted together.
 
 use super::Switch;
-use super::flows::{Step, Way};
+use super::flows::Way;
 use super::receive::Arrival;
 use crate::drops::DropReason;
 use crate::egress::{Chain, Queues};
@@ -24,29 +24,36 @@ impl Group {
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Puts frames to their groups, up to the first one about which nothing was decided. Returns what is
-    /// left of `steps`; `frames` gives as many as there are.
+    /// Puts frames to their groups, up to the first one about which nothing is decided, and returns that.
     #[inline(always)]
-    pub(super) fn gather<'a>(
+    pub(super) fn gather(
         &mut self,
         arrival: &mut Arrival,
-        steps: &'a [Step],
         frames: &mut impl Iterator<Item = F>,
-    ) -> &'a [Step] {
-        let mut rest = steps;
+    ) -> Option<F> {
+        let tag = self.flows.tag(arrival.port);
         loop {
-            rest = join(&self.groups, &mut self.queues, rest, frames);
-            let Some(step) = rest.first().filter(|step| step.is_decided()) else { return rest };
-            if !self.make_room(arrival, step.way()) {
-                frames.by_ref().take(1).for_each(|frame| self.no_pack(arrival, step.way(), frame));
-                rest = &rest[1..];
+            let Self { flows, ports, groups, queues, .. } = self;
+            let profile = &ports[arrival.port.index()].params.profile;
+            let decide = |frame: &F| flows.decide(frame, profile, tag);
+            match join(groups, queues, frames, decide)? {
+                (frame, way) if way.is_decided() => self.begin_pack(arrival, way, frame),
+                (frame, _) => return Some(frame),
             }
         }
     }
 
-    /// Begins the group for this way if there is none, and gives it a pack with room. `false`: no pack is free.
+    /// Puts one frame to its group.
+    pub(super) fn put(&mut self, arrival: &mut Arrival, way: Way, frame: F) {
+        let mut frame = Some(frame).into_iter();
+        if let Some((frame, _)) = join(&self.groups, &mut self.queues, &mut frame, |_| way) {
+            self.begin_pack(arrival, way, frame);
+        }
+    }
+
+    /// Puts a frame to its group, which has no pack with room: adds one, and begins the group if there is none.
     #[inline(never)]
-    fn make_room(&mut self, arrival: &mut Arrival, way: Way) -> bool {
+    fn begin_pack(&mut self, arrival: &mut Arrival, way: Way, frame: F) {
         let at = way.queue() as usize % GROUPS;
         if self.groups[at].way != way {
             if arrival.waiting >> at & 1 == 1 {
@@ -56,14 +63,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let held_ns = self.held_ns(way.queue() as usize, arrival.now);
         let chain = &mut self.groups[at].chain;
-        let made = self.queues.extend(chain, &arrival.lot(way), held_ns);
+        let full = self.queues.extend(chain, &arrival.lot(way), held_ns, frame).err();
         if chain.is_empty() {
             self.groups[at] = Group::NONE;
             arrival.waiting &= !(1 << at);
         } else {
             arrival.waiting |= 1 << at;
         }
-        made
+        if let Some(frame) = full {
+            self.no_pack(arrival, way, frame);
+        }
     }
 
     #[cold]
@@ -76,30 +85,22 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-/// Puts frames into the last packs of their groups, up to the first one that finds none with room. Returns what is
-/// left. Nothing here calls anything: it is done for every frame.
+/// Puts frames into the last packs of their groups, up to the first one that finds none with room. Returns that, and
+/// what was decided about it. Nothing here calls anything: it is done for every frame.
 #[inline(always)]
-fn join<'a, F>(
+fn join<F: Frame>(
     groups: &[Group; GROUPS],
     queues: &mut Queues<F>,
-    steps: &'a [Step],
     frames: &mut impl Iterator<Item = F>,
-) -> &'a [Step] {
-    let mut rest = steps;
-    while let [step, others @ ..] = rest {
-        let group = &groups[step.queue() as usize % GROUPS];
-        if group.way != step.way() {
-            break;
-        }
-        let Some(pack) = queues.open(&group.chain) else { break };
-        if others.first() == Some(step) {
-            let alike = rest.iter().take(pack.room()).take_while(|other| *other == step).count();
-            pack.fill(frames, alike, step.len());
-            rest = &rest[alike..];
-        } else {
-            pack.fill_one(frames, step.len());
-            rest = others;
+    decide: impl Fn(&F) -> Way,
+) -> Option<(F, Way)> {
+    for frame in frames {
+        let way = decide(&frame);
+        let group = &groups[way.queue() as usize % GROUPS];
+        match queues.open(&group.chain) {
+            Some(pack) if group.way == way => pack.put(frame),
+            _ => return Some((frame, way)),
         }
     }
-    rest
+    None
 }

@@ -37,7 +37,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-impl<F> Port<F> {
+impl<F: Frame> Port<F> {
     /// Pauses that run until `now` end.
     #[cold]
     #[inline(never)]

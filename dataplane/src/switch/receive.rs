@@ -5,7 +5,7 @@
 //! table fetched, then each is put where it belongs. Unicast frames that only wait for admission are gathered
 //! into packs by their way ([`super::gather`]), and each group is admitted as one ([`super::admit`]).
 
-use super::flows::{Step, Way};
+use super::flows::Way;
 use super::{PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
@@ -70,7 +70,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
         self.flows.follow(self.fdb.version(), self.ageing.now_tick());
-        let tag = self.flows.tag(port);
         let params = &self.ports[port.index()].params;
         let control_pg = if params.control_pool { self.admission.control_pg() } else { None };
         let mut arrival = Arrival {
@@ -81,18 +80,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             control_pg: control_pg.map(|pg| pg.0 as u16),
             waiting: 0,
         };
-        let steps = self.flows.decide(burst, &params.profile, tag);
-        let (mut frames, mut rest) = (burst.drain(..), &steps[..]);
-        while !rest.is_empty() {
-            // A frame that was read may have made all decisions void.
-            if self.flows.tag(port) == tag {
-                rest = self.gather(&mut arrival, rest, &mut frames);
-            }
-            let (some, others) = rest.split_at(rest.len().min(AT_ONCE));
-            if !some.is_empty() {
-                self.receive_some(&mut arrival, tag, frames.by_ref().take(AT_ONCE).collect(), some);
-            }
-            rest = others;
+        burst.iter().for_each(|frame| self.flows.prefetch(frame));
+        let mut frames = burst.drain(..);
+        while let Some(unknown) = self.gather(&mut arrival, &mut frames) {
+            let behind = frames.by_ref().take(AT_ONCE - 1);
+            self.receive_some(&mut arrival, std::iter::once(unknown).chain(behind).collect());
         }
         self.admit_waiting(&mut arrival);
     }
@@ -108,31 +100,24 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// A frame about which nothing was decided, and some behind it.
     #[inline(never)]
-    fn receive_some(
-        &mut self,
-        arrival: &mut Arrival,
-        tag: u64,
-        frames: ArrayVec<F, AT_ONCE>,
-        steps: &[Step],
-    ) {
+    fn receive_some(&mut self, arrival: &mut Arrival, frames: ArrayVec<F, AT_ONCE>) {
         let port = arrival.port;
         let params = &self.ports[port.index()].params;
-        let mut works = ArrayVec::<Work, AT_ONCE>::new();
-        for (frame, step) in frames.iter().zip(steps) {
-            if !step.is_decided() {
-                works.push(arrival.read(frame, params, &self.fdb));
+        let tag = self.flows.tag(port);
+        let look = |frame: &F| match self.flows.decide(frame, &params.profile, tag) {
+            way if way.is_decided() => Ok(way),
+            _ => Err(arrival.read(frame, params, &self.fdb)),
+        };
+        let looks: ArrayVec<Result<Way, Work>, AT_ONCE> = frames.iter().map(look).collect();
+        for (frame, look) in frames.into_iter().zip(looks) {
+            // A station may have moved.
+            let valid = self.flows.tag(port) == tag;
+            match look {
+                Ok(way) if valid => self.put(arrival, way, frame),
+                Ok(_) => self.receive_any(arrival, frame, None),
+                Err(work) => self.receive_any(arrival, frame, Some(&work)),
             }
-        }
-        let (mut works, mut valid) = (works.iter(), self.flows.tag(port) == tag);
-        for (frame, step) in frames.into_iter().zip(steps) {
-            if step.is_decided() & valid {
-                self.gather(arrival, &[*step], &mut Some(frame).into_iter());
-            } else {
-                self.receive_any(arrival, frame, if step.is_decided() { None } else { works.next() });
-                // A station may have moved.
-                self.flows.follow(self.fdb.version(), self.ageing.now_tick());
-                valid = self.flows.tag(port) == tag;
-            }
+            self.flows.follow(self.fdb.version(), self.ageing.now_tick());
         }
     }
 
@@ -172,9 +157,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 if let Some(key) = work.flow.as_ref().filter(|_| known) {
                     self.flows.keep(key, port, way);
                 }
-                let step = way.with_len(frame.len());
-                self.gather(arrival, &[step], &mut Some(frame).into_iter());
-                return;
+                return self.put(arrival, way, frame);
             }
         }
         self.count_received(port, usize::from(work.tc), 1, frame.len() as u64);
