@@ -234,18 +234,19 @@ impl Frame for Mbuf {
         }
     }
 
-    /// Both lines of the header and the first one of the bytes, to be written.
+    /// Both lines of the header and the first one of the bytes. Into the second-level cache: a core can wait for more
+    /// lines there than for the first one.
     #[inline(always)]
     fn fetch(&self) {
         #[cfg(target_arch = "x86_64")]
         {
+            use std::arch::x86_64::{_MM_HINT_T2, _mm_prefetch};
             // Where our pools put the bytes: to ask the mbuf would be to wait for it.
             let bytes = sys::weir_limit::WEIR_MBUF_SIZE + sys::weir_limit::WEIR_HEADROOM;
             for line in [0, 64, bytes as usize] {
-                let line = self.0.as_ptr().cast::<u8>().wrapping_add(line);
-                // SAFETY: a prefetch changes nothing, whatever the address; processors that do not know this one
-                // take it for a NOP.
-                unsafe { std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
+                let line = self.0.as_ptr().cast::<i8>().wrapping_add(line);
+                // SAFETY: a prefetch changes nothing, whatever the address.
+                unsafe { _mm_prefetch::<_MM_HINT_T2>(line) };
             }
         }
     }
