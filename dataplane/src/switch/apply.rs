@@ -178,6 +178,7 @@ impl<F: Frame> Switch<F> {
     }
 
     fn apply_watchdog(&mut self, config: Option<WatchdogConfig>, now: Nanos) {
+        self.watch_at = 0;
         let Some(config) = config else {
             for port in &mut self.ports {
                 port.watchdog = None;

@@ -33,6 +33,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Watchdog settings of all ports that have one, at once: a running storm gets the new action (H11), the big
     /// red switch flushes what it stops (H15).
     pub fn set_watchdog(&mut self, config: WatchdogConfig, now: Nanos) {
+        self.watch_at = 0;
         for i in 0..self.ports.len() {
             let port = &mut self.ports[i];
             let Some(watchdog) = &mut port.watchdog else { continue };

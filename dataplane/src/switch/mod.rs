@@ -121,6 +121,9 @@ pub struct Switch<F, A = Mmu> {
     queues: Queues<F>,
     /// Scratch of `receive`: what a burst is sorted into.
     groups: [Group; GROUPS],
+    /// Ports whose stage holds frames the wire did not take. What a loop asks about every port in every turn must not
+    /// take a cache line of each.
+    unsent: PortSet,
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
     /// Frames taken over from other shards, and given to them.
@@ -130,6 +133,8 @@ pub struct Switch<F, A = Mmu> {
     copies: Arc<[AtomicU32]>,
     copies_cursor: usize,
     ageing: tick::Ageing,
+    /// First instant at which the watchdog of a port is due.
+    watch_at: Nanos,
     publish_cursor: usize,
     publish_at: Nanos,
     draining: bool,

@@ -7,7 +7,7 @@ use crate::fdb::FdbEvent;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
 use crate::pfc::generate::Source;
-use crate::pfc::watchdog::{Event, EventKind, Events, Observation};
+use crate::pfc::watchdog::{Event, EventKind, Events, Observation, Watchdog};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 
 /// Buckets of the forwarding table looked at per tick: bounded work, a full sweep well within an
@@ -160,10 +160,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The watchdog of every port that is due.
     #[inline(always)]
     pub(super) fn watch(&mut self, now: Nanos) {
+        if now >= self.watch_at {
+            self.watch_ports(now);
+        }
+    }
+
+    #[cold]
+    fn watch_ports(&mut self, now: Nanos) {
+        self.watch_at = Nanos::MAX;
         for i in 0..self.ports.len() {
             if self.ports[i].watchdog.as_ref().is_some_and(|w| now >= w.next_poll()) {
                 self.watch_port(PortId(i as u16), now);
             }
+            let next = self.ports[i].watchdog.as_ref().map_or(Nanos::MAX, Watchdog::next_poll);
+            self.watch_at = self.watch_at.min(next);
         }
     }
 

@@ -88,8 +88,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let staged = &mut self.ports[out.index()].staged;
         if left == 0 {
             staged.clear();
+            self.unsent.remove(out);
         } else {
             staged.drain(..settled);
+            self.unsent.insert(out);
         }
         before - left
     }
@@ -177,6 +179,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Drops what was handed to a wire that will not take it any more.
     #[cold]
     pub(super) fn flush_stage(&mut self, out: PortId, reason: DropReason) {
+        self.unsent.remove(out);
         let port = &mut self.ports[out.index()];
         let (frames, entries) = (std::mem::take(&mut port.stage), std::mem::take(&mut port.staged));
         let mut frames = frames.into_iter();

@@ -196,7 +196,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub fn is_idle(&self, port: PortId, now: Nanos) -> bool {
         let Some(ours) = self.ports.get(port.index()) else { return true };
-        self.queues.occupied(port) == 0 && ours.stage.is_empty() && !ours.generator.due(now)
+        self.queues.occupied(port) == 0 && !self.unsent.contains(port) && !ours.generator.due(now)
     }
 
     /// Bytes waiting in an egress queue (not counting what is staged).

@@ -21,8 +21,8 @@ pub struct WorkerPort {
     /// The receive queue is filling above this many frames; `None`: not watched.
     pub ring_limit: Option<u32>,
     ring_full: bool,
-    /// How its queues mark, seen in the turns that are timed.
-    pub curve: MarkingCurve,
+    /// How its queues mark, seen in the turns that are timed. Large, and not what a turn should step over.
+    pub curve: Box<MarkingCurve>,
     /// The cell through which other threads read that.
     pub published_curve: Published,
 }
@@ -36,7 +36,7 @@ impl WorkerPort {
             wire: DpdkWire { tx, pool },
             ring_limit,
             ring_full: false,
-            curve: MarkingCurve::default(),
+            curve: Box::default(),
             published_curve: Published::new::<MarkingCurve>(),
         }
     }
@@ -266,7 +266,7 @@ impl Worker {
             self.curve_cursor = 0;
         }
         if let Some(port) = self.ports.get_mut(self.curve_cursor) {
-            port.published_curve.publish(&mut port.curve);
+            port.published_curve.publish(&mut *port.curve);
         }
     }
 
