@@ -243,6 +243,25 @@ impl<F: Frame> Pack<F> {
         F::append(&mut self.frames, to);
     }
 
+    /// How many frames of one length, one after the other, it takes to use up `turn` bytes on the wire, at most all.
+    /// `None`: they have not all one length.
+    pub fn frames_of(&self, turn: u64) -> Option<usize> {
+        let each = wire_bytes(u64::from(self.len));
+        (self.mixed == 0).then(|| self.frames.len().min(turn.div_ceil(each).max(1) as usize))
+    }
+
+    /// Moves the first `count` frames behind those of `to`, which has room for them. All frames have one length.
+    pub fn split_to<const N: usize>(&mut self, count: usize, to: &mut ArrayVec<F, N>) -> Sums {
+        let (all, some) = (self.frames.len() as u32, count as u32);
+        let part = |sum: u32| sum / all * some;
+        let taken = Sums { frames: some, bytes: part(self.bytes), charge: part(self.charge) };
+        self.padding -= part(self.padding);
+        self.bytes -= taken.bytes;
+        self.charge -= taken.charge;
+        to.extend(self.frames.drain(..count));
+        taken
+    }
+
     /// A frame with this length as a member of this pack.
     fn meta(&self, len: u16) -> Meta {
         Meta {
@@ -391,6 +410,24 @@ mod tests {
             }
             assert!(filled.is_empty());
         }
+    }
+
+    #[test]
+    fn frames_of_one_length_can_be_taken_by_turns() {
+        let mut pack = Pack::new(&lot(), 2);
+        for n in 0..10 {
+            pack.add(Numbered::new(n, 42), 100).unwrap();
+        }
+        // 84 bytes each on the wire.
+        let turns = [0, 1, 84, 85, 839, 841, u64::MAX];
+        assert_eq!(turns.map(|turn| pack.frames_of(turn)), [1, 1, 1, 2, 10, 10, 10].map(Some));
+        let mut taken = ArrayVec::<Numbered, 8>::new();
+        assert_eq!(pack.split_to(3, &mut taken), Sums { frames: 3, bytes: 126, charge: 300 });
+        assert_eq!(pack.split_to(4, &mut taken), Sums { frames: 4, bytes: 168, charge: 400 });
+        assert_eq!(taken.iter().map(|frame| frame.n).collect::<Vec<_>>(), (0..7).collect::<Vec<_>>());
+        assert_eq!((pack.sums(), pack.wire()), (Sums { frames: 3, bytes: 126, charge: 300 }, (252, 84)));
+        pack.add(Numbered::new(10, 64), 100).unwrap();
+        assert_eq!(pack.frames_of(84), None);
     }
 
     #[test]

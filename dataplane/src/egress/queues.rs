@@ -327,8 +327,8 @@ impl<F: Frame> Queues<F> {
         Ok(self.append(PortId(lot.in_port), out, usize::from(lot.queue), &chain, sums))
     }
 
-    /// Offers the pack from which a queue sends next. `take` takes all its frames and says what they were, or
-    /// leaves it as it is: only while no other VOQ waits may a pack be taken as a whole.
+    /// Offers the pack from which a queue sends next. `take` takes frames from its front and says what they were, or
+    /// leaves it as it is: only while no other VOQ waits may more than one be taken at once.
     #[inline(always)]
     pub fn offer<T>(
         &mut self,
@@ -344,15 +344,17 @@ impl<F: Frame> Queues<F> {
         let input = pack.lot().in_port;
         let standing = Standing { alone: voq.next == NIL, depth: active.bytes, held_ns: active.held_ns };
         let (sums, taken) = take(pack, standing)?;
-        debug_assert!(pack.is_empty() && voq.next == NIL);
-        let next = std::mem::replace(&mut pack.next, self.free);
-        self.free = std::mem::replace(&mut voq.head, next);
+        debug_assert!(voq.next == NIL);
         self.held -= sums.frames;
         active.bytes -= u64::from(sums.bytes);
         active.frames -= sums.frames;
-        if next == NIL {
-            (active.first, active.last) = (NIL, NIL);
-            self.occupied[out.index()] &= !(1 << queue);
+        if pack.is_empty() {
+            let next = std::mem::replace(&mut pack.next, self.free);
+            self.free = std::mem::replace(&mut voq.head, next);
+            if next == NIL {
+                (active.first, active.last) = (NIL, NIL);
+                self.occupied[out.index()] &= !(1 << queue);
+            }
         }
         match self.order {
             VoqOrder::Fair => voq.bytes -= u64::from(sums.bytes),

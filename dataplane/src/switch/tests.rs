@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::classify::{Classifier, Maps, default_trust};
-use crate::egress::{QueueSchedule, VoqOrder};
+use crate::egress::{Discipline, QueueSchedule, VoqOrder};
 use crate::frame::OwnedFrame;
 use crate::mmu::{Limit, MmuParams, PgParams};
 use crate::parse::Profile;
@@ -172,6 +172,54 @@ fn flooded_frames_of_a_burst_overtake_nobody() {
     let lens: Vec<_> = transmit(&mut s, 1, 0).frames.iter().map(Vec::len).collect();
     assert_eq!(lens, (64..104).collect::<Vec<_>>());
     assert_conserved(&s);
+}
+
+#[test]
+fn frames_in_packs_leave_in_the_order_they_would_one_by_one() {
+    // By length: all alike in a queue, so that packs are split, or not.
+    for (lens, rate) in
+        [([100, 1500, 64, 300], None), ([100, 1500, 64, 0], None), ([64; 4], Some(1_000_000_000))]
+    {
+        let weighted = |n: usize| {
+            let discipline = Discipline::Dwrr([3, 10, 40, 50, 1, 1, 1, 1][n]);
+            QueueSchedule { discipline, level: 0, cir: None, pir: None }
+        };
+        let run = |together: bool| {
+            let mut p = params(2);
+            p.ports[1].queues = std::array::from_fn(weighted);
+            (p.ports[1].rate, p.ports[1].burst) = (rate, 1000);
+            let mut s = Switch::new(p).unwrap();
+            receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+            receive(&mut s, 0, [frame(1, 2, 0, 64)], 0);
+            (0..2).for_each(|out| drop(transmit(&mut s, out, 0)));
+            let frames = (0..BURST).map(|n| {
+                let len = match lens[n % 4] {
+                    0 => 64 + n,
+                    len => len,
+                };
+                let mut bytes = frame(1, 2, (n % 4 * 8) as u8, len).bytes().to_vec();
+                bytes[40..42].copy_from_slice(&(n as u16).to_be_bytes());
+                OwnedFrame::new(bytes)
+            });
+            if together {
+                receive(&mut s, 0, frames, 0);
+            } else {
+                // Each has a time of its own, and so a pack.
+                frames.enumerate().for_each(|(n, frame)| receive(&mut s, 0, [frame], n as u64));
+            }
+            let mut tap = Tap { room: BURST, ..Tap::default() };
+            // Budgets end within packs, too.
+            for now in (1000..).step_by(1000).take(3000) {
+                s.transmit(PortId(1), [7, 1, 40, 256][now as usize / 1000 % 4], now, &mut tap);
+                assert_conserved(&s);
+            }
+            assert_eq!((s.held(), s.admission().held_bytes()), (0, 0));
+            tap.frames
+        };
+        let apart = run(false);
+        assert_eq!(apart.len(), BURST);
+        assert!(run(true) == apart, "{lens:?}");
+    }
 }
 
 #[test]

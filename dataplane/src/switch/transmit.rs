@@ -234,8 +234,8 @@ impl<F: Frame> Port<F> {
         true
     }
 
-    /// Takes a whole pack if each of its frames would go one by one, and none of them is marked. Returns frames,
-    /// bytes on the wire, and those of the last one.
+    /// Takes a whole pack, or the front of one, if each of these frames would go one by one, and none of them is marked.
+    /// Returns frames, bytes on the wire, and those of the last one.
     #[inline(always)]
     fn take_pack(
         &mut self,
@@ -245,14 +245,15 @@ impl<F: Frame> Port<F> {
         most: usize,
         turn: u64,
     ) -> Option<(Sums, (usize, u64, u64))> {
+        if !standing.alone || standing.depth > self.mark[queue].kmin {
+            return None;
+        }
         let (wire, last) = pack.wire();
         let before_last = wire - last;
-        let all_go = standing.alone
-            && pack.len() <= most
-            && standing.depth <= self.mark[queue].kmin
-            && before_last < turn.max(1)
-            && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(before_last));
-        if !all_go {
+        if pack.len() > most || before_last >= turn.max(1) {
+            return self.take_front(pack, standing, queue, most, turn);
+        }
+        if self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(before_last)) {
             return None;
         }
         let (lot, sums) = (pack.lot(), pack.sums());
@@ -260,6 +261,28 @@ impl<F: Frame> Port<F> {
         pack.append_to(&mut self.stage);
         self.note_staged(lot, sums, standing.held_ns.wrapping_sub(pack.held_ns()));
         Some((sums, (sums.frames as usize, wire, last)))
+    }
+
+    /// The same with the frames at the front of a pack that is more than the turn, or the stage, allows.
+    #[inline(never)]
+    fn take_front(
+        &mut self,
+        pack: &mut Pack<F>,
+        standing: Standing,
+        queue: usize,
+        most: usize,
+        turn: u64,
+    ) -> Option<(Sums, (usize, u64, u64))> {
+        let count = pack.frames_of(turn)?.min(most);
+        let (wire, last) = (pack.wire().0 / pack.len() as u64 * count as u64, pack.wire().1);
+        if self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(wire - last)) {
+            return None;
+        }
+        let ce = pack.ce_frames() as usize / pack.len() * count;
+        let sums = pack.split_to(count, &mut self.stage);
+        self.stats.ecn_seen_ce[queue] += ce as u64;
+        self.note_staged(pack.lot(), sums, standing.held_ns.wrapping_sub(pack.held_ns()));
+        Some((sums, (count, wire, last)))
     }
 
     /// One frame, which may have to be marked for the depth it leaves behind.
