@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use arrayvec::ArrayVec;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::BURST;
 use weir_dpdk::{
@@ -195,6 +196,25 @@ fn a_ring_pair_delivers_in_order_and_byte_for_byte() {
         assert_eq!((a.stats().unwrap().tx_frames, b.stats().unwrap().rx_frames), (120, 120));
         // Left in the ring on purpose: closing the ports brings it home.
         assert_eq!(to_b.transmit(&mut burst), 1);
+    }
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
+fn frames_are_appended_in_order_wherever_there_is_room() {
+    use weir_dataplane::egress::PACK;
+    let pool = pool(2 * BURST as u32 - 1);
+    for n in [0, 1, PACK / 2, PACK / 2 + 1, PACK] {
+        for behind in [0, 3, BURST - PACK, BURST - PACK + 1, BURST - n] {
+            let behind = behind.min(BURST - n);
+            let numbered = |number: usize| pool.frame(&(number as u32).to_le_bytes()).unwrap();
+            let mut to: Burst = (0..behind).map(numbered).collect();
+            let mut from: ArrayVec<Mbuf, PACK> = (behind..behind + n).map(numbered).collect();
+            <Mbuf as Frame>::append(&mut from, &mut to);
+            assert!(from.is_empty());
+            let all: Vec<_> = to.iter().map(|f| u32::from_le_bytes(f.bytes().try_into().unwrap())).collect();
+            assert_eq!(all, (0..(behind + n) as u32).collect::<Vec<_>>());
+        }
     }
     assert_eq!(pool.in_use(), 0);
 }
