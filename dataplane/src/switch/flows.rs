@@ -123,15 +123,6 @@ impl Flows {
         (key.hash() >> (64 - FLOWS.ilog2())) as usize % FLOWS
     }
 
-    /// Asks for what [`Flows::decide`] will look at: other traffic of the cache has pushed out what the last burst
-    /// left there. All frames of a burst are read here before the first is decided upon.
-    #[inline(always)]
-    pub fn prefetch<F: Frame>(&self, frame: &F) {
-        if let Some(head) = frame.bytes().first_chunk() {
-            F::prefetch(&self.flows[Self::place(&FlowKey::of(head))]);
-        }
-    }
-
     /// The decision about a frame; `tag` as [`Flows::tag`] gives it.
     #[inline(always)]
     pub fn decide<F: Frame>(&self, frame: &F, profile: &Profile, tag: u64) -> Way {

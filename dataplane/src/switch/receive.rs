@@ -80,7 +80,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             control_pg: control_pg.map(|pg| pg.0 as u16),
             waiting: 0,
         };
-        burst.iter().for_each(|frame| self.flows.prefetch(frame));
         let mut frames = burst.drain(..);
         while let Some(unknown) = self.gather(&mut arrival, &mut frames) {
             let behind = frames.by_ref().take(AT_ONCE - 1);
