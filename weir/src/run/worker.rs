@@ -122,7 +122,7 @@ const BUCKETS_PER_TURN: usize = 16;
 
 /// Frames to receive in a turn before ports give no more than [`LEAST`]: what is done for a group of frames is done the
 /// less often the more of them come together, but the loop must come round within `poll_gap` ns, for which headroom
-/// was reckoned. Of a frame about whose kind nothing is kept it takes 41 ns (`docs/performance.md`).
+/// was reckoned. A frame about whose kind nothing is kept takes less than 41 ns (`docs/performance.md`).
 pub fn frames_of_turn(poll_gap: u64) -> usize {
     (poll_gap / 41) as usize
 }
