@@ -11,7 +11,7 @@ use weir_dataplane::pfc::watchdog::{
     Action, EventKind, Recurrence, StormCounters, StormFrames, WatchdogConfig,
 };
 use weir_dataplane::switch::{Switch, SwitchParams};
-use weir_dataplane::types::PortId;
+use weir_dataplane::types::{Nanos, PortId};
 
 const MS: u64 = 1_000_000;
 const POLL: u64 = MS;
@@ -460,15 +460,21 @@ fn h15_big_red_switch_ends_the_storm_it_meets() {
     assert_eq!(counters(&lab, 1, 3).detected, 1, "detection is off");
 }
 
-#[test]
-fn h17_too_many_storms_hold_the_queue_until_an_operator_acts() {
-    let recurrence = Some(Recurrence { storms: 3, window: 200 * MS });
+/// After so many storms of queue 3 at port 1, 45 ms apart; three within `window` hold it.
+fn after_storms(storms: u64, window: Nanos) -> Lab {
+    let recurrence = Some(Recurrence { storms: 3, window });
     let mut lab = lab(2, WatchdogConfig { recurrence, ..config(Action::Drop) });
     lab.flow(0, Flow::new(1, 3, 1000).rate(G / 5));
-    for n in 0..3 {
+    for n in 0..storms {
         lab.storm(1, storm(1 << 3, 2 * MS + n * 45 * MS, 12 * MS + n * 45 * MS));
     }
     lab.run_until(300 * MS);
+    lab
+}
+
+#[test]
+fn h17_too_many_storms_hold_the_queue_until_an_operator_acts() {
+    let mut lab = after_storms(3, 200 * MS);
     let watchdog = lab.switches[0].watchdog(PortId(1)).unwrap();
     assert_eq!(
         (watchdog.held_queues(), counters(&lab, 1, 3).detected, counters(&lab, 1, 3).restored),
@@ -486,13 +492,7 @@ fn h17_too_many_storms_hold_the_queue_until_an_operator_acts() {
 
 #[test]
 fn h17_storms_further_apart_than_the_window_do_not_add_up() {
-    let recurrence = Some(Recurrence { storms: 3, window: 80 * MS });
-    let mut lab = lab(2, WatchdogConfig { recurrence, ..config(Action::Drop) });
-    lab.flow(0, Flow::new(1, 3, 1000).rate(G / 5));
-    for n in 0..5 {
-        lab.storm(1, storm(1 << 3, 2 * MS + n * 45 * MS, 12 * MS + n * 45 * MS));
-    }
-    lab.run_until(300 * MS);
+    let lab = after_storms(5, 80 * MS);
     let watchdog = lab.switches[0].watchdog(PortId(1)).unwrap();
     assert_eq!(
         (watchdog.held_queues(), watchdog.counters(3).detected, watchdog.counters(3).restored),

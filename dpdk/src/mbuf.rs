@@ -227,17 +227,17 @@ impl Frame for Mbuf {
     fn append<const N: usize, const M: usize>(from: &mut ArrayVec<Self, N>, to: &mut ArrayVec<Self, M>) {
         let (n, behind) = (from.len(), to.len());
         assert!(n <= M - behind, "no room for {n} frames");
-        // Lengths known to the compiler are copied in place: a call takes as long as some frames do.
-        const PART: usize = 16;
+        // Halves of a length known to the compiler are copied in place: a call takes as long as some frames do.
+        let half = const { N / 2 };
         // SAFETY: `from` has n frames, `to` room for them, and they are two arrays; `from` forgets what it had. What is
         // copied beyond the n is within both arrays, too, and part of neither's frames.
         unsafe {
             from.set_len(0);
             let (src, dst) = (from.as_ptr().cast::<MaybeUninit<Self>>(), to.as_mut_ptr().add(behind).cast());
-            if N == 2 * PART && M - behind >= N {
-                std::ptr::copy_nonoverlapping(src, dst, PART);
-                if n > PART {
-                    std::ptr::copy_nonoverlapping(src.add(PART), dst.add(PART), PART);
+            if M - behind >= N {
+                std::ptr::copy_nonoverlapping(src, dst, half);
+                if n > half {
+                    std::ptr::copy_nonoverlapping(src.add(half), dst.add(half), N - half);
                 }
             } else {
                 std::ptr::copy_nonoverlapping(src, dst, n);

@@ -237,12 +237,6 @@ impl<F: Frame> Pack<F> {
         &self.frames
     }
 
-    /// Moves all frames behind those of `to`, which has room for them.
-    #[inline(always)]
-    pub fn append_to<const N: usize>(&mut self, to: &mut ArrayVec<F, N>) {
-        F::append(&mut self.frames, to);
-    }
-
     /// How many frames of one length, one after the other, it takes to use up `turn` bytes on the wire, at most all.
     /// `None`: they have not all one length.
     pub fn frames_of(&self, turn: u64) -> Option<usize> {
@@ -250,8 +244,19 @@ impl<F: Frame> Pack<F> {
         (self.mixed == 0).then(|| self.frames.len().min(turn.div_ceil(each).max(1) as usize))
     }
 
-    /// Moves the first `count` frames behind those of `to`, which has room for them. All frames have one length.
-    pub fn split_to<const N: usize>(&mut self, count: usize, to: &mut ArrayVec<F, N>) -> Sums {
+    /// Moves the first `count` frames behind those of `to`, which has room for them: all, or some of one length.
+    #[inline(always)]
+    pub fn take<const N: usize>(&mut self, count: usize, to: &mut ArrayVec<F, N>) -> Sums {
+        if count < self.frames.len() {
+            return self.take_front(count, to);
+        }
+        let sums = self.sums();
+        F::append(&mut self.frames, to);
+        sums
+    }
+
+    #[inline(never)]
+    fn take_front<const N: usize>(&mut self, count: usize, to: &mut ArrayVec<F, N>) -> Sums {
         let (all, some) = (self.frames.len() as u32, count as u32);
         let part = |sum: u32| sum / all * some;
         let taken = Sums { frames: some, bytes: part(self.bytes), charge: part(self.charge) };
@@ -422,8 +427,8 @@ mod tests {
         let turns = [0, 1, 84, 85, 839, 841, u64::MAX];
         assert_eq!(turns.map(|turn| pack.frames_of(turn)), [1, 1, 1, 2, 10, 10, 10].map(Some));
         let mut taken = ArrayVec::<Numbered, 8>::new();
-        assert_eq!(pack.split_to(3, &mut taken), Sums { frames: 3, bytes: 126, charge: 300 });
-        assert_eq!(pack.split_to(4, &mut taken), Sums { frames: 4, bytes: 168, charge: 400 });
+        assert_eq!(pack.take(3, &mut taken), Sums { frames: 3, bytes: 126, charge: 300 });
+        assert_eq!(pack.take(4, &mut taken), Sums { frames: 4, bytes: 168, charge: 400 });
         assert_eq!(taken.iter().map(|frame| frame.n).collect::<Vec<_>>(), (0..7).collect::<Vec<_>>());
         assert_eq!((pack.sums(), pack.wire()), (Sums { frames: 3, bytes: 126, charge: 300 }, (252, 84)));
         pack.add(Numbered::new(10, 64), 100).unwrap();

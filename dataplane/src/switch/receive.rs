@@ -109,13 +109,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         };
         let looks: ArrayVec<Result<Way, Work>, AT_ONCE> = frames.iter().map(look).collect();
         for (frame, look) in frames.into_iter().zip(looks) {
-            // A station may have moved.
-            let valid = self.flows.tag(port) == tag;
             match look {
-                Ok(way) if valid => self.put(arrival, way, frame),
+                Ok(way) if self.flows.tag(port) == tag => {
+                    self.put(arrival, way, frame);
+                    continue;
+                }
                 Ok(_) => self.receive_any(arrival, frame, None),
                 Err(work) => self.receive_any(arrival, frame, Some(&work)),
             }
+            // A station may have moved.
             self.flows.follow(self.fdb.version(), self.ageing.now_tick());
         }
     }

@@ -248,39 +248,16 @@ impl<F: Frame> Port<F> {
         if !standing.alone || standing.depth > self.mark[queue].kmin {
             return None;
         }
-        let (wire, last) = pack.wire();
-        let before_last = wire - last;
-        if pack.len() > most || before_last >= turn.max(1) {
-            return self.take_front(pack, standing, queue, most, turn);
-        }
-        if self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(before_last)) {
-            return None;
-        }
-        let (lot, sums) = (pack.lot(), pack.sums());
-        self.stats.ecn_seen_ce[queue] += u64::from(pack.ce_frames());
-        pack.append_to(&mut self.stage);
-        self.note_staged(lot, sums, standing.held_ns.wrapping_sub(pack.held_ns()));
-        Some((sums, (sums.frames as usize, wire, last)))
-    }
-
-    /// The same with the frames at the front of a pack that is more than the turn, or the stage, allows.
-    #[inline(never)]
-    fn take_front(
-        &mut self,
-        pack: &mut Pack<F>,
-        standing: Standing,
-        queue: usize,
-        most: usize,
-        turn: u64,
-    ) -> Option<(Sums, (usize, u64, u64))> {
-        let count = pack.frames_of(turn)?.min(most);
-        let (wire, last) = (pack.wire().0 / pack.len() as u64 * count as u64, pack.wire().1);
+        let (all, last) = pack.wire();
+        let whole = pack.len() <= most && all - last < turn.max(1);
+        let count = if whole { pack.len() } else { pack.frames_of(turn)?.min(most) };
+        let wire = if whole { all } else { count as u64 * last };
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(wire - last)) {
             return None;
         }
-        let ce = pack.ce_frames() as usize / pack.len() * count;
-        let sums = pack.split_to(count, &mut self.stage);
-        self.stats.ecn_seen_ce[queue] += ce as u64;
+        let ce = pack.ce_frames();
+        let sums = pack.take(count, &mut self.stage);
+        self.stats.ecn_seen_ce[queue] += u64::from(ce - pack.ce_frames());
         self.note_staged(pack.lot(), sums, standing.held_ns.wrapping_sub(pack.held_ns()));
         Some((sums, (count, wire, last)))
     }
