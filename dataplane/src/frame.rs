@@ -46,6 +46,13 @@ pub trait Frame: Sized {
         to.extend(from.drain(..));
     }
 
+    /// Takes all frames out of a burst, first in first. A frame type whose crate may use `unsafe` asks for the headers of
+    /// later ones meanwhile.
+    #[inline(always)]
+    fn drain<const N: usize>(burst: &mut ArrayVec<Self, N>) -> impl Iterator<Item = Self> {
+        burst.drain(..)
+    }
+
     /// Hint that another lcore has written this frame and that it will be sent, freed and filled again on this one:
     /// time to ask for what the other one's cache holds of it. The default does nothing.
     #[inline(always)]

@@ -246,21 +246,78 @@ impl Frame for Mbuf {
         }
     }
 
+    #[inline(always)]
+    fn drain<const N: usize>(burst: &mut ArrayVec<Self, N>) -> impl Iterator<Item = Self> {
+        Drain::of(burst)
+    }
+
     /// Both lines of the header and the first one of the bytes. Into the second-level cache: a core can wait for more
     /// lines there than for the first one.
     #[inline(always)]
     fn fetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T2, _mm_prefetch};
-            // Where our pools put the bytes: to ask the mbuf would be to wait for it.
-            let bytes = sys::weir_limit::WEIR_MBUF_SIZE + sys::weir_limit::WEIR_HEADROOM;
-            for line in [0, 64, bytes as usize] {
-                let line = self.0.as_ptr().cast::<i8>().wrapping_add(line);
-                // SAFETY: a prefetch changes nothing, whatever the address.
-                unsafe { _mm_prefetch::<_MM_HINT_T2>(line) };
+        ask::<2>(self.0, &[0, 64, BYTES]);
+    }
+}
+
+/// Where our pools put the bytes of a frame, from the beginning of its mbuf: to ask the mbuf would be to wait for it.
+const BYTES: usize = (sys::weir_limit::WEIR_MBUF_SIZE + sys::weir_limit::WEIR_HEADROOM) as usize;
+
+/// Asks for lines of an mbuf, into the first-level cache or the second.
+#[inline(always)]
+fn ask<const LEVEL: u8>(mbuf: NonNull<sys::rte_mbuf>, lines: &[usize]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in lines {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T2, _mm_prefetch};
+        let line = mbuf.as_ptr().cast::<i8>().wrapping_add(*line);
+        // SAFETY: a prefetch changes nothing, whatever the address.
+        unsafe {
+            match LEVEL {
+                1 => _mm_prefetch::<_MM_HINT_T0>(line),
+                _ => _mm_prefetch::<_MM_HINT_T2>(line),
             }
         }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (mbuf, lines);
+}
+
+/// How far ahead of a frame that is taken the headers of another one are asked for: as far as the processor does not get
+/// by itself.
+const FAR: usize = 6;
+
+/// The frames of a burst. The headers of each begin to come into the first-level cache a little before it is taken: since
+/// the driver wrote them, those of the frames behind have driven them out.
+struct Drain<'a>(std::slice::Iter<'a, NonNull<sys::rte_mbuf>>);
+
+impl<'a> Drain<'a> {
+    #[inline(always)]
+    fn of<const N: usize>(burst: &'a mut ArrayVec<Mbuf, N>) -> Self {
+        let count = burst.len();
+        // SAFETY: the burst forgets its frames, which are pointers; whoever takes a pointer from here has the frame.
+        let frames = unsafe {
+            burst.set_len(0);
+            std::slice::from_raw_parts(burst.as_ptr().cast(), count)
+        };
+        Self(frames.iter())
+    }
+}
+
+impl Iterator for Drain<'_> {
+    type Item = Mbuf;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Mbuf> {
+        if let Some(later) = self.0.as_slice().get(FAR) {
+            ask::<1>(*later, &[0, BYTES]);
+        }
+        self.0.next().map(|frame| Mbuf(*frame, PhantomData))
+    }
+}
+
+impl Drop for Drain<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.for_each(drop);
     }
 }
 

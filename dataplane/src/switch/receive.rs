@@ -80,7 +80,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             control_pg: control_pg.map(|pg| pg.0 as u16),
             waiting: 0,
         };
-        let mut frames = burst.drain(..);
+        let mut frames = F::drain(burst);
         while let Some(unknown) = self.gather(&mut arrival, &mut frames) {
             let behind = frames.by_ref().take(AT_ONCE - 1);
             self.receive_some(&mut arrival, std::iter::once(unknown).chain(behind).collect());
