@@ -16,8 +16,8 @@ use crate::types::{PRIORITIES, PortId};
 /// The way of a frame through the switch in one word: nothing but admission is left to decide. Frames with the
 /// same way are accounted for together.
 ///
-/// From the low bits: [`EcnCode`] 10, traffic class 4, priority group 16, egress queue of the whole switch 16, and 1 in
-/// the top bit.
+/// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 10, and 1 in
+/// the top bit. A group of frames takes 16 bytes: where the queue stands, its number is the place of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way(u64);
 
@@ -28,8 +28,7 @@ impl Way {
     #[inline(always)]
     pub fn new(out: PortId, queue: u8, pg: u16, tc: u8, ecn: EcnCode) -> Self {
         let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
-        let low = u64::from(ecn.bits()) | u64::from(tc & 7) << EcnCode::BITS;
-        Self(1 << 63 | queue << 30 | u64::from(pg) << 14 | low)
+        Self(1 << 63 | u64::from(ecn.bits()) << 36 | u64::from(pg) << 20 | queue << 4 | u64::from(tc & 7))
     }
 
     #[inline(always)]
@@ -40,7 +39,7 @@ impl Way {
     /// Egress queue of the whole switch.
     #[inline(always)]
     pub fn queue(self) -> u32 {
-        (self.0 >> 30 & 0xffff) as u32
+        (self.0 >> 4 & 0xffff) as u32
     }
 
     #[inline(always)]
@@ -50,17 +49,17 @@ impl Way {
 
     #[inline(always)]
     pub fn pg(self) -> u16 {
-        (self.0 >> 14) as u16
+        (self.0 >> 20) as u16
     }
 
     #[inline(always)]
     pub fn tc(self) -> usize {
-        (self.0 >> 10) as usize % PRIORITIES
+        self.0 as usize % PRIORITIES
     }
 
     #[inline(always)]
     pub fn ecn(self) -> EcnCode {
-        EcnCode::from_bits(self.0 as u16)
+        EcnCode::from_bits((self.0 >> 36) as u16)
     }
 }
 
