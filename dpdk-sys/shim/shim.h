@@ -108,10 +108,18 @@ static inline unsigned int weir_ring_dequeue_mbufs(struct rte_ring *r, struct rt
 	return rte_ring_dequeue_burst(r, (void **)m, n, NULL);
 }
 
+/* last_first: DPDK's handler for frames that are reused last in, first out, if it was built with it. */
 static inline struct rte_mempool *weir_pool_create(const char *name, unsigned int count, unsigned int cache,
-						   uint16_t data_bytes)
+						   uint16_t data_bytes, bool last_first)
 {
-	return rte_pktmbuf_pool_create(name, count, cache, 0, data_bytes + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
+	const uint16_t room = data_bytes + RTE_PKTMBUF_HEADROOM;
+	struct rte_mempool *pool = NULL;
+
+	if (last_first)
+		pool = rte_pktmbuf_pool_create_by_ops(name, count, cache, 0, room, SOCKET_ID_ANY, "stack");
+	if (pool == NULL && (!last_first || rte_errno == EINVAL))
+		pool = rte_pktmbuf_pool_create(name, count, cache, 0, room, SOCKET_ID_ANY);
+	return pool;
 }
 
 /* Bytes one element of such a pool takes, its header and padding included. */

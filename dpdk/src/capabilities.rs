@@ -55,6 +55,9 @@ pub struct Capabilities {
     pub max_rx_queues: u16,
     /// Most transmit queues.
     pub max_tx_queues: u16,
+    /// All transmit queues end on one wire, whoever listens: so it is with NICs, but not where the peer must poll each
+    /// queue (`net_memif`) or the driver wants as many receive queues (`net_tap`).
+    pub one_wire: bool,
     /// Smallest MTU.
     pub min_mtu: u16,
     /// Largest MTU.
@@ -87,6 +90,9 @@ const VIRTUAL: &[&str] = &[
     "net_pcap",
     "net_null",
 ];
+
+/// Virtual devices whose transmit queues end in one place.
+const ONE_WIRE: &[&str] = &["net_pcap", "net_null"];
 
 /// MACs that hand control frames over when `mac_ctrl_frame_fwd` is set, which their drivers program.
 const FORWARDS: &[&str] = &[
@@ -122,6 +128,7 @@ impl Capabilities {
             is_virtual: VIRTUAL.contains(&driver.as_str()),
             max_rx_queues: info.max_rx_queues,
             max_tx_queues: info.max_tx_queues,
+            one_wire: !VIRTUAL.contains(&driver.as_str()) || ONE_WIRE.contains(&driver.as_str()),
             min_mtu: info.min_mtu,
             max_mtu: info.max_mtu,
             tx_ipv4_checksum: info.tx_ipv4_checksum != 0,

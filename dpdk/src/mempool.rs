@@ -39,6 +39,32 @@ impl Mempool {
     /// # Errors
     /// [`MempoolError::NoMemory`] says how much was asked for.
     pub fn new(eal: &Eal, name: &str, count: u32, cache: u32, data_bytes: u16) -> Result<Self, MempoolError> {
+        Self::with(eal, name, count, cache, data_bytes, false)
+    }
+
+    /// The same for frames that one lcore takes from it and gives back: those given back last are taken first, while
+    /// they are still in a cache of that core. Others may do so too, but wait for each other.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn of_one_lcore(
+        eal: &Eal,
+        name: &str,
+        count: u32,
+        cache: u32,
+        data_bytes: u16,
+    ) -> Result<Self, MempoolError> {
+        Self::with(eal, name, count, cache, data_bytes, true)
+    }
+
+    fn with(
+        eal: &Eal,
+        name: &str,
+        count: u32,
+        cache: u32,
+        data_bytes: u16,
+        last_first: bool,
+    ) -> Result<Self, MempoolError> {
         let bad_name = || MempoolError::Name(name.to_owned());
         // DPDK puts "MP_" and "RG_MP_" in front for the memory zones of the same length.
         if name.is_empty() || name.len() + 6 > WEIR_MEMPOOL_NAME_MAX as usize {
@@ -52,7 +78,7 @@ impl Mempool {
         // Room for headroom and frame is counted in 16 bits.
         let data_bytes = data_bytes.min(u16::MAX - sys::weir_limit::WEIR_HEADROOM as u16);
         // SAFETY: the EAL is up; the name is a string.
-        let raw = unsafe { sys::weir_pool_create(c_name.as_ptr(), count, cache, data_bytes) };
+        let raw = unsafe { sys::weir_pool_create(c_name.as_ptr(), count, cache, data_bytes, last_first) };
         let Some(raw) = NonNull::new(raw) else {
             // SAFETY: reads a thread-local number; the second call is arithmetic.
             let (errno, element) = unsafe { (sys::weir_errno(), sys::weir_pool_element_bytes(data_bytes)) };

@@ -402,3 +402,17 @@ fn the_callers_threads_keep_their_cores() {
     let after = std::thread::spawn(|| std::thread::available_parallelism().unwrap()).join().unwrap();
     assert_eq!((before, cores.len()), (after, after.get()));
 }
+
+#[test]
+fn a_pool_of_one_lcore_gives_out_what_came_back_last() {
+    let pool = Mempool::of_one_lcore(eal(), "own", 63, 0, 2048).unwrap();
+    let at = |frame: &Mbuf| frame.bytes().as_ptr() as usize;
+    let (first, second) = (pool.alloc().unwrap(), pool.alloc().unwrap());
+    let places = [at(&first), at(&second)];
+    drop(first);
+    drop(second);
+    let again: Vec<_> = (0..2).map(|_| pool.alloc().unwrap()).collect();
+    assert_eq!([at(&again[1]), at(&again[0])], places);
+    drop(again);
+    assert_eq!((pool.available(), pool.in_use()), (63, 0));
+}
