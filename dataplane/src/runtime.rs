@@ -25,6 +25,8 @@ pub struct Device {
     pub rate: Option<u64>,
     /// Lcore (shard index) that polls it.
     pub shard: u8,
+    /// Every lcore has a transmit queue of its own.
+    pub tx_per_lcore: bool,
     /// Software sees received PFC frames and may send them (`pfc.mode`, as granted).
     pub pfc: bool,
 }
@@ -169,6 +171,7 @@ fn port_params(
         }),
         control_pool: config.control_tc.is_some() && config.buffer.control_bytes > 0,
         shard: device.shard,
+        tx_per_lcore: device.tx_per_lcore,
     })
 }
 
@@ -325,6 +328,7 @@ mod tests {
             mac: Mac::from_u64(i as u64),
             rate: None,
             shard: (i % shards) as u8,
+            tx_per_lcore: false,
             pfc: true,
         };
         let devices: Vec<_> = (0..config.ports.len()).map(device).collect();

@@ -1,5 +1,6 @@
 //! What waits for a port, and in which order it leaves.
 
+mod cargo;
 mod microburst;
 #[cfg(test)]
 mod numbered;
@@ -8,6 +9,7 @@ mod queues;
 mod schedule;
 mod shaper;
 
+pub use cargo::{Cargo, Parcel, Ticket};
 pub use microburst::{Microburst, MicroburstConfig, Microbursts};
 pub use pack::{Lot, Meta, PACK, Pack, Sums};
 pub use queues::{Chain, Queues, Standing, VoqOrder};

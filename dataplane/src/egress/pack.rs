@@ -3,6 +3,7 @@
 //! Frames of a burst that share port, priority group and queue go through the switch as packs of up to
 //! [`PACK`]: what they have in common is written, compared, charged and released once for all of them.
 
+use super::cargo::{Cargo, Parcel, Ticket};
 use crate::ecn;
 use crate::frame::Frame;
 use crate::parse::{EcnCode, EcnField};
@@ -29,6 +30,8 @@ pub struct Meta {
     pub queue: u8,
     /// Where its ECN bits are and what they said on arrival.
     pub ecn: EcnField,
+    /// Lcore that sends it, see [`Lot::home`].
+    pub home: u8,
     /// ns its queue had been held by received pauses when it came to it.
     pub held_ns: Nanos,
 }
@@ -47,6 +50,7 @@ impl Meta {
             in_port: self.in_port,
             queue: self.queue,
             ecn: self.ecn.code(),
+            home: self.home,
         }
     }
 }
@@ -66,12 +70,32 @@ pub struct Lot {
     pub queue: u8,
     /// Where their ECN bits are and what they said on arrival.
     pub ecn: EcnCode,
+    /// Another lcore (shard), which received them and sends them too, when the owner of the port says so; or
+    /// [`Lot::HERE`].
+    pub home: u8,
 }
 
 impl Lot {
+    /// Who queues the frames sends them.
+    pub const HERE: u8 = u8::MAX;
+
     /// Of no frames.
-    pub(super) const NONE: Self =
-        Self { rx_ns: 0, copies: Meta::SINGLE, pg: 0, in_port: 0, queue: 0, ecn: EcnCode::NONE };
+    pub(super) const NONE: Self = Self {
+        rx_ns: 0,
+        copies: Meta::SINGLE,
+        pg: 0,
+        in_port: 0,
+        queue: 0,
+        ecn: EcnCode::NONE,
+        home: Self::HERE,
+    };
+
+    /// A frame of this lot and of this length.
+    #[inline(always)]
+    pub fn meta(&self, len: u16, held_ns: Nanos) -> Meta {
+        let Self { rx_ns, copies, pg, in_port, queue, ecn, home } = *self;
+        Meta { rx_ns, copies, len, pg, in_port, queue, ecn: ecn.field(), home, held_ns }
+    }
 }
 
 /// Up to [`PACK`] frames, and what they add up to.
@@ -85,19 +109,22 @@ pub struct Pack<F> {
     pub(super) next: u32,
     copies: u32,
     bytes: u32,
-    /// Bytes by which frames are too short for the wire.
-    padding: u32,
     charge: u32,
+    /// Bytes by which frames are too short for the wire.
+    padding: u16,
     pg: u16,
     in_port: u16,
-    queue: u8,
     ecn: EcnCode,
-    /// Port they are for; meant only while they travel to the lcore that owns it.
-    out: u16,
     /// Length of each frame if `mixed` is 0: the bits in which lengths differ.
     len: u16,
     mixed: u16,
+    queue: u8,
+    home: u8,
+    /// Frames in the parcel.
+    parcelled: u8,
     frames: ArrayVec<F, PACK>,
+    /// The frames are in here, in memory of another lcore, until one of them is looked at.
+    parcel: Option<Parcel<F>>,
 }
 
 /// Sums over frames.
@@ -146,24 +173,75 @@ impl<F: Frame> Pack<F> {
             in_port: lot.in_port,
             queue: lot.queue,
             ecn: lot.ecn,
-            out: 0,
+            home: lot.home,
+            parcelled: 0,
             len: 0,
             mixed: 0,
             frames: ArrayVec::new(),
+            parcel: None,
         }
     }
 
     /// Makes an empty pack one of this lot, the last of its chain, that begins with this frame.
     #[inline(always)]
     pub(super) fn begin(&mut self, lot: &Lot, held_ns: Nanos, first: F) {
-        debug_assert!(self.frames.is_empty());
+        debug_assert!(self.is_empty());
         (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
         self.next = u32::MAX;
         self.copies = lot.copies;
         (self.bytes, self.padding, self.charge) = (0, 0, 0);
         (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
+        self.home = lot.home;
         (self.len, self.mixed) = (first.len() as u16, 0);
         self.frames.push(first);
+    }
+
+    /// Makes an empty pack what a ticket says, the last of its chain, with its frames where they are.
+    #[inline(always)]
+    pub(super) fn receive(&mut self, ticket: Ticket<F>, held_ns: Nanos) {
+        let Ticket { lot, sums, padding, len, mixed, cargo, .. } = ticket;
+        debug_assert!(self.is_empty());
+        (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
+        self.next = u32::MAX;
+        self.copies = lot.copies;
+        (self.bytes, self.padding, self.charge) = (sums.bytes, padding, sums.charge);
+        (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
+        self.home = lot.home;
+        (self.len, self.mixed) = (len, mixed);
+        match cargo {
+            Cargo::One(frame) => self.frames.push(frame),
+            Cargo::Parcel(parcel) => (self.parcelled, self.parcel) = (sums.frames as u8, Some(parcel)),
+        }
+    }
+
+    /// Puts all its frames into a parcel, for `out`. The pack is empty then.
+    #[inline(always)]
+    pub fn ship(&mut self, out: PortId, home: u8, mut parcel: Parcel<F>) -> Ticket<F> {
+        let (sums, lot) = (self.sums(), Lot { home, ..self.lot() });
+        F::append(&mut self.frames, &mut parcel);
+        let (padding, len, mixed) = (self.padding, self.len, self.mixed);
+        Ticket { out, lot, sums, padding, len, mixed, cargo: Cargo::Parcel(parcel) }
+    }
+
+    /// Takes the frames out of their parcel, if they are in one, and gives that back.
+    #[inline(always)]
+    pub fn open(&mut self) -> Option<Parcel<F>> {
+        if self.parcelled == 0 {
+            return None;
+        }
+        let mut parcel = self.parcel.take()?;
+        self.parcelled = 0;
+        F::append(&mut parcel, &mut self.frames);
+        Some(parcel)
+    }
+
+    /// Takes the whole parcel, as it is.
+    #[inline(always)]
+    pub fn take_parcel(&mut self) -> Option<(Parcel<F>, Sums)> {
+        let sums = self.sums();
+        let parcel = self.parcel.take()?;
+        self.parcelled = 0;
+        Some((parcel, sums))
     }
 
     /// Adds a frame behind the others, charged `charge`.
@@ -199,7 +277,7 @@ impl<F: Frame> Pack<F> {
         (self.bytes, self.padding, self.charge) = match self.mixed {
             0 => {
                 let (count, len) = (self.frames.len() as u32, u32::from(self.len));
-                (count * len, count * padding(self.len), count * charge_of(len))
+                (count * len, count as u16 * padding(self.len), count * charge_of(len))
             }
             _ => self.frames.iter().fold((0, 0, 0), |(bytes, padded, charge), frame| {
                 let len = frame.len() as u32;
@@ -208,43 +286,27 @@ impl<F: Frame> Pack<F> {
         };
     }
 
-    /// Takes the first frame, which was charged `charge_of(its length)`.
+    /// Takes the first frame of an open pack, which was charged `charge_of(its length)`.
     #[inline]
     pub fn pop(&mut self, charge_of: impl FnOnce(u32) -> u32) -> Option<(F, Meta)> {
+        debug_assert!(self.parcel.is_none());
         let len = self.first_len();
         let frame = self.frames.pop_at(0)?;
         self.bytes -= u32::from(len);
         self.padding -= padding(len);
         self.charge -= charge_of(u32::from(len));
-        Some((frame, self.meta(len)))
-    }
-
-    /// Says which port the frames are for: the next one to see them does not know.
-    #[inline(always)]
-    pub fn address(&mut self, out: PortId) {
-        self.out = out.0;
-    }
-
-    /// The port they are for, as [`Pack::address`] said.
-    #[inline(always)]
-    pub fn out(&self) -> PortId {
-        PortId(self.out)
-    }
-
-    /// Its frames, first in first.
-    #[inline(always)]
-    pub fn frames(&self) -> &[F] {
-        &self.frames
+        Some((frame, self.lot().meta(len, self.held_ns)))
     }
 
     /// How many frames of one length, one after the other, it takes to use up `turn` bytes on the wire, at most all.
     /// `None`: they have not all one length.
     pub fn frames_of(&self, turn: u64) -> Option<usize> {
         let each = wire_bytes(u64::from(self.len));
-        (self.mixed == 0).then(|| self.frames.len().min(turn.div_ceil(each).max(1) as usize))
+        (self.mixed == 0).then(|| self.len().min(turn.div_ceil(each).max(1) as usize))
     }
 
-    /// Moves the first `count` frames behind those of `to`, which has room for them: all, or some of one length.
+    /// Moves the first `count` frames of an open pack behind those of `to`, which has room for them: all, or some of
+    /// one length.
     #[inline(always)]
     pub fn take<const N: usize>(&mut self, count: usize, to: &mut ArrayVec<F, N>) -> Sums {
         if count < self.frames.len() {
@@ -260,25 +322,11 @@ impl<F: Frame> Pack<F> {
         let (all, some) = (self.frames.len() as u32, count as u32);
         let part = |sum: u32| sum / all * some;
         let taken = Sums { frames: some, bytes: part(self.bytes), charge: part(self.charge) };
-        self.padding -= part(self.padding);
+        self.padding -= part(u32::from(self.padding)) as u16;
         self.bytes -= taken.bytes;
         self.charge -= taken.charge;
         to.extend(self.frames.drain(..count));
         taken
-    }
-
-    /// A frame with this length as a member of this pack.
-    fn meta(&self, len: u16) -> Meta {
-        Meta {
-            rx_ns: self.rx_ns,
-            copies: self.copies,
-            len,
-            pg: self.pg,
-            in_port: self.in_port,
-            queue: self.queue,
-            ecn: self.ecn.field(),
-            held_ns: self.held_ns,
-        }
     }
 
     /// What all its frames have in common.
@@ -291,7 +339,14 @@ impl<F: Frame> Pack<F> {
             in_port: self.in_port,
             queue: self.queue,
             ecn: self.ecn,
+            home: self.home,
         }
+    }
+
+    /// Its frames came from another lcore, and are in its memory or sent by it.
+    #[inline(always)]
+    pub fn is_foreign(&self) -> bool {
+        self.home != Lot::HERE || self.parcelled > 0
     }
 
     /// How long the queue had been held when the frames came to it, ns.
@@ -300,16 +355,11 @@ impl<F: Frame> Pack<F> {
         self.held_ns
     }
 
-    /// The frames come to their queue now, which has been held for so long.
-    pub fn set_held(&mut self, held_ns: Nanos) {
-        self.held_ns = held_ns;
-    }
-
     /// Another frame of this lot, that comes when the queue has been held for so long, may join.
     #[inline]
     pub fn has_room_for(&self, lot: &Lot, held_ns: Nanos) -> bool {
         let same = self.held_ns == held_ns && self.lot() == *lot;
-        lot.copies == Meta::SINGLE && !self.frames.is_full() && same
+        lot.copies == Meta::SINGLE && self.parcel.is_none() && !self.frames.is_full() && same
     }
 
     /// Frames that may still be added.
@@ -321,48 +371,54 @@ impl<F: Frame> Pack<F> {
     /// Number of frames.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.frames.len()
+        self.frames.len() + usize::from(self.parcelled)
     }
 
     /// No frames.
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.len() == 0
     }
 
     /// Frames, bytes and charge.
     #[inline(always)]
     pub fn sums(&self) -> Sums {
-        Sums { frames: self.frames.len() as u32, bytes: self.bytes, charge: self.charge }
+        Sums { frames: self.len() as u32, bytes: self.bytes, charge: self.charge }
     }
 
     /// Bytes on the wire: of all frames, and of the last one alone.
     #[inline(always)]
     pub fn wire(&self) -> (u64, u64) {
-        let all = u64::from(self.bytes + self.padding) + self.frames.len() as u64 * WIRE_OVERHEAD_BYTES;
-        (all, wire_bytes(u64::from(self.len_of(self.frames.last()))))
+        let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
+        (all, wire_bytes(u64::from(self.len_of(<[F]>::last))))
     }
 
     /// Length of the first frame.
     #[inline(always)]
     pub(super) fn first_len(&self) -> u16 {
-        self.len_of(self.frames.first())
+        self.len_of(<[F]>::first)
     }
 
     /// Length of one of the frames: they are asked only if they differ.
     #[inline(always)]
-    fn len_of(&self, frame: Option<&F>) -> u16 {
-        frame.filter(|_| self.mixed != 0).map_or(self.len, |frame| frame.len() as u16)
+    fn len_of(&self, which: impl Fn(&[F]) -> Option<&F>) -> u16 {
+        if self.mixed == 0 {
+            return self.len;
+        }
+        let frames = self.parcel.as_deref().unwrap_or(&self.frames);
+        which(frames).map_or(self.len, |frame| frame.len() as u16)
     }
 
     /// Frames that came in with CE.
     #[inline(always)]
     pub fn ce_frames(&self) -> u32 {
-        u32::from(self.ecn.codepoint() == ecn::CE) * self.frames.len() as u32
+        u32::from(self.ecn.codepoint() == ecn::CE) * self.len() as u32
     }
 }
 
-fn padding(len: u16) -> u32 {
-    (MIN_FRAME_BYTES as u32).saturating_sub(u32::from(len))
+/// Bytes by which a frame is too short for the wire.
+pub(super) fn padding(len: u16) -> u16 {
+    (MIN_FRAME_BYTES as u16).saturating_sub(len)
 }
 
 #[cfg(test)]
@@ -373,7 +429,7 @@ mod tests {
 
     fn lot() -> Lot {
         let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();
-        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn }
+        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn, home: Lot::HERE }
     }
 
     #[test]

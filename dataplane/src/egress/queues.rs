@@ -4,6 +4,7 @@
 //! memory. Freed packs are reused last in, first out: under light load the same few cache lines serve
 //! every frame.
 
+use super::cargo::{Parcel, Ticket};
 use super::pack::{Lot, Meta, Pack, Sums};
 use crate::frame::Frame;
 use crate::types::{Nanos, PRIORITIES, PortId};
@@ -238,15 +239,21 @@ impl<F: Frame> Queues<F> {
         }
     }
 
-    /// Takes the first pack of a chain out, as it is.
-    pub fn unchain_pack(&mut self, chain: &mut Chain) -> Option<Pack<F>> {
-        let pack = self.packs.get_mut(chain.head as usize)?;
-        let next = pack.next;
-        let empty = Pack::new(&pack.lot(), 0);
-        let full = std::mem::replace(pack, empty);
-        self.put_free(chain.head);
-        chain.head = next;
-        Some(full)
+    /// The first pack of a chain.
+    #[inline(always)]
+    pub fn first_of(&mut self, chain: &Chain) -> Option<&mut Pack<F>> {
+        self.packs.get_mut(chain.head as usize)
+    }
+
+    /// Takes the first pack of a chain out, which is empty.
+    #[inline(always)]
+    pub fn free_first(&mut self, chain: &mut Chain) {
+        if let Some(pack) = self.packs.get(chain.head as usize) {
+            debug_assert!(pack.is_empty());
+            let next = pack.next;
+            self.put_free(chain.head);
+            chain.head = next;
+        }
     }
 
     /// Appends the frames of a chain, all from `input`, which are `sums`. Returns `true` if the queue was
@@ -313,16 +320,16 @@ impl<F: Frame> Queues<F> {
         Ok(self.append(input, out, queue, &chain, sums))
     }
 
-    /// Appends a pack that another lcore made. Returns `true` if the queue was empty before.
+    /// Appends frames of another lcore to a queue that has been held for so long. Returns `true` if the queue was empty
+    /// before.
     ///
     /// # Errors
-    /// The pack, when there is no place for it.
-    pub fn push_pack(&mut self, out: PortId, pack: Pack<F>) -> Result<bool, Pack<F>> {
-        let lot = pack.lot();
-        let Some(ix) = self.take_free() else { return Err(pack) };
-        let sums = pack.sums();
-        self.packs[ix as usize] = pack;
-        self.packs[ix as usize].next = NIL;
+    /// The ticket, when no pack is free.
+    #[inline(always)]
+    pub fn push_ticket(&mut self, ticket: Ticket<F>, held_ns: Nanos) -> Result<bool, Ticket<F>> {
+        let (out, lot, sums) = (ticket.out, ticket.lot, ticket.sums);
+        let Some(ix) = self.take_free() else { return Err(ticket) };
+        self.packs[ix as usize].receive(ticket, held_ns);
         let chain = Chain { head: ix, tail: ix };
         Ok(self.append(PortId(lot.in_port), out, usize::from(lot.queue), &chain, sums))
     }
@@ -366,18 +373,22 @@ impl<F: Frame> Queues<F> {
     }
 
     /// Takes the next frame of a queue, which was charged `charge_of(its length)`. The VOQ it came from
-    /// goes behind the others.
+    /// goes behind the others. `empty` gets the box it came in, if that is empty now, and the port it came from.
     pub fn pop(
         &mut self,
         out: PortId,
         queue: usize,
         charge_of: impl FnOnce(u32) -> u32,
+        empty: impl FnOnce(PortId, Parcel<F>),
     ) -> Option<(F, Meta)> {
         let queue_ix = out.index() * PRIORITIES + queue;
         let active = &mut self.active[queue_ix];
         let voq_ix = active.first;
         let voq = self.voqs.get_mut(voq_ix as usize)?;
         let pack = self.packs.get_mut(voq.head as usize)?;
+        if let Some(parcel) = pack.open() {
+            empty(PortId(pack.lot().in_port), parcel);
+        }
         let (frame, meta) = pack.pop(charge_of)?;
         if pack.is_empty() {
             let next = std::mem::replace(&mut pack.next, self.free);
@@ -449,7 +460,7 @@ mod tests {
 
     fn meta(in_port: u16, queue: u8, len: u16) -> Meta {
         let ecn = EcnField { place: EcnPlace::None, codepoint: 0 };
-        Meta { rx_ns: 0, copies: Meta::SINGLE, len, pg: 0, in_port, queue, ecn, held_ns: 0 }
+        Meta { rx_ns: 0, copies: Meta::SINGLE, len, pg: 0, in_port, queue, ecn, home: Lot::HERE, held_ns: 0 }
     }
 
     /// Queues frame `n` of `len` bytes for queue `queue` of `out`.
@@ -472,7 +483,7 @@ mod tests {
                 assert_eq!(was_empty, n == 0 && input == 0);
             }
         }
-        let order: Vec<_> = std::iter::from_fn(|| q.pop(out, 5, same)).map(|(f, _)| f.n).collect();
+        let order: Vec<_> = std::iter::from_fn(|| q.pop(out, 5, same, |_, _| ())).map(|(f, _)| f.n).collect();
         assert_eq!(order, [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 103, 203]);
         assert_eq!((q.held(), q.occupied(out), q.bytes(out, 5)), (0, 0, 0));
     }
@@ -486,7 +497,8 @@ mod tests {
                 push(&mut q, 0, heavy, (0, 0, 64)).unwrap();
             }
             push(&mut q, 0, LIGHT, (1, 0, 64)).unwrap();
-            let order: Vec<_> = std::iter::from_fn(|| q.pop(PortId(0), 0, same)).map(|(f, _)| f.n).collect();
+            let order: Vec<_> =
+                std::iter::from_fn(|| q.pop(PortId(0), 0, same, |_, _| ())).map(|(f, _)| f.n).collect();
             assert_eq!(order.iter().position(|n| *n == LIGHT), Some(place));
         }
     }
@@ -498,7 +510,7 @@ mod tests {
         push(&mut q, 1, 2, (0, 7, 64)).unwrap();
         assert!(!q.has_room());
         assert_eq!(push(&mut q, 0, 3, (1, 1, 64)), Err(Numbered::new(3, 64)));
-        assert_eq!(q.pop(PortId(1), 7, same).unwrap().0.n, 2);
+        assert_eq!(q.pop(PortId(1), 7, same, |_, _| ()).unwrap().0.n, 2);
         assert!(push(&mut q, 0, 3, (1, 1, 64)).is_ok());
         assert_eq!(q.held(), 2);
     }
@@ -535,7 +547,8 @@ mod tests {
             let mut packed = Pack::new(&meta(1, 2, 60).lot(), 0);
             const OTHER: usize = 99;
             packed.add(Numbered::new(OTHER, 60), 60).unwrap();
-            assert!(matches!(q.push_pack(out, packed), Ok(false)));
+            let ticket = packed.ship(out, Lot::HERE, Parcel::default());
+            assert!(matches!(q.push_ticket(ticket, 0), Ok(false)));
             let (frames, depth) = (ALL as u32 + 2, 60 * ALL as u64 + 160);
             assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (frames, frames, depth));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (depth - 60, 60));
@@ -546,21 +559,24 @@ mod tests {
                 None
             });
             assert_eq!((none, seen), (None, Some((PACK, Standing { alone: !fair, depth, held_ns: 0 }))));
-            let two: Vec<_> = (0..2).filter_map(|_| q.pop(out, 2, same)).map(|(f, _)| f.n).collect();
+            let mut boxes = 0;
+            let mut pop = |q: &mut Queues<Numbered>| q.pop(out, 2, same, |from, _| boxes += from.index());
+            let two: Vec<_> = (0..2).filter_map(|_| pop(&mut q)).map(|(f, _)| f.n).collect();
             assert_eq!(two, if fair { [0, OTHER] } else { [0, 1] });
             // Now one input is left, or order does not ask: packs leave as they are.
             let mut rest = Vec::new();
-            let whole = |pack: &mut Pack<Numbered>, standing: Standing| {
+            let mut whole = |pack: &mut Pack<Numbered>, standing: Standing| {
                 assert!(standing.alone);
+                boxes += usize::from(pack.open().is_some());
                 let sums = pack.sums();
                 let frames = std::iter::from_fn(|| pack.pop(same)).map(|(frame, _)| frame.n);
                 Some((sums, frames.collect::<Vec<_>>()))
             };
-            while let Some(frames) = q.offer(out, 2, whole) {
+            while let Some(frames) = q.offer(out, 2, &mut whole) {
                 rest.extend(frames);
             }
             let all: Vec<_> = if fair { (1..=ALL).collect() } else { (2..=ALL).chain([OTHER]).collect() };
-            assert_eq!(rest, all);
+            assert_eq!((rest, boxes), (all, 1));
             assert_eq!((q.held(), q.occupied(out), q.bytes(out, 2)), (0, 0, 0));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (0, 0));
             // All four packs are free again.
@@ -576,7 +592,7 @@ mod tests {
         for (out, input, len) in [(1, 0, 100), (1, 0, 50), (1, 2, 7), (2, 0, 9)] {
             push(&mut q, out, 0, (input, 3, len)).unwrap();
         }
-        while q.pop(PortId(1), 3, same).is_some() {}
+        while q.pop(PortId(1), 3, same, |_, _| ()).is_some() {}
         assert_eq!((q.carried(PortId(1)), q.carried(PortId(2))), (&[150, 0, 7][..], &[9, 0, 0][..]));
     }
 }

@@ -5,7 +5,7 @@ use super::gather::Group;
 use super::receive::Work;
 use super::{Port, Switch};
 use crate::drops::DropReason;
-use crate::egress::{Chain, Meta, Pack, Sums};
+use crate::egress::{Chain, Meta};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
 use crate::parse::EcnPlace;
@@ -47,7 +47,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    fn unchain(&mut self, chain: &mut Chain) -> Option<(F, Meta)> {
+    pub(super) fn unchain(&mut self, chain: &mut Chain) -> Option<(F, Meta)> {
         let Self { queues, admission, .. } = self;
         queues.unchain(chain, |len| admission.charge(len))
     }
@@ -114,7 +114,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Frames are charged to a group of their port; the control pool is no such group.
     #[inline(always)]
-    fn count_charged(&mut self, pg: u16, frames: u32) {
+    pub(super) fn count_charged(&mut self, pg: u16, frames: u32) {
         let (port, pg) = (usize::from(pg) / PRIORITIES, usize::from(pg) % PRIORITIES);
         if let Some(port) = self.ports.get_mut(port) {
             port.stats.pg_packets[pg] += u64::from(frames);
@@ -154,7 +154,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// A frame that did not fit the control pool is charged to its priority group like any other.
     #[cold]
-    fn leave_control_pool(&mut self, meta: &mut Meta) -> bool {
+    pub(super) fn leave_control_pool(&mut self, meta: &mut Meta) -> bool {
         if self.admission.control_pg() != Some(PgIx(u32::from(meta.pg))) {
             return false;
         }
@@ -163,119 +163,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         true
     }
 
-    /// The egress port is another lcore's: charge the group here, let the owner charge the queue.
-    #[cold]
-    fn forward_remote(&mut self, out: PortId, frame: F, meta: Meta) {
-        if let Some((frame, meta)) = self.charge_group(frame, meta) {
-            self.hand_off_one(out, frame, &meta);
-        }
-    }
-
-    /// Charges a frame to its group alone. `None`: it was dropped.
-    fn charge_group(&mut self, frame: F, meta: Meta) -> Option<(F, Meta)> {
-        let mut meta = meta;
-        let charge = self.admission.charge(u32::from(meta.len));
-        let mut verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
-        if matches!(verdict, Verdict::Refused(_)) && self.leave_control_pool(&mut meta) {
-            verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
-        }
-        if let Verdict::Refused(reason) = verdict {
-            self.drop_at_group(frame, &meta, reason);
-            return None;
-        }
-        self.count_charged(meta.pg, 1);
-        if verdict == Verdict::AdmittedXoff {
-            self.xoff(PgIx(u32::from(meta.pg)));
-        }
-        Some((frame, meta))
-    }
-
-    /// Charges the group of a chain whose egress port is another lcore's, and hands its packs over.
-    fn hand_off_group(&mut self, out: PortId, pg: PgIx, chain: Chain, sums: Sums) {
-        let mut chain = chain;
-        if self.admission.admit_ingress_together(pg, sums.charge) {
-            self.count_charged(pg.0 as u16, sums.frames);
-            while let Some(pack) = self.queues.unchain_pack(&mut chain) {
-                self.hand_off(out, pack);
-            }
-            return;
-        }
-        // Each frame is asked about; those that may go travel together all the same.
-        let mut pack: Option<Pack<F>> = None;
-        while let Some((frame, meta)) = self.unchain(&mut chain) {
-            let Some((frame, meta)) = self.charge_group(frame, meta) else { continue };
-            if !pack.as_ref().is_some_and(|pack| pack.has_room_for(&meta.lot(), 0))
-                && let Some(full) = pack.replace(Pack::new(&meta.lot(), 0))
-            {
-                self.hand_off(out, full);
-            }
-            let charge = self.admission.charge(u32::from(meta.len));
-            let added = pack.as_mut().map(|pack| pack.add(frame, charge).is_ok());
-            debug_assert_eq!(added, Some(true));
-        }
-        if let Some(last) = pack {
-            self.hand_off(out, last);
-        }
-    }
-
-    /// Puts a charged frame into the ring of the lcore that owns `out`.
-    fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
-        let mut pack = Pack::new(&meta.lot(), 0);
-        let charge = self.admission.charge(u32::from(meta.len));
-        let added = pack.add(frame, charge);
-        debug_assert!(added.is_ok(), "a new pack has room");
-        self.hand_off(out, pack);
-    }
-
-    /// Puts a charged pack into the ring of the lcore that owns `out`.
-    fn hand_off(&mut self, out: PortId, pack: Pack<F>) {
-        let mut pack = pack;
-        pack.address(out);
-        self.admission.mark_remote(PgIx(u32::from(pack.lot().pg)));
-        let frames = u64::from(pack.sums().frames);
-        let peer = self.peers.get_mut(usize::from(self.owner[out.index()])).and_then(Option::as_mut);
-        let lost = match peer {
-            Some(peer) => peer.packs_to.push(pack).err().map(|rtrb::PushError::Full(pack)| pack),
-            None => Some(pack),
-        };
-        match lost {
-            None => self.handed_out += frames,
-            Some(mut pack) => {
-                while let Some((frame, meta)) = pack.pop(|len| self.admission.charge(len)) {
-                    self.release_group(&meta);
-                    self.drop_frame(PortId(meta.in_port), DropReason::HandoffFull, frame);
-                }
-            }
-        }
-    }
-
-    /// Frames another lcore has charged to their group arrive for one of our queues.
-    pub(super) fn accept(&mut self, pack: Pack<F>, now: Nanos) {
-        let mut pack = pack;
-        let out = pack.out();
-        // What the other lcore's cache holds of them takes its time to arrive: it is sent in the next turn only.
-        pack.frames().iter().for_each(F::fetch);
-        let queue = usize::from(pack.lot().queue);
-        pack.set_held(self.held_ns(out.index() * PRIORITIES + queue, now));
-        let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
-        let clear = self.is_clear(out, queue as u8) && self.queues.has_room();
-        if clear && self.admission.admit_egress(ix, pack.sums().charge).is_ok() {
-            match self.queues.push_pack(out, pack) {
-                Ok(false) => return,
-                Ok(true) => return self.ports[out.index()].scheduler.wake(queue),
-                Err(back) => {
-                    self.admission.release_egress(ix, back.sums().charge);
-                    pack = back;
-                }
-            }
-        }
-        while let Some((frame, meta)) = pack.pop(|len| self.admission.charge(len)) {
-            self.accept_one(out, frame, meta, now);
-        }
-    }
-
     /// A frame that is charged to its group comes to one of our queues, whatever stands in its way.
-    fn accept_one(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
+    pub(super) fn accept_one(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
         let queue = usize::from(meta.queue);
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         let charge = self.admission.charge(u32::from(meta.len));
@@ -373,7 +262,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// A group crossed its line: pause every priority that fills it, and note which queue is to blame.
     #[cold]
-    fn xoff(&mut self, pg: PgIx) {
+    pub(super) fn xoff(&mut self, pg: PgIx) {
         let (port, pg) = (PortId((pg.0 as usize / PRIORITIES) as u16), pg.0 as usize % PRIORITIES);
         let params = &self.ports[port.index()].params;
         let (priorities, queues) = (params.pg_priorities[pg], params.pg_queues[pg]);

@@ -64,6 +64,7 @@ impl Change {
         for (fixed, what) in [
             (a.len() != b.len(), "the number of ports"),
             (differ(&|a, b| a.shard != b.shard), "the lcore of a port"),
+            (differ(&|a, b| a.tx_per_lcore != b.tx_per_lcore), "the transmit queues of a port"),
             (differ(&|a, b| a.mtu != b.mtu), "the mtu of a port"),
             (differ(&|a, b| a.profile.key_space() != b.profile.key_space()), "the format of a port"),
             (old.frames != new.frames, "the number of frames"),

@@ -5,7 +5,7 @@
 //!                                   -> admit -> enqueue
 //! transmit(port, budget, now, wire) PFC first -> schedule (paused mask, SP, weights, shaper)
 //!                                   -> ECN mark -> hand to the driver -> release what it took
-//! tick(now)                         frames and news from other lcores, resume checks, watchdog,
+//! tick(now)                         frames, orders and news from other lcores, resume checks, watchdog,
 //!                                   ageing, publish counters
 //! ```
 //!
@@ -17,6 +17,7 @@ mod apply;
 mod control;
 mod flows;
 mod gather;
+mod handoff;
 mod held;
 mod params;
 mod peers;
@@ -34,7 +35,7 @@ pub use view::Conservation;
 
 use crate::drops::DropReason;
 use crate::ecn::Wred;
-use crate::egress::{Microbursts, Queues, Scheduler, Shaper};
+use crate::egress::{Microbursts, Parcel, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
 use crate::frame::Frame;
 use crate::mmu::{Admission, Mmu};
@@ -48,6 +49,8 @@ use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use flows::Flows;
 use gather::{GROUPS, Group};
+use peers::Order;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use transmit::Staged;
@@ -90,6 +93,10 @@ struct Port<F> {
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
     stage: Burst<F>,
     staged: ArrayVec<Staged, BURST>,
+    /// Frames whose lcore was ordered to send them and has not yet said that it did.
+    away: usize,
+    /// A port of another shard: its orders that are not yet in the stage.
+    orders: VecDeque<Order<F>>,
     stats: PortStats,
     latency: LatencyStats,
     /// Frames sent when that was published.
@@ -126,6 +133,10 @@ pub struct Switch<F, A = Mmu> {
     unsent: PortSet,
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
+    /// Boxes for frames that go to other shards.
+    parcels: Vec<Parcel<F>>,
+    /// Ports of other shards that are to send frames of ours, because their owner said so.
+    ordered: PortSet,
     /// Frames taken over from other shards, and given to them.
     handed_in: u64,
     handed_out: u64,
@@ -149,10 +160,37 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub fn transmit(&mut self, port: PortId, budget: usize, now: Nanos, wire: &mut impl Wire<F>) -> usize {
         self.transmit_control(port, now, wire);
         self.stage(port, budget, now);
+        self.tell_peers();
         if self.tap.is_some() {
             return self.hand_over_watched(port, now, wire);
         }
         self.hand_over(port, now, wire)
+    }
+
+    /// Frames received here wait to be sent by `port`, which is another shard's: its owner has scheduled them.
+    #[inline(always)]
+    pub fn has_orders(&self, port: PortId) -> bool {
+        self.ordered.contains(port)
+    }
+
+    /// Sends by a port of another shard what its owner has scheduled of the frames received here, on a transmit queue
+    /// of this shard's own. Returns how many frames the wire took.
+    #[inline]
+    pub fn transmit_ordered(&mut self, port: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
+        let mut sent = 0;
+        while self.stage_ordered(port) {
+            let took = if self.tap.is_some() {
+                self.hand_over_watched(port, now, wire)
+            } else {
+                self.hand_over_ordered(port, now, wire)
+            };
+            sent += took;
+            if took == 0 {
+                break;
+            }
+        }
+        self.tell_peers();
+        sent
     }
 
     /// Everything that does not happen on account of a frame. Call once per loop turn, or at

@@ -2,6 +2,7 @@
 
 use super::flows::Flows;
 use super::gather::{GROUPS, Group};
+use super::handoff::{MOST_AWAY, stock};
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
 use crate::classify::Classifier;
@@ -19,6 +20,7 @@ use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{Burst, MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -71,6 +73,8 @@ pub struct PortParams {
     pub control_pool: bool,
     /// Shard (lcore) that owns the port.
     pub shard: u8,
+    /// Every shard has a transmit queue of the port, and sends the frames it received itself.
+    pub tx_per_lcore: bool,
 }
 
 /// A whole switch.
@@ -228,6 +232,8 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             bursts: None,
             stage: Burst::new(),
             staged: ArrayVec::new(),
+            away: 0,
+            orders: VecDeque::with_capacity(if port.tx_per_lcore { MOST_AWAY } else { 0 }),
             stats: PortStats::default(),
             latency: LatencyStats::default(),
             told_sent: 0,
@@ -251,6 +257,8 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             admission,
             groups: [Group::NONE; GROUPS],
             unsent: PortSet::default(),
+            ordered: PortSet::default(),
+            parcels: if peers.len() > 1 { stock(params.frames) } else { Vec::new() },
             queues: Queues::new(n, params.frames, params.voq),
             rng: Rng::new(params.seed ^ shard as u64),
             peers,

@@ -1,25 +1,184 @@
-//! What crosses between lcores: frames for another lcore's ports, and news for its forwarding table.
+//! What crosses between lcores, in single-producer single-consumer rings: tickets for frames of another lcore's ports,
+//! orders to send frames that came from there, reports of what became of them, and news for the forwarding table.
 //!
-//! One pair of single-producer single-consumer rings per direction. A pack ring has a place for
-//! every frame a shard can hold, so it cannot fill up; a news ring that is full only delays learning.
+//! ```text
+//! lcore that received a frame            lcore that owns its egress port
+//!   charges the priority group  -- ticket -->  charges the queue, schedules
+//!   sends, releases the group   <-- order --
+//!                               -- report -->  counts, releases the queue
+//! ```
+//!
+//! A ticket and an order name frames whose memory the owner of the port does not touch. Where a device has not a
+//! transmit queue for each lcore there are no orders: the owner takes the frames, and sends them itself.
 
-use crate::egress::Pack;
+use super::tap::Taken;
+use super::transmit::Staged;
+use crate::drops::DropReason;
+use crate::egress::{Cargo, Parcel, Ticket};
 use crate::fdb::FdbEvent;
+use crate::types::{Nanos, PortId};
 use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Places of a ring: few enough to stay in a cache.
+const RING: usize = 1024;
 
 /// News that wait at most, per direction.
 const NEWS: usize = 1024;
 
-/// The four ends a shard holds towards one other shard.
+/// Frames that the lcore which received them is to send. A cache line, as all of which much crosses.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Order<F> {
+    pub staged: Staged,
+    pub cargo: Cargo<F>,
+}
+
+/// What else the owner of a port says to an lcore whose frames it was given.
+#[derive(Debug)]
+pub(super) enum Note<F> {
+    /// Your box, empty.
+    Empty(Parcel<F>),
+    /// Nothing leaves by this port any more.
+    Flush(PortId, DropReason),
+    /// Of a frame that may be followed, and whose order comes next.
+    Taken(Taken),
+}
+
+/// What became of frames that were ordered to be sent.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Report {
+    pub staged: Staged,
+    pub fate: Fate,
+}
+
+/// See [`Report`].
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
+    /// Sent, and when.
+    Sent(Nanos),
+    /// Lost, and why.
+    Lost(DropReason),
+}
+
+/// One end of a direction and one of the other: a ring, and what is to go into it.
+///
+/// What is said is written down first and put into the ring together: places of the ring are in the cache of the
+/// lcore that reads it, and a core waits for them with whatever it was about to read of its own recent writes.
+#[derive(Debug)]
+pub(super) struct Link<T> {
+    to: Producer<T>,
+    from: Consumer<T>,
+    said: Vec<T>,
+    /// How much may wait when the ring is full.
+    most_waiting: usize,
+}
+
+impl<T> Link<T> {
+    /// Says something, which is heard after the next [`Link::flush`].
+    ///
+    /// # Errors
+    /// What was to be said, when as much waits as ever may.
+    #[inline(always)]
+    pub fn say(&mut self, what: T) -> Result<(), T> {
+        if self.said.len() >= self.most_waiting && self.is_full() {
+            return Err(what);
+        }
+        self.said.push(what);
+        Ok(())
+    }
+
+    #[cold]
+    fn is_full(&self) -> bool {
+        self.said.len() >= self.most_waiting + self.to.slots()
+    }
+
+    /// Puts what was said into the ring, as much as there is room for.
+    #[inline(always)]
+    pub fn flush(&mut self) {
+        if !self.said.is_empty() {
+            self.flush_some();
+        }
+    }
+
+    fn flush_some(&mut self) {
+        let mut count = self.said.len();
+        if self.to.write_chunk_uninit(count).is_err() {
+            count = self.to.slots();
+        }
+        if let Ok(places) = self.to.write_chunk_uninit(count) {
+            places.fill_from_iter(self.said.drain(..count));
+        }
+    }
+
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<T> {
+        self.from.pop().ok()
+    }
+
+    /// Looks at the first `count` of those that have come, where they are, and takes them.
+    #[inline(always)]
+    pub fn drain(&mut self, count: usize, look: impl FnMut(&T)) {
+        if let Ok(chunk) = self.from.read_chunk(count) {
+            let (first, rest) = chunk.as_slices();
+            first.iter().chain(rest).for_each(look);
+            chunk.commit_all();
+        }
+    }
+
+    /// How many have come.
+    #[inline(always)]
+    pub fn come(&self) -> usize {
+        self.from.slots()
+    }
+
+    /// Asks for the first `most` of those that have come.
+    #[inline(always)]
+    pub fn ask(&mut self, most: usize, ask: impl Fn(&T)) {
+        if let Ok(come) = self.from.read_chunk(most) {
+            let (first, rest) = come.as_slices();
+            first.iter().chain(rest).for_each(ask);
+        }
+    }
+
+    /// What is on its way here, and what waits to be sent.
+    pub fn len(&self) -> usize {
+        self.from.slots() + self.said.len()
+    }
+}
+
+/// The ends a shard holds towards one other shard.
 #[derive(Debug)]
 pub struct Peer<F> {
-    pub(super) packs_to: Producer<Pack<F>>,
-    pub(super) packs_from: Consumer<Pack<F>>,
+    pub(super) tickets: Link<Ticket<F>>,
+    pub(super) orders: Link<Order<F>>,
+    pub(super) reports: Link<Report>,
+    pub(super) notes: Link<Note<F>>,
     pub(super) news_to: Producer<FdbEvent>,
     pub(super) news_from: Consumer<FdbEvent>,
 }
 
-/// The rings between `shards` shards, each with room for `frames` packs: element `[a][b]` is what `a`
+impl<F> Peer<F> {
+    /// Lets the other one hear what was said.
+    #[inline(always)]
+    pub(super) fn flush(&mut self) {
+        self.tickets.flush();
+        // What is said of a frame comes before its order.
+        self.notes.flush();
+        self.orders.flush();
+        self.reports.flush();
+    }
+}
+
+/// Both ends of a pair of rings with `ring` places, for which `waiting` may wait.
+fn link<T>(ring: usize, waiting: usize) -> (Link<T>, Link<T>) {
+    let (to_b, from_a) = RingBuffer::new(ring);
+    let (to_a, from_b) = RingBuffer::new(ring);
+    let end = |to, from| Link { to, from, said: Vec::with_capacity(ring), most_waiting: waiting };
+    (end(to_b, from_b), end(to_a, from_a))
+}
+
+/// The rings between `shards` shards, with room for a ticket for each of `frames` frames: element `[a][b]` is what `a`
 /// holds towards `b`; `None` towards itself.
 #[allow(clippy::needless_range_loop, reason = "two rows are filled at once")]
 pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
@@ -27,23 +186,59 @@ pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
         (0..shards).map(|_| (0..shards).map(|_| None).collect()).collect();
     for a in 0..shards {
         for b in a + 1..shards {
-            let (packs_ab, packs_from_a) = RingBuffer::new(frames);
-            let (packs_ba, packs_from_b) = RingBuffer::new(frames);
+            let ring = RING.min(frames);
+            let (tickets_a, tickets_b) = link(ring, frames - ring);
+            // These are bounded by what was ordered and is not yet reported.
+            let (orders_a, orders_b) = link(RING, usize::MAX);
+            let (reports_a, reports_b) = link(RING, usize::MAX);
+            let (notes_a, notes_b) = link(RING, usize::MAX);
             let (news_ab, news_from_a) = RingBuffer::new(NEWS);
             let (news_ba, news_from_b) = RingBuffer::new(NEWS);
             all[a][b] = Some(Peer {
-                packs_to: packs_ab,
-                packs_from: packs_from_b,
+                tickets: tickets_a,
+                orders: orders_a,
+                reports: reports_a,
+                notes: notes_a,
                 news_to: news_ab,
                 news_from: news_from_b,
             });
             all[b][a] = Some(Peer {
-                packs_to: packs_ba,
-                packs_from: packs_from_a,
+                tickets: tickets_b,
+                orders: orders_b,
+                reports: reports_b,
+                notes: notes_b,
                 news_to: news_ba,
                 news_from: news_from_a,
             });
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::OwnedFrame;
+
+    #[test]
+    fn orders_and_reports_are_a_cache_line_each() {
+        assert_eq!((size_of::<Order<OwnedFrame>>(), size_of::<Report>()), (64, 64));
+    }
+
+    #[test]
+    fn what_finds_the_ring_full_comes_behind_it_and_no_more_than_was_agreed() {
+        let (mut a, mut b) = link(2, 3);
+        let said: Vec<_> = (0..7).map(|n| a.say(n)).collect();
+        assert_eq!(said, [Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Err(5), Err(6)]);
+        assert_eq!(b.come(), 0);
+        a.flush();
+        assert_eq!((a.len(), b.len(), b.come()), (3, 2, 2));
+        assert_eq!((b.pop(), a.say(7), a.say(8)), (Some(0), Ok(()), Err(8)));
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            a.flush();
+            b.drain(b.come(), |n| seen.push(*n));
+        }
+        assert_eq!((seen, a.len() + b.len()), (vec![1, 2, 3, 4, 7], 0));
+    }
 }

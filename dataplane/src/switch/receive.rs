@@ -86,6 +86,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.receive_some(&mut arrival, std::iter::once(unknown).chain(behind).collect());
         }
         self.admit_waiting(&mut arrival);
+        self.tell_peers();
     }
 
     /// Admits all groups.
@@ -291,6 +292,7 @@ impl Arrival {
             in_port: self.port.0,
             queue: (way.queue() as usize % PRIORITIES) as u8,
             ecn: way.ecn(),
+            home: Lot::HERE,
         }
     }
 
@@ -309,6 +311,7 @@ impl Arrival {
             in_port: self.port.0,
             queue: class.queue,
             ecn: parsed.ecn,
+            home: Lot::HERE,
             // Known when the queue is.
             held_ns: 0,
         }

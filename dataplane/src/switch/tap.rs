@@ -190,6 +190,15 @@ pub struct Arrival {
     pub copies: u32,
 }
 
+/// When the scheduler took a copy of a frame that is followed, and, if it was another lcore's, what it left behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub key: Key,
+    pub out: PortId,
+    pub at: Nanos,
+    pub depth: Option<u64>,
+}
+
 /// The worker's end.
 #[derive(Debug)]
 pub struct Tap {
@@ -198,7 +207,7 @@ pub struct Tap {
     now: Nanos,
     /// Frames of this shard on their way, and since when each copy is with the driver.
     followed: ArrayVec<Key, FOLLOWED>,
-    taken: ArrayVec<(Key, PortId, Nanos), FOLLOWED>,
+    taken: ArrayVec<Taken, FOLLOWED>,
     records: Producer<Record>,
     bytes: Producer<u8>,
     lost: Arc<AtomicU64>,
@@ -292,20 +301,21 @@ impl Tap {
 
     /// A copy has left or is lost; with the last one there is nothing to follow any more.
     fn gone(&mut self, out: PortId, record: &Record, last: bool) {
-        self.taken.retain(|(key, o, _)| (*key, *o) != (record.key, out));
+        self.taken.retain(|taken| (taken.key, taken.out) != (record.key, out));
         if last {
             self.followed.retain(|key| *key != record.key);
         }
         self.push(record);
     }
 
-    fn take_time(&mut self, key: Key, out: PortId, now: Nanos) -> Nanos {
-        if let Some((_, _, at)) = self.taken.iter().find(|(k, o, _)| (*k, *o) == (key, out)) {
-            return *at;
+    fn taken(&mut self, taken: Taken) -> Taken {
+        let same = |before: &&Taken| (before.key, before.out) == (taken.key, taken.out);
+        if let Some(before) = self.taken.iter().find(same) {
+            return *before;
         }
         // Without a place the time is that of the last look.
-        let _ = self.taken.try_push((key, out, now));
-        now
+        let _ = self.taken.try_push(taken);
+        taken
     }
 }
 
@@ -450,20 +460,35 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let key = Key::of(lot);
             let ours = self.owner[usize::from(lot.in_port)] == self.shard;
             let Some(frame) = port.stage.get(at).filter(|_| tap.follows(key, ours)) else { continue };
-            let taken_at = tap.take_time(key, out, now);
+            let Taken { at: taken_at, depth: told, .. } = tap.taken(Taken { key, out, at: now, depth: None });
+            let depth = told.unwrap_or(depth);
             let ecn = lot.ecn.field();
             let is_ce = ecn::codepoint(frame.bytes(), ecn.place) == Some(ecn::CE);
             let marked = is_ce && ecn.codepoint != ecn::CE;
             let what = What::Left { out, queue: lot.queue, taken_at, depth, marked };
             watched.push((at, Record { key, at: now, len: sums.bytes, kept: 0, what }));
         }
-        let sent = self.hand_over(out, now, wire);
+        let sent = if self.owner[out.index()] == self.shard {
+            self.hand_over(out, now, wire)
+        } else {
+            self.hand_over_ordered(out, now, wire)
+        };
         for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
             let last = self.copies[record.key.slot as usize].load(Relaxed) == 0;
             tap.gone(out, record, last);
         }
         self.tap = Some(tap);
         sent
+    }
+
+    /// Another lcore has taken a frame that may be one of ours.
+    #[cold]
+    pub(super) fn taken_elsewhere(&mut self, taken: Taken) {
+        if let Some(tap) = &mut self.tap
+            && tap.follows(taken.key, true)
+        {
+            tap.taken(taken);
+        }
     }
 
     /// A queued frame is lost.

@@ -17,8 +17,13 @@ fn params(more: &str, shards: usize) -> SwitchParams {
         text += &format!("[[port]]\nname = \"{name}\"\ndevice = \"ring\"\n");
     }
     let config = config::load("t.toml", &(text + more)).unwrap_or_else(|e| panic!("{e:?}")).config;
-    let device =
-        |i: usize| Device { mac: Mac::from_u64(1), rate: None, shard: (i % shards) as u8, pfc: true };
+    let device = |i: usize| Device {
+        mac: Mac::from_u64(1),
+        rate: None,
+        shard: (i % shards) as u8,
+        tx_per_lcore: false,
+        pfc: true,
+    };
     switch_params(&config, &(0..4).map(device).collect::<Vec<_>>(), shards, 0).unwrap()
 }
 
@@ -242,30 +247,55 @@ fn a_tap_on_drops_hinders_nobody() {
     }
 }
 
-#[test]
-fn the_other_lcore_tells_when_a_frame_leaves() {
-    let mut shards = Sut::sharded(&params("", 2), 2).unwrap();
+/// Who tells that a frame leaves, and all that is told by each of two lcores about two frames of the second one.
+fn told_by_two(tx_per_lcore: bool) -> Vec<Vec<(Record, Vec<u8>)>> {
+    let mut params = params("", 2);
+    params.ports.iter_mut().for_each(|port| port.tx_per_lcore = tx_per_lcore);
+    let mut shards = Sut::sharded(&params, 2).unwrap();
     for port in 0..4 {
         receive(&mut shards[port % 2], port as u16, [frame(port as u8, 0xee, 0, 60)], 0);
     }
     let mut wire = Out::default();
     let mut turn = |shards: &mut Vec<Sut>, now: Nanos| {
-        for (i, shard) in shards.iter_mut().enumerate() {
+        // Who received them first: what the other one says is heard a turn later.
+        for (i, shard) in shards.iter_mut().enumerate().rev() {
             for port in (0..4).filter(|port| port % 2 == i) {
                 shard.transmit(PortId(port as u16), BURST, now, &mut wire);
             }
             shard.tick(now);
+            for port in (0..4).filter(|port| port % 2 != i) {
+                shard.transmit_ordered(PortId(port as u16), now, &mut wire);
+            }
         }
     };
     (1..50).for_each(|n| turn(&mut shards, n * 1_000_000));
     let mut readers: Vec<_> = shards.iter_mut().map(|shard| armed(shard, order(1, 5))).collect();
     receive(&mut shards[1], 1, [frame(1, 0, 26, 1000), frame(1, 3, 26, 1000)], SECOND);
     (0..50).for_each(|n| turn(&mut shards, SECOND + n * 1_000_000));
-    let told: Vec<Vec<_>> = readers.iter_mut().map(all).collect();
+    assert!(shards[0].copies.iter().all(|n| n.load(Relaxed) == 0));
+    readers.iter_mut().map(all).collect()
+}
+
+#[test]
+fn the_other_lcore_tells_when_a_frame_leaves() {
+    let told = told_by_two(false);
     assert_eq!((told[0].len(), told[1].len()), (1, 3));
     assert_eq!(told[0][0].0.key, told[1][0].0.key);
     assert!(matches!(told[0][0].0.what, What::Left { out: PortId(0), .. }));
-    assert!(shards[0].copies.iter().all(|n| n.load(Relaxed) == 0));
+}
+
+#[test]
+fn who_sends_a_frame_for_another_lcore_tells_when_that_took_it() {
+    let told = told_by_two(true);
+    assert_eq!((told[0].len(), told[1].len()), (0, 4));
+    let left = told[1].iter().find_map(|(record, _)| match record.what {
+        What::Left { out: PortId(0), taken_at, depth, .. } => Some((record.key, record.at, taken_at, depth)),
+        _ => None,
+    });
+    let (key, at, taken_at, depth) = left.unwrap();
+    assert_eq!((key, depth), (told[1][0].0.key, 0));
+    // Its owner took it a turn before the order was there.
+    assert_eq!((key.rx_ns, at - taken_at), (SECOND, 1_000_000));
 }
 
 #[test]

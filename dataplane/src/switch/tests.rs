@@ -11,6 +11,8 @@ use crate::pfc::react::{ReactConfig, RxMode};
 use crate::stats::LoopStats;
 use crate::types::Mac;
 
+#[path = "handoff_tests.rs"]
+mod handoff;
 #[path = "held_tests.rs"]
 mod held;
 
@@ -62,6 +64,7 @@ fn port(index: usize) -> PortParams {
         pg_queues: bits,
         control_pool: false,
         shard: 0,
+        tx_per_lcore: false,
     }
 }
 

@@ -2,24 +2,16 @@
 
 use super::{Port, Switch};
 use crate::drops::DropReason;
-use crate::egress::PACK;
 use crate::fdb::FdbEvent;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
 use crate::pfc::generate::Source;
 use crate::pfc::watchdog::{Event, EventKind, Events, Observation, Watchdog};
-use crate::types::{BURST, Nanos, PRIORITIES, PortId};
+use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// Buckets of the forwarding table looked at per tick: bounded work, a full sweep well within an
 /// ageing time.
 const AGE_BUCKETS: usize = 4;
-
-/// Frames after which no more packs are taken over from another lcore in a tick: bounded work, but as much as two
-/// turns of the other one can bring.
-const TAKEN_PER_TICK: u32 = 2 * BURST as u32;
-
-/// Packs asked for at once.
-const AHEAD: usize = 2 * BURST / PACK;
 
 /// How old published counters may be, ns.
 const PUBLISH_ROUND: Nanos = 10_000_000;
@@ -98,45 +90,6 @@ impl Ageing {
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Frames and news other lcores have for us: some of each per tick.
-    #[inline(always)]
-    pub(super) fn take_from_peers(&mut self, now: Nanos) {
-        if self.peers.len() > 1 {
-            self.take_all(now);
-        }
-    }
-
-    fn take_all(&mut self, now: Nanos) {
-        self.admission.exchange();
-        self.collect_remote();
-        for i in 0..self.peers.len() {
-            // Out of its place meanwhile: the rest of the switch is to be worked on.
-            let Some(mut peer) = self.peers[i].take() else { continue };
-            // They are in another core's cache: all are asked for before the first is needed.
-            if let Ok(packs) = peer.packs_from.read_chunk(peer.packs_from.slots().min(AHEAD)) {
-                let (first, rest) = packs.as_slices();
-                first.iter().chain(rest).for_each(F::prefetch);
-            }
-            let mut taken = 0;
-            while taken < TAKEN_PER_TICK
-                && let Ok(pack) = peer.packs_from.pop()
-            {
-                taken += pack.sums().frames;
-                self.accept(pack, now);
-            }
-            self.handed_in += u64::from(taken);
-            while let Ok(event) = peer.news_from.pop() {
-                self.fdb.apply(event, self.ageing.now_tick());
-            }
-            self.peers[i] = Some(peer);
-        }
-    }
-
-    fn collect_remote(&mut self) {
-        let Self { admission, ports, .. } = self;
-        admission.collect_remote(&mut |pg| xon(ports, pg));
-    }
-
     /// News can be told to everybody.
     pub(super) fn news_have_room(&self) -> bool {
         self.peers.iter().flatten().all(|peer| peer.news_to.slots() > 0)

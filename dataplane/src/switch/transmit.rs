@@ -1,10 +1,13 @@
 //! From the queues to the wire: control first, then what the scheduler picks, marked on the way.
 
+use super::handoff::{Homeward, MOST_AWAY};
+use super::peers::Note;
+use super::tap::Taken;
 use super::tick::xon;
 use super::{Key, Port, Switch, Wire};
 use crate::drops::DropReason;
 use crate::ecn;
-use crate::egress::{Lot, Meta, Pack, Pick, Queues, Standing, Sums};
+use crate::egress::{Cargo, Lot, Meta, Pack, Pick, Queues, Standing, Sums};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::parse::EcnPlace;
@@ -18,8 +21,21 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct Staged {
     pub(super) lot: Lot,
     pub(super) sums: Sums,
+    /// The port they leave by.
+    pub(super) out: PortId,
     /// ns of their wait in which received pauses held their queue.
     paused_ns: Nanos,
+}
+
+/// Where the frames of a stage come from, and where those go that another lcore is to send.
+struct Supply<'a, F, C> {
+    queues: &'a mut Queues<F>,
+    rng: &'a mut Rng,
+    homeward: Homeward<'a, F>,
+    charge_of: C,
+    out: PortId,
+    /// The time, if frames are followed.
+    watched_at: Option<Nanos>,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -35,8 +51,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Takes frames off the queues, in the order of the scheduler, until the stage holds `budget`.
     #[inline(always)]
     pub(super) fn stage(&mut self, out: PortId, budget: usize, now: Nanos) {
-        let Self { ports, queues, rng, admission, .. } = self;
-        let charge_of = |len| admission.charge(len);
+        let Self { ports, queues, rng, admission, peers, owner, tap, .. } = self;
         let port = &mut ports[out.index()];
         let budget = budget.min(port.stage.capacity());
         let mut ready = queues.occupied(out);
@@ -48,23 +63,41 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             shaper.refill(now);
         }
         port.scheduler.refill(now);
-        while port.stage.len() < budget {
+        let charge_of = |len| admission.charge(len);
+        let watched_at = tap.as_ref().map(|_| now);
+        let mut supply =
+            Supply { queues, rng, homeward: Homeward { peers, owner }, charge_of, out, watched_at };
+        while port.stage.len() < budget && port.away < MOST_AWAY {
             let Some(pick) = port.scheduler.pick(ready) else { return };
-            let most = budget - port.stage.len();
-            let open = port.take(queues, rng, out, pick, most, &charge_of);
+            let most = (budget - port.stage.len()).min(MOST_AWAY - port.away);
+            let open = port.take(&mut supply, pick, most);
             if let Some(bursts) = &mut port.bursts {
-                bursts.shrunk(pick.queue, queues.bytes(out, pick.queue), now);
+                bursts.shrunk(pick.queue, supply.queues.bytes(out, pick.queue), now);
             }
             if !open {
                 return;
             }
-            ready &= queues.occupied(out);
+            ready &= supply.queues.occupied(out);
         }
     }
 
     /// Gives the stage to the wire and releases what the wire took.
     #[inline(always)]
     pub(super) fn hand_over(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
+        self.hand_over_with(out, wire, |switch, sent| {
+            switch.ports[out.index()].note_sent(sent, now);
+            switch.release_staged(sent);
+        })
+    }
+
+    /// Gives the stage to the wire; what it took of an entry is `sent`.
+    #[inline(always)]
+    pub(super) fn hand_over_with(
+        &mut self,
+        out: PortId,
+        wire: &mut impl Wire<F>,
+        sent: impl Fn(&mut Self, &Staged),
+    ) -> usize {
         let port = &mut self.ports[out.index()];
         let before = port.stage.len();
         if before == 0 || !port.up {
@@ -76,14 +109,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut rest = before - left;
         while rest > 0 {
             let Some(&staged) = self.ports[out.index()].staged.get(settled) else { break };
-            let sent = match rest >= staged.sums.frames as usize {
+            let taken = match rest >= staged.sums.frames as usize {
                 true => staged,
                 false => self.split_first(out, settled, rest),
             };
-            rest -= sent.sums.frames as usize;
-            settled += usize::from(sent.sums.frames == staged.sums.frames);
-            self.ports[out.index()].note_sent(&sent, now);
-            self.release_staged(out, &sent);
+            rest -= taken.sums.frames as usize;
+            settled += usize::from(taken.sums.frames == staged.sums.frames);
+            sent(self, &taken);
         }
         let staged = &mut self.ports[out.index()].staged;
         if left == 0 {
@@ -114,11 +146,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Gives back what frames of one lot were charged.
     #[inline(always)]
-    fn release_staged(&mut self, out: PortId, Staged { lot, sums, .. }: &Staged) {
+    fn release_staged(&mut self, Staged { lot, sums, out, .. }: &Staged) {
         let queue = QueueIx((out.index() * PRIORITIES + usize::from(lot.queue)) as u32);
         self.admission.release_egress(queue, sums.charge);
+        self.release_copy(lot, sums.charge);
+    }
+
+    /// Frames, or one copy of one, are charged to their group no longer.
+    #[inline(always)]
+    pub(super) fn release_copy(&mut self, lot: &Lot, charge: u32) {
         if lot.copies == Meta::SINGLE || self.was_last_copy(lot.copies) {
-            self.release_group_charge(lot, sums.charge);
+            self.release_group_charge(lot, charge);
         }
     }
 
@@ -131,10 +169,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame (or one copy of it) that was charged to its group will not be queued.
     #[cold]
     pub(super) fn release_group(&mut self, meta: &Meta) {
-        if meta.copies == Meta::SINGLE || self.was_last_copy(meta.copies) {
-            let charge = self.admission.charge(u32::from(meta.len));
-            self.release_group_charge(&meta.lot(), charge);
-        }
+        let charge = self.admission.charge(u32::from(meta.len));
+        self.release_copy(&meta.lot(), charge);
     }
 
     #[inline(always)]
@@ -152,7 +188,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn release(&mut self, out: PortId, meta: &Meta) {
         let charge = self.admission.charge(u32::from(meta.len));
         let sums = Sums { frames: 1, bytes: u32::from(meta.len), charge };
-        self.release_staged(out, &Staged { lot: meta.lot(), sums, paused_ns: 0 });
+        self.release_staged(&Staged { lot: meta.lot(), sums, out, paused_ns: 0 });
     }
 
     /// Drops everything a queue holds, with one reason.
@@ -168,8 +204,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn discard(&mut self, out: PortId, queue: usize, reason: DropReason) {
         loop {
-            let Self { queues, admission, .. } = self;
-            let Some((frame, meta)) = queues.pop(out, queue, |len| admission.charge(len)) else { return };
+            let Self { queues, admission, peers, owner, .. } = self;
+            let mut homeward = Homeward { peers, owner };
+            let empty = |from, parcel| homeward.note(from, Note::Empty(parcel));
+            let Some((frame, meta)) = queues.pop(out, queue, |len| admission.charge(len), empty) else {
+                return;
+            };
             self.flushed_watched(out, Key::of(&meta.lot()), u32::from(meta.len), reason);
             self.release(out, &meta);
             self.drop_at_queue(out, frame, queue, reason);
@@ -185,7 +225,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut frames = frames.into_iter();
         for staged in entries {
             self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
-            self.release_staged(out, &staged);
+            self.release_staged(&staged);
             for frame in frames.by_ref().take(staged.sums.frames as usize) {
                 self.drop_at_queue(out, frame, usize::from(staged.lot.queue), reason);
             }
@@ -196,28 +236,34 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 impl<F: Frame> Port<F> {
     /// Moves up to `most` frames of the picked queue to the stage, marking on the way. `false`: the shaper is shut.
     #[inline(always)]
-    fn take(
+    fn take<C: Fn(u32) -> u32>(
         &mut self,
-        queues: &mut Queues<F>,
-        rng: &mut Rng,
-        out: PortId,
+        supply: &mut Supply<'_, F, C>,
         Pick { queue, wire_bytes: turn }: Pick,
         most: usize,
-        charge_of: &impl Fn(u32) -> u32,
     ) -> bool {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
             return false;
         }
-        debug_assert!(queues.held_ns(out.index() * PRIORITIES + queue).is_some(), "what sends is not held");
+        let out = supply.out;
+        debug_assert!(
+            supply.queues.held_ns(out.index() * PRIORITIES + queue).is_some(),
+            "what sends is not held"
+        );
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
         while taken < most && go_on {
+            let Supply { queues, homeward, .. } = supply;
             let whole = queues.offer(out, queue, |pack, standing| {
-                self.take_pack(pack, standing, queue, most - taken, turn.saturating_sub(wire))
+                let left = turn.saturating_sub(wire);
+                if pack.is_foreign() {
+                    return self.order_pack(pack, standing, (out, queue), (most - taken, left), homeward);
+                }
+                self.take_pack(pack, standing, (out, queue), (most - taken, left))
             });
             let (frames, bytes, last_bytes) = match whole {
                 Some(taken) => taken,
                 None => {
-                    let Some(meta) = self.take_one(queues, rng, out, queue, charge_of) else { break };
+                    let Some(meta) = self.take_one(supply, queue) else { break };
                     let wire = wire_bytes(u64::from(meta.len));
                     (1, wire, wire)
                 }
@@ -226,7 +272,7 @@ impl<F: Frame> Port<F> {
             taken += frames;
             wire += bytes;
             let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(bytes));
-            go_on = open && wire < turn && queues.occupied(out) >> queue & 1 == 1;
+            go_on = open && wire < turn && supply.queues.occupied(out) >> queue & 1 == 1;
         }
         // While nobody else could be served the group's time follows each frame; a turn has one time.
         let behind = if turn == Pick::ALONE { last } else { wire };
@@ -241,9 +287,8 @@ impl<F: Frame> Port<F> {
         &mut self,
         pack: &mut Pack<F>,
         standing: Standing,
-        queue: usize,
-        most: usize,
-        turn: u64,
+        (out, queue): (PortId, usize),
+        (most, turn): (usize, u64),
     ) -> Option<(Sums, (usize, u64, u64))> {
         if !standing.alone || standing.depth > self.mark[queue].kmin {
             return None;
@@ -258,44 +303,85 @@ impl<F: Frame> Port<F> {
         let ce = pack.ce_frames();
         let sums = pack.take(count, &mut self.stage);
         self.stats.ecn_seen_ce[queue] += u64::from(ce - pack.ce_frames());
-        self.note_staged(pack.lot(), sums, standing.held_ns.wrapping_sub(pack.held_ns()));
+        let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
+        self.note_staged(Staged { lot: pack.lot(), sums, out, paused_ns });
         Some((sums, (count, wire, last)))
+    }
+
+    /// The same for a pack of another lcore: orders it to be sent there, whole and unopened, or takes it apart.
+    #[inline(never)]
+    fn order_pack(
+        &mut self,
+        pack: &mut Pack<F>,
+        standing: Standing,
+        (out, queue): (PortId, usize),
+        (most, turn): (usize, u64),
+        homeward: &mut Homeward<'_, F>,
+    ) -> Option<(Sums, (usize, u64, u64))> {
+        let lot = pack.lot();
+        if lot.home == Lot::HERE {
+            if let Some(parcel) = pack.open() {
+                homeward.note(PortId(lot.in_port), Note::Empty(parcel));
+            }
+            return self.take_pack(pack, standing, (out, queue), (most, turn));
+        }
+        let (all, last) = pack.wire();
+        let whole = pack.len() <= most && all - last < turn.max(1);
+        let marks = standing.depth > self.mark[queue].kmin;
+        let shut = self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(all - last));
+        if !whole || !standing.alone || marks || shut {
+            return None;
+        }
+        let (ce, paused_ns) = (pack.ce_frames(), standing.held_ns.wrapping_sub(pack.held_ns()));
+        let (parcel, sums) = pack.take_parcel()?;
+        self.stats.ecn_seen_ce[queue] += u64::from(ce);
+        let staged = Staged { lot, sums, out, paused_ns };
+        homeward.order(staged, Cargo::Parcel(parcel));
+        self.away += sums.frames as usize;
+        Some((sums, (sums.frames as usize, all, last)))
     }
 
     /// One frame, which may have to be marked for the depth it leaves behind.
     #[inline(never)]
-    fn take_one(
-        &mut self,
-        queues: &mut Queues<F>,
-        rng: &mut Rng,
-        out: PortId,
-        queue: usize,
-        charge_of: &impl Fn(u32) -> u32,
-    ) -> Option<Meta> {
-        let (mut frame, meta) = queues.pop(out, queue, charge_of)?;
-        let (depth, wred) = (queues.bytes(out, queue), self.mark[queue]);
+    fn take_one<C: Fn(u32) -> u32>(&mut self, supply: &mut Supply<'_, F, C>, queue: usize) -> Option<Meta> {
+        let Supply { queues, rng, homeward, charge_of, out, watched_at } = supply;
+        let empty = |from: PortId, parcel| homeward.note(from, Note::Empty(parcel));
+        let (mut frame, meta) = queues.pop(*out, queue, &*charge_of, empty)?;
+        let (depth, wred) = (queues.bytes(*out, queue), self.mark[queue]);
         let held_ns = queues.held_ns(out.index() * PRIORITIES + queue);
         if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
             self.mark(&mut frame, &meta);
         } else if meta.ecn.codepoint == ecn::CE {
             self.stats.ecn_seen_ce[queue] += 1;
         }
-        self.stage.push(frame);
-        let len = u32::from(meta.len);
+        let (lot, len) = (meta.lot(), u32::from(meta.len));
         let sums = Sums { frames: 1, bytes: len, charge: charge_of(len) };
-        self.note_staged(meta.lot(), sums, held_ns.map_or(0, |held| held - meta.held_ns));
+        let paused_ns = held_ns.map_or(0, |held| held - meta.held_ns);
+        let staged = Staged { lot, sums, out: *out, paused_ns };
+        if lot.home == Lot::HERE {
+            self.stage.push(frame);
+            self.note_staged(staged);
+        } else {
+            if let Some(at) = *watched_at {
+                let taken = Taken { key: Key::of(&lot), out: *out, at, depth: Some(depth) };
+                homeward.note(PortId(lot.in_port), Note::Taken(taken));
+            }
+            homeward.order(staged, Cargo::One(frame));
+            self.away += 1;
+        }
         Some(meta)
     }
 
     /// Notes what was put into the stage, and for how long pauses held its queue meanwhile: with the entry before it,
     /// if that is of the same lot.
     #[inline(always)]
-    fn note_staged(&mut self, lot: Lot, sums: Sums, paused_ns: Nanos) {
+    pub(super) fn note_staged(&mut self, staged: Staged) {
+        let Staged { lot, sums, paused_ns, .. } = staged;
         match self.staged.last_mut() {
             Some(last) if last.lot == lot && last.paused_ns == paused_ns && lot.copies == Meta::SINGLE => {
                 last.sums.add(sums);
             }
-            _ => self.staged.push(Staged { lot, sums, paused_ns }),
+            _ => self.staged.push(staged),
         }
     }
 
@@ -341,7 +427,7 @@ impl<F: Frame> Port<F> {
     }
 
     #[inline(always)]
-    fn note_sent(&mut self, Staged { lot, sums, paused_ns }: &Staged, now: Nanos) {
+    pub(super) fn note_sent(&mut self, Staged { lot, sums, paused_ns, .. }: &Staged, now: Nanos) {
         let (queue, frames) = (usize::from(lot.queue) % PRIORITIES, u64::from(sums.frames));
         self.stats.tx_packets += frames;
         self.stats.tx_bytes += u64::from(sums.bytes);

@@ -209,16 +209,25 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.queues.frames(port, queue)
     }
 
-    /// Frames queued or staged here.
+    /// Frames queued for our ports, staged, or with other lcores that are to send them.
     fn held_here(&self) -> u64 {
-        let staged: usize = self.ports.iter().map(|port| port.stage.len()).sum();
+        let ours = self.ports.iter().zip(&self.owner).filter(|(_, owner)| **owner == self.shard);
+        let staged: usize = ours.map(|(port, _)| port.stage.len() + port.away).sum();
         u64::from(self.queues.held()) + staged as u64
     }
 
     /// Frames this shard holds: queued, staged, or in a ring towards it.
     pub fn held(&self) -> u64 {
-        let coming: usize = self.peers.iter().flatten().map(|peer| peer.packs_from.slots()).sum();
+        let coming: usize = self.peers.iter().flatten().map(|peer| peer.tickets.len()).sum();
         self.held_here() + coming as u64
+    }
+
+    /// Something is on its way from or to another shard.
+    pub fn expects_more(&self) -> bool {
+        self.peers
+            .iter()
+            .flatten()
+            .any(|peer| peer.tickets.len() + peer.orders.len() + peer.reports.len() + peer.notes.len() > 0)
     }
 
     /// All frames this shard has seen. Add up the shards of a switch before asking for the error.
@@ -255,6 +264,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.flush(port, queue, DropReason::EgressPortDown, now);
         }
         self.flush_stage(port, DropReason::EgressPortDown);
+        self.cancel_orders(port, DropReason::EgressPortDown);
         let tick = self.ageing.now_tick();
         self.fdb.flush_port(port, tick);
         self.ports[port.index()].link_down(now);
@@ -278,6 +288,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub fn abandon(&mut self) {
         for i in 0..self.ports.len() {
             let port = PortId(i as u16);
+            if self.owner[i] != self.shard {
+                self.flush_orders(port, DropReason::RunUndrained);
+                continue;
+            }
             for queue in 0..PRIORITIES {
                 self.discard(port, queue, DropReason::RunUndrained);
             }

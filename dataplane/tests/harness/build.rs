@@ -127,6 +127,7 @@ impl Plan {
             pg_queues: bits,
             control_pool: false,
             shard: 0,
+            tx_per_lcore: false,
         }
     }
 

@@ -89,6 +89,7 @@ pub(super) fn build(
         mac: Mac::from_u64(0x0201_0000_0000 | (node as u64) << 8 | i as u64),
         rate: None,
         shard: 0,
+        tx_per_lcore: false,
         pfc: true,
     };
     let devices: Vec<Device> = (0..config.ports.len()).map(device).collect();

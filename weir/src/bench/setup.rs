@@ -83,6 +83,7 @@ pub fn switch(load: &Load) -> Result<Switch<Replayed>> {
         mac: Mac::from_u64(0x0200_0000_ff00 + port as u64),
         rate: None,
         shard: 0,
+        tx_per_lcore: false,
         pfc: true,
     };
     let devices: Vec<_> = (0..load.ports).map(device).collect();

@@ -44,10 +44,11 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let config = load(&args.config)?;
     let stop = Stop::on_signal()?;
     let ports: Vec<_> = config.ports.iter().map(|port| port.port.clone()).collect();
-    let size = PoolSize::of_ports(&ports, 1, HELD * ports.len() as u64);
-    let eal = devices::start_eal(&config.eal_args, eal_args, size)?;
+    let held = HELD * ports.len() as u64;
+    let size = PoolSize::of_ports(&ports, 1, held, held);
+    let eal = devices::start_eal(&config.eal_args, eal_args, size, 1)?;
     let core = core(&config, &eal.cores())?;
-    let (pool, open) = devices::open(&eal, &ports, size)?;
+    let (pools, open) = devices::open(&eal, &ports, &vec![0; ports.len()], 1, size)?;
     let rates: Vec<u64> = open.iter().zip(&config.ports).map(|(open, port)| link_rate(open, port)).collect();
     let stations = build::stations(&config, &rates, args.trace.is_some())?;
     describe(&config, &open, &stations)?;
@@ -60,7 +61,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         handles.push(open.port);
     }
     let worker = {
-        let (shared, pool, clock) = (Arc::clone(&shared), pool.clone(), clock);
+        let (shared, pool, clock) = (Arc::clone(&shared), pools[0].clone(), clock);
         let rest = Duration::from_nanos(config.rest);
         eal.launch(core, move || work(seats, &pool, &clock, rest, &shared))?
     };

@@ -29,6 +29,8 @@ pub struct OpenPort {
     pub rx: RxQueue,
     /// Its transmit queue.
     pub tx: TxQueue,
+    /// Transmit queues for the other lcores, by their number, where all devices have one for each.
+    pub tx_of_others: Vec<(usize, TxQueue)>,
     /// The device's address.
     pub mac: Mac,
     /// The device's line rate, if it has one.
@@ -63,75 +65,111 @@ pub struct FarEnd {
     pub tx: TxQueue,
 }
 
-/// The pool all frames come from: how many frames, and how long.
+/// The pools of a process: how many frames, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSize {
-    /// Frames.
-    pub count: u32,
+    /// Frames of each, where every lcore has one.
+    pub each: u32,
+    /// Frames of one that all lcores share.
+    pub common: u32,
     /// Bytes per frame.
     pub data_bytes: u16,
 }
 
 impl PoolSize {
-    /// Enough for the worst case: every slot of every shard in use, every descriptor full, a burst in
-    /// hand at every port (design section 4). `extra`: frames that others in this process hold.
-    pub fn of(config: &Config, shards: usize, extra: u64) -> Self {
-        Self::of_ports(&config.ports, shards, config.buffer.frames * shards as u64 + extra)
+    /// Enough for the worst case: every slot of every shard in use, or all frames the buffer can hold from one
+    /// lcore; every descriptor full, a burst in hand at every port (design section 4). `extra`: frames that others in
+    /// this process hold.
+    pub fn of(config: &Config, lcores: usize, extra: u64) -> Self {
+        let frames = config.buffer.frames;
+        Self::of_ports(&config.ports, lcores, frames + extra, frames * lcores as u64 + extra)
     }
 
-    /// The same for ports without a switch: `held` frames beside those of the devices.
-    pub fn of_ports(configs: &[PortConfig], lcores: usize, held: u64) -> Self {
+    /// The same for ports without a switch: frames that are held beside those of the devices, by each lcore and by all.
+    pub fn of_ports(configs: &[PortConfig], lcores: usize, each: u64, all: u64) -> Self {
         let ports = configs.len() as u64;
         let queues = u64::from(RX_DESCRIPTORS) + u64::from(TX_DESCRIPTORS) + 2 * BURST as u64;
         let caches = (lcores as u64 + 1) * u64::from(POOL_CACHE) * 3 / 2;
-        let count = held + ports * queues + caches;
+        let with_devices = |held: u64| (held + ports * queues + caches).min(u64::from(u32::MAX)) as u32;
         let longest = configs.iter().map(af_packet::pool_bytes).max().unwrap_or(0);
-        Self { count: count.min(u64::from(u32::MAX)) as u32, data_bytes: longest.max(2048) }
+        Self { each: with_devices(each), common: with_devices(all), data_bytes: longest.max(2048) }
     }
 
-    /// Memory it takes, MiB, with what else DPDK needs.
-    pub fn mebibytes(self) -> u64 {
-        let bytes = u64::from(self.count) * (u64::from(self.data_bytes) + MBUF_OVERHEAD);
+    /// Memory they take, MiB, with what else DPDK needs.
+    pub fn mebibytes(self, lcores: usize) -> u64 {
+        let frames = u64::from(self.common).max(lcores as u64 * u64::from(self.each));
+        let bytes = frames * (u64::from(self.data_bytes) + MBUF_OVERHEAD);
         // Rings, queues and the heap's own fragmentation take their part.
         (bytes + bytes / 2) / (1 << 20) + 96
     }
 }
 
 /// Starts DPDK with the arguments of the configuration, then those of the command line, and as much
-/// memory as the pool needs where nobody says otherwise.
+/// memory as the pools of so many lcores need where nobody says otherwise.
 ///
 /// # Errors
 /// DPDK refuses, in its own words and with what to change.
-pub fn start_eal(configured: &[String], own: &[String], pool: PoolSize) -> Result<Eal> {
+pub fn start_eal(configured: &[String], own: &[String], pool: PoolSize, lcores: usize) -> Result<Eal> {
     let mut args: Vec<String> = configured.iter().chain(own).cloned().collect();
     let says = |flag: &str| args.iter().any(|arg| arg == flag || arg.starts_with(&format!("{flag}=")));
     let hugepages = ["--in-memory", "--socket-mem", "--huge-dir", "--huge-unlink", "--numa-mem"];
     let memory_chosen = says("-m") || hugepages.iter().any(|flag| says(flag));
     if !memory_chosen {
-        args.extend(["-m".to_owned(), pool.mebibytes().to_string()]);
+        args.extend(["-m".to_owned(), pool.mebibytes(lcores).to_string()]);
     }
     Ok(Eal::init(&args)?)
 }
 
-/// Makes the pool and opens every port.
+/// Makes the pools and opens every port for the lcore, of `lcores`, that is its `owner`. Each lcore has a pool of its own
+/// if each has a transmit queue of every port, so that frames are freed where they were received; else they share one.
 ///
 /// # Errors
 /// The first device that cannot be had, with its name and what the driver says; those opened before are
 /// closed again.
-pub fn open(eal: &Eal, ports: &[PortConfig], pool: PoolSize) -> Result<(Mempool, Vec<OpenPort>)> {
-    let mempool = Mempool::new(eal, "weir", pool.count, POOL_CACHE, pool.data_bytes).with_context(|| {
-        format!("{} frames of {} bytes: lower buffer.size, buffer.frames or mtu", pool.count, pool.data_bytes)
-    })?;
-    let ports = ports
-        .iter()
-        .map(|port| {
-            open_one(eal, port, &mempool).with_context(|| format!("port {} ({})", port.name, port.device))
-        })
-        .collect::<Result<_>>()?;
-    Ok((mempool, ports))
+pub fn open(
+    eal: &Eal,
+    ports: &[PortConfig],
+    owner: &[usize],
+    lcores: usize,
+    size: PoolSize,
+) -> Result<(Vec<Mempool>, Vec<OpenPort>)> {
+    let named = |port: &PortConfig| format!("port {} ({})", port.name, port.device);
+    let probed: Vec<Probed> =
+        ports.iter().map(|port| probe(eal, port).with_context(|| named(port))).collect::<Result<_>>()?;
+    let tx_per_lcore = lcores > 1 && probed.iter().all(|port| port.tx_queues >= lcores);
+    let pools = pools(eal, lcores, tx_per_lcore, size)?;
+    let mut opened = Vec::new();
+    for ((port, probed), owner) in ports.iter().zip(probed).zip(owner) {
+        let tx_queues = if tx_per_lcore { lcores } else { 1 };
+        opened
+            .push(open_one(port, probed, (*owner, tx_queues), &pools[*owner]).with_context(|| named(port))?);
+    }
+    Ok((pools, opened))
 }
 
-fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> {
+/// A pool for each lcore: its own, or the same for all.
+fn pools(eal: &Eal, lcores: usize, own: bool, size: PoolSize) -> Result<Vec<Mempool>> {
+    let count = if own { size.each } else { size.common };
+    let too_much =
+        || format!("{count} frames of {} bytes: lower buffer.size, buffer.frames or mtu", size.data_bytes);
+    if !own {
+        let shared = Mempool::new(eal, "weir", count, POOL_CACHE, size.data_bytes).with_context(too_much)?;
+        return Ok(vec![shared; lcores]);
+    }
+    let of = |lcore| Mempool::of_one_lcore(eal, &format!("weir{lcore}"), count, POOL_CACHE, size.data_bytes);
+    (0..lcores).map(|lcore| of(lcore).with_context(too_much)).collect()
+}
+
+/// A device that was found.
+struct Probed {
+    near: Port<Stopped>,
+    /// The other end, of in-process rings.
+    far: Option<Port<Stopped>>,
+    /// Transmit queues it can have, if it does not matter which of them a frame takes.
+    tx_queues: usize,
+}
+
+fn probe(eal: &Eal, config: &PortConfig) -> Result<Probed> {
     let (near, far) = match config.kind {
         DeviceKind::Ring => {
             let (near, far) = ring_pair(eal, &config.name, RING_FRAMES)?;
@@ -141,10 +179,26 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
             (Port::<Stopped>::probe(eal, &af_packet::devargs(config)?)?, None)
         }
     };
-    let (port, rx, tx) = start(near, config, pool)?;
+    let device = near.capabilities()?;
+    let tx_queues = if device.one_wire { usize::from(device.max_tx_queues) } else { 1 };
+    Ok(Probed { near, far, tx_queues })
+}
+
+fn open_one(
+    config: &PortConfig,
+    Probed { near, far, .. }: Probed,
+    (owner, tx_queues): (usize, usize),
+    pool: &Mempool,
+) -> Result<OpenPort> {
+    let (port, rx, tx) = start(near, config, pool, tx_queues as u16)?;
+    let others = (0..tx_queues).filter(|lcore| *lcore != owner);
+    let tx_of_others = others
+        .zip(1..tx_queues as u16)
+        .map(|(lcore, queue)| Ok((lcore, port.tx_queue(queue)?)))
+        .collect::<Result<_>>()?;
     let far = far
         .map(|far| -> Result<FarEnd> {
-            let (port, rx, tx) = start(far, config, pool)?;
+            let (port, rx, tx) = start(far, config, pool, 1)?;
             // The port lives as long as its queues.
             drop(port);
             Ok(FarEnd { rx, tx })
@@ -172,6 +226,7 @@ fn open_one(eal: &Eal, config: &PortConfig, pool: &Mempool) -> Result<OpenPort> 
         port,
         rx,
         tx,
+        tx_of_others,
         far,
     })
 }
@@ -180,8 +235,10 @@ fn start(
     mut port: Port<Stopped>,
     config: &PortConfig,
     pool: &Mempool,
+    tx_queues: u16,
 ) -> Result<(Port<Started>, RxQueue, TxQueue)> {
     let settings = DpdkPort {
+        tx_queues,
         rx_descriptors: RX_DESCRIPTORS,
         tx_descriptors: TX_DESCRIPTORS,
         mtu: (config.kind == DeviceKind::Pci).then(|| config.mtu - 14),

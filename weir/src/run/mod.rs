@@ -32,7 +32,7 @@ use weir_dpdk::{Clock, Eal, LinkWatch, Mbuf, Mempool, Port, Started};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
-use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort, frames_of_turn};
+use worker::{DpdkWire, RING_LIMIT_EIGHTHS, Worker, WorkerPort, frames_of_turn};
 
 pub use devices::FarEnd;
 pub use summary::Totals;
@@ -67,7 +67,7 @@ pub struct Running {
     pub gauges: Vec<Published>,
     /// Loop of each worker, for readers on other threads.
     pub loops: Vec<Published>,
-    /// Where all frames come from.
+    /// Where frames of the first worker come from.
     pub pool: Mempool,
     /// Ends of in-process rings, one per port that has one.
     pub far: Vec<Option<FarEnd>>,
@@ -174,13 +174,14 @@ impl Running {
         named.sort_unstable();
         named.dedup();
         let size = PoolSize::of(config, named.len(), extra);
-        let eal = devices::start_eal(&config.eal_args, eal_args, size)?;
+        let eal = devices::start_eal(&config.eal_args, eal_args, size, named.len())?;
         let (cores, owner) = place(config, &eal)?;
-        let (pool, ports) = devices::open(&eal, &config.ports, size)?;
+        let (mut pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size)?;
         let device = |(port, shard): (&OpenPort, &usize)| Device {
             mac: port.mac,
             rate: port.rate,
             shard: *shard as u8,
+            tx_per_lcore: !port.tx_of_others.is_empty(),
             pfc: port.software_pfc,
         };
         let pfc = ports.iter().map(|port| port.pfc).collect();
@@ -225,6 +226,7 @@ impl Running {
                     shard,
                     switch,
                     ports: Vec::new(),
+                    others: Vec::new(),
                     commands: consumer,
                     replies: answers,
                     control: control.clone(),
@@ -243,7 +245,12 @@ impl Running {
         for (i, open) in ports.into_iter().enumerate() {
             let limit = open.ring_size * RING_LIMIT_EIGHTHS / 8;
             let id = PortId(i as u16);
-            let mut port = WorkerPort::new(id, open.rx, open.tx, pool.clone(), Some(limit));
+            for (lcore, tx) in open.tx_of_others {
+                let wire = DpdkWire::new(tx, pools[lcore].clone());
+                workers[lcore].others.push((id, wire));
+            }
+            let wire = DpdkWire::new(open.tx, pools[owner[i]].clone());
+            let mut port = WorkerPort::new(id, open.rx, wire, Some(limit));
             port.curve.kmax = config.ports[i].queues.map(|queue| queue.wred.map_or(0, |wred| wred.kmax));
             curves.push(port.published_curve.clone());
             workers[owner[i]].ports.push(port);
@@ -304,7 +311,7 @@ impl Running {
             counters,
             gauges,
             loops,
-            pool,
+            pool: pools.swap_remove(0),
             far,
             started: Instant::now(),
             eal,
@@ -377,14 +384,11 @@ impl Running {
         let longest_turn = workers.iter().map(|worker| worker.stats.longest_turn_ns).max().unwrap_or(0);
         let now = workers.iter().map(|worker| worker.clock.now()).max().unwrap_or(0);
         // What was on its way between two workers when they stopped arrives, and is dropped by name.
-        for worker in &mut workers {
-            worker.switch.tick(now);
-        }
+        settle(&mut workers, now);
+        workers.iter_mut().for_each(|worker| worker.switch.abandon());
+        settle(&mut workers, now);
         let mut conservation = Conservation::default();
-        for worker in &mut workers {
-            worker.switch.abandon();
-            conservation.add(&worker.switch.conservation());
-        }
+        workers.iter().for_each(|worker| conservation.add(&worker.switch.conservation()));
         let ports = self
             .ports
             .iter()
@@ -405,6 +409,13 @@ impl Running {
             })
             .collect();
         Ok(Totals { ports, conservation, seconds, longest_turn })
+    }
+}
+
+/// Lets everything that is between workers arrive.
+fn settle(workers: &mut [Worker], now: u64) {
+    while workers.iter().any(|worker| worker.switch.expects_more()) {
+        workers.iter_mut().for_each(|worker| worker.switch.tick(now));
     }
 }
 

@@ -29,11 +29,11 @@ pub struct WorkerPort {
 
 impl WorkerPort {
     /// A port with both its queues.
-    pub fn new(id: PortId, rx: RxQueue, tx: TxQueue, pool: Mempool, ring_limit: Option<u32>) -> Self {
+    pub fn new(id: PortId, rx: RxQueue, wire: DpdkWire, ring_limit: Option<u32>) -> Self {
         Self {
             id,
             rx,
-            wire: DpdkWire { tx, pool },
+            wire,
             ring_limit,
             ring_full: false,
             curve: Box::default(),
@@ -47,6 +47,13 @@ impl WorkerPort {
 pub struct DpdkWire {
     tx: TxQueue,
     pool: Mempool,
+}
+
+impl DpdkWire {
+    /// A queue, and where control frames come from.
+    pub fn new(tx: TxQueue, pool: Mempool) -> Self {
+        Self { tx, pool }
+    }
 }
 
 impl Wire<Mbuf> for DpdkWire {
@@ -73,6 +80,8 @@ pub struct Worker {
     pub switch: Switch<Mbuf>,
     /// Its ports.
     pub ports: Vec<WorkerPort>,
+    /// Its transmit queues of other workers' ports.
+    pub others: Vec<(PortId, DpdkWire)>,
     /// Messages from the main thread.
     pub commands: rtrb::Consumer<Command>,
     /// What it says about them.
@@ -224,6 +233,14 @@ impl Worker {
         }
         self.switch.tick(now);
         watch.lap(&self.clock, Stage::Tick);
+        for (port, wire) in &mut self.others {
+            if self.switch.has_orders(*port) {
+                now = self.clock.now();
+                let mut wire = Watched { wire, watch, clock: &self.clock };
+                sent += self.switch.transmit_ordered(*port, now, &mut wire);
+                watch.lap(&self.clock, Stage::Transmit);
+            }
+        }
         Turn { now, busy, received, sent }
     }
 

@@ -12,5 +12,6 @@ mod contract;
 mod host;
 mod hostile;
 mod incast;
+mod lcores;
 mod memif;
 mod refused;

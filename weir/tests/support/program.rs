@@ -27,9 +27,24 @@ pub fn turn() -> MutexGuard<'static, ()> {
 /// EAL arguments that let the worker float over all cores we may use: the scheduler of a shared machine
 /// knows best which one is free.
 pub fn floating() -> String {
+    format!("--lcores=0@({0}),1@({0})", allowed())
+}
+
+/// Cores we may use, as the kernel lists them.
+fn allowed() -> String {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("Linux");
-    format!("--lcores=0@({0}),1@({0})", cores.trim())
+    cores.trim().to_owned()
+}
+
+/// Two cores for a worker each, if we may use two.
+pub fn two_cores() -> Option<[usize; 2]> {
+    let ranges = allowed();
+    let mut cores = ranges.split(',').flat_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse::<usize>().expect("a core")..=last.parse().expect("a core")
+    });
+    Some([cores.next()?, cores.next()?])
 }
 
 /// How a program ended and what it said.

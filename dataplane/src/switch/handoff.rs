@@ -1,0 +1,389 @@
+//! Frames whose egress port is another lcore's, on both sides of the rings ([`super::peers`]).
+
+use super::peers::{Fate, Note, Order, Peer, Report};
+use super::transmit::Staged;
+use super::{Key, Port, Switch, Wire};
+use crate::drops::DropReason;
+use crate::egress::{Cargo, Chain, Lot, Meta, PACK, Pack, Parcel, Sums, Ticket};
+use crate::frame::Frame;
+use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
+use crate::types::{BURST, Nanos, PRIORITIES, PortId};
+use arrayvec::ArrayVec;
+
+/// Frames after which no more tickets are taken from another lcore in a tick: bounded work, but as much as two
+/// turns of the other one can bring.
+const TAKEN_PER_TICK: u32 = 2 * BURST as u32;
+
+/// Tickets, orders and reports asked for at once.
+const AHEAD: usize = 2 * BURST / PACK;
+
+/// Frames of a port that may be with other lcores to be sent: what two turns of both can bring. Like those in a
+/// transmit ring they cannot be recalled.
+pub(super) const MOST_AWAY: usize = 4 * BURST;
+
+/// Boxes of a shard that can hold `frames` frames: enough for all of them in packs that are half full. Where none is
+/// left frames go one by one.
+pub(super) fn stock<F>(frames: usize) -> Vec<Parcel<F>> {
+    (0..(2 * frames).div_ceil(PACK)).map(|_| Parcel::default()).collect()
+}
+
+/// How frames go back to the lcore they came from.
+pub(super) struct Homeward<'a, F> {
+    pub peers: &'a mut [Option<Peer<F>>],
+    pub owner: &'a [u8],
+}
+
+impl<F> Homeward<'_, F> {
+    #[inline(always)]
+    fn peer(&mut self, PortId(in_port): PortId) -> Option<&mut Peer<F>> {
+        let from = self.owner.get(usize::from(in_port)).copied().unwrap_or(Lot::HERE);
+        self.peers.get_mut(usize::from(from)).and_then(Option::as_mut)
+    }
+
+    /// Lets the lcore that frames came from send them.
+    #[inline(always)]
+    pub fn order(&mut self, staged: Staged, cargo: Cargo<F>) {
+        if let Some(peer) = self.peer(PortId(staged.lot.in_port)) {
+            let said = peer.orders.say(Order { staged, cargo });
+            debug_assert!(said.is_ok(), "orders wait without a limit of their own");
+        }
+    }
+
+    /// Says something else to the owner of the port that frames came from.
+    pub fn note(&mut self, in_port: PortId, note: Note<F>) {
+        if let Some(peer) = self.peer(in_port) {
+            let said = peer.notes.say(note);
+            debug_assert!(said.is_ok(), "notes wait without a limit of their own");
+        }
+    }
+}
+
+/// The lcore that received the frames, until they are handed over.
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// The egress port is another lcore's: charge the group here, let the owner charge the queue.
+    #[cold]
+    pub(super) fn forward_remote(&mut self, out: PortId, frame: F, meta: Meta) {
+        if let Some((frame, meta)) = self.charge_group(frame, meta) {
+            self.hand_off_one(out, frame, &meta);
+        }
+    }
+
+    /// Charges a frame to its group alone. `None`: it was dropped.
+    fn charge_group(&mut self, frame: F, meta: Meta) -> Option<(F, Meta)> {
+        let mut meta = meta;
+        let charge = self.admission.charge(u32::from(meta.len));
+        let mut verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
+        if matches!(verdict, Verdict::Refused(_)) && self.leave_control_pool(&mut meta) {
+            verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
+        }
+        if let Verdict::Refused(reason) = verdict {
+            self.drop_at_group(frame, &meta, reason);
+            return None;
+        }
+        self.count_charged(meta.pg, 1);
+        if verdict == Verdict::AdmittedXoff {
+            self.xoff(PgIx(u32::from(meta.pg)));
+        }
+        Some((frame, meta))
+    }
+
+    /// Charges the group of a chain whose egress port is another lcore's, and hands its packs over.
+    pub(super) fn hand_off_group(&mut self, out: PortId, pg: PgIx, chain: Chain, sums: Sums) {
+        let mut chain = chain;
+        if self.admission.admit_ingress_together(pg, sums.charge) {
+            self.count_charged(pg.0 as u16, sums.frames);
+            self.admission.mark_remote(pg);
+            let (home, owner) = (self.home_of(out), usize::from(self.owner[out.index()]));
+            while !chain.is_empty()
+                && let Some(parcel) = self.parcels.pop()
+            {
+                let Self { queues, peers, .. } = self;
+                let Some(peer) = peers.get_mut(owner).and_then(Option::as_mut) else { break };
+                let Some(pack) = queues.first_of(&chain) else { break };
+                let frames = pack.len() as u64;
+                let lost = peer.tickets.say(pack.ship(out, home, parcel)).err();
+                queues.free_first(&mut chain);
+                match lost {
+                    None => self.handed_out += frames,
+                    Some(ticket) => self.lose_ticket(ticket),
+                }
+            }
+            while let Some((frame, meta)) = self.unchain(&mut chain) {
+                self.hand_off_one(out, frame, &meta);
+            }
+            return;
+        }
+        // Each frame is asked about; those that may go travel together all the same.
+        let mut pack: Option<Pack<F>> = None;
+        while let Some((frame, meta)) = self.unchain(&mut chain) {
+            let Some((frame, meta)) = self.charge_group(frame, meta) else { continue };
+            if !pack.as_ref().is_some_and(|pack| pack.has_room_for(&meta.lot(), 0))
+                && let Some(full) = pack.replace(Pack::new(&meta.lot(), 0))
+            {
+                self.hand_off_pack(out, full);
+            }
+            let charge = self.admission.charge(u32::from(meta.len));
+            let added = pack.as_mut().map(|pack| pack.add(frame, charge).is_ok());
+            debug_assert_eq!(added, Some(true));
+        }
+        if let Some(last) = pack {
+            self.hand_off_pack(out, last);
+        }
+    }
+
+    fn hand_off_pack(&mut self, out: PortId, pack: Pack<F>) {
+        let mut pack = pack;
+        if let Some(parcel) = self.parcels.pop() {
+            let ticket = pack.ship(out, self.home_of(out), parcel);
+            return self.hand_off(ticket);
+        }
+        while let Some((frame, meta)) = pack.pop(|len| self.admission.charge(len)) {
+            self.hand_off_one(out, frame, &meta);
+        }
+    }
+
+    /// Puts a charged frame into the ring of the lcore that owns `out`.
+    pub(super) fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
+        let lot = Lot { home: self.home_of(out), ..meta.lot() };
+        let charge = self.admission.charge(u32::from(meta.len));
+        self.hand_off(Ticket::of_one(out, lot, charge, frame));
+    }
+
+    /// Who is to send what is received here for a port of another lcore: this one, if it has a transmit queue there.
+    #[inline(always)]
+    fn home_of(&self, out: PortId) -> u8 {
+        if self.ports[out.index()].params.tx_per_lcore { self.shard } else { Lot::HERE }
+    }
+
+    /// Puts charged frames into the ring of the lcore that owns their egress port.
+    fn hand_off(&mut self, ticket: Ticket<F>) {
+        self.admission.mark_remote(PgIx(u32::from(ticket.lot.pg)));
+        let (owner, frames) = (self.owner[ticket.out.index()], u64::from(ticket.sums.frames));
+        let lost = match self.peers.get_mut(usize::from(owner)).and_then(Option::as_mut) {
+            Some(peer) => peer.tickets.say(ticket).err(),
+            None => Some(ticket),
+        };
+        match lost {
+            None => self.handed_out += frames,
+            Some(ticket) => self.lose_ticket(ticket),
+        }
+    }
+
+    #[cold]
+    fn lose_ticket(&mut self, ticket: Ticket<F>) {
+        let Ticket { lot, sums, cargo, .. } = ticket;
+        self.release_copy(&lot, sums.charge);
+        let mut frames = ArrayVec::<F, PACK>::new();
+        self.parcels.extend(cargo.unload(&mut frames));
+        for frame in frames {
+            self.drop_frame(PortId(lot.in_port), DropReason::HandoffFull, frame);
+        }
+    }
+}
+
+/// The lcore that owns the egress port.
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Frames another lcore has charged to their group arrive for one of our queues.
+    fn accept(&mut self, ticket: Ticket<F>, now: Nanos) {
+        let mut ticket = ticket;
+        let (out, lot, charge) = (ticket.out, ticket.lot, ticket.sums.charge);
+        if lot.home == Lot::HERE {
+            // What the other lcore's cache holds of them takes its time to arrive: it is sent in the next turn only.
+            ticket.cargo.frames().iter().for_each(F::fetch);
+        }
+        let queue_ix = out.index() * PRIORITIES + usize::from(lot.queue);
+        let (held_ns, ix) = (self.held_ns(queue_ix, now), QueueIx(queue_ix as u32));
+        let clear = self.is_clear(out, lot.queue) && self.queues.has_room();
+        if clear && self.admission.admit_egress(ix, charge).is_ok() {
+            match self.queues.push_ticket(ticket, held_ns) {
+                Ok(false) => return,
+                Ok(true) => return self.ports[out.index()].scheduler.wake(usize::from(lot.queue)),
+                Err(back) => {
+                    self.admission.release_egress(ix, charge);
+                    ticket = back;
+                }
+            }
+        }
+        let mut frames = ArrayVec::<F, PACK>::new();
+        if let Some(parcel) = ticket.cargo.unload(&mut frames) {
+            self.homeward().note(PortId(lot.in_port), Note::Empty(parcel));
+        }
+        for frame in frames {
+            let meta = lot.meta(frame.len() as u16, held_ns);
+            self.accept_one(out, frame, meta, now);
+        }
+    }
+
+    pub(super) fn homeward(&mut self) -> Homeward<'_, F> {
+        Homeward { peers: &mut self.peers, owner: &self.owner }
+    }
+
+    /// Nothing more leaves by a port: lcores with orders for it drop what they have not sent.
+    #[cold]
+    pub(super) fn cancel_orders(&mut self, out: PortId, reason: DropReason) {
+        if self.ports[out.index()].away > 0 {
+            for peer in self.peers.iter_mut().flatten() {
+                let _ = peer.notes.say(Note::Flush(out, reason));
+            }
+        }
+    }
+}
+
+/// Frames that were ordered to be sent have left, or are lost.
+#[inline(always)]
+fn settle<F: Frame, A: Admission>(ports: &mut [Port<F>], admission: &mut A, report: &Report) {
+    let Report { staged, fate } = report;
+    let Staged { lot, sums, out, .. } = staged;
+    let port = &mut ports[out.index()];
+    port.away -= sums.frames as usize;
+    admission
+        .release_egress(QueueIx((out.index() * PRIORITIES + usize::from(lot.queue)) as u32), sums.charge);
+    match fate {
+        Fate::Sent(at) => port.note_sent(staged, *at),
+        Fate::Lost(reason) => {
+            port.stats.queue_drops[usize::from(lot.queue)] += u64::from(sums.frames);
+            port.stats.drops.0[*reason as usize] += u64::from(sums.frames);
+        }
+    }
+}
+
+/// The lcore that received the frames, when the owner of their egress port has scheduled them.
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Puts the orders of another lcore where they are carried out, `count` of them.
+    fn obey(&mut self, peer: usize, count: usize) {
+        for _ in 0..count {
+            let Some(order) = self.peers[peer].as_mut().and_then(|peer| peer.orders.pop()) else { return };
+            let out = order.staged.out;
+            self.ordered.insert(out);
+            self.ports[out.index()].orders.push_back(order);
+        }
+    }
+
+    fn hear(&mut self, peer: usize, note: Note<F>) {
+        match note {
+            Note::Empty(parcel) => self.parcels.push(parcel),
+            Note::Flush(out, reason) => {
+                // Whatever was ordered before is there by now, unless the ring was full: that leaves when the port is up
+                // again, or is dropped at the end.
+                self.obey(peer, usize::MAX);
+                self.flush_orders(out, reason);
+            }
+            Note::Taken(taken) => self.taken_elsewhere(taken),
+        }
+    }
+
+    /// Fills the stage of another lcore's port. `true`: it holds frames.
+    #[inline(always)]
+    pub(super) fn stage_ordered(&mut self, out: PortId) -> bool {
+        let Self { ports, parcels, ordered, .. } = self;
+        let port = &mut ports[out.index()];
+        while let Some(next) = port.orders.front()
+            && next.staged.sums.frames as usize <= port.stage.remaining_capacity()
+            && let Some(Order { staged, cargo }) = port.orders.pop_front()
+        {
+            parcels.extend(cargo.unload(&mut port.stage));
+            port.note_staged(staged);
+        }
+        if port.orders.is_empty() {
+            // It begins at its beginning again, which is in a near cache.
+            port.orders.clear();
+        }
+        if port.stage.is_empty() {
+            ordered.remove(out);
+        }
+        !port.stage.is_empty()
+    }
+
+    /// Gives the stage of another lcore's port to the wire, releases what the wire took and tells the owner.
+    #[inline(always)]
+    pub(super) fn hand_over_ordered(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
+        self.hand_over_with(out, wire, |switch, staged| switch.report(staged, Fate::Sent(now)))
+    }
+
+    fn report(&mut self, staged: &Staged, fate: Fate) {
+        self.release_copy(&staged.lot, staged.sums.charge);
+        let owner = usize::from(self.owner[staged.out.index()]);
+        if let Some(peer) = self.peers.get_mut(owner).and_then(Option::as_mut) {
+            let said = peer.reports.say(Report { staged: *staged, fate });
+            debug_assert!(said.is_ok(), "reports wait without a limit of their own");
+        }
+    }
+
+    /// Drops what was to be sent by another lcore's port.
+    #[cold]
+    pub(super) fn flush_orders(&mut self, out: PortId, reason: DropReason) {
+        while self.stage_ordered(out) {
+            let port = &mut self.ports[out.index()];
+            port.stage.clear();
+            for staged in std::mem::take(&mut port.staged) {
+                self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
+                self.report(&staged, Fate::Lost(reason));
+            }
+        }
+    }
+}
+
+/// Both.
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Lets other lcores hear what was said to them.
+    #[inline(always)]
+    pub(super) fn tell_peers(&mut self) {
+        if self.peers.len() > 1 {
+            self.peers.iter_mut().flatten().for_each(Peer::flush);
+        }
+    }
+
+    /// Frames, orders, reports and news other lcores have for us: some of each per tick.
+    #[inline(always)]
+    pub(super) fn take_from_peers(&mut self, now: Nanos) {
+        if self.peers.len() > 1 {
+            self.take_all(now);
+        }
+    }
+
+    fn take_all(&mut self, now: Nanos) {
+        self.admission.exchange();
+        self.collect_remote();
+        for i in 0..self.peers.len() {
+            if i != usize::from(self.shard) {
+                self.take_from(i, now);
+            }
+        }
+    }
+
+    fn take_from(&mut self, i: usize, now: Nanos) {
+        let Self { peers, ports, admission, .. } = self;
+        let Some(peer) = peers[i].as_mut() else { return };
+        let (reports, tickets, orders) = (peer.reports.come(), peer.tickets.come(), peer.orders.come());
+        // They are in another core's cache: all are asked for before the first is needed.
+        peer.reports.ask(reports.min(AHEAD), F::prefetch);
+        peer.tickets.ask(tickets.min(AHEAD), F::prefetch);
+        peer.orders.ask(orders.min(AHEAD), F::prefetch);
+        peer.reports.drain(reports, |report| settle(ports, admission, report));
+        let mut taken = 0;
+        for _ in 0..tickets {
+            if taken >= TAKEN_PER_TICK {
+                break;
+            }
+            let Some(ticket) = self.peers[i].as_mut().and_then(|peer| peer.tickets.pop()) else { break };
+            taken += ticket.sums.frames;
+            self.accept(ticket, now);
+        }
+        self.handed_in += u64::from(taken);
+        // What is said of a frame was said before its order.
+        while let Some(note) = self.peers[i].as_mut().and_then(|peer| peer.notes.pop()) {
+            self.hear(i, note);
+        }
+        self.obey(i, orders);
+        let Some(peer) = self.peers[i].as_mut() else { return };
+        peer.flush();
+        while let Ok(event) = peer.news_from.pop() {
+            self.fdb.apply(event, self.ageing.now_tick());
+        }
+    }
+
+    fn collect_remote(&mut self) {
+        let Self { admission, ports, .. } = self;
+        admission.collect_remote(&mut |pg| super::tick::xon(ports, pg));
+    }
+}

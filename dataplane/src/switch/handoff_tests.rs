@@ -1,0 +1,306 @@
+//! Several shards at random: every frame is accounted for, in order, and everything lent comes back.
+
+use super::*;
+use crate::ecn::{MarkAt, Wred, q32_from_millionths};
+use crate::pfc::frame::PfcFrame;
+use crate::rng::Rng;
+use std::collections::HashMap;
+
+const PORTS: usize = 6;
+
+/// What crosses, or could not, in one run.
+#[derive(Default)]
+struct Seen {
+    ordered: usize,
+    marked: u64,
+    lost: u64,
+    flooded: u64,
+}
+
+struct Fabric {
+    shards: Vec<Switch<OwnedFrame>>,
+    /// How many frames each wire takes at once.
+    room: [usize; PORTS],
+    up: [bool; PORTS],
+    /// Number of the next frame, and of the next one to leave, of each (from, to, priority).
+    next: HashMap<(u8, u8, u8), (u32, u32)>,
+    now: Nanos,
+    seen: Seen,
+    /// Boxes each shard has.
+    stock: usize,
+}
+
+impl Fabric {
+    fn new(shards: usize, tx_per_lcore: bool, rng: &mut Rng) -> Self {
+        let mut params = params(PORTS);
+        params.voq = if rng.next_u32().is_multiple_of(2) { VoqOrder::Fair } else { VoqOrder::Fifo };
+        params.frames = [40, 400, 4000][rng.next_u32() as usize % 3];
+        params.mmu = MmuParams::lossy(PORTS, 1 << 17);
+        let wred = Wred {
+            kmin: 2000,
+            kmax: 40_000,
+            pmax: q32_from_millionths(200_000),
+            at: MarkAt::Dequeue,
+            drop_not_ect: false,
+        };
+        for (i, port) in params.ports.iter_mut().enumerate() {
+            (port.shard, port.tx_per_lcore) = ((i % shards) as u8, tx_per_lcore);
+            port.rate = (i < 2).then_some(1_000_000_000);
+            port.mark[3] = Some(wred);
+            port.mark[4] = Some(Wred { at: MarkAt::Enqueue, ..wred });
+            for queue in [1, 2, 3] {
+                port.queues[queue] = QueueSchedule {
+                    level: 0,
+                    discipline: Discipline::Dwrr(1 + 10 * queue as u8),
+                    ..QueueSchedule::STRICT
+                };
+            }
+        }
+        let stock = super::super::handoff::stock::<OwnedFrame>(params.frames).len();
+        let shards = Switch::<OwnedFrame>::sharded(&params, shards).unwrap();
+        let (room, up) = ([BURST; PORTS], [true; PORTS]);
+        let mut fabric =
+            Self { shards, room, up, next: HashMap::new(), now: 0, seen: Seen::default(), stock };
+        for port in 0..PORTS {
+            let shard = port % fabric.shards.len();
+            receive(&mut fabric.shards[shard], port as u16, [frame(port as u64, 0xee, 0, 64)], 0);
+        }
+        fabric.turns(100);
+        fabric
+    }
+
+    fn owner(&mut self, port: usize) -> &mut Switch<OwnedFrame> {
+        let shards = self.shards.len();
+        &mut self.shards[port % shards]
+    }
+
+    fn arrive(&mut self, port: usize, rng: &mut Rng) {
+        let count = rng.next_u32() as usize % [8, BURST][rng.next_u32() as usize % 2];
+        let (mixed, group) = (rng.next_u32().is_multiple_of(2), rng.next_u32().is_multiple_of(8));
+        let mut burst = Vec::new();
+        for _ in 0..count {
+            let to = (port + 1 + rng.next_u32() as usize % 3) % PORTS;
+            let to = if group { 0xee } else { to as u64 };
+            let priority = (rng.next_u32() % 5) as u8;
+            let len = if mixed { 64 + rng.next_u32() as usize % 1400 } else { 64 };
+            let (next, _) = self.next.entry((port as u8, to as u8, priority)).or_default();
+            let one = frame(port as u64, to, priority << 3, len);
+            let mut bytes = one.bytes().to_vec();
+            bytes[len - 8..len - 4].copy_from_slice(&next.to_be_bytes());
+            *next += 1;
+            burst.push(OwnedFrame::new(bytes));
+        }
+        self.seen.flooded += u64::from(group && count > 0);
+        let now = self.now;
+        receive(self.owner(port), port as u16, burst, now);
+    }
+
+    /// One turn of one lcore.
+    fn turn(&mut self, shard: usize) {
+        for port in 0..PORTS {
+            let mut wire = Tap { room: self.room[port], ..Tap::default() };
+            if port % self.shards.len() == shard {
+                self.shards[shard].transmit(PortId(port as u16), BURST, self.now, &mut wire);
+            } else {
+                let sent = self.shards[shard].transmit_ordered(PortId(port as u16), self.now, &mut wire);
+                self.seen.ordered += sent;
+            }
+            wire.frames.iter().for_each(|frame| self.left(frame));
+        }
+        self.shards[shard].tick(self.now);
+    }
+
+    /// A frame has left: behind all that left before it of the same flow.
+    fn left(&mut self, frame: &[u8]) {
+        let flow = (frame[11], frame[5], frame[15] >> 5);
+        let number = u32::from_be_bytes(frame[frame.len() - 8..frame.len() - 4].try_into().unwrap());
+        if flow.1 == 0xee {
+            // Copies of one frame leave by several ports.
+            return;
+        }
+        let (sent, left) = self.next.get_mut(&flow).unwrap();
+        assert!(number >= *left && number < *sent, "{flow:?}: {number}, of {sent}, behind {left}");
+        *left = number + 1;
+    }
+
+    fn turns(&mut self, count: usize) {
+        for _ in 0..count {
+            self.now += 50_000;
+            (0..self.shards.len()).for_each(|shard| self.turn(shard));
+        }
+    }
+
+    /// What is between shards arrives.
+    fn settle(&mut self) {
+        let now = self.now;
+        while self.shards.iter().any(Switch::expects_more) {
+            self.shards.iter_mut().for_each(|shard| shard.tick(now));
+        }
+        // What was released for another shard is seen in its next turn.
+        self.shards.iter_mut().for_each(|shard| shard.tick(now));
+    }
+
+    fn set_link(&mut self, port: usize) {
+        self.up[port] = !self.up[port];
+        let (up, now) = (self.up[port], self.now);
+        self.owner(port).set_link(PortId(port as u16), up, now);
+    }
+
+    fn pause(&mut self, port: usize, rng: &mut Rng) {
+        let time = std::array::from_fn(|_| (rng.next_u32() % 0x8000) as u16);
+        let pfc = PfcFrame { enable: rng.next_u32() as u8, time }.encode(host(port as u64));
+        let now = self.now;
+        receive(self.owner(port), port as u16, [OwnedFrame::new(pfc)], now);
+    }
+
+    fn books(&self) -> Conservation {
+        let mut books = Conservation::default();
+        self.shards.iter().for_each(|shard| books.add(&shard.conservation()));
+        books
+    }
+
+    /// Nothing is held by anybody, and all that was lent is back.
+    fn assert_empty(&mut self) {
+        assert!(self.shards.iter().all(|shard| !shard.expects_more()));
+        let books = self.books();
+        assert_eq!((books.error(), books.held), (0, 0), "{books:?}");
+        for shard in &self.shards {
+            let (held, queued) = (shard.admission().held_bytes(), shard.admission().queued_bytes());
+            assert_eq!((held, queued), (0, 0));
+            assert_eq!(shard.parcels.len(), self.stock, "boxes went astray");
+            assert!(shard.ports.iter().all(|port| port.away == 0 && port.orders.is_empty()));
+            assert!(shard.copies.iter().all(|copies| copies.load(std::sync::atomic::Ordering::Relaxed) == 0));
+            let mut own = LoopStats::default();
+            shard.fill_loop_stats(&mut own);
+            assert_eq!(own.conservation_error(), 0);
+        }
+        let stats = |f: &dyn Fn(&PortStats) -> u64| -> u64 {
+            self.shards.iter().flat_map(|shard| &shard.ports).map(|port| f(&port.stats)).sum()
+        };
+        self.seen.marked = stats(&|stats| stats.ecn_marked.iter().sum());
+        self.seen.lost = books.dropped;
+        let sent = stats(&|stats| stats.tx_packets);
+        assert_eq!(stats(&|stats| stats.queue_packets.iter().sum()), sent);
+        let latency: u64 = self
+            .shards
+            .iter()
+            .flat_map(|s| &s.ports)
+            .flat_map(|p| &p.latency.residence)
+            .map(|h| h.count())
+            .sum();
+        assert_eq!(latency, sent, "each frame that left has a latency");
+    }
+}
+
+fn at_random(shards: usize, tx_per_lcore: bool, seed: u64) -> Seen {
+    let rng = &mut Rng::new(seed);
+    let mut fabric = Fabric::new(shards, tx_per_lcore, rng);
+    for _ in 0..600 {
+        fabric.now += u64::from(rng.next_u32() % 20_000);
+        let (port, shard) = (rng.next_u32() as usize % PORTS, rng.next_u32() as usize % shards);
+        match rng.next_u32() % 24 {
+            0 => fabric.set_link(port),
+            1 => fabric.room[port] = [0, 1, 7, BURST][rng.next_u32() as usize % 4],
+            2 => fabric.pause(port, rng),
+            3..=6 => fabric.arrive(port, rng),
+            _ => fabric.turn(shard),
+        }
+    }
+    if seed.is_multiple_of(2) {
+        // What cannot leave is lost by name.
+        fabric.settle();
+        fabric.shards.iter_mut().for_each(Switch::abandon);
+        fabric.settle();
+    } else {
+        // Everything leaves when it may.
+        fabric.room = [BURST; PORTS];
+        (0..PORTS).for_each(|port| {
+            if !fabric.up[port] {
+                fabric.set_link(port);
+            }
+        });
+        fabric.turns(2000);
+    }
+    fabric.assert_empty();
+    fabric.seen
+}
+
+#[test]
+fn whatever_happens_between_shards_nothing_is_lost_count_of() {
+    for tx_per_lcore in [false, true] {
+        let mut all = Seen::default();
+        for seed in 0..60 {
+            let seen = at_random(2 + seed as usize % 2, tx_per_lcore, seed);
+            all.ordered += seen.ordered;
+            all.marked += seen.marked;
+            all.lost += seen.lost;
+            all.flooded += seen.flooded;
+        }
+        assert_eq!(all.ordered > 1000, tx_per_lcore, "{} ordered", all.ordered);
+        let Seen { ordered, marked, lost, flooded } = all;
+        assert!(marked > 100 && lost > 1000 && flooded > 10, "{marked} {lost} {flooded} {ordered}");
+    }
+}
+
+#[test]
+fn a_group_of_frames_crosses_in_its_boxes_and_no_owner_looks_at_it() {
+    let mut p = params(2);
+    (p.ports[1].shard, p.ports[1].tx_per_lcore) = (1, true);
+    let mut shards = Switch::<OwnedFrame>::sharded(&p, 2).unwrap();
+    let (a, b) = shards.split_at_mut(1);
+    let (a, b) = (&mut a[0], &mut b[0]);
+    receive(b, 1, [frame(2, 9, 0, 64)], 0);
+    a.tick(0);
+    transmit(a, 0, 0);
+    receive(a, 0, (0..70).map(|_| frame(1, 2, 24, 64)), 10);
+    b.tick(20);
+    assert_eq!(transmit(b, 1, 30).frames.len(), 0, "a is to send them");
+    assert_eq!((b.held(), b.stats(PortId(1)).tx_packets), (70, 0), "not sent is not counted as sent");
+    a.tick(40);
+    assert!(a.has_orders(PortId(1)));
+    let mut wire = Tap { room: 40, ..Tap::default() };
+    // The wire takes some, then some more.
+    assert_eq!(a.transmit_ordered(PortId(1), 50, &mut Tap { room: 0, ..Tap::default() }), 0);
+    assert_eq!((a.transmit_ordered(PortId(1), 50, &mut wire), wire.frames.len()), (70, 70));
+    assert!(!a.has_orders(PortId(1)));
+    assert_eq!(
+        a.admission().held_bytes(),
+        0,
+        "the group is released where it was charged, when they have left"
+    );
+    assert_eq!((b.admission().queued_bytes(), b.held()), (70 * 64, 70));
+    b.tick(60);
+    assert_eq!((b.admission().queued_bytes(), b.held(), b.stats(PortId(1)).tx_packets), (0, 0, 70));
+    assert_eq!(b.latency(PortId(1)).residence[3].count(), 70);
+    assert_eq!(
+        b.latency(PortId(1)).residence[3].0[crate::stats::bucket_of(40)],
+        70,
+        "until the wire took them"
+    );
+}
+
+#[test]
+fn no_more_than_was_agreed_is_with_other_lcores() {
+    let mut p = params(2);
+    (p.ports[1].shard, p.ports[1].tx_per_lcore) = (1, true);
+    p.frames = 4096;
+    let mut shards = Switch::<OwnedFrame>::sharded(&p, 2).unwrap();
+    let (a, b) = shards.split_at_mut(1);
+    let (a, b) = (&mut a[0], &mut b[0]);
+    receive(b, 1, [frame(2, 9, 0, 64)], 0);
+    a.tick(0);
+    transmit(a, 0, 0);
+    for n in 0..12 {
+        receive(a, 0, (0..BURST).map(|_| frame(1, 2, 24, 64)), n);
+        b.tick(n);
+        transmit(b, 1, n);
+    }
+    let most = super::super::handoff::MOST_AWAY;
+    assert_eq!((b.ports[1].away, b.queue_frames(PortId(1), 3)), (most, 12 * BURST as u32 - most as u32));
+    a.tick(20);
+    let mut wire = Tap { room: BURST, ..Tap::default() };
+    assert_eq!(a.transmit_ordered(PortId(1), 20, &mut wire), most);
+    b.tick(21);
+    transmit(b, 1, 21);
+    assert_eq!(b.ports[1].away, most);
+}

@@ -1,0 +1,74 @@
+//! Two workers with a port each: every frame comes in on one lcore and leaves by a port of the other.
+
+use crate::support::frames::{plain, read_pcap, write_pcap};
+use crate::support::program::{Running, Summary, WEIR, turn, two_cores};
+use std::process::Command;
+use weir_dataplane::types::Mac;
+
+const FRAMES: usize = 3000;
+
+/// Frames of all lengths from one station to the other, in what each transmit queue of the two ports wrote down.
+fn two_workers(cores: [usize; 2], tx_queues: usize) -> [Vec<Vec<Vec<u8>>>; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let station = |n: usize| Mac([2, 0, 0, 0, 0, n as u8]);
+    let mut text = String::from(
+        "[buffer]\nsize = \"4MiB\"\nframes = 16384\n[port_defaults]\nrate = \"unlimited\"\nmtu = 1518\n",
+    );
+    for port in 0..2 {
+        let frames: Vec<_> =
+            (0..FRAMES).map(|n| plain(station(1 - port), station(port), 60 + n % 1000, n as u32)).collect();
+        write_pcap(&file(&format!("in{port}.pcap")), &frames, 0);
+        let queues: String = (0..tx_queues)
+            .map(|queue| format!(",tx_pcap={}", file(&format!("out{port}{queue}.pcap")).display()))
+            .collect();
+        text += &format!(
+            "[[port]]\nname = \"p{port}\"\nlcore = {}\ndevice = \"net_pcap{port},rx_pcap={}{queues}\"\n\
+             [[fdb.static]]\nmac = \"{}\"\nport = \"p{port}\"\n",
+            cores[port],
+            file(&format!("in{port}.pcap")).display(),
+            station(port),
+        );
+    }
+    std::fs::write(file("switch.toml"), text).unwrap();
+    let lcores = format!("--lcores=0@{0},1@{0},2@{1}", cores[0], cores[1]);
+    let mut command = Command::new(WEIR);
+    command.args([&lcores, "--", "run"]).arg(file("switch.toml")).args(["--for", "2s", "--summary"]);
+    let ended = Running::start(command.arg(file("summary.json"))).ended();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let summary = Summary::read(&file("summary.json"));
+    summary.is_conserved();
+    assert_eq!((summary.total("transmitted"), summary.total("dropped")), (2 * FRAMES as u64, 0));
+    [0, 1]
+        .map(|port| (0..tx_queues).map(|queue| read_pcap(&file(&format!("out{port}{queue}.pcap")))).collect())
+}
+
+fn assert_all_in_order(frames: &[Vec<u8>], port: usize) {
+    let station = |n: usize| Mac([2, 0, 0, 0, 0, n as u8]);
+    let sent = |n: usize| plain(station(port), station(1 - port), 60 + n % 1000, n as u32);
+    assert_eq!(frames.len(), FRAMES);
+    assert!(frames.iter().enumerate().all(|(n, frame)| *frame == sent(n)), "order and content");
+}
+
+#[test]
+fn who_received_a_frame_sends_it_where_each_lcore_has_a_transmit_queue() {
+    let Some(cores) = two_cores() else {
+        return eprintln!("skipped: one core is not enough for two workers");
+    };
+    let _turn = turn();
+    for (port, queues) in two_workers(cores, 2).iter().enumerate() {
+        assert!(queues[0].is_empty(), "the owner of the port sends nothing itself");
+        assert_all_in_order(&queues[1], port);
+    }
+}
+
+#[test]
+fn the_owner_of_a_port_sends_where_there_is_one_transmit_queue() {
+    let Some(cores) = two_cores() else {
+        return eprintln!("skipped: one core is not enough for two workers");
+    };
+    let _turn = turn();
+    for (port, queues) in two_workers(cores, 1).iter().enumerate() {
+        assert_all_in_order(&queues[0], port);
+    }
+}
