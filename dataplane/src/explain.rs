@@ -166,7 +166,7 @@ mod tests {
                     [port_defaults]\nmtu = 1600\nrate = \"1G\"\n[[port]]\nname = \"a\"\ndevice = \"ring\"\n\
                     [[port]]\nname = \"b\"\ndevice = \"ring\"\n[[port]]\nname = \"c\"\ndevice = \"ring\"\n";
         let config = config::load("t.toml", text).unwrap().config;
-        let device = Device { mac: Mac::from_u64(1), rate: None, shard: 0, tx_per_lcore: false, pfc: true };
+        let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
         switch_params(&config, &[device; 3], 1, 0).unwrap()
     }
 

@@ -17,7 +17,7 @@ use crate::switch::{PortParams, SwitchParams, UnknownUnicast};
 use crate::types::{BURST, Mac, Nanos, PRIORITIES};
 
 /// What only the device of a port can say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     /// Its address, used where the configuration gives none.
     pub mac: Mac,
@@ -326,10 +326,9 @@ mod tests {
         let config = config::load("test.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
         let device = |i: usize| Device {
             mac: Mac::from_u64(i as u64),
-            rate: None,
             shard: (i % shards) as u8,
-            tx_per_lcore: false,
             pfc: true,
+            ..Device::default()
         };
         let devices: Vec<_> = (0..config.ports.len()).map(device).collect();
         switch_params(&config, &devices, shards, 0).unwrap()

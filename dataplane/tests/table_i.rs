@@ -85,8 +85,7 @@ fn i3_a_port_that_cannot_see_pfc_is_told_of_and_sends_none() {
             .unwrap()
             .config;
     // Port 0 cannot see PFC frames: what it takes for PFC would be a promise nobody keeps.
-    let device =
-        |i: u64| Device { mac: Mac::from_u64(i), rate: None, shard: 0, tx_per_lcore: false, pfc: i > 0 };
+    let device = |i: u64| Device { mac: Mac::from_u64(i), pfc: i > 0, ..Device::default() };
     let params = switch_params(&config, &[0, 1, 2].map(device), 1, 0).unwrap();
     let enabled: Vec<_> = params.ports.iter().map(|p| (p.generate.enabled, p.react.mode)).collect();
     assert_eq!(enabled, [(0, RxMode::None), (1 << 3, RxMode::Enabled), (1 << 3, RxMode::Enabled)]);

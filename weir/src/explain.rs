@@ -50,7 +50,7 @@ fn question(args: &ExplainArgs) -> Question {
 fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Value> {
     let config = check::load(path)?.config;
     // The drivers would be asked; on paper they can do all that is asked of them.
-    let device = Device { mac: Mac::default(), rate: None, shard: 0, tx_per_lcore: false, pfc: true };
+    let device = Device { mac: Mac::default(), pfc: true, ..Device::default() };
     let params = switch_params(&config, &vec![device; config.ports.len()], 1, 0)?;
     let fault = |fault: Box<Fault>| anyhow!("--{}: {}", fault.path, fault.detail);
     let asked = question.asked(&config).map_err(fault)?;

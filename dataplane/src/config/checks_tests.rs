@@ -584,7 +584,7 @@ proptest! {
                 prop_assert_eq!(b.size, b.reserved + b.headroom + b.control_bytes + b.shared);
                 prop_assert!(loaded.warnings.iter().all(|w| !w.is_error()));
                 // What the checks let through makes a switch, or says why not.
-                let device = |i: usize| Device { mac: Mac::from_u64(i as u64), rate: Some(1 << 33), shard: 0, tx_per_lcore: false, pfc: true };
+                let device = |i: usize| Device { mac: Mac::from_u64(i as u64), rate: Some(1 << 33), pfc: true, ..Device::default() };
                 let devices: Vec<_> = (0..loaded.config.ports.len()).map(device).collect();
                 if let Ok(params) = switch_params(&loaded.config, &devices, 1, 0) {
                     prop_assert_eq!(params.mmu.shared(), Ok(b.shared));

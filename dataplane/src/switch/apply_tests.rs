@@ -24,10 +24,9 @@ fn config(more: &str, rate: &str) -> Config {
 fn params_of(config: &Config, shards: usize) -> SwitchParams {
     let device = |i: usize| Device {
         mac: Mac::from_u64(i as u64),
-        rate: None,
         shard: (i % shards) as u8,
-        tx_per_lcore: false,
         pfc: true,
+        ..Device::default()
     };
     let devices: Vec<_> = (0..PORTS).map(device).collect();
     switch_params(config, &devices, shards, 0).unwrap()

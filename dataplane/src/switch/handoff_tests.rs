@@ -245,22 +245,17 @@ fn whatever_happens_between_shards_nothing_is_lost_count_of() {
 #[test]
 fn a_group_of_frames_crosses_in_its_boxes_and_no_owner_looks_at_it() {
     let mut p = params(2);
-    (p.ports[1].shard, p.ports[1].tx_per_lcore) = (1, true);
-    let mut shards = Switch::<OwnedFrame>::sharded(&p, 2).unwrap();
-    let (a, b) = shards.split_at_mut(1);
-    let (a, b) = (&mut a[0], &mut b[0]);
-    receive(b, 1, [frame(2, 9, 0, 64)], 0);
-    a.tick(0);
-    transmit(a, 0, 0);
+    p.ports[1].tx_per_lcore = true;
+    let [a, b] = &mut two_shards(p);
     receive(a, 0, (0..70).map(|_| frame(1, 2, 24, 64)), 10);
     b.tick(20);
     assert_eq!(transmit(b, 1, 30).frames.len(), 0, "a is to send them");
     assert_eq!((b.held(), b.stats(PortId(1)).tx_packets), (70, 0), "not sent is not counted as sent");
     a.tick(40);
     assert!(a.has_orders(PortId(1)));
+    // The wire takes nothing, then some, then some more.
+    assert_eq!(a.transmit_ordered(PortId(1), 50, &mut Tap::default()), 0);
     let mut wire = Tap { room: 40, ..Tap::default() };
-    // The wire takes some, then some more.
-    assert_eq!(a.transmit_ordered(PortId(1), 50, &mut Tap { room: 0, ..Tap::default() }), 0);
     assert_eq!((a.transmit_ordered(PortId(1), 50, &mut wire), wire.frames.len()), (70, 70));
     assert!(!a.has_orders(PortId(1)));
     assert_eq!(
@@ -282,14 +277,9 @@ fn a_group_of_frames_crosses_in_its_boxes_and_no_owner_looks_at_it() {
 #[test]
 fn no_more_than_was_agreed_is_with_other_lcores() {
     let mut p = params(2);
-    (p.ports[1].shard, p.ports[1].tx_per_lcore) = (1, true);
+    p.ports[1].tx_per_lcore = true;
     p.frames = 4096;
-    let mut shards = Switch::<OwnedFrame>::sharded(&p, 2).unwrap();
-    let (a, b) = shards.split_at_mut(1);
-    let (a, b) = (&mut a[0], &mut b[0]);
-    receive(b, 1, [frame(2, 9, 0, 64)], 0);
-    a.tick(0);
-    transmit(a, 0, 0);
+    let [a, b] = &mut two_shards(p);
     for n in 0..12 {
         receive(a, 0, (0..BURST).map(|_| frame(1, 2, 24, 64)), n);
         b.tick(n);
@@ -303,4 +293,26 @@ fn no_more_than_was_agreed_is_with_other_lcores() {
     b.tick(21);
     transmit(b, 1, 21);
     assert_eq!(b.ports[1].away, most);
+}
+
+#[test]
+fn what_was_ordered_is_dropped_by_name_when_the_port_goes_down() {
+    let mut p = params(2);
+    p.ports[1].tx_per_lcore = true;
+    let [a, b] = &mut two_shards(p);
+    receive(a, 0, (0..70).map(|_| frame(1, 2, 24, 64)), 10);
+    b.tick(20);
+    transmit(b, 1, 30);
+    receive(a, 0, (0..30).map(|_| frame(1, 2, 24, 64)), 35);
+    b.tick(40);
+    // 70 are with a, 30 still wait here.
+    b.set_link(PortId(1), false, 50);
+    assert_eq!((b.stats(PortId(1)).drops.total(), b.held()), (30, 70));
+    b.tick(55);
+    a.tick(60);
+    assert!(!a.has_orders(PortId(1)));
+    b.tick(70);
+    assert_eq!(b.stats(PortId(1)).drops.0[DropReason::EgressPortDown as usize], 100);
+    assert_eq!((b.held(), b.stats(PortId(1)).tx_packets, b.stats(PortId(1)).queue_drops[3]), (0, 0, 100));
+    assert_eq!((a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0));
 }

@@ -153,14 +153,7 @@ fn a_storm_that_is_forwarded_is_no_pause_any_more() {
 
 #[test]
 fn between_shards_a_pause_counts_from_the_moment_the_queue_has_the_frame() {
-    let mut p = params(2);
-    p.ports[1].shard = 1;
-    let mut shards = Switch::<OwnedFrame>::sharded(&p, 2).unwrap();
-    let (a, b) = shards.split_at_mut(1);
-    let (a, b) = (&mut a[0], &mut b[0]);
-    receive(b, 1, [frame(2, 9, 0, 64)], 0);
-    a.tick(0);
-    transmit(a, 0, 0);
+    let [a, b] = &mut two_shards(params(2));
     pause(b, 100, 1_000);
     receive(a, 0, (0..3).map(|_| frame(1, 2, 24, 100)), 1_000);
     b.tick(1_300);

@@ -19,10 +19,9 @@ fn params(more: &str, shards: usize) -> SwitchParams {
     let config = config::load("t.toml", &(text + more)).unwrap_or_else(|e| panic!("{e:?}")).config;
     let device = |i: usize| Device {
         mac: Mac::from_u64(1),
-        rate: None,
         shard: (i % shards) as u8,
-        tx_per_lcore: false,
         pfc: true,
+        ..Device::default()
     };
     switch_params(&config, &(0..4).map(device).collect::<Vec<_>>(), shards, 0).unwrap()
 }

@@ -114,6 +114,19 @@ fn transmit(switch: &mut Switch<OwnedFrame>, at: u16, now: Nanos) -> Tap {
     tap
 }
 
+/// Two shards with a port each; the first one knows that station 2 is behind port 1, which is the second's.
+fn two_shards(params: SwitchParams) -> [Switch<OwnedFrame>; 2] {
+    let mut params = params;
+    params.ports[1].shard = 1;
+    let shards = Switch::<OwnedFrame>::sharded(&params, 2).unwrap();
+    let [mut a, mut b]: [_; 2] = shards.try_into().unwrap();
+    receive(&mut b, 1, [frame(2, 9, 0, 64)], 0);
+    a.tick(0);
+    transmit(&mut a, 0, 0);
+    b.tick(0);
+    [a, b]
+}
+
 fn assert_conserved(switch: &Switch<OwnedFrame>) {
     assert_eq!(switch.conservation().error(), 0, "{:?}", switch.conservation());
     switch.admission().audit().unwrap();

@@ -20,7 +20,7 @@ pub(crate) fn in_force() -> InForce {
     let text = "[[port]]\nname = \"p0\"\ndevice = \"ring\"\n[[port]]\nname = \"p1\"\ndevice = \"ring\"\n\
                 [qos]\npreset = \"roce-lossless\"\n";
     let config = config::load("t.toml", text).unwrap().config;
-    let device = Device { mac: Mac::from_u64(1), rate: None, shard: 0, tx_per_lcore: false, pfc: true };
+    let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
     let params = switch_params(&config, &[device, device], 1, 0).unwrap();
     InForce { source: "t.toml".into(), config, params, unconfirmed: None }
 }
