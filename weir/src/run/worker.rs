@@ -131,7 +131,8 @@ const BUCKETS_PER_TURN: usize = 16;
 
 /// Frames to receive in a turn before ports give no more than [`LEAST`]: what is done for a group of frames is done the
 /// less often the more of them come together, but the loop must come round within `poll_gap` ns, for which headroom
-/// was reckoned. A frame about whose kind nothing is kept takes less than 41 ns (`docs/performance.md`).
+/// was reckoned. A frame about whose kind nothing is kept takes 37 ns in the verbs, any other some 20
+/// with its driver (`docs/performance.md`).
 pub fn frames_of_turn(poll_gap: u64) -> usize {
     (poll_gap / 41) as usize
 }
