@@ -63,6 +63,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The egress port is another lcore's: charge the group here, let the owner charge the queue.
     #[cold]
     pub(super) fn forward_remote(&mut self, out: PortId, frame: F, meta: Meta) {
+        if self.draining {
+            return self.drop_at_group(frame, &meta, DropReason::RunDraining);
+        }
         if let Some((frame, meta)) = self.charge_group(frame, meta) {
             self.hand_off_one(out, frame, &meta);
         }

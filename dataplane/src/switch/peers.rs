@@ -18,6 +18,7 @@ use crate::egress::{Cargo, Parcel, Ticket};
 use crate::fdb::FdbEvent;
 use crate::types::{Nanos, PortId};
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::collections::VecDeque;
 
 /// Places of a ring: few enough to stay in a cache.
 const RING: usize = 1024;
@@ -69,7 +70,7 @@ pub(super) enum Fate {
 pub(super) struct Link<T> {
     to: Producer<T>,
     from: Consumer<T>,
-    said: Vec<T>,
+    said: VecDeque<T>,
     /// How much may wait when the ring is full.
     most_waiting: usize,
 }
@@ -84,7 +85,7 @@ impl<T> Link<T> {
         if self.said.len() >= self.most_waiting && self.is_full() {
             return Err(what);
         }
-        self.said.push(what);
+        self.said.push_back(what);
         Ok(())
     }
 
@@ -108,6 +109,10 @@ impl<T> Link<T> {
         }
         if let Ok(places) = self.to.write_chunk_uninit(count) {
             places.fill_from_iter(self.said.drain(..count));
+        }
+        if self.said.is_empty() {
+            // It begins at its beginning again, which is in a near cache.
+            self.said.clear();
         }
     }
 
@@ -174,7 +179,7 @@ impl<F> Peer<F> {
 fn link<T>(ring: usize, waiting: usize) -> (Link<T>, Link<T>) {
     let (to_b, from_a) = RingBuffer::new(ring);
     let (to_a, from_b) = RingBuffer::new(ring);
-    let end = |to, from| Link { to, from, said: Vec::with_capacity(ring), most_waiting: waiting };
+    let end = |to, from| Link { to, from, said: VecDeque::with_capacity(ring), most_waiting: waiting };
     (end(to_b, from_b), end(to_a, from_a))
 }
 
