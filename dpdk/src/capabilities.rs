@@ -124,11 +124,12 @@ impl Capabilities {
         queue_pfc: i32,
     ) -> Self {
         let driver = driver_name(info);
+        let is_virtual = VIRTUAL.contains(&driver.as_str());
         Self {
-            is_virtual: VIRTUAL.contains(&driver.as_str()),
+            is_virtual,
             max_rx_queues: info.max_rx_queues,
             max_tx_queues: info.max_tx_queues,
-            one_wire: !VIRTUAL.contains(&driver.as_str()) || ONE_WIRE.contains(&driver.as_str()),
+            one_wire: !is_virtual || ONE_WIRE.contains(&driver.as_str()),
             min_mtu: info.min_mtu,
             max_mtu: info.max_mtu,
             tx_ipv4_checksum: info.tx_ipv4_checksum != 0,

@@ -185,28 +185,29 @@ impl<F: Frame> Pack<F> {
     /// Makes an empty pack one of this lot, the last of its chain, that begins with this frame.
     #[inline(always)]
     pub(super) fn begin(&mut self, lot: &Lot, held_ns: Nanos, first: F) {
+        self.become_last(lot, held_ns);
+        (self.bytes, self.padding, self.charge) = (0, 0, 0);
+        (self.len, self.mixed) = (first.len() as u16, 0);
+        self.frames.push(first);
+    }
+
+    /// Makes an empty pack one of this lot, the last of its chain.
+    #[inline(always)]
+    fn become_last(&mut self, lot: &Lot, held_ns: Nanos) {
         debug_assert!(self.is_empty());
         (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
         self.next = u32::MAX;
         self.copies = lot.copies;
-        (self.bytes, self.padding, self.charge) = (0, 0, 0);
         (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
         self.home = lot.home;
-        (self.len, self.mixed) = (first.len() as u16, 0);
-        self.frames.push(first);
     }
 
     /// Makes an empty pack what a ticket says, the last of its chain, with its frames where they are.
     #[inline(always)]
     pub(super) fn receive(&mut self, ticket: Ticket<F>, held_ns: Nanos) {
         let Ticket { lot, sums, padding, len, mixed, cargo, .. } = ticket;
-        debug_assert!(self.is_empty());
-        (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
-        self.next = u32::MAX;
-        self.copies = lot.copies;
+        self.become_last(&lot, held_ns);
         (self.bytes, self.padding, self.charge) = (sums.bytes, padding, sums.charge);
-        (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
-        self.home = lot.home;
         (self.len, self.mixed) = (len, mixed);
         match cargo {
             Cargo::One(frame) => self.frames.push(frame),

@@ -239,21 +239,16 @@ impl<F: Frame> Queues<F> {
         }
     }
 
-    /// The first pack of a chain.
+    /// Takes the first pack of a chain out: `ship` moves all its frames elsewhere.
     #[inline(always)]
-    pub fn first_of(&mut self, chain: &Chain) -> Option<&mut Pack<F>> {
-        self.packs.get_mut(chain.head as usize)
-    }
-
-    /// Takes the first pack of a chain out, which is empty.
-    #[inline(always)]
-    pub fn free_first(&mut self, chain: &mut Chain) {
-        if let Some(pack) = self.packs.get(chain.head as usize) {
-            debug_assert!(pack.is_empty());
-            let next = pack.next;
-            self.put_free(chain.head);
-            chain.head = next;
-        }
+    pub fn ship_first<T>(&mut self, chain: &mut Chain, ship: impl FnOnce(&mut Pack<F>) -> T) -> Option<T> {
+        let pack = self.packs.get_mut(chain.head as usize)?;
+        let shipped = ship(pack);
+        debug_assert!(pack.is_empty());
+        let next = pack.next;
+        self.put_free(chain.head);
+        chain.head = next;
+        Some(shipped)
     }
 
     /// Appends the frames of a chain, all from `input`, which are `sums`. Returns `true` if the queue was

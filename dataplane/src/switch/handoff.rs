@@ -95,21 +95,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut chain = chain;
         if self.admission.admit_ingress_together(pg, sums.charge) {
             self.count_charged(pg.0 as u16, sums.frames);
-            self.admission.mark_remote(pg);
-            let (home, owner) = (self.home_of(out), usize::from(self.owner[out.index()]));
+            let home = self.home_of(out);
             while !chain.is_empty()
                 && let Some(parcel) = self.parcels.pop()
+                && let Some(ticket) = self.queues.ship_first(&mut chain, |pack| pack.ship(out, home, parcel))
             {
-                let Self { queues, peers, .. } = self;
-                let Some(peer) = peers.get_mut(owner).and_then(Option::as_mut) else { break };
-                let Some(pack) = queues.first_of(&chain) else { break };
-                let frames = pack.len() as u64;
-                let lost = peer.tickets.say(pack.ship(out, home, parcel)).err();
-                queues.free_first(&mut chain);
-                match lost {
-                    None => self.handed_out += frames,
-                    Some(ticket) => self.lose_ticket(ticket),
-                }
+                self.hand_off(ticket);
             }
             while let Some((frame, meta)) = self.unchain(&mut chain) {
                 self.hand_off_one(out, frame, &meta);
@@ -159,6 +150,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Puts charged frames into the ring of the lcore that owns their egress port.
+    #[inline(always)]
     fn hand_off(&mut self, ticket: Ticket<F>) {
         self.admission.mark_remote(PgIx(u32::from(ticket.lot.pg)));
         let (owner, frames) = (self.owner[ticket.out.index()], u64::from(ticket.sums.frames));
@@ -217,7 +209,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    pub(super) fn homeward(&mut self) -> Homeward<'_, F> {
+    fn homeward(&mut self) -> Homeward<'_, F> {
         Homeward { peers: &mut self.peers, owner: &self.owner }
     }
 

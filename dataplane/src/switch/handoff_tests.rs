@@ -242,14 +242,20 @@ fn whatever_happens_between_shards_nothing_is_lost_count_of() {
     }
 }
 
-#[test]
-fn a_group_of_frames_crosses_in_its_boxes_and_no_owner_looks_at_it() {
+/// Two shards, each with a transmit queue of port 1, whose owner, the second, has scheduled 70 frames of the first.
+fn seventy_on_order() -> [Switch<OwnedFrame>; 2] {
     let mut p = params(2);
     p.ports[1].tx_per_lcore = true;
-    let [a, b] = &mut two_shards(p);
-    receive(a, 0, (0..70).map(|_| frame(1, 2, 24, 64)), 10);
+    let [mut a, mut b] = two_shards(p);
+    receive(&mut a, 0, (0..70).map(|_| frame(1, 2, 24, 64)), 10);
     b.tick(20);
-    assert_eq!(transmit(b, 1, 30).frames.len(), 0, "a is to send them");
+    assert_eq!(transmit(&mut b, 1, 30).frames.len(), 0, "a is to send them");
+    [a, b]
+}
+
+#[test]
+fn a_group_of_frames_crosses_in_its_boxes_and_no_owner_looks_at_it() {
+    let [a, b] = &mut seventy_on_order();
     assert_eq!((b.held(), b.stats(PortId(1)).tx_packets), (70, 0), "not sent is not counted as sent");
     a.tick(40);
     assert!(a.has_orders(PortId(1)));
@@ -297,12 +303,7 @@ fn no_more_than_was_agreed_is_with_other_lcores() {
 
 #[test]
 fn what_was_ordered_is_dropped_by_name_when_the_port_goes_down() {
-    let mut p = params(2);
-    p.ports[1].tx_per_lcore = true;
-    let [a, b] = &mut two_shards(p);
-    receive(a, 0, (0..70).map(|_| frame(1, 2, 24, 64)), 10);
-    b.tick(20);
-    transmit(b, 1, 30);
+    let [a, b] = &mut seventy_on_order();
     receive(a, 0, (0..30).map(|_| frame(1, 2, 24, 64)), 35);
     b.tick(40);
     // 70 are with a, 30 still wait here.
