@@ -796,16 +796,16 @@ impl Admission for Mmu {
         counter.store(counter.load(Relaxed) + u64::from(bytes), Relaxed);
     }
     fn collect_remote(&mut self, resume: &mut dyn FnMut(PgIx)) {
-        let ledger = Arc::clone(&self.ledger);
-        if ledger.shards.len() == 1 {
+        let shards = self.ledger.shards.len();
+        if shards == 1 {
             return;
         }
         for pg in 0..self.pgs.len() {
             if !self.pgs[pg].remote {
                 continue;
             }
-            for (shard, sums) in ledger.shards.iter().enumerate() {
-                let total = sums.released[pg].load(Relaxed);
+            for shard in 0..shards {
+                let total = self.ledger.shards[shard].released[pg].load(Relaxed);
                 let delta = total - std::mem::replace(&mut self.applied[shard][pg], total);
                 if delta > 0 && self.release_pg(pg, delta) {
                     resume(PgIx(pg as u32));
