@@ -189,7 +189,9 @@ impl Worker {
         }
     }
 
-    /// One turn: every port is emptied and filled once, then what is due is done.
+    /// One turn: every port is emptied, what other lcores said is heard and what is due is done, every port is filled.
+    /// What they said is heard in between so that it is acted upon in the same turn: a frame that waits for a turn
+    /// more is further away in the cache.
     #[inline(always)]
     fn turn<W: Watch>(&mut self, burst: &mut Burst, before: &Turn, watch: &mut W) -> Turn {
         let (mut busy, mut received, mut sent) = (0, 0, 0);
@@ -213,6 +215,8 @@ impl Worker {
             }
         }
         let mut now = self.clock.now();
+        self.switch.tick(now);
+        watch.lap(&self.clock, Stage::Tick);
         for port in &mut self.ports {
             if self.switch.is_idle(port.id, now) {
                 continue;
@@ -232,8 +236,6 @@ impl Worker {
             watch.lap(&self.clock, Stage::Transmit);
             watch.after(&self.clock, &self.switch, port.id, &mut port.curve);
         }
-        self.switch.tick(now);
-        watch.lap(&self.clock, Stage::Tick);
         for (port, wire) in &mut self.others {
             if self.switch.has_orders(*port) {
                 now = self.clock.now();
