@@ -10,8 +10,8 @@ use crate::parse::{EcnCode, EcnField};
 use crate::types::{MIN_FRAME_BYTES, Nanos, PortId, WIRE_OVERHEAD_BYTES, wire_bytes};
 use arrayvec::ArrayVec;
 
-/// Most frames of a pack: a pack of handles is five cache lines, of which a short one uses two.
-pub const PACK: usize = 32;
+/// Most frames of a pack: a pack of handles is nine cache lines, of which a short one uses two.
+pub const PACK: usize = 64;
 
 /// What the switch knows about a queued frame beyond its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pack_of_handles_is_five_cache_lines() {
-        assert_eq!(size_of::<Pack<crate::frame::OwnedFrame>>(), 320);
+    fn a_pack_of_handles_is_nine_cache_lines() {
+        assert_eq!(size_of::<Pack<crate::frame::OwnedFrame>>(), 576);
     }
 }

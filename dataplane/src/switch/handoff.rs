@@ -17,8 +17,8 @@ const TAKEN_PER_TICK: u32 = 2 * BURST as u32;
 /// Tickets, orders and reports asked for at once.
 const AHEAD: usize = 2 * BURST / PACK;
 
-/// Frames of a port that may be with other lcores to be sent: what two turns of both can bring. Like those in a
-/// transmit ring they cannot be recalled.
+/// Frames of a port that may be with other lcores when more are sent there: what two turns of both can bring. Like
+/// those in a transmit ring they cannot be recalled. The last ones may be a whole pack.
 pub(super) const MOST_AWAY: usize = 4 * BURST;
 
 /// Boxes of a shard that can hold `frames` frames: enough for all of them in packs that are half full. Where none is

@@ -326,7 +326,8 @@ impl<F: Frame> Port<F> {
             return self.take_pack(pack, standing, (out, queue), (most, turn));
         }
         let (all, last) = pack.wire();
-        let whole = pack.len() <= most && all - last < turn.max(1);
+        // They need no room here: a parcel is not opened because the last of its frames are more than was asked for.
+        let whole = all - last < turn.max(1);
         let marks = standing.depth > self.mark[queue].kmin;
         let shut = self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(all - last));
         if !whole || !standing.alone || marks || shut {
