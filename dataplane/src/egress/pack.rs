@@ -320,13 +320,27 @@ impl<F: Frame> Pack<F> {
 
     #[inline(never)]
     fn take_front<const N: usize>(&mut self, count: usize, to: &mut ArrayVec<F, N>) -> Sums {
+        let (taken, frames) = self.drain(count);
+        to.extend(frames);
+        taken
+    }
+
+    /// Takes the first `count` frames out of an open pack: all, or some of one length.
+    #[inline(always)]
+    pub fn drain(&mut self, count: usize) -> (Sums, arrayvec::Drain<'_, F, PACK>) {
+        let sums = if count < self.frames.len() { self.less(count) } else { self.sums() };
+        (sums, self.frames.drain(..count))
+    }
+
+    /// What the first `count` frames, of one length with the others, add up to; they count no longer.
+    #[inline(always)]
+    fn less(&mut self, count: usize) -> Sums {
         let (all, some) = (self.frames.len() as u32, count as u32);
         let part = |sum: u32| sum / all * some;
         let taken = Sums { frames: some, bytes: part(self.bytes), charge: part(self.charge) };
         self.padding -= part(u32::from(self.padding)) as u16;
         self.bytes -= taken.bytes;
         self.charge -= taken.charge;
-        to.extend(self.frames.drain(..count));
         taken
     }
 

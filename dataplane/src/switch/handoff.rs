@@ -4,7 +4,7 @@ use super::peers::{Fate, Note, Order, Peer, Report};
 use super::transmit::Staged;
 use super::{Key, Port, Switch, Wire};
 use crate::drops::DropReason;
-use crate::egress::{Cargo, Chain, Lot, Meta, PACK, Pack, Parcel, Sums, Ticket};
+use crate::egress::{Chain, Lot, Meta, PACK, Pack, Parcel, Sums, Ticket};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
@@ -15,7 +15,7 @@ use arrayvec::ArrayVec;
 const TAKEN_PER_TICK: u32 = 2 * BURST as u32;
 
 /// Tickets, orders and reports asked for at once.
-const AHEAD: usize = 2 * BURST / PACK;
+const AHEAD: usize = 32;
 
 /// Frames of a port that may be with other lcores when more are sent there: what two turns of both can bring. Like
 /// those in a transmit ring they cannot be recalled. The last ones may be a whole pack.
@@ -40,12 +40,20 @@ impl<F> Homeward<'_, F> {
         self.peers.get_mut(usize::from(from)).and_then(Option::as_mut)
     }
 
-    /// Lets the lcore that frames came from send them.
+    /// Lets the lcore that frames came from send them, in their box.
     #[inline(always)]
-    pub fn order(&mut self, staged: Staged, cargo: Cargo<F>) {
+    pub fn order(&mut self, staged: Staged, parcel: Parcel<F>) {
         if let Some(peer) = self.peer(PortId(staged.lot.in_port)) {
-            let said = peer.orders.say(Order { staged, cargo });
+            let said = peer.orders.say(Order { staged, parcel: Some(parcel) });
             debug_assert!(said.is_ok(), "orders wait without a limit of their own");
+        }
+    }
+
+    /// Lets the lcore that frames came from send some that are in no box any more.
+    #[inline(always)]
+    pub fn order_loose(&mut self, staged: Staged, frames: impl Iterator<Item = F>) {
+        if let Some(peer) = self.peer(PortId(staged.lot.in_port)) {
+            peer.order_loose(staged, frames);
         }
     }
 
@@ -247,10 +255,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Puts the orders of another lcore where they are carried out, `count` of them.
     fn obey(&mut self, peer: usize, count: usize) {
         for _ in 0..count {
-            let Some(order) = self.peers[peer].as_mut().and_then(|peer| peer.orders.pop()) else { return };
-            let out = order.staged.out;
+            let Some(peer) = self.peers[peer].as_mut() else { return };
+            let Some(Order { staged, parcel }) = peer.orders.peek() else { return };
+            let (out, loose) = (staged.out, parcel.is_none());
+            let port = &mut self.ports[out.index()];
+            if loose && !peer.loose.take(staged.sums.frames as usize, &mut port.loose) {
+                return;
+            }
             self.ordered.insert(out);
-            self.ports[out.index()].orders.push_back(order);
+            port.orders.extend(peer.orders.pop());
         }
     }
 
@@ -274,14 +287,21 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = &mut ports[out.index()];
         while let Some(next) = port.orders.front()
             && next.staged.sums.frames as usize <= port.stage.remaining_capacity()
-            && let Some(Order { staged, cargo }) = port.orders.pop_front()
+            && let Some(Order { staged, parcel }) = port.orders.pop_front()
         {
-            parcels.extend(cargo.unload(&mut port.stage));
+            match parcel {
+                Some(mut parcel) => {
+                    F::append(&mut parcel, &mut port.stage);
+                    parcels.push(parcel);
+                }
+                None => port.stage.extend(port.loose.drain(..staged.sums.frames as usize)),
+            }
             port.note_staged(staged);
         }
         if port.orders.is_empty() {
             // It begins at its beginning again, which is in a near cache.
             port.orders.clear();
+            port.loose.clear();
         }
         if port.stage.is_empty() {
             ordered.remove(out);

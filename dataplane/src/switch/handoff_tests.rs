@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ecn::{MarkAt, Wred, q32_from_millionths};
+use crate::egress::PACK;
 use crate::pfc::frame::PfcFrame;
 use crate::rng::Rng;
 use std::collections::HashMap;
@@ -316,4 +317,116 @@ fn what_was_ordered_is_dropped_by_name_when_the_port_goes_down() {
     assert_eq!(b.stats(PortId(1)).drops.0[DropReason::EgressPortDown as usize], 100);
     assert_eq!((b.held(), b.stats(PortId(1)).tx_packets, b.stats(PortId(1)).queue_drops[3]), (0, 0, 100));
     assert_eq!((a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0));
+}
+
+/// Frames of four priorities in turn, of these lengths (0: all differ), in the order in which weighted queues served them
+/// to a wire, and how many orders that took.
+fn served(lens: [usize; 4], tx_per_lcore: bool) -> (Vec<Vec<u8>>, usize) {
+    let mut p = params(2);
+    p.ports[1].tx_per_lcore = tx_per_lcore;
+    p.ports[1].queues = std::array::from_fn(|n| {
+        let discipline = Discipline::Dwrr([3, 10, 40, 50, 1, 1, 1, 1][n]);
+        QueueSchedule { discipline, level: 0, cir: None, pir: None }
+    });
+    let [a, b] = &mut two_shards(p);
+    let frames = (0..BURST).map(|n| {
+        let len = if lens[n % 4] == 0 { 64 + n } else { lens[n % 4] };
+        let mut bytes = frame(1, 2, (n % 4 * 8) as u8, len).bytes().to_vec();
+        bytes[40..42].copy_from_slice(&(n as u16).to_be_bytes());
+        OwnedFrame::new(bytes)
+    });
+    receive(a, 0, frames, 10);
+    b.tick(20);
+    let mut wire = transmit(b, 1, 30);
+    let orders = b.peers[0].as_ref().unwrap().orders.len() + a.peers[1].as_ref().unwrap().orders.len();
+    a.tick(40);
+    a.transmit_ordered(PortId(1), 50, &mut wire);
+    b.tick(60);
+    a.tick(70);
+    assert_eq!((a.held() + b.held(), a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0, 0));
+    assert_eq!(b.stats(PortId(1)).tx_packets, 256);
+    (wire.frames, orders)
+}
+
+#[test]
+fn what_another_lcore_sends_leaves_as_it_would_have_here_and_turns_are_ordered_at_once() {
+    for (lens, most) in [([64; 4], 60), ([100, 300, 64, 200], 120), ([64, 0, 1500, 64], 200)] {
+        let (here, none) = served(lens, false);
+        let (there, orders) = served(lens, true);
+        assert_eq!((here.len(), none), (BURST, 0));
+        assert!(here == there, "{lens:?}");
+        assert!(orders > 4 && orders < most, "{lens:?}: {orders} orders");
+    }
+}
+
+#[test]
+fn more_loose_frames_than_a_ring_holds_come_after_one_another() {
+    let mut p = params(4);
+    p.frames = 1 << 13;
+    for (n, port) in p.ports.iter_mut().enumerate() {
+        (port.shard, port.tx_per_lcore) = (u8::from(n > 0), true);
+        // A turn is a frame.
+        for queue in [1, 2] {
+            port.queues[queue] =
+                QueueSchedule { level: 0, discipline: Discipline::Dwrr(1), ..QueueSchedule::STRICT };
+        }
+    }
+    let [mut a, mut b]: [_; 2] = Switch::<OwnedFrame>::sharded(&p, 2).unwrap().try_into().unwrap();
+    for port in 1..4 {
+        receive(&mut b, port, [frame(u64::from(port), 9, 0, 64)], 0);
+    }
+    for _ in 0..2 {
+        a.tick(0);
+        b.tick(0);
+    }
+    // What they said first was flooded to the port of the other shard, too.
+    let mut wire = Tap { room: BURST, ..Tap::default() };
+    transmit(&mut a, 0, 0);
+    for out in 1..4 {
+        transmit(&mut b, out, 0);
+    }
+    b.tick(0);
+    b.transmit_ordered(PortId(0), 0, &mut wire);
+    a.tick(0);
+    for n in 1..=12 {
+        let to = |n: usize| (1 + n % 3) as u64;
+        receive(&mut a, 0, (0..BURST).map(|n| frame(8, to(n), (n % 2 * 8) as u8 + 8, 64)), n);
+        b.tick(n);
+    }
+    (1..4).for_each(|out| drop(transmit(&mut b, out, 20)));
+    let loose = b.peers[0].as_ref().unwrap().loose.len() + a.peers[1].as_ref().unwrap().loose.len();
+    assert!(loose > 2500, "{loose} frames at once");
+    wire.frames.clear();
+    for n in 30..50 {
+        a.tick(n);
+        for out in 1..4 {
+            a.transmit_ordered(PortId(out), n, &mut wire);
+        }
+        b.tick(n);
+        // The first port has a few more than may be with others.
+        transmit(&mut b, 1, n);
+    }
+    assert_eq!((wire.frames.len(), a.expects_more(), b.expects_more()), (12 * BURST, false, false));
+    assert_eq!((a.held() + b.held(), a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0, 0));
+}
+
+#[test]
+fn frames_that_go_one_by_one_are_ordered_together_but_no_more_than_a_stage_holds() {
+    let mut p = params(2);
+    p.ports[1].tx_per_lcore = true;
+    // Each frame is looked at; few are chosen.
+    let pmax = q32_from_millionths(1);
+    p.ports[1].mark[3] =
+        Some(Wred { kmin: 1, kmax: 1 << 30, pmax, at: MarkAt::Dequeue, drop_not_ect: false });
+    let [a, b] = &mut two_shards(p);
+    for _ in 0..3 {
+        receive(a, 0, (0..BURST).map(|_| frame(1, 2, 24, 64)), 10);
+    }
+    (0..3).for_each(|n| b.tick(20 + n));
+    transmit(b, 1, 30);
+    let orders = b.peers[0].as_ref().unwrap().orders.len() + a.peers[1].as_ref().unwrap().orders.len();
+    assert_eq!(orders, 3 * BURST / PACK);
+    a.tick(40);
+    let mut wire = Tap { room: BURST, ..Tap::default() };
+    assert_eq!(a.transmit_ordered(PortId(1), 50, &mut wire), 3 * BURST);
 }

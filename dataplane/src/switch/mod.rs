@@ -97,6 +97,8 @@ struct Port<F> {
     away: usize,
     /// A port of another shard: its orders that are not yet in the stage.
     orders: VecDeque<Order<F>>,
+    /// Frames of those that name no box.
+    loose: VecDeque<F>,
     stats: PortStats,
     latency: LatencyStats,
     /// Frames sent when that was published.

@@ -234,6 +234,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             staged: ArrayVec::new(),
             away: 0,
             orders: VecDeque::with_capacity(if port.tx_per_lcore { MOST_AWAY } else { 0 }),
+            loose: VecDeque::with_capacity(if port.tx_per_lcore { MOST_AWAY } else { 0 }),
             stats: PortStats::default(),
             latency: LatencyStats::default(),
             told_sent: 0,

@@ -14,7 +14,7 @@
 use super::tap::Taken;
 use super::transmit::Staged;
 use crate::drops::DropReason;
-use crate::egress::{Cargo, Parcel, Ticket};
+use crate::egress::{PACK, Parcel, Ticket};
 use crate::fdb::FdbEvent;
 use crate::types::{Nanos, PortId};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -31,7 +31,8 @@ const NEWS: usize = 1024;
 #[repr(align(64))]
 pub(super) struct Order<F> {
     pub staged: Staged,
-    pub cargo: Cargo<F>,
+    /// Their box; `None`: they are the next of those that come loose.
+    pub parcel: Option<Parcel<F>>,
 }
 
 /// What else the owner of a port says to an lcore whose frames it was given.
@@ -121,6 +122,19 @@ impl<T> Link<T> {
         self.from.pop().ok()
     }
 
+    /// The first of those that have come, where it is.
+    #[inline(always)]
+    pub fn peek(&self) -> Option<&T> {
+        self.from.peek().ok()
+    }
+
+    /// Moves the first `count` of those that have come behind those of `to`. `false`: there are not as many yet.
+    #[inline(always)]
+    pub fn take(&mut self, count: usize, to: &mut VecDeque<T>) -> bool {
+        let come = self.from.read_chunk(count);
+        come.map(|chunk| to.extend(chunk)).is_ok()
+    }
+
     /// Looks at the first `count` of those that have come, where they are, and takes them.
     #[inline(always)]
     pub fn drain(&mut self, count: usize, look: impl FnMut(&T)) {
@@ -157,6 +171,8 @@ impl<T> Link<T> {
 pub struct Peer<F> {
     pub(super) tickets: Link<Ticket<F>>,
     pub(super) orders: Link<Order<F>>,
+    /// Frames of orders that name no box.
+    pub(super) loose: Link<F>,
     pub(super) reports: Link<Report>,
     pub(super) notes: Link<Note<F>>,
     pub(super) news_to: Producer<FdbEvent>,
@@ -168,10 +184,26 @@ impl<F> Peer<F> {
     #[inline(always)]
     pub(super) fn flush(&mut self) {
         self.tickets.flush();
-        // What is said of a frame comes before its order.
+        // What is said of a frame comes before its order, and so does the frame, if there is room for it.
         self.notes.flush();
+        self.loose.flush();
         self.orders.flush();
         self.reports.flush();
+    }
+
+    /// Orders frames without a box to be sent, together with those that were ordered last if these are of the same kind:
+    /// at most a pack, which finds room in a ring.
+    #[inline(always)]
+    pub(super) fn order_loose(&mut self, staged: Staged, frames: impl Iterator<Item = F>) {
+        self.loose.said.extend(frames);
+        match self.orders.said.back_mut() {
+            Some(Order { staged: last, parcel: None })
+                if staged.continues(last) && (last.sums.frames + staged.sums.frames) as usize <= PACK =>
+            {
+                last.sums.add(staged.sums);
+            }
+            _ => self.orders.said.push_back(Order { staged, parcel: None }),
+        }
     }
 }
 
@@ -195,6 +227,7 @@ pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
             let (tickets_a, tickets_b) = link(ring, frames - ring);
             // These are bounded by what was ordered and is not yet reported.
             let (orders_a, orders_b) = link(RING, usize::MAX);
+            let (loose_a, loose_b) = link(RING, usize::MAX);
             let (reports_a, reports_b) = link(RING, usize::MAX);
             let (notes_a, notes_b) = link(RING, usize::MAX);
             let (news_ab, news_from_a) = RingBuffer::new(NEWS);
@@ -202,6 +235,7 @@ pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
             all[a][b] = Some(Peer {
                 tickets: tickets_a,
                 orders: orders_a,
+                loose: loose_a,
                 reports: reports_a,
                 notes: notes_a,
                 news_to: news_ab,
@@ -210,6 +244,7 @@ pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
             all[b][a] = Some(Peer {
                 tickets: tickets_b,
                 orders: orders_b,
+                loose: loose_b,
                 reports: reports_b,
                 notes: notes_b,
                 news_to: news_ba,

@@ -7,7 +7,7 @@ use super::tick::xon;
 use super::{Key, Port, Switch, Wire};
 use crate::drops::DropReason;
 use crate::ecn;
-use crate::egress::{Cargo, Lot, Meta, Pack, Pick, Queues, Standing, Sums};
+use crate::egress::{Lot, Meta, Pack, Pick, Queues, Standing, Sums};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::parse::EcnPlace;
@@ -25,6 +25,17 @@ pub(super) struct Staged {
     pub(super) out: PortId,
     /// ns of their wait in which received pauses held their queue.
     paused_ns: Nanos,
+}
+
+impl Staged {
+    /// They are of one kind with those before them, and can be counted together.
+    #[inline(always)]
+    pub(super) fn continues(&self, before: &Staged) -> bool {
+        before.lot == self.lot
+            && before.out == self.out
+            && before.paused_ns == self.paused_ns
+            && self.lot.copies == Meta::SINGLE
+    }
 }
 
 /// Where the frames of a stage come from, and where those go that another lcore is to send.
@@ -308,7 +319,8 @@ impl<F: Frame> Port<F> {
         Some((sums, (count, wire, last)))
     }
 
-    /// The same for a pack of another lcore: orders it to be sent there, whole and unopened, or takes it apart.
+    /// The same for a pack of another lcore: orders it to be sent there, whole and unopened if its turn allows that. It
+    /// needs no room here, and is not divided because more frames than were asked for are in it.
     #[inline(never)]
     fn order_pack(
         &mut self,
@@ -325,21 +337,36 @@ impl<F: Frame> Port<F> {
             }
             return self.take_pack(pack, standing, (out, queue), (most, turn));
         }
-        let (all, last) = pack.wire();
-        // They need no room here: a parcel is not opened because the last of its frames are more than was asked for.
-        let whole = all - last < turn.max(1);
-        let marks = standing.depth > self.mark[queue].kmin;
-        let shut = self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(all - last));
-        if !whole || !standing.alone || marks || shut {
+        if !standing.alone || standing.depth > self.mark[queue].kmin || lot.copies != Meta::SINGLE {
             return None;
         }
-        let (ce, paused_ns) = (pack.ce_frames(), standing.held_ns.wrapping_sub(pack.held_ns()));
-        let (parcel, sums) = pack.take_parcel()?;
-        self.stats.ecn_seen_ce[queue] += u64::from(ce);
-        let staged = Staged { lot, sums, out, paused_ns };
-        homeward.order(staged, Cargo::Parcel(parcel));
-        self.away += sums.frames as usize;
-        Some((sums, (sums.frames as usize, all, last)))
+        let (all, last) = pack.wire();
+        let whole = all - last < turn.max(1);
+        let count = if whole { pack.len() } else { pack.frames_of(turn)? };
+        let wire = if whole { all } else { count as u64 * last };
+        if self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(wire - last)) {
+            return None;
+        }
+        let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
+        let ce = pack.ce_frames();
+        let parcel = if whole { pack.take_parcel() } else { None };
+        let sums = match parcel {
+            Some((parcel, sums)) => {
+                homeward.order(Staged { lot, sums, out, paused_ns }, parcel);
+                sums
+            }
+            None => {
+                if let Some(parcel) = pack.open() {
+                    homeward.note(PortId(lot.in_port), Note::Empty(parcel));
+                }
+                let (sums, frames) = pack.drain(count);
+                homeward.order_loose(Staged { lot, sums, out, paused_ns }, frames);
+                sums
+            }
+        };
+        self.stats.ecn_seen_ce[queue] += u64::from(ce - pack.ce_frames());
+        self.away += count;
+        Some((sums, (count, wire, last)))
     }
 
     /// One frame, which may have to be marked for the depth it leaves behind.
@@ -367,7 +394,7 @@ impl<F: Frame> Port<F> {
                 let taken = Taken { key: Key::of(&lot), out: *out, at, depth: Some(depth) };
                 homeward.note(PortId(lot.in_port), Note::Taken(taken));
             }
-            homeward.order(staged, Cargo::One(frame));
+            homeward.order_loose(staged, std::iter::once(frame));
             self.away += 1;
         }
         Some(meta)
@@ -377,11 +404,8 @@ impl<F: Frame> Port<F> {
     /// if that is of the same lot.
     #[inline(always)]
     pub(super) fn note_staged(&mut self, staged: Staged) {
-        let Staged { lot, sums, paused_ns, .. } = staged;
         match self.staged.last_mut() {
-            Some(last) if last.lot == lot && last.paused_ns == paused_ns && lot.copies == Meta::SINGLE => {
-                last.sums.add(sums);
-            }
+            Some(last) if staged.continues(last) => last.sums.add(staged.sums),
             _ => self.staged.push(staged),
         }
     }

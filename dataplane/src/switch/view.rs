@@ -1,6 +1,6 @@
 //! What a switch says about itself, and what an operator may tell it while it runs.
 
-use super::{Port, Switch};
+use super::{Peer, Port, Switch};
 use crate::drops::DropReason;
 use crate::egress::Microbursts;
 use crate::fdb::{Fdb, FdbPage};
@@ -224,10 +224,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Something is on its way from or to another shard.
     pub fn expects_more(&self) -> bool {
-        self.peers
-            .iter()
-            .flatten()
-            .any(|peer| peer.tickets.len() + peer.orders.len() + peer.reports.len() + peer.notes.len() > 0)
+        let under_way = |peer: &Peer<F>| {
+            let frames = peer.tickets.len() + peer.orders.len() + peer.loose.len();
+            frames + peer.reports.len() + peer.notes.len() > 0
+        };
+        self.peers.iter().flatten().any(under_way)
     }
 
     /// All frames this shard has seen. Add up the shards of a switch before asking for the error.
