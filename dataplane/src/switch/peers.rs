@@ -106,7 +106,8 @@ impl<T> Link<T> {
     fn flush_some(&mut self) {
         let mut count = self.said.len();
         if self.to.write_chunk_uninit(count).is_err() {
-            count = self.to.slots();
+            // Meanwhile there may be room for all of it, and for more.
+            count = count.min(self.to.slots());
         }
         if let Ok(places) = self.to.write_chunk_uninit(count) {
             places.fill_from_iter(self.said.drain(..count));
@@ -280,5 +281,30 @@ mod tests {
             b.drain(b.come(), |n| seen.push(*n));
         }
         assert_eq!((seen, a.len() + b.len()), (vec![1, 2, 3, 4, 7], 0));
+    }
+
+    #[test]
+    fn a_ring_that_is_emptied_while_it_is_filled_loses_nothing() {
+        const ALL: u32 = 300_000;
+        let (mut a, mut b) = link(8, usize::MAX);
+        let reader = std::thread::spawn(move || {
+            let mut next = 0;
+            while next < ALL {
+                b.drain(b.come(), |n| {
+                    assert_eq!(*n, next);
+                    next += 1;
+                });
+                std::thread::yield_now();
+            }
+        });
+        for n in 0..ALL {
+            assert_eq!(a.say(n), Ok(()));
+            a.flush();
+        }
+        while a.len() > 0 {
+            a.flush();
+            std::thread::yield_now();
+        }
+        reader.join().unwrap();
     }
 }
