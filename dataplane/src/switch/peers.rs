@@ -16,12 +16,12 @@ use super::transmit::Staged;
 use crate::drops::DropReason;
 use crate::egress::{PACK, Parcel, Ticket};
 use crate::fdb::FdbEvent;
-use crate::types::{Nanos, PortId};
+use crate::types::{BURST, Nanos, PortId};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 
-/// Places of a ring: few enough to stay in a cache.
-const RING: usize = 1024;
+/// Places of a ring: for what two bursts are if each frame goes by itself, and few enough to stay in a near cache.
+const RING: usize = 2 * BURST;
 
 /// News that wait at most, per direction.
 const NEWS: usize = 1024;
