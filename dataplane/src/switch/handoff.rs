@@ -33,7 +33,7 @@ pub(super) struct Homeward<'a, F> {
     pub owner: &'a [u8],
 }
 
-impl<F> Homeward<'_, F> {
+impl<F: Frame> Homeward<'_, F> {
     #[inline(always)]
     fn peer(&mut self, PortId(in_port): PortId) -> Option<&mut Peer<F>> {
         let from = self.owner.get(usize::from(in_port)).copied().unwrap_or(Lot::HERE);
@@ -44,8 +44,7 @@ impl<F> Homeward<'_, F> {
     #[inline(always)]
     pub fn order(&mut self, staged: Staged, parcel: Parcel<F>) {
         if let Some(peer) = self.peer(PortId(staged.lot.in_port)) {
-            let said = peer.orders.say(Order { staged, parcel: Some(parcel) });
-            debug_assert!(said.is_ok(), "orders wait without a limit of their own");
+            peer.orders.put(Order { staged, parcel: Some(parcel) });
         }
     }
 
@@ -60,8 +59,15 @@ impl<F> Homeward<'_, F> {
     /// Says something else to the owner of the port that frames came from.
     pub fn note(&mut self, in_port: PortId, note: Note<F>) {
         if let Some(peer) = self.peer(in_port) {
-            let said = peer.notes.say(note);
-            debug_assert!(said.is_ok(), "notes wait without a limit of their own");
+            peer.notes.put(note);
+        }
+    }
+
+    /// Opens a pack; its box goes back.
+    #[inline(always)]
+    pub fn open(&mut self, pack: &mut Pack<F>) {
+        if let Some(parcel) = pack.open() {
+            self.note(PortId(pack.lot().in_port), Note::Empty(parcel));
         }
     }
 }
@@ -226,7 +232,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn cancel_orders(&mut self, out: PortId, reason: DropReason) {
         if self.ports[out.index()].away > 0 {
             for peer in self.peers.iter_mut().flatten() {
-                let _ = peer.notes.say(Note::Flush(out, reason));
+                peer.notes.put(Note::Flush(out, reason));
             }
         }
     }
@@ -319,8 +325,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.release_copy(&staged.lot, staged.sums.charge);
         let owner = usize::from(self.owner[staged.out.index()]);
         if let Some(peer) = self.peers.get_mut(owner).and_then(Option::as_mut) {
-            let said = peer.reports.say(Report { staged: *staged, fate });
-            debug_assert!(said.is_ok(), "reports wait without a limit of their own");
+            peer.reports.put(Report { staged: *staged, fate });
         }
     }
 

@@ -319,26 +319,21 @@ fn what_was_ordered_is_dropped_by_name_when_the_port_goes_down() {
     assert_eq!((a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0));
 }
 
-/// Frames of four priorities in turn, of these lengths (0: all differ), in the order in which weighted queues served them
-/// to a wire, and how many orders that took.
+/// What `b` has said to `a`, by one of the rings between them, and `a` not heard.
+fn on_its_way(a: &Switch<OwnedFrame>, b: &Switch<OwnedFrame>, ring: fn(&Peer<OwnedFrame>) -> usize) -> usize {
+    [&b.peers[0], &a.peers[1]].into_iter().flatten().map(ring).sum()
+}
+
+/// [`four_priorities`] in the order in which weighted queues served them to a wire, and how many orders that took.
 fn served(lens: [usize; 4], tx_per_lcore: bool) -> (Vec<Vec<u8>>, usize) {
     let mut p = params(2);
     p.ports[1].tx_per_lcore = tx_per_lcore;
-    p.ports[1].queues = std::array::from_fn(|n| {
-        let discipline = Discipline::Dwrr([3, 10, 40, 50, 1, 1, 1, 1][n]);
-        QueueSchedule { discipline, level: 0, cir: None, pir: None }
-    });
+    p.ports[1].queues = std::array::from_fn(weighted);
     let [a, b] = &mut two_shards(p);
-    let frames = (0..BURST).map(|n| {
-        let len = if lens[n % 4] == 0 { 64 + n } else { lens[n % 4] };
-        let mut bytes = frame(1, 2, (n % 4 * 8) as u8, len).bytes().to_vec();
-        bytes[40..42].copy_from_slice(&(n as u16).to_be_bytes());
-        OwnedFrame::new(bytes)
-    });
-    receive(a, 0, frames, 10);
+    receive(a, 0, four_priorities(lens), 10);
     b.tick(20);
     let mut wire = transmit(b, 1, 30);
-    let orders = b.peers[0].as_ref().unwrap().orders.len() + a.peers[1].as_ref().unwrap().orders.len();
+    let orders = on_its_way(a, b, |peer| peer.orders.len());
     a.tick(40);
     a.transmit_ordered(PortId(1), 50, &mut wire);
     b.tick(60);
@@ -394,7 +389,7 @@ fn more_loose_frames_than_a_ring_holds_come_after_one_another() {
         b.tick(n);
     }
     (1..4).for_each(|out| drop(transmit(&mut b, out, 20)));
-    let loose = b.peers[0].as_ref().unwrap().loose.len() + a.peers[1].as_ref().unwrap().loose.len();
+    let loose = on_its_way(&a, &b, |peer| peer.loose.len());
     assert!(loose > 2500, "{loose} frames at once");
     wire.frames.clear();
     for n in 30..50 {
@@ -424,7 +419,7 @@ fn frames_that_go_one_by_one_are_ordered_together_but_no_more_than_a_stage_holds
     }
     (0..3).for_each(|n| b.tick(20 + n));
     transmit(b, 1, 30);
-    let orders = b.peers[0].as_ref().unwrap().orders.len() + a.peers[1].as_ref().unwrap().orders.len();
+    let orders = on_its_way(a, b, |peer| peer.orders.len());
     assert_eq!(orders, 3 * BURST / PACK);
     // As many as the ring has places, then the others.
     let mut wire = Tap { room: BURST, ..Tap::default() };

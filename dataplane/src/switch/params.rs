@@ -7,7 +7,7 @@ use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
 use crate::classify::Classifier;
 use crate::ecn::{MarkAt, Wred};
-use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
+use crate::egress::{PACK, QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
 use crate::frame::Frame;
 use crate::mmu::{Mmu, MmuError, MmuParams};
@@ -149,6 +149,9 @@ pub(super) fn marking(port: &PortParams) -> ([Wred; PRIORITIES], u8, u8) {
     )
 }
 
+/// Frames of a port that are with other lcores at most: the last ones may be a whole pack.
+const AWAY: usize = MOST_AWAY + PACK;
+
 impl<F: Frame> Switch<F> {
     /// A switch in one piece, for one lcore or for virtual time.
     ///
@@ -169,7 +172,7 @@ impl<F: Frame> Switch<F> {
     pub fn sharded(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
         let mmus = Mmu::sharded(&params.mmu, shards)?;
         let copies: Arc<[AtomicU32]> = (0..params.frames * shards).map(|_| AtomicU32::new(0)).collect();
-        let rings = peers(shards, params.frames);
+        let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * AWAY));
         mmus.into_iter()
             .zip(rings)
             .enumerate()
@@ -233,8 +236,8 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             stage: Burst::new(),
             staged: ArrayVec::new(),
             away: 0,
-            orders: VecDeque::with_capacity(if port.tx_per_lcore { MOST_AWAY } else { 0 }),
-            loose: VecDeque::with_capacity(if port.tx_per_lcore { MOST_AWAY } else { 0 }),
+            orders: VecDeque::with_capacity(if port.tx_per_lcore { AWAY } else { 0 }),
+            loose: VecDeque::with_capacity(if port.tx_per_lcore { AWAY } else { 0 }),
             stats: PortStats::default(),
             latency: LatencyStats::default(),
             told_sent: 0,

@@ -72,7 +72,7 @@ pub(super) struct Link<T> {
     to: Producer<T>,
     from: Consumer<T>,
     said: VecDeque<T>,
-    /// How much may wait when the ring is full.
+    /// How much [`Link::say`] lets wait when the ring is full.
     most_waiting: usize,
 }
 
@@ -86,8 +86,14 @@ impl<T> Link<T> {
         if self.said.len() >= self.most_waiting && self.is_full() {
             return Err(what);
         }
-        self.said.push_back(what);
+        self.put(what);
         Ok(())
+    }
+
+    /// The same where what may wait is bounded by something else.
+    #[inline(always)]
+    pub fn put(&mut self, what: T) {
+        self.said.push_back(what);
     }
 
     #[cold]
@@ -203,23 +209,25 @@ impl<F> Peer<F> {
             {
                 last.sums.add(staged.sums);
             }
-            _ => self.orders.said.push_back(Order { staged, parcel: None }),
+            _ => self.orders.put(Order { staged, parcel: None }),
         }
     }
 }
 
-/// Both ends of a pair of rings with `ring` places, for which `waiting` may wait.
+/// Both ends of a pair of rings with `ring` places, for which `waiting` may wait: memory is reserved for these here, and
+/// touched when it is needed.
 fn link<T>(ring: usize, waiting: usize) -> (Link<T>, Link<T>) {
     let (to_b, from_a) = RingBuffer::new(ring);
     let (to_a, from_b) = RingBuffer::new(ring);
-    let end = |to, from| Link { to, from, said: VecDeque::with_capacity(ring), most_waiting: waiting };
+    let said = || VecDeque::with_capacity(ring + waiting);
+    let end = |to, from| Link { to, from, said: said(), most_waiting: waiting };
     (end(to_b, from_b), end(to_a, from_a))
 }
 
-/// The rings between `shards` shards, with room for a ticket for each of `frames` frames: element `[a][b]` is what `a`
-/// holds towards `b`; `None` towards itself.
+/// The rings between `shards` shards, with room for a ticket for each of `frames` frames, of which `away` may be on order:
+/// element `[a][b]` is what `a` holds towards `b`; `None` towards itself.
 #[allow(clippy::needless_range_loop, reason = "two rows are filled at once")]
-pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
+pub fn peers<F>(shards: usize, frames: usize, away: usize) -> Vec<Vec<Option<Peer<F>>>> {
     let mut all: Vec<Vec<Option<Peer<F>>>> =
         (0..shards).map(|_| (0..shards).map(|_| None).collect()).collect();
     for a in 0..shards {
@@ -227,10 +235,10 @@ pub fn peers<F>(shards: usize, frames: usize) -> Vec<Vec<Option<Peer<F>>>> {
             let ring = RING.min(frames);
             let (tickets_a, tickets_b) = link(ring, frames - ring);
             // These are bounded by what was ordered and is not yet reported.
-            let (orders_a, orders_b) = link(RING, usize::MAX);
-            let (loose_a, loose_b) = link(RING, usize::MAX);
-            let (reports_a, reports_b) = link(RING, usize::MAX);
-            let (notes_a, notes_b) = link(RING, usize::MAX);
+            let (orders_a, orders_b) = link(RING, away);
+            let (loose_a, loose_b) = link(RING, away);
+            let (reports_a, reports_b) = link(RING, away);
+            let (notes_a, notes_b) = link(RING, away);
             let (news_ab, news_from_a) = RingBuffer::new(NEWS);
             let (news_ba, news_from_b) = RingBuffer::new(NEWS);
             all[a][b] = Some(Peer {
@@ -286,7 +294,7 @@ mod tests {
     #[test]
     fn a_ring_that_is_emptied_while_it_is_filled_loses_nothing() {
         const ALL: u32 = 300_000;
-        let (mut a, mut b) = link(8, usize::MAX);
+        let (mut a, mut b) = link(8, ALL as usize);
         let reader = std::thread::spawn(move || {
             let mut next = 0;
             while next < ALL {

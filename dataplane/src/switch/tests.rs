@@ -190,16 +190,31 @@ fn flooded_frames_of_a_burst_overtake_nobody() {
     assert_conserved(&s);
 }
 
+/// Queues with weights so different that turns end everywhere within packs.
+fn weighted(n: usize) -> QueueSchedule {
+    let discipline = Discipline::Dwrr([3, 10, 40, 50, 1, 1, 1, 1][n]);
+    QueueSchedule { discipline, level: 0, cir: None, pir: None }
+}
+
+/// A burst from station 1 to station 2 of four priorities in turn, of these lengths (0: all differ), with numbers.
+fn four_priorities(lens: [usize; 4]) -> impl Iterator<Item = OwnedFrame> {
+    (0..BURST).map(move |n| {
+        let len = match lens[n % 4] {
+            0 => 64 + n,
+            len => len,
+        };
+        let mut bytes = frame(1, 2, (n % 4 * 8) as u8, len).bytes().to_vec();
+        bytes[40..42].copy_from_slice(&(n as u16).to_be_bytes());
+        OwnedFrame::new(bytes)
+    })
+}
+
 #[test]
 fn frames_in_packs_leave_in_the_order_they_would_one_by_one() {
     // By length: all alike in a queue, so that packs are split, or not.
     for (lens, rate) in
         [([100, 1500, 64, 300], None), ([100, 1500, 64, 0], None), ([64; 4], Some(1_000_000_000))]
     {
-        let weighted = |n: usize| {
-            let discipline = Discipline::Dwrr([3, 10, 40, 50, 1, 1, 1, 1][n]);
-            QueueSchedule { discipline, level: 0, cir: None, pir: None }
-        };
         let run = |together: bool| {
             let mut p = params(2);
             p.ports[1].queues = std::array::from_fn(weighted);
@@ -208,15 +223,7 @@ fn frames_in_packs_leave_in_the_order_they_would_one_by_one() {
             receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
             receive(&mut s, 0, [frame(1, 2, 0, 64)], 0);
             (0..2).for_each(|out| drop(transmit(&mut s, out, 0)));
-            let frames = (0..BURST).map(|n| {
-                let len = match lens[n % 4] {
-                    0 => 64 + n,
-                    len => len,
-                };
-                let mut bytes = frame(1, 2, (n % 4 * 8) as u8, len).bytes().to_vec();
-                bytes[40..42].copy_from_slice(&(n as u16).to_be_bytes());
-                OwnedFrame::new(bytes)
-            });
+            let frames = four_priorities(lens);
             if together {
                 receive(&mut s, 0, frames, 0);
             } else {

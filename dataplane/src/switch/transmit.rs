@@ -291,16 +291,16 @@ impl<F: Frame> Port<F> {
         true
     }
 
-    /// Takes a whole pack, or the front of one, if each of these frames would go one by one, and none of them is marked.
-    /// Returns frames, bytes on the wire, and those of the last one.
+    /// What may go at once from the front of a pack, at most `most` frames: frames, bytes on the wire, and those of the last
+    /// one. `None`: not each of them would go if they went one by one, or some might be marked.
     #[inline(always)]
-    fn take_pack(
-        &mut self,
-        pack: &mut Pack<F>,
-        standing: Standing,
-        (out, queue): (PortId, usize),
+    fn front_of(
+        &self,
+        pack: &Pack<F>,
+        standing: &Standing,
+        queue: usize,
         (most, turn): (usize, u64),
-    ) -> Option<(Sums, (usize, u64, u64))> {
+    ) -> Option<(usize, u64, u64)> {
         if !standing.alone || standing.depth > self.mark[queue].kmin {
             return None;
         }
@@ -308,15 +308,26 @@ impl<F: Frame> Port<F> {
         let whole = pack.len() <= most && all - last < turn.max(1);
         let count = if whole { pack.len() } else { pack.frames_of(turn)?.min(most) };
         let wire = if whole { all } else { count as u64 * last };
-        if self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(wire - last)) {
-            return None;
-        }
+        let shut = self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(wire - last));
+        (!shut).then_some((count, wire, last))
+    }
+
+    /// Takes a whole pack, or the front of one. Returns what that is, as [`Port::front_of`] says it.
+    #[inline(always)]
+    fn take_pack(
+        &mut self,
+        pack: &mut Pack<F>,
+        standing: Standing,
+        (out, queue): (PortId, usize),
+        limits: (usize, u64),
+    ) -> Option<(Sums, (usize, u64, u64))> {
+        let front = self.front_of(pack, &standing, queue, limits)?;
         let ce = pack.ce_frames();
-        let sums = pack.take(count, &mut self.stage);
+        let sums = pack.take(front.0, &mut self.stage);
         self.stats.ecn_seen_ce[queue] += u64::from(ce - pack.ce_frames());
         let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
         self.note_staged(Staged { lot: pack.lot(), sums, out, paused_ns });
-        Some((sums, (count, wire, last)))
+        Some((sums, front))
     }
 
     /// The same for a pack of another lcore: orders it to be sent there, whole and unopened if its turn allows that. It
@@ -332,41 +343,28 @@ impl<F: Frame> Port<F> {
     ) -> Option<(Sums, (usize, u64, u64))> {
         let lot = pack.lot();
         if lot.home == Lot::HERE {
-            if let Some(parcel) = pack.open() {
-                homeward.note(PortId(lot.in_port), Note::Empty(parcel));
-            }
+            homeward.open(pack);
             return self.take_pack(pack, standing, (out, queue), (most, turn));
         }
-        if !standing.alone || standing.depth > self.mark[queue].kmin || lot.copies != Meta::SINGLE {
+        if lot.copies != Meta::SINGLE {
             return None;
         }
-        let (all, last) = pack.wire();
-        let whole = all - last < turn.max(1);
-        let count = if whole { pack.len() } else { pack.frames_of(turn)? };
-        let wire = if whole { all } else { count as u64 * last };
-        if self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(wire - last)) {
-            return None;
-        }
+        let front = self.front_of(pack, &standing, queue, (usize::MAX, turn))?;
         let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
         let ce = pack.ce_frames();
-        let parcel = if whole { pack.take_parcel() } else { None };
-        let sums = match parcel {
-            Some((parcel, sums)) => {
-                homeward.order(Staged { lot, sums, out, paused_ns }, parcel);
-                sums
-            }
-            None => {
-                if let Some(parcel) = pack.open() {
-                    homeward.note(PortId(lot.in_port), Note::Empty(parcel));
-                }
-                let (sums, frames) = pack.drain(count);
-                homeward.order_loose(Staged { lot, sums, out, paused_ns }, frames);
-                sums
-            }
+        let parcel = if front.0 == pack.len() { pack.take_parcel() } else { None };
+        let sums = if let Some((parcel, sums)) = parcel {
+            homeward.order(Staged { lot, sums, out, paused_ns }, parcel);
+            sums
+        } else {
+            homeward.open(pack);
+            let (sums, frames) = pack.drain(front.0);
+            homeward.order_loose(Staged { lot, sums, out, paused_ns }, frames);
+            sums
         };
         self.stats.ecn_seen_ce[queue] += u64::from(ce - pack.ce_frames());
-        self.away += count;
-        Some((sums, (count, wire, last)))
+        self.away += front.0;
+        Some((sums, front))
     }
 
     /// One frame, which may have to be marked for the depth it leaves behind.
