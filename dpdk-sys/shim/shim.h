@@ -23,6 +23,7 @@
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
@@ -352,6 +353,23 @@ static inline int weir_eth_priority_flow_control(uint16_t port, uint8_t priority
 	conf.fc.send_xon = 1;
 	conf.priority = priority;
 	return rte_eth_dev_priority_flow_ctrl_set(port, &conf);
+}
+
+/* Calls back in the interrupt thread when fd can be read, from now on. 0 or negative errno. */
+static inline int weir_interrupt_register(int fd, rte_intr_callback_fn call, void *with)
+{
+	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	int ret;
+
+	if (handle == NULL)
+		return -ENOMEM;
+	if (rte_intr_fd_set(handle, fd) != 0 || rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) != 0)
+		ret = -EINVAL;
+	else
+		ret = rte_intr_callback_register(handle, call, with);
+	/* What is registered is a copy. */
+	rte_intr_instance_free(handle);
+	return ret;
 }
 
 /* A number under a name in a telemetry dictionary: renamed in 23.03, the old name went in 25.11. */

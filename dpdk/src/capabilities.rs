@@ -58,6 +58,8 @@ pub struct Capabilities {
     /// All transmit queues end on one wire, whoever listens: so it is with NICs, but not where the peer must poll each
     /// queue (`net_memif`) or the driver wants as many receive queues (`net_tap`).
     pub one_wire: bool,
+    /// The driver's interrupts take away what a burst may be using: see [`Interrupts`](crate::Interrupts).
+    pub unsafe_interrupts: bool,
     /// Smallest MTU.
     pub min_mtu: u16,
     /// Largest MTU.
@@ -93,6 +95,9 @@ const VIRTUAL: &[&str] = &[
 
 /// Virtual devices whose transmit queues end in one place.
 const ONE_WIRE: &[&str] = &["net_pcap", "net_null"];
+
+/// Drivers that unmap a peer's memory when it leaves, bursts or not.
+const UNSAFE_INTERRUPTS: &[&str] = &["net_memif"];
 
 /// MACs that hand control frames over when `mac_ctrl_frame_fwd` is set, which their drivers program.
 const FORWARDS: &[&str] = &[
@@ -130,6 +135,7 @@ impl Capabilities {
             max_rx_queues: info.max_rx_queues,
             max_tx_queues: info.max_tx_queues,
             one_wire: !is_virtual || ONE_WIRE.contains(&driver.as_str()),
+            unsafe_interrupts: UNSAFE_INTERRUPTS.contains(&driver.as_str()),
             min_mtu: info.min_mtu,
             max_mtu: info.max_mtu,
             tx_ipv4_checksum: info.tx_ipv4_checksum != 0,

@@ -107,7 +107,8 @@ pub enum PortError {
     /// No such device, or no driver for it.
     #[error(
         "cannot attach `{devargs}`: {reason}; for a NIC: is it bound (dpdk-devbind.py --status) and is EAL \
-         run without --no-pci? for a virtual device: is the driver installed, does the interface exist?"
+         run without --no-pci? for a virtual device: is the driver installed, does the interface exist, \
+         is a socket file of an earlier run in the way?"
     )]
     Probe {
         /// What was asked for.
@@ -185,6 +186,20 @@ pub struct TelemetryError {
     pub command: String,
     /// DPDK's words.
     pub reason: String,
+}
+
+/// Interrupts cannot be held back.
+#[derive(Debug, thiserror::Error)]
+pub enum InterruptError {
+    /// By the system, or by DPDK.
+    #[error("an interrupt of our own is refused: {0}")]
+    Refused(String),
+    /// Its interrupt thread is stuck.
+    #[error("DPDK's interrupt thread does not answer")]
+    Silent,
+    /// Nobody can tell when something has come for that thread.
+    #[error("/proc/self/fdinfo does not show what DPDK's interrupt thread waits for: is /proc mounted?")]
+    Unseen,
 }
 
 /// DPDK's words for an error number of either sign.

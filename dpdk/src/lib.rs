@@ -7,6 +7,7 @@
 //! | [`Port`] | a NIC or virtual device, `Stopped` or `Started` | closed on drop, after its last queue |
 //! | [`RxQueue`], [`TxQueue`] | one queue of a started port | one owner each, `&mut` to move frames |
 //! | [`Worker`] | a polling thread on a core of its own | joined on drop |
+//! | [`Interrupts`] | DPDK's interrupt thread, which drivers use | held back while a worker is inside a burst |
 //! | [`Clock`] | nanoseconds from the time stamp counter | plain arithmetic |
 //!
 //! **Lifetimes.** A worker takes its queues with it, so nothing here borrows: handles count. The port
@@ -25,6 +26,7 @@ mod capabilities;
 mod clock;
 mod eal;
 mod error;
+mod interrupts;
 mod mbuf;
 mod mempool;
 pub mod port;
@@ -34,7 +36,8 @@ mod worker;
 pub use capabilities::{Capabilities, MacControl, PriorityFlowControl};
 pub use clock::Clock;
 pub use eal::{Eal, LogLevel};
-pub use error::{EalError, FrameError, LaunchError, MempoolError, PortError, TelemetryError};
+pub use error::{EalError, FrameError, InterruptError, LaunchError, MempoolError, PortError, TelemetryError};
+pub use interrupts::{Interrupts, Polling};
 pub use mbuf::{Mbuf, free_burst};
 pub use mempool::Mempool;
 pub use port::{

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_dataplane::config::Diagnostic;
 use weir_dataplane::config::host::{self, HostConfig};
-use weir_dpdk::{Clock, LinkWatch};
+use weir_dpdk::{Clock, Interrupts, LinkWatch};
 
 pub use build::{SETTLE, rate_control};
 pub use rclink::back_off;
@@ -60,10 +60,12 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         seats.push(Seat::new(station, open.rx, open.tx));
         handles.push(open.port);
     }
+    let interrupts = eal.beside_workers(&[core], || devices::hold_interrupts(&eal, &handles))?;
     let worker = {
         let (shared, pool, clock) = (Arc::clone(&shared), pools[0].clone(), clock);
         let rest = Duration::from_nanos(config.rest);
-        eal.launch(core, move || work(seats, &pool, &clock, rest, &shared))?
+        let polling = interrupts.as_ref().map(Interrupts::polling);
+        eal.launch(core, move || work(seats, &pool, &clock, rest, &shared, polling.as_ref()))?
     };
     let start = Instant::now();
     let counted = config.counts();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir_dataplane::config::RING_HAND;
 use weir_dataplane::frame::Frame;
-use weir_dpdk::{Burst, Clock, Mempool, RxQueue, TxQueue};
+use weir_dpdk::{Burst, Clock, Mempool, Polling, RxQueue, TxQueue};
 use weir_endpoint::station::Station;
 
 /// How often the loop tells how far it is, ns.
@@ -131,19 +131,24 @@ impl Seat {
     }
 }
 
-/// Runs the hosts until told to end. `rest`: the sleep when no host had anything to do.
+/// Runs the hosts until told to end. `rest`: the sleep when no host had anything to do. `polling`: where it stands still
+/// while interrupts are served.
 pub fn work(
     mut seats: Vec<Seat>,
     pool: &Mempool,
     clock: &Clock,
     rest: Duration,
     shared: &Arc<Shared>,
+    polling: Option<&Polling>,
 ) -> Vec<Seat> {
     let (mut sending, mut frozen, mut look_at) = (true, false, 0);
     loop {
         let mut busy = false;
         for seat in &mut seats {
             busy |= seat.turn(pool, clock, frozen);
+        }
+        if let Some(polling) = polling {
+            polling.between_bursts();
         }
         let now = clock.now();
         if busy {

@@ -176,7 +176,7 @@ impl Hosts {
         let seen = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("hosts".into())
-            .spawn(move || work(seats, &pool, &clock, REST, &seen))?;
+            .spawn(move || work(seats, &pool, &clock, REST, &seen, None))?;
         Ok(Self { shared, thread, flows })
     }
 

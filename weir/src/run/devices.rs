@@ -6,7 +6,7 @@ use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate, 
 use weir_dataplane::types::{BURST, Mac};
 use weir_dpdk::port::ring_pair;
 use weir_dpdk::{
-    Capabilities, Eal, Mempool, Port, PortConfig as DpdkPort, RxQueue, Started, Stopped, TxQueue,
+    Capabilities, Eal, Interrupts, Mempool, Port, PortConfig as DpdkPort, RxQueue, Started, Stopped, TxQueue,
 };
 
 /// Descriptors of each receive and each transmit queue. Frames in a transmit queue cannot be recalled
@@ -145,6 +145,29 @@ pub fn open(
             .push(open_one(port, probed, (*owner, tx_queues), &pools[*owner]).with_context(|| named(port))?);
     }
     Ok((pools, opened))
+}
+
+/// Holds DPDK's interrupts back where the drivers of these ports need that.
+///
+/// # Errors
+/// A port does not say what it can do.
+pub fn hold_interrupts<'a>(
+    eal: &Eal,
+    ports: impl IntoIterator<Item = &'a Port<Started>>,
+) -> Result<Option<Interrupts>> {
+    let mut held = Vec::new();
+    for port in ports {
+        if port.capabilities()?.unsafe_interrupts {
+            held.push(port);
+        }
+    }
+    if held.is_empty() {
+        return Ok(None);
+    }
+    let interrupts = Interrupts::hold(eal, held).inspect_err(|error| {
+        eprintln!("weir: {error}; a peer of net_memif that leaves may end this process");
+    });
+    Ok(interrupts.ok())
 }
 
 /// A pool for each lcore: its own, or the same for all.

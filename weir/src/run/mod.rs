@@ -28,7 +28,7 @@ use weir_dataplane::runtime::{self, Device};
 use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::types::PortId;
-use weir_dpdk::{Clock, Eal, LinkWatch, Mbuf, Mempool, Port, Started};
+use weir_dpdk::{Clock, Eal, Interrupts, LinkWatch, Mbuf, Mempool, Port, Started};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
@@ -49,7 +49,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A running switch.
 #[derive(Debug)]
 pub struct Running {
-    /// First, so that it ends before what it looks at.
+    /// Held back where a driver needs that. First, so that it ends before a port does.
+    _interrupts: Option<Interrupts>,
+    /// So early that it ends before what it looks at.
     mgmt: Option<Server>,
     names: Vec<String>,
     /// Who does PFC on each port.
@@ -213,6 +215,8 @@ impl Running {
         let carried = cells(Switch::published_carried);
 
         let control = Control::new(cores.len());
+        let handles = || ports.iter().map(|open| &open.port);
+        let interrupts = eal.beside_workers(&cores, || devices::hold_interrupts(&eal, handles()))?;
         let (mut commands, mut replies) = (Vec::new(), Vec::new());
         let mut workers: Vec<Worker> = shards
             .into_iter()
@@ -230,6 +234,7 @@ impl Running {
                     commands: consumer,
                     replies: answers,
                     control: control.clone(),
+                    polling: interrupts.as_ref().map(Interrupts::polling),
                     clock,
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
@@ -298,6 +303,7 @@ impl Running {
             .map(|(worker, core)| Ok(eal.launch(core, move || worker.run())?))
             .collect::<Result<_>>()?;
         Ok(Self {
+            _interrupts: interrupts,
             mgmt,
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
             pfc,

@@ -7,7 +7,7 @@ use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{BURST, PortId};
-use weir_dpdk::{Burst, Clock, Mbuf, Mempool, RxQueue, TxQueue};
+use weir_dpdk::{Burst, Clock, Mbuf, Mempool, Polling, RxQueue, TxQueue};
 
 /// A port, as the worker that owns it sees it.
 #[derive(Debug)]
@@ -88,6 +88,8 @@ pub struct Worker {
     pub replies: rtrb::Producer<Reply>,
     /// The word all workers read.
     pub control: Control,
+    /// Where it stands still while interrupts are served, if a driver needs that.
+    pub polling: Option<Polling>,
     /// Nanoseconds since start.
     pub clock: Clock,
     /// What the loop counts about itself.
@@ -170,6 +172,9 @@ impl Worker {
             }
             if self.page.is_some() {
                 self.read_fdb();
+            }
+            if let Some(polling) = &self.polling {
+                polling.between_bursts();
             }
             match self.control.phase() {
                 Phase::Forward => {}

@@ -204,7 +204,7 @@ fn rc_link_through(preset: &str, format: &str) {
         file += &format!("[[rclink.qp]]\npeer_qp = 0\n{qp}");
         Host::start(Command::new(WEIR), path, &format!("{preset}-{n}"), &file)
     };
-    let mut slow = host(2, "read_rate = \"40M\"\n", "expect = 5000\n");
+    let mut slow = host(2, "read_rate = \"20M\"\n", "expect = 5000\n");
     // Lite is not acknowledged: who sends must know that somebody hears.
     slow.program.says("link up");
     // And the switch must have seen the sender's link before answers come back: it looks every 20 ms.
