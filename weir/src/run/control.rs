@@ -70,7 +70,8 @@ impl Control {
     pub fn new(workers: usize) -> Self {
         Self {
             phase: Arc::new(AtomicU8::new(Phase::Forward as u8)),
-            held: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            // Who has said nothing yet may hold something.
+            held: (0..workers).map(|_| AtomicU64::new(1)).collect(),
         }
     }
 
@@ -94,8 +95,25 @@ impl Control {
         self.held[worker].store(frames, Relaxed);
     }
 
-    /// Frames all workers hold, as last said.
+    /// Frames all workers hold, as last said; not 0 before all have said something.
     pub fn held(&self) -> u64 {
         self.held.iter().map(|held| held.load(Relaxed)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_not_empty_before_every_worker_has_said_so() {
+        let control = Control::new(2);
+        assert!(control.held() > 0);
+        control.report_held(0, 0);
+        assert!(control.held() > 0, "the second one has not looked yet");
+        control.report_held(1, 7);
+        assert_eq!(control.held(), 7);
+        control.report_held(1, 0);
+        assert_eq!(control.held(), 0);
     }
 }
