@@ -188,6 +188,8 @@ impl Worker {
                 Phase::Stop => {
                     self.switch.publish_all(now);
                     self.publish(now);
+                    // It need not be waited for any more.
+                    self.polling = None;
                     return self;
                 }
             }
