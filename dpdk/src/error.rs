@@ -107,8 +107,7 @@ pub enum PortError {
     /// No such device, or no driver for it.
     #[error(
         "cannot attach `{devargs}`: {reason}; for a NIC: is it bound (dpdk-devbind.py --status) and is EAL \
-         run without --no-pci? for a virtual device: is the driver installed, does the interface exist, \
-         is a socket file of an earlier run in the way?"
+         run without --no-pci? for a virtual device: is the driver installed, does the interface exist?"
     )]
     Probe {
         /// What was asked for.

@@ -1,6 +1,6 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
-use super::af_packet;
+use super::{af_packet, memif};
 use anyhow::{Context, Result, bail};
 use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::{BURST, Mac};
@@ -199,6 +199,7 @@ fn probe(eal: &Eal, config: &PortConfig) -> Result<Probed> {
             (near, Some(far))
         }
         DeviceKind::Pci | DeviceKind::Vdev => {
+            memif::clear_way(config);
             (Port::<Stopped>::probe(eal, &af_packet::devargs(config)?)?, None)
         }
     };

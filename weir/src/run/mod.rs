@@ -3,6 +3,7 @@
 mod af_packet;
 mod control;
 pub mod devices;
+mod memif;
 mod mgmt;
 mod notify;
 mod office;
