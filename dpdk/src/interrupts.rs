@@ -204,7 +204,7 @@ impl Interrupts {
         eal: &Eal,
         ports: impl IntoIterator<Item = &'a Port<Started>>,
     ) -> Result<Self, InterruptError> {
-        let ports: Vec<u16> = ports.into_iter().map(Port::id).collect();
+        let connected: Vec<_> = ports.into_iter().map(Port::link_probe).collect();
         let refused = |error: std::io::Error| InterruptError::Refused(error.to_string());
         let gate: &'static Gate = Box::leak(Box::new(Gate::new().map_err(refused)?));
         let (fd, with) = (gate.event.as_raw_fd(), std::ptr::from_ref(gate).cast_mut().cast());
@@ -225,7 +225,7 @@ impl Interrupts {
         let halted = Arc::clone(&halt);
         let doorman = move || {
             while gate.something_comes() {
-                if ports.iter().any(|port| is_up(*port)) {
+                if connected.iter().any(|port| port()) {
                     halted.while_standing(|| gate.pass());
                 } else {
                     gate.pass();
@@ -255,17 +255,6 @@ impl Drop for Interrupts {
         if let Some(doorman) = self.doorman.take() {
             let _ = doorman.join();
         }
-    }
-}
-
-/// A port that is not closed, and has a peer.
-fn is_up(port: u16) -> bool {
-    let mut link = sys::weir_eth_link::default();
-    // SAFETY: fills the struct; any number may be asked for.
-    unsafe {
-        sys::rte_eth_dev_is_valid_port(port) != 0
-            && sys::weir_eth_link(port, &raw mut link) == 0
-            && link.up != 0
     }
 }
 

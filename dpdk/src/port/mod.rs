@@ -159,6 +159,12 @@ impl<S> Port<S> {
         self.device.link()
     }
 
+    /// Tells another thread whether the link is up. It keeps the port from nothing: a closed one has no link.
+    pub(crate) fn link_probe(&self) -> impl Fn() -> bool + Send + use<S> {
+        let device = Arc::downgrade(&self.device);
+        move || device.upgrade().is_some_and(|device| device.link().is_ok_and(|link| link.up))
+    }
+
     /// What driver and device can do for a lossless switch.
     ///
     /// # Errors

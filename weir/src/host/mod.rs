@@ -60,6 +60,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         seats.push(Seat::new(station, open.rx, open.tx));
         handles.push(open.port);
     }
+    // After the ports, so that it ends before they do.
     let interrupts = eal.beside_workers(&[core], || devices::hold_interrupts(&eal, &handles))?;
     let worker = {
         let (shared, pool, clock) = (Arc::clone(&shared), pools[0].clone(), clock);
