@@ -5,6 +5,7 @@
 //! frames above its own MTU without a word to the sender. Neither may happen to a frame the port's `mtu`
 //! allows, so both are settled before the port opens.
 
+use super::devargs;
 use anyhow::{Result, bail};
 use std::borrow::Cow;
 use weir_dataplane::config::PortConfig;
@@ -26,11 +27,8 @@ const DEFAULT_BLOCK: u32 = 4096;
 /// Ethernet header and one tag, which the MTU of an interface does not count.
 const UNCOUNTED: u32 = 18;
 
-/// The value of `key=` in devargs, of devices of this driver only.
 fn argument<'a>(port: &'a PortConfig, key: &str) -> Option<&'a str> {
-    let mut parts = port.device.split(',');
-    parts.next().filter(|name| name.starts_with("net_af_packet") || name.starts_with("eth_af_packet"))?;
-    parts.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
+    devargs::argument(&port.device, &["net_af_packet", "eth_af_packet"], key)
 }
 
 /// Least ring frame that shows a frame of `mtu` whole, and a longer one as longer.

@@ -3,6 +3,7 @@
 //! A server listens at a socket with a name in the file system, which stays there if the server is killed. The driver
 //! refuses the next start because of it and does not say why, so what nobody listens at any more is removed.
 
+use super::devargs;
 use std::io::ErrorKind::ConnectionRefused;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -11,9 +12,7 @@ use weir_dataplane::config::PortConfig;
 
 /// The socket file a port of this driver will make.
 fn socket(device: &str) -> Option<&Path> {
-    let mut parts = device.split(',');
-    parts.next().filter(|name| name.starts_with("net_memif"))?;
-    let value = |key| parts.clone().find_map(|part| part.strip_prefix(key)?.strip_prefix('='));
+    let value = |key| devargs::argument(device, &["net_memif"], key);
     let is_ours =
         matches!(value("role"), Some("server" | "master")) && value("socket-abstract") == Some("no");
     value("socket").filter(|_| is_ours).map(Path::new)

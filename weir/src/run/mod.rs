@@ -2,6 +2,7 @@
 
 mod af_packet;
 mod control;
+mod devargs;
 pub mod devices;
 mod memif;
 mod mgmt;
