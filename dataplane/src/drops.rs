@@ -2,9 +2,17 @@
 //!
 //! The names are the interface (`--summary`, `/v1/drops/reasons`, metrics); the numbers are not.
 //! Design section 4; REQ G6: exactly one reason counter per dropped frame.
+//!
+//! Whether a loss is one of a lossless class is a matter of the frame, not of the reason: it is counted beside
+//! each reason ([`crate::stats::PortStats::lossless`]). `never(why)` is for reasons that meet no such frame,
+//! `possible` for all others.
 
 macro_rules! drop_reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = ($stage:literal, $reason:literal, $remedy:literal)),+ $(,)?) => {
+    (@never possible) => { None };
+    (@never never($why:expr)) => { Some($why) };
+    ($($(#[doc = $doc:literal])+ $variant:ident = (
+        $stage:literal, $reason:literal, $remedy:literal, $lossless:ident $(($why:expr))?
+    )),+ $(,)?) => {
         /// Stage and reason of a dropped frame.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -31,6 +39,11 @@ macro_rules! drop_reasons {
                 match self { $(DropReason::$variant => $remedy),+ }
             }
 
+            /// Why no frame lost for this reason counts as one of a lossless class; `None`: it may well be one.
+            pub fn never_lossless(self) -> Option<&'static str> {
+                match self { $(DropReason::$variant => drop_reasons!(@never $lossless $(($why))?)),+ }
+            }
+
             /// One sentence on what happened.
             pub fn meaning(self) -> &'static str {
                 match self { $(DropReason::$variant => concat!($($doc),+)),+ }
@@ -39,55 +52,63 @@ macro_rules! drop_reasons {
     };
 }
 
+/// What is not parsed has no class.
+const UNCLASSIFIED: &str = "dropped before it is classified";
+/// A lossless group goes on into its headroom, and has one reason of its own.
+const LOSSY: &str = "only a lossy group is refused so";
+
 drop_reasons! {
     /// Shorter than the two addresses and EtherType of its format, or empty.
-    ParseTooShort = ("parse", "too_short", "the sender or the link cuts frames"),
+    ParseTooShort = ("parse", "too_short", "the sender or the link cuts frames", never(UNCLASSIFIED)),
     /// A VLAN tag is announced but the frame ends inside it.
-    ParseTruncatedVlan = ("parse", "truncated_vlan", "the sender or the link cuts frames"),
+    ParseTruncatedVlan = ("parse", "truncated_vlan", "the sender or the link cuts frames", never(UNCLASSIFIED)),
     /// Longer than the MTU of the port it arrived on.
-    ParseTooLong = ("parse", "too_long", "raise the port's mtu"),
+    ParseTooLong = ("parse", "too_long", "raise the port's mtu", never(UNCLASSIFIED)),
     /// The source address is a group address (802.1Q 8.8: never a valid sender).
-    ParseGroupSource = ("parse", "group_source", "the sender uses a multicast source address"),
+    ParseGroupSource = ("parse", "group_source", "the sender uses a multicast source address", never(UNCLASSIFIED)),
     /// A MAC control frame that is not a valid PAUSE or PFC frame.
-    ControlInvalid = ("control", "invalid_mac_control", "the peer sends MAC control frames weir does not know"),
+    ControlInvalid = ("control", "invalid_mac_control", "the peer sends MAC control frames weir does not know",
+        never("MAC control has no class")),
     /// Sent to a reserved address 01-80-C2-00-00-0x, which a bridge never forwards (802.1Q table 8-1).
-    ControlReserved = ("control", "reserved_address", "normal: link-local protocols end at the bridge"),
+    ControlReserved = ("control", "reserved_address", "normal: link-local protocols end at the bridge",
+        never("meant for the bridge itself, not to be forwarded")),
     /// The only port the destination is known on is the one the frame came from.
-    LookupSamePort = ("lookup", "same_port", "normal on shared media; else a loop or a wrong static entry"),
-    /// Unknown unicast while `unknown_unicast = \"drop\"`.
-    LookupUnknown = ("lookup", "unknown_unicast", "add a static entry or set unknown_unicast = \"flood\""),
+    LookupSamePort = ("lookup", "same_port", "normal on shared media; else a loop or a wrong static entry",
+        never("its station is on the wire that it came by")),
+    /// Unknown unicast while `unknown_unicast = "drop"`.
+    LookupUnknown = ("lookup", "unknown_unicast", "add a static entry or set unknown_unicast = \"flood\"", possible),
     /// No port to flood to: every other port is down, of another format, or absent.
-    LookupNoPort = ("lookup", "no_port", "check link states and port formats"),
+    LookupNoPort = ("lookup", "no_port", "check link states and port formats", possible),
     /// The egress port's link is down.
-    LookupPortDown = ("lookup", "port_down", "check the link of the egress port"),
+    LookupPortDown = ("lookup", "port_down", "check the link of the egress port", possible),
     /// A lossless frame found the headroom of its priority group exhausted. An alarm: see headroom.
-    IngressHeadroom = ("ingress", "headroom_exhausted", "raise headroom: peer answers Xoff too late"),
+    IngressHeadroom = ("ingress", "headroom_exhausted", "raise headroom: peer answers Xoff too late", possible),
     /// The priority group is over its shared threshold and has no headroom.
-    IngressShared = ("ingress", "shared_exceeded", "raise dynamic_th or the pool, or make the class lossless"),
+    IngressShared = ("ingress", "shared_exceeded", "raise dynamic_th or the pool, or make the class lossless", never(LOSSY)),
     /// The ingress pool limit of the port is reached.
-    IngressPortPool = ("ingress", "port_pool_exceeded", "raise the per-port pool limit"),
+    IngressPortPool = ("ingress", "port_pool_exceeded", "raise the per-port pool limit", never(LOSSY)),
     /// The buffer itself is full.
-    IngressBufferFull = ("ingress", "buffer_full", "the configured buffer is smaller than the load"),
+    IngressBufferFull = ("ingress", "buffer_full", "the configured buffer is smaller than the load", never(LOSSY)),
     /// Every frame slot is in use: more small frames held than the buffer was sized for.
-    IngressNoSlot = ("ingress", "no_slot", "raise buffer.frames"),
+    IngressNoSlot = ("ingress", "no_slot", "raise buffer.frames", possible),
     /// The frame could not be shared for a further flood copy (out of mbufs or reference count).
-    IngressNoCopy = ("ingress", "no_copy", "raise the number of mbufs"),
+    IngressNoCopy = ("ingress", "no_copy", "raise the number of mbufs", possible),
     /// A lossy egress queue is over its limit.
-    EgressQueueFull = ("egress", "queue_full", "normal under congestion of a lossy class"),
+    EgressQueueFull = ("egress", "queue_full", "normal for a lossy class; else give its queue a lossless profile", possible),
     /// The egress pool limit of the port is reached.
-    EgressPortPool = ("egress", "port_pool_exceeded", "raise the per-port pool limit"),
+    EgressPortPool = ("egress", "port_pool_exceeded", "raise the per-port pool limit", possible),
     /// WRED dropped a not-ECT frame of a lossy queue.
-    EgressWred = ("egress", "wred", "normal under congestion of a lossy class without ECN"),
+    EgressWred = ("egress", "wred", "normal under congestion of a lossy class without ECN", possible),
     /// The egress port was closed or its link went down with the frame queued.
-    EgressPortDown = ("egress", "port_down", "check the link of the egress port"),
+    EgressPortDown = ("egress", "port_down", "check the link of the egress port", possible),
     /// The PFC watchdog flushed or refused the frame while its queue was in a storm.
-    WatchdogDrop = ("watchdog", "storm", "a peer pauses this queue without end: find it by its PFC counters"),
+    WatchdogDrop = ("watchdog", "storm", "a peer pauses this queue without end: find it by its PFC counters", possible),
     /// The ring to another lcore was full.
-    HandoffFull = ("handoff", "ring_full", "a sizing fault of weir itself: please report it"),
+    HandoffFull = ("handoff", "ring_full", "a sizing fault of weir itself: please report it", possible),
     /// Frame refused while the switch drains before exit.
-    RunDraining = ("run", "draining", "normal at the end of a run"),
+    RunDraining = ("run", "draining", "normal at the end of a run", possible),
     /// Still queued when the drain time ran out at exit.
-    RunUndrained = ("run", "undrained", "the egress was paused or too slow to drain before exit"),
+    RunUndrained = ("run", "undrained", "the egress was paused or too slow to drain before exit", possible),
 }
 
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].

@@ -4,7 +4,7 @@
 //! cell (a sequence lock over relaxed atomics): readers never stop a worker, a worker never waits.
 //! Counters only grow; "clear" is a baseline the reader keeps.
 
-use crate::drops::DROP_REASONS;
+use crate::drops::{DROP_REASONS, DropReason};
 use crate::types::{Nanos, PRIORITIES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -179,6 +179,8 @@ counters! {
         /// Frames lost, by reason. Ingress reasons count at the port of arrival, egress reasons at
         /// the port of departure.
         drops: per_reason,
+        /// Those of them that were of a lossless class. See [`PortStats::lossless_drops`].
+        lossless: per_reason,
         /// Data frames received, by priority.
         rx_priority_packets: per_priority,
         /// Their bytes.
@@ -203,6 +205,20 @@ counters! {
         ecn_seen_ce: per_priority,
         /// Frames selected for a mark that could not be written for lack of memory for a private copy.
         ecn_no_memory: one,
+    }
+}
+
+impl PortStats {
+    /// Frames of lossless classes that were received and not delivered, whatever the stage and the reason, but for those
+    /// of [`PortStats::lossless_drops_watchdog`]. An alarm, not a statistic: everything that speaks of lossless drops
+    /// means this number.
+    pub fn lossless_drops(&self) -> u64 {
+        self.lossless.total() - self.lossless_drops_watchdog()
+    }
+
+    /// Frames of lossless classes that the PFC watchdog dropped, as the operator told it to.
+    pub fn lossless_drops_watchdog(&self) -> u64 {
+        self.lossless.0[DropReason::WatchdogDrop as usize]
     }
 }
 

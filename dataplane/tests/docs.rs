@@ -68,13 +68,19 @@ fn drops_page() -> String {
         Every frame that is lost is lost for one reason, counted once, at one port: a frame that waited in a queue or was\n\
         refused by one at the port it should have left by, any other at the port it came in by. The names are an interface:\n\
         they appear in summaries and metrics, are never renamed, and new ones are added at the end.\n\n\
-        A frame of a lossless class is lost to congestion for one reason only, `ingress.headroom_exhausted`. That is an\n\
-        alarm, not a statistic.\n\n\
-        | Name | Meaning | Remedy |\n| --- | --- | --- |\n"
+        A class is lossless where its priority group at the port of arrival is (`[[buffer.profile]] lossless = true`). A frame\n\
+        of such a class that was received and not delivered is a *lossless drop*, whatever the stage and the reason, each copy\n\
+        of a flooded one by itself: it is counted by its reason as any other, and once more in `lossless_drops`. That is an\n\
+        alarm, not a statistic. Frames dropped by the PFC watchdog are the operator's choice: they are in\n\
+        `lossless_drops_watchdog` instead. The column \"Lossless\" says for which reasons a frame of a lossless class can be lost.\n\
+        Those with \"no\" never count: a frame that is malformed, too long or for the bridge itself is dropped before it has a\n\
+        class, and what a bridge filters is where it should be. `dataplane/tests/lossless.rs` makes each of the others happen.\n\n\
+        | Name | Meaning | Lossless | Remedy |\n| --- | --- | --- | --- |\n"
         .to_owned();
     for reason in DropReason::ALL {
         let meaning = reason.meaning().split_whitespace().collect::<Vec<_>>().join(" ");
-        writeln!(page, "| `{}` | {meaning} | {} |", reason.name(), reason.remedy()).unwrap();
+        let lossless = reason.never_lossless().map_or("yes".to_owned(), |why| format!("no: {why}"));
+        writeln!(page, "| `{}` | {meaning} | {lossless} | {} |", reason.name(), reason.remedy()).unwrap();
     }
     page.push_str(
         "\nThis page is printed from `dataplane/src/drops.rs`: \

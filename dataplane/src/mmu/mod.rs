@@ -99,6 +99,12 @@ pub trait Admission {
         None
     }
 
+    /// Frames of this group wait rather than be lost. `false` where the policy does not say.
+    fn is_lossless(&self, pg: PgIx) -> bool {
+        let _ = pg;
+        false
+    }
+
     /// One group, for readers; all zero where the policy does not say.
     fn pg_view(&self, pg: PgIx) -> PgView {
         let _ = pg;

@@ -764,6 +764,10 @@ impl Admission for Mmu {
         }
     }
 
+    fn is_lossless(&self, pg: PgIx) -> bool {
+        self.pgs[pg.0 as usize].lossless
+    }
+
     fn control_pg(&self) -> Option<PgIx> {
         Some(PgIx((self.ports * PRIORITIES + self.shard) as u32))
     }

@@ -2,6 +2,7 @@
 //! multicast; frames for other lcores; and every reason a frame may be lost for on the way.
 
 use super::gather::Group;
+use super::lost::{control_group, count_lost};
 use super::receive::Work;
 use super::{Port, Switch};
 use crate::drops::DropReason;
@@ -61,13 +62,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = &self.ports[out.index()];
         let queue = usize::from(meta.queue);
         if (port.storm_drop >> queue & 1) == 1 {
-            return self.drop_in_storm(out, frame, queue);
+            return self.drop_at_queue(out, frame, &meta.lot(), DropReason::WatchdogDrop);
         }
         if (port.drops_early >> queue & 1) == 1 && self.drops_early(out, &meta) {
-            return self.drop_at_queue(out, frame, queue, DropReason::EgressWred);
+            return self.drop_at_queue(out, frame, &meta.lot(), DropReason::EgressWred);
         }
         if self.draining {
-            return self.drop_at_group(frame, &meta, DropReason::RunDraining);
+            return self.drop_at_group(frame, &meta.lot(), DropReason::RunDraining);
         }
         self.admit(out, frame, meta);
     }
@@ -106,9 +107,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 self.xoff(PgIx(u32::from(meta.pg)));
             }
             Verdict::Refused(reason) if reason.stage() == "egress" => {
-                self.drop_at_queue(out, frame, queue, reason);
+                self.drop_at_queue(out, frame, &meta.lot(), reason);
             }
-            Verdict::Refused(reason) => self.drop_at_group(frame, &meta, reason),
+            Verdict::Refused(reason) => self.drop_at_group(frame, &meta.lot(), reason),
         }
     }
 
@@ -149,7 +150,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn no_slot(&mut self, out: PortId, frame: F, meta: &Meta) {
         self.release(out, meta);
-        self.drop_at_group(frame, meta, DropReason::IngressNoSlot);
+        self.drop_at_group(frame, &meta.lot(), DropReason::IngressNoSlot);
     }
 
     /// A frame that did not fit the control pool is charged to its priority group like any other.
@@ -158,8 +159,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.admission.control_pg() != Some(PgIx(u32::from(meta.pg))) {
             return false;
         }
-        let pg = self.ports[usize::from(meta.in_port)].params.classifier.control_class().pg;
-        meta.pg = meta.in_port * PRIORITIES as u16 + u16::from(pg);
+        meta.pg = control_group(&self.ports, meta.in_port);
         true
     }
 
@@ -184,7 +184,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             None => self.enqueue(out, frame, meta, now),
             Some(reason) => {
                 self.release_group(&meta);
-                self.drop_at_queue(out, frame, queue, reason);
+                self.drop_at_queue(out, frame, &meta.lot(), reason);
             }
         }
     }
@@ -196,22 +196,22 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let outs: ArrayVec<PortId, { crate::types::MAX_PORTS }> =
             ports.intersection(&self.ports[port.index()].flood).iter().filter(may).collect();
         let Some((&last, others)) = outs.split_last() else {
-            return self.drop_frame(port, DropReason::LookupNoPort, frame);
+            return self.drop_frame(port, DropReason::LookupNoPort, frame, &work.meta.lot());
         };
         let mut meta = work.meta;
         if others.is_empty() {
             return self.forward(last, frame, meta);
         }
         if self.draining {
-            return self.drop_at_group(frame, &meta, DropReason::RunDraining);
+            return self.drop_at_group(frame, &meta.lot(), DropReason::RunDraining);
         }
         let Some(slot) = self.copies_slot() else {
-            return self.drop_at_group(frame, &meta, DropReason::IngressNoCopy);
+            return self.drop_at_group(frame, &meta.lot(), DropReason::IngressNoCopy);
         };
         let charge = self.admission.charge(u32::from(meta.len));
         let verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
         if let Verdict::Refused(reason) = verdict {
-            return self.drop_at_group(frame, &meta, reason);
+            return self.drop_at_group(frame, &meta.lot(), reason);
         }
         self.count_charged(meta.pg, 1);
         meta.copies = slot;
@@ -222,7 +222,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 Some(copy) => self.copy_to(out, copy, meta),
                 None => {
                     self.release_group(&meta);
-                    self.count_drop(port, DropReason::IngressNoCopy);
+                    let Self { ports, admission, .. } = self;
+                    count_lost(ports, admission, port, DropReason::IngressNoCopy, &meta.lot(), 1);
                 }
             }
         }
@@ -293,44 +294,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             port.mark(frame, meta);
         }
     }
-
-    /// Ingress reasons count at the port of arrival and at the priority group.
-    #[cold]
-    pub(super) fn drop_at_group(&mut self, frame: F, meta: &Meta, reason: DropReason) {
-        let (input, pg) = (PortId(meta.in_port), usize::from(meta.pg) % PRIORITIES);
-        let port = &mut self.ports[input.index()];
-        port.stats.pg_drops[pg] += 1;
-        port.count_in_storm(pg, Seen::RxDrop);
-        self.drop_frame(input, reason, frame);
-    }
-
-    /// Egress reasons count at the port of departure and at the queue.
-    #[cold]
-    pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, queue: usize, reason: DropReason) {
-        let port = &mut self.ports[out.index()];
-        port.stats.queue_drops[queue] += 1;
-        if reason == DropReason::WatchdogDrop
-            && let Some(watchdog) = &mut port.watchdog
-        {
-            watchdog.count(queue, Seen::TxDrop, 1);
-        }
-        self.drop_frame(out, reason, frame);
-    }
-
-    #[cold]
-    fn drop_in_storm(&mut self, out: PortId, frame: F, queue: usize) {
-        self.drop_at_queue(out, frame, queue, DropReason::WatchdogDrop);
-    }
-
-    fn count_drop(&mut self, at: PortId, reason: DropReason) {
-        self.ports[at.index()].stats.drops.0[reason as usize] += 1;
-    }
 }
 
 impl<F> Port<F> {
     /// A frame received here met group `pg` while a queue of that group is in a storm on this port (H10).
     #[cold]
-    fn count_in_storm(&mut self, pg: usize, seen: Seen) {
+    pub(super) fn count_in_storm(&mut self, pg: usize, seen: Seen) {
         let stormed = (self.storm_drop | self.storm_forward) & self.params.pg_queues[pg];
         if let Some(watchdog) = &mut self.watchdog {
             crate::pfc::bits(stormed).for_each(|queue| watchdog.count(queue, seen, 1));

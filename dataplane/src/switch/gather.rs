@@ -7,7 +7,6 @@ use crate::drops::DropReason;
 use crate::egress::{Chain, Queues};
 use crate::frame::Frame;
 use crate::mmu::Admission;
-use crate::types::PRIORITIES;
 
 /// Groups a burst is sorted into; a queue's place is its number modulo this.
 pub(super) const GROUPS: usize = 32;
@@ -79,9 +78,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn no_pack(&mut self, arrival: &Arrival, way: Way, frame: F) {
         self.count_received(arrival.port, way.tc(), 1, frame.len() as u64);
-        let stats = &mut self.ports[arrival.port.index()].stats;
-        stats.pg_drops[usize::from(way.pg()) % PRIORITIES] += 1;
-        self.drop_frame(arrival.port, DropReason::IngressNoSlot, frame);
+        self.drop_at_group(frame, &arrival.lot(way), DropReason::IngressNoSlot);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Frames whose egress port is another lcore's, on both sides of the rings ([`super::peers`]).
 
+use super::lost::count_lost;
 use super::peers::{Fate, Note, Order, Peer, Report};
 use super::transmit::Staged;
 use super::{Key, Port, Switch, Wire};
@@ -78,7 +79,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn forward_remote(&mut self, out: PortId, frame: F, meta: Meta) {
         if self.draining {
-            return self.drop_at_group(frame, &meta, DropReason::RunDraining);
+            return self.drop_at_group(frame, &meta.lot(), DropReason::RunDraining);
         }
         if let Some((frame, meta)) = self.charge_group(frame, meta) {
             self.hand_off_one(out, frame, &meta);
@@ -94,7 +95,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
         }
         if let Verdict::Refused(reason) = verdict {
-            self.drop_at_group(frame, &meta, reason);
+            self.drop_at_group(frame, &meta.lot(), reason);
             return None;
         }
         self.count_charged(meta.pg, 1);
@@ -185,7 +186,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut frames = ArrayVec::<F, PACK>::new();
         self.parcels.extend(cargo.unload(&mut frames));
         for frame in frames {
-            self.drop_frame(PortId(lot.in_port), DropReason::HandoffFull, frame);
+            self.drop_frame(PortId(lot.in_port), DropReason::HandoffFull, frame, &lot);
         }
     }
 }
@@ -251,7 +252,7 @@ fn settle<F: Frame, A: Admission>(ports: &mut [Port<F>], admission: &mut A, repo
         Fate::Sent(at) => port.note_sent(staged, *at),
         Fate::Lost(reason) => {
             port.stats.queue_drops[usize::from(lot.queue)] += u64::from(sums.frames);
-            port.stats.drops.0[*reason as usize] += u64::from(sums.frames);
+            count_lost(ports, admission, *out, *reason, lot, u64::from(sums.frames));
         }
     }
 }

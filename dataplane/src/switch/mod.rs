@@ -19,6 +19,7 @@ mod flows;
 mod gather;
 mod handoff;
 mod held;
+mod lost;
 mod params;
 mod peers;
 mod receive;
@@ -33,7 +34,6 @@ pub use peers::{Peer, peers};
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
 
-use crate::drops::DropReason;
 use crate::ecn::Wred;
 use crate::egress::{Microbursts, Parcel, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
@@ -204,16 +204,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.watch(now);
         self.age(now);
         self.publish_next(now);
-    }
-
-    /// Counts a lost frame. The only way a frame may be lost.
-    #[cold]
-    fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F) {
-        if let Some(tap) = &mut self.tap {
-            tap.dropped(at, reason, frame.bytes(), frame.len());
-        }
-        drop(frame);
-        self.ports[at.index()].stats.drops.0[reason as usize] += 1;
     }
 }
 

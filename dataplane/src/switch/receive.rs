@@ -184,7 +184,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match work.action {
             Action::Forward => self.forward_any(port, frame, work),
             Action::ForwardGroup => self.receive_group(port, frame, work),
-            Action::Drop(reason) => self.drop_frame(port, reason, frame),
+            Action::Drop(reason) => self.drop_frame(port, reason, frame, &work.meta.lot()),
             Action::Consume => self.consume(port, &frame, work.meta.rx_ns),
         }
     }
@@ -226,9 +226,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn forward_any(&mut self, port: PortId, frame: F, work: &Work) {
         match self.fdb.lookup(work.dst_key) {
-            Lookup::Port(out) if out == port => self.drop_frame(port, DropReason::LookupSamePort, frame),
+            Lookup::Port(out) if out == port => {
+                self.drop_frame(port, DropReason::LookupSamePort, frame, &work.meta.lot());
+            }
             Lookup::Port(out) if self.ports[out.index()].up => self.forward(out, frame, work.meta),
-            Lookup::Port(_) => self.drop_frame(port, DropReason::LookupPortDown, frame),
+            Lookup::Port(_) => self.drop_frame(port, DropReason::LookupPortDown, frame, &work.meta.lot()),
             Lookup::Group(group) => {
                 let ports = self.fdb.group(group);
                 self.multicast(port, ports, frame, work);
@@ -265,7 +267,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn unknown(&mut self, port: PortId, frame: F, work: &Work) {
         let input = &mut self.ports[port.index()];
         if input.params.unknown_unicast == UnknownUnicast::Drop {
-            return self.drop_frame(port, DropReason::LookupUnknown, frame);
+            return self.drop_frame(port, DropReason::LookupUnknown, frame, &work.meta.lot());
         }
         input.stats.flooded += 1;
         let ports = input.flood;

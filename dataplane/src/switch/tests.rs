@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::classify::{Classifier, Maps, default_trust};
+use crate::drops::DropReason;
 use crate::egress::{Discipline, QueueSchedule, VoqOrder};
 use crate::frame::OwnedFrame;
 use crate::mmu::{Limit, MmuParams, PgParams};

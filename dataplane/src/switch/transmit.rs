@@ -223,7 +223,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             };
             self.flushed_watched(out, Key::of(&meta.lot()), u32::from(meta.len), reason);
             self.release(out, &meta);
-            self.drop_at_queue(out, frame, queue, reason);
+            self.drop_at_queue(out, frame, &meta.lot(), reason);
         }
     }
 
@@ -238,7 +238,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
             self.release_staged(&staged);
             for frame in frames.by_ref().take(staged.sums.frames as usize) {
-                self.drop_at_queue(out, frame, usize::from(staged.lot.queue), reason);
+                self.drop_at_queue(out, frame, &staged.lot, reason);
             }
         }
     }

@@ -1,0 +1,74 @@
+//! The one place where a lost frame is counted: where, why, and whether it was of a lossless class.
+
+use super::{Port, Switch};
+use crate::drops::DropReason;
+use crate::egress::Lot;
+use crate::frame::Frame;
+use crate::mmu::{Admission, PgIx};
+use crate::pfc::watchdog::Seen;
+use crate::types::{PRIORITIES, PortId};
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Counts a lost frame of `lot`. The only way a frame in hand may be lost.
+    #[cold]
+    pub(super) fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F, lot: &Lot) {
+        if let Some(tap) = &mut self.tap {
+            tap.dropped(at, reason, frame.bytes(), frame.len());
+        }
+        drop(frame);
+        count_lost(&mut self.ports, &self.admission, at, reason, lot, 1);
+    }
+
+    /// Ingress reasons count at the port of arrival and at the priority group.
+    #[cold]
+    pub(super) fn drop_at_group(&mut self, frame: F, lot: &Lot, reason: DropReason) {
+        let (input, pg) = (PortId(lot.in_port), usize::from(lot.pg) % PRIORITIES);
+        let port = &mut self.ports[input.index()];
+        port.stats.pg_drops[pg] += 1;
+        port.count_in_storm(pg, Seen::RxDrop);
+        self.drop_frame(input, reason, frame, lot);
+    }
+
+    /// Egress reasons count at the port of departure and at the queue.
+    #[cold]
+    pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, lot: &Lot, reason: DropReason) {
+        let (port, queue) = (&mut self.ports[out.index()], usize::from(lot.queue));
+        port.stats.queue_drops[queue] += 1;
+        if reason == DropReason::WatchdogDrop
+            && let Some(watchdog) = &mut port.watchdog
+        {
+            watchdog.count(queue, Seen::TxDrop, 1);
+        }
+        self.drop_frame(out, reason, frame, lot);
+    }
+}
+
+/// Counts lost frames of one lot, of which nothing is left to drop: another lcore had them, or a copy was never made.
+#[cold]
+pub(super) fn count_lost<F, A: Admission>(
+    ports: &mut [Port<F>],
+    admission: &A,
+    at: PortId,
+    reason: DropReason,
+    lot: &Lot,
+    frames: u64,
+) {
+    let lossless = reason.never_lossless().is_none() && is_lossless(ports, admission, lot);
+    let stats = &mut ports[at.index()].stats;
+    stats.drops.0[reason as usize] += frames;
+    stats.lossless.0[reason as usize] += frames * u64::from(lossless);
+}
+
+/// A class is lossless where its priority group at the port of arrival is. Frames in the control pool are of the group
+/// they fall back to when it is full.
+fn is_lossless<F, A: Admission>(ports: &[Port<F>], admission: &A, lot: &Lot) -> bool {
+    let own = usize::from(lot.pg) < ports.len() * PRIORITIES;
+    let pg = if own { lot.pg } else { control_group(ports, lot.in_port) };
+    admission.is_lossless(PgIx(u32::from(pg)))
+}
+
+/// The priority group of control frames that are not charged to the control pool.
+pub(super) fn control_group<F>(ports: &[Port<F>], in_port: u16) -> u16 {
+    let class = ports[usize::from(in_port)].params.classifier.control_class();
+    in_port * PRIORITIES as u16 + u16::from(class.pg)
+}
