@@ -11,9 +11,12 @@
 #endif
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_version.h>
 
@@ -83,10 +86,28 @@ static inline int weir_lcore_cpus(unsigned int lcore, uint64_t *map, unsigned in
 	return 0;
 }
 
+/* The log's way to standard error. What would have to wait for a reader is lost: the caller may be the thread that
+ * serves interrupts, or one that forwards. What is ready takes PIPE_BUF bytes without waiting. */
+static inline ssize_t weir_log_write(void *unused, const char *text, size_t len)
+{
+	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+	(void)unused;
+	for (size_t at = 0; at < len;) {
+		if (poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT))
+			break;
+		ssize_t n = write(STDERR_FILENO, text + at, RTE_MIN(len - at, (size_t)PIPE_BUF));
+		if (n <= 0)
+			break;
+		at += (size_t)n;
+	}
+	return (ssize_t)len;
+}
+
 /* DPDK on Linux writes its log to stdout; programs own that. */
 static inline int weir_log_to_stderr(void)
 {
-	return rte_openlog_stream(stderr);
+	FILE *log = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = weir_log_write });
+	return rte_openlog_stream(log != NULL ? log : stderr);
 }
 
 /* One more handle to every segment. 0, or -1 if a reference count is exhausted. */

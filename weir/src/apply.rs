@@ -3,7 +3,8 @@
 use crate::Outcome;
 use crate::check;
 use crate::cli::ApplyArgs;
-use crate::show::{say, socket};
+use crate::output::{OUT, say};
+use crate::show::socket;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fmt::Write;
@@ -16,7 +17,7 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
         }
         let what = if args.rollback { "rollback" } else { "confirm" };
         client::order(&socket(args.socket.as_deref())?, &format!("/v1/config/{what}"), "", "")?;
-        println!("{}", if args.rollback { "back in force: what was before" } else { "confirmed" });
+        say!("{}", if args.rollback { "back in force: what was before" } else { "confirmed" });
         return Ok(Outcome::Good);
     };
     if args.confirm == Some(None) {
@@ -35,7 +36,7 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     }
     let answer = client::order(&socket(args.socket.as_deref())?, &target, "application/toml", &text)?;
     let answer: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
-    say(&told(&answer, args))?;
+    OUT.text(&told(&answer, args));
     Ok(Outcome::Good)
 }
 

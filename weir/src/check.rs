@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::cli::CheckArgs;
+use crate::output::{say, say_err};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use weir_dataplane::config::{self, Loaded};
@@ -23,13 +24,13 @@ pub fn load_text(name: &str, text: &str) -> Result<Loaded> {
     match config::load(name, text) {
         Ok(loaded) => {
             for warning in &loaded.warnings {
-                eprintln!("{warning}\n");
+                say_err!("{warning}\n");
             }
             Ok(loaded)
         }
         Err(found) => {
             for diagnostic in &found {
-                eprintln!("{diagnostic}\n");
+                say_err!("{diagnostic}\n");
             }
             let errors = found.iter().filter(|d| d.is_error()).count();
             bail!("{name}: {errors} error{}", if errors == 1 { "" } else { "s" })
@@ -45,10 +46,10 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
         let value = rows.iter().map(|row| row.value.len()).max().unwrap_or(0).min(32);
         for row in rows {
             let why = if row.why.is_empty() { String::new() } else { format!("  {}", row.why) };
-            println!("{:key$}  {:value$}  {}{why}", row.key, row.value, row.origin);
+            say!("{:key$}  {:value$}  {}{why}", row.key, row.value, row.origin);
         }
     }
-    println!(
+    say!(
         "{}: {} ports, {} bytes of buffer ({} shared), {} warnings",
         args.config.display(),
         config.ports.len(),

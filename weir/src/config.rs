@@ -3,7 +3,8 @@
 use crate::Outcome;
 use crate::check;
 use crate::cli::ConfigShowArgs;
-use crate::show::{say, socket};
+use crate::output::OUT;
+use crate::show::socket;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use weir_mgmt::{client, server};
@@ -20,9 +21,9 @@ pub fn show(args: &ConfigShowArgs) -> Result<Outcome> {
         }
     };
     if args.json {
-        say(&format!("{document:#}\n"))?;
+        OUT.text(&format!("{document:#}\n"));
     } else {
-        say(&(lines(&document, args.effective, args.origin).join("\n") + "\n"))?;
+        OUT.text(&(lines(&document, args.effective, args.origin).join("\n") + "\n"));
     }
     Ok(Outcome::Good)
 }

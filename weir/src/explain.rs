@@ -3,7 +3,8 @@
 use crate::Outcome;
 use crate::check;
 use crate::cli::ExplainArgs;
-use crate::show::{say, socket};
+use crate::output::OUT;
+use crate::show::socket;
 use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 use std::path::Path;
@@ -27,7 +28,7 @@ pub fn explain(args: &ExplainArgs) -> Result<Outcome> {
             serde_json::from_str(&answer).context("the answer is no JSON")?
         }
     };
-    say(&if args.json { format!("{document:#}\n") } else { text(&document) })?;
+    OUT.text(&if args.json { format!("{document:#}\n") } else { text(&document) });
     Ok(Outcome::Good)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::cli::HeadroomArgs;
+use crate::output::say;
 use anyhow::Result;
 use weir_dataplane::mmu::headroom::{HeadroomInput, Model, OwnTerms, RxRing, headroom as compute};
 
@@ -20,10 +21,10 @@ pub fn headroom(args: &HeadroomArgs) -> Result<Outcome> {
     let result = compute(model, &input)?;
     let width = result.terms.iter().map(|term| term.name.len()).max().unwrap_or(0);
     for term in &result.terms {
-        println!("{:width$}  {:>9} B  {}", term.name, term.bytes, term.formula);
+        say!("{:width$}  {:>9} B  {}", term.name, term.bytes, term.formula);
     }
-    println!("{:width$}  {:>9} B  headroom after Xoff", "xoff", result.xoff);
-    println!("{:width$}  {:>9} B  resume at or below", "xon", result.xon);
-    println!("{:width$}  {:>9} B  private buffer of the group", "size", result.size);
+    say!("{:width$}  {:>9} B  headroom after Xoff", "xoff", result.xoff);
+    say!("{:width$}  {:>9} B  resume at or below", "xon", result.xon);
+    say!("{:width$}  {:>9} B  private buffer of the group", "size", result.size);
     Ok(Outcome::Good)
 }

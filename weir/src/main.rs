@@ -4,6 +4,8 @@
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, the verdict of a lab or host); 2 it could not start: bad input, bad configuration, no device.
 #![forbid(unsafe_code)]
+// These end the program where nobody reads what it says: `output` does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod apply;
 mod bench;
@@ -17,6 +19,7 @@ mod headroom;
 mod host;
 mod lab;
 mod log;
+mod output;
 mod papers;
 mod report;
 mod run;
@@ -25,6 +28,7 @@ mod sim;
 mod top;
 mod trace;
 
+use crate::output::say_err;
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -72,12 +76,17 @@ fn main() -> ExitCode {
         cli::Command::Bench(command) => bench::bench(&command),
         cli::Command::Headroom(args) => headroom::headroom(&args),
     };
-    match outcome {
-        Ok(Outcome::Good) => ExitCode::SUCCESS,
-        Ok(Outcome::Bad) => ExitCode::from(FAILED),
-        Err(error) => {
-            eprintln!("weir: {error:#}");
+    if let Err(error) = &outcome {
+        say_err!("weir: {error:#}");
+    }
+    let said = output::finish();
+    match (outcome, said) {
+        (Ok(Outcome::Good), Ok(())) => ExitCode::SUCCESS,
+        (Ok(Outcome::Bad), Ok(())) => ExitCode::from(FAILED),
+        (Ok(_), Err(error)) => {
+            say_err!("weir: cannot write to standard output: {error}");
             ExitCode::from(REFUSED)
         }
+        (Err(_), _) => ExitCode::from(REFUSED),
     }
 }

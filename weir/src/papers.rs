@@ -2,14 +2,14 @@
 
 use crate::Outcome;
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
-use crate::show::say;
+use crate::output::OUT;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 pub fn completions(args: &CompletionsArgs) -> Result<Outcome> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "weir", &mut script);
-    say(&String::from_utf8_lossy(&script))?;
+    OUT.text(&String::from_utf8_lossy(&script));
     Ok(Outcome::Good)
 }
 

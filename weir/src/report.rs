@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::cli::ReportArgs;
+use crate::output::say;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use weir_mgmt::page::{self, Saved};
@@ -22,6 +23,6 @@ pub fn report(args: &ReportArgs) -> Result<Outcome> {
     };
     std::fs::write(&args.out, page::report(&saved))
         .with_context(|| format!("cannot write {}", args.out.display()))?;
-    println!("{}", args.out.display());
+    say!("{}", args.out.display());
     Ok(Outcome::Good)
 }

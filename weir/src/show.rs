@@ -2,9 +2,10 @@
 
 use crate::Outcome;
 use crate::cli::ShowArgs;
+use crate::output::{OUT, say};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_mgmt::table::Table;
@@ -24,32 +25,12 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     if args.what != "fdb" && (args.mac.is_some() || args.vlan.is_some()) {
         bail!("--mac and --vlan select entries of the forwarding table: weir show fdb --mac ...");
     }
-    let printed = match (Table::named(&args.what), args.what.as_str()) {
-        (Some(table), _) => look(args, &|| rows(args, table, &socket)),
-        (None, "fdb") => look(args, &|| fdb(args, &socket)),
-        (None, _) => events(args, &socket),
-    };
-    match printed {
-        // Whoever reads has seen enough.
-        Err(error)
-            if error.downcast_ref().is_some_and(|e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe) =>
-        {
-            Ok(Outcome::Good)
-        }
-        printed => printed.map(|()| Outcome::Good),
+    match (Table::named(&args.what), args.what.as_str()) {
+        (Some(table), _) => look(args, &|| rows(args, table, &socket))?,
+        (None, "fdb") => look(args, &|| fdb(args, &socket))?,
+        (None, _) => events(args, &socket)?,
     }
-}
-
-/// Prints a text as far as somebody reads it.
-///
-/// # Errors
-/// It cannot be written for another reason than that nobody reads any more.
-pub fn say(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(Outcome::Good)
 }
 
 /// The socket that was named, or that of the only switch there is.
@@ -72,20 +53,18 @@ fn latency(args: &ShowArgs, socket: &Path) -> Result<Outcome> {
     let port = args.port.as_ref().map(|port| format!("&port={}", client::encode(port))).unwrap_or_default();
     let flag = if args.window { "&window=true" } else { "" };
     let flag = if args.cumulative { "&cumulative=true" } else { flag };
-    say(&client::get(socket, &format!("/v1/latency.{kind}?part={}{port}{flag}", args.part))?)?;
+    OUT.text(&client::get(socket, &format!("/v1/latency.{kind}?part={}{port}{flag}", args.part))?);
     Ok(Outcome::Good)
 }
 
 fn look(args: &ShowArgs, text: &dyn Fn() -> Result<String>) -> Result<()> {
-    let mut out = io::stdout().lock();
     loop {
         let text = text()?;
-        if args.watch && io::stdout().is_terminal() {
-            write!(out, "\x1b[2J\x1b[H")?;
+        if args.watch && OUT.is_terminal() {
+            OUT.raw("\x1b[2J\x1b[H");
         }
-        writeln!(out, "{}", text.trim_end())?;
-        out.flush()?;
-        if !args.watch {
+        say!("{}", text.trim_end());
+        if !args.watch || OUT.is_broken() {
             return Ok(());
         }
         std::thread::sleep(LOOK);
@@ -136,19 +115,20 @@ fn fdb(args: &ShowArgs, socket: &Path) -> Result<String> {
 
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {
     let stream = client::open(socket, &format!("/v1/events?format=ndjson&follow={}", args.watch))?;
-    let mut out = io::stdout().lock();
     for line in stream.lines() {
         let line = line.context("the switch has gone")?;
         if line.is_empty() {
             continue;
         }
         if args.json {
-            writeln!(out, "{line}")?;
+            say!("{line}");
         } else {
             let event: Value = serde_json::from_str(&line).context("the answer is no JSON")?;
-            writeln!(out, "{}", tables::event(&event))?;
+            say!("{}", tables::event(&event));
         }
-        out.flush()?;
+        if OUT.is_broken() {
+            break;
+        }
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::cli::{CaptureArgs, FilterArgs, TraceArgs};
+use crate::output::{OUT, say, say_err};
 use crate::show::socket;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -49,17 +50,14 @@ pub fn trace(args: &TraceArgs) -> Result<Outcome> {
         drops: false,
         time: args.time,
     };
-    let mut out = io::stdout().lock();
     for event in events(&socket(args.socket.as_deref())?, &watch)? {
         let event = event?;
-        let text = match args.json {
-            true => format!("{event}\n"),
-            false => lines(&event).into_iter().map(|line| line + "\n").collect(),
-        };
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // Whoever reads has seen enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
-            written => written?,
+        match args.json {
+            true => say!("{event}"),
+            false => lines(&event).iter().for_each(|line| say!("{line}")),
+        }
+        if OUT.is_broken() {
+            break;
         }
     }
     Ok(Outcome::Good)
@@ -93,7 +91,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
         }
     };
     capture.finish()?;
-    eprintln!("{}", lines(&end).join("; "));
+    say_err!("{}", lines(&end).join("; "));
     Ok(Outcome::Good)
 }
 

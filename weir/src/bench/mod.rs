@@ -5,6 +5,7 @@ mod setup;
 
 use crate::Outcome;
 use crate::cli::{BenchCommand, PipelineArgs};
+use crate::output::say;
 use anyhow::{Result, bail};
 use serde_json::json;
 
@@ -59,7 +60,7 @@ fn pipeline(args: &PipelineArgs) -> Result<Outcome> {
         "conservation_error": report.conservation_error,
         "lost": report.lost,
     });
-    println!("{report:#}");
+    say!("{report:#}");
     Ok(if report["conservation_error"] == 0 && report["lost"] == 0 { Outcome::Good } else { Outcome::Bad })
 }
 

@@ -5,7 +5,7 @@ mod machine;
 use crate::Outcome;
 use crate::check;
 use crate::cli::DoctorArgs;
-use crate::show::say;
+use crate::output::OUT;
 use anyhow::Result;
 use machine::{Machine, list};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
         true => format!("{:#}\n", json!(findings.iter().map(document).collect::<Vec<_>>())),
         false => findings.iter().map(line).collect(),
     };
-    say(&text)?;
+    OUT.text(&text);
     let worst = findings.iter().map(|finding| finding.level).max();
     Ok(if worst == Some(Level::Fail) { Outcome::Bad } else { Outcome::Good })
 }

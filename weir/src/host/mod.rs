@@ -7,12 +7,12 @@ mod seats;
 
 use crate::Outcome;
 use crate::cli::HostArgs;
+use crate::output::{self, OUT, say, say_err};
 use crate::run::Stop;
 use crate::run::devices::{self, OpenPort, PoolSize};
 use crate::run::summary::write_file;
 use anyhow::{Context, Result, anyhow, bail};
 use report::Results;
-use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,6 +41,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 const QUIET: u64 = 300_000_000;
 
 pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
+    output::detach()?;
     let config = load(&args.config)?;
     let stop = Stop::on_signal()?;
     let ports: Vec<_> = config.ports.iter().map(|port| port.port.clone()).collect();
@@ -61,7 +62,11 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         handles.push(open.port);
     }
     // After the ports, so that it ends before they do.
-    let interrupts = eal.beside_workers(&[core], || devices::hold_interrupts(&eal, &handles))?;
+    let interrupts = eal.beside_workers(&[core], || {
+        // Away from the worker, as all that runs beside it.
+        output::detach()?;
+        devices::hold_interrupts(&eal, &handles)
+    })?;
     let worker = {
         let (shared, pool, clock) = (Arc::clone(&shared), pools[0].clone(), clock);
         let rest = Duration::from_nanos(config.rest);
@@ -76,7 +81,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         std::thread::sleep(LOOK);
         for ((port, watch), named) in handles.iter().zip(&mut links).zip(&config.ports) {
             if let Ok(Some(link)) = watch.poll(port) {
-                println!("port {}: link {}", named.port.name, if link.up { "up" } else { "down" });
+                say!("port {}: link {}", named.port.name, if link.up { "up" } else { "down" });
             }
         }
         teller.tell(start.elapsed(), shared.look());
@@ -97,20 +102,27 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     shared.end();
     let Ok(seats) = worker.join() else { bail!("the hosts panicked: please report it") };
     let results = Results::of(&config, &seats, clock.now(), start.elapsed().as_secs_f64());
+    // Files first: they wait for nobody.
+    let files = write_files(args, &results);
     results.print();
+    files?;
+    let findings = results.findings();
+    if findings.is_empty() {
+        say!("verdict: PASS: every message sent was acknowledged, every message received was right");
+        return Ok(Outcome::Good);
+    }
+    say!("verdict: FAIL: {}", findings.join("; "));
+    Ok(Outcome::Bad)
+}
+
+fn write_files(args: &HostArgs, results: &Results<'_>) -> Result<()> {
     if let Some(path) = &args.trace {
         write_file(path, results.trace())?;
     }
     if let Some(path) = &args.summary {
         write_file(path, &format!("{:#}\n", results.json()))?;
     }
-    let findings = results.findings();
-    if findings.is_empty() {
-        println!("verdict: PASS: every message sent was acknowledged, every message received was right");
-        return Ok(Outcome::Good);
-    }
-    println!("verdict: FAIL: {}", findings.join("; "));
-    Ok(Outcome::Bad)
+    Ok(())
 }
 
 fn load(path: &Path) -> Result<HostConfig> {
@@ -120,7 +132,7 @@ fn load(path: &Path) -> Result<HostConfig> {
         Err(found) => (None, found),
     };
     for diagnostic in &found {
-        eprintln!("{diagnostic}\n");
+        say_err!("{diagnostic}\n");
     }
     loaded.ok_or_else(|| {
         let errors = found.iter().filter(|d: &&Diagnostic| d.is_error()).count();
@@ -155,9 +167,9 @@ fn describe(
     for ((port, open), station) in config.ports.iter().zip(open).zip(stations) {
         let driver = open.port.capabilities()?.driver;
         let pfc = devices::granted_pfc(open.pfc, &port.port);
-        println!("host {} {} on {} ({driver}), pfc {pfc}", station.address(), port.mac, port.port.name);
+        say!("host {} {} on {} ({driver}), pfc {pfc}", station.address(), port.mac, port.port.name);
         for pair in station.pairs() {
-            println!("  connection {} to {}", pair.name(), pair.peer_name());
+            say!("  connection {} to {}", pair.name(), pair.peer_name());
         }
     }
     Ok(())
@@ -172,7 +184,7 @@ struct Teller {
 
 impl Teller {
     fn new() -> Self {
-        Self { next: TELL, last: Look::default(), redraw: std::io::stdout().is_terminal() }
+        Self { next: TELL, last: Look::default(), redraw: OUT.is_terminal() }
     }
 
     fn tell(&mut self, elapsed: Duration, look: Look) {
@@ -193,9 +205,7 @@ impl Teller {
             (look.paused - self.last.paused) as f64 * 100.0 / ns
         );
         self.last = look;
-        let mut out = std::io::stdout().lock();
         let end = if self.redraw { "\r" } else { "\n" };
-        // A closed pipe is no reason to stop.
-        let _ = out.write_all(format!("{text}{end}").as_bytes()).and_then(|()| out.flush());
+        OUT.raw(&format!("{text}{end}"));
     }
 }

@@ -1,6 +1,7 @@
 //! What the hosts came to: for people, as JSON, and the verdict.
 
 use super::seats::Seat;
+use crate::output::say;
 use serde_json::{Value, json};
 use weir_dataplane::config::host::HostConfig;
 use weir_endpoint::dcqcn::trace::CSV_HEADER;
@@ -79,7 +80,7 @@ impl<'a> Results<'a> {
 
     /// Prints the totals.
     pub fn print(&self) {
-        println!(
+        say!(
             "\n{:12} {:>22} {:>8} {:>10} {:>10} {:>9} {:>10} {:>9} {:>6} {:>6} {:>8}",
             "connection",
             "peer",
@@ -95,7 +96,7 @@ impl<'a> Results<'a> {
         );
         for line in &self.lines {
             let p = &line.report.progress;
-            println!(
+            say!(
                 "{:12} {:>22} {:>8} {:>10} {:>10} {:>9} {:>10} {:>9} {:>6} {:>6} {:>8}",
                 line.name(),
                 line.report.peer_name(),
@@ -111,7 +112,7 @@ impl<'a> Results<'a> {
             );
         }
         for (name, r) in &self.ports {
-            println!(
+            say!(
                 "port {name}: {} frames out, {} in; {}CE {}, CNPs out {}; PFC {} frames in, {} out, held back {:.1} ms",
                 r.tx_frames,
                 r.rx_frames,

@@ -10,6 +10,7 @@ use crate::Outcome;
 use crate::check;
 use crate::cli::{HostsArg, LabArgs};
 use crate::log;
+use crate::output::{self, say};
 use crate::run::summary::write_file;
 use crate::run::{Origin, Running, Stop};
 use anyhow::{Result, bail};
@@ -31,6 +32,7 @@ const HELD_PER_HOST: u64 = 1024;
 const LOOK: Duration = Duration::from_secs(1);
 
 pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
+    output::detach()?;
     let origin = match &args.config {
         Some(path) => Origin::File(path.clone()),
         None => Origin::BuiltIn("lab.toml (built in)"),
@@ -77,25 +79,25 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     hosts.stop_sending();
     let totals = running.stop()?;
     let results = hosts.finish(clock.now())?;
+    let findings = verdict::findings(&config, &totals, &results, args.deaf);
+    // Files first: they wait for nobody.
+    let summary = args.summary.as_ref().map_or(Ok(()), |path| {
+        let json = verdict::json(&config, &totals, &results, &findings);
+        write_file(path, &format!("{json:#}\n"))
+    });
+    let trace = args.trace.as_ref().map_or(Ok(()), |path| write_file(path, &results.trace));
     totals.print();
     verdict::print(&config, &results);
-    let findings = verdict::findings(&config, &totals, &results, args.deaf);
-    if let Some(path) = &args.summary {
-        let json = verdict::json(&config, &totals, &results, &findings);
-        write_file(path, &format!("{json:#}\n"))?;
-    }
-    if let Some(path) = &args.trace {
-        write_file(path, &results.trace)?;
-    }
+    summary.and(trace)?;
     if findings.is_empty() {
         let of_lossless = if args.deaf { "hosts deaf to PFC" } else { "no lossless frame lost" };
         let lost = totals.conservation.dropped;
-        println!(
+        say!(
             "verdict: PASS: every frame accounted for ({lost} lost by name), {of_lossless}, all content right"
         );
         return Ok(Outcome::Good);
     }
-    println!("verdict: FAIL: {}", findings.join("; "));
+    say!("verdict: FAIL: {}", findings.join("; "));
     Ok(Outcome::Bad)
 }
 

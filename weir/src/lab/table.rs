@@ -1,6 +1,6 @@
 //! The live table: what every port did since the last look.
 
-use std::io::{IsTerminal, Write};
+use crate::output::OUT;
 use weir_dataplane::stats::{Histogram, LatencyStats, PortGauges, PortStats, Published};
 
 /// Redraws in place on a terminal, appends elsewhere.
@@ -18,10 +18,10 @@ impl Table {
     /// A table of these ports.
     pub fn new(names: Vec<String>, counters: Vec<Published>, gauges: Vec<Published>) -> Self {
         let last = names.iter().map(|_| Default::default()).collect();
-        Self { names, counters, gauges, last, redraw: std::io::stdout().is_terminal(), drawn: false }
+        Self { names, counters, gauges, last, redraw: OUT.is_terminal(), drawn: false }
     }
 
-    /// Prints one look; a closed pipe is no reason to stop forwarding.
+    /// Prints one look.
     pub fn show(&mut self, seconds: f64) {
         let mut text = format!(
             "{:>6}  {:>8} {:>8} {:>9} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8}\n",
@@ -45,11 +45,10 @@ impl Table {
             self.last[i] = now;
         }
         if self.redraw && self.drawn {
-            text = format!("\x1b[{}A{text}", self.names.len() + 1);
+            OUT.raw(&format!("\x1b[{}A", self.names.len() + 1));
         }
         self.drawn = true;
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        OUT.text(&text);
     }
 }
 

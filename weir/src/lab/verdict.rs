@@ -1,6 +1,7 @@
 //! What a lab came to: flow by flow, and whether everything adds up.
 
 use super::hosts::{FlowResult, HostResults};
+use crate::output::say;
 use crate::run::Totals;
 use serde_json::{Value, json};
 use weir_dataplane::config::Config;
@@ -22,9 +23,17 @@ fn wrong(flow: &FlowResult) -> u64 {
 /// Prints flows and hosts.
 pub fn print(config: &Config, results: &HostResults) {
     let name = |port: usize| &config.ports[port].name;
-    println!(
+    say!(
         "{:14} {:>5} {:>10} {:>10} {:>10} {:>9} {:>6} {:>7} {:>12}",
-        "flow", "class", "messages", "acked", "received", "Mb/s", "wrong", "cnps", "lowest Mb/s"
+        "flow",
+        "class",
+        "messages",
+        "acked",
+        "received",
+        "Mb/s",
+        "wrong",
+        "cnps",
+        "lowest Mb/s"
     );
     for f in &results.flows {
         let p = &f.sent.progress;
@@ -32,7 +41,7 @@ pub fn print(config: &Config, results: &HostResults) {
             u64::MAX => "-".to_owned(),
             rate => format!("{:.1}", rate as f64 / 1e6),
         };
-        println!(
+        say!(
             "{:14} {:>5} {:>10} {:>10} {:>10} {:>9.1} {:>6} {:>7} {:>12}",
             format!("{} -> {}", name(f.from), name(f.to)),
             f.class,
@@ -62,7 +71,7 @@ pub fn print(config: &Config, results: &HostResults) {
             said.push(format!("sent {} frames again", host.adapter.retransmitted()));
         }
         if !said.is_empty() {
-            println!("host on {} {}", name(port), said.join(", "));
+            say!("host on {} {}", name(port), said.join(", "));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
 use super::{af_packet, memif};
+use crate::output::say_err;
 use anyhow::{Context, Result, bail};
 use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::{BURST, Mac};
@@ -165,7 +166,7 @@ pub fn hold_interrupts<'a>(
         return Ok(None);
     }
     let interrupts = Interrupts::hold(eal, held).inspect_err(|error| {
-        eprintln!("weir: {error}; a peer of net_memif that leaves may end this process");
+        say_err!("weir: {error}; a peer of net_memif that leaves may end this process");
     });
     Ok(interrupts.ok())
 }

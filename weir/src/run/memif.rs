@@ -4,6 +4,7 @@
 //! refuses the next start because of it and does not say why, so what nobody listens at any more is removed.
 
 use super::devargs;
+use crate::output::say_err;
 use std::io::ErrorKind::ConnectionRefused;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -30,7 +31,7 @@ pub fn clear_way(port: &PortConfig) {
         && is_deserted(path)
         && std::fs::remove_file(path).is_ok()
     {
-        eprintln!("weir: port {}: removed {}, left by a run that was killed", port.name, path.display());
+        say_err!("weir: port {}: removed {}, left by a run that was killed", port.name, path.display());
     }
 }
 

@@ -16,6 +16,7 @@ use crate::Outcome;
 use crate::check;
 use crate::cli::RunArgs;
 use crate::log;
+use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use control::{Command, Control, Phase};
 use devices::{OpenPort, PoolSize};
@@ -114,6 +115,7 @@ impl Stop {
 }
 
 pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
+    output::detach()?;
     let config = check::load(&args.config)?.config;
     let stop = Stop::on_signal()?;
     log::start(args.log.as_deref());
@@ -127,10 +129,10 @@ pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     }
     Notifier::stopping();
     let totals = running.stop()?;
+    // The file first: it waits for nobody.
+    let summary = args.summary.as_ref().map_or(Ok(()), |path| totals.write(path));
     totals.print();
-    if let Some(path) = &args.summary {
-        totals.write(path)?;
-    }
+    summary?;
     Ok(if totals.conservation.error() == 0 { Outcome::Good } else { Outcome::Bad })
 }
 
@@ -158,8 +160,11 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// SIGHUP no longer ends the program: it asks for the configuration to be read again.
+/// SIGHUP no longer ends the program: it asks for the configuration to be read again. Nor does a file that has grown
+/// to the limit of its size (SIGXFSZ): that is an error of whoever writes it.
 fn hangup() -> Result<Arc<AtomicBool>> {
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
+        .context("cannot catch SIGXFSZ")?;
     let flag = Arc::<AtomicBool>::default();
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&flag))
         .context("cannot catch SIGHUP")?;
@@ -281,7 +286,11 @@ impl Running {
         let source = origin.to_string();
         let shown = Shown::new(InForce { source, config: config.clone(), params, unconfirmed: None });
         let news = window.news.clone();
-        let started = eal.beside_workers(&cores, || mgmt::start(config, window, shown.clone()))?;
+        let started = eal.beside_workers(&cores, || {
+            // Away from the workers, as all that runs beside them.
+            output::detach()?;
+            mgmt::start(config, window, shown.clone())
+        })?;
         let (mgmt, orders) = started;
         if let Some(mgmt) = &mgmt {
             mgmt::answer_telemetry(&eal, mgmt)?;
@@ -334,17 +343,17 @@ impl Running {
             workers = self.workers.len(),
             "forwarding"
         );
-        println!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
+        say!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
         if let Some(mgmt) = &self.mgmt {
             let tcp = mgmt.address().map(|address| format!("http://{address}"));
             let unix = mgmt.socket().map(|path| path.display().to_string());
             let both: Vec<String> = tcp.into_iter().chain(unix).collect();
-            println!("management on {}", both.join(" and "));
+            say!("management on {}", both.join(" and "));
         }
         for ((port, granted), settings) in self.ports.iter().zip(&self.pfc).zip(&config.ports) {
             let Ok(c) = port.capabilities() else { continue };
             let pfc = devices::granted_pfc(granted, settings);
-            println!("  {:12} {:24} driver {:14} pfc {pfc}", settings.name, settings.device, c.driver);
+            say!("  {:12} {:24} driver {:14} pfc {pfc}", settings.name, settings.device, c.driver);
         }
     }
 
@@ -363,7 +372,7 @@ impl Running {
                     self.links[i] = LinkWatch::default();
                     continue;
                 }
-                println!("port {}: link {}", self.names[i], if link.up { "up" } else { "down" });
+                say!("port {}: link {}", self.names[i], if link.up { "up" } else { "down" });
             }
         }
     }

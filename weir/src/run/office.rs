@@ -3,6 +3,7 @@
 use super::SHAPER_BURST;
 use super::control::{Command, Reply};
 use super::mgmt::Bulletin;
+use crate::output::{say, say_err};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ impl Office {
         }
         let due = self.shown.get().unconfirmed.is_some_and(|at| Instant::now() >= at);
         if due && let Err(refusal) = self.roll_back("nobody confirmed in time", workers) {
-            eprintln!("weir: cannot go back: {}", refusal.detail);
+            say_err!("weir: cannot go back: {}", refusal.detail);
         }
         if self.hangup.swap(false, Relaxed) {
             self.reload(workers);
@@ -79,7 +80,7 @@ impl Office {
     /// SIGHUP: the file the run was started with, again.
     fn reload(&mut self, workers: &mut Producers) {
         let Some(file) = self.file.clone() else {
-            eprintln!("weir: SIGHUP: the configuration is built in, there is no file to read again");
+            say_err!("weir: SIGHUP: the configuration is built in, there is no file to read again");
             return;
         };
         let name = file.display().to_string();
@@ -87,10 +88,10 @@ impl Office {
             .map_err(|error| Refusal::new(422, format!("cannot read {name}: {error}")))
             .and_then(|text| self.apply(&name, &text, None, false, workers));
         if let Err(refusal) = applied {
-            eprintln!("weir: SIGHUP: {}", refusal.detail);
+            say_err!("weir: SIGHUP: {}", refusal.detail);
             for fault in &refusal.faults {
                 let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();
-                eprintln!("  {name}{line}: {}: {}; {}", fault.path, fault.detail, fault.remedy);
+                say_err!("  {name}{line}: {}: {}; {}", fault.path, fault.detail, fault.remedy);
             }
         }
     }
@@ -127,7 +128,7 @@ impl Office {
         answer["confirm_ms"] = json!(confirm.map(|time| time.as_millis() as u64));
         let n = changed.len();
         self.tell("applied", &json!({ "source": name, "values": n, "confirm_ms": answer["confirm_ms"] }));
-        println!("configuration {name}: applied, {n} values differ");
+        say!("configuration {name}: applied, {n} values differ");
         Ok(answer.into())
     }
 
@@ -170,7 +171,7 @@ impl Office {
         }
         let kept = InForce { unconfirmed: None, ..(*self.shown.get()).clone() };
         self.tell("confirmed", &json!({ "source": kept.source }));
-        println!("configuration {}: confirmed", kept.source);
+        say!("configuration {}: confirmed", kept.source);
         let answer = json!({ "confirmed": kept.source });
         self.shown.set(kept);
         Ok(answer.into())
@@ -184,7 +185,7 @@ impl Office {
         self.switch_over(&now, InForce { unconfirmed: None, ..(*before).clone() }, workers)?;
         self.before = None;
         self.tell("rolled_back", &json!({ "source": before.source, "from": now.source, "why": why }));
-        println!("configuration {}: back in force, {why}", before.source);
+        say!("configuration {}: back in force, {why}", before.source);
         Ok(json!({ "rolled_back_to": before.source }).into())
     }
 

@@ -1,5 +1,6 @@
 //! Totals at the end of a run: for people, and as JSON for scripts (`--summary`).
 
+use crate::output::{self, say};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -66,13 +67,20 @@ impl Totals {
     /// Prints the totals.
     pub fn print(&self) {
         let width = self.ports.iter().map(|p| p.name.len()).max().unwrap_or(0).max(4);
-        println!(
+        say!(
             "\n{:width$} {:>12} {:>12} {:>14} {:>14} {:>8} {:>8} {:>10}",
-            "port", "rx packets", "tx packets", "rx bytes", "tx bytes", "pfc rx", "pfc tx", "nic missed"
+            "port",
+            "rx packets",
+            "tx packets",
+            "rx bytes",
+            "tx bytes",
+            "pfc rx",
+            "pfc tx",
+            "nic missed"
         );
         for port in &self.ports {
             let s = &port.stats;
-            println!(
+            say!(
                 "{:width$} {:>12} {:>12} {:>14} {:>14} {:>8} {:>8} {:>10}",
                 port.name,
                 s.rx_packets,
@@ -85,16 +93,16 @@ impl Totals {
             );
         }
         for (reason, frames) in DropReason::ALL.iter().zip(self.drops()).filter(|(_, n)| *n > 0) {
-            println!("dropped {frames:>12}  {:28} {}", reason.name(), reason.remedy());
+            say!("dropped {frames:>12}  {:28} {}", reason.name(), reason.remedy());
         }
         let residence = self.residence();
         if let (Some(p50), Some(p99), Some(p999), Some(max)) =
             (residence.quantile(0.5), residence.quantile(0.99), residence.quantile(0.999), residence.max())
         {
-            println!("residence p50 {p50} ns, p99 {p99} ns, p99.9 {p999} ns, max {max} ns");
+            say!("residence p50 {p50} ns, p99 {p99} ns, p99.9 {p999} ns, max {max} ns");
         }
         let c = &self.conservation;
-        println!(
+        say!(
             "conservation: received {} + copies {} = transmitted {} + dropped {} + held {}: error {}",
             c.received,
             c.copies,
@@ -130,6 +138,7 @@ impl Totals {
             },
             "longest_turn_ns": self.longest_turn,
             "seconds": self.seconds,
+            "output_lines_lost": output::lost(),
         })
     }
 

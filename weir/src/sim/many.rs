@@ -3,6 +3,7 @@
 use super::bar;
 use crate::Outcome;
 use crate::cli::{MergeArgs, SweepArgs};
+use crate::output::say;
 use anyhow::{Context, Result};
 use weir_sim::sweep::{self, Done, Plan, Step, run_shard};
 
@@ -24,7 +25,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
     });
     bar.finish_and_clear();
     let tally = tally?;
-    println!(
+    say!(
         "{}: shard {}, {} points played, {} were there, {} of all are broken; results in {}",
         plan.name,
         args.shard,
@@ -42,14 +43,14 @@ pub fn merge(args: &MergeArgs) -> Result<Outcome> {
         std::fs::write(path, merged.csv()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let there = merged.points - merged.missing.len();
-    println!("{}: {there} of {} points, {} broken", merged.name, merged.points, merged.broken.len());
+    say!("{}: {there} of {} points, {} broken", merged.name, merged.points, merged.broken.len());
     for index in merged.missing.iter().take(NAMED) {
-        println!("  point {index} is missing");
+        say!("  point {index} is missing");
     }
     for (index, why) in merged.broken.iter().take(NAMED) {
-        println!("  point {index} is broken: {}", why.replace('\n', "\n    "));
+        say!("  point {index} is broken: {}", why.replace('\n', "\n    "));
     }
-    println!("digest {}", merged.digest);
+    say!("digest {}", merged.digest);
     let whole = merged.missing.is_empty() && merged.broken.is_empty();
     Ok(if whole { Outcome::Good } else { Outcome::Bad })
 }

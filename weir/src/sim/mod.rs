@@ -5,6 +5,7 @@ mod many;
 
 use crate::Outcome;
 use crate::cli::{SimArgs, SimCommand};
+use crate::output::say;
 use anyhow::{Context, Result};
 use std::path::Path;
 use weir_sim::fabric::{self, Report};
@@ -26,43 +27,40 @@ fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
     let report = fabric::run_with(&spec, &mut |progress| bar::show(&bar, progress))?;
     bar.finish_and_clear();
     if json {
-        println!("{}", report.to_json());
+        say!("{}", report.to_json());
     } else {
         print(&report);
     }
     if let Some(dir) = out {
         write(dir, &report)?;
         if !json {
-            println!("  written   {}/report.html, report.json, flows.csv, ports.csv", dir.display());
+            say!("  written   {}/report.html, report.json, flows.csv, ports.csv", dir.display());
         }
     }
     Ok(if report.conservation_error == 0 { Outcome::Good } else { Outcome::Bad })
 }
 
 fn print(r: &Report) {
-    println!("{}: profile {}, seed {}, config {}, weir {}", r.name, r.profile, r.seed, r.config_hash, r.weir);
-    println!("  {:.3} ms of virtual time, {} events", r.end_ns as f64 / 1e6, r.events);
-    println!("  flows     {} of {} delivered", r.flows_done, r.flows_finite);
+    say!("{}: profile {}, seed {}, config {}, weir {}", r.name, r.profile, r.seed, r.config_hash, r.weir);
+    say!("  {:.3} ms of virtual time, {} events", r.end_ns as f64 / 1e6, r.events);
+    say!("  flows     {} of {} delivered", r.flows_done, r.flows_finite);
     if let Some(fct) = &r.fct_ns {
         let us = |ns: u64| ns as f64 / 1e3;
         let (p50, p99, max) = (us(fct.p50), us(fct.p99), us(fct.max));
-        println!("  fct       p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us");
+        say!("  fct       p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us");
     }
     if let Some(s) = &r.slowdown_milli {
         let times = |milli: u64| milli as f64 / 1e3;
-        println!("  slowdown  p50 {:.2}, p99 {:.2}, max {:.2}", times(s.p50), times(s.p99), times(s.max));
+        say!("  slowdown  p50 {:.2}, p99 {:.2}, max {:.2}", times(s.p50), times(s.p99), times(s.max));
     }
-    println!(
-        "  frames    {} sent, {} dropped, {} lost on links",
-        r.frames_sent, r.frames_dropped, r.frames_lost
-    );
-    println!(
+    say!("  frames    {} sent, {} dropped, {} lost on links", r.frames_sent, r.frames_dropped, r.frames_lost);
+    say!(
         "  pfc       {} pause frames, marks {}, longest queue {} bytes",
         r.pauses(),
         r.marks(),
         r.queue_max()
     );
-    r.why.iter().for_each(|sentence| println!("  {sentence}"));
+    r.why.iter().for_each(|sentence| say!("  {sentence}"));
 }
 
 fn write(dir: &Path, report: &Report) -> Result<()> {

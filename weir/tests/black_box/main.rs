@@ -14,4 +14,5 @@ mod hostile;
 mod incast;
 mod lcores;
 mod memif;
+mod output;
 mod refused;
