@@ -44,7 +44,8 @@ pub struct Maps {
     pub tc_to_pg: [u8; PRIORITIES],
     /// Traffic class of a frame no trusted source speaks about.
     pub port_tc: u8,
-    /// Traffic class of CNP and ACK frames, whatever they carry; `None` treats them like data.
+    /// Traffic class of CNPs, whatever they carry; `None` treats them like data. An ACK is never taken out of the class
+    /// its headers say: a requester takes one that overtakes a READ response of the same queue pair as a loss.
     pub control_tc: Option<u8>,
 }
 
@@ -160,7 +161,7 @@ impl Classifier {
         Ok(Self { table, picks, ip, control: maps.control_tc.is_some() })
     }
 
-    /// Class of CNP and ACK frames.
+    /// Class of CNPs.
     pub fn control_class(&self) -> Class {
         self.table[CONTROL_AT]
     }
@@ -168,13 +169,13 @@ impl Classifier {
     /// [`Classifier::class`] of a frame that has a DSCP and neither PCP nor TC.
     #[inline(always)]
     pub fn class_of_ip(&self, dscp: u8, kind: Kind) -> Class {
-        if self.control && matches!(kind, Kind::Cnp | Kind::Ack) {
+        if self.control && kind == Kind::Cnp {
             return self.control_class();
         }
         self.ip[usize::from(dscp & 63)]
     }
 
-    /// Class of a parsed frame. No branch depends on the frame: tagged and untagged, data and control
+    /// Class of a parsed frame. No branch depends on the frame: tagged and untagged, data and CNPs
     /// come in any order.
     #[inline(always)]
     pub fn class(&self, frame: &Parsed) -> Class {
@@ -186,7 +187,7 @@ impl Classifier {
             | frame.pcp.unwrap_or(0) & pick.pcp
             | frame.dscp.unwrap_or(0) & pick.dscp
             | frame.tc.unwrap_or(0) >> 2 & pick.tc;
-        let control = self.control & matches!(frame.kind, Kind::Cnp | Kind::Ack);
+        let control = self.control & (frame.kind == Kind::Cnp);
         self.table[if control { CONTROL_AT } else { usize::from(at).min(CONTROL_AT) }]
     }
 }
@@ -315,14 +316,14 @@ mod tests {
     }
 
     #[test]
-    fn control_frames_have_their_class_only_when_one_is_set() {
+    fn cnps_alone_have_a_class_of_their_own_when_one_is_set() {
         let trust = default_trust();
         for kind in [Kind::Cnp, Kind::Ack, Kind::Data] {
             let parsed = Parsed { kind, ..frame(Some(0), None, None) };
             let mut maps = odd_maps();
             assert_eq!(Classifier::new(&maps, &trust).unwrap().class(&parsed), want(&maps, 1));
             maps.control_tc = Some(6);
-            let tc = if kind == Kind::Data { 1 } else { 6 };
+            let tc = if kind == Kind::Cnp { 6 } else { 1 };
             assert_eq!(Classifier::new(&maps, &trust).unwrap().class(&parsed), want(&maps, tc));
         }
     }

@@ -20,4 +20,5 @@ pub mod rng;
 pub mod runtime;
 pub mod stats;
 pub mod switch;
+pub mod turn;
 pub mod types;

@@ -182,7 +182,7 @@ tables! {
     QOS = table("[qos]", "Classification for the whole switch.", &[
         key("preset", "\"roce-lossless\", \"roce-semi-lossless\", \"paxi-lite\" or \"paxi-standard\"", "one line that sets a consistent whole; your keys win over it"),
         key("trust", "word or list of words", "`trust` of ports that do not set it"),
-        key("control_tc", "0 to 7, default none", "class of CNP and ACK frames, whatever their marking"),
+        key("control_tc", "0 to 7, default none", "class of CNPs, whatever their marking; ACKs stay in the class their headers say, so that none overtakes a READ response of its queue pair"),
         key("voq", "\"fair\" or \"fifo\", default \"fair\"", "order between ingress ports inside an egress queue"),
         key("dscp_to_tc", "table, default DSCP / 8", "DSCP to class: `{ \"*\" = 0, \"24-31\" = 3 }` (DSCP_TO_TC_MAP)"),
         key("pcp_to_tc", "table, default identity", "PCP to class (DOT1P_TO_TC_MAP)"),
@@ -205,7 +205,7 @@ tables! {
         key("size", "size, default 16MiB", "bytes in all (BUFFER_POOL.size)"),
         key("frames", "integer, default size / 64", "frame slots; each costs an mbuf"),
         key("cell_bytes", "0 to 4096, default 1", "bytes of one accounting cell; 0 and 1 count bytes"),
-        key("control_bytes", "size, default 256KiB", "set aside for CNP, ACK and PFC frames"),
+        key("control_bytes", "size, default 256KiB", "set aside for CNPs where `control_tc` gives them a class"),
         key("headroom_pool", "size, default none", "one headroom pool for all lossless groups (BUFFER_POOL.xoff)"),
         key("over_subscribe_ratio", "1 to 64, default none", "pool = sum of headrooms / ratio (DEFAULT_LOSSLESS_BUFFER_PARAMETER)"),
         key("egress_lossless_pool", "size, default `size`", "most bytes waiting in lossless queues (egress_lossless_pool)"),

@@ -171,7 +171,7 @@ pub struct Config {
     pub buffer: BufferConfig,
     /// Order inside an egress queue.
     pub voq: Voq,
-    /// Class of CNP and ACK frames, if they have one of their own.
+    /// Class of CNPs, if they have one of their own.
     pub control_tc: Option<u8>,
     /// PFC timing.
     pub pfc: PfcConfig,
@@ -379,7 +379,7 @@ pub struct BufferConfig {
     pub frames: u64,
     /// Bytes one cell accounts for; 1 counts bytes.
     pub cell_bytes: u64,
-    /// Bytes set aside for CNP, ACK and PFC frames.
+    /// Bytes set aside for CNPs.
     pub control_bytes: u64,
     /// Sum of the priority groups' reserves.
     pub reserved: u64,

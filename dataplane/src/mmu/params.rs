@@ -60,7 +60,7 @@ pub struct MmuParams {
     pub port_ingress_limit: Vec<Option<u64>>,
     /// Most bytes of the lossy egress pool all queues of a port may hold together.
     pub port_egress_limit: Vec<Option<u64>>,
-    /// Bytes set apart for control frames (CNP, ACK); they fall back to their group when it is full.
+    /// Bytes set apart for CNPs; they fall back to their group when it is full.
     pub control: u64,
     /// Bytes set apart because other shards' counts may be one burst old (design section 3).
     pub staleness: u64,

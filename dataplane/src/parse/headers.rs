@@ -125,6 +125,11 @@ impl Opcodes {
         Self { mask, cnp, ack, header_len: transport.header_len() }
     }
 
+    #[inline(always)]
+    pub(super) fn is_cnp(self, first_byte: u8) -> bool {
+        first_byte & self.mask == self.cnp
+    }
+
     #[inline]
     pub(super) fn kind(self, first_byte: u8) -> Kind {
         let opcode = first_byte & self.mask;

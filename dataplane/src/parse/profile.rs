@@ -249,7 +249,7 @@ impl Profile {
     }
 
     /// Beyond its [`FlowKey`] nothing about this frame matters: plain untagged IPv4 in which nothing is
-    /// odd and that is neither CNP nor ACK, *if* the key is one of a frame [`Profile::glance`] has read.
+    /// odd and that is no CNP, *if* the key is one of a frame [`Profile::glance`] has read.
     #[inline(always)]
     pub fn is_ordinary(&self, head: &Head, len: usize) -> bool {
         const IP: usize = 14;
@@ -265,7 +265,7 @@ impl Profile {
         if half(head, IP + 22) != self.udp_port {
             return total >= 28;
         }
-        total >= 28 + self.opcodes.header_len && self.opcodes.kind(head[IP + 28]) == Kind::Data
+        total >= 28 + self.opcodes.header_len && !self.opcodes.is_cnp(head[IP + 28])
     }
 
     /// The common frame: IPv4 without options behind `TAG` bytes of 802.1Q tag (0 or 4), nothing odd.

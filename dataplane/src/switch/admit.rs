@@ -103,8 +103,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             Verdict::AdmittedXoff => {
                 self.count_charged(meta.pg, 1);
-                self.enqueue(out, frame, meta, meta.rx_ns);
                 self.xoff(PgIx(u32::from(meta.pg)));
+                self.enqueue(out, frame, meta, meta.rx_ns);
             }
             Verdict::Refused(reason) if reason.stage() == "egress" => {
                 self.drop_at_queue(out, frame, &meta.lot(), reason);
@@ -214,6 +214,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return self.drop_at_group(frame, &meta.lot(), reason);
         }
         self.count_charged(meta.pg, 1);
+        if verdict == Verdict::AdmittedXoff {
+            self.xoff(PgIx(u32::from(meta.pg)));
+        }
         meta.copies = slot;
         self.copies[slot as usize].store(outs.len() as u32, Relaxed);
         self.ports[port.index()].stats.copies += others.len() as u64;
@@ -228,9 +231,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         self.copy_to(last, frame, meta);
-        if verdict == Verdict::AdmittedXoff {
-            self.xoff(PgIx(u32::from(meta.pg)));
-        }
     }
 
     /// One copy of a charged multicast frame to one port, ours or another lcore's.
@@ -261,7 +261,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         (usize::from(self.shard) * (self.copies.len() / self.peers.len().max(1))) as u32
     }
 
-    /// A group crossed its line: pause every priority that fills it, and note which queue is to blame.
+    /// A group crossed its line: pause every priority that fills it, and note which queue is to blame. To be called as
+    /// soon as the frame is charged: if it finds no place after all, its release says Xon, and must be the last word.
     #[cold]
     pub(super) fn xoff(&mut self, pg: PgIx) {
         let (port, pg) = (PortId((pg.0 as usize / PRIORITIES) as u16), pg.0 as usize % PRIORITIES);

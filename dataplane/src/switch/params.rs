@@ -69,7 +69,7 @@ pub struct PortParams {
     pub pg_priorities: [u8; PRIORITIES],
     /// Queues (a bit each) that frames of each priority group go to: where to look for a cause.
     pub pg_queues: [u8; PRIORITIES],
-    /// CNP and ACK frames are charged to the control pool while it has room (DEV-55).
+    /// CNPs are charged to the control pool while it has room (DEV-55).
     pub control_pool: bool,
     /// Shard (lcore) that owns the port.
     pub shard: u8,

@@ -302,7 +302,7 @@ impl Arrival {
     fn meta(&self, len: usize, class: Class, parsed: &Parsed) -> Meta {
         let own = self.first_pg + u16::from(class.pg);
         let pg = match parsed.kind {
-            Kind::Cnp | Kind::Ack if !parsed.group => self.control_pg.unwrap_or(own),
+            Kind::Cnp if !parsed.group => self.control_pg.unwrap_or(own),
             _ => own,
         };
         Meta {
@@ -325,7 +325,7 @@ impl Arrival {
         let (bytes, len) = (frame.bytes(), frame.len());
         let glanced = params.profile.glance(bytes, len);
         let flow =
-            glanced.filter(|parsed| parsed.kind == Kind::Data).and(bytes.first_chunk()).map(FlowKey::of);
+            glanced.filter(|parsed| parsed.kind != Kind::Cnp).and(bytes.first_chunk()).map(FlowKey::of);
         let (parsed, refused) = match glanced.map_or_else(|| params.profile.parse(bytes, len), Ok) {
             Ok(parsed) => (parsed, None),
             Err(reason) => (Parsed::NOTHING, Some(Action::Drop(reason))),

@@ -306,6 +306,38 @@ fn a_filling_group_pauses_its_sender_and_resumes_it() {
     assert_conserved(&s);
 }
 
+/// The frame that crosses the line is charged, finds no place and is released: Xoff and Xon in one call.
+#[test]
+fn a_frame_that_crosses_the_line_and_is_lost_leaves_no_pause_behind() {
+    let lossless = PgParams {
+        reserved: 0,
+        limit: Limit::fixed(1000),
+        headroom: 2000,
+        xon: 500,
+        xon_offset: 0,
+        lossless: true,
+    };
+    // No slot for a frame of a burst; no room in any queue a frame is flooded to.
+    for (to, slots, room) in [(2, 11, u64::MAX >> 2), (9, 1024, 1000)] {
+        let mut p = params(3);
+        p.frames = slots;
+        p.mmu.pgs[3] = lossless;
+        p.mmu.queues.iter_mut().for_each(|q| q.limit = Limit::fixed(room));
+        let mut s = Switch::new(p).unwrap();
+        receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+        (0..3).for_each(|out| drop(transmit(&mut s, out, 0)));
+        (1..=10).for_each(|n| receive(&mut s, 0, [frame(1, to, 24, 100)], n));
+        assert!(transmit(&mut s, 0, 11).control.is_empty(), "{to}: at the line is not over it");
+        let before = s.conservation().dropped;
+        receive(&mut s, 0, [frame(1, to, 24, 100), frame(1, to, 24, 100)], 12);
+        assert!(s.conservation().dropped > before, "{to}");
+        assert!(transmit(&mut s, 0, 13).control.is_empty(), "{to}: nobody is over a line");
+        (1..3).for_each(|out| drop(transmit(&mut s, out, 14)));
+        assert_eq!((s.admission().held_bytes(), s.generator(PortId(0)).next_deadline()), (0, Nanos::MAX));
+        assert_conserved(&s);
+    }
+}
+
 #[test]
 fn a_received_pause_stops_its_queue_alone() {
     let mut s = Switch::new(params(2)).unwrap();

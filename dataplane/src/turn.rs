@@ -1,0 +1,86 @@
+//! How much one turn of a polling loop may do, so that it comes round within the time headroom is reckoned with.
+//!
+//! What is counted is frames, each at its planned cost: a processor that is faster comes round sooner, one that is
+//! taken away is another matter. A turn receives at most [`frames`] frames, and sends at most twice as many less those it
+//! received, so it takes no longer than [`gap`] by this plan.
+
+use crate::types::Nanos;
+
+/// Time to receive a frame about whose kind nothing is kept and to send it, with the driver, ns
+/// (`docs/performance.md`): the most a frame costs.
+pub const FRAME_NS: Nanos = 41;
+
+/// Frames every port may give in every turn. Vector drivers give multiples of 4, 8 or 32, and none to those who ask for
+/// fewer; 32 is a multiple of all.
+pub const LEAST: usize = 32;
+
+/// Frames an lcore with `ports` ports receives in one turn at most: as many as fit into `poll_gap`, or [`LEAST`] of
+/// each port where that is more.
+pub fn frames(ports: usize, poll_gap: Nanos) -> usize {
+    ((poll_gap / FRAME_NS) as usize).max(ports * LEAST)
+}
+
+/// Longest time between two looks at a port, by plan: `poll_gap`, or what it takes to go round `ports` ports that all
+/// have frames, where that is more.
+pub fn gap(ports: usize, poll_gap: Nanos) -> Nanos {
+    poll_gap.max(frames(ports, poll_gap) as Nanos * FRAME_NS)
+}
+
+/// Frames of one turn, shared by the ports that are still to be asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Ration {
+    left: usize,
+    ports: usize,
+}
+
+impl Ration {
+    /// `frames` for `ports` ports: at least [`LEAST`] for each.
+    #[inline(always)]
+    pub fn new(frames: usize, ports: usize) -> Self {
+        Self { left: frames.max(ports * LEAST), ports }
+    }
+
+    /// What the next port may give at most, `share` if that leaves [`LEAST`] for each of those behind it.
+    #[inline(always)]
+    pub fn next(&mut self, share: usize) -> usize {
+        self.ports = self.ports.saturating_sub(1);
+        share.min(self.left.saturating_sub(self.ports * LEAST)).max(LEAST)
+    }
+
+    /// It gave so many.
+    #[inline(always)]
+    pub fn take(&mut self, frames: usize) {
+        self.left = self.left.saturating_sub(frames);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gap_holds_as_long_as_every_port_can_have_its_least() {
+        // 10 us are 243 frames, 32 of each of seven ports.
+        assert_eq!([1, 2, 7, 8, 32].map(|ports| frames(ports, 10_000)), [243, 243, 243, 256, 1024]);
+        assert_eq!([1, 2, 7, 8, 32].map(|ports| gap(ports, 10_000)), [10_000, 10_000, 10_000, 10_496, 41_984]);
+        assert_eq!((frames(1, 0), gap(1, 0)), (32, 1312));
+    }
+
+    #[test]
+    fn greedy_ports_get_no_more_than_there_is_and_modest_ones_what_they_need() {
+        for ports in 1..=32 {
+            for (share, greedy) in [(32, 32), (60, 60), (256, 256)] {
+                let all = frames(ports, 10_000);
+                let mut ration = Ration::new(all, ports);
+                let given = (0..ports).map(|_| {
+                    let most = ration.next(share);
+                    assert!(most >= LEAST);
+                    let gave = most.min(greedy);
+                    ration.take(gave);
+                    gave
+                });
+                assert!(given.sum::<usize>() <= all, "{ports} ports, share {share}");
+            }
+        }
+    }
+}
