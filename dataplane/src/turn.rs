@@ -62,7 +62,10 @@ mod tests {
     fn the_gap_holds_as_long_as_every_port_can_have_its_least() {
         // 10 us are 243 frames, 32 of each of seven ports.
         assert_eq!([1, 2, 7, 8, 32].map(|ports| frames(ports, 10_000)), [243, 243, 243, 256, 1024]);
-        assert_eq!([1, 2, 7, 8, 32].map(|ports| gap(ports, 10_000)), [10_000, 10_000, 10_000, 10_496, 41_984]);
+        assert_eq!(
+            [1, 2, 7, 8, 32].map(|ports| gap(ports, 10_000)),
+            [10_000, 10_000, 10_000, 10_496, 41_984]
+        );
         assert_eq!((frames(1, 0), gap(1, 0)), (32, 1312));
     }
 
