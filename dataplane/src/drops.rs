@@ -63,7 +63,8 @@ drop_reasons! {
     /// A VLAN tag is announced but the frame ends inside it.
     ParseTruncatedVlan = ("parse", "truncated_vlan", "the sender or the link cuts frames", never(UNCLASSIFIED)),
     /// Longer than the MTU of the port it arrived on.
-    ParseTooLong = ("parse", "too_long", "raise the port's mtu", never(UNCLASSIFIED)),
+    ParseTooLong = ("parse", "too_long", "raise the port's mtu; behind an interface of the kernel: ethtool -K PEER tx off",
+        never(UNCLASSIFIED)),
     /// The source address is a group address (802.1Q 8.8: never a valid sender).
     ParseGroupSource = ("parse", "group_source", "the sender uses a multicast source address", never(UNCLASSIFIED)),
     /// A MAC control frame that is not a valid PAUSE or PFC frame.

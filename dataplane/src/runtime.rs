@@ -29,6 +29,8 @@ pub struct Device {
     pub tx_per_lcore: bool,
     /// Software sees received PFC frames and may send them (`pfc.mode`, as granted).
     pub pfc: bool,
+    /// Its frames come from a kernel that may have left their checksums to hardware.
+    pub partial_checksums: bool,
 }
 
 /// Why a checked configuration still makes no switch.
@@ -139,6 +141,7 @@ fn port_params(
         rate,
         burst,
         profile: profile.clone().with_max_frame(usize::from(port.mtu)),
+        complete_checksums: device.partial_checksums,
         classifier: Classifier::new(&maps, &trust)?,
         unknown_unicast: match port.unknown_unicast {
             config::UnknownUnicast::Flood => UnknownUnicast::Flood,

@@ -174,6 +174,8 @@ counters! {
         tx_control_no_memory: one,
         /// Frames forwarded by their Ethernet header although their IP header is malformed.
         malformed_l3: one,
+        /// Frames received whose checksum a host had left to hardware, and that were given one.
+        checksums_completed: one,
         /// Frames flooded because their destination was unknown.
         flooded: one,
         /// Frames lost, by reason. Ingress reasons count at the port of arrival, egress reasons at

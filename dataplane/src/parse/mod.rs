@@ -2,6 +2,7 @@
 //!
 //! Lengths are checked before bytes are read; a malformed frame ends in a counter, never in a panic.
 
+pub mod checksum;
 mod format;
 mod headers;
 mod key;

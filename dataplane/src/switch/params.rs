@@ -46,6 +46,8 @@ pub struct PortParams {
     pub burst: Nanos,
     /// How its frames are read.
     pub profile: Profile,
+    /// Checksums that senders left to hardware are made up on arrival.
+    pub complete_checksums: bool,
     /// How they are classified.
     pub classifier: Classifier,
     /// What happens to unknown unicast from here.

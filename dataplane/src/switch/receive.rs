@@ -13,7 +13,7 @@ use crate::egress::{Lot, Meta};
 use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::Admission;
-use crate::parse::{FlowKey, Kind, Parsed};
+use crate::parse::{FlowKey, Kind, Parsed, checksum};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
@@ -70,6 +70,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
         self.flows.follow(self.fdb.version(), self.ageing.now_tick());
+        if self.ports[port.index()].params.complete_checksums {
+            self.complete_checksums(port, burst);
+        }
         let params = &self.ports[port.index()].params;
         let control_pg = if params.control_pool { self.admission.control_pg() } else { None };
         let mut arrival = Arrival {
@@ -87,6 +90,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.admit_waiting(&mut arrival);
         self.tell_peers();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn complete_checksums(&mut self, port: PortId, burst: &mut Burst<F>) {
+        let completed = burst.iter_mut().map(checksum::complete).filter(|done| *done).count();
+        self.ports[port.index()].stats.checksums_completed += completed as u64;
     }
 
     /// Admits all groups.

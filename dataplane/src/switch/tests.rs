@@ -47,6 +47,7 @@ fn port(index: usize) -> PortParams {
         rate: None,
         burst: 0,
         profile: Profile::standard(),
+        complete_checksums: false,
         classifier: Classifier::new(&Maps::default(), &default_trust()).unwrap(),
         unknown_unicast: UnknownUnicast::Flood,
         learning: true,

@@ -109,6 +109,7 @@ impl Plan {
             rate: None,
             burst: 0,
             profile: Profile::standard(),
+            complete_checksums: false,
             classifier: classifier_of(&Maps::default()),
             unknown_unicast: UnknownUnicast::Flood,
             learning: true,

@@ -73,6 +73,11 @@ pub const ALL: &[Family] = &[
         Counts(|s| per_port(s, |p| p.stats.malformed_l3)),
     ),
     family(
+        "weir_port_checksums_completed_packets",
+        "Frames received whose checksum a host had left to hardware, and that were given one",
+        Counts(|s| per_port(s, |p| p.stats.checksums_completed)),
+    ),
+    family(
         "weir_port_invalid_control_packets",
         "MAC control frames that are neither PAUSE nor PFC",
         Counts(|s| per_port(s, |p| p.gauges.invalid_control)),

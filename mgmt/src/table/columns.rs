@@ -262,6 +262,13 @@ const PORTS: &[Column] = &[
     col("malformed_l3", Count, "", "frames forwarded although their IP header is malformed", |r| {
         count(r.port().stats.malformed_l3)
     }),
+    col(
+        "checksums_completed",
+        Count,
+        "",
+        "frames whose checksum a host had left to hardware, given one",
+        |r| count(r.port().stats.checksums_completed),
+    ),
     col("rx_control", Count, "", "MAC control frames received", |r| count(r.port().stats.rx_control)),
     col("tx_control", Count, "", "MAC control frames sent", |r| count(r.port().stats.tx_control)),
     col("tx_control_no_memory", Count, "", "PFC frames that had to wait for memory", |r| {

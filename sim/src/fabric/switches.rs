@@ -87,10 +87,8 @@ pub(super) fn build(
     let config = config_of(plan, spec, node)?;
     let device = |i: usize| Device {
         mac: Mac::from_u64(0x0201_0000_0000 | (node as u64) << 8 | i as u64),
-        rate: None,
-        shard: 0,
-        tx_per_lcore: false,
         pfc: true,
+        ..Device::default()
     };
     let devices: Vec<Device> = (0..config.ports.len()).map(device).collect();
     let refused = |e: &dyn std::fmt::Display| FabricError::Switch(e.to_string());

@@ -85,6 +85,7 @@ pub fn switch(load: &Load) -> Result<Switch<Replayed>> {
         shard: 0,
         tx_per_lcore: false,
         pfc: true,
+        partial_checksums: false,
     };
     let devices: Vec<_> = (0..load.ports).map(device).collect();
     // Virtual time does not pass at the pace of a wire here: nothing is held back by a shaper.

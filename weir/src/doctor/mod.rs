@@ -6,12 +6,13 @@ use crate::Outcome;
 use crate::check;
 use crate::cli::DoctorArgs;
 use crate::output::OUT;
+use crate::run::kernel;
 use anyhow::Result;
 use machine::{Machine, list};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
-use weir_dataplane::config::{Config, DeviceKind, PfcMode};
+use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig};
 use weir_mgmt::{client, server};
 
 /// How bad a finding is.
@@ -91,6 +92,7 @@ fn examine(machine: &Machine, config: Option<&Config>, running: Option<&Value>) 
     found.push(clock(machine));
     found.extend(numa(machine, config));
     found.extend(pfc(config, running));
+    found.extend(kernel_ports(config, running));
     found
 }
 
@@ -353,6 +355,43 @@ fn pfc(config: Option<&Config>, running: Option<&Value>) -> Vec<Finding> {
             _ => ok(WHAT, format!("{}: software, the device is virtual", port.name)),
         })
         .collect()
+}
+
+/// Ports on interfaces of the kernel: whether hosts there cut their data into frames themselves.
+fn kernel_ports(config: Option<&Config>, running: Option<&Value>) -> Vec<Finding> {
+    const WHAT: &str = "offloads";
+    if let Some(running) = running {
+        let rows = |table: &str| running[table].as_array().into_iter().flatten();
+        let word = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        let too_long = |port: &str| {
+            let row = rows("drops")
+                .find(|row| word(row, "port") == port && word(row, "reason") == "parse.too_long");
+            row.and_then(|row| row["frames"].as_u64()).unwrap_or(0)
+        };
+        return rows("ports")
+            .filter(|row| kernel::DRIVERS.contains(&&*word(row, "driver")))
+            .map(|row| {
+                let port = word(row, "port");
+                match too_long(&port) {
+                    0 => ok(WHAT, format!("{port}: no frame was longer than its mtu")),
+                    frames => finding(
+                        Level::Warn,
+                        WHAT,
+                        format!("{port}: {frames} frames were longer than its mtu: a host left cutting them to a NIC"),
+                        kernel::remedy(&format!("the interface of {port}")),
+                    ),
+                }
+            })
+            .collect();
+    }
+    let ports = config.map_or(&[][..], |config| &config.ports);
+    let of = |port: &PortConfig| {
+        let interface = kernel::interface(&port.device)?;
+        let text =
+            format!("{}: hosts behind {interface} must cut their data into frames themselves", port.name);
+        Some(finding(Level::Warn, WHAT, text, kernel::remedy(interface)))
+    };
+    ports.iter().filter_map(of).collect()
 }
 
 #[cfg(test)]

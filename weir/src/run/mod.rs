@@ -4,6 +4,7 @@ mod af_packet;
 mod control;
 mod devargs;
 pub mod devices;
+pub mod kernel;
 mod memif;
 mod mgmt;
 mod notify;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use summary::PortTotals;
-use weir_dataplane::config::Config;
+use weir_dataplane::config::{Config, PortConfig};
 use weir_dataplane::runtime::{self, Device};
 use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
@@ -65,6 +66,7 @@ pub struct Running {
     office: Office,
     owner: Vec<usize>,
     links: Vec<LinkWatch>,
+    kernel: kernel::Watch,
     control: Control,
     /// Counters of each port, for readers on other threads.
     pub counters: Vec<Published>,
@@ -186,15 +188,16 @@ impl Running {
         let eal = devices::start_eal(&config.eal_args, eal_args, size, named.len())?;
         let (cores, owner) = place(config, &eal)?;
         let (mut pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size)?;
-        let device = |(port, shard): (&OpenPort, &usize)| Device {
+        let device = |((port, shard), settings): ((&OpenPort, &usize), &PortConfig)| Device {
             mac: port.mac,
             rate: port.rate,
             shard: *shard as u8,
             tx_per_lcore: !port.tx_of_others.is_empty(),
             pfc: port.software_pfc,
+            partial_checksums: kernel::interface(&settings.device).is_some(),
         };
         let pfc = ports.iter().map(|port| port.pfc).collect();
-        let described: Vec<Device> = ports.iter().zip(&owner).map(device).collect();
+        let described: Vec<Device> = ports.iter().zip(&owner).zip(&config.ports).map(device).collect();
         let granted = |(port, shard): (&OpenPort, &usize)| -> Result<Granted> {
             Ok(Granted {
                 driver: port.port.capabilities()?.driver,
@@ -318,6 +321,7 @@ impl Running {
             mgmt,
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
             pfc,
+            kernel: kernel::Watch::new(&config.ports),
             links: ports.iter().map(|_| LinkWatch::default()).collect(),
             ports,
             workers,
@@ -361,6 +365,9 @@ impl Running {
     pub fn attend(&mut self, time: Duration) {
         self.office.attend(time, &mut self.commands);
         self.watch_links();
+        for found in self.kernel.look(&self.counters) {
+            self.office.report_offloads(&found);
+        }
     }
 
     /// Tells workers, and whoever watches, about links that have changed.

@@ -2,6 +2,7 @@
 
 use super::SHAPER_BURST;
 use super::control::{Command, Reply};
+use super::kernel;
 use super::mgmt::Bulletin;
 use crate::output::{say, say_err};
 use serde_json::{Map, Value, json};
@@ -316,6 +317,15 @@ impl Office {
             true => Ok(()),
             false => Err(Refusal::new(503, "a worker has more messages than it can take: try again")),
         }
+    }
+
+    /// A host leaves to its NIC what nobody does.
+    pub fn report_offloads(&self, found: &kernel::Found) {
+        let kernel::Found { port, detail, remedy } = found;
+        say_err!("weir: port {port}: {detail}\n  -> {remedy}");
+        let fields = json!({ "port": port, "detail": detail, "remedy": remedy });
+        let fields = fields.as_object().cloned().unwrap_or_default();
+        self.news.push(News::Event { kind: "offload", phase: "alarm", fields });
     }
 
     fn tell(&self, phase: &'static str, fields: &Value) {

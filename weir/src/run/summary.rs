@@ -184,6 +184,7 @@ fn port_json(port: &PortTotals) -> Value {
         "tx_bytes": s.tx_bytes,
         "copies": s.copies,
         "malformed_l3": s.malformed_l3,
+        "checksums_completed": s.checksums_completed,
         "flooded": s.flooded,
         "rx_control": s.rx_control,
         "tx_control": s.tx_control,

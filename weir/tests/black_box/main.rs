@@ -12,6 +12,7 @@ mod contract;
 mod host;
 mod hostile;
 mod incast;
+mod kernel;
 mod lcores;
 mod memif;
 mod output;

@@ -78,6 +78,23 @@ impl Namespace {
         Ok(())
     }
 
+    /// A veth pair into another namespace, up, as the kernel makes it: with all its offloads. The other end gets an
+    /// address and mask.
+    ///
+    /// # Errors
+    /// The kernel has no veth.
+    pub fn cable(&self, one: &str, host: &Namespace, other: &str, address: &str) -> Result<(), String> {
+        let pair = ["link", "add", one, "type", "veth", "peer", "name", other, "netns", &host.name];
+        let made = self.command("ip").args(pair).output().map_err(|e| e.to_string())?;
+        if !made.status.success() {
+            return Err(format!("no veth: {}", String::from_utf8_lossy(&made.stderr).trim()));
+        }
+        self.set(one, "up");
+        host.set(other, "up");
+        run(host.command("ip").args(["address", "add", address, "dev", other]));
+        Ok(())
+    }
+
     /// Takes an interface down or up.
     pub fn set(&self, interface: &str, state: &str) {
         run(self.command("ip").args(["link", "set", interface, state]));

@@ -189,11 +189,25 @@ impl Switch {
         Self::spawn(namespace.command(WEIR), config)
     }
 
-    fn spawn(mut command: Command, config: &str) -> Self {
+    /// A shipped configuration inside a namespace, as it is but for the cores of its lcores.
+    pub fn shipped_in(namespace: &Namespace, name: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(name);
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let mut command = namespace.command(WEIR);
+        // The name of DPDK's files is that of every other start of this configuration.
+        command.args([&floating(), &format!("--file-prefix=weir-test-{}", std::process::id()), "--"]);
+        Self::begin(command, &text)
+    }
+
+    fn spawn(command: Command, config: &str) -> Self {
+        Self::begin(command, &format!("[eal]\nargs = [{:?}]\n{config}", floating()))
+    }
+
+    fn begin(mut command: Command, config: &str) -> Self {
         let turn = turn();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (file, summary) = (folder.path().join("switch.toml"), folder.path().join("summary.json"));
-        std::fs::write(&file, format!("[eal]\nargs = [{:?}]\n{config}", floating())).expect("room on disk");
+        std::fs::write(&file, config).expect("room on disk");
         let mut program = Running::start(command.arg("run").arg(&file).arg("--summary").arg(&summary));
         program.says("switch ");
         Self { program, summary, _folder: folder, _turn: turn }

@@ -1,0 +1,74 @@
+//! Ordinary hosts of the kernel behind `configs/af-packet.toml`, with all the offloads a veth pair has by default.
+
+use crate::support::namespace::Namespace;
+use crate::support::program::{Running, Switch, weir};
+use crate::support::{need, run, tools, wait_for};
+use std::path::Path;
+
+/// Two hosts, 10.0.0.1 and 10.0.0.2, and between them the interfaces `veth0` and `veth1` of a third namespace.
+struct Hosts {
+    between: Namespace,
+    one: Namespace,
+    other: Namespace,
+}
+
+fn hosts() -> Result<Hosts, String> {
+    let hosts = Hosts { between: Namespace::new()?, one: Namespace::new()?, other: Namespace::new()? };
+    hosts.between.cable("veth0", &hosts.one, "host0", "10.0.0.1/24")?;
+    hosts.between.cable("veth1", &hosts.other, "host0", "10.0.0.2/24")?;
+    Ok(hosts)
+}
+
+impl Hosts {
+    /// `bytes` over TCP from one to the other: who receives, who sends.
+    fn transfer(&self, bytes: &str) -> (Running, Running) {
+        let mut server = Running::start(self.other.command("iperf3").args(["-s", "-1", "--forceflush"]));
+        server.says("Server listening");
+        let client = ["-c", "10.0.0.2", "-n", bytes, "--forceflush"];
+        (server, Running::start(self.one.command("iperf3").args(client)))
+    }
+}
+
+/// Small segments get through at once, since the switch makes up checksums. Data that TCP leaves a NIC to cut does not, and
+/// the switch says what to type: `run` by itself, `doctor`, and an event. What it says helps.
+#[test]
+fn hosts_with_all_offloads_are_told_what_to_type() {
+    need!(tools(&["iperf3"]));
+    let hosts = need!(hosts());
+    let mut switch = Switch::shipped_in(&hosts.between, "af-packet.toml");
+    let (server, mut client) = hosts.transfer("4M");
+    client.says("connected to");
+    const SAID: &str = "-> ethtool -K PEER tx off";
+    switch.program().says(SAID);
+    drop((server, client));
+    let program = switch.program().stdout();
+    let socket = program.lines().find_map(|line| line.strip_prefix("management on ")).expect("a socket");
+    let socket = socket.rsplit(' ').next().expect("a path");
+    wait_for("the event", || {
+        let events =
+            weir_mgmt::client::get(Path::new(socket), "/v1/events?follow=false&format=ndjson").ok()?;
+        let told = |line: &str| line.contains("\"offload\"") && line.contains("ethtool -K PEER tx off");
+        events.lines().any(told).then_some(())
+    });
+    let doctor = weir(&["doctor", "--socket", socket]).stdout;
+    assert!(doctor.contains("longer than its mtu") && doctor.contains(SAID), "{doctor}");
+    for host in [&hosts.one, &hosts.other] {
+        run(host.command("ethtool").args(["-K", "host0", "tx", "off"]));
+    }
+    let (server, client) = hosts.transfer("4M");
+    for end in [client.ended(), server.ended()] {
+        assert_eq!(end.code(), Some(0), "{}{}", end.stdout, end.stderr);
+    }
+    let summary = switch.stop();
+    assert!(summary.port("veth0", "checksums_completed") > 0 && summary.drops("parse.too_long") > 0);
+}
+
+/// Before anything runs `doctor` can say it, too.
+#[test]
+fn doctor_tells_of_offloads_from_the_configuration_alone() {
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/af-packet.toml");
+    let doctor = weir(&["doctor".as_ref(), config.as_os_str()]).stdout;
+    for said in ["veth0: hosts behind veth0", "veth1: hosts behind veth1", "ethtool -K PEER tx off"] {
+        assert!(doctor.contains(said), "{said}: {doctor}");
+    }
+}
