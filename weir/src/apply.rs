@@ -25,7 +25,7 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     }
     // Errors are shown with their lines before anybody is asked.
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    let text = check::read(path)?;
     check::load_text(&name, &text)?;
     let mut target = format!("/v1/config?name={}", client::encode(&name));
     if let Some(time) = args.confirm.flatten() {

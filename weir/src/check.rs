@@ -3,7 +3,9 @@
 use crate::Outcome;
 use crate::cli::CheckArgs;
 use crate::output::{say, say_err};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use weir_dataplane::config::{self, Loaded};
 
@@ -12,8 +14,28 @@ use weir_dataplane::config::{self, Loaded};
 /// # Errors
 /// The file cannot be read, or it has errors: all of them are printed first.
 pub fn load(path: &Path) -> Result<Loaded> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    load_text(&path.display().to_string(), &text)
+    load_text(&path.display().to_string(), &read(path)?)
+}
+
+/// Longest configuration that is read, bytes. That of 64 ports with every key written out is a tenth of it.
+const LONGEST: u64 = 4 << 20;
+
+/// The text of a file, which may be a pipe.
+///
+/// # Errors
+/// It cannot be read, or is longer than any configuration.
+pub fn read(path: &Path) -> Result<String> {
+    let context = || format!("cannot read {}", path.display());
+    let mut bytes = Vec::new();
+    File::open(path)
+        .with_context(context)?
+        .take(LONGEST + 1)
+        .read_to_end(&mut bytes)
+        .with_context(context)?;
+    if bytes.len() as u64 > LONGEST {
+        bail!("{}: longer than {} MiB: this is no configuration", context(), LONGEST >> 20);
+    }
+    String::from_utf8(bytes).map_err(|error| anyhow!("{}: not UTF-8: {error}", context()))
 }
 
 /// As [`load`], for a text that is not a file.

@@ -1,5 +1,8 @@
 //! A lab under lossless load is given orders, good ones and bad ones: it loses nothing.
 
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -91,15 +94,20 @@ impl Lab {
 
     /// Status and body of a request as it is.
     fn ask(&self, head: &str, body: &[u8]) -> (u16, Value) {
+        let answer = self.text(head, body);
+        let status = answer.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status, serde_json::from_str(body).unwrap_or_default())
+    }
+
+    /// The answer to a request as it is.
+    fn text(&self, head: &str, body: &[u8]) -> String {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        let status = answer.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        (status, serde_json::from_str(body).unwrap_or_default())
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     fn post(&self, target: &str, kind: &str, body: &[u8]) -> (u16, Value) {
@@ -258,6 +266,60 @@ fn a_change_waits_to_be_confirmed_and_is_taken_back() {
     }
     let (status, said) = lab.stop();
     assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+}
+
+/// Stops one thread of a program, as a machine does that has something better to do. It goes on when dropped.
+struct Stalled(Pid);
+
+impl Stalled {
+    fn worker_of(program: u32) -> Self {
+        let threads = std::fs::read_dir(format!("/proc/{program}/task")).unwrap().flatten();
+        let name = |thread: &PathBuf| std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
+        let worker =
+            threads.map(|entry| entry.path()).find(|thread| name(thread).contains("worker")).unwrap();
+        let thread = Pid::from_raw(worker.file_name().unwrap().to_str().unwrap().parse().unwrap());
+        ptrace::seize(thread, ptrace::Options::empty()).unwrap();
+        ptrace::interrupt(thread).unwrap();
+        waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
+        Self(thread)
+    }
+}
+
+impl Drop for Stalled {
+    fn drop(&mut self) {
+        // Where it is gone there is nothing to let go.
+        let _ = ptrace::detach(self.0, None);
+    }
+}
+
+#[test]
+fn a_worker_that_stalls_leaves_the_switch_as_it_was_and_not_ready_until_it_says_so() {
+    let lab = Lab::start(&config(8, "", "", "1G"));
+    let slow = lab.write("slow.toml", &config(8, "", "", "700M"));
+    let ready = || {
+        let answer = lab.text("GET /readyz?verbose HTTP/1.0\r\nHost: localhost\r\n\r\n", b"");
+        answer.contains("[+] configuration")
+    };
+    assert!(ready());
+    let stalled = Stalled::worker_of(lab.child.id());
+    let refused = |args: &[&str]| {
+        let out = lab.weir(args);
+        assert_eq!(out.status.code(), Some(2));
+        String::from_utf8(out.stderr).unwrap()
+    };
+    let said = refused(&["apply", text(&slow)]);
+    assert!(said.contains("503") && said.contains("worker 0 has not answered"), "{said}");
+    assert_eq!(lab.value("port.p0.rate"), "1G");
+    assert!(!ready());
+    assert!(refused(&["apply", text(&slow)]).contains("503"), "one trouble at a time");
+    drop(stalled);
+    wait_for("all to agree", || ready().then_some(()));
+    assert_eq!(lab.value("port.p0.rate"), "1G");
+    lab.good(&["apply", text(&slow)]);
+    assert_eq!(lab.value("port.p0.rate"), "700M");
+    let told = lab.good(&["show", "events"]);
+    assert!(told.contains("reload       unsettled") && told.contains("reload       settled"), "{told}");
+    lab.stop();
 }
 
 #[test]

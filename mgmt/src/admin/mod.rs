@@ -34,10 +34,8 @@ pub enum Order {
     Rollback,
     /// Read a page of a worker's forwarding table: a question, which changes nothing.
     Fdb(fdb::Question),
-    /// Follow frames.
+    /// Follow frames, as long as somebody holds what this is answered with.
     Watch(watch::Watch),
-    /// Follow them no longer.
-    Unwatch,
 }
 
 /// Something wrong with an order, and where.
@@ -160,6 +158,8 @@ pub struct InForce {
     pub params: SwitchParams,
     /// Time left to confirm it, if it waits for that.
     pub unconfirmed: Option<std::time::Instant>,
+    /// Why workers may disagree about it; the switch is not ready until they agree.
+    pub unsettled: Option<String>,
 }
 
 /// A place both sides look at: replaced whole, never changed in part.
@@ -202,7 +202,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Answers it. Whoever asked may be gone.
+    /// Answers it. Whoever asked may be gone: what was done for them goes, too.
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.send(answer);
     }
@@ -233,13 +233,6 @@ pub fn desk(shown: Shown, token: Option<String>) -> (Desk, Orders) {
 }
 
 impl Desk {
-    /// Hands an order in whose answer nobody waits for.
-    pub(crate) fn leave(&self, order: Order) {
-        let (answer, _) = oneshot::channel();
-        // Whoever would carry it out may be gone: then there is nothing to do either.
-        let _ = self.orders.send(Call { order, answer });
-    }
-
     /// Hands an order in and waits for its answer.
     pub(crate) async fn order(&self, order: Order) -> Answer {
         let (sender, receiver) = oneshot::channel();

@@ -4,6 +4,7 @@ use super::{Fault, Refusal};
 use crate::snapshot::SwitchInfo;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use weir_dataplane::fdb::Lookup;
 use weir_dataplane::parse::EcnPlace;
@@ -43,6 +44,8 @@ pub struct Watching {
     pub readers: Vec<TapReader>,
     /// The same instant as ns since 1970 and by the clock of the workers.
     pub anchor: (u64, u64),
+    /// Frames are followed while this lives, wherever it goes: whoever asked may be gone before the answer.
+    pub held: Arc<()>,
 }
 
 impl Watch {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fake;
+use std::future::Future;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::switch::{Switch, Tap, TapOrder, Wire};
@@ -73,6 +74,24 @@ fn frame(from: u8, to: u8) -> OwnedFrame {
     OwnedFrame::new(bytes)
 }
 
+/// A request can end between its order and the answer to it.
+#[test]
+fn nobody_is_watched_for_who_went_away_before_the_answer() {
+    let in_force = crate::server::tests_in_force();
+    let (desk, orders) = crate::admin::desk(crate::admin::Shown::new(in_force), None);
+    let watch = Watch::from_json(b"{\"port\":\"p0\"}").unwrap();
+    let held = Arc::new(());
+    let armed = Arc::downgrade(&held);
+    {
+        let mut asked = Box::pin(desk.order(crate::admin::Order::Watch(watch)));
+        let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(asked.as_mut().poll(&mut nobody).is_pending());
+    }
+    let call = orders.next(Duration::ZERO).unwrap();
+    call.answer(Ok(crate::admin::Done::Watching(Watching { readers: vec![], anchor: (0, 0), held })));
+    assert_eq!(armed.strong_count(), 0);
+}
+
 #[test]
 fn the_story_of_a_frame_is_told_from_port_to_port() {
     let in_force = crate::server::tests_in_force();
@@ -86,7 +105,7 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
     switch.arm(Some(Box::new(tap)));
     receive(&mut switch, 0, frame(0, 1), 1_000);
     receive(&mut switch, 0, frame(0, 0), 1_000);
-    let mut joiner = Joiner::new(Watching { readers: vec![reader], anchor: (7, 3) }, 2);
+    let mut joiner = Joiner::new(Watching { readers: vec![reader], anchor: (7, 3), held: Arc::default() }, 2);
     let info = fake::info();
     let first = joiner.poll(&info);
     assert_eq!((first.len(), joiner.is_done()), (2, false));
@@ -121,7 +140,7 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
 
 #[test]
 fn a_departure_waits_for_its_arrival_and_strangers_are_forgotten() {
-    let mut joiner = Joiner::new(Watching { readers: Vec::new(), anchor: (0, 0) }, 1);
+    let mut joiner = Joiner::new(Watching { readers: Vec::new(), anchor: (0, 0), held: Arc::default() }, 1);
     let key = Key { rx_ns: 5, in_port: 0, slot: 3 };
     let left = What::Left { out: PortId(1), queue: 3, taken_at: 6, depth: 0, marked: true };
     joiner.early.push((Record { key, at: 9, len: 60, kept: 0, what: left }, 0));

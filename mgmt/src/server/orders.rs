@@ -186,6 +186,7 @@ async fn config(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body>
     json_text(&json!({
         "source": in_force.source,
         "unconfirmed_ms": left,
+        "unsettled": in_force.unsettled,
         "values": values(&in_force.config),
     }))
 }

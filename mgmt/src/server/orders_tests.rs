@@ -22,7 +22,7 @@ pub(crate) fn in_force() -> InForce {
     let config = config::load("t.toml", text).unwrap().config;
     let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
     let params = switch_params(&config, &[device, device], 1, 0).unwrap();
-    InForce { source: "t.toml".into(), config, params, unconfirmed: None }
+    InForce { source: "t.toml".into(), config, params, unconfirmed: None, unsettled: None }
 }
 
 /// A server whose orders are answered with what they are; every second one is refused.

@@ -271,11 +271,17 @@ async fn readyz(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body>
         dead => format!("lcore {} has not published for a second", dead.join(", ")),
     };
     let error = s.conservation_error();
+    let unsettled = app.desk.as_ref().and_then(|desk| desk.shown.get().unsettled.clone());
     let checks_of = [
         ("sampling", app.is_fresh(), "the switch is looked at ten times a second".to_owned()),
         ("phase", s.now.phase == crate::snapshot::Phase::Forward, s.now.phase.word().to_owned()),
         ("workers", s.workers_alive() && !s.lcores.is_empty(), workers),
         ("conservation", error == 0, format!("the books are out by {error} frames")),
+        (
+            "configuration",
+            unsettled.is_none(),
+            unsettled.unwrap_or_else(|| "all workers have the same".into()),
+        ),
     ];
     checks(&checks_of, verbose)
 }

@@ -4,7 +4,7 @@ use super::App;
 use super::orders::refused;
 use super::problem::problem;
 use crate::admin::watch::{Joiner, Watch};
-use crate::admin::{Desk, Done, Order};
+use crate::admin::{Done, Order};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Response, StatusCode, header};
@@ -23,10 +23,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Longest piece of an answer, bytes, but for a single line.
 const PIECE: usize = 64 * 1024;
 
-/// Somebody who watches. When dropped, frames are followed no longer.
+/// Somebody who watches.
 struct Watcher {
     app: Arc<App>,
-    desk: Desk,
     joiner: Joiner,
     lines: VecDeque<Value>,
     until: Instant,
@@ -34,14 +33,8 @@ struct Watcher {
     ended: bool,
 }
 
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.desk.leave(Order::Unwatch);
-    }
-}
-
 pub(super) async fn watch(State(app): State<Arc<App>>, body: Bytes) -> Response<Body> {
-    let Some(desk) = app.desk.clone() else {
+    let Some(desk) = &app.desk else {
         return problem(StatusCode::FORBIDDEN, PATH, "this switch takes no orders", None);
     };
     let order = match Watch::from_json(&body) {
@@ -58,7 +51,7 @@ pub(super) async fn watch(State(app): State<Arc<App>>, body: Bytes) -> Response<
     let joiner = Joiner::new(watching, order.count);
     let now = Instant::now();
     let lines = [joiner.head()].into();
-    let watcher = Watcher { app, desk, joiner, lines, until: now + order.time, spoke: now, ended: false };
+    let watcher = Watcher { app, joiner, lines, until: now + order.time, spoke: now, ended: false };
     let stream = futures_util::stream::unfold(watcher, |mut watcher| async move {
         let text = watcher.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), watcher))

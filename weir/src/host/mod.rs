@@ -6,12 +6,13 @@ mod report;
 mod seats;
 
 use crate::Outcome;
+use crate::check;
 use crate::cli::HostArgs;
 use crate::output::{self, OUT, say, say_err};
 use crate::run::Stop;
 use crate::run::devices::{self, OpenPort, PoolSize};
 use crate::run::summary::write_file;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use report::Results;
 use std::path::Path;
 use std::sync::Arc;
@@ -126,7 +127,7 @@ fn write_files(args: &HostArgs, results: &Results<'_>) -> Result<()> {
 }
 
 fn load(path: &Path) -> Result<HostConfig> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = check::read(path)?;
     let (loaded, found) = match host::load(&path.display().to_string(), &text) {
         Ok(loaded) => (Some(loaded.config), loaded.warnings),
         Err(found) => (None, found),

@@ -26,6 +26,10 @@ pub enum Command {
     Link(PortId, bool),
     /// Go over to other parameters.
     Apply {
+        /// Number of the order.
+        id: u64,
+        /// It takes this order back, and does nothing where that was not carried out.
+        undoes: Option<u64>,
         /// At the first turn at or after this instant, so that all workers do at once.
         at: Nanos,
         /// The worker's own copy.
@@ -42,6 +46,8 @@ pub enum Command {
 pub enum Reply {
     /// To [`Command::Apply`].
     Applied {
+        /// Number of the order.
+        id: u64,
         /// When it did.
         at: Nanos,
         /// What was there before: for another thread to free.
@@ -56,6 +62,21 @@ pub enum Reply {
     ),
     /// To [`Command::Fdb`]: the page, full or at the end of the table.
     Fdb(Box<FdbPage>),
+}
+
+/// The order a worker has carried out last: what it never did it does not undo.
+#[derive(Debug, Default)]
+pub struct Obeyed(u64);
+
+impl Obeyed {
+    /// This order is to be carried out.
+    pub fn carries_out(&mut self, id: u64, undoes: Option<u64>) -> bool {
+        if undoes.is_some_and(|undone| undone != self.0) {
+            return false;
+        }
+        self.0 = id;
+        true
+    }
 }
 
 /// The shared word, and what each worker holds.

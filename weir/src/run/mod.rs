@@ -19,10 +19,10 @@ use crate::cli::RunArgs;
 use crate::log;
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
-use control::{Command, Control, Phase};
+use control::{Control, Obeyed, Phase};
 use devices::{OpenPort, PoolSize};
 use notify::Notifier;
-use office::{Granting, Office};
+use office::{Granting, Office, Work, Workers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -62,7 +62,6 @@ pub struct Running {
     pfc: Vec<&'static str>,
     ports: Arc<[Port<Started>]>,
     workers: Vec<weir_dpdk::Worker<Worker>>,
-    commands: Vec<rtrb::Producer<Command>>,
     office: Office,
     owner: Vec<usize>,
     links: Vec<LinkWatch>,
@@ -227,22 +226,20 @@ impl Running {
         let control = Control::new(cores.len());
         let handles = || ports.iter().map(|open| &open.port);
         let interrupts = eal.beside_workers(&cores, || devices::hold_interrupts(&eal, handles()))?;
-        let (mut commands, mut replies) = (Vec::new(), Vec::new());
+        let mut hired = Workers::default();
         let mut workers: Vec<Worker> = shards
             .into_iter()
             .enumerate()
             .map(|(shard, switch)| {
-                let (producer, consumer) = rtrb::RingBuffer::new(256);
-                commands.push(producer);
-                let (answers, answered) = rtrb::RingBuffer::new(16);
-                replies.push(answered);
+                let (commands, replies) = hired.hire();
                 Worker {
                     shard,
                     switch,
                     ports: Vec::new(),
                     others: Vec::new(),
-                    commands: consumer,
-                    replies: answers,
+                    commands,
+                    replies,
+                    obeyed: Obeyed::default(),
                     control: control.clone(),
                     polling: interrupts.as_ref().map(Interrupts::polling),
                     clock,
@@ -287,7 +284,13 @@ impl Running {
             asked: None,
         };
         let source = origin.to_string();
-        let shown = Shown::new(InForce { source, config: config.clone(), params, unconfirmed: None });
+        let shown = Shown::new(InForce {
+            source,
+            config: config.clone(),
+            params,
+            unconfirmed: None,
+            unsettled: None,
+        });
         let news = window.news.clone();
         let started = eal.beside_workers(&cores, || {
             // Away from the workers, as all that runs beside them.
@@ -304,12 +307,11 @@ impl Running {
             news,
             granting,
             clock,
-            replies,
-            before: None,
+            eal: eal.clone(),
+            workers: hired,
             file: origin.file(),
             hangup: hangup()?,
-            watching: false,
-            pages: 0,
+            work: Work::default(),
         };
         let workers = workers
             .into_iter()
@@ -325,7 +327,6 @@ impl Running {
             links: ports.iter().map(|_| LinkWatch::default()).collect(),
             ports,
             workers,
-            commands,
             office,
             owner,
             control,
@@ -363,7 +364,7 @@ impl Running {
 
     /// Spends `time` on orders that come, and looks at what else may have happened.
     pub fn attend(&mut self, time: Duration) {
-        self.office.attend(time, &mut self.commands);
+        self.office.attend(time);
         self.watch_links();
         for found in self.kernel.look(&self.counters) {
             self.office.report_offloads(&found);
@@ -375,7 +376,7 @@ impl Running {
         for (i, port) in self.ports.iter().enumerate() {
             if let Ok(Some(link)) = self.links[i].poll(port) {
                 // A full message ring is tried again at the next look: the watch is reset.
-                if self.commands[self.owner[i]].push(Command::Link(PortId(i as u16), link.up)).is_err() {
+                if !self.office.workers.link(self.owner[i], PortId(i as u16), link.up) {
                     self.links[i] = LinkWatch::default();
                     continue;
                 }

@@ -1,7 +1,7 @@
 //! The polling loop: what runs on a worker lcore, and nothing else. No allocation, no lock, no
 //! system call, no log.
 
-use super::control::{Command, Control, Phase, Reply};
+use super::control::{Command, Control, Obeyed, Phase, Reply};
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
@@ -86,6 +86,8 @@ pub struct Worker {
     pub commands: rtrb::Consumer<Command>,
     /// What it says about them.
     pub replies: rtrb::Producer<Reply>,
+    /// What it has done of that.
+    pub obeyed: Obeyed,
     /// The word all workers read.
     pub control: Control,
     /// Where it stands still while interrupts are served, if a driver needs that.
@@ -306,10 +308,13 @@ impl Worker {
             }
             match self.commands.pop() {
                 Ok(Command::Link(port, up)) => self.switch.set_link(port, up, now),
-                Ok(Command::Apply { mut change, .. }) => {
-                    let result = self.switch.apply(&mut change, now);
-                    // One order is under way at a time, so there is room for its answer.
-                    let _ = self.replies.push(Reply::Applied { at: now, change, result });
+                Ok(Command::Apply { id, undoes, mut change, .. }) => {
+                    let result = match self.obeyed.carries_out(id, undoes) {
+                        true => self.switch.apply(&mut change, now),
+                        false => Ok(()),
+                    };
+                    // Nobody is sent more orders than there is room for answers.
+                    let _ = self.replies.push(Reply::Applied { id, at: now, change, result });
                 }
                 Ok(Command::Tap(tap)) => {
                     let before = self.switch.arm(tap);

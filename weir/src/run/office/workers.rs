@@ -1,0 +1,66 @@
+//! The main thread's ends of the rings to and from its workers.
+
+use super::super::control::{Command, Reply};
+use weir_dataplane::types::PortId;
+
+/// Messages to a worker that may wait.
+pub const COMMANDS: usize = 256;
+
+/// Replies of a worker that may wait. It never has to answer more: what it owes is counted here.
+pub const REPLIES: usize = 16;
+
+/// What one order may take: itself, and what takes it back.
+const MOST: usize = 2;
+
+/// The ends of all workers, in their order.
+#[derive(Debug, Default)]
+pub struct Workers(Vec<End>);
+
+#[derive(Debug)]
+struct End {
+    commands: rtrb::Producer<Command>,
+    replies: rtrb::Consumer<Reply>,
+    /// Replies that are still to come.
+    owed: usize,
+}
+
+impl Workers {
+    /// One more worker; its own ends come back.
+    pub fn hire(&mut self) -> (rtrb::Consumer<Command>, rtrb::Producer<Reply>) {
+        let (commands, read) = rtrb::RingBuffer::new(COMMANDS);
+        let (write, replies) = rtrb::RingBuffer::new(REPLIES);
+        self.0.push(End { commands, replies, owed: 0 });
+        (read, write)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Tells of a link that has changed; nobody answers that. `false`: later.
+    pub fn link(&mut self, worker: usize, port: PortId, up: bool) -> bool {
+        self.0[worker].commands.push(Command::Link(port, up)).is_ok()
+    }
+
+    /// Every worker can take an order, and one that takes it back, and answer both. Nobody else sends any, so what
+    /// is there now is there then. Replies nobody waits for any more are dropped here.
+    pub fn have_room(&mut self) -> bool {
+        (0..self.len()).for_each(|worker| while self.hear(worker).is_some() {});
+        self.0.iter().all(|end| end.commands.slots() >= MOST && end.owed + MOST <= REPLIES)
+    }
+
+    /// Sends an order, for which there is room ([`Self::have_room`]).
+    pub fn send(&mut self, worker: usize, command: Command) {
+        let end = &mut self.0[worker];
+        end.owed += usize::from(end.commands.push(command).is_ok());
+    }
+
+    /// The next reply of a worker.
+    pub fn hear(&mut self, worker: usize) -> Option<Reply> {
+        let end = &mut self.0[worker];
+        let reply = end.replies.pop().ok()?;
+        end.owed = end.owed.saturating_sub(1);
+        Some(reply)
+    }
+}
