@@ -33,25 +33,11 @@ pub struct Wred {
     pub pmax: u64,
     /// Which depth decides.
     pub at: MarkAt,
-    /// On a lossy queue, frames that cannot be marked are dropped instead. Never on a lossless one (F7).
-    pub drop_not_ect: bool,
-}
-
-/// What is to happen to a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing.
-    Pass,
-    /// Mark it.
-    Mark,
-    /// Drop it: [`crate::drops::DropReason::EgressWred`].
-    Drop,
 }
 
 impl Wred {
     /// No depth is deep enough.
-    pub const OFF: Wred =
-        Wred { kmin: u64::MAX, kmax: u64::MAX, pmax: 0, at: MarkAt::Dequeue, drop_not_ect: false };
+    pub const OFF: Wred = Wred { kmin: u64::MAX, kmax: u64::MAX, pmax: 0, at: MarkAt::Dequeue };
 
     /// The AQM signals congestion at `depth` bytes. `random` is 32 uniform bits. Exact: between Kmin and Kmax
     /// the signal is given for the share of the 2^32 values that is pmax * (depth - kmin) / (kmax - kmin), rounded up.
@@ -65,17 +51,6 @@ impl Wred {
         }
         let scaled = u128::from(random) * u128::from(self.kmax - self.kmin);
         scaled < u128::from(self.pmax) * u128::from(depth - self.kmin)
-    }
-
-    /// What the signal means for a frame with this code point (F6, F7).
-    #[inline]
-    pub fn verdict(&self, signal: bool, codepoint: u8, lossless: bool) -> Verdict {
-        match codepoint & CE {
-            _ if !signal => Verdict::Pass,
-            0 if self.drop_not_ect && !lossless => Verdict::Drop,
-            0 | CE => Verdict::Pass,
-            _ => Verdict::Mark,
-        }
     }
 }
 

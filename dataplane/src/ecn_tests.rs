@@ -4,8 +4,7 @@ use super::*;
 use crate::rng::Rng;
 use proptest::prelude::*;
 
-const SONIC: Wred =
-    Wred { kmin: 1 << 20, kmax: 2 << 20, pmax: ONE_Q32 / 20, at: MarkAt::Dequeue, drop_not_ect: false };
+const SONIC: Wred = Wred { kmin: 1 << 20, kmax: 2 << 20, pmax: ONE_Q32 / 20, at: MarkAt::Dequeue };
 const HPCC: Wred = Wred { kmin: 100_000, kmax: 400_000, pmax: ONE_Q32 / 5, ..SONIC };
 
 fn marked(wred: &Wred, depth: u64, draws: u32, rng: &mut Rng) -> u32 {
@@ -32,8 +31,6 @@ fn f2_above_kmax_every_ect_frame_is_marked() {
     for wred in [SONIC, HPCC, Wred { pmax: 0, ..SONIC }] {
         for depth in [wred.kmax + 1, wred.kmax * 2, u64::MAX] {
             assert!(wred.decide(depth, u32::MAX), "the most reluctant random number at {depth}");
-            assert_eq!(wred.verdict(true, 1, true), Verdict::Mark);
-            assert_eq!(wred.verdict(true, 2, true), Verdict::Mark);
         }
     }
 }
@@ -111,21 +108,6 @@ fn f6_code_points() {
         let mut none = [codepoint];
         assert!(!mark(&mut none, EcnPlace::None));
         assert_eq!(none[0], codepoint);
-    }
-}
-
-#[test]
-fn f7_not_ect_is_dropped_only_on_a_lossy_queue_that_says_so() {
-    let drops = Wred { drop_not_ect: true, ..SONIC };
-    assert_eq!(drops.verdict(true, 0, true), Verdict::Pass, "never on a lossless queue");
-    assert_eq!(drops.verdict(true, 0, false), Verdict::Drop);
-    assert_eq!(SONIC.verdict(true, 0, false), Verdict::Pass);
-    for lossless in [true, false] {
-        assert_eq!(drops.verdict(true, 3, lossless), Verdict::Pass, "already marked");
-        assert_eq!(drops.verdict(true, 1, lossless), Verdict::Mark);
-        for codepoint in 0..4 {
-            assert_eq!(drops.verdict(false, codepoint, lossless), Verdict::Pass);
-        }
     }
 }
 

@@ -231,7 +231,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_share_is_that_of_the_law(kmin in 0u64..1000, more in 0u64..1000, pmax in 0u64..=ONE_Q32, depth in 0u64..3000) {
-            let wred = Wred { kmin, kmax: kmin + more, pmax, at: MarkAt::Dequeue, drop_not_ect: false };
+            let wred = Wred { kmin, kmax: kmin + more, pmax, at: MarkAt::Dequeue };
             let share = share(&wred, depth);
             if share > 0 {
                 prop_assert!(wred.decide(depth, (share - 1) as u32));

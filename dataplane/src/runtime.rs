@@ -2,8 +2,8 @@
 
 use crate::classify::{self, Classifier, MapError, TrustSource};
 use crate::config::{
-    self, Config, FormatConfig, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq,
-    WatchdogAction,
+    self, Config, FormatConfig, MarkPoint, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit,
+    Voq, WatchdogAction,
 };
 use crate::ecn::{MarkAt, Wred, q32_from_millionths};
 use crate::egress::{Discipline, QueueSchedule, VoqOrder};
@@ -159,6 +159,7 @@ fn port_params(
                 _ if !device.pfc => RxMode::None,
                 config::PfcRx::Enabled => RxMode::Enabled,
                 config::PfcRx::All => RxMode::All,
+                config::PfcRx::Link => RxMode::Link,
                 config::PfcRx::None => RxMode::None,
             },
             pfc_to_queue: port.maps.pfc_to_queue,
@@ -167,6 +168,7 @@ fn port_params(
             rate: rate.unwrap_or(NOMINAL_RATE),
             enabled: tx,
             quanta: config.pfc.quanta.max(1),
+            refresh: config.pfc.refresh,
         },
         pg_priorities: std::array::from_fn(|pg| mask((0..PRIORITIES).filter(|p| pg_of(*p) == pg))),
         pg_queues: std::array::from_fn(|pg| {
@@ -199,21 +201,17 @@ fn marking(queue: &QueueConfig) -> Option<Wred> {
         kmin: wred.kmin,
         kmax: wred.kmax,
         pmax: q32_from_millionths(wred.pmax),
-        at: MarkAt::Dequeue,
-        drop_not_ect: wred.wred_drop,
+        at: match wred.mark {
+            MarkPoint::Dequeue => MarkAt::Dequeue,
+            MarkPoint::Enqueue => MarkAt::Enqueue,
+        },
     })
 }
 
 /// Never on a lossless queue (F7).
 fn early_drop(queue: &QueueConfig) -> Option<Wred> {
     let wred = queue.wred.filter(|w| w.wred_drop && !queue.lossless)?;
-    Some(Wred {
-        kmin: wred.kmin,
-        kmax: wred.kmax,
-        pmax: q32_from_millionths(wred.pmax),
-        at: MarkAt::Enqueue,
-        drop_not_ect: true,
-    })
+    Some(Wred { kmin: wred.kmin, kmax: wred.kmax, pmax: q32_from_millionths(wred.pmax), at: MarkAt::Enqueue })
 }
 
 fn limit(shared: SharedLimit) -> Limit {
@@ -288,7 +286,7 @@ fn watchdog_config(config: &Config, w: &config::WatchdogConfig) -> WatchdogConfi
 }
 
 /// The parser's form of a configured format. The first four are the built-in ones.
-fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
+pub(crate) fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
     let field = |f: config::Field| Field { off: f.off, len: f.len };
     let base = match (index, format.is_lite(), format.key_dst.len) {
         (3, ..) | (_, true, _) => FormatSpec::afh_lite(Variant::Public),

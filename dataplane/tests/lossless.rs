@@ -188,8 +188,7 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
     case(
         "early",
         Case::new(class, |p| {
-            let (at, drop_not_ect) = (MarkAt::Enqueue, true);
-            let wred = Wred { kmin: 500, kmax: 500, pmax: ONE_Q32, at, drop_not_ect };
+            let wred = Wred { kmin: 500, kmax: 500, pmax: ONE_Q32, at: MarkAt::Enqueue };
             p.ports[1].early_drop[usize::from(class)] = Some(wred);
         })
         .with(hold)

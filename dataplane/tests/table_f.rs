@@ -10,8 +10,7 @@ use weir_dataplane::mmu::{Limit, MmuParams};
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::PortId;
 
-const STEP: Wred =
-    Wred { kmin: 20_000, kmax: 20_000, pmax: ONE_Q32, at: MarkAt::Dequeue, drop_not_ect: false };
+const STEP: Wred = Wred { kmin: 20_000, kmax: 20_000, pmax: ONE_Q32, at: MarkAt::Dequeue };
 const RAMP: Wred = Wred { kmin: 10_000, kmax: 110_000, pmax: ONE_Q32 / 2, ..STEP };
 
 /// Two ports, no limits, queue 3 of port 1 marks by `wred`.
@@ -116,7 +115,7 @@ fn f7_not_ect_is_dropped_on_lossy_queues_only() {
     let (sent, b) = burst(STEP, 0, 100);
     assert_eq!((sent.len(), b.lost()), (100, 0));
     let mut p = params(STEP);
-    p.ports[1].early_drop[3] = Some(Wred { drop_not_ect: true, ..STEP });
+    p.ports[1].early_drop[3] = Some(STEP);
     let mut b = Bench::new(p);
     b.s.hold_back(PortId(1), 0xff);
     (0..100).for_each(|_| b.put(0, frame(0, 1000)));
@@ -131,7 +130,7 @@ fn f7_not_ect_on_a_lossless_queue_waits_unmarked() {
     // A lossless group and queue, above Kmax nearly from the start: frames that cannot be marked stay, until PFC stops
     // them, and then to the last byte of headroom.
     let mut p = Plan::new(2).params();
-    p.ports[1].mark[3] = Some(Wred { drop_not_ect: true, ..STEP });
+    p.ports[1].mark[3] = Some(STEP);
     let mut b = Bench::new(p);
     b.s.hold_back(PortId(1), 0xff);
     let n = 501 + 99;

@@ -112,8 +112,7 @@ fn g6_each_cause_has_its_reason() {
     let mut params = Plan { headroom: 2000, shared: 20_000, ..Plan::new(4) }.params();
     params.ports[0].mtu = 1514;
     params.ports[0].unknown_unicast = UnknownUnicast::Drop;
-    params.ports[3].early_drop[1] =
-        Some(Wred { kmin: 500, kmax: 500, pmax: ONE_Q32, at: MarkAt::Enqueue, drop_not_ect: true });
+    params.ports[3].early_drop[1] = Some(Wred { kmin: 500, kmax: 500, pmax: ONE_Q32, at: MarkAt::Enqueue });
     let new = || Bench::new(params.clone());
     let ip = |to: u16, priority: u8, len| ipv4(host(0), host(to), harness::dscp(priority), 0, len);
     let change = |mut f: Vec<u8>, at: usize, with: &[u8]| {

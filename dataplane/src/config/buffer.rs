@@ -9,19 +9,41 @@ use super::types::{
     BufferConfig, DeviceKind, Direction, PfcConfig, PgConfig, PortConfig, QueueConfig, RING_FRAMES,
     RING_HAND, SchedulerConfig, SchedulerType, SharedLimit,
 };
-use super::units::{BOOL, SIZE, SIZE_OR_AUTO, show_rate, show_size};
+use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_rate, show_size};
 use crate::mmu::headroom::{Headroom, HeadroomInput, Model, OwnTerms, RxRing, headroom};
 use crate::types::{MIN_FRAME_BYTES, wire_bytes};
 
 /// Guaranteed bytes of a priority group (DEV-19).
 const PG_RESERVED: u64 = 4096;
 
+/// A limit on shared use as written.
+#[derive(Clone, Copy)]
+pub(super) enum Written {
+    /// `dynamic_th`.
+    Dynamic(i8),
+    /// `static_th`.
+    Static(Bound),
+}
+
+impl Written {
+    /// With `shared` bytes to share.
+    fn resolve(self, shared: u64) -> SharedLimit {
+        match self {
+            Self::Dynamic(n) => SharedLimit::Dynamic(n),
+            Self::Static(Bound::Bytes(bytes)) => SharedLimit::Static(bytes),
+            Self::Static(Bound::Share(ppm)) => {
+                SharedLimit::Static((u128::from(shared) * u128::from(ppm) / 1_000_000) as u64)
+            }
+        }
+    }
+}
+
 /// A profile as written, before it meets a port.
 pub(super) struct Profile {
     pub name: String,
     pub direction: Direction,
     pub reserved: u64,
-    pub shared: SharedLimit,
+    pub limit: Written,
     pub xon: u64,
     pub xon_offset: Option<u64>,
     /// `None`: computed for each port.
@@ -85,7 +107,7 @@ fn base_profiles() -> Vec<Profile> {
         name: name.into(),
         direction,
         reserved,
-        shared: SharedLimit::Dynamic(0),
+        limit: Written::Dynamic(0),
         xon: 0,
         xon_offset: None,
         xoff: Some(0),
@@ -99,7 +121,7 @@ fn base_profiles() -> Vec<Profile> {
     ]
 }
 
-/// Everything `[buffer]` says, laid over the ports.
+/// Everything `[buffer]` says, laid over the ports: limits last, since shares are of what is left to share.
 pub(super) fn read(
     ctx: &mut Ctx<'_>,
     root: &Section<'_>,
@@ -140,12 +162,14 @@ pub(super) fn read(
     let reserved = ports.iter().flat_map(|p| &p.pgs).fold(0u64, |sum, pg| sum.saturating_add(pg.reserved));
     let (headroom, pooled, pool_at) = headroom_total(ctx, &s, ports);
     let shared = size.saturating_sub(reserved).saturating_sub(headroom).saturating_sub(control);
+    for port in ports.iter_mut() {
+        port.pgs.iter_mut().for_each(|pg| pg.shared = profiles[pg.profile].limit.resolve(shared));
+        port.queues.iter_mut().for_each(|queue| queue.shared = profiles[queue.profile].limit.resolve(shared));
+    }
     let division = format!(
         "size {size} - reserved {reserved} - headroom {headroom} - control {control}, what dynamic_th divides"
     );
     ctx.explain("buffer.shared", show_size(shared), Origin::Derived, division);
-    let why = "all of the buffer: lossless traffic is held back at ingress only";
-    let egress_lossless_pool = s.or(ctx, "egress_lossless_pool", &SIZE, size, why).v;
     let egress_lossy_pool = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer").v;
     let buffer = BufferConfig {
         size,
@@ -156,7 +180,6 @@ pub(super) fn read(
         headroom,
         headroom_pooled: pooled,
         shared,
-        egress_lossless_pool,
         egress_lossy_pool,
         profiles: profiles.iter().map(|p| p.name.clone()).collect(),
     };
@@ -170,27 +193,27 @@ fn read_profile(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Profile {
     let reserved = s.or(ctx, "reserved", &SIZE, default, "DEV-19: a guarantee of a few frames").v;
     let lossless = s.or(ctx, "lossless", &BOOL, false, "only what is said to be is").v;
     let dynamic = s.signed(ctx, "dynamic_th", -8..=7);
-    let fixed = s.get(ctx, "static_th", &SIZE);
+    let fixed = s.get(ctx, "static_th", &BOUND);
     // The user's own threshold replaces that of a preset's profile; two of the same layer contradict.
     let own = |o: &Origin| !matches!(o, Origin::Preset(_));
-    let shared = match (&dynamic, &fixed) {
+    let limit = match (&dynamic, &fixed) {
         (Some(d), Some(f)) if own(&d.origin) == own(&f.origin) => {
-            let message = format!("`{name}` has dynamic_th = {} and static_th = {}", d.v, f.v);
+            let message = format!("`{name}` has dynamic_th = {} and static_th = {}", d.v, (BOUND.show)(&f.v));
             ctx.error(f.span, "profile.threshold", message, "keep one of them");
-            SharedLimit::Static(f.v)
+            Written::Static(f.v)
         }
-        (Some(d), f) if f.is_none() || own(&d.origin) => SharedLimit::Dynamic(d.v as i8),
-        (_, Some(f)) => SharedLimit::Static(f.v),
-        _ => SharedLimit::Dynamic(0),
+        (Some(d), f) if f.is_none() || own(&d.origin) => Written::Dynamic(d.v as i8),
+        (_, Some(f)) => Written::Static(f.v),
+        _ => Written::Dynamic(0),
     };
     let at = fixed.map(|f| f.span).or(dynamic.map(|d| d.span)).unwrap_or_else(|| s.span(ctx));
-    let value = match shared {
-        SharedLimit::Dynamic(n) => format!("up to 2^{n} x free shared buffer"),
-        SharedLimit::Static(n) => show_size(n),
-    };
-    let alone = match shared {
-        SharedLimit::Dynamic(n) => format!("N equal users each settle at a/(1 + N a) of it, a = 2^{n}"),
-        SharedLimit::Static(_) => String::new(),
+    let (value, alone) = match limit {
+        Written::Dynamic(n) => (
+            format!("up to 2^{n} x free shared buffer"),
+            format!("N equal users each settle at a/(1 + N a) of it, a = 2^{n}"),
+        ),
+        Written::Static(Bound::Bytes(n)) => (show_size(n), String::new()),
+        Written::Static(share) => (format!("{} of the shared buffer", (BOUND.show)(&share)), String::new()),
     };
     let origin =
         s.raw(ctx, "static_th").or_else(|| s.raw(ctx, "dynamic_th")).map_or(Origin::Default, |r| r.origin);
@@ -217,7 +240,7 @@ fn read_profile(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Profile {
         ctx.error(at, "profile.headroom", message, "set xoff = \"auto\" or a size above 0");
     }
     let xon_at = xon.span;
-    Profile { name, direction, reserved, shared, xon: xon.v, xon_offset, xoff, lossless, at, xon_at }
+    Profile { name, direction, reserved, limit, xon: xon.v, xon_offset, xoff, lossless, at, xon_at }
 }
 
 fn bind(
@@ -260,8 +283,8 @@ fn bind(
                         ports[port].pgs[i].profile = index;
                     } else {
                         let queue = &mut ports[port].queues[i];
-                        (queue.profile, queue.reserved, queue.shared, queue.lossless) =
-                            (index, profile.reserved, profile.shared, profile.lossless);
+                        (queue.profile, queue.reserved, queue.lossless) =
+                            (index, profile.reserved, profile.lossless);
                     }
                 }
             }
@@ -290,7 +313,7 @@ fn resolve_groups(
         port.pgs[pg] = PgConfig {
             profile: port.pgs[pg].profile,
             reserved: profile.reserved,
-            shared: profile.shared,
+            shared: port.pgs[pg].shared,
             xon: profile.xon,
             xon_offset: profile.xon_offset.unwrap_or(2 * u64::from(port.mtu)),
             xoff,

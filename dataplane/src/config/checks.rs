@@ -92,21 +92,13 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
             format!("set frames = {} or leave it out, if small frames matter", b.size.div_ceil(smallest));
         ctx.warn(places.frames, "buffer.frames", message, remedy);
     }
-    for (name, lossless, pool) in [
-        ("egress_lossless_pool", true, b.egress_lossless_pool),
-        ("egress_lossy_pool", false, b.egress_lossy_pool),
-    ] {
-        let queues = config.ports.iter().flat_map(|p| &p.queues).filter(|q| q.lossless == lossless);
-        let reserved = queues.fold(0u64, |sum, q| sum.saturating_add(q.reserved));
-        if reserved > pool {
-            let message = format!("the queues of {name} reserve {reserved} together, it has {pool}");
-            ctx.error(
-                places.size,
-                "buffer.egress",
-                message,
-                format!("raise {name} to {} or more", show_size(reserved)),
-            );
-        }
+    let queues = config.ports.iter().flat_map(|p| &p.queues).filter(|q| !q.lossless);
+    let reserved = queues.fold(0u64, |sum, q| sum.saturating_add(q.reserved));
+    if reserved > b.egress_lossy_pool {
+        let message =
+            format!("lossy queues reserve {reserved} together, egress_lossy_pool = {}", b.egress_lossy_pool);
+        let remedy = format!("raise egress_lossy_pool to {} or more", show_size(reserved));
+        ctx.error(places.size, "buffer.egress", message, remedy);
     }
     b.shared > 0
 }
@@ -151,8 +143,15 @@ fn ordering(ctx: &mut Ctx<'_>, profile: &Profile, config: &Config) {
 /// Rate, time and classes of a port's pauses.
 fn pauses(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt, quanta: Span, once: &mut Once) {
     let pfc = &port.pfc;
-    if pfc.enable == 0 {
+    if !pfc.in_use() {
         return;
+    }
+    if pfc.rx == PfcRx::Link && pfc.tx && pfc.enable != 0 {
+        let message = format!(
+            "port `{}` obeys 802.3x PAUSE and sends PFC: a peer has the one or the other (802.1Q clause 36)",
+            port.name
+        );
+        ctx.warn(at.enable, "pfc.link", message, "set tx = false, or rx = \"enabled\"");
     }
     let pfc_on = pfc.tx || pfc.rx != PfcRx::None;
     if !pfc_on {

@@ -298,6 +298,27 @@ fn dev_29_shares_are_of_the_xoff_point() {
 }
 
 #[test]
+fn a_static_threshold_may_be_a_share_of_the_shared_buffer() {
+    let more = "[[buffer.profile]]\nname = \"lossless\"\nstatic_th = \"75%\"\n";
+    let config = load_roce(more).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
+    let shared = config.buffer.shared;
+    assert_eq!(config.ports[1].pgs[3].shared, SharedLimit::Static(shared / 4 * 3 + shared % 4 * 3 / 4));
+    only_error("[[buffer.profile]]\nname = \"lossless\"\nstatic_th = \"101%\"\n", "value");
+}
+
+#[test]
+fn link_pause_is_a_choice_of_its_own() {
+    // Its quanta need a rate like those of PFC, on a port without PFC, too.
+    let port = |rate: &str| format!("{TWO}[port_defaults]\npfc = {{ rx = \"link\" }}\n").replace("25G", rate);
+    assert!(load("t", &port("25G")).unwrap().warnings.is_empty());
+    let found = load("t", &port("unlimited")).unwrap_err();
+    assert!(found.iter().all(|d| d.rule == "pfc.rate"), "{}", shown(&found));
+    // 802.1Q: a link has PFC or link PAUSE.
+    let d = only_warning("pfc = { rx = \"link\" }\n", "pfc.link");
+    assert!(d.message.contains("port `p1`") && d.remedy.contains("tx = false"), "{d}");
+}
+
+#[test]
 fn a_bad_default_for_all_ports_is_reported_once() {
     let d = only_error("[port_defaults]\ncable = \"5\"\n", "value");
     assert!(d.message.ends_with("(and 1 more like this)"), "{d}");
@@ -401,7 +422,7 @@ fn h13_watchdog_settings_outside_their_range_are_refused_with_the_range() {
 fn pauses_are_refreshed_in_time() {
     // 100 quanta at 25G last 2048 ns.
     let d = only_error("[pfc]\npause_quanta = 100\n", "pfc.refresh");
-    assert!(d.message.contains("1.024us") && d.message.contains("10us"), "{d}");
+    assert!(d.message.contains("1.28us") && d.message.contains("10us"), "{d}");
 }
 
 #[test]

@@ -168,6 +168,7 @@ mod tests {
             ("[pfc]\npoll_gap = \"5us\"\n", "pfc.poll_gap", Some(10)),
             ("[buffer]\ncell_bytes = 256\n", "buffer.cell_bytes", Some(10)),
             ("[port_defaults]\nmtu = 2000\n", "port.a.mtu", Some(10)),
+            ("[port_defaults.pfc]\nmode = \"hardware\"\n", "port.a.pfc.mode", Some(10)),
             ("[port_defaults]\nlcore = 1\n", "port.b.lcore", Some(10)),
             ("[mgmt]\nlisten = \"off\"\n", "mgmt.listen", Some(10)),
             ("[lab]\nload = \"10%\"\n", "lab", None),

@@ -160,6 +160,18 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Vec<FormatConfig> {
             if ctx.found.len() == before {
                 check(ctx, &format, &FieldsAt { section: Some(&section), name: name.span });
             }
+            // What the parser cannot read is refused here, not when the switch is to start.
+            if ctx.found.len() == before
+                && let Err(why) = crate::runtime::format_spec(formats.len(), &format).check()
+            {
+                let message = format!("format `{}`: {why}", name.v);
+                ctx.error(
+                    name.span,
+                    "format.parse",
+                    message,
+                    "change the keys it names, or inherit from another format",
+                );
+            }
             formats.push(format);
         }
     }
@@ -186,7 +198,7 @@ fn read_one(ctx: &mut Ctx<'_>, s: &Section<'_>, name: &str, known: &[FormatConfi
     if s.get(ctx, "variant", &VARIANT).is_some_and(|v| v.v) {
         std::mem::swap(&mut f.flags, &mut f.tc);
     }
-    if let Some(n) = s.int(ctx, "header_len", 12..=64) {
+    if let Some(n) = s.int(ctx, "header_len", 12..=16) {
         f.header_len = n.v as u16;
     }
     let (dst, src) = (s.get(ctx, "dst", &FIELD), s.get(ctx, "src", &FIELD));

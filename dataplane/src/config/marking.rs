@@ -85,8 +85,14 @@ pub(super) fn resolve(
                 let remedy = "set wred_drop = false, or bind it to lossy queues only";
                 ctx.error(wred.at, "wred.drop", message, remedy);
             }
-            ports[port].queues[queue].wred =
-                Some(WredConfig { kmin, kmax, pmax: wred.pmax, ecn: wred.ecn, wred_drop: wred.wred_drop });
+            ports[port].queues[queue].wred = Some(WredConfig {
+                kmin,
+                kmax,
+                pmax: wred.pmax,
+                ecn: wred.ecn,
+                mark: wred.mark,
+                wred_drop: wred.wred_drop,
+            });
         }
     }
 }

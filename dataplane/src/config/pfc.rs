@@ -5,6 +5,7 @@ use super::read::{Ctx, Section};
 use super::schema;
 use super::types::{PfcConfig, Reoccurrence, WatchdogAction, WatchdogConfig};
 use super::units::{BOOL, SHARE, TIME, show_time};
+use crate::pfc::generate::REFRESH;
 use crate::pfc::watchdog::MAX_RECURRENCE;
 
 const MS: u64 = 1_000_000;
@@ -16,8 +17,8 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (PfcConfig, Span) {
     let s = root.table(ctx, "pfc", &schema::PFC);
     let quanta =
         s.int_or(ctx, "pause_quanta", 1..=65_535, 65_535, "longest pause: fewest frames to keep it up");
-    let refresh = s.or(ctx, "refresh", &SHARE, 500_000, "one lost refresh does not resume the peer");
-    let refresh = s.within(ctx, "refresh", refresh, &(10_000..=900_000), SHARE.show).map_or(500_000, |v| v.v);
+    let refresh = s.or(ctx, "refresh", &SHARE, REFRESH, "one lost refresh does not resume the peer");
+    let refresh = s.within(ctx, "refresh", refresh, &(10_000..=900_000), SHARE.show).map_or(REFRESH, |v| v.v);
     let why = "a polling loop that is not pre-empted; measure yours";
     let gap = s.or(ctx, "poll_gap", &TIME, 10_000, why);
     let poll_gap = s.within(ctx, "poll_gap", gap, &(0..=MS), |n| show_time(*n)).map_or(10_000, |v| v.v);

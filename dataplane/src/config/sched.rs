@@ -3,7 +3,7 @@
 use super::diag::Span;
 use super::read::{Ctx, Section, Val, indices};
 use super::schema::{self, Table};
-use super::types::{EcnMode, PortConfig, SchedulerConfig, SchedulerType};
+use super::types::{EcnMode, MarkPoint, PortConfig, SchedulerConfig, SchedulerType};
 use super::units::{BOOL, RATE, SHARE, TEXT, THRESHOLD, Threshold};
 
 /// A marking profile whose thresholds may still depend on the port.
@@ -14,6 +14,7 @@ pub(super) struct Wred {
     pub kmax: Threshold,
     pub pmax: u32,
     pub ecn: EcnMode,
+    pub mark: MarkPoint,
     pub wred_drop: bool,
     /// Where `kmax` stands, or the profile.
     pub at: Span,
@@ -127,6 +128,7 @@ fn read_wred(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Wred {
         kmax: kmax.v,
         pmax: s.or(ctx, "pmax", &SHARE, 200_000, "HPCC's 20% at kmax").v,
         ecn: s.or(ctx, "ecn", &EcnMode::KIND, EcnMode::Ecn, "marks ECT frames").v,
+        mark: s.or(ctx, "mark", &MarkPoint::KIND, MarkPoint::Dequeue, "the freshest signal there is").v,
         wred_drop: s.or(ctx, "wred_drop", &BOOL, false, "never drops").v,
         at: kmax.span,
     }

@@ -134,14 +134,14 @@ tables! {
     PORT_PFC = table("pfc = { ... } of a port", "PFC of a port.", &[
         key("enable", "list of 0 to 7, default []", "priorities with PFC (PORT_QOS_MAP.pfc_enable)"),
         key("mode", "\"software\", \"hardware\" or \"auto\", default \"auto\"", "who builds and obeys PFC frames"),
-        key("rx", "\"enabled\", \"all\" or \"none\", default \"enabled\"", "pauses obeyed; `all` is asymmetric PFC"),
+        key("rx", "\"enabled\", \"all\", \"link\" or \"none\", default \"enabled\"", "pauses obeyed: PFC of enabled priorities, PFC of all eight (asymmetric PFC), 802.3x PAUSE of the whole link instead of PFC, or none"),
         key("tx", "boolean, default true", "send pauses; false with `rx` on is semi-lossless"),
     ]);
     FORMATS = free("[format.NAME]", "A frame format of your own, by name.");
     FORMAT = table("keys of [format.NAME]", "Fields are `{ off = 48, len = 8 }` or `[48, 8]`: first bit, counted from the first wire bit of the frame, and width (1 to 48).", &[
         key("inherit", "name of a built-in format, default \"standard\"", "where unset keys come from"),
         key("variant", "\"public\" or \"rclink\", default \"public\"", "`rclink` swaps the flags and traffic-class octets of the inherited format"),
-        key("header_len", "12 to 64 bytes", "bytes before the payload, without VLAN tag"),
+        key("header_len", "12 to 16 bytes", "bytes before the payload, without VLAN tag"),
         key("dst", "field", "destination address"),
         key("src", "field", "source address"),
         key("flags", "field", "flags octet (W V - - Z Y X M)"),
@@ -208,7 +208,6 @@ tables! {
         key("control_bytes", "size, default 256KiB", "set aside for CNPs where `control_tc` gives them a class"),
         key("headroom_pool", "size, default none", "one headroom pool for all lossless groups (BUFFER_POOL.xoff)"),
         key("over_subscribe_ratio", "1 to 64, default none", "pool = sum of headrooms / ratio (DEFAULT_LOSSLESS_BUFFER_PARAMETER)"),
-        key("egress_lossless_pool", "size, default `size`", "most bytes waiting in lossless queues (egress_lossless_pool)"),
         key("egress_lossy_pool", "size, default `size`", "most bytes waiting in lossy queues (egress_lossy_pool)"),
         key("profile", "list of tables", "buffer profiles"),
         key("pg", "list of tables", "which priority group uses which profile"),
@@ -220,7 +219,7 @@ tables! {
         key("direction", "\"ingress\" or \"egress\", default \"ingress\"", "what it limits"),
         key("reserved", "size, default 4KiB ingress, 0 egress", "guaranteed bytes, without headroom (size)"),
         key("dynamic_th", "-8 to 7, default 0", "shared use up to 2^n times the free buffer"),
-        key("static_th", "size", "shared use up to this; instead of `dynamic_th`"),
+        key("static_th", "size, or share of the shared buffer", "shared use up to this; instead of `dynamic_th`"),
         key("xon", "size, default 0", "resume at or below this use"),
         key("xon_offset", "size, default 2 frames of the port's mtu", "resume this far below the moving limit"),
         key("xoff", "size or \"auto\", default \"auto\"", "headroom of a lossless ingress profile: bytes accepted after Xoff"),
@@ -255,6 +254,7 @@ tables! {
         key("kmax", "size, share of the Xoff point, or \"auto\"; default \"auto\"", "everything is marked above (green_max_threshold)"),
         key("pmax", "share, default 20%", "probability at kmax (green_drop_probability)"),
         key("ecn", "\"none\", \"ecn\" or \"tc\", default \"ecn\"", "field that is marked (ecn)"),
+        key("mark", "\"dequeue\" or \"enqueue\", default \"dequeue\"", "what decides: the depth a departing frame leaves behind, or the one an arriving frame finds"),
         key("wred_drop", "boolean, default false", "drop what cannot be marked; lossy queues only (wred_green_enable)"),
     ]);
     QUEUE = table("[[queue]]", "Scheduler and marking of queues; later entries win (QUEUE).", &[
@@ -266,7 +266,7 @@ tables! {
     PFC = table("[pfc]", "Priority flow control, for the whole switch.", &[
         key("pause_quanta", "1 to 65535, default 65535", "pause time in frames, in units of 512 bit times"),
         key("poll_gap", "time 0 to 1ms, default 10us", "longest gap between two polls that is planned for: a turn of the polling loop takes no more frames than fit into it; enters `xoff = \"auto\"` twice: frames waiting in the RX ring, and the way of a pause to the wire"),
-        key("refresh", "share 1% to 90%, default 50%", "a pause is sent again after this share of its time"),
+        key("refresh", "share 1% to 90%, default 37.5%", "a running pause is sent again after this share of its time; above 50% one lost frame lets the peer start"),
     ]);
     WATCHDOG = table("[watchdog]", "The PFC watchdog; on if the table is there (PFC_WD).", &[
         key("enable", "boolean, default true", "false switches a preset's watchdog off"),

@@ -240,6 +240,7 @@ fn management_is_for_this_machine_unless_a_token_is_asked_for() {
     assert_eq!(mgmt("listen = \"off\"\nsocket = \"off\"").listen, None);
     assert_eq!(mgmt("listen = \"localhost:0\"").listen.unwrap().to_string(), "127.0.0.1:0");
     assert_eq!(mgmt("listen = \"[::1]:80\"").listen.unwrap().to_string(), "[::1]:80");
+    assert_eq!(mgmt("admin_token_file = \"/a\"").admin_token_file.as_deref(), Some("/a"));
     assert_eq!(mgmt("socket = \"/run/w.sock\"").socket, MgmtSocket::Path("/run/w.sock".into()));
     let open = mgmt("listen = \"0.0.0.0:80\"\ntoken_file = \"/etc/weir/token\"");
     assert!(open.chosen && open.token_file.is_some());

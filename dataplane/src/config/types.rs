@@ -67,6 +67,8 @@ words! {
         Enabled = "enabled",
         /// All eight priorities (SONiC: asymmetric PFC).
         All = "all",
+        /// 802.3x PAUSE, which stops the whole link; PFC is counted only.
+        Link = "link",
         /// None.
         None = "none",
     }
@@ -94,6 +96,13 @@ words! {
         Ecn = "ecn",
         /// Bits 1:0 of the AFH traffic-class byte.
         Tc = "tc",
+    }
+    /// Which depth of its queue decides whether a frame is marked.
+    MarkPoint {
+        /// The one it leaves behind.
+        Dequeue = "dequeue",
+        /// The one it finds.
+        Enqueue = "enqueue",
     }
     /// Order between ingress ports inside one egress queue.
     Voq {
@@ -278,6 +287,13 @@ pub struct PortPfc {
     pub tx: bool,
 }
 
+impl PortPfc {
+    /// The port sends pauses or obeys some: MAC control frames must come to software.
+    pub fn in_use(&self) -> bool {
+        self.enable != 0 || matches!(self.rx, PfcRx::All | PfcRx::Link)
+    }
+}
+
 /// Class maps of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maps {
@@ -355,7 +371,7 @@ pub struct SchedulerConfig {
     pub pir: Option<u64>,
 }
 
-/// Marking of one queue, on the depth left behind at dequeue.
+/// Marking of one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WredConfig {
     /// Nothing is marked below, in bytes.
@@ -366,6 +382,8 @@ pub struct WredConfig {
     pub pmax: u32,
     /// Which field is marked.
     pub ecn: EcnMode,
+    /// Which depth decides.
+    pub mark: MarkPoint,
     /// Frames that cannot be marked are dropped instead (lossy queues only).
     pub wred_drop: bool,
 }
@@ -389,8 +407,6 @@ pub struct BufferConfig {
     pub headroom_pooled: bool,
     /// What dynamic thresholds divide.
     pub shared: u64,
-    /// Most bytes waiting in lossless egress queues.
-    pub egress_lossless_pool: u64,
     /// Most bytes waiting in lossy egress queues.
     pub egress_lossy_pool: u64,
     /// Names of the profiles, as indexed by groups and queues.

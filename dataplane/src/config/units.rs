@@ -105,6 +105,25 @@ pub(super) const THRESHOLD: Kind<Threshold> = Kind {
         Threshold::Share(ppm) => show_share(u64::from(ppm)),
     },
 };
+/// A limit on use: bytes, or a share of what is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// Bytes.
+    Bytes(u64),
+    /// Parts per million of the shared buffer.
+    Share(u32),
+}
+
+pub(super) const BOUND: Kind<Bound> = Kind {
+    parse: |v| match v.as_str() {
+        Some(text) if text.trim_end().ends_with('%') => (SHARE.parse)(v).map(Bound::Share),
+        _ => (SIZE.parse)(v).map(Bound::Bytes),
+    },
+    show: |b| match *b {
+        Bound::Bytes(n) => show_size(n),
+        Bound::Share(ppm) => show_share(u64::from(ppm)),
+    },
+};
 /// Nanoseconds.
 pub(super) const TIME: Kind<u64> =
     Kind { parse: |v| quantity(v, TIMES, 1, TIME_HELP), show: |n| show_time(*n) };

@@ -69,6 +69,18 @@ pub struct GenerateConfig {
     pub enabled: u8,
     /// Pause asked for in one frame, quanta; at least 1.
     pub quanta: u16,
+    /// A running pause is asked for again after this share of it, in parts per million: [`REFRESH`] unless the
+    /// operator knows better.
+    pub refresh: u32,
+}
+
+/// Three eighths of a pause. Half is the most C2 allows, but then the refresh after a lost one arrives with the
+/// expiry; so a lost frame leaves a quarter of the pause for a late one (C11).
+pub const REFRESH: u32 = 375_000;
+
+/// `ppm` parts per million of `whole`, rounded down; at most `whole`.
+fn share_of(whole: Nanos, ppm: u32) -> Nanos {
+    (u128::from(whole) * u128::from(ppm.min(1_000_000)) / 1_000_000) as Nanos
 }
 
 /// Frames a port made. They only grow.
@@ -196,10 +208,9 @@ impl Generator {
         PfcFrame { enable: xoff | xon, ..PfcFrame::uniform(xoff, self.config.quanta) }
     }
 
-    /// Three eighths of the pause asked for. Half is the most C2 allows, but then the refresh after a lost
-    /// one arrives with the expiry; so a lost frame leaves a quarter of the pause for a late one (C11).
     fn refresh_interval(&self) -> Nanos {
-        (quanta_to_ns_floor(self.config.quanta, self.config.rate) * 3 / 8).max(1)
+        let pause = quanta_to_ns_floor(self.config.quanta, self.config.rate);
+        share_of(pause, self.config.refresh).max(1)
     }
 
     /// New settings. A priority that may no longer be paused is resumed by the next frame; pauses that go

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 const G: u64 = 1_000_000_000;
 /// At 100G 1000 quanta last 5120 ns; refresh is due after 1920 ns.
-const CONFIG: GenerateConfig = GenerateConfig { rate: 100 * G, enabled: 0b0001_1000, quanta: 1_000 };
+const CONFIG: GenerateConfig =
+    GenerateConfig { rate: 100 * G, enabled: 0b0001_1000, quanta: 1_000, refresh: REFRESH };
 
 fn new() -> Generator {
     Generator::new(CONFIG)

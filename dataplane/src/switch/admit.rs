@@ -279,9 +279,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn drops_early(&mut self, out: PortId, meta: &Meta) -> bool {
         let queue = usize::from(meta.queue);
         let depth = self.queues.bytes(out, queue);
-        let markable = meta.ecn.codepoint != 0 && meta.ecn.place != EcnPlace::None;
+        let params = &self.ports[out.index()].params;
+        let marks = params.mark[queue].is_some();
+        let markable = marks && meta.ecn.codepoint != 0 && meta.ecn.place != EcnPlace::None;
+        let wred = params.early_drop[queue];
         let random = self.rng.next_u32();
-        let wred = self.ports[out.index()].params.early_drop[queue];
         !markable && wred.is_some_and(|wred| wred.decide(depth, random))
     }
 

@@ -37,13 +37,7 @@ impl Fabric {
         params.voq = if rng.next_u32().is_multiple_of(2) { VoqOrder::Fair } else { VoqOrder::Fifo };
         params.frames = [40, 400, 4000][rng.next_u32() as usize % 3];
         params.mmu = MmuParams::lossy(PORTS, 1 << 17);
-        let wred = Wred {
-            kmin: 2000,
-            kmax: 40_000,
-            pmax: q32_from_millionths(200_000),
-            at: MarkAt::Dequeue,
-            drop_not_ect: false,
-        };
+        let wred = Wred { kmin: 2000, kmax: 40_000, pmax: q32_from_millionths(200_000), at: MarkAt::Dequeue };
         for (i, port) in params.ports.iter_mut().enumerate() {
             (port.shard, port.tx_per_lcore) = ((i % shards) as u8, tx_per_lcore);
             port.rate = (i < 2).then_some(1_000_000_000);
@@ -411,8 +405,7 @@ fn frames_that_go_one_by_one_are_ordered_together_but_no_more_than_a_stage_holds
     p.ports[1].tx_per_lcore = true;
     // Each frame is looked at; few are chosen.
     let pmax = q32_from_millionths(1);
-    p.ports[1].mark[3] =
-        Some(Wred { kmin: 1, kmax: 1 << 30, pmax, at: MarkAt::Dequeue, drop_not_ect: false });
+    p.ports[1].mark[3] = Some(Wred { kmin: 1, kmax: 1 << 30, pmax, at: MarkAt::Dequeue });
     let [a, b] = &mut two_shards(p);
     for _ in 0..3 {
         receive(a, 0, (0..BURST).map(|_| frame(1, 2, 24, 64)), 10);

@@ -7,7 +7,7 @@ use crate::egress::{Discipline, QueueSchedule, VoqOrder};
 use crate::frame::OwnedFrame;
 use crate::mmu::{Limit, MmuParams, PgParams};
 use crate::parse::Profile;
-use crate::pfc::generate::GenerateConfig;
+use crate::pfc::generate::{GenerateConfig, REFRESH};
 use crate::pfc::react::{ReactConfig, RxMode};
 use crate::stats::LoopStats;
 use crate::types::Mac;
@@ -61,7 +61,7 @@ fn port(index: usize) -> PortParams {
             mode: RxMode::Enabled,
             pfc_to_queue: same,
         },
-        generate: GenerateConfig { rate: 100_000_000_000, enabled: 0xff, quanta: 0xffff },
+        generate: GenerateConfig { rate: 100_000_000_000, enabled: 0xff, quanta: 0xffff, refresh: REFRESH },
         pg_priorities: bits,
         pg_queues: bits,
         control_pool: false,

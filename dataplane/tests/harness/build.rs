@@ -5,7 +5,7 @@ use weir_dataplane::classify::{Classifier, Maps, default_trust};
 use weir_dataplane::egress::{QueueSchedule, VoqOrder};
 use weir_dataplane::mmu::{Limit, MmuParams, PgParams, PoolId};
 use weir_dataplane::parse::Profile;
-use weir_dataplane::pfc::generate::GenerateConfig;
+use weir_dataplane::pfc::generate::{GenerateConfig, REFRESH};
 use weir_dataplane::pfc::react::{ReactConfig, RxMode};
 use weir_dataplane::switch::{PortParams, SwitchParams, UnknownUnicast};
 use weir_dataplane::types::{Mac, PRIORITIES, PortId};
@@ -123,7 +123,12 @@ impl Plan {
                 mode: RxMode::Enabled,
                 pfc_to_queue: std::array::from_fn(|i| i as u8),
             },
-            generate: GenerateConfig { rate: self.rate, enabled: self.lossless, quanta: self.quanta },
+            generate: GenerateConfig {
+                rate: self.rate,
+                enabled: self.lossless,
+                quanta: self.quanta,
+                refresh: REFRESH,
+            },
             pg_priorities: bits,
             pg_queues: bits,
             control_pool: false,

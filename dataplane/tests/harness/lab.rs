@@ -339,6 +339,7 @@ impl<A: Admission> Lab<A> {
                 match decode(frame.bytes()) {
                     Control::Pfc(pfc) => {
                         tester.pfc_log.push((self.now, pfc));
+                        tester.pfc_from.extend(frame.bytes()[6..].first_chunk());
                         if tester.obeys {
                             let event = Event::Obey { tester: t, received: self.now, frame: pfc };
                             let at = self.now + tester.response;

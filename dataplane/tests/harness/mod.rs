@@ -9,6 +9,7 @@
 mod bench;
 mod build;
 pub mod frames;
+pub mod keys;
 mod lab;
 pub mod oracle;
 mod tester;

@@ -2,7 +2,7 @@
 
 use super::build::dscp;
 use super::frames::{host, ipv4, stamp, stamp_of};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_dataplane::pfc::frame::PfcFrame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 
@@ -141,6 +141,8 @@ pub struct Tester {
     pub records: Option<Vec<(Nanos, u32, usize)>>,
     pub rx: BTreeMap<u32, Rx>,
     pub pfc_log: Vec<(Nanos, PfcFrame)>,
+    /// Who sent them.
+    pub pfc_from: BTreeSet<[u8; 6]>,
     pub storms: Vec<Storm>,
     pub control: VecDeque<Vec<u8>>,
     turn: usize,
@@ -157,6 +159,7 @@ impl Tester {
             records: None,
             rx: BTreeMap::new(),
             pfc_log: Vec::new(),
+            pfc_from: BTreeSet::new(),
             storms: Vec::new(),
             control: VecDeque::new(),
             turn: 0,

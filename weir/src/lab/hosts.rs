@@ -217,3 +217,69 @@ fn wait(most: Duration, is_so: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[cfg(test)]
+#[path = "../../../dataplane/tests/harness/keys.rs"]
+mod keys;
+
+#[cfg(test)]
+mod tests {
+    use super::keys::{Case, Observed, Shown, walk, with};
+    use super::*;
+    use weir_dataplane::config::{load, schema};
+
+    /// Hosts and flows of the lab this file describes.
+    fn observe(text: &str) -> Observed {
+        let config = match load("t.toml", text) {
+            Ok(loaded) => loaded.config,
+            Err(found) => return Err(format!("{found:?}")),
+        };
+        let manners = Manners { deaf: false, no_dcqcn: false, trace: false, protocol: config.lab.hosts };
+        let made = match manners.protocol {
+            HostProtocol::Roce => roce::make(&config, manners),
+            HostProtocol::RcLink => rclink::make(&config, manners),
+        };
+        made.map(|made| format!("{:?} {:?} {made:?}", manners.protocol, flows(&config)))
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn every_key_of_the_lab_has_an_effect() {
+        let port = |n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"ring\"\nrate = \"1G\"\n");
+        let base: String = (0..3).map(port).collect();
+        let flow = format!("{base}[lab]\n[[lab.flow]]\nfrom = \"p0\"\nto = \"p1\"\n");
+        let case = |table: &'static str, key: &'static str, one: &str, other: &str| {
+            let text = if table == "[lab]" { &base } else { &flow };
+            Case {
+                table,
+                key,
+                shown: Shown::Differs(with(text, table, key, one), with(text, table, key, other)),
+            }
+        };
+        let lab = |key, one, other| case("[lab]", key, one, other);
+        let of_flow = |key, one, other| case("[[lab.flow]]", key, one, other);
+        let cases = [
+            lab("pattern", "\"all_to_all\"", "\"incast\""),
+            lab("load", "\"90%\"", "\"50%\""),
+            lab("frame_bytes", "1082", "2106"),
+            lab("dscp", "26", "8"),
+            lab("dcqcn", "\"paper\"", "\"off\""),
+            lab("hosts", "\"rocev2\"", "\"rclink\""),
+            lab("flow", "[]", "[{ from = \"p0\", to = \"p1\" }]"),
+            of_flow("from", "\"p0\"", "\"p2\""),
+            of_flow("to", "\"p1\"", "\"p2\""),
+            of_flow("rate", "\"1G\"", "\"500M\""),
+            of_flow("frame_bytes", "1082", "2106"),
+            of_flow("dscp", "26", "8"),
+            of_flow("pcp", "3", "4"),
+            of_flow("vlan", "", "7"),
+        ];
+        let tables: Vec<_> = schema::ALL
+            .iter()
+            .copied()
+            .filter(|t| t.path.trim_start_matches('[').starts_with("lab"))
+            .collect();
+        let wrong = walk(&tables, &cases, observe);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}

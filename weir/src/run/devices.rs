@@ -267,7 +267,7 @@ fn start(
         rx_descriptors: RX_DESCRIPTORS,
         tx_descriptors: TX_DESCRIPTORS,
         mtu: (config.kind == DeviceKind::Pci).then(|| config.mtu - 14),
-        mac_control: config.pfc.enable != 0,
+        mac_control: config.pfc.in_use(),
         ..DpdkPort::default()
     };
     port.configure(&settings, pool)?;

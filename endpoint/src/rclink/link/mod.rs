@@ -26,7 +26,7 @@ use super::watermark::Memory;
 use std::collections::VecDeque;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::MAX_QUANTA;
-use weir_dataplane::pfc::generate::{GenerateConfig, Generator, Source};
+use weir_dataplane::pfc::generate::{GenerateConfig, Generator, REFRESH, Source};
 use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxMode};
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
@@ -114,7 +114,12 @@ impl Link {
             peers: Vec::new(),
             memories: [config.request, config.response, config.multicast].map(Memory::new),
             reaction: Reaction::new(reaction),
-            generator: Generator::new(GenerateConfig { rate: config.rate, enabled, quanta: MAX_QUANTA }),
+            generator: Generator::new(GenerateConfig {
+                rate: config.rate,
+                enabled,
+                quanta: MAX_QUANTA,
+                refresh: REFRESH,
+            }),
             merge: CnpMerge::new(config.cnp_merge),
             events: VecDeque::new(),
             multicast: VecDeque::new(),
