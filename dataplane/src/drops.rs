@@ -70,8 +70,8 @@ drop_reasons! {
     /// A MAC control frame that is not a valid PAUSE or PFC frame.
     ControlInvalid = ("control", "invalid_mac_control", "the peer sends MAC control frames weir does not know",
         never("MAC control has no class")),
-    /// Sent to a reserved address 01-80-C2-00-00-0x, which a bridge never forwards (802.1Q table 8-1).
-    ControlReserved = ("control", "reserved_address", "normal: link-local protocols end at the bridge",
+    /// Sent to a reserved address 01-80-C2-00-00-0x, which ends at a bridge (802.1Q table 8-1), and not passed on by `[fdb] link_local`.
+    ControlReserved = ("control", "reserved_address", "normal: link-local protocols end at the bridge; or set [fdb] link_local",
         never("meant for the bridge itself, not to be forwarded")),
     /// The only port the destination is known on is the one the frame came from.
     LookupSamePort = ("lookup", "same_port", "normal on shared media; else a loop or a wrong static entry",

@@ -147,6 +147,11 @@ fn port_params(
             config::UnknownUnicast::Flood => UnknownUnicast::Flood,
             config::UnknownUnicast::Drop => UnknownUnicast::Drop,
         },
+        link_local: match config.fdb.link_local {
+            config::LinkLocal::Bpdu => 1,
+            config::LinkLocal::Drop => 0,
+            config::LinkLocal::Forward => !(1 << 1),
+        },
         learning: port.learning,
         learn_limit: port.learn_limit.unwrap_or(u32::MAX),
         queues: std::array::from_fn(|q| schedule(q, &port.queues[q])),

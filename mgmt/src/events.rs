@@ -19,6 +19,10 @@ pub const KEPT: usize = 1024;
 /// How often an episode under way tells of itself, ms.
 const UPDATE: u64 = 1_000;
 
+/// Moves of addresses in one sample that only a loop makes, and for how many samples.
+const LOOP_MOVES: u64 = 20;
+const LOOP_SAMPLES: u32 = 3;
+
 /// An event: a number that only grows, and its document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -102,6 +106,8 @@ pub struct Watcher {
     lanes: Vec<[Lane; PRIORITIES]>,
     /// When the receive ring of each port last lost frames.
     overrun_at: Vec<u64>,
+    /// Samples for which the addresses of each worker have moved as in a loop.
+    looping: Vec<u32>,
     before: Option<Snapshot>,
     lost_count: u64,
 }
@@ -119,6 +125,7 @@ impl Watcher {
         let before = self.before.replace(now.clone());
         self.lanes.resize(now.now.ports.len(), Default::default());
         self.overrun_at.resize(now.now.ports.len(), 0);
+        self.looping.resize(now.now.loops.len(), 0);
         // The first snapshot has nothing to be compared with: counters from before are no news.
         let Some(before) = before else { return };
         for port in 0..now.now.ports.len() {
@@ -136,7 +143,7 @@ impl Watcher {
             log.push(event(now, "switch", now.now.phase.word()));
         }
         for worker in 0..now.now.loops.len() {
-            moves(&before, now, worker, log);
+            moves(&mut self.looping[worker], &before, now, worker, log);
         }
         let error = now.conservation_error();
         if error != self.lost_count {
@@ -181,11 +188,13 @@ fn link(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
     }
 }
 
-/// Addresses that have changed ports: the last one by name, as those of a loop are many.
-fn moves(before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
+/// Addresses that have changed ports: the last one by name, as those of a loop are many. So many in one sample after the
+/// other that no stations walk about is a loop, told once until it is over.
+fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
     let (Some(was), is) = (before.now.loops.get(worker), &now.now.loops[worker]) else { return };
     let moves = is.fdb_moved.saturating_sub(was.fdb_moved);
-    if moves == 0 {
+    let looped = std::mem::replace(looping, if moves < LOOP_MOVES { 0 } else { looping.saturating_add(1) });
+    if moves == 0 && looped < LOOP_SAMPLES {
         return;
     }
     let name = |port: u64| now.info.ports.get(port as usize).map(|port| &port.name);
@@ -197,7 +206,22 @@ fn moves(before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
     body.insert("vlan".into(), json!(key.vid));
     body.insert("from".into(), json!(name(is.fdb_move_from)));
     body.insert("port".into(), json!(name(is.fdb_move_to)));
-    log.push(body);
+    let edge = |phase: &str, remedy: &str| {
+        let fields = [("event", "loop"), ("phase", phase), ("remedy", remedy)];
+        let fields = fields.map(|(name, value)| (name.to_owned(), json!(value)));
+        body.clone().into_iter().chain(fields).collect::<Map<_, _>>()
+    };
+    match (looped >= LOOP_SAMPLES, *looping >= LOOP_SAMPLES) {
+        (false, true) => log.push(edge(
+            "alarm",
+            "the ports are joined beyond the switch: pull a cable, or run STP on that bridge",
+        )),
+        (true, false) => log.push(edge("end", "")),
+        _ => {}
+    }
+    if moves > 0 {
+        log.push(body);
+    }
 }
 
 fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
@@ -421,6 +445,25 @@ mod tests {
         let reading = fake::reading(7);
         assert!(feed.step(&reading).is_empty());
         assert!(feed.step(&reading).is_empty());
+    }
+
+    #[test]
+    fn a_loop_is_an_alarm_and_stations_that_move_are_none() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        let mut moves = |n: u64| {
+            reading.loops[0].fdb_moved += n;
+            names(&feed.step(&reading))
+        };
+        // A hundred machines that change their place at once, and one that goes on doing so.
+        assert_eq!(moves(100), ["fdb/moved"]);
+        assert_eq!([moves(0), moves(1), moves(1), moves(1)].concat(), ["fdb/moved"; 3]);
+        assert_eq!([moves(900), moves(900)].concat(), ["fdb/moved"; 2]);
+        assert_eq!(moves(900), ["loop/alarm", "fdb/moved"]);
+        assert_eq!([moves(900), moves(900)].concat(), ["fdb/moved"; 2]);
+        assert_eq!(moves(0), ["loop/end"]);
+        assert!(moves(0).is_empty());
     }
 
     #[test]

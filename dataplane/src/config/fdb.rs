@@ -7,7 +7,7 @@ use super::format::FormatConfig;
 use super::port::{MAC, find_format};
 use super::read::{Ctx, Section, Val};
 use super::schema;
-use super::types::{FdbConfig, GroupEntry, PortConfig, StaticEntry, UnknownUnicast};
+use super::types::{FdbConfig, GroupEntry, LinkLocal, PortConfig, StaticEntry, UnknownUnicast};
 use super::units::{COUNT, TEXT, TIME};
 use crate::types::PortId;
 
@@ -23,6 +23,9 @@ pub(super) fn read<'a>(ctx: &mut Ctx<'_>, root: &Section<'a>) -> (FdbConfig, Sec
             let why = "what a bridge does";
             s.or(ctx, "unknown_unicast", &UnknownUnicast::KIND, UnknownUnicast::Flood, why).v
         },
+        link_local: s
+            .or(ctx, "link_local", &LinkLocal::KIND, LinkLocal::Bpdu, "what a bridge without STP does")
+            .v,
         statics: vec![],
         groups: vec![],
     };

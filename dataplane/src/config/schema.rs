@@ -163,6 +163,7 @@ tables! {
         key("capacity", "16 to 1048576, default 16384", "entries"),
         key("ageing", "time, default 300s, 0 never", "learnt entries are forgotten after this silence (FDB aging time)"),
         key("unknown_unicast", "\"flood\" or \"drop\", default \"flood\"", "unknown destinations, where a port does not say otherwise"),
+        key("link_local", "\"bpdu\", \"drop\" or \"forward\", default \"bpdu\"", "frames for 01:80:c2:00:00:00 to :0f: those of STP are flooded; none; all but :01, which is MAC control"),
         key("static", "list of tables", "fixed entries"),
         key("group", "list of tables", "multicast groups"),
     ]);

@@ -52,6 +52,17 @@ words! {
         /// Dropped and counted (`lookup.unknown_unicast`).
         Drop = "drop",
     }
+    /// What happens to frames for 01-80-C2-00-00-00 to -0F, which end at a bridge that speaks the protocol. weir speaks
+    /// none of them.
+    LinkLocal {
+        /// Those of a spanning tree (-00) go to every other port, so that bridges beyond find their loops; the
+        /// others are dropped (`control.reserved_address`).
+        Bpdu = "bpdu",
+        /// All are dropped.
+        Drop = "drop",
+        /// All go to every other port, but for -01, which is MAC control.
+        Forward = "forward",
+    }
     /// Who builds and obeys PFC frames on a port.
     PfcMode {
         /// weir itself; the driver must deliver MAC control frames.
@@ -422,6 +433,8 @@ pub struct FdbConfig {
     pub ageing: Nanos,
     /// Default of the ports.
     pub unknown_unicast: UnknownUnicast,
+    /// Link-local group addresses.
+    pub link_local: LinkLocal,
     /// Fixed entries.
     pub statics: Vec<StaticEntry>,
     /// Multicast groups.

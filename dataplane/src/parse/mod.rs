@@ -146,7 +146,7 @@ pub enum Kind {
     Ack,
     /// MAC control (DA 01-80-C2-00-00-01, EtherType 0x8808): consumed by the port, never forwarded.
     MacControl,
-    /// Another reserved group address 01-80-C2-00-00-0x: never forwarded.
+    /// Another reserved group address 01-80-C2-00-00-0x: meant for the bridge itself.
     Reserved,
 }
 

@@ -364,6 +364,10 @@ impl Profile {
         if address >> 4 == RESERVED_PREFIX {
             let ethertype = headers::tags(bytes, 12, true).map(|tags| tags.ethertype);
             let kind = if ethertype == Some(MAC_CONTROL) { Kind::MacControl } else { Kind::Reserved };
+            // It may be passed on.
+            if kind == Kind::Reserved && len > self.max_frame {
+                return Err(DropReason::ParseTooLong);
+            }
             return Ok(self.link_local(address, kind));
         }
         if len > self.max_frame {

@@ -52,6 +52,9 @@ pub struct PortParams {
     pub classifier: Classifier,
     /// What happens to unknown unicast from here.
     pub unknown_unicast: UnknownUnicast,
+    /// Addresses 01-80-C2-00-00-00 to -0F, a bit each, whose frames go to every other port. MAC control is consumed
+    /// whatever stands here.
+    pub link_local: u16,
     /// Source addresses are learned.
     pub learning: bool,
     /// Most addresses learned here.

@@ -39,7 +39,7 @@ pub(super) struct Work {
 impl Work {
     /// The frame goes further than its port.
     pub(super) fn forwards(&self) -> bool {
-        matches!(self.action, Action::Forward | Action::ForwardGroup)
+        matches!(self.action, Action::Forward | Action::ForwardGroup | Action::PassOn)
     }
 }
 
@@ -48,6 +48,8 @@ enum Action {
     Forward,
     /// To a group address: static group or flood.
     ForwardGroup,
+    /// Between bridges: to every other port, and nobody is learned.
+    PassOn,
     Consume,
     Drop(DropReason),
 }
@@ -194,6 +196,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match work.action {
             Action::Forward => self.forward_any(port, frame, work),
             Action::ForwardGroup => self.receive_group(port, frame, work),
+            Action::PassOn => self.multicast(port, self.ports[port.index()].flood, frame, work),
             Action::Drop(reason) => self.drop_frame(port, reason, frame, &work.meta.lot()),
             Action::Consume => self.consume(port, &frame, work.meta.rx_ns),
         }
@@ -356,6 +359,10 @@ impl Arrival {
             action: match (refused, parsed.kind) {
                 (Some(refused), _) => refused,
                 (None, Kind::MacControl) => Action::Consume,
+                // The last four bits tell which of the reserved addresses it is.
+                (None, Kind::Reserved) if params.link_local >> (parsed.dst_key & 15) & 1 == 1 => {
+                    Action::PassOn
+                }
                 (None, Kind::Reserved) => Action::Drop(DropReason::ControlReserved),
                 (None, Kind::Data | Kind::Cnp | Kind::Ack) => forward,
             },

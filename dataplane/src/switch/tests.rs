@@ -50,6 +50,7 @@ fn port(index: usize) -> PortParams {
         complete_checksums: false,
         classifier: Classifier::new(&Maps::default(), &default_trust()).unwrap(),
         unknown_unicast: UnknownUnicast::Flood,
+        link_local: 1,
         learning: true,
         learn_limit: 1000,
         queues: [QueueSchedule::STRICT; PRIORITIES],
@@ -273,6 +274,41 @@ fn frames_nobody_may_forward_are_dropped_with_a_reason() {
     assert_eq!(at(0, DropReason::ParseTooLong), 1);
     assert_eq!(at(1, DropReason::LookupSamePort), 1);
     assert_conserved(&s);
+}
+
+/// A bridge without STP lets the BPDUs of others through: it would hide their loops from them. MAC control stays.
+#[test]
+fn link_local_frames_are_passed_on_as_asked() {
+    let reserved = |last: u8, ethertype: u16, len: usize| {
+        let mut bytes = vec![0; len];
+        bytes[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, last]);
+        bytes[6..12].copy_from_slice(&host(1).0);
+        bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+        OwnedFrame::new(bytes)
+    };
+    for (link_local, passed) in [(1, vec![0]), (0, vec![]), (!2, (0..16).filter(|last| *last != 1).collect())]
+    {
+        let mut p = params(3);
+        p.ports.iter_mut().for_each(|port| port.link_local = link_local);
+        let mut s = Switch::new(p).unwrap();
+        receive(&mut s, 0, (0..16).map(|last| reserved(last, 46, 60)), 0);
+        let seen: Vec<u8> = transmit(&mut s, 2, 0).frames.iter().map(|f| f[5]).collect();
+        assert_eq!((&seen, transmit(&mut s, 1, 0).frames.len()), (&passed, passed.len()));
+        assert!(transmit(&mut s, 0, 0).frames.is_empty());
+        // PAUSE ends here, wherever it is sent to; what is too long for a port is too long for this, too.
+        receive(&mut s, 0, [reserved(0, 0x8808, 60), reserved(1, 0x8808, 60), reserved(0, 46, 9217)], 0);
+        assert_eq!(s.stats(PortId(0)).rx_control, 2);
+        assert_eq!(s.stats(PortId(0)).drops.0[DropReason::ParseTooLong as usize], 1);
+        assert_eq!(
+            s.stats(PortId(0)).drops.0[DropReason::ControlReserved as usize],
+            16 - passed.len() as u64
+        );
+        // Nobody was learned from them.
+        receive(&mut s, 1, [frame(2, 1, 0, 64)], 0);
+        assert_eq!(transmit(&mut s, 2, 0).frames.len(), 1);
+        transmit(&mut s, 0, 0);
+        assert_conserved(&s);
+    }
 }
 
 #[test]

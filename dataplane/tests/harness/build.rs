@@ -112,6 +112,7 @@ impl Plan {
             complete_checksums: false,
             classifier: classifier_of(&Maps::default()),
             unknown_unicast: UnknownUnicast::Flood,
+            link_local: 1,
             learning: true,
             learn_limit: 1000,
             queues: [QueueSchedule::STRICT; PRIORITIES],

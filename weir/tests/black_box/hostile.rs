@@ -141,7 +141,7 @@ fn malformed_frames_are_counted_and_nothing_else() {
         ("parse.too_short", 4 * 14),
         ("parse.truncated_vlan", 8),
         ("parse.group_source", 1),
-        ("control.reserved_address", 14),
+        ("control.reserved_address", 13),
     ] {
         assert!(summary.drops(reason) >= least, "{reason}: {:?}", summary.all_drops());
     }

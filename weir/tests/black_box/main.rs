@@ -17,3 +17,4 @@ mod lcores;
 mod memif;
 mod output;
 mod refused;
+mod stp;
