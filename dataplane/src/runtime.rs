@@ -21,7 +21,8 @@ use crate::types::{BURST, Mac, Nanos, PRIORITIES};
 pub struct Device {
     /// Its address, used where the configuration gives none.
     pub mac: Mac,
-    /// Its line rate in bit/s, used where the configuration says `rate = "link"`; `None`: unknown.
+    /// Speed of its link in bit/s, above which nothing can leave and in whose bit times pauses are counted; `None`: it has
+    /// none, is down, or does not tell, and what the configuration says counts.
     pub rate: Option<u64>,
     /// Lcore (shard index) that polls it.
     pub shard: u8,
@@ -109,11 +110,9 @@ fn port_params(
     profile: &Profile,
     burst: Nanos,
 ) -> Result<PortParams, MapError> {
-    let rate = match port.rate {
-        config::PortRate::Fixed(bps) => Some(bps),
-        config::PortRate::Unlimited => None,
-        config::PortRate::Link => device.rate,
-    };
+    let rate = port.rate.within(device.rate);
+    // Quanta are bit times of the link, whatever the shaper lets through.
+    let bit_rate = device.rate.or(rate).unwrap_or(NOMINAL_RATE);
     let maps = classify::Maps {
         dscp_to_tc: port.maps.dscp_to_tc,
         pcp_to_tc: port.maps.pcp_to_tc,
@@ -158,7 +157,7 @@ fn port_params(
         mark: port.queues.map(|q| marking(&q)),
         early_drop: port.queues.map(|q| early_drop(&q)),
         react: ReactConfig {
-            rate: rate.unwrap_or(NOMINAL_RATE),
+            rate: bit_rate,
             enabled: port.pfc.enable,
             mode: match port.pfc.rx {
                 _ if !device.pfc => RxMode::None,
@@ -170,7 +169,7 @@ fn port_params(
             pfc_to_queue: port.maps.pfc_to_queue,
         },
         generate: GenerateConfig {
-            rate: rate.unwrap_or(NOMINAL_RATE),
+            rate: bit_rate,
             enabled: tx,
             quanta: config.pfc.quanta.max(1),
             refresh: config.pfc.refresh,
@@ -352,6 +351,24 @@ mod tests {
             let switch = Switch::<OwnedFrame>::new(p);
             assert!(switch.is_ok(), "{preset}: {:?}", switch.err());
         }
+    }
+
+    #[test]
+    fn pauses_are_counted_at_the_speed_of_the_link_and_nothing_leaves_faster() {
+        const G: u64 = 1_000_000_000;
+        let port = |rate: &str, link: Option<u64>| {
+            let text = format!("[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\n{rate}\npfc = {{ enable = [3], tx = false }}\n");
+            let config = config::load("t", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
+            let device = Device { rate: link, pfc: true, ..Device::default() };
+            let port = switch_params(&config, &[device], 1, 0).unwrap().ports.remove(0);
+            assert_eq!(port.react.rate, port.generate.rate);
+            (port.rate, port.react.rate)
+        };
+        assert_eq!(port("rate = \"10G\"", Some(G)), (Some(G), G), "above the link");
+        assert_eq!(port("rate = \"1G\"", Some(10 * G)), (Some(G), 10 * G), "below the link");
+        assert_eq!(port("rate = \"10G\"", None), (Some(10 * G), 10 * G), "the link does not tell");
+        assert_eq!(port("", Some(25 * G)), (Some(25 * G), 25 * G), "as fast as the link");
+        assert_eq!(port("", None), (None, NOMINAL_RATE), "not known yet");
     }
 
     #[test]

@@ -99,7 +99,10 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
             &new.formats[b.format],
             "addresses learned are of the format",
         );
+        found.compare(&key("rx_descriptors"), &a.rx_descriptors, &b.rx_descriptors, DEVICE);
+        found.compare(&key("tx_descriptors"), &a.tx_descriptors, &b.tx_descriptors, DEVICE);
         found.compare(&key("pfc.mode"), &a.pfc.mode, &b.pfc.mode, DEVICE);
+        found.compare(&key("pfc.visible"), &a.pfc.visible, &b.pfc.visible, DEVICE);
         if a.pfc.enable == 0 && b.pfc.enable != 0 {
             found.compare(&key("pfc.enable"), &0, &b.pfc.enable, "the device was opened without PFC");
         }
@@ -170,6 +173,9 @@ mod tests {
             ("[port_defaults]\nmtu = 2000\n", "port.a.mtu", Some(10)),
             ("[port_defaults.pfc]\nmode = \"hardware\"\n", "port.a.pfc.mode", Some(10)),
             ("[port_defaults]\nlcore = 1\n", "port.b.lcore", Some(10)),
+            ("[port_defaults]\nrx_descriptors = 512\n", "port.a.rx_descriptors", Some(10)),
+            ("[port_defaults]\ntx_descriptors = 512\n", "port.b.tx_descriptors", Some(10)),
+            ("[port_defaults]\npfc.visible = true\n", "port.a.pfc.visible", Some(10)),
             ("[mgmt]\nlisten = \"off\"\n", "mgmt.listen", Some(10)),
             ("[lab]\nload = \"10%\"\n", "lab", None),
             ("[[port]]\nname = \"c\"\ndevice = \"ring\"\n", "port", Some(2)),

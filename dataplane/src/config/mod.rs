@@ -33,6 +33,7 @@ pub use diff::{Difference, Fixed, differences, fixed};
 pub use format::{Field, FormatConfig};
 pub use read::{Explained, Origin};
 pub use types::*;
+pub use units::show_rate;
 
 use read::{Ctx, Layer, Section};
 use units::{COUNT, TEXT};

@@ -18,6 +18,9 @@ use crate::types::{MAX_PORTS, Mac};
 pub(super) const MAX_LCORES: u64 = 128;
 /// Rate of a virtual port that names none.
 pub(super) const VIRTUAL_RATE: u64 = 100_000_000_000;
+/// Descriptors of a receive and of a transmit ring by default.
+pub(super) const RX_DESCRIPTORS: u16 = 1024;
+pub(super) const TX_DESCRIPTORS: u16 = 256;
 const DRIVERS: &[&str] = &[
     "net_ring",
     "net_memif",
@@ -289,6 +292,11 @@ fn read_one(
         (cable, _) => cable,
     };
 
+    let [rx_descriptors, tx_descriptors] = [
+        ("rx_descriptors", RX_DESCRIPTORS, "what the wire brings while nobody polls"),
+        ("tx_descriptors", TX_DESCRIPTORS, "what leaves after the peer has paused us"),
+    ]
+    .map(|(key, default, why)| descriptors(ctx, s, key, default, why));
     let (pfc, enable_at) = read_pfc(ctx, s);
     let maps = around.maps.for_port(ctx, s);
     let at = PortAt { port: here, rate: rate_at, cable: cable_at, enable: enable_at, trust: trust_at };
@@ -308,6 +316,8 @@ fn read_one(
         learn_limit,
         unknown_unicast: unknown,
         cable_mm,
+        rx_descriptors,
+        tx_descriptors,
         pfc,
         maps,
         pgs: [pg; 8],
@@ -316,6 +326,11 @@ fn read_one(
         egress_limit: None,
     };
     (port, at)
+}
+
+/// Frames a ring of the device holds. Drivers want a power of two or a multiple of 8, and round by themselves.
+fn descriptors(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, default: u16, why: &str) -> u16 {
+    s.int_or(ctx, key, 32..=32_768, u64::from(default), why).v as u16
 }
 
 /// The port's own list; else its format's where that knows better than the switch's; else the switch's.
@@ -374,7 +389,8 @@ fn read_pfc(ctx: &mut Ctx<'_>, s: &Section<'_>) -> (PortPfc, Span) {
     let mode = pfc.or(ctx, "mode", &PfcMode::KIND, PfcMode::Auto, why).v;
     let rx = pfc.or(ctx, "rx", &PfcRx::KIND, PfcRx::Enabled, "what is enabled is obeyed").v;
     let tx = pfc.or(ctx, "tx", &BOOL, true, "what is enabled is sent").v;
-    (PortPfc { enable, mode, rx, tx }, at)
+    let visible = pfc.get(ctx, "visible", &BOOL).map(|visible| visible.v);
+    (PortPfc { enable, mode, visible, rx, tx }, at)
 }
 
 pub(super) fn find_format(ctx: &mut Ctx<'_>, name: &Val<String>, formats: &[FormatConfig]) -> Option<usize> {

@@ -117,7 +117,7 @@ tables! {
     PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`; `pfc` is merged key by key.", &[
         key("name", "text, required", "unique name"),
         key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`) or `ring`"),
-        key("rate", "rate, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper (PORT.speed)"),
+        key("rate", "rate, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed)"),
         key("lcore", "integer, default the first worker", "lcore that polls the port"),
         key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
         key("mac", "MAC address, default the device's", "source address of PFC frames"),
@@ -128,12 +128,15 @@ tables! {
         key("learn_limit", "integer, default none", "most addresses learnt on this port"),
         key("unknown_unicast", "\"flood\" or \"drop\", default that of `[fdb]`", "unknown destinations received here"),
         key("cable", "length, default 5m on virtual devices", "cable length, for the headroom (CABLE_LENGTH)"),
+        key("rx_descriptors", "32 to 32768, default 1024", "frames the device's receive ring holds, fitted to what its driver allows"),
+        key("tx_descriptors", "32 to 32768, default 256", "frames the device's transmit ring holds: they cannot be held back when the peer pauses, so it is short"),
         key("pfc", "table", "PFC of the port"),
         key("maps", "name or list of names, default []", "`[map.NAME]` tables laid over the switch's maps, later ones win (PORT_QOS_MAP)"),
     ]);
     PORT_PFC = table("pfc = { ... } of a port", "PFC of a port.", &[
         key("enable", "list of 0 to 7, default []", "priorities with PFC (PORT_QOS_MAP.pfc_enable)"),
-        key("mode", "\"software\", \"hardware\" or \"auto\", default \"auto\"", "who builds and obeys PFC frames"),
+        key("mode", "\"software\", \"hardware\" or \"auto\", default \"auto\"", "who builds and obeys PFC frames; `hardware`: weir does neither, and keeps no priority lossless in its own buffer"),
+        key("visible", "boolean, default what is known of the driver", "PFC frames of the peer reach software, and those of software leave; overrules what `doctor` and `show ports` say is known"),
         key("rx", "\"enabled\", \"all\", \"link\" or \"none\", default \"enabled\"", "pauses obeyed: PFC of enabled priorities, PFC of all eight (asymmetric PFC), 802.3x PAUSE of the whole link instead of PFC, or none"),
         key("tx", "boolean, default true", "send pauses; false with `rx` on is semi-lossless"),
     ]);

@@ -211,7 +211,7 @@ pub enum PortRate {
     Fixed(u64),
     /// Not shaped.
     Unlimited,
-    /// That of the link, read at start.
+    /// That of the link, whenever it is up.
     Link,
 }
 
@@ -219,6 +219,15 @@ impl PortRate {
     /// bit/s if known from the configuration.
     pub fn bps(self) -> Option<u64> {
         if let Self::Fixed(bps) = self { Some(bps) } else { None }
+    }
+
+    /// bit/s on a link of this speed, where both or one of them is known: nothing leaves faster than the link.
+    pub fn within(self, link: Option<u64>) -> Option<u64> {
+        match self {
+            Self::Fixed(bps) => Some(link.map_or(bps, |link| link.min(bps))),
+            Self::Unlimited => None,
+            Self::Link => link,
+        }
     }
 }
 
@@ -271,6 +280,10 @@ pub struct PortConfig {
     pub unknown_unicast: UnknownUnicast,
     /// Cable length in mm; `None`: unknown.
     pub cable_mm: Option<u64>,
+    /// Frames the receive ring of the device holds.
+    pub rx_descriptors: u16,
+    /// Frames the transmit ring of the device holds.
+    pub tx_descriptors: u16,
     /// PFC of the port.
     pub pfc: PortPfc,
     /// Class maps.
@@ -292,6 +305,8 @@ pub struct PortPfc {
     pub enable: u8,
     /// Who does it.
     pub mode: PfcMode,
+    /// PFC frames pass between the wire and software, both ways; `None`: as is known of the driver.
+    pub visible: Option<bool>,
     /// Which pauses are obeyed.
     pub rx: PfcRx,
     /// Whether pauses are sent; `false` with `rx` on is semi-lossless.

@@ -225,7 +225,7 @@ fn scaled(n: u64, units: &[(&str, u64)]) -> String {
 }
 
 /// A rate for people: `100G`.
-pub(super) fn show_rate(bps: u64) -> String {
+pub fn show_rate(bps: u64) -> String {
     scaled(
         bps,
         &[("T", 1_000_000_000_000), ("G", 1_000_000_000), ("M", 1_000_000), ("K", 1_000), ("bit/s", 1)],

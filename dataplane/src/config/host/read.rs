@@ -5,7 +5,8 @@ use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic, Lo
 use crate::config::buffer;
 use crate::config::diag::{Diagnostic, Span};
 use crate::config::port::{
-    Identity, MAC, Owner, VIRTUAL_RATE, identify, priorities, read_eal, read_lcore, unique,
+    Identity, MAC, Owner, RX_DESCRIPTORS, TX_DESCRIPTORS, VIRTUAL_RATE, identify, priorities, read_eal,
+    read_lcore, unique,
 };
 use crate::config::read::{Ctx, Layer, Section, Val};
 use crate::config::schema::Table;
@@ -268,7 +269,9 @@ fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
         learn_limit: None,
         unknown_unicast: UnknownUnicast::Drop,
         cable_mm: None,
-        pfc: PortPfc { enable: 0, mode: PfcMode::Auto, rx: PfcRx::Enabled, tx: true },
+        rx_descriptors: RX_DESCRIPTORS,
+        tx_descriptors: TX_DESCRIPTORS,
+        pfc: PortPfc { enable: 0, mode: PfcMode::Auto, visible: None, rx: PfcRx::Enabled, tx: true },
         maps: Maps::default(),
         pgs: [pg; 8],
         queues: [queue; 8],
