@@ -357,7 +357,9 @@ mod tests {
     fn pauses_are_counted_at_the_speed_of_the_link_and_nothing_leaves_faster() {
         const G: u64 = 1_000_000_000;
         let port = |rate: &str, link: Option<u64>| {
-            let text = format!("[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\n{rate}\npfc = {{ enable = [3], tx = false }}\n");
+            let text = format!(
+                "[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\n{rate}\npfc = {{ enable = [3], tx = false }}\n"
+            );
             let config = config::load("t", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
             let device = Device { rate: link, pfc: true, ..Device::default() };
             let port = switch_params(&config, &[device], 1, 0).unwrap().ports.remove(0);

@@ -22,6 +22,7 @@
 
 #include <rte_cycles.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -130,17 +131,20 @@ static inline unsigned int weir_ring_dequeue_mbufs(struct rte_ring *r, struct rt
 	return rte_ring_dequeue_burst(r, (void **)m, n, NULL);
 }
 
-/* last_first: DPDK's handler for frames that are reused last in, first out, if it was built with it. */
+/* last_first: DPDK's handler for frames that are reused last in, first out, if it was built with it. On that node, or
+ * where there is memory. */
 static inline struct rte_mempool *weir_pool_create(const char *name, unsigned int count, unsigned int cache,
-						   uint16_t data_bytes, bool last_first)
+						   uint16_t data_bytes, bool last_first, int socket)
 {
 	const uint16_t room = data_bytes + RTE_PKTMBUF_HEADROOM;
 	struct rte_mempool *pool = NULL;
 
 	if (last_first)
-		pool = rte_pktmbuf_pool_create_by_ops(name, count, cache, 0, room, SOCKET_ID_ANY, "stack");
+		pool = rte_pktmbuf_pool_create_by_ops(name, count, cache, 0, room, socket, "stack");
 	if (pool == NULL && (!last_first || rte_errno == EINVAL))
-		pool = rte_pktmbuf_pool_create(name, count, cache, 0, room, SOCKET_ID_ANY);
+		pool = rte_pktmbuf_pool_create(name, count, cache, 0, room, socket);
+	if (pool == NULL && rte_errno == ENOMEM && socket != SOCKET_ID_ANY)
+		pool = weir_pool_create(name, count, cache, data_bytes, last_first, SOCKET_ID_ANY);
 	return pool;
 }
 
@@ -180,6 +184,18 @@ static inline int weir_eth_probe(const char *devargs)
 	return rte_dev_probe(devargs);
 }
 
+/* What EAL or a probe handed to the driver when the device came up, without the device's name; NULL: not known. */
+static inline const char *weir_eth_devargs(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+	const struct rte_devargs *devargs;
+
+	if (rte_eth_dev_info_get(port, &info) != 0 || info.device == NULL)
+		return NULL;
+	devargs = rte_dev_devargs(info.device);
+	return devargs == NULL ? NULL : devargs->args;
+}
+
 /* The device behind a port; a closed port no longer knows it. NULL if the driver does not say. */
 static inline struct rte_device *weir_eth_device(uint16_t port)
 {
@@ -193,6 +209,64 @@ static inline struct rte_device *weir_eth_device(uint16_t port)
 static inline int weir_device_remove(struct rte_device *device)
 {
 	return rte_dev_remove(device);
+}
+
+/* Ports whose device is being taken away, as the driver, the bus or the kernel said in the interrupt thread. */
+static uint8_t removed_ports[RTE_MAX_ETHPORTS];
+
+static int port_was_removed(uint16_t port, enum rte_eth_event_type event, void *with, void *out)
+{
+	RTE_SET_USED(event);
+	RTE_SET_USED(with);
+	RTE_SET_USED(out);
+	__atomic_store_n(&removed_ports[port], 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void device_was_removed(const char *name, enum rte_dev_event_type event, void *with)
+{
+	RTE_SET_USED(name);
+	if (event == RTE_DEV_EVENT_REMOVE)
+		__atomic_store_n(&removed_ports[(uintptr_t)with], 1, __ATOMIC_RELAXED);
+}
+
+/* From now on it is noted when the port's device is being taken away. */
+static inline void weir_eth_watch_removal(uint16_t port)
+{
+	struct rte_device *device = weir_eth_device(port);
+
+	__atomic_store_n(&removed_ports[port], 0, __ATOMIC_RELAXED);
+	rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_RMV, port_was_removed, NULL);
+	if (device != NULL)
+		rte_dev_event_callback_register(rte_dev_name(device), device_was_removed, (void *)(uintptr_t)port);
+}
+
+static inline void weir_eth_unwatch_removal(uint16_t port, const struct rte_device *device)
+{
+	rte_eth_dev_callback_unregister(port, RTE_ETH_EVENT_INTR_RMV, port_was_removed, NULL);
+	if (device != NULL)
+		rte_dev_event_callback_unregister(rte_dev_name(device), device_was_removed,
+						  (void *)(uintptr_t)port);
+}
+
+static inline bool weir_eth_is_removed(uint16_t port)
+{
+	return __atomic_load_n(&removed_ports[port], __ATOMIC_RELAXED);
+}
+
+/* Hears from the kernel of devices that come and go, and keeps accesses to the registers of one that has gone
+ * from ending the process. 0 or negative errno. */
+static inline int weir_watch_devices(void)
+{
+	int ret = rte_dev_event_monitor_start();
+
+	return ret != 0 ? ret : rte_dev_hotplug_handle_enable();
+}
+
+/* Memory node of a port's device; SOCKET_ID_ANY (-1) where there is none. */
+static inline int weir_eth_socket(uint16_t port)
+{
+	return rte_eth_dev_socket_id(port);
 }
 
 /* The part of rte_eth_dev_info that is asked for, in one shape for all versions. */
@@ -264,14 +338,23 @@ static inline int weir_eth_configure(uint16_t port, uint16_t rx_queues, uint16_t
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
 }
 
+/* Queues are on the device's node, or where there is memory. */
 static inline int weir_eth_rx_queue_setup(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *p)
 {
-	return rte_eth_rx_queue_setup(port, queue, descriptors, SOCKET_ID_ANY, NULL, p);
+	int ret = rte_eth_rx_queue_setup(port, queue, descriptors, weir_eth_socket(port), NULL, p);
+
+	if (ret == -ENOMEM)
+		ret = rte_eth_rx_queue_setup(port, queue, descriptors, SOCKET_ID_ANY, NULL, p);
+	return ret;
 }
 
 static inline int weir_eth_tx_queue_setup(uint16_t port, uint16_t queue, uint16_t descriptors)
 {
-	return rte_eth_tx_queue_setup(port, queue, descriptors, SOCKET_ID_ANY, NULL);
+	int ret = rte_eth_tx_queue_setup(port, queue, descriptors, weir_eth_socket(port), NULL);
+
+	if (ret == -ENOMEM)
+		ret = rte_eth_tx_queue_setup(port, queue, descriptors, SOCKET_ID_ANY, NULL);
+	return ret;
 }
 
 static inline int weir_eth_adjust_descriptors(uint16_t port, uint16_t *rx, uint16_t *tx)
@@ -338,19 +421,29 @@ static inline int weir_eth_stats(uint16_t port, struct weir_eth_stats *out)
 	return ret;
 }
 
-/* Asks the MAC to hand 802.3x and PFC frames to software, leaving the rest of the flow control
- * settings. 0: the driver took it; negative errno otherwise. */
-static inline int weir_eth_forward_mac_control(uint16_t port)
+/* Leaves flow control to software: the MAC hands 802.3x and PFC frames over, and neither sends nor obeys any
+ * by itself. Drivers that do not let go of how the link is negotiated keep that. 0: the driver took it;
+ * negative errno otherwise. */
+static inline int weir_eth_software_flow_control(uint16_t port)
 {
 	struct rte_eth_fc_conf fc;
+	uint8_t negotiated;
 	int ret;
 
 	memset(&fc, 0, sizeof(fc));
 	ret = rte_eth_dev_flow_ctrl_get(port, &fc);
 	if (ret != 0)
 		return ret;
+	negotiated = fc.autoneg;
+	fc.mode = RTE_ETH_FC_NONE;
 	fc.mac_ctrl_frame_fwd = 1;
-	return rte_eth_dev_flow_ctrl_set(port, &fc);
+	fc.autoneg = 0;
+	ret = rte_eth_dev_flow_ctrl_set(port, &fc);
+	if (ret != 0 && negotiated) {
+		fc.autoneg = negotiated;
+		ret = rte_eth_dev_flow_ctrl_set(port, &fc);
+	}
+	return ret;
 }
 
 /* Link-level flow control settings can be read. */
@@ -360,20 +453,6 @@ static inline int weir_eth_flow_control_get(uint16_t port)
 
 	memset(&fc, 0, sizeof(fc));
 	return rte_eth_dev_flow_ctrl_get(port, &fc);
-}
-
-/* Tells the NIC to send and obey PFC of one priority by itself. 0: the driver took it; negative errno
- * otherwise. */
-static inline int weir_eth_priority_flow_control(uint16_t port, uint8_t priority, uint16_t pause_time)
-{
-	struct rte_eth_pfc_conf conf;
-
-	memset(&conf, 0, sizeof(conf));
-	conf.fc.mode = RTE_ETH_FC_FULL;
-	conf.fc.pause_time = pause_time;
-	conf.fc.send_xon = 1;
-	conf.priority = priority;
-	return rte_eth_dev_priority_flow_ctrl_set(port, &conf);
 }
 
 /* Calls back in the interrupt thread when fd can be read, from now on. 0 or negative errno. */
@@ -401,17 +480,6 @@ static inline int weir_tel_dict_uint(struct rte_tel_data *data, const char *name
 #else
 	return rte_tel_data_add_dict_u64(data, name, value);
 #endif
-}
-
-/* Queue-based PFC: how many traffic classes the hardware pauses, or negative errno. */
-static inline int weir_eth_queue_pfc(uint16_t port)
-{
-	struct rte_eth_pfc_queue_info info;
-	int ret;
-
-	memset(&info, 0, sizeof(info));
-	ret = rte_eth_dev_priority_flow_ctrl_queue_info_get(port, &info);
-	return ret != 0 ? ret : info.tc_max;
 }
 
 #endif

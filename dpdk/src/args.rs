@@ -11,9 +11,11 @@ pub(crate) struct Args {
 /// DPDK's limit is on ids, which begin with the main lcore.
 const WORKERS_MAX: usize = weir_dpdk_sys::weir_limit::WEIR_MAX_LCORE as usize - 1;
 
-/// Options that choose where memory comes from, or what kind of process this is.
+/// Options that say how much memory.
+const AMOUNT: &[&str] = &["-m", "--socket-mem", "--numa-mem"];
+
+/// Options that choose where memory comes from, or what kind of process this is: all but `--no-huge` mean hugepages.
 const MEMORY: &[&str] = &[
-    "--no-huge",
     "--in-memory",
     "--huge-dir",
     "--huge-unlink",
@@ -26,21 +28,31 @@ const MEMORY: &[&str] = &[
     "--match-allocations",
     "--proc-type",
 ];
-const DEVICES: &[&str] = &["--no-pci", "--allow", "--block", "-a", "-b"];
+
+/// Options that bring devices of a bus.
+const HARDWARE: &[&str] = &["--allow", "--block", "-a", "-b"];
+const NO_PCI: &str = "--no-pci";
+const NO_HUGE: &str = "--no-huge";
 const LCORES: &[&str] = &["--lcores", "--main-lcore", "--remap-lcore-ids", "-l", "-c", "-s", "-S", "-R"];
 const PREFIX: &[&str] = &["--file-prefix", "--proc-type"];
 
 impl Args {
-    /// `given` with a default for each matter it does not settle.
-    pub(crate) fn complete(given: &[String], pid: u32, cpus: &[usize]) -> Self {
-        let has = |options: &[&str]| given.iter().any(|arg| options.iter().any(|option| is(arg, option)));
+    /// `given` with a default for each matter it does not settle. `mebibytes`: memory for a process without hugepages,
+    /// which cannot get more later.
+    pub(crate) fn complete(given: &[String], mebibytes: Option<u64>, pid: u32, cpus: &[usize]) -> Self {
+        let has = |options: &[&str]| has_any(given, options);
         let mut argv = vec!["weir".to_owned()];
         let mut own_prefix = None;
-        if !has(MEMORY) {
-            argv.push("--no-huge".into());
+        if !wants_hugepages(given) {
+            if !has(&[NO_HUGE]) {
+                argv.push(NO_HUGE.into());
+            }
+            if let Some(mebibytes) = mebibytes.filter(|_| !has(AMOUNT)) {
+                argv.extend(["-m".into(), mebibytes.to_string()]);
+            }
         }
-        if !has(DEVICES) {
-            argv.push("--no-pci".into());
+        if !has(HARDWARE) && !has(&[NO_PCI]) {
+            argv.push(NO_PCI.into());
         }
         if !has(PREFIX) {
             let prefix = format!("weir-{pid}");
@@ -70,6 +82,35 @@ impl Args {
     }
 }
 
+/// Whether DPDK, started with these arguments, takes its memory from hugepages: it does where an argument says so, and
+/// for devices of a bus. Virtual devices do without.
+pub fn wants_hugepages<S: AsRef<str>>(given: &[S]) -> bool {
+    !has_any(given, &[NO_HUGE]) && (has_any(given, MEMORY) || has_any(given, HARDWARE))
+}
+
+/// The devices of a bus that arguments allow, each with its devargs: `-a 0000:3b:00.0,mprq_en=1`.
+pub fn allowed<S: AsRef<str>>(given: &[S]) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut args = given.iter().map(AsRef::as_ref);
+    while let Some(arg) = args.next() {
+        let value = match arg {
+            "-a" | "--allow" => args.next(),
+            _ => arg.strip_prefix("--allow=").or_else(|| arg.strip_prefix("-a")),
+        };
+        found.extend(value);
+    }
+    found
+}
+
+/// Whether arguments choose among the devices of a bus by leaving some, or all, out.
+pub fn blocks<S: AsRef<str>>(given: &[S]) -> bool {
+    has_any(given, &["--block", "-b", NO_PCI])
+}
+
+fn has_any<S: AsRef<str>>(given: &[S], options: &[&str]) -> bool {
+    given.iter().any(|arg| options.iter().any(|option| is(arg.as_ref(), option)))
+}
+
 /// `--opt`, `--opt=value`, `-o`, `-ovalue`.
 fn is(arg: &str, option: &str) -> bool {
     match arg.strip_prefix(option) {
@@ -91,7 +132,7 @@ mod tests {
     use super::*;
 
     fn complete(given: &[&str]) -> Args {
-        Args::complete(&given.iter().map(|s| s.to_string()).collect::<Vec<_>>(), 7, &[0, 3])
+        Args::complete(&given.iter().map(|s| s.to_string()).collect::<Vec<_>>(), Some(96), 7, &[0, 3])
     }
 
     #[test]
@@ -102,6 +143,8 @@ mod tests {
             [
                 "weir",
                 "--no-huge",
+                "-m",
+                "96",
                 "--no-pci",
                 "--file-prefix=weir-7",
                 "--lcores=0@(0,3),1@0,2@3",
@@ -129,6 +172,36 @@ mod tests {
         assert_eq!(args.own_prefix, None);
         assert!(args.has("--in-memory"));
         assert!(!args.has("--no-huge"));
+    }
+
+    #[test]
+    fn devices_of_a_bus_get_hugepages() {
+        for given in [
+            &["-a", "0000:3b:00.0"][..],
+            &["-a0000:3b:00.0"],
+            &["--allow=0000:3b:00.0"],
+            &["-b", "0000:3b:00.0"],
+            &["--in-memory"],
+            &["--no-pci", "--socket-mem=512"],
+        ] {
+            assert!(wants_hugepages(given), "{given:?}");
+            let args = complete(given);
+            assert!(!args.has("--no-huge") && !args.has("-m"), "{args:?}");
+        }
+        for given in [&["--vdev=net_null0"][..], &["-m", "64"], &["-a", "0000:3b:00.0", "--no-huge"]] {
+            assert!(!wants_hugepages(given), "{given:?}");
+            let args = complete(given);
+            let count = |option: &str| args.argv.iter().filter(|arg| *arg == option).count();
+            assert_eq!((count("--no-huge"), count("-m")), (1, 1), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn allowed_devices_are_read_in_every_form() {
+        let given =
+            ["-l", "0-1", "-a", "0000:03:00.0,x=1", "-a04:00.0", "--allow", "05:00.0", "--allow=06:00.0"];
+        assert_eq!(allowed(&given), ["0000:03:00.0,x=1", "04:00.0", "05:00.0", "06:00.0"]);
+        assert!(!blocks(&given) && blocks(&["-b", "03:00.0"]) && blocks(&["--no-pci"]));
     }
 
     #[test]

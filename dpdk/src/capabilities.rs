@@ -2,46 +2,44 @@
 
 use weir_dpdk_sys as sys;
 
-/// Whether software sees the PFC and 802.3x frames a peer sends. A NIC normally consumes them.
+/// What becomes of PFC and 802.3x frames between the wire and software. A NIC normally consumes those that arrive, and
+/// software can do PFC only where they pass both ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControl {
-    /// They arrive like any frame: virtual devices, which have no MAC. (`net_af_packet` and `net_af_xdp`
-    /// see what the kernel's interface sees: over veth and VXLAN all, over a NIC what that lets through.)
+    /// They pass like any frame: virtual devices and those of virtual machines, which have no MAC. (`net_af_packet` and
+    /// `net_af_xdp` see what the kernel's interface sees: over veth and VXLAN all, over a NIC what that lets through.
+    /// Behind `net_virtio` and `net_vmxnet3` it is the hypervisor's switch that lets through or not.)
     Visible,
     /// A MAC of a family that hands them over when asked, and it was asked and agreed.
     Granted,
     /// A MAC of such a family, not asked yet ([`PortConfig::mac_control`](crate::PortConfig::mac_control),
     /// at start).
     OnRequest,
-    /// The MAC keeps them: lossless priorities cannot be paused by the peer.
+    /// The MAC keeps those that arrive: the peer cannot pause lossless priorities.
     Hidden,
+    /// The driver drops those that software sends: the peer cannot be paused.
+    Mute,
     /// Not known for this driver, even if it agreed when asked, as some agree and do nothing.
     Unknown,
 }
 
 impl MacControl {
-    /// PFC frames can be counted on to arrive.
+    /// PFC frames can be counted on to pass, both ways.
     pub fn is_visible(self) -> bool {
         matches!(self, Self::Visible | Self::Granted)
     }
-}
 
-/// Hardware that sends and obeys PFC by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PriorityFlowControl {
-    /// None: PFC is software's, as always on virtual devices.
-    None,
-    /// Per priority (`rte_eth_dev_priority_flow_ctrl_set`).
-    PerPriority,
-    /// Per queue (`rte_eth_dev_priority_flow_ctrl_queue_configure`).
-    PerQueue {
-        /// Traffic classes the hardware can pause.
-        classes: u8,
-    },
-    /// Set outside DPDK, on the kernel's side of a shared NIC (mlx5: `mlnx_qos`, `dcb pfc`).
-    KernelSide,
-    /// Not known for this driver.
-    Unknown,
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Visible => "PFC frames pass, no MAC consumes them",
+            Self::Granted => "the MAC hands PFC frames over, as it was asked to",
+            Self::OnRequest => "the MAC hands PFC frames over when asked to",
+            Self::Hidden => "the MAC keeps the PFC frames it receives",
+            Self::Mute => "the driver drops the PFC frames that software sends",
+            Self::Unknown => "not known whether the MAC hands PFC frames over",
+        }
+    }
 }
 
 /// What a port can do. Probed at start, shown to the user.
@@ -74,10 +72,11 @@ pub struct Capabilities {
     pub rss: bool,
     /// Link-level pause settings (802.3x) can be read.
     pub link_pause: bool,
-    /// Whether PFC frames of the peer are seen.
+    /// Whether PFC frames pass between wire and software.
     pub mac_control: MacControl,
-    /// PFC in hardware.
-    pub pfc: PriorityFlowControl,
+    /// The kernel's driver keeps the NIC and shares it with DPDK's: what the MAC does by itself, PFC among it, is set with
+    /// the kernel's tools (`dcb`, `ethtool`, `mlnx_qos`).
+    pub kernel_side: bool,
 }
 
 /// Drivers without a MAC.
@@ -99,37 +98,30 @@ const ONE_WIRE: &[&str] = &["net_pcap", "net_null"];
 /// Drivers that unmap a peer's memory when it leaves, bursts or not.
 const UNSAFE_INTERRUPTS: &[&str] = &["net_memif"];
 
-/// MACs that hand control frames over when `mac_ctrl_frame_fwd` is set, which their drivers program.
-const FORWARDS: &[&str] = &[
-    "net_e1000_em",
-    "net_e1000_igb",
-    "net_e1000_igb_vf",
-    "net_igc",
-    "net_ixgbe",
-    "net_i40e",
-    "net_ice",
-    "net_ngbe",
-    "net_txgbe",
-];
+/// Devices of virtual machines: no MAC of their own, but a link with a speed.
+const WITHOUT_MAC: &[&str] = &["net_virtio", "net_virtio_user", "net_vmxnet3"];
 
-/// Drivers that refuse `mac_ctrl_frame_fwd`.
+/// MACs that hand control frames over when `mac_ctrl_frame_fwd` is set, which their drivers program, and that send what
+/// software makes. These tables are read from the source of DPDK 22.11, 23.11, 24.11 and 25.11, which agree.
+const FORWARDS: &[&str] = &["net_e1000_em", "net_e1000_igb", "net_igc", "net_ixgbe", "net_ngbe", "net_txgbe"];
+
+/// Drivers that refuse `mac_ctrl_frame_fwd`, or have no call for it (`net_ice`: none before 25.11, and then for E830 with
+/// DCB alone).
 const KEEPS: &[&str] =
-    &["net_hns3", "net_cn9k", "net_cn10k", "net_octeontx", "net_octeontx2", "net_mvpp2", "net_sfc"];
+    &["net_cn10k", "net_cn9k", "net_hns3", "net_ice", "net_mvpp2", "net_octeontx", "net_sfc_efx"];
 
-/// Drivers with PFC per priority. i40e has the call and answers that it has not.
-const PFC_PER_PRIORITY: &[&str] = &["net_axgbe", "net_hns3", "net_ice", "net_ixgbe", "net_txgbe"];
+/// Drivers that set a filter of the NIC against PFC frames sent by software when the device comes up, for good.
+const MUTE: &[&str] = &["net_i40e"];
+
+/// Drivers beside a kernel's driver.
+const KERNEL_SIDE: &[&str] = &["mlx5_auxiliary", "mlx5_pci", "net_mlx4"];
 
 impl Capabilities {
-    /// From the driver's own answers: device info, the one to `mac_ctrl_frame_fwd` if it was asked,
-    /// whether link pause can be read, and classes of queue PFC or a negative error.
-    pub(crate) fn new(
-        info: &sys::weir_eth_info,
-        asked: Option<bool>,
-        link_pause: bool,
-        queue_pfc: i32,
-    ) -> Self {
+    /// From the driver's own answers: device info, the one to `mac_ctrl_frame_fwd` if it was asked, and whether link pause
+    /// can be read.
+    pub(crate) fn new(info: &sys::weir_eth_info, asked: Option<bool>, link_pause: bool) -> Self {
         let driver = driver_name(info);
-        let is_virtual = VIRTUAL.contains(&driver.as_str());
+        let is_virtual = is_virtual(&driver);
         Self {
             is_virtual,
             max_rx_queues: info.max_rx_queues,
@@ -144,7 +136,7 @@ impl Capabilities {
             rss: info.rss != 0,
             link_pause,
             mac_control: mac_control(&driver, asked),
-            pfc: pfc(&driver, queue_pfc),
+            kernel_side: KERNEL_SIDE.contains(&driver.as_str()),
             driver,
         }
     }
@@ -156,28 +148,20 @@ pub(crate) fn driver_name(info: &sys::weir_eth_info) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn mac_control(driver: &str, asked: Option<bool>) -> MacControl {
-    if VIRTUAL.contains(&driver) {
-        return MacControl::Visible;
-    }
-    if KEEPS.contains(&driver) {
-        return MacControl::Hidden;
-    }
-    match (FORWARDS.contains(&driver), asked) {
-        (true, None) => MacControl::OnRequest,
-        (true, Some(true)) => MacControl::Granted,
-        (true, Some(false)) => MacControl::Hidden,
-        (false, _) => MacControl::Unknown,
-    }
+/// No driver of a NIC.
+pub(crate) fn is_virtual(driver: &str) -> bool {
+    VIRTUAL.contains(&driver)
 }
 
-fn pfc(driver: &str, queue_pfc: i32) -> PriorityFlowControl {
-    match u8::try_from(queue_pfc) {
-        Ok(classes) if classes > 0 => PriorityFlowControl::PerQueue { classes },
-        _ if PFC_PER_PRIORITY.contains(&driver) => PriorityFlowControl::PerPriority,
-        _ if VIRTUAL.contains(&driver) || driver == "net_i40e" => PriorityFlowControl::None,
-        _ if driver == "mlx5_pci" || driver == "net_mlx5" => PriorityFlowControl::KernelSide,
-        _ => PriorityFlowControl::Unknown,
+fn mac_control(driver: &str, asked: Option<bool>) -> MacControl {
+    match asked {
+        _ if is_virtual(driver) || WITHOUT_MAC.contains(&driver) => MacControl::Visible,
+        _ if KEEPS.contains(&driver) => MacControl::Hidden,
+        _ if MUTE.contains(&driver) => MacControl::Mute,
+        _ if !FORWARDS.contains(&driver) => MacControl::Unknown,
+        None => MacControl::OnRequest,
+        Some(true) => MacControl::Granted,
+        Some(false) => MacControl::Hidden,
     }
 }
 
@@ -186,29 +170,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn virtual_devices_see_pfc_frames() {
-        for driver in VIRTUAL {
-            assert_eq!(mac_control(driver, Some(false)), MacControl::Visible);
-            assert_eq!(pfc(driver, -95), PriorityFlowControl::None);
+    fn devices_without_a_mac_let_pfc_frames_pass_whatever_they_answer() {
+        for driver in VIRTUAL.iter().chain(WITHOUT_MAC) {
+            for asked in [None, Some(false), Some(true)] {
+                assert_eq!(mac_control(driver, asked), MacControl::Visible);
+            }
         }
     }
 
     #[test]
-    fn a_nic_is_believed_only_where_its_mac_is_known_to_obey() {
-        assert_eq!(mac_control("net_ice", None), MacControl::OnRequest);
-        assert_eq!(mac_control("net_ice", Some(true)), MacControl::Granted);
+    fn a_nic_is_believed_only_where_its_driver_is_known_to_program_its_mac() {
+        assert_eq!(mac_control("net_ixgbe", None), MacControl::OnRequest);
+        assert_eq!(mac_control("net_ixgbe", Some(true)), MacControl::Granted);
         assert_eq!(mac_control("net_ixgbe", Some(false)), MacControl::Hidden);
-        assert_eq!(mac_control("net_hns3", None), MacControl::Hidden);
-        assert_eq!(mac_control("mlx5_pci", Some(true)), MacControl::Unknown);
-        assert!(!mac_control("mlx5_pci", Some(true)).is_visible());
+        // Agrees, and has no such register; agrees, and is the driver of a virtual function.
+        for driver in ["mlx5_pci", "net_bnxt", "net_e1000_igb_vf", "net_ixgbe_vf"] {
+            assert_eq!(mac_control(driver, Some(true)), MacControl::Unknown, "{driver}");
+        }
     }
 
     #[test]
-    fn hardware_pfc_is_asked_for_per_queue_and_known_per_priority() {
-        assert_eq!(pfc("net_cn10k", 8), PriorityFlowControl::PerQueue { classes: 8 });
-        assert_eq!(pfc("net_ice", -95), PriorityFlowControl::PerPriority);
-        assert_eq!(pfc("net_i40e", -38), PriorityFlowControl::None);
-        assert_eq!(pfc("mlx5_pci", -95), PriorityFlowControl::KernelSide);
-        assert_eq!(pfc("net_new", 0), PriorityFlowControl::Unknown);
+    fn drivers_that_keep_or_drop_pfc_frames_are_not_believed() {
+        for asked in [None, Some(true)] {
+            assert_eq!(mac_control("net_ice", asked), MacControl::Hidden);
+            assert_eq!(mac_control("net_hns3", asked), MacControl::Hidden);
+            // It hands over what it receives, but its filter drops what software sends.
+            assert_eq!(mac_control("net_i40e", asked), MacControl::Mute);
+        }
+        assert!(!MacControl::Mute.is_visible() && !MacControl::Hidden.is_visible());
+    }
+
+    #[test]
+    fn no_driver_is_in_two_tables() {
+        let mut all: Vec<_> = [VIRTUAL, WITHOUT_MAC, FORWARDS, KEEPS, MUTE].concat();
+        let number = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), number);
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct State {
     pub busy: BTreeSet<u32>,
     /// Ports with an owner, by DPDK's id.
     pub ports: BTreeSet<u16>,
+    /// The kernel tells of devices that come and go.
+    pub watches_devices: bool,
     /// Pools nobody holds any more, waiting for their last frame.
     retired: Vec<RetiredPool>,
 }
@@ -69,14 +71,23 @@ pub enum LogLevel {
 
 impl Eal {
     /// Starts DPDK with `args` (no program name) and a default for what they leave open: `--no-huge`
-    /// (unless an argument chooses the memory), `--no-pci` (unless one chooses devices), a
-    /// `--file-prefix` of this process's own, a worker lcore on each allowed core with the main lcore
-    /// floating, and warnings only on the log.
+    /// (unless an argument chooses the memory or brings devices of a bus: [`wants_hugepages`](crate::args::wants_hugepages)),
+    /// `--no-pci` (unless one chooses devices), a `--file-prefix` of this process's own, a worker lcore on each
+    /// allowed core with the main lcore floating, and warnings only on the log.
     ///
     /// # Errors
     /// [`EalError`]; one attempt per process.
     pub fn init<S: AsRef<str>>(args: &[S]) -> Result<Self, EalError> {
-        Self::start(&Args::complete(&owned(args), std::process::id(), &allowed_cpus()))
+        Self::start(&Args::complete(&owned(args), None, std::process::id(), &allowed_cpus()))
+    }
+
+    /// The same with so much memory where nobody says how much and there are no hugepages. Hugepages are taken as they
+    /// are needed.
+    ///
+    /// # Errors
+    /// [`EalError`]; one attempt per process.
+    pub fn init_with<S: AsRef<str>>(args: &[S], mebibytes: u64) -> Result<Self, EalError> {
+        Self::start(&Args::complete(&owned(args), Some(mebibytes), std::process::id(), &allowed_cpus()))
     }
 
     /// Starts DPDK with `args` and nothing added but the program name.

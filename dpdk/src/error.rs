@@ -118,6 +118,23 @@ pub enum PortError {
     /// The device is there but gives no port, or all of them have an owner.
     #[error("device `{0}` has no port that is free; each port has one owner")]
     InUse(String),
+    /// A driver sees its arguments once.
+    #[error(
+        "device `{name}` came up with {} and cannot be given `{asked}` any more: write `-a {name},{asked}` in the EAL \
+         arguments, or leave it out there",
+        if has.is_empty() { "no arguments".to_owned() } else { format!("`{has}`") }
+    )]
+    Devargs {
+        /// The device.
+        name: String,
+        /// Arguments asked for.
+        asked: String,
+        /// Arguments it has.
+        has: String,
+    },
+    /// The device was taken away and given up.
+    #[error("port {0}: its device was taken away")]
+    Gone(String),
     /// A name with a zero byte, empty or too long.
     #[error("`{0}` is no usable name for a port")]
     Name(String),

@@ -21,7 +21,7 @@
 //!
 //! Needs DPDK 22.11 or later, before 26.
 
-mod args;
+pub mod args;
 mod capabilities;
 mod clock;
 mod eal;
@@ -33,7 +33,7 @@ pub mod port;
 pub mod telemetry;
 mod worker;
 
-pub use capabilities::{Capabilities, MacControl, PriorityFlowControl};
+pub use capabilities::{Capabilities, MacControl};
 pub use clock::Clock;
 pub use eal::{Eal, LogLevel};
 pub use error::{EalError, FrameError, InterruptError, LaunchError, MempoolError, PortError, TelemetryError};

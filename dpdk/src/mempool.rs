@@ -39,10 +39,26 @@ impl Mempool {
     /// # Errors
     /// [`MempoolError::NoMemory`] says how much was asked for.
     pub fn new(eal: &Eal, name: &str, count: u32, cache: u32, data_bytes: u16) -> Result<Self, MempoolError> {
-        Self::with(eal, name, count, cache, data_bytes, false)
+        Self::with(eal, name, count, cache, data_bytes, false, None)
     }
 
-    /// The same for frames that one lcore takes from it and gives back: those given back last are taken first, while
+    /// The same on the memory node `socket` ([`Port::socket`](crate::Port::socket)) if there is memory left, so that a
+    /// device does not reach across the machine for each frame.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn near(
+        eal: &Eal,
+        name: &str,
+        count: u32,
+        cache: u32,
+        data_bytes: u16,
+        socket: Option<u32>,
+    ) -> Result<Self, MempoolError> {
+        Self::with(eal, name, count, cache, data_bytes, false, socket)
+    }
+
+    /// [`near`](Self::near) for frames that one lcore takes from it and gives back: those given back last are taken first, while
     /// they are still in a cache of that core. Others may do so too, but wait for each other.
     ///
     /// # Errors
@@ -53,8 +69,9 @@ impl Mempool {
         count: u32,
         cache: u32,
         data_bytes: u16,
+        socket: Option<u32>,
     ) -> Result<Self, MempoolError> {
-        Self::with(eal, name, count, cache, data_bytes, true)
+        Self::with(eal, name, count, cache, data_bytes, true, socket)
     }
 
     fn with(
@@ -64,6 +81,7 @@ impl Mempool {
         cache: u32,
         data_bytes: u16,
         last_first: bool,
+        socket: Option<u32>,
     ) -> Result<Self, MempoolError> {
         let bad_name = || MempoolError::Name(name.to_owned());
         // DPDK puts "MP_" and "RG_MP_" in front for the memory zones of the same length.
@@ -77,8 +95,10 @@ impl Mempool {
         }
         // Room for headroom and frame is counted in 16 bits.
         let data_bytes = data_bytes.min(u16::MAX - sys::weir_limit::WEIR_HEADROOM as u16);
+        let socket = socket.and_then(|socket| i32::try_from(socket).ok()).unwrap_or(-1);
         // SAFETY: the EAL is up; the name is a string.
-        let raw = unsafe { sys::weir_pool_create(c_name.as_ptr(), count, cache, data_bytes, last_first) };
+        let raw =
+            unsafe { sys::weir_pool_create(c_name.as_ptr(), count, cache, data_bytes, last_first, socket) };
         let Some(raw) = NonNull::new(raw) else {
             // SAFETY: reads a thread-local number; the second call is arithmetic.
             let (errno, element) = unsafe { (sys::weir_errno(), sys::weir_pool_element_bytes(data_bytes)) };

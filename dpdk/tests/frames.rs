@@ -8,7 +8,7 @@ use weir_dataplane::frame::Frame;
 use weir_dataplane::types::BURST;
 use weir_dpdk::{
     Burst, Clock, Eal, EalError, FrameError, LinkWatch, MacControl, Mbuf, Mempool, MempoolError, Port,
-    PortConfig, PortError, PriorityFlowControl, free_burst, port,
+    PortConfig, PortError, free_burst, port,
 };
 
 fn eal() -> &'static Eal {
@@ -374,7 +374,7 @@ fn virtual_ports_are_known_to_see_pfc_frames() {
     let (a, _b) = port::ring_pair(eal(), "caps", 15).unwrap();
     let caps = a.capabilities().unwrap();
     assert_eq!((caps.driver.as_str(), caps.is_virtual), ("net_ring", true));
-    assert_eq!((caps.mac_control, caps.pfc), (MacControl::Visible, PriorityFlowControl::None));
+    assert_eq!((caps.mac_control, caps.kernel_side), (MacControl::Visible, false));
     assert!(caps.max_rx_queues >= 1 && !caps.rx_timestamp && !caps.link_pause);
 }
 
@@ -405,7 +405,7 @@ fn the_callers_threads_keep_their_cores() {
 
 #[test]
 fn a_pool_of_one_lcore_gives_out_what_came_back_last() {
-    let pool = Mempool::of_one_lcore(eal(), "own", 63, 0, 2048).unwrap();
+    let pool = Mempool::of_one_lcore(eal(), "own", 63, 0, 2048, None).unwrap();
     let at = |frame: &Mbuf| frame.bytes().as_ptr() as usize;
     let (first, second) = (pool.alloc().unwrap(), pool.alloc().unwrap());
     let places = [at(&first), at(&second)];

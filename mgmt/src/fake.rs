@@ -19,6 +19,7 @@ pub fn info() -> SwitchInfo {
         lcore,
         pfc: 1 << 3,
         software_pfc: true,
+        pfc_frames: "PFC frames pass, no MAC consumes them",
         lossless: 1 << 3,
         pg_priorities: [0, 0, 0, 1 << 3, 0, 0, 0, 0],
         headroom: [0, 0, 0, 60_000, 0, 0, 0, 0],

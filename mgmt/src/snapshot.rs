@@ -3,7 +3,7 @@
 
 use crate::times::Times;
 use std::sync::Arc;
-use weir_dataplane::config::{Config, EcnMode, PortRate, SharedLimit};
+use weir_dataplane::config::{Config, EcnMode, SharedLimit};
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
 use weir_dataplane::stats::{
@@ -80,6 +80,8 @@ pub struct PortInfo {
     pub pfc: u8,
     /// Software sees the peer's PFC frames and sends its own.
     pub software_pfc: bool,
+    /// What is known of PFC frames between wire and software, for people.
+    pub pfc_frames: &'static str,
     /// Lossless priority groups, a bit each.
     pub lossless: u8,
     /// PFC priorities each group sends Xoff for, a bit each.
@@ -123,12 +125,14 @@ pub struct BufferInfo {
 pub struct Granted {
     /// The driver.
     pub driver: String,
-    /// Line rate in bit/s, if the device has one.
+    /// Speed of its link in bit/s, if it has one.
     pub rate: Option<u64>,
     /// Core that polls it.
     pub lcore: usize,
     /// Software sees the peer's PFC frames and sends its own.
     pub software_pfc: bool,
+    /// What is known of PFC frames between wire and software, for people.
+    pub pfc_frames: &'static str,
 }
 
 impl SwitchInfo {
@@ -138,14 +142,11 @@ impl SwitchInfo {
             name: port.name.clone(),
             device: port.device.clone(),
             driver: device.driver,
-            rate: match port.rate {
-                PortRate::Fixed(bps) => Some(bps),
-                PortRate::Unlimited => None,
-                PortRate::Link => device.rate,
-            },
+            rate: port.rate.within(device.rate),
             lcore: device.lcore,
             pfc: port.pfc.enable,
             software_pfc: device.software_pfc,
+            pfc_frames: device.pfc_frames,
             lossless: mask(|pg| port.pgs[pg].lossless),
             pg_priorities: std::array::from_fn(|pg| {
                 mask(|priority| {

@@ -1,7 +1,7 @@
 //! The device behind a port and its queues.
 
 use std::collections::BTreeSet;
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,8 @@ use weir_dpdk_sys as sys;
 use super::PortConfig;
 use super::packet;
 use super::ring::RingPair;
-use crate::capabilities::{Capabilities, driver_name};
+use crate::capabilities::{Capabilities, driver_name, is_virtual};
+use crate::eal::State;
 use crate::error::{PortError, reason};
 use crate::{Eal, Mempool};
 
@@ -33,6 +34,8 @@ pub(super) struct Setup {
     pub config: PortConfig,
     pub configured: bool,
     pub started: bool,
+    /// The device was given up: DPDK no longer knows the port.
+    pub closed: bool,
     /// The driver's answer to `mac_ctrl_frame_fwd`, once asked.
     pub mac_control: Option<bool>,
     pub rx_taken: BTreeSet<u16>,
@@ -70,6 +73,14 @@ impl Device {
             }
         }
         let Some(id) = found else { return Err(PortError::InUse(name.to_owned())) };
+        let asked = if by_class { "" } else { devargs.get(name.len() + 1..).unwrap_or("") };
+        if !hotplugged && !asked.is_empty() {
+            let has = devargs_of(id);
+            if has != asked {
+                return Err(PortError::Devargs { name: name.to_owned(), asked: asked.to_owned(), has });
+            }
+        }
+        watch_removal(&mut state, id);
         state.ports.insert(id);
         // Under the lock, so what is new is this device's.
         let mut sockets = if name.contains("af_packet") { packet::sockets() } else { Vec::new() };
@@ -96,6 +107,12 @@ impl Device {
         self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same while the device is there.
+    pub(super) fn open(&self) -> Result<MutexGuard<'_, Setup>, PortError> {
+        let setup = self.setup();
+        if setup.closed { Err(PortError::Gone(self.name.clone())) } else { Ok(setup) }
+    }
+
     /// Turns a driver's return value into an error with the call's name.
     pub(super) fn check(&self, step: &'static str, ret: c_int) -> Result<c_int, PortError> {
         if ret >= 0 {
@@ -110,13 +127,13 @@ impl Device {
 
     pub(super) fn info(&self) -> Result<sys::weir_eth_info, PortError> {
         let mut info = sys::weir_eth_info::default();
-        // SAFETY: the port is open; the shim writes the struct.
+        // SAFETY: the shim writes the struct; DPDK refuses a port it does not know.
         self.check("device info", unsafe { sys::weir_eth_info_get(self.id, &raw mut info) })?;
         Ok(info)
     }
 
     pub(super) fn configure(&self, config: &PortConfig, pool: &Mempool) -> Result<(), PortError> {
-        let mut setup = self.setup();
+        let mut setup = self.open()?;
         let info = self.info()?;
         self.check_limits(config, pool, &info)?;
         setup.configured = false;
@@ -190,7 +207,7 @@ impl Device {
     }
 
     pub(super) fn start(&self) -> Result<(), PortError> {
-        let mut setup = self.setup();
+        let mut setup = self.open()?;
         if !setup.configured {
             return Err(PortError::NotConfigured(self.name.clone()));
         }
@@ -205,7 +222,7 @@ impl Device {
                 }
             }
             if setup.config.mac_control {
-                setup.mac_control = Some(sys::weir_eth_forward_mac_control(self.id) == 0);
+                setup.mac_control = Some(sys::weir_eth_software_flow_control(self.id) == 0);
             }
         }
         setup.started = true;
@@ -219,47 +236,99 @@ impl Device {
         if taken > 0 {
             return Err(taken);
         }
-        // SAFETY: no queue handle is left, so nobody is in a burst of this port.
-        unsafe { sys::rte_eth_dev_stop(self.id) };
-        setup.started = false;
+        if setup.started {
+            // SAFETY: no queue handle is left, so nobody is in a burst of this port.
+            unsafe { sys::rte_eth_dev_stop(self.id) };
+            setup.started = false;
+        }
         Ok(())
     }
 
-    pub(super) fn set_priority_flow_control(&self, priorities: u8, pause_time: u16) -> bool {
-        let _setup = self.setup();
-        // SAFETY: the port is open, its control path locked; the shim passes a structure of its own.
-        let set = |p| unsafe { sys::weir_eth_priority_flow_control(self.id, p, pause_time) == 0 };
-        (0..8).filter(|p| priorities >> p & 1 == 1).all(set)
+    pub(super) fn is_removed(&self) -> bool {
+        // SAFETY: reads a flag.
+        unsafe { sys::weir_eth_is_removed(self.id) }
     }
 
-    pub(super) fn capabilities(&self) -> Result<Capabilities, PortError> {
-        let setup = self.setup();
-        let info = self.info()?;
-        // SAFETY: the port is open, its control path locked; both calls only read.
-        let (link_pause, queue_pfc) =
-            unsafe { (sys::weir_eth_flow_control_get(self.id) == 0, sys::weir_eth_queue_pfc(self.id)) };
-        Ok(Capabilities::new(&info, setup.mac_control, link_pause, queue_pfc))
+    /// Lets go of a device that is being taken away, or says how many queues are in use.
+    pub(super) fn give_up(&self) -> Result<(), usize> {
+        let mut setup = self.setup();
+        let taken = setup.rx_taken.len() + setup.tx_taken.len();
+        if taken > 0 {
+            return Err(taken);
+        }
+        if !setup.closed {
+            self.close(&mut setup, true);
+        }
+        Ok(())
     }
-}
 
-impl Drop for Device {
-    fn drop(&mut self) {
-        let setup = self.setup.get_mut().unwrap_or_else(PoisonError::into_inner);
+    /// Stops and closes the port. Its device is removed, too, if it has no other port and either was brought up by us or
+    /// must go.
+    fn close(&self, setup: &mut Setup, must_go: bool) {
         let mut state = self.eal.state();
-        // SAFETY: port and queues are gone, so this is the last use of the port; the device pointer is
+        // SAFETY: no queue handle is left, so this is the last use of the port; the device pointer is
         // taken before the port forgets it and stays valid until removed.
         unsafe {
             let device = sys::weir_eth_device(self.id);
+            sys::weir_eth_unwatch_removal(self.id, device);
             if setup.started {
                 sys::rte_eth_dev_stop(self.id);
             }
             sys::rte_eth_dev_close(self.id);
             let alone = c_name(&self.name).is_ok_and(|name| ports_of(&name).is_empty());
-            if self.hotplugged && alone && !device.is_null() {
+            if (self.hotplugged || must_go) && alone && !device.is_null() {
                 sys::weir_device_remove(device);
             }
         }
+        setup.started = false;
+        setup.closed = true;
         state.ports.remove(&self.id);
+    }
+
+    pub(super) fn capabilities(&self) -> Result<Capabilities, PortError> {
+        let setup = self.open()?;
+        let info = self.info()?;
+        // SAFETY: the port is open, its control path locked; the call only reads.
+        let link_pause = unsafe { sys::weir_eth_flow_control_get(self.id) == 0 };
+        Ok(Capabilities::new(&info, setup.mac_control, link_pause))
+    }
+
+    pub(super) fn socket(&self) -> Option<u32> {
+        // SAFETY: reads a number; DPDK answers -1 for a port it does not know.
+        u32::try_from(unsafe { sys::weir_eth_socket(self.id) }).ok()
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let mut setup = std::mem::take(self.setup.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if !setup.closed {
+            self.close(&mut setup, false);
+        }
+    }
+}
+
+/// What the driver was told when the device came up.
+fn devargs_of(port: u16) -> String {
+    // SAFETY: a string of the device's, which is there while the port is.
+    unsafe {
+        let devargs = sys::weir_eth_devargs(port);
+        if devargs.is_null() { String::new() } else { CStr::from_ptr(devargs).to_string_lossy().into_owned() }
+    }
+}
+
+/// Has it noted when the port's device is taken away. Where the kernel does not let us listen, drivers still tell.
+fn watch_removal(state: &mut State, port: u16) {
+    let mut info = sys::weir_eth_info::default();
+    // SAFETY: the port is open; the shim writes the struct, and keeps a flag.
+    unsafe {
+        if sys::weir_eth_info_get(port, &raw mut info) != 0 || is_virtual(&driver_name(&info)) {
+            return;
+        }
+        sys::weir_eth_watch_removal(port);
+        if !state.watches_devices {
+            state.watches_devices = sys::weir_watch_devices() == 0;
+        }
     }
 }
 

@@ -58,8 +58,8 @@ pub struct PortConfig {
     pub mtu: Option<u16>,
     /// Receive frames for any address, as a switch must.
     pub promiscuous: bool,
-    /// Ask the MAC to hand 802.3x and PFC frames to software (`mac_ctrl_frame_fwd`). Whether it does is
-    /// told by [`Capabilities::mac_control`].
+    /// Ask the MAC to hand 802.3x and PFC frames to software (`mac_ctrl_frame_fwd`), and neither to send nor to obey any
+    /// by itself. Whether it does is told by [`Capabilities::mac_control`].
     pub mac_control: bool,
 }
 
@@ -173,11 +173,23 @@ impl<S> Port<S> {
         self.device.capabilities()
     }
 
-    /// Lets the NIC send and obey PFC of these priorities (a bit each) by itself, with pauses of
-    /// `pause_time` quanta (`rte_eth_dev_priority_flow_ctrl_set`). `false`: its driver does not take that from
-    /// DPDK; some NICs are set with a tool of their own.
-    pub fn set_priority_flow_control(&self, priorities: u8, pause_time: u16) -> bool {
-        self.device.set_priority_flow_control(priorities, pause_time)
+    /// Memory node of the device, if it has one.
+    pub fn socket(&self) -> Option<u32> {
+        self.device.socket()
+    }
+
+    /// The device is being taken away: unplugged, unbound, or lost to its driver. It stays until [`give_up`](Self::give_up).
+    pub fn is_removed(&self) -> bool {
+        self.device.is_removed()
+    }
+
+    /// Lets go of a device that is being taken away, which the kernel may be waiting for. From now on the port answers with
+    /// [`PortError::Gone`].
+    ///
+    /// # Errors
+    /// So many of its queues are in use.
+    pub fn give_up(&self) -> Result<(), usize> {
+        self.device.give_up()
     }
 }
 
@@ -186,7 +198,8 @@ impl Port<Stopped> {
     /// arguments (`--vdev`, `-a`) brought up already is taken over by its name.
     ///
     /// # Errors
-    /// [`PortError::Probe`] if there is no such device, [`PortError::InUse`] if its ports have owners.
+    /// [`PortError::Probe`] if there is no such device, [`PortError::InUse`] if its ports have owners,
+    /// [`PortError::Devargs`] if it was brought up with other arguments.
     pub fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
         Device::probe(eal, devargs).map(|device| Self::with(Arc::new(device)))
     }

@@ -61,7 +61,7 @@ impl LinkWatch {
 
 impl Device {
     pub(super) fn mac(&self) -> Result<Mac, PortError> {
-        let _control = self.setup();
+        let _control = self.open()?;
         let mut mac = Mac::default();
         // SAFETY: the port is open; the shim writes six bytes.
         self.check("MAC address", unsafe { sys::weir_eth_mac(self.id, mac.0.as_mut_ptr()) })?;
@@ -69,7 +69,7 @@ impl Device {
     }
 
     pub(super) fn mtu(&self) -> Result<u16, PortError> {
-        let _control = self.setup();
+        let _control = self.open()?;
         let mut mtu = 0;
         // SAFETY: the port is open; the call writes one number.
         self.check("MTU", unsafe { sys::rte_eth_dev_get_mtu(self.id, &raw mut mtu) })?;
@@ -77,7 +77,7 @@ impl Device {
     }
 
     pub(super) fn stats(&self) -> Result<Stats, PortError> {
-        let mut setup = self.setup();
+        let mut setup = self.open()?;
         let mut s = sys::weir_eth_stats::default();
         // SAFETY: the port is open; the shim writes the struct.
         self.check("statistics", unsafe { sys::weir_eth_stats(self.id, &raw mut s) })?;
@@ -97,7 +97,7 @@ impl Device {
     }
 
     pub(super) fn link(&self) -> Result<Link, PortError> {
-        let setup = self.setup();
+        let setup = self.open()?;
         let mut link = sys::weir_eth_link::default();
         // SAFETY: the port is open; the shim writes the struct.
         self.check("link state", unsafe { sys::weir_eth_link(self.id, &raw mut link) })?;
@@ -112,7 +112,7 @@ impl Device {
     }
 
     pub(super) fn xstats(&self) -> Result<Vec<(String, u64)>, PortError> {
-        let _control = self.setup();
+        let _control = self.open()?;
         // SAFETY: the port is open; with no room the call tells the number only.
         let n = unsafe { sys::rte_eth_xstats_get_names(self.id, std::ptr::null_mut(), 0) };
         let n = self.check("xstats", n)?.unsigned_abs();

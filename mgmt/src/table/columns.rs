@@ -214,7 +214,13 @@ const PORTS: &[Column] = &[
     col("device", Text, "", "device, as configured", |r| json!(r.info().device)),
     col("driver", Text, "", "DPDK driver", |r| json!(r.info().driver)),
     col("lcore", Count, "", "core that polls it", |r| json!(r.info().lcore)),
-    col("rate_bps", Maybe, "", "line rate, if it has one", |r| r.info().rate.map_or(Value::Null, count)),
+    col("rate_bps", Maybe, "", "bit/s it sends at most: `rate`, or the link's where that is less", |r| {
+        r.info().rate.map_or(Value::Null, count)
+    }),
+    col("link_bps", Maybe, "", "speed of the link, where the driver knows", |r| {
+        let mbps = r.port().link.and_then(|link| link.mbps);
+        mbps.map_or(Value::Null, |mbps| count(u64::from(mbps) * 1_000_000))
+    }),
     col("pfc_priorities", Count, "", "priorities with PFC, a bit each", |r| json!(r.info().pfc)),
     col("pfc_mode", Text, "", "software, not seen by software, or off", |r| {
         json!(match (r.info().pfc, r.info().software_pfc) {
@@ -222,6 +228,9 @@ const PORTS: &[Column] = &[
             (_, true) => "software",
             (_, false) => "not seen by software",
         })
+    }),
+    col("pfc_frames", Text, "", "what is known of PFC frames between the wire and software", |r| {
+        json!(r.info().pfc_frames)
     }),
     col("rx_packets", Count, "RX_OK", "data frames received", |r| count(r.port().stats.rx_packets)),
     col("rx_bps", Rate, "RX_BPS", "bit/s received, without FCS", |r| rate(r.rates().rx_bps)),

@@ -8,6 +8,17 @@ pub struct Machine {
     root: PathBuf,
 }
 
+/// Hugepages of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hugepages {
+    /// The size.
+    pub kibibytes: u64,
+    /// How many there are.
+    pub total: u64,
+    /// How many nobody has.
+    pub free: u64,
+}
+
 /// `0-3,8` as numbers; what is no number is left out.
 pub fn list(text: &str) -> Vec<usize> {
     let one = |part: &str| {
@@ -42,11 +53,17 @@ impl Machine {
         names
     }
 
-    /// The number behind `key:` in a file of such lines.
-    pub fn field(&self, path: &str, key: &str) -> Option<u64> {
-        let text = self.text(path)?;
-        let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        value.split_whitespace().next()?.parse().ok()
+    /// Hugepages of each size the machine knows, smallest first.
+    pub fn hugepages(&self) -> Vec<Hugepages> {
+        const FOLDER: &str = "sys/kernel/mm/hugepages";
+        let of = |name: String| {
+            let number = |file: &str| self.text(&format!("{FOLDER}/{name}/{file}"))?.trim().parse().ok();
+            let kibibytes = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+            Some(Hugepages { kibibytes, total: number("nr_hugepages")?, free: number("free_hugepages")? })
+        };
+        let mut found: Vec<_> = self.entries(FOLDER).into_iter().filter_map(of).collect();
+        found.sort_by_key(|pages| pages.kibibytes);
+        found
     }
 
     /// The driver a PCI device is bound to.
@@ -54,6 +71,16 @@ impl Machine {
         let link =
             std::fs::read_link(self.root.join(format!("sys/bus/pci/devices/{address}/driver"))).ok()?;
         Some(link.file_name()?.to_str()?.to_owned())
+    }
+
+    /// The kernel's interfaces of a PCI device: drivers that share a NIC with DPDK keep theirs.
+    pub fn interfaces(&self, address: &str) -> Vec<String> {
+        self.entries(&format!("sys/bus/pci/devices/{address}/net"))
+    }
+
+    /// MTU of an interface, bytes behind the Ethernet header.
+    pub fn mtu(&self, interface: &str) -> Option<u32> {
+        self.text(&format!("sys/class/net/{interface}/mtu"))?.trim().parse().ok()
     }
 
     /// PCI devices of the network class, with their drivers.

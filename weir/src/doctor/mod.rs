@@ -6,13 +6,16 @@ use crate::Outcome;
 use crate::check;
 use crate::cli::DoctorArgs;
 use crate::output::OUT;
+use crate::run::devargs::{self, address};
+use crate::run::devices::{self, PoolSize};
 use crate::run::kernel;
 use anyhow::Result;
-use machine::{Machine, list};
+use machine::{Hugepages, Machine, list};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
 use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig};
+use weir_dpdk::args;
 use weir_mgmt::{client, server};
 
 /// How bad a finding is.
@@ -51,17 +54,26 @@ fn ok(what: &'static str, text: impl Into<String>) -> Finding {
 }
 
 pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
-    let config = args.config.as_ref().map(|path| check::load(path)).transpose()?.map(|loaded| loaded.config);
+    let mut findings = Vec::new();
+    let config = args.config.as_ref().and_then(|path| match check::load(path) {
+        Ok(loaded) => Some(loaded.config),
+        // The machine can be looked at all the same.
+        Err(error) => {
+            let remedy = format!("weir check {}; nothing below knows of it", path.display());
+            findings.push(finding(Level::Fail, "config", format!("{error:#}"), remedy));
+            None
+        }
+    });
     // A switch that runs knows its cores and what its drivers show; without one the files must do.
     let running = match &args.socket {
         Some(socket) => Some(socket.clone()),
         // A configuration may be that of another switch.
-        None if config.is_some() => None,
+        None if args.config.is_some() => None,
         None => client::find(&server::default_folder()).ok(),
     };
     let seen =
         running.and_then(|socket| serde_json::from_str(&client::get(&socket, "/v1/snapshot").ok()?).ok());
-    let findings = examine(&Machine::new(Path::new("/")), config.as_ref(), seen.as_ref());
+    findings.extend(examine(&Machine::new(Path::new("/")), config.as_ref(), seen.as_ref()));
     let text = match args.json {
         true => format!("{:#}\n", json!(findings.iter().map(document).collect::<Vec<_>>())),
         false => findings.iter().map(line).collect(),
@@ -88,10 +100,11 @@ fn examine(machine: &Machine, config: Option<&Config>, running: Option<&Value>) 
     let workers = workers(config, running);
     let mut found = vec![hugepages(machine, config), locked_memory(machine, config)];
     found.extend(drivers(machine, config));
+    found.extend(mtus(machine, config));
     found.extend(cores(machine, &workers));
     found.push(clock(machine));
     found.extend(numa(machine, config));
-    found.extend(pfc(config, running));
+    found.extend(pfc(machine, config, running));
     found.extend(kernel_ports(config, running));
     found
 }
@@ -111,33 +124,42 @@ fn workers(config: Option<&Config>, running: Option<&Value>) -> Vec<usize> {
     cores
 }
 
-/// The configuration does without hugepages.
-fn without_hugepages(config: Option<&Config>) -> bool {
-    config.is_some_and(|config| config.eal_args.iter().any(|arg| arg == "--no-huge"))
-}
-
 fn needs_hardware(config: Option<&Config>) -> bool {
     config.is_some_and(|config| config.ports.iter().any(|port| port.kind == DeviceKind::Pci))
 }
 
+/// Hugepages there are, and those the configuration takes.
 fn hugepages(machine: &Machine, config: Option<&Config>) -> Finding {
     const WHAT: &str = "hugepages";
-    let of = |key| machine.field("proc/meminfo", key);
-    let (total, free, size) =
-        (of("HugePages_Total"), of("HugePages_Free"), of("Hugepagesize").unwrap_or(2048));
-    let needed = needs_hardware(config) && !without_hugepages(config);
-    match (total.unwrap_or(0), free.unwrap_or(0)) {
-        (0, _) | (_, 0) => finding(
-            if needed { Level::Fail } else { Level::Warn },
-            WHAT,
-            format!("{} of {size} KiB, {} free", total.unwrap_or(0), free.unwrap_or(0)),
-            format!(
-                "sysctl vm.nr_hugepages={}; without them virtual devices run with --no-huge, slower",
-                (1 << 20) / size
-            ),
-        ),
-        (total, free) => ok(WHAT, format!("{total} of {size} KiB, {free} free")),
+    let pages = machine.hugepages();
+    let mebibytes = |of: fn(&Hugepages) -> u64| pages.iter().map(|p| of(p) * p.kibibytes).sum::<u64>() / 1024;
+    let (total, free) = (mebibytes(|p| p.total), mebibytes(|p| p.free));
+    let there = format!("{total} MiB, {free} free");
+    let needed = config.and_then(hugepage_mebibytes);
+    let Some(needed) = needed else {
+        return match (config.is_some(), free) {
+            (true, _) => ok(WHAT, format!("{there}; this configuration takes none")),
+            (false, 0) => finding(Level::Warn, WHAT, there, "NICs need them: sysctl vm.nr_hugepages=512"),
+            (false, _) => ok(WHAT, there),
+        };
+    };
+    let text = format!("{there}; this configuration takes {needed} MiB");
+    if free >= needed {
+        return ok(WHAT, text);
     }
+    // Pages of the first size, which is the smallest, are those that can be had while the system runs.
+    let (size, have) = pages.first().map_or((2048, 0), |p| (p.kibibytes, p.total));
+    let pages = have + ((needed - free) * 1024).div_ceil(size);
+    let remedy =
+        format!("sysctl vm.nr_hugepages={pages} (a switch that runs holds its own), or a smaller [buffer]");
+    finding(Level::Fail, WHAT, text, remedy)
+}
+
+/// Memory a configuration takes from hugepages, MiB; `None`: it does without them.
+fn hugepage_mebibytes(config: &Config) -> Option<u64> {
+    let args = devices::eal_args(&config.ports, &config.eal_args, &[]).ok()?;
+    let lcores = workers(Some(config), None).len().max(1);
+    args::wants_hugepages(&args).then(|| PoolSize::of(config, lcores, 0).mebibytes(lcores))
 }
 
 fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
@@ -173,7 +195,7 @@ fn drivers(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
     };
     let mut found = Vec::new();
     for port in config.ports.iter().filter(|port| port.kind == DeviceKind::Pci) {
-        let address = full_address(&port.device);
+        let address = address(&port.device);
         let text = |driver: &str| format!("{} ({address}): {driver}", port.name);
         if !machine.exists(&format!("sys/bus/pci/devices/{address}")) {
             let remedy = "lspci lists what there is; write its address into the port's `device`";
@@ -201,10 +223,49 @@ fn drivers(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
     found
 }
 
-/// `3b:00.0` is `0000:3b:00.0`; what stands behind a comma is no address.
-fn full_address(device: &str) -> String {
-    let address = device.split(',').next().unwrap_or(device);
-    if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.to_owned() }
+/// Ports with an interface of the kernel: `mtu` counts the Ethernet header, that of an interface does not, and it takes a
+/// VLAN tag besides.
+fn mtus(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
+    const WHAT: &str = "mtu";
+    const HEADER: u32 = 14;
+    const TAG: u32 = 4;
+    let mut found = Vec::new();
+    for port in config.map_or(&[][..], |config| &config.ports) {
+        let interfaces = match port.kind {
+            DeviceKind::Pci => machine.interfaces(&address(&port.device)),
+            DeviceKind::Vdev => {
+                let drivers = ["net_af_packet", "net_af_xdp", "net_tap"];
+                devargs::argument(&port.device, &drivers, "iface").into_iter().map(str::to_owned).collect()
+            }
+            DeviceKind::Ring => Vec::new(),
+        };
+        for interface in interfaces {
+            let Some(behind) = machine.mtu(&interface) else { continue };
+            let (own, longest) = (u32::from(port.mtu), behind + HEADER + TAG);
+            let text = format!(
+                "{}: mtu = {own} with the Ethernet header; {interface} has {behind} without, that is frames of up to {} \
+                 or {longest} with a VLAN tag",
+                port.name,
+                behind + HEADER
+            );
+            found.push(if own > longest {
+                let remedy = format!(
+                    "ip link set {interface} mtu {}, or mtu = {longest}: it loses longer frames",
+                    own - HEADER - TAG
+                );
+                finding(Level::Warn, WHAT, text, remedy)
+            } else if own < behind + HEADER {
+                let remedy = format!(
+                    "mtu = {longest}, or ip link set {interface} mtu {}: longer frames are dropped",
+                    own.saturating_sub(HEADER)
+                );
+                finding(Level::Warn, WHAT, text, remedy)
+            } else {
+                ok(WHAT, text)
+            });
+        }
+    }
+    found
 }
 
 /// What else runs on the cores of the workers.
@@ -311,7 +372,7 @@ fn numa(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
     }
     let ports = config.map_or(&[][..], |config| &config.ports);
     let far = ports.iter().filter(|port| port.kind == DeviceKind::Pci).filter_map(|port| {
-        let device = machine.node_of_device(&full_address(&port.device))?;
+        let device = machine.node_of_device(&address(&port.device))?;
         let core = machine.node_of_core(usize::from(port.lcore?))?;
         (device != core).then(|| {
             finding(
@@ -326,17 +387,17 @@ fn numa(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
     if far.is_empty() { vec![ok(WHAT, format!("{nodes} nodes, no port far from its core"))] } else { far }
 }
 
-/// Whether software sees the PFC frames of each port with lossless priorities.
-fn pfc(config: Option<&Config>, running: Option<&Value>) -> Vec<Finding> {
+/// Whether PFC frames pass between wire and software at each port with lossless priorities.
+fn pfc(machine: &Machine, config: Option<&Config>, running: Option<&Value>) -> Vec<Finding> {
     const WHAT: &str = "pfc";
-    const BLIND: &str = "pfc.mode = \"hardware\" and PFC set on the NIC, or another port";
     if let Some(rows) = running.and_then(|running| running["ports"].as_array()) {
         let one = |row: &Value| {
             let word = |key: &str| row[key].as_str().unwrap_or("?").to_owned();
-            let text = format!("{} ({}): {}", word("port"), word("driver"), word("pfc_mode"));
-            match word("pfc_mode").as_str() {
+            let mode = word("pfc_mode");
+            let text = format!("{} ({}): {mode}; {}", word("port"), word("driver"), word("pfc_frames"));
+            match mode.as_str() {
                 "off" | "software" => ok(WHAT, text),
-                _ => finding(Level::Warn, WHAT, text, BLIND),
+                _ => finding(Level::Warn, WHAT, text, remedy(machine, &address(&word("device")))),
             }
         };
         return rows.iter().map(one).collect();
@@ -344,13 +405,28 @@ fn pfc(config: Option<&Config>, running: Option<&Value>) -> Vec<Finding> {
     let Some(config) = config else { return Vec::new() };
     let lossless = config.ports.iter().filter(|port| port.pfc.enable != 0);
     lossless
-        .map(|port| match (port.kind, port.pfc.mode) {
-            (DeviceKind::Pci, PfcMode::Hardware) => ok(WHAT, format!("{}: the NIC's", port.name)),
-            (DeviceKind::Pci, _) => finding(
+        .map(|port| match (port.kind, port.pfc.mode, port.pfc.visible) {
+            (DeviceKind::Pci, PfcMode::Hardware, _) => finding(
                 Level::Warn,
                 WHAT,
-                format!("{}: only the driver can say whether software sees PFC frames", port.name),
-                "start the switch and look again; if it does not: ".to_owned() + BLIND,
+                format!(
+                    "{}: left to the NIC, which does not know how full the switch's buffer is",
+                    port.name
+                ),
+                "only drops at the NIC are prevented; lossless priorities want pfc.mode = \"auto\"",
+            ),
+            (_, _, Some(true)) => ok(WHAT, format!("{}: software, as pfc.visible says", port.name)),
+            (DeviceKind::Pci, ..) => finding(
+                Level::Warn,
+                WHAT,
+                format!(
+                    "{}: which driver DPDK has for it, and whether PFC frames pass, is known at start",
+                    port.name
+                ),
+                format!(
+                    "start the switch and look again; if they do not: {}",
+                    remedy(machine, &address(&port.device))
+                ),
             ),
             _ => ok(WHAT, format!("{}: software, the device is virtual", port.name)),
         })
@@ -392,6 +468,19 @@ fn kernel_ports(config: Option<&Config>, running: Option<&Value>) -> Vec<Finding
         Some(finding(Level::Warn, WHAT, text, kernel::remedy(interface)))
     };
     ports.iter().filter_map(of).collect()
+}
+
+/// What can be done where PFC frames do not pass. A NIC the kernel has given up cannot be set with the kernel's tools.
+fn remedy(machine: &Machine, address: &str) -> String {
+    match machine.interfaces(address).first() {
+        Some(interface) => format!(
+            "dcb pfc set dev {interface} prio-pfc 3:on with pfc.mode = \"hardware\" (the NIC alone, not the switch's \
+             buffer), or a NIC that docs/management.md lists"
+        ),
+        None => {
+            "a NIC that docs/management.md lists; pfc.visible = true if you know that they pass".to_owned()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -24,10 +24,10 @@ fn nic() -> Config {
 }
 
 const GOOD: &[(&str, &str)] = &[
-    (
-        "proc/meminfo",
-        "MemTotal: 1 kB\nHugePages_Total:    1024\nHugePages_Free:      512\nHugepagesize:       2048 kB\n",
-    ),
+    ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "4096\n"),
+    ("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "4096\n"),
+    ("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "0\n"),
+    ("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "0\n"),
     ("proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n"),
     ("proc/self/status", "Cpus_allowed_list:\t0-7\n"),
     ("proc/cpuinfo", "flags : constant_tsc nonstop_tsc\n"),
@@ -74,8 +74,8 @@ fn a_machine_that_is_well_set_up_has_nothing_to_say_but_of_its_driver() {
 #[test]
 fn each_fault_is_found_and_has_its_remedy() {
     for (path, text, what, want) in [
-        ("proc/meminfo", "HugePages_Total: 0\n", "hugepages", Level::Fail),
-        ("proc/meminfo", "", "hugepages", Level::Fail),
+        ("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "8\n", "hugepages", Level::Fail),
+        ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "", "hugepages", Level::Fail),
         ("proc/self/limits", "Max locked memory         65536  65536 bytes\n", "memory lock", Level::Fail),
         ("proc/self/status", "Cpus_allowed_list:\t0-1\n", "cores", Level::Fail),
         ("sys/devices/system/cpu/isolated", "\n", "isolation", Level::Warn),
@@ -126,7 +126,7 @@ fn two_nodes_and_a_clock_that_wanders_are_told() {
 #[test]
 fn a_running_switch_knows_its_cores_and_what_its_drivers_show() {
     let (_root, machine) = machine(GOOD);
-    let port = |name: &str, mode: &str| json!({ "port": name, "driver": "net_x", "pfc_mode": mode });
+    let port = |name: &str, mode: &str| json!({ "port": name, "driver": "net_x", "pfc_mode": mode, "pfc_frames": "so" });
     let ports = [port("a", "software"), port("b", "not seen by software"), port("c", "off")];
     let running = json!({ "lcores": [{ "lcore": 2 }], "ports": ports });
     let found = examine(&machine, None, Some(&running));
@@ -142,4 +142,56 @@ fn an_empty_machine_is_no_reason_to_panic() {
         assert!(examine(&machine, config, Some(&json!({ "ports": 3 }))).iter().all(|f| !line(f).is_empty()));
     }
     assert_eq!(list("0-2,7,x,9-"), [0, 1, 2, 7]);
+}
+
+#[test]
+fn hugepages_are_compared_with_what_the_configuration_takes() {
+    let (_root, machine) = machine(GOOD);
+    let one = |config: Option<&Config>| hugepages(&machine, config);
+    let needed = hugepage_mebibytes(&nic()).expect("a NIC");
+    let found = one(Some(&nic()));
+    assert_eq!(
+        (found.level, found.text.contains(&format!("takes {needed} MiB"))),
+        (Level::Ok, true),
+        "{found:?}"
+    );
+    let more = config::load(
+        "t.toml",
+        "[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\nrate = \"1G\"\n[buffer]\nsize = \"1GiB\"\n",
+    );
+    let more = more.unwrap_or_else(|e| panic!("{e:?}")).config;
+    let pages = 4096 + (hugepage_mebibytes(&more).unwrap() - 8192).div_ceil(2);
+    let found = one(Some(&more));
+    assert_eq!(found.level, Level::Fail, "{found:?}");
+    assert!(found.remedy.starts_with(&format!("sysctl vm.nr_hugepages={pages} ")), "{found:?}");
+    let ring = config::load("t.toml", "[[port]]\nname = \"a\"\ndevice = \"ring\"\n").unwrap().config;
+    assert_eq!((hugepage_mebibytes(&ring), one(Some(&ring)).level), (None, Level::Ok));
+}
+
+#[test]
+fn the_mtu_of_a_port_is_compared_with_what_the_kernel_calls_so() {
+    let (_root, machine) = machine(&[("sys/class/net/veth0/mtu", "1500\n")]);
+    let of = |mtu: u16| {
+        let text = format!(
+            "[[port]]\nname = \"a\"\ndevice = \"net_af_packet0,iface=veth0\"\nrate = \"1G\"\nmtu = {mtu}\n"
+        );
+        let config = config::load("t.toml", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
+        mtus(&machine, Some(&config)).remove(0)
+    };
+    for (mtu, level, remedy) in [
+        (9216, Level::Warn, "ip link set veth0 mtu 9198, or mtu = 1518: it loses longer frames"),
+        (1518, Level::Ok, ""),
+        (1514, Level::Ok, ""),
+        (1500, Level::Warn, "mtu = 1518, or ip link set veth0 mtu 1486: longer frames are dropped"),
+    ] {
+        let found = of(mtu);
+        assert_eq!((found.level, found.remedy.as_str()), (level, remedy), "{found:?}");
+    }
+}
+
+#[test]
+fn a_nic_without_a_kernel_interface_is_not_sent_to_the_kernels_tools() {
+    let (_root, machine) = machine(&[("sys/bus/pci/devices/0000:3b:00.0/net/eth7/x", "")]);
+    assert!(remedy(&machine, "0000:3b:00.0").contains("dcb pfc set dev eth7"));
+    assert!(!remedy(&machine, "0000:3b:00.1").contains("dcb"));
 }

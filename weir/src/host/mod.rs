@@ -48,7 +48,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let ports: Vec<_> = config.ports.iter().map(|port| port.port.clone()).collect();
     let held = HELD * ports.len() as u64;
     let size = PoolSize::of_ports(&ports, 1, held, held);
-    let eal = devices::start_eal(&config.eal_args, eal_args, size, 1)?;
+    let eal = devices::start_eal(&ports, &config.eal_args, eal_args, size, 1)?;
     let core = core(&config, &eal.cores())?;
     let (pools, open) = devices::open(&eal, &ports, &vec![0; ports.len()], 1, size)?;
     let rates: Vec<u64> = open.iter().zip(&config.ports).map(|(open, port)| link_rate(open, port)).collect();

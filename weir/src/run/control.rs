@@ -24,6 +24,8 @@ pub enum Phase {
 pub enum Command {
     /// The link of a port has changed.
     Link(PortId, bool),
+    /// Give back the queues of a port: its device is being taken away.
+    Detach(PortId),
     /// Go over to other parameters.
     Apply {
         /// Number of the order.

@@ -6,3 +6,9 @@ pub fn argument<'a>(device: &'a str, drivers: &[&str], key: &str) -> Option<&'a 
     parts.next().filter(|name| drivers.iter().any(|driver| name.starts_with(driver)))?;
     parts.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
 }
+
+/// The full PCI address of a device: `3b:00.0` is `0000:3b:00.0`, and what stands behind a comma belongs to the driver.
+pub fn address(device: &str) -> String {
+    let address = device.split(',').next().unwrap_or(device);
+    if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.to_owned() }
+}

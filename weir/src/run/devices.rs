@@ -1,19 +1,17 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
-use super::{af_packet, memif};
+use super::{af_packet, devargs, memif};
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
+use std::time::{Duration, Instant};
 use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::{BURST, Mac};
+use weir_dpdk::args;
 use weir_dpdk::port::ring_pair;
 use weir_dpdk::{
-    Capabilities, Eal, Interrupts, Mempool, Port, PortConfig as DpdkPort, RxQueue, Started, Stopped, TxQueue,
+    Capabilities, Eal, Interrupts, Link, Mempool, Port, PortConfig as DpdkPort, RxQueue, Started, Stopped,
+    TxQueue,
 };
-
-/// Descriptors of each receive and each transmit queue. Frames in a transmit queue cannot be recalled
-/// when the peer pauses us, so it is short.
-const RX_DESCRIPTORS: u16 = 1024;
-const TX_DESCRIPTORS: u16 = 256;
 
 /// Frames each lcore's cache of the pool may keep.
 const POOL_CACHE: u32 = 512;
@@ -34,8 +32,10 @@ pub struct OpenPort {
     pub tx_of_others: Vec<(usize, TxQueue)>,
     /// The device's address.
     pub mac: Mac,
-    /// The device's line rate, if it has one.
+    /// The speed of the device's link in bit/s, if it has one and is up.
     pub rate: Option<u64>,
+    /// What the driver can do.
+    pub capabilities: Capabilities,
     /// Software sees PFC frames and sends its own.
     pub software_pfc: bool,
     /// Who does PFC on this port.
@@ -88,10 +88,12 @@ impl PoolSize {
 
     /// The same for ports without a switch: frames that are held beside those of the devices, by each lcore and by all.
     pub fn of_ports(configs: &[PortConfig], lcores: usize, each: u64, all: u64) -> Self {
-        let ports = configs.len() as u64;
-        let queues = u64::from(RX_DESCRIPTORS) + u64::from(TX_DESCRIPTORS) + 2 * BURST as u64;
+        let of_port = |port: &PortConfig| {
+            u64::from(port.rx_descriptors) + u64::from(port.tx_descriptors) + 2 * BURST as u64
+        };
+        let queues: u64 = configs.iter().map(of_port).sum();
         let caches = (lcores as u64 + 1) * u64::from(POOL_CACHE) * 3 / 2;
-        let with_devices = |held: u64| (held + ports * queues + caches).min(u64::from(u32::MAX)) as u32;
+        let with_devices = |held: u64| (held + queues + caches).min(u64::from(u32::MAX)) as u32;
         let longest = configs.iter().map(af_packet::pool_bytes).max().unwrap_or(0);
         Self { each: with_devices(each), common: with_devices(all), data_bytes: longest.max(2048) }
     }
@@ -105,20 +107,42 @@ impl PoolSize {
     }
 }
 
-/// Starts DPDK with the arguments of the configuration, then those of the command line, and as much
-/// memory as the pools of so many lcores need where nobody says otherwise.
+/// The arguments of the configuration, then those of the command line, then every NIC among the ports that none of them
+/// has allowed, with its devargs: a driver sees these when the device comes up and never again.
+///
+/// # Errors
+/// A NIC is asked for where arguments keep all of them away.
+pub fn eal_args(ports: &[PortConfig], configured: &[String], own: &[String]) -> Result<Vec<String>> {
+    let mut args: Vec<String> = configured.iter().chain(own).cloned().collect();
+    let allowed: Vec<String> = args::allowed(&args).into_iter().map(devargs::address).collect();
+    for port in ports.iter().filter(|port| port.kind == DeviceKind::Pci) {
+        if args.iter().any(|arg| arg == "--no-pci") {
+            bail!(
+                "port {} is a NIC ({}), which --no-pci keeps away: remove that from the EAL arguments",
+                port.name,
+                port.device
+            );
+        }
+        // Whoever blocks some devices has all the others.
+        if !args::blocks(&args) && !allowed.contains(&devargs::address(&port.device)) {
+            args.extend(["-a".to_owned(), port.device.clone()]);
+        }
+    }
+    Ok(args)
+}
+
+/// Starts DPDK for these ports, with as much memory as their pools and so many lcores need.
 ///
 /// # Errors
 /// DPDK refuses, in its own words and with what to change.
-pub fn start_eal(configured: &[String], own: &[String], pool: PoolSize, lcores: usize) -> Result<Eal> {
-    let mut args: Vec<String> = configured.iter().chain(own).cloned().collect();
-    let says = |flag: &str| args.iter().any(|arg| arg == flag || arg.starts_with(&format!("{flag}=")));
-    let hugepages = ["--in-memory", "--socket-mem", "--huge-dir", "--huge-unlink", "--numa-mem"];
-    let memory_chosen = says("-m") || hugepages.iter().any(|flag| says(flag));
-    if !memory_chosen {
-        args.extend(["-m".to_owned(), pool.mebibytes(lcores).to_string()]);
-    }
-    Ok(Eal::init(&args)?)
+pub fn start_eal(
+    ports: &[PortConfig],
+    configured: &[String],
+    own: &[String],
+    pool: PoolSize,
+    lcores: usize,
+) -> Result<Eal> {
+    Ok(Eal::init_with(&eal_args(ports, configured, own)?, pool.mebibytes(lcores))?)
 }
 
 /// Makes the pools and opens every port for the lcore, of `lcores`, that is its `owner`. Each lcore has a pool of its own
@@ -138,14 +162,61 @@ pub fn open(
     let probed: Vec<Probed> =
         ports.iter().map(|port| probe(eal, port).with_context(|| named(port))).collect::<Result<_>>()?;
     let tx_per_lcore = lcores > 1 && probed.iter().all(|port| port.tx_queues >= lcores);
-    let pools = pools(eal, lcores, tx_per_lcore, size)?;
+    // A pool is on the node of the first device that takes frames from it.
+    let node = |lcore| owner.iter().position(|o| *o == lcore).and_then(|i| probed[i].near.socket());
+    let nodes: Vec<_> = (0..lcores).map(node).collect();
+    let pools = pools(eal, &nodes, tx_per_lcore, size)?;
     let mut opened = Vec::new();
     for ((port, probed), owner) in ports.iter().zip(probed).zip(owner) {
         let tx_queues = if tx_per_lcore { lcores } else { 1 };
         opened
             .push(open_one(port, probed, (*owner, tx_queues), &pools[*owner]).with_context(|| named(port))?);
     }
+    await_links(&mut opened);
+    for (port, open) in ports.iter().zip(&opened) {
+        check_speed(port, open).with_context(|| named(port))?;
+    }
     Ok((pools, opened))
+}
+
+/// How long the links of NICs may take to come up before the switch starts without them.
+const LINKS: Duration = Duration::from_secs(4);
+
+/// Speed of the link, bit/s; `None` while it is down, for drivers that do not know, and for devices without a wire.
+pub fn speed(link: Option<Link>, capabilities: &Capabilities) -> Option<u64> {
+    let link = link.filter(|link| link.up && !capabilities.is_virtual)?;
+    link.mbps.map(|mbps| u64::from(mbps) * 1_000_000)
+}
+
+/// Waits for the links of NICs, which negotiate when their device starts: whoever is up by then has its speed from the
+/// first frame on. The others get theirs when they come up.
+fn await_links(ports: &mut [OpenPort]) {
+    let deadline = Instant::now() + LINKS;
+    loop {
+        let mut down = 0;
+        for port in ports.iter_mut().filter(|port| !port.capabilities.is_virtual) {
+            let link = port.port.link().ok();
+            port.rate = speed(link, &port.capabilities);
+            down += usize::from(link.is_some_and(|link| !link.up));
+        }
+        if down == 0 || Instant::now() >= deadline {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Pauses are counted in bit times: a port with PFC must know how long one is.
+fn check_speed(config: &PortConfig, open: &OpenPort) -> Result<()> {
+    let up = open.port.link().is_ok_and(|link| link.up);
+    if config.rate == PortRate::Link && config.pfc.in_use() && up && open.rate.is_none() {
+        bail!(
+            "driver {} does not tell the speed of the link, by which pauses are counted: write the port's rate, e.g. \
+             rate = \"10G\"",
+            open.capabilities.driver
+        );
+    }
+    Ok(())
 }
 
 /// Holds DPDK's interrupts back where the drivers of these ports need that.
@@ -172,15 +243,21 @@ pub fn hold_interrupts<'a>(
 }
 
 /// A pool for each lcore: its own, or the same for all.
-fn pools(eal: &Eal, lcores: usize, own: bool, size: PoolSize) -> Result<Vec<Mempool>> {
+fn pools(eal: &Eal, nodes: &[Option<u32>], own: bool, size: PoolSize) -> Result<Vec<Mempool>> {
+    let lcores = nodes.len();
     let count = if own { size.each } else { size.common };
     let too_much =
         || format!("{count} frames of {} bytes: lower buffer.size, buffer.frames or mtu", size.data_bytes);
     if !own {
-        let shared = Mempool::new(eal, "weir", count, POOL_CACHE, size.data_bytes).with_context(too_much)?;
+        let node = nodes.iter().copied().find(Option::is_some).flatten();
+        let shared =
+            Mempool::near(eal, "weir", count, POOL_CACHE, size.data_bytes, node).with_context(too_much)?;
         return Ok(vec![shared; lcores]);
     }
-    let of = |lcore| Mempool::of_one_lcore(eal, &format!("weir{lcore}"), count, POOL_CACHE, size.data_bytes);
+    let of = |lcore: usize| {
+        let name = format!("weir{lcore}");
+        Mempool::of_one_lcore(eal, &name, count, POOL_CACHE, size.data_bytes, nodes[lcore])
+    };
     (0..lcores).map(|lcore| of(lcore).with_context(too_much)).collect()
 }
 
@@ -230,22 +307,18 @@ fn open_one(
         })
         .transpose()?;
     let capabilities = port.capabilities()?;
-    let mbps = port.link().ok().and_then(|link| link.mbps).filter(|_| !capabilities.is_virtual);
     let software_pfc = granted(config, &capabilities)?;
-    let pfc = match (config.pfc.enable, software_pfc) {
-        (0, _) => "off",
-        (_, true) => "software",
-        (mask, false) if port.set_priority_flow_control(mask, u16::MAX) => "hardware",
-        // Not every driver takes it from DPDK.
-        (_, false) => "hardware, to be set with the tool of the NIC",
+    let pfc = match (config.pfc.enable, software_pfc, config.pfc.mode) {
+        (0, ..) => "off",
+        (_, true, _) => "software",
+        (_, false, PfcMode::Hardware) => "left to the NIC",
+        (_, false, _) => "not kept",
     };
-    if config.rate == PortRate::Link && mbps.is_none() {
-        bail!("the device does not tell its speed: write the port's rate, e.g. rate = \"100G\"");
-    }
     Ok(OpenPort {
         mac: port.mac()?,
-        rate: mbps.map(|mbps| u64::from(mbps) * 1_000_000),
+        rate: None,
         ring_size: if far.is_some() { RING_FRAMES } else { u32::from(port.descriptors().0) },
+        capabilities,
         software_pfc,
         pfc,
         port,
@@ -264,8 +337,8 @@ fn start(
 ) -> Result<(Port<Started>, RxQueue, TxQueue)> {
     let settings = DpdkPort {
         tx_queues,
-        rx_descriptors: RX_DESCRIPTORS,
-        tx_descriptors: TX_DESCRIPTORS,
+        rx_descriptors: config.rx_descriptors,
+        tx_descriptors: config.tx_descriptors,
         mtu: (config.kind == DeviceKind::Pci).then(|| config.mtu - 14),
         mac_control: config.pfc.in_use(),
         ..DpdkPort::default()
@@ -278,16 +351,127 @@ fn start(
 
 /// Whether PFC of this port is software's, as asked and as the driver allows.
 fn granted(config: &PortConfig, capabilities: &Capabilities) -> Result<bool> {
-    let visible = capabilities.mac_control.is_visible();
+    let visible = config.pfc.visible.unwrap_or(capabilities.mac_control.is_visible());
     Ok(match config.pfc.mode {
         PfcMode::Auto => visible,
         PfcMode::Hardware => false,
-        PfcMode::Software if visible || config.pfc.enable == 0 => true,
-        PfcMode::Software => bail!(
-            "pfc.mode = \"software\", but driver {} does not hand PFC frames to software ({:?}): \
-             use pfc.mode = \"hardware\" and set PFC on the NIC, or another port",
-            capabilities.driver,
-            capabilities.mac_control
-        ),
+        PfcMode::Software if visible || !config.pfc.in_use() => true,
+        PfcMode::Software => {
+            bail!("pfc.mode = \"software\", but driver {}: {}", capabilities.driver, no_pfc(capabilities))
+        }
     })
+}
+
+/// Why software cannot do PFC on such a device, and what to do about it.
+pub fn no_pfc(capabilities: &Capabilities) -> String {
+    let otherwise = match capabilities.kernel_side {
+        true => {
+            "let the NIC obey and send it by itself (pfc.mode = \"hardware\" and `dcb pfc set dev IFACE prio-pfc 3:on`), \
+             which does not cover the switch's own buffer"
+        }
+        false => "use a NIC whose driver does (docs/management.md has the list)",
+    };
+    format!(
+        "{}; {otherwise}, or write pfc.visible = true if you know that PFC frames pass both ways",
+        capabilities.mac_control.text()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_dataplane::config;
+    use weir_dpdk::MacControl;
+
+    fn ports(text: &str) -> Vec<PortConfig> {
+        config::load("test", text).unwrap_or_else(|e| panic!("{e:?}")).config.ports
+    }
+
+    fn strings(args: &[&str]) -> Vec<String> {
+        args.iter().map(|arg| (*arg).to_owned()).collect()
+    }
+
+    #[test]
+    fn nics_are_allowed_once_with_their_devargs_and_take_hugepages() {
+        let two = "[[port]]\nname = \"a\"\ndevice = \"3b:00.0,mprq_en=1\"\n[[port]]\nname = \"b\"\ndevice = \"0000:3b:00.1\"\n";
+        let given = strings(&["-l", "0-2", "--allow=0000:3b:00.1"]);
+        let args = eal_args(&ports(two), &given, &[]).unwrap();
+        assert_eq!(args, ["-l", "0-2", "--allow=0000:3b:00.1", "-a", "3b:00.0,mprq_en=1"]);
+        assert!(args::wants_hugepages(&args));
+        assert_eq!(eal_args(&ports(two), &[], &strings(&["-b", "3b:00.2"])).unwrap(), ["-b", "3b:00.2"]);
+        let refused = eal_args(&ports(two), &[], &strings(&["--no-pci"])).unwrap_err().to_string();
+        assert!(refused.contains("port a") && refused.contains("--no-pci"), "{refused}");
+    }
+
+    fn capabilities(mac_control: MacControl) -> Capabilities {
+        Capabilities {
+            driver: "net_x".into(),
+            is_virtual: false,
+            max_rx_queues: 1,
+            max_tx_queues: 1,
+            one_wire: true,
+            unsafe_interrupts: false,
+            min_mtu: 68,
+            max_mtu: 9216,
+            tx_ipv4_checksum: false,
+            tx_udp_checksum: false,
+            rx_timestamp: false,
+            rss: false,
+            link_pause: false,
+            mac_control,
+            kernel_side: false,
+        }
+    }
+
+    #[test]
+    fn software_does_pfc_where_the_driver_is_known_to_let_it_or_the_user_knows_better() {
+        let port = |pfc: &str| {
+            let text = format!(
+                "[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\nrate = \"1G\"\npfc = {{ enable = [3], tx = false, {pfc} }}\n"
+            );
+            ports(&text).remove(0)
+        };
+        let granted = |pfc: &str, mac| granted(&port(pfc), &capabilities(mac));
+        assert!(granted("mode = \"auto\"", MacControl::Granted).unwrap());
+        for hidden in [MacControl::Hidden, MacControl::Mute, MacControl::Unknown] {
+            assert!(!granted("mode = \"auto\"", hidden).unwrap(), "{hidden:?}");
+            let refused = granted("mode = \"software\"", hidden).unwrap_err().to_string();
+            assert!(refused.contains("net_x") && refused.contains(hidden.text()), "{refused}");
+            assert!(granted("mode = \"software\", visible = true", hidden).unwrap(), "{hidden:?}");
+        }
+        assert!(!granted("visible = false", MacControl::Visible).unwrap());
+        assert!(granted("mode = \"software\", visible = false", MacControl::Visible).is_err());
+        assert!(!granted("mode = \"hardware\"", MacControl::Granted).unwrap());
+    }
+
+    #[test]
+    fn a_link_has_a_speed_while_it_is_up_and_there_is_a_wire() {
+        let wire = capabilities(MacControl::Granted);
+        let link = |up, mbps| Some(Link { up, mbps, full_duplex: true });
+        assert_eq!(speed(link(true, Some(25_000)), &wire), Some(25_000_000_000));
+        assert_eq!(speed(link(false, Some(25_000)), &wire), None);
+        assert_eq!(speed(link(true, None), &wire), None);
+        assert_eq!(speed(None, &wire), None);
+        assert_eq!(speed(link(true, Some(10_000)), &Capabilities { is_virtual: true, ..wire }), None);
+    }
+
+    #[test]
+    fn virtual_ports_add_nothing() {
+        let ring = ports("[[port]]\nname = \"a\"\ndevice = \"ring\"\n");
+        let args = eal_args(&ring, &strings(&["-l", "0-1"]), &strings(&["-m", "64"])).unwrap();
+        assert_eq!(args, ["-l", "0-1", "-m", "64"]);
+        assert!(!args::wants_hugepages(&args));
+    }
+
+    #[test]
+    fn the_pool_counts_the_rings_that_ports_were_given() {
+        let text = |rx: u32, tx: u32| {
+            format!(
+                "[[port]]\nname = \"a\"\ndevice = \"net_null0\"\nrx_descriptors = {rx}\ntx_descriptors = {tx}\n"
+            )
+        };
+        let count = |rx, tx| PoolSize::of_ports(&ports(&text(rx, tx)), 1, 0, 0).each;
+        assert_eq!(count(4096, 256) - count(1024, 256), 3072);
+        assert_eq!(count(1024, 1024) - count(1024, 256), 768);
+    }
 }

@@ -2,9 +2,10 @@
 
 mod af_packet;
 mod control;
-mod devargs;
+pub mod devargs;
 pub mod devices;
 pub mod kernel;
+mod links;
 mod memif;
 mod mgmt;
 mod notify;
@@ -17,10 +18,11 @@ use crate::Outcome;
 use crate::check;
 use crate::cli::RunArgs;
 use crate::log;
-use crate::output::{self, say};
+use crate::output::{self, say, say_err};
 use anyhow::{Context, Result, bail};
 use control::{Control, Obeyed, Phase};
 use devices::{OpenPort, PoolSize};
+use links::Links;
 use notify::Notifier;
 use office::{Granting, Office, Work, Workers};
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use weir_dataplane::runtime::{self, Device};
 use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::types::PortId;
-use weir_dpdk::{Clock, Eal, Interrupts, LinkWatch, Mbuf, Mempool, Port, Started};
+use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool, Port, Started};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
@@ -64,7 +66,7 @@ pub struct Running {
     workers: Vec<weir_dpdk::Worker<Worker>>,
     office: Office,
     owner: Vec<usize>,
-    links: Vec<LinkWatch>,
+    links: Links,
     kernel: kernel::Watch,
     control: Control,
     /// Counters of each port, for readers on other threads.
@@ -184,7 +186,7 @@ impl Running {
         named.sort_unstable();
         named.dedup();
         let size = PoolSize::of(config, named.len(), extra);
-        let eal = devices::start_eal(&config.eal_args, eal_args, size, named.len())?;
+        let eal = devices::start_eal(&config.ports, &config.eal_args, eal_args, size, named.len())?;
         let (cores, owner) = place(config, &eal)?;
         let (mut pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size)?;
         let device = |((port, shard), settings): ((&OpenPort, &usize), &PortConfig)| Device {
@@ -197,15 +199,14 @@ impl Running {
         };
         let pfc = ports.iter().map(|port| port.pfc).collect();
         let described: Vec<Device> = ports.iter().zip(&owner).zip(&config.ports).map(device).collect();
-        let granted = |(port, shard): (&OpenPort, &usize)| -> Result<Granted> {
-            Ok(Granted {
-                driver: port.port.capabilities()?.driver,
-                rate: port.rate,
-                lcore: cores[*shard],
-                software_pfc: port.software_pfc,
-            })
+        let granted = |(port, shard): (&OpenPort, &usize)| Granted {
+            driver: port.capabilities.driver.clone(),
+            rate: port.rate,
+            lcore: cores[*shard],
+            software_pfc: port.software_pfc,
+            pfc_frames: port.capabilities.mac_control.text(),
         };
-        let granted = ports.iter().zip(&owner).map(granted).collect::<Result<_>>()?;
+        let granted = ports.iter().zip(&owner).map(granted).collect();
         let clock = Clock::new(&eal);
         let granting = Granting {
             dpdk: eal.version(),
@@ -227,11 +228,14 @@ impl Running {
         let handles = || ports.iter().map(|open| &open.port);
         let interrupts = eal.beside_workers(&cores, || devices::hold_interrupts(&eal, handles()))?;
         let mut hired = Workers::default();
+        let mut departures = Vec::new();
         let mut workers: Vec<Worker> = shards
             .into_iter()
             .enumerate()
             .map(|(shard, switch)| {
                 let (commands, replies) = hired.hire();
+                let (departed, departure) = rtrb::RingBuffer::new(ports.len());
+                departures.push(departure);
                 Worker {
                     shard,
                     switch,
@@ -240,6 +244,7 @@ impl Running {
                     commands,
                     replies,
                     obeyed: Obeyed::default(),
+                    departed,
                     control: control.clone(),
                     polling: interrupts.as_ref().map(Interrupts::polling),
                     clock,
@@ -254,6 +259,7 @@ impl Running {
         let mut handles = Vec::new();
         let mut far = Vec::new();
         let mut curves = Vec::new();
+        let mut capabilities = Vec::new();
         for (i, open) in ports.into_iter().enumerate() {
             let limit = open.ring_size * RING_LIMIT_EIGHTHS / 8;
             let id = PortId(i as u16);
@@ -267,6 +273,7 @@ impl Running {
             curves.push(port.published_curve.clone());
             workers[owner[i]].ports.push(port);
             handles.push(open.port);
+            capabilities.push(open.capabilities);
             far.push(open.far);
         }
         let ports: Arc<[Port<Started>]> = handles.into();
@@ -302,6 +309,7 @@ impl Running {
             mgmt::answer_telemetry(&eal, mgmt)?;
         }
         let office = Office {
+            speeds: granting.speeds(),
             orders,
             shown,
             news,
@@ -324,7 +332,7 @@ impl Running {
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
             pfc,
             kernel: kernel::Watch::new(&config.ports),
-            links: ports.iter().map(|_| LinkWatch::default()).collect(),
+            links: Links::new(&config.ports, capabilities, &owner, departures),
             ports,
             workers,
             office,
@@ -359,29 +367,19 @@ impl Running {
             let Ok(c) = port.capabilities() else { continue };
             let pfc = devices::granted_pfc(granted, settings);
             say!("  {:12} {:24} driver {:14} pfc {pfc}", settings.name, settings.device, c.driver);
+            if *granted == "not kept" {
+                let why = devices::no_pfc(&c);
+                say_err!("weir: port {}: its lossless priorities can be lost: {why}", settings.name);
+            }
         }
     }
 
     /// Spends `time` on orders that come, and looks at what else may have happened.
     pub fn attend(&mut self, time: Duration) {
         self.office.attend(time);
-        self.watch_links();
+        self.links.attend(&self.ports, &mut self.office);
         for found in self.kernel.look(&self.counters) {
             self.office.report_offloads(&found);
-        }
-    }
-
-    /// Tells workers, and whoever watches, about links that have changed.
-    fn watch_links(&mut self) {
-        for (i, port) in self.ports.iter().enumerate() {
-            if let Ok(Some(link)) = self.links[i].poll(port) {
-                // A full message ring is tried again at the next look: the watch is reset.
-                if !self.office.workers.link(self.owner[i], PortId(i as u16), link.up) {
-                    self.links[i] = LinkWatch::default();
-                    continue;
-                }
-                say!("port {}: link {}", self.names[i], if link.up { "up" } else { "down" });
-            }
         }
     }
 

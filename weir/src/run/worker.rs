@@ -2,6 +2,7 @@
 //! system call, no log.
 
 use super::control::{Command, Control, Obeyed, Phase, Reply};
+use super::links::Departed;
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
@@ -88,6 +89,8 @@ pub struct Worker {
     pub replies: rtrb::Producer<Reply>,
     /// What it has done of that.
     pub obeyed: Obeyed,
+    /// Ports whose devices were taken away.
+    pub departed: rtrb::Producer<Departed>,
     /// The word all workers read.
     pub control: Control,
     /// Where it stands still while interrupts are served, if a driver needs that.
@@ -308,6 +311,13 @@ impl Worker {
             }
             match self.commands.pop() {
                 Ok(Command::Link(port, up)) => self.switch.set_link(port, up, now),
+                Ok(Command::Detach(id)) => {
+                    let port = self.ports.iter().position(|port| port.id == id).map(|i| self.ports.remove(i));
+                    let wire = self.others.iter().position(|(port, _)| *port == id);
+                    let wire = wire.map(|i| self.others.remove(i).1);
+                    // There is room for each port once.
+                    let _ = self.departed.push(Departed { id, port, wire });
+                }
                 Ok(Command::Apply { id, undoes, mut change, .. }) => {
                     let result = match self.obeyed.carries_out(id, undoes) {
                         true => self.switch.apply(&mut change, now),

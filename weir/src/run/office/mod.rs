@@ -20,7 +20,7 @@ use transaction::{Ended, PATIENCE, Step, Transaction};
 use weir_dataplane::config::{self, Config};
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::runtime::{self, Device};
-use weir_dataplane::switch::{Change, Tap, TapOrder};
+use weir_dataplane::switch::{Change, SwitchParams, Tap, TapOrder};
 use weir_dpdk::{Clock, Eal};
 use weir_mgmt::admin::fdb::Page;
 use weir_mgmt::admin::watch::{Watch, Watching};
@@ -48,6 +48,8 @@ pub struct Office {
     pub hangup: Arc<AtomicBool>,
     /// What has begun and not ended.
     pub work: Work,
+    /// Speed of each port's link as last seen, bit/s, where it is known; the switch follows.
+    pub speeds: Vec<Option<u64>>,
 }
 
 /// What has begun and not ended.
@@ -87,6 +89,8 @@ enum Then {
     Applied { asker: Asker, step: Step, confirm: Option<Duration>, answer: Value },
     /// It was taken back.
     RolledBack { asker: Asker, why: &'static str },
+    /// Links have other speeds.
+    Followed { speeds: Vec<Option<u64>> },
 }
 
 /// Who wants to know.
@@ -138,8 +142,27 @@ impl Office {
             }
         } else if due {
             self.roll_back(Asker::Timeout, "nobody confirmed in time");
+        } else if self.granting.speeds() != self.speeds && self.have_room().is_ok() {
+            self.follow_links();
         } else if let Some(call) = self.orders.next(time) {
             self.carry_out(call);
+        }
+    }
+
+    /// Links have other speeds: nothing is sent faster, and pauses are counted in their bit times.
+    fn follow_links(&mut self) {
+        let now = self.shown.get();
+        let devices = self.granting.with(&self.speeds);
+        match way(&now, &now.config, &devices, self.granting.cores.len()) {
+            Ok((params, step)) => {
+                let to = InForce { params, ..(*now).clone() };
+                let then = Then::Followed { speeds: self.speeds.clone() };
+                self.work.now = Some(self.change(&step, to, then));
+            }
+            Err(why) => {
+                say_err!("weir: the switch cannot follow the speed of a link: {why}");
+                self.speeds = self.granting.speeds();
+            }
         }
     }
 
@@ -245,6 +268,9 @@ impl Office {
 
     /// All workers went over.
     fn changed(&mut self, to: InForce, then: Then, spread: u64) {
+        if let Then::Followed { speeds } = &then {
+            self.granting.set(speeds);
+        }
         self.news.push(News::Info(Box::new(self.granting.info(&to.config))));
         let from = self.shown.get();
         let source = to.source.clone();
@@ -260,6 +286,7 @@ impl Office {
                 say!("configuration {source}: applied, {values} values differ");
                 answer(asker, Ok(told.into()));
             }
+            Then::Followed { .. } => self.followed(to),
             Then::RolledBack { asker, why } => {
                 self.shown.set(to);
                 self.work.before = None;
@@ -270,9 +297,23 @@ impl Office {
         }
     }
 
+    /// The way back to what waits to be confirmed leads to the present speeds, too.
+    fn followed(&mut self, to: InForce) {
+        if let Some((before, step)) = &mut self.work.before {
+            let way = way(&to, &before.config, &self.granting.devices, self.granting.cores.len());
+            if let Ok((params, back)) = way {
+                *before = Arc::new(InForce { params, ..(**before).clone() });
+                *step = back.reversed();
+            }
+        }
+        self.shown.set(to);
+    }
+
     /// All workers are where they were, or will be.
     fn failed(&mut self, then: Then, why: &str) {
-        let (Then::Applied { asker, .. } | Then::RolledBack { asker, .. }) = then;
+        let (Then::Applied { asker, .. } | Then::RolledBack { asker, .. }) = then else {
+            return say_err!("weir: the switch cannot follow the speed of a link yet: {why}");
+        };
         if matches!(asker, Asker::Timeout) {
             // Tried again, not at once.
             self.show(|in_force| in_force.unconfirmed = Some(Instant::now() + PATIENCE));
@@ -468,24 +509,29 @@ fn prepare(now: &InForce, devices: &[Device], shards: usize, text: Text) -> Resu
     }
     // Memory for frames was set aside at start: there may be more of it than asked for now.
     config.buffer.frames = now.config.buffer.frames;
-    let params = runtime::switch_params(&config, devices, shards, SHAPER_BURST)
-        .map_err(|error| Refusal::new(422, error.to_string()))?;
-    let no_way = |error: &dyn std::fmt::Display| {
-        conflict(vec![Fault {
-            path: "switch".into(),
-            detail: error.to_string(),
-            remedy: "leave it as it is, or restart the switch".into(),
-            ..Fault::default()
-        }])
-    };
-    let there = Change::between(&now.params, &params).map_err(|error| no_way(&error))?;
-    let back = Change::between(&params, &now.params).map_err(|error| no_way(&error))?;
+    let (params, step) = way(now, &config, devices, shards).map_err(|detail| {
+        let remedy = "leave it as it is, or restart the switch".into();
+        conflict(vec![Fault { path: "switch".into(), detail, remedy, ..Fault::default() }])
+    })?;
     let changed = config::differences(&now.config, &config).iter().map(admin::difference).collect();
     let target = InForce { source: name, config, params, unconfirmed: None, unsettled: None };
-    Ok(Prepared { target, step: Step { there, back }, changed })
+    Ok(Prepared { target, step, changed })
 }
 
-/// What devices and lcores granted at start, which no configuration changes.
+/// From what is in force to a configuration on these devices.
+fn way(
+    now: &InForce,
+    config: &Config,
+    devices: &[Device],
+    shards: usize,
+) -> Result<(SwitchParams, Step), String> {
+    let params = runtime::switch_params(config, devices, shards, SHAPER_BURST).map_err(|e| e.to_string())?;
+    let there = Change::between(&now.params, &params).map_err(|e| e.to_string())?;
+    let back = Change::between(&params, &now.params).map_err(|e| e.to_string())?;
+    Ok((params, Step { there, back }))
+}
+
+/// What devices and lcores granted at start, which no configuration changes, and the speed of links the switch runs with.
 #[derive(Debug)]
 pub struct Granting {
     /// Version of DPDK.
@@ -501,6 +547,21 @@ pub struct Granting {
 }
 
 impl Granting {
+    /// Speed of each link.
+    pub fn speeds(&self) -> Vec<Option<u64>> {
+        self.devices.iter().map(|device| device.rate).collect()
+    }
+
+    /// The devices with other speeds.
+    fn with(&self, speeds: &[Option<u64>]) -> Vec<Device> {
+        self.devices.iter().zip(speeds).map(|(device, rate)| Device { rate: *rate, ..*device }).collect()
+    }
+
+    fn set(&mut self, speeds: &[Option<u64>]) {
+        self.devices = self.with(speeds);
+        self.granted.iter_mut().zip(speeds).for_each(|(granted, rate)| granted.rate = *rate);
+    }
+
     /// What readers are told of the switch under this configuration.
     pub fn info(&self, config: &Config) -> SwitchInfo {
         let info = SwitchInfo::of(config, &self.dpdk, self.cores.clone(), self.granted.clone());

@@ -43,6 +43,15 @@ impl Workers {
         self.0[worker].commands.push(Command::Link(port, up)).is_ok()
     }
 
+    /// Has all workers give back the queues of a port, whose link is down; nobody answers that here. `false`: later.
+    pub fn detach(&mut self, owner: usize, port: PortId) -> bool {
+        if self.0.iter().any(|end| end.commands.slots() < MOST) {
+            return false;
+        }
+        let down = self.0[owner].commands.push(Command::Link(port, false));
+        down.is_ok() && self.0.iter_mut().all(|end| end.commands.push(Command::Detach(port)).is_ok())
+    }
+
     /// Every worker can take an order, and one that takes it back, and answer both. Nobody else sends any, so what
     /// is there now is there then. Replies nobody waits for any more are dropped here.
     pub fn have_room(&mut self) -> bool {
