@@ -25,7 +25,7 @@ impl Host {
     fn new() -> Self {
         let mut hca = Hca::new();
         let cq = hca.create_cq(64);
-        let access = Access { local_write: true, remote_write: false };
+        let access = Access { local_write: true, ..Access::default() };
         let bytes = (0..8192u32).map(|n| n as u8).collect();
         let mr = hca.register(BASE, bytes, access).unwrap();
         let config = UdConfig {

@@ -64,7 +64,7 @@ fn replay(name: &str, host: u8, send_psn: u32, recv_psn: u32) {
     };
     assert_eq!((qpn, path.src), (Qpn(0x11), Mac([0x52, 0x54, 0, 0, 0, host - 1])));
     hca.connect(qpn, path).unwrap();
-    let mr = hca.register(0, vec![0; 256], Access { local_write: true, remote_write: false }).unwrap();
+    let mr = hca.register(0, vec![0; 256], Access { local_write: true, ..Access::default() }).unwrap();
     let sge = |at: usize| Sge { lkey: mr.lkey, addr: at as u64 * 16, len: 16 };
     for (i, request) in requests.iter().enumerate() {
         let packet = parse(request).packet;

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use weir_dataplane::types::{Mac, Nanos};
 use weir_endpoint::roce::cq::CqId;
-use weir_endpoint::roce::frame::Frame;
+use weir_endpoint::roce::frame::{Addresses, Frame, IpHeader, Outer};
 use weir_endpoint::roce::hca::{Event, Failure, Hca, TxKind};
+use weir_endpoint::roce::icrc::icrc;
 use weir_endpoint::roce::memory::{Access, Mr};
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::{Path, QpConfig};
 use weir_endpoint::roce::verbs::{Completion, PostError, RecvWr, SendOp, SendWr, Sge, Status, Verb};
-use weir_endpoint::roce::wire::{Aeth, Bth, Extensions, Nak, Opcode, Packet, Qpn, Syndrome};
+use weir_endpoint::roce::wire::{Aeth, Bth, Extensions, Nak, Opcode, Packet, Qpn, Reth, Syndrome};
 
 const BASE: u64 = 0x10_0000;
 
@@ -33,7 +34,7 @@ impl Host {
     fn new(memory: usize, change: impl Fn(&mut QpConfig)) -> Self {
         let mut hca = Hca::new();
         let cq = hca.create_cq(1 << 12);
-        let access = Access { local_write: true, remote_write: true };
+        let access = Access { local_write: true, remote_write: true, remote_read: true };
         let mr = hca.register(BASE, vec![0; memory], access).unwrap();
         let mut config = QpConfig { sq_depth: 1 << 10, rq_depth: 1 << 10, ..QpConfig::new(cq, cq) };
         change(&mut config);
@@ -685,6 +686,150 @@ fn a_late_ack_after_a_step_back_spares_the_packets_it_names() {
     a.hca.handle_timeout(1000);
     answer(&mut a, 0xff_fff2, Syndrome::ACK_NO_CREDITS, 1000);
     assert_eq!(a.sent(1000).iter().map(|p| p.1).collect::<Vec<_>>(), [0xff_fff3]);
+}
+
+/// A frame from host 1 to host 2 that no requester here makes: opcode, PSN, extension headers, payload.
+fn foreign(b: &Host, opcode: Opcode, psn: u32, ext: Extensions, payload: &[u8]) -> Vec<u8> {
+    let ((src, IpAddr::V4(src_ip)), (dst, IpAddr::V4(dst_ip))) = (address(1), address(2)) else {
+        unreachable!()
+    };
+    let addresses = Addresses::V4 { src: src_ip, dst: dst_ip, id: 1, dont_fragment: true };
+    let ip = IpHeader { addresses, dscp: 26, ecn: 2, ttl: 64 };
+    let outer = Outer { dst, src, vlan: None, ip, src_port: 0xc000, udp_checksum: 0 };
+    let bth = Bth { ack_req: true, ..Bth::new(opcode, b.qpn, Psn::new(psn)) };
+    let mut bytes = Vec::new();
+    Frame { outer, packet: Packet { bth, ext, payload } }.emit(&mut bytes);
+    bytes
+}
+
+fn read_request(b: &Host, psn: u32, offset: u64, len: u32) -> Vec<u8> {
+    let reth = Some(Reth { va: BASE + offset, rkey: b.mr.rkey, len });
+    foreign(b, Opcode::RC_READ_REQUEST, psn, Extensions { reth, ..Extensions::default() }, &[])
+}
+
+/// Everything host `b` sends in the half millisecond from `from`.
+fn said(b: &mut Host, from: Nanos) -> Vec<(Opcode, u32, Vec<u8>)> {
+    (from..from + 500_000).step_by(10_000).flat_map(|now| said_at(b, now)).collect()
+}
+
+/// Everything host `b` sends at `now`: opcode, PSN, payload.
+fn said_at(b: &mut Host, now: Nanos) -> Vec<(Opcode, u32, Vec<u8>)> {
+    let mut all = Vec::new();
+    while let Some(tx) = b.hca.poll_transmit(now) {
+        let Packet { bth, payload, .. } = Frame::parse(tx.bytes).unwrap().packet;
+        all.push((bth.opcode, bth.psn.get(), payload.to_vec()));
+    }
+    all
+}
+
+const FIRST: u32 = 0xff_fff0;
+
+#[test]
+fn reads_are_answered_in_order_and_what_comes_after_them_waits() {
+    let [_, mut b] = pair(|c| c.rate = 1_000_000_000_000);
+    let data = pattern(3000, 7);
+    b.fill(100, &data);
+    b.hca.handle_frame(&read_request(&b, FIRST, 100, 3000), 0);
+    // A SEND behind the READ is taken at once; its ACK waits for the response, which takes three numbers.
+    b.recv(9, 0, 64);
+    let send = foreign(&b, Opcode::RC_SEND_ONLY, FIRST + 3, Extensions::default(), b"after");
+    b.hca.handle_frame(&send, 0);
+    assert_eq!(b.completions().len(), 1);
+    let first = b.hca.poll_transmit(0).unwrap();
+    let aeth = Frame::parse(first.bytes).unwrap().packet.ext.aeth.unwrap();
+    assert_eq!((first.kind, aeth.syndrome, aeth.msn), (TxKind::Data, 0x1f, 1));
+    let got = said(&mut b, 1_000_000);
+    let shapes: Vec<_> = got.iter().map(|(opcode, psn, bytes)| (*opcode, *psn, bytes.len())).collect();
+    assert_eq!(
+        shapes,
+        [
+            (Opcode::RC_READ_RESPONSE_MIDDLE, FIRST + 1, 1024),
+            (Opcode::RC_READ_RESPONSE_LAST, FIRST + 2, 952),
+            (Opcode::RC_ACK, FIRST + 3, 0),
+        ]
+    );
+    assert_eq!([&got[0].2[..], &got[1].2[..]].concat(), data[1024..]);
+    assert_eq!((b.hca.counters().tx_read_responses, b.hca.counters().rx_requests), (3, 2));
+    // The requester missed the end and asks for it again, as rxe does: from the middle, behind it the SEND.
+    b.hca.handle_frame(&read_request(&b, FIRST + 2, 100 + 2048, 952), 5_000_000);
+    b.hca.handle_frame(&send, 5_000_000);
+    let again = said(&mut b, 6_000_000);
+    assert_eq!(again[0], (Opcode::RC_READ_RESPONSE_ONLY, FIRST + 2, data[2048..].to_vec()));
+    assert_eq!((again[1].0, again[1].1), (Opcode::RC_ACK, FIRST + 3));
+    assert!(b.hca.poll_event().is_none(), "nothing failed");
+}
+
+#[test]
+fn a_read_shares_the_queue_pair_with_requests_and_keeps_to_its_rate() {
+    let [_, mut b] = pair(|c| c.rate = 10_000_000_000);
+    b.hca.handle_frame(&read_request(&b, FIRST, 0, 100 * 1024), 0);
+    b.send(1, SendOp::Send, 0, 100 * 1024);
+    let (mut now, mut read, mut sent) = (0, 0, 0);
+    while read + sent < 40 {
+        for (opcode, ..) in said_at(&mut b, now) {
+            *if opcode.0 >= 0x0c { &mut read } else { &mut sent } += 1;
+        }
+        now = b.hca.next_timeout_after(now).unwrap();
+    }
+    assert_eq!((read, sent), (20, 20), "in turn");
+    // 40 frames of 1106 or 1110 bytes on the wire, about 0.886 us each.
+    assert!((33_000..37_000).contains(&now), "{now}");
+}
+
+#[test]
+fn reads_of_what_is_not_there_are_refused_and_no_byte_leaves() {
+    for (offset, len, nak) in [(1 << 20, 1, 0x62), (1 << 19, 1 << 20, 0x62), (0, u32::MAX, 0x61)] {
+        let [_, mut b] = pair(|_| {});
+        b.hca.handle_frame(&read_request(&b, FIRST, offset, len), 0);
+        let tx = b.hca.poll_transmit(0).unwrap();
+        let packet = Frame::parse(tx.bytes).unwrap().packet;
+        assert_eq!((packet.bth.opcode, packet.ext.aeth.unwrap().syndrome), (Opcode::RC_ACK, nak));
+        assert!(matches!(b.hca.poll_event(), Some(Event::QpFailed(_, Failure::Response))));
+        assert!(b.hca.poll_transmit(1_000_000).is_none());
+    }
+}
+
+#[test]
+fn what_is_not_spoken_draws_a_nak_and_answers_nobody_asked_for_change_nothing() {
+    let raw = |b: &Host, opcode: Opcode, extra: usize| {
+        // Sealed with the opcode of a SEND of as many bytes, then given its own.
+        let mut bytes = foreign(b, Opcode::RC_SEND_ONLY, FIRST, Extensions::default(), &vec![0; extra]);
+        bytes[42] = opcode.0;
+        let (packet, seal) = bytes[14..].split_last_chunk_mut::<4>().unwrap();
+        *seal = icrc(packet).unwrap();
+        bytes
+    };
+    let spoken_not = [
+        (Opcode::RC_COMPARE_SWAP, 28),
+        (Opcode::RC_FETCH_ADD, 28),
+        (Opcode::RC_SEND_ONLY_INVALIDATE, 8),
+        (Opcode(0x15), 0),
+        (Opcode(0x1f), 0),
+    ];
+    for (opcode, extra) in spoken_not {
+        let [_, mut b] = pair(|_| {});
+        b.hca.handle_frame(&raw(&b, opcode, extra), 0);
+        let tx = b.hca.poll_transmit(0).unwrap();
+        let Packet { bth, ext, .. } = Frame::parse(tx.bytes).unwrap().packet;
+        let nak = (Opcode::RC_ACK, FIRST, Syndrome::Nak(Nak::InvalidRequest).encode());
+        assert_eq!((bth.opcode, bth.psn.get(), ext.aeth.unwrap().syndrome), nak, "{opcode:?}");
+    }
+    let stray = [
+        (Opcode::RC_READ_RESPONSE_FIRST, 8),
+        (Opcode::RC_READ_RESPONSE_MIDDLE, 8),
+        (Opcode::RC_READ_RESPONSE_LAST, 8),
+        (Opcode::RC_READ_RESPONSE_ONLY, 8),
+        (Opcode::RC_ATOMIC_ACK, 12),
+    ];
+    let [_, mut b] = pair(|_| {});
+    for (n, (opcode, extra)) in stray.into_iter().enumerate() {
+        b.hca.handle_frame(&raw(&b, opcode, extra), 0);
+        assert_eq!(b.hca.counters().rx_unasked, n as u64 + 1, "{opcode:?}");
+    }
+    assert!(b.hca.poll_transmit(0).is_none() && b.hca.poll_event().is_none());
+    b.recv(1, 0, 64);
+    b.hca.handle_frame(&foreign(&b, Opcode::RC_SEND_ONLY, FIRST, Extensions::default(), b"alive"), 0);
+    assert_eq!((b.completions().len(), b.hca.counters().rx_requests), (1, 1));
 }
 
 #[test]

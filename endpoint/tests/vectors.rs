@@ -215,7 +215,7 @@ fn contradictions_are_refused_by_name() {
     assert_eq!(refused(&|f| f[20] = 0x20), ParseError::IpForm);
     assert_eq!(refused(&|f| f[14] = 0x46), ParseError::IpForm);
     assert_eq!(refused(&|f| f[43] = 1), ParseError::Version);
-    assert_eq!(refused(&|f| f[42] = 0x13), ParseError::Opcode(0x13));
+    assert_eq!(refused(&|f| f[42] = 0xa4), ParseError::Opcode(0xa4), "XRC");
     let mut frame = b1.clone();
     frame[24] ^= 1;
     assert_eq!(Frame::parse(&frame), Err(ParseError::IpChecksum));

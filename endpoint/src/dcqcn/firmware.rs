@@ -11,7 +11,7 @@ use super::scheme::{Allowance, Outstanding, ReactionPoint, Scheme};
 use super::standard::{ParamError, Params, RateControl};
 use super::trace::Trace;
 use thiserror::Error;
-use weir_dataplane::types::Nanos;
+use weir_dataplane::types::{Nanos, wire_bytes};
 
 /// Rate control of a queue pair: everything about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +157,11 @@ impl Adapter {
         }
     }
 
-    /// A frame of `bytes` bytes was sent.
-    pub fn on_sent(&mut self, bytes: u64, now: Nanos) {
+    /// A frame of `len` bytes (without FCS) was sent. All that counts bytes here (the byte counter, the rate limiter,
+    /// what firmware lets go) counts those on the wire, FCS, preamble and gap included, as rates do (DEV-30): the
+    /// paper does not say what its B bytes are of, and at rate R they take B / R.
+    pub fn on_sent(&mut self, len: u64, now: Nanos) {
+        let bytes = wire_bytes(len);
         self.point.on_sent(bytes, now);
         // At full rate nobody counts, as in hardware.
         if let Some(firmware) = self.firmware.as_mut().filter(|firmware| firmware.due.is_some()) {
@@ -289,6 +292,15 @@ mod tests {
         assert!(sent[0].iter().all(|bytes| (full / 3..=full).contains(bytes)), "{:?}", sent[0]);
         assert!(sent[1].iter().all(|bytes| *bytes == 0 || *bytes >= full - 2000), "{:?}", sent[1]);
         assert!(sent[1].contains(&0));
+    }
+
+    #[test]
+    fn cc015_bytes_are_those_on_the_wire() {
+        let mut adapter = adapter(Scheme::Hardware);
+        adapter.on_sent(1_000, 100);
+        adapter.on_sent(20, 100);
+        // FCS, preamble and gap are 24 bytes, and no frame is shorter than 60.
+        assert_eq!(adapter.registers(100).read(Register::CcByteCount), 1_024 + 84);
     }
 
     #[test]

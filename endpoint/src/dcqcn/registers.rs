@@ -211,7 +211,7 @@ mod tests {
     fn cc024_globals_are_read_and_written() {
         let mut globals = Globals {
             scheme: Scheme::Hardware,
-            params: Params::paper(100_000_000_000),
+            params: Params { cut_period: 50_000, ..Params::paper(100_000_000_000) },
             outstanding: Outstanding::adapter(300_000),
         };
         assert_eq!(globals.read(GlobalRegister::Increase), 156_250 << 32 | 12_800 << 16 | 55);

@@ -134,7 +134,7 @@ impl ReactionPoint {
         }
     }
 
-    /// A frame of `bytes` bytes was sent.
+    /// A frame was sent that takes `bytes` bytes of the wire.
     pub fn on_sent(&mut self, bytes: u64, now: Nanos) {
         if self.scheme == Scheme::Hardware {
             self.control.on_sent(bytes, now);
@@ -263,7 +263,8 @@ mod tests {
 
     #[test]
     fn cc015_registers_of_a_queue_pair() {
-        let mut rp = point(Scheme::Hardware);
+        let params = Params { cut_period: 50_000, ..Params::paper(LINE) };
+        let mut rp = ReactionPoint::new(Scheme::Hardware, params, Outstanding::adapter(30_000), 0).unwrap();
         rp.on_sent(1500, 2_000);
         rp.on_sent(1500, 2_047);
         assert_eq!(rp.registers(2_047).read(Register::CcByteCount), 3000);

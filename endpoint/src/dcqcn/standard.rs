@@ -29,7 +29,7 @@ pub enum ClampTarget {
 /// When CNPs take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evaluation {
-    /// At once, as in the paper: a CNP cuts the rate and raises alpha, unless a cut was just before.
+    /// At once, as in the paper: a CNP cuts the rate and raises alpha, unless a cut was less than `cut_period` ago.
     PerCnp,
     /// At the end of a period in which one came, as in ConnectX adapters (`mlx` of the HPCC simulator): alpha
     /// is looked at every alpha period, the rate every cut period, counted from the first CNP.
@@ -54,7 +54,7 @@ pub struct Params {
     pub evaluation: Evaluation,
     /// Time between timer increases T, ns.
     pub increase_period: Nanos,
-    /// Bytes between byte-counter increases B (DEV-44).
+    /// Bytes on the wire between byte-counter increases B (DEV-44).
     pub byte_threshold: u64,
     /// Stage threshold F (DEV-46).
     pub stages: u32,
@@ -114,7 +114,7 @@ impl Params {
             alpha_period: 55_000,
             initial_alpha: 1023,
             rate_shift: 1,
-            cut_period: 50_000,
+            cut_period: 0, // whoever notifies keeps CNPs apart; each that comes cuts
             evaluation: Evaluation::PerCnp,
             increase_period: 55_000,
             byte_threshold: 10_000_000,
@@ -389,7 +389,7 @@ impl RateControl {
         self.alpha = ((kept + added) / 1024).min(u64::from(ALPHA_MAX)) as u32;
     }
 
-    /// A frame of `bytes` bytes was sent.
+    /// A frame was sent that takes `bytes` bytes of the wire.
     pub fn on_sent(&mut self, bytes: u64, now: Nanos) {
         if self.at_full_rate() {
             return;

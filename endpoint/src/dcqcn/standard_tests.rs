@@ -109,7 +109,7 @@ fn a_cut_remembers_the_rate_before_it_and_is_bounded() {
 
 #[test]
 fn cc_004_one_cut_per_period_however_many_cnps() {
-    let mut merged = flow(|_| {});
+    let mut merged = flow(|p| p.cut_period = 50_000);
     let mut single = merged.clone();
     single.on_cnp(0);
     for now in [0, 1, 49_999] {
@@ -118,6 +118,22 @@ fn cc_004_one_cut_per_period_however_many_cnps() {
     assert_eq!(merged.rate(), single.rate());
     merged.on_cnp(50_000);
     assert!(merged.rate() < single.rate());
+}
+
+#[test]
+fn the_paper_cuts_and_raises_alpha_at_every_cnp_however_early() {
+    // CNPs of a notification point with an interval of 50 us, as jitter lets them arrive.
+    let mut flow = flow(|_| {});
+    let mut alpha = 1.0 - 1.0 / 256.0 * 0.25; // 1023/1024
+    let mut rate = G40 as f64;
+    for (n, now) in [0, 49_990, 99_999, 99_999, 150_002].into_iter().enumerate() {
+        flow.on_cnp(now);
+        // Rt = Rc, Rc = Rc (1 - a/2), a = (1 - g) a + g.
+        rate *= 1.0 - alpha / 2.0;
+        alpha = alpha * 255.0 / 256.0 + 1.0 / 256.0;
+        let off = (flow.rate() as f64 / rate - 1.0).abs();
+        assert!(off < 0.001, "CNP {n}: {} {rate}", flow.rate());
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Frames that are headers and a length.
 
-use crate::roce::frame::{Addresses, ECN_CE, ECN_ECT0, Frame as Roce, IpHeader, Outer};
+use crate::roce::frame::{Addresses, ECN_CE, Frame as Roce, IpHeader, Outer};
 use crate::roce::psn::Psn;
+use crate::roce::qp::TrafficClass;
 use crate::roce::wire::{Aeth, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Qpn, Syndrome, UDP_PORT};
 use std::net::Ipv4Addr;
 use weir_dataplane::frame::Frame;
@@ -9,9 +10,6 @@ use weir_dataplane::types::Mac;
 
 /// Header bytes a frame can hold: a whole CNP is the longest that occurs.
 pub const HEADER_ROOM: usize = 77;
-
-/// DSCP of CNPs and ACKs (`cnp_dscp` of real adapters).
-const CONTROL_DSCP: u8 = 48;
 
 // Where the headers are: Ethernet 14, IPv4 20, UDP 8, BTH 12.
 const ETHERTYPE: usize = 12;
@@ -86,13 +84,13 @@ pub struct Route {
 }
 
 impl Route {
-    fn emit(&self, dscp: u8, ecn: u8, bth: Bth, ext: Extensions, payload: &[u8]) -> HeaderFrame {
+    fn emit(&self, class: TrafficClass, bth: Bth, ext: Extensions, payload: &[u8]) -> HeaderFrame {
         let addresses = Addresses::V4 { src: self.src_ip, dst: self.dst_ip, id: 0, dont_fragment: true };
         let outer = Outer {
             dst: self.dst,
             src: self.src,
             vlan: None,
-            ip: IpHeader { addresses, dscp, ecn, ttl: 64 },
+            ip: IpHeader { addresses, dscp: class.dscp, ecn: class.ecn, ttl: 64 },
             src_port: self.src_port,
             udp_checksum: 0,
         };
@@ -102,24 +100,24 @@ impl Route {
         HeaderFrame::new(&bytes, len)
     }
 
-    /// A data frame to be completed by [`HeaderFrame::set_data`]: headers only, ECT(0).
-    pub(super) fn data(&self, dscp: u8) -> HeaderFrame {
+    /// A data frame to be completed by [`HeaderFrame::set_data`]: headers only.
+    pub(super) fn data(&self, class: TrafficClass) -> HeaderFrame {
         let bth = Bth::new(Opcode::RC_SEND_ONLY, Qpn(self.qpn), Psn::new(0));
-        let frame = self.emit(dscp, ECN_ECT0, bth, Extensions::default(), &[]);
+        let frame = self.emit(class, bth, Extensions::default(), &[]);
         HeaderFrame::new(&frame.bytes()[..END], END)
     }
 
     /// An answer: ACK or NAK.
-    pub(super) fn answer(&self, psn: Psn, syndrome: Syndrome) -> HeaderFrame {
+    pub(super) fn answer(&self, class: TrafficClass, psn: Psn, syndrome: Syndrome) -> HeaderFrame {
         let aeth = Aeth { syndrome: syndrome.encode(), msn: 0 };
         let ext = Extensions { aeth: Some(aeth), ..Extensions::default() };
-        self.emit(CONTROL_DSCP, 0, Bth::new(Opcode::RC_ACK, Qpn(self.qpn), psn), ext, &[])
+        self.emit(class, Bth::new(Opcode::RC_ACK, Qpn(self.qpn), psn), ext, &[])
     }
 
     /// A congestion notification.
-    pub(super) fn cnp(&self) -> HeaderFrame {
+    pub(super) fn cnp(&self, class: TrafficClass) -> HeaderFrame {
         let bth = Bth { becn: true, ..Bth::new(Opcode::CNP, Qpn(self.qpn), Psn::new(0)) };
-        self.emit(CONTROL_DSCP, 0, bth, Extensions::default(), &[0; 16])
+        self.emit(class, bth, Extensions::default(), &[0; 16])
     }
 }
 

@@ -3,20 +3,22 @@
 //! A frame is its real headers (Ethernet, IPv4, UDP 4791, BTH, AETH) and a length; the payload is not
 //! represented, so a million packets cost no memory traffic ([`HeaderFrame`]). A [`Sender`] numbers,
 //! paces and resends (go-back-N, DCQCN), a [`Receiver`] answers (ACK, NAK, CNP), a [`Nic`] holds the
-//! flows of a host behind one PFC-obeying link. Full payloads, memory and verbs are in
+//! queue pairs of a host behind one PFC-obeying link. A queue pair carries a flow, or several one after the other. Full payloads, memory and verbs are in
 //! [`crate::roce`]; the headers are the same, so a switch cannot tell the difference. A [`LinkNic`] has the flows of an
 //! RC Link endpoint.
 
 mod frame;
+mod messages;
 mod nic;
 mod rclink;
 mod receiver;
 mod sender;
 
 pub use frame::{HEADER_ROOM, HeaderFrame, Route};
-pub use nic::{Delivered, Nic, NicConfig, NicReport};
-pub use rclink::{Arrival, LinkFlowError, LinkNic, LinkNicConfig};
-pub use receiver::{Received, Receiver};
+pub use messages::{Arrival, Received};
+pub use nic::{Nic, NicConfig, NicReport};
+pub use rclink::{LinkFlowError, LinkNic, LinkNicConfig};
+pub use receiver::Receiver;
 pub use sender::{Flow, Pace, Sender, Sent, Transport};
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! All flows of one host behind its link.
 
 use super::frame::{HeaderFrame, Route, hear};
-use super::receiver::{Received, Receiver};
+use super::messages::Arrival;
+use super::receiver::Receiver;
 use super::sender::{Flow, Sender};
 use crate::dcqcn::firmware::DcqcnError;
+use crate::roce::qp::TrafficClass;
 use crate::roce::wire::Opcode;
 use std::collections::VecDeque;
 use weir_dataplane::pfc::NEVER;
@@ -18,17 +20,10 @@ pub struct NicConfig {
     pub rate: u64,
     /// PFC priorities it obeys, one bit each.
     pub obey: u8,
-    /// Priority of ACKs, NAKs and CNPs.
-    pub control_priority: u8,
+    /// Marks of CNPs. ACKs and NAKs go in the class of their data.
+    pub cnp: TrafficClass,
     /// CNPs of one flow are at least this far apart, ns.
     pub cnp_interval: Nanos,
-}
-
-/// A flow arrived in full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// Its number.
-    pub flow: u32,
 }
 
 /// What a NIC saw of PFC, and frames it could not place.
@@ -54,7 +49,9 @@ pub struct Nic {
     /// Position in `active` after the one that sent last.
     turn: usize,
     receivers: Vec<Receiver>,
-    control: VecDeque<HeaderFrame>,
+    /// Receivers with an answer to send, and with a CNP.
+    answers: VecDeque<u32>,
+    cnps: VecDeque<u32>,
     reaction: Reaction,
     unexpected: u64,
 }
@@ -69,7 +66,8 @@ impl Nic {
             active: Vec::new(),
             turn: 0,
             receivers: Vec::new(),
-            control: VecDeque::new(),
+            answers: VecDeque::new(),
+            cnps: VecDeque::new(),
             reaction,
             unexpected: 0,
         }
@@ -85,7 +83,7 @@ impl Nic {
         self.receivers.len() as u32
     }
 
-    /// Adds a flow to send along `route`.
+    /// Adds a queue pair that sends `flow` along `route`.
     ///
     /// # Errors
     /// DCQCN parameters that contradict one another.
@@ -95,9 +93,23 @@ impl Nic {
         Ok(())
     }
 
-    /// Adds a flow to receive; answers go along `back`.
+    /// Adds a queue pair that receives `flow`; answers go along `back`.
     pub fn expect(&mut self, flow: Flow, back: Route) {
         self.receivers.push(Receiver::new(flow, back, self.config.cnp_interval));
+    }
+
+    /// One more flow over the queue pair that is sender number `at`.
+    pub fn send_more(&mut self, at: u32, flow: Flow) {
+        let sender = &mut self.senders[at as usize];
+        if sender.is_done() {
+            self.active.push(at);
+        }
+        sender.append(flow);
+    }
+
+    /// One more flow over the queue pair that is receiver number `at`.
+    pub fn expect_more(&mut self, at: u32, flow: Flow) {
+        self.receivers[at as usize].append(flow);
     }
 
     /// Sending ends, in the order they were added.
@@ -121,7 +133,7 @@ impl Nic {
     }
 
     /// Takes a frame (at least its headers) from the wire.
-    pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) -> Option<Delivered> {
+    pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) -> Option<Arrival> {
         if bytes.starts_with(&CONTROL_DA.0) {
             self.reaction.receive(bytes, now);
             return None;
@@ -147,10 +159,16 @@ impl Nic {
             self.unexpected += 1;
             return None;
         };
-        let before: Received = *receiver.received();
-        receiver.on_data(&heard, now, |answer| self.control.push_back(answer));
-        let done = before.done.is_none() && receiver.received().done.is_some();
-        done.then(|| Delivered { flow: receiver.flow().id })
+        let before = receiver.due();
+        let arrival = receiver.on_data(&heard, now);
+        let after = receiver.due();
+        if after.0 && !before.0 {
+            self.answers.push_back(heard.qpn);
+        }
+        if after.1 && !before.1 {
+            self.cnps.push_back(heard.qpn);
+        }
+        arrival
     }
 
     fn retire(&mut self, sender: u32) {
@@ -163,10 +181,21 @@ impl Nic {
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
         let paused = self.reaction.paused_mask(now);
-        if paused >> self.config.control_priority & 1 == 0
-            && let Some(answer) = self.control.pop_front()
+        let held = |priority: u8| paused >> priority & 1 == 1;
+        if !held(self.config.cnp.priority)
+            && let Some(at) = self.cnps.pop_front()
         {
-            return Some(answer);
+            return Some(self.receivers[at as usize].cnp(self.config.cnp));
+        }
+        // A NAK whose gap has been filled since leaves nothing to say.
+        while let Some(nth) =
+            self.answers.iter().position(|at| !held(self.receivers[*at as usize].priority()))
+            && let Some(at) = self.answers.remove(nth)
+        {
+            let receiver = &mut self.receivers[at as usize];
+            if receiver.due().0 {
+                return Some(receiver.answer());
+            }
         }
         let n = self.active.len();
         for step in 0..n {
@@ -176,7 +205,7 @@ impl Nic {
             if sender.next_timer() <= now {
                 sender.run_timers(now);
             }
-            if sender.ready() > now || paused >> sender.flow().priority & 1 == 1 {
+            if sender.ready() > now || held(sender.flow().priority) {
                 continue;
             }
             let frame = sender.send(now);
@@ -196,8 +225,12 @@ impl Nic {
         let resume = self.reaction.next_expiry();
         let held = |priority: u8| paused >> priority & 1 == 1;
         let mut next = NEVER;
-        if !self.control.is_empty() {
-            next = if held(self.config.control_priority) { resume } else { now };
+        let waits = |priority: u8| if held(priority) { resume } else { now };
+        if !self.cnps.is_empty() {
+            next = waits(self.config.cnp.priority);
+        }
+        for at in &self.answers {
+            next = next.min(waits(self.receivers[*at as usize].priority()));
         }
         for &ix in &self.active {
             let sender = &self.senders[ix as usize];

@@ -1,11 +1,11 @@
 //! The same flows over RC Link: a NIC whose frames are those of [`crate::rclink`], headers and a length.
 //!
-//! A flow is a queue pair at each end and a row of messages, one frame each. The payload is zeros that are never
+//! A flow is a row of messages of one frame each, over a queue pair of its own or that of the flow before it. The payload is zeros that are never
 //! carried; so there is no CRC, and no credits, whose counts would be in it.
 
 use super::frame::HeaderFrame;
+use super::messages::{Arrival, Incoming, Received};
 use super::nic::NicReport;
-use super::receiver::Received;
 use super::sender::{Flow, Pace, Sent};
 use crate::rclink::Reliability;
 use crate::rclink::backoff::{Backoff, BackoffError, BackoffParams};
@@ -62,34 +62,42 @@ pub enum LinkFlowError {
     Priority(u8),
 }
 
-/// One end of a flow.
-#[derive(Clone, Debug)]
-struct End {
+/// A flow that is sent.
+#[derive(Clone, Copy, Debug)]
+struct Outgoing {
     flow: Flow,
-    sends: bool,
     posted: u64,
-    sent: Sent,
-    backoff: Option<Backoff>,
-    /// The packet that is to come, where none comes twice.
-    expected: Psn,
-    received: Received,
+    /// What the queue pair had done before this flow began.
+    before: Sent,
 }
 
-impl End {
-    fn is_open(&self, now: Nanos) -> bool {
-        self.sends && self.posted < self.flow.packets() && self.flow.start <= now
+/// What an end of a queue pair does.
+#[derive(Clone, Debug)]
+enum Role {
+    Sends {
+        flows: Vec<Outgoing>,
+        sent: Sent,
+        backoff: Option<Backoff>,
+    },
+    Receives {
+        incoming: Incoming,
+        /// Gaps end so many flows, which is told with the packet that showed it.
+        ended: u32,
+        /// CNPs the queue pair had sent before each flow began.
+        cnps: Vec<u64>,
+    },
+}
+
+impl Role {
+    /// The flow whose next packet is to be posted at `now`.
+    fn open(&mut self, now: Nanos) -> Option<&mut Outgoing> {
+        let Self::Sends { flows, .. } = self else { return None };
+        flows.iter_mut().find(|out| out.posted < out.flow.packets()).filter(|out| out.flow.start <= now)
     }
-}
 
-/// What arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Number of the flow.
-    pub flow: u32,
-    /// Payload bytes, each counted once.
-    pub bytes: u64,
-    /// The flow has arrived in full.
-    pub done: bool,
+    fn backoff(&mut self) -> Option<&mut Backoff> {
+        if let Self::Sends { backoff, .. } = self { backoff.as_mut() } else { None }
+    }
 }
 
 /// A NIC. Queue pair numbers are indices, for both ends of flows.
@@ -97,7 +105,7 @@ pub struct Arrival {
 pub struct LinkNic {
     config: LinkNicConfig,
     link: Link,
-    ends: Vec<End>,
+    ends: Vec<Role>,
     /// A frame with its payload.
     scratch: Vec<u8>,
 }
@@ -177,28 +185,64 @@ impl LinkNic {
             raise: step,
         };
         let backoff = backs_off.then(|| Backoff::new(params, length_thr)).transpose()?;
-        self.ends.push(End {
-            flow,
-            sends,
-            posted: 0,
-            sent: Sent::default(),
-            backoff,
-            expected: Psn::default(),
-            received: Received::default(),
+        self.ends.push(match sends {
+            true => Role::Sends {
+                flows: vec![Outgoing { flow, posted: 0, before: Sent::default() }],
+                sent: Sent::default(),
+                backoff,
+            },
+            false => Role::Receives { incoming: Incoming::new(flow), ended: 0, cnps: vec![0] },
         });
         Ok(())
     }
 
-    /// What the sending end `at` has done.
-    pub fn sent(&self, at: usize) -> Sent {
-        let counters = self.link.qp_counters(at as u16).unwrap_or_default();
-        Sent { resent: counters.tx_retransmitted, timeouts: counters.timeouts, ..self.ends[at].sent }
+    /// One more flow over the queue pair of end `at`, behind the others.
+    pub fn add_more(&mut self, at: u32, flow: Flow) {
+        let (before, cnps_before) = (self.sent_so_far(at as usize), self.cnps_so_far(at as usize));
+        match &mut self.ends[at as usize] {
+            Role::Sends { flows, .. } => flows.push(Outgoing { flow, posted: 0, before }),
+            Role::Receives { incoming, cnps, .. } => {
+                incoming.append(flow);
+                cnps.push(cnps_before);
+            }
+        }
     }
 
-    /// What the receiving end `at` has seen.
-    pub fn received(&self, at: usize) -> Received {
+    /// What the queue pair of the sending end `at` has done.
+    fn sent_so_far(&self, at: usize) -> Sent {
         let counters = self.link.qp_counters(at as u16).unwrap_or_default();
-        Received { cnps: counters.tx_cnp, ..self.ends[at].received }
+        let Role::Sends { sent, .. } = &self.ends[at] else { return Sent::default() };
+        Sent { resent: counters.tx_retransmitted, timeouts: counters.timeouts, ..*sent }
+    }
+
+    /// CNPs the queue pair of end `at` has sent.
+    fn cnps_so_far(&self, at: usize) -> u64 {
+        self.link.qp_counters(at as u16).unwrap_or_default().tx_cnp
+    }
+
+    /// What the sending end `at` has done from the start of its flow `nth` to that of the next.
+    pub fn sent(&self, at: usize, nth: usize) -> Sent {
+        let Role::Sends { flows, .. } = &self.ends[at] else { return Sent::default() };
+        let from = flows[nth].before;
+        let to = flows.get(nth + 1).map_or_else(|| self.sent_so_far(at), |next| next.before);
+        Sent {
+            packets: to.packets - from.packets,
+            resent: to.resent - from.resent,
+            timeouts: to.timeouts - from.timeouts,
+            naks: to.naks - from.naks,
+            cnps: to.cnps - from.cnps,
+        }
+    }
+
+    /// What the receiving end `at` has seen of its flow `nth`.
+    pub fn received(&self, at: usize, nth: usize) -> Received {
+        match &self.ends[at] {
+            Role::Receives { incoming, cnps, .. } => {
+                let to = cnps.get(nth + 1).copied().unwrap_or_else(|| self.cnps_so_far(at));
+                Received { cnps: to - cnps[nth], ..*incoming.received(nth) }
+            }
+            Role::Sends { .. } => Received::default(),
+        }
     }
 
     /// Rate the sending end `at` may send at, bits/s.
@@ -225,42 +269,36 @@ impl LinkNic {
         let bytes = std::mem::take(&mut self.scratch);
         let before = *self.link.counters();
         self.link.handle_frame(&bytes, now);
-        let arrival = match self.config.codec.read(&bytes) {
-            Ok(crate::rclink::frame::Frame { body: Body::Type1(rh, _), ce, .. }) => {
-                self.account(&rh, ce, &before, now)
-            }
-            _ => None,
-        };
+        if let Ok(crate::rclink::frame::Frame { body: Body::Type1(rh, _), ce, .. }) =
+            self.config.codec.read(&bytes)
+        {
+            self.account(&rh, ce, &before, now);
+        }
         self.scratch = bytes;
-        self.collect(now).or(arrival)
+        self.collect(now)
     }
 
     /// What a frame meant to the end it was for.
-    fn account(&mut self, rh: &Rh, ce: bool, before: &link::Counters, now: Nanos) -> Option<Arrival> {
+    fn account(&mut self, rh: &Rh, ce: bool, before: &link::Counters, now: Nanos) {
         let after = *self.link.counters();
         if after.rx_unknown > before.rx_unknown {
-            return None;
+            return;
         }
-        let end = self.ends.get_mut(usize::from(rh.dest_qp))?;
-        match rh.opcode {
-            Opcode::Send => {
-                let r = &mut end.received;
-                r.marked += u64::from(ce);
+        match (rh.opcode, self.ends.get_mut(usize::from(rh.dest_qp))) {
+            (Opcode::Send, Some(Role::Receives { incoming, ended, .. })) => {
+                incoming.seen().marked += u64::from(ce);
                 if after.rx_data > before.rx_data {
-                    r.missing += rh.psn.since(end.expected).max(0) as u64;
-                    end.expected = rh.psn.plus(1);
-                    if r.packets + r.missing == end.flow.packets() - 1 {
-                        r.done = r.done.or(Some(now));
-                    }
+                    // Where nobody sends again, the link takes what comes: what is before it is lost.
+                    let gap = rh.psn.since(Psn::new(incoming.expected)).max(0) as u64;
+                    *ended += incoming.skip_to(incoming.expected + gap, now);
                 } else {
-                    r.useless += 1;
+                    incoming.seen().useless += 1;
                 }
             }
-            Opcode::Cnp => end.sent.cnps += 1,
-            Opcode::Ack if rh.length_or_syndrome == 1 => end.sent.naks += 1,
-            Opcode::Ack | Opcode::Credit => {}
+            (Opcode::Cnp, Some(Role::Sends { sent, .. })) => sent.cnps += 1,
+            (Opcode::Ack, Some(Role::Sends { sent, .. })) if rh.length_or_syndrome == 1 => sent.naks += 1,
+            _ => {}
         }
-        None
     }
 
     /// Reads what arrived; of messages there is one at most.
@@ -269,18 +307,14 @@ impl LinkNic {
         while let Some(event) = self.link.poll_event(now) {
             match event {
                 Event::Received { qp, payload } => {
-                    let end = &mut self.ends[usize::from(qp)];
-                    end.received.packets += 1;
-                    end.received.bytes += payload.len() as u64;
-                    arrival = Some(Arrival {
-                        flow: end.flow.id,
-                        bytes: payload.len() as u64,
-                        done: end.received.done == Some(now),
-                    });
+                    if let Role::Receives { incoming, ended, .. } = &mut self.ends[usize::from(qp)]
+                        && let Some(taken) = incoming.take(payload.len() as u64, now)
+                    {
+                        arrival = Some(Arrival { ended: taken.ended + std::mem::take(ended), ..taken });
+                    }
                 }
                 Event::Cnp(qp) => {
-                    let end = &mut self.ends[usize::from(qp)];
-                    if let Some(backoff) = &mut end.backoff {
+                    if let Some(backoff) = self.ends[usize::from(qp)].backoff() {
                         backoff.on_cnp(now);
                         // Between two thresholds that were accepted.
                         let _ = self.link.set_threshold(qp, backoff.threshold());
@@ -294,20 +328,18 @@ impl LinkNic {
 
     fn run(&mut self, now: Nanos) {
         self.link.handle_timeout(now);
-        for (qp, end) in self.ends.iter_mut().enumerate().filter(|(_, end)| end.sends) {
-            if let Some(backoff) =
-                end.backoff.as_mut().filter(|b| b.next_timeout().is_some_and(|at| at <= now))
-            {
+        for (qp, end) in self.ends.iter_mut().enumerate() {
+            if let Some(backoff) = end.backoff().filter(|b| b.next_timeout().is_some_and(|at| at <= now)) {
                 backoff.handle_timeout(now);
                 let _ = self.link.set_threshold(qp as u16, backoff.threshold());
             }
-            while end.is_open(now) {
-                let full = u64::from(end.flow.payload);
-                let len = end.flow.bytes.saturating_sub(end.posted * full).min(full);
+            while let Some(out) = end.open(now) {
+                let full = u64::from(out.flow.payload);
+                let len = out.flow.bytes.saturating_sub(out.posted * full).min(full);
                 if self.link.post(qp as u16, vec![0; len as usize]).is_err() {
                     break;
                 }
-                end.posted += 1;
+                out.posted += 1;
             }
         }
     }
@@ -316,7 +348,9 @@ impl LinkNic {
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
         self.run(now);
         if let link::Sent::Data(qp) = self.link.poll_transmit(now)?.kind {
-            self.ends[usize::from(qp)].sent.packets += 1;
+            if let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)] {
+                sent.packets += 1;
+            }
         }
         let bytes = self.link.frame();
         Some(HeaderFrame::new(bytes, bytes.len()))
@@ -326,11 +360,12 @@ impl LinkNic {
     /// `None`: nothing to do.
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
         let mut next = self.link.next_timeout(now).unwrap_or(NEVER);
-        for end in self.ends.iter().filter(|end| end.sends) {
-            next = next.min(end.backoff.as_ref().and_then(Backoff::next_timeout).unwrap_or(NEVER));
-            if end.flow.start > now && end.posted == 0 {
-                next = next.min(end.flow.start);
-            }
+        for end in &mut self.ends {
+            next = next.min(end.backoff().and_then(|b| b.next_timeout()).unwrap_or(NEVER));
+            // What is open waits for room in the link's queue; what is not waits for its start.
+            let Role::Sends { flows, .. } = end else { continue };
+            let waiting = flows.iter().find(|out| out.posted < out.flow.packets()).map(|out| out.flow.start);
+            next = next.min(waiting.filter(|start| *start > now).unwrap_or(NEVER));
         }
         (next != NEVER).then(|| next.max(now))
     }

@@ -1,105 +1,114 @@
-//! The receiving end of a flow.
+//! The receiving end of a queue pair.
 
 use super::frame::{HeaderFrame, Heard, Route};
+use super::messages::{Arrival, Incoming, Received};
 use super::sender::{Flow, Transport};
 use crate::roce::cnp::NotificationPoint;
 use crate::roce::psn::Psn;
+use crate::roce::qp::TrafficClass;
 use crate::roce::wire::{Nak, Syndrome};
 use weir_dataplane::types::Nanos;
 
-/// What a receiver has seen. Only grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Received {
-    /// Packets in order, each once.
-    pub packets: u64,
-    /// Their payload bytes.
-    pub bytes: u64,
-    /// Packets that came twice, or after a gap (go-back-N throws them away).
-    pub useless: u64,
-    /// Packets of an unreliable flow that never came.
-    pub missing: u64,
-    /// Packets marked CE.
-    pub marked: u64,
-    /// CNPs sent.
-    pub cnps: u64,
-    /// NAKs sent.
-    pub naks: u64,
-    /// When the last packet came, ns.
-    pub done: Option<Nanos>,
-}
-
-/// The receiving end.
+/// The receiving end. What it has to answer waits here, not in a queue of frames: an answer says how things stand
+/// when it leaves.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    flow: Flow,
-    packets: u64,
+    reliable: bool,
+    /// Class of the data, and of its answers. Marks on those are not answered: nothing of theirs could slow down.
+    class: TrafficClass,
     back: Route,
     np: NotificationPoint,
-    expected: u64,
-    nak_sent: bool,
-    received: Received,
+    incoming: Incoming,
+    /// The gap before the expected packet has been named.
+    gap_named: bool,
+    ack_due: bool,
+    nak_due: bool,
+    cnp_due: bool,
 }
 
 impl Receiver {
     /// Expects `flow`; answers go along `back`; CNPs at least `cnp_interval` apart.
     pub fn new(flow: Flow, back: Route, cnp_interval: Nanos) -> Self {
         Self {
-            packets: flow.packets(),
-            flow,
+            reliable: flow.transport == Transport::Reliable,
+            class: flow.class(),
+            incoming: Incoming::new(flow),
             back,
             np: NotificationPoint::new(cnp_interval),
-            expected: 0,
-            nak_sent: false,
-            received: Received::default(),
+            gap_named: false,
+            ack_due: false,
+            nak_due: false,
+            cnp_due: false,
         }
     }
 
-    /// The flow.
-    pub fn flow(&self) -> &Flow {
-        &self.flow
+    /// Expects one more message behind the others.
+    pub fn append(&mut self, flow: Flow) {
+        self.incoming.append(flow);
     }
 
-    /// What came.
-    pub fn received(&self) -> &Received {
-        &self.received
+    /// What came of message `nth`.
+    pub fn received(&self, nth: usize) -> &Received {
+        self.incoming.received(nth)
     }
 
-    /// A data packet; answers are handed to `answer`.
-    pub(super) fn on_data(&mut self, heard: &Heard, now: Nanos, mut answer: impl FnMut(HeaderFrame)) {
-        let r = &mut self.received;
+    /// PFC priority of the answers: that of the data, so that neither overtakes the other.
+    pub(super) fn priority(&self) -> u8 {
+        self.class.priority
+    }
+
+    /// An answer, and a CNP, waits to be sent.
+    pub(super) fn due(&self) -> (bool, bool) {
+        (self.ack_due || self.nak_due, self.cnp_due)
+    }
+
+    /// The answer, as things stand.
+    pub(super) fn answer(&mut self) -> HeaderFrame {
+        let expected = Psn::new(0).plus(self.incoming.expected);
+        // A NAK acknowledges all before the gap, too.
+        self.ack_due = false;
+        let class = self.class;
+        if std::mem::take(&mut self.nak_due) {
+            self.back.answer(class, expected, Syndrome::Nak(Nak::Sequence))
+        } else {
+            self.back.answer(class, expected.previous(), Syndrome::ACK_NO_CREDITS)
+        }
+    }
+
+    /// The CNP.
+    pub(super) fn cnp(&mut self, class: TrafficClass) -> HeaderFrame {
+        self.cnp_due = false;
+        self.back.cnp(class)
+    }
+
+    /// A data packet.
+    pub(super) fn on_data(&mut self, heard: &Heard, now: Nanos) -> Option<Arrival> {
+        let incoming = &mut self.incoming;
         if heard.ce {
-            r.marked += 1;
+            incoming.seen().marked += 1;
             // Without acknowledgements there is nobody to slow down either.
-            if self.flow.transport == Transport::Reliable && self.np.on_ce(now) {
-                r.cnps += 1;
-                answer(self.back.cnp());
+            if self.reliable && self.np.on_ce(now) {
+                incoming.seen().cnps += 1;
+                self.cnp_due = true;
             }
         }
-        let ahead = i64::from(heard.psn.since(Psn::new(0).plus(self.expected)));
-        let reliable = self.flow.transport == Transport::Reliable;
-        if ahead < 0 || (ahead > 0 && reliable) {
-            r.useless += 1;
-            if ahead > 0 && !self.nak_sent {
-                self.nak_sent = true;
-                r.naks += 1;
-                let missing = Psn::new(0).plus(self.expected);
-                answer(self.back.answer(missing, Syndrome::Nak(Nak::Sequence)));
-            } else if ahead < 0 && reliable && heard.ack_req {
-                let last = Psn::new(0).plus(self.expected).previous();
-                answer(self.back.answer(last, Syndrome::ACK_NO_CREDITS));
+        let ahead = i64::from(heard.psn.since(Psn::new(0).plus(incoming.expected)));
+        let known = incoming.expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
+        let Some(packet) = known.filter(|_| ahead == 0 || (ahead > 0 && !self.reliable)) else {
+            incoming.seen().useless += 1;
+            if ahead > 0 && self.reliable && !self.gap_named {
+                (self.gap_named, self.nak_due) = (true, true);
+                incoming.seen().naks += 1;
+            } else if ahead < 0 && self.reliable && heard.ack_req {
+                self.ack_due = true;
             }
-            return;
-        }
-        r.missing += ahead as u64;
-        self.expected += ahead as u64 + 1;
-        self.nak_sent = false;
-        r.packets += 1;
-        r.bytes += u64::from(heard.payload);
-        if self.expected == self.packets && r.done.is_none() {
-            r.done = Some(now);
-        }
-        if heard.ack_req {
-            answer(self.back.answer(heard.psn, Syndrome::ACK_NO_CREDITS));
-        }
+            return None;
+        };
+        let left_behind = incoming.skip_to(packet, now);
+        // A NAK that has not left is about a gap that is filled now.
+        (self.gap_named, self.nak_due) = (false, false);
+        self.ack_due |= heard.ack_req;
+        let arrival = incoming.take(u64::from(heard.payload), now)?;
+        Some(Arrival { ended: arrival.ended + left_behind, ..arrival })
     }
 }

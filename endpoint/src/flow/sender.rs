@@ -1,10 +1,11 @@
-//! The sending end of a flow: go-back-N over 24-bit PSNs, paced.
+//! The sending end of a queue pair: go-back-N over 24-bit PSNs, paced.
 
 use super::frame::{HeaderFrame, Heard, Route};
 use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
 use crate::dcqcn::scheme::UNLIMITED;
 use crate::dcqcn::standard::Params;
 use crate::roce::psn::Psn;
+use crate::roce::qp::TrafficClass;
 use crate::roce::wire::{Nak, Opcode, Syndrome};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::NEVER;
@@ -37,7 +38,8 @@ pub enum Transport {
     Datagram,
 }
 
-/// One message from one host to another. Both ends hold the same value.
+/// One message from one host to another. Both ends hold the same value. What is not of the message alone (from
+/// `payload` on, but for `start`) is of the queue pair, and the same for all its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Number of the flow, for whoever asks.
@@ -56,9 +58,11 @@ pub struct Flow {
     pub transport: Transport,
     /// Pace.
     pub pace: Pace,
-    /// The receiver is asked to acknowledge every so many packets, and the last one.
+    /// The receiver is asked to acknowledge every so many packets, and the last one of a message and of a work
+    /// request.
     pub ack_every: u16,
-    /// Without progress for this time everything unacknowledged is sent again, ns.
+    /// Silence after a packet that asked for an acknowledgement, or after the last progress, before everything
+    /// unacknowledged is sent again, ns.
     pub timeout: Nanos,
 }
 
@@ -72,9 +76,14 @@ impl Flow {
         let full = u64::from(self.payload);
         self.bytes.saturating_sub(packet * full).min(full) as u16
     }
+
+    /// Marks of its data.
+    pub(super) fn class(&self) -> TrafficClass {
+        TrafficClass::of_data(self.dscp, self.priority)
+    }
 }
 
-/// What a sender has done. Only grows.
+/// What a sender has done for a message. Only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Packets handed to the link, again or for the first time.
@@ -89,30 +98,43 @@ pub struct Sent {
     pub cnps: u64,
 }
 
-/// The sending end.
+/// A message that is sent.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    flow: Flow,
+    /// Number of its first packet, from the first of the queue pair.
+    first: u64,
+    /// Number of its first work request.
+    first_request: u64,
+    sent: Sent,
+}
+
+/// The sending end. Packets are counted from the first one of the queue pair.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    flow: Flow,
     template: HeaderFrame,
     control: Option<Adapter>,
     /// Packets of a work request; 0: nothing counts them.
     request: u64,
+    messages: Vec<Message>,
+    /// Packets of all messages.
     packets: u64,
     /// Packets acknowledged: all before this one.
     acked: u64,
     /// Next packet to send, and the highest that was ever sent.
     next: u64,
     highest: u64,
+    /// After the newest packet, since the last step back, that asked for an answer.
+    asked: u64,
+    /// An answer is overdue; [`NEVER`]: none was asked for.
+    deadline: Nanos,
     /// Departure of the last frame (picoseconds) and its bits, from which the next is due.
     last_ps: u64,
     last_bits: u64,
-    /// Last time something was acknowledged or the window was empty.
-    progress: Nanos,
-    sent: Sent,
 }
 
 impl Sender {
-    /// A flow that will send.
+    /// A queue pair that will send `flow`.
     ///
     /// # Errors
     /// DCQCN parameters that contradict one another.
@@ -124,35 +146,46 @@ impl Sender {
         };
         let request =
             if let Pace::Adapter { request, .. } = flow.pace { u64::from(request.max(1)) } else { 0 };
-        Ok(Self {
-            template: route.data(flow.dscp),
-            packets: flow.packets(),
+        let mut sender = Self {
+            template: route.data(flow.class()),
             control,
             request,
+            messages: Vec::with_capacity(1),
+            packets: 0,
             acked: 0,
             next: 0,
             highest: 0,
-            last_ps: flow.start.saturating_mul(1000),
+            asked: 0,
+            deadline: NEVER,
+            last_ps: 0,
             last_bits: 0,
-            progress: flow.start,
-            sent: Sent::default(),
-            flow,
-        })
+        };
+        sender.append(flow);
+        Ok(sender)
     }
 
-    /// The flow.
+    /// One more message behind the others. The rate is what congestion has made of it.
+    pub fn append(&mut self, flow: Flow) {
+        let first_request = self.messages.last().map_or(0, |m| {
+            if self.request == 0 { 0 } else { m.first_request + m.flow.packets().div_ceil(self.request) }
+        });
+        self.messages.push(Message { flow, first: self.packets, first_request, sent: Sent::default() });
+        self.packets += flow.packets();
+    }
+
+    /// What the queue pair is: the flow it was made for.
     pub fn flow(&self) -> &Flow {
-        &self.flow
+        &self.messages[0].flow
     }
 
-    /// What it has done.
-    pub fn sent(&self) -> &Sent {
-        &self.sent
+    /// What it has done for message `nth`.
+    pub fn sent(&self, nth: usize) -> &Sent {
+        &self.messages[nth].sent
     }
 
     /// Rate it may send at now, bits/s; `None`: whatever the link does.
     pub fn rate(&self) -> Option<u64> {
-        match self.flow.pace {
+        match self.flow().pace {
             Pace::Line => None,
             Pace::Fixed(rate) => Some(rate.max(1)),
             Pace::Dcqcn(_) | Pace::Adapter { .. } => {
@@ -163,21 +196,39 @@ impl Sender {
 
     /// Nothing remains to be done.
     pub fn is_done(&self) -> bool {
-        match self.flow.transport {
+        match self.flow().transport {
             Transport::Reliable => self.acked == self.packets,
             Transport::Datagram => self.next == self.packets,
         }
     }
 
+    /// The message packet `number` belongs to; the last one behind its end.
+    fn of(&self, number: u64) -> usize {
+        self.messages.partition_point(|m| m.first <= number) - 1
+    }
+
+    /// The message whose packet is the oldest one not acknowledged.
+    fn oldest(&mut self) -> &mut Sent {
+        let at = self.of(self.acked);
+        &mut self.messages[at].sent
+    }
+
     fn due_ps(&self) -> u64 {
         let gap = self.rate().map_or(0, |rate| self.last_bits * 1_000_000_000_000 / rate);
-        self.last_ps.saturating_add(gap)
+        let start = self.messages[self.of(self.next)].flow.start;
+        self.last_ps.saturating_add(gap).max(start.saturating_mul(1000))
     }
 
     /// When the next frame may go if the link is free; [`NEVER`]: nothing to send until an answer or
     /// a timeout.
     pub(super) fn ready(&self) -> Nanos {
         if self.next < self.packets && self.is_admitted() { self.due_ps().div_ceil(1000) } else { NEVER }
+    }
+
+    /// The work request of packet `number`, from the first of the queue pair.
+    fn request_of(&self, number: u64) -> u64 {
+        let m = &self.messages[self.of(number)];
+        m.first_request + (number - m.first) / self.request
     }
 
     /// The work request of the next packet may be in flight.
@@ -187,15 +238,13 @@ impl Sender {
         }
         match self.control.as_ref().map_or(UNLIMITED, |control| control.allowance().outstanding) {
             UNLIMITED => true,
-            limit => self.next / self.request - self.acked / self.request < u64::from(limit),
+            limit => self.request_of(self.next) - self.request_of(self.acked) < u64::from(limit),
         }
     }
 
     /// When [`Sender::run_timers`] has something to do.
     pub(super) fn next_timer(&self) -> Nanos {
-        let waiting = self.flow.transport == Transport::Reliable && self.next > self.acked;
-        let resend = if waiting { self.progress.saturating_add(self.flow.timeout) } else { NEVER };
-        resend.min(self.control.as_ref().and_then(Adapter::next_timeout).unwrap_or(NEVER))
+        self.deadline.min(self.control.as_ref().and_then(Adapter::next_timeout).unwrap_or(NEVER))
     }
 
     /// Runs what is due by `now`.
@@ -203,20 +252,24 @@ impl Sender {
         if let Some(control) = &mut self.control {
             control.handle_timeout(now);
         }
-        let waiting = self.flow.transport == Transport::Reliable && self.next > self.acked;
-        if waiting && now >= self.progress.saturating_add(self.flow.timeout) {
-            self.sent.timeouts += 1;
-            self.next = self.acked;
-            self.progress = now;
+        if now >= self.deadline {
+            self.oldest().timeouts += 1;
+            self.go_back();
         }
+    }
+
+    /// Sends again from the oldest packet not acknowledged.
+    fn go_back(&mut self) {
+        (self.next, self.asked, self.deadline) = (self.acked, self.acked, NEVER);
     }
 
     /// The next frame; call only when [`Sender::ready`].
     pub(super) fn send(&mut self, now: Nanos) -> HeaderFrame {
-        let packet = self.next;
-        let last = packet + 1 == self.packets;
-        let every = u64::from(self.flow.ack_every.max(1));
-        let (opcode, ack_req) = match self.flow.transport {
+        let at = self.of(self.next);
+        let Message { flow, first, .. } = self.messages[at];
+        let packet = self.next - first;
+        let last = packet + 1 == flow.packets();
+        let (opcode, ack_req) = match flow.transport {
             Transport::Datagram => (Opcode::UC_SEND_ONLY, false),
             Transport::Reliable => {
                 let opcode = match (packet == 0, last) {
@@ -225,27 +278,37 @@ impl Sender {
                     (false, true) => Opcode::RC_SEND_LAST,
                     (false, false) => Opcode::RC_SEND_MIDDLE,
                 };
-                (opcode, last || (packet + 1).is_multiple_of(every))
+                // The last packet of a work request asks, like that of a verb: else what is in flight could reach
+                // its limit while nobody has been asked, and nothing would ever leave again.
+                let every = u64::from(flow.ack_every.max(1));
+                let ends_request = self.request > 0 && (packet + 1).is_multiple_of(self.request);
+                (opcode, last || ends_request || (packet + 1).is_multiple_of(every))
             }
         };
         let mut frame = self.template;
-        let payload = self.flow.payload_of(packet);
-        frame.set_data(opcode, Psn::new(0).plus(packet), ack_req, payload);
-        if self.next == self.acked {
-            self.progress = now;
-        }
-        self.next += 1;
-        self.sent.packets += 1;
-        self.sent.resent += u64::from(self.next <= self.highest);
-        self.highest = self.highest.max(self.next);
-        let bytes = wire_bytes(frame.len() as u64);
-        // The next frame counts from when this one was due, unless it is more than rounding late.
+        frame.set_data(opcode, Psn::new(0).plus(self.next), ack_req, flow.payload_of(packet));
         let due = self.due_ps();
+        let again = self.next < self.highest;
+        self.next += 1;
+        self.highest = self.highest.max(self.next);
+        let sent = &mut self.messages[at].sent;
+        sent.packets += 1;
+        sent.resent += u64::from(again);
+        // Only a packet that asks starts the clock, else a slow flow would time out before it has asked; and only
+        // the oldest one, else a lost NAK would go unnoticed while packets flow.
+        if ack_req {
+            self.asked = self.next;
+            if self.deadline == NEVER {
+                self.deadline = now.saturating_add(flow.timeout);
+            }
+        }
+        let len = frame.len() as u64;
+        // The next frame counts from when this one was due, unless it is more than rounding late.
         let now_ps = now.saturating_mul(1000);
         self.last_ps = if due + 1000 > now_ps { due } else { now_ps };
-        self.last_bits = bytes * 8;
+        self.last_bits = wire_bytes(len) * 8;
         if let Some(control) = &mut self.control {
-            control.on_sent(bytes, now);
+            control.on_sent(len, now);
         }
         frame
     }
@@ -253,7 +316,7 @@ impl Sender {
     /// An answer or a CNP arrived.
     pub(super) fn on_answer(&mut self, heard: &Heard, now: Nanos) {
         let Some(syndrome) = heard.syndrome else {
-            self.sent.cnps += 1;
+            self.oldest().cnps += 1;
             if let Some(control) = &mut self.control {
                 control.handle_timeout(now);
                 control.on_cnp(now);
@@ -273,13 +336,13 @@ impl Sender {
         }
         if acked > self.acked {
             self.acked = acked;
-            self.progress = now;
             self.next = self.next.max(acked);
+            let timeout = self.flow().timeout;
+            self.deadline = if acked < self.asked { now.saturating_add(timeout) } else { NEVER };
         }
         if syndrome == Syndrome::Nak(Nak::Sequence) && acked == self.acked {
-            self.sent.naks += 1;
-            self.next = acked;
-            self.progress = now;
+            self.oldest().naks += 1;
+            self.go_back();
         }
     }
 }

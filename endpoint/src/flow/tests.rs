@@ -2,9 +2,12 @@
 
 use super::frame::hear;
 use super::*;
+use crate::dcqcn::firmware::Dcqcn;
+use crate::dcqcn::scheme::{Outstanding, Scheme};
 use crate::dcqcn::standard::Params;
 use crate::roce::frame::Frame as Roce;
-use crate::roce::wire::Opcode;
+use crate::roce::qp::TrafficClass;
+use crate::roce::wire::{Nak, Opcode, Syndrome};
 use std::net::Ipv4Addr;
 use weir_dataplane::ecn;
 use weir_dataplane::frame::Frame;
@@ -15,7 +18,7 @@ use weir_dataplane::types::{Mac, Nanos};
 const RATE: u64 = 100_000_000_000;
 
 fn nic() -> Nic {
-    Nic::new(NicConfig { rate: RATE, obey: 1 << 3, control_priority: 6, cnp_interval: 50_000 })
+    Nic::new(NicConfig { rate: RATE, obey: 1 << 3, cnp: TrafficClass::of_cnps(48, 6), cnp_interval: 50_000 })
 }
 
 fn flow(bytes: u64, pace: Pace, transport: Transport) -> Flow {
@@ -110,7 +113,7 @@ fn headers_are_what_the_switch_and_the_transport_read() {
 fn a_clean_wire_delivers_once_and_stops() {
     let mut nics = pair(flow(100_000, Pace::Line, Transport::Reliable));
     let end = run(&mut nics, 1_000_000, |_, _, _| true);
-    let received = nics[1].receivers()[0].received();
+    let received = nics[1].receivers()[0].received(0);
     assert_eq!((received.packets, received.bytes, received.useless), (100, 100_000, 0));
     assert!(nics[0].senders()[0].is_done() && end < 20_000, "{end}");
 }
@@ -121,10 +124,10 @@ fn any_loss_pattern_is_repaired_by_go_back_n() {
         let mut rng = weir_dataplane::rng::Rng::new(seed);
         let mut nics = pair(flow(50_123, Pace::Line, Transport::Reliable));
         run(&mut nics, 100_000_000, |_, _, _| !rng.next_u32().is_multiple_of(10));
-        let (sender, receiver) = (&nics[0].senders()[0], nics[1].receivers()[0].received());
+        let (sender, receiver) = (&nics[0].senders()[0], nics[1].receivers()[0].received(0));
         assert!(sender.is_done(), "seed {seed}");
         assert_eq!((receiver.packets, receiver.bytes), (51, 50_123), "seed {seed}");
-        assert!(sender.sent().resent > 0 && sender.sent().packets == sender.sent().resent + 51);
+        assert!(sender.sent(0).resent > 0 && sender.sent(0).packets == sender.sent(0).resent + 51);
     }
 }
 
@@ -132,9 +135,10 @@ fn any_loss_pattern_is_repaired_by_go_back_n() {
 fn a_datagram_flow_counts_what_is_missing() {
     let mut nics = pair(flow(100_000, Pace::Line, Transport::Datagram));
     run(&mut nics, 1_000_000, |_, n, _| n % 10 != 5);
-    let received = nics[1].receivers()[0].received();
+    let received = nics[1].receivers()[0].received(0);
     assert_eq!((received.packets, received.missing, received.naks), (90, 10, 0));
-    assert!(received.done.is_some() && nics[0].senders()[0].is_done());
+    assert_eq!((received.lost, received.delivered()), (10_000, None), "not delivered");
+    assert!(received.ended.is_some() && nics[0].senders()[0].is_done());
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn marks_come_back_as_cnps_and_slow_the_flow_down() {
         }
         true
     });
-    let received = nics[1].receivers()[0].received();
+    let received = nics[1].receivers()[0].received(0);
     assert!((2..=3).contains(&received.cnps), "one per 50 us: {}", received.cnps);
     let rate = nics[0].senders()[0].rate().unwrap();
     assert!(rate < RATE / 3, "{rate}");
@@ -165,6 +169,135 @@ fn a_paced_flow_keeps_its_rate_to_the_picosecond() {
         assert_eq!(now, 100 + (n * 2164).div_ceil(10));
         assert!(nic.poll_transmit(now).is_some());
     }
+}
+
+#[test]
+fn cc003_the_limit_of_outstanding_work_never_stops_a_flow_for_good() {
+    // Requests of 3 packets, one in flight, and an acknowledgement asked for every 4096 packets.
+    for scheme in [Scheme::Hardware, Scheme::FirmwareRate] {
+        let outstanding = Outstanding { normal: 1, reduced: 1, restore_after: 1_000 };
+        let dcqcn =
+            Dcqcn { scheme, outstanding, firmware_period: 10_000, ..Dcqcn::plain(Params::paper(RATE)) };
+        let flow = Flow {
+            ack_every: 4096,
+            timeout: 50_000_000,
+            ..flow(100_000, Pace::Adapter { dcqcn, request: 3 }, Transport::Reliable)
+        };
+        let mut nics = pair(flow);
+        let end = run(&mut nics, 1_000_000, |_, _, _| true);
+        assert_eq!(nics[1].receivers()[0].received(0).bytes, 100_000, "{scheme:?}");
+        // 34 requests, a round trip of 2 us and a little each.
+        assert!(nics[0].senders()[0].is_done() && end < 34 * 3_000, "{scheme:?}: {end}");
+    }
+}
+
+#[test]
+fn a_slow_flow_does_not_time_out_before_it_has_asked() {
+    // A packet of 1082 bytes takes 866 us at 10 Mb/s, so the fourth, which asks, leaves after 26 timeouts.
+    let mut nics = pair(flow(8_000, Pace::Fixed(10_000_000), Transport::Reliable));
+    let end = run(&mut nics, 20_000_000, |_, _, _| true);
+    let (sender, received) = (&nics[0].senders()[0], nics[1].receivers()[0].received(0));
+    assert!(sender.is_done() && end < 7_000_000, "{end}");
+    assert_eq!((sender.sent(0).packets, sender.sent(0).timeouts, received.useless), (8, 0, 0));
+}
+
+#[test]
+fn several_flows_share_a_queue_pair_its_numbers_and_its_rate() {
+    let first = flow(200_000, Pace::Dcqcn(Params::paper(RATE)), Transport::Reliable);
+    let mut nics = pair(first);
+    let mark = |from: usize, _, frame: &mut HeaderFrame| {
+        if from == 0 {
+            let place = Profile::standard().parse(frame.bytes(), frame.len()).unwrap().ecn.place;
+            assert!(ecn::mark(frame.bytes_mut(), place));
+        }
+        true
+    };
+    let now = run(&mut nics, 1_000_000, mark);
+    let rate = nics[0].senders()[0].rate().unwrap();
+    assert!(nics[0].senders()[0].is_done() && rate < RATE * 6 / 10, "{rate}");
+    let second = Flow { id: 8, bytes: 3_500, start: now, ..first };
+    nics[0].send_more(0, second);
+    nics[1].expect_more(0, second);
+    let frame = nics[0].poll_transmit(now + 200).unwrap();
+    assert!(nics[0].senders()[0].rate().unwrap() < RATE * 6 / 10, "not at line rate again");
+    let heard = hear(frame.bytes()).unwrap();
+    assert_eq!((heard.opcode, heard.psn.get(), heard.qpn), (Opcode::RC_SEND_FIRST, 200, 0));
+    let arrival = nics[1].handle_frame(frame.bytes(), now + 1_200).unwrap();
+    assert_eq!(arrival, Arrival { flow: 8, bytes: 1_000, delivered: false, ended: 0 });
+    let mut done = None;
+    for at in (now + 300..).step_by(1_000).take(20) {
+        if let Some(frame) = nics[0].poll_transmit(at) {
+            done = nics[1].handle_frame(frame.bytes(), at + 1_000).or(done);
+        }
+    }
+    assert_eq!(done, Some(Arrival { flow: 8, bytes: 500, delivered: true, ended: 1 }));
+    let receiver = &nics[1].receivers()[0];
+    assert_eq!((receiver.received(0).bytes, receiver.received(1).bytes), (200_000, 3_500));
+    assert_eq!((nics[0].senders()[0].sent(0).packets, nics[0].senders()[0].sent(1).packets), (200, 4));
+}
+
+#[test]
+fn a_flow_whose_end_is_lost_ends_with_the_next_one_and_is_not_delivered() {
+    let first = flow(2_500, Pace::Line, Transport::Datagram);
+    let mut nics = pair(first);
+    let second = Flow { id: 8, bytes: 700, ..first };
+    nics[0].send_more(0, second);
+    nics[1].expect_more(0, second);
+    let mut arrivals = Vec::new();
+    for n in 0..4 {
+        let frame = nics[0].poll_transmit(1_000).unwrap();
+        if n == 0 || n == 3 {
+            arrivals.extend(nics[1].handle_frame(frame.bytes(), 2_000));
+        }
+    }
+    assert_eq!(
+        arrivals,
+        [
+            Arrival { flow: 7, bytes: 1_000, delivered: false, ended: 0 },
+            Arrival { flow: 8, bytes: 700, delivered: true, ended: 2 },
+        ]
+    );
+    let received = nics[1].receivers()[0].received(0);
+    assert_eq!((received.missing, received.lost, received.delivered()), (2, 1_500, None));
+}
+
+#[test]
+fn answers_go_in_the_class_of_their_data_and_cnps_in_their_own() {
+    let mut nics = pair(flow(1_000, Pace::Line, Transport::Reliable));
+    let mut frame = nics[0].poll_transmit(1_000).unwrap();
+    let parsed = |frame: &HeaderFrame| Profile::standard().parse(frame.bytes(), frame.len()).unwrap();
+    assert_eq!(parsed(&frame).ecn.codepoint, 2, "data is ECT(0): its marks slow the sender down");
+    let place = parsed(&frame).ecn.place;
+    assert!(ecn::mark(frame.bytes_mut(), place));
+    nics[1].handle_frame(frame.bytes(), 2_000);
+    // The priority of the data is paused: its ACK waits with it, the CNP does not.
+    let pause =
+        |priorities: u8, quanta| PfcFrame::uniform(priorities, quanta).encode(Mac([2, 0, 0, 0, 0, 9]));
+    nics[1].handle_frame(&pause(1 << 3, 1000), 2_000);
+    let cnp = nics[1].poll_transmit(2_001).unwrap();
+    let read = parsed(&cnp);
+    assert_eq!((read.kind, read.dscp, read.ecn.codepoint), (Kind::Cnp, Some(48), 2));
+    assert_eq!((nics[1].poll_transmit(2_002), nics[1].next_transmit(2_002)), (None, Some(7_120)));
+    let ack = nics[1].poll_transmit(7_120).unwrap();
+    let read = parsed(&ack);
+    assert_eq!((read.kind, read.dscp, read.ecn.codepoint), (Kind::Ack, Some(26), 2));
+    assert_eq!(nics[1].poll_transmit(7_121), None);
+}
+
+#[test]
+fn a_nak_that_waits_is_not_sent_when_its_gap_is_filled() {
+    let mut nics = pair(flow(4_000, Pace::Line, Transport::Reliable));
+    let frames: Vec<_> = (0..4).map(|_| nics[0].poll_transmit(1_000).unwrap()).collect();
+    let mut hear_all = |order: &[usize]| {
+        for n in order {
+            nics[1].handle_frame(frames[*n].bytes(), 2_000);
+        }
+        let answer = nics[1].poll_transmit(2_000).map(|frame| hear(frame.bytes()).unwrap());
+        answer.map(|heard| (heard.psn.get(), heard.syndrome.unwrap()))
+    };
+    assert_eq!(hear_all(&[1, 0]), None, "nobody has asked for an ACK");
+    assert_eq!(hear_all(&[2]), Some((1, Syndrome::Nak(Nak::Sequence))));
+    assert_eq!(hear_all(&[1, 2, 3]), Some((3, Syndrome::ACK_NO_CREDITS)));
 }
 
 #[test]

@@ -231,7 +231,9 @@ impl Receiver {
     pub(super) fn taken(&mut self, force_ack: bool, echo: Option<u16>) {
         self.expected = self.expected.plus(1);
         self.named = false;
-        if force_ack {
+        // A NAK that still waits to leave is about a gap that is filled now; what it would have acknowledged, an ACK
+        // acknowledges.
+        if force_ack || self.answer.is_some_and(|answer| answer.syndrome == Syndrome::NakSequence) {
             self.acknowledge(echo);
         }
     }
@@ -258,5 +260,29 @@ impl Receiver {
         self.named = true;
         self.answer = Some(Answer { psn: self.expected, syndrome: Syndrome::NakSequence, echo: None });
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nak_that_waits_becomes_an_ack_when_its_gap_is_filled() {
+        let mut receiver = Receiver::default();
+        receiver.taken(true, Some(7));
+        assert_eq!(receiver.judge(Psn::new(2)), Verdict::Gap);
+        assert!(receiver.missing() && !receiver.missing());
+        assert_eq!(receiver.answer.unwrap().syndrome, Syndrome::NakSequence);
+        // The ACK the NAK took the place of was asked for: it still leaves, with the packet that filled the gap.
+        receiver.taken(false, None);
+        let (psn, syndrome) = (Psn::new(1), Syndrome::Ack);
+        assert_eq!(receiver.answer, Some(Answer { psn, syndrome, echo: None }));
+        // The next gap is named anew.
+        receiver.answer = None;
+        assert!(receiver.missing());
+        receiver.answer = None;
+        receiver.taken(false, None);
+        assert_eq!(receiver.answer, None, "the NAK has left");
     }
 }

@@ -5,7 +5,7 @@
 //! carried but not checked, because the ICRC covers more (RoCEv2 senders put zero there).
 
 use super::icrc::icrc;
-use super::wire::{BTH_BYTES, Bth, Extensions, ICRC_BYTES, MAX_MTU, Packet, Reader, UDP_PORT};
+use super::wire::{BTH_BYTES, Bth, Extensions, ICRC_BYTES, Layout, MAX_MTU, Packet, Reader, UDP_PORT};
 use crate::checksum::ones_complement_sum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
@@ -162,11 +162,13 @@ impl<'a> Frame<'a> {
     }
 
     /// Writes the frame over `out`. Lengths, pad, IPv4 checksum and ICRC are computed. The payload is
-    /// at most [`MAX_MTU`] bytes and the extension headers are those of the opcode.
+    /// at most [`MAX_MTU`] bytes and the extension headers are those of the opcode; headers that are not spoken here are
+    /// zeros.
     pub fn emit(&self, out: &mut Vec<u8>) {
         let Self { outer, packet } = self;
         debug_assert!(packet.payload.len() <= MAX_MTU);
-        debug_assert_eq!(packet.bth.opcode.layout(), Some(packet.ext.layout()));
+        let layout = packet.bth.opcode.layout().unwrap_or_default();
+        debug_assert_eq!(Layout { other: layout.other, ..packet.ext.layout() }, layout);
         out.clear();
         out.extend(outer.dst.0);
         out.extend(outer.src.0);
@@ -187,6 +189,7 @@ impl<'a> Frame<'a> {
         let pad = packet.payload.len().wrapping_neg() & 3;
         packet.bth.write(pad as u8, out);
         packet.ext.write(out);
+        out.resize(out.len() + usize::from(layout.other), 0);
         out.extend_from_slice(packet.payload);
         out.resize(out.len() + pad, 0);
 

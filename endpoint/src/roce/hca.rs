@@ -11,7 +11,7 @@ use super::memory::{Access, Memory, Mr};
 use super::qp::{Path, Qp, QpConfig};
 use super::responder::Outcome;
 use super::ud::{FIRST_UD_QPN, UdQp};
-use super::verbs::{Completion, PostError, RecvWr, SendWr, Sge, Status};
+use super::verbs::{Completion, MAX_MESSAGE, PostError, RecvWr, SendWr, Sge, Status};
 use super::wire::{Bth, Extensions, Opcode, Packet, Qpn, Syndrome};
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -21,7 +21,6 @@ use weir_dataplane::types::Nanos;
 pub const FIRST_QPN: u32 = 0x11;
 /// Reserved bytes after the BTH of a CNP (IBTA annex A17.9.3).
 const CNP_RESERVED: [u8; 16] = [0; 16];
-const MAX_MESSAGE: u32 = 1 << 31;
 
 /// Why a queue pair can not be made or connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -79,7 +78,7 @@ pub enum Failure {
 /// What a frame from [`Hca::poll_transmit`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxKind {
-    /// A request packet: it is paced and counts for DCQCN's byte counter.
+    /// A request or READ response packet: it is paced and counts for DCQCN's byte counter.
     Data,
     /// ACK or NAK.
     Ack,
@@ -117,6 +116,8 @@ pub struct Counters {
     pub rx_not_ready: u64,
     /// Packets of another transport service than RC and UD, or not that of their queue pair.
     pub rx_unsupported: u64,
+    /// Responses to READs and atomics that nobody asked for.
+    pub rx_unasked: u64,
     /// Requests in order.
     pub rx_requests: u64,
     /// Requests seen before.
@@ -135,6 +136,8 @@ pub struct Counters {
     pub tx_data: u64,
     /// Those of them sent again.
     pub tx_retransmitted: u64,
+    /// READ response packets sent.
+    pub tx_read_responses: u64,
     /// Datagrams taken.
     pub rx_datagrams: u64,
     /// Datagrams sent.
@@ -210,7 +213,12 @@ impl Hca {
 
     /// Registers memory at the addresses `addr ..`; `None` if they pass the end of the address space.
     pub fn register(&mut self, addr: u64, bytes: Vec<u8>, access: Access) -> Option<Mr> {
-        self.memory.register(addr, bytes, access)
+        self.memory.register(addr, bytes, access, None)
+    }
+
+    /// The same under a remote key of the owner's choice; `None`, too, if it is taken.
+    pub fn register_as(&mut self, rkey: u32, addr: u64, bytes: Vec<u8>, access: Access) -> Option<Mr> {
+        self.memory.register(addr, bytes, access, Some(rkey))
     }
 
     /// Ends a registration. Requests that still use it fail with a protection status.
@@ -397,6 +405,8 @@ impl Hca {
         match bth.opcode {
             Opcode::CNP => self.congestion(at),
             Opcode::RC_ACK => self.answer(at, &frame.packet, now),
+            // Responses to READs and atomics, which nobody here asks for: no requests, whatever their PSN.
+            Opcode(0x0d..=0x10 | 0x12) => self.counters.rx_unasked += 1,
             Opcode(0..0x20) => self.request(at, &frame.packet),
             _ => self.counters.rx_unsupported += 1,
         }
@@ -515,6 +525,7 @@ impl Hca {
         if self.paused >> (class.priority & 7) & 1 == 1 {
             return None;
         }
+        let mut response = false;
         let mut bth = Bth { pkey: qp.config.pkey, ..Bth::new(Opcode::CNP, path.dest_qp, path.send_psn) };
         let (ext, payload): (Extensions, &[u8]) = match kind {
             TxKind::Cnp => {
@@ -531,13 +542,24 @@ impl Hca {
                 (Extensions { aeth: Some(aeth), ..Extensions::default() }, &[])
             }
             TxKind::Data => {
-                let segment = qp.requester.segment(now)?;
-                let Some(payload) = self.memory.local(segment.sge) else {
-                    self.fail_request(at, segment.request, Status::LocalProtection);
-                    return None;
-                };
-                (bth.opcode, bth.psn, bth.ack_req) = (segment.opcode, segment.psn, segment.ack_req);
-                (segment.ext, payload)
+                if let Some(part) = qp.next_response(now) {
+                    // Looked up when the request came, but the memory may have gone since.
+                    let Some(payload) = self.memory.remote(part.rkey, part.va, part.len) else {
+                        qp.responder.refuse_read();
+                        return None;
+                    };
+                    (bth.opcode, bth.psn) = (part.opcode, part.psn);
+                    response = true;
+                    (Extensions { aeth: part.aeth, ..Extensions::default() }, payload)
+                } else {
+                    let segment = qp.requester.segment(now)?;
+                    let Some(payload) = self.memory.local(segment.sge) else {
+                        self.fail_request(at, segment.request, Status::LocalProtection);
+                        return None;
+                    };
+                    (bth.opcode, bth.psn, bth.ack_req) = (segment.opcode, segment.psn, segment.ack_req);
+                    (segment.ext, payload)
+                }
             }
         };
         let outer = path.outer(class, self.ip_id)?;
@@ -546,7 +568,12 @@ impl Hca {
         match kind {
             TxKind::Cnp => self.counters.tx_cnp += 1,
             TxKind::Ack => self.counters.tx_acks += 1,
+            TxKind::Data if response => {
+                qp.response_sent(self.frame.len() as u64, now);
+                self.counters.tx_read_responses += 1;
+            }
             TxKind::Data => {
+                qp.response_last = false;
                 let again = qp.requester.sent(self.frame.len() as u64, bth.ack_req, now);
                 self.counters.tx_data += 1;
                 self.counters.tx_retransmitted += u64::from(again);
@@ -567,8 +594,7 @@ impl Hca {
     }
 
     fn timeouts(&self) -> impl Iterator<Item = Nanos> {
-        let live = self.qps.iter().filter(|qp| !qp.failed);
-        let connected = live.flat_map(|qp| [qp.requester.ack_deadline(), qp.requester.ready_at()]).flatten();
+        let connected = self.qps.iter().flat_map(Qp::timeouts).flatten();
         connected.chain(self.ud.iter().filter_map(UdQp::ready_at))
     }
 

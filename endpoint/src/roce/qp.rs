@@ -5,7 +5,7 @@ use super::cq::{Cq, CqId};
 use super::frame::{Addresses, ECN_ECT0, IpHeader, Outer};
 use super::psn::Psn;
 use super::requester::Requester;
-use super::responder::Responder;
+use super::responder::{ReadPart, Responder};
 use super::verbs::{Completion, SendOp, SendWr, Status, Verb};
 use super::wire::{DEFAULT_PKEY, Qpn};
 use std::net::IpAddr;
@@ -78,6 +78,22 @@ pub struct TrafficClass {
     pub priority: u8,
 }
 
+/// The rule of all endpoints. Everything is ECT(0), as of an adapter: the traffic class of a queue pair is that of all
+/// its packets, and a captured CNP of a ConnectX-4 Lx has it, too (vector A1; annex A17.9.3 says nothing of it). So none
+/// of them is dropped early where others would be marked.
+impl TrafficClass {
+    /// Of requests, READ responses, ACKs and NAKs: one class, so that no ACK overtakes a READ response of its queue
+    /// pair, which the requester would take for a loss of the response.
+    pub fn of_data(dscp: u8, priority: u8) -> Self {
+        Self { dscp, ecn: ECN_ECT0, priority }
+    }
+
+    /// Of CNPs, which no order binds: a class of their own. A mark on one means nothing to anybody.
+    pub fn of_cnps(dscp: u8, priority: u8) -> Self {
+        Self { dscp, ecn: ECN_ECT0, priority }
+    }
+}
+
 /// The way to the peer and the numbers agreed with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
@@ -110,10 +126,10 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path with usual marks: data and ACK ECT(0) DSCP 26 priority 3, CNP DSCP 48 priority 6
-    /// (ConnectX: `cnp_dscp`, `cnp_802p_prio`), TTL 64, no tag, both PSNs 0.
+    /// A path with usual marks: data and ACK DSCP 26 priority 3, CNP DSCP 48 priority 6 (ConnectX: `cnp_dscp`,
+    /// `cnp_802p_prio`), TTL 64, no tag, both PSNs 0.
     pub fn new((src, src_ip): (Mac, IpAddr), (dst, dst_ip): (Mac, IpAddr), dest_qp: Qpn) -> Self {
-        let data = TrafficClass { dscp: 26, ecn: ECN_ECT0, priority: 3 };
+        let data = TrafficClass::of_data(26, 3);
         Self {
             dst,
             src,
@@ -124,7 +140,7 @@ impl Path {
             ttl: 64,
             data,
             ack: data,
-            cnp: TrafficClass { dscp: 48, ecn: ECN_ECT0, priority: 6 },
+            cnp: TrafficClass::of_cnps(48, 6),
             dest_qp,
             send_psn: Psn::default(),
             recv_psn: Psn::default(),
@@ -170,6 +186,8 @@ pub(super) struct Qp {
     pub responder: Responder,
     pub np: NotificationPoint,
     pub cnp_due: bool,
+    /// The last packet was a READ response: a request of ours, if there is one, goes next.
+    pub response_last: bool,
     /// A CNP event waits to be polled: further CNPs add nothing to it.
     pub cnp_reported: bool,
 }
@@ -185,6 +203,7 @@ impl Qp {
             responder: Responder::new(&config),
             np: NotificationPoint::new(config.cnp_interval),
             cnp_due: false,
+            response_last: false,
             cnp_reported: false,
         }
     }
@@ -193,6 +212,27 @@ impl Qp {
         self.requester.start_at(path.send_psn);
         self.responder.expect(path.recv_psn);
         self.path = Some(path);
+    }
+
+    /// The next packet of a READ response, if it is its turn at `now`. Responses are paced with the requests of the
+    /// queue pair, in turn.
+    pub fn next_response(&self, now: Nanos) -> Option<ReadPart> {
+        let may = self.requester.pacer.ready() <= now;
+        let ours = self.response_last && self.requester.ready_at().is_some_and(|at| at <= now);
+        if may && !ours { self.responder.read_part() } else { None }
+    }
+
+    /// That packet left as a frame of `len` bytes.
+    pub fn response_sent(&mut self, len: u64, now: Nanos) {
+        self.responder.part_sent();
+        self.requester.pacer.sent(len, now);
+        self.response_last = true;
+    }
+
+    /// Times at which it has something to do.
+    pub fn timeouts(&self) -> [Option<Nanos>; 3] {
+        let response = self.responder.read_part().map(|_| self.requester.pacer.ready());
+        [self.requester.ack_deadline(), self.requester.ready_at(), response]
     }
 
     /// Completes what the peer has acknowledged.

@@ -1,12 +1,14 @@
 //! The receiving half of a reliable connection: order, placement, ACK and NAK (IBTA 9.7.4, 9.9).
 //!
-//! Strictly in order: what is ahead of the expected PSN is dropped and named once (DEV-64).
+//! Strictly in order: what is ahead of the expected PSN is dropped and named once (DEV-64). READs are answered in
+//! order, too: no ACK or NAK of a later packet leaves before the last packet of a response. Atomics and sends that
+//! invalidate a key are not spoken: they draw a NAK, invalid request, and end the connection (IBTA 9.9.3, class C).
 
 use super::memory::Memory;
 use super::psn::Psn;
 use super::qp::QpConfig;
-use super::verbs::{RecvWr, Sge, Status, Verb};
-use super::wire::{Aeth, Nak, Opcode, Packet, Syndrome};
+use super::verbs::{MAX_MESSAGE, RecvWr, Sge, Status, Verb};
+use super::wire::{Aeth, Nak, Opcode, Packet, Reth, Syndrome};
 use std::collections::VecDeque;
 
 /// The message that is being received.
@@ -34,6 +36,32 @@ pub(super) enum Outcome {
     Fatal(Option<Status>),
 }
 
+/// READs that wait for their turn at most: what a peer may have outstanding (`max_dest_rd_atomic`; Linux rxe has 128).
+const READS: usize = 128;
+
+/// A READ that is answered. What has been sent of it is taken off its front.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    psn: Psn,
+    va: u64,
+    rkey: u32,
+    left: u32,
+    first: bool,
+    /// Count of messages with this one, as its AETH says.
+    msn: u32,
+}
+
+/// A packet of a READ response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadPart {
+    pub opcode: Opcode,
+    pub psn: Psn,
+    pub aeth: Option<Aeth>,
+    pub rkey: u32,
+    pub va: u64,
+    pub len: u32,
+}
+
 enum Refusal {
     NotReady,
     Nak(Nak, Option<Status>),
@@ -51,6 +79,7 @@ pub(super) struct Responder {
     msn: u32,
     message: Message,
     queue: VecDeque<RecvWr>,
+    reads: VecDeque<Read>,
     /// The gap before `expected` has been named; silence until it is filled.
     gap_named: bool,
     ack_due: bool,
@@ -67,6 +96,7 @@ impl Responder {
             msn: 0,
             message: Message::None,
             queue: VecDeque::with_capacity(config.rq_depth),
+            reads: VecDeque::new(),
             gap_named: false,
             ack_due: false,
             nak_due: None,
@@ -96,7 +126,10 @@ impl Responder {
     pub fn request(&mut self, packet: &Packet<'_>, memory: &mut Memory) -> Outcome {
         let distance = packet.bth.psn.since(self.expected);
         if distance < 0 {
-            self.ack_due = true;
+            match packet.ext.reth.filter(|_| packet.bth.opcode == Opcode::RC_READ_REQUEST) {
+                Some(reth) => self.read_again(packet.bth.psn, reth, memory),
+                None => self.ack_due = true,
+            }
             return Outcome::Duplicate;
         }
         if distance > 0 {
@@ -108,10 +141,10 @@ impl Responder {
         }
         match self.take(packet, memory) {
             Ok(received) => {
-                self.expected = self.expected.plus(1);
+                self.expected = self.expected.plus(self.packets_of(packet));
                 self.gap_named = false;
                 self.nak_due = None;
-                self.ack_due |= packet.bth.ack_req;
+                self.ack_due |= packet.bth.ack_req && packet.bth.opcode != Opcode::RC_READ_REQUEST;
                 received.unwrap_or(Outcome::Taken)
             }
             Err(Refusal::NotReady) => {
@@ -127,8 +160,82 @@ impl Responder {
         }
     }
 
+    /// Sequence numbers a request takes: a READ those of its response.
+    fn packets_of(&self, packet: &Packet<'_>) -> u64 {
+        let read = packet.ext.reth.filter(|_| packet.bth.opcode == Opcode::RC_READ_REQUEST);
+        read.map_or(1, |reth| u64::from(reth.len).div_ceil(self.mtu as u64).max(1))
+    }
+
+    /// Takes on a READ.
+    fn read(&mut self, packet: &Packet<'_>, memory: &Memory) -> Result<Option<Outcome>, Refusal> {
+        let reth = packet.ext.reth.ok_or(INVALID)?;
+        let fits =
+            matches!(self.message, Message::None) && packet.payload.is_empty() && reth.len <= MAX_MESSAGE;
+        if !fits || self.reads.len() >= READS {
+            return Err(INVALID);
+        }
+        memory.remote(reth.rkey, reth.va, reth.len).ok_or(Refusal::Nak(Nak::RemoteAccess, None))?;
+        self.msn = (self.msn + 1) & 0xff_ffff;
+        // Its response acknowledges all that was before it.
+        self.ack_due = false;
+        self.push_read(packet.bth.psn, reth);
+        Ok(None)
+    }
+
+    fn push_read(&mut self, psn: Psn, reth: Reth) {
+        let Reth { va, rkey, len: left } = reth;
+        self.reads.push_back(Read { psn, va, rkey, left, first: true, msn: self.msn });
+    }
+
+    /// A READ seen before: its requester misses the response, or its end, and names in the request what it misses
+    /// (IBTA 9.7.5.1). What was to be sent from there on is what it will ask for next.
+    fn read_again(&mut self, psn: Psn, reth: Reth, memory: &Memory) {
+        let packets = u64::from(reth.len).div_ceil(self.mtu as u64).max(1);
+        let within = psn.plus(packets).since(self.expected) <= 0;
+        if within && memory.remote(reth.rkey, reth.va, reth.len).is_some() {
+            self.reads.retain(|read| read.psn.since(psn) < 0);
+            if self.reads.len() < READS {
+                self.push_read(psn, reth);
+            }
+        }
+    }
+
+    /// The next packet of a READ response.
+    pub fn read_part(&self) -> Option<ReadPart> {
+        let Read { psn, va, rkey, left, first, msn } = *self.reads.front()?;
+        let len = left.min(self.mtu as u32);
+        let opcode = match (first, len == left) {
+            (true, true) => Opcode::RC_READ_RESPONSE_ONLY,
+            (true, false) => Opcode::RC_READ_RESPONSE_FIRST,
+            (false, true) => Opcode::RC_READ_RESPONSE_LAST,
+            (false, false) => Opcode::RC_READ_RESPONSE_MIDDLE,
+        };
+        let aeth = Aeth { syndrome: Syndrome::ACK_NO_CREDITS.encode(), msn };
+        let aeth = (opcode != Opcode::RC_READ_RESPONSE_MIDDLE).then_some(aeth);
+        Some(ReadPart { opcode, psn, aeth, rkey, va, len })
+    }
+
+    /// That packet left.
+    pub fn part_sent(&mut self) {
+        let Some(part) = self.read_part() else { return };
+        let Some(read) = self.reads.front_mut() else { return };
+        (read.psn, read.va, read.first) = (read.psn.plus(1), read.va + u64::from(part.len), false);
+        read.left -= part.len;
+        if read.left == 0 {
+            self.reads.pop_front();
+        }
+    }
+
+    /// The memory a READ names has gone since: the peer hears of it when it asks again.
+    pub fn refuse_read(&mut self) {
+        self.reads.pop_front();
+    }
+
     /// Places the payload of the expected packet. On refusal nothing has changed.
     fn take(&mut self, packet: &Packet<'_>, memory: &mut Memory) -> Result<Option<Outcome>, Refusal> {
+        if packet.bth.opcode == Opcode::RC_READ_REQUEST {
+            return self.read(packet, memory);
+        }
         let shape = Shape::of(packet.bth.opcode).ok_or(INVALID)?;
         let len = packet.payload.len();
         let fits = match (shape.first, shape.last) {
@@ -190,8 +297,12 @@ impl Responder {
     }
 
     /// The acknowledge packet to be sent: PSN and AETH. Answers that came due since the last call
-    /// are one (coalesced ACKs); a NAK says what an ACK before it would have said.
+    /// are one (coalesced ACKs); a NAK says what an ACK before it would have said. `None`, too, while a READ is
+    /// answered: its response acknowledges what was before it, and what came after it waits.
     pub fn answer(&mut self) -> Option<(Psn, Aeth)> {
+        if !self.reads.is_empty() {
+            return None;
+        }
         let (psn, syndrome) = match self.nak_due.take() {
             Some(nak) => (self.expected, nak),
             None if self.ack_due => (self.expected.previous(), Syndrome::ACK_NO_CREDITS),

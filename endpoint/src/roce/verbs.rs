@@ -3,6 +3,9 @@
 use super::wire::Qpn;
 use thiserror::Error;
 
+/// Bytes of a message at most (IBTA 9.7.7).
+pub const MAX_MESSAGE: u32 = 1 << 31;
+
 /// A piece of a registered memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sge {

@@ -59,8 +59,15 @@ impl Opcode {
     pub const RC_WRITE_ONLY: Self = Self(0x0a);
     pub const RC_WRITE_ONLY_IMM: Self = Self(0x0b);
     pub const RC_READ_REQUEST: Self = Self(0x0c);
+    pub const RC_READ_RESPONSE_FIRST: Self = Self(0x0d);
+    pub const RC_READ_RESPONSE_MIDDLE: Self = Self(0x0e);
+    pub const RC_READ_RESPONSE_LAST: Self = Self(0x0f);
     pub const RC_READ_RESPONSE_ONLY: Self = Self(0x10);
     pub const RC_ACK: Self = Self(0x11);
+    pub const RC_ATOMIC_ACK: Self = Self(0x12);
+    pub const RC_COMPARE_SWAP: Self = Self(0x13);
+    pub const RC_FETCH_ADD: Self = Self(0x14);
+    pub const RC_SEND_ONLY_INVALIDATE: Self = Self(0x17);
     pub const UC_SEND_ONLY: Self = Self(0x24);
     pub const UD_SEND_ONLY: Self = Self(0x64);
     pub const UD_SEND_ONLY_IMM: Self = Self(0x65);
@@ -78,11 +85,14 @@ pub struct Layout {
     pub aeth: bool,
     /// Immediate data.
     pub imm: bool,
+    /// Bytes of headers that are not read here: those of atomics and of sends that invalidate a key.
+    pub other: u8,
 }
 
 impl Opcode {
-    /// The extension headers of this opcode; `None` for transports and operations not spoken here
-    /// (RD, XRC, atomics, invalidates, extended opcodes).
+    /// The extension headers of this opcode; `None` for transports not spoken here (RD, XRC, extended opcodes).
+    /// Every operation of a reliable connection has some, reserved ones too: what is not spoken is answered with a
+    /// NAK, so it has to be understood that far (IBTA 9.9.3).
     pub fn layout(self) -> Option<Layout> {
         let none = Layout::default();
         let (transport, operation) = (self.0 >> 5, self.0 & 0x1f);
@@ -93,6 +103,10 @@ impl Opcode {
             (0 | 1, 0x0b) => Layout { reth: true, imm: true, ..none },
             (0, 0x0d | 0x0f | 0x10 | 0x11) => Layout { aeth: true, ..none },
             (0, 0x0e) => none,
+            (0, 0x12) => Layout { aeth: true, other: 8, ..none },
+            (0, 0x13 | 0x14) => Layout { other: 28, ..none },
+            (0, 0x16 | 0x17) => Layout { other: 4, ..none },
+            (0, _) => none,
             (3, 0x04) => Layout { deth: true, ..none },
             (3, 0x05) => Layout { deth: true, imm: true, ..none },
             (4, 0x01) => none,
@@ -284,6 +298,7 @@ impl Extensions {
             reth: self.reth.is_some(),
             aeth: self.aeth.is_some(),
             imm: self.imm.is_some(),
+            other: 0,
         }
     }
 
@@ -304,6 +319,7 @@ impl Extensions {
         if layout.imm {
             ext.imm = Some(r.u32()?);
         }
+        r.0 = r.0.get(usize::from(layout.other)..)?;
         Some(ext)
     }
 

@@ -97,6 +97,8 @@ pub struct StationReport {
     pub rx_flooded: u64,
     /// Of those, frames that resolve addresses.
     pub rx_arp: u64,
+    /// Of those, pings, which are answered.
+    pub rx_echo: u64,
     /// Of those, frames that mean nothing to the station.
     pub rx_other: u64,
 }

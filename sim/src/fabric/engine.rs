@@ -14,6 +14,7 @@ use super::timeline::Tape;
 use super::topology::{Plan, lay_out};
 use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, switches};
+use std::collections::BTreeMap;
 use weir_dataplane::config::Config;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
@@ -98,11 +99,22 @@ struct SwitchNode {
     config: Config,
 }
 
+/// A queue pair: its number at both ends.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    sender: u32,
+    receiver: u32,
+    /// Flows it was given.
+    flows: usize,
+}
+
 /// Where a flow's ends are, once it has started.
 #[derive(Clone, Copy, Debug)]
 struct Started {
-    sender: usize,
-    receiver: usize,
+    sender: u32,
+    receiver: u32,
+    /// Its place among the flows of its queue pair.
+    nth: usize,
     at: Nanos,
 }
 
@@ -119,6 +131,10 @@ struct Fabric<'a> {
     switches: Vec<SwitchNode>,
     flows: Vec<Planned>,
     started: Vec<Option<Started>>,
+    /// Queue pairs, by the number of their first flow.
+    pairs: Vec<Option<Pair>>,
+    /// Priorities each host obeys pauses of, one bit each.
+    obeyed: Vec<u8>,
     followers: Vec<Vec<u32>>,
     agenda: Agenda<What>,
     slab: Vec<Flying>,
@@ -129,7 +145,9 @@ struct Fabric<'a> {
     now: Ps,
     events: u64,
     finite: usize,
+    /// Of those, flows that were delivered, and flows of which nothing more will come.
     done: usize,
+    ended: usize,
     frames_sent: u64,
     samples: Vec<Sample>,
     tape: Tape,
@@ -173,7 +191,11 @@ impl<'a> Fabric<'a> {
             links.iter().enumerate().map(side).collect()
         });
         let out: Vec<Vec<usize>> = out.collect();
-        let hosts = (0..plan.hosts).map(|host| Host::new(spec, &plan, host)).collect::<Result<_, _>>()?;
+        let configs: Vec<&Config> = switches.iter().map(|s| &s.config).collect();
+        let obeyed = (0..plan.hosts).map(|host| hosts::obeyed(spec, &plan, host, &configs));
+        let obeyed = obeyed.collect::<Result<Vec<u8>, _>>()?;
+        let made = obeyed.iter().enumerate().map(|(host, obey)| Host::new(spec, &plan, host, *obey));
+        let hosts = made.collect::<Result<_, _>>()?;
         let mut owners: Vec<(u64, usize)> =
             plan.macs.iter().enumerate().map(|(i, mac)| (mac.to_u64() >> 8, i)).collect();
         owners.sort_unstable();
@@ -194,6 +216,8 @@ impl<'a> Fabric<'a> {
             rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
             wake: vec![Ps::MAX; dirs.len()],
             started: vec![None; flows.len()],
+            pairs: vec![None; flows.len()],
+            obeyed,
             finite: flows.iter().filter(|f| is_finite(f)).count(),
             spec,
             plan,
@@ -211,6 +235,7 @@ impl<'a> Fabric<'a> {
             now: 0,
             events: 0,
             done: 0,
+            ended: 0,
             frames_sent: 0,
             samples: Vec::new(),
         })
@@ -242,7 +267,7 @@ impl<'a> Fabric<'a> {
         }
         let until = self.spec.until.0.saturating_mul(PS);
         while let Some((time, what)) = self.agenda.pop() {
-            if time > until || (self.done == self.finite && self.finite == self.flows.len()) {
+            if time > until || (self.ended == self.finite && self.finite == self.flows.len()) {
                 break;
             }
             self.now = time;
@@ -264,7 +289,7 @@ impl<'a> Fabric<'a> {
                 What::Sample => self.sample(),
             }
         }
-        if self.done < self.finite || self.finite < self.flows.len() {
+        if self.ended < self.finite || self.finite < self.flows.len() {
             self.now = until;
         }
     }
@@ -273,15 +298,25 @@ impl<'a> Fabric<'a> {
         let ns = self.ns();
         let planned = &mut self.flows[flow as usize];
         planned.flow.start = planned.flow.start.max(ns);
-        let (flow, from, to, path) = (planned.flow, planned.from, planned.to, planned.path as u64);
-        let address = |host: usize| (host, Mac::from_u64(self.plan.macs[host].to_u64() + path));
-        let (sender, receiver) = (self.hosts[from].next().0, self.hosts[to].next().1);
-        self.started[flow.id as usize] =
-            Some(Started { sender: sender as usize, receiver: receiver as usize, at: flow.start });
-        let backs_off = planned.backs_off;
-        let opening = Opening { flow, path, ends: [address(from), address(to)], backs_off };
-        self.hosts[to].open(&opening, false, sender);
-        self.hosts[from].open(&opening, true, receiver);
+        let Planned { flow, from, to, pair, backs_off, .. } = *planned;
+        let path = planned.path as u64;
+        let known = self.pairs[pair as usize];
+        let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
+            sender: self.hosts[from].next().0,
+            receiver: self.hosts[to].next().1,
+            flows: 0,
+        });
+        self.pairs[pair as usize] = Some(Pair { sender, receiver, flows: nth + 1 });
+        self.started[flow.id as usize] = Some(Started { sender, receiver, nth, at: flow.start });
+        if known.is_some() {
+            self.hosts[to].open_more(flow, false, receiver);
+            self.hosts[from].open_more(flow, true, sender);
+        } else {
+            let address = |host: usize| (host, Mac::from_u64(self.plan.macs[host].to_u64() + path));
+            let opening = Opening { flow, path, ends: [address(from), address(to)], backs_off };
+            self.hosts[to].open(&opening, false, sender);
+            self.hosts[from].open(&opening, true, receiver);
+        }
         self.pump(self.out[from][0]);
     }
 
@@ -478,7 +513,9 @@ impl<'a> Fabric<'a> {
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
             if let Some(arrival) = self.hosts[to.node].handle_frame(&frame, ns) {
-                if arrival.done {
+                // Endless flows never end.
+                self.ended += arrival.ended as usize;
+                if arrival.delivered {
                     self.delivered(arrival.flow);
                 }
                 self.tape.delivered(self.rate_of[arrival.flow as usize], ns, arrival.bytes);
@@ -525,7 +562,7 @@ impl<'a> Fabric<'a> {
     fn sample(&mut self) {
         let delivered = |planned: &Planned| {
             let started = self.started[planned.flow.id as usize];
-            started.map_or(0, |s| self.hosts[planned.to].received(s.receiver).bytes)
+            started.map_or(0, |s| self.hosts[planned.to].received(s.receiver, s.nth).bytes)
         };
         let fullest = |node: &SwitchNode| node.gauges.iter().map(|g| g.bytes).max().unwrap_or(0);
         let sample = Sample {
@@ -561,7 +598,8 @@ impl Fabric<'_> {
         let slow = |(fct, ideal): (u64, u64)| (fct * 1000).div_ceil(ideal.max(1));
         let errors = self.switches.iter().map(|s| s.switch.conservation().error().unsigned_abs());
         let dropped = self.switches.iter().map(|s| s.switch.conservation().dropped);
-        let context = Context { config: self.switches.first().map(|s| s.config.clone()) };
+        let context =
+            Context { config: self.switches.first().map(|s| s.config.clone()), deaf: self.deaf_hosts() };
         Report {
             flows_finite: self.finite,
             flows_done: self.done,
@@ -582,19 +620,40 @@ impl Fabric<'_> {
         .explained(&context)
     }
 
+    /// Ports of switches that paused a host which does not obey, by switch and port: the host, and the priorities.
+    fn deaf_hosts(&self) -> BTreeMap<(String, usize), (String, Vec<usize>)> {
+        let mut deaf = BTreeMap::new();
+        for (s, node) in self.switches.iter().enumerate() {
+            let name = &self.plan.names[self.plan.hosts + s];
+            for (i, port) in node.config.ports.iter().enumerate() {
+                let peer = self.dirs[self.out[self.plan.hosts + s][i]].to.node;
+                let Some(obeyed) = self.obeyed.get(peer) else { continue };
+                let sent = &node.switch.gauges(PortId(i as u16), self.ns()).pfc_tx_xoff;
+                let ignored = |p: &usize| (port.pfc.enable & !obeyed) >> p & 1 == 1 && sent[*p] > 0;
+                let ignored: Vec<usize> = (0..PRIORITIES).filter(ignored).collect();
+                if !ignored.is_empty() {
+                    deaf.insert((name.clone(), i), (self.plan.names[peer].clone(), ignored));
+                }
+            }
+        }
+        deaf
+    }
+
     fn flow_result(&self, planned: &Planned) -> FlowResult {
         let started = self.started[planned.flow.id as usize];
-        let (sent, rate) = started.map(|s| self.hosts[planned.from].sent(s.sender)).unwrap_or_default();
-        let got = started.map(|s| self.hosts[planned.to].received(s.receiver)).unwrap_or_default();
+        let (sent, rate) =
+            started.map(|s| self.hosts[planned.from].sent(s.sender, s.nth)).unwrap_or_default();
+        let got = started.map(|s| self.hosts[planned.to].received(s.receiver, s.nth)).unwrap_or_default();
         FlowResult {
             id: planned.flow.id,
             from: self.plan.names[planned.from].clone(),
             to: self.plan.names[planned.to].clone(),
             bytes: is_finite(planned).then_some(planned.flow.bytes),
             start_ns: started.map(|s| s.at),
-            fct_ns: got.done.zip(started).map(|(done, s)| done - s.at),
+            fct_ns: got.delivered().zip(started).map(|(done, s)| done - s.at),
             ideal_ns: self.ideal(planned),
             delivered: got.bytes,
+            lost: got.lost,
             packets: sent.packets,
             resent: sent.resent,
             useless: Some(got.useless),

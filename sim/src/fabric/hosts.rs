@@ -3,9 +3,11 @@
 use super::FabricError;
 use super::parcel::Parcel;
 use super::spec::{CcWindow, Congestion, FabricSpec, LinkFormat, Protocol};
+use super::switches;
 use super::topology::Plan;
 use super::workload::Planned;
 use std::net::Ipv4Addr;
+use weir_dataplane::config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::flow::{
@@ -13,11 +15,10 @@ use weir_endpoint::flow::{
 };
 use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
+use weir_endpoint::roce::qp::TrafficClass;
 
 /// Queue pairs of an RC Link endpoint.
 const QP_NUMBERS: usize = 8192;
-/// Where the queue pair number is in a RoCE frame.
-const QPN_AT: usize = 47;
 /// Ethernet, IP, UDP, BTH, ICRC: what a RoCE packet has around its payload.
 const ROCE_HEADERS: u64 = 58;
 
@@ -65,6 +66,26 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         Err(FabricError::Range { what: what.into(), got, must: must.into() })
     };
     let host = &spec.host;
+    let idle: &[(&str, &str)] = match host.protocol {
+        Protocol::Rocev2 => &[("host.rclink", "absent: hosts speak RoCEv2")],
+        Protocol::Rclink => &[
+            ("host.dcqcn", "absent: hosts speak RC Link, which backs off"),
+            ("host.cnp_priority", "absent: RC Link has a class for CNPs"),
+            ("host.cnp_dscp", "absent: RC Link has a class for CNPs"),
+        ],
+    };
+    if let Some((key, must)) = idle.iter().find(|(key, _)| spec.source.sets(key)) {
+        return range(key, "set".into(), must);
+    }
+    let priorities = host.obey.iter().flatten().map(|p| ("host.obey", *p));
+    for (key, priority) in priorities.chain([("host.cnp_priority", host.cnp_priority)]) {
+        if usize::from(priority) >= PRIORITIES {
+            return range(key, priority.to_string(), "0 to 7");
+        }
+    }
+    if host.cnp_dscp > 63 {
+        return range("host.cnp_dscp", host.cnp_dscp.to_string(), "0 to 63");
+    }
     for (i, w) in spec.workloads.iter().enumerate() {
         let cc = format!("workload.{i}.cc");
         match (host.protocol, w.cc) {
@@ -110,10 +131,11 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
 /// RC Link numbers queue pairs in 13 bits.
 ///
 /// # Errors
-/// More flows begin or end at a host than it has numbers.
+/// More queue pairs begin or end at a host than it has numbers.
 pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result<(), FabricError> {
     let mut ends = vec![0; plan.hosts];
-    flows.iter().flat_map(|f| [f.from, f.to]).for_each(|host| ends[host] += 1);
+    let pairs = flows.iter().filter(|f| f.pair == f.flow.id);
+    pairs.flat_map(|f| [f.from, f.to]).for_each(|host| ends[host] += 1);
     match ends.into_iter().max() {
         Some(most) if spec.host.protocol == Protocol::Rclink && most > QP_NUMBERS => {
             let must = format!("at most {QP_NUMBERS} at one host in RC Link");
@@ -123,18 +145,39 @@ pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result
     }
 }
 
+/// PFC priorities host `at` obeys, one bit each: as told, else those its neighbour keeps lossless. `switches`: their
+/// configurations. Two hosts without a switch keep those of the configuration a switch between them would have.
+///
+/// # Errors
+/// That configuration is refused.
+pub(super) fn obeyed(
+    spec: &FabricSpec,
+    plan: &Plan,
+    at: usize,
+    switches: &[&Config],
+) -> Result<u8, FabricError> {
+    if let Some(told) = &spec.host.obey {
+        return Ok(told.iter().fold(0, |mask, p| mask | 1 << (p & 7)));
+    }
+    let [a, b] = plan.links[plan.ports[at][0]].ends;
+    let far = if a.node == at { b } else { a };
+    match far.node.checked_sub(plan.hosts) {
+        Some(switch) => Ok(switches[switch].ports[far.port].pfc.enable),
+        None => Ok(switches::config_of(plan, spec, at)?.ports[0].pfc.enable),
+    }
+}
+
 impl Host {
-    /// The host `at` without flows.
-    pub fn new(spec: &FabricSpec, plan: &Plan, at: usize) -> Result<Self, FabricError> {
+    /// The host `at` without flows, which obeys pauses of the priorities in `obey`.
+    pub fn new(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8) -> Result<Self, FabricError> {
         let host = &spec.host;
         let rate = plan.links[plan.ports[at][0]].spec.rate.0;
-        let obey = host.obey.iter().filter(|p| usize::from(**p) < PRIORITIES).fold(0, |m, p| m | 1 << p);
         let config = match host.protocol {
             Protocol::Rocev2 => {
                 return Ok(Self::Roce(Box::new(Nic::new(NicConfig {
                     rate,
                     obey,
-                    control_priority: host.control_priority % PRIORITIES as u8,
+                    cnp: TrafficClass::of_cnps(host.cnp_dscp, host.cnp_priority),
                     cnp_interval: host.cnp_interval.0,
                 }))));
             }
@@ -165,7 +208,7 @@ impl Host {
         LinkNic::new(config).map(|nic| Self::RcLink(Box::new(nic))).map_err(refused)
     }
 
-    /// Number of the next flow it sends, and of the next it receives.
+    /// Number of the next queue pair it sends over, and of the next it receives over.
     pub fn next(&self) -> (u32, u32) {
         match self {
             Self::Roce(nic) => (nic.next_sender(), nic.next_receiver()),
@@ -173,7 +216,7 @@ impl Host {
         }
     }
 
-    /// Begins to send a flow to number `peer` of the receiver, or to receive it from that of the sender.
+    /// A queue pair that sends a flow to number `peer` of the receiver, or receives it from that of the sender.
     pub fn open(&mut self, opening: &Opening, sends: bool, peer: u32) {
         let [own, other] = if sends { opening.ends } else { [opening.ends[1], opening.ends[0]] };
         // What is not possible was refused when flows were made.
@@ -202,22 +245,21 @@ impl Host {
         debug_assert!(made);
     }
 
+    /// One more flow over queue pair `at`.
+    pub fn open_more(&mut self, flow: Flow, sends: bool, at: u32) {
+        match self {
+            Self::Roce(nic) if sends => nic.send_more(at, flow),
+            Self::Roce(nic) => nic.expect_more(at, flow),
+            Self::RcLink(nic) => nic.add_more(at, flow),
+        }
+    }
+
     /// Takes a frame from the wire.
     pub fn handle_frame(&mut self, frame: &Parcel, now: Nanos) -> Option<Arrival> {
-        let nic = match self {
-            Self::Roce(nic) => nic,
-            Self::RcLink(nic) => return nic.handle_frame(frame, now),
-        };
-        let at =
-            frame.bytes().get(QPN_AT..QPN_AT + 3).map(|qpn| u32::from_be_bytes([0, qpn[0], qpn[1], qpn[2]]));
-        let bytes = |nic: &Nic| {
-            let receiver = nic.receivers().get(at? as usize)?;
-            Some((receiver.flow().id, receiver.received().bytes))
-        };
-        let before = bytes(nic);
-        let done = nic.handle_frame(frame.bytes(), now).is_some();
-        let ((_, before), (flow, after)) = (before?, bytes(nic)?);
-        (after > before).then(|| Arrival { flow, bytes: after - before, done })
+        match self {
+            Self::Roce(nic) => nic.handle_frame(frame.bytes(), now),
+            Self::RcLink(nic) => nic.handle_frame(frame, now),
+        }
     }
 
     /// The next frame to put on the wire.
@@ -236,19 +278,21 @@ impl Host {
         }
     }
 
-    /// What its sending end `at` has done, and the rate it may send at.
-    pub fn sent(&self, at: usize) -> (Sent, Option<u64>) {
+    /// What its sending end `at` has done for its flow `nth`, and the rate it may send at.
+    pub fn sent(&self, at: u32, nth: usize) -> (Sent, Option<u64>) {
+        let at = at as usize;
         match self {
-            Self::Roce(nic) => (*nic.senders()[at].sent(), nic.senders()[at].rate()),
-            Self::RcLink(nic) => (nic.sent(at), nic.rate(at)),
+            Self::Roce(nic) => (*nic.senders()[at].sent(nth), nic.senders()[at].rate()),
+            Self::RcLink(nic) => (nic.sent(at, nth), nic.rate(at)),
         }
     }
 
-    /// What its receiving end `at` has seen.
-    pub fn received(&self, at: usize) -> Received {
+    /// What its receiving end `at` has seen of its flow `nth`.
+    pub fn received(&self, at: u32, nth: usize) -> Received {
+        let at = at as usize;
         match self {
-            Self::Roce(nic) => *nic.receivers()[at].received(),
-            Self::RcLink(nic) => nic.received(at),
+            Self::Roce(nic) => *nic.receivers()[at].received(nth),
+            Self::RcLink(nic) => nic.received(at, nth),
         }
     }
 

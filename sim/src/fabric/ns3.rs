@@ -375,6 +375,7 @@ fn report(
             fct_ns: finished[i].map(|at| at - p.flow.start),
             ideal_ns: ideal(plan, routes, p),
             delivered: book.flows[i].delivered,
+            lost: 0,
             packets: book.flows[i].packets,
             resent: book.flows[i].resent,
             useless: None,
@@ -485,12 +486,10 @@ fn why(report: &Report, config: &Config) -> Vec<String> {
             switch.name, port.port, port.headroom, port.headroom_peak
         )
     }));
-    let unfinished = report.flows_finite - report.flows_done;
-    if unfinished > 0 {
-        all.push(format!(
-            "{unfinished} of {} flows were not delivered by {} ns: this profile has no retransmission timer.",
-            report.flows_finite, report.end_ns
-        ));
+    if report.flows_done < report.flows_finite {
+        all.push(
+            "What is not delivered by the end stays so: this profile has no retransmission timer.".into(),
+        );
     }
     all
 }

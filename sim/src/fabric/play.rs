@@ -49,7 +49,7 @@ pub fn run_with(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result
         Profile::Weir => engine::run(spec, progress),
         Profile::Ns3Hpcc => ns3::run(spec, progress),
     };
-    played.map_err(|e| spec.locate(e))
+    played.map(Report::judged).map_err(|e| spec.locate(e))
 }
 
 /// All ports of all switches, in order.

@@ -11,6 +11,8 @@ use weir_dataplane::drops::DropReason;
 pub(super) struct Context {
     /// Configuration of the switches; they differ in ports only. `None`: there are none.
     pub config: Option<Config>,
+    /// Ports, by switch and number, whose pauses a host did not obey: the host, and the priorities.
+    pub deaf: BTreeMap<(String, usize), (String, Vec<usize>)>,
 }
 
 pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
@@ -22,16 +24,12 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     all.extend(no_pfc(report, config));
     all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
-        all.extend(drops(switch, port));
+        let deaf = context.deaf.get(&(switch.name.clone(), port.port));
+        all.extend(drops(switch, port, deaf));
     }
     let lost: u64 = report.links.iter().map(|l| l.lost).sum();
     if lost > 0 {
         all.push(format!("{lost} data frames were lost on links: their `loss` says so."));
-    }
-    let unfinished = report.flows_finite - report.flows_done;
-    if unfinished > 0 {
-        let end = report.end_ns;
-        all.push(format!("{unfinished} of {} flows were not delivered by {end} ns.", report.flows_finite));
     }
     all
 }
@@ -128,8 +126,23 @@ fn no_mark(report: &Report, config: &Config) -> Option<String> {
     ))
 }
 
-fn drops<'a>(switch: &'a SwitchResult, port: &'a PortResult) -> impl Iterator<Item = String> + 'a {
+fn drops<'a>(
+    switch: &'a SwitchResult,
+    port: &'a PortResult,
+    deaf: Option<&'a (String, Vec<usize>)>,
+) -> impl Iterator<Item = String> + 'a {
     port.drops.iter().map(move |(name, count)| {
+        if let Some((host, priorities)) = deaf.filter(|_| *name == DropReason::IngressHeadroom.name()) {
+            let list: Vec<String> = priorities.iter().map(usize::to_string).collect();
+            return format!(
+                "{} port {} dropped {count} frames ({name}): {host} went on sending when it was paused, since it does \
+                 not obey pauses of priority {}. Remedy: add it to `obey` in [host], or leave `obey` out, and hosts \
+                 obey what their switch keeps lossless.",
+                switch.name,
+                port.port,
+                list.join(", ")
+            );
+        }
         let reason = DropReason::ALL.iter().find(|reason| reason.name() == *name);
         let (meaning, remedy) = reason.map_or(("", ""), |r| (r.meaning().trim(), r.remedy()));
         format!(

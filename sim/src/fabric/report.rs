@@ -13,6 +13,10 @@ pub struct Report {
     pub schema: u32,
     /// Version of weir.
     pub weir: &'static str,
+    /// `PASS`, or `FAIL` for what `findings` says.
+    pub verdict: &'static str,
+    /// Everything that should not have happened, a sentence each. Empty: all is well.
+    pub findings: Vec<String>,
     /// Name of the spec.
     pub name: String,
     /// Whose switches and hosts: `weir` or `ns3-hpcc`.
@@ -27,10 +31,12 @@ pub struct Report {
     pub end_ns: u64,
     /// Events played.
     pub events: u64,
-    /// Flows that should have ended and those that have.
+    /// Flows that have an end, and those of them that were delivered: every byte arrived.
     pub flows_finite: usize,
     /// See `flows_finite`.
     pub flows_done: usize,
+    /// Payload bytes that nobody sends again and that never arrived: RC Link in LITE mode, unreliable flows.
+    pub bytes_lost: u64,
     /// Flow completion times: start to last byte in order at the receiver.
     pub fct_ns: Option<Spread>,
     /// Completion time over that of the same flow alone on its path, in thousandths.
@@ -65,6 +71,12 @@ pub struct Report {
 /// A run in a few numbers, for comparing many.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
+    /// See [`Report::verdict`].
+    pub verdict: &'static str,
+    /// See [`Report::findings`].
+    pub findings: Vec<String>,
+    /// See [`Report::bytes_lost`].
+    pub bytes_lost: u64,
     /// See [`Report::end_ns`].
     pub end_ns: u64,
     /// See [`Report::events`].
@@ -167,6 +179,8 @@ pub struct FlowResult {
     pub ideal_ns: u64,
     /// Payload bytes delivered in order.
     pub delivered: u64,
+    /// Payload bytes that were lost on the way and that nobody sends again.
+    pub lost: u64,
     /// Frames sent, again or for the first time.
     pub packets: u64,
     /// Frames sent again.
@@ -284,7 +298,10 @@ impl Report {
     /// What is known of a run before it is looked at: nothing but its identity.
     pub(super) fn begin(spec: &FabricSpec, end_ns: u64, events: u64) -> Self {
         Self {
-            schema: 2,
+            schema: 3,
+            verdict: "",
+            findings: Vec::new(),
+            bytes_lost: 0,
             weir: env!("CARGO_PKG_VERSION"),
             name: spec.name.clone(),
             profile: match spec.profile {
@@ -319,6 +336,9 @@ impl Report {
     /// The run in a few numbers.
     pub fn summary(&self) -> Summary {
         Summary {
+            verdict: self.verdict,
+            findings: self.findings.clone(),
+            bytes_lost: self.bytes_lost,
             end_ns: self.end_ns,
             events: self.events,
             flows_finite: self.flows_finite,
@@ -357,6 +377,41 @@ impl Report {
         self
     }
 
+    /// Sums up, and says what went wrong.
+    pub(super) fn judged(mut self) -> Self {
+        self.bytes_lost = self.flows.iter().map(|f| f.lost).sum();
+        self.findings = self.what_went_wrong();
+        self.verdict = if self.findings.is_empty() { "PASS" } else { "FAIL" };
+        self
+    }
+
+    fn what_went_wrong(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.conservation_error > 0 {
+            found
+                .push(format!("switches lost count of {} frames: please report it", self.conservation_error));
+        }
+        if !self.deadlock.is_empty() {
+            found.push(format!("PFC deadlock: {}", self.deadlock.join(" -> ")));
+        }
+        let open = self.flows_finite - self.flows_done;
+        if open > 0 {
+            let finite = self.flows.iter().filter_map(|f| Some((f.bytes?, f.delivered, f.fct_ns.is_some())));
+            let (all, got) =
+                finite.filter(|(.., done)| !done).fold((0u64, 0u64), |(all, got), (bytes, delivered, _)| {
+                    (all.saturating_add(bytes), got.saturating_add(delivered))
+                });
+            found.push(format!(
+                "{open} of {} flows not delivered by {} ns: {got} of their {all} bytes arrived",
+                self.flows_finite, self.end_ns
+            ));
+        }
+        if self.bytes_lost > 0 {
+            found.push(format!("{} bytes lost that nobody sends again", self.bytes_lost));
+        }
+        found
+    }
+
     /// Every port of every switch.
     pub fn ports(&self) -> impl Iterator<Item = (&SwitchResult, &PortResult)> {
         self.switches.iter().flat_map(|s| s.ports.iter().map(move |p| (s, p)))
@@ -385,14 +440,14 @@ impl Report {
 
     /// One line per flow.
     pub fn flows_csv(&self) -> String {
-        let head = "id,from,to,bytes,start_ns,fct_ns,ideal_ns,delivered_bytes,packets,resent,marked,cnps\n";
+        let head = "id,from,to,bytes,start_ns,fct_ns,ideal_ns,delivered_bytes,lost_bytes,packets,resent,marked,cnps\n";
         let head = self.csv_head("flows") + head;
         let cell = |v: Option<u64>| v.map_or(String::new(), |v| v.to_string());
         let line = |f: &FlowResult| {
             let (bytes, start, fct) = (cell(f.bytes), cell(f.start_ns), cell(f.fct_ns));
-            let FlowResult { id, from, to, ideal_ns, delivered, packets, resent, marked, cnps, .. } = f;
+            let FlowResult { id, from, to, ideal_ns, delivered, lost, packets, resent, marked, cnps, .. } = f;
             let (marked, cnps) = (cell(*marked), cell(*cnps));
-            let tail = format!("{ideal_ns},{delivered},{packets},{resent},{marked},{cnps}\n");
+            let tail = format!("{ideal_ns},{delivered},{lost},{packets},{resent},{marked},{cnps}\n");
             format!("{id},{},{},{bytes},{start},{fct},{tail}", quoted(from), quoted(to))
         };
         std::iter::once(head).chain(self.flows.iter().map(line)).collect()

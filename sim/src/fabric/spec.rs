@@ -277,8 +277,8 @@ pub struct HostSpec {
     pub protocol: Protocol,
     /// RC Link hosts.
     pub rclink: LinkHostSpec,
-    /// PFC priorities they obey.
-    pub obey: Vec<u8>,
+    /// PFC priorities they obey; those that are lossless at the switch they are connected to unless given.
+    pub obey: Option<Vec<u8>>,
     /// From the arrival of a PFC frame to its effect.
     pub response: Duration,
     /// Payload bytes of a full packet.
@@ -289,8 +289,11 @@ pub struct HostSpec {
     pub timeout: Duration,
     /// Least time between two CNPs of a flow.
     pub cnp_interval: Duration,
-    /// Priority of ACKs and CNPs.
-    pub control_priority: u8,
+    /// Priority of CNPs, and their DSCP; ACKs go in the class of their data. Of RoCEv2: RC Link has classes of its
+    /// own.
+    pub cnp_priority: u8,
+    /// See `cnp_priority`.
+    pub cnp_dscp: u8,
     /// Rate control of flows with `cc = "dcqcn"`.
     pub dcqcn: DcqcnSpec,
 }
@@ -300,13 +303,14 @@ impl Default for HostSpec {
         Self {
             protocol: Protocol::Rocev2,
             rclink: LinkHostSpec::default(),
-            obey: vec![3],
+            obey: None,
             response: Duration::of(0),
             payload: 1024,
             ack_every: 16,
             timeout: Duration::of(4_000_000),
             cnp_interval: Duration::of(50_000),
-            control_priority: 6,
+            cnp_priority: 6,
+            cnp_dscp: 48,
             dcqcn: DcqcnSpec::default(),
         }
     }
@@ -422,7 +426,8 @@ pub enum Pattern {
     Permutation,
     /// Each to every other.
     AllToAll,
-    /// Ring all-reduce of `bytes` over all hosts: 2(N-1) steps, each waits for the one before.
+    /// Ring all-reduce of `bytes` over all hosts: 2(N-1) steps, each waits for the one before. A host's steps
+    /// share one queue pair: what congestion has made of its rate stays.
     AllReduce,
     /// Flows of random `sizes` between random hosts, `load`, for `duration`.
     Poisson,

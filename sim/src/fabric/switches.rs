@@ -16,8 +16,8 @@ const NS_PER_METRE: u64 = 5;
 /// Bytes of a frame without payload.
 const HEADER_BYTES: u64 = 58;
 
-/// The configuration of one switch: that of the spec, and a port per link.
-fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
+/// The configuration of one switch: that of the spec, and a port per link of the node.
+pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
     let mut table = spec.switch.config.clone();
     if table.contains_key("port") {
         return Err(FabricError::Switch("the topology makes the ports: take `[[port]]` out".into()));

@@ -20,6 +20,8 @@ pub(super) struct Planned {
     pub to: usize,
     /// Address of the receiver (and of the sender, for answers) it uses.
     pub path: usize,
+    /// Number of the first flow of its queue pair: its own, or that of the flow before it.
+    pub pair: u32,
     pub flow: Flow,
     /// Starts when this flow has been delivered, not before `flow.start`.
     pub after: Option<u32>,
@@ -39,6 +41,8 @@ struct Draft {
     bytes: u64,
     start: u64,
     after: Option<u32>,
+    /// Number of the first flow of its queue pair, if that is another.
+    pair: Option<u32>,
 }
 
 struct Reader<'a> {
@@ -112,8 +116,14 @@ impl Reader<'_> {
         }
         let bytes = w.bytes.map_or(ENDLESS, |size| size.0.max(1));
         let start = |i: usize| w.start.0.saturating_add(w.stagger.0.saturating_mul(i as u64));
-        let draft =
-            |i: usize, (from, to): (usize, usize)| Draft { from, to, bytes, start: start(i), after: None };
+        let draft = |i: usize, (from, to): (usize, usize)| Draft {
+            from,
+            to,
+            bytes,
+            start: start(i),
+            after: None,
+            pair: None,
+        };
         let pairs: Vec<(usize, usize)> = match w.kind {
             Pattern::Flow => vec![(self.host("from", &w.from)?, self.host("to", &w.to)?)],
             Pattern::Incast => {
@@ -160,7 +170,7 @@ impl Reader<'_> {
                 let other = ((u64::from(rng.next_u32()) * (n as u64 - 1)) >> 32) as usize;
                 let to = if other < from { other } else { other + 1 };
                 let bytes = sizes.draw(rng);
-                drafts.push(Draft { from, to, bytes, start: self.w.start.0 + at, after: None });
+                drafts.push(Draft { from, to, bytes, start: self.w.start.0 + at, after: None, pair: None });
                 at += exponential(mean_gap, rng);
             }
         }
@@ -212,6 +222,7 @@ fn all_reduce(n: usize, chunk: u64, start: u64, first: u32) -> Vec<Draft> {
         bytes: chunk,
         start,
         after: step.checked_sub(1).map(|before| id(before, (from + n - 1) % n)),
+        pair: Some(id(0, from)),
     };
     (0..2 * (n - 1)).flat_map(|step| (0..n).map(move |from| flow(step, from))).collect()
 }
@@ -246,7 +257,9 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
             };
             rate_control::check(&pace).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
             let id = all.len() as u32;
-            let path = (rng.next_u64() % spec.paths) as usize;
+            let pair = d.pair.unwrap_or(id);
+            let drawn = (rng.next_u64() % spec.paths) as usize;
+            let path = all.get(pair as usize).map_or(drawn, |first| first.path);
             let reach = |from: usize, to: usize| path_exists(plan, routes, from, to, path);
             if !(reach(d.from, d.to) && reach(d.to, d.from)) {
                 let (from, to) = (plan.names[d.from].clone(), plan.names[d.to].clone());
@@ -266,7 +279,7 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
                 timeout: host.timeout.0,
             };
             let backs_off = w.cc == Congestion::Backoff;
-            all.push(Planned { from: d.from, to: d.to, path, flow, after: d.after, backs_off });
+            all.push(Planned { from: d.from, to: d.to, path, pair, flow, after: d.after, backs_off });
         }
     }
     if all.is_empty() {

@@ -80,8 +80,8 @@ fn find(dirs: &[PathBuf], address: &str) -> Result<Option<(Vec<u8>, Value)>, Swe
     Ok(found.map(|(_, result)| result))
 }
 
-/// Numbers of a result that become columns: name and place.
-const COLUMNS: [(&str, &[&str]); 17] = [
+/// What of a result becomes columns: name and place.
+const COLUMNS: [(&str, &[&str]); 19] = [
     ("fct_p50_ns", &["fct_ns", "p50"]),
     ("fct_p99_ns", &["fct_ns", "p99"]),
     ("fct_max_ns", &["fct_ns", "max"]),
@@ -90,6 +90,7 @@ const COLUMNS: [(&str, &[&str]); 17] = [
     ("flows_done", &["flows_done"]),
     ("flows_finite", &["flows_finite"]),
     ("delivered_bytes", &["delivered_bytes"]),
+    ("lost_bytes", &["bytes_lost"]),
     ("frames_sent", &["frames_sent"]),
     ("frames_dropped", &["frames_dropped"]),
     ("frames_lost", &["frames_lost"]),
@@ -99,10 +100,11 @@ const COLUMNS: [(&str, &[&str]); 17] = [
     ("queue_max_bytes", &["queue_max_bytes"]),
     ("queue_mean_bytes", &["queue_mean_bytes"]),
     ("headroom_peak_bytes", &["headroom_peak_bytes"]),
+    ("verdict", &["verdict"]),
 ];
 
 impl Merged {
-    /// One line per point that has a result: values of the axes, then numbers, then why it was refused.
+    /// One line per point that has a result: values of the axes, then numbers and the verdict, then why it was refused.
     pub fn csv(&self) -> String {
         let Self { name, digest, points, .. } = self;
         let name = name.replace(['\n', '\r'], " ");
@@ -116,13 +118,15 @@ impl Merged {
         let head: Vec<String> = names.chain(["error".to_owned()]).collect();
         let row = |(values, result): &(Vec<String>, Option<Value>)| {
             let result = result.as_ref()?;
-            let number = |(_, path): &(&str, &[&str])| {
-                let at = path.iter().fold(&result["summary"], |at, key| &at[*key]);
-                at.as_u64().map_or(String::new(), |n| n.to_string())
-            };
+            let cell =
+                |(_, path): &(&str, &[&str])| match path.iter().fold(&result["summary"], |at, key| &at[*key])
+                {
+                    Value::String(text) => quoted(text),
+                    at => at.as_u64().map_or(String::new(), |n| n.to_string()),
+                };
             let values = values.iter().map(|v| quoted(v.trim_matches('"')));
             let error = quoted(result["error"].as_str().unwrap_or(""));
-            let cells: Vec<String> = values.chain(COLUMNS.iter().map(number)).chain([error]).collect();
+            let cells: Vec<String> = values.chain(COLUMNS.iter().map(cell)).chain([error]).collect();
             Some(cells.join(",") + "\n")
         };
         let rows: String = self.rows.iter().filter_map(row).collect();

@@ -8,7 +8,6 @@ use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::firmware::Dcqcn;
 use weir_endpoint::dcqcn::scheme::{Outstanding, Scheme};
 use weir_endpoint::dcqcn::standard::Params;
-use weir_endpoint::roce::frame::ECN_ECT0;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::Qpn;
@@ -69,8 +68,8 @@ fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) 
         send_psn: Psn::new(qp.send_psn),
         recv_psn: Psn::new(qp.recv_psn),
         vlan: qp.vlan,
-        data: TrafficClass { dscp: qp.dscp, ecn: ECN_ECT0, priority: qp.priority },
-        cnp: TrafficClass { dscp: qp.cnp_dscp, ecn: ECN_ECT0, priority: qp.cnp_priority },
+        data: TrafficClass::of_data(qp.dscp, qp.priority),
+        cnp: TrafficClass::of_cnps(qp.cnp_dscp, qp.cnp_priority),
         mtu: qp.mtu,
         window: qp.window,
         ack_timeout: qp.ack_timeout,
@@ -78,10 +77,18 @@ fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) 
         cnp_interval: dcqcn.cnp_interval,
         rate: rate_control(dcqcn, rate),
         receive_bytes: qp.receive,
+        memory: memory(qp, first_qpn),
+        verify: qp.verify,
         expect: qp.expect,
         stream: qp.stream.map(|stream| messages(&stream, qp.peer_qpn, first_qpn)),
         trace,
     }
+}
+
+/// Where a connection takes messages, and under which key.
+fn memory(qp: &HostQp, first_qpn: u32) -> Remote {
+    let usual = Remote::of_pair(qp.qpn - first_qpn);
+    Remote { va: qp.memory_address.unwrap_or(usual.va), rkey: qp.memory_key.unwrap_or(usual.rkey) }
 }
 
 /// The memory of a weir host follows from the place of the connection there; it is taken to count its

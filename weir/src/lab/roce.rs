@@ -5,13 +5,14 @@ use crate::host::{SETTLE, rate_control};
 use anyhow::{Context, Result};
 use weir_dataplane::config::host::HostDcqcn;
 use weir_dataplane::config::{Config, CongestionControl, LabFlow};
-use weir_endpoint::roce::frame::ECN_ECT0;
 use weir_endpoint::roce::hca::FIRST_QPN;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::Station;
-use weir_endpoint::station::roce::{self, Operation, PairConfig, Peer, Rate, SLOTS, StationConfig, Stream};
+use weir_endpoint::station::roce::{
+    self, Operation, PairConfig, Peer, Rate, Remote, SLOTS, StationConfig, Stream,
+};
 
 /// Ethernet, IPv4, UDP, BTH and ICRC: what a packet of a SEND has around its payload, and a tag more.
 const HEADERS: u16 = 58;
@@ -75,17 +76,13 @@ fn pairs(
     let packets = (in_flight(link) / SLOTS / beside / u64::from(mtu)).max(4);
     let bytes = packets as u32 * u32::from(mtu);
     let parameters = if manners.back_off() { config.lab.dcqcn } else { CongestionControl::Off };
-    let end = |peer: usize, qpn: u32| PairConfig {
+    let end = |peer: usize, qpn: u32, nth: u32| PairConfig {
         peer: Peer { ip: address(peer).1.into(), mac: None, qpn: Qpn(qpn) },
         send_psn: Psn::default(),
         recv_psn: Psn::default(),
         vlan: flow.vlan,
-        data: TrafficClass { dscp: flow.dscp, ecn: ECN_ECT0, priority },
-        cnp: TrafficClass {
-            dscp: 48,
-            ecn: ECN_ECT0,
-            priority: if flow.vlan.is_some() { 6 } else { maps.dscp_to_tc[48] },
-        },
+        data: TrafficClass::of_data(flow.dscp, priority),
+        cnp: TrafficClass::of_cnps(48, if flow.vlan.is_some() { 6 } else { maps.dscp_to_tc[48] }),
         mtu,
         window: 1 << 14,
         ack_timeout: ACK_TIMEOUT,
@@ -93,14 +90,21 @@ fn pairs(
         cnp_interval: 50_000 * SLOWER,
         rate: Rate::Fixed(link),
         receive_bytes: 0,
+        memory: Remote::of_pair(nth),
+        verify: true,
         expect: None,
         stream: None,
         trace: false,
     };
     let stream = Stream { operation: Operation::Send, bytes, messages: None, start: 0 };
     let control = slower(rate_control(&HostDcqcn::of(parameters), rate));
-    let sender = PairConfig { stream: Some(stream), rate: control, trace: manners.trace, ..end(to, qpns[1]) };
-    (class, [sender, PairConfig { receive_bytes: bytes, ..end(from, qpns[0]) }])
+    let sender = PairConfig {
+        stream: Some(stream),
+        rate: control,
+        trace: manners.trace,
+        ..end(to, qpns[1], qpns[0] - FIRST_QPN)
+    };
+    (class, [sender, PairConfig { receive_bytes: bytes, ..end(from, qpns[0], qpns[1] - FIRST_QPN) }])
 }
 
 /// See [`SLOWER`].

@@ -37,7 +37,7 @@ fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
             say!("  written   {}/report.html, report.json, flows.csv, ports.csv", dir.display());
         }
     }
-    Ok(if report.conservation_error == 0 { Outcome::Good } else { Outcome::Bad })
+    Ok(if report.findings.is_empty() { Outcome::Good } else { Outcome::Bad })
 }
 
 fn print(r: &Report) {
@@ -61,6 +61,9 @@ fn print(r: &Report) {
         r.queue_max()
     );
     r.why.iter().for_each(|sentence| say!("  {sentence}"));
+    let good = || "every flow that has an end was delivered, nothing was lost".into();
+    let found = if r.findings.is_empty() { good() } else { r.findings.join("; ") };
+    say!("  verdict: {}: {found}", r.verdict);
 }
 
 fn write(dir: &Path, report: &Report) -> Result<()> {

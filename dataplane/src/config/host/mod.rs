@@ -191,6 +191,12 @@ pub struct HostQp {
     pub rate: Option<u64>,
     /// Longest message taken, bytes.
     pub receive: u32,
+    /// First address of the memory messages are taken in; `None`: the usual one.
+    pub memory_address: Option<u64>,
+    /// Its key; `None`: the usual one.
+    pub memory_key: Option<u32>,
+    /// Messages are those of a weir host, and checked.
+    pub verify: bool,
     /// Messages that will come.
     pub expect: Option<u64>,
     /// Messages to send.

@@ -14,7 +14,9 @@ use crate::config::types::{
     CongestionControl, DcqcnScheme, DeviceKind, HostOperation, HostProtocol, Maps, PfcMode, PfcRx,
     PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
-use crate::config::units::{Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type};
+use crate::config::units::{
+    BOOL, Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type,
+};
 use crate::config::{in_order, parse};
 use crate::types::Mac;
 use std::collections::HashMap;
@@ -27,6 +29,8 @@ const HEADERS: u64 = 14 + 4 + 20 + 8 + 12 + 16 + 4 + 4;
 const IPV6: u64 = 20;
 /// Numbers of connections end here; those above are of datagrams.
 const LAST_QPN: u64 = 0x7fff;
+/// Sixteen of the longest messages fit behind it.
+const LAST_ADDRESS: u64 = u64::MAX - (1 << 30);
 /// 24 bits.
 const NUMBERS: RangeInclusive<u64> = 0..=0xff_ffff;
 const US: u64 = 1_000;
@@ -362,6 +366,9 @@ fn read_qp(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[HostPort], at: &mut [Por
         retries: byte(ctx, "retries", 255, 7),
         rate: rate(ctx, s, "rate"),
         receive: size(ctx, s, "receive", 16..=64 << 20).map_or(64 << 10, |bytes| bytes as u32),
+        memory_address: s.int(ctx, "memory_address", 0..=LAST_ADDRESS).map(|val| val.v),
+        memory_key: small(ctx, s, "memory_key", 0..=u64::from(u32::MAX)),
+        verify: s.get(ctx, "verify", &BOOL).is_none_or(|val| val.v),
         expect: s.int(ctx, "expect", 1..=u64::MAX).map(|val| val.v),
         stream,
     };

@@ -151,7 +151,22 @@ pub(super) static QP: Table = table(
         key(
             "receive",
             "size 16 to 64MiB, default 64KiB",
-            "longest message taken; sixteen times that is registered",
+            "longest message taken; sixteen times that is registered, for peers to write and read",
+        ),
+        key(
+            "memory_address",
+            "integer, default n x 2^40 for the n-th connection of the port, from 1",
+            "first address of that memory",
+        ),
+        key(
+            "memory_key",
+            "0 to 4294967295, default (n - 1) x 512 + 1 for the n-th connection of the port",
+            "remote key of that memory",
+        ),
+        key(
+            "verify",
+            "true or false, default true",
+            "messages are those of a weir host and their content is checked; false takes what comes, as from an RNIC",
         ),
         key("expect", "integer from 1, default none", "messages that will come: the run ends when all have"),
         key("send", "\"send\" or \"write\", default nothing", "messages to send, and how"),

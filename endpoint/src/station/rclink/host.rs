@@ -214,6 +214,7 @@ impl Station {
             rx_bytes: carried.rx_bytes,
             rx_flooded: carried.rx_flooded,
             rx_arp: 0,
+            rx_echo: 0,
             rx_other: carried.rx_other,
         }
     }

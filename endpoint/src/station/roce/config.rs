@@ -74,12 +74,10 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Memory of queue pair `nth` (from 0) of a station: known without asking, so that two stations are
-    /// connected by their configuration alone.
+    /// Where queue pair `nth` (from 0) of a station takes messages unless told otherwise: known without asking, so
+    /// that two stations are connected by their configuration alone.
     pub fn of_pair(nth: u32) -> Self {
-        // The region registered first of the two of a queue pair; see `Memory::register`.
-        let index = 2 * nth;
-        Self { va: (u64::from(nth) + 1) << 40, rkey: index << 8 | (index << 1 & 0xff) | 1 }
+        Self { va: (u64::from(nth) + 1) << 40, rkey: nth << 9 | 1 }
     }
 }
 
@@ -125,6 +123,11 @@ pub struct PairConfig {
     pub rate: Rate,
     /// Longest message taken, bytes; 0: none is taken.
     pub receive_bytes: u32,
+    /// Where peers write messages to, and read them from: the slots of [`SLOTS`] messages one after the other.
+    pub memory: Remote,
+    /// Messages are checked: their content is that of a station. Without it whatever comes is taken as it is, and each
+    /// SEND and each WRITE with immediate data is a message.
+    pub verify: bool,
     /// Messages that will come, if known.
     pub expect: Option<u64>,
     /// Messages to send, if any.
@@ -148,6 +151,9 @@ pub enum StationError {
     /// A message too short to be checked, or longer than 2^31 bytes.
     #[error("messages of {0} bytes: they have {MIN_MESSAGE} to 2147483648")]
     Message(u32),
+    /// Two connections with one key.
+    #[error("memory key {0} is taken by another connection")]
+    Key(u32),
     /// The memory of all messages under way would be too large.
     #[error("no memory: {SLOTS} messages of {0} bytes each are held")]
     Memory(u32),

@@ -2,6 +2,7 @@
 
 use super::arp::Arp;
 use super::config::{PairConfig, Rate, Remote, SLOTS, StationConfig, StationError};
+use super::echo;
 use super::traffic::{Incoming, Outgoing};
 use crate::dcqcn::firmware::Adapter as Control;
 use crate::dcqcn::trace::Trace;
@@ -9,7 +10,7 @@ use crate::roce::cq::CqId;
 use crate::roce::hca::{Event, Failure, Hca, QpError, TxKind};
 use crate::roce::memory::Access;
 use crate::roce::qp::{Path, QpConfig};
-use crate::roce::verbs::{Completion, Status, Verb};
+use crate::roce::verbs::{Completion, MAX_MESSAGE, Status, Verb};
 use crate::roce::wire::Qpn;
 use crate::station::MIN_MESSAGE;
 use crate::station::cable::Cable;
@@ -26,10 +27,8 @@ use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 const ASK_EVERY: Nanos = 100_000_000;
 /// Answers that can wait for the link; who asks more often asks again.
 const ANSWERS: usize = 64;
-/// Priority of ARP: untagged, or PCP 0.
-const ARP_PRIORITY: u8 = 0;
-/// A message has at most 2^31 bytes (IBTA 9.7.7).
-const MAX_MESSAGE: u32 = 1 << 31;
+/// Priority of ARP and echo replies: untagged, or PCP 0.
+const SMALL_PRIORITY: u8 = 0;
 
 #[derive(Debug)]
 struct Pair {
@@ -78,10 +77,11 @@ pub struct Station {
     link: Cable,
     pairs: Vec<Pair>,
     ask_at: Nanos,
-    /// ARP messages to be sent.
-    arp: VecDeque<Arp>,
-    arp_frame: Vec<u8>,
+    /// ARP messages and echo replies to be sent.
+    small: VecDeque<Vec<u8>>,
+    small_frame: Vec<u8>,
     rx_arp: u64,
+    rx_echo: u64,
 }
 
 impl Station {
@@ -95,9 +95,10 @@ impl Station {
             link: Cable::new(config.rate, config.slack),
             pairs: Vec::new(),
             ask_at: 0,
-            arp: VecDeque::with_capacity(ANSWERS),
-            arp_frame: Vec::new(),
+            small: VecDeque::with_capacity(ANSWERS),
+            small_frame: Vec::new(),
             rx_arp: 0,
+            rx_echo: 0,
         }
     }
 
@@ -131,18 +132,16 @@ impl Station {
         };
         let cq = self.hca.create_cq(4 * SLOTS as usize);
         let qpn = self.hca.create_qp(self.qp_config(&config, cq))?;
-        let nth = self.pairs.len() as u32;
         let (here, there) = (end(self.config.ip, qpn), end(config.peer.ip, config.peer.qpn));
-        // What peers write to first: its key is known from its place (see `Remote::of_pair`).
-        let Remote { va, rkey } = Remote::of_pair(nth);
-        let taken = self.memory(va, config.receive_bytes, true)?;
-        debug_assert_eq!(taken.1, rkey);
-        let sent = self.memory(va, config.stream.map_or(0, |s| s.bytes), false)?;
-        let incoming = Incoming::new(Pattern::new(there, here), taken.0, va, config.receive_bytes);
+        let Remote { va, rkey } = config.memory;
+        let taken = self.memory(va, config.receive_bytes, Some(rkey))?;
+        let sent = self.memory(va, config.stream.map_or(0, |s| s.bytes), None)?;
+        let incoming =
+            Incoming::new(Pattern::new(there, here), taken, va, config.receive_bytes, config.verify);
         if config.receive_bytes > 0 {
             (0..SLOTS).for_each(|slot| incoming.post(slot, qpn, &mut self.hca));
         }
-        let outgoing = config.stream.map(|s| Outgoing::new(s, Pattern::new(here, there), sent.0, va));
+        let outgoing = config.stream.map(|s| Outgoing::new(s, Pattern::new(here, there), sent, va));
         self.pairs.push(Pair {
             qpn,
             config,
@@ -186,16 +185,21 @@ impl Station {
         }
     }
 
-    /// Registers the slots of one direction; local and remote key.
-    fn memory(&mut self, va: u64, bytes: u32, remote: bool) -> Result<(u32, u32), StationError> {
+    /// Registers the slots of one direction, for peers under a key; the local key.
+    fn memory(&mut self, va: u64, bytes: u32, rkey: Option<u32>) -> Result<u32, StationError> {
         let no_memory = StationError::Memory(bytes);
         let len = usize::try_from(u64::from(bytes) * SLOTS).map_err(|_| no_memory)?;
         let mut region = Vec::new();
         region.try_reserve_exact(len).map_err(|_| no_memory)?;
         region.resize(len, 0);
-        let access = Access { local_write: true, remote_write: remote };
-        let mr = self.hca.register(va, region, access).ok_or(no_memory)?;
-        Ok((mr.lkey, mr.rkey))
+        va.checked_add(len as u64).ok_or(no_memory)?;
+        let remote = rkey.is_some();
+        let access = Access { local_write: true, remote_write: remote, remote_read: remote };
+        let mr = match rkey {
+            Some(rkey) => self.hca.register_as(rkey, va, region, access).ok_or(StationError::Key(rkey))?,
+            None => self.hca.register(va, region, access).ok_or(no_memory)?,
+        };
+        Ok(mr.lkey)
     }
 
     /// The peer of a pair is known.
@@ -263,6 +267,7 @@ impl Station {
             rx_bytes: carried.rx_bytes,
             rx_flooded: carried.rx_flooded,
             rx_arp: self.rx_arp,
+            rx_echo: self.rx_echo,
             rx_other: carried.rx_other,
         }
     }
@@ -284,6 +289,12 @@ impl Station {
         if let Some(arp) = Arp::read(bytes) {
             self.rx_arp += 1;
             return self.arp_arrived(&arp, now);
+        }
+        if let IpAddr::V4(own) = self.config.ip
+            && let Some(reply) = echo::reply(bytes, own)
+        {
+            self.rx_echo += 1;
+            return self.send_small(reply);
         }
         let before = self.hca.counters().rx_not_roce;
         self.hca.handle_frame(bytes, now);
@@ -308,10 +319,22 @@ impl Station {
         if let IpAddr::V4(own) = self.config.ip
             && !arp.reply
             && arp.target.1 == own
-            && self.arp.len() < ANSWERS
         {
             let sender = (self.config.mac, own);
-            self.arp.push_back(Arp { reply: true, vlan: arp.vlan, sender, target: arp.sender });
+            self.send_arp(Arp { reply: true, vlan: arp.vlan, sender, target: arp.sender });
+        }
+    }
+
+    fn send_arp(&mut self, arp: Arp) {
+        let mut frame = Vec::new();
+        arp.write(&mut frame);
+        self.send_small(frame);
+    }
+
+    /// What no queue pair sends; more than can wait is forgotten.
+    fn send_small(&mut self, frame: Vec<u8>) {
+        if self.small.len() < ANSWERS {
+            self.small.push_back(frame);
         }
     }
 
@@ -407,11 +430,9 @@ impl Station {
         let mut wanted: Vec<_> = unknown.map(|pair| (pair.config.peer.ip, pair.config.vlan)).collect();
         wanted.dedup();
         for (ip, vlan) in wanted {
-            if let (IpAddr::V4(own), IpAddr::V4(ip)) = (self.config.ip, ip)
-                && self.arp.len() < ANSWERS
-            {
+            if let (IpAddr::V4(own), IpAddr::V4(ip)) = (self.config.ip, ip) {
                 let sender = (self.config.mac, own);
-                self.arp.push_back(Arp { reply: false, vlan, sender, target: (Mac([0; 6]), ip) });
+                self.send_arp(Arp { reply: false, vlan, sender, target: (Mac([0; 6]), ip) });
             }
         }
     }
@@ -422,12 +443,12 @@ impl Station {
         if self.link.ready() > now {
             return None;
         }
-        if self.hca.paused() >> ARP_PRIORITY & 1 == 0
-            && let Some(arp) = self.arp.pop_front()
+        if self.hca.paused() >> SMALL_PRIORITY & 1 == 0
+            && let Some(frame) = self.small.pop_front()
         {
-            arp.write(&mut self.arp_frame);
-            self.link.sent(self.arp_frame.len(), now);
-            return Some(&self.arp_frame);
+            self.small_frame = frame;
+            self.link.sent(self.small_frame.len(), now);
+            return Some(&self.small_frame);
         }
         let tx = self.hca.poll_transmit(now)?;
         let (qpn, kind, len) = (tx.qpn, tx.kind, tx.bytes.len());

@@ -2,6 +2,7 @@
 
 mod arp;
 mod config;
+mod echo;
 mod host;
 #[cfg(test)]
 mod tests;

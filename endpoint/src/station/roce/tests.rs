@@ -1,4 +1,5 @@
 use super::*;
+use crate::checksum::ones_complement_sum;
 use crate::dcqcn::firmware::Dcqcn;
 use crate::dcqcn::scheme::{Outstanding, Scheme};
 use crate::dcqcn::standard::Params;
@@ -45,8 +46,8 @@ fn pair(peer: usize, qpn: u32) -> PairConfig {
         send_psn: Psn::new(0xff_fff0),
         recv_psn: Psn::new(0xff_fff0),
         vlan: None,
-        data: TrafficClass { dscp: 26, ecn: 2, priority: 3 },
-        cnp: TrafficClass { dscp: 48, ecn: 0, priority: 6 },
+        data: TrafficClass::of_data(26, 3),
+        cnp: TrafficClass::of_cnps(48, 6),
         mtu: 1024,
         window: 256,
         ack_timeout: 1_000_000,
@@ -54,6 +55,8 @@ fn pair(peer: usize, qpn: u32) -> PairConfig {
         cnp_interval: 50_000,
         rate: dcqcn(),
         receive_bytes: 16_384,
+        memory: Remote::of_pair(0),
+        verify: true,
         expect: None,
         stream: None,
         trace: false,
@@ -103,7 +106,8 @@ fn incast(senders: usize, rate: Rate, obey: u8, limits: Limits) -> Net {
     let mut receiver = station(0);
     let mut stations = Vec::new();
     for n in 1..=senders {
-        receiver.add(PairConfig { rate, ..pair(n, 0x11) }).unwrap();
+        let memory = Remote::of_pair(n as u32 - 1);
+        receiver.add(PairConfig { rate, memory, ..pair(n, 0x11) }).unwrap();
         let mut sender = Station::new(StationConfig { obey, ..config(n) });
         let endless = Stream { operation: Operation::Send, bytes: 16_384, messages: None, start: 0 };
         let here = PairConfig { rate, stream: Some(endless), trace: true, ..pair(0, 0x10 + n as u32) };
@@ -238,7 +242,8 @@ fn wrong_content_is_seen() {
     // The peer takes us for queue pair 0x12, so its content is that of another connection.
     let (mut a, mut b) = (station(0), station(1));
     a.add(pair(1, 0x99)).unwrap();
-    a.add(PairConfig { stream: stream(Operation::Send, 20), ..pair(1, 0x11) }).unwrap();
+    let other = PairConfig { memory: Remote::of_pair(1), ..pair(1, 0x11) };
+    a.add(PairConfig { stream: stream(Operation::Send, 20), ..other }).unwrap();
     b.add(pair(0, 0x11)).unwrap();
     let mut net = Net::new(vec![a, b], OPEN);
     net.run(50_000_000);
@@ -248,10 +253,57 @@ fn wrong_content_is_seen() {
 }
 
 #[test]
+fn what_a_foreign_peer_sends_is_taken_as_it_is_where_nobody_checks() {
+    for operation in [Operation::Send, Operation::Write(Remote { va: 0x7000, rkey: 0xfeed })] {
+        // As above: the content is not that of the connection it comes by.
+        let (mut a, mut b) = (station(0), station(1));
+        a.add(pair(1, 0x99)).unwrap();
+        let other = PairConfig { memory: Remote::of_pair(1), ..pair(1, 0x11) };
+        a.add(PairConfig { stream: stream(operation, 16), ..other }).unwrap();
+        let memory = Remote { va: 0x7000, rkey: 0xfeed };
+        let taking = PairConfig { memory, verify: false, ..pair(0, 0x12) };
+        b.add(taking).unwrap();
+        let mut net = Net::new(vec![a, b], OPEN);
+        net.run(50_000_000);
+        let (out, into) = (net.progress(0)[1], net.progress(1)[0]);
+        // A WRITE is a message where it says so, which is one in eight.
+        let told = if operation == Operation::Send { 16 } else { 2 };
+        assert_eq!((out.acknowledged, into.received), (16, told), "{operation:?}");
+        assert_eq!((into.received_bytes, into.corrupted, into.out_of_order), (told * 10_000, 0, 0));
+    }
+}
+
+#[test]
+fn a_ping_is_answered() {
+    let mut a = station(1);
+    let mut ping = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
+    ping.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, 1, 0x66, 0xd0, 10, 0, 0, 9, 10, 0, 0, 1]);
+    ping.extend([8, 0, 0x57, 0xa5, 0x12, 0x34, 0, 1, 0x8d, 0x24, 0, 0]);
+    ping.resize(60, 0);
+    a.handle_frame(&ping, 0);
+    assert!(a.poll_transmit(0).is_none(), "its checksums are wrong");
+    for (bytes, at) in [(14..34, 10), (34..46, 2)] {
+        let checksum = bytes.start + at;
+        ping[checksum..checksum + 2].fill(0);
+        let sum = !ones_complement_sum(&ping[bytes]);
+        ping[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+    a.handle_frame(&ping, 0);
+    let reply = a.poll_transmit(1_000).map(<[u8]>::to_vec).unwrap();
+    assert_eq!((&reply[..6], reply[34]), (&[2, 0, 0, 0, 0, 9][..], 0));
+    let report = a.report(0);
+    assert_eq!((report.rx_echo, report.rx_other), (1, 1));
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let mut a = station(0);
     assert!(matches!(a.add(PairConfig { mtu: 1000, ..pair(1, 1) }), Err(StationError::Qp(_))));
     assert_eq!(a.add(PairConfig { receive_bytes: 8, ..pair(1, 1) }), Err(StationError::Message(8)));
+    a.add(pair(1, 1)).unwrap();
+    assert_eq!(a.add(pair(1, 1)), Err(StationError::Key(1)));
+    let last = Remote { va: u64::MAX - 8, rkey: 9 };
+    assert!(matches!(a.add(PairConfig { memory: last, ..pair(1, 1) }), Err(StationError::Memory(_))));
     let none = Stream { bytes: 0, ..stream(Operation::Send, 1).unwrap() };
     assert_eq!(a.add(PairConfig { stream: Some(none), ..pair(1, 1) }), Err(StationError::Message(0)));
     let Rate::Dcqcn(mut slow) = dcqcn() else { unreachable!() };
@@ -265,11 +317,12 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn memory_of_a_pair_is_where_its_peer_believes() {
     let mut a = station(0);
-    for nth in 0..40 {
-        // `add` checks the key it was given against `Remote::of_pair`.
-        assert_eq!(a.add(PairConfig { receive_bytes: 16, ..pair(1, 1) }), Ok(Qpn(0x11 + nth)));
+    for nth in 0..300 {
+        let memory = Remote::of_pair(nth);
+        assert_eq!(a.add(PairConfig { receive_bytes: 16, memory, ..pair(1, 1) }), Ok(Qpn(0x11 + nth)));
     }
-    assert_ne!(Remote::of_pair(3), Remote::of_pair(4));
+    assert_eq!(Remote::of_pair(0), Remote { va: 1 << 40, rkey: 1 }, "docs/host.md");
+    assert_eq!(Remote::of_pair(2), Remote { va: 3 << 40, rkey: 1025 });
 }
 
 #[test]
@@ -291,7 +344,8 @@ fn ipv6_peers_are_known_beforehand_and_their_marks_cut_the_rate() {
         there.peer.qpn = Qpn(0x10 + n as u32);
         let operation = Operation::Write(Remote::of_pair(n as u32 - 1));
         a.add(PairConfig { stream: stream(operation, 1000), ..there }).unwrap();
-        b.add(PairConfig { expect: Some(1000), ..to(n) }).unwrap();
+        let memory = Remote::of_pair(n as u32 - 1);
+        b.add(PairConfig { expect: Some(1000), memory, ..to(n) }).unwrap();
         stations.push(a);
     }
     stations.insert(0, b);

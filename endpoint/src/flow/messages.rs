@@ -1,0 +1,139 @@
+//! Messages that arrive one after the other on a queue pair, and what became of each.
+
+use super::sender::Flow;
+use weir_dataplane::types::Nanos;
+
+/// What a receiver has seen of a message. Only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Packets in order, each once.
+    pub packets: u64,
+    /// Their payload bytes.
+    pub bytes: u64,
+    /// Packets that came twice, or after a gap (go-back-N throws them away).
+    pub useless: u64,
+    /// Packets nobody sends again that never came.
+    pub missing: u64,
+    /// Their payload bytes.
+    pub lost: u64,
+    /// Packets marked CE.
+    pub marked: u64,
+    /// CNPs sent.
+    pub cnps: u64,
+    /// NAKs sent.
+    pub naks: u64,
+    /// When it was known that nothing more will come, ns.
+    pub ended: Option<Nanos>,
+}
+
+impl Received {
+    /// When the last byte came, ns; `None`: bytes are still to come, or will never.
+    pub fn delivered(&self) -> Option<Nanos> {
+        self.ended.filter(|_| self.missing == 0)
+    }
+}
+
+/// What arrived with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Number of the flow.
+    pub flow: u32,
+    /// Payload bytes, each counted once.
+    pub bytes: u64,
+    /// All bytes of the flow are there.
+    pub delivered: bool,
+    /// Flows of the queue pair of which nothing more will come: this one, and those whose last packets this one
+    /// left behind.
+    pub ended: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    flow: Flow,
+    /// Number after its last packet, from the first of the queue pair.
+    end: u64,
+    received: Received,
+}
+
+/// The messages of a queue pair at its receiving end.
+#[derive(Clone, Debug)]
+pub(super) struct Incoming {
+    messages: Vec<Message>,
+    /// The message of the packet that is to come.
+    at: usize,
+    /// Number of the packet that is to come.
+    pub expected: u64,
+}
+
+impl Incoming {
+    pub fn new(flow: Flow) -> Self {
+        let mut incoming = Self { messages: Vec::with_capacity(1), at: 0, expected: 0 };
+        incoming.append(flow);
+        incoming
+    }
+
+    /// One more message, behind all others.
+    pub fn append(&mut self, flow: Flow) {
+        let end = self.end() + flow.packets();
+        self.messages.push(Message { flow, end, received: Received::default() });
+    }
+
+    /// Number after the last packet that can come.
+    pub fn end(&self) -> u64 {
+        self.messages.last().map_or(0, |m| m.end)
+    }
+
+    /// What became of message `nth`.
+    pub fn received(&self, nth: usize) -> &Received {
+        &self.messages[nth].received
+    }
+
+    /// The record of the message in progress, or of the last one.
+    pub fn seen(&mut self) -> &mut Received {
+        let at = self.at.min(self.messages.len() - 1);
+        &mut self.messages[at].received
+    }
+
+    /// The packets before number `packet` will never come. Returns how many messages that ends.
+    pub fn skip_to(&mut self, packet: u64, now: Nanos) -> u32 {
+        let mut ended = 0;
+        let packet = packet.min(self.end());
+        while self.expected < packet {
+            let Message { flow, end, received } = &mut self.messages[self.at];
+            let upto = packet.min(*end);
+            // Offset of a packet's first byte in its message.
+            let offset = |number: u64| {
+                let nth = number + flow.packets() - *end;
+                nth.saturating_mul(u64::from(flow.payload)).min(flow.bytes)
+            };
+            received.missing += upto - self.expected;
+            received.lost += offset(upto) - offset(self.expected);
+            self.expected = upto;
+            ended += self.close(now);
+        }
+        ended
+    }
+
+    /// The expected packet came, with so many bytes of payload.
+    pub fn take(&mut self, bytes: u64, now: Nanos) -> Option<Arrival> {
+        let Message { flow, received, .. } = self.messages.get_mut(self.at)?;
+        let flow = flow.id;
+        received.packets += 1;
+        received.bytes += bytes;
+        let whole = received.missing == 0;
+        self.expected += 1;
+        let ended = self.close(now);
+        Some(Arrival { flow, bytes, delivered: ended > 0 && whole, ended })
+    }
+
+    /// Goes on to the next message if all packets of this one are accounted for.
+    fn close(&mut self, now: Nanos) -> u32 {
+        let Message { end, received, .. } = &mut self.messages[self.at];
+        if self.expected < *end {
+            return 0;
+        }
+        received.ended = Some(now);
+        self.at += 1;
+        1
+    }
+}
