@@ -20,6 +20,7 @@ use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::CONTROL_DA;
 use weir_dataplane::rng::Rng;
+use weir_dataplane::stats::PortStats;
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{Burst, MIN_FRAME_BYTES, Mac, Nanos, PRIORITIES, PortId, wire_bytes};
 use weir_endpoint::flow::HeaderFrame;
@@ -608,6 +609,8 @@ impl Fabric<'_> {
             frames_sent: self.frames_sent,
             frames_lost: self.dirs.iter().map(|d| d.lost).sum(),
             frames_dropped: dropped.sum(),
+            lossless_drops: self.ports().map(|p| p.lossless_drops()).sum(),
+            lossless_drops_watchdog: self.ports().map(|p| p.lossless_drops_watchdog()).sum(),
             conservation_error: errors.sum(),
             flows,
             switches: (0..self.switches.len()).map(|s| self.switch_result(s)).collect(),
@@ -618,6 +621,11 @@ impl Fabric<'_> {
             ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)
+    }
+
+    /// Counters of all ports of all switches.
+    fn ports(&self) -> impl Iterator<Item = &PortStats> {
+        self.switches.iter().flat_map(|s| (0..s.gauges.len()).map(|i| s.switch.stats(PortId(i as u16))))
     }
 
     /// Ports of switches that paused a host which does not obey, by switch and port: the host, and the priorities.

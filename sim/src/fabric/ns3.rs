@@ -440,6 +440,8 @@ fn report(
         slowdown_milli: Spread::of(slow),
         frames_sent: flows.iter().map(|f| f.packets).sum(),
         frames_dropped: book.ports.iter().map(|p| p.refused).sum(),
+        // All data has PFC there.
+        lossless_drops: book.ports.iter().map(|p| p.refused).sum(),
         flows,
         switches,
         hosts,

@@ -47,6 +47,10 @@ pub struct Report {
     pub frames_lost: u64,
     /// See `frames_sent`.
     pub frames_dropped: u64,
+    /// Of those dropped by switches, frames of lossless classes, and those of them the watchdog dropped, as it was told to.
+    pub lossless_drops: u64,
+    /// See `lossless_drops`.
+    pub lossless_drops_watchdog: u64,
     /// Frames every switch lost count of, added up: 0, or weir is wrong.
     pub conservation_error: u64,
     /// Switches that in the end waited for each other in a circle, each for the next and the last for the
@@ -97,6 +101,8 @@ pub struct Summary {
     pub frames_lost: u64,
     /// See [`Report::frames_sent`].
     pub frames_dropped: u64,
+    /// See [`Report::lossless_drops`].
+    pub lossless_drops: u64,
     /// Frames sent again.
     pub frames_resent: u64,
     /// See [`Report::pauses`].
@@ -321,6 +327,8 @@ impl Report {
             frames_sent: 0,
             frames_lost: 0,
             frames_dropped: 0,
+            lossless_drops: 0,
+            lossless_drops_watchdog: 0,
             conservation_error: 0,
             deadlock: Vec::new(),
             why: Vec::new(),
@@ -349,6 +357,7 @@ impl Report {
             frames_sent: self.frames_sent,
             frames_lost: self.frames_lost,
             frames_dropped: self.frames_dropped,
+            lossless_drops: self.lossless_drops,
             frames_resent: self.flows.iter().map(|f| f.resent).sum(),
             pfc_pauses: self.pauses(),
             host_paused_ns: self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0),
@@ -393,6 +402,13 @@ impl Report {
         }
         if !self.deadlock.is_empty() {
             found.push(format!("PFC deadlock: {}", self.deadlock.join(" -> ")));
+        }
+        if self.lossless_drops > 0 {
+            found.push(format!("switches lost {} frames of a lossless class", self.lossless_drops));
+        }
+        if self.lossless_drops_watchdog > 0 {
+            let count = self.lossless_drops_watchdog;
+            found.push(format!("the watchdog dropped {count} frames of a lossless class, as it was told to"));
         }
         let open = self.flows_finite - self.flows_done;
         if open > 0 {

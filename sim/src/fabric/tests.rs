@@ -366,7 +366,8 @@ fn what_lite_loses_is_not_delivered_and_the_host_that_did_not_obey_is_named() {
     let delivered: u64 = report.flows.iter().map(|f| f.delivered).sum();
     assert!(report.frames_dropped > 0 && delivered < 10_000_000, "{:?}", report.why);
     assert!(report.flows_done < 2 && report.verdict == "FAIL", "{:?}", report.findings);
-    assert!(report.findings[0].contains("not delivered") && report.findings[1].contains("bytes lost"));
+    let findings = ["of a lossless class", "not delivered", "bytes lost"];
+    assert!(report.findings.iter().zip(findings).all(|(f, part)| f.contains(part)), "{:?}", report.findings);
     let why = report.why.iter().find(|s| s.contains("headroom_exhausted")).unwrap();
     assert!(why.contains("does not obey pauses of priority 2") && why.contains("chip-"), "{why}");
     assert!(!why.contains("Most headroom"), "headroom is not to blame: {why}");
@@ -497,6 +498,12 @@ fn too_little_headroom_drops_and_says_so() {
     let report = play(text);
     assert!(report.frames_dropped > 0);
     assert!(report.why.iter().any(|s| s.contains("ingress.headroom_exhausted")), "{:?}", report.why);
+    assert_eq!(
+        (report.lossless_drops, report.verdict),
+        (report.frames_dropped, "FAIL"),
+        "{:?}",
+        report.findings
+    );
     // Every frame is somewhere: delivered, dropped, or missing because it was dropped.
     let delivered: u64 = report.flows.iter().map(|f| f.delivered.div_ceil(1024)).sum();
     assert!(delivered + report.frames_dropped <= report.frames_sent);

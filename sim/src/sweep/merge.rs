@@ -81,7 +81,7 @@ fn find(dirs: &[PathBuf], address: &str) -> Result<Option<(Vec<u8>, Value)>, Swe
 }
 
 /// What of a result becomes columns: name and place.
-const COLUMNS: [(&str, &[&str]); 19] = [
+const COLUMNS: [(&str, &[&str]); 20] = [
     ("fct_p50_ns", &["fct_ns", "p50"]),
     ("fct_p99_ns", &["fct_ns", "p99"]),
     ("fct_max_ns", &["fct_ns", "max"]),
@@ -93,6 +93,7 @@ const COLUMNS: [(&str, &[&str]); 19] = [
     ("lost_bytes", &["bytes_lost"]),
     ("frames_sent", &["frames_sent"]),
     ("frames_dropped", &["frames_dropped"]),
+    ("lossless_drops", &["lossless_drops"]),
     ("frames_lost", &["frames_lost"]),
     ("pfc_pauses", &["pfc_pauses"]),
     ("host_paused_ns", &["host_paused_ns"]),
