@@ -9,6 +9,7 @@ use crate::ecn::{MarkAt, Wred, q32_from_millionths};
 use crate::egress::{Discipline, QueueSchedule, VoqOrder};
 use crate::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
 use crate::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Transport, Variant};
+use crate::pfc::frame::{MAX_QUANTA, quanta_to_ns};
 use crate::pfc::generate::GenerateConfig;
 use crate::pfc::react::{ReactConfig, RxMode};
 use crate::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
@@ -83,6 +84,7 @@ pub fn switch_params(
     }
     Ok(SwitchParams {
         mmu: buffer,
+        watchdog: config.watchdog.as_ref().map(|w| watchdog_config(config, w, &ports)),
         ports,
         frames: config.buffer.frames as usize,
         voq: match config.voq {
@@ -98,7 +100,6 @@ pub fn switch_params(
             .iter()
             .map(|g| (key(g.format, g.key, g.vlan), g.ports.iter().copied().collect::<PortSet>()))
             .collect(),
-        watchdog: config.watchdog.as_ref().map(|w| watchdog_config(config, w)),
         seed: config.seed,
     })
 }
@@ -272,12 +273,16 @@ pub fn mmu_params(config: &Config, shards: usize) -> MmuParams {
     }
 }
 
-fn watchdog_config(config: &Config, w: &config::WatchdogConfig) -> WatchdogConfig {
+/// What the configuration says; and where it did not know the rate of a link, never so short that one pause is a storm.
+fn watchdog_config(config: &Config, w: &config::WatchdogConfig, ports: &[PortParams]) -> WatchdogConfig {
+    let obeys = |port: &&PortParams| port.react.mode != RxMode::None;
+    let pauses = ports.iter().filter(obeys).map(|port| quanta_to_ns(MAX_QUANTA, port.react.rate));
+    let least = if w.allow_short { 0 } else { pauses.max().unwrap_or(0) };
     let lossless = |port: &PortConfig| mask((0..PRIORITIES).filter(|q| port.queues[*q].lossless));
     WatchdogConfig {
         queues: config.ports.iter().map(lossless).fold(0, |all, one| all | one),
         poll: w.poll,
-        detection: w.detection,
+        detection: w.detection.max(least),
         restoration: w.restoration,
         action: match w.action {
             WatchdogAction::Drop => Action::Drop,

@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_dataplane::config::units::{self, rate, size};
 use weir_dataplane::types::Mac;
 
 /// A lossless Ethernet switch in software.
@@ -506,17 +507,17 @@ pub struct HeadroomArgs {
     #[arg(long, value_parser = metres)]
     pub cable: u32,
     /// Longest frame, bytes without FCS.
-    #[arg(long, default_value_t = 9216)]
+    #[arg(long, value_parser = frame, default_value = "9216")]
     pub mtu: u32,
     /// Longest frame of a lossless priority, bytes without FCS; the mtu unless given.
-    #[arg(long)]
+    #[arg(long, value_parser = frame)]
     pub lossless_mtu: Option<u32>,
     /// Formula: `weir` counts what is physically in flight to and from this switch, `sonic` is the
     /// vendor formula with Spectrum-4 constants.
     #[arg(long, default_value = "weir", value_parser = ["weir", "sonic"])]
     pub model: String,
     /// Longest gap between two polls of the port, e.g. 10us.
-    #[arg(long, default_value = "10us", value_parser = time)]
+    #[arg(long, default_value = "10us", value_parser = gap)]
     pub poll_gap: Duration,
     /// Share of small packets in the lossless traffic, percent (`sonic`).
     #[arg(long, default_value_t = 100)]
@@ -532,42 +533,29 @@ pub fn split(mut args: Vec<String>) -> (Vec<String>, Vec<String>) {
     (args, std::iter::once(program).chain(own).collect())
 }
 
-/// A number with one of the units, in the base unit.
-fn quantity(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
-    let number: Option<f64> = number.parse().ok();
-    match (number, scale) {
-        (Some(number), Some(scale)) if number >= 0.0 => Ok((number * scale as f64).round() as u64),
-        _ => {
-            let names: Vec<_> = units.iter().map(|(name, _)| *name).filter(|n| !n.is_empty()).collect();
-            Err(format!("`{text}` is not {what}; write a number with one of {}", names.join(", ")))
-        }
-    }
-}
-
+/// How long something goes on: with a unit, in minutes (`5m`), or a bare number of seconds.
 fn time(text: &str) -> Result<Duration, String> {
-    let units = [("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)];
-    quantity(text, &units, "a time").map(Duration::from_nanos)
+    let number = |text: &str| {
+        text.parse::<f64>().ok().filter(|n| (0.0..1e9).contains(n) && !text.contains(['e', 'E']))
+    };
+    if let Some(seconds) = number(text) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    if let Some(minutes) = text.strip_suffix('m').and_then(number) {
+        return Ok(Duration::from_secs_f64(60.0 * minutes));
+    }
+    units::time(text).map(Duration::from_nanos)
 }
 
-fn rate(text: &str) -> Result<u64, String> {
-    quantity(text, &[("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)], "a rate")
+/// Between two polls: nobody means seconds.
+fn gap(text: &str) -> Result<Duration, String> {
+    units::time(text).map(Duration::from_nanos)
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    let units = [
-        ("", 1),
-        ("B", 1),
-        ("KB", 1000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-    ];
-    quantity(text, &units, "a size")
+/// Bytes of one frame.
+fn frame(text: &str) -> Result<u32, String> {
+    let bytes = units::size(text)?;
+    u32::try_from(bytes).map_err(|_| format!("`{text}` is longer than any frame"))
 }
 
 /// Decimal, or hexadecimal behind `0x`.
@@ -578,8 +566,8 @@ fn number(text: &str) -> Result<u16, String> {
 }
 
 fn metres(text: &str) -> Result<u32, String> {
-    let metres = quantity(text, &[("m", 1), ("km", 1000), ("", 1)], "a length")?;
-    u32::try_from(metres).map_err(|_| format!("`{text}` is longer than any cable"))
+    u32::try_from(units::length(text)?.div_ceil(1000))
+        .map_err(|_| format!("`{text}` is longer than any cable"))
 }
 
 #[cfg(test)]
@@ -635,10 +623,31 @@ mod tests {
     #[test]
     fn quantities_have_units() {
         assert_eq!(rate("2.5G"), Ok(2_500_000_000));
+        assert_eq!((rate("100g"), rate("100Gbps")), (Ok(100_000_000_000), Ok(100_000_000_000)));
         assert_eq!(time("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(metres("300m"), Ok(300));
-        for bad in ["", "10", "ten", "10 s", "-1s", "1e3s"] {
-            assert!(time(bad).is_err(), "{bad}");
+        assert_eq!((time("10"), time("1.5m")), (Ok(Duration::from_secs(10)), Ok(Duration::from_secs(90))));
+        assert_eq!((metres("300m"), metres("40")), (Ok(300), Ok(40)));
+        assert_eq!((frame("9K"), frame("9216")), (Ok(9000), Ok(9216)));
+        for bad in ["", "ten", "-1s", "1e3s", "1e3", "inf", "nan"] {
+            let text = time(bad).unwrap_err();
+            assert!(text.contains("write a time as"), "{bad}: {text}");
         }
+        assert!(gap("10").unwrap_err().contains("has no unit"));
+        assert!(frame("nine").unwrap_err().contains("write a size as"));
+    }
+
+    #[test]
+    fn units_are_read_by_every_command_in_the_same_way() {
+        let parse = |text: &str| Cli::try_parse_from(words(text)).map_err(|e| e.to_string());
+        for good in [
+            "weir run x --for 10",
+            "weir lab --for 1.5s",
+            "weir headroom --rate 100g --cable 40 --mtu 9K",
+            "weir headroom --rate 100Gbps --cable 40m --mtu 9KiB --poll-gap 1us",
+        ] {
+            assert!(parse(good).is_ok(), "{good}: {:?}", parse(good).err());
+        }
+        let wrong = parse("weir headroom --rate 100G --cable 40m --mtu nine").unwrap_err();
+        assert!(wrong.contains("write a size as"), "{wrong}");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::buffer::{BufferAt, Profile};
+use super::classes;
 use super::diag::Span;
 use super::marking::xoff_point;
 use super::port::PortAt;
@@ -36,6 +37,7 @@ pub(super) fn whole(
         rates(ctx, port, at, &mut once);
         marks_format(ctx, config, port, at);
     }
+    classes::follow(ctx, config, at);
 }
 
 type Once = HashSet<(&'static str, Span, usize)>;

@@ -297,6 +297,107 @@ fn dev_29_shares_are_of_the_xoff_point() {
     only_error("[[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"40%\"\n", "wred.order");
 }
 
+/// The preset's port p0 and this many more like it, in 8 MiB, with these marking thresholds for its data.
+fn crowd(ports: usize, kmin: &str, kmax: &str) -> Loaded {
+    let port =
+        |i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"net_null{i}\"\nrate = \"25G\"\nmtu = 1600\n");
+    let ports: String = (0..ports).map(port).collect();
+    let more =
+        format!("[buffer]\nsize = \"8MiB\"\n[[wred]]\nname = \"request\"\nkmin = {kmin}\nkmax = {kmax}\n");
+    let text = format!("[qos]\npreset = \"paxi-standard\"\n{ports}{more}");
+    load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f)))
+}
+
+#[test]
+fn marking_begins_before_pfc_however_many_ports_are_congested() {
+    for ports in [2, 4, 8, 16] {
+        for (kmin, kmax) in [("\"50%\"", "\"80%\""), ("\"auto\"", "\"auto\"")] {
+            let Loaded { config, warnings } = crowd(ports, kmin, kmax);
+            assert!(warnings.is_empty(), "{ports} {kmin}: {}", shown(&warnings));
+            // All lossless groups full: a/(1 + N a) of the shared buffer each, a = 2, N = 4 per port.
+            let full = 4096 + config.buffer.shared * 2 / (1 + 8 * ports as u64);
+            let wred = config.ports[0].queues[3].wred.unwrap();
+            assert!(wred.kmin <= full / 2, "{ports} {kmin}: {} of {full}", wred.kmin);
+            if kmin == "\"50%\"" {
+                assert!(full / 2 - wred.kmin <= 1 && wred.kmax < full, "{} {} {full}", wred.kmin, wred.kmax);
+            }
+        }
+    }
+    // A size is the operator's: told with the numbers.
+    assert!(crowd(2, "\"100KB\"", "\"400KB\"").warnings.is_empty());
+    let warnings = crowd(16, "\"100KB\"", "\"400KB\"").warnings;
+    let d = warnings.iter().find(|d| d.rule == "wred.crowd").unwrap();
+    assert!(d.message.contains("kmin = 100000") && d.message.contains("all 64 lossless groups"), "{d}");
+}
+
+#[test]
+fn a_virtual_port_is_not_marked_for_the_burst_of_a_polling_loop() {
+    let kmin = |device: &str, more: &str| {
+        let port = format!("[[port]]\nname = \"p\"\ndevice = \"{device}\"\nrate = \"1G\"\ncable = \"5m\"\n");
+        let text = format!("{ROCE}{port}[buffer]\nsize = \"32MiB\"\n{more}");
+        let config = load("t", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
+        let why = config.explain().into_iter().find(|e| e.key == "port.p.queue.3.kmax").unwrap().why;
+        (config.ports[0].queues[3].wred.unwrap().kmin, why)
+    };
+    assert_eq!(kmin("0000:3b:00.0", "").0, 4_000);
+    let (memif, why) = kmin("net_memif0", "");
+    assert_eq!(memif, 64 * 1500);
+    assert!(why.contains("would be 16000") && why.contains("its burst of 96000"), "{why}");
+    // What waits for the loop counts where it is more: 1 ms at 1G.
+    assert_eq!(kmin("net_memif0", "[pfc]\npoll_gap = \"1ms\"\n").0, 125_000);
+}
+
+#[test]
+fn the_watchdog_outlasts_the_longest_legal_pause() {
+    let at = |rate: &str, more: &str| {
+        let text = format!("{ROCE}{}{more}", TWO.replace("25G", rate));
+        load("t.toml", &text).map(|l| l.config.watchdog.unwrap().detection)
+    };
+    // 65535 quanta of 512 bits: 3.4 ms at 10G, 199.7 ms at 168M, 335.5 ms at 100M.
+    assert_eq!(at("10G", "").unwrap(), 200_000_000);
+    assert_eq!(at("169M", "").unwrap(), 200_000_000);
+    assert_eq!(at("100M", "").unwrap(), 336_000_000);
+    let found = at("100M", "[watchdog]\ndetection_time = \"200ms\"\n").unwrap_err();
+    let d = only(&found, "watchdog.pause");
+    assert!(d.message.contains("quanta last 335.5ms"), "{d}");
+    assert!(d.remedy.contains("336ms"), "{d}");
+    assert_eq!(at("10G", "[watchdog]\ndetection_time = \"100ms\"\n").unwrap(), 100_000_000);
+    let short = "[watchdog]\nallow_short = true\ndetection_time = \"200ms\"\n";
+    assert_eq!(at("100M", short).unwrap(), 200_000_000, "a lab says so");
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let bad = |more: &str| load_roce(more).map(|l| shown(&l.warnings)).unwrap_err();
+    for (more, rule, says) in [
+        ("[port_defaults]\nlearn_limit = 0\n", "range", "1 to"),
+        ("[fdb]\nageing = 1\n", "range", "10ms or more"),
+        ("[[scheduler]]\nname = \"s\"\npir = 1\n", "range", "1M or more"),
+        ("[switch]\nname = \"a\\u001b[31m\"\n", "name", "\\u{1b}"),
+        ("[[wred]]\nname = \"../../etc\"\n", "name", "no `..`"),
+        ("[map.\"a b\"]\n", "name", "letters"),
+        ("[[fdb.group]]\nmac = \"01:80:c2:00:00:01\"\nports = \"p0\"\n", "fdb.address", "for the link alone"),
+    ] {
+        let found = bad(more);
+        assert!(found.iter().any(|d| d.rule == rule && d.to_string().contains(says)), "{}", shown(&found));
+    }
+    for name in ["../../etc", "/etc", "a\\u001bb", ".", "", "a/../b"] {
+        let found = load("t", &TWO.replace("p1", name)).unwrap_err();
+        assert!(found.iter().all(|d| d.rule == "name"), "{name}: {}", shown(&found));
+    }
+    let found = load("t", &TWO.replace("\"25G\"", "1")).unwrap_err();
+    assert!(found.iter().all(|d| d.rule == "range" && d.remedy.contains("1M or more")), "{}", shown(&found));
+}
+
+#[test]
+fn a_misspelt_preset_hides_nothing() {
+    // No rate: nothing by itself, a fault with the classes of the preset that was meant.
+    let text = format!("[qos]\npreset = \"roce-losless\"\n{}", TWO.replace("25G", "unlimited"));
+    let found = load("t", &text).unwrap_err();
+    let rules: Vec<_> = found.iter().map(|d| d.rule).collect();
+    assert!(rules.contains(&"qos.preset") && rules.contains(&"pfc.rate"), "{}", shown(&found));
+}
+
 #[test]
 fn a_static_threshold_may_be_a_share_of_the_shared_buffer() {
     let more = "[[buffer.profile]]\nname = \"lossless\"\nstatic_th = \"75%\"\n";
@@ -351,7 +452,8 @@ fn every_value_says_where_it_comes_from() {
 #[test]
 fn dev_34_pfc_on_lite_needs_the_octet() {
     let text = format!("[qos]\npreset = \"paxi-lite\"\n{TWO}trust = \"port\"\n");
-    let d = only(&load("t", &text).unwrap().warnings, "pfc.lite");
+    let warnings = load("t", &text).unwrap().warnings;
+    let d = warnings.iter().find(|d| d.rule == "pfc.lite").unwrap();
     assert!(d.message.contains("port `p1`") && d.message.contains("DEV-34"), "{d}");
 }
 

@@ -8,17 +8,21 @@ use super::port::{MAC, find_format};
 use super::read::{Ctx, Section, Val};
 use super::schema;
 use super::types::{FdbConfig, GroupEntry, LinkLocal, PortConfig, StaticEntry, UnknownUnicast};
-use super::units::{COUNT, TEXT, TIME};
+use super::units::{COUNT, TEXT, TIME, show_time};
 use crate::types::PortId;
 
 const AGEING: u64 = 300_000_000_000;
+/// Least ageing, ns.
+const LEAST_AGEING: u64 = 10_000_000;
+/// Group addresses 01:80:c2:00:00:00 to 0f: no bridge forwards them by its table (802.1Q table 8-1).
+const LINK_LOCAL: std::ops::RangeInclusive<u64> = 0x0180_c200_0000..=0x0180_c200_000f;
 
 /// The table without its entries, and the section they are in.
 pub(super) fn read<'a>(ctx: &mut Ctx<'_>, root: &Section<'a>) -> (FdbConfig, Section<'a>) {
     let s = root.table(ctx, "fdb", &schema::FDB);
     let fdb = FdbConfig {
         capacity: s.int_or(ctx, "capacity", 16..=1 << 20, 16_384, "hosts of a rack with room").v as u32,
-        ageing: s.or(ctx, "ageing", &TIME, AGEING, "802.1Q table 8-6").v,
+        ageing: ageing(ctx, &s),
         unknown_unicast: {
             let why = "what a bridge does";
             s.or(ctx, "unknown_unicast", &UnknownUnicast::KIND, UnknownUnicast::Flood, why).v
@@ -30,6 +34,20 @@ pub(super) fn read<'a>(ctx: &mut Ctx<'_>, root: &Section<'a>) -> (FdbConfig, Sec
         groups: vec![],
     };
     (fdb, s)
+}
+
+/// Zero for never, else long enough for an answer to come.
+fn ageing(ctx: &mut Ctx<'_>, s: &Section<'_>) -> u64 {
+    let ageing = s.or(ctx, "ageing", &TIME, AGEING, "802.1Q table 8-6");
+    if (1..LEAST_AGEING).contains(&ageing.v) {
+        let message = format!(
+            "{} = {}: an address would be forgotten before an answer comes",
+            s.key("ageing"),
+            show_time(ageing.v)
+        );
+        ctx.error(ageing.span, "range", message, "write 10ms or more with its unit (\"300s\"), or 0: never");
+    }
+    ageing.v
 }
 
 /// Static and group entries, once ports are known.
@@ -149,6 +167,11 @@ fn address(
                 message,
                 "use [[fdb.group]] for group addresses, [[fdb.static]] else",
             );
+            return None;
+        }
+        if LINK_LOCAL.contains(&mac.v.to_u64()) {
+            let message = format!("{} is for the link alone: frames to it are not looked up", mac.v);
+            ctx.error(mac.span, "fdb.address", message, "remove the entry, or name another group address");
             return None;
         }
         (mac.v.to_u64(), mac.span)

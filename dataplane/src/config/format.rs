@@ -7,7 +7,7 @@
 use toml::de::DeValue;
 
 use super::diag::Span;
-use super::read::{Ctx, Section, word};
+use super::read::{Ctx, Section, check_name, word};
 use super::schema;
 use super::types::{EcnMode, Trust};
 use super::units::{BOOL, Bad, Kind, TEXT, integer};
@@ -148,6 +148,7 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Vec<FormatConfig> {
     let mut formats = built_in();
     let named = root.table(ctx, "format", &schema::FORMATS);
     for (name, _) in named.free(ctx) {
+        check_name(ctx, &name, "a format");
         if formats.iter().any(|f| f.name == name.v) {
             let message = format!("the format `{}` is built in", name.v);
             ctx.error(name.span, "format.name", message, "choose another name and `inherit` from it");

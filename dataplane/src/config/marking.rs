@@ -6,8 +6,10 @@ use super::diag::Span;
 use super::port::PortAt;
 use super::read::{Ctx, Origin};
 use super::sched::{Marks, Wred};
-use super::types::{BufferConfig, PgConfig, PortConfig, SharedLimit, WredConfig};
+use super::types::{BufferConfig, DeviceKind, PgConfig, PortConfig, SharedLimit, WredConfig};
 use super::units::{SHARE, Threshold, show_rate, show_size};
+use crate::mmu::headroom::bytes_in;
+use crate::types::Nanos;
 
 /// Most bytes one user alone in the buffer may hold: its reserve and its part of the shared buffer,
 /// `a / (1 + a)` of it for a dynamic threshold (formats table R5).
@@ -23,6 +25,52 @@ fn alone(reserved: u64, limit: SharedLimit, shared: u64) -> u64 {
 /// Fill at which a group alone in the buffer reaches Xoff.
 pub(super) fn xoff_point(pg: &PgConfig, shared: u64) -> u64 {
     alone(pg.reserved, pg.shared, shared)
+}
+
+/// The shared buffer when every lossless group of the switch is full: N users settle at a / (1 + N a) of it (formats
+/// table R5), after those with a static threshold have taken theirs.
+struct Crowd {
+    /// Lossless groups.
+    groups: usize,
+    /// Bytes nobody holds then: what the groups' shares are multiples of.
+    free: u64,
+}
+
+impl Crowd {
+    fn of(ports: &[PortConfig], shared: u64) -> Self {
+        let all = || ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless);
+        let taken = all().fold(0u64, |sum, pg| match pg.shared {
+            SharedLimit::Static(bytes) => sum.saturating_add(bytes),
+            SharedLimit::Dynamic(_) => sum,
+        });
+        // In units of 2^-8, the smallest share there is.
+        let shares: u128 = all()
+            .filter_map(|pg| match pg.shared {
+                SharedLimit::Dynamic(n) => Some(1u128 << (n.clamp(-8, 7) + 8)),
+                SharedLimit::Static(_) => None,
+            })
+            .sum();
+        let left = u128::from(shared.saturating_sub(taken));
+        Self { groups: all().count(), free: (left * 256 / (256 + shares)) as u64 }
+    }
+
+    /// Fill at which this group reaches Xoff then.
+    fn xoff_point(&self, pg: &PgConfig, shared: u64) -> u64 {
+        let part = match pg.shared {
+            SharedLimit::Static(bytes) => bytes.min(shared),
+            SharedLimit::Dynamic(n) if n >= 0 => self.free << n,
+            SharedLimit::Dynamic(n) => self.free >> n.unsigned_abs(),
+        };
+        pg.reserved.saturating_add(part)
+    }
+}
+
+/// The limits a queue's traffic runs into.
+struct Limits {
+    /// Where the first of its lossless groups reaches Xoff, alone in the buffer; of a queue without any its own limit.
+    alone: u64,
+    /// The same when every lossless group of the switch is full.
+    crowded: u64,
 }
 
 /// The lossless groups whose frames wait in `queue` of `egress`, as (port, group).
@@ -41,6 +89,7 @@ fn feeders<'p>(
 /// Resolves marking profiles for every queue they are bound to.
 pub(super) fn resolve(
     ctx: &mut Ctx<'_>,
+    poll_gap: Nanos,
     buffer: &BufferConfig,
     wreds: &[Wred],
     marks: &Marks,
@@ -48,6 +97,7 @@ pub(super) fn resolve(
     at: &[PortAt],
 ) {
     let mut once = HashSet::new();
+    let crowd = Crowd::of(ports, buffer.shared);
     for port in 0..ports.len() {
         for (queue, mark) in marks[port].iter().enumerate() {
             let Some(wred) = mark.map(|i| &wreds[i]) else { continue };
@@ -57,8 +107,12 @@ pub(super) fn resolve(
                 .min();
             let q = &ports[port].queues[queue];
             let limit = first.map_or_else(|| alone(q.reserved, q.shared, buffer.shared), |f| f.0);
+            let full = feeders(ports, &ports[port], queue)
+                .map(|(p, g)| (crowd.xoff_point(&ports[p].pgs[g], buffer.shared), p, g))
+                .min();
+            let limits = Limits { alone: limit, crowded: full.map_or(limit, |f| f.0) };
             let lossless = first.is_some() || q.lossless;
-            let found = thresholds(ctx, wred, &ports[port], queue, limit, at[port].rate);
+            let found = thresholds(ctx, wred, &ports[port], queue, &limits, (poll_gap, at[port].rate));
             let Some((kmin, kmax)) = found else { continue };
             if kmin > kmax && once.insert(("wred.order", wred.at, 0)) {
                 let message =
@@ -76,6 +130,19 @@ pub(super) fn resolve(
                 );
                 let remedy = format!("lower kmax below {xoff}, or raise buffer.size or dynamic_th");
                 ctx.warn(wred.at, "wred.xoff", message, remedy);
+            } else if let Some((xoff, p, g)) = full
+                && buffer.shared > 0
+                && kmin >= xoff
+                && once.insert(("wred.crowd", wred.at, queue))
+            {
+                let message = format!(
+                    "`{}` marks nothing up to kmin = {kmin}, but when all {} lossless groups are full, group {g} of port `{}` \
+                     reaches Xoff at {xoff}: the more ports are congested, the more PFC acts before ECN",
+                    wred.name, crowd.groups, ports[p].name
+                );
+                let remedy =
+                    format!("lower kmin below {xoff}, write it as a share or \"auto\", or raise buffer.size");
+                ctx.warn(wred.at, "wred.crowd", message, remedy);
             }
             if wred.wred_drop && lossless && once.insert(("wred.drop", wred.at, queue)) {
                 let message = format!(
@@ -97,20 +164,36 @@ pub(super) fn resolve(
     }
 }
 
-/// Thresholds of the profile in bytes. Shares are of `limit`, the fill the queue's traffic runs into (DEV-29).
-/// Automatic ones follow HPCC: kmax 400 KB at 25G, scaled with the rate, at least eight frames of 1500 bytes, at
-/// most three quarters of the limit; kmin a quarter of kmax.
+/// Frames a polling sender hands over at once.
+const POLLED_FRAMES: u64 = 64;
+/// Bytes of each of them: of an ordinary MTU.
+const POLLED_BYTES: u64 = 1500;
+
+/// Bytes that come at once to a port whose far end is a polling loop and not a wire: a burst, or what waited for the
+/// loop.
+fn polled_burst(rate: u64, poll_gap: Nanos) -> u64 {
+    bytes_in(rate, poll_gap).max(POLLED_FRAMES * POLLED_BYTES)
+}
+
+/// Thresholds of the profile in bytes. Shares are of the limit that holds when all lossless groups are full: one of
+/// a moving limit has to hold when it is lowest (DEV-29). Automatic ones follow HPCC: kmax 400 KB at 25G, scaled with
+/// the rate, at least eight frames of 1500 bytes, at most three quarters of the limit of a group alone; kmin a
+/// quarter of kmax, at most half of the limit when all are full. On a virtual port kmin is at least the burst of a
+/// polling loop, which is no congestion.
 fn thresholds(
     ctx: &mut Ctx<'_>,
     wred: &Wred,
     port: &PortConfig,
     queue: usize,
-    limit: u64,
-    at: Span,
+    limits: &Limits,
+    (poll_gap, at): (Nanos, Span),
 ) -> Option<(u64, u64)> {
     let key = format!("port.{}.queue.{queue}", port.name);
-    let share = |ppm: u32| (u128::from(limit) * u128::from(ppm) / 1_000_000) as u64;
-    let of = |ppm: u32| format!("{} of the limit {limit}", (SHARE.show)(&ppm));
+    let Limits { alone: limit, crowded } = *limits;
+    let share = |ppm: u32| (u128::from(crowded) * u128::from(ppm) / 1_000_000) as u64;
+    let of = |ppm: u32| {
+        format!("{} of {crowded}, the limit when all lossless groups are full", (SHARE.show)(&ppm))
+    };
     let kmax = match wred.kmax {
         Threshold::Bytes(bytes) => bytes,
         Threshold::Share(ppm) => {
@@ -128,10 +211,17 @@ fn thresholds(
             };
             let scaled = u128::from(rate) * 400_000 / 25_000_000_000;
             let scaled = u64::try_from(scaled).unwrap_or(u64::MAX).max(12_000);
-            let kmax = scaled.min(limit / 4 * 3);
             let mut why = format!("400KB at 25G, here {}", show_rate(rate));
-            if kmax < scaled {
-                why = format!("{why} would be {scaled}; held at 3/4 of the limit {limit}");
+            let burst = polled_burst(rate, poll_gap);
+            let wanted = if port.kind == DeviceKind::Pci { scaled } else { scaled.max(4 * burst) };
+            if wanted > scaled {
+                why = format!(
+                    "{why} would be {scaled}; the far end of a virtual port polls: 4 x its burst of {burst}"
+                );
+            }
+            let kmax = wanted.min(limit / 4 * 3);
+            if kmax < wanted {
+                why = format!("{why} would be {wanted}; held at 3/4 of the limit {limit}");
             }
             ctx.explain(format!("{key}.kmax"), show_size(kmax), Origin::Derived, why);
             kmax
@@ -144,8 +234,13 @@ fn thresholds(
             share(ppm)
         }
         Threshold::Auto => {
-            ctx.explain(format!("{key}.kmin"), show_size(kmax / 4), Origin::Derived, "kmax / 4");
-            kmax / 4
+            let kmin = (kmax / 4).min(crowded / 2);
+            let why = match kmin < kmax / 4 {
+                true => format!("half of {crowded}, the limit when all lossless groups are full"),
+                false => "kmax / 4".into(),
+            };
+            ctx.explain(format!("{key}.kmin"), show_size(kmin), Origin::Derived, why);
+            kmin
         }
     };
     Some((kmin, kmax))

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod checks;
+mod classes;
 mod diag;
 mod diff;
 mod fdb;
@@ -23,7 +24,7 @@ mod read;
 mod sched;
 pub mod schema;
 mod types;
-mod units;
+pub mod units;
 
 use toml::Spanned;
 use toml::de::DeTable;
@@ -110,7 +111,9 @@ fn in_order(mut found: Vec<Diagnostic>) -> Vec<Diagnostic> {
 
 fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
     let switch = root.table(ctx, "switch", &schema::SWITCH);
-    let name = switch.or(ctx, "name", &TEXT, "weir".into(), "a switch needs a name in metrics").v;
+    let name = switch.or(ctx, "name", &TEXT, "weir".into(), "a switch needs a name in metrics");
+    read::check_name(ctx, &name, "a switch");
+    let name = name.v;
     let seed = switch.or(ctx, "seed", &COUNT, 1, "same seed and input, same output").v;
     let (eal_args, lcores) = port::read_eal(ctx, root);
     let formats = format::read(ctx, root);
@@ -122,8 +125,8 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
     let (pfc, quanta) = pfc::read(ctx, root);
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &pfc);
     let (wreds, marks) = sched::read(ctx, root, &mut ports);
-    marking::resolve(ctx, &buffer, &wreds, &marks, &mut ports, &at);
-    let watchdog = pfc::read_watchdog(ctx, root);
+    marking::resolve(ctx, pfc.poll_gap, &buffer, &wreds, &marks, &mut ports, &at);
+    let watchdog = pfc::read_watchdog(ctx, root, &ports);
     let lab = lab::read(ctx, root, &ports, &formats);
     let mgmt = mgmt::read(ctx, root);
     let config = Config {
@@ -151,3 +154,6 @@ mod tests;
 
 #[cfg(test)]
 mod checks_tests;
+
+#[cfg(test)]
+mod classes_tests;

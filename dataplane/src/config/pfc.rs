@@ -3,12 +3,15 @@
 use super::diag::Span;
 use super::read::{Ctx, Section};
 use super::schema;
-use super::types::{PfcConfig, Reoccurrence, WatchdogAction, WatchdogConfig};
+use super::types::{PfcConfig, PfcRx, PortConfig, Reoccurrence, WatchdogAction, WatchdogConfig};
 use super::units::{BOOL, SHARE, TIME, show_time};
+use crate::pfc::frame::{MAX_QUANTA, quanta_to_ns};
 use crate::pfc::generate::REFRESH;
 use crate::pfc::watchdog::MAX_RECURRENCE;
 
 const MS: u64 = 1_000_000;
+/// Detection time unless a pause may last longer.
+const DETECTION: u64 = 200 * MS;
 /// Shortest watchdog time with `allow_short`.
 const SHORT: u64 = 10_000;
 
@@ -25,7 +28,18 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (PfcConfig, Span) {
     (PfcConfig { quanta: quanta.v as u16, poll_gap, refresh }, quanta.span)
 }
 
-pub(super) fn read_watchdog(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Option<WatchdogConfig> {
+/// Longest time one frame may pause any of the ports, ns: 65535 quanta at the slowest rate.
+fn longest_pause(ports: &[PortConfig]) -> u64 {
+    let obeys = |p: &&PortConfig| p.pfc.in_use() && p.pfc.rx != PfcRx::None;
+    let rates = ports.iter().filter(obeys).filter_map(|p| p.rate.bps());
+    rates.map(|rate| quanta_to_ns(MAX_QUANTA, rate)).max().unwrap_or(0)
+}
+
+pub(super) fn read_watchdog(
+    ctx: &mut Ctx<'_>,
+    root: &Section<'_>,
+    ports: &[PortConfig],
+) -> Option<WatchdogConfig> {
     let s = root.table(ctx, "watchdog", &schema::WATCHDOG);
     if s.is_empty() {
         return None;
@@ -37,7 +51,7 @@ pub(super) fn read_watchdog(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Option<Wat
     let mut time = |key: &str, low: u64, high: u64, default: u64, why: &str| {
         let val = s.or(ctx, key, &TIME, default, why);
         let low = if short { SHORT } else { low };
-        let fits = (low..=high).contains(&val.v);
+        let fits = val.origin == super::Origin::Default || (low..=high).contains(&val.v);
         if !fits {
             let message = format!(
                 "{} = {} is outside {} to {}",
@@ -56,12 +70,26 @@ pub(super) fn read_watchdog(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Option<Wat
         }
         (val, fits)
     };
-    let (detection, detection_fits) =
-        time("detection_time", 100 * MS, 5_000 * MS, 200 * MS, "SONiC's default");
+    let pause = longest_pause(ports);
+    let least = pause.div_ceil(MS) * MS;
+    let shown = show_time(pause / (MS / 10) * (MS / 10));
+    let (default, why) = match least > DETECTION {
+        true => (least, format!("one pause of {MAX_QUANTA} quanta lasts {shown} and is no storm")),
+        false => (DETECTION, "SONiC's default".into()),
+    };
+    let (detection, detection_fits) = time("detection_time", 100 * MS, 5_000 * MS, default, &why);
     let (restoration, restoration_fits) =
         time("restoration_time", 100 * MS, 60_000 * MS, 200 * MS, "SONiC's default");
     let (poll, poll_fits) =
         time("poll_interval", 100 * MS, 1_000 * MS, 100 * MS, "at least two looks per detection time");
+    if detection_fits && !short && detection.v < pause {
+        let message = format!(
+            "detection_time = {} is shorter than one pause may be: {MAX_QUANTA} quanta last {shown} on the slowest port",
+            show_time(detection.v)
+        );
+        let remedy = format!("leave it out, or set it to {} or more", show_time(least));
+        ctx.error(detection.span, "watchdog.pause", message, remedy);
+    }
     let both = [
         ("detection_time", &detection, detection_fits),
         ("restoration_time", &restoration, restoration_fits),
@@ -111,6 +139,7 @@ pub(super) fn read_watchdog(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Option<Wat
         poll: poll.v,
         big_red_switch,
         reoccurrence,
+        allow_short: short,
     };
     enable.then_some(watchdog)
 }

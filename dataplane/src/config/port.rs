@@ -6,7 +6,7 @@ use super::buffer;
 use super::diag::Span;
 use super::format::FormatConfig;
 use super::qos::ClassMaps;
-use super::read::{Ctx, Origin, Section, Val, indices};
+use super::read::{Ctx, Origin, Section, Val, check_name, indices};
 use super::schema;
 use super::types::{
     DeviceKind, FdbConfig, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
@@ -16,6 +16,8 @@ use crate::types::{MAX_PORTS, Mac};
 
 /// Lcores the packaged DPDK is built for.
 pub(super) const MAX_LCORES: u64 = 128;
+/// Least rate of a port or a queue, bit/s.
+const LEAST_RATE: u64 = 1_000_000;
 /// Rate of a virtual port that names none.
 pub(super) const VIRTUAL_RATE: u64 = 100_000_000_000;
 /// Descriptors of a receive and of a transmit ring by default.
@@ -170,7 +172,7 @@ pub(super) fn identify<'a>(
         let name = item.need(ctx, "name", &TEXT);
         let device = item.need(ctx, "device", &TEXT);
         if let Some(name) = &name {
-            check_name(ctx, name);
+            check_name(ctx, name, "a port");
             unique(ctx, &mut names, name, &name.v, "port.name", "port name");
         }
         let kind = device.as_ref().and_then(|device| device_kind(ctx, device));
@@ -194,6 +196,19 @@ pub(super) fn read_lcore(ctx: &mut Ctx<'_>, s: &Section<'_>, known: Option<&[u64
         ctx.error(lcore.span, "port.lcore", message, "choose one of these lcores or extend `-l`");
     }
     Some(lcore)
+}
+
+/// Refuses a rate at which nothing moves: below 1 Mbit/s a frame of 1500 bytes takes longer than 12 ms.
+pub(super) fn enough(
+    ctx: &mut Ctx<'_>,
+    s: &Section<'_>,
+    key: &str,
+    rate: Val<Option<u64>>,
+) -> Option<Val<Option<u64>>> {
+    let Some(bps) = rate.v.filter(|bps| *bps < LEAST_RATE) else { return Some(rate) };
+    let message = format!("{} = {}: nothing moves at less than 1M", s.key(key), show_rate(bps));
+    ctx.error(rate.span, "range", message, "write a rate of 1M or more, with its unit: \"100G\"");
+    None
 }
 
 /// A list of priorities as a mask; `None`: not set.
@@ -237,7 +252,7 @@ fn read_one(
     let here = s.span(ctx);
     let pci = kind == DeviceKind::Pci;
 
-    let rate = s.get(ctx, "rate", &RATE);
+    let rate = s.get(ctx, "rate", &RATE).and_then(|rate| enough(ctx, s, "rate", rate));
     let rate_at = rate.as_ref().map_or(here, |r| r.span);
     let rate = match (rate, pci) {
         (Some(Val { v: Some(bps), .. }), _) => PortRate::Fixed(bps),
@@ -401,15 +416,6 @@ pub(super) fn find_format(ctx: &mut Ctx<'_>, name: &Val<String>, formats: &[Form
         ctx.error(name.span, "format.unknown", message, format!("known: {}", known.join(", ")));
     }
     found
-}
-
-/// Names become labels, keys and file names.
-fn check_name(ctx: &mut Ctx<'_>, name: &Val<String>) {
-    let ok = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-    if name.v.is_empty() || name.v.len() > 32 || !name.v.chars().all(ok) {
-        let message = format!("`{}` cannot be a port name", name.v);
-        ctx.error(name.span, "port.name", message, "use 1 to 32 letters, digits and _ - . /");
-    }
 }
 
 pub(super) fn unique(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::diag::Span;
-use super::read::{Ctx, Section, Val, indices, ranges};
+use super::read::{Ctx, Section, Val, check_name, indices, ranges};
 use super::schema;
 use super::types::{Maps, Trust, Voq};
 
@@ -105,6 +105,7 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Qos {
     let named_maps = root.table(ctx, "map", &schema::MAPS);
     let mut named = HashMap::new();
     for (name, _) in named_maps.free(ctx) {
+        check_name(ctx, &name, "a map");
         let section = named_maps.table(ctx, &name.v, &schema::MAP);
         named.insert(name.v, Changes::read(ctx, &section));
     }

@@ -1,7 +1,8 @@
 //! `[[scheduler]]`, `[[wred]]` and `[[queue]]`.
 
 use super::diag::Span;
-use super::read::{Ctx, Section, Val, indices};
+use super::port::enough;
+use super::read::{Ctx, Section, Val, check_name, indices};
 use super::schema::{self, Table};
 use super::types::{EcnMode, MarkPoint, PortConfig, SchedulerConfig, SchedulerType};
 use super::units::{BOOL, RATE, SHARE, TEXT, THRESHOLD, Threshold};
@@ -33,6 +34,7 @@ pub(super) fn named<'a>(
     let mut all: Vec<(Val<String>, Section<'a>)> = Vec::new();
     for item in root.items(ctx, key, schema) {
         let Some(name) = item.need(ctx, "name", &TEXT) else { continue };
+        check_name(ctx, &name, "a profile");
         match all.iter().position(|(known, _)| known.v == name.v) {
             Some(i) if matches!(all[i].0.origin, super::Origin::Preset(_)) => {
                 let (_, below) = all.remove(i);
@@ -100,8 +102,11 @@ fn read_scheduler(ctx: &mut Ctx<'_>, s: &Section<'_>) -> SchedulerConfig {
         let message = format!("`priority` orders STRICT queues; this one is {}", kind.v.word());
         ctx.warn(p.span, "scheduler.priority", message, "remove it, or use type = \"STRICT\"");
     }
-    let cir = s.get(ctx, "cir", &RATE).and_then(|v| v.v.map(|bps| (bps, v.span)));
-    let pir = s.get(ctx, "pir", &RATE).and_then(|v| v.v);
+    let cir = s
+        .get(ctx, "cir", &RATE)
+        .and_then(|v| enough(ctx, s, "cir", v))
+        .and_then(|v| v.v.map(|bps| (bps, v.span)));
+    let pir = s.get(ctx, "pir", &RATE).and_then(|v| enough(ctx, s, "pir", v)).and_then(|v| v.v);
     if let (Some((cir, at)), Some(pir)) = (cir, pir)
         && cir > pir
     {

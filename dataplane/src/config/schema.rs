@@ -50,7 +50,7 @@ impl Table {
 }
 
 /// Levenshtein distance; long names are far from everything.
-fn distance(a: &str, b: &str) -> usize {
+pub(super) fn distance(a: &str, b: &str) -> usize {
     if b.len() > 64 {
         return b.len();
     }
@@ -115,9 +115,9 @@ tables! {
         key("args", "list of texts, default []", "EAL arguments, one per element; those of the command line come after them"),
     ]);
     PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`; `pfc` is merged key by key.", &[
-        key("name", "text, required", "unique name"),
+        key("name", "text, required", "unique name: letters, digits and _ - . /, at most 32"),
         key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`) or `ring`"),
-        key("rate", "rate, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed)"),
+        key("rate", "rate from 1M, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed)"),
         key("lcore", "integer, default the first worker", "lcore that polls the port"),
         key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
         key("mac", "MAC address, default the device's", "source address of PFC frames"),
@@ -164,7 +164,7 @@ tables! {
     ]);
     FDB = table("[fdb]", "Forwarding table.", &[
         key("capacity", "16 to 1048576, default 16384", "entries"),
-        key("ageing", "time, default 300s, 0 never", "learnt entries are forgotten after this silence (FDB aging time)"),
+        key("ageing", "time from 10ms, default 300s, 0 never", "learnt entries are forgotten after this silence (FDB aging time)"),
         key("unknown_unicast", "\"flood\" or \"drop\", default \"flood\"", "unknown destinations, where a port does not say otherwise"),
         key("link_local", "\"bpdu\", \"drop\" or \"forward\", default \"bpdu\"", "frames for 01:80:c2:00:00:00 to :0f: those of STP are flooded; none; all but :01, which is MAC control"),
         key("static", "list of tables", "fixed entries"),
@@ -249,13 +249,13 @@ tables! {
         key("type", "\"STRICT\", \"DWRR\" or \"WRR\", default \"DWRR\"", "strict, shares in bytes, shares in frames"),
         key("weight", "1 to 100, default 1", "share among weighted queues"),
         key("priority", "0 to 7, default the queue number", "level of a strict queue, higher first"),
-        key("cir", "rate, default none", "guaranteed rate"),
-        key("pir", "rate, default none", "most rate"),
+        key("cir", "rate from 1M, default none", "guaranteed rate"),
+        key("pir", "rate from 1M, default none", "most rate"),
     ]);
     WRED = table("[[wred]]", "A marking profile (WRED_PROFILE).", &[
         key("name", "text, required", "its name"),
-        key("kmin", "size, share of the Xoff point, or \"auto\"; default \"auto\"", "nothing is marked up to here (green_min_threshold)"),
-        key("kmax", "size, share of the Xoff point, or \"auto\"; default \"auto\"", "everything is marked above (green_max_threshold)"),
+        key("kmin", "size, share of the Xoff point when all lossless groups are full, or \"auto\"; default \"auto\"", "nothing is marked up to here (green_min_threshold)"),
+        key("kmax", "size, share of the Xoff point when all lossless groups are full, or \"auto\"; default \"auto\"", "everything is marked above (green_max_threshold)"),
         key("pmax", "share, default 20%", "probability at kmax (green_drop_probability)"),
         key("ecn", "\"none\", \"ecn\" or \"tc\", default \"ecn\"", "field that is marked (ecn)"),
         key("mark", "\"dequeue\" or \"enqueue\", default \"dequeue\"", "what decides: the depth a departing frame leaves behind, or the one an arriving frame finds"),
@@ -275,7 +275,7 @@ tables! {
     WATCHDOG = table("[watchdog]", "The PFC watchdog; on if the table is there (PFC_WD).", &[
         key("enable", "boolean, default true", "false switches a preset's watchdog off"),
         key("action", "\"drop\", \"forward\" or \"alert\", default \"drop\"", "what is done with a stormed queue (action)"),
-        key("detection_time", "100ms to 5s, default 200ms", "paused, backlogged and without departures this long is a storm (detection_time)"),
+        key("detection_time", "100ms to 5s, default 200ms, more where one pause may last longer (ports below 168M)", "paused, backlogged and without departures this long is a storm (detection_time)"),
         key("restoration_time", "100ms to 60s, default 200ms", "no pause for this long ends it (restoration_time)"),
         key("poll_interval", "100ms to 1s, default 100ms", "interval between looks (POLL_INTERVAL)"),
         key("allow_short", "boolean, default false", "allow times from 10us, for labs"),

@@ -508,6 +508,8 @@ pub struct WatchdogConfig {
     pub big_red_switch: bool,
     /// After this many storms within the window recovery is manual.
     pub reoccurrence: Option<Reoccurrence>,
+    /// Times are as written, even if one legal pause is longer.
+    pub allow_short: bool,
 }
 
 /// Limit on repeated storms.

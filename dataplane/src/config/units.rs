@@ -24,13 +24,13 @@ pub(super) struct Kind<T> {
     pub show: fn(&T) -> String,
 }
 
+/// Names without regard to case, and what they are in the base unit.
 type Units = &'static [(&'static str, u64)];
 
 /// Rates: decimal multiples, bit/s.
 const RATES: Units = &[
     ("", 1),
     ("K", 1_000),
-    ("k", 1_000),
     ("M", 1_000_000),
     ("G", 1_000_000_000),
     ("T", 1_000_000_000_000),
@@ -40,10 +40,13 @@ const RATES: Units = &[
     ("Gbps", 1_000_000_000),
     ("Tbps", 1_000_000_000_000),
 ];
-/// Sizes: `KB` is 1000 bytes, `KiB` is 1024.
+/// Sizes: `KB` and `K` are 1000 bytes, `KiB` is 1024.
 const SIZES: Units = &[
     ("", 1),
     ("B", 1),
+    ("K", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
     ("KB", 1_000),
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
@@ -58,7 +61,8 @@ const LENGTHS: Units = &[("mm", 1), ("cm", 10), ("m", 1_000), ("km", 1_000_000)]
 const SHARES: Units = &[("%", 10_000)];
 
 const RATE_HELP: &str = "write a rate as \"1G\", \"2.5G\", \"400G\" or an integer of bit/s";
-const SIZE_HELP: &str = "write a size as \"64KiB\" (1024), \"64KB\" (1000), \"12MiB\" or an integer of bytes";
+const SIZE_HELP: &str =
+    "write a size as \"64KiB\" (1024), \"64KB\" or \"64K\" (1000), \"12MiB\" or an integer of bytes";
 const TIME_HELP: &str = "write a time as \"200ms\", \"50us\", \"10s\" or an integer of nanoseconds";
 const LENGTH_HELP: &str = "write a cable length as \"5m\", \"40m\", \"0.5m\" or an integer of metres";
 const SHARE_HELP: &str = "write a share as \"5%\", \"0.2%\" or an integer of percent";
@@ -174,6 +178,45 @@ pub(super) fn integer(v: &DeValue<'_>, help: &str) -> Result<u64, Bad> {
     u64::from_str_radix(i.as_str(), i.radix()).map_err(|_| Bad::new(format!("{i} is out of range"), help))
 }
 
+/// A rate as on a command line, bit/s: `100G`, `100Gbps`, `2.5g`.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub fn rate(text: &str) -> Result<u64, String> {
+    match parse_quantity(text, RATES) {
+        Ok(0) => Err(format!("a rate of 0 moves nothing; {RATE_HELP}")),
+        found => found.map_err(|wrong| format!("{wrong}; {RATE_HELP}")),
+    }
+}
+
+/// A size as on a command line, bytes: `9216`, `9K`, `64KiB`.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub fn size(text: &str) -> Result<u64, String> {
+    parse_quantity(text, SIZES).map_err(|wrong| format!("{wrong}; {SIZE_HELP}"))
+}
+
+/// A time as on a command line, ns: with its unit, since people mean seconds where the program counts nanoseconds.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub fn time(text: &str) -> Result<u64, String> {
+    let bare = text.trim().bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let found = if bare { Err(format!("`{text}` has no unit")) } else { parse_quantity(text, TIMES) };
+    found.map_err(|wrong| format!("{wrong}; write a time as \"200ms\", \"50us\" or \"10s\""))
+}
+
+/// A length as on a command line, mm; a bare number is metres.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub fn length(text: &str) -> Result<u64, String> {
+    let bare = text.trim().bytes().all(|b| b.is_ascii_digit());
+    let text = if bare { format!("{}m", text.trim()) } else { text.to_owned() };
+    parse_quantity(&text, LENGTHS).map_err(|wrong| format!("{wrong}; {LENGTH_HELP}"))
+}
+
 /// A quantity in base units; a bare integer counts in units of `bare`.
 fn quantity(v: &DeValue<'_>, units: Units, bare: u64, help: &str) -> Result<u64, Bad> {
     match v {
@@ -194,7 +237,7 @@ fn parse_quantity(text: &str, units: Units) -> Result<u64, String> {
     if whole.is_empty() || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
         return Err(format!("`{text}` does not start with a number"));
     }
-    let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+    let scale = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, scale)| *scale);
     let scale = scale.ok_or_else(|| match unit {
         "" => format!("`{text}` has no unit"),
         _ => format!("`{unit}` is not a unit known here"),
@@ -297,7 +340,19 @@ mod tests {
         ] {
             assert!(value(&RATE, &format!("x = {text}")).is_err(), "{text}");
         }
-        for text in ["'64kb'", "'0.3B'", "'18446744073709551616'", "'1 1B'"] {
+        assert_eq!(value(&RATE, "x = '100g'"), Ok(Some(100_000_000_000)));
+        assert_eq!(value(&RATE, "x = '100Gbps'"), Ok(Some(100_000_000_000)));
+        assert_eq!((value(&SIZE, "x = '9K'"), value(&SIZE, "x = '64kb'")), (Ok(9_000), Ok(64_000)));
+        assert_eq!(
+            (rate("2.5g"), size("9k"), time("10S")),
+            (Ok(2_500_000_000), Ok(9_000), Ok(10_000_000_000))
+        );
+        assert_eq!((length("40"), length("0.5m")), (Ok(40_000), Ok(500)));
+        for wrong in [rate("100Q"), rate("0"), size("nine"), time("10"), length("5 feet")] {
+            let text = wrong.unwrap_err();
+            assert!(text.contains("; write") && text.contains('"'), "{text}");
+        }
+        for text in ["'64q'", "'0.3B'", "'18446744073709551616'", "'1 1B'"] {
             assert!(value(&SIZE, &format!("x = {text}")).is_err(), "{text}");
         }
         assert!(value(&SHARE, "x = '101%'").is_err());

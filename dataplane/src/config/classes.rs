@@ -1,0 +1,215 @@
+//! A class followed the whole way: from what says it, through group and queue, and back from a pause.
+//!
+//! A lossless class is lossless only if every step is: the group it enters has headroom and pauses whoever sends the class,
+//! the queue it leaves by does not drop, and a pause of the peer stops that queue and no other. Maps can break each
+//! step alone, and no map is wrong by itself.
+
+use std::collections::HashSet;
+
+use super::diag::Span;
+use super::port::PortAt;
+use super::read::Ctx;
+use super::types::{Config, PfcRx, PortConfig, Trust};
+
+/// Classes, groups, queues or priorities, a bit each.
+type Set = u8;
+
+fn has(set: Set, n: usize) -> bool {
+    set >> n & 1 == 1
+}
+
+fn members(set: Set) -> impl Iterator<Item = usize> {
+    (0..8).filter(move |n| has(set, *n))
+}
+
+fn set(of: impl Iterator<Item = usize>) -> Set {
+    of.fold(0, |set, n| set | 1 << n)
+}
+
+/// `1, 3`, for people.
+fn list(set: Set) -> String {
+    members(set).map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Classes that frames received on a port can have.
+fn classes(config: &Config, port: &PortConfig) -> Set {
+    let all = |map: &[u8]| set(map.iter().map(|tc| usize::from(*tc)));
+    let said = port.trust.iter().take_while(|t| **t != Trust::Port).fold(0, |sum, source| match source {
+        Trust::Dscp | Trust::Tc => sum | all(&port.maps.dscp_to_tc),
+        Trust::Pcp if config.formats[port.format].vlan => sum | all(&port.maps.pcp_to_tc),
+        Trust::Pcp | Trust::Port => sum,
+    });
+    said | 1 << port.default_tc | config.control_tc.map_or(0, |tc| 1 << tc)
+}
+
+/// What one port makes of classes and pauses.
+struct Way<'a> {
+    port: &'a PortConfig,
+    at: Span,
+    /// Classes that come in here.
+    comes: Set,
+    /// Priorities PFC is sent for.
+    sends: Set,
+    /// Priorities whose PFC is obeyed.
+    obeys: Set,
+}
+
+impl Way<'_> {
+    fn group(&self, tc: usize) -> usize {
+        usize::from(self.port.maps.tc_to_pg[tc])
+    }
+
+    fn queue(&self, tc: usize) -> usize {
+        usize::from(self.port.maps.tc_to_queue[tc])
+    }
+
+    /// Priorities that are paused when this group fills.
+    fn pauses(&self, pg: usize) -> Set {
+        set(members(self.sends).filter(|p| usize::from(self.port.maps.pfc_to_pg[*p]) == pg))
+    }
+
+    /// The queue a pause of this priority stops.
+    fn stops(&self, priority: usize) -> usize {
+        usize::from(self.port.maps.pfc_to_queue[priority])
+    }
+}
+
+/// Follows every class of every port.
+pub(super) fn follow<'c>(ctx: &mut Ctx<'_>, config: &'c Config, at: &[PortAt]) {
+    let way = |(port, at): (&'c PortConfig, &PortAt)| {
+        let pfc = &port.pfc;
+        let obeys = matches!(pfc.rx, PfcRx::Enabled | PfcRx::All);
+        Way {
+            port,
+            at: at.enable,
+            comes: classes(config, port),
+            sends: if pfc.tx { pfc.enable } else { 0 },
+            obeys: if obeys { pfc.enable } else { 0 },
+        }
+    };
+    let ways: Vec<Way<'_>> = config.ports.iter().zip(at).map(way).collect();
+    let goes = ways.iter().fold(0, |all, way| all | way.comes);
+    let mut once = HashSet::new();
+    for way in &ways {
+        arrives(ctx, &ways, way, &mut once);
+        told(ctx, config, way, &mut once);
+        held(ctx, way, goes, &mut once);
+    }
+}
+
+type Once = HashSet<(&'static str, Span, usize)>;
+
+/// A class whose queue is lossless enters a lossless group.
+fn arrives(ctx: &mut Ctx<'_>, ways: &[Way<'_>], way: &Way<'_>, once: &mut Once) {
+    for tc in members(way.comes) {
+        let pg = way.group(tc);
+        if way.port.pgs[pg].lossless {
+            continue;
+        }
+        let lossless = |out: &&Way<'_>| out.port.queues[out.queue(tc)].lossless;
+        let Some(out) = ways.iter().find(lossless) else { continue };
+        if !once.insert(("class.lossy", way.at, tc)) {
+            continue;
+        }
+        let message = format!(
+            "class {tc} waits in lossless queue {} of port `{}`, but port `{}` takes it into group {pg}, which is lossy: \
+             frames of it are dropped there, and nobody is paused",
+            out.queue(tc),
+            out.port.name,
+            way.port.name
+        );
+        let groups = set((0..8).filter(|pg| way.port.pgs[*pg].lossless));
+        let remedy = match groups {
+            0 => format!(
+                "bind group {pg} to a lossless profile with [[buffer.pg]], or queue {} to a lossy one",
+                out.queue(tc)
+            ),
+            _ => format!(
+                "map class {tc} to a lossless group ({}) in tc_to_pg, or its queue to a lossy profile",
+                list(groups)
+            ),
+        };
+        // Where PFC is sent, somebody relies on it.
+        if way.sends == 0 {
+            ctx.warn(way.at, "class.lossy", message, remedy);
+        } else {
+            ctx.error(way.at, "class.lossy", message, remedy);
+        }
+    }
+}
+
+/// Groups that send PFC hold something, and pause those who fill them.
+fn told(ctx: &mut Ctx<'_>, config: &Config, way: &Way<'_>, once: &mut Once) {
+    let filled = set(members(way.comes).map(|tc| way.group(tc)));
+    for priority in members(way.sends) {
+        let pg = usize::from(way.port.maps.pfc_to_pg[priority]);
+        let idle = way.port.pgs[pg].lossless && !has(filled, pg);
+        if !idle || !once.insert(("pfc.empty_group", way.at, priority)) {
+            continue;
+        }
+        let message = format!(
+            "port `{}` sends PFC for priority {priority} when group {pg} fills, and no class enters it: the pause is never sent",
+            way.port.name
+        );
+        let remedy = format!("map a class to group {pg} in tc_to_pg, or correct pfc_to_pg or pfc.enable");
+        ctx.warn(way.at, "pfc.empty_group", message, remedy);
+    }
+    let tagged = way.port.trust.contains(&Trust::Pcp) && config.formats[way.port.format].vlan;
+    for pcp in (0..8).filter(|_| tagged) {
+        let tc = usize::from(way.port.maps.pcp_to_tc[pcp]);
+        let pg = way.group(tc);
+        let pauses = way.pauses(pg);
+        if !way.port.pgs[pg].lossless || pauses == 0 || has(pauses, pcp) {
+            continue;
+        }
+        if once.insert(("pfc.foreign_sender", way.at, pcp)) {
+            let message = format!(
+                "frames with PCP {pcp} enter lossless group {pg} of port `{}`, which pauses priority {} only: whoever sends \
+                 them goes on",
+                way.port.name,
+                list(pauses)
+            );
+            let remedy =
+                format!("map PCP {pcp} to a class of a lossy group, or send PFC for priority {pcp}, too");
+            ctx.warn(way.at, "pfc.foreign_sender", message, remedy);
+        }
+    }
+}
+
+/// A pause of the peer stops the queue of the classes it means, and no other.
+fn held(ctx: &mut Ctx<'_>, way: &Way<'_>, goes: Set, once: &mut Once) {
+    let queued = |q: usize| set(members(goes).filter(|tc| way.queue(*tc) == q));
+    // The peer maps as this port does: its group of a priority holds the classes ours would hold.
+    let meant = |priority: usize| {
+        let pg = usize::from(way.port.maps.pfc_to_pg[priority]);
+        set(members(goes).filter(|tc| way.group(*tc) == pg))
+    };
+    let stopped = set(members(way.obeys).map(|p| way.stops(p)));
+    let shared = |queue| members(way.obeys).filter(move |p| way.stops(*p) == queue);
+    for priority in members(way.obeys) {
+        let (queue, meant_here) = (way.stops(priority), meant(priority));
+        let others = queued(queue) & !shared(queue).fold(0, |all, p| all | meant(p));
+        let missed = members(meant_here).find(|tc| !has(stopped, way.queue(*tc)));
+        let stops =
+            format!("a pause for priority {priority} stops queue {queue} of port `{}`", way.port.name);
+        if let Some(tc) = missed {
+            if once.insert(("pfc.missed_queue", way.at, priority)) {
+                let empty = if queued(queue) == 0 { ", which is empty" } else { "" };
+                let message = format!(
+                    "{stops}{empty}, but class {tc} leaves by queue {}, which no pause stops: the peer loses frames of it",
+                    way.queue(tc)
+                );
+                let remedy = format!("map priority {priority} to queue {} in pfc_to_queue", way.queue(tc));
+                ctx.error(way.at, "pfc.missed_queue", message, remedy);
+            }
+        } else if others != 0 && once.insert(("pfc.foreign_queue", way.at, priority)) {
+            let message =
+                format!("{stops}, which class {} leaves by, too: it would stand still with it", list(others));
+            let remedy = format!(
+                "give class {} a queue of its own in tc_to_queue, or correct pfc_to_queue",
+                list(others)
+            );
+            ctx.warn(way.at, "pfc.foreign_queue", message, remedy);
+        }
+    }
+}
