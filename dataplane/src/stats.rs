@@ -205,8 +205,8 @@ counters! {
         ecn_selected: per_priority,
         /// Frames that were CE already when they left.
         ecn_seen_ce: per_priority,
-        /// Frames selected for a mark that could not be written for lack of memory for a private copy.
-        ecn_no_memory: one,
+        /// Frames selected for a mark that could not be written for lack of memory for a private copy, by queue.
+        ecn_no_memory: per_priority,
     }
 }
 

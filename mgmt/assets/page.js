@@ -15,15 +15,16 @@ let frozen = false;
 let cursor = null;
 
 const LANE = ["depth", "shared", "headroom", "xoff", "xon", "packets", "selected", "rx_paused", "tx_paused", "cause"];
+// Times are ms since the switch came up: a wall clock can be set back, and charts go on.
 const state = { times: [], lanes: new Map(), latency: new Map(), kept: 300, step: 200 };
 
 // Takes steps of /v1/history behind those known.
 function learn(history) {
   state.kept = history.kept;
   state.step = history.step_ms;
-  const before = state.times.length, came = history.unix_ms.length;
+  const before = state.times.length, came = history.uptime_ms.length;
   if (came === 0) return;
-  state.times.push(...history.unix_ms);
+  state.times.push(...history.uptime_ms);
   const key = (l) => l.priority + " " + l.port;
   const news = new Map(history.lanes.map((l) => [key(l), l]));
   for (const [name, l] of news) {
@@ -53,6 +54,15 @@ function learn(history) {
   for (const lane of state.lanes.values()) for (const column of LANE) lane[column].splice(0, extra);
   for (const steps of state.latency.values()) steps.splice(0, extra);
   if (cursor !== null) cursor = Math.max(0, cursor - extra);
+}
+
+// A switch that was started anew begins its times and numbers anew.
+function forget() {
+  state.times = [];
+  state.lanes.clear();
+  state.latency.clear();
+  lastEvent = 0;
+  cursor = null;
 }
 
 // Tables: cells are texts or nodes, so no name of a port can become markup. A cell that shows a number of /v1 carries
@@ -159,9 +169,9 @@ function ports() {
 }
 
 function drops() {
-  const heads = [["Port", "text"], ["Reason", "text"], ["Frames", ""], ["/s", ""], ["Last", ""], ["What to check", "wrap"]];
+  const heads = [["Port", "text"], ["Reason", "text"], ["Frames", ""], ["Lossless", ""], ["/s", ""], ["Last", ""], ["What to check", "wrap"]];
   const rows = snapshot.drops.map((d) => ({
-    cells: [d.port, d.reason, shows(count(d.frames), "drops/" + d.port + "/" + d.reason, d.frames), scaled(d.pps, ""),
+    cells: [d.port, d.reason, shows(count(d.frames), "drops/" + d.port + "/" + d.reason, d.frames), count(d.lossless_frames), scaled(d.pps, ""),
       d.last_unix_ms === 0 ? "–" : ((snapshot.unix_ms - d.last_unix_ms) / 1000).toFixed(0) + " s ago", d.remedy],
     alarm: d.lossless,
     title: d.remedy,
@@ -173,7 +183,7 @@ const STAGES = [["rx_driver", COLOUR.sky, "RX driver"], ["receive", COLOUR.blue,
   ["tx_driver", COLOUR.orange, "TX driver"], ["tick", COLOUR.pink, "tick"]];
 
 function lcores() {
-  const heads = [["Lcore", ""], ["Busy", "text"], ["Cycles per frame, by stage", "text"], ["p99 turn", ""], ["Longest", ""], ["Held", ""]];
+  const heads = [["Lcore", ""], ["Busy", "text"], ["Off core", ""], ["Cycles per frame, by stage", "text"], ["p99 turn", ""], ["Longest", ""], ["Held", ""]];
   const stage = (l, name) => l[name + "_cycles"];
   const total = (l) => STAGES.reduce((sum, [name]) => sum + stage(l, name), 0);
   const most = Math.max(1, ...snapshot.lcores.map(total));
@@ -184,7 +194,8 @@ function lcores() {
     const longest = shows(nanos(l.longest_turn_ns), "lcores/" + l.lcore + "/longest_turn_ns", l.longest_turn_ns);
     longest.title = "planned for " + nanos(planned);
     return {
-      cells: [String(l.lcore), line(bar([[l.busy_share, COLOUR.blue]]), percent(l.busy_share)), line(stages, total(l).toFixed(0)),
+      cells: [String(l.lcore), line(bar([[l.busy_share, COLOUR.blue]]), percent(l.busy_share)),
+        l.off_core_ns === null ? "–" : percent(l.off_core_share), line(stages, total(l).toFixed(0)),
         nanos(l.turn_p99_ns), longest, shows(count(l.held), "lcores/" + l.lcore + "/held", l.held)],
       alarm: !l.alive,
     };
@@ -221,7 +232,7 @@ const charts = new Map();
 function chart(id, series, lane) {
   const box = $(id), at = cursor === null ? state.times.length - 1 : cursor;
   const columns = series.map(([column]) => (lane ? lane[column] : state.times.map(() => null)));
-  const end = (state.times[state.times.length - 1] || Date.now()) / 1000, start = end - state.kept * state.step / 1000;
+  const end = (state.times[state.times.length - 1] || 0) / 1000, start = end - state.kept * state.step / 1000;
   const data = [state.times.map((ms) => ms / 1000), ...columns];
   let plot = charts.get(id);
   if (!plot) {
@@ -345,16 +356,15 @@ function header() {
   const when = saved ? ", saved " + new Date(snapshot.unix_ms).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "";
   $("what").textContent = "weir " + s.version + ", " + s.dpdk + ", up " + duration(snapshot.uptime_seconds) + ", " + s.phase + when;
   $("rate").textContent = scaled(snapshot.ports.reduce((sum, p) => sum + p.tx_bps, 0), "bit/s");
-  for (const [id, key] of [["lossless", "lossless_drops"], ["conservation", "conservation_error"]]) {
+  for (const [id, key] of [["lossless", "lossless_drops"], ["watchdog", "lossless_drops_watchdog"], ["possible", "lossless_drops_possible"], ["conservation", "conservation_error"]]) {
+    const bad = Number(s[key]) > 0;
     $(id).replaceChildren(shows(count(s[key]), "switch/" + key, s[key]));
-    $(id).parentNode.classList.toggle("alarm", Number(s[key]) > 0);
+    $(id).parentNode.classList.toggle("alarm", bad);
+    // Those that are seldom there take no room while they are not.
+    if (id === "watchdog" || id === "possible") $(id).parentNode.hidden = !bad;
   }
-  const faults = [];
-  if (s.phase !== "forwarding") faults.push(s.phase);
-  if (snapshot.lcores.some((l) => !l.alive)) faults.push("a worker stands still");
-  if (snapshot.queues.some((q) => q.storm)) faults.push("PFC storm");
-  if (snapshot.ports.some((p) => p.link === "down")) faults.push("link down");
-  health(faults.length === 0 ? "good" : "bad", faults.join(", ") || (saved ? "was healthy" : "healthy"));
+  const good = s.health === "healthy";
+  health(good ? "good" : "bad", good && saved ? "was healthy" : s.health);
 }
 
 function health(kind, text) {
@@ -397,14 +407,19 @@ let lastEvent = 0;
 
 async function look() {
   try {
-    const since = state.times.length ? state.times[state.times.length - 1] : 0;
+    const after = state.times.length ? state.times[state.times.length - 1] : 0;
     const [now, history, events] = await Promise.all([
       ask("/v1/snapshot").then((a) => a.json()),
-      ask("/v1/history?since=" + since).then((a) => a.json()),
+      ask("/v1/history?after=" + after).then((a) => a.json()),
       ask("/v1/events?format=ndjson&follow=false&since=" + lastEvent).then((a) => a.text()),
     ]);
-    // A switch that was started anew begins its numbers anew.
-    if (snapshot && now.uptime_seconds < snapshot.uptime_seconds) lastEvent = 0;
+    if (snapshot && now.uptime_seconds < snapshot.uptime_seconds) {
+      // What came was asked for with the times of another run.
+      snapshot = null;
+      forget();
+      setTimeout(look, EVERY);
+      return;
+    }
     learn(history);
     events.split("\n").filter((text) => text).forEach((text) => tell(JSON.parse(text)));
     snapshot = now;

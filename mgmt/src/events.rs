@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::parse::KeyParts;
-use weir_dataplane::stats::PortGauges;
+use weir_dataplane::stats::{PortGauges, PortStats, Reasons};
 use weir_dataplane::types::PRIORITIES;
 
 /// Events kept for readers who come later.
@@ -84,7 +84,9 @@ fn tell(body: &Map<String, Value>) {
 /// An episode under way.
 #[derive(Clone, Copy, Debug)]
 struct Episode {
+    /// When it began, for people: ms since 1970.
     since: u64,
+    /// When it last told of itself, as [`Snapshot::uptime_ms`].
     told: u64,
     /// Counter and time at its start.
     count: u64,
@@ -104,8 +106,8 @@ struct Lane {
 #[derive(Debug, Default)]
 pub struct Watcher {
     lanes: Vec<[Lane; PRIORITIES]>,
-    /// When the receive ring of each port last lost frames.
-    overrun_at: Vec<u64>,
+    /// When the receive ring of each port last lost frames, as [`Snapshot::uptime_ms`].
+    overrun_at: Vec<Option<u64>>,
     /// Samples for which the addresses of each worker have moved as in a loop.
     looping: Vec<u32>,
     before: Option<Snapshot>,
@@ -124,7 +126,7 @@ impl Watcher {
     pub fn observe(&mut self, now: &Snapshot, log: &mut Log) {
         let before = self.before.replace(now.clone());
         self.lanes.resize(now.now.ports.len(), Default::default());
-        self.overrun_at.resize(now.now.ports.len(), 0);
+        self.overrun_at.resize(now.now.ports.len(), None);
         self.looping.resize(now.now.loops.len(), 0);
         // The first snapshot has nothing to be compared with: counters from before are no news.
         let Some(before) = before else { return };
@@ -224,17 +226,25 @@ fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, lo
     }
 }
 
+/// Nothing has happened for a while: never, or long ago.
+fn is_quiet(last: Option<u64>, now: &Snapshot) -> bool {
+    last.is_none_or(|last| now.uptime_ms.saturating_sub(last) > UPDATE)
+}
+
 fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
-    let count = |s: &Snapshot, reason: DropReason| s.now.ports[port].stats.drops.0[reason as usize];
+    let (now_here, then_here) = (&now.now.ports[port].stats, &before.now.ports[port].stats);
     for reason in DropReason::ALL {
-        let frames = count(now, *reason).saturating_sub(count(before, *reason));
-        // A run of drops is told once: when the reason was quiet at the sample before.
-        let lossless = *reason == DropReason::IngressHeadroom;
-        let quiet = now.unix_ms.saturating_sub(before.last_drop[port][*reason as usize]) > UPDATE;
-        if frames > 0 && (lossless || quiet) {
-            let mut body = at_port(now, "drops", if lossless { "alarm" } else { "start" }, port);
+        let i = *reason as usize;
+        let since = |of: fn(&PortStats) -> &Reasons| of(now_here).0[i].saturating_sub(of(then_here).0[i]);
+        let (frames, lossless) = (since(|s| &s.drops), since(|s| &s.lossless));
+        // A run of drops is told once: when the reason was quiet at the sample before. What the watchdog does to
+        // lossless frames is told by its storms.
+        let alarm = lossless > 0 && *reason != DropReason::WatchdogDrop;
+        if frames > 0 && (alarm || is_quiet(before.last_drop[port][i], now)) {
+            let mut body = at_port(now, "drops", if alarm { "alarm" } else { "start" }, port);
             body.insert("reason".into(), json!(reason.name()));
             body.insert("frames".into(), json!(frames));
+            body.insert("lossless".into(), json!(lossless));
             body.insert("remedy".into(), json!(reason.remedy()));
             log.push(body);
         }
@@ -242,7 +252,7 @@ fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
 }
 
 /// Frames lost before the switch saw them: the receive ring was full, or there was no memory to receive into (I4).
-fn overrun(last: &mut u64, before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
+fn overrun(last: &mut Option<u64>, before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
     let count = |s: &Snapshot| s.now.ports[port].nic.map_or(0, |nic| nic.rx_missed + nic.rx_no_mbuf);
     let frames = count(now).saturating_sub(count(before));
     if frames == 0 {
@@ -250,17 +260,18 @@ fn overrun(last: &mut u64, before: &Snapshot, now: &Snapshot, port: usize, log: 
     }
     // What is lost here has no priority yet: on a port with lossless ones it is an alarm each time.
     let lossless = now.info.ports[port].lossless != 0;
-    if lossless || now.unix_ms.saturating_sub(*last) > UPDATE {
+    if lossless || is_quiet(*last, now) {
         let mut body = at_port(now, "drops", if lossless { "alarm" } else { "start" }, port);
         body.insert("reason".into(), json!("nic.rx_ring"));
         body.insert("frames".into(), json!(frames));
+        body.insert("possibly_lossless".into(), json!(lossless));
         body.insert(
             "remedy".into(),
             json!("its lcore came too late: fewer ports for it, or a longer rx ring"),
         );
         log.push(body);
     }
-    *last = now.unix_ms;
+    *last = Some(now.uptime_ms);
 }
 
 fn storms(before: &Snapshot, now: &Snapshot, lane: (usize, usize), log: &mut Log) {
@@ -323,7 +334,7 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
         let phase = match (&episode, active) {
             (None, false) => continue,
             (None, true) => "start",
-            (Some(e), true) if now.unix_ms >= e.told + UPDATE => "update",
+            (Some(e), true) if now.uptime_ms >= e.told + UPDATE => "update",
             (Some(_), true) => continue,
             (Some(_), false) => "end",
         };
@@ -334,7 +345,7 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
             ns: change.ns.0,
             peak: 0,
         });
-        e.told = now.unix_ms;
+        e.told = now.uptime_ms;
         let kind = if phase == "end" { "xon" } else { "xoff" };
         let mut body = at_lane(now, kind, phase, at);
         body.insert("direction".into(), json!(direction));
@@ -380,7 +391,7 @@ fn burst(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize),
     };
     match &mut lane.burst {
         None if high > threshold => {
-            let e = Episode { since: now.unix_ms, told: now.unix_ms, count: 0, ns: 0, peak: high };
+            let e = Episode { since: now.unix_ms, told: now.uptime_ms, count: 0, ns: 0, peak: high };
             tell("start", &e);
             if over {
                 lane.burst = Some(e);
@@ -394,8 +405,8 @@ fn burst(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize),
             if !over {
                 tell("end", e);
                 lane.burst = None;
-            } else if now.unix_ms >= e.told + UPDATE {
-                e.told = now.unix_ms;
+            } else if now.uptime_ms >= e.told + UPDATE {
+                e.told = now.uptime_ms;
                 tell("update", e);
             }
         }
@@ -566,23 +577,60 @@ mod tests {
         let mut feed = Feed::new();
         let mut reading = fake::reading(1);
         feed.step(&reading);
-        let mut lose = |reason: DropReason| {
-            reading.ports[0].stats.drops.0[reason as usize] += 5;
-            feed.step(&reading)
+        let mut lose = |reason: DropReason, lossless: u64| {
+            let stats = &mut reading.ports[0].stats;
+            stats.drops.0[reason as usize] += 5;
+            stats.lossless.0[reason as usize] += lossless;
+            let events = feed.step(&reading);
+            (0..20).for_each(|_| assert!(feed.step(&reading).is_empty()));
+            events
         };
-        // Well after the start of time, so that "never" is long ago.
-        let first = lose(DropReason::IngressHeadroom);
-        assert_eq!((names(&first), &first[0]["frames"]), (vec!["drops/alarm".into()], &json!(5)));
-        assert_eq!(names(&lose(DropReason::IngressHeadroom)), ["drops/alarm"]);
-        for _ in 0..20 {
-            feed.step(&reading);
+        // What counts is the class of the frame, whatever the reason.
+        for reason in [DropReason::IngressHeadroom, DropReason::IngressNoSlot, DropReason::EgressPortDown] {
+            let first = lose(reason, 3);
+            assert_eq!((names(&first), &first[0]["frames"]), (vec!["drops/alarm".into()], &json!(5)));
+            assert_eq!((&first[0]["reason"], &first[0]["lossless"]), (&json!(reason.name()), &json!(3)));
+            assert_eq!(names(&lose(reason, 0)), ["drops/start"]);
         }
-        let mut lose = |reason: DropReason| {
-            reading.ports[0].stats.drops.0[reason as usize] += 5;
-            feed.step(&reading)
+        // What the watchdog drops is told, and told apart.
+        let watchdog = lose(DropReason::WatchdogDrop, 5);
+        assert_eq!((names(&watchdog), &watchdog[0]["lossless"]), (vec!["drops/start".into()], &json!(5)));
+        let mut again = |lossless: u64| {
+            let stats = &mut reading.ports[0].stats;
+            stats.drops.0[DropReason::EgressQueueFull as usize] += 5;
+            stats.lossless.0[DropReason::EgressQueueFull as usize] += lossless;
+            names(&feed.step(&reading))
         };
-        assert_eq!(names(&lose(DropReason::EgressQueueFull)), ["drops/start"]);
-        assert!(lose(DropReason::EgressQueueFull).is_empty());
+        assert_eq!(
+            [again(0), again(0), again(1), again(1)].map(|e| e.join(" ")),
+            ["drops/start", "", "drops/alarm", "drops/alarm"]
+        );
+    }
+
+    /// A wall clock that is set back by an hour keeps no event back.
+    #[test]
+    fn a_clock_that_is_set_back_silences_nothing() {
+        let run = |set_back: i64| {
+            let (mut sampler, mut watcher, mut log) =
+                (Sampler::new(fake::info()), Watcher::default(), Log::default());
+            let mut reading = fake::reading(1);
+            for n in 0..40 {
+                let unix = 1_700_000_000_000 + n * 100 - if n < 10 { 0 } else { set_back };
+                if n != 0 {
+                    reading.ports[0].gauges.tx_pauses[3] += 1;
+                }
+                if n % 15 == 8 {
+                    reading.ports[1].stats.drops.0[DropReason::EgressQueueFull as usize] += 1;
+                    reading.ports[1].nic.as_mut().unwrap().rx_missed += 1;
+                }
+                reading.ports[0].gauges.queue_bytes[3] = if n % 20 < 15 { 60_000 } else { 0 };
+                watcher.observe(&sampler.sample(reading.clone(), unix as u64, n as u64 * 100), &mut log);
+            }
+            names(&log.after(0).map(|event| event.body.clone()).collect::<Vec<_>>())
+        };
+        let usual = run(0);
+        assert!(usual.contains(&"xoff/update".to_owned()) && usual.contains(&"burst/update".to_owned()));
+        assert_eq!(run(3_600_000), usual);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A switch of two ports and two workers for tests: every counter grows by a known step per reading.
 
 use crate::snapshot::{
-    BufferInfo, Link, Marking, NicStats, PortInfo, PortReading, Reading, Snapshot, Source, SwitchInfo,
+    BufferInfo, Link, Marking, NicStats, OffCore, PortInfo, PortReading, Reading, Snapshot, Source,
+    SwitchInfo,
 };
 use crate::times::Times;
 use weir_dataplane::pfc::generate::{Cause, LastCause};
@@ -107,7 +108,12 @@ pub fn reading(n: u64) -> Reading {
         block.turn.note(8_000, n * 10_000);
         block
     };
-    Reading { phase: Default::default(), ports: vec![port(0), port(1)], loops: vec![worker(), worker()] }
+    Reading {
+        phase: Default::default(),
+        ports: vec![port(0), port(1)],
+        loops: vec![worker(), worker()],
+        off_core: vec![None, Some(OffCore { ns: n * 1_000_000, at_ns: n * 100_000_000 })],
+    }
 }
 
 /// A snapshot of the second reading.

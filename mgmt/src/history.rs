@@ -46,6 +46,9 @@ impl Lane {
 
 #[derive(Debug)]
 struct Step {
+    /// When it ended, as [`Snapshot::uptime_ms`]...
+    uptime_ms: u64,
+    /// ...and for people.
     unix_ms: u64,
     lanes: Vec<[Lane; PRIORITIES]>,
     /// By priority, all ports.
@@ -61,6 +64,15 @@ pub struct History {
     before: Option<(u64, Arc<Reading>)>,
 }
 
+/// Steps that ended later than both.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Behind {
+    /// ms since 1970. Of little use behind a clock that was set back.
+    pub unix_ms: u64,
+    /// As [`Snapshot::uptime_ms`].
+    pub uptime_ms: u64,
+}
+
 fn small(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(NONE)
 }
@@ -69,11 +81,11 @@ impl History {
     /// Takes a snapshot into account, if a step has passed since the last one it took.
     pub fn observe(&mut self, snapshot: &Snapshot) {
         let Some((at, before)) = &self.before else {
-            self.before = Some((snapshot.unix_ms, Arc::clone(&snapshot.now)));
+            self.before = Some((snapshot.uptime_ms, Arc::clone(&snapshot.now)));
             return;
         };
         // Samples come a little early or late: the nearest one ends the step.
-        if snapshot.unix_ms.saturating_sub(*at) + STEP / 4 < STEP {
+        if snapshot.uptime_ms.saturating_sub(*at) + STEP / 4 < STEP {
             return;
         }
         let step = step(snapshot, before);
@@ -81,17 +93,19 @@ impl History {
             self.steps.pop_front();
         }
         self.steps.push_back(step);
-        self.before = Some((snapshot.unix_ms, Arc::clone(&snapshot.now)));
+        self.before = Some((snapshot.uptime_ms, Arc::clone(&snapshot.now)));
     }
 
-    /// Steps that ended after `since` (ms since 1970) as one JSON document. Written as text at once: as a tree of
-    /// values a large switch would take ten times the memory.
-    pub fn json(&self, snapshot: &Snapshot, since: u64) -> Text {
-        let steps: Vec<&Step> = self.steps.iter().filter(|step| step.unix_ms > since).collect();
+    /// What was asked for as one JSON document. Written as text at once: as a tree of values a large switch would take
+    /// ten times the memory.
+    pub fn json(&self, snapshot: &Snapshot, Behind { unix_ms, uptime_ms }: Behind) -> Text {
+        let wanted = |step: &&Step| step.unix_ms > unix_ms && step.uptime_ms > uptime_ms;
+        let steps: Vec<&Step> = self.steps.iter().filter(wanted).collect();
         let mut out = Text::default();
         let name = json!(snapshot.info.name);
         let _ = write!(out, "{{\"switch_name\":{name},\"step_ms\":{STEP},\"kept\":{KEPT}");
         column(&mut out, "unix_ms", steps.iter().map(|s| s.unix_ms));
+        column(&mut out, "uptime_ms", steps.iter().map(|s| s.uptime_ms));
         column(&mut out, "shared_used", steps.iter().map(|s| s.shared_used));
         column(&mut out, "headroom_used", steps.iter().map(|s| s.headroom_used));
         out.push_str(",\"lanes\":[");
@@ -182,6 +196,7 @@ fn step(snapshot: &Snapshot, before: &Reading) -> Step {
         snapshot.now.loops.iter().map(get).max().unwrap_or(0)
     };
     Step {
+        uptime_ms: snapshot.uptime_ms,
         unix_ms: snapshot.unix_ms,
         lanes,
         latency,
@@ -258,8 +273,12 @@ mod tests {
     use crate::sample::Sampler;
 
     impl History {
-        fn document(&self, snapshot: &Snapshot, since: u64) -> Value {
-            serde_json::from_str(&self.json(snapshot, since).to_string()).expect("it is JSON")
+        fn document(&self, snapshot: &Snapshot, unix_ms: u64) -> Value {
+            self.behind(snapshot, Behind { unix_ms, uptime_ms: 0 })
+        }
+
+        fn behind(&self, snapshot: &Snapshot, behind: Behind) -> Value {
+            serde_json::from_str(&self.json(snapshot, behind).to_string()).expect("it is JSON")
         }
     }
 
@@ -290,6 +309,26 @@ mod tests {
         // The limit of a queue without one is no number.
         assert_eq!(lane["xoff"][0], json!(300_000));
         assert_eq!(document["shared_used"], json!([40_000, 40_000, 40_000]));
+    }
+
+    /// An hour's step of the wall clock, there or back, loses no step and makes none longer.
+    #[test]
+    fn a_clock_that_is_set_changes_nothing() {
+        for step in [-3_600_000, 3_600_000] {
+            let (mut sampler, mut history) = (Sampler::new(fake::info()), History::default());
+            let mut snapshot = Snapshot::default();
+            for n in 0..=20 {
+                let unix = 1_700_000_000_000 + n as i64 * 100 + if n < 11 { 0 } else { step };
+                snapshot = sampler.sample(fake::reading(n), unix as u64, n * 100);
+                history.observe(&snapshot);
+            }
+            let all = history.document(&snapshot, 0);
+            let ends: Vec<u64> = (1..=10).map(|step| step * 200).collect();
+            assert_eq!(all["uptime_ms"], json!(ends));
+            assert_eq!(all["lanes"][0]["packets"], json!(vec![2000; 10]));
+            let rest = history.behind(&snapshot, Behind { unix_ms: 0, uptime_ms: 1600 });
+            assert_eq!(rest["uptime_ms"], json!([1800, 2000]));
+        }
     }
 
     #[test]

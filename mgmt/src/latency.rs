@@ -29,7 +29,9 @@ type Lane = (u16, u8, Times);
 
 #[derive(Debug)]
 struct Interval {
-    /// ms since 1970.
+    /// When it began, ms since 1970: for people.
+    unix_ms: u64,
+    /// From when until when, as [`Snapshot::uptime_ms`].
     from: u64,
     to: u64,
     lanes: Vec<Lane>,
@@ -39,7 +41,15 @@ struct Interval {
 #[derive(Debug, Default)]
 pub struct Intervals {
     kept: VecDeque<Interval>,
-    before: Option<(u64, Arc<Reading>)>,
+    before: Option<Start>,
+}
+
+/// What an interval under way began with.
+#[derive(Debug)]
+struct Start {
+    unix_ms: u64,
+    uptime_ms: u64,
+    reading: Arc<Reading>,
 }
 
 /// What of the switch is looked at.
@@ -67,21 +77,23 @@ pub struct WriteError(String);
 impl Intervals {
     /// Takes a snapshot into account, if an interval has passed.
     pub fn observe(&mut self, snapshot: &Snapshot) {
-        let now = (snapshot.unix_ms, Arc::clone(&snapshot.now));
-        let Some((from, before)) = &self.before else {
+        let Snapshot { unix_ms, uptime_ms, .. } = *snapshot;
+        let now = Start { unix_ms, uptime_ms, reading: Arc::clone(&snapshot.now) };
+        let Some(before) = &self.before else {
             self.before = Some(now);
             return;
         };
-        if snapshot.unix_ms < from + INTERVAL {
+        if uptime_ms < before.uptime_ms + INTERVAL {
             return;
         }
-        let both = lanes(&snapshot.now).zip(lanes(before));
+        let both = lanes(&snapshot.now).zip(lanes(&before.reading));
         let lanes = both.map(|((port, queue, now), (_, _, then))| (port, queue, now.since(then)));
         let lanes = lanes.filter(|(_, _, times)| !times.is_empty()).collect();
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
-        self.kept.push_back(Interval { from: *from, to: snapshot.unix_ms, lanes });
+        let Start { unix_ms, uptime_ms: from, .. } = *before;
+        self.kept.push_back(Interval { unix_ms, from, to: uptime_ms, lanes });
         self.before = Some(now);
     }
 
@@ -93,15 +105,17 @@ impl Intervals {
     pub fn hlog(&self, snapshot: &Snapshot, which: Selection, cumulative: bool) -> Result<Text, WriteError> {
         let whole;
         let intervals: Vec<&Interval> = if cumulative {
-            let to = snapshot.unix_ms;
+            let to = snapshot.uptime_ms;
             let lanes = lanes(&snapshot.now).map(|(port, queue, times)| (port, queue, times.clone()));
-            whole = Interval { from: to.saturating_sub(snapshot.uptime_ms), to, lanes: lanes.collect() };
+            let unix_ms = snapshot.unix_ms.saturating_sub(to);
+            whole = Interval { unix_ms, from: 0, to, lanes: lanes.collect() };
             vec![&whole]
         } else {
             self.kept.iter().collect()
         };
-        let start = intervals.first().map_or(snapshot.unix_ms, |i| i.from);
-        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(start);
+        let (unix_ms, start) =
+            intervals.first().map_or((snapshot.unix_ms, 0), |first| (first.unix_ms, first.from));
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(unix_ms);
         let fail = |what: &dyn std::fmt::Debug| WriteError(format!("{what:?}"));
         let (mut out, mut serializer) = (Text::default(), V2DeflateSerializer::new());
         let named = format!(
@@ -272,6 +286,23 @@ mod tests {
         assert_eq!((whole[0].2, whole[0].3), (3000, 30_000));
         let none = Selection { queue: Some(0), ..Selection::default() };
         assert!(read(&intervals.hlog(&snapshot, none, true).unwrap().to_string()).is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_loses_no_interval() {
+        for step in [-3_600_000, 3_600_000] {
+            let (mut sampler, mut intervals) = (Sampler::new(fake::info()), Intervals::default());
+            let mut snapshot = Snapshot::default();
+            for n in 0..=30 {
+                let unix = 1_700_000_000_000 + n as i64 * 100 + if n < 15 { 0 } else { step };
+                snapshot = sampler.sample(fake::reading(n), unix as u64, n * 100);
+                intervals.observe(&snapshot);
+            }
+            let port = Selection { port: Some(0), ..Selection::default() };
+            let log = read(&intervals.hlog(&snapshot, port, false).unwrap().to_string());
+            let seen: Vec<_> = log.iter().map(|i| (i.1, i.2, i.3)).collect();
+            assert_eq!(seen, [(0, 1000, 10_000), (1000, 1000, 10_000), (2000, 1000, 10_000)]);
+        }
     }
 
     #[test]

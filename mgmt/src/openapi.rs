@@ -48,10 +48,15 @@ pub fn document() -> Value {
     );
     let since =
         parameter("since", "steps that ended after this, ms since 1970", &json!({ "type": "integer" }));
+    let after = parameter(
+        "after",
+        "steps that ended after this `uptime_ms`, which no clock that is set disturbs",
+        &json!({ "type": "integer" }),
+    );
     other(
         "/v1/history",
         "The last minute in steps, by port and priority; only what was busy.",
-        json!([since]),
+        json!([since, after]),
         json!({ "application/json": { "schema": { "type": "object" } } }),
     );
     let lane = || {

@@ -1,7 +1,7 @@
 //! Takes snapshots: keeps the readings of a short window, from which rates follow. Nothing is ever
 //! cleared; who wants a difference keeps a baseline.
 
-use crate::snapshot::{LcoreRates, PortRates, PortReading, Reading, Snapshot, SwitchInfo};
+use crate::snapshot::{LcoreRates, OffCore, PortRates, PortReading, Reading, Snapshot, SwitchInfo};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_dataplane::drops::DROP_REASONS;
@@ -19,13 +19,13 @@ const OVERHEAD_BITS: f64 = 24.0 * 8.0;
 pub struct Sampler {
     info: Arc<SwitchInfo>,
     history: VecDeque<Arc<Reading>>,
-    last_drop: Vec<[u64; DROP_REASONS]>,
+    last_drop: Vec<[Option<u64>; DROP_REASONS]>,
 }
 
 impl Sampler {
     /// For this switch.
     pub fn new(info: SwitchInfo) -> Self {
-        let last_drop = vec![[0; DROP_REASONS]; info.ports.len()];
+        let last_drop = vec![[None; DROP_REASONS]; info.ports.len()];
         Self { info: Arc::new(info), history: VecDeque::new(), last_drop }
     }
 
@@ -41,7 +41,7 @@ impl Sampler {
             for ((port, before), last) in now.ports.iter().zip(&previous.ports).zip(&mut self.last_drop) {
                 for (reason, at) in last.iter_mut().enumerate() {
                     if port.stats.drops.0[reason] > before.stats.drops.0[reason] {
-                        *at = unix_ms;
+                        *at = Some(uptime_ms);
                     }
                 }
             }
@@ -54,8 +54,11 @@ impl Sampler {
             })
             .collect();
         let hz = self.info.hz;
-        let lcores =
+        let mut lcores: Vec<LcoreRates> =
             now.loops.iter().zip(&oldest.loops).map(|(now, then)| lcore_rates(now, then, hz)).collect();
+        for ((rates, now), then) in lcores.iter_mut().zip(&now.off_core).zip(&oldest.off_core) {
+            rates.off_core = off_core(*now, *then);
+        }
         if self.history.len() == WINDOW {
             self.history.pop_front();
         }
@@ -132,15 +135,25 @@ fn lcore_rates(now: &LoopStats, then: &LoopStats, hz: u64) -> LcoreRates {
         window,
         turns: per_second(now.turns, then.turns, window),
         busy: share(now.busy_ns, then.busy_ns, window),
+        off_core: None,
         turn: since(&now.turn, &then.turn),
         stage_cycles: stage_cycles(now, then, hz),
     }
+}
+
+/// Share of the time between two looks; `None` where there were none.
+fn off_core(now: Option<OffCore>, then: Option<OffCore>) -> Option<f64> {
+    let (now, then) = (now?, then?);
+    let window = now.at_ns.saturating_sub(then.at_ns);
+    (window > 0).then(|| share(now.ns, then.ns, window))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake;
+    use crate::snapshot::{Link, NicStats, Phase};
+    use weir_dataplane::drops::DropReason;
 
     #[test]
     fn rates_follow_the_ports_own_clock() {
@@ -160,6 +173,45 @@ mod tests {
         // 500 frames in and 500 out in the timed turns of each step, 50 ns per frame and stage, at 2 GHz.
         assert_eq!(second.lcores[0].stage_cycles, [100.0; 5]);
         assert_eq!(second.ports[1].carried_bps, [8e7, 0.0]);
+    }
+
+    /// Whatever is wrong is named, and nothing of it is healthy.
+    #[test]
+    fn faults_are_named() {
+        let faults = |change: &dyn Fn(&mut Reading)| {
+            let mut sampler = Sampler::new(fake::info());
+            let [mut first, mut second] = [fake::reading(1), fake::reading(2)];
+            [&mut first, &mut second].into_iter().for_each(change);
+            sampler.sample(first, 0, 0);
+            sampler.sample(second, 100, 100).faults()
+        };
+        let lost = |p: &mut PortReading, reason: DropReason, n| {
+            (p.stats.drops.0[reason as usize], p.stats.lossless.0[reason as usize]) = (n + 5, n);
+        };
+        assert!(faults(&|_| {}).is_empty());
+        // The losses of a lossy class are no fault, those of a lossless one are, for whatever reason.
+        assert!(faults(&|r| lost(&mut r.ports[0], DropReason::EgressQueueFull, 0)).is_empty());
+        for reason in [DropReason::IngressHeadroom, DropReason::IngressNoSlot, DropReason::LookupPortDown] {
+            assert_eq!(faults(&|r| lost(&mut r.ports[1], reason, 7)), ["7 lossless drops"]);
+        }
+        let watchdog = faults(&|r| lost(&mut r.ports[1], DropReason::WatchdogDrop, 9));
+        assert_eq!(watchdog, ["9 lossless drops by the watchdog"]);
+        let missed = |r: &mut Reading| {
+            r.ports[0].nic = Some(NicStats { rx_missed: 3, rx_no_mbuf: 4, ..NicStats::default() });
+        };
+        assert_eq!(faults(&missed), ["7 possible lossless drops at receive rings"]);
+        let off = |r: &mut Reading| {
+            let at_ns = r.loops[0].at_ns;
+            r.off_core = vec![None, Some(OffCore { ns: at_ns * 3 / 5, at_ns })];
+        };
+        assert_eq!(faults(&off), ["lcore 2: the worker was off its core 60 % of the time"]);
+        let all = |r: &mut Reading| {
+            r.ports[0].gauges.stormed_queues = 8;
+            r.ports[1].link = Some(Link { up: false, mbps: None });
+            r.loops[0].received += 1;
+            r.phase = Phase::Drain;
+        };
+        assert_eq!(faults(&all), ["1 frames unaccounted for", "PFC storm", "link down", "draining"]);
     }
 
     #[test]
@@ -188,13 +240,14 @@ mod tests {
     fn drops_are_dated_and_conservation_is_by_shard() {
         let mut sampler = Sampler::new(fake::info());
         let mut reading = fake::reading(1);
-        let reason = weir_dataplane::drops::DropReason::IngressHeadroom as usize;
+        let reason = DropReason::IngressHeadroom as usize;
         sampler.sample(reading.clone(), 100, 0);
         reading.ports[1].stats.drops.0[reason] += 2;
         let s = sampler.sample(reading.clone(), 200, 100);
         let s2 = sampler.sample(reading.clone(), 300, 200);
-        assert_eq!((s.last_drop[1][reason], s2.last_drop[1][reason], s2.last_drop[0][reason]), (200, 200, 0));
-        assert_eq!((s2.lossless_drops(), s2.conservation_error()), (2, 0));
+        let when = [s.last_drop[1][reason], s2.last_drop[1][reason], s2.last_drop[0][reason]];
+        assert_eq!(when, [Some(100), Some(100), None]);
+        assert_eq!(s2.conservation_error(), 0);
         // Errors of two shards do not cancel.
         reading.loops[0].received += 1;
         reading.loops[1].transmitted += 1;

@@ -218,6 +218,17 @@ pub struct Reading {
     pub ports: Vec<PortReading>,
     /// By worker.
     pub loops: Vec<LoopStats>,
+    /// By worker: how long its thread was kept off its core; `None`: the system does not say.
+    pub off_core: Vec<Option<OffCore>>,
+}
+
+/// Time for which a thread that could run had to wait, because its core did something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OffCore {
+    /// Since the thread came up, ns.
+    pub ns: Nanos,
+    /// When that was read, ns by a clock that is never set.
+    pub at_ns: Nanos,
 }
 
 /// One port at one instant.
@@ -275,7 +286,7 @@ pub struct Link {
 pub struct Snapshot {
     /// What the switch is.
     pub info: Arc<SwitchInfo>,
-    /// When it was taken, ms since 1970.
+    /// When it was taken, ms since 1970. For people: it may be set back, so nothing is reckoned with it.
     pub unix_ms: u64,
     /// Time since the management thread came up, ms.
     pub uptime_ms: u64,
@@ -285,8 +296,8 @@ pub struct Snapshot {
     pub ports: Vec<PortRates>,
     /// By worker, over the sliding window.
     pub lcores: Vec<LcoreRates>,
-    /// By port and reason: when frames were last lost, ms since 1970; 0 never.
-    pub last_drop: Vec<[u64; DROP_REASONS]>,
+    /// By port and reason: when frames were last lost, as [`Snapshot::uptime_ms`]; `None`: not since the first sample.
+    pub last_drop: Vec<[Option<u64>; DROP_REASONS]>,
 }
 
 /// What a port did over the sliding window, per second unless said otherwise.
@@ -333,6 +344,8 @@ pub struct LcoreRates {
     pub turns: f64,
     /// Share of the time spent in turns that moved a frame.
     pub busy: f64,
+    /// Share of the time its thread was kept off its core; `None`: not known.
+    pub off_core: Option<f64>,
     /// Lengths of the turns of the window.
     pub turn: Histogram,
     /// Cycles per frame in each stage, from the turns of the window that were timed; by [`Stage`].
@@ -404,9 +417,65 @@ impl Snapshot {
         self.lcores.iter().all(|lcore| lcore.window > 0)
     }
 
-    /// Frames of lossless groups lost for lack of headroom.
+    /// Frames of lossless classes that were received and not delivered: [`PortStats::lossless_drops`] of all ports.
     pub fn lossless_drops(&self) -> u64 {
-        let reason = weir_dataplane::drops::DropReason::IngressHeadroom as usize;
-        self.now.ports.iter().map(|port| port.stats.drops.0[reason]).sum()
+        self.now.ports.iter().map(|port| port.stats.lossless_drops()).sum()
     }
+
+    /// Frames of lossless classes that the watchdog dropped.
+    pub fn lossless_drops_watchdog(&self) -> u64 {
+        self.now.ports.iter().map(|port| port.stats.lossless_drops_watchdog()).sum()
+    }
+
+    /// Frames that drivers lost before the switch saw them, on ports with lossless classes: no class is known of them.
+    pub fn lossless_drops_possible(&self) -> u64 {
+        (0..self.now.ports.len()).map(|port| self.possible_at(port)).sum()
+    }
+
+    /// [`Snapshot::lossless_drops_possible`] of one port.
+    pub fn possible_at(&self, port: usize) -> u64 {
+        let lossless = self.info.ports.get(port).is_some_and(|port| port.lossless != 0);
+        self.now.ports[port].nic.filter(|_| lossless).map_or(0, |nic| nic.rx_missed + nic.rx_no_mbuf)
+    }
+
+    /// What is wrong, worst first. Empty: the switch is healthy. Loss counts since start: it does not heal.
+    pub fn faults(&self) -> Vec<String> {
+        let some = |frames: u64, what: &str| (frames > 0).then(|| format!("{frames} {what}"));
+        let mut found: Vec<String> = [
+            some(self.lossless_drops(), "lossless drops"),
+            some(self.lossless_drops_watchdog(), "lossless drops by the watchdog"),
+            some(self.lossless_drops_possible(), "possible lossless drops at receive rings"),
+            some(self.conservation_error(), "frames unaccounted for"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !self.workers_alive() {
+            found.push("a worker stands still".to_owned());
+        }
+        for (worker, rates) in self.lcores.iter().enumerate() {
+            if let Some(share) = rates.off_core.filter(|share| *share >= OFF_CORE_FAULT) {
+                let lcore = self.info.lcores.get(worker).copied().unwrap_or(worker);
+                found.push(format!("lcore {lcore}: {}", off_core_words(share)));
+            }
+        }
+        if self.now.ports.iter().any(|port| port.gauges.stormed_queues != 0) {
+            found.push("PFC storm".to_owned());
+        }
+        if self.now.ports.iter().any(|port| port.link.is_some_and(|link| !link.up)) {
+            found.push("link down".to_owned());
+        }
+        if self.now.phase != Phase::Forward {
+            found.push(self.now.phase.word().to_owned());
+        }
+        found
+    }
+}
+
+/// Share of its time that a worker may be kept off its core before that is a fault: a polling loop needs all of it.
+pub const OFF_CORE_FAULT: f64 = 0.05;
+
+/// How a share of time off the core is told.
+pub fn off_core_words(share: f64) -> String {
+    format!("the worker was off its core {:.0} % of the time", share * 100.0)
 }

@@ -266,11 +266,26 @@ mod tests {
         let mut snapshot = fake::snapshot();
         let mut reading = (*snapshot.now).clone();
         let reason = weir_dataplane::drops::DropReason::IngressHeadroom;
-        reading.ports[1].stats.drops.0[reason as usize] = 7;
+        let other = weir_dataplane::drops::DropReason::EgressQueueFull;
+        reading.ports[0].stats.drops.0[other as usize] = 8;
+        let stats = &mut reading.ports[1].stats;
+        (stats.drops.0[reason as usize], stats.lossless.0[reason as usize]) = (9, 7);
         snapshot.now = std::sync::Arc::new(reading);
         let rows = Table::named("drops").unwrap().rows(&snapshot, None);
-        assert_eq!(rows.len(), 1);
-        assert_eq!((&rows[0]["reason"], &rows[0]["frames"]), (&json!(reason.name()), &json!(7)));
-        assert_eq!((&rows[0]["lossless"], &rows[0]["remedy"]), (&json!(true), &json!(reason.remedy())));
+        assert_eq!(rows.len(), 2);
+        let of = |row: &Value| ["frames", "lossless", "lossless_frames"].map(|key| row[key].clone());
+        assert_eq!(
+            (&rows[0]["reason"], of(&rows[0])),
+            (&json!(reason.name()), [json!(9), json!(true), json!(7)])
+        );
+        assert_eq!(
+            (&rows[1]["reason"], of(&rows[1])),
+            (&json!(other.name()), [json!(8), json!(false), json!(0)])
+        );
+        assert_eq!(rows[0]["remedy"], json!(reason.remedy()));
+        let reasons = Table::named("reasons").unwrap().rows(&snapshot, None);
+        assert_eq!(of(&reasons[reason as usize]), of(&rows[0]));
+        let switch = &Table::named("switch").unwrap().rows(&snapshot, None)[0];
+        assert_eq!((&switch["lossless_drops"], &switch["health"]), (&json!(7), &json!("7 lossless drops")));
     }
 }

@@ -6,7 +6,7 @@ use weir_dataplane::stats::{
     LatencyStats, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats, Words,
 };
 use weir_mgmt::events::{Log, Watcher};
-use weir_mgmt::history::History;
+use weir_mgmt::history::{Behind, History};
 use weir_mgmt::latency::{Intervals, Selection};
 use weir_mgmt::metrics::{OwnCounters, Scrape, open_metrics};
 use weir_mgmt::sample::Sampler;
@@ -77,7 +77,7 @@ fn a_minute_of_64_busy_ports_fits() {
     // And the four largest answers, all of them at once.
     let answers = [
         table::everything(&snapshot),
-        history.json(&snapshot, 0),
+        history.json(&snapshot, Behind::default()),
         intervals.hlog(&snapshot, Selection::default(), false).unwrap(),
         open_metrics(Scrape { snapshot: snapshot.into(), own: OwnCounters::default() }),
     ];

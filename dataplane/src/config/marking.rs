@@ -194,8 +194,12 @@ fn thresholds(
     let of = |ppm: u32| {
         format!("{} of {crowded}, the limit when all lossless groups are full", (SHARE.show)(&ppm))
     };
+    let said = || format!("as profile `{}` says", wred.name);
     let kmax = match wred.kmax {
-        Threshold::Bytes(bytes) => bytes,
+        Threshold::Bytes(bytes) => {
+            ctx.explain(format!("{key}.kmax"), show_size(bytes), Origin::Derived, said());
+            bytes
+        }
         Threshold::Share(ppm) => {
             ctx.explain(format!("{key}.kmax"), show_size(share(ppm)), Origin::Derived, of(ppm));
             share(ppm)
@@ -228,7 +232,10 @@ fn thresholds(
         }
     };
     let kmin = match wred.kmin {
-        Threshold::Bytes(bytes) => bytes,
+        Threshold::Bytes(bytes) => {
+            ctx.explain(format!("{key}.kmin"), show_size(bytes), Origin::Derived, said());
+            bytes
+        }
         Threshold::Share(ppm) => {
             ctx.explain(format!("{key}.kmin"), show_size(share(ppm)), Origin::Derived, of(ppm));
             share(ppm)

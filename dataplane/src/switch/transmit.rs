@@ -439,7 +439,7 @@ impl<F: Frame> Port<F> {
             ecn::CE => self.stats.ecn_seen_ce[queue] += 1,
             0 => {}
             _ if meta.ecn.place == EcnPlace::None => {}
-            _ if !frame.make_unique() => self.stats.ecn_no_memory += 1,
+            _ if !frame.make_unique() => self.stats.ecn_no_memory[queue] += 1,
             _ => {
                 if ecn::mark(frame.bytes_mut(), meta.ecn.place) {
                     self.stats.ecn_marked[queue] += 1;

@@ -6,7 +6,7 @@ use crate::snapshot::{PortInfo, PortReading};
 use crate::times::Part;
 use std::fmt;
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::stats::{LoopStats, Stage};
+use weir_dataplane::stats::{LoopStats, Reasons, Stage};
 use weir_dataplane::types::PRIORITIES;
 
 const fn family(name: &'static str, help: &'static str, samples: Samples) -> Family {
@@ -278,6 +278,11 @@ pub const ALL: &[Family] = &[
         Counts(|s| lanes(s, |p, q| p.stats.ecn_marked_bytes[q])),
     ),
     family(
+        "weir_ecn_no_memory_packets",
+        "Frames selected that stayed unmarked for lack of memory for a private copy",
+        Counts(|s| lanes(s, |p, q| p.stats.ecn_no_memory[q])),
+    ),
+    family(
         "weir_ecn_seen_ce_packets",
         "Frames that were CE already when they left",
         Counts(|s| lanes(s, |p, q| p.stats.ecn_seen_ce[q])),
@@ -298,23 +303,34 @@ pub const ALL: &[Family] = &[
         "Frames lost, by stage and reason",
         Counts(|s| {
             let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
-                let counted = DropReason::ALL.iter().zip(p.stats.drops.0);
-                counted
-                    .map(|(reason, frames)| {
-                        let (stage, name) = reason.name().split_once('.').unwrap_or(("", reason.name()));
-                        let mut labels = labels.clone();
-                        labels.extend([("stage", stage.to_owned()), ("reason", name.to_owned())]);
-                        (labels, frames)
-                    })
-                    .collect::<Vec<_>>()
+                by_reason(&labels, &p.stats.drops, |_| true)
             };
             ports(s).flat_map(one).collect()
         }),
     ),
     family(
         "weir_lossless_drops_packets",
-        "Frames of lossless groups lost for lack of headroom: an alarm",
-        Counts(|s| per_port(s, |p| p.stats.drops.0[DropReason::IngressHeadroom as usize])),
+        "Frames of lossless classes received and not delivered, but for those of the watchdog: an alarm",
+        Counts(|s| {
+            let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
+                by_reason(&labels, &p.stats.lossless, |reason| {
+                    reason.never_lossless().is_none() && reason != DropReason::WatchdogDrop
+                })
+            };
+            ports(s).flat_map(one).collect()
+        }),
+    ),
+    family(
+        "weir_lossless_drops_watchdog_packets",
+        "Frames of lossless classes that the watchdog dropped, as it was told to",
+        Counts(|s| per_port(s, |p| p.stats.lossless_drops_watchdog())),
+    ),
+    family(
+        "weir_lossless_drops_possible_packets",
+        "Frames that the driver lost on a port with lossless classes: no class is known of them",
+        Counts(|s| {
+            ports(s).enumerate().map(|(i, (labels, ..))| (labels, s.snapshot.possible_at(i))).collect()
+        }),
     ),
     family(
         "weir_conservation_error_packets",
@@ -364,6 +380,14 @@ pub const ALL: &[Family] = &[
         "Time in turns that moved a frame",
         Counters(|s| {
             workers(s, |l| l.busy_ns).into_iter().map(|(labels, ns)| (labels, ns as f64 / 1e9)).collect()
+        }),
+    ),
+    family(
+        "weir_lcore_off_core_seconds",
+        "Time for which the thread of a worker could run and its core did something else",
+        Counters(|s| {
+            let known = s.snapshot.now.off_core.iter().enumerate();
+            known.filter_map(|(i, off)| Some((lcore(s, i), (*off)?.ns as f64 / 1e9))).collect()
         }),
     ),
     family(
@@ -492,6 +516,20 @@ fn extended<V>(samples: Vec<(Labels, V)>, more: &[(&'static str, &str)]) -> Vec<
 
 fn per_port(s: &Scrape, get: fn(&PortReading) -> u64) -> Vec<(Labels, u64)> {
     ports(s).map(|(labels, _, reading)| (labels, get(reading))).collect()
+}
+
+/// Frames of a port by stage and reason, those reasons that are `wanted`.
+fn by_reason(
+    labels: &[(&'static str, String)],
+    counted: &Reasons,
+    wanted: impl Fn(DropReason) -> bool,
+) -> Vec<(Labels, u64)> {
+    let one = |(reason, frames): (&DropReason, u64)| {
+        let (stage, name) = reason.name().split_once('.').unwrap_or(("", reason.name()));
+        let more = [("stage", stage.to_owned()), ("reason", name.to_owned())];
+        (labels.iter().cloned().chain(more).collect(), frames)
+    };
+    DropReason::ALL.iter().zip(counted.0).filter(|(reason, _)| wanted(**reason)).map(one).collect()
 }
 
 fn per_nic(s: &Scrape, get: fn(&crate::snapshot::NicStats) -> u64) -> Vec<(Labels, u64)> {

@@ -4,6 +4,7 @@ use super::guard::guard;
 use super::problem::problem;
 use super::{App, lock, stream};
 use crate::admin::fdb;
+use crate::history::Behind;
 use crate::latency::{self, Selection};
 use crate::metrics::{self, Scrape};
 use crate::openapi;
@@ -160,16 +161,24 @@ fn crowded(path: &str) -> Response<Body> {
     problem(StatusCode::SERVICE_UNAVAILABLE, path, detail, None)
 }
 
-/// The last minute, or what of it came after `since`.
+/// The last minute, or what of it came after `since` (ms since 1970) and `after` (uptime in ms, as in the answer).
 async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
-    let since = parameters(query.as_deref(), &["since"], HISTORY).and_then(|given| {
-        let text = given.first().map_or("0", |(_, value)| value.as_str());
-        text.parse().map_err(|_| bad(HISTORY, "ms since 1970 are an integer", "since"))
-    });
-    match since {
-        Ok(since) => long(&app, HISTORY, JSON, || lock(&app.history).json(&app.snapshot(), since)).await,
+    match behind(query.as_deref()) {
+        Ok(behind) => long(&app, HISTORY, JSON, || lock(&app.history).json(&app.snapshot(), behind)).await,
         Err(refusal) => *refusal,
     }
+}
+
+fn behind(query: Option<&str>) -> Result<Behind, Box<Response<Body>>> {
+    let mut behind = Behind::default();
+    for (name, value) in parameters(query, &["since", "after"], HISTORY)? {
+        let (bound, what) = match name.as_str() {
+            "since" => (&mut behind.unix_ms, "ms since 1970 are an integer"),
+            _ => (&mut behind.uptime_ms, "an uptime in ms is an integer"),
+        };
+        *bound = value.parse().map_err(|_| bad(HISTORY, what, &name))?;
+    }
+    Ok(behind)
 }
 
 fn bad(path: &str, detail: &str, parameter: &str) -> Box<Response<Body>> {

@@ -2,11 +2,11 @@
 
 use super::Form::{Count, Flag, Maybe, Rate, Share, Text};
 use super::{At, Column, Form, Table, count, limit, rate, share};
-use crate::snapshot::{Blame, LcoreRates, PortInfo, PortRates, PortReading, Snapshot};
+use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReading, Snapshot};
 use crate::times::{Part, Times};
 use serde_json::{Value, json};
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
-use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, Stage};
+use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, PortStats, Reasons, Stage};
 use weir_dataplane::types::PRIORITIES;
 
 /// Every table.
@@ -97,7 +97,7 @@ fn lost(s: &Snapshot) -> Vec<(usize, usize)> {
     let mut rows: Vec<_> = ports
         .flat_map(|(port, p)| (0..DROP_REASONS).filter(|r| p.stats.drops.0[*r] > 0).map(move |r| (port, r)))
         .collect();
-    rows.sort_by_key(|(_, reason)| *reason != DropReason::IngressHeadroom as usize);
+    rows.sort_by_key(|(port, reason)| s.now.ports[*port].stats.lossless.0[*reason] == 0);
     rows
 }
 
@@ -122,8 +122,17 @@ impl<'a> At<'a> {
         &self.snapshot.lcores[self.port]
     }
 
+    fn off_core(&self) -> Option<OffCore> {
+        *self.snapshot.now.off_core.get(self.port)?
+    }
+
     fn reason(&self) -> DropReason {
         DropReason::ALL[self.i]
+    }
+
+    /// Frames of all ports lost for this reason.
+    fn lost_everywhere(&self, of: fn(&PortStats) -> &Reasons) -> u64 {
+        self.snapshot.now.ports.iter().map(|port| of(&port.stats).0[self.i]).sum()
     }
 
     fn bit(&self, mask: u64) -> Value {
@@ -179,9 +188,29 @@ const SWITCH: &[Column] = &[
         "lossless_drops",
         Count,
         "Lossless drops",
-        "frames of lossless groups lost for lack of headroom",
+        "frames of lossless classes received and not delivered, whatever the reason; not those of the watchdog",
         |r| count(r.snapshot.lossless_drops()),
     ),
+    col(
+        "lossless_drops_watchdog",
+        Count,
+        "By watchdog",
+        "frames of lossless classes that the watchdog dropped, as it was told to",
+        |r| count(r.snapshot.lossless_drops_watchdog()),
+    ),
+    col(
+        "lossless_drops_possible",
+        Count,
+        "Possible",
+        "frames that drivers lost on ports with lossless classes: no class is known of them",
+        |r| count(r.snapshot.lossless_drops_possible()),
+    ),
+    col("health", Text, "Health", "healthy, or what is wrong, worst first", |r| {
+        json!(match r.snapshot.faults() {
+            faults if faults.is_empty() => "healthy".to_owned(),
+            faults => faults.join(", "),
+        })
+    }),
     col("received", Count, "Received", "data frames received", |r| count(r.snapshot.total(|l| l.received))),
     col("copies", Count, "Copies", "copies made for flooding, beyond the first", |r| {
         count(r.snapshot.total(|l| l.copies))
@@ -266,6 +295,27 @@ const PORTS: &[Column] = &[
         r.port().nic.map_or(Value::Null, |nic| count(nic.tx_errors))
     }),
     col("tx_drops", Count, "TX_DRP", "frames dropped on the way out", |r| r.drops(true)),
+    col(
+        "lossless_drops",
+        Count,
+        "LOSSLESS",
+        "frames of lossless classes lost here, in and out; not those of the watchdog",
+        |r| count(r.port().stats.lossless_drops()),
+    ),
+    col(
+        "lossless_drops_watchdog",
+        Count,
+        "",
+        "frames of lossless classes that the watchdog dropped here",
+        |r| count(r.port().stats.lossless_drops_watchdog()),
+    ),
+    col(
+        "lossless_drops_possible",
+        Count,
+        "",
+        "frames that the driver lost, if the port has lossless classes: perhaps of one",
+        |r| count(r.snapshot.possible_at(r.port)),
+    ),
     col("copies", Count, "", "copies made of frames received here", |r| count(r.port().stats.copies)),
     col("flooded", Count, "", "frames flooded for want of a destination", |r| count(r.port().stats.flooded)),
     col("malformed_l3", Count, "", "frames forwarded although their IP header is malformed", |r| {
@@ -521,6 +571,13 @@ const ECN: &[Column] = &[
     col("marked_bytes", Count, "EcnMarked/bytes", "their bytes", |r| {
         count(r.port().stats.ecn_marked_bytes[r.i])
     }),
+    col(
+        "no_memory",
+        Count,
+        "NoMemory/pkts",
+        "frames selected that stayed unmarked: no memory for a private copy of one that is flooded",
+        |r| count(r.port().stats.ecn_no_memory[r.i]),
+    ),
     col("seen_ce", Count, "Seen CE/pkts", "frames that were CE already when they left", |r| {
         count(r.port().stats.ecn_seen_ce[r.i])
     }),
@@ -560,10 +617,13 @@ const DROPS: &[Column] = &[
     PORT,
     col("reason", Text, "Reason", "stage and reason", |r| json!(r.reason().name())),
     col("stage", Text, "", "stage of the pipeline", |r| json!(r.reason().stage())),
-    col("lossless", Flag, "Lossless", "a frame of a lossless group: an alarm", |r| {
-        json!(r.reason() == DropReason::IngressHeadroom)
+    col("lossless", Flag, "Lossless", "frames of a lossless class are among them: an alarm", |r| {
+        json!(r.port().stats.lossless.0[r.i] > 0)
     }),
     col("frames", Count, "Drop/pkts", "frames lost", |r| count(r.port().stats.drops.0[r.i])),
+    col("lossless_frames", Count, "Lossless/pkts", "those of them of a lossless class", |r| {
+        count(r.port().stats.lossless.0[r.i])
+    }),
     col("pps", Rate, "Rate/pps", "frames lost per second", |r| {
         rate(r.rates().drops.get(r.i).copied().unwrap_or(0.0))
     }),
@@ -572,7 +632,12 @@ const DROPS: &[Column] = &[
         Count,
         "",
         "when frames were last lost, ms since 1970; 0: before the first sample",
-        |r| count(r.snapshot.last_drop[r.port][r.i]),
+        |r| {
+            let ago = |last| r.snapshot.uptime_ms.saturating_sub(last);
+            count(
+                r.snapshot.last_drop[r.port][r.i].map_or(0, |at| r.snapshot.unix_ms.saturating_sub(ago(at))),
+            )
+        },
     ),
     col("remedy", Text, "What to check", "what to look at", |r| json!(r.reason().remedy())),
 ];
@@ -580,11 +645,15 @@ const DROPS: &[Column] = &[
 const REASONS: &[Column] = &[
     col("reason", Text, "Reason", "stage and reason: the public name", |r| json!(r.reason().name())),
     col("stage", Text, "", "stage of the pipeline", |r| json!(r.reason().stage())),
-    col("lossless", Flag, "Lossless", "a frame of a lossless group: an alarm", |r| {
-        json!(r.reason() == DropReason::IngressHeadroom)
+    col("lossless", Flag, "Lossless", "frames of a lossless class are among them: an alarm", |r| {
+        json!(r.lost_everywhere(|s| &s.lossless) > 0)
     }),
-    col("frames", Count, "Drop/pkts", "frames lost on all ports", |r| {
-        count(r.snapshot.now.ports.iter().map(|port| port.stats.drops.0[r.i]).sum())
+    col("frames", Count, "Drop/pkts", "frames lost on all ports", |r| count(r.lost_everywhere(|s| &s.drops))),
+    col("lossless_frames", Count, "Lossless/pkts", "those of them of a lossless class", |r| {
+        count(r.lost_everywhere(|s| &s.lossless))
+    }),
+    col("lossless_possible", Flag, "", "frames of a lossless class can be lost so", |r| {
+        json!(r.reason().never_lossless().is_none())
     }),
     col("meaning", Text, "Meaning", "what happened", |r| json!(r.reason().meaning().trim())),
     col("remedy", Text, "", "what to look at", |r| json!(r.reason().remedy())),
@@ -691,6 +760,16 @@ const LCORES: &[Column] = &[
     col("turns_per_second", Rate, "Turns/s", "turns per second", |r| rate(r.worker_rates().turns)),
     col("busy_share", Share, "Busy", "share of the window spent in turns that moved a frame", |r| {
         share(r.worker_rates().busy)
+    }),
+    col(
+        "off_core_share",
+        Share,
+        "Off core",
+        "share of the window in which its thread could run and its core did something else",
+        |r| share(r.worker_rates().off_core.unwrap_or(0.0)),
+    ),
+    col("off_core_ns", Maybe, "", "the same since start; null: the system does not say", |r| {
+        r.off_core().map_or(Value::Null, |off| count(off.ns))
     }),
     col(
         "longest_turn_ns",

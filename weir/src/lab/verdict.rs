@@ -5,7 +5,6 @@ use crate::output::say;
 use crate::run::Totals;
 use serde_json::{Value, json};
 use weir_dataplane::config::Config;
-use weir_dataplane::drops::DropReason;
 
 /// Payload per second of a flow, bits/s.
 fn goodput(flow: &FlowResult) -> u64 {
@@ -77,16 +76,13 @@ pub fn print(config: &Config, results: &HostResults) {
 }
 
 /// Everything that does not add up or should not have happened. Empty: all is well.
-pub fn findings(config: &Config, totals: &Totals, results: &HostResults, deaf: bool) -> Vec<String> {
+pub fn findings(config: &Config, totals: &Totals, results: &HostResults) -> Vec<String> {
     let mut found = Vec::new();
     let error = totals.conservation.error();
     if error != 0 {
         found.push(format!("the switch lost count of {error} frames"));
     }
-    let lost = lossless_drops(totals);
-    if lost > 0 && !deaf {
-        found.push(format!("the switch lost {lost} frames of a lossless priority"));
-    }
+    found.extend(totals.lossless_losses());
     let sum =
         |of: fn(&weir_endpoint::station::StationReport) -> u64| results.hosts.iter().map(of).sum::<u64>();
     let (sent, received) = (sum(|host| host.tx_frames), sum(|host| host.rx_frames));
@@ -114,7 +110,7 @@ pub fn findings(config: &Config, totals: &Totals, results: &HostResults, deaf: b
             found.push(format!("{name}: the connection failed: {failure:?}"));
         } else if sent.acknowledged < sent.posted {
             found.push(format!("{name}: {} messages not acknowledged", sent.posted - sent.acknowledged));
-        } else if received.received != sent.posted && (f.sent.reliable || !deaf) {
+        } else if received.received != sent.posted {
             found.push(format!("{name}: {} messages sent, {} received", sent.posted, received.received));
         }
         if wrong(f) > 0 {
@@ -126,11 +122,6 @@ pub fn findings(config: &Config, totals: &Totals, results: &HostResults, deaf: b
         found.push("no message arrived at all".to_owned());
     }
     found
-}
-
-/// Frames of lossless priorities are dropped for one reason only.
-fn lossless_drops(totals: &Totals) -> u64 {
-    totals.drops()[DropReason::IngressHeadroom as usize]
 }
 
 /// The flows as JSON, beside the totals of the switch.

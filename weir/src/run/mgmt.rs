@@ -1,6 +1,7 @@
 //! What management sees of a run: published blocks of the workers, and the drivers' own counters.
 
 use super::control::{Control, Phase};
+use super::off_core::Thread;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
@@ -32,6 +33,8 @@ pub struct Window {
     pub counters: Vec<Published>,
     pub gauges: Vec<Published>,
     pub loops: Vec<Published>,
+    /// Threads of the workers.
+    pub threads: Vec<Thread>,
     /// Bytes queued for each port, by input.
     pub carried: Vec<Published>,
     /// How each port marks.
@@ -91,6 +94,7 @@ impl Source for Window {
                 })
                 .collect(),
             loops: self.loops.iter().map(Published::read).collect(),
+            off_core: self.threads.iter().map(Thread::off_core).collect(),
         }
     }
 }

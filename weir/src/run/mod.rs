@@ -9,6 +9,7 @@ mod links;
 mod memif;
 mod mgmt;
 mod notify;
+mod off_core;
 mod office;
 mod stages;
 pub mod summary;
@@ -24,6 +25,7 @@ use control::{Control, Obeyed, Phase};
 use devices::{OpenPort, PoolSize};
 use links::Links;
 use notify::Notifier;
+use off_core::{Absence, Thread};
 use office::{Granting, Office, Work, Workers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -64,6 +66,8 @@ pub struct Running {
     pfc: Vec<&'static str>,
     ports: Arc<[Port<Started>]>,
     workers: Vec<weir_dpdk::Worker<Worker>>,
+    /// Their threads.
+    threads: Vec<Thread>,
     office: Office,
     owner: Vec<usize>,
     links: Links,
@@ -136,7 +140,7 @@ pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let summary = args.summary.as_ref().map_or(Ok(()), |path| totals.write(path));
     totals.print();
     summary?;
-    Ok(if totals.conservation.error() == 0 { Outcome::Good } else { Outcome::Bad })
+    Ok(if totals.is_good() { Outcome::Good } else { Outcome::Bad })
 }
 
 /// Where a configuration comes from.
@@ -278,8 +282,10 @@ impl Running {
         }
         let ports: Arc<[Port<Started>]> = handles.into();
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
+        let threads: Vec<Thread> = workers.iter().map(|_| Thread::new()).collect();
         let window = mgmt::Window {
             info,
+            threads: threads.clone(),
             counters: counters.clone(),
             gauges: gauges.clone(),
             loops: loops.clone(),
@@ -324,7 +330,14 @@ impl Running {
         let workers = workers
             .into_iter()
             .zip(cores)
-            .map(|(worker, core)| Ok(eal.launch(core, move || worker.run())?))
+            .zip(threads.clone())
+            .map(|((worker, core), thread)| {
+                let work = move || {
+                    thread.is_this_one();
+                    worker.run()
+                };
+                Ok(eal.launch(core, work)?)
+            })
             .collect::<Result<_>>()?;
         Ok(Self {
             _interrupts: interrupts,
@@ -335,6 +348,7 @@ impl Running {
             links: Links::new(&config.ports, capabilities, &owner, departures),
             ports,
             workers,
+            threads,
             office,
             owner,
             control,
@@ -389,6 +403,12 @@ impl Running {
     /// A worker panicked.
     pub fn stop(self) -> Result<Totals> {
         let seconds = self.started.elapsed().as_secs_f64();
+        let in_force = self.office.shown.get();
+        let absence = |(thread, lcore): (&Thread, &usize)| Absence {
+            lcore: *lcore,
+            ns: thread.off_core().map(|off| off.ns),
+        };
+        let absences = self.threads.iter().zip(&self.office.granting.cores).map(absence).collect();
         tracing::info!(seconds, "draining");
         self.control.enter(Phase::Drain);
         let deadline = Instant::now() + DRAIN;
@@ -423,6 +443,7 @@ impl Running {
                     name: self.names[i].clone(),
                     stats: switch.stats(id).clone(),
                     latency: switch.latency(id).clone(),
+                    lossless: in_force.config.ports[i].pgs.iter().any(|pg| pg.lossless),
                     nic: port.stats().unwrap_or_default(),
                     pfc_rx: reaction.counters().pfc_frames,
                     pfc_tx: generator.counters().pfc_frames,
@@ -431,7 +452,7 @@ impl Running {
                 }
             })
             .collect();
-        Ok(Totals { ports, conservation, seconds, longest_turn })
+        Ok(Totals { ports, conservation, absences, seconds, longest_turn })
     }
 }
 

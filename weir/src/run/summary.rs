@@ -1,11 +1,13 @@
 //! Totals at the end of a run: for people, and as JSON for scripts (`--summary`).
 
+use super::off_core::Absence;
 use crate::output::{self, say};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use weir_dataplane::drops::{DROP_REASONS, DropReason};
-use weir_dataplane::stats::{Histogram, LatencyStats, PortStats};
+use std::time::Duration;
+use weir_dataplane::drops::DropReason;
+use weir_dataplane::stats::{Histogram, LatencyStats, PortStats, Reasons};
 use weir_dataplane::switch::Conservation;
 use weir_dpdk::Stats;
 
@@ -18,6 +20,8 @@ pub struct PortTotals {
     pub stats: PortStats,
     /// How long its frames were here.
     pub latency: LatencyStats,
+    /// Some of its priority groups are lossless.
+    pub lossless: bool,
     /// Counted by the driver.
     pub nic: Stats,
     /// PFC frames received and sent.
@@ -30,6 +34,13 @@ pub struct PortTotals {
     pub paused_ns: u64,
 }
 
+impl PortTotals {
+    /// Frames the driver lost before the switch saw them: of a lossless class, perhaps.
+    fn lossless_drops_possible(&self) -> u64 {
+        if self.lossless { self.nic.rx_missed + self.nic.rx_no_mbuf } else { 0 }
+    }
+}
+
 /// What a run came to.
 #[derive(Debug)]
 pub struct Totals {
@@ -37,6 +48,8 @@ pub struct Totals {
     pub ports: Vec<PortTotals>,
     /// Frames in, out, lost, held.
     pub conservation: Conservation,
+    /// By worker: what its core did otherwise.
+    pub absences: Vec<Absence>,
     /// Length of the run, s.
     pub seconds: f64,
     /// Longest turn of any worker's loop, ns.
@@ -44,15 +57,68 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Frames lost, by reason.
-    pub fn drops(&self) -> [u64; DROP_REASONS] {
-        let mut sum = [0; DROP_REASONS];
-        for port in &self.ports {
-            for (total, drops) in sum.iter_mut().zip(&port.stats.drops.0) {
-                *total += drops;
-            }
-        }
-        sum
+    /// Frames lost, by reason; only those for which there are some.
+    fn drops(&self) -> Vec<(DropReason, u64)> {
+        self.by_reason(|stats| &stats.drops)
+    }
+
+    /// Frames of lossless classes lost, by reason; not those the watchdog dropped.
+    fn lossless_reasons(&self) -> Vec<(DropReason, u64)> {
+        let mut reasons = self.by_reason(|stats| &stats.lossless);
+        reasons.retain(|(reason, _)| *reason != DropReason::WatchdogDrop);
+        reasons
+    }
+
+    fn by_reason(&self, of: fn(&PortStats) -> &Reasons) -> Vec<(DropReason, u64)> {
+        let sum = |reason: DropReason| self.ports.iter().map(|port| of(&port.stats).0[reason as usize]).sum();
+        DropReason::ALL.iter().map(|reason| (*reason, sum(*reason))).filter(|(_, n)| *n > 0).collect()
+    }
+
+    /// Frames of lossless classes that were received and not delivered.
+    fn lossless_drops(&self) -> u64 {
+        self.ports.iter().map(|port| port.stats.lossless_drops()).sum()
+    }
+
+    /// Those the watchdog dropped.
+    fn lossless_drops_watchdog(&self) -> u64 {
+        self.ports.iter().map(|port| port.stats.lossless_drops_watchdog()).sum()
+    }
+
+    fn lossless_drops_possible(&self) -> u64 {
+        self.ports.iter().map(PortTotals::lossless_drops_possible).sum()
+    }
+
+    /// What was lost of lossless classes, or may have been, in words. Empty: nothing.
+    pub fn lossless_losses(&self) -> Vec<String> {
+        let reasons: Vec<String> =
+            self.lossless_reasons().iter().map(|(reason, n)| format!("{} {n}", reason.name())).collect();
+        let some = |frames: u64, words: String| (frames > 0).then_some(words);
+        let (lost, watchdog, possible) =
+            (self.lossless_drops(), self.lossless_drops_watchdog(), self.lossless_drops_possible());
+        [
+            some(lost, format!("{lost} frames of lossless classes lost ({})", reasons.join(", "))),
+            some(watchdog, format!("{watchdog} frames of lossless classes dropped by the watchdog")),
+            some(
+                possible,
+                format!("{possible} frames lost by drivers on ports with lossless classes, perhaps of one"),
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Workers that were kept off their cores, in words.
+    pub fn absent_workers(&self) -> Vec<String> {
+        let run = Duration::from_secs_f64(self.seconds);
+        self.absences.iter().filter_map(|absence| absence.words(run)).collect()
+    }
+
+    /// The books balance, and no frame of a lossless class was lost while the switch was to forward. What an ordered
+    /// stop (`run.*`) or the watchdog costs is told, and no failure.
+    pub fn is_good(&self) -> bool {
+        let forwarding = |(reason, _): &(DropReason, u64)| reason.stage() != DropReason::RunDraining.stage();
+        self.conservation.error() == 0 && !self.lossless_reasons().iter().any(forwarding)
     }
 
     /// Residence of all frames of all ports.
@@ -92,8 +158,11 @@ impl Totals {
                 port.nic.rx_missed + port.nic.rx_no_mbuf
             );
         }
-        for (reason, frames) in DropReason::ALL.iter().zip(self.drops()).filter(|(_, n)| *n > 0) {
+        for (reason, frames) in self.drops() {
             say!("dropped {frames:>12}  {:28} {}", reason.name(), reason.remedy());
+        }
+        for words in self.lossless_losses().iter().chain(&self.absent_workers()) {
+            say!("ALARM: {words}");
         }
         let residence = self.residence();
         if let (Some(p50), Some(p99), Some(p999), Some(max)) =
@@ -116,17 +185,20 @@ impl Totals {
     /// The same as JSON. The keys are an interface.
     pub fn json(&self) -> Value {
         let ports: Vec<Value> = self.ports.iter().map(port_json).collect();
-        let drops: Map<String, Value> = DropReason::ALL
-            .iter()
-            .zip(self.drops())
-            .filter(|(_, frames)| *frames > 0)
-            .map(|(reason, frames)| (reason.name().to_owned(), json!(frames)))
-            .collect();
+        let named = |reasons: Vec<(DropReason, u64)>| -> Map<String, Value> {
+            reasons.into_iter().map(|(reason, frames)| (reason.name().to_owned(), json!(frames))).collect()
+        };
+        let absence = |a: &Absence| json!({ "lcore": a.lcore, "off_core_ns": a.ns });
         let residence = self.residence();
         let at = |q| residence.quantile(q).unwrap_or(0);
         json!({
             "ports": ports,
-            "drops": drops,
+            "drops": named(self.drops()),
+            "lossless_drops": self.lossless_drops(),
+            "lossless_drops_by_reason": named(self.lossless_reasons()),
+            "lossless_drops_watchdog": self.lossless_drops_watchdog(),
+            "lossless_drops_possible": self.lossless_drops_possible(),
+            "lcores": self.absences.iter().map(absence).collect::<Vec<_>>(),
             "received": self.conservation.received,
             "copies": self.conservation.copies,
             "transmitted": self.conservation.transmitted,
@@ -196,6 +268,10 @@ fn port_json(port: &PortTotals) -> Value {
         "queue_packets": s.queue_packets,
         "queue_drops": s.queue_drops,
         "pg_drops": s.pg_drops,
+        "ecn_no_memory": s.ecn_no_memory.iter().sum::<u64>(),
+        "lossless_drops": s.lossless_drops(),
+        "lossless_drops_watchdog": s.lossless_drops_watchdog(),
+        "lossless_drops_possible": port.lossless_drops_possible(),
         "nic_missed": port.nic.rx_missed,
         "nic_no_mbuf": port.nic.rx_no_mbuf,
         "nic_errors": port.nic.rx_errors + port.nic.tx_errors,

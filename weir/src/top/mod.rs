@@ -108,30 +108,71 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use ratatui::style::Color;
     use serde_json::json;
+    use weir_dataplane::drops::DropReason;
+    use weir_dataplane::stats::LoopStats;
+    use weir_mgmt::sample::Sampler;
+    use weir_mgmt::snapshot::{
+        BufferInfo, Link, OffCore, PortInfo, PortReading, Reading, Snapshot, SwitchInfo,
+    };
+    use weir_mgmt::table;
 
+    /// What the switch itself would answer: forty ports, of which one is down and one has lost two lossless frames, and a
+    /// worker kept off its core.
     fn data() -> Value {
-        let lane = |i: u64, bps: u64| {
-            json!({ "port": "p0", "queue": i, "depth_bytes": bps / 100, "limit_bytes": null, "peak_bytes": bps / 50,
-                    "pps": bps as f64 / 8000.0, "bps": bps as f64, "drops": 0, "paused": i == 3, "storm": false,
-                    "kmin_bytes": null, "kmax_bytes": null, "packets": bps, "bytes": bps })
+        let port = |i: usize| PortInfo {
+            name: format!("p{i}"),
+            rate: Some(1_000_000_000),
+            lossless: 1 << 3,
+            ..PortInfo::default()
         };
-        let port = |i: usize| {
-            json!({ "port": format!("p{i}"), "link": true, "rate_bps": 1_000_000_000u64, "rx_bps": 9.5e8, "tx_bps": 1.0e6,
-                    "rx_pps": 1.2e5, "tx_pps": 100.0, "rx_utilisation": 0.97, "tx_utilisation": 0.001,
-                    "rx_packets": 12u64, "tx_packets": "18446744073709551615", "rx_drops": 0, "tx_drops": 3, "nic_missed": 0 })
+        let info = SwitchInfo {
+            name: "leaf1".into(),
+            ports: (0..40).map(port).collect(),
+            lcores: vec![4],
+            buffer: BufferInfo { size: 4000, reserved: 1000, headroom: 1000, control: 1000, shared: 1000 },
+            ..SwitchInfo::default()
         };
-        json!({
-            "switch_name": "leaf1",
-            "uptime_seconds": 3725.2,
-            "switch": [{ "phase": "forwarding", "lossless_drops": 2, "conservation_error": 0, "held": 17 }],
-            "buffer": [{ "pool": "shared", "size_bytes": 1000, "used_bytes": 250, "peak_bytes": 900 },
-                       { "pool": "headroom", "size_bytes": 1000, "used_bytes": 10, "peak_bytes": 20 }],
-            "ports": (0..40).map(port).collect::<Vec<_>>(),
-            "queues": [lane(0, 0), lane(3, 800_000_000)],
-            "pgs": [], "pfc": [], "latency": [], "lcores": [],
-            "drops": [{ "port": "p3", "reason": "ingress.headroom_exhausted", "frames": 2, "pps": 0.5, "remedy": "raise headroom" }],
-        })
+        let reading = |n: u64| {
+            let port = |i: u64| {
+                let mut port =
+                    PortReading { link: Some(Link { up: i != 7, mbps: None }), ..PortReading::default() };
+                port.gauges.at_ns = n * 1_000_000_000;
+                port.stats.rx_bytes = n * 118_750_000;
+                port.stats.rx_packets = n * 120_000;
+                port.stats.queue_packets[3] = n * 120_000;
+                port.gauges.queue_bytes[3] = 5000;
+                let frames = if i == 3 { 2 } else { 0 };
+                for lost in [&mut port.stats.drops, &mut port.stats.lossless] {
+                    lost.0[DropReason::IngressHeadroom as usize] = frames;
+                }
+                port
+            };
+            let at_ns = n * 1_000_000_000;
+            Reading {
+                ports: (0..40).map(port).collect(),
+                loops: vec![LoopStats { at_ns, shared_used: 250, shared_peak: 900, ..LoopStats::default() }],
+                off_core: vec![Some(OffCore { ns: n * 600_000_000, at_ns })],
+                ..Reading::default()
+            }
+        };
+        let mut sampler = Sampler::new(info);
+        sampler.sample(reading(0), 0, 3_724_200);
+        answer(&sampler.sample(reading(1), 1000, 3_725_200))
+    }
+
+    fn answer(snapshot: &Snapshot) -> Value {
+        serde_json::from_str(&table::everything(snapshot).to_string()).unwrap()
+    }
+
+    /// Rows of the screen in which something is red.
+    fn red(top: &Top) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        terminal.draw(|frame| top.draw(frame)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let rows = (0..24).filter(|y| (0..80).any(|x| buffer[(x, *y)].fg == Color::Red));
+        rows.map(|y| (0..80).map(|x| buffer[(x, y)].symbol()).collect()).collect()
     }
 
     fn drawn(top: &Top) -> Vec<String> {
@@ -158,12 +199,54 @@ mod tests {
             "shared 25%",
             "p0",
             "950.00M",
-            "97.0%",
+            "97.3%",
             "q quit",
         ] {
             assert!(all.contains(wanted), "{wanted}:\n{all}");
         }
         assert!(lines.iter().all(|line| line.chars().count() == 80));
+    }
+
+    #[test]
+    fn what_is_wrong_is_red_and_said() {
+        let mut top = Top { data: data(), ..Top::default() };
+        let lines = red(&top);
+        let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
+        assert!(has(&lines, "lossless lost 2"), "{lines:?}");
+        assert!(
+            has(&lines, "2 lossless drops, lcore 4: the worker was off its core 60 % of the time"),
+            "{lines:?}"
+        );
+        assert!(lines.iter().any(|line| line.starts_with("p7 ") && line.contains(" DOWN ")), "{lines:?}");
+        assert_eq!(lines.len(), 3, "nothing else: {lines:?}");
+        assert!(has(&drawn(&top), "p6         up "), "a word, not a JSON text");
+        press(&mut top, KeyCode::Char('5'));
+        assert!(has(&red(&top), "ingress.headroom_exhausted"));
+        press(&mut top, KeyCode::Char('7'));
+        assert!(has(&drawn(&top), " 60.0%"));
+    }
+
+    #[test]
+    fn a_peak_that_is_not_kept_is_not_nothing() {
+        let mut data = data();
+        let pools = data["buffer"].as_array_mut().unwrap();
+        let shared = pools.iter_mut().find(|pool| pool["pool"] == "shared").unwrap();
+        shared["peak_bytes"] = Value::Null;
+        let all = drawn(&Top { data, ..Top::default() }).join("\n");
+        assert!(all.contains("shared 25%  ") && !all.contains("shared 25% (peak"), "{all}");
+    }
+
+    /// Every column of a view is one of the switch's tables, of a form it can write.
+    #[test]
+    fn views_show_columns_there_are() {
+        for view in VIEWS {
+            let table = table::Table::named(view.name).unwrap();
+            for (key, form) in view.columns.iter().flat_map(view::Column::reads) {
+                let column = table.columns.iter().find(|column| column.name == key);
+                let column = column.unwrap_or_else(|| panic!("{}: no column {key}", view.name));
+                assert!(form.writes(column.form), "{}: {key} is {:?}, not {form:?}", view.name, column.form);
+            }
+        }
     }
 
     #[test]
@@ -183,9 +266,9 @@ mod tests {
     fn idle_rows_come_on_demand_and_rows_scroll() {
         let mut top = Top { data: data(), ..Top::default() };
         press(&mut top, KeyCode::Char('2'));
-        assert_eq!(top.rows().len(), 1);
+        assert_eq!(top.rows().len(), 40);
         press(&mut top, KeyCode::Char('a'));
-        assert_eq!(top.rows().len(), 2);
+        assert_eq!(top.rows().len(), 320);
         press(&mut top, KeyCode::Char('1'));
         assert!(!drawn(&top).join("\n").contains("p39 "));
         assert!((0..10).all(|_| !press(&mut top, KeyCode::PageDown)));

@@ -8,6 +8,9 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use serde_json::Value;
 
+/// What `/v1/ports` calls a link that is down.
+const DOWN: &str = "down";
+
 /// A column of a view.
 #[derive(Debug)]
 pub struct Column {
@@ -20,14 +23,32 @@ pub struct Column {
 
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub enum Form {
     Text,
     Flag,
+    /// State of a link.
     Link,
     Count,
     Rate,
     Share,
+    /// ns.
     Time,
+}
+
+#[cfg(test)]
+impl Form {
+    /// It can write what such a column of a table holds.
+    pub fn writes(self, column: weir_mgmt::table::Form) -> bool {
+        use weir_mgmt::table::Form as Column;
+        matches!(
+            (self, column),
+            (Self::Text | Self::Link, Column::Text)
+                | (Self::Flag, Column::Flag)
+                | (Self::Count | Self::Time, Column::Count | Column::Maybe)
+                | (Self::Rate, Column::Rate)
+                | (Self::Share, Column::Share)
+        )
+    }
 }
 
 /// A table of the snapshot, as far as it fits 80 columns.
@@ -139,12 +160,13 @@ pub const VIEWS: &[View] = &[
             col("Lcore", 5, "lcore", Form::Count),
             col("Alive", 5, "alive", Form::Flag),
             col("Busy", 6, "busy_share", Form::Share),
+            col("Off core", 8, "off_core_share", Form::Share),
             col("Turns/s", 8, "turns_per_second", Form::Rate),
             col("p50", 8, "turn_p50_ns", Form::Time),
             col("p99", 8, "turn_p99_ns", Form::Time),
             col("Longest", 8, "longest_turn_ns", Form::Time),
             col("Held", 8, "held", Form::Count),
-            col("Books out by", 12, "conservation_error", Form::Count),
+            col("Error", 6, "conservation_error", Form::Count),
         ],
         busy: &[],
     },
@@ -193,9 +215,9 @@ impl Column {
             None => row[self.key].clone(),
         };
         match (self.form, &value) {
-            (Form::Link, Value::Bool(up)) => if *up { "up" } else { "DOWN" }.into(),
             (_, Value::Bool(yes)) => if *yes { "yes" } else { "no" }.into(),
-            (Form::Text, Value::String(text)) => text.clone(),
+            (Form::Link, Value::String(state)) if state == DOWN => "DOWN".into(),
+            (Form::Text | Form::Link, Value::String(text)) => text.clone(),
             (_, Value::Null) => "-".into(),
             (form, value) => match (form, number(value)) {
                 (Form::Share, Some(n)) => format!("{:.1}%", n * 100.0),
@@ -207,6 +229,12 @@ impl Column {
                 (_, None) => value.to_string(),
             },
         }
+    }
+
+    /// Columns of the table it is made from, and how it writes them.
+    #[cfg(test)]
+    pub fn reads(&self) -> impl Iterator<Item = (&'static str, Form)> {
+        self.key.split('+').map(|key| (key, self.form))
     }
 
     fn left(&self) -> bool {
@@ -230,14 +258,15 @@ impl Top {
 
     /// Draws everything.
     pub fn draw(&self, frame: &mut Frame<'_>) {
+        let head = self.head();
         let parts = Layout::vertical([
-            Constraint::Length(2),
+            Constraint::Length(head.lines.len() as u16),
             Constraint::Length(1),
             Constraint::Min(1),
             Constraint::Length(1),
         ]);
-        let [head, tabs, table, foot] = parts.areas(frame.area());
-        frame.render_widget(Paragraph::new(self.head()), head);
+        let [top, tabs, table, foot] = parts.areas(frame.area());
+        frame.render_widget(Paragraph::new(head), top);
         frame.render_widget(Paragraph::new(self.tabs()), tabs);
         self.table(frame, table);
         frame.render_widget(Paragraph::new(self.foot()), foot);
@@ -251,7 +280,7 @@ impl Top {
         let count = |key: &str| number(&switch[key]).unwrap_or(0.0);
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let alarm = |bad: bool| if bad { bold.fg(Color::Red) } else { Style::new() };
-        let (lost, error) = (count("lossless_drops"), count("conservation_error"));
+        let lost = count("lossless_drops");
         let first = Line::from(vec![
             Span::styled(d["switch_name"].as_str().unwrap_or("?").to_owned(), bold),
             Span::raw(format!(
@@ -265,25 +294,20 @@ impl Top {
         ]);
         let mut second = vec![Span::raw("buffer")];
         for pool in d["buffer"].as_array().into_iter().flatten() {
-            let of = |key: &str| {
-                number(&pool[key]).unwrap_or(0.0) / number(&pool["size_bytes"]).unwrap_or(0.0).max(1.0)
-            };
+            let size = number(&pool["size_bytes"]).unwrap_or(0.0).max(1.0);
+            let of = |key: &str| number(&pool[key]).map(|bytes| bytes / size * 100.0);
             // Reserves and control pools have no use of their own.
-            if pool["used_bytes"].is_null() {
-                continue;
-            }
+            let Some(used) = of("used_bytes") else { continue };
             let name = pool["pool"].as_str().unwrap_or("?");
-            second.push(Span::raw(format!(
-                "  {name} {:.0}% (peak {:.0}%)",
-                of("used_bytes") * 100.0,
-                of("peak_bytes") * 100.0
-            )));
+            let peak = of("peak_bytes").map(|peak| format!(" (peak {peak:.0}%)")).unwrap_or_default();
+            second.push(Span::raw(format!("  {name} {used:.0}%{peak}")));
         }
-        second.push(Span::raw(format!("  held {}  ", scaled(count("held")))));
-        if error > 0.0 {
-            second.push(Span::styled(format!("BOOKS OUT BY {error:.0}"), alarm(true)));
+        second.push(Span::raw(format!("  held {}", scaled(count("held")))));
+        let mut lines = vec![first, Line::from(second)];
+        if let Some(faults) = switch["health"].as_str().filter(|health| *health != "healthy") {
+            lines.push(Line::styled(faults.to_owned(), alarm(true)));
         }
-        Text::from(vec![first, Line::from(second)])
+        Text::from(lines)
     }
 
     fn tabs(&self) -> Line<'static> {
@@ -309,9 +333,9 @@ impl Top {
             // A loss of a lossless frame or of any at the receive ring, a storm, a link that is down: seen without
             // reading.
             let alarm = row["lossless"] == true && view.name == "drops"
-                || row["nic_missed"].as_u64().is_some_and(|frames| frames > 0)
+                || number(&row["nic_missed"]).is_some_and(|frames| frames > 0.0)
                 || row["storm"] == true
-                || row["link"] == false;
+                || row["link"] == DOWN;
             let style =
                 if alarm { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() };
             Row::new(view.columns.iter().map(|c| cell(c, c.text(row)))).style(style)

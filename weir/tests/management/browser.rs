@@ -96,7 +96,10 @@ fn the_page_of_a_running_lab_shows_what_v1_says() {
         let bounds = (value(&before, of).unwrap_or(0), value(&after, of).unwrap_or_else(|| panic!("{of}")));
         assert!((bounds.0..=bounds.1).contains(&page), "{of}: {page} is not within {bounds:?}");
     }
-    assert!(dom.contains("class=\"badge good\"") && !dom.contains("no answer"), "{dom}");
+    assert!(!dom.contains("no answer"), "{dom}");
+    let badge = dom.split("id=\"health\" class=\"badge ").nth(1).unwrap().split('<').next().unwrap();
+    // A busy machine takes cores away, and the badge says so.
+    assert!(badge.starts_with("good\"") == badge.ends_with(">healthy"), "{badge}");
     assert_eq!(dom.matches("class=\"uplot").count(), 2, "two charts");
 }
 
