@@ -86,7 +86,8 @@ pub fn switch_params(
         mmu: buffer,
         watchdog: config.watchdog.as_ref().map(|w| watchdog_config(config, w, &ports)),
         ports,
-        frames: config.buffer.frames as usize,
+        // A burst has its slots before it is known whether it is admitted.
+        frames: config.buffer.frames as usize + BURST,
         voq: match config.voq {
             Voq::Fair => VoqOrder::Fair,
             Voq::Fifo => VoqOrder::Fifo,
@@ -246,12 +247,6 @@ fn queue_params(queue: &QueueConfig) -> QueueParams {
     }
 }
 
-/// Bytes the shards together may admit on counts one burst old (design section 3).
-pub fn staleness(config: &Config, shards: usize) -> u64 {
-    let mtu = config.ports.iter().map(|port| u64::from(port.mtu)).max().unwrap_or(0);
-    if shards > 1 { shards as u64 * BURST as u64 * mtu } else { 0 }
-}
-
 /// The division of the buffer.
 pub fn mmu_params(config: &Config, shards: usize) -> MmuParams {
     let buffer = &config.buffer;
@@ -262,6 +257,7 @@ pub fn mmu_params(config: &Config, shards: usize) -> MmuParams {
     MmuParams {
         total: buffer.size,
         cell_bytes: buffer.cell_bytes as u32,
+        least_charge: buffer.least_charge(),
         pgs: config.ports.iter().flat_map(|port| port.pgs.iter().map(pg_params)).collect(),
         queues: config.ports.iter().flat_map(|port| port.queues.iter().map(queue_params)).collect(),
         headroom_pool: buffer.headroom_pooled.then_some(buffer.headroom),
@@ -269,7 +265,7 @@ pub fn mmu_params(config: &Config, shards: usize) -> MmuParams {
         port_ingress_limit: config.ports.iter().map(|port| port.ingress_limit).collect(),
         port_egress_limit: config.ports.iter().map(|port| port.egress_limit).collect(),
         control: buffer.control_bytes,
-        staleness: staleness(config, shards),
+        staleness: buffer.staleness_of(&config.ports, shards),
     }
 }
 

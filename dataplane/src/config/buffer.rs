@@ -7,11 +7,14 @@ use super::sched::{lookup, named, select, select_ports};
 use super::schema;
 use super::types::{
     BufferConfig, DeviceKind, Direction, PfcConfig, PgConfig, PortConfig, QueueConfig, RING_FRAMES,
-    RING_HAND, SchedulerConfig, SchedulerType, SharedLimit,
+    RING_HAND, SchedulerConfig, SchedulerType, SharedLimit, workers,
 };
 use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_rate, show_size};
 use crate::mmu::headroom::{Headroom, HeadroomInput, Model, OwnTerms, RxRing, headroom};
 use crate::types::{MIN_FRAME_BYTES, wire_bytes};
+
+/// Bytes of a frame slot by default: a frame is seldom shorter.
+pub(super) const SMALLEST: u64 = 64;
 
 /// Guaranteed bytes of a priority group (DEV-19).
 const PG_RESERVED: u64 = 4096;
@@ -65,22 +68,24 @@ pub(super) struct BufferAt {
 #[derive(Clone, Copy)]
 struct Timing<'a> {
     pfc: &'a PfcConfig,
-    cell: u64,
+    buffer: &'a BufferConfig,
 }
 
 impl Timing<'_> {
-    /// A headroom of `bytes` on the wire, as it is charged: every frame takes whole cells. An in-process
-    /// ring bounds the number of frames, so the largest count; on a wire the smallest waste most.
-    fn in_cells(self, bytes: u64, mtu: u64, kind: DeviceKind) -> (u64, String) {
-        let charged = |frame: u64| frame.div_ceil(self.cell) * self.cell;
+    /// A headroom of `bytes` on the wire, as it is charged. An in-process ring bounds the number of frames, so the
+    /// largest count; on a wire the smallest waste most.
+    fn as_charged(self, bytes: u64, mtu: u64, kind: DeviceKind) -> (u64, String) {
         let (frame, wire) = match kind {
-            DeviceKind::Ring => (charged(mtu), mtu),
-            DeviceKind::Pci | DeviceKind::Vdev => (charged(MIN_FRAME_BYTES), wire_bytes(MIN_FRAME_BYTES)),
+            DeviceKind::Ring => (mtu, mtu),
+            DeviceKind::Pci | DeviceKind::Vdev => (MIN_FRAME_BYTES, wire_bytes(MIN_FRAME_BYTES)),
         };
-        if self.cell == 1 || frame <= wire {
+        let charged = self.buffer.charge(frame);
+        if charged <= wire {
             return (bytes, String::new());
         }
-        (bytes * frame / wire, format!("; times {frame} / {wire}, as cells of {} B are charged", self.cell))
+        let more = u128::from(bytes) * u128::from(charged) / u128::from(wire);
+        let why = format!("; times {charged} / {wire}, as {charged} B are charged for {frame}");
+        (u64::try_from(more).unwrap_or(u64::MAX), why)
     }
 }
 
@@ -139,8 +144,32 @@ pub(super) fn read(
         }
         profiles.push(read_profile(ctx, &section, name.v));
     }
+    let size = s.or(ctx, "size", &SIZE, 16 << 20, "that of a small data-centre switch");
+    let size = s.within(ctx, "size", size, &(64 << 10..=1 << 40), |n| show_size(*n));
+    let size_at = s.raw(ctx, "size").map_or_else(|| s.span(ctx), |r| r.span);
+    let size = size.map_or(16 << 20, |v| v.v);
     let cell = s.int_or(ctx, "cell_bytes", 0..=4096, 1, "bytes are counted, not cells").v.max(1);
-    let timing = Timing { pfc, cell };
+    let smallest = cell.max(SMALLEST);
+    let frames =
+        s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(smallest), "enough for the smallest frames");
+    let control = s.or(ctx, "control_bytes", &SIZE, 256 << 10, "a burst of CNPs never waits for data").v;
+    let egress_lossy_pool = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer").v;
+    let mut buffer = BufferConfig {
+        size,
+        frames: frames.v,
+        cell_bytes: cell,
+        control_bytes: control,
+        reserved: 0,
+        headroom: 0,
+        headroom_pooled: false,
+        staleness: 0,
+        shared: 0,
+        egress_lossy_pool,
+        profiles: profiles.iter().map(|p| p.name.clone()).collect(),
+    };
+    let why = format!("size {size} / frames {}: what each takes of the memory for frames", frames.v);
+    ctx.explain("buffer.least_charge", show_size(buffer.least_charge().into()), Origin::Derived, why);
+    let timing = Timing { pfc, buffer: &buffer };
     bind(ctx, &s, &profiles, ports, at, timing);
     for item in s.items(ctx, "port", &schema::BUFFER_PORT) {
         let ingress = item.get(ctx, "ingress_limit", &SIZE).map(|v| v.v);
@@ -151,38 +180,22 @@ pub(super) fn read(
         }
     }
 
-    let size = s.or(ctx, "size", &SIZE, 16 << 20, "that of a small data-centre switch");
-    let size = s.within(ctx, "size", size, &(64 << 10..=1 << 40), |n| show_size(*n));
-    let size_at = s.raw(ctx, "size").map_or_else(|| s.span(ctx), |r| r.span);
-    let size = size.map_or(16 << 20, |v| v.v);
-    let smallest = cell.max(64);
-    let frames =
-        s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(smallest), "enough for the smallest frames");
-    let control = s.or(ctx, "control_bytes", &SIZE, 256 << 10, "a burst of CNPs never waits for data").v;
-    let reserved = ports.iter().flat_map(|p| &p.pgs).fold(0u64, |sum, pg| sum.saturating_add(pg.reserved));
+    buffer.reserved = ports.iter().flat_map(|p| &p.pgs).fold(0u64, |sum, pg| sum.saturating_add(pg.reserved));
     let (headroom, pooled, pool_at) = headroom_total(ctx, &s, ports);
-    let shared = size.saturating_sub(reserved).saturating_sub(headroom).saturating_sub(control);
-    for port in ports.iter_mut() {
-        port.pgs.iter_mut().for_each(|pg| pg.shared = profiles[pg.profile].limit.resolve(shared));
-        port.queues.iter_mut().for_each(|queue| queue.shared = profiles[queue.profile].limit.resolve(shared));
+    (buffer.headroom, buffer.headroom_pooled) = (headroom, pooled);
+    buffer.staleness = buffer.staleness_of(ports, workers(ports));
+    if buffer.staleness > 0 {
+        let why = "a burst of the longest frames for each further worker: what it admits before it says so";
+        ctx.explain("buffer.staleness", show_size(buffer.staleness), Origin::Derived, why);
     }
-    let division = format!(
-        "size {size} - reserved {reserved} - headroom {headroom} - control {control}, what dynamic_th divides"
-    );
-    ctx.explain("buffer.shared", show_size(shared), Origin::Derived, division);
-    let egress_lossy_pool = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer").v;
-    let buffer = BufferConfig {
-        size,
-        frames: frames.v,
-        cell_bytes: cell,
-        control_bytes: control,
-        reserved,
-        headroom,
-        headroom_pooled: pooled,
-        shared,
-        egress_lossy_pool,
-        profiles: profiles.iter().map(|p| p.name.clone()).collect(),
-    };
+    buffer.shared = size.saturating_sub(buffer.promised());
+    for port in ports.iter_mut() {
+        port.pgs.iter_mut().for_each(|pg| pg.shared = profiles[pg.profile].limit.resolve(buffer.shared));
+        let queues = port.queues.iter_mut();
+        queues.for_each(|queue| queue.shared = profiles[queue.profile].limit.resolve(buffer.shared));
+    }
+    let division = format!("{}: what dynamic_th divides", buffer.division());
+    ctx.explain("buffer.shared", show_size(buffer.shared), Origin::Derived, division);
     (buffer, profiles, BufferAt { size: size_at, frames: frames.span, pool: pool_at })
 }
 
@@ -364,7 +377,7 @@ fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, timing: Timi
             let used = terms.iter().filter(|t| t.bytes > 0);
             let sum: Vec<_> = used.map(|t| format!("{} {} ({})", t.name, t.bytes, t.formula)).collect();
             let (rate, key) = (show_rate(rate), format!("port.{}.xoff", port.name));
-            let (xoff, cells) = timing.in_cells(xoff, u64::from(mtu), port.kind);
+            let (xoff, cells) = timing.as_charged(xoff, u64::from(mtu), port.kind);
             let why = format!("at {rate}: {}{cells}", sum.join(" + "));
             ctx.explain(key, show_size(xoff), Origin::Derived, why);
             Some(xoff)

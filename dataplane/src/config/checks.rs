@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::buffer::{BufferAt, Profile};
+use super::buffer::{BufferAt, Profile, SMALLEST};
 use super::classes;
 use super::diag::Span;
 use super::marking::xoff_point;
 use super::port::PortAt;
 use super::read::{Ctx, Origin};
-use super::types::{Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust};
+use super::types::{BufferConfig, Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust};
 use super::units::{show_rate, show_size, show_time};
 
 /// Where values shared by all ports stand.
@@ -48,22 +48,26 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
     let b = &config.buffer;
     let groups = config.ports.len() * 8;
     let lossless = config.ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless).count();
-    let claimed = b.reserved.saturating_add(b.headroom).saturating_add(b.control_bytes);
+    let claimed = b.promised();
     let headroom = if b.headroom_pooled {
         "headroom pool".into()
     } else {
         format!("headroom of {lossless} lossless groups")
     };
+    let workers = match b.staleness {
+        0 => String::new(),
+        bytes => format!(" + staleness of {} workers {bytes}", super::types::workers(&config.ports)),
+    };
     let largest = config.ports.iter().map(|p| u64::from(p.mtu)).max().unwrap_or(0);
     if claimed > b.size {
         let message = format!(
-            "reserved {} ({groups} groups) + {headroom} {} + control {} = {claimed}, more than size {}",
+            "reserved {} ({groups} groups) + {headroom} {} + control {}{workers} = {claimed}, more than size {}",
             b.reserved, b.headroom, b.control_bytes, b.size
         );
         let fits = claimed.saturating_add(2 * largest).checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX);
         let mut remedy = format!("set buffer.size to at least {}", show_size(fits));
         if !b.headroom_pooled && lossless > 1 {
-            let room = b.size.saturating_sub(b.reserved).saturating_sub(b.control_bytes);
+            let room = b.size.saturating_sub(claimed.saturating_sub(b.headroom));
             match b.headroom.checked_div(room).map(|ratio| ratio.saturating_add(1)) {
                 Some(ratio) if (2..=64).contains(&ratio) => {
                     remedy.push_str(&format!(", or share it: over_subscribe_ratio = {ratio}"));
@@ -71,29 +75,20 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
                 _ => remedy.push_str(", or lower `reserved` of the profiles"),
             }
         }
+        if u64::from(b.least_charge()) > b.cell_bytes.max(SMALLEST) {
+            remedy.push_str(", or raise `frames`: headroom is for the shortest frames, too");
+        }
         ctx.error(places.size, "buffer.sum", message, remedy);
     } else if b.shared < 2 * largest {
-        let message = format!(
-            "size {} - reserved {} - headroom {} - control {} leaves {} to share: less than two frames of {largest}",
-            b.size, b.reserved, b.headroom, b.control_bytes, b.shared
-        );
+        let message =
+            format!("{} leaves {} to share: less than two frames of {largest}", b.division(), b.shared);
         ctx.warn(places.size, "buffer.shared", message, "raise buffer.size or lower `reserved`");
     }
     if b.headroom_pooled && b.headroom == 0 && lossless > 0 {
         let message = format!("{lossless} lossless groups share a headroom pool of 0 bytes");
         ctx.error(places.pool, "headroom.pool", message, "raise headroom_pool");
     }
-    let smallest = b.cell_bytes.max(64);
-    let held = b.frames.saturating_mul(smallest);
-    if held < b.size {
-        let message = format!(
-            "{} slots x {smallest} B = {held} bytes of smallest frames, the buffer has {}",
-            b.frames, b.size
-        );
-        let remedy =
-            format!("set frames = {} or leave it out, if small frames matter", b.size.div_ceil(smallest));
-        ctx.warn(places.frames, "buffer.frames", message, remedy);
-    }
+    slots(ctx, b, places);
     let queues = config.ports.iter().flat_map(|p| &p.queues).filter(|q| !q.lossless);
     let reserved = queues.fold(0u64, |sum, q| sum.saturating_add(q.reserved));
     if reserved > b.egress_lossy_pool {
@@ -103,6 +98,27 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
         ctx.error(places.size, "buffer.egress", message, remedy);
     }
     b.shared > 0
+}
+
+/// What few slots mean for short frames.
+fn slots(ctx: &mut Ctx<'_>, b: &BufferConfig, places: &BufferAt) {
+    let (least, default) = (u64::from(b.least_charge()), b.cell_bytes.max(SMALLEST));
+    if least <= default {
+        return;
+    }
+    let message = format!(
+        "{} frames for {} bytes of buffer: even the shortest is charged {least} bytes of them",
+        b.frames, b.size
+    );
+    let enough = b.size.div_ceil(default);
+    if least > u64::from(u16::MAX) {
+        let fewest = b.size.div_ceil(u64::from(u16::MAX));
+        let remedy = format!("set frames to at least {fewest}, or leave it out");
+        ctx.error(places.frames, "buffer.frames", format!("{message}, more than any frame has"), remedy);
+    } else {
+        let remedy = format!("set frames = {enough} or leave it out, if small frames matter");
+        ctx.warn(places.frames, "buffer.frames", message, remedy);
+    }
 }
 
 /// xon below xoff (DEV-24).

@@ -3,7 +3,7 @@
 use super::marking::xoff_point;
 use super::*;
 use crate::mmu::headroom::{HeadroomInput, Model, headroom};
-use crate::runtime::{Device, switch_params};
+use crate::runtime::{Device, mmu_params, switch_params};
 use crate::types::Mac;
 use proptest::prelude::*;
 
@@ -545,9 +545,28 @@ fn schedulers() {
 
 #[test]
 fn few_slots_are_pointed_out() {
-    let d = only_warning("[buffer]\nsize = \"4MiB\"\nframes = 1000\n", "buffer.frames");
-    assert!(d.message.contains("1000 slots x 64 B = 64000") && d.remedy.contains("65536"), "{d}");
-    assert!(!d.is_error());
+    let d = only_warning("[buffer]\nsize = \"4MiB\"\nframes = 30000\n", "buffer.frames");
+    assert!(d.message.contains("30000 frames") && d.message.contains("charged 140 bytes"), "{d}");
+    assert!(d.remedy.contains("65536"), "{d}");
+    // Headroom is for frames of 84 bytes on the wire, of which each is charged 140.
+    let xoff = |frames: &str| {
+        let loaded = load_roce(&format!("[buffer]\nsize = \"4MiB\"\n{frames}")).unwrap();
+        loaded.config.ports[0].pgs[3].xoff
+    };
+    assert_eq!(xoff("frames = 30000\n"), xoff("") * 140 / 84);
+    let found = load_roce("[buffer]\nsize = \"16MiB\"\nframes = 64\n").err().unwrap_or_default();
+    let remedy = found.iter().find(|d| d.rule == "buffer.frames" && d.is_error()).map(|d| d.remedy.as_str());
+    assert!(remedy.is_some_and(|remedy| remedy.contains("at least 257")), "{}", shown(&found));
+}
+
+#[test]
+fn workers_have_a_burst_each_that_nobody_knows_of() {
+    let text = TWO.replacen("name = \"p1\"", "name = \"p1\"\nlcore = 2", 1);
+    let config = load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
+    let one = load("t.toml", TWO).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
+    assert_eq!((one.buffer.staleness, config.buffer.staleness), (0, 256 * 9216));
+    assert_eq!(one.buffer.shared - config.buffer.shared, 256 * 9216);
+    assert_eq!(mmu_params(&config, 2).shared(), Ok(config.buffer.shared));
 }
 
 #[test]

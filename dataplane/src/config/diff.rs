@@ -75,6 +75,10 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     if new.buffer.frames > old.buffer.frames {
         found.compare("buffer.frames", &old.buffer.frames, &new.buffer.frames, MEMORY);
     }
+    // Frames that wait are charged their part of the buffer there was at start.
+    if new.buffer.size.div_ceil(old.buffer.frames) > u64::from(old.buffer.least_charge()) {
+        found.compare("buffer.size", &old.buffer.size, &new.buffer.size, MEMORY);
+    }
     if new.pfc.poll_gap < old.pfc.poll_gap {
         let turns = "turns of the polling loop are as long as it was at start, and headroom must do for them";
         found.compare("pfc.poll_gap", &old.pfc.poll_gap, &new.pfc.poll_gap, turns);

@@ -5,7 +5,7 @@
 
 use super::Explained;
 use super::format::FormatConfig;
-use crate::types::{Mac, Nanos, PRIORITIES, PortId};
+use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use std::net::SocketAddr;
 
 /// Declares an enumeration whose variants have a word in the configuration.
@@ -419,7 +419,7 @@ pub struct WredConfig {
 pub struct BufferConfig {
     /// Bytes in all.
     pub size: u64,
-    /// Frame slots: most frames held at once.
+    /// Most frames held at once: there are so many slots for them in each worker, and so many mbufs.
     pub frames: u64,
     /// Bytes one cell accounts for; 1 counts bytes.
     pub cell_bytes: u64,
@@ -431,12 +431,52 @@ pub struct BufferConfig {
     pub headroom: u64,
     /// Headroom is one pool for all lossless groups (SONiC: shared headroom pool).
     pub headroom_pooled: bool,
+    /// Set aside because what workers know of each other is old, see [`BufferConfig::staleness_of`].
+    pub staleness: u64,
     /// What dynamic thresholds divide.
     pub shared: u64,
     /// Most bytes waiting in lossy egress queues.
     pub egress_lossy_pool: u64,
     /// Names of the profiles, as indexed by groups and queues.
     pub profiles: Vec<String>,
+}
+
+impl BufferConfig {
+    /// Bytes every frame is charged at least, so that `frames` of them are charged all of the buffer: what is reserved
+    /// or shared of its bytes is reserved or shared of the memory for frames, too.
+    pub fn least_charge(&self) -> u32 {
+        u32::try_from(self.size.div_ceil(self.frames.max(1))).unwrap_or(u32::MAX)
+    }
+
+    /// What a frame of `bytes` is charged.
+    pub fn charge(&self, bytes: u64) -> u64 {
+        (bytes.div_ceil(self.cell_bytes) * self.cell_bytes).max(u64::from(self.least_charge()))
+    }
+
+    /// Bytes that are nobody's to share.
+    pub fn promised(&self) -> u64 {
+        let parts = [self.reserved, self.headroom, self.control_bytes, self.staleness];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// How [`BufferConfig::shared`] comes about, in words.
+    pub fn division(&self) -> String {
+        let Self { size, reserved, headroom, control_bytes, staleness, .. } = self;
+        let workers = if *staleness > 0 { format!(" - staleness {staleness}") } else { String::new() };
+        format!("size {size} - reserved {reserved} - headroom {headroom} - control {control_bytes}{workers}")
+    }
+
+    /// Bytes that workers besides the one that looks may have admitted before they say so: a burst of the longest
+    /// frames each.
+    pub fn staleness_of(&self, ports: &[PortConfig], workers: usize) -> u64 {
+        let longest = ports.iter().map(|port| u64::from(port.mtu)).max().unwrap_or(0);
+        (workers as u64).saturating_sub(1) * BURST as u64 * self.charge(longest)
+    }
+}
+
+/// Workers these ports need: one for each lcore they name.
+pub fn workers(ports: &[PortConfig]) -> usize {
+    ports.iter().map(|port| port.lcore).collect::<std::collections::BTreeSet<_>>().len()
 }
 
 /// Forwarding table.

@@ -87,10 +87,16 @@ pub trait Admission {
     /// Bytes the buffer holds now, by this shard's count.
     fn held_bytes(&self) -> u64;
 
-    /// What a frame of `len` bytes is charged: its bytes, unless the policy counts cells.
+    /// What a frame of `len` bytes is charged: its bytes, unless the policy counts what it takes of a memory.
     #[inline(always)]
     fn charge(&self, len: u32) -> u32 {
         len
+    }
+
+    /// What a frame that is charged `charge` in each queue is charged in its group while there are `copies` of it.
+    fn charge_for_copies(&self, charge: u32, copies: u32) -> u32 {
+        let _ = copies;
+        charge
     }
 
     /// The group that stands for the control pool, if the policy has one.
@@ -117,7 +123,7 @@ pub trait Admission {
         QueueView::default()
     }
 
-    /// Shards only: publishes this shard's sums and reads the others', once per burst.
+    /// Shards only: publishes this shard's sums and reads the others'.
     fn exchange(&mut self) {}
 
     /// Shards only: this group now holds bytes in a queue of another shard.

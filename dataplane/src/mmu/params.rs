@@ -47,6 +47,9 @@ pub struct MmuParams {
     pub total: u64,
     /// Charge granularity: 1 for bytes, an ASIC's cell size to mimic it (charges round up).
     pub cell_bytes: u32,
+    /// A frame is charged at least so much, however short it is, and so is each copy of a flooded one: its part of the
+    /// memory for frames. While no more than `total` is charged, no more than `total / least_charge` frames are held.
+    pub least_charge: u32,
     /// Priority groups, `port * 8 + pg`.
     pub pgs: Vec<PgParams>,
     /// Egress queues, `port * 8 + queue`.
@@ -62,7 +65,8 @@ pub struct MmuParams {
     pub port_egress_limit: Vec<Option<u64>>,
     /// Bytes set apart for CNPs; they fall back to their group when it is full.
     pub control: u64,
-    /// Bytes set apart because other shards' counts may be one burst old (design section 3).
+    /// Bytes set apart because what shards know of each other is old: each of the others may admit an equal part of it
+    /// before it says so.
     pub staleness: u64,
 }
 
@@ -175,6 +179,7 @@ impl MmuParams {
         Self {
             total,
             cell_bytes: 1,
+            least_charge: 1,
             pgs: vec![pg; ports * PRIORITIES],
             queues: vec![queue; ports * PRIORITIES],
             headroom_pool: None,

@@ -16,7 +16,7 @@ use crate::drops::DropReason;
 use crate::types::PRIORITIES;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed, fence};
 
 /// One ingress priority group. What every frame touches is in the first cache line.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ struct Queue {
     peak: Watermark,
 }
 
-/// What one shard tells the others: single writer each, read relaxed, one burst stale at most.
+/// What one shard tells the others: single writer each.
 #[derive(Debug)]
 #[repr(align(128))]
 struct ShardSums {
@@ -100,6 +100,9 @@ pub struct Mmu {
     others_headroom: u64,
     others_egress: [u64; 2],
     others_held: u64,
+    /// Bytes admitted since the others were told what is used here, and how many these may be.
+    unsaid: u64,
+    most_unsaid: u64,
     /// Nothing but the pools stands between a frame and its group and queue: no port has a limit of its own, and
     /// nothing is crowded. The usual case, in one look.
     plain: bool,
@@ -123,6 +126,8 @@ pub struct Mmu {
 /// How charges are rounded up.
 #[derive(Clone, Copy, Debug)]
 struct Cells {
+    /// The least there is.
+    least: u32,
     /// Bytes of a cell, less one, if that is a power of two.
     rest: u32,
     /// Bytes of a cell, if that is none.
@@ -130,10 +135,10 @@ struct Cells {
 }
 
 impl Cells {
-    fn new(bytes: u32) -> Self {
-        let bytes = bytes.max(1);
+    fn of(params: &MmuParams) -> Self {
+        let bytes = params.cell_bytes.max(1);
         let odd = NonZeroU32::new(bytes).filter(|_| !bytes.is_power_of_two());
-        Self { rest: bytes - 1, odd }
+        Self { least: params.least_charge, rest: bytes - 1, odd }
     }
 }
 
@@ -259,6 +264,8 @@ impl Mmu {
             others_headroom: 0,
             others_egress: [0; 2],
             others_held: 0,
+            unsaid: 0,
+            most_unsaid: 0,
             plain: true,
             crowded: false,
             ceiling: 0,
@@ -268,7 +275,7 @@ impl Mmu {
             ports,
             held: 0,
             xoff_groups: 0,
-            cells: Cells::new(params.cell_bytes),
+            cells: Cells::of(&params),
             params: params.clone(),
         };
         mmu.apply(params)?;
@@ -343,7 +350,9 @@ impl Mmu {
             own.map(|(_, q)| q.account.shared()).sum()
         };
         self.port_egress = port_limits(&params.port_egress_limit, queued_of);
-        self.cells = Cells::new(params.cell_bytes);
+        self.cells = Cells::of(params);
+        let others = self.ledger.shards.len() as u64 - 1;
+        self.most_unsaid = params.staleness.checked_div(others).unwrap_or(u64::MAX);
         std::mem::swap(&mut self.params, params);
         self.crowded = true;
         self.ceiling = self.ceiling.max(self.params.total - self.params.staleness);
@@ -371,6 +380,18 @@ impl Mmu {
     fn free_egress(&self, pool: PoolId) -> u64 {
         let pool = pool as usize;
         self.egress_size[pool].saturating_sub(self.egress_used[pool] + self.others_egress[pool])
+    }
+
+    /// `bytes` are about to be admitted: if the others have not been told of too many before, they are told now, and
+    /// asked what they hold. So whoever asked last knows what each of the others holds but for `most_unsaid`, and all
+    /// together take no more than there is, `staleness` included.
+    #[inline(always)]
+    fn count_unsaid(&mut self, bytes: u64) {
+        self.unsaid += bytes;
+        if self.unsaid > self.most_unsaid {
+            self.exchange();
+            self.unsaid = bytes;
+        }
     }
 
     /// Ends the crowd as soon as both pools hold no more than they are large.
@@ -512,6 +533,7 @@ impl Mmu {
     }
 
     fn ingress(&mut self, ix: usize, bytes: u64) -> Verdict {
+        self.count_unsaid(bytes);
         if self.crowded && !self.has_room(bytes) {
             let lossless = self.pgs[ix].lossless;
             return Verdict::Refused(match lossless {
@@ -686,6 +708,7 @@ impl Admission for Mmu {
     // Use only grows and free space only shrinks from frame to frame: what holds at the end held before.
     #[inline(always)]
     fn admit_together(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
+        self.count_unsaid(u64::from(bytes));
         self.plain && self.admit_well_within(pg.0 as usize, queue.0 as usize, u64::from(bytes))
     }
 
@@ -694,6 +717,7 @@ impl Admission for Mmu {
     }
 
     fn admit_ingress_together(&mut self, pg: PgIx, bytes: u32) -> bool {
+        self.count_unsaid(u64::from(bytes));
         if !self.plain {
             return false;
         }
@@ -758,10 +782,15 @@ impl Admission for Mmu {
     #[inline(always)]
     fn charge(&self, len: u32) -> u32 {
         // A division would cost as much as the rest of admission; real cells are powers of two but for one.
-        match self.cells {
+        let whole = match self.cells {
             Cells { odd: Some(cell), .. } => len.div_ceil(cell.get()) * cell.get(),
             Cells { rest, .. } => (len + rest) & !rest,
-        }
+        };
+        whole.max(self.cells.least)
+    }
+
+    fn charge_for_copies(&self, charge: u32, copies: u32) -> u32 {
+        charge.max(copies.saturating_mul(self.cells.least))
     }
 
     fn is_lossless(&self, pg: PgIx) -> bool {
@@ -777,6 +806,9 @@ impl Admission for Mmu {
             return;
         }
         self.publish();
+        self.unsaid = 0;
+        // Of two that do this at the same time one sees what the other says.
+        fence(Ordering::SeqCst);
         self.shared_peak.note(self.shared_used + self.others_shared);
         let (mut shared, mut headroom, mut egress, mut held) = (0, 0, [0; 2], 0);
         for (i, sums) in self.ledger.shards.iter().enumerate() {

@@ -15,7 +15,6 @@ use crate::pfc::watchdog::Seen;
 use crate::portset::PortSet;
 use crate::types::{Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
-use std::sync::atomic::Ordering::Relaxed;
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Admits the frames of a group together if nothing is near a limit, else one by one.
@@ -189,7 +188,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// Charges a frame once to its group and once to every queue that takes a copy (B16).
+    /// Charges a frame once to its group, as much as its copies take of the memory for frames, and once to every queue
+    /// that takes one (B16).
     #[cold]
     pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, work: &Work) {
         let may = |out: &PortId| *out != port && self.ports[out.index()].up;
@@ -208,7 +208,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let Some(slot) = self.copies_slot() else {
             return self.drop_at_group(frame, &meta.lot(), DropReason::IngressNoCopy);
         };
-        let charge = self.admission.charge(u32::from(meta.len));
+        let each = self.admission.charge(u32::from(meta.len));
+        let charge = self.admission.charge_for_copies(each, outs.len() as u32);
         let verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
         if let Verdict::Refused(reason) = verdict {
             return self.drop_at_group(frame, &meta.lot(), reason);
@@ -218,7 +219,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.xoff(PgIx(u32::from(meta.pg)));
         }
         meta.copies = slot;
-        self.copies[slot as usize].store(outs.len() as u32, Relaxed);
+        self.copies[slot as usize].begin(outs.len());
         self.ports[port.index()].stats.copies += others.len() as u64;
         for &out in others {
             match frame.share() {
@@ -249,7 +250,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         for _ in 0..per_shard.min(all) {
             self.copies_cursor = (self.copies_cursor + 1) % per_shard;
             let slot = first + self.copies_cursor;
-            if self.copies[slot].load(Relaxed) == 0 {
+            if self.copies[slot].is_free() {
                 return Some(slot as u32);
             }
         }

@@ -72,6 +72,7 @@ impl Change {
             (old.voq != new.voq, "the order within a queue"),
             (old.seed != new.seed, "the seed"),
             (old.mmu.cell_bytes != new.mmu.cell_bytes, "the size of a cell"),
+            (old.mmu.least_charge != new.mmu.least_charge, "the least charge of a frame"),
         ] {
             if fixed {
                 return Err(ChangeError::Fixed(what));

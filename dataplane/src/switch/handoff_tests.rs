@@ -164,7 +164,7 @@ impl Fabric {
             assert_eq!((held, queued), (0, 0));
             assert_eq!(shard.parcels.len(), self.stock, "boxes went astray");
             assert!(shard.ports.iter().all(|port| port.away == 0 && port.orders.is_empty()));
-            assert!(shard.copies.iter().all(|copies| copies.load(std::sync::atomic::Ordering::Relaxed) == 0));
+            assert!(shard.copies.iter().all(super::super::copies::Copies::is_free));
             let mut own = LoopStats::default();
             shard.fill_loop_stats(&mut own);
             assert_eq!(own.conservation_error(), 0);

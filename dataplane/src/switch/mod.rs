@@ -15,6 +15,7 @@
 mod admit;
 mod apply;
 mod control;
+mod copies;
 mod flows;
 mod gather;
 mod handoff;
@@ -47,12 +48,12 @@ use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
+use copies::Copies;
 use flows::Flows;
 use gather::{GROUPS, Group};
 use peers::Order;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use transmit::Staged;
 
 /// Where frames go when they leave: a driver, a link of the simulator, a test.
@@ -143,7 +144,7 @@ pub struct Switch<F, A = Mmu> {
     handed_in: u64,
     handed_out: u64,
     /// Copies of each multicast frame that still wait anywhere, shared by all shards.
-    copies: Arc<[AtomicU32]>,
+    copies: Arc<[Copies]>,
     copies_cursor: usize,
     ageing: tick::Ageing,
     /// First instant at which the watchdog of a port is due.
@@ -207,5 +208,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! What a switch is made from: checked parameters in, a switch or its shards out.
 
+use super::copies::Copies;
 use super::flows::Flows;
 use super::gather::{GROUPS, Group};
 use super::handoff::{MOST_AWAY, stock};
@@ -22,7 +23,6 @@ use crate::types::{Burst, MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 /// What happens to unicast whose destination is unknown (SW-053).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub struct SwitchParams {
     pub ports: Vec<PortParams>,
     /// The division of the buffer.
     pub mmu: MmuParams,
-    /// Most frames held at once by each shard.
+    /// Most frames each shard holds at once, those in hand included.
     pub frames: usize,
     /// How inputs share a queue.
     pub voq: VoqOrder,
@@ -176,7 +176,7 @@ impl<F: Frame> Switch<F> {
     /// [`SwitchError`].
     pub fn sharded(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
         let mmus = Mmu::sharded(&params.mmu, shards)?;
-        let copies: Arc<[AtomicU32]> = (0..params.frames * shards).map(|_| AtomicU32::new(0)).collect();
+        let copies: Arc<[Copies]> = (0..params.frames * shards).map(|_| Copies::default()).collect();
         let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * AWAY));
         mmus.into_iter()
             .zip(rings)
@@ -192,7 +192,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
     /// # Errors
     /// [`SwitchError`].
     pub fn with_admission(params: &SwitchParams, admission: A) -> Result<Self, SwitchError> {
-        let copies: Arc<[AtomicU32]> = (0..params.frames).map(|_| AtomicU32::new(0)).collect();
+        let copies: Arc<[Copies]> = (0..params.frames).map(|_| Copies::default()).collect();
         Self::assemble(params, admission, 0, vec![None], copies)
     }
 
@@ -201,7 +201,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
         admission: A,
         shard: usize,
         peers: Vec<Option<Peer<F>>>,
-        copies: Arc<[AtomicU32]>,
+        copies: Arc<[Copies]>,
     ) -> Result<Self, SwitchError> {
         let n = params.ports.len();
         if n == 0 || n > MAX_PORTS {

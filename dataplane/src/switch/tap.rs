@@ -382,7 +382,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut work = *work;
         let slot = if work.forwards() && !tap.followed.is_full() { self.copies_slot() } else { None };
         if let Some(slot) = slot {
-            self.copies[slot as usize].store(1, Relaxed);
+            self.copies[slot as usize].begin(1);
             work.meta.copies = slot;
         }
         let (meta, lookup) = (work.meta, self.fdb.lookup(work.dst_key));
@@ -411,7 +411,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 key.slot = self.first_copy_slot() + self.copies_cursor as u32;
             }
             if theirs || lost.is_some() {
-                self.copies[slot as usize].store(0, Relaxed);
+                self.copies[slot as usize].begin(0);
             }
         }
         let queued = lost.is_none() || more > 0;
@@ -474,7 +474,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.hand_over_ordered(out, now, wire)
         };
         for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
-            let last = self.copies[record.key.slot as usize].load(Relaxed) == 0;
+            let last = self.copies[record.key.slot as usize].is_free();
             tap.gone(out, record, last);
         }
         self.tap = Some(tap);
@@ -498,7 +498,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if tap.follows(key, self.owner[usize::from(key.in_port)] == self.shard) {
             let record = Record { key, at: tap.now, len, kept: 0, what: What::Flushed { out, reason } };
             // It is released right after this.
-            let last = self.copies[key.slot as usize].load(Relaxed) == 1;
+            let last = self.copies[key.slot as usize].left() == 1;
             tap.gone(out, &record, last);
         }
         self.tap = Some(tap);

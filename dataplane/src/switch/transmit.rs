@@ -14,7 +14,6 @@ use crate::parse::EcnPlace;
 use crate::pfc::watchdog::Seen;
 use crate::rng::Rng;
 use crate::types::{Nanos, PRIORITIES, PortId, wire_bytes};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Frames of one lot that stand in the stage together.
 #[derive(Clone, Copy, Debug)]
@@ -166,15 +165,19 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames, or one copy of one, are charged to their group no longer.
     #[inline(always)]
     pub(super) fn release_copy(&mut self, lot: &Lot, charge: u32) {
-        if lot.copies == Meta::SINGLE || self.was_last_copy(lot.copies) {
+        if lot.copies == Meta::SINGLE {
             self.release_group_charge(lot, charge);
+        } else {
+            self.release_one_copy(lot, charge);
         }
     }
 
     /// One copy of a frame is gone; the last one releases the group (B16).
     #[cold]
-    fn was_last_copy(&mut self, copies: u32) -> bool {
-        self.copies[copies as usize].fetch_sub(1, Relaxed) == 1
+    fn release_one_copy(&mut self, lot: &Lot, charge: u32) {
+        if let Some(copies) = self.copies[lot.copies as usize].end_one() {
+            self.release_group_charge(lot, self.admission.charge_for_copies(charge, copies));
+        }
     }
 
     /// A frame (or one copy of it) that was charged to its group will not be queued.

@@ -78,12 +78,11 @@ pub struct PoolSize {
 }
 
 impl PoolSize {
-    /// Enough for the worst case: every slot of every shard in use, or all frames the buffer can hold from one
-    /// lcore; every descriptor full, a burst in hand at every port (design section 4). `extra`: frames that others in
-    /// this process hold.
+    /// Enough for the worst case: all frames the buffer can hold, which may be from one lcore; every descriptor full, a
+    /// burst in hand at every port (design section 4). `extra`: frames that others in this process hold.
     pub fn of(config: &Config, lcores: usize, extra: u64) -> Self {
-        let frames = config.buffer.frames;
-        Self::of_ports(&config.ports, lcores, frames + extra, frames * lcores as u64 + extra)
+        let held = config.buffer.frames + extra;
+        Self::of_ports(&config.ports, lcores, held, held)
     }
 
     /// The same for ports without a switch: frames that are held beside those of the devices, by each lcore and by all.

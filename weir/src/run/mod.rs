@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use summary::PortTotals;
-use weir_dataplane::config::{Config, PortConfig};
+use weir_dataplane::config::{self, Config, PortConfig};
 use weir_dataplane::runtime::{self, Device};
 use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
@@ -186,11 +186,9 @@ impl Running {
     /// What stands in the way, and what to change.
     pub fn start(config: &Config, eal_args: &[String], extra: u64, origin: &Origin) -> Result<Self> {
         // Before the EAL is up only the lcores the configuration names are known.
-        let mut named: Vec<_> = config.ports.iter().map(|port| port.lcore).collect();
-        named.sort_unstable();
-        named.dedup();
-        let size = PoolSize::of(config, named.len(), extra);
-        let eal = devices::start_eal(&config.ports, &config.eal_args, eal_args, size, named.len())?;
+        let named = config::workers(&config.ports);
+        let size = PoolSize::of(config, named, extra);
+        let eal = devices::start_eal(&config.ports, &config.eal_args, eal_args, size, named)?;
         let (cores, owner) = place(config, &eal)?;
         let (mut pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size)?;
         let device = |((port, shard), settings): ((&OpenPort, &usize), &PortConfig)| Device {

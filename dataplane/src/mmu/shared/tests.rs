@@ -362,3 +362,71 @@ fn let_go(mmu: &mut Mmu, rules: &mut Rules, frame: Frame) {
     let want = rules.group_gives(frame.pg, frame.bytes.into());
     assert_eq!(mmu.release_ingress(PgIx(frame.pg as u32), frame.bytes), want);
 }
+
+/// Shards that hear of each other as seldom as may be, with groups that nothing but the pools holds back.
+#[test]
+fn all_shards_together_take_no_more_than_there_is() {
+    for shards in 2..=4usize {
+        let mut params = MmuParams::lossy(PORTS, 200_000);
+        for pg in &mut params.pgs {
+            (pg.headroom, pg.lossless) = (20_000, true);
+        }
+        for queue in &mut params.queues {
+            (queue.limit, queue.pool) = (Limit::UNLIMITED, PoolId::Lossless);
+        }
+        params.headroom_pool = Some(50_000);
+        params.staleness = (shards as u64 - 1) * 9000;
+        let mut mmus = Mmu::sharded(&params, shards).unwrap();
+        let mut held = vec![Vec::new(); shards];
+        let mut state = 7u64;
+        let mut below = |n: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % n
+        };
+        let mut most = 0;
+        for _ in 0..20_000 {
+            let shard = below(shards);
+            let mmu = &mut mmus[shard];
+            for _ in 0..below(60) {
+                let bytes = 1 + below(1500) as u32;
+                let (pg, queue) = (PgIx(below(LANES) as u32), QueueIx(0));
+                let admitted = match below(3) {
+                    0 => mmu.admit_together(pg, queue, bytes),
+                    1 => mmu.admit_ingress_together(pg, bytes),
+                    _ => !matches!(mmu.admit_ingress(pg, bytes), Verdict::Refused(_)),
+                };
+                if admitted {
+                    held[shard].push((pg, bytes));
+                }
+            }
+            let all: u64 = mmus.iter().map(Mmu::held_bytes).sum();
+            most = most.max(all);
+            assert!(all <= params.total, "{shards} shards hold {all} of {} bytes", params.total);
+            let mmu = &mut mmus[shard];
+            for _ in 0..below(40).min(held[shard].len()) {
+                let one = below(held[shard].len());
+                let (pg, bytes) = held[shard].swap_remove(one);
+                let _ = mmu.release_ingress(pg, bytes);
+            }
+            if below(50) == 0 {
+                mmu.exchange();
+            }
+        }
+        assert!(most > params.total * 4 / 5, "{most} with {shards}: the pools were never full");
+    }
+}
+
+#[test]
+fn a_frame_and_each_copy_of_it_are_charged_what_they_take() {
+    let charge = |cell_bytes, least_charge, len| {
+        let params = MmuParams { cell_bytes, least_charge, ..MmuParams::lossy(1, 1 << 20) };
+        let mmu = Mmu::new(params).unwrap();
+        (mmu.charge(len), mmu.charge_for_copies(mmu.charge(len), 31))
+    };
+    assert_eq!(charge(1, 64, 0), (64, 31 * 64));
+    assert_eq!(charge(1, 64, 65), (65, 31 * 64));
+    assert_eq!(charge(1, 64, 9216), (9216, 9216));
+    assert_eq!(charge(208, 250, 1), (250, 31 * 250));
+    assert_eq!(charge(208, 250, 300), (416, 31 * 250));
+    assert_eq!(charge(1, 1, 18), (18, 31));
+}

@@ -525,7 +525,10 @@ fn way(
     devices: &[Device],
     shards: usize,
 ) -> Result<(SwitchParams, Step), String> {
-    let params = runtime::switch_params(config, devices, shards, SHAPER_BURST).map_err(|e| e.to_string())?;
+    let mut params =
+        runtime::switch_params(config, devices, shards, SHAPER_BURST).map_err(|e| e.to_string())?;
+    // Frames that wait were charged by it, and a smaller buffer needs no more of the memory.
+    params.mmu.least_charge = now.params.mmu.least_charge;
     let there = Change::between(&now.params, &params).map_err(|e| e.to_string())?;
     let back = Change::between(&params, &now.params).map_err(|e| e.to_string())?;
     Ok((params, Step { there, back }))
