@@ -5,6 +5,7 @@
 //! Counters only grow; "clear" is a baseline the reader keeps.
 
 use crate::drops::{DROP_REASONS, DropReason};
+use crate::ecn::Wred;
 use crate::types::{Nanos, PRIORITIES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -441,8 +442,12 @@ pub const CURVE_BINS: usize = 32;
 /// How the queues of a port mark: frames that left, and those of them the law selected, by depth.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MarkingCurve {
+    /// Kmin of each queue, bytes.
+    pub kmin: [u64; PRIORITIES],
     /// Kmax of each queue, bytes; 0: it does not mark.
     pub kmax: [u64; PRIORITIES],
+    /// Probability at Kmax, as in [`Wred`].
+    pub pmax: [u64; PRIORITIES],
     /// Frames that left, by queue and bin.
     pub frames: [[u64; CURVE_BINS]; PRIORITIES],
     /// Frames the law selected.
@@ -454,6 +459,18 @@ impl MarkingCurve {
     pub fn depths(kmax: u64, bin: usize) -> (u64, Option<u64>) {
         let at = |bin: usize| kmax * bin as u64 * 2 / CURVE_BINS as u64;
         (at(bin), (bin + 1 < CURVE_BINS).then(|| at(bin + 1)))
+    }
+
+    /// Queues mark by these laws now. The curve of one that has another law begins anew: what was seen under the old one
+    /// does not belong to it.
+    pub fn follow(&mut self, laws: &[Option<Wred>; PRIORITIES]) {
+        for (queue, law) in laws.iter().enumerate() {
+            let new = law.map_or((0, 0, 0), |law| (law.kmin, law.kmax, law.pmax));
+            if new != (self.kmin[queue], self.kmax[queue], self.pmax[queue]) {
+                (self.kmin[queue], self.kmax[queue], self.pmax[queue]) = new;
+                (self.frames[queue], self.selected[queue]) = ([0; CURVE_BINS], [0; CURVE_BINS]);
+            }
+        }
     }
 
     /// Counts frames that left `queue` at about this depth.
@@ -470,7 +487,9 @@ impl MarkingCurve {
 
 impl Words for MarkingCurve {
     fn words(&mut self, f: &mut dyn FnMut(&mut [u64])) {
+        f(&mut self.kmin);
         f(&mut self.kmax);
+        f(&mut self.pmax);
         f(self.frames.as_flattened_mut());
         f(self.selected.as_flattened_mut());
     }
@@ -681,6 +700,26 @@ mod tests {
         }
         curve.note(0, 5, 3, 2);
         assert_eq!((curve.frames[0], curve.selected[1][31]), ([0; CURVE_BINS], 4));
+    }
+
+    #[test]
+    fn a_curve_begins_anew_with_its_law() {
+        let law = |kmin, kmax| Some(Wred { kmin, kmax, ..Wred::OFF });
+        let mut laws = [None; PRIORITIES];
+        (laws[1], laws[2]) = (law(400, 1600), law(400, 1600));
+        let mut curve = MarkingCurve::default();
+        curve.follow(&laws);
+        [1, 2].into_iter().for_each(|queue| curve.note(queue, 800, 3, 2));
+        let before = curve.clone();
+        curve.follow(&laws);
+        assert_eq!(curve, before, "the same laws");
+        for other in [law(500, 1600), law(400, 1700), Some(Wred { pmax: 9, ..laws[1].unwrap() }), None] {
+            let mut curve = before.clone();
+            laws[1] = other;
+            curve.follow(&laws);
+            assert_eq!((curve.frames[1], curve.selected[1]), ([0; CURVE_BINS], [0; CURVE_BINS]));
+            assert_eq!((curve.frames[2], curve.kmax[1]), (before.frames[2], other.map_or(0, |law| law.kmax)));
+        }
     }
 
     #[test]

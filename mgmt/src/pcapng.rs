@@ -17,6 +17,9 @@ const RESOLUTION: u16 = 9;
 /// Link type of Ethernet.
 const ETHERNET: u16 = 1;
 
+/// What the time of a packet is.
+const TIMES: &str = "frames that were received in one burst have the time of the burst";
+
 /// Longest option: its length is 16 bits.
 const OPTION: usize = 0xffff;
 
@@ -42,6 +45,7 @@ impl<W: Write> Writer<W> {
         let mut interface = ETHERNET.to_le_bytes().to_vec();
         interface.extend([0, 0]);
         interface.extend(snaplen.to_le_bytes());
+        option(&mut interface, COMMENT, TIMES.as_bytes());
         option(&mut interface, NAME, port.as_bytes());
         // Times count nanoseconds.
         option(&mut interface, RESOLUTION, &[9]);
@@ -123,5 +127,6 @@ mod tests {
         assert_eq!(packet[84..88], [1, 0, 10, 0]);
         assert_eq!(&packet[88..98], b"lost at p0");
         assert!(blocks[1].1.windows(2).any(|w| w == b"p0"));
+        assert!(String::from_utf8_lossy(&blocks[1].1).contains("the time of the burst"));
     }
 }

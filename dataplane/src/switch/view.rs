@@ -2,6 +2,7 @@
 
 use super::{Peer, Port, Switch};
 use crate::drops::DropReason;
+use crate::ecn::Wred;
 use crate::egress::Microbursts;
 use crate::fdb::{Fdb, FdbPage};
 use crate::frame::Frame;
@@ -153,6 +154,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// What this port tells its peer.
     pub fn generator(&self, port: PortId) -> &Generator {
         &self.ports[port.index()].generator
+    }
+
+    /// How this port's queues mark; `None`: not at all.
+    pub fn marking(&self, port: PortId) -> &[Option<Wred>; PRIORITIES] {
+        &self.ports[port.index()].params.mark
     }
 
     /// The watchdog of this port, if there is one.

@@ -104,6 +104,8 @@ struct App {
     sampled: Mutex<Instant>,
     log: Mutex<Log>,
     news: Notify,
+    /// Each look at the switch.
+    looks: Notify,
     answers: Mutex<BTreeMap<u16, u64>>,
     refused: AtomicU64,
     malformed: AtomicU64,
@@ -241,6 +243,7 @@ async fn serve(
         sampled: Mutex::new(Instant::now()),
         log: Mutex::new(log),
         news: Notify::new(),
+        looks: Notify::new(),
         answers: Mutex::default(),
         refused: AtomicU64::new(0),
         malformed: AtomicU64::new(0),
@@ -272,6 +275,7 @@ async fn serve(
             lock(&app.intervals).observe(&snapshot);
             app.latest.set(snapshot);
             *lock(&app.sampled) = Instant::now();
+            app.looks.notify_waiters();
             if news {
                 app.news.notify_waiters();
             }

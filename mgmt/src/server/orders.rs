@@ -1,10 +1,10 @@
 //! Orders over HTTP: who may give them, what they must look like, and what is said of the configuration.
 
-use super::App;
 use super::guard::{host_is_ours, presented, same};
 use super::problem::{fault, problem};
 use super::routes::{Via, json_text, parameters};
 use super::watching;
+use super::{App, STALE};
 use crate::admin::{Answer, Desk, Done, Order, Refusal, explain as questions};
 use axum::Router;
 use axum::body::Body;
@@ -141,10 +141,15 @@ pub(super) fn refused(refusal: &Refusal, path: &str) -> Response<Body> {
 }
 
 async fn simple(State(app): Shared, order: Order, path: &'static str) -> Response<Body> {
-    match &app.desk {
-        Some(desk) => answer(desk.order(order).await, path),
-        None => problem(StatusCode::FORBIDDEN, path, "this switch takes no orders", None),
+    let Some(desk) = &app.desk else {
+        return problem(StatusCode::FORBIDDEN, path, "this switch takes no orders", None);
+    };
+    let done = desk.order(order).await;
+    if done.is_ok() {
+        // Whoever asks next is shown what has become of the order.
+        let _ = tokio::time::timeout(STALE, app.looks.notified()).await;
     }
+    answer(done, path)
 }
 
 async fn apply(State(app): Shared, RawQuery(query): RawQuery, body: Bytes) -> Response<Body> {

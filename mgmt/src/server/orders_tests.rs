@@ -4,9 +4,11 @@ use crate::admin::fdb::Page;
 use crate::admin::{self, Done, InForce, Order, Refusal, Shown};
 use crate::fake::Fake;
 use crate::server::{Options, Server};
+use crate::snapshot::{Marking, News, Reading, Source, SwitchInfo};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_dataplane::config;
 use weir_dataplane::fdb::{Fdb, FdbPage};
@@ -23,6 +25,47 @@ pub(crate) fn in_force() -> InForce {
     let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
     let params = switch_params(&config, &[device, device], 1, 0).unwrap();
     InForce { source: "t.toml".into(), config, params, unconfirmed: None, unsettled: None }
+}
+
+/// A switch whose limits change when somebody says so.
+struct Changing(Fake, Arc<Mutex<Vec<News>>>);
+
+impl Source for Changing {
+    fn info(&self) -> SwitchInfo {
+        self.0.info()
+    }
+
+    fn read(&mut self) -> Reading {
+        self.0.read()
+    }
+
+    fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut *self.1.lock().unwrap())
+    }
+}
+
+/// Once an order is answered everybody is shown what has become of it: no look at what was before.
+#[test]
+fn what_is_shown_after_an_order_is_what_holds_then() {
+    let (desk, orders) = admin::desk(Shown::new(in_force()), Some(ADMIN.to_owned()));
+    let news: Arc<Mutex<Vec<News>>> = Arc::default();
+    let source = Changing(Fake::default(), Arc::clone(&news));
+    std::thread::spawn(move || {
+        for kmin in 1..=20 {
+            let Some(call) = orders.next(Duration::from_secs(20)) else { return };
+            let mut info = crate::fake::info();
+            info.ports[0].marking[3] = Some(Marking { kmin, kmax: 50_000, pmax: 1 });
+            news.lock().unwrap().push(News::Info(Box::new(info)));
+            call.answer(Ok(json!({}).into()));
+        }
+    });
+    let listen = "127.0.0.1:0".parse().ok();
+    let server = Server::start(Options { listen, desk: Some(desk), ..Options::default() }, source).unwrap();
+    for kmin in 1..=20 {
+        assert_eq!(apply(&server, &bearer(ADMIN), "x"), 200);
+        let (_, ecn) = ask(&server, "GET", "/v1/ecn", "", "");
+        assert_eq!(ecn["ecn"][3]["kmin_bytes"], json!(kmin));
+    }
 }
 
 /// A server whose orders are answered with what they are; every second one is refused.

@@ -271,7 +271,7 @@ impl Running {
             }
             let wire = DpdkWire::new(open.tx, pools[owner[i]].clone());
             let mut port = WorkerPort::new(id, open.rx, wire, Some(limit));
-            port.curve.kmax = config.ports[i].queues.map(|queue| queue.wred.map_or(0, |wred| wred.kmax));
+            port.curve.follow(workers[owner[i]].switch.marking(id));
             curves.push(port.published_curve.clone());
             workers[owner[i]].ports.push(port);
             handles.push(open.port);

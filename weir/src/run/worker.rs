@@ -323,6 +323,9 @@ impl Worker {
                         true => self.switch.apply(&mut change, now),
                         false => Ok(()),
                     };
+                    for port in &mut self.ports {
+                        port.curve.follow(self.switch.marking(port.id));
+                    }
                     // Nobody is sent more orders than there is room for answers.
                     let _ = self.replies.push(Reply::Applied { id, at: now, change, result });
                 }
