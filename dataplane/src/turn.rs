@@ -15,9 +15,9 @@ pub const FRAME_NS: Nanos = 41;
 pub const LEAST: usize = 32;
 
 /// Frames an lcore with `ports` ports receives in one turn at most: as many as fit into `poll_gap`, or [`LEAST`] of
-/// each port where that is more.
+/// each port (two at least, as many as go together from lcore to lcore) where that is more.
 pub fn frames(ports: usize, poll_gap: Nanos) -> usize {
-    ((poll_gap / FRAME_NS) as usize).max(ports * LEAST)
+    ((poll_gap / FRAME_NS) as usize).max(ports.max(2) * LEAST)
 }
 
 /// Longest time between two looks at a port, by plan: `poll_gap`, or what it takes to go round `ports` ports that all
@@ -66,7 +66,7 @@ mod tests {
             [1, 2, 7, 8, 32].map(|ports| gap(ports, 10_000)),
             [10_000, 10_000, 10_000, 10_496, 41_984]
         );
-        assert_eq!((frames(1, 0), gap(1, 0)), (32, 1312));
+        assert_eq!((frames(1, 0), gap(1, 0)), (64, 2624));
     }
 
     #[test]

@@ -134,8 +134,9 @@ fn run((qos, look): (&str, Look), shards: usize, tx_per_lcore: bool, seed: u64) 
     let rng = &mut Rng::new(seed);
     // The same classes in both; limits, weights of queues and ages differ.
     let slow = "[[scheduler]]\nname = \"slow\"\ntype = \"DWRR\"\npir = \"3G\"\n[[queue]]\nqueues = \"0-3\"\nscheduler = \"slow\"\n";
-    let other = format!("[fdb]\nageing = \"20us\"\n[pfc]\npause_quanta = 500\n{slow}");
-    let both = ["", other.as_str()].map(|more| params(qos, more, shards, tx_per_lcore));
+    let other = format!("[pfc]\npause_quanta = 500\n{slow}");
+    let mut both = ["", other.as_str()].map(|more| params(qos, more, shards, tx_per_lcore));
+    both[1].ageing = Some(20_000);
     let mut switches = Switch::<OwnedFrame>::sharded(&both[0], shards).unwrap();
     let (mut flows, mut now, mut now_in_force): (_, Nanos, _) = (Flows::default(), 0, 0);
     let (mut up, mut room) = ([true; PORTS as usize], [BURST; PORTS as usize]);
@@ -185,7 +186,7 @@ fn run((qos, look): (&str, Look), shards: usize, tx_per_lcore: bool, seed: u64) 
                     if usize::from(port) % shards == shard {
                         switches[shard].transmit(PortId(port), BURST, now, &mut line);
                     } else {
-                        switches[shard].transmit_ordered(PortId(port), now, &mut line);
+                        switches[shard].transmit_ordered(PortId(port), BURST, now, &mut line);
                     }
                 }
             }

@@ -132,8 +132,6 @@ struct PortState {
     learning: bool,
     limit: u32,
     learned: u32,
-    /// Entries last seen before this tick are void.
-    flushed_before: Option<u32>,
 }
 
 /// The filtering database of one shard.
@@ -147,6 +145,9 @@ pub struct Fdb {
     entries: usize,
     ageing_ticks: u32,
     cursor: usize,
+    /// Ports whose learned entries are on their way out, and buckets the sweep has still to look at for them.
+    flushed: PortSet,
+    flush_left: usize,
     version: u64,
     counters: FdbCounters,
     last_move: Option<FdbMove>,
@@ -156,7 +157,7 @@ impl Fdb {
     /// A table for `capacity` entries. A learned entry not seen for `ageing_ticks` ticks goes away (0:
     /// never). `seed` places the entries. Learning is off on every port, see [`Fdb::set_learning`].
     pub fn new(capacity: usize, ageing_ticks: u32, seed: u64) -> Self {
-        let port = PortState { learning: false, limit: u32::MAX, learned: 0, flushed_before: None };
+        let port = PortState { learning: false, limit: u32::MAX, learned: 0 };
         Self {
             table: Table::new(capacity, seed),
             ports: Box::new([port; MAX_PORTS]),
@@ -166,6 +167,8 @@ impl Fdb {
             entries: 0,
             ageing_ticks,
             cursor: 0,
+            flushed: PortSet::EMPTY,
+            flush_left: 0,
             version: 0,
             counters: FdbCounters::default(),
             last_move: None,
@@ -337,13 +340,16 @@ impl Fdb {
     ///
     /// `news` is for the other shards: what was removed, and what this shard still has of its own.
     pub fn age(&mut self, now_tick: u32, buckets: usize, mut news: impl FnMut(FdbEvent)) {
+        if self.table.take_moved() && self.is_flushing() {
+            self.flush_left = self.table.buckets();
+        }
         for _ in 0..buckets.min(self.table.buckets()) {
             let bucket = self.table.bucket(self.cursor);
             for (slot, key, value) in bucket.collect::<arrayvec::ArrayVec<_, WAYS>>() {
                 if value.is_static() {
                     continue;
                 }
-                let void = self.void(value, now_tick);
+                let void = self.void(value, now_tick) || self.flushed.contains(value.port());
                 if void {
                     self.forget(slot, value);
                     self.counters.aged += 1;
@@ -354,27 +360,38 @@ impl Fdb {
                 }
             }
             self.cursor = (self.cursor + 1) % self.table.buckets();
+            self.flush_left = self.flush_left.saturating_sub(1);
+            if self.flush_left == 0 {
+                self.flushed = PortSet::EMPTY;
+            }
         }
     }
 
-    /// Too old, or last seen before its port was flushed. News of a remote station comes once per
+    /// Too old. News of a remote station comes once per
     /// round of its owner's sweep, so it may be that much older.
     fn void(&self, value: Value, now_tick: u32) -> bool {
         let age = now_tick.wrapping_sub(value.tick());
         let limit = self.ageing_ticks.saturating_mul(if value.is_remote() { 2 } else { 1 });
         // A sighting from the future (the caller's ticks went back) is not old.
-        let old = limit != 0 && age >= limit && age <= i32::MAX as u32;
-        let flushed = self.ports.get(value.port().index()).and_then(|state| state.flushed_before);
-        old || flushed.is_some_and(|tick| (value.tick().wrapping_sub(tick) as i32) < 0)
+        limit != 0 && age >= limit && age <= i32::MAX as u32
     }
 
-    /// Voids what was learned on `port` up to and including `now_tick` (its link went down): the next
-    /// round of [`Fdb::age`] removes it, without a long scan now.
-    pub fn flush_port(&mut self, port: PortId, now_tick: u32) {
-        if let Some(state) = self.ports.get_mut(port.index()) {
-            state.flushed_before = Some(now_tick.wrapping_add(1));
-            self.version += 1;
-        }
+    /// Forgets what was learned on `port`, here or by another shard (its link went down): the next round of [`Fdb::age`]
+    /// removes it, without a long scan now. A station seen on the port again before that is learned once more.
+    pub fn flush_port(&mut self, port: PortId) {
+        self.flushed.insert(port);
+        self.flush_left = self.table.buckets();
+    }
+
+    /// A port is being flushed: [`Fdb::age`] has something to do whatever the time.
+    #[inline(always)]
+    pub fn is_flushing(&self) -> bool {
+        self.flush_left > 0
+    }
+
+    /// `key` was configured, not learned.
+    pub fn is_static(&self, key: u64) -> bool {
+        self.table.find(key).is_some_and(|slot| self.table.value(slot).is_static())
     }
 
     /// Another ageing time, in ticks, for entries old and new.

@@ -126,13 +126,15 @@ impl Slot {
 pub(super) struct Table {
     buckets: Box<[Bucket]>,
     seed: u64,
+    /// An entry has changed its bucket since somebody asked.
+    moved: bool,
 }
 
 impl Table {
     /// Room for `capacity` entries at half load, so that both lines of a key are hardly ever full.
     pub fn new(capacity: usize, seed: u64) -> Self {
         let buckets = capacity.div_ceil(WAYS / 2).next_power_of_two();
-        Self { buckets: vec![Bucket::default(); buckets].into_boxed_slice(), seed }
+        Self { buckets: vec![Bucket::default(); buckets].into_boxed_slice(), seed, moved: false }
     }
 
     /// First and second bucket of `key`. The seed keeps a sender from aiming at one bucket.
@@ -213,6 +215,7 @@ impl Table {
                 let [first, second] = self.homes(guest);
                 if self.put(if first == home { second } else { first }, guest, its_value) {
                     self.remove(Slot { bucket: home, way });
+                    self.moved = true;
                     return self.put(home, key, value);
                 }
             }
@@ -231,6 +234,11 @@ impl Table {
 
     pub fn remove(&mut self, slot: Slot) {
         self.buckets[slot.bucket].keys[slot.way] = 0;
+    }
+
+    /// An entry has changed its bucket since this was asked last: whoever goes through the buckets may have missed it.
+    pub fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
     }
 
     pub fn buckets(&self) -> usize {

@@ -60,8 +60,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let port = &self.ports[out.index()];
         let queue = usize::from(meta.queue);
-        if (port.storm_drop >> queue & 1) == 1 {
-            return self.drop_at_queue(out, frame, &meta.lot(), DropReason::WatchdogDrop);
+        if let Some(reason) = port.shut(queue) {
+            return self.drop_at_queue(out, frame, &meta.lot(), reason);
         }
         if (port.drops_early >> queue & 1) == 1 && self.drops_early(out, &meta) {
             return self.drop_at_queue(out, frame, &meta.lot(), DropReason::EgressWred);
@@ -168,10 +168,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
         let charge = self.admission.charge(u32::from(meta.len));
         let port = &self.ports[out.index()];
-        let refused = if !port.up {
-            Some(DropReason::EgressPortDown)
-        } else if (port.storm_drop >> queue & 1) == 1 {
-            Some(DropReason::WatchdogDrop)
+        let refused = if let Some(reason) = port.shut(queue) {
+            Some(reason)
         } else if (port.drops_early >> queue & 1) == 1 && self.drops_early(out, &meta) {
             Some(DropReason::EgressWred)
         } else if !self.queues.has_room() {
@@ -301,6 +299,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 }
 
 impl<F> Port<F> {
+    /// Why a queue takes no frames at all, if it takes none.
+    fn shut(&self, queue: usize) -> Option<DropReason> {
+        if !self.up {
+            Some(DropReason::EgressPortDown)
+        } else if self.flushing >> queue & 1 == 1 {
+            Some(self.flush_as[queue])
+        } else {
+            (self.storm_drop >> queue & 1 == 1).then_some(DropReason::WatchdogDrop)
+        }
+    }
+
     /// A frame received here met group `pg` while a queue of that group is in a storm on this port (H10).
     #[cold]
     pub(super) fn count_in_storm(&mut self, pg: usize, seen: Seen) {

@@ -134,6 +134,7 @@ impl<F: Frame> Switch<F> {
             self.note_hindered(PortId(i as u16));
             self.note_held(PortId(i as u16), now);
         }
+        self.go_on_flushing(now);
         // Decisions were made from what was there before.
         self.forget_ways();
         Ok(())
@@ -195,7 +196,7 @@ impl<F: Frame> Switch<F> {
             port.storm_drop = watchdog.drop_queues();
             port.storm_forward = watchdog.forward_queues();
             for queue in bits(flush) {
-                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop, now);
+                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop);
             }
         }
     }

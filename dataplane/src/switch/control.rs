@@ -43,9 +43,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.note_hindered(PortId(i as u16));
             self.note_held(PortId(i as u16), now);
             for queue in bits(flush) {
-                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop, now);
+                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop);
             }
         }
+        self.go_on_flushing(now);
     }
 
     /// An operator releases a queue that the watchdog holds for too many storms; it is restored by the usual rule

@@ -11,9 +11,12 @@ use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
-/// Frames after which no more tickets are taken from another lcore in a tick: bounded work, but as much as two
-/// turns of the other one can bring.
-const TAKEN_PER_TICK: u32 = 2 * BURST as u32;
+/// Tickets, orders, reports, notes, news, and frames of tickets, taken in one tick from all other lcores together at most:
+/// bounded work, but as much as two turns of another one can bring. Each lcore gives [`LEAST_PER_TICK`] in any case.
+pub const TAKEN_PER_TICK: usize = 2 * BURST;
+
+/// See [`TAKEN_PER_TICK`]; a ticket and an order may have as many frames.
+pub const LEAST_PER_TICK: usize = PACK;
 
 /// Tickets, orders and reports asked for at once.
 const AHEAD: usize = 32;
@@ -227,16 +230,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn homeward(&mut self) -> Homeward<'_, F> {
         Homeward { peers: &mut self.peers, owner: &self.owner }
     }
-
-    /// Nothing more leaves by a port: lcores with orders for it drop what they have not sent.
-    #[cold]
-    pub(super) fn cancel_orders(&mut self, out: PortId, reason: DropReason) {
-        if self.ports[out.index()].away > 0 {
-            for peer in self.peers.iter_mut().flatten() {
-                peer.notes.put(Note::Flush(out, reason));
-            }
-        }
-    }
 }
 
 /// Frames that were ordered to be sent have left, or are lost.
@@ -277,23 +270,30 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn hear(&mut self, peer: usize, note: Note<F>) {
         match note {
             Note::Empty(parcel) => self.parcels.push(parcel),
-            Note::Flush(out, reason) => {
+            Note::Link(out, up) => {
                 // Whatever was ordered before is there by now, unless the ring was full: that leaves when the port is up
                 // again, or is dropped at the end.
-                self.obey(peer, usize::MAX);
-                self.flush_orders(out, reason);
+                let come = self.peers[peer].as_ref().map_or(0, |peer| peer.orders.come());
+                self.obey(peer, come);
+                self.ports[out.index()].up = up;
+                if !up {
+                    self.condemn_orders(out, DropReason::EgressPortDown);
+                    self.fdb.flush_port(out);
+                }
+                self.note_hindered(out);
             }
             Note::Taken(taken) => self.taken_elsewhere(taken),
         }
     }
 
-    /// Fills the stage of another lcore's port. `true`: it holds frames.
+    /// Fills the stage of another lcore's port up to `budget` frames, or with one order. `true`: it holds frames.
     #[inline(always)]
-    pub(super) fn stage_ordered(&mut self, out: PortId) -> bool {
+    pub(super) fn stage_ordered(&mut self, out: PortId, budget: usize) -> bool {
         let Self { ports, parcels, ordered, .. } = self;
         let port = &mut ports[out.index()];
+        let budget = budget.min(port.stage.capacity());
         while let Some(next) = port.orders.front()
-            && next.staged.sums.frames as usize <= port.stage.remaining_capacity()
+            && (port.stage.is_empty() || next.staged.sums.frames as usize + port.stage.len() <= budget)
             && let Some(Order { staged, parcel }) = port.orders.pop_front()
         {
             match parcel {
@@ -330,17 +330,41 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// Drops what was to be sent by another lcore's port.
+    /// What has been ordered from us by now for another lcore's port is to be dropped.
     #[cold]
-    pub(super) fn flush_orders(&mut self, out: PortId, reason: DropReason) {
-        while self.stage_ordered(out) {
+    pub(super) fn condemn_orders(&mut self, out: PortId, reason: DropReason) {
+        let port = &mut self.ports[out.index()];
+        let ordered: usize = port.orders.iter().map(|order| order.staged.sums.frames as usize).sum();
+        (port.condemned, port.condemned_as) = (port.stage.len() + ordered, reason);
+        if port.condemned > 0 {
+            self.flushing.insert(out);
+        }
+    }
+
+    /// Drops up to `most` of the frames that were to be sent by another lcore's port, or one order, or what is staged.
+    /// Returns how many, `most` at most.
+    #[cold]
+    pub(super) fn flush_orders(&mut self, out: PortId, most: usize) -> usize {
+        let mut dropped = 0;
+        while dropped < most && self.ports[out.index()].condemned > 0 {
+            if self.ports[out.index()].stage.is_empty() {
+                // An order at a time: what was ordered later, when the link was back, is to be sent.
+                self.stage_ordered(out, 0);
+            }
             let port = &mut self.ports[out.index()];
+            let (count, reason) = (port.stage.len(), port.condemned_as);
+            port.condemned = if count == 0 { 0 } else { port.condemned.saturating_sub(count) };
+            dropped += count;
             port.stage.clear();
             for staged in std::mem::take(&mut port.staged) {
                 self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
                 self.report(&staged, Fate::Lost(reason));
             }
         }
+        if self.ports[out.index()].orders.is_empty() {
+            self.ordered.remove(out);
+        }
+        dropped.min(most)
     }
 }
 
@@ -365,17 +389,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn take_all(&mut self, now: Nanos) {
         self.admission.exchange();
         self.collect_remote();
+        let most = (TAKEN_PER_TICK / (self.peers.len() - 1)).max(LEAST_PER_TICK);
         for i in 0..self.peers.len() {
             if i != usize::from(self.shard) {
-                self.take_from(i, now);
+                self.take_from(i, most, now);
             }
         }
     }
 
-    fn take_from(&mut self, i: usize, now: Nanos) {
+    /// Takes `most` things of each kind from another lcore.
+    fn take_from(&mut self, i: usize, most: usize, now: Nanos) {
         let Self { peers, ports, admission, .. } = self;
         let Some(peer) = peers[i].as_mut() else { return };
-        let (reports, tickets, orders) = (peer.reports.come(), peer.tickets.come(), peer.orders.come());
+        let come = [peer.reports.come(), peer.tickets.come(), peer.orders.come()];
+        let [reports, tickets, orders] = come.map(|come| come.min(most));
         // They are in another core's cache: all are asked for before the first is needed.
         peer.reports.ask(reports.min(AHEAD), F::prefetch);
         peer.tickets.ask(tickets.min(AHEAD), F::prefetch);
@@ -383,7 +410,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         peer.reports.drain(reports, |report| settle(ports, admission, report));
         let mut taken = 0;
         for _ in 0..tickets {
-            if taken >= TAKEN_PER_TICK {
+            if taken as usize >= most {
                 break;
             }
             let Some(ticket) = self.peers[i].as_mut().and_then(|peer| peer.tickets.pop()) else { break };
@@ -391,14 +418,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.accept(ticket, now);
         }
         self.handed_in += u64::from(taken);
-        // What is said of a frame was said before its order.
-        while let Some(note) = self.peers[i].as_mut().and_then(|peer| peer.notes.pop()) {
+        let mut notes = 0;
+        while notes < most
+            && let Some(note) = self.peers[i].as_mut().and_then(|peer| peer.notes.pop())
+        {
+            notes += 1;
             self.hear(i, note);
         }
-        self.obey(i, orders);
+        // What is said of a frame was said before its order, and is to be heard before.
+        if notes < most {
+            self.obey(i, orders);
+        }
         let Some(peer) = self.peers[i].as_mut() else { return };
         peer.flush();
-        while let Ok(event) = peer.news_from.pop() {
+        for event in std::iter::from_fn(|| peer.news_from.pop().ok()).take(most) {
             self.fdb.apply(event, self.ageing.now_tick());
         }
     }

@@ -200,7 +200,7 @@ impl Net {
             if own {
                 switch.transmit(PortId(port as u16), BURST, self.now, host);
             } else {
-                switch.transmit_ordered(PortId(port as u16), self.now, host);
+                switch.transmit_ordered(PortId(port as u16), BURST, self.now, host);
             }
         }
     }

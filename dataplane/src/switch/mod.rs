@@ -17,6 +17,7 @@ mod apply;
 mod control;
 mod copies;
 mod flows;
+mod flush;
 mod gather;
 mod handoff;
 mod held;
@@ -35,6 +36,7 @@ pub use peers::{Peer, peers};
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
 
+use crate::drops::DropReason;
 use crate::ecn::Wred;
 use crate::egress::{Microbursts, Parcel, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
@@ -79,6 +81,9 @@ struct Port<F> {
     /// Queues whose frames the watchdog drops, and queues whose pause it ignores.
     storm_drop: u8,
     storm_forward: u8,
+    /// Queues that are shut until they have been emptied, and why that is.
+    flushing: u8,
+    flush_as: [DropReason; PRIORITIES],
     scheduler: Scheduler,
     shaper: Option<Shaper>,
     /// Marking at departure; [`Wred::OFF`] where it is off or done on arrival.
@@ -98,6 +103,9 @@ struct Port<F> {
     away: usize,
     /// A port of another shard: its orders that are not yet in the stage.
     orders: VecDeque<Order<F>>,
+    /// Frames of those, and of what is staged for it, that are to be dropped because its link went down.
+    condemned: usize,
+    condemned_as: DropReason,
     /// Frames of those that name no box.
     loose: VecDeque<F>,
     stats: PortStats,
@@ -134,6 +142,8 @@ pub struct Switch<F, A = Mmu> {
     /// Ports whose stage holds frames the wire did not take. What a loop asks about every port in every turn must not
     /// take a cache line of each.
     unsent: PortSet,
+    /// Ports of which something is to be dropped.
+    flushing: PortSet,
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
     /// Boxes for frames that go to other shards.
@@ -177,23 +187,30 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Sends by a port of another shard what its owner has scheduled of the frames received here, on a transmit queue
-    /// of this shard's own. Returns how many frames the wire took.
+    /// of this shard's own: at most `budget` frames (`BURST` at most are staged at a time), or one order. Returns how many the wire took.
     #[inline]
-    pub fn transmit_ordered(&mut self, port: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
-        let mut sent = 0;
-        while self.stage_ordered(port) {
-            let took = if self.tap.is_some() {
-                self.hand_over_watched(port, now, wire)
-            } else {
-                self.hand_over_ordered(port, now, wire)
-            };
-            sent += took;
-            if took == 0 {
-                break;
-            }
+    pub fn transmit_ordered(
+        &mut self,
+        port: PortId,
+        budget: usize,
+        now: Nanos,
+        wire: &mut impl Wire<F>,
+    ) -> usize {
+        if self.flushing.contains(port) || !self.stage_ordered(port, budget) {
+            return 0;
         }
+        let sent = if self.tap.is_some() {
+            self.hand_over_watched(port, now, wire)
+        } else {
+            self.hand_over_ordered(port, now, wire)
+        };
         self.tell_peers();
         sent
+    }
+
+    /// Lets `port` send a control frame, if one is due, and nothing else.
+    pub fn transmit_due_control(&mut self, port: PortId, now: Nanos, wire: &mut impl Wire<F>) {
+        self.transmit_control(port, now, wire);
     }
 
     /// Everything that does not happen on account of a frame. Call once per loop turn, or at
@@ -203,6 +220,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.take_from_peers(now);
         self.resume_due();
         self.watch(now);
+        self.go_on_flushing(now);
         self.age(now);
         self.publish_next(now);
     }

@@ -7,6 +7,7 @@ use super::handoff::{MOST_AWAY, stock};
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
 use crate::classify::Classifier;
+use crate::drops::DropReason;
 use crate::ecn::{MarkAt, Wred};
 use crate::egress::{PACK, QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
@@ -229,6 +230,8 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             // The big red switch may be on from the start (H15).
             storm_drop: params.watchdog.map_or(0, |config| Watchdog::new(config, 0).drop_queues()),
             storm_forward: 0,
+            flushing: 0,
+            flush_as: [DropReason::EgressPortDown; PRIORITIES],
             scheduler: Scheduler::new(&port.queues, port.burst),
             shaper: port.rate.map(|rate| Shaper::new(rate, port.burst)),
             mark: marking(port).0,
@@ -241,6 +244,8 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             stage: Burst::new(),
             staged: ArrayVec::new(),
             away: 0,
+            condemned: 0,
+            condemned_as: DropReason::EgressPortDown,
             orders: VecDeque::with_capacity(if port.tx_per_lcore { AWAY } else { 0 }),
             loose: VecDeque::with_capacity(if port.tx_per_lcore { AWAY } else { 0 }),
             stats: PortStats::default(),
@@ -266,6 +271,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             admission,
             groups: [Group::NONE; GROUPS],
             unsent: PortSet::default(),
+            flushing: PortSet::default(),
             ordered: PortSet::default(),
             parcels: if peers.len() > 1 { stock(params.frames) } else { Vec::new() },
             queues: Queues::new(n, params.frames, params.voq),

@@ -40,8 +40,8 @@ pub(super) struct Order<F> {
 pub(super) enum Note<F> {
     /// Your box, empty.
     Empty(Parcel<F>),
-    /// Nothing leaves by this port any more.
-    Flush(PortId, DropReason),
+    /// The link of this port is up, or down: what was ordered for it is to be dropped.
+    Link(PortId, bool),
     /// Of a frame that may be followed, and whose order comes next.
     Taken(Taken),
 }

@@ -221,14 +221,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Notes anew which queues of a port have something to be looked at before admission: the port is
-    /// down, the switch drains, the watchdog drops, the queue drops or marks on
+    /// down, the switch drains, the watchdog drops, the queue is being emptied, drops or marks on
     /// arrival, its depth is watched frame by frame.
     pub(super) fn note_hindered(&mut self, out: PortId) {
         let port = &self.ports[out.index()];
         let ours = self.owner[out.index()] == self.shard;
         let watched = self.tap.as_ref().is_some_and(|tap| tap.hinders());
         let all = !port.up || self.draining || watched || (ours && port.bursts.is_some());
-        let some = port.storm_drop | port.drops_early | port.mark_on_arrival;
+        let some = port.storm_drop | port.flushing | port.drops_early | port.mark_on_arrival;
         let hindered = if all { 0xff } else { some * u8::from(ours) };
         if std::mem::replace(&mut self.hindered[out.index()], hindered) != hindered {
             self.forget_ways();
@@ -243,7 +243,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 self.drop_frame(port, DropReason::LookupSamePort, frame, &work.meta.lot());
             }
             Lookup::Port(out) if self.ports[out.index()].up => self.forward(out, frame, work.meta),
-            Lookup::Port(_) => self.drop_frame(port, DropReason::LookupPortDown, frame, &work.meta.lot()),
+            Lookup::Port(_) if self.fdb.is_static(work.dst_key) => {
+                self.drop_frame(port, DropReason::LookupPortDown, frame, &work.meta.lot());
+            }
+            // What was learned on a port that went down is on its way out of the table.
+            Lookup::Port(_) => self.unknown(port, frame, work),
             Lookup::Group(group) => {
                 let ports = self.fdb.group(group);
                 self.multicast(port, ports, frame, work);

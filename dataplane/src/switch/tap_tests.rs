@@ -263,7 +263,7 @@ fn told_by_two(tx_per_lcore: bool) -> Vec<Vec<(Record, Vec<u8>)>> {
             }
             shard.tick(now);
             for port in (0..4).filter(|port| port % 2 != i) {
-                shard.transmit_ordered(PortId(port as u16), now, &mut wire);
+                shard.transmit_ordered(PortId(port as u16), BURST, now, &mut wire);
             }
         }
     };

@@ -402,9 +402,119 @@ fn c14_a_lost_link_drops_what_waits_for_it_and_forgets() {
     s.set_link(PortId(1), false, 5);
     assert_eq!(s.stats(PortId(1)).drops.0[DropReason::EgressPortDown as usize], 1);
     receive(&mut s, 0, [frame(1, 2, 0, 64)], 6);
-    assert_eq!(s.stats(PortId(0)).drops.0[DropReason::LookupPortDown as usize], 1);
+    assert_eq!(s.stats(PortId(0)).drops.0[DropReason::LookupNoPort as usize], 1, "there is no other port");
     assert_eq!((s.held(), s.admission().held_bytes()), (0, 0));
     assert_conserved(&s);
+}
+
+/// A queue of port 1 with more frames than one call may drop, which another port would wait for.
+#[test]
+fn a_lost_link_is_emptied_in_steps_and_takes_nothing_until_it_is_empty() {
+    const STEP: usize = flush::FLUSHED_AT_ONCE;
+    let mut p = params(3);
+    p.frames = 8 * STEP;
+    p.mmu = MmuParams::lossy(3, 1 << 24);
+    p.mmu.queues.iter_mut().for_each(|q| q.limit = Limit::UNLIMITED);
+    let mut s = Switch::new(p).unwrap();
+    receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+    (0..3).for_each(|out| drop(transmit(&mut s, out, 0)));
+    for n in 0..6 {
+        receive(&mut s, 0, (0..BURST).map(|i| frame(1, 2, (i % 5 * 8) as u8, 64)), n);
+    }
+    let port_down =
+        |s: &Switch<OwnedFrame>| s.stats(PortId(1)).drops.0[DropReason::EgressPortDown as usize] as usize;
+    s.set_link(PortId(1), false, 10);
+    assert_eq!(port_down(&s), STEP);
+    // It is back before they are gone: none of them leaves, and none joins them.
+    s.set_link(PortId(1), true, 11);
+    let (mut lost, mut refused) = (STEP, 0);
+    while s.held() > 0 {
+        assert_eq!(transmit(&mut s, 1, 12).frames.len(), 0);
+        receive(&mut s, 1, [frame(2, 9, 0, 64)], 12);
+        (0..3).for_each(|out| drop(transmit(&mut s, out, 12)));
+        receive(&mut s, 0, [frame(1, 2, 32, 64)], 12);
+        refused += 1;
+        s.tick(13);
+        let now = port_down(&s) - refused;
+        assert!(now > lost && now - lost <= STEP, "{lost}, then {now}");
+        lost = now;
+        assert_conserved(&s);
+    }
+    assert_eq!((lost, refused), (6 * BURST, 5));
+    receive(&mut s, 0, [frame(1, 2, 32, 64)], 14);
+    assert_eq!(transmit(&mut s, 1, 15).frames.len(), 1);
+}
+
+#[test]
+fn what_was_learned_on_a_port_is_flooded_when_its_link_is_lost_and_forgotten_in_every_shard() {
+    for shard in [0, 1] {
+        let mut p = params(4);
+        p.ageing = None;
+        p.fdb_capacity = 4096;
+        p.stations = vec![(Profile::standard().key(host(5).to_u64(), 0), PortId(1))];
+        for port in [1, 3] {
+            p.ports[port].shard = shard;
+        }
+        let mut shards = Switch::<OwnedFrame>::sharded(&p, 1 + usize::from(shard)).unwrap();
+        let owner = usize::from(shard);
+        receive(&mut shards[owner], 1, (10..400).map(|n| frame(n, 9, 0, 64)).take(BURST), 0);
+        for now in 0..4 {
+            shards.iter_mut().for_each(|s| s.tick(now));
+            for out in 0..4u16 {
+                let own = if out % 2 == 1 { owner } else { 0 };
+                transmit(&mut shards[own], out, now);
+            }
+        }
+        assert_eq!(shards[0].fdb().len(), BURST + 1);
+        shards[owner].set_link(PortId(1), false, 5);
+        shards[0].tick(5);
+        let drops = |s: &Switch<OwnedFrame>, reason: DropReason| s.stats(PortId(0)).drops.0[reason as usize];
+        receive(&mut shards[0], 0, [frame(1, 10, 0, 64), frame(1, 5, 0, 64)], 6);
+        assert_eq!(transmit(&mut shards[0], 2, 7).frames, [frame(1, 10, 0, 64).bytes()], "flooded");
+        assert_eq!(drops(&shards[0], DropReason::LookupPortDown), 1, "a static station stays");
+        // A few buckets at a time, however long nothing ages.
+        let (mut before, mut ticks) = (shards[0].fdb().len(), 0);
+        while shards.iter().any(|s| s.fdb().len() > 2) {
+            shards.iter_mut().for_each(|s| s.tick(8));
+            let now = shards[0].fdb().len();
+            assert!(before - now <= 600 && ticks < 4096, "{before}, then {now}");
+            (before, ticks) = (now, ticks + 1);
+        }
+        assert!(ticks > 100, "{ticks}");
+        shards[owner].set_link(PortId(1), true, 9);
+        shards[0].tick(9);
+        receive(&mut shards[0], 0, [frame(1, 5, 0, 64)], 10);
+        assert_eq!(drops(&shards[0], DropReason::LookupPortDown), 1, "and is reached again");
+    }
+}
+
+#[test]
+fn a_pause_for_the_receive_ring_ends_with_it_whatever_was_configured_meanwhile() {
+    let (all, some) = (params(2), {
+        let mut p = params(2);
+        p.ports[0].generate.enabled = 1 << 4;
+        p
+    });
+    let mut s = Switch::new(all.clone()).unwrap();
+    s.rx_ring(PortId(0), true);
+    let last = |control: &[Vec<u8>]| control.last().map(|f| (f[17], f[24] | f[25], f[26] | f[27]));
+    assert_eq!(last(&transmit(&mut s, 0, 0).control), Some((0xff, 0xff, 0xff)), "3 and 4 are paused");
+    s.apply(&mut Change::between(&all, &some).unwrap(), 10).unwrap();
+    assert_eq!(last(&transmit(&mut s, 0, 10).control).map(|f| (f.1, f.2)), Some((0, 0xff)), "3 may go on");
+    s.rx_ring(PortId(0), false);
+    transmit(&mut s, 0, 20);
+    s.apply(&mut Change::between(&some, &all).unwrap(), 30).unwrap();
+    assert!(transmit(&mut s, 0, 30).control.is_empty(), "the ring is empty");
+    assert_eq!(
+        (s.generator(PortId(0)).paused_mask(), s.generator(PortId(0)).next_deadline()),
+        (0, Nanos::MAX)
+    );
+    // A priority that comes to be paused while the ring is full is paused, too.
+    s.apply(&mut Change::between(&all, &some).unwrap(), 40).unwrap();
+    s.rx_ring(PortId(0), true);
+    s.apply(&mut Change::between(&some, &all).unwrap(), 50).unwrap();
+    transmit(&mut s, 0, 50);
+    assert_eq!(s.generator(PortId(0)).paused_mask(), 0xff);
 }
 
 #[test]
@@ -442,6 +552,9 @@ fn two_shards_forward_to_each_other_and_conserve() {
     b.tick(1);
     // The news has arrived with the flooded frame: a sends to port 2 alone, and is paused for it.
     receive(a, 0, (0..20).map(|_| frame(1, 2, 24, 100)), 10);
+    let mut between = a.conservation();
+    between.add(&b.conservation());
+    assert_eq!((between.error(), between.handed_out - between.handed_in), (0, 20), "in a pack or two");
     assert_eq!(transmit(a, 0, 10).control.len(), 1);
     b.tick(11);
     assert_eq!(transmit(b, 2, 12).frames.len(), 20);

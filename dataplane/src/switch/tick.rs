@@ -147,14 +147,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.watchdog = Some(watchdog);
         self.note_hindered(id);
         self.note_held(id, now);
-        self.flush_stormed(id, &events, now);
+        self.flush_stormed(id, &events);
     }
 
-    fn flush_stormed(&mut self, id: PortId, events: &[Event], now: Nanos) {
+    fn flush_stormed(&mut self, id: PortId, events: &[Event]) {
         for event in events.iter().filter(|event| event.kind != EventKind::Restored) {
             let queue = usize::from(event.queue);
             if self.ports[id.index()].storm_drop >> queue & 1 == 1 {
-                self.flush(id, queue, DropReason::WatchdogDrop, now);
+                self.flush(id, queue, DropReason::WatchdogDrop);
             }
         }
     }
@@ -165,7 +165,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.ageing.advance(now) {
             self.ageing.buckets_left = self.fdb.buckets();
         }
-        if self.ageing.buckets_left == 0 || !self.news_have_room() {
+        if self.ageing.buckets_left == 0 && !self.fdb.is_flushing() || !self.news_have_room() {
             return;
         }
         let Self { fdb, peers, ageing, .. } = self;

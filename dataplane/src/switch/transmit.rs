@@ -5,7 +5,6 @@ use super::peers::Note;
 use super::tap::Taken;
 use super::tick::xon;
 use super::{Key, Port, Switch, Wire};
-use crate::drops::DropReason;
 use crate::ecn;
 use crate::egress::{Lot, Meta, Pack, Pick, Queues, Standing, Sums};
 use crate::frame::Frame;
@@ -58,7 +57,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// Takes frames off the queues, in the order of the scheduler, until the stage holds `budget`.
+    /// Takes frames off the queues, in the order of the scheduler, until the stage holds `budget`, or as many have been
+    /// ordered from other lcores.
     #[inline(always)]
     pub(super) fn stage(&mut self, out: PortId, budget: usize, now: Nanos) {
         let Self { ports, queues, rng, admission, peers, owner, tap, .. } = self;
@@ -77,10 +77,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let watched_at = tap.as_ref().map(|_| now);
         let mut supply =
             Supply { queues, rng, homeward: Homeward { peers, owner }, charge_of, out, watched_at };
-        while port.stage.len() < budget && port.away < MOST_AWAY {
+        let mut left = budget - port.stage.len();
+        while left > 0 && port.away < MOST_AWAY {
             let Some(pick) = port.scheduler.pick(ready) else { return };
-            let most = (budget - port.stage.len()).min(MOST_AWAY - port.away);
-            let open = port.take(&mut supply, pick, most);
+            let (taken, open) = port.take(&mut supply, pick, left.min(MOST_AWAY - port.away));
+            // A pack that another lcore sends is ordered whole, even if it is more than was asked for.
+            left = left.saturating_sub(taken);
             if let Some(bursts) = &mut port.bursts {
                 bursts.shrunk(pick.queue, supply.queues.bytes(out, pick.queue), now);
             }
@@ -156,7 +158,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Gives back what frames of one lot were charged.
     #[inline(always)]
-    fn release_staged(&mut self, Staged { lot, sums, out, .. }: &Staged) {
+    pub(super) fn release_staged(&mut self, Staged { lot, sums, out, .. }: &Staged) {
         let queue = QueueIx((out.index() * PRIORITIES + usize::from(lot.queue)) as u32);
         self.admission.release_egress(queue, sums.charge);
         self.release_copy(lot, sums.charge);
@@ -204,60 +206,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let sums = Sums { frames: 1, bytes: u32::from(meta.len), charge };
         self.release_staged(&Staged { lot: meta.lot(), sums, out, paused_ns: 0 });
     }
-
-    /// Drops everything a queue holds, with one reason.
-    #[cold]
-    pub(super) fn flush(&mut self, out: PortId, queue: usize, reason: DropReason, now: Nanos) {
-        if let Some(bursts) = &mut self.ports[out.index()].bursts {
-            bursts.shrunk(queue, 0, now);
-        }
-        self.discard(out, queue, reason);
-    }
-
-    /// The same when there is no time left to speak of: at the end of a run.
-    #[cold]
-    pub(super) fn discard(&mut self, out: PortId, queue: usize, reason: DropReason) {
-        loop {
-            let Self { queues, admission, peers, owner, .. } = self;
-            let mut homeward = Homeward { peers, owner };
-            let empty = |from, parcel| homeward.note(from, Note::Empty(parcel));
-            let Some((frame, meta)) = queues.pop(out, queue, |len| admission.charge(len), empty) else {
-                return;
-            };
-            self.flushed_watched(out, Key::of(&meta.lot()), u32::from(meta.len), reason);
-            self.release(out, &meta);
-            self.drop_at_queue(out, frame, &meta.lot(), reason);
-        }
-    }
-
-    /// Drops what was handed to a wire that will not take it any more.
-    #[cold]
-    pub(super) fn flush_stage(&mut self, out: PortId, reason: DropReason) {
-        self.unsent.remove(out);
-        let port = &mut self.ports[out.index()];
-        let (frames, entries) = (std::mem::take(&mut port.stage), std::mem::take(&mut port.staged));
-        let mut frames = frames.into_iter();
-        for staged in entries {
-            self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
-            self.release_staged(&staged);
-            for frame in frames.by_ref().take(staged.sums.frames as usize) {
-                self.drop_at_queue(out, frame, &staged.lot, reason);
-            }
-        }
-    }
 }
 
 impl<F: Frame> Port<F> {
-    /// Moves up to `most` frames of the picked queue to the stage, marking on the way. `false`: the shaper is shut.
+    /// Moves up to `most` frames of the picked queue to the stage, marking on the way, or orders them. How many, and
+    /// `false`: the shaper is shut.
     #[inline(always)]
     fn take<C: Fn(u32) -> u32>(
         &mut self,
         supply: &mut Supply<'_, F, C>,
         Pick { queue, wire_bytes: turn }: Pick,
         most: usize,
-    ) -> bool {
+    ) -> (usize, bool) {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
-            return false;
+            return (0, false);
         }
         let out = supply.out;
         debug_assert!(
@@ -291,7 +253,7 @@ impl<F: Frame> Port<F> {
         // While nobody else could be served the group's time follows each frame; a turn has one time.
         let behind = if turn == Pick::ALONE { last } else { wire };
         self.scheduler.sent(queue, taken as u64, wire, behind);
-        true
+        (taken, true)
     }
 
     /// What may go at once from the front of a pack, at most `most` frames: frames, bytes on the wire, and those of the last
@@ -411,13 +373,13 @@ impl<F: Frame> Port<F> {
         }
     }
 
-    /// Queues that may not send now: paused by the peer, held back by an operator.
+    /// Queues that may not send now: paused by the peer, held back by an operator, about to be emptied.
     #[inline(always)]
     pub(super) fn blocked(&mut self, queues: &mut Queues<F>, out: PortId, now: Nanos) -> u8 {
         if now >= self.reaction.next_expiry() {
             self.pauses_end(queues, out, now);
         }
-        (self.reaction.queues_paused() & !self.storm_forward) | self.held_back
+        (self.reaction.queues_paused() & !self.storm_forward) | self.held_back | self.flushing
     }
 
     #[cold]

@@ -1,5 +1,6 @@
 //! What a switch says about itself, and what an operator may tell it while it runs.
 
+use super::peers::Note;
 use super::{Peer, Port, Switch};
 use crate::drops::DropReason;
 use crate::ecn::Wred;
@@ -24,15 +25,21 @@ pub struct Conservation {
     pub transmitted: u64,
     /// Frames lost, each with a reason.
     pub dropped: u64,
-    /// Frames held: queued, staged, or on their way to another lcore.
+    /// Frames held: queued, staged, or with another lcore that is to send them.
     pub held: u64,
+    /// Frames taken over from other shards.
+    pub handed_in: u64,
+    /// Frames handed to other shards.
+    pub handed_out: u64,
 }
 
 impl Conservation {
-    /// `received + copies - transmitted - dropped - held`: zero, or weir has lost count.
+    /// `received + copies + handed_in - transmitted - dropped - held - handed_out`: zero for each shard at every instant,
+    /// or weir has lost count.
     pub fn error(&self) -> i64 {
-        let plus = i128::from(self.received) + i128::from(self.copies);
-        let minus = i128::from(self.transmitted) + i128::from(self.dropped) + i128::from(self.held);
+        let sum = |terms: &[u64]| terms.iter().map(|n| i128::from(*n)).sum::<i128>();
+        let plus = sum(&[self.received, self.copies, self.handed_in]);
+        let minus = sum(&[self.transmitted, self.dropped, self.held, self.handed_out]);
         (plus - minus) as i64
     }
 
@@ -43,6 +50,8 @@ impl Conservation {
         self.transmitted += other.transmitted;
         self.dropped += other.dropped;
         self.held += other.held;
+        self.handed_in += other.handed_in;
+        self.handed_out += other.handed_out;
     }
 }
 
@@ -205,6 +214,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.queues.occupied(port) == 0 && !self.unsent.contains(port) && !ours.generator.due(now)
     }
 
+    /// Frames of a port that were staged before and that the wire has not taken.
+    #[inline(always)]
+    pub fn staged(&self, port: PortId) -> usize {
+        if self.unsent.contains(port) { self.ports[port.index()].stage.len() } else { 0 }
+    }
+
+    /// Frames of a port that other shards were ordered to send and have not yet said that they did.
+    #[inline(always)]
+    pub fn away(&self, port: PortId) -> usize {
+        self.ports[port.index()].away
+    }
+
     /// Bytes waiting in an egress queue (not counting what is staged).
     pub fn queue_bytes(&self, port: PortId, queue: usize) -> u64 {
         self.queues.bytes(port, queue)
@@ -215,17 +236,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.queues.frames(port, queue)
     }
 
-    /// Frames queued for our ports, staged, or with other lcores that are to send them.
-    fn held_here(&self) -> u64 {
+    /// Frames this shard holds: queued for its ports, staged, or with other lcores that are to send them. What is on its
+    /// way between two shards is held by neither: see [`Switch::expects_more`].
+    pub fn held(&self) -> u64 {
         let ours = self.ports.iter().zip(&self.owner).filter(|(_, owner)| **owner == self.shard);
         let staged: usize = ours.map(|(port, _)| port.stage.len() + port.away).sum();
         u64::from(self.queues.held()) + staged as u64
-    }
-
-    /// Frames this shard holds: queued, staged, or in a ring towards it.
-    pub fn held(&self) -> u64 {
-        let coming: usize = self.peers.iter().flatten().map(|peer| peer.tickets.len()).sum();
-        self.held_here() + coming as u64
     }
 
     /// Something is on its way from or to another shard.
@@ -237,9 +253,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.peers.iter().flatten().any(under_way)
     }
 
-    /// All frames this shard has seen. Add up the shards of a switch before asking for the error.
+    /// All frames this shard has seen.
     pub fn conservation(&self) -> Conservation {
-        let mut sum = Conservation { held: self.held(), ..Conservation::default() };
+        let mut sum = Conservation {
+            held: self.held(),
+            handed_in: self.handed_in,
+            handed_out: self.handed_out,
+            ..Conservation::default()
+        };
         for port in &self.ports {
             sum.received += port.stats.rx_packets;
             sum.copies += port.stats.copies;
@@ -254,29 +275,33 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[port.index()].held_back = mask;
     }
 
-    /// The link of a port went up or down: what it held is dropped with a reason, pauses on both
-    /// sides are forgotten (C14), its addresses are unlearned. Groups that are over their line stay in
-    /// Xoff: the peer hears of those that still are when the link is back.
+    /// The link of a port of this shard went up or down; the other shards hear of it. What it held is dropped with a
+    /// reason, some now and some with each tick; until then it takes no frames, even if the link is back.
+    /// Pauses on both sides are forgotten (C14), its addresses are unlearned. Groups that are over their line stay
+    /// in Xoff: the peer hears of those that still are when the link is back.
     pub fn set_link(&mut self, port: PortId, up: bool, now: Nanos) {
         if self.ports[port.index()].up == up {
             return;
         }
         self.ports[port.index()].up = up;
         self.note_hindered(port);
+        for peer in self.peers.iter_mut().flatten() {
+            peer.notes.put(Note::Link(port, up));
+        }
         if up {
             self.ports[port.index()].generator.link_up();
-            return;
+        } else {
+            for queue in 0..PRIORITIES {
+                self.flush(port, queue, DropReason::EgressPortDown);
+            }
+            self.flush_stage(port, DropReason::EgressPortDown);
+            self.go_on_flushing(now);
+            self.fdb.flush_port(port);
+            self.ports[port.index()].link_down(now);
+            self.note_hindered(port);
+            self.note_held(port, now);
         }
-        for queue in 0..PRIORITIES {
-            self.flush(port, queue, DropReason::EgressPortDown, now);
-        }
-        self.flush_stage(port, DropReason::EgressPortDown);
-        self.cancel_orders(port, DropReason::EgressPortDown);
-        let tick = self.ageing.now_tick();
-        self.fdb.flush_port(port, tick);
-        self.ports[port.index()].link_down(now);
-        self.note_hindered(port);
-        self.note_held(port, now);
+        self.tell_peers();
     }
 
     /// The RX ring of a port is (or no longer is) above its threshold: frames are about to be lost
@@ -291,21 +316,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
     }
 
-    /// Drops what could not leave in time, with a reason, at the end of a run.
-    pub fn abandon(&mut self) {
-        for i in 0..self.ports.len() {
-            let port = PortId(i as u16);
-            if self.owner[i] != self.shard {
-                self.flush_orders(port, DropReason::RunUndrained);
-                continue;
-            }
-            for queue in 0..PRIORITIES {
-                self.discard(port, queue, DropReason::RunUndrained);
-            }
-            self.flush_stage(port, DropReason::RunUndrained);
-        }
-    }
-
     /// First instant after `now` at which [`Switch::transmit`] of this port or [`Switch::tick`] may
     /// have something to do without a new frame: for whoever drives the switch in virtual time.
     pub fn next_event(&mut self, port: PortId, now: Nanos) -> Option<Nanos> {
@@ -318,6 +328,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let blocked = p.blocked(&mut self.queues, port, now);
         if occupied & blocked != 0 {
             at = at.min(p.reaction.next_expiry());
+        }
+        if self.flushing.contains(port) {
+            at = at.min(now + 1);
         }
         if !p.stage.is_empty() {
             at = now;
@@ -340,8 +353,8 @@ impl<F: Frame> Switch<F> {
         loop_stats.copies = books.copies;
         loop_stats.transmitted = books.transmitted;
         loop_stats.dropped = books.dropped;
-        loop_stats.held = self.held_here();
-        (loop_stats.handed_in, loop_stats.handed_out) = (self.handed_in, self.handed_out);
+        loop_stats.held = books.held;
+        (loop_stats.handed_in, loop_stats.handed_out) = (books.handed_in, books.handed_out);
         let fdb = self.fdb.counters();
         loop_stats.fdb_entries = self.fdb.len() as u64;
         loop_stats.fdb_learned = fdb.learned;
@@ -370,7 +383,8 @@ impl<F> Port<F> {
     }
 
     fn rx_ring(&mut self, filling: bool) {
-        for priority in crate::pfc::bits(self.params.generate.enabled) {
+        // All of them: a priority that is no longer paused for it, or not yet, must not be left out when that changes.
+        for priority in 0..PRIORITIES {
             if filling {
                 self.generator.xoff(priority, Source::RxRing, None);
             } else {

@@ -1,8 +1,9 @@
 //! What the main thread sees of ports: links that come up and go down, at what speed, and devices that are taken away.
 
 use super::devices;
+use super::io::{Dpdk, Io};
 use super::office::Office;
-use super::worker::{DpdkWire, WorkerPort};
+use super::worker::WorkerPort;
 use crate::output::say;
 use serde_json::{Map, json};
 use weir_dataplane::config::{PortConfig, PortRate, show_rate};
@@ -12,15 +13,15 @@ use weir_mgmt::snapshot::News;
 
 /// What a worker gives back when the device of a port is taken away: for another thread to close.
 #[derive(Debug)]
-pub struct Departed {
+pub struct Departed<D: Io = Dpdk> {
     /// Which port it was.
     pub id: PortId,
     /// What its owner had.
     #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")]
-    pub port: Option<WorkerPort>,
+    pub port: Option<WorkerPort<D>>,
     /// What another worker had.
     #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")]
-    pub wire: Option<DpdkWire>,
+    pub wire: Option<D::Tx>,
 }
 
 /// Where the device of a port is.

@@ -4,6 +4,7 @@ mod af_packet;
 mod control;
 pub mod devargs;
 pub mod devices;
+mod io;
 pub mod kernel;
 mod links;
 mod memif;
@@ -23,6 +24,7 @@ use crate::output::{self, say, say_err};
 use anyhow::{Context, Result, bail};
 use control::{Control, Obeyed, Phase};
 use devices::{OpenPort, PoolSize};
+use io::DpdkWire;
 use links::Links;
 use notify::Notifier;
 use off_core::{Absence, Thread};
@@ -35,12 +37,13 @@ use weir_dataplane::config::{self, Config, PortConfig};
 use weir_dataplane::runtime::{self, Device};
 use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
+use weir_dataplane::turn;
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool, Port, Started};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
-use worker::{DpdkWire, RING_LIMIT_EIGHTHS, Worker, WorkerPort, frames_of_turn};
+use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
 
 pub use devices::FarEnd;
 pub use summary::Totals;
@@ -253,7 +256,8 @@ impl Running {
                     stats: LoopStats::default(),
                     published: Published::new::<LoopStats>(),
                     curve_cursor: 0,
-                    enough: frames_of_turn(config.pfc.poll_gap),
+                    frames: turn::frames(owner.iter().filter(|o| **o == shard).count(), config.pfc.poll_gap),
+                    first: 0,
                     page: None,
                 }
             })

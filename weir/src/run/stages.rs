@@ -1,20 +1,27 @@
 //! Where the time of a turn goes: now and then one turn is timed stage by stage. The others pay nothing.
 
+use super::io::Time;
+use weir_dataplane::frame::Frame;
 use weir_dataplane::stats::{MarkingCurve, Stage};
 use weir_dataplane::switch::{Switch, Wire};
-use weir_dataplane::types::{PRIORITIES, PortId};
-use weir_dpdk::{Burst, Clock, Mbuf};
+use weir_dataplane::types::{Burst, PRIORITIES, PortId};
 
 /// What a turn tells of its progress.
 pub trait Watch {
     /// A piece of work for `stage` is done.
-    fn lap(&mut self, clock: &Clock, stage: Stage);
+    fn lap<C: Time>(&mut self, clock: &C, stage: Stage);
 
     /// A port is about to send.
-    fn before(&mut self, clock: &Clock, switch: &Switch<Mbuf>, port: PortId);
+    fn before<C: Time, F: Frame>(&mut self, clock: &C, switch: &Switch<F>, port: PortId);
 
     /// It has: what left its queues, at which depth, goes to its curve.
-    fn after(&mut self, clock: &Clock, switch: &Switch<Mbuf>, port: PortId, curve: &mut MarkingCurve);
+    fn after<C: Time, F: Frame>(
+        &mut self,
+        clock: &C,
+        switch: &Switch<F>,
+        port: PortId,
+        curve: &mut MarkingCurve,
+    );
 }
 
 /// Nobody looks.
@@ -23,13 +30,13 @@ pub struct Unwatched;
 
 impl Watch for Unwatched {
     #[inline(always)]
-    fn lap(&mut self, _: &Clock, _: Stage) {}
+    fn lap<C: Time>(&mut self, _: &C, _: Stage) {}
 
     #[inline(always)]
-    fn before(&mut self, _: &Clock, _: &Switch<Mbuf>, _: PortId) {}
+    fn before<C: Time, F: Frame>(&mut self, _: &C, _: &Switch<F>, _: PortId) {}
 
     #[inline(always)]
-    fn after(&mut self, _: &Clock, _: &Switch<Mbuf>, _: PortId, _: &mut MarkingCurve) {}
+    fn after<C: Time, F: Frame>(&mut self, _: &C, _: &Switch<F>, _: PortId, _: &mut MarkingCurve) {}
 }
 
 /// A queue at one instant.
@@ -40,7 +47,7 @@ struct Queue {
     selected: u64,
 }
 
-fn queues(switch: &Switch<Mbuf>, port: PortId) -> [Queue; PRIORITIES] {
+fn queues<F: Frame>(switch: &Switch<F>, port: PortId) -> [Queue; PRIORITIES] {
     std::array::from_fn(|q| Queue {
         bytes: switch.queue_bytes(port, q),
         frames: switch.queue_frames(port, q),
@@ -59,26 +66,32 @@ pub struct Stopwatch {
 
 impl Stopwatch {
     /// Starts now.
-    pub fn new(clock: &Clock) -> Self {
+    pub fn new<C: Time>(clock: &C) -> Self {
         Self { last: clock.now(), queues: Default::default(), ns: [0; PRIORITIES] }
     }
 }
 
 impl Watch for Stopwatch {
     #[inline(always)]
-    fn lap(&mut self, clock: &Clock, stage: Stage) {
+    fn lap<C: Time>(&mut self, clock: &C, stage: Stage) {
         let now = clock.now();
         self.ns[stage as usize] += now - self.last;
         self.last = now;
     }
 
-    fn before(&mut self, clock: &Clock, switch: &Switch<Mbuf>, port: PortId) {
+    fn before<C: Time, F: Frame>(&mut self, clock: &C, switch: &Switch<F>, port: PortId) {
         self.queues = queues(switch, port);
         // Looking is no work of the switch.
         self.last = clock.now();
     }
 
-    fn after(&mut self, clock: &Clock, switch: &Switch<Mbuf>, port: PortId, curve: &mut MarkingCurve) {
+    fn after<C: Time, F: Frame>(
+        &mut self,
+        clock: &C,
+        switch: &Switch<F>,
+        port: PortId,
+        curve: &mut MarkingCurve,
+    ) {
         for (q, (was, is)) in self.queues.iter().zip(queues(switch, port)).enumerate() {
             // Nothing arrives while a port sends, so the difference has left.
             let left = was.frames.saturating_sub(is.frames);
@@ -90,18 +103,18 @@ impl Watch for Stopwatch {
 
 /// A wire whose driver's time is told apart from the switch's.
 #[derive(Debug)]
-pub struct Watched<'a, T, W> {
+pub struct Watched<'a, T, W, C> {
     /// The wire.
     pub wire: &'a mut T,
     /// Who looks.
     pub watch: &'a mut W,
     /// What time it is.
-    pub clock: &'a Clock,
+    pub clock: &'a C,
 }
 
-impl<T: Wire<Mbuf>, W: Watch> Wire<Mbuf> for Watched<'_, T, W> {
+impl<F, T: Wire<F>, W: Watch, C: Time> Wire<F> for Watched<'_, T, W, C> {
     #[inline(always)]
-    fn send(&mut self, frames: &mut Burst) -> usize {
+    fn send(&mut self, frames: &mut Burst<F>) -> usize {
         self.watch.lap(self.clock, Stage::Transmit);
         let sent = self.wire.send(frames);
         self.watch.lap(self.clock, Stage::TxDriver);

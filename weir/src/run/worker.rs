@@ -2,23 +2,26 @@
 //! system call, no log.
 
 use super::control::{Command, Control, Obeyed, Phase, Reply};
+use super::io::{Dpdk, Io, Receive, Time};
 use super::links::Departed;
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
+use weir_dataplane::egress::PACK;
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
-use weir_dataplane::switch::{Switch, Wire};
-use weir_dataplane::types::{BURST, PortId};
-use weir_dpdk::{Burst, Clock, Mbuf, Mempool, Polling, RxQueue, TxQueue};
+use weir_dataplane::switch::Switch;
+use weir_dataplane::turn::{LEAST, Ration};
+use weir_dataplane::types::{BURST, Burst, PortId};
+use weir_dpdk::Polling;
 
 /// A port, as the worker that owns it sees it.
 #[derive(Debug)]
-pub struct WorkerPort {
+pub struct WorkerPort<D: Io = Dpdk> {
     /// Which port of the switch it is.
     pub id: PortId,
     /// Where its frames come from.
-    pub rx: RxQueue,
+    pub rx: D::Rx,
     /// Where its frames go.
-    pub wire: DpdkWire,
+    pub wire: D::Tx,
     /// The receive queue is filling above this many frames; `None`: not watched.
     pub ring_limit: Option<u32>,
     ring_full: bool,
@@ -28,9 +31,9 @@ pub struct WorkerPort {
     pub published_curve: Published,
 }
 
-impl WorkerPort {
+impl<D: Io> WorkerPort<D> {
     /// A port with both its queues.
-    pub fn new(id: PortId, rx: RxQueue, wire: DpdkWire, ring_limit: Option<u32>) -> Self {
+    pub fn new(id: PortId, rx: D::Rx, wire: D::Tx, ring_limit: Option<u32>) -> Self {
         Self {
             id,
             rx,
@@ -43,46 +46,17 @@ impl WorkerPort {
     }
 }
 
-/// A transmit queue, and the pool control frames are made from.
-#[derive(Debug)]
-pub struct DpdkWire {
-    tx: TxQueue,
-    pool: Mempool,
-}
-
-impl DpdkWire {
-    /// A queue, and where control frames come from.
-    pub fn new(tx: TxQueue, pool: Mempool) -> Self {
-        Self { tx, pool }
-    }
-}
-
-impl Wire<Mbuf> for DpdkWire {
-    #[inline]
-    fn send(&mut self, frames: &mut Burst) -> usize {
-        self.tx.transmit(frames)
-    }
-
-    #[cold]
-    fn send_control(&mut self, frame: &[u8]) -> bool {
-        let Ok(frame) = self.pool.frame(frame) else { return false };
-        let mut burst = Burst::new();
-        burst.push(frame);
-        self.tx.transmit(&mut burst) == 1
-    }
-}
-
 /// One worker: a shard of the switch and the ports it owns.
 #[derive(Debug)]
-pub struct Worker {
+pub struct Worker<D: Io = Dpdk> {
     /// Its number.
     pub shard: usize,
     /// Its part of the switch.
-    pub switch: Switch<Mbuf>,
+    pub switch: Switch<D::Frame>,
     /// Its ports.
-    pub ports: Vec<WorkerPort>,
+    pub ports: Vec<WorkerPort<D>>,
     /// Its transmit queues of other workers' ports.
-    pub others: Vec<(PortId, DpdkWire)>,
+    pub others: Vec<(PortId, D::Tx)>,
     /// Messages from the main thread.
     pub commands: rtrb::Consumer<Command>,
     /// What it says about them.
@@ -90,21 +64,23 @@ pub struct Worker {
     /// What it has done of that.
     pub obeyed: Obeyed,
     /// Ports whose devices were taken away.
-    pub departed: rtrb::Producer<Departed>,
+    pub departed: rtrb::Producer<Departed<D>>,
     /// The word all workers read.
     pub control: Control,
     /// Where it stands still while interrupts are served, if a driver needs that.
     pub polling: Option<Polling>,
     /// Nanoseconds since start.
-    pub clock: Clock,
+    pub clock: D::Clock,
     /// What the loop counts about itself.
     pub stats: LoopStats,
     /// The cell through which other threads read it.
     pub published: Published,
     /// Port whose curve was published last.
     pub curve_cursor: usize,
-    /// [`frames_of_turn`].
-    pub enough: usize,
+    /// Frames it receives in a turn at most ([`weir_dataplane::turn::frames`]).
+    pub frames: usize,
+    /// Who sends first: ports from there on had to wait in the last turn.
+    pub first: usize,
     /// A page of the forwarding table that somebody waits for.
     pub page: Option<Box<FdbPage>>,
 }
@@ -136,24 +112,13 @@ fn longest(frames: usize) -> u64 {
 /// Buckets of the forwarding table read in one turn, while somebody asks: as many cache lines, some 2 us.
 const BUCKETS_PER_TURN: usize = 16;
 
-/// Frames to receive in a turn before ports give no more than [`LEAST`]: what is done for a group of frames is done the
-/// less often the more of them come together, but the loop must come round within `poll_gap` ns, for which headroom
-/// was reckoned. A frame about whose kind nothing is kept takes 37 ns in the verbs, any other some 20
-/// with its driver (`docs/performance.md`).
-pub fn frames_of_turn(poll_gap: u64) -> usize {
-    (poll_gap / 41) as usize
-}
-
-/// What each port may give in any turn.
-const LEAST: usize = 32;
-
 /// Most bursts a port sends in one turn of the loop.
 const BURSTS_PER_TURN: usize = 2;
 
 /// A receive queue this full (of its ring) means frames are about to be lost.
 pub const RING_LIMIT_EIGHTHS: u32 = 6;
 
-impl Worker {
+impl<D: Io> Worker<D> {
     /// Polls until told to stop. Gives itself back with all it counted.
     pub fn run(mut self) -> Self {
         let mut burst = Burst::new();
@@ -188,7 +153,8 @@ impl Worker {
                         draining = true;
                         self.switch.drain();
                     }
-                    self.control.report_held(self.shard, self.switch.held());
+                    let coming = u64::from(self.switch.expects_more());
+                    self.control.report_held(self.shard, self.switch.held() + coming);
                 }
                 Phase::Stop => {
                     self.switch.publish_all(now);
@@ -203,22 +169,38 @@ impl Worker {
 
     /// One turn: every port is emptied, what other lcores said is heard and what is due is done, every port is filled.
     /// What they said is heard in between so that it is acted upon in the same turn: a frame that waits for a turn
-    /// more is further away in the cache.
+    /// more is further away in the cache. It moves at most twice `frames` frames.
     #[inline(always)]
-    fn turn<W: Watch>(&mut self, burst: &mut Burst, before: &Turn, watch: &mut W) -> Turn {
-        let (mut busy, mut received, mut sent) = (0, 0, 0);
-        let share = (self.enough / before.busy.max(1)).clamp(LEAST, BURST);
+    fn turn<W: Watch>(&mut self, burst: &mut Burst<D::Frame>, before: &Turn, watch: &mut W) -> Turn {
+        let (busy, received) = self.receive(burst, before, watch);
+        let now = self.clock.now();
+        self.switch.tick(now);
+        watch.lap(&self.clock, Stage::Tick);
+        let (now, sent) = self.transmit(now, 2 * self.frames - received.min(self.frames), watch);
+        Turn { now, busy, received, sent }
+    }
+
+    /// Every port gives what it has, within the frames of the turn. How many gave some, and how many frames.
+    #[inline(always)]
+    fn receive<W: Watch>(
+        &mut self,
+        burst: &mut Burst<D::Frame>,
+        before: &Turn,
+        watch: &mut W,
+    ) -> (usize, usize) {
+        let (mut busy, mut received) = (0, 0);
+        let share = (self.frames / before.busy.max(1)).clamp(LEAST, BURST);
+        let mut ration = Ration::new(self.frames, self.ports.len());
         for port in &mut self.ports {
-            let most = if received < self.enough { share } else { LEAST };
-            let came = port.rx.receive_at_most(burst, most);
+            let came = port.rx.receive(burst, ration.next(share));
             watch.lap(&self.clock, Stage::RxDriver);
             if came > 0 {
                 busy += 1;
                 received += came;
-                let full = came == most;
+                ration.take(came);
                 self.switch.receive(port.id, burst, self.clock.now());
-                // Only a full burst can mean that more is waiting.
-                if full || port.ring_full {
+                // A driver may have rounded down what it was asked for, but not below this.
+                if came >= LEAST || port.ring_full {
                     watch_ring(&mut self.switch, port);
                 }
                 watch.lap(&self.clock, Stage::Receive);
@@ -226,43 +208,68 @@ impl Worker {
                 watch_ring(&mut self.switch, port);
             }
         }
-        let mut now = self.clock.now();
-        self.switch.tick(now);
-        watch.lap(&self.clock, Stage::Tick);
-        for port in &mut self.ports {
-            if self.switch.is_idle(port.id, now) {
-                continue;
-            }
-            watch.before(&self.clock, &self.switch, port.id);
-            let mut wire = Watched { wire: &mut port.wire, watch, clock: &self.clock };
-            // A queue that other lcores fill must be able to empty faster than one burst per turn fills it: frames
-            // that wait for long are cold in every cache.
-            for _ in 0..BURSTS_PER_TURN {
-                now = self.clock.now();
-                let n = self.switch.transmit(port.id, BURST, now, &mut wire);
-                sent += n;
-                if n < BURST || self.switch.waiting(port.id) == 0 {
-                    break;
+        (busy, received)
+    }
+
+    /// Every port sends what it may, `left` frames together; those that have to wait are first in the next turn. What time
+    /// it is then, and how many frames the wires took.
+    #[inline(always)]
+    fn transmit<W: Watch>(&mut self, now: u64, left: usize, watch: &mut W) -> (u64, usize) {
+        let (own, all) = (self.ports.len(), self.ports.len() + self.others.len());
+        let most = self.frames.min(BURST);
+        let (mut now, mut left, mut sent, mut waiting) = (now, left, 0, None);
+        for step in 0..all {
+            let at = if self.first + step < all { self.first + step } else { self.first + step - all };
+            if let Some(port) = self.ports.get_mut(at) {
+                if self.switch.is_idle(port.id, now) {
+                    continue;
                 }
-            }
-            watch.lap(&self.clock, Stage::Transmit);
-            watch.after(&self.clock, &self.switch, port.id, &mut port.curve);
-        }
-        for (port, wire) in &mut self.others {
-            if self.switch.has_orders(*port) {
+                if left == 0 || self.switch.staged(port.id) > left {
+                    waiting.get_or_insert(at);
+                    self.switch.transmit_due_control(port.id, now, &mut port.wire);
+                    continue;
+                }
+                watch.before(&self.clock, &self.switch, port.id);
+                let mut wire = Watched { wire: &mut port.wire, watch, clock: &self.clock };
+                // A queue that other lcores fill must be able to empty faster than one burst per turn fills it: frames
+                // that wait for long are cold in every cache.
+                for _ in 0..BURSTS_PER_TURN {
+                    now = self.clock.now();
+                    let (budget, away) = (left.min(most), self.switch.away(port.id));
+                    let n = self.switch.transmit(port.id, budget, now, &mut wire);
+                    sent += n;
+                    let moved = n + self.switch.away(port.id) - away;
+                    left = left.saturating_sub(moved);
+                    if moved < budget || left == 0 || self.switch.waiting(port.id) == 0 {
+                        break;
+                    }
+                }
+                watch.lap(&self.clock, Stage::Transmit);
+                watch.after(&self.clock, &self.switch, port.id, &mut port.curve);
+            } else if let Some((port, wire)) = self.others.get_mut(at - own)
+                && self.switch.has_orders(*port)
+            {
+                // An order is carried out whole.
+                if left < PACK || self.switch.staged(*port) > left {
+                    waiting.get_or_insert(at);
+                    continue;
+                }
                 now = self.clock.now();
                 let mut wire = Watched { wire, watch, clock: &self.clock };
-                sent += self.switch.transmit_ordered(*port, now, &mut wire);
+                let n = self.switch.transmit_ordered(*port, left.min(most), now, &mut wire);
+                sent += n;
+                left = left.saturating_sub(n);
                 watch.lap(&self.clock, Stage::Transmit);
             }
         }
-        Turn { now, busy, received, sent }
+        self.first = waiting.unwrap_or(0);
+        (now, sent)
     }
 
     /// A turn with a stopwatch. An idle one says nothing about frames, one the processor was taken away from
     /// nothing about the switch: neither is counted.
     #[cold]
-    fn timed_turn(&mut self, burst: &mut Burst, before: &Turn) -> Turn {
+    fn timed_turn(&mut self, burst: &mut Burst<D::Frame>, before: &Turn) -> Turn {
         let mut watch = Stopwatch::new(&self.clock);
         let turn = self.turn(burst, before, &mut watch);
         if turn.received + turn.sent > 0 && watch.ns.iter().sum::<u64>() < longest(turn.received + turn.sent)
@@ -359,7 +366,7 @@ impl Worker {
 
 /// Raises Xoff while the receive queue is nearly full, takes it back when it is half empty.
 #[cold]
-fn watch_ring(switch: &mut Switch<Mbuf>, port: &mut WorkerPort) {
+fn watch_ring<D: Io>(switch: &mut Switch<D::Frame>, port: &mut WorkerPort<D>) {
     let (Some(limit), Some(backlog)) = (port.ring_limit, port.rx.backlog()) else { return };
     let filling = backlog >= if port.ring_full { limit / 2 } else { limit };
     if filling != port.ring_full {
@@ -367,3 +374,7 @@ fn watch_ring(switch: &mut Switch<Mbuf>, port: &mut WorkerPort) {
         switch.rx_ring(port.id, filling);
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

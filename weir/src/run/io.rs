@@ -1,0 +1,93 @@
+//! What the loop asks of devices and of time: DPDK's in a switch that runs, made up ones in its tests. All of it is
+//! known when the loop is compiled, and costs nothing.
+
+use weir_dataplane::frame::Frame;
+use weir_dataplane::switch::Wire;
+use weir_dataplane::types::{Burst, Nanos};
+use weir_dpdk::{Clock, Mbuf, Mempool, RxQueue, TxQueue};
+
+/// A receive queue.
+pub trait Receive<F>: std::fmt::Debug {
+    /// Takes frames that have come, at most `most`, which is at least [`weir_dataplane::turn::LEAST`]. Fewer do not mean
+    /// that no more are there: vector drivers give multiples of 4, 8 or 32, others no more than 32 or 64 at once.
+    fn receive(&mut self, burst: &mut Burst<F>, most: usize) -> usize;
+
+    /// Frames that wait in it, if the driver can tell.
+    fn backlog(&self) -> Option<u32>;
+}
+
+/// What time it is.
+pub trait Time: std::fmt::Debug {
+    /// Nanoseconds since start.
+    fn now(&self) -> Nanos;
+}
+
+/// Devices, frames and time that belong together.
+pub trait Io {
+    /// What they carry.
+    type Frame: Frame + std::fmt::Debug;
+    /// Where frames come from.
+    type Rx: Receive<Self::Frame>;
+    /// Where they go.
+    type Tx: Wire<Self::Frame> + std::fmt::Debug;
+    /// The time.
+    type Clock: Time;
+}
+
+/// DPDK's.
+#[derive(Debug)]
+pub struct Dpdk;
+
+impl Io for Dpdk {
+    type Frame = Mbuf;
+    type Rx = RxQueue;
+    type Tx = DpdkWire;
+    type Clock = Clock;
+}
+
+impl Receive<Mbuf> for RxQueue {
+    #[inline(always)]
+    fn receive(&mut self, burst: &mut Burst<Mbuf>, most: usize) -> usize {
+        self.receive_at_most(burst, most)
+    }
+
+    fn backlog(&self) -> Option<u32> {
+        RxQueue::backlog(self)
+    }
+}
+
+impl Time for Clock {
+    #[inline(always)]
+    fn now(&self) -> Nanos {
+        Clock::now(self)
+    }
+}
+
+/// A transmit queue, and the pool control frames are made from.
+#[derive(Debug)]
+pub struct DpdkWire {
+    tx: TxQueue,
+    pool: Mempool,
+}
+
+impl DpdkWire {
+    /// A queue, and where control frames come from.
+    pub fn new(tx: TxQueue, pool: Mempool) -> Self {
+        Self { tx, pool }
+    }
+}
+
+impl Wire<Mbuf> for DpdkWire {
+    #[inline]
+    fn send(&mut self, frames: &mut Burst<Mbuf>) -> usize {
+        self.tx.transmit(frames)
+    }
+
+    #[cold]
+    fn send_control(&mut self, frame: &[u8]) -> bool {
+        let Ok(frame) = self.pool.frame(frame) else { return false };
+        let mut burst = Burst::new();
+        burst.push(frame);
+        self.tx.transmit(&mut burst) == 1
+    }
+}
