@@ -54,7 +54,7 @@ pub fn load_text(name: &str, text: &str) -> Result<Loaded> {
             for diagnostic in &found {
                 say_err!("{diagnostic}\n");
             }
-            let errors = found.iter().filter(|d| d.is_error()).count();
+            let errors: usize = found.iter().filter(|d| d.is_error()).map(|d| d.count).sum();
             bail!("{name}: {errors} error{}", if errors == 1 { "" } else { "s" })
         }
     }

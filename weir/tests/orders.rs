@@ -257,6 +257,14 @@ fn a_change_waits_to_be_confirmed_and_is_taken_back() {
     lab.good(&["apply", "--confirm"]);
     assert_eq!(lab.weir(&["apply", "--rollback"]).status.code(), Some(2));
     assert_eq!(rate(), "700M");
+    // PFC goes and comes back; so does a longer gap between two polls.
+    let good = config(8, "", "", "1G");
+    let without = good.replacen("name = \"p0\"\n", "name = \"p0\"\npfc = { enable = [] }\n", 1);
+    for text in [&without, &format!("{good}[pfc]\npoll_gap = \"20us\"\n"), &good] {
+        let file = lab.write("pfc.toml", text);
+        lab.good(&["apply", file.to_str().unwrap()]);
+    }
+    lab.good(&["apply", text(&slow)]);
     // SIGHUP: the file it was started with.
     Command::new("kill").args(["-HUP", &lab.child.id().to_string()]).status().unwrap();
     wait_for("the first file", || (rate() == "1G").then_some(()));

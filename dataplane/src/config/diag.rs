@@ -48,6 +48,8 @@ pub struct Diagnostic {
     pub message: String,
     /// What to change.
     pub remedy: String,
+    /// Findings it stands for: 1, but for the last, which tells how many are not shown.
+    pub count: usize,
     excerpt: String,
     marks: String,
 }
@@ -86,6 +88,7 @@ impl Diagnostic {
             rule,
             message,
             remedy,
+            count: 1,
             excerpt,
             marks,
         }

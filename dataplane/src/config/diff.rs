@@ -58,7 +58,8 @@ pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     found
 }
 
-/// What keeps `new` from being applied to a switch that runs `old`; empty: nothing.
+/// What keeps `new` from being applied to a switch that was started with `old`, whatever it has been given since; empty:
+/// nothing.
 pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     const MEMORY: &str = "its memory is set aside at start";
     const DEVICE: &str = "devices are opened at start";

@@ -154,15 +154,15 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Vec<FormatConfig> {
             ctx.error(name.span, "format.name", message, "choose another name and `inherit` from it");
             continue;
         }
-        let before = ctx.found.len();
+        let before = ctx.found.noted;
         let section = named.table(ctx, &name.v, &schema::FORMAT);
         if let Some(format) = read_one(ctx, &section, &name.v, &formats) {
             // Fields that were refused left inherited ones behind: what they clash with says nothing.
-            if ctx.found.len() == before {
+            if ctx.found.noted == before {
                 check(ctx, &format, &FieldsAt { section: Some(&section), name: name.span });
             }
             // What the parser cannot read is refused here, not when the switch is to start.
-            if ctx.found.len() == before
+            if ctx.found.noted == before
                 && let Err(why) = crate::runtime::format_spec(formats.len(), &format).check()
             {
                 let message = format!("format `{}`: {why}", name.v);

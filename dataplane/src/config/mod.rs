@@ -12,6 +12,7 @@ mod diag;
 mod diff;
 mod fdb;
 mod format;
+mod found;
 pub mod host;
 mod lab;
 mod marking;
@@ -56,7 +57,7 @@ pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     let mut ctx = Ctx::new(name, text);
     let document = parse(&mut ctx);
     if !ctx.found.is_empty() {
-        return Err(in_order(ctx.found));
+        return Err(ctx.in_order());
     }
     let user = Layer { table: document.get_ref(), at: Span { start: 0, end: 0 }, preset: false };
     let preset_text = preset::choose(&mut ctx, user.table);
@@ -68,11 +69,11 @@ pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     }
     let root = Section::new(&mut ctx, &schema::ROOT, String::new(), layers);
     let mut config = build(&mut ctx, &root);
-    if ctx.found.iter().any(Diagnostic::is_error) {
-        return Err(in_order(ctx.found));
+    if ctx.found.has_errors() {
+        return Err(ctx.in_order());
     }
-    config.explained = ctx.explained;
-    Ok(Loaded { config, warnings: in_order(ctx.found) })
+    config.explained = std::mem::take(&mut ctx.explained);
+    Ok(Loaded { config, warnings: ctx.in_order() })
 }
 
 /// The text as TOML; what is not is noted.
@@ -85,28 +86,6 @@ fn parse<'a>(ctx: &mut Ctx<'a>) -> Spanned<DeTable<'a>> {
         ctx.error(at, "syntax", message, "correct the TOML; see https://toml.io");
     }
     document
-}
-
-/// In the order of the text; what is wrong in the same way at the same place (a default for all ports) once.
-fn in_order(mut found: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    found.sort_by_key(|d| (d.span, d.severity));
-    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
-    for d in found {
-        let same = |k: &Diagnostic| {
-            (k.span, k.severity, k.rule, &k.remedy) == (d.span, d.severity, d.rule, &d.remedy)
-        };
-        match kept.iter_mut().rev().take_while(|(k, _)| k.span == d.span).find(|(k, _)| same(k)) {
-            Some((k, more)) => *more += usize::from(k.message != d.message),
-            None => kept.push((d, 0)),
-        }
-    }
-    let counted = kept.into_iter().map(|(mut d, more)| {
-        if more > 0 {
-            d.message.push_str(&format!(" (and {more} more like this)"));
-        }
-        d
-    });
-    counted.collect()
 }
 
 fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {

@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diag::{Diagnostic, Severity, Span};
+use super::found::Findings;
 use super::schema::Table;
 use super::units::{Bad, COUNT, Kind, SIGNED, wrong_type};
 
@@ -71,7 +72,7 @@ pub(super) struct Ctx<'a> {
     pub text: &'a str,
     /// Name of the preset and where it is chosen.
     pub preset: Option<(&'static str, Span)>,
-    pub found: Vec<Diagnostic>,
+    pub found: Findings,
     pub explained: Vec<Explained>,
     /// Where each line starts, ascending.
     lines: Vec<usize>,
@@ -80,11 +81,16 @@ pub(super) struct Ctx<'a> {
 impl<'a> Ctx<'a> {
     pub fn new(file: &'a str, text: &'a str) -> Self {
         let lines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1).collect();
-        Self { file, text, preset: None, found: vec![], explained: vec![], lines }
+        Self { file, text, preset: None, found: Findings::default(), explained: vec![], lines }
     }
 
     fn note(&mut self, severity: Severity, at: Span, rule: &'static str, message: String, remedy: String) {
-        self.found.push(Diagnostic::new(severity, (self.file, self.text), at, rule, message, remedy));
+        self.found.note(severity, (self.file, self.text), at, rule, message, remedy);
+    }
+
+    /// All that was found, in the order of the text.
+    pub fn in_order(self) -> Vec<Diagnostic> {
+        self.found.in_order((self.file, self.text))
     }
 
     pub fn error(

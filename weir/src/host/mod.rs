@@ -136,7 +136,7 @@ fn load(path: &Path) -> Result<HostConfig> {
         say_err!("{diagnostic}\n");
     }
     loaded.ok_or_else(|| {
-        let errors = found.iter().filter(|d: &&Diagnostic| d.is_error()).count();
+        let errors: usize = found.iter().filter(|d: &&Diagnostic| d.is_error()).map(|d| d.count).sum();
         anyhow!("{}: {errors} error{}", path.display(), if errors == 1 { "" } else { "s" })
     })
 }

@@ -325,6 +325,7 @@ impl Running {
             clock,
             eal: eal.clone(),
             workers: hired,
+            started: Arc::new(config.clone()),
             file: origin.file(),
             hangup: hangup()?,
             work: Work::default(),

@@ -4,6 +4,7 @@ use super::schema;
 use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic, Loaded, rclink};
 use crate::config::buffer;
 use crate::config::diag::{Diagnostic, Span};
+use crate::config::parse;
 use crate::config::port::{
     Identity, MAC, Owner, RX_DESCRIPTORS, TX_DESCRIPTORS, VIRTUAL_RATE, identify, priorities, read_eal,
     read_lcore, unique,
@@ -17,7 +18,6 @@ use crate::config::types::{
 use crate::config::units::{
     BOOL, Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type,
 };
-use crate::config::{in_order, parse};
 use crate::types::Mac;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -79,15 +79,15 @@ pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     let mut ctx = Ctx::new(name, text);
     let document = parse(&mut ctx);
     if !ctx.found.is_empty() {
-        return Err(in_order(ctx.found));
+        return Err(ctx.in_order());
     }
     let layer = Layer { table: document.get_ref(), at: Span::default(), preset: false };
     let root = Section::new(&mut ctx, &schema::ROOT, String::new(), vec![layer]);
     let config = read(&mut ctx, &root);
-    if ctx.found.iter().any(Diagnostic::is_error) {
-        return Err(in_order(ctx.found));
+    if ctx.found.has_errors() {
+        return Err(ctx.in_order());
     }
-    Ok(Loaded { config, warnings: in_order(ctx.found) })
+    Ok(Loaded { config, warnings: ctx.in_order() })
 }
 
 fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostConfig {

@@ -42,6 +42,8 @@ pub struct Office {
     pub clock: Clock,
     pub eal: Eal,
     pub workers: Workers,
+    /// What it was started with, which says what can change.
+    pub started: Arc<Config>,
     /// File the run was started with.
     pub file: Option<PathBuf>,
     /// SIGHUP has come.
@@ -219,8 +221,9 @@ impl Office {
     /// Looks at a configuration on a thread of its own, beside the workers: it may be long.
     fn check(&mut self, asker: Asker, text: Text, confirm: Option<Duration>, dry_run: bool) {
         let now = self.shown.get();
-        let (devices, shards) = (self.granting.devices.clone(), self.granting.cores.len());
-        let work = move || prepare(&now, &devices, shards, text);
+        let (started, devices) = (Arc::clone(&self.started), self.granting.devices.clone());
+        let shards = self.granting.cores.len();
+        let work = move || prepare(&started, &now, &devices, shards, text);
         let spawn = || std::thread::Builder::new().name("check".into()).spawn(work);
         match self.eal.beside_workers(&self.granting.cores, spawn) {
             Ok(thread) => self.work.now = Some(Task::Check { thread, asker, confirm, dry_run }),
@@ -484,7 +487,13 @@ enum Text {
 }
 
 /// Everything that can be wrong with a configuration is found here, before anybody is told of it.
-fn prepare(now: &InForce, devices: &[Device], shards: usize, text: Text) -> Result<Prepared, Refusal> {
+fn prepare(
+    started: &Config,
+    now: &InForce,
+    devices: &[Device],
+    shards: usize,
+    text: Text,
+) -> Result<Prepared, Refusal> {
     let (name, text) = match text {
         Text::Given(name, text) => (name, text),
         Text::File(path) => {
@@ -498,7 +507,7 @@ fn prepare(now: &InForce, devices: &[Device], shards: usize, text: Text) -> Resu
         faults: found.iter().filter(|d| d.is_error()).map(Fault::from).collect(),
     })?;
     let mut config = loaded.config;
-    let fixed = config::fixed(&now.config, &config);
+    let fixed = config::fixed(started, &config);
     let conflict = |faults| Refusal {
         status: 409,
         detail: format!("{name} changes what cannot change at run time; the switch runs on as it was"),
@@ -508,7 +517,7 @@ fn prepare(now: &InForce, devices: &[Device], shards: usize, text: Text) -> Resu
         return Err(conflict(fixed.iter().map(Fault::from).collect()));
     }
     // Memory for frames was set aside at start: there may be more of it than asked for now.
-    config.buffer.frames = now.config.buffer.frames;
+    config.buffer.frames = started.buffer.frames;
     let (params, step) = way(now, &config, devices, shards).map_err(|detail| {
         let remedy = "leave it as it is, or restart the switch".into();
         conflict(vec![Fault { path: "switch".into(), detail, remedy, ..Fault::default() }])
