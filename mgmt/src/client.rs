@@ -1,11 +1,12 @@
 //! Asks a running switch over its Unix socket. HTTP/1.0, so that an answer ends with the connection.
 
+use crate::server::is_private;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest answer that is read, bytes.
+/// Longest answer that is kept, bytes; what is read as it comes may be longer.
 const MAX_ANSWER: u64 = 64 << 20;
 
 /// How long the switch may be silent.
@@ -18,9 +19,9 @@ pub enum ClientError {
     #[error(
         "no switch runs here: no socket answers in {0}; start `weir run` or `weir lab`, or say --socket PATH"
     )]
-    Nobody(PathBuf),
+    Nobody(String),
     /// More than one does.
-    #[error("several switches run here: say which with --socket: {0}")]
+    #[error("several switches run here: say which with --socket PATH, or by its name: {0}")]
     Several(String),
     /// The connection failed.
     #[error("{0}: {1}")]
@@ -30,19 +31,29 @@ pub enum ClientError {
     Answer(String),
 }
 
-/// The socket of the one switch that runs here.
+/// The socket of the one switch that runs here, or of the one that is called `name`: in these folders, as far as nobody
+/// else can put a socket there.
 ///
 /// # Errors
 /// [`ClientError::Nobody`] or [`ClientError::Several`].
-pub fn find(folder: &Path) -> Result<PathBuf, ClientError> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+pub fn find(folders: &[PathBuf], name: Option<&str>) -> Result<PathBuf, ClientError> {
+    let entries = folders.iter().filter(|folder| is_private(folder)).flat_map(std::fs::read_dir).flatten();
+    let is_its = |path: &Path| match name {
+        Some(name) => path.file_stem().is_some_and(|stem| stem == name),
+        None => true,
+    };
     let mut alive: Vec<PathBuf> = entries
+        .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "sock") && UnixStream::connect(path).is_ok())
+        .filter(|path| path.extension().is_some_and(|e| e == "sock") && is_its(path))
+        .filter(|path| UnixStream::connect(path).is_ok())
         .collect();
     alive.sort();
     match &alive[..] {
-        [] => Err(ClientError::Nobody(folder.to_owned())),
+        [] => {
+            let names: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+            Err(ClientError::Nobody(names.join(", ")))
+        }
         [one] => Ok(one.clone()),
         many => {
             let names: Vec<_> = many.iter().map(|path| path.display().to_string()).collect();
@@ -64,10 +75,18 @@ pub fn open(socket: &Path, target: &str) -> Result<impl BufRead + use<>, ClientE
 /// # Errors
 /// As [`open`].
 pub fn order(socket: &Path, target: &str, kind: &str, body: &str) -> Result<String, ClientError> {
-    let mut answer = String::new();
-    let read = exchange(socket, "POST", target, kind, body)?.read_to_string(&mut answer);
+    whole(socket, exchange(socket, "POST", target, kind, body)?)
+}
+
+/// All of an answer.
+fn whole(socket: &Path, answer: impl BufRead) -> Result<String, ClientError> {
+    let mut text = String::new();
+    let read = answer.take(MAX_ANSWER + 1).read_to_string(&mut text);
     read.map_err(|error| ClientError::Io(socket.to_owned(), error))?;
-    Ok(answer)
+    if text.len() as u64 > MAX_ANSWER {
+        return Err(ClientError::Answer(format!("an answer of more than {} MiB", MAX_ANSWER >> 20)));
+    }
+    Ok(text)
 }
 
 /// Opens `POST target` with this body; what is answered comes out of what is returned.
@@ -105,7 +124,7 @@ fn exchange(
     }
     // The switch may answer before it has read all of a body it does not want.
     let _ = write!(stream, "{head}\r\n{body}");
-    let mut answer = BufReader::new(stream.take(MAX_ANSWER));
+    let mut answer = BufReader::new(stream);
     let mut status = String::new();
     answer.read_line(&mut status).map_err(io)?;
     loop {
@@ -117,8 +136,7 @@ fn exchange(
     if status.split(' ').nth(1) == Some("200") {
         return Ok(answer);
     }
-    let mut text = String::new();
-    answer.read_to_string(&mut text).map_err(io)?;
+    let text = whole(socket, answer)?;
     let problem: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let detail = problem["detail"].as_str().unwrap_or("this is no weir");
     let mut message = format!("{target}: {} ({detail})", status.trim().trim_start_matches("HTTP/1.0 "));
@@ -135,10 +153,7 @@ fn exchange(
 /// # Errors
 /// As [`open`].
 pub fn get(socket: &Path, target: &str) -> Result<String, ClientError> {
-    let mut body = String::new();
-    let read = open(socket, target)?.read_to_string(&mut body);
-    read.map_err(|error| ClientError::Io(socket.to_owned(), error))?;
-    Ok(body)
+    whole(socket, open(socket, target)?)
 }
 
 /// A value for a query: everything but letters, digits and `-._~` in percent-encoding.
@@ -148,4 +163,41 @@ pub fn encode(value: &str) -> String {
         byte => format!("%{byte:02X}"),
     };
     value.bytes().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_stream_may_be_longer_than_any_answer_that_is_kept() {
+        const PIECE: usize = 1 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let pieces = (MAX_ANSWER as usize / PIECE) + 2;
+        let server = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().unwrap();
+                // What is not read is answered with a reset.
+                let head = BufReader::new(stream.try_clone().unwrap()).lines();
+                assert!(head.map_while(Result::ok).any(|line| line.is_empty()));
+                stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n").unwrap();
+                let mut piece = vec![b'x'; PIECE];
+                piece[PIECE - 1] = b'\n';
+                // Whoever keeps what it is told stops reading early.
+                for _ in 0..pieces {
+                    if stream.write_all(&piece).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        let lines = stream(&path, "/v1/watch", "", "").unwrap().lines();
+        assert_eq!(lines.map(|line| line.unwrap().len() + 1).sum::<usize>(), pieces * PIECE);
+        let error = get(&path, "/v1/snapshot").map(|text| text.len()).unwrap_err();
+        assert!(error.to_string().contains("64 MiB"), "{error}");
+        server.join().unwrap();
+    }
 }

@@ -21,6 +21,7 @@ pub mod table;
 pub mod telemetry;
 pub mod text;
 pub mod times;
+pub mod token;
 
 #[cfg(test)]
 mod fake;

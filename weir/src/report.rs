@@ -3,16 +3,14 @@
 use crate::Outcome;
 use crate::cli::ReportArgs;
 use crate::output::say;
+use crate::show::socket;
 use anyhow::{Context, Result};
 use serde_json::Value;
+use weir_mgmt::client;
 use weir_mgmt::page::{self, Saved};
-use weir_mgmt::{client, server};
 
 pub fn report(args: &ReportArgs) -> Result<Outcome> {
-    let socket = match &args.socket {
-        Some(path) => path.clone(),
-        None => client::find(&server::default_folder())?,
-    };
+    let socket = socket(args.socket.as_deref())?;
     let parse = |text: &str| serde_json::from_str::<Value>(text).context("the answer is no JSON");
     let ask = |path: &str| parse(&client::get(&socket, path)?);
     let events = client::get(&socket, "/v1/events?format=ndjson&follow=false")?;

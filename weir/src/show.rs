@@ -33,14 +33,15 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// The socket that was named, or that of the only switch there is.
+/// The socket at this path, that of the switch of this name, or that of the only switch there is.
 ///
 /// # Errors
 /// There is none, or more than one.
 pub fn socket(named: Option<&Path>) -> Result<PathBuf> {
+    let name = named.and_then(Path::to_str);
     Ok(match named {
-        Some(path) => path.to_owned(),
-        None => client::find(&server::default_folder())?,
+        Some(path) if path.exists() || name.is_none_or(|name| name.contains('/')) => path.to_owned(),
+        _ => client::find(&server::folders(), name)?,
     })
 }
 

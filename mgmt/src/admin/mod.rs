@@ -6,6 +6,7 @@ pub mod fdb;
 pub mod openapi;
 pub mod watch;
 
+use crate::token::Token;
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -190,7 +191,7 @@ pub struct Desk {
     /// What is in force.
     pub shown: Shown,
     /// What clients over TCP present to give orders; `None`: they may not.
-    pub token: Option<String>,
+    pub token: Option<Token>,
 }
 
 /// An order, and where its answer goes.
@@ -227,7 +228,7 @@ impl Orders {
 }
 
 /// Both ends.
-pub fn desk(shown: Shown, token: Option<String>) -> (Desk, Orders) {
+pub fn desk(shown: Shown, token: Option<Token>) -> (Desk, Orders) {
     let (sender, receiver) = channel();
     (Desk { orders: sender, shown, token }, Orders(receiver))
 }

@@ -9,7 +9,7 @@ use hyper_util::service::TowerToHyperService;
 use std::fs::{DirBuilder, Permissions};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +44,12 @@ pub(super) fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
+    if let Some(folder) = path.parent().filter(|folder| folders().contains(&folder.to_path_buf()))
+        && !is_private(folder)
+    {
+        let why = format!("{} belongs to somebody else, or others may write there", folder.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
     let mut path = path.to_owned();
     if path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket()) {
         if UnixStream::connect(&path).is_ok() {
@@ -53,29 +59,59 @@ pub(super) fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
             std::fs::remove_file(&path)?;
         }
     }
-    let listener = UnixListener::bind(&path)?;
-    std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    let listener = bind(&path)?;
     listener.set_nonblocking(true)?;
     Ok((listener, path))
 }
 
-/// Folder of sockets whose path nobody chose: where DPDK keeps its own.
-pub fn default_folder() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir).join("weir"),
-        None if std::fs::metadata("/proc/self")
-            .is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) =>
-        {
-            PathBuf::from("/var/run/weir")
-        }
-        None => std::env::temp_dir().join("weir"),
-    }
+/// Made where nobody else can look, and moved to its place once it is its owner's alone.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let mut own = path.as_os_str().to_owned();
+    own.push(format!(".{}", std::process::id()));
+    let own = PathBuf::from(own);
+    // Left by a process of the same number; one that is not empty is none of ours.
+    let _ = std::fs::remove_file(own.join("s")).and_then(|()| std::fs::remove_dir(&own));
+    DirBuilder::new().mode(0o700).create(&own)?;
+    let made = own.join("s");
+    let listener = UnixListener::bind(&made).and_then(|listener| {
+        std::fs::set_permissions(&made, Permissions::from_mode(0o600))?;
+        std::fs::rename(&made, path)?;
+        Ok(listener)
+    });
+    let _ = std::fs::remove_file(&made);
+    let _ = std::fs::remove_dir(&own);
+    listener
+}
+
+/// Nobody but us and the system's administrator can put something in this folder, or take something away.
+pub fn is_private(folder: &Path) -> bool {
+    std::fs::symlink_metadata(folder)
+        .is_ok_and(|meta| meta.is_dir() && [0, me()].contains(&meta.uid()) && meta.mode() & 0o022 == 0)
+}
+
+/// Who we are.
+fn me() -> u32 {
+    std::fs::metadata("/proc/self").map_or(u32::MAX, |me| me.uid())
+}
+
+/// Folders of sockets whose path nobody chose, those of DPDK: our own first, then that of a service, which runs without
+/// the session of a user.
+pub fn folders() -> Vec<PathBuf> {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
+    let own = match session {
+        Some(dir) => Some(PathBuf::from(dir).join("weir")),
+        None if me() == 0 => None,
+        None => Some(std::env::temp_dir().join("weir")),
+    };
+    let mut all: Vec<PathBuf> = own.into_iter().chain(["/var/run/weir".into()]).collect();
+    all.dedup();
+    all
 }
 
 /// Socket of a switch of this name.
 pub fn default_socket(switch: &str) -> PathBuf {
     let safe: String = switch.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    default_folder().join(format!("{safe}.sock"))
+    folders().swap_remove(0).join(format!("{safe}.sock"))
 }
 
 pub(super) async fn accept_tcp(listener: tokio::net::TcpListener, app: Arc<App>) {

@@ -19,6 +19,7 @@ use crate::latency::Intervals;
 use crate::metrics::OwnCounters;
 use crate::sample::Sampler;
 use crate::snapshot::{News, Reading, Snapshot, Source};
+use crate::token::Token;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, oneshot};
 
-pub use listen::{default_folder, default_socket};
+pub use listen::{default_socket, folders, is_private};
 pub use orders::values;
 
 /// How often the switch is looked at.
@@ -47,7 +48,7 @@ pub struct Options {
     /// Path of the Unix socket.
     pub socket: Option<PathBuf>,
     /// What TCP clients have to present. Without one only loopback addresses are served.
-    pub token: Option<String>,
+    pub token: Option<Token>,
     /// Where orders are handed in; `None`: none are taken.
     pub desk: Option<Desk>,
     /// How long a client may take to send a request, to read an answer, or to stay silent; `None`: 10 s.
@@ -112,7 +113,7 @@ struct App {
     slow: Arc<AtomicU64>,
     streams: AtomicUsize,
     sending: long::Sending,
-    token: Option<String>,
+    token: Option<Token>,
     desk: Option<Desk>,
     patience: Duration,
 }
@@ -212,7 +213,7 @@ async fn serve(
     latest: Latest,
     tcp: Option<std::net::TcpListener>,
     unix: Option<std::os::unix::net::UnixListener>,
-    (token, desk, patience): (Option<String>, Option<Desk>, Duration),
+    (token, desk, patience): (Option<Token>, Option<Desk>, Duration),
     stopped: oneshot::Receiver<()>,
 ) {
     let mut sampler = Sampler::new(source.info());

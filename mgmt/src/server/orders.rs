@@ -1,6 +1,6 @@
 //! Orders over HTTP: who may give them, what they must look like, and what is said of the configuration.
 
-use super::guard::{host_is_ours, presented, same};
+use super::guard::{MISDIRECTED, host_is_ours, presented};
 use super::problem::{fault, problem};
 use super::routes::{Via, json_text, parameters};
 use super::watching;
@@ -54,9 +54,17 @@ pub(super) fn routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
         )
 }
 
-/// For an order: `Some` with what is wrong with it, before its body is read. `None`: it is no order.
+/// What has no rule of its own is an order all the same, without a body.
+const OTHER: Rule = Rule { path: "", kind: None, most: 4096 };
+
+/// For an order, which is every request that does not only read: `Some` with what is wrong with it, before its body is
+/// read. `None`: it is no order.
 pub(super) fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Option<Option<Response<Body>>> {
-    let rule = RULES.iter().find(|rule| rule.path == path && request.method() == Method::POST)?;
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let is_its = |rule: &&Rule| rule.path == path && request.method() == Method::POST;
+    let rule = RULES.iter().find(is_its).unwrap_or(&OTHER);
     let refused = allowed(app, via, request, rule).err();
     Some(refused.map(|(status, detail)| {
         let mut refusal = problem(status, path, detail, None);
@@ -103,24 +111,19 @@ fn allowed(app: &App, via: Via, request: &Request, rule: &Rule) -> Result<(), (S
 /// Over TCP only whoever has the token for orders.
 fn may_order(app: &App, desk: &Desk, request: &Request) -> Result<(), (StatusCode, &'static str)> {
     let headers: &HeaderMap = request.headers();
-    if !host_is_ours(request.uri().authority(), headers, app.token.is_some()) {
-        return Err((
-            StatusCode::MISDIRECTED_REQUEST,
-            "Host names another server: use 127.0.0.1, [::1] or localhost",
-        ));
+    let given = presented(headers);
+    let may = desk.token.as_ref().is_some_and(|token| token.fits(given));
+    if !host_is_ours(request.uri().authority(), headers, app.token.is_some(), may) {
+        return Err((StatusCode::MISDIRECTED_REQUEST, MISDIRECTED));
     }
-    let Some(token) = &desk.token else {
-        return Err((
-            StatusCode::FORBIDDEN,
-            "TCP is read-only: use the Unix socket, or set mgmt.admin_token_file",
-        ));
-    };
-    match presented(headers) {
-        Some(given) if same(given.as_bytes(), token.as_bytes()) => Ok(()),
-        Some(given) if app.token.as_ref().is_some_and(|t| same(given.as_bytes(), t.as_bytes())) => {
-            Err((StatusCode::FORBIDDEN, "this token may only read: present that of mgmt.admin_token_file"))
-        }
-        _ => Err((StatusCode::UNAUTHORIZED, "present the token for orders: Authorization: Bearer ...")),
+    if may {
+        Ok(())
+    } else if desk.token.is_none() {
+        Err((StatusCode::FORBIDDEN, "TCP is read-only: use the Unix socket, or set mgmt.admin_token_file"))
+    } else if app.token.as_ref().is_some_and(|token| token.fits(given)) {
+        Err((StatusCode::FORBIDDEN, "this token may only read: present that of mgmt.admin_token_file"))
+    } else {
+        Err((StatusCode::UNAUTHORIZED, "present the token for orders: Authorization: Bearer ..."))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::admin::{self, Done, InForce, Order, Refusal, Shown};
 use crate::fake::Fake;
 use crate::server::{Options, Server};
 use crate::snapshot::{Marking, News, Reading, Source, SwitchInfo};
+use crate::token::Token;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -47,7 +48,7 @@ impl Source for Changing {
 /// Once an order is answered everybody is shown what has become of it: no look at what was before.
 #[test]
 fn what_is_shown_after_an_order_is_what_holds_then() {
-    let (desk, orders) = admin::desk(Shown::new(in_force()), Some(ADMIN.to_owned()));
+    let (desk, orders) = admin::desk(Shown::new(in_force()), Some(Token::new(ADMIN)));
     let news: Arc<Mutex<Vec<News>>> = Arc::default();
     let source = Changing(Fake::default(), Arc::clone(&news));
     std::thread::spawn(move || {
@@ -70,7 +71,7 @@ fn what_is_shown_after_an_order_is_what_holds_then() {
 
 /// A server whose orders are answered with what they are; every second one is refused.
 fn start(token: Option<&str>, admin: Option<&str>) -> Server {
-    let (desk, orders) = admin::desk(Shown::new(in_force()), admin.map(str::to_owned));
+    let (desk, orders) = admin::desk(Shown::new(in_force()), admin.map(Token::new));
     std::thread::spawn(move || {
         for _ in 0..1000 {
             let Some(call) = orders.next(Duration::from_millis(20)) else { continue };
@@ -83,7 +84,7 @@ fn start(token: Option<&str>, admin: Option<&str>) -> Server {
     });
     let options = Options {
         listen: "127.0.0.1:0".parse().ok(),
-        token: token.map(str::to_owned),
+        token: token.map(Token::new),
         desk: Some(desk),
         ..Options::default()
     };
@@ -136,6 +137,26 @@ fn over_tcp_only_the_token_for_orders_gives_orders() {
     assert_eq!(apply(&orders, "", "x"), 401);
     let other = "Content-Type: application/toml\r\nHost: evil.example\r\n";
     assert_ne!(ask(&orders, "POST", "/v1/config", &format!("{other}{}", bearer(ADMIN)), "x").0, 200);
+}
+
+/// Who may is decided before it is known what is asked: a route nobody has thought of is closed.
+#[test]
+fn whatever_does_more_than_read_needs_the_token_for_orders() {
+    let (open, server) = (start(Some(READ), None), start(Some(READ), Some(ADMIN)));
+    let document = crate::openapi::document();
+    let known = document["paths"].as_object().unwrap().keys().map(String::as_str);
+    let mut orders = 0;
+    for path in known.chain(["/", "/v1/explain", "/v1/watch", "/v1/there/is/no/such/thing"]) {
+        for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "MAKEITSO"] {
+            let asked = |server: &Server, token: &str| ask(server, method, path, token, "").0;
+            assert_eq!(asked(&open, &bearer(READ)), 403, "{method} {path}");
+            assert_eq!(asked(&server, ""), 401, "{method} {path}");
+            assert_eq!(asked(&server, &bearer(READ)), 403, "{method} {path}");
+            assert!(![401, 403].contains(&asked(&server, &bearer(ADMIN))), "{method} {path}");
+            orders += 1;
+        }
+    }
+    assert!(orders > 60, "{orders}");
 }
 
 #[test]
@@ -246,5 +267,5 @@ fn the_forwarding_table_is_read_page_by_page_by_whoever_may_read() {
         assert_eq!((got, &body["parameter"]), (status, &json!(parameter)), "{query}");
     }
     assert_eq!(ask(&server, "GET", "/v1/fdb?vlan=4095", "", "").0, 503);
-    assert_eq!(ask(&server, "POST", "/v1/fdb", "", "").0, 405);
+    assert_eq!(ask(&server, "POST", "/v1/fdb", "", "").0, 403);
 }

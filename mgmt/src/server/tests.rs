@@ -157,8 +157,8 @@ fn faults_are_named_in_the_right_status() {
         ("GET", "/v1/events?since=soon", "", 400, Some("since")),
         ("GET", "/v1/events?format=xml", "", 400, Some("format")),
         ("GET", "/v1/events?follow=maybe", "", 400, Some("follow")),
-        ("POST", "/v1/ports", "Content-Length: 9\r\n", 405, None),
-        ("DELETE", "/v1/ports", "", 405, None),
+        ("POST", "/v1/ports", "Content-Length: 9\r\n", 403, None),
+        ("DELETE", "/v1/ports", "", 403, None),
         ("PUT", "/v1/ports", "Content-Length: 99999999999999\r\n", 413, None),
         ("GET", "/v1/ports", "Transfer-Encoding: chunked\r\n", 413, None),
     ];
@@ -171,11 +171,10 @@ fn faults_are_named_in_the_right_status() {
         assert_eq!(problem["instance"], target.split('?').next().unwrap());
         assert_eq!(problem["parameter"].as_str(), parameter, "{target}");
     }
-    assert!(ask(&server, "POST", "/v1/ports", "").has("allow: GET"), "405 says what is allowed");
     // Malformed JSON in a body changes nothing: there is nothing that would read it.
     let body =
         b"POST /v1/ports HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 5\r\n\r\n{]{]{";
-    assert_eq!(raw(&server, body).status, 405);
+    assert_eq!(raw(&server, body).status, 403);
 }
 
 #[test]
@@ -208,7 +207,7 @@ fn a_host_that_is_not_ours_is_misdirected() {
 fn a_token_is_asked_for_over_tcp_only() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("w.sock");
-    let token = Some("0123456789abcdef".to_owned());
+    let token = Some(Token::new("0123456789abcdef"));
     let server = start(Options { socket: Some(socket.clone()), token, ..Options::default() });
     for wrong in [
         "",
@@ -224,6 +223,38 @@ fn a_token_is_asked_for_over_tcp_only() {
     assert_eq!(ask(&server, "GET", "/v1/ports", "Authorization: bearer 0123456789abcdef\r\n").status, 200);
     assert_eq!((get(&server, "/").status, get(&server, "/healthz").status), (200, 200), "no data in these");
     assert!(client::get(&socket, "/v1/ports").is_ok(), "the socket belongs to the operator");
+}
+
+/// Prometheus asks `leaf1:9470`, and has the token; a page that was rebound to us has none.
+#[test]
+fn a_token_makes_up_for_a_name() {
+    let server = start(Options { token: Some(Token::new("0123456789abcdef")), ..Options::default() });
+    let named = |target: &str, more: &str| {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: leaf1:9470\r\nConnection: close\r\n{more}\r\n");
+        raw(&server, head.as_bytes()).status
+    };
+    assert_eq!(named("/metrics", "Authorization: Bearer 0123456789abcdef\r\n"), 200);
+    assert_eq!(named("/metrics", "Authorization: Bearer 0123456789abcdeX\r\n"), 421);
+    assert_eq!(named("/metrics", ""), 421);
+    assert_eq!(named("/", ""), 200, "there is no data in the page");
+    let open = start(Options::default());
+    let head = b"GET / HTTP/1.1\r\nHost: leaf1:9470\r\nConnection: close\r\n\r\n";
+    assert_eq!(raw(&open, head).status, 421);
+}
+
+#[test]
+fn a_folder_others_can_write_to_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(is_private(dir.path()));
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+    assert!(!is_private(&link), "it leads wherever its owner likes");
+    let socket = dir.path().join("w.sock");
+    let _server = start(Options { socket: Some(socket), ..Options::default() });
+    let find = || client::find(&[dir.path().to_owned()], Some("w"));
+    assert!(find().is_ok());
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(!is_private(dir.path()) && find().is_err());
 }
 
 #[test]
@@ -252,12 +283,15 @@ fn the_socket_is_private_replaced_when_dead_and_removed() {
     let second = Server::start(options(), Fake::default()).unwrap();
     let folder = path.parent().unwrap();
     assert_ne!(second.socket(), Some(path.as_path()), "the first lives: the second has a name of its own");
-    assert!(client::find(folder).is_err_and(|e| e.to_string().contains("--socket")));
+    assert!(client::find(&[folder.to_owned()], None).is_err_and(|e| e.to_string().contains("--socket")));
     drop(first);
     assert!(!path.exists());
-    assert_eq!(client::find(folder).unwrap(), second.socket().unwrap());
+    assert_eq!(client::find(&[folder.to_owned()], None).unwrap(), second.socket().unwrap());
     drop(second);
-    assert!(client::find(folder).is_err_and(|e| e.to_string().contains("no switch runs here")));
+    assert!(
+        client::find(&[folder.to_owned()], None)
+            .is_err_and(|e| e.to_string().contains("no switch runs here"))
+    );
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "a socket nobody answers on");
     let third = Server::start(options(), Fake::default()).unwrap();
@@ -349,7 +383,7 @@ fn a_flood_of_bad_requests_changes_nothing_but_counters() {
     until(|| get(&server, "/readyz").status == 200);
     let counted = get(&server, "/metrics").body;
     assert!(
-        counted.contains("weir_http_requests_total{code=\"405\"}") || counted.contains("code=\"404\""),
+        counted.contains("weir_http_requests_total{code=\"403\"}") || counted.contains("code=\"404\""),
         "{counted}"
     );
 }

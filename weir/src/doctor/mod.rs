@@ -9,6 +9,7 @@ use crate::output::OUT;
 use crate::run::devargs::{self, address};
 use crate::run::devices::{self, PoolSize};
 use crate::run::kernel;
+use crate::show::socket;
 use anyhow::Result;
 use machine::{Hugepages, Machine, list};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use std::fmt::Write;
 use std::path::Path;
 use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig};
 use weir_dpdk::args;
-use weir_mgmt::{client, server};
+use weir_mgmt::client;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,10 +67,10 @@ pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
     });
     // A switch that runs knows its cores and what its drivers show; without one the files must do.
     let running = match &args.socket {
-        Some(socket) => Some(socket.clone()),
+        Some(named) => Some(socket(Some(named))?),
         // A configuration may be that of another switch.
         None if args.config.is_some() => None,
-        None => client::find(&server::default_folder()).ok(),
+        None => socket(None).ok(),
     };
     let seen =
         running.and_then(|socket| serde_json::from_str(&client::get(&socket, "/v1/snapshot").ok()?).ok());

@@ -1,6 +1,6 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
-use super::{af_packet, devargs, memif};
+use super::{af_packet, devargs, sockets};
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
@@ -276,7 +276,7 @@ fn probe(eal: &Eal, config: &PortConfig) -> Result<Probed> {
             (near, Some(far))
         }
         DeviceKind::Pci | DeviceKind::Vdev => {
-            memif::clear_way(config);
+            sockets::clear_way(config);
             (Port::<Stopped>::probe(eal, &af_packet::devargs(config)?)?, None)
         }
     };
@@ -292,6 +292,7 @@ fn open_one(
     pool: &Mempool,
 ) -> Result<OpenPort> {
     let (port, rx, tx) = start(near, config, pool, tx_queues as u16)?;
+    sockets::close_to_others(config);
     let others = (0..tx_queues).filter(|lcore| *lcore != owner);
     let tx_of_others = others
         .zip(1..tx_queues as u16)

@@ -16,6 +16,7 @@ use weir_mgmt::admin::{Desk, Orders, Shown, desk};
 use weir_mgmt::server::{Options, Server, default_socket};
 use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, Reading, Source, SwitchInfo};
 use weir_mgmt::telemetry;
+use weir_mgmt::token::Token;
 
 /// Drivers are asked this often: some answer by way of their firmware.
 const ASK_DRIVERS: Duration = Duration::from_secs(1);
@@ -167,7 +168,7 @@ fn answer(value: Value) -> Answer {
 }
 
 /// The first line of the file, which nobody else may read.
-fn token(key: &str, path: &Path) -> Result<String> {
+fn token(key: &str, path: &Path) -> Result<Token> {
     let context = || format!("{key} {}", path.display());
     let mode = std::fs::metadata(path).with_context(context)?.mode();
     if mode & 0o077 != 0 {
@@ -178,7 +179,7 @@ fn token(key: &str, path: &Path) -> Result<String> {
     if token.len() < TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()) {
         bail!("{}: its first line must be at least {TOKEN} printable ASCII characters", context());
     }
-    Ok(token.to_owned())
+    Ok(Token::new(token))
 }
 
 #[cfg(test)]
@@ -196,7 +197,7 @@ mod tests {
             std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             token("mgmt.token_file", &path).map_err(|e| format!("{e:#}"))
         };
-        assert_eq!(with("0123456789abcdef\nmore\n", 0o600).as_deref(), Ok("0123456789abcdef"));
+        assert_eq!(with("0123456789abcdef\nmore\n", 0o600), Ok(Token::new("0123456789abcdef")));
         for (text, mode) in
             [("0123456789abcdef", 0o644), ("short", 0o600), ("0123456789 abcdef", 0o600), ("", 0o400)]
         {

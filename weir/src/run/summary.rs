@@ -4,6 +4,7 @@ use super::off_core::Absence;
 use crate::output::{self, say};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 use weir_dataplane::drops::DropReason;
@@ -238,7 +239,11 @@ pub fn write_file(path: &Path, text: &str) -> Result<()> {
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
-    let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path));
+    // Made anew: what is there already may be a link somebody has laid.
+    let _ = std::fs::remove_file(&part);
+    let made = std::fs::File::create_new(&part);
+    let written =
+        made.and_then(|mut file| file.write_all(text.as_bytes())).and_then(|()| std::fs::rename(&part, path));
     if written.is_err() {
         // Nothing half written stays behind; that it cannot be removed is no further news.
         let _ = std::fs::remove_file(&part);
@@ -276,4 +281,20 @@ fn port_json(port: &PortTotals) -> Value {
         "nic_no_mbuf": port.nic.rx_no_mbuf,
         "nic_errors": port.nic.rx_errors + port.nic.tx_errors,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_way_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, precious) = (folder.path().join("s.json"), folder.path().join("precious"));
+        std::fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, folder.path().join("s.json.part")).unwrap();
+        write_file(&file, "{}").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "{}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    }
 }
