@@ -631,6 +631,12 @@ fn cases() -> Vec<Case> {
             "h13_watchdog_settings_outside_their_range_are_refused_with_the_range",
         ),
     ]);
+    cases.push(by(
+        "[mgmt]",
+        "dumpcap",
+        "weir/tests/management/tools.rs",
+        "secondary_processes_attach_to_a_switch_on_hugepages",
+    ));
     for key in ["listen", "socket", "token_file", "admin_token_file"] {
         cases.push(by(
             "[mgmt]",

@@ -11,6 +11,7 @@ use weir_dpdk_sys as sys;
 
 use crate::args::Args;
 use crate::error::{EalError, last_reason};
+use crate::folder;
 use crate::worker::Lcore;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -29,7 +30,7 @@ struct Inner {
     /// DPDK keeps pointers into its arguments.
     _argv: Vec<CString>,
     lcores: Vec<Lcore>,
-    capture: bool,
+    capture: AtomicBool,
     /// Run-time folder to remove at the end, where its name is this process's own.
     own_folder: Option<PathBuf>,
     state: Mutex<State>,
@@ -111,6 +112,10 @@ impl Eal {
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(EalError::AlreadyInitialised);
         }
+        let files = raise_file_limit();
+        if files < FILES {
+            return Err(EalError::FewFiles { limit: files, needed: FILES });
+        }
         let init = std::thread::spawn(move || {
             let done = rte_eal_init(&argv);
             (argv, done)
@@ -120,6 +125,9 @@ impl Eal {
             let folder = runtime_folder();
             (folder.file_name() == Some(prefix.as_ref())).then_some(folder)
         });
+        if let Some(folder) = &own_folder {
+            folder::remove_stale(folder);
+        }
         if let Err((errno, reason)) = done {
             remove_folder(own_folder.as_ref());
             return Err(explain(args, errno, reason));
@@ -127,7 +135,7 @@ impl Eal {
         Ok(Self(Arc::new(Inner {
             _argv: argv,
             lcores: Lcore::workers(),
-            capture: open_for_capture(),
+            capture: AtomicBool::new(false),
             own_folder,
             state: Mutex::default(),
         })))
@@ -139,10 +147,21 @@ impl Eal {
         cores.into_iter().collect()
     }
 
-    /// Whether `dpdk-dumpcap` and `dpdk-proc-info` can attach: hugepages and shared files are in use,
-    /// and the capture library is up.
+    /// Whether `dpdk-dumpcap` can attach ([`Self::allow_capture`]).
     pub fn can_capture(&self) -> bool {
-        self.0.capture
+        self.0.capture.load(Ordering::SeqCst)
+    }
+
+    /// Lets `dpdk-dumpcap` and `dpdk-proc-info` attach, if they can: secondary processes map the primary's memory, so it
+    /// takes hugepages. At the end of a capture `dpdk-dumpcap` frees a ring and a pool that a worker may be copying to
+    /// at that moment, which ends this process: nobody is let in by default.
+    pub fn allow_capture(&self) -> bool {
+        let _one_at_a_time = self.state();
+        // SAFETY: the EAL is up; one caller at a time, and it is undone once, when the EAL goes.
+        let open =
+            self.can_capture() || unsafe { sys::rte_eal_has_hugepages() != 0 && sys::rte_pdump_init() == 0 };
+        self.0.capture.store(open, Ordering::SeqCst);
+        open
     }
 
     /// Folder of DPDK's run-time files, among them the telemetry socket.
@@ -226,7 +245,7 @@ impl Drop for Inner {
         if state.retired.is_empty() {
             // SAFETY: all ports, pools and workers held a handle and are gone; no frame is abroad.
             unsafe {
-                if self.capture {
+                if self.capture.load(Ordering::SeqCst) {
                     sys::rte_pdump_uninit();
                 }
                 sys::rte_eal_cleanup();
@@ -260,14 +279,44 @@ fn rte_eal_init(argv: &[CString]) -> Result<(), (i32, String)> {
 
 fn explain(args: &Args, errno: i32, reason: String) -> EalError {
     let wants_hugepages = !args.has("--no-huge");
+    let runtime = runtime_folder();
+    if runtime.as_os_str().is_empty() {
+        // DPDK makes it before anything else.
+        return EalError::Folder { folder: folder::parent().display().to_string() };
+    }
+    if folder::is_in_use(&runtime) {
+        return EalError::InUse { folder: runtime.display().to_string() };
+    }
     match errno {
         libc::EACCES | libc::ENOMEM if wants_hugepages && free_hugepages() == Some(0) => {
             EalError::NoHugepages
+        }
+        libc::EACCES if wants_hugepages && !args.has("--in-memory") && !folder::is_hugetlbfs_mounted() => {
+            EalError::NoHugetlbfs
         }
         libc::EACCES | libc::EPERM => {
             EalError::NoPermission { reason, runtime: runtime_folder().display().to_string() }
         }
         _ => EalError::Failed { reason, arguments: args.argv[1..].join(" ") },
+    }
+}
+
+/// Open files the EAL, its devices and management need at least.
+const FILES: u64 = 64;
+
+/// Raises the limit of open files as far as we may; what it is then. DPDK aborts where it runs out of them.
+fn raise_file_limit() -> u64 {
+    // SAFETY: both calls read or fill one struct of numbers.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
+            return u64::MAX;
+        }
+        let wanted = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) {
+            0 => wanted.rlim_cur,
+            _ => limit.rlim_cur,
+        }
     }
 }
 
@@ -279,12 +328,6 @@ fn free_hugepages() -> Option<u64> {
         free += text.trim().parse::<u64>().ok()?;
     }
     Some(free)
-}
-
-/// Secondary processes map the primary's memory: hugepages or nothing.
-fn open_for_capture() -> bool {
-    // SAFETY: the EAL is up.
-    unsafe { sys::rte_eal_has_hugepages() != 0 && sys::rte_pdump_init() == 0 }
 }
 
 fn runtime_folder() -> PathBuf {

@@ -20,6 +20,35 @@ pub enum EalError {
         "no free hugepages: reserve some (sysctl vm.nr_hugepages=512), or add --no-huge (slower, no secondary processes)"
     )]
     NoHugepages,
+    /// Hugepages are there, and no way to them.
+    #[error(
+        "hugepages are reserved, but no hugetlbfs is mounted: mount -t hugetlbfs nodev /dev/hugepages, or add --in-memory"
+    )]
+    NoHugetlbfs,
+    /// Another process has this prefix.
+    #[error(
+        "another process runs in {folder}: give each its own --file-prefix=NAME, or leave it out for one of its own"
+    )]
+    InUse {
+        /// Folder of the run-time files.
+        folder: String,
+    },
+    /// Run-time files cannot be made.
+    #[error(
+        "cannot make a folder in {folder}: it must belong to this user; set XDG_RUNTIME_DIR to one that does"
+    )]
+    Folder {
+        /// Where run-time folders are.
+        folder: String,
+    },
+    /// The limit of open files is too low, and may not be raised.
+    #[error("{limit} files may be open, {needed} are needed: ulimit -n 1024, or LimitNOFILE= of the service")]
+    FewFiles {
+        /// The limit.
+        limit: u64,
+        /// What it should be at least.
+        needed: u64,
+    },
     /// The system refused.
     #[error(
         "DPDK was refused a resource ({reason}): run as root or give CAP_NET_ADMIN, CAP_IPC_LOCK and access \

@@ -26,6 +26,7 @@ mod capabilities;
 mod clock;
 mod eal;
 mod error;
+mod folder;
 mod interrupts;
 mod mbuf;
 mod mempool;

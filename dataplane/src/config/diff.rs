@@ -88,6 +88,7 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     found.compare("mgmt.socket", &old.mgmt.socket, &new.mgmt.socket, SERVER);
     found.compare("mgmt.token_file", &old.mgmt.token_file, &new.mgmt.token_file, SERVER);
     found.compare("mgmt.admin_token_file", &old.mgmt.admin_token_file, &new.mgmt.admin_token_file, SERVER);
+    found.compare("mgmt.dumpcap", &old.mgmt.dumpcap, &new.mgmt.dumpcap, SERVER);
     found.compare("lab", &old.lab, &new.lab, "the hosts of a lab are made at start");
     found.compare("port", &names(old), &names(new), "ports cannot come, go or change their order");
     if names(old) != names(new) {

@@ -3,7 +3,7 @@
 use super::read::{Ctx, Section};
 use super::schema;
 use super::types::{MgmtConfig, MgmtSocket};
-use super::units::{Bad, Kind, TEXT, wrong_type};
+use super::units::{BOOL, Bad, Kind, TEXT, wrong_type};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Where management listens unless told otherwise.
@@ -44,5 +44,7 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> MgmtConfig {
         let message = format!("{address} can be reached from other machines, and no token is asked for");
         ctx.error(listen.span, "mgmt.exposed", message, "set token_file, or listen on 127.0.0.1");
     }
-    MgmtConfig { listen: listen.v, chosen, socket, token_file, admin_token_file }
+    let why = "at the end of a capture DPDK frees what a worker may be using";
+    let dumpcap = s.or(ctx, "dumpcap", &BOOL, false, why).v;
+    MgmtConfig { listen: listen.v, chosen, socket, token_file, admin_token_file, dumpcap }
 }

@@ -291,6 +291,7 @@ tables! {
         key("socket", "path, or \"off\"; default in the run-time folder, named after the switch", "HTTP over a Unix socket, for the owner of the process alone"),
         key("token_file", "path, default none", "file with the token TCP clients present as `Authorization: Bearer`; nobody else may be able to read it"),
         key("admin_token_file", "path, default none", "the same for clients that may also give orders (`weir apply`, `weir trace`); the Unix socket needs none"),
+        key("dumpcap", "boolean, default false", "let `dpdk-dumpcap` attach (hugepages only): its end can end the switch; `weir capture` cannot"),
     ]);
     LAB = table("[lab]", "Traffic of the hosts `weir lab` attaches to the ports.", &[
         key("pattern", "\"all_to_all\" or \"incast\", default \"all_to_all\"", "incast: every port sends to the first"),

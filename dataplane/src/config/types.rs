@@ -612,6 +612,8 @@ pub struct MgmtConfig {
     pub token_file: Option<String>,
     /// File with the token of TCP clients that may also give orders; `None`: nobody may over TCP.
     pub admin_token_file: Option<String>,
+    /// `dpdk-dumpcap` may attach.
+    pub dumpcap: bool,
 }
 
 /// The Unix socket of management.

@@ -192,6 +192,9 @@ impl Running {
         let named = config::workers(&config.ports);
         let size = PoolSize::of(config, named, extra);
         let eal = devices::start_eal(&config.ports, &config.eal_args, eal_args, size, named)?;
+        if config.mgmt.dumpcap && !eal.allow_capture() {
+            say_err!("weir: mgmt.dumpcap: dpdk-dumpcap cannot attach, it takes hugepages ([eal] args)");
+        }
         let (cores, owner) = place(config, &eal)?;
         let (mut pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size)?;
         let device = |((port, shard), settings): ((&OpenPort, &usize), &PortConfig)| Device {

@@ -145,7 +145,7 @@ fn secondary_processes_attach_to_a_switch_on_hugepages() {
              [buffer]\nsize = \"2MiB\"\n[port_defaults]\nrate = \"1G\"\nmtu = 1518\n\
              [[port]]\nname = \"left\"\ndevice = \"net_null0\"\n\
              [[port]]\nname = \"right\"\ndevice = \"net_null1\"\n\
-             [mgmt]\nlisten = \"off\"\nsocket = \"off\"\n",
+             [mgmt]\nlisten = \"off\"\nsocket = \"off\"\ndumpcap = true\n",
             pages.folder().display()
         ),
     )
@@ -179,4 +179,18 @@ fn secondary_processes_attach_to_a_switch_on_hugepages() {
     let (status, said) = switch.ended();
     assert!(status.success() && said.contains("error 0"), "{status}: {said}");
     drop(capture);
+
+    // Unless it is asked for nobody captures that way, and whoever tries ends himself alone.
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("dumpcap = true\n", "")).unwrap();
+    let switch = Program::start(Command::new(WEIR).arg("run").arg(&config));
+    switch.says("switch ");
+    let refused = run(Command::new(&dumpcap)
+        .arg(format!("--file-prefix={prefix}"))
+        .args(["-q", "-c", "1", "-i", "net_null1", "-w"])
+        .arg(&out));
+    assert!(!refused.status.success(), "{refused:?}");
+    switch.signal("-INT");
+    let (status, said) = switch.ended();
+    assert!(status.success() && said.contains("error 0"), "{status}: {said}");
 }
