@@ -183,7 +183,7 @@ const STAGES = [["rx_driver", COLOUR.sky, "RX driver"], ["receive", COLOUR.blue,
   ["tx_driver", COLOUR.orange, "TX driver"], ["tick", COLOUR.pink, "tick"]];
 
 function lcores() {
-  const heads = [["Lcore", ""], ["Busy", "text"], ["Off core", ""], ["Cycles per frame, by stage", "text"], ["p99 turn", ""], ["Longest", ""], ["Held", ""]];
+  const heads = [["Lcore", ""], ["Busy", "text"], ["Off core", ""], ["Cycles per frame", "text"], ["p99 turn", ""], ["Longest", ""], ["Held", ""]];
   const stage = (l, name) => l[name + "_cycles"];
   const total = (l) => STAGES.reduce((sum, [name]) => sum + stage(l, name), 0);
   const most = Math.max(1, ...snapshot.lcores.map(total));
@@ -370,6 +370,7 @@ function header() {
 function health(kind, text) {
   $("health").className = "badge " + kind;
   $("health").textContent = text;
+  $("health").title = text;
 }
 
 function draw() {

@@ -256,16 +256,6 @@ fn loses_by_name(code: Option<i32>, stdout: &str, summary: &Summary, reason: &st
     assert!(stdout.contains(&format!("{reason} {}", reasons[reason])), "{reasons}\n{stdout}");
 }
 
-/// A switch that has not the slots for its frames says so, and that it lost what it must not.
-#[test]
-fn a_lab_without_slots_loses_and_says_so() {
-    let few = lab_config("off").replace("frames = 16384", "frames = 64");
-    let (code, stdout, summary) = lab(&[], &few);
-    let summary = Summary(summary);
-    assert!(summary.drops("ingress.no_slot") > 0, "{:#}", summary.0);
-    loses_by_name(code, &stdout, &summary, "ingress.no_slot");
-}
-
 #[test]
 fn incast_over_rings_with_deaf_hosts_drops() {
     let deaf = lab_config("paper")
