@@ -126,6 +126,9 @@ pub struct FdbEntry {
     pub tick: u32,
 }
 
+/// Keys whose entries have changed: as many as a few buckets hold.
+pub type Changed = arrayvec::ArrayVec<u64, 32>;
+
 /// Learning state of one port.
 #[derive(Clone, Copy, Debug)]
 struct PortState {
@@ -149,6 +152,7 @@ pub struct Fdb {
     flushed: PortSet,
     flush_left: usize,
     version: u64,
+    changed: Changed,
     counters: FdbCounters,
     last_move: Option<FdbMove>,
 }
@@ -170,6 +174,7 @@ impl Fdb {
             flushed: PortSet::EMPTY,
             flush_left: 0,
             version: 0,
+            changed: Changed::new(),
             counters: FdbCounters::default(),
             last_move: None,
         }
@@ -184,8 +189,21 @@ impl Fdb {
         }
     }
 
-    /// Grows whenever an answer that [`Fdb::lookup`] or [`Fdb::knows`] has given may no longer be right: an
-    /// entry moved or went away, or learning was set anew. Answers "nobody knows" are not covered.
+    /// Keys about which an answer that [`Fdb::lookup`] or [`Fdb::knows`] has given may no longer be right: their entries
+    /// moved or went away. For whoever relies on answers to empty. Answers "nobody knows" are not covered.
+    #[inline(always)]
+    pub fn changed(&mut self) -> &mut Changed {
+        &mut self.changed
+    }
+
+    fn note_changed(&mut self, key: u64) {
+        if self.changed.try_push(key).is_err() {
+            self.changed.clear();
+            self.version += 1;
+        }
+    }
+
+    /// Grows whenever that may be so of any key: learning was set anew, or more have changed than are kept.
     #[inline(always)]
     pub fn version(&self) -> u64 {
         self.version
@@ -274,7 +292,7 @@ impl Fdb {
             return Learned::Refused(Refusal::Limit);
         }
         self.release(old);
-        self.version += 1;
+        self.note_changed(key);
         self.ports[port.index()].learned += 1;
         self.table.set(slot, seen);
         self.counters.moved += 1;
@@ -317,18 +335,20 @@ impl Fdb {
         if event.kind == FdbEventKind::Gone {
             let theirs = old.is_remote() && old.port() == event.port;
             if theirs {
-                self.forget(slot, old);
+                self.forget(slot, event.key, old);
             }
             return theirs;
         }
         self.release(old);
-        self.version += u64::from(old.port() != event.port || !old.is_remote());
+        if old.port() != event.port || !old.is_remote() {
+            self.note_changed(event.key);
+        }
         self.table.set(slot, value);
         true
     }
 
-    fn forget(&mut self, slot: Slot, value: Value) {
-        self.version += 1;
+    fn forget(&mut self, slot: Slot, key: u64, value: Value) {
+        self.note_changed(key);
         self.release(value);
         self.table.remove(slot);
         self.entries -= 1;
@@ -351,7 +371,7 @@ impl Fdb {
                 }
                 let void = self.void(value, now_tick) || self.flushed.contains(value.port());
                 if void {
-                    self.forget(slot, value);
+                    self.forget(slot, key, value);
                     self.counters.aged += 1;
                 }
                 if !value.is_remote() {
@@ -409,8 +429,8 @@ impl Fdb {
             let near = self.table.near(key).find(learned);
             let any = || (0..self.table.buckets()).flat_map(|b| self.table.bucket(b)).find(learned);
             let full = self.entries >= self.capacity;
-            let (slot, _, value) = near.or_else(|| if full { any() } else { None }).ok_or(FdbFull)?;
-            self.forget(slot, value);
+            let (slot, key, value) = near.or_else(|| if full { any() } else { None }).ok_or(FdbFull)?;
+            self.forget(slot, key, value);
         }
         Ok(())
     }
@@ -463,7 +483,7 @@ impl Fdb {
             self.groups[usize::from(id.0)] = PortSet::EMPTY;
             self.free_groups.push(id);
         }
-        self.forget(slot, value);
+        self.forget(slot, key, value);
         true
     }
 

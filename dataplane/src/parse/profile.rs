@@ -38,6 +38,12 @@ impl FlowKey {
         Self([word(0), word(8)])
     }
 
+    /// Both MAC addresses, destination first.
+    pub fn addresses(&self) -> [u64; 2] {
+        let [first, second] = self.0.map(u64::swap_bytes);
+        [first >> 16, (first & 0xffff) << 32 | second >> 32]
+    }
+
     /// Its high bits depend on all bits of the key.
     #[inline(always)]
     pub fn hash(&self) -> u64 {

@@ -3,15 +3,19 @@
 //! Destination, source, EtherType, IP version and ToS of a plain untagged IPv4 frame, and its port,
 //! determine everything the switch does with it up to admission, as long as tables and maps stay what
 //! they are. Such decisions are kept in a direct-mapped table: one comparison takes the place of parsing,
-//! two look-ups and classification. What changes in a table or a map makes all of them void at once
-//! (a new epoch), so a decision is never older than what it was made from.
+//! two look-ups and classification. What changes in a map makes all of them void at once (a new epoch), a station that
+//! moves or goes away those of its frames ([`Index`]), so a decision is never older than what it was made from.
 //!
 //! Only unicast between two stations that are both known is kept: nothing a stranger sends gets in.
 
+mod index;
+
 use super::Switch;
+use crate::fdb::Changed;
 use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey, Profile};
 use crate::types::{PRIORITIES, PortId};
+use index::Index;
 
 /// The way of a frame through the switch in one word: nothing but admission is left to decide. Frames with the
 /// same way are accounted for together.
@@ -65,6 +69,8 @@ impl Way {
 
 /// Decisions kept. 256 KiB: they stay in the second-level cache.
 const FLOWS: usize = 8192;
+/// The MAC address in a key of the forwarding table.
+const ADDRESS_MASK: u64 = (1 << 48) - 1;
 /// Of a tag, below the epoch.
 const PORT_BITS: u32 = 16;
 /// One in so many newcomers takes a place that is taken.
@@ -84,8 +90,12 @@ struct Flow {
 pub(super) struct Flows {
     flows: Box<[Flow; FLOWS]>,
     epoch: u64,
+    /// Who is concerned by which.
+    index: Index,
     /// State of the forwarding table the decisions were made from.
     seen: (u64, u32),
+    /// Times that some or all became void.
+    voids: u64,
     /// Decisions that found their place taken.
     refused: u64,
 }
@@ -94,21 +104,48 @@ impl Flows {
     pub fn new() -> Self {
         let nothing = Flow { key: FlowKey::NONE, tag: 0, way: Way::NONE };
         let flows = vec![nothing; FLOWS].into_boxed_slice().try_into().expect("so many were made");
-        Self { flows, epoch: 1, seen: (0, 0), refused: 0 }
+        Self { flows, epoch: 1, index: Index::new(FLOWS), seen: (0, 0), voids: 0, refused: 0 }
     }
 
     /// All decisions are void.
     pub fn forget(&mut self) {
         self.epoch += 1;
+        self.voids += 1;
     }
 
-    /// All decisions are void if the forwarding table is not the one they were made from.
+    /// Decisions are void that rely on what is no longer so in the forwarding table: on stations that have changed, or
+    /// all.
     #[inline(always)]
-    pub fn follow(&mut self, version: u64, tick: u32) {
+    pub fn follow(&mut self, version: u64, tick: u32, changed: &mut Changed) {
         if self.seen != (version, tick) {
             self.seen = (version, tick);
             self.forget();
+            changed.clear();
+        } else if !changed.is_empty() {
+            changed.drain(..).for_each(|key| self.void(key));
         }
+    }
+
+    /// Decisions about frames from and to a station are void; all, where these are more than can be gone through.
+    #[cold]
+    fn void(&mut self, key: u64) {
+        let Self { index, flows, epoch, .. } = self;
+        self.voids += 1;
+        let concerned = |at: usize| {
+            let found = flows[at].key.addresses().contains(&(key & ADDRESS_MASK));
+            if found {
+                flows[at].tag = 0;
+            }
+            found
+        };
+        if !index.remove(key, *epoch, concerned) {
+            self.forget();
+        }
+    }
+
+    /// Changes whenever a decision that was found may no longer hold.
+    pub fn voids(&self) -> u64 {
+        self.voids
     }
 
     /// What an entry for frames of `port` carries at present.
@@ -140,12 +177,15 @@ impl Flows {
 
     /// Keeps a decision. One that holds the place with right gives way only now and then: where there are more
     /// kinds of frames than places, most of those that have one should keep it long enough to be of use.
-    #[inline(always)]
-    pub fn keep(&mut self, key: &FlowKey, port: PortId, way: Way) {
-        let tag = self.tag(port);
-        let flow = &mut self.flows[Self::place(key)];
+    ///
+    /// `stations`: the keys of source and destination in the forwarding table.
+    #[inline(never)]
+    pub fn keep(&mut self, key: &FlowKey, port: PortId, way: Way, stations: [u64; 2]) {
+        let (tag, at) = (self.tag(port), Self::place(key));
+        let flow = &mut self.flows[at];
         self.refused += u64::from(flow.tag >> PORT_BITS == self.epoch);
         if flow.tag >> PORT_BITS != self.epoch || self.refused.is_multiple_of(PATIENCE) {
+            self.index.replace(at, flow.tag >> PORT_BITS == self.epoch, self.epoch, stations);
             *flow = Flow { key: *key, tag, way };
         }
     }
@@ -182,13 +222,13 @@ mod tests {
         let mut flows = Flows::new();
         let key = |n: u8| FlowKey::of(&[n; 47]);
         let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
-        flows.keep(&key(9), PortId(1), way);
+        flows.keep(&key(9), PortId(1), way, [1, 2]);
         let find = |flows: &Flows, n, port| flows.find(&key(n), flows.tag(PortId(port)));
         assert_eq!(find(&flows, 9, 1), way);
         assert_eq!((find(&flows, 9, 2), find(&flows, 8, 1)), (Way::NONE, Way::NONE));
-        flows.follow(0, 0);
+        flows.follow(0, 0, &mut Changed::new());
         assert_eq!(find(&flows, 9, 1), way);
-        flows.follow(1, 0);
+        flows.follow(1, 0, &mut Changed::new());
         assert_eq!(find(&flows, 9, 1), Way::NONE);
     }
 
@@ -209,16 +249,68 @@ mod tests {
         let find = |flows: &Flows, key| flows.find(key, flows.tag(PortId(1)));
         let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
         let port = PortId(1);
-        flows.keep(&first, port, way);
+        flows.keep(&first, port, way, [1, 2]);
         let tries = (1..).find(|_| {
-            flows.keep(&second, port, way);
+            flows.keep(&second, port, way, [3, 4]);
             find(&flows, &second) == way
         });
         assert_eq!(tries, Some(PATIENCE));
         assert_eq!(find(&flows, &first), Way::NONE);
         // One that is void is no obstacle.
         flows.forget();
-        flows.keep(&first, port, way);
+        flows.keep(&first, port, way, [1, 2]);
         assert_eq!(find(&flows, &first), way);
+    }
+    /// Untagged IPv4 between two stations.
+    fn head(src: u64, dst: u64) -> [u8; 47] {
+        let mut head = [0; 47];
+        head[..6].copy_from_slice(&dst.to_be_bytes()[2..]);
+        head[6..12].copy_from_slice(&src.to_be_bytes()[2..]);
+        head
+    }
+
+    #[test]
+    fn a_station_that_moves_voids_the_decisions_about_its_own_frames_and_no_others() {
+        let (mut flows, space) = (Flows::new(), 1 << 60);
+        let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
+        // 40 stations talk with each other; a decision that found its place taken was not kept.
+        let pairs: Vec<_> =
+            (1..=40).flat_map(|a| (1..=40).map(move |b| (a, b))).filter(|(a, b)| a != b).collect();
+        let key = |(a, b): (u64, u64)| FlowKey::of(&head(a, b));
+        assert_eq!(key((5, 6)).addresses(), [6, 5]);
+        for (a, b) in &pairs {
+            flows.keep(&key((*a, *b)), PortId(1), way, [space | a, space | b]);
+        }
+        let find = |flows: &Flows, pair| flows.find(&key(pair), flows.tag(PortId(1))) == way;
+        let kept =
+            |flows: &Flows| pairs.iter().copied().filter(|pair| find(flows, *pair)).collect::<Vec<_>>();
+        let before = kept(&flows);
+        assert!(before.len() > 1000, "{}", before.len());
+        for station in [7, 9, 7] {
+            flows.follow(0, 0, &mut Changed::from_iter([space | station]));
+        }
+        let others: Vec<_> =
+            before.into_iter().filter(|(a, b)| ![7, 9].contains(a) && ![7, 9].contains(b)).collect();
+        assert!(kept(&flows) == others);
+        // Its next frames are decided upon anew, and may be voided again, as often as somebody pretends to be it.
+        for _ in 0..100 {
+            flows.keep(&key((7, 1)), PortId(1), way, [space | 7, space | 1]);
+            flows.follow(0, 0, &mut Changed::from_iter([space | 7]));
+            assert!(!find(&flows, (7, 1)));
+        }
+        assert!(kept(&flows).iter().all(|pair| others.contains(pair)));
+        assert!(kept(&flows).len() + 100 / PATIENCE as usize + 1 >= others.len());
+    }
+
+    #[test]
+    fn a_station_with_more_decisions_than_can_be_gone_through_voids_all() {
+        let mut flows = Flows::new();
+        let way = Way::new(PortId(3), 1, 2, 0, EcnCode::NONE);
+        for n in 2..2000 {
+            flows.keep(&FlowKey::of(&head(n, 1)), PortId(1), way, [n, 1]);
+        }
+        let tag = flows.tag(PortId(1));
+        flows.follow(0, 0, &mut Changed::from_iter([1]));
+        assert_ne!(flows.tag(PortId(1)), tag);
     }
 }

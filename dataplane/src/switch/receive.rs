@@ -71,7 +71,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames received on `port`; takes all of them. Each is queued, consumed or dropped with a reason.
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
-        self.flows.follow(self.fdb.version(), self.ageing.now_tick());
+        self.flows.follow(self.fdb.version(), self.ageing.now_tick(), self.fdb.changed());
         if self.ports[port.index()].params.complete_checksums {
             self.complete_checksums(port, burst);
         }
@@ -115,7 +115,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn receive_some(&mut self, arrival: &mut Arrival, frames: ArrayVec<F, AT_ONCE>) {
         let port = arrival.port;
         let params = &self.ports[port.index()].params;
-        let tag = self.flows.tag(port);
+        let (tag, voids) = (self.flows.tag(port), self.flows.voids());
         let look = |frame: &F| match self.flows.decide(frame, &params.profile, tag) {
             way if way.is_decided() => Ok(way),
             _ => Err(arrival.read(frame, params, &self.fdb)),
@@ -123,7 +123,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let looks: ArrayVec<Result<Way, Work>, AT_ONCE> = frames.iter().map(look).collect();
         for (frame, look) in frames.into_iter().zip(looks) {
             match look {
-                Ok(way) if self.flows.tag(port) == tag => {
+                Ok(way) if self.flows.voids() == voids => {
                     self.put(arrival, way, frame);
                     continue;
                 }
@@ -131,7 +131,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 Err(work) => self.receive_any(arrival, frame, Some(&work)),
             }
             // A station may have moved.
-            self.flows.follow(self.fdb.version(), self.ageing.now_tick());
+            self.flows.follow(self.fdb.version(), self.ageing.now_tick(), self.fdb.changed());
         }
     }
 
@@ -169,7 +169,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             if let Some(way) = self.way(port, work) {
                 // Only where the next frame would change nothing in the table either.
                 if let Some(key) = work.flow.as_ref().filter(|_| known) {
-                    self.flows.keep(key, port, way);
+                    self.flows.keep(key, port, way, [work.src_key, work.dst_key]);
                 }
                 return self.put(arrival, way, frame);
             }
