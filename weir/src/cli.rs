@@ -463,7 +463,7 @@ pub struct MergeArgs {
 /// `weir golden`
 #[derive(Debug, Args)]
 pub struct GoldenArgs {
-    /// Folder with data sets, or one data set.
+    /// Folder with data sets, or one data set: logs of published simulators, which do not come with weir (docs/testing.md).
     pub dir: PathBuf,
 }
 

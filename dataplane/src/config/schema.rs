@@ -298,7 +298,7 @@ tables! {
         key("load", "share, default 90%", "offered load of a sending port"),
         key("frame_bytes", "size 330 to mtu, default 1082", "longest data frame without FCS: the largest path MTU that fits is used"),
         key("dscp", "0 to 63, default 26", "DSCP of the frames; RC Link frames carry that of their class"),
-        key("dcqcn", "\"paper\", \"connectx\" or \"off\", default \"paper\"", "rate control of the hosts (RC Link: back-off on CNPs); off: they keep to their rates whatever is marked"),
+        key("dcqcn", "\"paper\", \"connectx\" or \"off\", default \"paper\"", "rate control of the hosts (RC Link: back-off on CNPs); off: they keep to their rates whatever is marked. A lab's hosts are threads that look at their links far less often than an adapter, so every time of either set is 20 times longer, and every increase 20 times larger: rates of `weir host` and `weir sim` are those of the set itself"),
         key("hosts", "\"rocev2\" or \"rclink\", default \"rclink\" with a paxi preset or AFH ports, else \"rocev2\"", "what the hosts speak; RC Link says its class in the PCP"),
         key("flow", "list of tables", "flows of their own, instead of the pattern"),
     ]);

@@ -746,6 +746,7 @@ impl Fabric<'_> {
         let report = self.hosts[host].report(self.ns());
         HostResult {
             name: self.plan.names[host].clone(),
+            mac: self.plan.macs[host].to_string(),
             paused_ns: report.paused_ns,
             pauses: report.pauses,
             pfc_rx: report.pfc_frames,

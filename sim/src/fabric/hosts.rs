@@ -19,6 +19,8 @@ use weir_endpoint::roce::qp::TrafficClass;
 
 /// Queue pairs of an RC Link endpoint.
 const QP_NUMBERS: usize = 8192;
+/// DSCP of CNPs, that of adapters (`cnp_dscp`). The presets put CNPs in their class whatever it is.
+const CNP_DSCP: u8 = 48;
 /// Ethernet, IP, UDP, BTH, ICRC: what a RoCE packet has around its payload.
 const ROCE_HEADERS: u64 = 58;
 
@@ -71,7 +73,6 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         Protocol::Rclink => &[
             ("host.dcqcn", "absent: hosts speak RC Link, which backs off"),
             ("host.cnp_priority", "absent: RC Link has a class for CNPs"),
-            ("host.cnp_dscp", "absent: RC Link has a class for CNPs"),
         ],
     };
     if let Some((key, must)) = idle.iter().find(|(key, _)| spec.source.sets(key)) {
@@ -82,9 +83,6 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         if usize::from(priority) >= PRIORITIES {
             return range(key, priority.to_string(), "0 to 7");
         }
-    }
-    if host.cnp_dscp > 63 {
-        return range("host.cnp_dscp", host.cnp_dscp.to_string(), "0 to 63");
     }
     for (i, w) in spec.workloads.iter().enumerate() {
         let cc = format!("workload.{i}.cc");
@@ -177,7 +175,7 @@ impl Host {
                 return Ok(Self::Roce(Box::new(Nic::new(NicConfig {
                     rate,
                     obey,
-                    cnp: TrafficClass::of_cnps(host.cnp_dscp, host.cnp_priority),
+                    cnp: TrafficClass::of_cnps(CNP_DSCP, host.cnp_priority),
                     cnp_interval: host.cnp_interval.0,
                 }))));
             }

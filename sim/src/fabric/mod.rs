@@ -139,4 +139,6 @@ pub enum FabricError {
 }
 
 #[cfg(test)]
+mod keys;
+#[cfg(test)]
 mod tests;

@@ -421,6 +421,7 @@ fn report(
     };
     let host = |h: usize| HostResult {
         name: plan.names[h].clone(),
+        mac: plan.macs[h].to_string(),
         paused_ns: std::array::from_fn(|p| {
             let (since, total, _) = book.paused[h][p];
             total + since.map_or(0, |from| end_ns - from)

@@ -26,6 +26,9 @@ fn params(d: &DcqcnSpec, line: u64) -> Params {
         alpha_period: d.alpha_period.map_or(base.alpha_period, |t| t.0),
         cut_period: d.cut_period.map_or(base.cut_period, |t| t.0),
         byte_threshold: d.byte_threshold.map_or(base.byte_threshold, |b| b.0),
+        stages: d.stages.unwrap_or(base.stages),
+        min_left_percent: d.min_left_percent.unwrap_or(base.min_left_percent),
+        first_cnp_rate: d.first_cnp_rate.map(|r| r.0).or(base.first_cnp_rate),
         min_rate: d.min_rate.map_or(base.min_rate, |r| r.0),
         initial_rate: d.initial_rate.map_or(base.initial_rate, |r| r.0),
         ..base

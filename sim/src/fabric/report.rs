@@ -260,6 +260,8 @@ pub struct SwitchResult {
 pub struct HostResult {
     /// Name.
     pub name: String,
+    /// Its first address.
+    pub mac: String,
     /// Time each priority was held back, ns.
     pub paused_ns: [u64; 8],
     /// Times each priority was held back.

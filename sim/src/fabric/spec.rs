@@ -289,11 +289,9 @@ pub struct HostSpec {
     pub timeout: Duration,
     /// Least time between two CNPs of a flow.
     pub cnp_interval: Duration,
-    /// Priority of CNPs, and their DSCP; ACKs go in the class of their data. Of RoCEv2: RC Link has classes of its
+    /// Priority of CNPs, of which pauses hold them back; ACKs go with their data. Of RoCEv2: RC Link has classes of its
     /// own.
     pub cnp_priority: u8,
-    /// See `cnp_priority`.
-    pub cnp_dscp: u8,
     /// Rate control of flows with `cc = "dcqcn"`.
     pub dcqcn: DcqcnSpec,
 }
@@ -310,7 +308,6 @@ impl Default for HostSpec {
             timeout: Duration::of(4_000_000),
             cnp_interval: Duration::of(50_000),
             cnp_priority: 6,
-            cnp_dscp: 48,
             dcqcn: DcqcnSpec::default(),
         }
     }
@@ -352,6 +349,12 @@ pub struct DcqcnSpec {
     pub byte_threshold: Option<Size>,
     /// A cut takes alpha / 2^shift.
     pub rate_shift: Option<u32>,
+    /// Increases before the next stage.
+    pub stages: Option<u32>,
+    /// A cut leaves at least this percentage of the rate.
+    pub min_left_percent: Option<u32>,
+    /// Rate set by the first CNP instead of a cut.
+    pub first_cnp_rate: Option<Rate>,
     /// Lowest rate.
     pub min_rate: Option<Rate>,
     /// Rate at the start.

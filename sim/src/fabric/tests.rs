@@ -693,6 +693,35 @@ fn what_cannot_be_is_refused_with_a_reason() {
     }
 }
 
+/// A shipped file.
+fn shipped(name: &str) -> Report {
+    play(
+        &std::fs::read_to_string(format!("{}/../configs/sim/{name}.toml", env!("CARGO_MANIFEST_DIR")))
+            .unwrap(),
+    )
+}
+
+#[test]
+fn sw130_sw131_sw132_the_scenarios_show_what_they_say() {
+    let sum = |r: &Report, of: fn(&FlowResult) -> u64| r.flows.iter().map(of).sum::<u64>();
+    let a = shipped("scenario-a");
+    assert!(a.switches.is_empty() && a.frames_lost > 0 && sum(&a, |f| f.resent) >= a.frames_lost);
+    assert_eq!((a.verdict, sum(&a, |f| f.delivered)), ("PASS", 20_000_000));
+    assert!(a.hosts.iter().all(|h| h.pauses == [0; 8]), "{:?}", a.hosts);
+    let b = shipped("scenario-b");
+    assert!(b.pauses() > 0 && b.switches.len() == 2, "PFC keeps every frame");
+    assert_eq!((b.marks(), sum(&b, |f| f.resent), b.frames_dropped, b.verdict), (0, 0, 0, "PASS"));
+    // The switch beside the receiver pauses the other one, and that one its chip (SW-104).
+    assert!(b.switches.iter().all(|s| s.ports.iter().any(|p| p.pfc_tx_xoff > 0)), "{:?}", b.switches);
+    let c = shipped("scenario-c");
+    assert!(c.pauses() > 0 && c.marks() > 0 && sum(&c, |f| f.cnps.unwrap()) > 0, "{:?}", c.why);
+    assert_eq!((c.verdict, sum(&c, |f| f.resent)), ("PASS", 0));
+    let text = include_str!("../../../configs/sim/scenario-c.toml");
+    let deaf_to_marks = play(&text.replace("cc = \"backoff\"\n", ""));
+    let paused = |r: &Report| r.hosts.iter().flat_map(|h| h.paused_ns).sum::<u64>();
+    assert!(paused(&c) < paused(&deaf_to_marks) / 2, "{} {}", paused(&c), paused(&deaf_to_marks));
+}
+
 #[test]
 fn the_shipped_examples_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/sim");
@@ -703,9 +732,10 @@ fn the_shipped_examples_run() {
     assert!(files.len() >= 14 && !plans.is_empty());
     for path in plans {
         let plan = crate::sweep::Plan::read(&path).unwrap_or_else(|e| panic!("{e}"));
-        for point in plan.points() {
-            assert!(load("point", &point.spec).is_ok(), "{point:?}");
-        }
+        let specs: Vec<_> = plan.points().map(|point| load("point", &point.spec).unwrap()).collect();
+        // The axis it is called after moves what it is about.
+        let (few, many) = (run(&specs[0]).unwrap(), run(&specs[specs.len() - 1]).unwrap());
+        assert!(few.pauses() != many.pauses() && few.queue_max() < many.queue_max(), "{}", plan.name);
     }
     for path in files {
         let name = path.file_stem().unwrap().to_str().unwrap();

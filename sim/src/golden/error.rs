@@ -14,7 +14,8 @@ pub enum GoldenError {
         error: std::io::Error,
     },
     /// No data set below the folder.
-    #[error("{}: no known data set here; known are {known}", dir.display())]
+    #[error("{}: no known data set here; known are {known}. Data sets are logs of published simulators and do not come \
+             with weir: docs/testing.md, \"Published data\", says what they are made from and how a folder looks", dir.display())]
     Nothing {
         /// The folder that was searched.
         dir: PathBuf,

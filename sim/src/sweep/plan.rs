@@ -153,6 +153,10 @@ fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), String> {
     let mut place = &mut at;
     for step in path.into_iter().flat_map(|p| p.split('.')) {
         place = match place {
+            // A number counts within an array, and none is there.
+            Value::Table(t) if !t.contains_key(step) && step.parse::<usize>().is_ok() => {
+                return Err(no_element(key, step));
+            }
             Value::Table(t) => t.entry(step).or_insert_with(|| Value::Table(Table::new())),
             Value::Array(items) => {
                 step.parse().ok().and_then(|i: usize| items.get_mut(i)).ok_or_else(|| problem(step))?
@@ -174,6 +178,11 @@ fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), String> {
         *table = t;
     }
     Ok(())
+}
+
+fn no_element(key: &str, step: &str) -> String {
+    let list = key.split(&format!(".{step}")).next().unwrap_or(key);
+    format!("axis `{key}`: the base has no `{list}` to count {step} in; write a [[{list}]] there")
 }
 
 #[cfg(test)]
@@ -223,6 +232,7 @@ mod tests {
             (axis("w.one", "[1]"), "nothing at `one`"),
             (axis("seed.x", "[1]"), "nothing at `x`"),
             (axis("a..b", "[1]"), "looks like"),
+            (axis("buffer.profile.0.x", "[1]"), "write a [[buffer.profile]] there"),
             (axis("seed", "[1]") + "[[axis]]\nkey = \"seed\"\nvalues = [2]\n", "two axes"),
         ] {
             let error = plan(&text).unwrap_err();

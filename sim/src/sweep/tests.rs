@@ -61,6 +61,39 @@ fn any_sharding_has_one_digest_and_twice_does_nothing() {
 }
 
 #[test]
+fn every_key_of_a_plan_has_an_effect() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("base.toml"), BASE).unwrap();
+    std::fs::write(root.path().join("other.toml"), BASE.replace("1MiB", "2MiB")).unwrap();
+    let read = |text: &str| {
+        std::fs::write(root.path().join("plan.toml"), text).unwrap();
+        Plan::read(&root.path().join("plan.toml"))
+    };
+    let said = |text: &str| {
+        let plan = read(text).unwrap();
+        (plan.name.clone(), plan.points().map(|point| (point.values, point.spec)).collect::<Vec<_>>())
+    };
+    let one = "name = \"small\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"seed\"\nvalues = [1, 2]\n";
+    let cases = [
+        ("name", one.replace("small", "large")),
+        ("base", one.replace("base.toml", "other.toml")),
+        ("axis", one.replace("[[axis]]", "[[axis]]\nkey = \"until\"\nvalues = [\"2ms\"]\n[[axis]]")),
+        ("key", one.replace("\"seed\"", "\"paths\"")),
+        ("values", one.replace("[1, 2]", "[3]")),
+    ];
+    for (key, changed) in &cases {
+        assert_ne!(said(one), said(changed), "`{key}` changes nothing");
+    }
+    for (odd, of) in [("zzz = 1\n".to_owned() + one, 3), (one.to_owned() + "zzz = 1\n", 2)] {
+        let error = read(&odd).unwrap_err().to_string();
+        let expected = error.split_once("expected ").unwrap().1.lines().next().unwrap();
+        let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        assert_eq!(keys.len(), of, "{error}");
+        assert!(keys.iter().all(|key| cases.iter().any(|(case, _)| case == key)), "{keys:?}");
+    }
+}
+
+#[test]
 fn a_sweep_that_was_ended_goes_on_where_it_was() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(root.path());

@@ -62,33 +62,53 @@ fn roce_stations(
 }
 
 fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) -> PairConfig {
-    let rate = qp.rate.unwrap_or(link).min(link);
+    // Field by field, so that none is read from the file and then forgotten. The port was found by whoever asks.
+    let HostQp {
+        port: _,
+        qpn,
+        peer_ip: ip,
+        peer_mac: mac,
+        peer_qpn,
+        send_psn,
+        recv_psn,
+        vlan,
+        priority,
+        dscp,
+        cnp_priority,
+        cnp_dscp,
+        mtu,
+        window,
+        ack_timeout,
+        retries,
+        rate,
+        receive: receive_bytes,
+        memory_address,
+        memory_key,
+        verify,
+        expect,
+        stream,
+    } = *qp;
+    let usual = Remote::of_pair(qpn - first_qpn);
     PairConfig {
-        peer: Peer { ip: qp.peer_ip, mac: qp.peer_mac, qpn: Qpn(qp.peer_qpn) },
-        send_psn: Psn::new(qp.send_psn),
-        recv_psn: Psn::new(qp.recv_psn),
-        vlan: qp.vlan,
-        data: TrafficClass::of_data(qp.dscp, qp.priority),
-        cnp: TrafficClass::of_cnps(qp.cnp_dscp, qp.cnp_priority),
-        mtu: qp.mtu,
-        window: qp.window,
-        ack_timeout: qp.ack_timeout,
-        retries: qp.retries,
+        peer: Peer { ip, mac, qpn: Qpn(peer_qpn) },
+        send_psn: Psn::new(send_psn),
+        recv_psn: Psn::new(recv_psn),
+        vlan,
+        data: TrafficClass::of_data(dscp, priority),
+        cnp: TrafficClass::of_cnps(cnp_dscp, cnp_priority),
+        mtu,
+        window,
+        ack_timeout,
+        retries,
         cnp_interval: dcqcn.cnp_interval,
-        rate: rate_control(dcqcn, rate),
-        receive_bytes: qp.receive,
-        memory: memory(qp, first_qpn),
-        verify: qp.verify,
-        expect: qp.expect,
-        stream: qp.stream.map(|stream| messages(&stream, qp.peer_qpn, first_qpn)),
+        rate: rate_control(dcqcn, rate.unwrap_or(link).min(link)),
+        receive_bytes,
+        memory: Remote { va: memory_address.unwrap_or(usual.va), rkey: memory_key.unwrap_or(usual.rkey) },
+        verify,
+        expect,
+        stream: stream.map(|stream| messages(&stream, peer_qpn, first_qpn)),
         trace,
     }
-}
-
-/// Where a connection takes messages, and under which key.
-fn memory(qp: &HostQp, first_qpn: u32) -> Remote {
-    let usual = Remote::of_pair(qp.qpn - first_qpn);
-    Remote { va: qp.memory_address.unwrap_or(usual.va), rkey: qp.memory_key.unwrap_or(usual.rkey) }
 }
 
 /// The memory of a weir host follows from the place of the connection there; it is taken to count its
@@ -110,35 +130,57 @@ fn messages(stream: &HostStream, peer_qpn: u32, first_qpn: u32) -> Stream {
 
 /// Rate control of a connection that sends at most `rate` bits/s.
 pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
-    let of = match dcqcn.parameters {
+    // All of it, too. The interval is the receiver's.
+    let HostDcqcn {
+        parameters,
+        scheme,
+        firmware_period,
+        initial_rate,
+        gain,
+        initial_alpha,
+        rate_shift,
+        alpha_period,
+        cut_period,
+        increase_period,
+        byte_threshold,
+        stages,
+        additive,
+        hyper,
+        min_left_percent,
+        first_cnp_rate,
+        min_rate,
+        cnp_interval: _,
+        outstanding,
+        outstanding_after_cnp,
+        restore_after,
+    } = *dcqcn;
+    let of = match parameters {
         CongestionControl::Off => return Rate::Fixed(rate),
         CongestionControl::Paper => Params::paper(rate),
         CongestionControl::Connectx => Params::connectx(rate),
     };
     let params = Params {
-        gain: dcqcn.gain.unwrap_or(of.gain),
-        initial_alpha: dcqcn.initial_alpha.unwrap_or(of.initial_alpha),
-        rate_shift: dcqcn.rate_shift.unwrap_or(of.rate_shift),
-        alpha_period: dcqcn.alpha_period.unwrap_or(of.alpha_period),
-        cut_period: dcqcn.cut_period.unwrap_or(of.cut_period),
-        increase_period: dcqcn.increase_period.unwrap_or(of.increase_period),
-        byte_threshold: dcqcn.byte_threshold.unwrap_or(of.byte_threshold),
-        stages: dcqcn.stages.unwrap_or(of.stages),
-        additive: dcqcn.additive.unwrap_or(of.additive),
-        hyper: dcqcn.hyper.unwrap_or(of.hyper),
-        min_rate: dcqcn.min_rate.unwrap_or(of.min_rate),
-        initial_rate: dcqcn.initial_rate.unwrap_or(of.initial_rate),
+        gain: gain.unwrap_or(of.gain),
+        initial_alpha: initial_alpha.unwrap_or(of.initial_alpha),
+        rate_shift: rate_shift.unwrap_or(of.rate_shift),
+        alpha_period: alpha_period.unwrap_or(of.alpha_period),
+        cut_period: cut_period.unwrap_or(of.cut_period),
+        increase_period: increase_period.unwrap_or(of.increase_period),
+        byte_threshold: byte_threshold.unwrap_or(of.byte_threshold),
+        stages: stages.unwrap_or(of.stages),
+        additive: additive.unwrap_or(of.additive),
+        hyper: hyper.unwrap_or(of.hyper),
+        min_left_percent: min_left_percent.unwrap_or(of.min_left_percent),
+        first_cnp_rate: first_cnp_rate.or(of.first_cnp_rate),
+        min_rate: min_rate.unwrap_or(of.min_rate),
+        initial_rate: initial_rate.unwrap_or(of.initial_rate),
         ..of
     };
-    let outstanding = Outstanding {
-        normal: dcqcn.outstanding,
-        reduced: dcqcn.outstanding_after_cnp,
-        restore_after: dcqcn.restore_after,
-    };
-    let scheme = match dcqcn.scheme {
+    let outstanding = Outstanding { normal: outstanding, reduced: outstanding_after_cnp, restore_after };
+    let scheme = match scheme {
         DcqcnScheme::Hardware => Scheme::Hardware,
         DcqcnScheme::FirmwareRate => Scheme::FirmwareRate,
         DcqcnScheme::Firmware => Scheme::Firmware,
     };
-    Rate::Dcqcn(Dcqcn { scheme, params, outstanding, firmware_period: dcqcn.firmware_period })
+    Rate::Dcqcn(Dcqcn { scheme, params, outstanding, firmware_period })
 }

@@ -113,6 +113,10 @@ pub struct HostDcqcn {
     pub additive: Option<u64>,
     /// bit/s.
     pub hyper: Option<u64>,
+    /// Percentage of the rate a cut leaves at least.
+    pub min_left_percent: Option<u32>,
+    /// Set by the first CNP instead of a cut, bit/s.
+    pub first_cnp_rate: Option<u64>,
     /// bit/s.
     pub min_rate: Option<u64>,
     /// Least time between two CNPs, ns.
@@ -143,6 +147,8 @@ impl HostDcqcn {
             stages: None,
             additive: None,
             hyper: None,
+            min_left_percent: None,
+            first_cnp_rate: None,
             min_rate: None,
             cnp_interval: 50_000,
             outstanding: 16,

@@ -307,6 +307,8 @@ fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
         stages: small(ctx, &s, "stages", 1..=100),
         additive: rate(ctx, &s, "additive"),
         hyper: rate(ctx, &s, "hyper"),
+        min_left_percent: small(ctx, &s, "min_left_percent", 0..=100),
+        first_cnp_rate: rate(ctx, &s, "first_cnp_rate"),
         min_rate: rate(ctx, &s, "min_rate"),
         cnp_interval: time(ctx, &s, "cnp_interval", 0..=SECOND).unwrap_or(or.cnp_interval),
         outstanding: small(ctx, &s, "outstanding", 1..=16).unwrap_or(or.outstanding),
@@ -318,21 +320,27 @@ fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
 
 /// Keys that say nothing under a scheme.
 fn check_scheme(ctx: &mut Ctx<'_>, s: &Section<'_>, parameters: CongestionControl, scheme: DcqcnScheme) {
-    let idle: &[&str] = match (parameters, scheme) {
-        (CongestionControl::Off, _) => &["scheme"],
+    let idle: &[&'static str] = match (parameters, scheme) {
+        (CongestionControl::Off, _) => {
+            let of_sender = schema::DCQCN.keys.iter().map(|key| key.name);
+            return of_sender
+                .filter(|key| !matches!(*key, "parameters" | "cnp_interval"))
+                .for_each(|key| refuse_idle(ctx, s, key, "nobody decides: parameters = \"off\""));
+        }
         (_, DcqcnScheme::Hardware) => &["firmware_period"],
         (_, DcqcnScheme::FirmwareRate) => &[],
         (_, DcqcnScheme::Firmware) => &["outstanding", "outstanding_after_cnp", "restore_after"],
     };
-    let why = match (parameters, scheme) {
-        (CongestionControl::Off, _) => "nobody decides: parameters = \"off\"".to_owned(),
-        (_, DcqcnScheme::Hardware) => "firmware has no part in scheme = \"hardware\"".to_owned(),
+    let why = match scheme {
+        DcqcnScheme::Hardware => "firmware has no part in scheme = \"hardware\"".to_owned(),
         _ => format!("nothing but the mask holds back messages under scheme = \"{}\"", scheme.word()),
     };
-    for key in idle {
-        if let Some(raw) = s.raw(ctx, key) {
-            ctx.error(raw.span, "dcqcn.scheme", format!("`{key}`: {why}"), "remove it, or change the scheme");
-        }
+    idle.iter().for_each(|key| refuse_idle(ctx, s, key, &why));
+}
+
+fn refuse_idle(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &'static str, why: &str) {
+    if let Some(raw) = s.raw(ctx, key) {
+        ctx.error(raw.span, "dcqcn.scheme", format!("`{key}`: {why}"), "remove it, or change the scheme");
     }
 }
 
@@ -496,7 +504,12 @@ fn check_rates(ctx: &mut Ctx<'_>, root: &Section<'_>, dcqcn: &HostDcqcn, ports: 
     let s = root.table(ctx, "dcqcn", &schema::DCQCN);
     let rate = |qp: &HostQp| qp.rate.or_else(|| ports[qp.port].port.rate.bps());
     let slowest = qps.iter().filter_map(rate).min();
-    for (key, set) in [("min_rate", dcqcn.min_rate), ("initial_rate", dcqcn.initial_rate)] {
+    let rates = [
+        ("min_rate", dcqcn.min_rate),
+        ("initial_rate", dcqcn.initial_rate),
+        ("first_cnp_rate", dcqcn.first_cnp_rate),
+    ];
+    for (key, set) in rates {
         if let (Some(set), Some(slowest)) = (set, slowest)
             && set > slowest
             && let Some(at) = s.raw(ctx, key)

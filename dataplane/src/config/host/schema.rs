@@ -109,6 +109,8 @@ pub(super) static DCQCN: Table = table(
         key("stages", "1 to 100", "increases before the next stage (rpg_threshold)"),
         key("additive", "rate", "R_AI (rpg_ai_rate)"),
         key("hyper", "rate", "R_HAI (rpg_hai_rate)"),
+        key("min_left_percent", "0 to 100", "percentage of the rate a cut leaves at least (rpg_min_dec_fac)"),
+        key("first_cnp_rate", "rate", "set by the first CNP instead of a cut (rate_to_set_on_first_cnp)"),
         key("min_rate", "rate", "lowest rate (rpg_min_rate)"),
         key(
             "cnp_interval",

@@ -179,7 +179,7 @@ fn losing(one_in: u64, seed: u64) -> impl FnMut(usize, &mut Vec<u8>) -> bool {
 }
 
 #[test]
-fn sw130_scenario_a_direct_link_with_credits_and_go_back_n() {
+fn sw130_a_direct_link_with_credits_and_go_back_n() {
     for format in [Format::AfhGen1, GEN2] {
         let mut net = pair(format, credits());
         net.post(0, 1000, 1344);
@@ -256,7 +256,7 @@ fn sw024_without_a_reader_watermarks_pause_the_sender_and_nothing_is_lost() {
 }
 
 #[test]
-fn sw131_scenario_b_delivers_without_retransmission_in_every_format() {
+fn sw131_lite_mode_over_a_clean_wire_delivers_in_every_format() {
     for format in [LITE, Format::Standard, Format::AfhGen1, GEN2] {
         for flow_control in [PFC, credits()] {
             let lite = |n| LinkConfig { retransmit: false, ..config(n, format, flow_control) };
@@ -296,12 +296,12 @@ fn sw015_lite_loses_what_the_network_loses_but_not_the_credits() {
 }
 
 #[test]
-fn sw132_scenario_c_standard_with_marks_and_losses() {
+fn sw132_go_back_n_over_a_wire_that_marks_and_loses() {
     let mut net = pair(Format::Standard, PFC);
     net.post(0, 1000, 1000);
     let mut rng = Rng::new(9);
     net.run(20_000_000, |_, bytes| {
-        // A switch marks one in eight, and loses one in fifty.
+        // The wire marks one in eight, and loses one in fifty.
         if bytes[12..14] == [8, 0] && bytes[15] & 3 == 2 && rng.next_u64().is_multiple_of(8) {
             bytes[15] |= 3;
             let checksum = u16::from_be_bytes([bytes[24], bytes[25]]) - 1;

@@ -1,0 +1,317 @@
+//! Every key of a fabric file has an effect: another legal value gives another report. Which keys there are is asked of
+//! the reader itself, so a key without a case here fails.
+
+use super::{load, run};
+use std::collections::BTreeSet;
+use toml::{Table, Value};
+
+/// Two leaves, marks, pauses, DCQCN.
+const BASE: &str = r#"
+name = "keys"
+until = "1ms"
+[topology]
+kind = "leaf_spine"
+leaves = 2
+spines = 2
+hosts_per_leaf = 2
+[link]
+rate = "40G"
+delay = "500ns"
+[trunk]
+rate = "40G"
+delay = "500ns"
+[switch.config.buffer]
+size = "1MiB"
+control_bytes = "32KiB"
+[switch.config.port_defaults]
+mtu = 1600
+[[switch.config.wred]]
+name = "roce"
+kmin = "5KB"
+kmax = "50KB"
+pmax = "50%"
+[[workload]]
+kind = "incast"
+to = "h3"
+bytes = "200KB"
+cc = "dcqcn"
+"#;
+
+/// What else the base says for one key to mean something: paths and values, as TOML.
+type More<'a> = &'a [(&'a str, &'a str)];
+
+const PLAIN: More<'_> = &[];
+/// Nobody slows down, so groups fill and pauses are sent.
+const PAUSES: More<'_> = &[("workload.0.cc", "\"none\""), ("workload.0.bytes", "\"1MB\"")];
+const HARDWARE: More<'_> = &[("host.dcqcn.scheme", "\"hardware\"")];
+const FIRMWARE: More<'_> = &[("host.dcqcn.scheme", "\"firmware_rate\"")];
+/// Several cuts, and rates that rise soon.
+const RISES: More<'_> = &[
+    ("host.cnp_interval", "\"5us\""),
+    ("host.dcqcn.stages", "1"),
+    ("host.dcqcn.increase_period", "\"5us\""),
+    ("host.dcqcn.byte_threshold", "\"10KB\""),
+];
+const RCLINK: More<'_> = &[
+    ("host.protocol", "\"rclink\""),
+    ("workload.0.cc", "\"backoff\""),
+    ("switch.config.wred.0.name", "\"request\""),
+    ("switch.config.buffer.size", "\"8MiB\""),
+];
+const POISSON: More<'_> =
+    &[("workload.0", "{ kind = \"poisson\", load = 0.3, sizes = \"fb_hadoop\", duration = \"50us\" }")];
+const FLOW: More<'_> = &[("workload.0", "{ kind = \"flow\", from = \"h0\", to = \"h3\", bytes = \"50KB\" }")];
+const SHIFT: More<'_> = &[("workload.0", "{ kind = \"permutation\", shift = 1, bytes = \"50KB\" }")];
+const NS3: More<'_> =
+    &[("switch.config", "{}"), ("switch.config.buffer.size", "\"1MiB\""), ("workload.0.cc", "\"none\"")];
+const CUSTOM: More<'_> = &[
+    (
+        "topology",
+        "{ kind = \"custom\", hosts = [\"h0\", \"h3\"], switches = [\"s\", \"t\", \"u\"], links = [{ a = \"h0\", b = \"s\" }, \
+         { a = \"s\", b = \"t\" }, { a = \"h3\", b = \"t\" }, { a = \"u\", b = \"t\" }, { a = \"s\", b = \"u\" }] }",
+    ),
+    ("workload.0", "{ kind = \"flow\", from = \"h0\", to = \"h3\", bytes = \"50KB\" }"),
+];
+
+/// h3 is paused for what it sends, and sends CNPs for what it receives.
+const TWO_WAYS: &str = "[{ kind = \"incast\", to = \"h3\", bytes = \"1MB\" }, \
+                        { kind = \"incast\", to = \"h2\", bytes = \"1MB\" }]";
+
+const fn topology(text: &str) -> (&str, &str) {
+    ("topology", text)
+}
+const TO_H1: (&str, &str) = ("workload.0.to", "\"h1\"");
+
+/// A key, another value of it, and what the base says besides.
+const CASES: &[(&str, &str, More<'_>)] = &[
+    ("name", "\"other\"", PLAIN),
+    ("profile", "\"ns3-hpcc\"", NS3),
+    ("seed", "2", PLAIN),
+    ("until", "\"50us\"", PLAIN),
+    ("measure_from", "\"50us\"", PLAIN),
+    ("sample", "\"10us\"", PLAIN),
+    ("paths", "8", &[("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\" }")]),
+    ("topology.kind", "\"ring\"", &[topology("{ kind = \"chain\", switches = 3, hosts_per_switch = 2 }")]),
+    ("topology.star.hosts", "5", &[topology("{ kind = \"star\", hosts = 4 }")]),
+    ("topology.dumbbell.pairs", "3", &[topology("{ kind = \"dumbbell\", pairs = 2 }")]),
+    ("topology.chain.switches", "4", &[topology("{ kind = \"chain\", switches = 3, hosts_per_switch = 2 }")]),
+    (
+        "topology.chain.hosts_per_switch",
+        "3",
+        &[topology("{ kind = \"chain\", switches = 2, hosts_per_switch = 2 }")],
+    ),
+    ("topology.ring.switches", "4", &[topology("{ kind = \"ring\", switches = 3, hosts_per_switch = 2 }")]),
+    (
+        "topology.ring.hosts_per_switch",
+        "3",
+        &[topology("{ kind = \"ring\", switches = 3, hosts_per_switch = 2 }")],
+    ),
+    ("topology.leaf_spine.leaves", "3", PLAIN),
+    ("topology.leaf_spine.spines", "3", PLAIN),
+    ("topology.leaf_spine.hosts_per_leaf", "3", PLAIN),
+    ("topology.fat_tree.k", "4", &[topology("{ kind = \"fat_tree\", k = 2 }"), TO_H1]),
+    ("topology.custom.hosts", "[\"h3\", \"h0\"]", CUSTOM),
+    ("topology.custom.switches", "[\"t\", \"s\", \"u\"]", CUSTOM),
+    (
+        "topology.custom.links",
+        "[{ a = \"h0\", b = \"s\" }, { a = \"s\", b = \"t\" }, { a = \"h3\", b = \"t\" }, { a = \"u\", b = \"t\" }]",
+        CUSTOM,
+    ),
+    ("topology.custom.macs", "{ h0 = \"02:00:00:77:00:00\" }", CUSTOM),
+    ("topology.custom.links.1.a", "\"u\"", CUSTOM),
+    ("topology.custom.links.0.b", "\"u\"", CUSTOM),
+    ("topology.custom.links.0.rate", "\"10G\"", CUSTOM),
+    ("topology.custom.links.0.delay", "\"2us\"", CUSTOM),
+    ("link.rate", "\"25G\"", PLAIN),
+    ("link.delay", "\"1us\"", PLAIN),
+    ("link.loss", "0.01", PLAIN),
+    ("link.pause_loss", "0.5", PAUSES),
+    ("trunk.rate", "\"25G\"", PLAIN),
+    ("trunk.delay", "\"1us\"", PLAIN),
+    ("trunk.loss", "0.01", PLAIN),
+    (
+        "trunk.pause_loss",
+        "1.0",
+        &[PAUSES[0], PAUSES[1], ("topology.hosts_per_leaf", "4"), ("workload.0.to", "\"h7\"")],
+    ),
+    ("switch.forwarding", "\"cut_through\"", PLAIN),
+    ("switch.ingress", "\"100ns\"", PLAIN),
+    ("switch.crossbar", "\"100ns\"", PLAIN),
+    ("switch.egress", "\"100ns\"", PLAIN),
+    ("switch.config", "{ buffer = { size = \"2MiB\" }, port_defaults = { mtu = 1600 } }", PLAIN),
+    ("host.protocol", "\"rclink\"", &[PAUSES[0], RCLINK[3]]),
+    ("host.obey", "[]", PAUSES),
+    ("host.response", "\"2us\"", PAUSES),
+    ("host.payload", "512", PLAIN),
+    ("host.ack_every", "1", PLAIN),
+    ("host.timeout", "\"20us\"", &[("link.loss", "0.02")]),
+    ("host.cnp_interval", "\"10us\"", PLAIN),
+    // What holds CNPs back.
+    ("host.cnp_priority", "3", &[("workload", TWO_WAYS), ("host.cnp_interval", "\"1us\"")]),
+    ("host.rclink.format", "\"afh_gen1\"", RCLINK),
+    ("host.rclink.retransmit", "false", &[RCLINK[0], RCLINK[1], RCLINK[2], RCLINK[3], ("link.loss", "0.01")]),
+    ("host.rclink.window", "2", RCLINK),
+    ("host.rclink.cc_window", "\"65us\"", RCLINK),
+    (
+        "host.rclink.cut_period",
+        "\"1us\"",
+        &[RCLINK[0], RCLINK[1], RCLINK[2], RCLINK[3], ("host.cnp_interval", "\"2us\"")],
+    ),
+    ("host.rclink.raise_period", "\"100us\"", RCLINK),
+    ("host.dcqcn.connectx", "true", PLAIN),
+    ("host.dcqcn.gain", "512", PLAIN),
+    ("host.dcqcn.initial_alpha", "100", PLAIN),
+    ("host.dcqcn.additive", "\"4G\"", RISES),
+    ("host.dcqcn.hyper", "\"8G\"", RISES),
+    ("host.dcqcn.increase_period", "\"10us\"", PLAIN),
+    ("host.dcqcn.alpha_period", "\"5us\"", PLAIN),
+    ("host.dcqcn.cut_period", "\"200us\"", PLAIN),
+    ("host.dcqcn.byte_threshold", "\"20KB\"", PLAIN),
+    ("host.dcqcn.stages", "1", &[("host.dcqcn.increase_period", "\"10us\"")]),
+    ("host.dcqcn.rate_shift", "2", PLAIN),
+    ("host.dcqcn.min_left_percent", "90", PLAIN),
+    ("host.dcqcn.min_rate", "\"30G\"", PLAIN),
+    ("host.dcqcn.initial_rate", "\"5G\"", PLAIN),
+    ("host.dcqcn.first_cnp_rate", "\"5G\"", PLAIN),
+    ("host.dcqcn.scheme", "\"firmware\"", PLAIN),
+    ("host.dcqcn.firmware_period", "\"50us\"", FIRMWARE),
+    ("host.dcqcn.message", "\"4KB\"", HARDWARE),
+    (
+        "host.dcqcn.outstanding",
+        "1",
+        &[HARDWARE[0], ("host.dcqcn.outstanding_after_cnp", "1"), ("host.dcqcn.message", "\"4KB\"")],
+    ),
+    ("host.dcqcn.outstanding_after_cnp", "1", HARDWARE),
+    (
+        "host.dcqcn.restore_after",
+        "\"1us\"",
+        &[HARDWARE[0], ("host.dcqcn.outstanding_after_cnp", "1"), ("host.dcqcn.message", "\"4KB\"")],
+    ),
+    ("workload.0.kind", "\"all_to_all\"", &[("workload.0", "{ kind = \"permutation\", bytes = \"50KB\" }")]),
+    ("workload.0.bytes", "\"100KB\"", PLAIN),
+    ("workload.0.start", "\"10us\"", PLAIN),
+    ("workload.0.stagger", "\"10us\"", PLAIN),
+    ("workload.0.from", "\"h1\"", FLOW),
+    ("workload.0.to", "\"h2\"", PLAIN),
+    ("workload.0.senders", "2", PLAIN),
+    ("workload.0.shift", "2", SHIFT),
+    ("workload.0.load", "0.6", POISSON),
+    ("workload.0.sizes", "\"websearch\"", POISSON),
+    ("workload.0.duration", "\"300us\"", POISSON),
+    ("workload.0.reliable", "false", &[PAUSES[0], PAUSES[1], ("link.loss", "0.01")]),
+    ("workload.0.cc", "\"none\"", PLAIN),
+    ("workload.0.rate", "\"1G\"", PAUSES),
+    ("workload.0.priority", "4", PAUSES),
+    ("workload.0.dscp", "0", PAUSES),
+];
+
+fn value(text: &str) -> Value {
+    let table: Table = format!("x = {text}").parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+    table["x"].clone()
+}
+
+/// Sets what `path` names. Tables on the way are made.
+fn set(at: &mut Value, path: &[&str], to: Value) {
+    match (at, path) {
+        (Value::Table(table), [key]) => drop(table.insert((*key).into(), to)),
+        (Value::Table(table), [key, rest @ ..]) => {
+            set(table.entry(*key).or_insert_with(|| Table::new().into()), rest, to);
+        }
+        (Value::Array(items), [n]) => items[n.parse::<usize>().unwrap()] = to,
+        (Value::Array(items), [n, rest @ ..]) => set(&mut items[n.parse::<usize>().unwrap()], rest, to),
+        (at, path) => panic!("{path:?} in {at}"),
+    }
+}
+
+fn spec(changes: impl IntoIterator<Item = (String, Value)>) -> String {
+    let mut spec = Value::Table(BASE.parse().unwrap());
+    for (path, to) in changes {
+        set(&mut spec, &path.split('.').collect::<Vec<_>>(), to);
+    }
+    toml::to_string(&spec).unwrap()
+}
+
+fn base(more: More<'_>) -> Vec<(String, Value)> {
+    more.iter().map(|(path, text)| ((*path).into(), value(text))).collect()
+}
+
+/// Everything a run says but its identity.
+fn said(key: &str, text: &str) -> serde_json::Value {
+    let report = load("keys.toml", text).and_then(|spec| run(&spec));
+    let report = report.unwrap_or_else(|e| panic!("{key}: {e}\n{text}"));
+    let mut said = serde_json::to_value(&report).unwrap();
+    for identity in ["config_hash", "seed", "profile"] {
+        said.as_object_mut().unwrap().remove(identity);
+    }
+    said
+}
+
+/// Where a key of the list stands: the kind of a topology is no step of the way.
+fn place(key: &str) -> String {
+    match key.split('.').collect::<Vec<_>>()[..] {
+        ["topology", _, ref rest @ ..] if !rest.is_empty() => format!("topology.{}", rest.join(".")),
+        _ => key.into(),
+    }
+}
+
+#[test]
+fn every_key_of_a_fabric_has_an_effect() {
+    let idle = CASES.iter().filter(|(key, other, more)| {
+        let plain = said(key, &spec(base(more)));
+        plain == said(key, &spec(base(more).into_iter().chain([(place(key), value(other))])))
+    });
+    let idle: Vec<_> = idle.map(|(key, other, _)| format!("{key} = {other}")).collect();
+    assert!(idle.is_empty(), "these change nothing: {idle:?}");
+}
+
+#[test]
+fn every_key_of_a_fabric_has_a_case() {
+    const OF_CHAIN: &str = "{ kind = \"chain\", switches = 3, hosts_per_switch = 2 }";
+    let tables: &[(&str, &str, More<'_>)] = &[
+        ("", "", PLAIN),
+        ("topology.", "topology.star.", &[topology("{ kind = \"star\", hosts = 4 }")]),
+        ("topology.", "topology.dumbbell.", &[topology("{ kind = \"dumbbell\", pairs = 2 }")]),
+        ("topology.", "topology.chain.", &[topology(OF_CHAIN)]),
+        (
+            "topology.",
+            "topology.ring.",
+            &[topology("{ kind = \"ring\", switches = 3, hosts_per_switch = 2 }")],
+        ),
+        ("topology.", "topology.leaf_spine.", PLAIN),
+        ("topology.", "topology.fat_tree.", &[topology("{ kind = \"fat_tree\", k = 2 }")]),
+        ("topology.", "topology.custom.", CUSTOM),
+        ("topology.links.0.", "topology.custom.links.0.", CUSTOM),
+        ("link.", "link.", PLAIN),
+        ("trunk.", "trunk.", PLAIN),
+        ("switch.", "switch.", PLAIN),
+        ("host.", "host.", PLAIN),
+        ("host.rclink.", "host.rclink.", PLAIN),
+        ("host.dcqcn.", "host.dcqcn.", PLAIN),
+        ("workload.0.", "workload.0.", PLAIN),
+    ];
+    // Tables, whose keys have cases of their own.
+    let tables_within =
+        ["topology", "link", "trunk", "switch", "host", "workload", "host.rclink", "host.dcqcn"];
+    let mut missing = Vec::new();
+    let mut known = 0;
+    for (path, name, more) in tables {
+        let odd = (format!("{path}no_such_key"), Value::Integer(1));
+        let error = load("keys.toml", &spec(base(more).into_iter().chain([odd]))).unwrap_err().to_string();
+        // unknown field `no_such_key`, expected one of `a`, `b`
+        let (_, expected) = error.split_once("expected ").unwrap_or_else(|| panic!("{error}"));
+        let line = expected.lines().next().unwrap();
+        let keys: BTreeSet<&str> = line.split('`').skip(1).step_by(2).collect();
+        assert!(!keys.is_empty(), "{error}");
+        for key in keys.into_iter().map(|key| format!("{name}{key}")) {
+            known += 1;
+            let covered = CASES.iter().any(|(case, ..)| case.replace("links.1.", "links.0.") == key)
+                || tables_within.contains(&&*key);
+            // The kind of a topology has one case for all.
+            if !covered && !key.ends_with(".kind") {
+                missing.push(key);
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no case shows what these do: {missing:?}");
+    assert!(known > 90, "{known}");
+}
