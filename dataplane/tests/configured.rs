@@ -1,0 +1,75 @@
+//! Switches made from configurations, in virtual time: what a file says holds on the wire.
+
+mod harness;
+
+use harness::{Flow, Lab, Storm};
+use weir_dataplane::config;
+use weir_dataplane::runtime::{Device, switch_params};
+use weir_dataplane::switch::{Switch, SwitchParams};
+use weir_dataplane::types::{Mac, PortId};
+
+const MS: u64 = 1_000_000;
+
+fn params(text: &str) -> SwitchParams {
+    let config = config::load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
+    let device = |i| Device { mac: Mac::from_u64(0x0200_0000_aa00 + i), pfc: true, ..Device::default() };
+    let devices: Vec<_> = (0..config.ports.len() as u64).map(device).collect();
+    switch_params(&config, &devices, 1, 0).unwrap()
+}
+
+fn ports(n: usize, rate: &str) -> String {
+    let port =
+        |i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"net_null{i}\"\nrate = \"{rate}\"\nmtu = 1600\n");
+    (0..n).map(port).collect()
+}
+
+fn storms(lab: &Lab) -> u64 {
+    let ports = (0..lab.switches[0].ports() as u16).map(PortId);
+    ports.map(|p| lab.switches[0].gauges(p, lab.now).storms_detected.iter().sum::<u64>()).sum()
+}
+
+/// 65535 quanta last 335 ms at 100M: one such pause is within the peer's rights, a second and a third are a storm.
+#[test]
+fn h18_one_legal_pause_of_a_slow_port_is_no_storm() {
+    let text = format!("[qos]\npreset = \"roce-lossless\"\n{}", ports(2, "100M"));
+    for (pauses, detected) in [(1, 0), (3, 1)] {
+        let mut lab = Lab::star(&params(&text), 100);
+        lab.flow(0, Flow::new(1, 3, 1000).dscp(26).rate(1_000_000));
+        let (period, start) = (300 * MS, 10 * MS);
+        let stop = start + (pauses - 1) * period + 1;
+        lab.storm(1, Storm { mask: 8, quanta: 0xffff, start, stop, period, xon_after: None });
+        lab.run_for(start + pauses * period + 100 * MS);
+        assert_eq!((storms(&lab), lab.lost() > 0), (detected, detected > 0), "{pauses} pauses");
+    }
+}
+
+/// Two senders to each of n outputs: marks come before the first pause, however many outputs are congested.
+#[test]
+fn f11_ecn_acts_before_pfc_however_many_outputs_are_congested() {
+    for kmin in ["\"50%\"", "\"auto\""] {
+        let wred = format!(
+            "[[wred]]\nname = \"request\"\nkmin = {kmin}\nkmax = {}\npmax = \"100%\"\n",
+            kmin.replace("50", "80")
+        );
+        let text = format!(
+            "[qos]\npreset = \"paxi-standard\"\n{}[buffer]\nsize = \"2MiB\"\n{wred}[pfc]\npoll_gap = 0\n",
+            ports(12, "25G")
+        );
+        let params = params(&text);
+        for n in [1, 2, 4] {
+            let mut lab = Lab::new(|_| ());
+            lab.add_star(Switch::new(params.clone()).unwrap(), &params, 100);
+            for out in 0..n {
+                for from in [4 + 2 * out, 5 + 2 * out] {
+                    lab.flow(from, Flow::new(out as u16, 3, 1500));
+                }
+            }
+            while lab.xoffs() == 0 && lab.now < 5 * MS {
+                lab.run_for(5_000);
+            }
+            let marks: Vec<u64> =
+                (0..n).map(|out| lab.switches[0].stats(PortId(out as u16)).ecn_marked.iter().sum()).collect();
+            assert!(lab.xoffs() > 0 && marks.iter().all(|m| *m > 0), "{kmin}, {n} outputs: {marks:?}");
+        }
+    }
+}
