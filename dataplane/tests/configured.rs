@@ -17,10 +17,16 @@ fn params(text: &str) -> SwitchParams {
     switch_params(&config, &devices, 1, 0).unwrap()
 }
 
+/// Ports with the tester of the same number behind each, so that nothing is flooded.
 fn ports(n: usize, rate: &str) -> String {
-    let port =
-        |i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"net_null{i}\"\nrate = \"{rate}\"\nmtu = 1600\n");
-    (0..n).map(port).collect()
+    let port = |i| {
+        let mac = harness::frames::host(i);
+        format!(
+            "[[port]]\nname = \"p{i}\"\ndevice = \"net_null{i}\"\nrate = \"{rate}\"\nmtu = 1600\n\
+             [[fdb.static]]\nmac = \"{mac}\"\nport = \"p{i}\"\n"
+        )
+    };
+    (0..n as u16).map(port).collect()
 }
 
 fn storms(lab: &Lab) -> u64 {
