@@ -512,16 +512,20 @@ pub struct HeadroomArgs {
     /// Longest frame of a lossless priority, bytes without FCS; the mtu unless given.
     #[arg(long, value_parser = frame)]
     pub lossless_mtu: Option<u32>,
-    /// Formula: `weir` counts what is physically in flight to and from this switch, `sonic` is the
-    /// vendor formula with Spectrum-4 constants.
-    #[arg(long, default_value = "weir", value_parser = ["weir", "sonic"])]
-    pub model: String,
+    /// One column only: `software` is what is in flight to and from this switch, its polling loop counted, and what
+    /// `xoff = "auto"` sets; `hardware` is the same without a loop; `sonic` is the vendor formula with Spectrum-4
+    /// constants.
+    #[arg(long, value_parser = ["software", "hardware", "sonic"])]
+    pub model: Option<String>,
     /// Longest gap between two polls of the port, e.g. 10us.
     #[arg(long, default_value = "10us", value_parser = gap)]
     pub poll_gap: Duration,
     /// Share of small packets in the lossless traffic, percent (`sonic`).
     #[arg(long, default_value_t = 100)]
     pub small_packets: u32,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// Splits the arguments at the first `--`: EAL options before it, ours (with the program name) behind.

@@ -1,30 +1,147 @@
-//! `weir headroom`: the bytes a priority group needs after Xoff, term by term.
+//! `weir headroom`: the bytes a priority group needs after Xoff, term by term, as this switch, hardware and SONiC count.
 
 use crate::Outcome;
 use crate::cli::HeadroomArgs;
 use crate::output::say;
 use anyhow::Result;
-use weir_dataplane::mmu::headroom::{HeadroomInput, Model, OwnTerms, RxRing, headroom as compute};
+use serde_json::{Value, json};
+use weir_dataplane::config::{DeviceKind, headroom_input, xon_offset};
+use weir_dataplane::mmu::headroom::{
+    Headroom, HeadroomError, HeadroomInput, Model, OwnTerms, headroom as compute,
+};
+
+/// One way to count.
+struct Column {
+    name: &'static str,
+    what: &'static str,
+    result: Headroom,
+    /// What the group resumes at: as a fill, and as a distance below its limit.
+    xon: u64,
+    xon_offset: Option<u64>,
+}
+
+fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
+    let lossless_mtu = args.lossless_mtu.unwrap_or(args.mtu);
+    let input = |gap: u64| {
+        let cable_mm = u64::from(args.cable) * 1000;
+        let input = headroom_input(DeviceKind::Pci, args.rate, cable_mm, args.mtu, gap);
+        let own = OwnTerms { crossing_frame: lossless_mtu, ..input.own };
+        HeadroomInput { lossless_mtu, small_packet_percentage: args.small_packets, own, ..input }
+    };
+    let gap = args.poll_gap.as_nanos() as u64;
+    let ways = [
+        ("software", "this switch, with its polling loop: what xoff = \"auto\" sets", Model::Weir, gap),
+        ("hardware", "the same without a polling loop", Model::Weir, 0),
+        ("sonic", "SONiC's formula for Spectrum-4", Model::Sonic, 0),
+    ];
+    let asked =
+        ways.into_iter().filter(|(name, ..)| args.model.as_deref().is_none_or(|model| model == *name));
+    let column = |(name, what, model, gap)| {
+        let result = compute(model, &input(gap))?;
+        let (xon, xon_offset) = match model {
+            Model::Weir => (0, Some(xon_offset(args.mtu))),
+            Model::Sonic => (result.xon, None),
+        };
+        Ok(Column { name, what, result, xon, xon_offset })
+    };
+    asked.map(column).collect()
+}
 
 pub fn headroom(args: &HeadroomArgs) -> Result<Outcome> {
-    let lossless_mtu = args.lossless_mtu.unwrap_or(args.mtu);
-    let mut input = HeadroomInput::new(args.rate, args.cable, args.mtu, lossless_mtu);
-    let gap = args.poll_gap.as_nanos() as u64;
-    let model = if args.model == "sonic" { Model::Sonic } else { Model::Weir };
-    input.small_packet_percentage = args.small_packets;
-    input.own = OwnTerms {
-        rx_ring: RxRing::Time(gap),
-        loop_turn: gap,
-        crossing_frame: lossless_mtu,
-        ..OwnTerms::WIRE_ONLY
-    };
-    let result = compute(model, &input)?;
-    let width = result.terms.iter().map(|term| term.name.len()).max().unwrap_or(0);
-    for term in &result.terms {
-        say!("{:width$}  {:>9} B  {}", term.name, term.bytes, term.formula);
+    let columns = columns(args)?;
+    if args.json {
+        let models: Vec<_> = columns.iter().map(as_json).collect();
+        say!("{}", json!({ "rate": args.rate, "cable_m": args.cable, "mtu": args.mtu, "models": models }));
+    } else {
+        table(&columns).iter().for_each(|line| say!("{line}"));
     }
-    say!("{:width$}  {:>9} B  headroom after Xoff", "xoff", result.xoff);
-    say!("{:width$}  {:>9} B  resume at or below", "xon", result.xon);
-    say!("{:width$}  {:>9} B  private buffer of the group", "size", result.size);
     Ok(Outcome::Good)
+}
+
+fn as_json(column: &Column) -> Value {
+    let Column { name, what, result, xon, xon_offset } = column;
+    let terms: Vec<_> = result
+        .terms
+        .iter()
+        .map(|t| json!({ "name": t.name, "bytes": t.bytes, "formula": t.formula }))
+        .collect();
+    json!({ "name": name, "what": what, "terms": terms, "xoff": result.xoff, "xon": xon, "xon_offset": xon_offset })
+}
+
+/// A row for each term any column has, with the formula of the first that has it.
+fn table(columns: &[Column]) -> Vec<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for term in columns.iter().flat_map(|c| &c.result.terms) {
+        if !names.contains(&term.name) {
+            names.push(term.name);
+        }
+    }
+    let width = names.iter().map(|name| name.len()).max().unwrap_or(0).max("xon_offset".len());
+    let row = |name: &str, cells: &dyn Fn(&Column) -> Option<u64>, why: &str| {
+        let mut line = format!("{name:width$}");
+        for column in columns {
+            let cell = cells(column).map_or("-".into(), |bytes| bytes.to_string());
+            line.push_str(&format!("  {cell:>10}"));
+        }
+        format!("{line}  {why}")
+    };
+    let mut lines: Vec<String> = columns.iter().map(|c| format!("{:10}  {}", c.name, c.what)).collect();
+    lines.push(String::new());
+    let head: String = columns.iter().map(|c| format!("  {:>10}", c.name)).collect();
+    lines.push(format!("{:width$}{head}  bytes", "term"));
+    for name in names {
+        let term = |c: &Column| c.result.terms.iter().find(|t| t.name == name).cloned();
+        let formula = columns.iter().find_map(term).map_or(String::new(), |t| t.formula);
+        lines.push(row(name, &|c| term(c).map(|t| t.bytes), &formula));
+    }
+    lines.push(row("xoff", &|c| Some(c.result.xoff), "headroom after Xoff: the sum"));
+    lines.push(row("xon", &|c| Some(c.xon), "resume at or below this fill"));
+    lines.push(row("xon_offset", &|c| c.xon_offset, "or this far below the moving limit"));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    fn args(text: &str) -> HeadroomArgs {
+        match Cli::parse_from(text.split_whitespace()).command {
+            Command::Headroom(args) => args,
+            _ => panic!("{text}"),
+        }
+    }
+
+    #[test]
+    fn the_software_column_is_what_a_configuration_uses() {
+        let shown = columns(&args("weir headroom --rate 100G --cable 100m --mtu 9216")).unwrap();
+        let text = "[qos]\npreset = \"roce-lossless\"\n[[port]]\nname = \"a\"\ndevice = \"0000:3b:00.0\"\n\
+                    rate = \"100G\"\ncable = \"100m\"\nmtu = 9216\n";
+        let config = weir_dataplane::config::load("t", text).unwrap().config;
+        let pg = &config.ports[0].pgs[3];
+        let software = &shown[0];
+        assert_eq!(
+            (software.result.xoff, software.xon, software.xon_offset),
+            (pg.xoff, pg.xon, Some(pg.xon_offset))
+        );
+        assert!(shown[1].result.xoff < software.result.xoff, "no polling loop");
+        let names: Vec<_> = shown.iter().map(|c| c.name).collect();
+        assert_eq!(names, ["software", "hardware", "sonic"]);
+    }
+
+    #[test]
+    fn columns_stand_side_by_side_and_add_up() {
+        let shown = columns(&args("weir headroom --rate 100G --cable 100m")).unwrap();
+        for column in &shown {
+            let terms: u64 = column.result.terms.iter().map(|t| t.bytes).sum();
+            assert_eq!(terms, column.result.xoff, "{}", column.name);
+            assert_eq!(as_json(column)["xoff"], column.result.xoff);
+        }
+        let lines = table(&shown);
+        let xoff: Vec<_> = lines.iter().find(|l| l.starts_with("xoff")).unwrap().split_whitespace().collect();
+        let want: Vec<_> = shown.iter().map(|c| c.result.xoff.to_string()).collect();
+        assert_eq!(xoff[1..4], want);
+        assert_eq!(columns(&args("weir headroom --rate 100G --cable 100m --model sonic")).unwrap().len(), 1);
+    }
 }

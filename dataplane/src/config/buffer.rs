@@ -11,7 +11,7 @@ use super::types::{
 };
 use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_rate, show_size};
 use crate::mmu::headroom::{Headroom, HeadroomInput, Model, OwnTerms, RxRing, headroom};
-use crate::types::{MIN_FRAME_BYTES, wire_bytes};
+use crate::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
 
 /// Bytes of a frame slot by default: a frame is seldom shorter.
 pub(super) const SMALLEST: u64 = 64;
@@ -328,11 +328,34 @@ fn resolve_groups(
             reserved: profile.reserved,
             shared: port.pgs[pg].shared,
             xon: profile.xon,
-            xon_offset: profile.xon_offset.unwrap_or(2 * u64::from(port.mtu)),
+            xon_offset: profile.xon_offset.unwrap_or_else(|| xon_offset(port.mtu.into())),
             xoff,
             lossless: profile.lossless,
         };
     }
+}
+
+/// What the headroom of a port is computed from: longest frame in bytes, cable in mm. A NIC's ring holds what the wire
+/// brought in a poll gap; an in-process ring whatever fits into it, and what its sender has in hand.
+pub fn headroom_input(
+    kind: DeviceKind,
+    rate: u64,
+    cable_mm: u64,
+    mtu: u32,
+    poll_gap: Nanos,
+) -> HeadroomInput {
+    let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, mtu, mtu);
+    let rx_ring = match kind {
+        DeviceKind::Ring => RxRing::Descriptors { count: RING_FRAMES + RING_HAND, frame: mtu },
+        DeviceKind::Pci | DeviceKind::Vdev => RxRing::Time(poll_gap),
+    };
+    input.own = OwnTerms { rx_ring, loop_turn: poll_gap, ..input.own };
+    input
+}
+
+/// How far below its limit a group resumes unless its profile says: two frames of the port's mtu, in bytes.
+pub fn xon_offset(mtu: u32) -> u64 {
+    2 * u64::from(mtu)
 }
 
 /// Headroom of a lossless group of this port, explained term by term; an error where it cannot be known.
@@ -364,14 +387,7 @@ fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, timing: Timi
         return None;
     };
     let mtu = u32::from(port.mtu);
-    let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, mtu, mtu);
-    // A NIC's ring holds what the wire brought in a poll gap; an in-process ring whatever fits into it,
-    // and what its sender has in hand.
-    let rx_ring = match port.kind {
-        DeviceKind::Ring => RxRing::Descriptors { count: RING_FRAMES + RING_HAND, frame: mtu },
-        DeviceKind::Pci | DeviceKind::Vdev => RxRing::Time(timing.pfc.poll_gap),
-    };
-    input.own = OwnTerms { rx_ring, loop_turn: timing.pfc.poll_gap, ..input.own };
+    let input = headroom_input(port.kind, rate, cable_mm, mtu, timing.pfc.poll_gap);
     match headroom(Model::Weir, &input) {
         Ok(Headroom { terms, xoff, .. }) => {
             let used = terms.iter().filter(|t| t.bytes > 0);

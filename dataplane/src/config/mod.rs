@@ -30,6 +30,7 @@ pub mod units;
 use toml::Spanned;
 use toml::de::DeTable;
 
+pub use buffer::{headroom_input, xon_offset};
 pub use diag::{Diagnostic, Severity, Span};
 pub use diff::{Difference, Fixed, differences, fixed};
 pub use format::{Field, FormatConfig};
