@@ -335,6 +335,9 @@ fn start(
     pool: &Mempool,
     tx_queues: u16,
 ) -> Result<(Port<Started>, RxQueue, TxQueue)> {
+    if config.kind == DeviceKind::Pci {
+        carries(config.mtu, &port.capabilities()?)?;
+    }
     let settings = DpdkPort {
         tx_queues,
         rx_descriptors: config.rx_descriptors,
@@ -347,6 +350,15 @@ fn start(
     let port = port.start()?;
     let (rx, tx) = (port.rx_queue(0)?, port.tx_queue(0)?);
     Ok((port, rx, tx))
+}
+
+/// The device carries frames as long as the port's `mtu` allows, which counts the Ethernet header as drivers do not.
+fn carries(mtu: u16, capabilities: &Capabilities) -> Result<()> {
+    let most = capabilities.max_mtu.saturating_add(14);
+    if mtu > most {
+        bail!("driver {} carries frames of {most} bytes at most: mtu = {most}", capabilities.driver);
+    }
+    Ok(())
 }
 
 /// Whether PFC of this port is software's, as asked and as the driver allows.
@@ -453,6 +465,14 @@ mod tests {
         assert_eq!(speed(link(true, None), &wire), None);
         assert_eq!(speed(None, &wire), None);
         assert_eq!(speed(link(true, Some(10_000)), &Capabilities { is_virtual: true, ..wire }), None);
+    }
+
+    #[test]
+    fn an_mtu_above_the_devices_is_refused_in_terms_of_the_key() {
+        let device = Capabilities { max_mtu: 9000, ..capabilities(MacControl::Visible) };
+        assert!(carries(9014, &device).is_ok());
+        let refused = carries(9015, &device).unwrap_err().to_string();
+        assert!(refused.contains("mtu = 9014"), "{refused}");
     }
 
     #[test]
