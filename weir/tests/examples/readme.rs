@@ -4,7 +4,7 @@ use std::process::Command;
 
 #[test]
 fn the_program_has_the_commands_and_options_of_the_readme() {
-    let readme = include_str!("../../README.md");
+    let readme = include_str!("../../../README.md");
     let mut checked = Vec::new();
     for line in readme.lines().filter_map(|line| line.strip_prefix("| `weir ")) {
         let usage = line.split('`').next().unwrap();

@@ -1,0 +1,75 @@
+//! Every file of `configs/`.
+
+use crate::place::{Place, files_of};
+use crate::support::namespace::Namespace;
+use crate::support::need;
+use crate::support::program::{Running, Switch, two_cores};
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(crate::place::repository().join(name)).unwrap()
+}
+
+fn is_host(name: &str) -> bool {
+    text(name).contains("[host]")
+}
+
+#[test]
+fn every_switch_and_every_lab_starts() {
+    let place = Place::new();
+    let mut started = 0;
+    for name in files_of("configs", "toml") {
+        if text(&name).contains("[lab]") {
+            let ended = place.ends_well(&["lab", &name, "--for", "500ms"]);
+            assert!(ended.stdout.contains("verdict: "), "{name}: {}{}", ended.stdout, ended.stderr);
+        } else if text(&name).contains("lcore = 2") && two_cores().is_none() {
+            eprintln!("skipped: one core is not enough for {name}");
+            continue;
+        } else if !is_host(&name) && !text(&name).contains("net_af_packet") {
+            place.switch_runs(&name);
+        } else {
+            continue;
+        }
+        started += 1;
+    }
+    assert!(started >= 6, "{started}");
+}
+
+/// Those on interfaces of the kernel, which must be there.
+#[test]
+fn every_switch_on_kernel_interfaces_starts() {
+    let ns = need!(Namespace::new());
+    for name in files_of("configs", "toml").into_iter().filter(|name| text(name).contains("net_af_packet")) {
+        for interface in
+            text(&name).split("iface=").skip(1).map(|rest| rest.split(['"', ',']).next().unwrap())
+        {
+            need!(ns.veth(interface, &format!("{interface}-peer"), 1500));
+        }
+        Switch::shipped_in(&ns, name.strip_prefix("configs/").unwrap()).stop();
+    }
+}
+
+/// A host starts if somebody is at the other end of its device: it connects to sockets of a switch.
+#[test]
+fn every_host_starts() {
+    let place = Place::new();
+    for name in files_of("configs", "toml").into_iter().filter(|name| is_host(name)) {
+        let switch = if name.contains("rclink") { "configs/memif-paxi.toml" } else { "configs/memif.toml" };
+        let mut switch = Running::start(&mut place.weir(&["run", switch]));
+        switch.says("switch ");
+        let ended = place.ends_well(&["host", &name, "--for", "300ms"]);
+        assert!(ended.stdout.contains("verdict: "), "{name}: {}{}", ended.stdout, ended.stderr);
+    }
+}
+
+#[test]
+fn every_fabric_and_every_plan_plays() {
+    let place = Place::new();
+    for name in files_of("configs/sim", "toml") {
+        let ended = if name.ends_with(".plan.toml") {
+            place.ends_well(&["sim", "sweep", "--plan", &name, "--out", "results"])
+        } else {
+            place.ends_well(&["sim", &name])
+        };
+        assert_eq!(ended.code(), Some(0), "{name}: {}{}", ended.stdout, ended.stderr);
+    }
+}
