@@ -100,12 +100,12 @@ impl Mempool {
         let raw =
             unsafe { sys::weir_pool_create(c_name.as_ptr(), count, cache, data_bytes, last_first, socket) };
         let Some(raw) = NonNull::new(raw) else {
-            // SAFETY: reads a thread-local number; the second call is arithmetic.
-            let (errno, element) = unsafe { (sys::weir_errno(), sys::weir_pool_element_bytes(data_bytes)) };
+            // SAFETY: reads a thread-local number.
+            let errno = unsafe { sys::weir_errno() };
             if errno == libc::EEXIST {
                 return Err(bad_name());
             }
-            let mebibytes = (u64::from(element) * u64::from(count)).div_ceil(1 << 20);
+            let mebibytes = Self::memory_bytes(count, data_bytes).div_ceil(1 << 20);
             return Err(MempoolError::NoMemory {
                 name: name.to_owned(),
                 count,
@@ -116,6 +116,17 @@ impl Mempool {
             });
         };
         Ok(Self(Arc::new(Inner { raw, eal: eal.clone(), count, data_bytes })))
+    }
+
+    /// Bytes `count` frames with room for `data_bytes` take where pages have 4 KiB: one that fits a page lies within one.
+    pub fn memory_bytes(count: u32, data_bytes: u16) -> u64 {
+        const PAGE: u64 = 4096;
+        // SAFETY: arithmetic.
+        let element = u64::from(unsafe { sys::weir_pool_element_bytes(data_bytes) });
+        match PAGE / element {
+            0 => u64::from(count) * element,
+            per_page => u64::from(count).div_ceil(per_page) * PAGE,
+        }
     }
 
     /// Frames the pool was made with.

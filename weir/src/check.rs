@@ -3,6 +3,8 @@
 use crate::Outcome;
 use crate::cli::CheckArgs;
 use crate::output::{say, say_err};
+use crate::run::devices;
+use crate::run::memory::PoolSize;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
 use std::io::Read;
@@ -71,6 +73,11 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
             say!("{:key$}  {:value$}  {}{why}", row.key, row.value, row.origin);
         }
     }
+    let workers = config::workers(&config.ports);
+    let eal_args = devices::eal_args(&config.ports, &config.eal_args, &[])?;
+    PoolSize::of(&config, workers, 0)
+        .fits(&eal_args, workers)
+        .with_context(|| format!("{}: 1 error", args.config.display()))?;
     say!(
         "{}: {} ports, {} bytes of buffer ({} shared), {} warnings",
         args.config.display(),

@@ -207,7 +207,7 @@ tables! {
     MAP_TABLE = free("a class map", "From numbers, ranges and lists to a class: `{ \"*\" = 0, \"8-15,20\" = 1, \"26\" = 3 }`.");
     BUFFER = table("[buffer]", "The shared buffer. `size = reserved + headroom + control + shared`, exactly.", &[
         key("size", "size, default 16MiB", "bytes in all (BUFFER_POOL.size)"),
-        key("frames", "integer, default size / 64", "frame slots; each costs an mbuf"),
+        key("frames", "integer, default size / 64", "most frames held at once; each costs an mbuf, and is charged at least size / frames, however short it is"),
         key("cell_bytes", "0 to 4096, default 1", "bytes of one accounting cell; 0 and 1 count bytes"),
         key("control_bytes", "size, default 256KiB", "set aside for CNPs where `control_tc` gives them a class"),
         key("headroom_pool", "size, default none", "one headroom pool for all lossless groups (BUFFER_POOL.xoff)"),

@@ -1,23 +1,18 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
+use super::memory::{POOL_CACHE, PoolSize};
 use super::{af_packet, devargs, sockets};
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
-use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
-use weir_dataplane::types::{BURST, Mac};
+use weir_dataplane::config::{DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
+use weir_dataplane::types::Mac;
 use weir_dpdk::args;
 use weir_dpdk::port::ring_pair;
 use weir_dpdk::{
     Capabilities, Eal, Interrupts, Link, Mempool, Port, PortConfig as DpdkPort, RxQueue, Started, Stopped,
     TxQueue,
 };
-
-/// Frames each lcore's cache of the pool may keep.
-const POOL_CACHE: u32 = 512;
-
-/// Headroom DPDK keeps in front of each frame, and the mbuf and pool headers around it.
-const MBUF_OVERHEAD: u64 = 128 + 128 + 128;
 
 /// A started port and all that is known of its device.
 #[derive(Debug)]
@@ -66,46 +61,6 @@ pub struct FarEnd {
     pub tx: TxQueue,
 }
 
-/// The pools of a process: how many frames, and how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolSize {
-    /// Frames of each, where every lcore has one.
-    pub each: u32,
-    /// Frames of one that all lcores share.
-    pub common: u32,
-    /// Bytes per frame.
-    pub data_bytes: u16,
-}
-
-impl PoolSize {
-    /// Enough for the worst case: all frames the buffer can hold, which may be from one lcore; every descriptor full, a
-    /// burst in hand at every port (design section 4). `extra`: frames that others in this process hold.
-    pub fn of(config: &Config, lcores: usize, extra: u64) -> Self {
-        let held = config.buffer.frames + extra;
-        Self::of_ports(&config.ports, lcores, held, held)
-    }
-
-    /// The same for ports without a switch: frames that are held beside those of the devices, by each lcore and by all.
-    pub fn of_ports(configs: &[PortConfig], lcores: usize, each: u64, all: u64) -> Self {
-        let of_port = |port: &PortConfig| {
-            u64::from(port.rx_descriptors) + u64::from(port.tx_descriptors) + 2 * BURST as u64
-        };
-        let queues: u64 = configs.iter().map(of_port).sum();
-        let caches = (lcores as u64 + 1) * u64::from(POOL_CACHE) * 3 / 2;
-        let with_devices = |held: u64| (held + queues + caches).min(u64::from(u32::MAX)) as u32;
-        let longest = configs.iter().map(af_packet::pool_bytes).max().unwrap_or(0);
-        Self { each: with_devices(each), common: with_devices(all), data_bytes: longest.max(2048) }
-    }
-
-    /// Memory they take, MiB, with what else DPDK needs.
-    pub fn mebibytes(self, lcores: usize) -> u64 {
-        let frames = u64::from(self.common).max(lcores as u64 * u64::from(self.each));
-        let bytes = frames * (u64::from(self.data_bytes) + MBUF_OVERHEAD);
-        // Rings, queues and the heap's own fragmentation take their part.
-        (bytes + bytes / 2) / (1 << 20) + 96
-    }
-}
-
 /// The arguments of the configuration, then those of the command line, then every NIC among the ports that none of them
 /// has allowed, with its devargs: a driver sees these when the device comes up and never again.
 ///
@@ -141,7 +96,9 @@ pub fn start_eal(
     pool: PoolSize,
     lcores: usize,
 ) -> Result<Eal> {
-    Ok(Eal::init_with(&eal_args(ports, configured, own)?, pool.mebibytes(lcores))?)
+    let args = eal_args(ports, configured, own)?;
+    pool.fits(&args, lcores)?;
+    Ok(Eal::init_with(&args, pool.mebibytes(lcores))?)
 }
 
 /// Makes the pools and opens every port for the lcore, of `lcores`, that is its `owner`. Each lcore has a pool of its own

@@ -77,10 +77,28 @@ fn an_lcore_that_does_not_exist() {
 }
 
 #[test]
-fn too_few_mbufs() {
-    let text = with("ring").replace("[eal]\nargs = [", "[eal]\nargs = [\"-m\", \"4\", ");
-    let stderr = refused(&text).stderr;
-    assert!(stderr.contains("buffer.frames") && stderr.contains("-m"), "{stderr}");
+fn too_little_memory_is_refused_by_check_and_run_with_the_size_that_does() {
+    let given = |mebibytes: &str| {
+        with("ring").replace("[eal]\nargs = [", &format!("[eal]\nargs = [\"-m\", \"{mebibytes}\", "))
+    };
+    let stderr = refused(&given("4")).stderr;
+    assert!(stderr.contains("buffer.frames"), "{stderr}");
+    let needed = stderr.split_once("set -m ").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or("none");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("memory.toml");
+    std::fs::write(&file, given("4")).unwrap();
+    let checked = weir(&["check".as_ref(), file.as_os_str()]);
+    assert_eq!(checked.code(), Some(2), "{checked:?}");
+    assert!(checked.stderr.contains(&format!("set -m {needed} ")), "{checked:?}");
+    std::fs::write(&file, given(needed)).unwrap();
+    let _turn = turn();
+    for args in [
+        ["check".as_ref(), file.as_os_str()].as_slice(),
+        &["run".as_ref(), file.as_os_str(), "--for".as_ref(), "100ms".as_ref()],
+    ] {
+        let ended = weir(args);
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! Memory for frames: how much of it a process needs of DPDK, and whether its arguments give it as much. `check` and
+//! `run` ask the same function.
+
+use super::af_packet;
+use anyhow::{Result, bail};
+use weir_dataplane::config::{Config, DeviceKind, PortConfig};
+use weir_dataplane::types::BURST;
+use weir_dpdk::{Mempool, args};
+
+/// Frames each lcore's cache of the pool may keep.
+pub const POOL_CACHE: u32 = 512;
+
+/// What DPDK takes for itself and for each pool beside its frames (caches of all lcores, the list of free frames), and
+/// for each port; found with `-m`, rounded up. Bytes.
+const OWN: u64 = 2 << 20;
+const EACH_POOL: u64 = 2 << 20;
+const EACH_PORT: u64 = 1 << 19;
+
+/// Bytes of a frame that `mtu` does not count: a NIC's buffer must hold two VLAN tags more.
+const TAGS: u16 = 8;
+
+/// NICs (igb, ixgbe) count the room of a buffer in steps of so many bytes: what is beyond the last one is not used.
+const ROOM_STEP: u16 = 1024;
+
+/// The pools of a process: how many frames, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSize {
+    /// Frames of each, where every lcore has one.
+    pub each: u32,
+    /// Frames of one that all lcores share.
+    pub common: u32,
+    /// Bytes per frame.
+    pub data_bytes: u16,
+    /// Ports that take frames from them.
+    ports: usize,
+}
+
+impl PoolSize {
+    /// Enough for the worst case: all frames the buffer can hold, which may be from one lcore; every descriptor full, a
+    /// burst in hand at every port (design section 4). `extra`: frames that others in this process hold.
+    pub fn of(config: &Config, lcores: usize, extra: u64) -> Self {
+        let held = config.buffer.frames + extra;
+        Self::of_ports(&config.ports, lcores, held, held)
+    }
+
+    /// The same for ports without a switch: frames that are held beside those of the devices, by each lcore and by all.
+    pub fn of_ports(configs: &[PortConfig], lcores: usize, each: u64, all: u64) -> Self {
+        let of_port = |port: &PortConfig| {
+            u64::from(port.rx_descriptors) + u64::from(port.tx_descriptors) + 2 * BURST as u64
+        };
+        let queues: u64 = configs.iter().map(of_port).sum();
+        let caches = (lcores as u64 + 1) * u64::from(POOL_CACHE) * 3 / 2;
+        let with_devices = |held: u64| (held + queues + caches).min(u64::from(u32::MAX)) as u32;
+        let longest = configs.iter().map(room).max().unwrap_or(0);
+        Self {
+            each: with_devices(each),
+            common: with_devices(all),
+            data_bytes: longest.max(2048),
+            ports: configs.len(),
+        }
+    }
+
+    /// Memory the process needs of DPDK, MiB: for a pool of each lcore or for one, whichever is more.
+    pub fn mebibytes(self, lcores: usize) -> u64 {
+        let pool = |frames: u32| Mempool::memory_bytes(frames, self.data_bytes) + EACH_POOL;
+        let own = if lcores > 1 { lcores as u64 * pool(self.each) } else { 0 };
+        let bytes = own.max(pool(self.common)) + OWN + self.ports as u64 * EACH_PORT;
+        bytes.div_ceil(1 << 20)
+    }
+
+    /// Whether DPDK has as much with these arguments. With hugepages it takes more of them when it needs them, and the
+    /// machine must have them.
+    ///
+    /// # Errors
+    /// What they give, and what is needed.
+    pub fn fits(self, args: &[String], lcores: usize) -> Result<()> {
+        let Some(given) = given(args) else { return Ok(()) };
+        let needed = self.mebibytes(lcores);
+        if given < needed {
+            let count = if lcores > 1 { self.each } else { self.common };
+            bail!(
+                "DPDK is given {given} MiB of memory, but {count} frames of {} bytes for each of {lcores} workers, and \
+                 what is around them, need {needed} MiB: set -m {needed} in the EAL arguments or leave it out, or lower \
+                 buffer.size, buffer.frames or mtu",
+                self.data_bytes
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Bytes a frame of the pool must hold for the port to receive each of its frames in one.
+fn room(port: &PortConfig) -> u16 {
+    match port.kind {
+        DeviceKind::Pci => {
+            let room = port.mtu.saturating_add(TAGS);
+            room.checked_next_multiple_of(ROOM_STEP).unwrap_or(room)
+        }
+        DeviceKind::Ring | DeviceKind::Vdev => af_packet::pool_bytes(port),
+    }
+}
+
+/// MiB that arguments give DPDK once and for all: without hugepages. `None`: nobody says, so as much as is needed is
+/// asked for, or it may take more.
+fn given(args: &[String]) -> Option<u64> {
+    if args::wants_hugepages(args) {
+        return None;
+    }
+    let mut said = None;
+    let mut args_left = args.iter().map(String::as_str);
+    while let Some(arg) = args_left.next() {
+        let value = match arg {
+            "-m" => args_left.next(),
+            _ => arg.strip_prefix("-m"),
+        };
+        said = value.and_then(|value| value.parse().ok()).or(said);
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_dataplane::config;
+
+    fn pool(ports: usize, device: &str, mtu: u16, frames: u64) -> PoolSize {
+        let mut text =
+            format!("[buffer]\nsize = {}\n[port_defaults]\nmtu = {mtu}\nrate = \"10G\"\n", frames * 64);
+        for port in 0..ports {
+            text += &format!(
+                "[[port]]\nname = \"p{port}\"\ndevice = \"{}\"\n",
+                device.replace('N', &port.to_string())
+            );
+        }
+        let config = config::load("test", &text).unwrap_or_else(|found| panic!("{found:?}")).config;
+        PoolSize::of(&config, 1, 0)
+    }
+
+    /// `weir run` with these, by bisection with `-m`: the least that starts is 86 MiB, 230 MiB.
+    #[test]
+    fn what_is_needed_is_enough_and_little_more() {
+        for (least, pool) in [(86, pool(2, "ring", 1518, 16384)), (230, pool(4, "ring", 9216, 16384))] {
+            let needed = pool.mebibytes(1);
+            assert!((least..=least + 8).contains(&needed), "{needed} MiB for {pool:?}, {least} start");
+        }
+    }
+
+    #[test]
+    fn too_little_is_refused_with_the_size_that_does() {
+        let pool = pool(2, "ring", 9216, 262_144);
+        let needed = pool.mebibytes(1);
+        let args = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for little in ["-m 512", "-m512", "--no-huge -m 512", "--no-pci -m 64 -m 512"] {
+            let error = pool.fits(&args(little), 1).unwrap_err().to_string();
+            assert!(
+                error.contains("given 512 MiB") && error.contains(&format!("set -m {needed} ")),
+                "{error}"
+            );
+        }
+        assert!(pool.fits(&args(&format!("-m {}", needed - 1)), 1).is_err());
+        for enough in [&format!("-m {needed}"), "--no-huge", "--in-memory -m 512", "-a 0000:03:00.0 -m 512"] {
+            pool.fits(&args(enough), 1).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_nic_has_room_for_tags_in_whole_steps() {
+        assert_eq!(pool(2, "0000:0N:00.0", 9216, 16384).data_bytes, 10240);
+        assert_eq!(pool(2, "0000:0N:00.0", 1518, 16384).data_bytes, 2048);
+        assert_eq!(pool(2, "0000:0N:00.0", 9208, 16384).data_bytes, 9216);
+        assert_eq!(pool(2, "net_nullN", 9216, 16384).data_bytes, 9216);
+    }
+}
