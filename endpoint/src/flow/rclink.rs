@@ -347,10 +347,10 @@ impl LinkNic {
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
         self.run(now);
-        if let link::Sent::Data(qp) = self.link.poll_transmit(now)?.kind {
-            if let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)] {
-                sent.packets += 1;
-            }
+        if let link::Sent::Data(qp) = self.link.poll_transmit(now)?.kind
+            && let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)]
+        {
+            sent.packets += 1;
         }
         let bytes = self.link.frame();
         Some(HeaderFrame::new(bytes, bytes.len()))
