@@ -104,6 +104,9 @@ fn play(lab: &mut Lab) {
         put(lab, n.into(), frame(n, Mac::from_u64(0x0100_5e00_0001), 0, 0, 95, 2));
         lab.run_for(5 * US);
     }
+    // A bridge of the spanning tree says something.
+    put(lab, 0, other(host(0), Mac::from_u64(0x0180_c200_0000), 70));
+    lab.run_for(5 * US);
     // Two more stations behind the first port.
     for n in [10, 11] {
         put(lab, 0, frame(n, host(2), 0, 0, 100, 3));
@@ -328,6 +331,18 @@ fn cases() -> Vec<Case> {
         case(&format, "[[port]]", "[[port]]", "format", "", "\"afh_gen1\""),
         port("trust", "\"dscp\"", "\"pcp\""),
         port("default_tc", "", "3"),
+        by(
+            "[[port]]",
+            "rx_descriptors",
+            "weir/src/run/devices.rs",
+            "the_pool_counts_the_rings_that_ports_were_given",
+        ),
+        by(
+            "[[port]]",
+            "tx_descriptors",
+            "weir/src/run/devices.rs",
+            "the_pool_counts_the_rings_that_ports_were_given",
+        ),
         port("learning", "true", "false"),
         port("learn_limit", "", "1"),
         port("unknown_unicast", "", "\"drop\""),
@@ -342,9 +357,15 @@ fn cases() -> Vec<Case> {
         pfc("enable", "[3]", "[]"),
         by(
             "pfc = { ... } of a port",
+            "visible",
+            "weir/src/run/devices.rs",
+            "software_does_pfc_where_the_driver_is_known_to_let_it_or_the_user_knows_better",
+        ),
+        by(
+            "pfc = { ... } of a port",
             "mode",
-            "dataplane/src/config/diff.rs",
-            "what_cannot_change_is_named_with_its_line",
+            "weir/src/run/devices.rs",
+            "software_does_pfc_where_the_driver_is_known_to_let_it_or_the_user_knows_better",
         ),
         pfc("rx", "\"enabled\"", "\"link\""),
         pfc("tx", "true", "false"),
@@ -410,6 +431,7 @@ fn cases() -> Vec<Case> {
     cases.extend([
         fdb("capacity", "16", "4096"),
         fdb("ageing", "", "\"10ms\""),
+        fdb("link_local", "\"bpdu\"", "\"drop\""),
         fdb("unknown_unicast", "\"flood\"", "\"drop\""),
         Case { table: "[fdb]", key: "static", shown: Shown::Differs(BASE.into(), statics.clone()) },
         Case { table: "[fdb]", key: "group", shown: Shown::Differs(BASE.into(), group.clone()) },
@@ -460,7 +482,14 @@ fn cases() -> Vec<Case> {
             map("tc_to_queue", "{ \"0\" = 0 }", "{ \"0\" = 1 }"),
             map("tc_to_pg", "{ \"0\" = 0 }", "{ \"0\" = 1 }"),
             map("pfc_to_pg", "{ \"4\" = 4 }", "{ \"4\" = 3 }"),
-            map("pfc_to_queue", "{ \"3\" = 3 }", "{ \"3\" = 0 }"),
+            case(
+                &with(base, "[port_defaults.pfc]", "rx", "\"all\""),
+                table,
+                header,
+                "pfc_to_queue",
+                "{ \"4\" = 4 }",
+                "{ \"4\" = 0 }",
+            ),
         ]);
     }
     let buffer = |key, one: &str, other: &str| case(&named, "[buffer]", "[buffer]", key, one, other);
@@ -471,7 +500,7 @@ fn cases() -> Vec<Case> {
     };
     cases.extend([
         buffer("size", "\"160KiB\"", "\"150KiB\""),
-        buffer("frames", "", "64"),
+        buffer("frames", "", "2000"),
         buffer("cell_bytes", "", "64"),
         buffer("control_bytes", "\"16KiB\"", "\"32KiB\""),
         buffer("headroom_pool", "", "\"30KB\""),
@@ -486,6 +515,8 @@ fn cases() -> Vec<Case> {
     let profile = |key, one: &str, other: &str| {
         case(&lossless, "[[buffer.profile]]", "[[buffer.profile]]", key, one, other)
     };
+    // A lossless queue for a lossy group is refused where PFC is sent.
+    let quiet = with(&named, "[port_defaults.pfc]", "tx", "false");
     let both = "[[buffer.pg]]\nports = [\"d\"]\npgs = 0\nprofile = \"turn\"\n";
     let egress = "[[buffer.queue]]\nports = [\"d\"]\nqueues = 0\nprofile = \"turn\"\n";
     let turn = "[[buffer.profile]]\nname = \"turn\"\nstatic_th = \"5KB\"\n";
@@ -516,8 +547,8 @@ fn cases() -> Vec<Case> {
             table: "[[buffer.profile]]",
             key: "lossless",
             shown: Shown::Differs(
-                named.replace("direction = \"egress\"", "direction = \"egress\"\nlossless = false"),
-                named.replace("direction = \"egress\"", "direction = \"egress\"\nlossless = true"),
+                quiet.replace("direction = \"egress\"", "direction = \"egress\"\nlossless = false"),
+                quiet.replace("direction = \"egress\"", "direction = \"egress\"\nlossless = true"),
             ),
         },
     ]);
