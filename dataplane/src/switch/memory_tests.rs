@@ -183,7 +183,7 @@ impl Net {
             }
         }
         // For a while they are runts alone.
-        let longest = if self.now / STEP / 50 % 2 == 0 { 64 } else { 9216 };
+        let longest = if (self.now / STEP / 50).is_multiple_of(2) { 64 } else { 9216 };
         for _ in 0..below(BURST - HAND) {
             let class = [0, 1, 2, 4, 5, 6, 7][below(7)];
             let to = [0, 0, 0, 1, 2, 3, ALL][below(7)];
