@@ -86,8 +86,8 @@ impl Diagnostic {
             line,
             column: before + 1,
             rule,
-            message: message.chars().map(visible).collect(),
-            remedy: remedy.chars().map(visible).collect(),
+            message: plain(message),
+            remedy: plain(remedy),
             count: 1,
             excerpt,
             marks,
@@ -98,6 +98,11 @@ impl Diagnostic {
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
+}
+
+/// The same without what moves a cursor.
+fn plain(text: String) -> String {
+    if text.contains(char::is_control) { text.chars().map(visible).collect() } else { text }
 }
 
 /// The text comes from outside and goes to a terminal: no tabs (they move the caret), no escapes.
