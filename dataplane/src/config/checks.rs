@@ -37,6 +37,13 @@ pub(super) fn whole(
         rates(ctx, port, at, &mut once);
         marks_format(ctx, config, port, at);
     }
+    let is_memif = |port: &PortConfig| port.device.strip_prefix("net_memif").is_some_and(|id| !id.is_empty());
+    if let Some((_, at)) = config.ports.iter().zip(at).find(|(port, _)| is_memif(port)) {
+        let message = "the peer of a net_memif port can write to the memory of the switch: DPDK's driver checks nothing of \
+                       what it is given";
+        let remedy = "give it to peers you trust with that, and net_vhost to others";
+        ctx.warn(at.port, "device.memif", message, remedy);
+    }
     classes::follow(ctx, config, at);
 }
 
