@@ -100,13 +100,13 @@ fn refusals_are_one_message_with_file_and_place() {
     for (text, place, what) in [
         (
             good.replace("{ a = \"sw2\", b = \"chip-b\" }", "{ a = \"sw2\", b = \"chip-x\" }"),
-            ":13: ",
+            ":15: ",
             "chip-x",
         ),
-        (good.replace("rate = \"200G\"", "rate = 0"), ":17: ", "rate 0"),
-        (good.replace("kind = \"incast\"", "kind = \"rumour\""), "line 39", "rumour"),
+        (good.replace("rate = \"200G\"", "rate = 0"), ":19: ", "rate 0"),
+        (good.replace("kind = \"incast\"", "kind = \"rumour\""), "line 45", "rumour"),
         (good.replace("name =", "profile = \"ns3-hpcc\"\nname ="), ": ", "contradicts profile"),
-        (good.split(" },\n  { a = \"sw2\"").next().unwrap().to_owned(), "line 12", "sw2"),
+        (good.split(" },\n  { a = \"sw2\"").next().unwrap().to_owned(), "line 14", "sw2"),
     ] {
         std::fs::write(&file, text).unwrap();
         let refused = weir(&[name]);
