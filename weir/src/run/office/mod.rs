@@ -79,7 +79,7 @@ enum Task {
         dry_run: bool,
     },
     /// Workers go over to another configuration.
-    Change { transaction: Transaction, to: InForce, then: Then },
+    Change { transaction: Box<Transaction>, to: Box<InForce>, then: Then },
     /// A worker reads its forwarding table, between its turns, a little each time.
     Page { worker: usize, deadline: Instant, call: Call },
 }
@@ -88,7 +88,7 @@ enum Task {
 #[derive(Debug)]
 enum Then {
     /// It was applied, and is told like this.
-    Applied { asker: Asker, step: Step, confirm: Option<Duration>, answer: Value },
+    Applied { asker: Asker, step: Box<Step>, confirm: Option<Duration>, answer: Value },
     /// It was taken back.
     RolledBack { asker: Asker, why: &'static str },
     /// Links have other speeds.
@@ -199,12 +199,12 @@ impl Office {
             Task::Change { mut transaction, to, then } => {
                 match transaction.poll(&mut self.workers, self.clock.now(), Instant::now()) {
                     None => return Some(Task::Change { transaction, to, then }),
-                    Some(Ended::Over(spread)) => self.changed(to, then, spread),
+                    Some(Ended::Over(spread)) => self.changed(*to, then, spread),
                     Some(Ended::Back(why)) => {
                         self.failed(then, &format!("{why}; the switch runs on as it was"));
                     }
                     Some(Ended::Split(why)) => {
-                        self.work.split = Some(transaction);
+                        self.work.split = Some(*transaction);
                         let why = format!("workers may disagree about the configuration: {why}");
                         self.show(|in_force| in_force.unsettled = Some(why.clone()));
                         self.tell("unsettled", &json!({ "detail": why }));
@@ -258,15 +258,15 @@ impl Office {
             answer(asker, Ok(told.into()));
             return None;
         }
-        let then = Then::Applied { asker, step: step.clone(), confirm, answer: told };
+        let then = Then::Applied { asker, step: Box::new(step.clone()), confirm, answer: told };
         Some(self.change(&step, target, then))
     }
 
     fn change(&mut self, step: &Step, to: InForce, then: Then) -> Task {
         self.work.number += 2;
         let (number, now) = (self.work.number, Instant::now());
-        let transaction = Transaction::begin(&mut self.workers, number, step, self.clock.now(), now);
-        Task::Change { transaction, to, then }
+        let transaction = Transaction::begin(&mut self.workers, number, step, self.clock.now(), now).into();
+        Task::Change { transaction, to: Box::new(to), then }
     }
 
     /// All workers went over.
@@ -280,7 +280,7 @@ impl Office {
         match then {
             Then::Applied { asker, step, confirm, answer: mut told } => {
                 self.shown.set(InForce { unconfirmed: confirm.map(|time| Instant::now() + time), ..to });
-                self.work.before = confirm.map(|_| (from, step));
+                self.work.before = confirm.map(|_| (from, *step));
                 let values = told["changed"].as_array().map_or(0, Vec::len);
                 told["spread_ns"] = json!(spread);
                 told["confirm_ms"] = json!(confirm.map(|time| time.as_millis() as u64));
