@@ -66,7 +66,8 @@ mod tests {
         for wanted in [
             ("buffer.size", "8MiB", "lab.toml:4"),
             ("wred.roce.pmax", "20%", "preset roce-lossless"),
-            ("port.p0.queue.3.kmax", "16KB", "derived"),
+            // The far end of a virtual port polls: four times a burst of 64 frames of 1500 bytes.
+            ("port.p0.queue.3.kmax", "375KiB", "derived"),
             ("fdb.ageing", "300s", "default"),
         ] {
             let line = all.iter().find(|line| line.starts_with(&format!("{} ", wanted.0))).unwrap();
