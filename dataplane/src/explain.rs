@@ -198,11 +198,11 @@ mod tests {
         let shared = Mmu::new(params.mmu.clone()).unwrap().pools().shared_size;
         // alpha 1: half of the pool is the line of a single user.
         seen.groups[3].used = 4096 + shared / 2;
-        seen.queues[16 + 3] = 50_000;
+        seen.queues[16 + 3] = 400_000;
         let told = explain(&params, &seen, &frame()).unwrap();
         assert_eq!((told.verdict, told.takes), (Verdict::AdmittedXoff, [0, 0, 1024]));
         assert_eq!((told.pauses, told.to), (1 << 3, PortId(2)));
-        // Above Kmax, which is 16 KB at 1 Gb/s, everything is marked.
+        // Above Kmax, 384 000 bytes on a virtual port, everything is marked.
         assert_eq!(told.mark.unwrap().1, ONE_Q32);
         seen.groups[3].headroom = told.pg.headroom_limit;
         seen.groups[3].xoff = true;

@@ -281,8 +281,11 @@ fn explain(args: &Args, errno: i32, reason: String) -> EalError {
     let wants_hugepages = !args.has("--no-huge");
     let runtime = runtime_folder();
     if runtime.as_os_str().is_empty() {
-        // DPDK makes it before anything else.
-        return EalError::Folder { folder: folder::parent().display().to_string() };
+        // DPDK makes it as soon as it has read its arguments: these are wrong, or it could not.
+        let parent = folder::parent();
+        if !folder::can_be_made(&parent) {
+            return EalError::Folder { folder: parent.display().to_string() };
+        }
     }
     if folder::is_in_use(&runtime) {
         return EalError::InUse { folder: runtime.display().to_string() };

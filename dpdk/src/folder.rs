@@ -14,6 +14,12 @@ pub(crate) fn parent() -> PathBuf {
     PathBuf::from(base).join("dpdk")
 }
 
+/// Whether a folder can be made in `parent`, which is made if need be.
+pub(crate) fn can_be_made(parent: &Path) -> bool {
+    let probe = parent.join(format!("weir-{}", std::process::id()));
+    std::fs::create_dir_all(&probe).is_ok() && std::fs::remove_dir(&probe).is_ok()
+}
+
 /// A process that is not this one holds the lock every primary process holds.
 pub(crate) fn is_in_use(folder: &Path) -> bool {
     let Ok(config) = File::options().read(true).write(true).open(folder.join("config")) else { return false };

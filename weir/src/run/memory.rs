@@ -63,7 +63,9 @@ impl PoolSize {
     /// Memory the process needs of DPDK, MiB: for a pool of each lcore or for one, whichever is more.
     pub fn mebibytes(self, lcores: usize) -> u64 {
         let pool = |frames: u32| Mempool::memory_bytes(frames, self.data_bytes) + EACH_POOL;
-        let own = if lcores > 1 { lcores as u64 * pool(self.each) } else { 0 };
+        // All but the last of several may take more than they need.
+        let first = Mempool::reserved_bytes(self.each, self.data_bytes) + EACH_POOL;
+        let own = if lcores > 1 { (lcores as u64 - 1) * first + pool(self.each) } else { 0 };
         let bytes = own.max(pool(self.common)) + OWN + self.ports as u64 * EACH_PORT;
         bytes.div_ceil(1 << 20)
     }

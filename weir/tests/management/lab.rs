@@ -48,7 +48,7 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
     flood(&lab.address);
     let metrics = lab.get("/metrics");
     // One of them is the port that is not there.
-    for counted in ["code=\"404\"} 76", "code=\"405\"} 75", "code=\"421\"} 75", "malformed_requests_total 75"]
+    for counted in ["code=\"404\"} 76", "code=\"403\"} 75", "code=\"421\"} 75", "malformed_requests_total 75"]
     {
         assert!(metrics.contains(counted), "{counted}: {metrics}");
     }
