@@ -33,6 +33,12 @@ unsafe impl Sync for Inner {}
 /// Bytes of a page without hugepages.
 const PAGE: u64 = 4096;
 
+/// Bytes one frame with room for `data_bytes` takes in a pool, header and padding included.
+fn element_bytes(data_bytes: u16) -> u64 {
+    // SAFETY: arithmetic.
+    u64::from(unsafe { sys::weir_pool_element_bytes(data_bytes) })
+}
+
 impl Mempool {
     /// A pool `name` of `count` frames with room for `data_bytes` each, plus DPDK's headroom of 128 in
     /// front (together at most 65535, to which `data_bytes` is cut).
@@ -123,8 +129,7 @@ impl Mempool {
 
     /// Bytes `count` frames with room for `data_bytes` take where pages have 4 KiB: one that fits a page lies within one.
     pub fn memory_bytes(count: u32, data_bytes: u16) -> u64 {
-        // SAFETY: arithmetic.
-        let element = u64::from(unsafe { sys::weir_pool_element_bytes(data_bytes) });
+        let element = element_bytes(data_bytes);
         match PAGE / element {
             0 => u64::from(count) * element,
             per_page => u64::from(count).div_ceil(per_page) * PAGE,
@@ -134,8 +139,7 @@ impl Mempool {
     /// Bytes DPDK sets apart for such a pool while it has as many: whole pages of 4 KiB for each frame. When it has less,
     /// [`Mempool::memory_bytes`] do.
     pub fn reserved_bytes(count: u32, data_bytes: u16) -> u64 {
-        // SAFETY: arithmetic.
-        let element = u64::from(unsafe { sys::weir_pool_element_bytes(data_bytes) });
+        let element = element_bytes(data_bytes);
         if element <= PAGE {
             Self::memory_bytes(count, data_bytes)
         } else {

@@ -5,6 +5,7 @@ mod control;
 pub mod devargs;
 pub mod devices;
 mod io;
+mod launched;
 pub mod kernel;
 mod links;
 pub mod memory;
@@ -26,6 +27,7 @@ use anyhow::{Context, Result, bail};
 use control::{Control, Obeyed, Phase};
 use devices::OpenPort;
 use io::DpdkWire;
+use launched::Launched;
 use links::Links;
 use memory::PoolSize;
 use notify::Notifier;
@@ -70,7 +72,7 @@ pub struct Running {
     /// Who does PFC on each port.
     pfc: Vec<&'static str>,
     ports: Arc<[Port<Started>]>,
-    workers: Vec<weir_dpdk::Worker<Worker>>,
+    workers: Launched,
     /// Their threads.
     threads: Vec<Thread>,
     office: Office,
@@ -335,18 +337,14 @@ impl Running {
             hangup: hangup()?,
             work: Work::default(),
         };
-        let workers = workers
-            .into_iter()
-            .zip(cores)
-            .zip(threads.clone())
-            .map(|((worker, core), thread)| {
-                let work = move || {
-                    thread.is_this_one();
-                    worker.run()
-                };
-                Ok(eal.launch(core, work)?)
-            })
-            .collect::<Result<_>>()?;
+        let mut running = Launched::new(control.clone());
+        for ((worker, core), thread) in workers.into_iter().zip(cores).zip(threads.clone()) {
+            let work = move || {
+                thread.is_this_one();
+                worker.run()
+            };
+            running.launch(&eal, core, work)?;
+        }
         Ok(Self {
             _interrupts: interrupts,
             mgmt,
@@ -355,7 +353,7 @@ impl Running {
             kernel: kernel::Watch::new(&config.ports),
             links: Links::new(&config.ports, capabilities, &owner, departures),
             ports,
-            workers,
+            workers: running,
             threads,
             office,
             owner,
@@ -426,12 +424,7 @@ impl Running {
             std::thread::sleep(LOOK);
             empty = if self.control.held() == 0 { empty + 1 } else { 0 };
         }
-        self.control.enter(Phase::Stop);
-        let mut workers = Vec::new();
-        for worker in self.workers {
-            let Ok(worker) = worker.join() else { bail!("a worker panicked: please report it") };
-            workers.push(worker);
-        }
+        let mut workers = self.workers.stop()?;
         let longest_turn = workers.iter().map(|worker| worker.stats.longest_turn_ns).max().unwrap_or(0);
         let now = workers.iter().map(|worker| worker.clock.now()).max().unwrap_or(0);
         // What was on its way between two workers when they stopped arrives, and is dropped by name.
