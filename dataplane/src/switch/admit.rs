@@ -203,7 +203,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.draining {
             return self.drop_at_group(frame, &meta.lot(), DropReason::RunDraining);
         }
-        let Some(slot) = self.copies_slot() else {
+        let Some(slot) = self.copies.next_free() else {
             return self.drop_at_group(frame, &meta.lot(), DropReason::IngressNoCopy);
         };
         let each = self.admission.charge(u32::from(meta.len));
@@ -217,7 +217,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.xoff(PgIx(u32::from(meta.pg)));
         }
         meta.copies = slot;
-        self.copies[slot as usize].begin(outs.len());
+        self.copies.begin(slot, outs.len());
         self.ports[port.index()].stats.copies += others.len() as u64;
         for &out in others {
             match frame.share() {
@@ -239,25 +239,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         } else {
             self.hand_off_one(out, frame, &meta);
         }
-    }
-
-    /// A free copy count. There are as many as frames can be held, so a free one is near.
-    pub(super) fn copies_slot(&mut self) -> Option<u32> {
-        let (all, per_shard) = (self.copies.len(), self.copies.len() / self.peers.len().max(1));
-        let first = self.first_copy_slot() as usize;
-        for _ in 0..per_shard.min(all) {
-            self.copies_cursor = (self.copies_cursor + 1) % per_shard;
-            let slot = first + self.copies_cursor;
-            if self.copies[slot].is_free() {
-                return Some(slot as u32);
-            }
-        }
-        None
-    }
-
-    /// First copy count of this shard.
-    pub(super) fn first_copy_slot(&self) -> u32 {
-        (usize::from(self.shard) * (self.copies.len() / self.peers.len().max(1))) as u32
     }
 
     /// A group crossed its line: pause every priority that fills it, and note which queue is to blame. To be called as

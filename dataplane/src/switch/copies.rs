@@ -1,57 +1,212 @@
 //! How many copies of a frame still wait, on whatever lcore.
+//!
+//! A frame that goes to several ports takes a free count of its shard, and whoever sends or drops its last copy gives
+//! the count back. Both are a step or two however many are in use: free counts are linked, in a list that is the
+//! shard's alone, and in one of those given back since, which the shard takes over whole when its own is empty.
 
 use crate::types::MAX_PORTS;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::*};
 
 /// Bits of the number of copies that wait; the number there were is above them.
 const BITS: u32 = 16;
 
 const _: () = assert!(MAX_PORTS < 1 << BITS);
 
-/// The count of one frame; free while it is zero.
-#[derive(Debug, Default)]
-pub(super) struct Copies(AtomicU32);
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+/// The count of one frame; zero while it is free, and then in a list.
+#[derive(Debug)]
+struct Count {
+    copies: AtomicU32,
+    /// The one behind it in the list.
+    next: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Shared {
+    counts: Box<[Count]>,
+    /// First of the counts given back to each shard.
+    returned: Box<[AtomicU32]>,
+}
+
+/// The counts of all shards, as one of them uses them.
+#[derive(Debug)]
+pub(super) struct Copies {
+    shared: Arc<Shared>,
+    shard: usize,
+    /// First of the free ones that are ours alone.
+    free: u32,
+    /// The one begun last.
+    last: u32,
+}
 
 impl Copies {
-    /// Nobody counts with it.
-    pub fn is_free(&self) -> bool {
-        self.0.load(Relaxed) == 0
+    /// As many counts as frames can be held by each of the shards.
+    pub fn sharded(frames: usize, shards: usize) -> Vec<Self> {
+        let next = |slot: usize| if (slot + 1).is_multiple_of(frames) { NONE } else { slot as u32 + 1 };
+        let count = |slot| Count { copies: AtomicU32::new(0), next: AtomicU32::new(next(slot)) };
+        let shared = Arc::new(Shared {
+            counts: (0..frames * shards).map(count).collect(),
+            returned: (0..shards).map(|_| AtomicU32::new(NONE)).collect(),
+        });
+        let one = |shard| {
+            let free = if frames == 0 { NONE } else { (shard * frames) as u32 };
+            Self { shared: Arc::clone(&shared), shard, free, last: NONE }
+        };
+        (0..shards).map(one).collect()
     }
 
-    /// There are so many copies from now on, at most [`MAX_PORTS`]. For none it is free.
-    pub fn begin(&self, copies: usize) {
-        self.0.store((copies as u32) << BITS | copies as u32, Relaxed);
+    /// The next free count of this shard, for [`Copies::begin`].
+    pub fn next_free(&mut self) -> Option<u32> {
+        if self.free == NONE {
+            self.free = self.shared.returned[self.shard].swap(NONE, Acquire);
+        }
+        (self.free != NONE).then_some(self.free)
+    }
+
+    /// There are so many copies from now on, 1 to [`MAX_PORTS`]; `slot` is the next free count.
+    pub fn begin(&mut self, slot: u32, copies: usize) {
+        debug_assert_eq!(slot, self.free);
+        let count = &self.shared.counts[slot as usize];
+        count.copies.store((copies as u32) << BITS | copies as u32, Relaxed);
+        (self.free, self.last) = (count.next.load(Relaxed), slot);
+    }
+
+    /// The count begun last.
+    pub fn last_begun(&self) -> u32 {
+        self.last
+    }
+
+    /// Nobody counts with it.
+    pub fn is_free(&self, slot: u32) -> bool {
+        self.shared.counts[slot as usize].copies.load(Relaxed) == 0
     }
 
     /// Copies that wait.
-    pub fn left(&self) -> u32 {
-        self.0.load(Relaxed) & ((1 << BITS) - 1)
+    pub fn left(&self, slot: u32) -> u32 {
+        self.shared.counts[slot as usize].copies.load(Relaxed) & ((1 << BITS) - 1)
     }
 
     /// One is gone. Says how many there were if it was the last; the count is free then.
-    pub fn end_one(&self) -> Option<u32> {
-        let before = self.0.fetch_sub(1, Relaxed);
+    pub fn end_one(&self, slot: u32) -> Option<u32> {
+        let before = self.shared.counts[slot as usize].copies.fetch_sub(1, Relaxed);
         let last = before & ((1 << BITS) - 1) == 1;
         last.then(|| {
-            self.0.store(0, Relaxed);
+            self.give_back(slot);
             before >> BITS
         })
+    }
+
+    /// There are no copies, and if there were, they do not count any more.
+    pub fn cancel(&self, slot: u32) {
+        if !self.is_free(slot) {
+            self.give_back(slot);
+        }
+    }
+
+    /// Nobody counts with it any more: it is free for the shard whose it is.
+    fn give_back(&self, slot: u32) {
+        let Shared { counts, returned } = &*self.shared;
+        let count = &counts[slot as usize];
+        count.copies.store(0, Relaxed);
+        let first = &returned[slot as usize / (counts.len() / returned.len())];
+        let link = |behind| {
+            count.next.store(behind, Relaxed);
+            Some(slot)
+        };
+        // Fails only while another lcore gives one back at the same moment, which then succeeds.
+        let _ = first.fetch_update(Release, Relaxed, link);
+    }
+
+    /// Nothing is counted, and every count can be taken.
+    #[cfg(test)]
+    pub fn are_free(&self) -> bool {
+        let Shared { counts, returned } = &*self.shared;
+        let some = |slot: u32| (slot != NONE).then_some(slot);
+        let next = |slot: &u32| some(counts[*slot as usize].next.load(Relaxed));
+        let length = |first| std::iter::successors(some(first), next).count();
+        let ours = length(self.free) + length(returned[self.shard].load(Relaxed));
+        ours == counts.len() / returned.len() && counts.iter().all(|count| count.copies.load(Relaxed) == 0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_last_copy_says_how_many_there_were() {
-        let copies = Copies::default();
-        assert!(copies.is_free());
-        copies.begin(MAX_PORTS);
+        let mut copies = Copies::sharded(1, 1).swap_remove(0);
+        let slot = copies.next_free().unwrap();
+        assert!(copies.is_free(slot));
+        copies.begin(slot, MAX_PORTS);
         for gone in 1..MAX_PORTS {
-            assert_eq!((copies.end_one(), copies.left() as usize), (None, MAX_PORTS - gone));
+            assert_eq!((copies.end_one(slot), copies.left(slot) as usize), (None, MAX_PORTS - gone));
         }
-        assert!(!copies.is_free());
-        assert_eq!((copies.end_one(), copies.is_free()), (Some(MAX_PORTS as u32), true));
+        assert!(!copies.is_free(slot));
+        assert_eq!(copies.next_free(), None);
+        assert_eq!((copies.end_one(slot), copies.is_free(slot)), (Some(MAX_PORTS as u32), true));
+        assert!(copies.are_free());
+    }
+
+    proptest! {
+        /// Whatever is begun and ended by whom, in whatever order: a shard finds a count of its own as long as one of
+        /// them is free, and none that is in use.
+        #[test]
+        fn a_free_count_is_found_whoever_gave_it_back(
+            steps in proptest::collection::vec((0usize..3, 0usize..3, any::<prop::sample::Index>()), 1..200),
+        ) {
+            const FRAMES: usize = 7;
+            let mut shards = Copies::sharded(FRAMES, 3);
+            let mut used: [Vec<u32>; 3] = Default::default();
+            for (owner, ender, which) in steps {
+                // Three of four begin, so that all are in use at times.
+                if which.index(4) > 0 || used[owner].is_empty() {
+                    let free = shards[owner].next_free();
+                    prop_assert_eq!(free.is_some(), used[owner].len() < FRAMES);
+                    let Some(slot) = free else { continue };
+                    prop_assert_eq!(slot as usize / FRAMES, owner);
+                    prop_assert!(!used[owner].contains(&slot) && shards[owner].is_free(slot));
+                    shards[owner].begin(slot, 1);
+                    used[owner].push(slot);
+                } else {
+                    let at = which.index(used[owner].len());
+                    prop_assert_eq!(shards[ender].end_one(used[owner].swap_remove(at)), Some(1));
+                }
+            }
+            for slot in used.iter().flatten() {
+                prop_assert_eq!(shards[0].end_one(*slot), Some(1));
+            }
+            prop_assert!(shards.iter().all(Copies::are_free));
+        }
+    }
+
+    /// Two lcores give back what a third one takes, all at once.
+    #[test]
+    fn counts_are_given_back_by_several_at_once() {
+        const ROUNDS: u32 = 20_000;
+        let mut shards = Copies::sharded(5, 3);
+        let (taker, others) = shards.split_first_mut().unwrap();
+        let (give, gets): (Vec<_>, Vec<_>) = (0..2).map(|_| std::sync::mpsc::sync_channel::<u32>(8)).unzip();
+        std::thread::scope(|scope| {
+            for (other, get) in others.iter_mut().zip(gets) {
+                scope.spawn(move || get.into_iter().for_each(|slot| assert!(other.end_one(slot).is_some())));
+            }
+            for round in 0..ROUNDS {
+                let slot = loop {
+                    match taker.next_free() {
+                        Some(slot) => break slot,
+                        None => std::thread::yield_now(),
+                    }
+                };
+                taker.begin(slot, 1);
+                give[round as usize % 2].send(slot).unwrap();
+            }
+            drop(give);
+        });
+        assert!(taker.are_free());
     }
 }

@@ -175,7 +175,7 @@ impl Fabric {
             assert_eq!((held, queued), (0, 0));
             assert_eq!(shard.parcels.len(), self.stock, "boxes went astray");
             assert!(shard.ports.iter().all(|port| port.away == 0 && port.orders.is_empty()));
-            assert!(shard.copies.iter().all(super::super::copies::Copies::is_free));
+            assert!(shard.copies.are_free());
             let mut own = LoopStats::default();
             shard.fill_loop_stats(&mut own);
             assert_eq!(own.conservation_error(), 0);

@@ -9,6 +9,7 @@ use crate::rng::Rng;
 use crate::runtime::{Device, switch_params};
 use crate::types::Mac;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const PORTS: usize = 4;

@@ -55,7 +55,6 @@ use flows::Flows;
 use gather::{GROUPS, Group};
 use peers::Order;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use transmit::Staged;
 
 /// Where frames go when they leave: a driver, a link of the simulator, a test.
@@ -154,8 +153,7 @@ pub struct Switch<F, A = Mmu> {
     handed_in: u64,
     handed_out: u64,
     /// Copies of each multicast frame that still wait anywhere, shared by all shards.
-    copies: Arc<[Copies]>,
-    copies_cursor: usize,
+    copies: Copies,
     ageing: tick::Ageing,
     /// First instant at which the watchdog of a port is due.
     watch_at: Nanos,

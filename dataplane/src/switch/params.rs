@@ -23,7 +23,6 @@ use crate::stats::{LatencyStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{Burst, MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// What happens to unicast whose destination is unknown (SW-053).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,12 +176,12 @@ impl<F: Frame> Switch<F> {
     /// [`SwitchError`].
     pub fn sharded(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
         let mmus = Mmu::sharded(&params.mmu, shards)?;
-        let copies: Arc<[Copies]> = (0..params.frames * shards).map(|_| Copies::default()).collect();
         let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * AWAY));
         mmus.into_iter()
             .zip(rings)
+            .zip(Copies::sharded(params.frames, shards))
             .enumerate()
-            .map(|(shard, (mmu, rings))| Self::assemble(params, mmu, shard, rings, Arc::clone(&copies)))
+            .map(|(shard, ((mmu, rings), copies))| Self::assemble(params, mmu, shard, rings, copies))
             .collect()
     }
 }
@@ -193,7 +192,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
     /// # Errors
     /// [`SwitchError`].
     pub fn with_admission(params: &SwitchParams, admission: A) -> Result<Self, SwitchError> {
-        let copies: Arc<[Copies]> = (0..params.frames).map(|_| Copies::default()).collect();
+        let copies = Copies::sharded(params.frames, 1).swap_remove(0);
         Self::assemble(params, admission, 0, vec![None], copies)
     }
 
@@ -202,7 +201,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
         admission: A,
         shard: usize,
         peers: Vec<Option<Peer<F>>>,
-        copies: Arc<[Copies]>,
+        copies: Copies,
     ) -> Result<Self, SwitchError> {
         let n = params.ports.len();
         if n == 0 || n > MAX_PORTS {
@@ -280,7 +279,6 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             handed_in: 0,
             handed_out: 0,
             copies,
-            copies_cursor: 0,
             ageing,
             watch_at: 0,
             publish_cursor: 0,

@@ -380,9 +380,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return go_on(self, port, frame, work);
         };
         let mut work = *work;
-        let slot = if work.forwards() && !tap.followed.is_full() { self.copies_slot() } else { None };
+        let slot = if work.forwards() && !tap.followed.is_full() { self.copies.next_free() } else { None };
         if let Some(slot) = slot {
-            self.copies[slot as usize].begin(1);
+            self.copies.begin(slot, 1);
             work.meta.copies = slot;
         }
         let (meta, lookup) = (work.meta, self.fdb.lookup(work.dst_key));
@@ -399,19 +399,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             queue: meta.queue,
             pg: (meta.pg % PRIORITIES as u16) as u8,
         };
-        let flooded_before = self.copies_cursor;
         go_on(self, port, frame, &work);
         let lost = self.losses().iter().zip(&before.3).position(|(now, then)| now > then);
         let more = copies(self) - before.2;
         let mut key = Key { rx_ns: meta.rx_ns, in_port: port.0, slot: slot.unwrap_or(u32::MAX) };
         if let Some(slot) = slot {
-            let theirs = self.copies_cursor != flooded_before;
-            if theirs {
-                // Flooded frames have a count of their own.
-                key.slot = self.first_copy_slot() + self.copies_cursor as u32;
-            }
-            if theirs || lost.is_some() {
-                self.copies[slot as usize].begin(0);
+            // Flooded frames have a count of their own.
+            key.slot = self.copies.last_begun();
+            if key.slot != slot || lost.is_some() {
+                self.copies.cancel(slot);
             }
         }
         let queued = lost.is_none() || more > 0;
@@ -474,7 +470,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.hand_over_ordered(out, now, wire)
         };
         for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
-            let last = self.copies[record.key.slot as usize].is_free();
+            let last = self.copies.is_free(record.key.slot);
             tap.gone(out, record, last);
         }
         self.tap = Some(tap);
@@ -498,7 +494,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if tap.follows(key, self.owner[usize::from(key.in_port)] == self.shard) {
             let record = Record { key, at: tap.now, len, kept: 0, what: What::Flushed { out, reason } };
             // It is released right after this.
-            let last = self.copies[key.slot as usize].left() == 1;
+            let last = self.copies.left(key.slot) == 1;
             tap.gone(out, &record, last);
         }
         self.tap = Some(tap);

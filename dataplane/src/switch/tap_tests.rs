@@ -131,7 +131,7 @@ fn a_frame_is_followed_from_port_to_port() {
         assert!(taken_at >= 2 * SECOND && record.at >= taken_at);
         assert!(told.iter().any(|(t, _)| t.key == record.key));
     }
-    assert!(switch.copies.iter().all(|copies| copies.is_free()));
+    assert!(switch.copies.are_free());
     assert!(switch.hindered.iter().all(|h| *h == 0), "who has seen enough hinders nobody");
     switch.admission().audit().unwrap();
     assert_eq!(switch.conservation().error(), 0);
@@ -169,7 +169,7 @@ fn who_is_watched_does_the_same() {
         let stats: Vec<_> = (0..4).map(|port| switch.stats(PortId(port)).clone()).collect();
         switch.abandon();
         told.extend(reader.iter_mut().flat_map(all));
-        assert!(switch.copies.iter().all(|copies| copies.is_free()), "every copy count is given back");
+        assert!(switch.copies.are_free(), "every copy count is given back");
         (wire, stats, told)
     };
     for seed in 1..6 {
@@ -204,7 +204,7 @@ fn a_loss_is_told_with_its_reason() {
     let told = all(&mut reader);
     assert_eq!(told.len(), 1);
     assert!(matches!(told[0].0.what, What::Flushed { out: PortId(0), reason: DropReason::EgressPortDown }));
-    assert!(switch.copies.iter().all(|copies| copies.is_free()));
+    assert!(switch.copies.are_free());
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn every_copy_of_a_flooded_frame_is_followed() {
         })
         .collect();
     assert_eq!(outs, [0, 2, 3]);
-    assert!(switch.copies.iter().all(|copies| copies.is_free()));
+    assert!(switch.copies.are_free());
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn told_by_two(tx_per_lcore: bool) -> Vec<Vec<(Record, Vec<u8>)>> {
     let mut readers: Vec<_> = shards.iter_mut().map(|shard| armed(shard, order(1, 5))).collect();
     receive(&mut shards[1], 1, [frame(1, 0, 26, 1000), frame(1, 3, 26, 1000)], SECOND);
     (0..50).for_each(|n| turn(&mut shards, SECOND + n * 1_000_000));
-    assert!(shards[0].copies.iter().all(|copies| copies.is_free()));
+    assert!(shards[0].copies.are_free());
     readers.iter_mut().map(all).collect()
 }
 

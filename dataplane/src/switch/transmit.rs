@@ -177,7 +177,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// One copy of a frame is gone; the last one releases the group (B16).
     #[cold]
     fn release_one_copy(&mut self, lot: &Lot, charge: u32) {
-        if let Some(copies) = self.copies[lot.copies as usize].end_one() {
+        if let Some(copies) = self.copies.end_one(lot.copies) {
             self.release_group_charge(lot, self.admission.charge_for_copies(charge, copies));
         }
     }
