@@ -1,7 +1,8 @@
 //! What bad input gets: one clear message each, naming file and line where there is one, exit code 2,
 //! nothing half started.
 
-use crate::support::program::{Ended, WEIR, floating, turn, two_cores, weir};
+use crate::support::program::{Ended, Running, WEIR, floating, turn, two_cores, weir};
+use nix::sys::signal::Signal;
 use std::process::Command;
 
 const RING: &str = "[buffer]\nsize = \"2MiB\"\nframes = 4096\n[port_defaults]\nrate = \"1G\"\nmtu = 1518\n";
@@ -143,7 +144,7 @@ fn no_permission() {
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-all", "--inh-caps=-all", WEIR, "run"]).arg(&file);
     let _turn = turn();
-    let ended = crate::support::program::Running::start(&mut command).ended();
+    let ended = Running::start(&mut command).ended();
     assert_eq!(ended.code(), Some(2), "{ended:?}");
     assert!(ended.stderr.contains("port b (net_af_packet0,iface=lo)"), "{}", ended.stderr);
     assert!(!ended.stdout.contains("switch "), "it started: {}", ended.stdout);
@@ -175,4 +176,31 @@ fn eal_arguments_dpdk_does_not_know() {
     let text = format!("[eal]\nargs = [\"--no-such-option\"]\n{RING}{}", port("a", "ring"));
     let stderr = refused(&text).stderr;
     assert!(stderr.contains("--no-such-option"), "{stderr}");
+}
+
+/// What stops the EAL is named by us where DPDK's words do not say what to change.
+#[test]
+fn what_stops_dpdk_is_said_with_what_to_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("switch.toml");
+    let prefix = format!("weir-refused-{}", std::process::id());
+    let prefixed = with("ring").replace("args = [", &format!("args = [\"--file-prefix={prefix}\", "));
+    std::fs::write(&file, prefixed).unwrap();
+    let _turn = turn();
+    let mut first = Running::start(Command::new(WEIR).arg("run").arg(&file));
+    first.says("switch ");
+    let second = weir(&["run".as_ref(), file.as_os_str()]);
+    assert_eq!(second.code(), Some(2), "{second:?}");
+    assert!(second.stderr.contains(&prefix) && second.stderr.contains("--file-prefix=NAME"), "{second:?}");
+    assert_eq!(first.stop(Signal::SIGINT).code(), Some(0), "the first has not noticed");
+
+    let mut few = Command::new("prlimit");
+    few.args(["--nofile=40:40", WEIR, "run"]).arg(&file);
+    let ended = Running::start(&mut few).ended();
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("40") && ended.stderr.contains("ulimit -n"), "{ended:?}");
+
+    let endless = weir(&["check", "/dev/zero"]);
+    assert_eq!(endless.code(), Some(2), "{endless:?}");
+    assert!(endless.stderr.contains("/dev/zero"), "{endless:?}");
 }
