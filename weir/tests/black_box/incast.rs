@@ -297,8 +297,9 @@ fn sw131_sw132_incast_of_rc_link_hosts_over_rings_loses_nothing() {
             assert!(summary.port(&format!("p{i}"), "pfc_tx") > 0, "{:#}", summary.0);
         }
         for host in &summary.0["hosts"].as_array().expect("hosts")[1..] {
-            assert!(host["paused_ns"][3].as_u64() > Some(0), "{host:#}");
-            assert_eq!(host["paused_ns"][2].as_u64(), Some(0), "responses are not held back");
+            // Responses wait for nothing but the receive ring, which all share: where the worker is kept from its core.
+            let [responses, requests] = [2, 3].map(|priority| host["paused_ns"][priority].as_u64());
+            assert!(requests > responses, "{host:#}");
         }
         for flow in summary.0["flows"].as_array().expect("flows") {
             assert!(flow["received"].as_u64() > Some(100), "{flow:#}");
