@@ -233,7 +233,7 @@ fn probe(eal: &Eal, config: &PortConfig) -> Result<Probed> {
             (near, Some(far))
         }
         DeviceKind::Pci | DeviceKind::Vdev => {
-            sockets::clear_way(config);
+            sockets::clear_way(config)?;
             (Port::<Stopped>::probe(eal, &af_packet::devargs(config)?)?, None)
         }
     };

@@ -1,11 +1,13 @@
 //! Sockets of ports on shared memory (`net_memif`, `net_vhost`).
 //!
 //! A server listens at a socket with a name in the file system, which stays there if the server is killed. The driver
-//! refuses the next start because of it, so what nobody listens at any more is removed. Whoever may connect shares
-//! memory with the switch: that is its owner alone.
+//! refuses the next start because of it, so what nobody listens at any more is removed. One that is in use is refused
+//! before the driver sees it: that of vhost would remove it, and guests of the switch that lives would find it no more.
+//! Whoever may connect shares memory with the switch: that is its owner alone.
 
 use super::devargs;
 use crate::output::say_err;
+use anyhow::{Result, bail};
 use std::fs::Permissions;
 use std::io::ErrorKind::ConnectionRefused;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -23,20 +25,43 @@ fn socket(device: &str) -> Option<&Path> {
     named.or_else(|| vhost("iface").filter(|_| matches!(vhost("client"), None | Some("0")))).map(Path::new)
 }
 
-/// A socket nobody listens at. One of the driver's that is in use answers that it is of another type.
-fn is_deserted(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
-        && UnixStream::connect(path).is_err_and(|error| error.kind() == ConnectionRefused)
+/// What is in the way of a socket.
+#[derive(Debug, PartialEq)]
+enum Way {
+    /// Nothing, or what is no socket: the driver's to say.
+    Free,
+    /// A socket nobody listens at.
+    Deserted,
+    /// A socket somebody may listen at. A memif driver answers that its socket is of another type.
+    InUse,
+}
+
+fn way(path: &Path) -> Way {
+    if !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+        return Way::Free;
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ConnectionRefused => Way::Deserted,
+        _ => Way::InUse,
+    }
 }
 
 /// Removes what an earlier run has left where this port's socket will be; anything else stays as it is.
-pub fn clear_way(port: &PortConfig) {
-    if let Some(path) = socket(&port.device)
-        && is_deserted(path)
-        && std::fs::remove_file(path).is_ok()
-    {
-        say_err!("weir: port {}: removed {}, left by a run that was killed", port.name, path.display());
+///
+/// # Errors
+/// Somebody listens there.
+pub fn clear_way(port: &PortConfig) -> Result<()> {
+    let Some(path) = socket(&port.device) else { return Ok(()) };
+    match way(path) {
+        Way::Free => {}
+        Way::Deserted => {
+            if std::fs::remove_file(path).is_ok() {
+                say_err!("weir: port {}: removed {}, left by a run that was killed", port.name, path.display());
+            }
+        }
+        Way::InUse => bail!("{} is in use by another process: stop it, or name another socket", path.display()),
     }
+    Ok(())
 }
 
 /// Lets nobody but the owner connect to the socket this port has made.
@@ -78,16 +103,16 @@ mod tests {
     fn only_a_socket_nobody_listens_at_is_in_the_way() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
-        assert!(!is_deserted(&path), "nothing there");
+        assert_eq!(way(&path), Way::Free);
         let listener = UnixListener::bind(&path).unwrap();
-        assert!(!is_deserted(&path), "in use");
+        assert_eq!(way(&path), Way::InUse);
         drop(listener);
-        assert!(is_deserted(&path));
+        assert_eq!(way(&path), Way::Deserted);
         let file = folder.path().join("file");
         std::fs::write(&file, "something else").unwrap();
-        assert!(!is_deserted(&file));
+        assert_eq!(way(&file), Way::Free);
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(!is_deserted(&link), "somebody has put that there on purpose");
+        assert_eq!(way(&link), Way::Free, "somebody has put that there on purpose");
     }
 }

@@ -17,4 +17,5 @@ mod lcores;
 mod memif;
 mod output;
 mod refused;
+mod sockets;
 mod stp;

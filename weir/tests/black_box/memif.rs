@@ -2,9 +2,8 @@
 //! comes back. No root.
 
 use crate::support::frames::{plain, read_pcap, write_pcap};
-use crate::support::program::{Running, Switch, floating, weir};
+use crate::support::program::{Running, Switch, floating};
 use crate::support::{need, tools, wait_for};
-use nix::sys::signal::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -98,30 +97,4 @@ fn two_processes_exchange_frames_byte_for_byte() {
     assert_eq!(summary.port("a", "flooded"), 60);
     assert_eq!(summary.total("copies"), 70);
     assert_eq!(summary.all_drops(), ["lookup.same_port=40"]);
-}
-
-#[test]
-fn a_switch_that_was_killed_starts_again_but_not_beside_one_that_lives() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("a.sock");
-    let config = format!(
-        "[buffer]\nsize = \"2MiB\"\nframes = 4096\n[port_defaults]\nrate = \"10G\"\n[[port]]\nname = \"a\"\n\
-         device = \"net_memif0,role=server,socket={},socket-abstract=no\"\n",
-        socket.display()
-    );
-    let mut killed = Switch::start(&config);
-    killed.program().signal(Signal::SIGKILL);
-    assert_eq!(killed.ended().code(), None);
-    assert!(socket.exists(), "it is in the way");
-
-    let mut again = Switch::start(&config);
-    again.program().says("removed");
-    let file = folder.path().join("switch.toml");
-    std::fs::write(&file, &config).unwrap();
-    let second = weir(&["run".as_ref(), file.as_os_str()]);
-    assert_eq!(second.code(), Some(2), "{second:?}");
-    assert!(second.stderr.contains("port a") && !second.stderr.contains("removed"), "{}", second.stderr);
-    assert!(socket.exists());
-    again.stop();
-    assert!(!socket.exists());
 }
