@@ -167,7 +167,7 @@ mod tests {
                     [[port]]\nname = \"b\"\ndevice = \"ring\"\n[[port]]\nname = \"c\"\ndevice = \"ring\"\n";
         let config = config::load("t.toml", text).unwrap().config;
         let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
-        switch_params(&config, &[device; 3], 1, 0).unwrap()
+        switch_params(&config, &[device; 3], 1).unwrap()
     }
 
     fn frame() -> Asked {

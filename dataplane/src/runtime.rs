@@ -15,7 +15,8 @@ use crate::pfc::react::{ReactConfig, RxMode};
 use crate::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::switch::{PortParams, SwitchParams, UnknownUnicast};
-use crate::types::{BURST, Mac, Nanos, PRIORITIES};
+use crate::turn::Turns;
+use crate::types::{BURST, Mac, PRIORITIES};
 
 /// What only the device of a port can say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +51,7 @@ pub enum RuntimeError {
 /// quanta of an unshaped port count as if it ran at this speed.
 pub const NOMINAL_RATE: u64 = 100_000_000_000;
 
-/// Builds the parameters of a switch with `shards` shards. `burst`: lateness the shapers make up
-/// for, ns; zero in virtual time.
+/// Builds the parameters of a switch with `shards` shards.
 ///
 /// # Errors
 /// [`RuntimeError`]: a rule the configuration's own checks do not know.
@@ -59,7 +59,6 @@ pub fn switch_params(
     config: &Config,
     devices: &[Device],
     shards: usize,
-    burst: Nanos,
 ) -> Result<SwitchParams, RuntimeError> {
     let profiles: Vec<Profile> = config
         .formats
@@ -71,7 +70,11 @@ pub fn switch_params(
         .ports
         .iter()
         .zip(devices)
-        .map(|(port, device)| port_params(config, port, device, &profiles[port.format], burst))
+        .map(|(port, device)| {
+            let beside = devices.iter().filter(|other| other.shard == device.shard).count();
+            let turns = config.platform.turns(beside, config.pfc.poll_gap);
+            port_params(config, port, device, &profiles[port.format], turns)
+        })
         .collect::<Result<_, MapError>>()?;
     let key = |format: usize, key: u64, vlan: u16| profiles[format].key(key, vlan);
     let mut buffer = mmu_params(config, shards);
@@ -110,7 +113,7 @@ fn port_params(
     port: &PortConfig,
     device: &Device,
     profile: &Profile,
-    burst: Nanos,
+    turns: Turns,
 ) -> Result<PortParams, MapError> {
     let rate = port.rate.within(device.rate);
     // Quanta are bit times of the link, whatever the shaper lets through.
@@ -140,7 +143,7 @@ fn port_params(
         mac: port.mac.unwrap_or(device.mac),
         mtu: usize::from(port.mtu),
         rate,
-        burst,
+        burst: turns.burst,
         profile: profile.clone().with_max_frame(usize::from(port.mtu)),
         complete_checksums: device.partial_checksums,
         classifier: Classifier::new(&maps, &trust)?,
@@ -337,7 +340,7 @@ mod tests {
             ..Device::default()
         };
         let devices: Vec<_> = (0..config.ports.len()).map(device).collect();
-        switch_params(&config, &devices, shards, 0).unwrap()
+        switch_params(&config, &devices, shards).unwrap()
     }
 
     const TWO: &str =
@@ -363,7 +366,7 @@ mod tests {
             );
             let config = config::load("t", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
             let device = Device { rate: link, pfc: true, ..Device::default() };
-            let port = switch_params(&config, &[device], 1, 0).unwrap().ports.remove(0);
+            let port = switch_params(&config, &[device], 1).unwrap().ports.remove(0);
             assert_eq!(port.react.rate, port.generate.rate);
             (port.rate, port.react.rate)
         };

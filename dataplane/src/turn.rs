@@ -26,6 +26,37 @@ pub fn gap(ports: usize, poll_gap: Nanos) -> Nanos {
     poll_gap.max(frames(ports, poll_gap) as Nanos * FRAME_NS)
 }
 
+/// Who moves the frames of a switch. All that polling adds to a headroom is made here, of [`Platform::turns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Platform {
+    /// Lcores that look at their ports in turn.
+    Polled,
+    /// Events in virtual time: each comes when it is due, and no frame is handed over before the wire is free. What
+    /// `pfc.poll_gap` stands for is the time a frame spends in a pipeline, where it is not counted.
+    Simulated,
+}
+
+/// How late a port may be looked at, by plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// Longest time between two looks at a port, ns: frames wait in its receive ring, and pauses in software.
+    pub gap: Nanos,
+    /// Lateness that its shaper makes up for, ns. What the wire sends in this time may stand in the transmit ring, before
+    /// a pause.
+    pub burst: Nanos,
+}
+
+impl Platform {
+    /// For a port on an lcore that has `ports` of them. A shaper that makes up for one gap reaches the rate of the wire: no
+    /// look comes later, and the frame that the credit does not cover is paid for afterwards, however slow the port.
+    pub fn turns(self, ports: usize, poll_gap: Nanos) -> Turns {
+        match self {
+            Self::Polled => Turns { gap: gap(ports, poll_gap), burst: gap(ports, poll_gap) },
+            Self::Simulated => Turns { gap: poll_gap, burst: 0 },
+        }
+    }
+}
+
 /// Frames of one turn, shared by the ports that are still to be asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Ration {

@@ -6,15 +6,17 @@ use harness::{Flow, Lab, Storm};
 use weir_dataplane::config;
 use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::{Switch, SwitchParams};
+use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
 
 const MS: u64 = 1_000_000;
 
 fn params(text: &str) -> SwitchParams {
-    let config = config::load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
+    let config =
+        config::load_for(Platform::Simulated, "t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
     let device = |i| Device { mac: Mac::from_u64(0x0200_0000_aa00 + i), pfc: true, ..Device::default() };
     let devices: Vec<_> = (0..config.ports.len() as u64).map(device).collect();
-    switch_params(&config, &devices, 1, 0).unwrap()
+    switch_params(&config, &devices, 1).unwrap()
 }
 
 /// Ports with the tester of the same number behind each, so that nothing is flooded.

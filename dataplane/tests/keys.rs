@@ -12,6 +12,7 @@ use std::fmt::Write;
 use weir_dataplane::config::{self, schema};
 use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::Switch;
+use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
 
 /// Four ports at 10G and a buffer that an incast fills within 100 us.
@@ -59,7 +60,7 @@ const MS: u64 = 1_000_000;
 
 /// What can be seen of a switch with this configuration: its faults, or all that it did in the scenario.
 fn observe(text: &str) -> Observed {
-    let config = match config::load("t.toml", text) {
+    let config = match config::load_for(Platform::Simulated, "t.toml", text) {
         Ok(loaded) => loaded.config,
         Err(found) => {
             return Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
@@ -67,7 +68,7 @@ fn observe(text: &str) -> Observed {
     };
     let device = |i| Device { mac: Mac::from_u64(0x0200_0000_aa00 + i), pfc: true, ..Device::default() };
     let devices: Vec<_> = (0..config.ports.len() as u64).map(device).collect();
-    let params = switch_params(&config, &devices, 1, 0).unwrap();
+    let params = switch_params(&config, &devices, 1).unwrap();
     let mut lab = Lab::new(|_| ());
     lab.add_star(Switch::new(params.clone()).unwrap(), &params, 200);
     let mut seen = String::new();

@@ -190,7 +190,7 @@ fn attempt(text: &str) -> Result<bool, String> {
                 Device { pfc: true, rate: Some(10_000_000_000), ..Device::default() };
                 config.ports.len()
             ];
-            let params = switch_params(&config, &devices, 1, 0)
+            let params = switch_params(&config, &devices, 1)
                 .map_err(|e| format!("accepted, and no parameters: {e}"))?;
             Switch::<OwnedFrame>::new(params)
                 .map(|_| true)

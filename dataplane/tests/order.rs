@@ -125,7 +125,7 @@ fn params(qos: &str, more: &str, shards: usize, tx_per_lcore: bool) -> SwitchPar
     let device =
         |n: usize| Device { shard: (n % shards) as u8, tx_per_lcore, pfc: true, ..Device::default() };
     let devices: Vec<_> = (0..usize::from(PORTS)).map(device).collect();
-    let mut params = switch_params(&config, &devices, shards, 10_000).unwrap();
+    let mut params = switch_params(&config, &devices, shards).unwrap();
     params.frames = 4000;
     params
 }

@@ -14,6 +14,7 @@ use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::Change;
+use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
 
 const MS: u64 = 1_000_000;
@@ -80,13 +81,16 @@ fn i2_the_same_configuration_again_under_load() {
 fn i3_a_port_that_cannot_see_pfc_is_told_of_and_sends_none() {
     let ports: String =
         (0..3).map(|i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\nrate = \"10G\"\n")).collect();
-    let config =
-        config::load("i3", &format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n{ports}"))
-            .unwrap()
-            .config;
+    let config = config::load_for(
+        Platform::Simulated,
+        "i3",
+        &format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n{ports}"),
+    )
+    .unwrap()
+    .config;
     // Port 0 cannot see PFC frames: what it takes for PFC would be a promise nobody keeps.
     let device = |i: u64| Device { mac: Mac::from_u64(i), pfc: i > 0, ..Device::default() };
-    let params = switch_params(&config, &[0, 1, 2].map(device), 1, 0).unwrap();
+    let params = switch_params(&config, &[0, 1, 2].map(device), 1).unwrap();
     let enabled: Vec<_> = params.ports.iter().map(|p| (p.generate.enabled, p.react.mode)).collect();
     assert_eq!(enabled, [(0, RxMode::None), (1 << 3, RxMode::Enabled), (1 << 3, RxMode::Enabled)]);
     // Nor is its group lossless: no headroom is waited for that nobody would respect.

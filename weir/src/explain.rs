@@ -52,7 +52,7 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Valu
     let config = check::load(path)?.config;
     // The drivers would be asked; on paper they can do all that is asked of them.
     let device = Device { mac: Mac::default(), pfc: true, ..Device::default() };
-    let params = switch_params(&config, &vec![device; config.ports.len()], 1, 0)?;
+    let params = switch_params(&config, &vec![device; config.ports.len()], 1)?;
     let fault = |fault: Box<Fault>| anyhow!("--{}: {}", fault.path, fault.detail);
     let asked = question.asked(&config).map_err(fault)?;
     // Its class does not depend on what is held; where it goes follows from it.

@@ -9,6 +9,7 @@ use weir_dataplane::config::{DeviceKind, headroom_input, xon_offset};
 use weir_dataplane::mmu::headroom::{
     Headroom, HeadroomError, HeadroomInput, Model, OwnTerms, headroom as compute,
 };
+use weir_dataplane::turn::{Platform, Turns};
 
 /// One way to count.
 struct Column {
@@ -22,22 +23,23 @@ struct Column {
 
 fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
     let lossless_mtu = args.lossless_mtu.unwrap_or(args.mtu);
-    let input = |gap: u64| {
+    let input = |turns: Turns| {
         let cable_mm = u64::from(args.cable) * 1000;
-        let input = headroom_input(DeviceKind::Pci, args.rate, cable_mm, args.mtu, gap);
+        let input = headroom_input(DeviceKind::Pci, args.rate, cable_mm, args.mtu, turns);
         let own = OwnTerms { crossing_frame: lossless_mtu, ..input.own };
         HeadroomInput { lossless_mtu, small_packet_percentage: args.small_packets, own, ..input }
     };
-    let gap = args.poll_gap.as_nanos() as u64;
+    let polled = Platform::Polled.turns(args.ports.into(), args.poll_gap.as_nanos() as u64);
+    let unpolled = Platform::Simulated.turns(1, 0);
     let ways = [
-        ("software", "this switch, with its polling loop: what xoff = \"auto\" sets", Model::Weir, gap),
-        ("hardware", "the same without a polling loop", Model::Weir, 0),
-        ("sonic", "SONiC's formula for Spectrum-4", Model::Sonic, 0),
+        ("software", "this switch, with its polling loop: what xoff = \"auto\" sets", Model::Weir, polled),
+        ("hardware", "the same without a polling loop", Model::Weir, unpolled),
+        ("sonic", "SONiC's formula for Spectrum-4", Model::Sonic, unpolled),
     ];
     let asked =
         ways.into_iter().filter(|(name, ..)| args.model.as_deref().is_none_or(|model| model == *name));
-    let column = |(name, what, model, gap)| {
-        let result = compute(model, &input(gap))?;
+    let column = |(name, what, model, turns)| {
+        let result = compute(model, &input(turns))?;
         let (xon, xon_offset) = match model {
             Model::Weir => (0, Some(xon_offset(args.mtu))),
             Model::Sonic => (result.xon, None),

@@ -1,17 +1,17 @@
-//! `[buffer]`: profiles and what they are bound to, headrooms, and the one division of the buffer.
+//! `[buffer]`: profiles and what they are bound to, and the one division of the buffer.
 
 use super::diag::Span;
+use super::headroom::{Charged, auto_headroom, xon_offset};
 use super::port::PortAt;
 use super::read::{Ctx, Origin, Section};
 use super::sched::{lookup, named, select, select_ports};
 use super::schema;
 use super::types::{
-    BufferConfig, DeviceKind, Direction, PfcConfig, PgConfig, PortConfig, QueueConfig, RING_FRAMES,
-    RING_HAND, SchedulerConfig, SchedulerType, SharedLimit, workers,
+    BufferConfig, Direction, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType, SharedLimit,
+    workers,
 };
-use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_rate, show_size};
-use crate::mmu::headroom::{Headroom, HeadroomInput, Model, OwnTerms, RxRing, headroom};
-use crate::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
+use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_size};
+use crate::turn::Turns;
 
 /// Bytes of a frame slot by default: a frame is seldom shorter.
 pub(super) const SMALLEST: u64 = 64;
@@ -64,31 +64,6 @@ pub(super) struct BufferAt {
     pub pool: Span,
 }
 
-/// What an automatic headroom depends on beside the port.
-#[derive(Clone, Copy)]
-struct Timing<'a> {
-    pfc: &'a PfcConfig,
-    buffer: &'a BufferConfig,
-}
-
-impl Timing<'_> {
-    /// A headroom of `bytes` on the wire, as it is charged. An in-process ring bounds the number of frames, so the
-    /// largest count; on a wire the smallest waste most.
-    fn as_charged(self, bytes: u64, mtu: u64, kind: DeviceKind) -> (u64, String) {
-        let (frame, wire) = match kind {
-            DeviceKind::Ring => (mtu, mtu),
-            DeviceKind::Pci | DeviceKind::Vdev => (MIN_FRAME_BYTES, wire_bytes(MIN_FRAME_BYTES)),
-        };
-        let charged = self.buffer.charge(frame);
-        if charged <= wire {
-            return (bytes, String::new());
-        }
-        let more = u128::from(bytes) * u128::from(charged) / u128::from(wire);
-        let why = format!("; times {charged} / {wire}, as {charged} B are charged for {frame}");
-        (u64::try_from(more).unwrap_or(u64::MAX), why)
-    }
-}
-
 /// Limits of groups and queues nobody bound: profiles 0 and 1.
 pub(super) fn base() -> (PgConfig, QueueConfig) {
     let shared = SharedLimit::Dynamic(0);
@@ -132,7 +107,7 @@ pub(super) fn read(
     root: &Section<'_>,
     ports: &mut [PortConfig],
     at: &[PortAt],
-    pfc: &PfcConfig,
+    turns: &[Turns],
 ) -> (BufferConfig, Vec<Profile>, BufferAt) {
     let s = root.table(ctx, "buffer", &schema::BUFFER);
     let mut profiles = base_profiles();
@@ -169,8 +144,10 @@ pub(super) fn read(
     };
     let why = format!("size {size} / frames {}: what each takes of the memory for frames", frames.v);
     ctx.explain("buffer.least_charge", show_size(buffer.least_charge().into()), Origin::Derived, why);
-    let timing = Timing { pfc, buffer: &buffer };
-    bind(ctx, &s, &profiles, ports, at, timing);
+    bind(ctx, &s, &profiles, ports);
+    for ((port, at), turns) in ports.iter_mut().zip(at).zip(turns) {
+        resolve_groups(ctx, &profiles, port, at, Charged { turns: *turns, buffer: &buffer });
+    }
     for item in s.items(ctx, "port", &schema::BUFFER_PORT) {
         let ingress = item.get(ctx, "ingress_limit", &SIZE).map(|v| v.v);
         let egress = item.get(ctx, "egress_limit", &SIZE).map(|v| v.v);
@@ -256,14 +233,7 @@ fn read_profile(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Profile {
     Profile { name, direction, reserved, limit, xon: xon.v, xon_offset, xoff, lossless, at, xon_at }
 }
 
-fn bind(
-    ctx: &mut Ctx<'_>,
-    s: &Section<'_>,
-    profiles: &[Profile],
-    ports: &mut [PortConfig],
-    at: &[PortAt],
-    timing: Timing<'_>,
-) {
+fn bind(ctx: &mut Ctx<'_>, s: &Section<'_>, profiles: &[Profile], ports: &mut [PortConfig]) {
     for (key, schema, which, wants) in [
         ("pg", &schema::BUFFER_PG, "pgs", Direction::Ingress),
         ("queue", &schema::BUFFER_QUEUE, "queues", Direction::Egress),
@@ -303,9 +273,6 @@ fn bind(
             }
         }
     }
-    for (port, at) in ports.iter_mut().zip(at) {
-        resolve_groups(ctx, profiles, port, at, timing);
-    }
 }
 
 /// Fills in a port's groups; an automatic headroom is computed once per port.
@@ -314,14 +281,14 @@ fn resolve_groups(
     profiles: &[Profile],
     port: &mut PortConfig,
     at: &PortAt,
-    timing: Timing<'_>,
+    charged: Charged<'_>,
 ) {
     let mut auto: Option<Option<u64>> = None;
     for pg in 0..8 {
         let profile = &profiles[port.pgs[pg].profile];
         let xoff = match profile.xoff {
             Some(xoff) => xoff,
-            None => auto.get_or_insert_with(|| auto_headroom(ctx, port, at, timing)).unwrap_or(0),
+            None => auto.get_or_insert_with(|| auto_headroom(ctx, port, at, charged)).unwrap_or(0),
         };
         port.pgs[pg] = PgConfig {
             profile: port.pgs[pg].profile,
@@ -332,81 +299,6 @@ fn resolve_groups(
             xoff,
             lossless: profile.lossless,
         };
-    }
-}
-
-/// What the headroom of a port is computed from: longest frame in bytes, cable in mm. A NIC's ring holds what the wire
-/// brought in a poll gap; an in-process ring whatever fits into it, and what its sender has in hand.
-pub fn headroom_input(
-    kind: DeviceKind,
-    rate: u64,
-    cable_mm: u64,
-    mtu: u32,
-    poll_gap: Nanos,
-) -> HeadroomInput {
-    let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, mtu, mtu);
-    let rx_ring = match kind {
-        DeviceKind::Ring => RxRing::Descriptors { count: RING_FRAMES + RING_HAND, frame: mtu },
-        DeviceKind::Pci | DeviceKind::Vdev => RxRing::Time(poll_gap),
-    };
-    input.own = OwnTerms { rx_ring, loop_turn: poll_gap, ..input.own };
-    input
-}
-
-/// How far below its limit a group resumes unless its profile says: two frames of the port's mtu, in bytes.
-pub fn xon_offset(mtu: u32) -> u64 {
-    2 * u64::from(mtu)
-}
-
-/// Headroom of a lossless group of this port, explained term by term; an error where it cannot be known.
-fn auto_headroom(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, timing: Timing<'_>) -> Option<u64> {
-    let Some(rate) = port.rate.bps() else {
-        let message = format!(
-            "port `{}` is lossless but its rate is not known here: headroom depends on it",
-            port.name
-        );
-        ctx.error(
-            at.rate,
-            "headroom.rate",
-            message,
-            "set rate = \"100G\" (or the link's speed), or give xoff as a size",
-        );
-        return None;
-    };
-    let Some(cable_mm) = port.cable_mm else {
-        let message = format!(
-            "port `{}` is lossless but its cable length is unknown: headroom depends on it",
-            port.name
-        );
-        ctx.error(
-            at.cable,
-            "headroom.cable",
-            message,
-            "set cable = \"5m\" (or its length), or give xoff as a size",
-        );
-        return None;
-    };
-    let mtu = u32::from(port.mtu);
-    let input = headroom_input(port.kind, rate, cable_mm, mtu, timing.pfc.poll_gap);
-    match headroom(Model::Weir, &input) {
-        Ok(Headroom { terms, xoff, .. }) => {
-            let used = terms.iter().filter(|t| t.bytes > 0);
-            let sum: Vec<_> = used.map(|t| format!("{} {} ({})", t.name, t.bytes, t.formula)).collect();
-            let (rate, key) = (show_rate(rate), format!("port.{}.xoff", port.name));
-            let (xoff, cells) = timing.as_charged(xoff, u64::from(mtu), port.kind);
-            let why = format!("at {rate}: {}{cells}", sum.join(" + "));
-            ctx.explain(key, show_size(xoff), Origin::Derived, why);
-            Some(xoff)
-        }
-        Err(e) => {
-            ctx.error(
-                at.rate,
-                "headroom.rate",
-                format!("port `{}`: {e}", port.name),
-                "correct it, or give xoff as a size",
-            );
-            None
-        }
     }
 }
 

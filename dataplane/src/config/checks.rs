@@ -10,6 +10,8 @@ use super::port::PortAt;
 use super::read::{Ctx, Origin};
 use super::types::{BufferConfig, Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust};
 use super::units::{show_rate, show_size, show_time};
+use crate::turn::Turns;
+use crate::types::Nanos;
 
 /// Where values shared by all ports stand.
 pub(super) struct Places {
@@ -23,6 +25,7 @@ pub(super) fn whole(
     config: &Config,
     at: &[PortAt],
     profiles: &[Profile],
+    turns: &[Turns],
     places: &Places,
 ) {
     if division(ctx, config, &places.buffer) {
@@ -31,8 +34,8 @@ pub(super) fn whole(
         }
     }
     let mut once = HashSet::new();
-    for (port, at) in config.ports.iter().zip(at) {
-        pauses(ctx, config, port, at, places.quanta, &mut once);
+    for ((port, at), turns) in config.ports.iter().zip(at).zip(turns) {
+        pauses(ctx, config, port, at, (turns.gap, places.quanta), &mut once);
         groups(ctx, config, port, at, profiles, &mut once);
         rates(ctx, port, at, &mut once);
         marks_format(ctx, config, port, at);
@@ -166,7 +169,14 @@ fn ordering(ctx: &mut Ctx<'_>, profile: &Profile, config: &Config) {
 }
 
 /// Rate, time and classes of a port's pauses.
-fn pauses(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt, quanta: Span, once: &mut Once) {
+fn pauses(
+    ctx: &mut Ctx<'_>,
+    config: &Config,
+    port: &PortConfig,
+    at: &PortAt,
+    (gap, quanta): (Nanos, Span),
+    once: &mut Once,
+) {
     let pfc = &port.pfc;
     if !pfc.in_use() {
         return;
@@ -200,12 +210,12 @@ fn pauses(ctx: &mut Ctx<'_>, config: &Config, port: &PortConfig, at: &PortAt, qu
             show_time(left)
         );
         ctx.explain(format!("port.{}.pause_time", port.name), show_time(time), Origin::Derived, why);
-        if pfc.tx && left <= config.pfc.poll_gap && once.insert(("pfc.refresh", quanta, 0)) {
+        if pfc.tx && left <= gap && once.insert(("pfc.refresh", quanta, 0)) {
             let message = format!(
-                "a refresh on port `{}` is due {} before the pause ends, the planned poll gap is {}: the peer could resume",
+                "a refresh on port `{}` is due {} before the pause ends, the port is looked at every {} at least: the peer could resume",
                 port.name,
                 show_time(left),
-                show_time(config.pfc.poll_gap)
+                show_time(gap)
             );
             ctx.error(
                 at.rate,

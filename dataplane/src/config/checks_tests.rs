@@ -155,15 +155,43 @@ enable = false
 
 #[test]
 fn automatic_headroom_is_the_calculator_s_with_its_terms_explained() {
-    let config = load_roce("[pfc]\npoll_gap = 0\n").unwrap().config;
+    let simulated = |more: &str| {
+        load_for(Platform::Simulated, "t.toml", &format!("{ROCE}{TWO}[pfc]\n{more}\n")).unwrap().config
+    };
+    let config = simulated("poll_gap = 0");
     let want = headroom(Model::Weir, &HeadroomInput::new(25_000_000_000, 5, 9216, 9216)).unwrap();
     assert_eq!(config.ports[0].pgs[3].xoff, want.xoff);
     assert_eq!(config.buffer.headroom, 2 * want.xoff);
     let row = config.explain().into_iter().find(|e| e.key == "port.p0.xoff").unwrap();
     assert!(row.why.contains("peer_response 5120 (80 quanta * 64)"), "{}", row.why);
-    // 10 us each way at 25G are 2 x 31250 bytes.
-    let gap = load_roce("[pfc]\npoll_gap = \"10us\"\n").unwrap().config;
-    assert_eq!(gap.ports[0].pgs[3].xoff - want.xoff, 62_500);
+    // 10 us in a pipeline, there and back, at 25G are 2 x 31250 bytes.
+    let pipeline = simulated("poll_gap = \"10us\"");
+    assert_eq!(pipeline.ports[0].pgs[3].xoff - want.xoff, 62_500);
+    // A loop hands as much to the wire at once besides, and the pause stands behind it.
+    let polled = load_roce("[pfc]\npoll_gap = \"10us\"\n").unwrap().config;
+    assert_eq!(polled.ports[0].pgs[3].xoff - want.xoff, 93_750);
+    let row = polled.explain().into_iter().find(|e| e.key == "port.p0.xoff").unwrap();
+    assert!(row.why.contains("tx_ring 31250 (10000 ns * 25000000000 / 8e9)"), "{}", row.why);
+}
+
+#[test]
+fn headroom_is_for_the_ports_that_share_an_lcore() {
+    let xoff = |ports: usize, lcore: &dyn Fn(usize) -> String| {
+        let port = |n| {
+            format!("[[port]]\nname = \"p{n}\"\ndevice = \"net_null{n}\"\nrate = \"100G\"\n{}\n", lcore(n))
+        };
+        let list: String = (0..ports).map(port).collect();
+        let config = load("t", &format!("{ROCE}{list}[buffer]\nsize = \"256MiB\"\n"));
+        config.unwrap_or_else(|f| panic!("{}", shown(&f))).config.ports[0].pgs[3].xoff
+    };
+    let (same, two) = (|_: usize| String::new(), |n: usize| format!("lcore = {}", 1 + n % 2));
+    assert_eq!(xoff(7, &same), xoff(1, &same), "32 frames of each of seven ports fit into 10 us");
+    // 32 ports: 1024 frames of 41 ns instead of 10 us, in the receive ring, on the way out and in the transmit ring.
+    let (late, bytes) = (1024 * 41 - 10_000, |ns: u64| ns * 100 / 8);
+    assert!((xoff(32, &same) - xoff(7, &same)).abs_diff(3 * bytes(late)) <= 3);
+    assert_eq!(xoff(32, &two), xoff(16, &same), "an lcore looks at its own ports only");
+    // Any of them could be on the lcore of those that name none.
+    assert_eq!(xoff(16, &|n| if n == 15 { "lcore = 1".into() } else { String::new() }), xoff(16, &same));
 }
 
 #[test]
@@ -172,7 +200,12 @@ fn an_in_process_ring_counts_whole_and_in_cells() {
     let xoff = |cell: &str| {
         let text =
             format!("{ROCE}{rings}[buffer]\nsize = \"64MiB\"\ncell_bytes = {cell}\n[pfc]\npoll_gap = 0\n");
-        load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config.ports[0].pgs[3].xoff
+        load_for(Platform::Simulated, "t.toml", &text)
+            .unwrap_or_else(|f| panic!("{}", shown(&f)))
+            .config
+            .ports[0]
+            .pgs[3]
+            .xoff
     };
     let wire = headroom(Model::Weir, &HeadroomInput::new(25_000_000_000, 5, 9216, 9216)).unwrap().xoff;
     // 127 frames in the ring and a burst of 32 in the sender's hand, the largest each.
@@ -297,13 +330,13 @@ fn dev_29_shares_are_of_the_xoff_point() {
     only_error("[[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"40%\"\n", "wred.order");
 }
 
-/// The preset's port p0 and this many more like it, in 8 MiB, with these marking thresholds for its data.
+/// The preset's port p0 and this many more like it, in 16 MiB, with these marking thresholds for its data.
 fn crowd(ports: usize, kmin: &str, kmax: &str) -> Loaded {
     let port =
         |i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"net_null{i}\"\nrate = \"25G\"\nmtu = 1600\n");
     let ports: String = (0..ports).map(port).collect();
     let more =
-        format!("[buffer]\nsize = \"8MiB\"\n[[wred]]\nname = \"request\"\nkmin = {kmin}\nkmax = {kmax}\n");
+        format!("[buffer]\nsize = \"16MiB\"\n[[wred]]\nname = \"request\"\nkmin = {kmin}\nkmax = {kmax}\n");
     let text = format!("[qos]\npreset = \"paxi-standard\"\n{ports}{more}");
     load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f)))
 }
@@ -731,7 +764,7 @@ proptest! {
                 // What the checks let through makes a switch, or says why not.
                 let device = |i: usize| Device { mac: Mac::from_u64(i as u64), rate: Some(1 << 33), pfc: true, ..Device::default() };
                 let devices: Vec<_> = (0..loaded.config.ports.len()).map(device).collect();
-                if let Ok(params) = switch_params(&loaded.config, &devices, 1, 0) {
+                if let Ok(params) = switch_params(&loaded.config, &devices, 1) {
                     prop_assert_eq!(params.mmu.shared(), Ok(b.shared));
                 }
             }

@@ -9,6 +9,7 @@ use super::sched::{Marks, Wred};
 use super::types::{BufferConfig, DeviceKind, PgConfig, PortConfig, SharedLimit, WredConfig};
 use super::units::{SHARE, Threshold, show_rate, show_size};
 use crate::mmu::headroom::bytes_in;
+use crate::turn::Turns;
 use crate::types::Nanos;
 
 /// Most bytes one user alone in the buffer may hold: its reserve and its part of the shared buffer,
@@ -89,7 +90,7 @@ fn feeders<'p>(
 /// Resolves marking profiles for every queue they are bound to.
 pub(super) fn resolve(
     ctx: &mut Ctx<'_>,
-    poll_gap: Nanos,
+    turns: &[Turns],
     buffer: &BufferConfig,
     wreds: &[Wred],
     marks: &Marks,
@@ -112,7 +113,7 @@ pub(super) fn resolve(
                 .min();
             let limits = Limits { alone: limit, crowded: full.map_or(limit, |f| f.0) };
             let lossless = first.is_some() || q.lossless;
-            let found = thresholds(ctx, wred, &ports[port], queue, &limits, (poll_gap, at[port].rate));
+            let found = thresholds(ctx, wred, &ports[port], queue, &limits, (turns[port].gap, at[port].rate));
             let Some((kmin, kmax)) = found else { continue };
             if kmin > kmax && once.insert(("wred.order", wred.at, 0)) {
                 let message =
@@ -171,8 +172,8 @@ const POLLED_BYTES: u64 = 1500;
 
 /// Bytes that come at once to a port whose far end is a polling loop and not a wire: a burst, or what waited for the
 /// loop.
-fn polled_burst(rate: u64, poll_gap: Nanos) -> u64 {
-    bytes_in(rate, poll_gap).max(POLLED_FRAMES * POLLED_BYTES)
+fn polled_burst(rate: u64, gap: Nanos) -> u64 {
+    bytes_in(rate, gap).max(POLLED_FRAMES * POLLED_BYTES)
 }
 
 /// Thresholds of the profile in bytes. Shares are of the limit that holds when all lossless groups are full: one of
@@ -186,7 +187,7 @@ fn thresholds(
     port: &PortConfig,
     queue: usize,
     limits: &Limits,
-    (poll_gap, at): (Nanos, Span),
+    (gap, at): (Nanos, Span),
 ) -> Option<(u64, u64)> {
     let key = format!("port.{}.queue.{queue}", port.name);
     let Limits { alone: limit, crowded } = *limits;
@@ -216,7 +217,7 @@ fn thresholds(
             let scaled = u128::from(rate) * 400_000 / 25_000_000_000;
             let scaled = u64::try_from(scaled).unwrap_or(u64::MAX).max(12_000);
             let mut why = format!("400KB at 25G, here {}", show_rate(rate));
-            let burst = polled_burst(rate, poll_gap);
+            let burst = polled_burst(rate, gap);
             let wanted = if port.kind == DeviceKind::Pci { scaled } else { scaled.max(4 * burst) };
             if wanted > scaled {
                 why = format!(

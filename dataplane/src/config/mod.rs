@@ -13,6 +13,7 @@ mod diff;
 mod fdb;
 mod format;
 mod found;
+mod headroom;
 pub mod host;
 mod lab;
 mod marking;
@@ -30,14 +31,15 @@ pub mod units;
 use toml::Spanned;
 use toml::de::DeTable;
 
-pub use buffer::{headroom_input, xon_offset};
 pub use diag::{Diagnostic, Severity, Span};
 pub use diff::{Difference, Fixed, differences, fixed};
 pub use format::{Field, FormatConfig};
+pub use headroom::{headroom_input, xon_offset};
 pub use read::{Explained, Origin};
 pub use types::*;
 pub use units::show_rate;
 
+use crate::turn::Platform;
 use read::{Ctx, Layer, Section};
 use units::{COUNT, TEXT};
 
@@ -50,11 +52,19 @@ pub struct Loaded {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads and checks the configuration `text`, calling it `name` in messages.
+/// Reads and checks the configuration `text` of a switch whose lcores poll, calling it `name` in messages.
 ///
 /// # Errors
 /// Every error found, and the warnings beside them, in the order of the text.
 pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
+    load_for(Platform::Polled, name, text)
+}
+
+/// [`load`] for a switch whose frames are moved by `platform`.
+///
+/// # Errors
+/// Those of [`load`].
+pub fn load_for(platform: Platform, name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     let mut ctx = Ctx::new(name, text);
     let document = parse(&mut ctx);
     if !ctx.found.is_empty() {
@@ -69,7 +79,7 @@ pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
         layers.push(Layer { table: document.get_ref(), at: Span::default(), preset: true });
     }
     let root = Section::new(&mut ctx, &schema::ROOT, String::new(), layers);
-    let mut config = build(&mut ctx, &root);
+    let mut config = build(&mut ctx, &root, platform);
     if ctx.found.has_errors() {
         return Err(ctx.in_order());
     }
@@ -89,7 +99,7 @@ fn parse<'a>(ctx: &mut Ctx<'a>) -> Spanned<DeTable<'a>> {
     document
 }
 
-fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
+fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let switch = root.table(ctx, "switch", &schema::SWITCH);
     let name = switch.or(ctx, "name", &TEXT, "weir".into(), "a switch needs a name in metrics");
     read::check_name(ctx, &name, "a switch");
@@ -103,13 +113,15 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
     let (mut ports, at): (Vec<_>, Vec<_>) = port::read(ctx, root, &around).into_iter().unzip();
     fdb::read_entries(ctx, &fdb_section, &mut fdb, &ports, &formats);
     let (pfc, quanta) = pfc::read(ctx, root);
-    let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &pfc);
+    let turns = types::turns(platform, &ports, pfc.poll_gap);
+    let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns);
     let (wreds, marks) = sched::read(ctx, root, &mut ports);
-    marking::resolve(ctx, pfc.poll_gap, &buffer, &wreds, &marks, &mut ports, &at);
+    marking::resolve(ctx, &turns, &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root, &ports);
     let lab = lab::read(ctx, root, &ports, &formats);
     let mgmt = mgmt::read(ctx, root);
     let config = Config {
+        platform,
         name,
         seed,
         eal_args,
@@ -125,7 +137,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Config {
         mgmt,
         explained: vec![],
     };
-    checks::whole(ctx, &config, &at, &profiles, &checks::Places { buffer: buffer_at, quanta });
+    checks::whole(ctx, &config, &at, &profiles, &turns, &checks::Places { buffer: buffer_at, quanta });
     config
 }
 

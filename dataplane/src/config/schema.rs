@@ -269,7 +269,7 @@ tables! {
     ]);
     PFC = table("[pfc]", "Priority flow control, for the whole switch.", &[
         key("pause_quanta", "1 to 65535, default 65535", "pause time in frames, in units of 512 bit times"),
-        key("poll_gap", "time 0 to 1ms, default 10us", "longest gap between two polls that is planned for: a turn of the polling loop takes no more frames than fit into it; enters `xoff = \"auto\"` twice: frames waiting in the RX ring, and the way of a pause to the wire"),
+        key("poll_gap", "time 0 to 1ms, default 10us", "longest gap between two polls that is planned for: a turn of the polling loop takes no more frames than fit into it; with more ports on an lcore than fit into it the gap is longer; enters `xoff = \"auto\"` three times: frames waiting in the RX ring, the way of a pause to the driver, and what stands before it in the TX ring"),
         key("refresh", "share 1% to 90%, default 37.5%", "a running pause is sent again after this share of its time; above 50% one lost frame lets the peer start"),
     ]);
     WATCHDOG = table("[watchdog]", "The PFC watchdog; on if the table is there (PFC_WD).", &[

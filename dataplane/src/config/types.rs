@@ -5,6 +5,7 @@
 
 use super::Explained;
 use super::format::FormatConfig;
+use crate::turn::{Platform, Turns};
 use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use std::net::SocketAddr;
 
@@ -175,6 +176,8 @@ words! {
 /// One value of a configuration file, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Who moves the frames: what waits for it is part of every automatic headroom.
+    pub platform: Platform,
     /// Name of this switch in output and metrics.
     pub name: String,
     /// Seed of the switch's generator.
@@ -479,6 +482,14 @@ pub fn workers(ports: &[PortConfig]) -> usize {
     ports.iter().map(|port| port.lcore).collect::<std::collections::BTreeSet<_>>().len()
 }
 
+/// How late each of these ports may be looked at. Ports without an lcore may be on that of any other.
+pub(super) fn turns(platform: Platform, ports: &[PortConfig], poll_gap: Nanos) -> Vec<Turns> {
+    let together =
+        |a: &PortConfig, b: &PortConfig| a.lcore.is_none() || b.lcore.is_none() || a.lcore == b.lcore;
+    let beside = |port: &PortConfig| ports.iter().filter(|other| together(port, other)).count();
+    ports.iter().map(|port| platform.turns(beside(port), poll_gap)).collect()
+}
+
 /// Forwarding table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FdbConfig {
@@ -527,7 +538,8 @@ pub struct GroupEntry {
 pub struct PfcConfig {
     /// Pause time put into frames, in quanta of 512 bit times.
     pub quanta: u16,
-    /// Longest planned gap between two polls of a port: enters automatic headrooms.
+    /// Longest planned gap between two polls of a port, where its lcore has no more ports than fit into it: enters automatic
+    /// headrooms by way of [`Platform::turns`].
     pub poll_gap: Nanos,
     /// A pause is refreshed after this share of it, in parts per million.
     pub refresh: u32,

@@ -103,14 +103,14 @@ pub struct OwnTerms {
     pub rx_ring: RxRing,
     /// Longest time from the decision to the TX call that carries the PFC frame, ns.
     pub loop_turn: Nanos,
-    /// Bytes that may stand before the PFC frame in the TX ring (they can not be recalled).
-    pub tx_ring_bytes: u64,
+    /// Time the wire takes to send what may stand before the PFC frame in the TX ring (it cannot be recalled), ns.
+    pub tx_ring: Nanos,
 }
 
 impl OwnTerms {
     /// Nothing but the wire: the examples of DEV-26.
     pub const WIRE_ONLY: OwnTerms =
-        OwnTerms { crossing_frame: 0, rx_ring: RxRing::Time(0), loop_turn: 0, tx_ring_bytes: 0 };
+        OwnTerms { crossing_frame: 0, rx_ring: RxRing::Time(0), loop_turn: 0, tx_ring: 0 };
 }
 
 /// Everything either model needs. Sizes are frame bytes without FCS.
@@ -340,7 +340,7 @@ fn weir(i: &HeadroomInput) -> Result<Headroom, HeadroomError> {
     // From decision to the first byte the peer no longer sends, and back: also what Xon takes.
     let round_trip: [(&'static str, (u64, String)); 6] = [
         ("loop_turn", in_time(own.loop_turn)),
-        ("tx_ring", (own.tx_ring_bytes, format!("{}", own.tx_ring_bytes))),
+        ("tx_ring", in_time(own.tx_ring)),
         ("frame_leaving", framed(i.mtu)),
         ("pfc_frame", framed(60)),
         ("cable", (cable, cable_text)),

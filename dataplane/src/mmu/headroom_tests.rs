@@ -101,7 +101,7 @@ fn own_terms_are_bytes_at_line_rate() {
     i.own.rx_ring = RxRing::Time(1_000);
     assert_eq!(xoff(Model::Weir, &i) - wire, 262_500);
     i.own.rx_ring = RxRing::Descriptors { count: 512, frame: 1024 };
-    i.own.tx_ring_bytes = 3_000;
+    i.own.tx_ring = 240;
     i.own.crossing_frame = 1024;
     assert_eq!(xoff(Model::Weir, &i) - wire, 250_000 + 512 * 1048 + 3_000 + 1024);
 }
@@ -122,7 +122,7 @@ fn arrives_after_xoff(i: &HeadroomInput, quanta: u64, frames: &[u32]) -> u64 {
     let cable = 5 * u64::from(i.cable_m);
     // The first frame begins at 0. It is admitted when its last byte is here and the ring was polled.
     let admitted = wire_bytes(u64::from(frames[0])) + cable + ring;
-    let leaves = admitted + i.own.loop_turn + i.own.tx_ring_bytes + wire_bytes(u64::from(i.mtu)) + 84;
+    let leaves = admitted + i.own.loop_turn + i.own.tx_ring + wire_bytes(u64::from(i.mtu)) + 84;
     let stops = leaves + cable + quanta * 64;
     let (mut begin, mut bytes) = (0, 0);
     for &frame in frames.iter().cycle() {
@@ -166,7 +166,7 @@ fn odd_numbers_are_refused_with_the_number() {
     assert_eq!(refused(|i| i.mtu = 0), HeadroomError::Frame { name: "mtu", bytes: 0 });
     assert_eq!(refused(|i| i.small_packet_percentage = 101), HeadroomError::Percentage(101));
     assert_eq!(refused(|i| i.peer = PeerResponse::Quanta(u64::MAX)), HeadroomError::TooLarge);
-    assert_eq!(refused(|i| i.own.tx_ring_bytes = u64::MAX), HeadroomError::TooLarge);
+    assert_eq!(refused(|i| i.own.tx_ring = u64::MAX), HeadroomError::TooLarge);
     assert!(refused(|i| i.rate = 0).to_string().contains("needs a rate"));
 }
 
@@ -192,7 +192,7 @@ proptest! {
             |i| i.peer = PeerResponse::Quanta(70_001),
             |i| i.own.loop_turn += 1,
             |i| i.own.rx_ring = RxRing::Descriptors { count: 4097, frame: 9500 },
-            |i| i.own.tx_ring_bytes += 1,
+            |i| i.own.tx_ring += 1,
             |i| i.small_packet_percentage += 1,
         ];
         for (n, change) in changes.into_iter().enumerate() {
@@ -222,7 +222,7 @@ proptest! {
         i.peer = PeerResponse::Quanta(n_max);
         i.own.loop_turn = turn;
         i.own.rx_ring = RxRing::Time(ring);
-        i.own.tx_ring_bytes = tx;
+        i.own.tx_ring = tx;
         let promise = xoff(Model::Weir, &i);
         let quanta = n_max.saturating_sub(early);
         prop_assert!(arrives_after_xoff(&i, quanta, &frames) <= promise);
@@ -244,7 +244,7 @@ proptest! {
             crossing_frame: mtu,
             rx_ring: RxRing::Descriptors { count, frame },
             loop_turn: turn,
-            tx_ring_bytes: turn,
+            tx_ring: turn,
         };
         i.asic.cell_bytes = u32::from(cell);
         i.asic.mac_phy_millibytes = millibytes;

@@ -29,7 +29,7 @@ fn params_of(config: &Config, shards: usize) -> SwitchParams {
         ..Device::default()
     };
     let devices: Vec<_> = (0..PORTS).map(device).collect();
-    switch_params(config, &devices, shards, 0).unwrap()
+    switch_params(config, &devices, shards).unwrap()
 }
 
 /// Everything an operator would turn, at random.

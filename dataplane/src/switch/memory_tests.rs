@@ -125,7 +125,7 @@ impl Net {
         let mut text = "[qos]\npreset = \"roce-lossless\"\ntrust = [\"pcp\"]\n\
              pcp_to_tc = { \"0\" = 0, \"1\" = 1, \"2\" = 2, \"3\" = 3, \"4\" = 4, \"5\" = 5, \"6\" = 6, \"7\" = 7 }\n\
              [buffer]\nsize = \"8MiB\"\nframes = 4096\n\
-             [[buffer.profile]]\nname = \"lossless\"\nxoff = \"512KiB\"\n[port_defaults]\nrate = \"100G\"\n"
+             [[buffer.profile]]\nname = \"lossless\"\nxoff = \"512KiB\"\n[pfc]\npoll_gap = \"50us\"\n[port_defaults]\nrate = \"100G\"\n"
             .to_owned();
         for port in 0..PORTS {
             text += &format!("[[port]]\nname = \"p{port}\"\ndevice = \"ring\"\n");
@@ -139,7 +139,7 @@ impl Net {
             ..Device::default()
         };
         let devices: Vec<_> = (0..PORTS).map(device).collect();
-        let params = switch_params(&config, &devices, shards, STEP).unwrap();
+        let params = switch_params(&config, &devices, shards).unwrap();
         let shards = Switch::sharded(&params, shards).unwrap();
         let mut net = Self {
             config,

@@ -23,7 +23,7 @@ fn params(more: &str, shards: usize) -> SwitchParams {
         pfc: true,
         ..Device::default()
     };
-    switch_params(&config, &(0..4).map(device).collect::<Vec<_>>(), shards, 0).unwrap()
+    switch_params(&config, &(0..4).map(device).collect::<Vec<_>>(), shards).unwrap()
 }
 
 fn frame(from: u8, to: u8, dscp: u8, len: usize) -> OwnedFrame {

@@ -24,7 +24,7 @@ pub(crate) fn in_force() -> InForce {
                 [qos]\npreset = \"roce-lossless\"\n";
     let config = config::load("t.toml", text).unwrap().config;
     let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
-    let params = switch_params(&config, &[device, device], 1, 0).unwrap();
+    let params = switch_params(&config, &[device, device], 1).unwrap();
     InForce { source: "t.toml".into(), config, params, unconfirmed: None, unsettled: None }
 }
 

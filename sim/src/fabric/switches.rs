@@ -9,6 +9,7 @@ use toml::{Table, Value};
 use weir_dataplane::config::{self, Config, PortRate};
 use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::{Switch, UnknownUnicast};
+use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
 
 /// Signal speed in a cable: 5 ns per metre.
@@ -69,7 +70,8 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     };
     table.insert("port".into(), Value::Array(plan.ports[node].iter().enumerate().map(port).collect()));
     let text = toml::to_string(&table).map_err(|e| FabricError::Switch(e.to_string()))?;
-    let loaded = config::load(&format!("{} (switch {})", spec.name, plan.names[node]), &text);
+    let loaded =
+        config::load_for(Platform::Simulated, &format!("{} (switch {})", spec.name, plan.names[node]), &text);
     let errors = |found: Vec<config::Diagnostic>| {
         let shown: Vec<String> = found.iter().filter(|d| d.is_error()).map(ToString::to_string).collect();
         FabricError::Switch(shown.join("\n"))
@@ -92,7 +94,7 @@ pub(super) fn build(
     };
     let devices: Vec<Device> = (0..config.ports.len()).map(device).collect();
     let refused = |e: &dyn std::fmt::Display| FabricError::Switch(e.to_string());
-    let mut params = switch_params(&config, &devices, 1, 0).map_err(|e| refused(&e))?;
+    let mut params = switch_params(&config, &devices, 1).map_err(|e| refused(&e))?;
     for port in &mut params.ports {
         // The link keeps the rate; quanta and headroom were computed from it.
         port.rate = None;

@@ -89,7 +89,7 @@ pub fn switch(load: &Load) -> Result<Switch<Replayed>> {
     };
     let devices: Vec<_> = (0..load.ports).map(device).collect();
     // Virtual time does not pass at the pace of a wire here: nothing is held back by a shaper.
-    let mut params = switch_params(&config, &devices, 1, 0)?;
+    let mut params = switch_params(&config, &devices, 1)?;
     params.ports.iter_mut().for_each(|port| port.rate = None);
     params.fdb_capacity = params.fdb_capacity.max(2 * load.busy * load.macs as usize);
     Ok(Switch::new(params)?)

@@ -52,9 +52,6 @@ use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
 pub use devices::FarEnd;
 pub use summary::Totals;
 
-/// How late a polling loop may come without the shaper losing rate, ns.
-const SHAPER_BURST: u64 = 50_000;
-
 /// How long what is queued may take to leave at the end of a run.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -228,7 +225,7 @@ impl Running {
             cores: cores.clone(),
         };
         let info = granting.info(config);
-        let params = runtime::switch_params(config, &described, cores.len(), SHAPER_BURST)?;
+        let params = runtime::switch_params(config, &described, cores.len())?;
         let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
         let cells = |of: fn(&Switch<Mbuf>, PortId) -> Published| {
             (0..ports.len()).map(|i| of(&shards[owner[i]], PortId(i as u16))).collect::<Vec<_>>()

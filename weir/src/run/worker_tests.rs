@@ -145,7 +145,7 @@ impl Bench {
             ..Device::default()
         };
         let devices: Vec<_> = (0..ports).map(device).collect();
-        let mut params = switch_params(&config, &devices, lcores, 0).unwrap();
+        let mut params = switch_params(&config, &devices, lcores).unwrap();
         params.frames = 1 << 14;
         // As fast as the wires take frames.
         params.ports.iter_mut().for_each(|port| port.rate = None);

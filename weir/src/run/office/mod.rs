@@ -4,7 +4,6 @@
 mod transaction;
 mod workers;
 
-use super::SHAPER_BURST;
 use super::control::{Command, Reply};
 use super::kernel;
 use super::mgmt::Bulletin;
@@ -534,8 +533,7 @@ fn way(
     devices: &[Device],
     shards: usize,
 ) -> Result<(SwitchParams, Step), String> {
-    let mut params =
-        runtime::switch_params(config, devices, shards, SHAPER_BURST).map_err(|e| e.to_string())?;
+    let mut params = runtime::switch_params(config, devices, shards).map_err(|e| e.to_string())?;
     // Frames that wait were charged by it, and a smaller buffer needs no more of the memory.
     params.mmu.least_charge = now.params.mmu.least_charge;
     let there = Change::between(&now.params, &params).map_err(|e| e.to_string())?;

@@ -176,7 +176,7 @@ mod tests {
         let text = "[[port]]\nname = \"p0\"\ndevice = \"ring\"\n[buffer]\nsize = \"8MiB\"\n[port_defaults]\nrate = \"1G\"\n";
         let config = config::load("t.toml", text).unwrap().config;
         let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
-        let params = switch_params(&config, &[device], 1, 0).unwrap();
+        let params = switch_params(&config, &[device], 1).unwrap();
         let change = Change::between(&params, &params).unwrap();
         Step { there: change.clone(), back: change }
     }
