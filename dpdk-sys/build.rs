@@ -11,7 +11,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_(get_main_lcore|lcore_is_enabled)",
     "rte_pdump_(init|uninit)",
     "rte_mempool_(avail_count|free)",
-    "rte_pktmbuf_(alloc|alloc_bulk|free|free_bulk|copy)",
+    "rte_pktmbuf_(alloc|alloc_bulk|free|free_bulk|copy|chain|linearize)",
     "rte_ring_(free|count)",
     "rte_eth_(from_rings|rx_burst|tx_burst|rx_queue_count|promiscuous_enable)",
     "rte_eth_xstats_(get|get_names)",

@@ -348,6 +348,14 @@ static inline int weir_eth_rx_queue_setup(uint16_t port, uint16_t queue, uint16_
 	return ret;
 }
 
+/* The started queue may receive a frame in several segments, as far as the driver tells. */
+static inline bool weir_eth_rx_chains(uint16_t port, uint16_t queue)
+{
+	struct rte_eth_rxq_info info;
+
+	return rte_eth_rx_queue_info_get(port, queue, &info) == 0 && info.scattered_rx != 0;
+}
+
 static inline int weir_eth_tx_queue_setup(uint16_t port, uint16_t queue, uint16_t descriptors)
 {
 	int ret = rte_eth_tx_queue_setup(port, queue, descriptors, weir_eth_socket(port), NULL);

@@ -21,9 +21,10 @@ use crate::Burst;
 /// Several handles may share one frame ([`Frame::share`]); bytes and length are changed only through a
 /// handle that is alone ([`Frame::make_unique`]).
 ///
-/// Ports are configured without scattered reception, so a frame is one segment. A driver that chains
-/// segments nevertheless is served: [`Frame::len`] is the whole frame, [`Frame::bytes`] its first
-/// segment, in which the headers are; the rest is forwarded, shared, copied and freed with it.
+/// Ports are configured without scattered reception, so a frame is one segment. Where a driver chains segments
+/// nevertheless, its receive queue joins them ([`join_segments`](Mbuf::join_segments)). A frame that stays chained is
+/// served: [`Frame::len`] is the whole frame, [`Frame::bytes`] its first segment, in which the headers are; the rest is
+/// forwarded, shared, copied and freed with it.
 #[repr(transparent)]
 pub struct Mbuf(NonNull<sys::rte_mbuf>, PhantomData<Cell<()>>);
 
@@ -106,6 +107,13 @@ impl Mbuf {
     fn range(&self) -> (u16, u16, u16) {
         // SAFETY: all three are `uint16_t`.
         unsafe { (self.get(WEIR_MBUF_DATA_OFF), self.data_len(), self.get(WEIR_MBUF_BUF_LEN)) }
+    }
+
+    /// Copies all segments behind the first one into its buffer. `false`, and nothing changed, if they do not fit or
+    /// the frame is shared.
+    pub fn join_segments(&mut self) -> bool {
+        // SAFETY: the frame is ours alone, and nobody has a reference to its bytes.
+        self.is_unique() && unsafe { sys::rte_pktmbuf_linearize(self.0.as_ptr()) == 0 }
     }
 
     /// Adds bytes at the end. `false`, and nothing changed, if they do not fit, or if the frame is
@@ -355,5 +363,37 @@ pub fn free_burst(burst: &mut Burst) {
     unsafe {
         burst.set_len(0);
         sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr().cast(), n as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Eal, Mempool};
+
+    #[test]
+    fn segments_are_joined_where_there_is_room() {
+        let eal = Eal::init(&["--no-huge", "--no-shconf", "--no-telemetry", "-m", "64"]).expect("EAL starts");
+        let pool = Mempool::new(&eal, "segments", 7, 0, 2048).expect("memory for a small pool");
+        let chained = |first: usize, second: usize| {
+            let bytes: Vec<u8> = (0..first + second).map(|i| (i * 7) as u8).collect();
+            let (head, tail) = bytes.split_at(first);
+            let (head, tail) = (pool.frame(head).unwrap(), std::mem::ManuallyDrop::new(pool.frame(tail).unwrap()));
+            // SAFETY: both are one segment and ours; the second one belongs to the first from now on.
+            assert_eq!(unsafe { sys::rte_pktmbuf_chain(head.0.as_ptr(), tail.0.as_ptr()) }, 0);
+            (head, bytes)
+        };
+        let (mut frame, bytes) = chained(1000, 500);
+        assert_eq!((frame.len(), frame.bytes().len()), (1500, 1000));
+        let other = frame.share().unwrap();
+        assert!(!frame.join_segments(), "others read it");
+        drop(other);
+        assert!(frame.join_segments());
+        assert_eq!((frame.bytes(), pool.in_use()), (&bytes[..], 1));
+        let (mut long, _) = chained(2000, 500);
+        assert!(!long.join_segments());
+        assert_eq!((long.len(), long.bytes().len()), (2500, 2000));
+        drop((frame, long));
+        assert_eq!(pool.in_use(), 0);
     }
 }

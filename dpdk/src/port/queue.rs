@@ -12,7 +12,12 @@ use crate::{Burst, Mbuf};
 
 /// A receive queue. One owner, who may take it to another thread; the port runs while it lives.
 #[derive(Debug)]
-pub struct RxQueue(Handle);
+pub struct RxQueue {
+    of: Handle,
+    /// Its driver may receive a frame in several segments: it uses less of a buffer than there is (`net_e1000_em` rounds
+    /// down to a power of two).
+    chains: bool,
+}
 
 /// A transmit queue. One owner, who may take it to another thread; the port runs while it lives.
 #[derive(Debug)]
@@ -64,7 +69,10 @@ impl Drop for Handle {
 
 impl RxQueue {
     pub(super) fn take(device: &Arc<Device>, queue: u16) -> Result<Self, PortError> {
-        Handle::take(device, Direction::Rx, queue).map(Self)
+        let of = Handle::take(device, Direction::Rx, queue)?;
+        // SAFETY: the port is open; DPDK refuses a queue it does not know.
+        let chains = unsafe { sys::weir_eth_rx_chains(device.id, queue) };
+        Ok(Self { of, chains })
     }
 
     /// Appends received frames to the burst, as many as there are and fit, and tells how many. Best with
@@ -83,10 +91,22 @@ impl RxQueue {
         // it gives away; an Mbuf is such a pointer.
         unsafe {
             let spare = burst.as_mut_ptr().add(len).cast::<*mut sys::rte_mbuf>();
-            let n = usize::from(sys::rte_eth_rx_burst(self.0.port, self.0.queue, spare, room as u16));
+            let n = usize::from(sys::rte_eth_rx_burst(self.of.port, self.of.queue, spare, room as u16));
             burst.set_len(len + n);
+            if self.chains {
+                join_segments(&mut burst[len..]);
+            }
             n
         }
+    }
+}
+
+/// Drivers that send frames of one segment only do not look whether there are more: they would cut the frame.
+#[cold]
+fn join_segments(frames: &mut [Mbuf]) {
+    for frame in frames {
+        // One that does not fit is longer than the port's MTU, and refused for that.
+        let _ = frame.join_segments();
     }
 }
 
@@ -94,11 +114,11 @@ impl RxQueue {
     /// Frames that wait to be received, where the driver can tell. A filling queue is about to lose
     /// frames before the switch sees them.
     pub fn backlog(&self) -> Option<u32> {
-        if let Some(ring) = &self.0.device.rx_ring {
+        if let Some(ring) = &self.of.device.rx_ring {
             return Some(ring.count());
         }
         // SAFETY: the port is started while this handle lives.
-        let count = unsafe { sys::rte_eth_rx_queue_count(self.0.port, self.0.queue) };
+        let count = unsafe { sys::rte_eth_rx_queue_count(self.of.port, self.of.queue) };
         u32::try_from(count).ok()
     }
 }
