@@ -21,7 +21,7 @@ pub const SUBSTITUTES: &[(&str, &str)] = &[
     ("lcore = 2\n", "lcore = OTHER\n"),
     ("device = \"0000:3b:00.0\"", "device = \"net_null0\""),
     ("device = \"0000:3b:00.1\"", "device = \"net_null1\""),
-    ("size = \"32MiB\"", "size = \"8MiB\"\ncell_bytes = 256"),
+    ("size = \"32MiB\"", "size = \"8MiB\""),
     ("\"--socket-mem=256\", \"--huge-dir=/dev/hugepages\"", "\"--no-huge\", \"-m\", \"256\""),
 ];
 
