@@ -329,3 +329,45 @@ fn drivers_that_lack_memory_or_refuse_and_links_that_change_lose_nothing_uncount
         assert!(books.transmitted > 5000, "{books:?}");
     }
 }
+
+#[test]
+fn what_waits_for_a_device_that_is_taken_away_is_dropped_and_counted_without_it() {
+    for (lcores, owner_first) in [(1, true), (2, true), (2, false)] {
+        let mut bench = Bench::new(4, lcores, Driver::new(1, 256), "");
+        let before = bench.books();
+        for worker in &mut bench.workers {
+            worker.ports.iter_mut().for_each(|port| port.wire.room = 0);
+            worker.others.iter_mut().for_each(|(_, wire)| wire.room = 0);
+        }
+        for _ in 0..20 {
+            for from in [0, 2, 3] {
+                bench.arrive(from, (0..32).map(|n| frame(from, 1, n)));
+            }
+            bench.turns();
+        }
+        (0..40).for_each(|_| drop(bench.turns()));
+        let full = bench.books();
+        assert_eq!((full.transmitted, full.held), (before.transmitted, before.held + 20 * 3 * 32), "{full:?}");
+        bench.commands[1 % lcores].push(Command::Link(PortId(1), false)).unwrap();
+        for worker in 0..lcores {
+            // One may hear of it long before the other.
+            let worker = if owner_first { (1 + worker) % lcores } else { worker };
+            bench.commands[worker].push(Command::Detach(PortId(1))).unwrap();
+            bench.turns();
+        }
+        for worker in &mut bench.workers {
+            assert!(worker.ports.iter().all(|port| port.id != PortId(1)));
+            assert!(worker.others.iter().all(|(id, _)| *id != PortId(1)));
+            worker.ports.iter_mut().for_each(|port| port.wire.room = 256);
+            worker.others.iter_mut().for_each(|(_, wire)| wire.room = 256);
+        }
+        (0..60).for_each(|_| drop(bench.turns()));
+        let books = bench.books();
+        assert_eq!(books.held, 0, "{lcores} lcores: {books:?}");
+        assert_eq!(books.dropped - full.dropped, 20 * 3 * 32, "{lcores} lcores: {books:?}");
+        // The others go on.
+        bench.arrive(0, (0..8).map(|n| frame(0, 2, n)));
+        (0..8).for_each(|_| drop(bench.turns()));
+        assert_eq!(bench.books().transmitted - books.transmitted, 8);
+    }
+}
