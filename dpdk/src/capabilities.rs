@@ -54,7 +54,8 @@ pub struct Capabilities {
     /// Most transmit queues.
     pub max_tx_queues: u16,
     /// All transmit queues end on one wire, whoever listens: so it is with NICs, but not where the peer must poll each
-    /// queue (`net_memif`) or the driver wants as many receive queues (`net_tap`).
+    /// queue (`net_memif`), the driver wants as many receive queues (`net_tap`), or tells of queues that its device may not
+    /// have (`net_e1000_em`).
     pub one_wire: bool,
     /// The driver's interrupts take away what a burst may be using: see [`Interrupts`](crate::Interrupts).
     pub unsafe_interrupts: bool,
@@ -95,6 +96,10 @@ const VIRTUAL: &[&str] = &[
 /// Virtual devices whose transmit queues end in one place.
 const ONE_WIRE: &[&str] = &["net_pcap", "net_null"];
 
+/// Drivers that tell of more transmit queues than some of their devices have: what is sent on the second one of an 82540 is
+/// taken and never seen again.
+const TOO_MANY_QUEUES: &[&str] = &["net_e1000_em"];
+
 /// Drivers that unmap a peer's memory when it leaves, bursts or not.
 const UNSAFE_INTERRUPTS: &[&str] = &["net_memif"];
 
@@ -126,7 +131,7 @@ impl Capabilities {
             is_virtual,
             max_rx_queues: info.max_rx_queues,
             max_tx_queues: info.max_tx_queues,
-            one_wire: !is_virtual || ONE_WIRE.contains(&driver.as_str()),
+            one_wire: one_wire(&driver),
             unsafe_interrupts: UNSAFE_INTERRUPTS.contains(&driver.as_str()),
             min_mtu: info.min_mtu,
             max_mtu: info.max_mtu,
@@ -151,6 +156,10 @@ pub(crate) fn driver_name(info: &sys::weir_eth_info) -> String {
 /// No driver of a NIC.
 pub(crate) fn is_virtual(driver: &str) -> bool {
     VIRTUAL.contains(&driver)
+}
+
+fn one_wire(driver: &str) -> bool {
+    if is_virtual(driver) { ONE_WIRE.contains(&driver) } else { !TOO_MANY_QUEUES.contains(&driver) }
 }
 
 fn mac_control(driver: &str, asked: Option<bool>) -> MacControl {
@@ -198,6 +207,16 @@ mod tests {
             assert_eq!(mac_control("net_i40e", asked), MacControl::Mute);
         }
         assert!(!MacControl::Mute.is_visible() && !MacControl::Hidden.is_visible());
+    }
+
+    #[test]
+    fn lcores_have_transmit_queues_of_their_own_only_where_all_of_them_are_on_the_wire() {
+        for driver in ["net_null", "net_ixgbe", "net_vmxnet3", "mlx5_pci"] {
+            assert!(one_wire(driver), "{driver}");
+        }
+        for driver in ["net_memif", "net_tap", "net_e1000_em"] {
+            assert!(!one_wire(driver), "{driver}");
+        }
     }
 
     #[test]
