@@ -2,6 +2,7 @@
 //! nothing half started.
 
 use crate::support::program::{Ended, Running, WEIR, floating, turn, two_cores, weir};
+use crate::support::{need, tools};
 use nix::sys::signal::Signal;
 use std::process::Command;
 
@@ -203,4 +204,57 @@ fn what_stops_dpdk_is_said_with_what_to_change() {
     let endless = weir(&["check", "/dev/zero"]);
     assert_eq!(endless.code(), Some(2), "{endless:?}");
     assert!(endless.stderr.contains("/dev/zero"), "{endless:?}");
+}
+
+/// Somebody without a name here, who gets no folder for DPDK's files.
+#[test]
+fn no_folder_for_runtime_files() {
+    need!(tools(&["unshare"]));
+    need!(can(Command::new("unshare").args(["--user", "true"])));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("switch.toml");
+    std::fs::write(&file, with("ring")).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--user", WEIR, "run"]).arg(&file).env("XDG_RUNTIME_DIR", "/proc");
+    let ended = Running::start(&mut command).ended();
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("/proc/dpdk") && ended.stderr.contains("XDG_RUNTIME_DIR"), "{ended:?}");
+}
+
+/// Hugepages are free, as far as the files of a mount namespace tell, and no hugetlbfs is mounted in it.
+#[test]
+fn hugepages_that_are_not_mounted() {
+    need!(tools(&["unshare", "mount", "umount"]));
+    need!(can(Command::new("unshare").args([
+        "--mount",
+        "mount",
+        "-t",
+        "tmpfs",
+        "weir-test",
+        "/sys/kernel/mm/hugepages"
+    ])));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("switch.toml");
+    std::fs::write(&file, with("ring").replace("args = [", "args = [\"--legacy-mem\", ")).unwrap();
+    let pages = folder.path().join("pages/hugepages-2048kB");
+    std::fs::create_dir_all(&pages).unwrap();
+    for (name, count) in [("nr", 64), ("free", 64), ("resv", 0), ("surplus", 0)] {
+        std::fs::write(pages.join(format!("{name}_hugepages")), format!("{count}\n")).unwrap();
+    }
+    let script =
+        "umount -a -t hugetlbfs; mount --bind \"$1\" /sys/kernel/mm/hugepages && exec \"$2\" run \"$3\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path().join("pages")).arg(WEIR).arg(&file);
+    let ended = Running::start(&mut command).ended();
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("mount -t hugetlbfs"), "{ended:?}");
+}
+
+/// Whether this machine lets us.
+fn can(command: &mut Command) -> Result<(), String> {
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
 }
