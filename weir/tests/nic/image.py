@@ -83,6 +83,7 @@ def make_initramfs(cache, weir):
             if word[0] == "insmod" and word[1] not in files:
                 files.append(word[1])
     initramfs = os.path.join(cache, "initramfs.gz")
+    new = f"{initramfs}.{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="weir-nic.") as top:
         for folder in ("bin", "modules", "dev", "root"):
             os.makedirs(os.path.join(top, folder))
@@ -96,6 +97,6 @@ def make_initramfs(cache, weir):
         for file in ("init", "guest-init"):
             os.chmod(os.path.join(top, file), 0o755)
         sh("strip", "-o", os.path.join(top, "weir"), weir)
-        sh("sh", "-c", f"cd {top} && find . | cpio -o -H newc 2>/dev/null | gzip -1 >{initramfs}.new")
+        sh("sh", "-c", f"cd {top} && find . | cpio -o -H newc 2>/dev/null | gzip -1 >{new}")
     # Another run may be starting a guest with the last one.
-    os.rename(f"{initramfs}.new", initramfs)
+    os.rename(new, initramfs)
