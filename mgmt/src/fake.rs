@@ -21,6 +21,7 @@ pub fn info() -> SwitchInfo {
         pfc: 1 << 3,
         software_pfc: true,
         pfc_frames: "PFC frames pass, no MAC consumes them",
+        pause_response: Some(4_000),
         lossless: 1 << 3,
         pg_priorities: [0, 0, 0, 1 << 3, 0, 0, 0, 0],
         headroom: [0, 0, 0, 60_000, 0, 0, 0, 0],

@@ -3,7 +3,7 @@
 
 use crate::times::Times;
 use std::sync::Arc;
-use weir_dataplane::config::{Config, EcnMode, SharedLimit};
+use weir_dataplane::config::{Config, EcnMode, PortConfig, SharedLimit, pause_response};
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
 use weir_dataplane::stats::{
@@ -82,6 +82,8 @@ pub struct PortInfo {
     pub software_pfc: bool,
     /// What is known of PFC frames between wire and software, for people.
     pub pfc_frames: &'static str,
+    /// Bytes that may still leave after a received pause, where software obeys it and the rate is known.
+    pub pause_response: Option<u64>,
     /// Lossless priority groups, a bit each.
     pub lossless: u8,
     /// PFC priorities each group sends Xoff for, a bit each.
@@ -133,12 +135,18 @@ pub struct Granted {
     pub software_pfc: bool,
     /// What is known of PFC frames between wire and software, for people.
     pub pfc_frames: &'static str,
+    /// Every lcore has a transmit queue of its own.
+    pub tx_per_lcore: bool,
 }
 
 impl SwitchInfo {
     /// From a checked configuration and what the devices granted, port by port.
     pub fn of(config: &Config, dpdk: &str, lcores: Vec<usize>, granted: Vec<Granted>) -> Self {
-        let port = |(port, device): (&weir_dataplane::config::PortConfig, Granted)| PortInfo {
+        let beside: Vec<usize> = granted
+            .iter()
+            .map(|one| granted.iter().filter(|other| other.lcore == one.lcore).count())
+            .collect();
+        let port = |((port, device), beside): ((&PortConfig, Granted), usize)| PortInfo {
             name: port.name.clone(),
             device: port.device.clone(),
             driver: device.driver,
@@ -147,6 +155,13 @@ impl SwitchInfo {
             pfc: port.pfc.enable,
             software_pfc: device.software_pfc,
             pfc_frames: device.pfc_frames,
+            pause_response: pause_response(
+                port,
+                port.rate.within(device.rate).filter(|_| device.software_pfc),
+                config.platform.turns(beside, config.pfc.poll_gap),
+                device.tx_per_lcore,
+            )
+            .map(|terms| terms.iter().map(|term| term.bytes).sum()),
             lossless: mask(|pg| port.pgs[pg].lossless),
             pg_priorities: std::array::from_fn(|pg| {
                 mask(|priority| {
@@ -168,7 +183,7 @@ impl SwitchInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             dpdk: dpdk.to_owned(),
             poll_gap: config.pfc.poll_gap,
-            ports: config.ports.iter().zip(granted).map(port).collect(),
+            ports: config.ports.iter().zip(granted).zip(beside).map(port).collect(),
             buffer: BufferInfo {
                 size: config.buffer.size,
                 reserved: config.buffer.reserved,

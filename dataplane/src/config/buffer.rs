@@ -1,7 +1,7 @@
 //! `[buffer]`: profiles and what they are bound to, and the one division of the buffer.
 
 use super::diag::Span;
-use super::headroom::{Charged, auto_headroom, xon_offset};
+use super::headroom::{Charged, auto_headroom, warn_if_short, xon_offset};
 use super::port::PortAt;
 use super::read::{Ctx, Origin, Section};
 use super::sched::{lookup, named, select, select_ports};
@@ -55,6 +55,7 @@ pub(super) struct Profile {
     /// Where the limits stand.
     pub at: Span,
     pub xon_at: Span,
+    pub xoff_at: Span,
 }
 
 /// Where the pools are said, for checks.
@@ -94,6 +95,7 @@ fn base_profiles() -> Vec<Profile> {
         lossless: false,
         at: Span::default(),
         xon_at: Span::default(),
+        xoff_at: Span::default(),
     };
     vec![
         profile("ingress_default", Direction::Ingress, PG_RESERVED),
@@ -147,6 +149,13 @@ pub(super) fn read(
     bind(ctx, &s, &profiles, ports);
     for ((port, at), turns) in ports.iter_mut().zip(at).zip(turns) {
         resolve_groups(ctx, &profiles, port, at, Charged { turns: *turns, buffer: &buffer });
+    }
+    for (i, profile) in profiles.iter().enumerate() {
+        if let Some(xoff) = profile.xoff.filter(|xoff| *xoff > 0) {
+            let bound = |(port, _): &(&PortConfig, Turns)| port.pgs.iter().any(|pg| pg.profile == i);
+            let on = ports.iter().zip(turns.iter().copied()).filter(bound);
+            warn_if_short(ctx, (&profile.name, xoff, profile.xoff_at), on, &buffer);
+        }
     }
     for item in s.items(ctx, "port", &schema::BUFFER_PORT) {
         let ingress = item.get(ctx, "ingress_limit", &SIZE).map(|v| v.v);
@@ -222,6 +231,7 @@ fn read_profile(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Profile {
             "set lossless = true and direction = \"ingress\", or remove xoff",
         );
     }
+    let xoff_at = xoff.as_ref().map_or(at, |x| x.span);
     let xoff = if lossless && ingress { xoff.and_then(|x| x.v) } else { Some(0) };
     if lossless && ingress && xoff == Some(0) {
         let at = s.raw(ctx, "xoff").map_or(at, |r| r.span);
@@ -230,7 +240,7 @@ fn read_profile(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Profile {
         ctx.error(at, "profile.headroom", message, "set xoff = \"auto\" or a size above 0");
     }
     let xon_at = xon.span;
-    Profile { name, direction, reserved, limit, xon: xon.v, xon_offset, xoff, lossless, at, xon_at }
+    Profile { name, direction, reserved, limit, xon: xon.v, xon_offset, xoff, lossless, at, xon_at, xoff_at }
 }
 
 fn bind(ctx: &mut Ctx<'_>, s: &Section<'_>, profiles: &[Profile], ports: &mut [PortConfig]) {

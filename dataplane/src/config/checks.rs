@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use super::buffer::{BufferAt, Profile, SMALLEST};
 use super::classes;
 use super::diag::Span;
+use super::headroom::explain_response;
 use super::marking::xoff_point;
 use super::port::PortAt;
 use super::read::{Ctx, Origin};
-use super::types::{BufferConfig, Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust};
+use super::types::{BufferConfig, Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust, workers};
 use super::units::{show_rate, show_size, show_time};
 use crate::turn::Turns;
 use crate::types::Nanos;
@@ -36,6 +37,7 @@ pub(super) fn whole(
     let mut once = HashSet::new();
     for ((port, at), turns) in config.ports.iter().zip(at).zip(turns) {
         pauses(ctx, config, port, at, (turns.gap, places.quanta), &mut once);
+        explain_response(ctx, port, *turns, workers(&config.ports));
         groups(ctx, config, port, at, profiles, &mut once);
         rates(ctx, port, at, &mut once);
         marks_format(ctx, config, port, at);
@@ -66,7 +68,7 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
     };
     let workers = match b.staleness {
         0 => String::new(),
-        bytes => format!(" + staleness of {} workers {bytes}", super::types::workers(&config.ports)),
+        bytes => format!(" + staleness of {} workers {bytes}", workers(&config.ports)),
     };
     let largest = config.ports.iter().map(|p| u64::from(p.mtu)).max().unwrap_or(0);
     if claimed > b.size {

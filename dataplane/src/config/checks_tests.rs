@@ -262,9 +262,9 @@ fn dev_19_static_reserves_of_the_seed_do_not_fit() {
 
 #[test]
 fn headroom_pool_rules() {
-    let profile = "[[buffer.profile]]\nname = \"lossless\"\nxoff = \"100KB\"\n";
+    let profile = "[[buffer.profile]]\nname = \"lossless\"\nxoff = \"150KB\"\n";
     let d = only_error(&format!("[buffer]\nheadroom_pool = \"60KB\"\n{profile}"), "headroom.pool");
-    assert!(d.message.contains("60000") && d.message.contains("100000"), "{d}");
+    assert!(d.message.contains("60000") && d.message.contains("150000"), "{d}");
     only_error(
         &format!("[buffer]\nheadroom_pool = \"200KB\"\nover_subscribe_ratio = 2\n{profile}"),
         "headroom.pool",
@@ -769,6 +769,68 @@ proptest! {
                 }
             }
             Err(found) => prop_assert!(found.iter().any(Diagnostic::is_error)),
+        }
+    }
+}
+
+#[test]
+fn a_written_headroom_is_held_against_what_may_come() {
+    let written = |xoff: &str, port: &str| {
+        let profile = format!("[[buffer.profile]]\nname = \"lossless\"\nxoff = {xoff}\n");
+        load("t", &format!("{ROCE}{TWO}{port}[buffer]\nsize = \"32MiB\"\n{profile}"))
+            .unwrap_or_else(|f| panic!("{}", shown(&f)))
+    };
+    let auto = written("\"auto\"", "").config.ports[0].pgs[3].xoff;
+    assert!(written(&auto.to_string(), "").warnings.is_empty());
+    let d = only(&written(&(auto - 1).to_string(), "").warnings, "headroom.short");
+    assert!(d.message.contains(&format!("{} , but {auto}", auto - 1).replace(" ,", ",")), "{d}");
+    assert!(d.message.contains("port `p") && d.message.contains("tx_ring 31250"), "{d}");
+    // A peer in software takes longer than 802.3 allows: 80 quanta at 25G are 5120 bytes.
+    let slow = "peer_response = 65120\n";
+    let more = written("\"auto\"", slow).config.ports[1].pgs[3].xoff;
+    assert!((more - auto).abs_diff(60_000) < 64, "{more} {auto}");
+    let d = only(&written(&auto.to_string(), slow).warnings, "headroom.short");
+    assert!(d.message.contains("port `p1`"), "the one that needs most: {d}");
+}
+
+#[test]
+fn what_a_peer_s_headroom_needs_of_this_switch_is_explained() {
+    let row = |lcores: [u8; 2], more: &str| {
+        let port = |n: usize| {
+            format!(
+                "[[port]]\nname = \"p{n}\"\ndevice = \"0000:3b:00.{n}\"\nrate = \"100G\"\ncable = \"5m\"\nmtu = 1518\nlcore = {}\n",
+                lcores[n]
+            )
+        };
+        let text = format!("{ROCE}[buffer]\nsize = \"32MiB\"\n{}{more}", port(0) + &port(1));
+        let config = load("t", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
+        config.explain().into_iter().find(|e| e.key == "port.p1.pause_response")
+    };
+    let one = row([1, 1], "").unwrap();
+    // 10 us until it is seen, 10 us that the shaper let go, and the frame that the credit did not cover.
+    assert_eq!(one.value, "251542B", "{}", one.why);
+    let two = row([1, 2], "").unwrap();
+    assert!(two.why.contains("other_lcores 626542 (500000 + 10000 ns"), "{}", two.why);
+    assert!(row([1, 1], "pfc = { rx = \"none\" }\n").is_none(), "it obeys no pause");
+}
+
+#[test]
+fn eight_classes_fold_into_four() {
+    let document = include_str!("../../../docs/config.md");
+    let (_, fold) = document.split_once("### Four priorities").unwrap();
+    let text = fold.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let Loaded { config, warnings } = load("four.toml", text).unwrap_or_else(|f| panic!("{}", shown(&f)));
+    assert!(warnings.is_empty(), "{}", shown(&warnings));
+    let port = &config.ports[0];
+    // TYPE3 and TYPE2, responses, requests, control; CNPs with the last.
+    assert_eq!(port.maps.pcp_to_tc, [0, 0, 1, 2, 2, 3, 3, 3]);
+    assert_eq!(config.control_tc, Some(3));
+    for pcp in 0..8 {
+        let tc = usize::from(port.maps.pcp_to_tc[pcp]);
+        let (pg, queue) = (port.maps.tc_to_pg[tc], port.maps.tc_to_queue[tc]);
+        assert_eq!(port.pgs[usize::from(pg)].lossless, pcp < 5);
+        if pcp < 5 {
+            assert_eq!((port.maps.pfc_to_pg[pcp], port.maps.pfc_to_queue[pcp]), (pg, queue), "PCP {pcp}");
         }
     }
 }

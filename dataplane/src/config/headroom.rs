@@ -1,10 +1,15 @@
-//! `xoff = "auto"`: what may still come after Xoff, from the port and from who polls it.
+//! `xoff = "auto"`: what may still come after Xoff, from the port and from who polls it; and what may still leave after a
+//! received pause, which the peer's headroom has to allow for.
 
+use super::diag::Span;
 use super::port::PortAt;
 use super::read::{Ctx, Origin};
-use super::types::{BufferConfig, DeviceKind, PortConfig, RING_FRAMES, RING_HAND};
+use super::types::{BufferConfig, DeviceKind, PfcRx, PortConfig, RING_FRAMES, RING_HAND};
 use super::units::{show_rate, show_size};
-use crate::mmu::headroom::{Headroom, HeadroomInput, Model, OwnTerms, RxRing, headroom};
+use crate::mmu::headroom::{
+    Headroom, HeadroomInput, Model, OwnTerms, PeerResponse, QUANTUM_BYTES, RxRing, Term, headroom,
+};
+use crate::pfc::response::{Paused, response};
 use crate::turn::Turns;
 use crate::types::{MIN_FRAME_BYTES, wire_bytes};
 
@@ -85,15 +90,12 @@ pub(super) fn auto_headroom(
         );
         return None;
     };
-    let mtu = u32::from(port.mtu);
-    let input = headroom_input(port.kind, rate, cable_mm, mtu, charged.turns);
+    let input = port_input(port, rate, cable_mm, charged.turns);
     match headroom(Model::Weir, &input) {
         Ok(Headroom { terms, xoff, .. }) => {
-            let used = terms.iter().filter(|t| t.bytes > 0);
-            let sum: Vec<_> = used.map(|t| format!("{} {} ({})", t.name, t.bytes, t.formula)).collect();
             let (rate, key) = (show_rate(rate), format!("port.{}.xoff", port.name));
-            let (xoff, cells) = charged.as_charged(xoff, u64::from(mtu), port.kind);
-            let why = format!("at {rate}: {}{cells}", sum.join(" + "));
+            let (xoff, cells) = charged.as_charged(xoff, port.mtu.into(), port.kind);
+            let why = format!("at {rate}: {}{cells}", sum_of(&terms));
             ctx.explain(key, show_size(xoff), Origin::Derived, why);
             Some(xoff)
         }
@@ -106,5 +108,68 @@ pub(super) fn auto_headroom(
             );
             None
         }
+    }
+}
+
+/// [`headroom_input`] of this port, whose peer may be said to take longer than 802.3 allows it.
+fn port_input(port: &PortConfig, rate: u64, cable_mm: u64, turns: Turns) -> HeadroomInput {
+    let input = headroom_input(port.kind, rate, cable_mm, port.mtu.into(), turns);
+    let said = port.peer_response.map(|bytes| PeerResponse::Quanta(bytes.div_ceil(QUANTUM_BYTES)));
+    HeadroomInput { peer: said.unwrap_or(input.peer), ..input }
+}
+
+fn sum_of(terms: &[Term]) -> String {
+    let used = terms.iter().filter(|t| t.bytes > 0);
+    used.map(|t| format!("{} {} ({})", t.name, t.bytes, t.formula)).collect::<Vec<_>>().join(" + ")
+}
+
+/// A headroom that was written is less than what may come to one of `ports`: told of the one that needs most, each with how
+/// late it is looked at.
+pub(super) fn warn_if_short<'p>(
+    ctx: &mut Ctx<'_>,
+    (profile, xoff, at): (&str, u64, Span),
+    ports: impl Iterator<Item = (&'p PortConfig, Turns)>,
+    buffer: &BufferConfig,
+) {
+    let need = |(port, turns): (&'p PortConfig, Turns)| {
+        let input = port_input(port, port.rate.bps()?, port.cable_mm?, turns);
+        let Headroom { terms, xoff, .. } = headroom(Model::Weir, &input).ok()?;
+        let (most, cells) = Charged { turns, buffer }.as_charged(xoff, port.mtu.into(), port.kind);
+        Some((most, &port.name, format!("{}{cells}", sum_of(&terms))))
+    };
+    if let Some((most, port, sum)) = ports.filter_map(need).max()
+        && xoff < most
+    {
+        let message = format!(
+            "`{profile}` has a headroom of {xoff}, but {most} may come to port `{port}` after Xoff: {sum}"
+        );
+        let remedy = "set xoff = \"auto\", or leave it if the peer is known to send less";
+        ctx.warn(at, "headroom.short", message, remedy);
+    }
+}
+
+/// What may still leave by this port after a pause has come in, where it obeys pauses and keeps a `rate` in bit/s.
+pub fn pause_response(
+    port: &PortConfig,
+    rate: Option<u64>,
+    turns: Turns,
+    tx_per_lcore: bool,
+) -> Option<Vec<Term>> {
+    let tx_descriptors = match port.kind {
+        DeviceKind::Ring => RING_FRAMES,
+        DeviceKind::Pci | DeviceKind::Vdev => port.tx_descriptors.into(),
+    };
+    let obeys = port.pfc.in_use() && port.pfc.rx != PfcRx::None;
+    let paused = |rate| Paused { rate, mtu: port.mtu.into(), turns, tx_descriptors, tx_per_lcore };
+    rate.filter(|_| obeys).map(|rate| response(&paused(rate)))
+}
+
+/// The same for a port on paper, explained: as if every lcore had a transmit queue there.
+pub(super) fn explain_response(ctx: &mut Ctx<'_>, port: &PortConfig, turns: Turns, workers: usize) {
+    let queues = workers > 1 && port.kind != DeviceKind::Ring;
+    if let Some(terms) = pause_response(port, port.rate.bps(), turns, queues) {
+        let bytes = terms.iter().map(|t| t.bytes).sum();
+        let why = format!("{}: what the peer's headroom is to allow for", sum_of(&terms));
+        ctx.explain(format!("port.{}.pause_response", port.name), show_size(bytes), Origin::Derived, why);
     }
 }

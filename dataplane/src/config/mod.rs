@@ -34,7 +34,7 @@ use toml::de::DeTable;
 pub use diag::{Diagnostic, Severity, Span};
 pub use diff::{Difference, Fixed, differences, fixed};
 pub use format::{Field, FormatConfig};
-pub use headroom::{headroom_input, xon_offset};
+pub use headroom::{headroom_input, pause_response, xon_offset};
 pub use read::{Explained, Origin};
 pub use types::*;
 pub use units::show_rate;

@@ -11,7 +11,9 @@ use super::schema;
 use super::types::{
     DeviceKind, FdbConfig, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
-use super::units::{BOOL, Bad, Kind, LENGTH, RATE, SIZE, TEXT, show_rate, show_size, wrong_type};
+use super::units::{
+    BOOL, Bad, Kind, LENGTH, RATE, SIZE, SIZE_OR_AUTO, TEXT, show_rate, show_size, wrong_type,
+};
 use crate::types::{MAX_PORTS, Mac};
 
 /// Lcores the packaged DPDK is built for.
@@ -299,6 +301,7 @@ fn read_one(
     let cable = s.get(ctx, "cable", &LENGTH);
     let cable_at = cable.as_ref().map_or(here, |c| c.span);
     let cable = cable.and_then(|c| s.within(ctx, "cable", c, &(0..=100_000_000), LENGTH.show)).map(|c| c.v);
+    let peer_response = s.get(ctx, "peer_response", &SIZE_OR_AUTO).and_then(|bytes| bytes.v);
     let cable_mm = match (cable, pci) {
         (None, false) => {
             ctx.explain(s.key("cable"), "5m", Origin::Default, "no cable: the length of a short one");
@@ -331,6 +334,7 @@ fn read_one(
         learn_limit,
         unknown_unicast: unknown,
         cable_mm,
+        peer_response,
         rx_descriptors,
         tx_descriptors,
         pfc,

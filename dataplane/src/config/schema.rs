@@ -128,6 +128,7 @@ tables! {
         key("learn_limit", "integer, default none", "most addresses learnt on this port"),
         key("unknown_unicast", "\"flood\" or \"drop\", default that of `[fdb]`", "unknown destinations received here"),
         key("cable", "length, default 5m on virtual devices", "cable length, for the headroom (CABLE_LENGTH)"),
+        key("peer_response", "size or \"auto\", default \"auto\"", "bytes the peer may still send after a pause has reached it, for the headroom; auto: what 802.3 allows at the rate. A switch in software takes longer: of weir `pause_response` in `weir show ports --json`"),
         key("rx_descriptors", "32 to 32768, default 1024", "frames the device's receive ring holds, fitted to what its driver allows"),
         key("tx_descriptors", "32 to 32768, default 256", "frames the device's transmit ring holds: they cannot be held back when the peer pauses, so it is short"),
         key("pfc", "table", "PFC of the port"),

@@ -283,6 +283,8 @@ pub struct PortConfig {
     pub unknown_unicast: UnknownUnicast,
     /// Cable length in mm; `None`: unknown.
     pub cable_mm: Option<u64>,
+    /// Bytes the peer may still send after a pause has reached it; `None`: 802.3's limit for the rate.
+    pub peer_response: Option<u64>,
     /// Frames the receive ring of the device holds.
     pub rx_descriptors: u16,
     /// Frames the transmit ring of the device holds.

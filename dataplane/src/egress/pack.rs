@@ -139,6 +139,12 @@ pub struct Sums {
 }
 
 impl Sums {
+    /// Bytes they take on the wire, were none of them shorter than a frame may be there.
+    #[inline(always)]
+    pub fn wire(&self) -> u64 {
+        u64::from(self.bytes) + u64::from(self.frames) * WIRE_OVERHEAD_BYTES
+    }
+
     /// With those of other frames.
     #[inline(always)]
     pub fn add(&mut self, other: Sums) {

@@ -44,6 +44,14 @@ impl Shaper {
         self.tokens = (self.tokens + (elapsed.min(self.most) * self.rate) as i64).min(full);
     }
 
+    /// Frames of `wire_bytes` bytes that were paid for still wait because the wire was full. They have used their part of the
+    /// credit: time in which the wire sends them lets no others go.
+    #[cold]
+    pub fn share_with(&mut self, wire_bytes: u64) {
+        let full = (self.burst * self.rate) as i64;
+        self.tokens = self.tokens.min(full - wire_bytes as i64 * 8 * BIT);
+    }
+
     /// May a frame start?
     #[inline(always)]
     pub fn open(&self) -> bool {

@@ -8,6 +8,7 @@ pub mod account;
 pub mod frame;
 pub mod generate;
 pub mod react;
+pub mod response;
 pub mod watchdog;
 
 use crate::types::Nanos;

@@ -4,6 +4,7 @@
 //! had goes back in the same value: nothing is allocated or freed on the way of a frame. Frames that are held
 //! stay where they are and are released to where they were charged (A7, B15, E2, H11).
 
+use super::handoff::most_away_wire;
 use super::params::marking;
 use super::tick::xon;
 use super::{PortParams, Switch, SwitchError, SwitchParams};
@@ -151,7 +152,8 @@ impl<F: Frame> Switch<F> {
         if params.queues != old.queues || params.burst != old.burst {
             port.scheduler.reconfigure(&params.queues, params.burst);
         }
-        if params.rate != old.rate {
+        if (params.rate, params.burst) != (old.rate, old.burst) {
+            port.most_away_wire = most_away_wire(params);
             port.shaper = params.rate.map(|rate| crate::egress::Shaper::new(rate, params.burst));
         }
         (port.mark, port.mark_on_arrival, port.drops_early) = marking(params);

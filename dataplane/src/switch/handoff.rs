@@ -3,10 +3,11 @@
 use super::lost::count_lost;
 use super::peers::{Fate, Note, Order, Peer, Report};
 use super::transmit::Staged;
-use super::{Key, Port, Switch, Wire};
+use super::{Key, Port, PortParams, Switch, Wire};
 use crate::drops::DropReason;
 use crate::egress::{Chain, Lot, Meta, PACK, Pack, Parcel, Sums, Ticket};
 use crate::frame::Frame;
+use crate::mmu::headroom::bytes_in;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
@@ -24,6 +25,24 @@ const AHEAD: usize = 32;
 /// Frames of a port that may be with other lcores when more are sent there: what two turns of both can bring. Like
 /// those in a transmit ring they cannot be recalled. The last ones may be a whole pack.
 pub(super) const MOST_AWAY: usize = 4 * BURST;
+
+/// Frames of a port that are with other lcores at most: the last ones may be a whole pack.
+pub const FRAMES_AWAY: usize = MOST_AWAY + PACK;
+
+/// The same in bytes on the wire, for a port whose rate is kept: what it sends until the report of an order comes. The
+/// order waits for a turn of the other lcore and is carried out within it, the report waits for a turn of this one and is
+/// followed by an order within it. `None`: it is not looked at in turns of `burst` ns.
+pub fn bytes_away(rate: u64, burst: Nanos) -> Option<u64> {
+    (burst > 0).then(|| bytes_in(rate, TURNS_AWAY * burst))
+}
+
+/// [`bytes_away`] of a port.
+pub(super) fn most_away_wire(params: &PortParams) -> u64 {
+    params.rate.and_then(|rate| bytes_away(rate, params.burst)).unwrap_or(u64::MAX)
+}
+
+/// Turns from an order to the next one that its report lets go.
+const TURNS_AWAY: u64 = 4;
 
 /// Boxes of a shard that can hold `frames` frames: enough for all of them in packs that are half full. Where none is
 /// left frames go one by one.
@@ -239,6 +258,7 @@ fn settle<F: Frame, A: Admission>(ports: &mut [Port<F>], admission: &mut A, repo
     let Staged { lot, sums, out, .. } = staged;
     let port = &mut ports[out.index()];
     port.away -= sums.frames as usize;
+    port.away_wire -= sums.wire();
     admission
         .release_egress(QueueIx((out.index() * PRIORITIES + usize::from(lot.queue)) as u32), sums.charge);
     match fate {

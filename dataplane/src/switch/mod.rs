@@ -31,6 +31,7 @@ mod transmit;
 mod view;
 
 pub use apply::{ApplyError, Change, ChangeError};
+pub use handoff::{FRAMES_AWAY, bytes_away};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
 pub use peers::{Peer, peers};
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
@@ -100,6 +101,9 @@ struct Port<F> {
     staged: ArrayVec<Staged, BURST>,
     /// Frames whose lcore was ordered to send them and has not yet said that it did.
     away: usize,
+    /// The bytes on the wire of those, and above how many no more are ordered.
+    away_wire: u64,
+    most_away_wire: u64,
     /// A port of another shard: its orders that are not yet in the stage.
     orders: VecDeque<Order<F>>,
     /// Frames of those, and of what is staged for it, that are to be dropped because its link went down.

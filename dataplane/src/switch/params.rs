@@ -3,13 +3,13 @@
 use super::copies::Copies;
 use super::flows::Flows;
 use super::gather::{GROUPS, Group};
-use super::handoff::{MOST_AWAY, stock};
+use super::handoff::{FRAMES_AWAY, most_away_wire, stock};
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
 use crate::classify::Classifier;
 use crate::drops::DropReason;
 use crate::ecn::{MarkAt, Wred};
-use crate::egress::{PACK, QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
+use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
 use crate::frame::Frame;
 use crate::mmu::{Mmu, MmuError, MmuParams};
@@ -154,9 +154,6 @@ pub(super) fn marking(port: &PortParams) -> ([Wred; PRIORITIES], u8, u8) {
     )
 }
 
-/// Frames of a port that are with other lcores at most: the last ones may be a whole pack.
-const AWAY: usize = MOST_AWAY + PACK;
-
 impl<F: Frame> Switch<F> {
     /// A switch in one piece, for one lcore or for virtual time.
     ///
@@ -176,7 +173,7 @@ impl<F: Frame> Switch<F> {
     /// [`SwitchError`].
     pub fn sharded(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
         let mmus = Mmu::sharded(&params.mmu, shards)?;
-        let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * AWAY));
+        let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * FRAMES_AWAY));
         mmus.into_iter()
             .zip(rings)
             .zip(Copies::sharded(params.frames, shards))
@@ -243,10 +240,12 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             stage: Burst::new(),
             staged: ArrayVec::new(),
             away: 0,
+            away_wire: 0,
+            most_away_wire: most_away_wire(port),
             condemned: 0,
             condemned_as: DropReason::EgressPortDown,
-            orders: VecDeque::with_capacity(if port.tx_per_lcore { AWAY } else { 0 }),
-            loose: VecDeque::with_capacity(if port.tx_per_lcore { AWAY } else { 0 }),
+            orders: VecDeque::with_capacity(if port.tx_per_lcore { FRAMES_AWAY } else { 0 }),
+            loose: VecDeque::with_capacity(if port.tx_per_lcore { FRAMES_AWAY } else { 0 }),
             stats: PortStats::default(),
             latency: LatencyStats::default(),
             told_sent: 0,

@@ -71,6 +71,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         ready &= !port.blocked(queues, out, now);
         if let Some(shaper) = &mut port.shaper {
             shaper.refill(now);
+            if !port.stage.is_empty() {
+                shaper.share_with(port.staged.iter().map(|staged| staged.sums.wire()).sum());
+            }
         }
         port.scheduler.refill(now);
         let charge_of = |len| admission.charge(len);
@@ -78,7 +81,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut supply =
             Supply { queues, rng, homeward: Homeward { peers, owner }, charge_of, out, watched_at };
         let mut left = budget - port.stage.len();
-        while left > 0 && port.away < MOST_AWAY {
+        while left > 0 && port.away < MOST_AWAY && port.away_wire < port.most_away_wire {
             let Some(pick) = port.scheduler.pick(ready) else { return };
             let (taken, open) = port.take(&mut supply, pick, left.min(MOST_AWAY - port.away));
             // A pack that another lcore sends is ordered whole, even if it is more than was asked for.
@@ -329,6 +332,7 @@ impl<F: Frame> Port<F> {
         };
         self.stats.ecn_seen_ce[queue] += u64::from(ce - pack.ce_frames());
         self.away += front.0;
+        self.away_wire += sums.wire();
         Some((sums, front))
     }
 
@@ -359,6 +363,7 @@ impl<F: Frame> Port<F> {
             }
             homeward.order_loose(staged, std::iter::once(frame));
             self.away += 1;
+            self.away_wire += sums.wire();
         }
         Some(meta)
     }

@@ -261,6 +261,14 @@ const PORTS: &[Column] = &[
     col("pfc_frames", Text, "", "what is known of PFC frames between the wire and software", |r| {
         json!(r.info().pfc_frames)
     }),
+    col(
+        "pause_response",
+        Maybe,
+        "",
+        "bytes that may still leave after a received pause: what the peer's headroom is to allow for; none where the port obeys \
+         none in software or its rate is not known",
+        |r| r.info().pause_response.map_or(Value::Null, count),
+    ),
     col("rx_packets", Count, "RX_OK", "data frames received", |r| count(r.port().stats.rx_packets)),
     col("rx_bps", Rate, "RX_BPS", "bit/s received, without FCS", |r| rate(r.rates().rx_bps)),
     col("rx_pps", Rate, "", "frames/s received", |r| rate(r.rates().rx_pps)),

@@ -214,6 +214,7 @@ impl Running {
             lcore: cores[*shard],
             software_pfc: port.software_pfc,
             pfc_frames: port.capabilities.mac_control.text(),
+            tx_per_lcore: !port.tx_of_others.is_empty(),
         };
         let granted = ports.iter().zip(&owner).map(granted).collect();
         let clock = Clock::new(&eal);

@@ -273,6 +273,7 @@ fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
         learn_limit: None,
         unknown_unicast: UnknownUnicast::Drop,
         cable_mm: None,
+        peer_response: None,
         rx_descriptors: RX_DESCRIPTORS,
         tx_descriptors: TX_DESCRIPTORS,
         pfc: PortPfc { enable: 0, mode: PfcMode::Auto, visible: None, rx: PfcRx::Enabled, tx: true },
