@@ -348,7 +348,7 @@ fn cases() -> Vec<Case> {
         port("learn_limit", "", "1"),
         port("unknown_unicast", "", "\"drop\""),
         port("cable", "\"5m\"", "\"50m\""),
-        port("peer_response", "", "\"100KB\""),
+        port("peer_response", "", "\"8KB\""),
         case(&named, "[[port]]", "[port_defaults.pfc]", "enable", "[3]", "[]").at("pfc"),
         port("maps", "", "\"edge\""),
     ]);
