@@ -6,11 +6,10 @@ mod harness;
 use harness::frames::{host, ipv4};
 use harness::{Bench, Block, Flow, G, Lab, Plan, oracle};
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::mmu::hpcc::{Hpcc, HpccParams, Verdict};
 use weir_dataplane::mmu::{Limit, Mmu, MmuError};
 use weir_dataplane::parse::{Profile, Variant};
 use weir_dataplane::pfc::frame::PfcFrame;
-use weir_dataplane::types::{PRIORITIES, PortId};
+use weir_dataplane::types::PortId;
 
 const MS: u64 = 1_000_000;
 
@@ -242,47 +241,4 @@ fn dev52_pfc_is_a_mac_control_frame_and_never_forwarded() {
     assert_eq!([1, 2].map(|port| b.pull_all(port).len()), [1, 1]);
     b.control(0, &PfcFrame::uniform(0xff, 1));
     assert_eq!([1, 2].map(|port| b.pull_all(port).len()), [0, 0]);
-}
-
-#[test]
-fn dev53_headroom_of_every_lossless_group_is_set_apart() {
-    // Literal (HPCC): one reserve and one headroom per port are taken off the pool, all groups of the port use them.
-    let (ports, headroom, reserve, buffer) = (4usize, 30_000u32, 4096u32, 300_000u32);
-    let hpcc = HpccParams {
-        buffer,
-        reserve,
-        resume_offset: 3072,
-        headroom: vec![headroom; ports],
-        shift: vec![0; ports],
-    };
-    let mut literal = Hpcc::new(&hpcc).unwrap();
-    for port in 0..ports {
-        for priority in 1..PRIORITIES {
-            while literal.admit(port, priority, (port + 1) % ports, 1000) != Verdict::Refused {}
-        }
-    }
-    assert!(literal.held() > u64::from(buffer), "{} bytes in a buffer of {buffer}", literal.held());
-    // The switch refuses that division, and says by how much.
-    let plan = Plan {
-        lossless: 0b1111_1110,
-        reserved: u64::from(reserve),
-        headroom: u64::from(headroom),
-        ..Plan::new(ports)
-    };
-    let mut params = plan.mmu();
-    params.total = u64::from(buffer);
-    let sum = 28 * u64::from(reserve + headroom);
-    match Mmu::new(params) {
-        Err(MmuError::OverCommitted { sum: said, .. }) => assert_eq!(said, sum),
-        other => panic!("{other:?}"),
-    }
-    // With what it asks for, the same overload stays inside (the bench checks that after every frame).
-    let plan = Plan { shared: 10_000, ..plan };
-    let mut b = Bench::new(plan.params());
-    (0..ports as u16).for_each(|port| b.block(port, Block::Hold));
-    for port in 0..ports as u16 {
-        for priority in 1..8 {
-            b.fill_to_drop(port, (port + 1) % ports as u16, priority, 1000);
-        }
-    }
 }

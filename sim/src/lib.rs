@@ -5,5 +5,6 @@ pub mod crossbar;
 pub mod digest;
 pub mod fabric;
 pub mod golden;
+pub mod models;
 pub mod ns3;
 pub mod sweep;

@@ -1,14 +1,11 @@
 //! Shared-buffer memory management: who may hold how many bytes.
 //!
 //! [`Admission`] is the one narrow interface the pipeline sees. [`Mmu`] is weir's own
-//! implementation (reserved + Dynamic Threshold + headroom, `qos-scenarios` section 2). Published
-//! models implement the same interface for comparison runs in virtual time.
+//! implementation (reserved + Dynamic Threshold + headroom, `qos-scenarios` section 2). Others that
+//! implement the interface take its place in a whole switch: published models in virtual time do.
 
 mod account;
 pub mod headroom;
-pub mod hpcc;
-pub mod models;
-pub mod ns3dc;
 mod params;
 mod shared;
 mod watermark;

@@ -9,6 +9,7 @@ use super::topology::{Plan, lay_out};
 use super::units::Size;
 use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, reasons};
+use crate::models::hpcc::Hpcc;
 use crate::ns3::config::{Config, Dcqcn, FlowSpec, Link, Marking, Topology as Network};
 use crate::ns3::port::{ACK_BYTES, DATA_BYTES, PAYLOAD};
 use crate::ns3::record::{PfcReceived, PfcSent, Recorder};
@@ -16,7 +17,6 @@ use crate::ns3::sim::Sim;
 use crate::ns3::units::transmit_ns;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use weir_dataplane::mmu::hpcc::Hpcc;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::dcqcn::ns3::Params;
 

@@ -1,5 +1,5 @@
 //! The parts of a network from its description, each checked before it is used.
-use weir_dataplane::mmu::hpcc::{Hpcc, HpccEcn, HpccParams};
+use crate::models::hpcc::{Hpcc, HpccEcn, HpccParams};
 use weir_dataplane::types::PRIORITIES;
 use weir_endpoint::dcqcn::ns3::Params;
 

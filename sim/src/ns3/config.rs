@@ -111,5 +111,5 @@ pub enum BuildError {
     Order(usize),
     /// The buffer model refuses the switch.
     #[error("switch {0}: {1}")]
-    Mmu(u32, weir_dataplane::mmu::hpcc::HpccParamsError),
+    Mmu(u32, crate::models::hpcc::HpccParamsError),
 }

@@ -2,7 +2,7 @@
 //!
 //! Frames have sizes but no bytes. Times are cut to whole nanoseconds where the reference cuts them,
 //! equal times run in the order of scheduling, and every quirk of the reference stays: see
-//! [`weir_dataplane::mmu::hpcc`] for those of the buffer and [`weir_endpoint::dcqcn::ns3`] for those of
+//! [`crate::models::hpcc`] for those of the buffer and [`weir_endpoint::dcqcn::ns3`] for those of
 //! the sender. Without a random draw a run agrees with the reference in every PFC frame, every rate
 //! change and every completion time.
 //!

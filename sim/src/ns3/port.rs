@@ -1,5 +1,5 @@
 //! A port of a switch or host: what it sends next, and when it can.
-use weir_dataplane::mmu::hpcc::HpccEcn;
+use crate::models::hpcc::HpccEcn;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 use super::cell::{Key, List};

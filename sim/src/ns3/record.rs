@@ -1,5 +1,5 @@
 //! What a run can tell while it runs.
-use weir_dataplane::mmu::hpcc::Hpcc;
+use crate::models::hpcc::Hpcc;
 use weir_dataplane::types::Nanos;
 
 /// A switch decided to send a PFC frame. Node ids and port numbers (from 1) are those of the topology.

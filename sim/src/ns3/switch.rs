@@ -1,5 +1,5 @@
 //! A switch of the reference: admit, pause, queue, choose, mark, resume. No latency of its own.
-use weir_dataplane::mmu::hpcc::{Hpcc, HpccParams, MarkLaw, Verdict};
+use crate::models::hpcc::{Hpcc, HpccParams, MarkLaw, Verdict};
 
 use super::cell::{Cell, Kind};
 use super::port::PFC_BYTES;

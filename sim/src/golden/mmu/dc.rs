@@ -1,9 +1,7 @@
 //! Replay of `dc_*` tables against [`Ns3Dc`]: dynamic thresholds, Reverie and ABM.
 
+use crate::models::ns3dc::{AbmParams, DcParams, DcParamsError, Ns3Dc, PerQueue, Policy, Reverie, Verdict};
 use serde::Deserialize;
-use weir_dataplane::mmu::ns3dc::{
-    AbmParams, DcParams, DcParamsError, Ns3Dc, PerQueue, Policy, Reverie, Verdict,
-};
 use weir_dataplane::types::PRIORITIES;
 
 use super::super::report::{Got, Tally};

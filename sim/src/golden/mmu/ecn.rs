@@ -4,7 +4,7 @@
 //! marks the original drew lies within four standard deviations of that probability (exactly on it
 //! where the law needs no draw). No draw is made here, so the verdict cannot depend on a seed.
 
-use weir_dataplane::mmu::hpcc::{HpccEcn, MarkLaw};
+use crate::models::hpcc::{HpccEcn, MarkLaw};
 
 use super::super::report::{Got, Tally};
 use super::super::table::Rows;

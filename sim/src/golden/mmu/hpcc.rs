@@ -1,7 +1,7 @@
 //! Replay of `hpcc_*` tables against [`Hpcc`].
 
+use crate::models::hpcc::{Hpcc, HpccEcn, HpccParams, MarkLaw, Verdict};
 use serde::Deserialize;
-use weir_dataplane::mmu::hpcc::{Hpcc, HpccEcn, HpccParams, MarkLaw, Verdict};
 
 use super::super::report::{Got, Tally};
 use super::super::table::Rows;

@@ -1,5 +1,5 @@
 //! Everything a run tells, kept as the tables of the data set keep it.
-use weir_dataplane::mmu::hpcc::Hpcc;
+use crate::models::hpcc::Hpcc;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::dcqcn::ns3::Step;
 

@@ -1,7 +1,7 @@
 //! What an [`Ns3Dc`](super::Ns3Dc) switch holds, and how frames are charged to it.
 
 use super::params::{DcParams, DcParamsError};
-use crate::types::PRIORITIES;
+use weir_dataplane::types::PRIORITIES;
 
 /// Ingress state of one (port, priority), in bytes.
 #[derive(Clone, Copy, Debug, Default)]

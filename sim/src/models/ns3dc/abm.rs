@@ -2,7 +2,7 @@
 
 use super::crowd::{Crowd, FULL_BYTES};
 use super::{Counters, DcParams, DcParamsError, Dt, Ns3Dc, Policy};
-use crate::types::PRIORITIES;
+use weir_dataplane::types::PRIORITIES;
 
 /// A queue that sent no more than this in a window keeps its full rate.
 const IDLE_BYTES: u64 = 2_048;

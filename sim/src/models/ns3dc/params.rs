@@ -1,6 +1,6 @@
 //! Sizes, reserves and alphas of an [`Ns3Dc`](super::Ns3Dc) switch.
 
-use crate::types::{MAX_PORTS, PRIORITIES};
+use weir_dataplane::types::{MAX_PORTS, PRIORITIES};
 
 /// No size may exceed this many bytes, so that sums of 64-bit counters cannot overflow.
 const MAX_BYTES: u64 = 1 << 40;

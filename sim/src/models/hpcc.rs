@@ -14,7 +14,7 @@
 //! - The pool is unsigned 32-bit: a buffer smaller than its parts wraps to a huge threshold.
 //! - The frame that crosses the threshold goes to headroom whole.
 
-use crate::types::{MAX_PORTS, PRIORITIES};
+use weir_dataplane::types::{MAX_PORTS, PRIORITIES};
 
 /// Sizes and thresholds of one switch, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! n_q: how many queues of a priority are congested, in fractions.
 
-use crate::types::PRIORITIES;
+use weir_dataplane::types::PRIORITIES;
 
 /// A queue of this many bytes counts as one whole congested queue.
 pub(super) const FULL_BYTES: u64 = 20_480;

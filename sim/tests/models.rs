@@ -1,14 +1,16 @@
 //! Published models as the MMU of a whole switch, in virtual time.
 
+#[path = "../../dataplane/tests/harness/mod.rs"]
 mod harness;
 
-use harness::{Flow, G, Lab, Plan};
+use harness::{Bench, Block, Flow, G, Lab, Plan};
 use weir_dataplane::frame::OwnedFrame;
-use weir_dataplane::mmu::Admission;
-use weir_dataplane::mmu::hpcc::{Hpcc, HpccParams};
-use weir_dataplane::mmu::models::{Model, Modelled};
-use weir_dataplane::mmu::ns3dc::{DcParams, Ns3Dc};
+use weir_dataplane::mmu::{Admission, Mmu, MmuError};
 use weir_dataplane::switch::Switch;
+use weir_dataplane::types::PRIORITIES;
+use weir_sim::models::hpcc::{Hpcc, HpccParams, Verdict};
+use weir_sim::models::ns3dc::{DcParams, Ns3Dc};
+use weir_sim::models::{Model, Modelled};
 
 const MS: u64 = 1_000_000;
 
@@ -68,4 +70,47 @@ fn a_switch_runs_on_the_ns3_datacenter_model() {
         lossy_mask: 0b1110_0111,
     };
     incast(Ns3Dc::dt(params).unwrap());
+}
+
+#[test]
+fn dev53_headroom_of_every_lossless_group_is_set_apart() {
+    // Literal (HPCC): one reserve and one headroom per port are taken off the pool, all groups of the port use them.
+    let (ports, headroom, reserve, buffer) = (4usize, 30_000u32, 4096u32, 300_000u32);
+    let hpcc = HpccParams {
+        buffer,
+        reserve,
+        resume_offset: 3072,
+        headroom: vec![headroom; ports],
+        shift: vec![0; ports],
+    };
+    let mut literal = Hpcc::new(&hpcc).unwrap();
+    for port in 0..ports {
+        for priority in 1..PRIORITIES {
+            while literal.admit(port, priority, (port + 1) % ports, 1000) != Verdict::Refused {}
+        }
+    }
+    assert!(literal.held() > u64::from(buffer), "{} bytes in a buffer of {buffer}", literal.held());
+    // The switch refuses that division, and says by how much.
+    let plan = Plan {
+        lossless: 0b1111_1110,
+        reserved: u64::from(reserve),
+        headroom: u64::from(headroom),
+        ..Plan::new(ports)
+    };
+    let mut params = plan.mmu();
+    params.total = u64::from(buffer);
+    let sum = 28 * u64::from(reserve + headroom);
+    match Mmu::new(params) {
+        Err(MmuError::OverCommitted { sum: said, .. }) => assert_eq!(said, sum),
+        other => panic!("{other:?}"),
+    }
+    // With what it asks for, the same overload stays inside (the bench checks that after every frame).
+    let plan = Plan { shared: 10_000, ..plan };
+    let mut b = Bench::new(plan.params());
+    (0..ports as u16).for_each(|port| b.block(port, Block::Hold));
+    for port in 0..ports as u16 {
+        for priority in 1..8 {
+            b.fill_to_drop(port, (port + 1) % ports as u16, priority, 1000);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::crowd::Crowd;
 use super::{Counters, DcParams, DcParamsError, Ns3Dc, Policy};
-use crate::types::PRIORITIES;
+use weir_dataplane::types::PRIORITIES;
 
 /// Low-pass filtered sizes of ingress groups (lossless) and egress queues (lossy), and their crowds.
 ///

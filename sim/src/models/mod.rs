@@ -5,11 +5,14 @@
 //! group: the first is remembered until the second. Models carry unicast only, as their originals do; a switch on one
 //! of them has one shard.
 
-use super::hpcc::{self, Hpcc};
-use super::ns3dc::{self, Ns3Dc, Policy};
-use super::{Admission, PgIx, QueueIx, Verdict};
-use crate::drops::DropReason;
-use crate::types::PRIORITIES;
+pub mod hpcc;
+pub mod ns3dc;
+
+use hpcc::Hpcc;
+use ns3dc::{Ns3Dc, Policy};
+use weir_dataplane::drops::DropReason;
+use weir_dataplane::mmu::{Admission, PgIx, QueueIx, Verdict};
+use weir_dataplane::types::PRIORITIES;
 
 /// What a model must offer to be an [`Admission`]. Ports and priorities are indices from 0, sizes are bytes.
 pub trait Model {
