@@ -1,6 +1,6 @@
 //! Why there was no PFC, why nothing was marked, why something was dropped: in sentences, with numbers.
 
-use super::report::{PortResult, Report, SwitchResult};
+use super::report::{LinkResult, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::config::Config;
@@ -25,11 +25,16 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
         let deaf = context.deaf.get(&(switch.name.clone(), port.port));
-        all.extend(drops(switch, port, deaf));
+        let lost_pauses = lost_pauses(report, switch, port);
+        all.extend(drops(switch, port, deaf, lost_pauses));
     }
     let lost: u64 = report.links.iter().map(|l| l.lost).sum();
     if lost > 0 {
         all.push(format!("{lost} data frames were lost on links: their `loss` says so."));
+    }
+    let lost: u64 = report.links.iter().map(|l| l.lost_pauses).sum();
+    if lost > 0 {
+        all.push(format!("{lost} PFC frames were lost on links: their `pause_loss` says so."));
     }
     all
 }
@@ -126,13 +131,28 @@ fn no_mark(report: &Report, config: &Config) -> Option<String> {
     ))
 }
 
+/// PFC frames of a port of a switch that its link lost.
+fn lost_pauses(report: &Report, switch: &SwitchResult, port: &PortResult) -> u64 {
+    let way = |link: &&LinkResult| link.from == switch.name && link.to == port.peer;
+    report.links.iter().filter(way).map(|link| link.lost_pauses).sum()
+}
+
 fn drops<'a>(
     switch: &'a SwitchResult,
     port: &'a PortResult,
     deaf: Option<&'a (String, Vec<usize>)>,
+    lost_pauses: u64,
 ) -> impl Iterator<Item = String> + 'a {
     port.drops.iter().map(move |(name, count)| {
-        if let Some((host, priorities)) = deaf.filter(|_| *name == DropReason::IngressHeadroom.name()) {
+        let of_headroom = *name == DropReason::IngressHeadroom.name();
+        if of_headroom && lost_pauses > 0 {
+            return format!(
+                "{} port {} dropped {count} frames ({name}): {lost_pauses} of its PFC frames to {} were lost on the \
+                 link, and what was not asked to stop went on. Remedy: a `pause_loss` of 0 for that link.",
+                switch.name, port.port, port.peer
+            );
+        }
+        if let Some((host, priorities)) = deaf.filter(|_| of_headroom) {
             let list: Vec<String> = priorities.iter().map(usize::to_string).collect();
             return format!(
                 "{} port {} dropped {count} frames ({name}): {host} went on sending when it was paused, since it does \

@@ -519,6 +519,8 @@ fn lost_pauses_are_made_up_for_by_refreshes_or_counted_as_drops() {
     assert_eq!(play(&text("0.0")).frames_dropped, 0);
     let deaf = play(&text("1.0"));
     assert!(deaf.frames_dropped > 0 && deaf.links.iter().any(|l| l.lost_pauses > 0));
+    let blamed = |sentence: &String| sentence.contains("headroom_exhausted") && sentence.contains("pause_loss");
+    assert!(deaf.why.iter().any(blamed), "the links are to blame, not the headroom: {:?}", deaf.why);
 }
 
 #[test]

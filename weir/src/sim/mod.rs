@@ -61,7 +61,10 @@ fn print(r: &Report) {
         r.queue_max()
     );
     r.why.iter().for_each(|sentence| say!("  {sentence}"));
-    let good = || "every flow that has an end was delivered, nothing was lost".into();
+    let good = || match r.frames_lost {
+        0 => "every flow that has an end was delivered, nothing was lost".into(),
+        lost => format!("every flow that has an end was delivered, although links lost {lost} frames"),
+    };
     let found = if r.findings.is_empty() { good() } else { r.findings.join("; ") };
     say!("  verdict: {}: {found}", r.verdict);
 }
