@@ -67,9 +67,6 @@ drop_reasons! {
         never(UNCLASSIFIED)),
     /// The source address is a group address (802.1Q 8.8: never a valid sender).
     ParseGroupSource = ("parse", "group_source", "the sender uses a multicast source address", never(UNCLASSIFIED)),
-    /// A MAC control frame that is not a valid PAUSE or PFC frame.
-    ControlInvalid = ("control", "invalid_mac_control", "the peer sends MAC control frames weir does not know",
-        never("MAC control has no class")),
     /// Sent to a reserved address 01-80-C2-00-00-0x, which ends at a bridge (802.1Q table 8-1), and not passed on by `[fdb] link_local`.
     ControlReserved = ("control", "reserved_address", "normal: link-local protocols end at the bridge; or set [fdb] link_local",
         never("meant for the bridge itself, not to be forwarded")),
@@ -83,7 +80,7 @@ drop_reasons! {
     /// The egress port's link is down.
     LookupPortDown = ("lookup", "port_down", "check the link of the egress port", possible),
     /// A lossless frame found the headroom of its priority group exhausted. An alarm: see headroom.
-    IngressHeadroom = ("ingress", "headroom_exhausted", "raise headroom: peer answers Xoff too late", possible),
+    IngressHeadroom = ("ingress", "headroom_exhausted", "see whether PFC is sent and obeyed (show pfc, show ports); if it is, raise headroom: the peer answers Xoff too late", possible),
     /// The priority group is over its shared threshold and has no headroom.
     IngressShared = ("ingress", "shared_exceeded", "raise dynamic_th or the pool, or make the class lossless", never(LOSSY)),
     /// The ingress pool limit of the port is reached.

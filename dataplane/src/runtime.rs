@@ -77,16 +77,9 @@ pub fn switch_params(
         })
         .collect::<Result<_, MapError>>()?;
     let key = |format: usize, key: u64, vlan: u16| profiles[format].key(key, vlan);
-    let mut buffer = mmu_params(config, shards);
-    for (i, port) in ports.iter().enumerate() {
-        // Nobody to pause: a group without PFC cannot be lossless.
-        for pg in 0..PRIORITIES {
-            let paused = port.pg_priorities[pg] & port.generate.enabled != 0;
-            buffer.pgs[i * PRIORITIES + pg].lossless &= paused;
-        }
-    }
     Ok(SwitchParams {
-        mmu: buffer,
+        // A group is lossless by its profile, whether or not there is anybody to pause for it: what it loses is told.
+        mmu: mmu_params(config, shards),
         watchdog: config.watchdog.as_ref().map(|w| watchdog_config(config, w, &ports)),
         ports,
         // A burst has its slots before it is known whether it is admitted.

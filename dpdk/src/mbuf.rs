@@ -378,7 +378,8 @@ mod tests {
         let chained = |first: usize, second: usize| {
             let bytes: Vec<u8> = (0..first + second).map(|i| (i * 7) as u8).collect();
             let (head, tail) = bytes.split_at(first);
-            let (head, tail) = (pool.frame(head).unwrap(), std::mem::ManuallyDrop::new(pool.frame(tail).unwrap()));
+            let (head, tail) =
+                (pool.frame(head).unwrap(), std::mem::ManuallyDrop::new(pool.frame(tail).unwrap()));
             // SAFETY: both are one segment and ours; the second one belongs to the first from now on.
             assert_eq!(unsafe { sys::rte_pktmbuf_chain(head.0.as_ptr(), tail.0.as_ptr()) }, 0);
             (head, bytes)

@@ -5,7 +5,7 @@
 //! toggles it is one episode until a whole sample passes without it.
 
 use crate::admin::fdb;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{NicStats, Snapshot};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use weir_dataplane::drops::DropReason;
@@ -251,23 +251,41 @@ fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
     }
 }
 
-/// Frames lost before the switch saw them: the receive ring was full, or there was no memory to receive into (I4).
+/// Frames lost before the switch saw them: the receive ring was full, or there was no memory to receive into (I4); and
+/// those that the driver took and did not send.
 fn overrun(last: &mut Option<u64>, before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
-    let count = |s: &Snapshot| s.now.ports[port].nic.map_or(0, |nic| nic.rx_missed + nic.rx_no_mbuf);
-    let frames = count(now).saturating_sub(count(before));
-    if frames == 0 {
-        return;
+    let more = |count: fn(&NicStats) -> u64| {
+        let of = |s: &Snapshot| s.now.ports[port].nic.as_ref().map_or(0, count);
+        of(now).saturating_sub(of(before))
+    };
+    let received = (more(|nic| nic.rx_missed + nic.rx_no_mbuf), "nic.rx_ring");
+    let sent = (more(|nic| nic.tx_lost), "nic.tx");
+    for (frames, reason) in [received, sent].into_iter().filter(|(frames, _)| *frames > 0) {
+        lost_by_driver(last, now, port, frames, reason, log);
     }
+}
+
+fn lost_by_driver(
+    last: &mut Option<u64>,
+    now: &Snapshot,
+    port: usize,
+    frames: u64,
+    reason: &str,
+    log: &mut Log,
+) {
     // What is lost here has no priority yet: on a port with lossless ones it is an alarm each time.
     let lossless = now.info.ports[port].lossless != 0;
     if lossless || is_quiet(*last, now) {
         let mut body = at_port(now, "drops", if lossless { "alarm" } else { "start" }, port);
-        body.insert("reason".into(), json!("nic.rx_ring"));
+        body.insert("reason".into(), json!(reason));
         body.insert("frames".into(), json!(frames));
         body.insert("possibly_lossless".into(), json!(lossless));
         body.insert(
             "remedy".into(),
-            json!("its lcore came too late: fewer ports for it, or a longer rx ring"),
+            json!(match reason {
+                "nic.tx" => "the device did not send them: longer than its MTU, or its link went down",
+                _ => "its lcore came too late: fewer ports for it, or a longer rx ring",
+            }),
         );
         log.push(body);
     }

@@ -283,8 +283,17 @@ pub struct NicStats {
     pub rx_no_mbuf: u64,
     /// Frames received with an error.
     pub rx_errors: u64,
-    /// Frames that could not be sent.
+    /// Frames that could not be sent, some drivers' refusals included.
     pub tx_errors: u64,
+    /// Frames that the driver took and did not send.
+    pub tx_lost: u64,
+}
+
+impl NicStats {
+    /// Frames lost by the driver, on their way in and out.
+    pub fn lost(&self) -> u64 {
+        self.rx_missed + self.rx_no_mbuf + self.tx_lost
+    }
 }
 
 /// State of a link.
@@ -442,7 +451,8 @@ impl Snapshot {
         self.now.ports.iter().map(|port| port.stats.lossless_drops_watchdog()).sum()
     }
 
-    /// Frames that drivers lost before the switch saw them, on ports with lossless classes: no class is known of them.
+    /// Frames that drivers lost on ports with lossless classes, before the switch saw them or after it had sent them: no class
+    /// is known of them.
     pub fn lossless_drops_possible(&self) -> u64 {
         (0..self.now.ports.len()).map(|port| self.possible_at(port)).sum()
     }
@@ -450,7 +460,7 @@ impl Snapshot {
     /// [`Snapshot::lossless_drops_possible`] of one port.
     pub fn possible_at(&self, port: usize) -> u64 {
         let lossless = self.info.ports.get(port).is_some_and(|port| port.lossless != 0);
-        self.now.ports[port].nic.filter(|_| lossless).map_or(0, |nic| nic.rx_missed + nic.rx_no_mbuf)
+        self.now.ports[port].nic.filter(|_| lossless).map_or(0, |nic| nic.lost())
     }
 
     /// What is wrong, worst first. Empty: the switch is healthy. Loss counts since start: it does not heal.
@@ -459,7 +469,7 @@ impl Snapshot {
         let mut found: Vec<String> = [
             some(self.lossless_drops(), "lossless drops"),
             some(self.lossless_drops_watchdog(), "lossless drops by the watchdog"),
-            some(self.lossless_drops_possible(), "possible lossless drops at receive rings"),
+            some(self.lossless_drops_possible(), "possible lossless drops by drivers"),
             some(self.conservation_error(), "frames unaccounted for"),
         ]
         .into_iter()
@@ -492,5 +502,5 @@ pub const OFF_CORE_FAULT: f64 = 0.05;
 
 /// How a share of time off the core is told.
 pub fn off_core_words(share: f64) -> String {
-    format!("the worker was off its core {:.0} % of the time", share * 100.0)
+    format!("the worker was off its core {:.0} % of the time", share.min(1.0) * 100.0)
 }

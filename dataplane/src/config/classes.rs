@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use super::diag::Span;
 use super::port::PortAt;
 use super::read::Ctx;
-use super::types::{Config, PfcRx, PortConfig, Trust};
+use super::types::{Config, PfcMode, PfcRx, PortConfig, Trust};
 
 /// Classes, groups, queues or priorities, a bit each.
 type Set = u8;
@@ -88,10 +88,12 @@ pub(super) fn follow<'c>(ctx: &mut Ctx<'_>, config: &'c Config, at: &[PortAt]) {
         }
     };
     let ways: Vec<Way<'_>> = config.ports.iter().zip(at).map(way).collect();
+    fits(ctx, &ways);
     let goes = ways.iter().fold(0, |all, way| all | way.comes);
     let mut once = HashSet::new();
     for way in &ways {
         arrives(ctx, &ways, way, &mut once);
+        kept(ctx, way, &mut once);
         told(ctx, config, way, &mut once);
         held(ctx, way, goes, &mut once);
     }
@@ -135,6 +137,56 @@ fn arrives(ctx: &mut Ctx<'_>, ways: &[Way<'_>], way: &Way<'_>, once: &mut Once) 
         } else {
             ctx.error(way.at, "class.lossy", message, remedy);
         }
+    }
+}
+
+/// A class of a lossless group has somebody who is paused for it, and whoever pauses it is obeyed.
+fn kept(ctx: &mut Ctx<'_>, way: &Way<'_>, once: &mut Once) {
+    let (port, pfc) = (way.port, &way.port.pfc);
+    let why = match (pfc.mode, pfc.visible) {
+        (PfcMode::Hardware, _) => {
+            "pfc.mode = \"hardware\" leaves it to a NIC, which does not know this buffer"
+        }
+        (_, Some(false)) => "pfc.visible = false says that PFC frames do not pass",
+        _ => "",
+    };
+    let lossless = |tc: &usize| !why.is_empty() && port.pgs[way.group(*tc)].lossless;
+    for tc in members(way.comes).filter(lossless) {
+        let pg = way.group(tc);
+        if once.insert(("pfc.nobody", way.at, tc)) {
+            let message = format!(
+                "class {tc} enters lossless group {pg} of port `{}`, and nobody is paused for it: {why}. What finds no room \
+                 is dropped, and counted as a lossless drop",
+                port.name
+            );
+            let remedy = "send PFC for it, or bind the group to a lossy profile with [[buffer.pg]]";
+            ctx.warn(way.at, "pfc.nobody", message, remedy);
+        }
+    }
+    let queues = set((0..8).filter(|queue| port.queues[*queue].lossless));
+    if pfc.rx == PfcRx::None && pfc.enable != 0 && queues != 0 && once.insert(("pfc.deaf", way.at, 0)) {
+        let message = format!(
+            "port `{}` does not obey pauses (pfc.rx = \"none\"): its peer loses frames of lossless queue {}",
+            port.name,
+            list(queues)
+        );
+        ctx.warn(way.at, "pfc.deaf", message, "write pfc.rx = \"enabled\"");
+    }
+}
+
+/// Lossless frames fit every port they may leave by.
+fn fits(ctx: &mut Ctx<'_>, ways: &[Way<'_>]) {
+    let carries = |way: &&Way<'_>| members(way.comes).any(|tc| way.port.pgs[way.group(tc)].lossless);
+    let Some(longest) = ways.iter().filter(carries).max_by_key(|way| way.port.mtu) else { return };
+    let same_format = |way: &&Way<'_>| way.port.format == longest.port.format;
+    let Some(shortest) = ways.iter().filter(same_format).min_by_key(|way| way.port.mtu) else { return };
+    if shortest.port.mtu < longest.port.mtu {
+        let message = format!(
+            "port `{}` takes frames of lossless classes of up to {} bytes, and port `{}` is for {}: its device, or whoever \
+             is behind it, may drop longer ones",
+            longest.port.name, longest.port.mtu, shortest.port.name, shortest.port.mtu
+        );
+        ctx.warn(shortest.at, "mtu.differs", message, "give all ports the same mtu");
     }
 }
 

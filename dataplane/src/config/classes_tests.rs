@@ -69,3 +69,22 @@ fn presets_hold_every_class() {
         assert!(loaded.warnings.is_empty(), "{preset}: {:?}", loaded.warnings);
     }
 }
+
+#[test]
+fn a_lossless_class_nobody_is_paused_for_is_told_of() {
+    for (pfc, why) in [("mode = \"hardware\"", "leaves it to a NIC"), ("visible = false", "do not pass")] {
+        let (rules, text) = found("", &format!("pfc = {{ {pfc} }}\n"));
+        assert!(rules.contains(&"pfc.nobody"), "{pfc}: {rules:?}");
+        assert!(text.contains("class 3 enters lossless group 3 of port `b`") && text.contains(why), "{text}");
+    }
+    let (rules, text) = found("", "pfc = { rx = \"none\" }\n");
+    assert_eq!(rules, ["pfc.deaf"]);
+    assert!(text.contains("port `b` does not obey pauses") && text.contains("lossless queue 3"), "{text}");
+}
+
+#[test]
+fn lossless_frames_fit_every_port() {
+    let (rules, text) = found("", "mtu = 1518\n");
+    assert_eq!(rules, ["mtu.differs"]);
+    assert!(text.contains("up to 9216 bytes") && text.contains("port `b` is for 1518"), "{text}");
+}

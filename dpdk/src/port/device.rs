@@ -52,6 +52,14 @@ pub(super) struct Setup {
 const L2_OVERHEAD: u32 = 14 + 4 + 4;
 
 impl Device {
+    /// No NIC is behind it.
+    pub(super) fn is_virtual(&self) -> bool {
+        let mut info = sys::weir_eth_info::default();
+        // SAFETY: the shim writes the struct; a port that is gone is an error.
+        let known = unsafe { sys::weir_eth_info_get(self.id, &raw mut info) } == 0;
+        !known || is_virtual(&driver_name(&info))
+    }
+
     pub(super) fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
         let c_devargs = c_name(devargs)?;
         // The part EAL finds a device by; what follows are the driver's own arguments.

@@ -27,6 +27,9 @@ pub struct Stats {
     pub rx_errors: u64,
     /// Frames that could not be sent (`oerrors`).
     pub tx_errors: u64,
+    /// Those of them that are lost. Most drivers of virtual devices count what they did not take, too, and are offered
+    /// it again: 0 for them.
+    pub tx_lost: u64,
     /// Receptions that found the pool empty (`rx_nombuf`).
     pub rx_no_mbuf: u64,
 }
@@ -92,6 +95,8 @@ impl Device {
             rx_missed: s.rx_missed + setup.ring_drops,
             rx_errors: s.rx_errors,
             tx_errors: s.tx_errors,
+            // A socket of net_af_packet refuses what is longer than its interface's MTU.
+            tx_lost: if setup.sockets.is_empty() && self.is_virtual() { 0 } else { s.tx_errors },
             rx_no_mbuf: s.rx_no_mbuf,
         })
     }

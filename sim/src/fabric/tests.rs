@@ -519,7 +519,8 @@ fn lost_pauses_are_made_up_for_by_refreshes_or_counted_as_drops() {
     assert_eq!(play(&text("0.0")).frames_dropped, 0);
     let deaf = play(&text("1.0"));
     assert!(deaf.frames_dropped > 0 && deaf.links.iter().any(|l| l.lost_pauses > 0));
-    let blamed = |sentence: &String| sentence.contains("headroom_exhausted") && sentence.contains("pause_loss");
+    let blamed =
+        |sentence: &String| sentence.contains("headroom_exhausted") && sentence.contains("pause_loss");
     assert!(deaf.why.iter().any(blamed), "the links are to blame, not the headroom: {:?}", deaf.why);
 }
 
@@ -660,6 +661,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
         (format!("{plain}{FLOW}priority = 8\n"), 18, "priority is 8"),
         (plain.replace("kind = \"flow\"", "kind = \"gossip\""), 9, "unknown variant `gossip`"),
         (format!("{STAR}[link]\nrate = \"fast\"\n{FLOW}"), 9, "`fast` is not a rate"),
+        (format!("{STAR}[switch]\ningress = 9223372036854775807\n{FLOW}"), 9, "too large for a time"),
         (format!("{STAR}colour = 1\n{FLOW}"), 3, "colour"),
         (plain.replace("[\"a\", \"b\"]", "[\"a\", \"a\", \"b\"]"), 7, "two nodes"),
         (plain.replace("[\"a\", \"b\"]", "[\"a\", \"c\", \"b\"]"), 7, "`c` has 0 links"),

@@ -10,6 +10,9 @@ pub trait Unit {
     const HELP: &'static str;
 }
 
+/// Most base units of a quantity: sums of several times and their picoseconds stay within 64 bits.
+const MOST: u64 = 1_000_000_000_000_000;
+
 /// A number of base units.
 pub struct Quantity<U: Unit>(pub u64, std::marker::PhantomData<U>);
 
@@ -79,14 +82,17 @@ impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
 impl<U: Unit> Quantity<U> {
     fn read(text: Text) -> Result<Self, String> {
         let text = match text {
-            Text::Number(n) => return Ok(Self::of(n)),
+            Text::Number(n) if n <= MOST => return Ok(Self::of(n)),
+            Text::Number(n) => return Err(format!("{n} is too large for {}: at most {MOST}", U::HELP)),
             Text::Words(text) => text,
         };
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let size = U::UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, size)| *size);
         match (number.parse::<f64>(), size) {
-            (Ok(number), Some(size)) if number * size < 1e18 => Ok(Self::of((number * size).round() as u64)),
+            (Ok(number), Some(size)) if number * size <= MOST as f64 => {
+                Ok(Self::of((number * size).round() as u64))
+            }
             _ => Err(format!("`{text}` is not {}", U::HELP)),
         }
     }

@@ -137,7 +137,7 @@ impl Reader<'_> {
             Pattern::Permutation => permutation(n, w.shift, rng),
             Pattern::AllToAll => {
                 // Everybody begins with another partner, as collectives do.
-                (1..n).flat_map(|shift| (0..n).map(move |from| (from, (from + shift) % n))).collect()
+                (1..n).flat_map(|shift| (0..n).map(move |from| (from, (from + shift % n) % n))).collect()
             }
             Pattern::AllReduce => {
                 let whole = self.need("bytes", w.bytes)?.0;

@@ -106,6 +106,7 @@ fn ask(port: &Port<Started>) -> Said {
         rx_no_mbuf: s.rx_no_mbuf,
         rx_errors: s.rx_errors,
         tx_errors: s.tx_errors,
+        tx_lost: s.tx_lost,
     });
     (nic, port.link().ok().map(|link| Link { up: link.up, mbps: link.mbps }))
 }

@@ -56,10 +56,16 @@ pub fn clear_way(port: &PortConfig) -> Result<()> {
         Way::Free => {}
         Way::Deserted => {
             if std::fs::remove_file(path).is_ok() {
-                say_err!("weir: port {}: removed {}, left by a run that was killed", port.name, path.display());
+                say_err!(
+                    "weir: port {}: removed {}, left by a run that was killed",
+                    port.name,
+                    path.display()
+                );
             }
         }
-        Way::InUse => bail!("{} is in use by another process: stop it, or name another socket", path.display()),
+        Way::InUse => {
+            bail!("{} is in use by another process: stop it, or name another socket", path.display())
+        }
     }
     Ok(())
 }

@@ -36,9 +36,9 @@ pub struct PortTotals {
 }
 
 impl PortTotals {
-    /// Frames the driver lost before the switch saw them: of a lossless class, perhaps.
+    /// Frames the driver lost before the switch saw them or after it had sent them: of a lossless class, perhaps.
     fn lossless_drops_possible(&self) -> u64 {
-        if self.lossless { self.nic.rx_missed + self.nic.rx_no_mbuf } else { 0 }
+        if self.lossless { self.nic.rx_missed + self.nic.rx_no_mbuf + self.nic.tx_lost } else { 0 }
     }
 }
 

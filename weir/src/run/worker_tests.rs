@@ -347,7 +347,11 @@ fn what_waits_for_a_device_that_is_taken_away_is_dropped_and_counted_without_it(
         }
         (0..40).for_each(|_| drop(bench.turns()));
         let full = bench.books();
-        assert_eq!((full.transmitted, full.held), (before.transmitted, before.held + 20 * 3 * 32), "{full:?}");
+        assert_eq!(
+            (full.transmitted, full.held),
+            (before.transmitted, before.held + 20 * 3 * 32),
+            "{full:?}"
+        );
         bench.commands[1 % lcores].push(Command::Link(PortId(1), false)).unwrap();
         for worker in 0..lcores {
             // One may hear of it long before the other.

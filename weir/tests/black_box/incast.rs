@@ -256,6 +256,21 @@ fn loses_by_name(code: Option<i32>, stdout: &str, summary: &Summary, reason: &st
     assert!(stdout.contains(&format!("{reason} {}", reasons[reason])), "{reasons}\n{stdout}");
 }
 
+/// PFC that the ports cannot do, or leave to a NIC, makes no class less lossless.
+#[test]
+fn incast_over_rings_without_pfc_drops() {
+    for pfc in ["visible = false", "mode = \"hardware\""] {
+        let config = lab_config("off")
+            .replace("size = \"32MiB\"", "size = \"4MiB\"")
+            .replace("xoff = \"6MiB\"", "xoff = \"16KiB\"")
+            .replace("mtu = 1518\n", &format!("mtu = 1518\npfc = {{ {pfc} }}\n"));
+        let (code, stdout, summary) = lab(&[], &config);
+        let summary = Summary(summary);
+        summary.is_conserved();
+        loses_by_name(code, &stdout, &summary, "ingress.headroom_exhausted");
+    }
+}
+
 #[test]
 fn incast_over_rings_with_deaf_hosts_drops() {
     let deaf = lab_config("paper")
