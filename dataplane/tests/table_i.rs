@@ -93,16 +93,18 @@ fn i3_a_port_that_cannot_see_pfc_is_told_of_and_sends_none() {
     let params = switch_params(&config, &[0, 1, 2].map(device), 1).unwrap();
     let enabled: Vec<_> = params.ports.iter().map(|p| (p.generate.enabled, p.react.mode)).collect();
     assert_eq!(enabled, [(0, RxMode::None), (1 << 3, RxMode::Enabled), (1 << 3, RxMode::Enabled)]);
-    // Nor is its group lossless: no headroom is waited for that nobody would respect.
-    assert_eq!([0, 8, 16].map(|port| params.mmu.pgs[port + 3].lossless), [false, true, true]);
+    // Its group is lossless all the same, by its profile: what it loses is told as that.
+    assert_eq!([0, 8, 16].map(|port| params.mmu.pgs[port + 3].lossless), [true; 3]);
     // Overloaded, it loses frames with a reason; its neighbour is paused and loses none.
     let mut lab = Lab::star(&params, 500);
     let blind = lab.flow(0, Flow::new(2, 3, 1500).dscp(26));
     let seeing = lab.flow(1, Flow::new(2, 3, 1500).dscp(26));
     lab.run_until(40 * MS);
     assert!(lab.testers[0].pfc_log.is_empty() && !lab.testers[1].pfc_log.is_empty());
-    let lost = lab.switches[0].stats(PortId(0)).drops.0[DropReason::IngressShared as usize];
+    let stats = lab.switches[0].stats(PortId(0));
+    let lost = stats.drops.0[DropReason::IngressHeadroom as usize];
     assert!(lost > 1000);
+    assert_eq!(stats.lossless_drops(), lost);
     assert_eq!((lab.lost(), lab.switches[0].stats(PortId(0)).pg_drops[3]), (lost, lost));
     assert!(lab.rx(blind).gaps > 0);
     assert_eq!(lab.rx(seeing).gaps, 0);

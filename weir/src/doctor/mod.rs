@@ -255,7 +255,9 @@ fn mtus(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
                     "ip link set {interface} mtu {}, or mtu = {longest}: it loses longer frames",
                     own - HEADER - TAG
                 );
-                finding(Level::Warn, WHAT, text, remedy)
+                // A NIC's driver can be told; a port on an interface does not start.
+                let level = if port.kind == DeviceKind::Pci { Level::Warn } else { Level::Fail };
+                finding(level, WHAT, text, remedy)
             } else if own < behind + HEADER {
                 let remedy = format!(
                     "mtu = {longest}, or ip link set {interface} mtu {}: longer frames are dropped",

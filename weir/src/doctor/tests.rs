@@ -179,7 +179,7 @@ fn the_mtu_of_a_port_is_compared_with_what_the_kernel_calls_so() {
         mtus(&machine, Some(&config)).remove(0)
     };
     for (mtu, level, remedy) in [
-        (9216, Level::Warn, "ip link set veth0 mtu 9198, or mtu = 1518: it loses longer frames"),
+        (9216, Level::Fail, "ip link set veth0 mtu 9198, or mtu = 1518: it loses longer frames"),
         (1518, Level::Ok, ""),
         (1514, Level::Ok, ""),
         (1500, Level::Warn, "mtu = 1518, or ip link set veth0 mtu 1486: longer frames are dropped"),

@@ -107,14 +107,15 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     // Files first: they wait for nobody.
     let files = write_files(args, &results);
     results.print();
-    files?;
     let findings = results.findings();
-    if findings.is_empty() {
+    let good = findings.is_empty();
+    if good {
         say!("verdict: PASS: every message sent was acknowledged, every message received was right");
-        return Ok(Outcome::Good);
+    } else {
+        say!("verdict: FAIL: {}", findings.join("; "));
     }
-    say!("verdict: FAIL: {}", findings.join("; "));
-    Ok(Outcome::Bad)
+    files?;
+    Ok(if good { Outcome::Good } else { Outcome::Bad })
 }
 
 fn write_files(args: &HostArgs, results: &Results<'_>) -> Result<()> {

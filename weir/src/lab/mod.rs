@@ -88,18 +88,19 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     let trace = args.trace.as_ref().map_or(Ok(()), |path| write_file(path, &results.trace));
     totals.print();
     verdict::print(&config, &results);
-    summary.and(trace)?;
     // No fault of the switch, but perhaps the reason for one.
     let absent: String = totals.absent_workers().iter().map(|words| format!("; {words}")).collect();
-    if findings.is_empty() {
+    let good = findings.is_empty();
+    if good {
         let lost = totals.conservation.dropped;
         say!(
             "verdict: PASS: every frame accounted for ({lost} lost by name), no lossless frame lost, all content right{absent}"
         );
-        return Ok(Outcome::Good);
+    } else {
+        say!("verdict: FAIL: {}{absent}", findings.join("; "));
     }
-    say!("verdict: FAIL: {}{absent}", findings.join("; "));
-    Ok(Outcome::Bad)
+    summary.and(trace)?;
+    Ok(if good { Outcome::Good } else { Outcome::Bad })
 }
 
 /// The built-in configuration, or one like it with another preset or another number of hosts.

@@ -100,6 +100,24 @@ pub fn devargs(port: &PortConfig) -> Result<Cow<'_, str>> {
     Ok(Cow::Owned(format!("{},framesz={needed},blocksz={}", port.device, 2 * needed)))
 }
 
+/// What the driver does not say of a socket that it cannot open.
+///
+/// # Errors
+/// The port is such a one, and this process may not open raw sockets (CAP_NET_RAW of capabilities(7)).
+pub fn permitted(port: &PortConfig) -> Result<()> {
+    const CAP_NET_RAW: u32 = 13;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    // Where the system does not tell, the driver has to.
+    if argument(port, "iface").is_some() && capabilities.is_some_and(|all| all >> CAP_NET_RAW & 1 == 0) {
+        bail!(
+            "net_af_packet opens raw sockets: run as root, or setcap cap_net_raw,cap_net_admin+ep the program"
+        );
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

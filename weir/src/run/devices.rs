@@ -234,6 +234,7 @@ fn probe(eal: &Eal, config: &PortConfig) -> Result<Probed> {
         }
         DeviceKind::Pci | DeviceKind::Vdev => {
             sockets::clear_way(config)?;
+            af_packet::permitted(config)?;
             (Port::<Stopped>::probe(eal, &af_packet::devargs(config)?)?, None)
         }
     };

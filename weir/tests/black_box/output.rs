@@ -1,7 +1,7 @@
 //! A reader that is gone, a disk that is full, a reader that has stopped: what is said is lost, nothing else.
 
 use crate::support::PATIENCE;
-use crate::support::program::{Summary, WEIR, floating, turn};
+use crate::support::program::{Summary, WEIR, floating, turn, weir};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Write};
@@ -78,6 +78,15 @@ fn a_switch_does_not_wait_for_a_reader_that_has_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let ((_out, stdout), (_err, stderr)) = (full_pipe(), full_pipe());
     runs(folder.path(), stdout.into(), stderr.into());
+}
+
+#[test]
+fn a_verdict_is_said_even_if_its_file_cannot_be_written() {
+    let _turn = turn();
+    let ended = weir(&[&floating(), "--", "lab", "--for", "1s", "--summary", "/nowhere/summary.json"]);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stdout.contains("\nverdict: "), "{}", ended.stdout);
+    assert!(ended.stderr.contains("/nowhere/summary.json"), "{}", ended.stderr);
 }
 
 #[test]

@@ -148,6 +148,7 @@ fn no_permission() {
     let ended = Running::start(&mut command).ended();
     assert_eq!(ended.code(), Some(2), "{ended:?}");
     assert!(ended.stderr.contains("port b (net_af_packet0,iface=lo)"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cap_net_raw"), "{}", ended.stderr);
     assert!(!ended.stdout.contains("switch "), "it started: {}", ended.stdout);
 }
 
