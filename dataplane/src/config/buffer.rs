@@ -216,6 +216,13 @@ fn read_profile(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Profile {
     };
     let origin =
         s.raw(ctx, "static_th").or_else(|| s.raw(ctx, "dynamic_th")).map_or(Origin::Default, |r| r.origin);
+    if lossless && !ingress && matches!(origin, Origin::File { .. }) {
+        let message = format!(
+            "the limit of lossless egress profile `{name}` limits nothing: what waits in a lossless queue is held back at \
+             its priority groups, and never dropped for want of room in the queue"
+        );
+        ctx.warn(at, "profile.unlimited", message, "remove it, or write lossless = false");
+    }
     ctx.explain(s.key("limit"), value, origin, alone);
     let xon = s.or(ctx, "xon", &SIZE, 0, "the resume point follows the moving limit by xon_offset");
     let xon_offset = s.get(ctx, "xon_offset", &SIZE).map(|v| v.v);

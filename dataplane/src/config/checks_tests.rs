@@ -299,6 +299,15 @@ fn pfc_and_groups_belong_together() {
 }
 
 #[test]
+fn a_lossless_queue_has_no_limit() {
+    let d = only_warning(
+        "[[buffer.profile]]\nname = \"egress_lossless\"\nstatic_th = \"10KB\"\n",
+        "profile.unlimited",
+    );
+    assert!(d.message.contains("held back at its priority groups"), "{d}");
+}
+
+#[test]
 fn dev_24_xon_below_xoff() {
     let profile = |keys: &str| format!("[[buffer.profile]]\nname = \"lossless\"\n{keys}\n");
     // Static limit 100000 + reserve 4096.
