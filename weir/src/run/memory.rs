@@ -10,7 +10,7 @@ use weir_dpdk::{Mempool, args};
 /// Frames each lcore's cache of the pool may keep.
 pub const POOL_CACHE: u32 = 512;
 
-/// What DPDK takes for itself and for each pool beside its frames (caches of all lcores, the list of free frames), and
+/// What DPDK takes for itself, for each pool beside its frames and the list of the free ones (caches of all lcores), and
 /// for each port; found with `-m`, rounded up. Bytes.
 const OWN: u64 = 2 << 20;
 const EACH_POOL: u64 = 2 << 20;
@@ -62,9 +62,11 @@ impl PoolSize {
 
     /// Memory the process needs of DPDK, MiB: for a pool of each lcore or for one, whichever is more.
     pub fn mebibytes(self, lcores: usize) -> u64 {
-        let pool = |frames: u32| Mempool::memory_bytes(frames, self.data_bytes) + EACH_POOL;
+        // The list of free frames is a ring of pointers, a power of two of them with one place unused.
+        let beside = |frames: u32| EACH_POOL + 8 * (u64::from(frames) + 1).next_power_of_two();
+        let pool = |frames: u32| Mempool::memory_bytes(frames, self.data_bytes) + beside(frames);
         // All but the last of several may take more than they need.
-        let first = Mempool::reserved_bytes(self.each, self.data_bytes) + EACH_POOL;
+        let first = Mempool::reserved_bytes(self.each, self.data_bytes) + beside(self.each);
         let own = if lcores > 1 { (lcores as u64 - 1) * first + pool(self.each) } else { 0 };
         let bytes = own.max(pool(self.common)) + OWN + self.ports as u64 * EACH_PORT;
         bytes.div_ceil(1 << 20)
@@ -141,7 +143,11 @@ mod tests {
     /// `weir run` with these, by bisection with `-m`: the least that starts is 86 MiB, 230 MiB.
     #[test]
     fn what_is_needed_is_enough_and_little_more() {
-        for (least, pool) in [(86, pool(2, "ring", 1518, 16384)), (230, pool(4, "ring", 9216, 16384))] {
+        for (least, pool) in [
+            (86, pool(2, "ring", 1518, 16384)),
+            (230, pool(4, "ring", 9216, 16384)),
+            (1050, pool(2, "ring", 1518, 262_144)),
+        ] {
             let needed = pool.mebibytes(1);
             assert!((least..=least + 8).contains(&needed), "{needed} MiB for {pool:?}, {least} start");
         }
