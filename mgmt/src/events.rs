@@ -258,7 +258,7 @@ fn overrun(last: &mut Option<u64>, before: &Snapshot, now: &Snapshot, port: usiz
         let of = |s: &Snapshot| s.now.ports[port].nic.as_ref().map_or(0, count);
         of(now).saturating_sub(of(before))
     };
-    let received = (more(|nic| nic.rx_missed + nic.rx_no_mbuf), "nic.rx_ring");
+    let received = (more(NicStats::rx_lost), "nic.rx_ring");
     let sent = (more(|nic| nic.tx_lost), "nic.tx");
     for (frames, reason) in [received, sent].into_iter().filter(|(frames, _)| *frames > 0) {
         lost_by_driver(last, now, port, frames, reason, log);
@@ -673,6 +673,12 @@ mod tests {
                 all.iter().all(|e| e["reason"] == "nic.rx_ring" && e["frames"] == 6 && e["port"] == "p\"1\\")
             );
             assert!(feed.step(&reading).is_empty());
+            // Well after that, what it took and did not send.
+            (0..20).for_each(|_| drop(feed.step(&reading)));
+            reading.ports[1].nic.as_mut().unwrap().tx_lost += 4;
+            let sent = feed.step(&reading);
+            assert_eq!(names(&sent), phases[..1]);
+            assert_eq!((&sent[0]["reason"], &sent[0]["frames"]), (&json!("nic.tx"), &json!(4)));
         }
     }
 

@@ -290,9 +290,14 @@ pub struct NicStats {
 }
 
 impl NicStats {
+    /// Frames lost by the driver on their way in.
+    pub fn rx_lost(&self) -> u64 {
+        self.rx_missed + self.rx_no_mbuf
+    }
+
     /// Frames lost by the driver, on their way in and out.
     pub fn lost(&self) -> u64 {
-        self.rx_missed + self.rx_no_mbuf + self.tx_lost
+        self.rx_lost() + self.tx_lost
     }
 }
 

@@ -4,7 +4,7 @@
 //! the queue it leaves by does not drop, and a pause of the peer stops that queue and no other. Maps can break each
 //! step alone, and no map is wrong by itself.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::diag::Span;
 use super::port::PortAt;
@@ -94,6 +94,7 @@ pub(super) fn follow<'c>(ctx: &mut Ctx<'_>, config: &'c Config, at: &[PortAt]) {
     for way in &ways {
         arrives(ctx, &ways, way, &mut once);
         kept(ctx, way, &mut once);
+        obeyed(ctx, way, &mut once);
         told(ctx, config, way, &mut once);
         held(ctx, way, goes, &mut once);
     }
@@ -140,7 +141,7 @@ fn arrives(ctx: &mut Ctx<'_>, ways: &[Way<'_>], way: &Way<'_>, once: &mut Once) 
     }
 }
 
-/// A class of a lossless group has somebody who is paused for it, and whoever pauses it is obeyed.
+/// A class of a lossless group has somebody who is paused for it.
 fn kept(ctx: &mut Ctx<'_>, way: &Way<'_>, once: &mut Once) {
     let (port, pfc) = (way.port, &way.port.pfc);
     let why = match (pfc.mode, pfc.visible) {
@@ -148,21 +149,25 @@ fn kept(ctx: &mut Ctx<'_>, way: &Way<'_>, once: &mut Once) {
             "pfc.mode = \"hardware\" leaves it to a NIC, which does not know this buffer"
         }
         (_, Some(false)) => "pfc.visible = false says that PFC frames do not pass",
-        _ => "",
+        _ => return,
     };
-    let lossless = |tc: &usize| !why.is_empty() && port.pgs[way.group(*tc)].lossless;
-    for tc in members(way.comes).filter(lossless) {
-        let pg = way.group(tc);
+    for tc in members(way.comes).filter(|tc| port.pgs[way.group(*tc)].lossless) {
         if once.insert(("pfc.nobody", way.at, tc)) {
             let message = format!(
-                "class {tc} enters lossless group {pg} of port `{}`, and nobody is paused for it: {why}. What finds no room \
+                "class {tc} enters lossless group {} of port `{}`, and nobody is paused for it: {why}. What finds no room \
                  is dropped, and counted as a lossless drop",
+                way.group(tc),
                 port.name
             );
             let remedy = "send PFC for it, or bind the group to a lossy profile with [[buffer.pg]]";
             ctx.warn(way.at, "pfc.nobody", message, remedy);
         }
     }
+}
+
+/// Who pauses a lossless queue is obeyed.
+fn obeyed(ctx: &mut Ctx<'_>, way: &Way<'_>, once: &mut Once) {
+    let (port, pfc) = (way.port, &way.port.pfc);
     let queues = set((0..8).filter(|queue| port.queues[*queue].lossless));
     if pfc.rx == PfcRx::None && pfc.enable != 0 && queues != 0 && once.insert(("pfc.deaf", way.at, 0)) {
         let message = format!(
@@ -174,19 +179,22 @@ fn kept(ctx: &mut Ctx<'_>, way: &Way<'_>, once: &mut Once) {
     }
 }
 
-/// Lossless frames fit every port they may leave by.
+/// Lossless frames fit every port they may leave by: those of their format.
 fn fits(ctx: &mut Ctx<'_>, ways: &[Way<'_>]) {
     let carries = |way: &&Way<'_>| members(way.comes).any(|tc| way.port.pgs[way.group(tc)].lossless);
-    let Some(longest) = ways.iter().filter(carries).max_by_key(|way| way.port.mtu) else { return };
-    let same_format = |way: &&Way<'_>| way.port.format == longest.port.format;
-    let Some(shortest) = ways.iter().filter(same_format).min_by_key(|way| way.port.mtu) else { return };
-    if shortest.port.mtu < longest.port.mtu {
-        let message = format!(
-            "port `{}` takes frames of lossless classes of up to {} bytes, and port `{}` is for {}: its device, or whoever \
-             is behind it, may drop longer ones",
-            longest.port.name, longest.port.mtu, shortest.port.name, shortest.port.mtu
-        );
-        ctx.warn(shortest.at, "mtu.differs", message, "give all ports the same mtu");
+    for format in ways.iter().map(|way| way.port.format).collect::<BTreeSet<_>>() {
+        let those = || ways.iter().filter(|way| way.port.format == format);
+        let longest = those().filter(carries).max_by_key(|way| way.port.mtu);
+        let shortest = those().min_by_key(|way| way.port.mtu);
+        let (Some(longest), Some(shortest)) = (longest, shortest) else { continue };
+        if shortest.port.mtu < longest.port.mtu {
+            let message = format!(
+                "port `{}` takes frames of lossless classes of up to {} bytes, and port `{}` is for {}: its device, or \
+                 whoever is behind it, may drop longer ones",
+                longest.port.name, longest.port.mtu, shortest.port.name, shortest.port.mtu
+            );
+            ctx.warn(shortest.at, "mtu.differs", message, "give all ports the same mtu");
+        }
     }
 }
 

@@ -87,4 +87,15 @@ fn lossless_frames_fit_every_port() {
     let (rules, text) = found("", "mtu = 1518\n");
     assert_eq!(rules, ["mtu.differs"]);
     assert!(text.contains("up to 9216 bytes") && text.contains("port `b` is for 1518"), "{text}");
+    // Frames stay with ports of their format, whatever those of another carry.
+    let afh = |name: &str, mtu: u16| {
+        format!(
+            "[[port]]\nname = \"{name}\"\ndevice = \"ring\"\nrate = \"25G\"\nformat = \"afh_gen1\"\nmtu = {mtu}\n"
+        )
+    };
+    // (AFH_GEN1 has no marks, so each of them is warned of that, too.)
+    let alone = ["wred.format"; 2];
+    assert_eq!(found("", &(afh("c", 2000) + &afh("d", 2000))).0, alone);
+    let (rules, _) = found("", &(afh("c", 2000) + &afh("d", 1518)));
+    assert!(rules.contains(&"mtu.differs") && rules.len() == 1 + alone.len(), "{rules:?}");
 }

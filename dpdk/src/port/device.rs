@@ -22,6 +22,8 @@ pub(super) struct Device {
     pub name: String,
     /// Brought up by us, so taken down by us; devices of EAL arguments are EAL's.
     hotplugged: bool,
+    /// A NIC is behind it.
+    pub nic: bool,
     setup: Mutex<Setup>,
     /// Where frames for this port wait, if it is one of a pair.
     pub rx_ring: Option<super::ring::RxRing>,
@@ -52,14 +54,6 @@ pub(super) struct Setup {
 const L2_OVERHEAD: u32 = 14 + 4 + 4;
 
 impl Device {
-    /// No NIC is behind it.
-    pub(super) fn is_virtual(&self) -> bool {
-        let mut info = sys::weir_eth_info::default();
-        // SAFETY: the shim writes the struct; a port that is gone is an error.
-        let known = unsafe { sys::weir_eth_info_get(self.id, &raw mut info) } == 0;
-        !known || is_virtual(&driver_name(&info))
-    }
-
     pub(super) fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
         let c_devargs = c_name(devargs)?;
         // The part EAL finds a device by; what follows are the driver's own arguments.
@@ -88,14 +82,17 @@ impl Device {
                 return Err(PortError::Devargs { name: name.to_owned(), asked: asked.to_owned(), has });
             }
         }
-        watch_removal(&mut state, id);
+        let nic = is_nic(id);
+        if nic {
+            watch_removal(&mut state, id);
+        }
         state.ports.insert(id);
         // Under the lock, so what is new is this device's.
         let mut sockets = if name.contains("af_packet") { packet::sockets() } else { Vec::new() };
         sockets.retain(|fd| !before.contains(fd));
         drop(state);
         let setup = Mutex::new(Setup { sockets, ..Setup::default() });
-        Ok(Self { id, name: name.to_owned(), hotplugged, setup, rx_ring: None, eal: eal.clone() })
+        Ok(Self { id, name: name.to_owned(), hotplugged, nic, setup, rx_ring: None, eal: eal.clone() })
     }
 
     /// A port the ring driver has just made.
@@ -108,7 +105,15 @@ impl Device {
     ) -> Self {
         eal.state().ports.insert(id);
         let setup = Setup { _rings: Some(rings), ..Setup::default() };
-        Self { id, name, hotplugged: true, setup: Mutex::new(setup), rx_ring: Some(rx), eal: eal.clone() }
+        Self {
+            id,
+            name,
+            hotplugged: true,
+            nic: false,
+            setup: Mutex::new(setup),
+            rx_ring: Some(rx),
+            eal: eal.clone(),
+        }
     }
 
     pub(super) fn setup(&self) -> MutexGuard<'_, Setup> {
@@ -325,14 +330,18 @@ fn devargs_of(port: u16) -> String {
     }
 }
 
+/// The port's driver is one of NICs.
+fn is_nic(port: u16) -> bool {
+    let mut info = sys::weir_eth_info::default();
+    // SAFETY: the shim writes the struct; a port that DPDK does not know is an error.
+    let known = unsafe { sys::weir_eth_info_get(port, &raw mut info) } == 0;
+    known && !is_virtual(&driver_name(&info))
+}
+
 /// Has it noted when the port's device is taken away. Where the kernel does not let us listen, drivers still tell.
 fn watch_removal(state: &mut State, port: u16) {
-    let mut info = sys::weir_eth_info::default();
-    // SAFETY: the port is open; the shim writes the struct, and keeps a flag.
+    // SAFETY: the port is open; the shim keeps a flag.
     unsafe {
-        if sys::weir_eth_info_get(port, &raw mut info) != 0 || is_virtual(&driver_name(&info)) {
-            return;
-        }
         sys::weir_eth_watch_removal(port);
         if !state.watches_devices {
             state.watches_devices = sys::weir_watch_devices() == 0;

@@ -96,7 +96,7 @@ impl Device {
             rx_errors: s.rx_errors,
             tx_errors: s.tx_errors,
             // A socket of net_af_packet refuses what is longer than its interface's MTU.
-            tx_lost: if setup.sockets.is_empty() && self.is_virtual() { 0 } else { s.tx_errors },
+            tx_lost: if self.nic || !setup.sockets.is_empty() { s.tx_errors } else { 0 },
             rx_no_mbuf: s.rx_no_mbuf,
         })
     }

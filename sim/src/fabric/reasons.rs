@@ -25,8 +25,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
         let deaf = context.deaf.get(&(switch.name.clone(), port.port));
-        let lost_pauses = lost_pauses(report, switch, port);
-        all.extend(drops(switch, port, deaf, lost_pauses));
+        all.extend(drops(report, switch, port, deaf));
     }
     let lost: u64 = report.links.iter().map(|l| l.lost).sum();
     if lost > 0 {
@@ -138,14 +137,15 @@ fn lost_pauses(report: &Report, switch: &SwitchResult, port: &PortResult) -> u64
 }
 
 fn drops<'a>(
+    report: &'a Report,
     switch: &'a SwitchResult,
     port: &'a PortResult,
     deaf: Option<&'a (String, Vec<usize>)>,
-    lost_pauses: u64,
 ) -> impl Iterator<Item = String> + 'a {
     port.drops.iter().map(move |(name, count)| {
         let of_headroom = *name == DropReason::IngressHeadroom.name();
-        if of_headroom && lost_pauses > 0 {
+        let lost_pauses = if of_headroom { lost_pauses(report, switch, port) } else { 0 };
+        if lost_pauses > 0 {
             return format!(
                 "{} port {} dropped {count} frames ({name}): {lost_pauses} of its PFC frames to {} were lost on the \
                  link, and what was not asked to stop went on. Remedy: a `pause_loss` of 0 for that link.",

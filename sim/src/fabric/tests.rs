@@ -525,6 +525,18 @@ fn lost_pauses_are_made_up_for_by_refreshes_or_counted_as_drops() {
 }
 
 #[test]
+fn a_permutation_goes_round_whatever_its_shift() {
+    let flows = |shift: u64| {
+        let report = play(&format!(
+            "name = \"round\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \
+             \"permutation\"\nshift = {shift}\nbytes = \"10KB\"\n"
+        ));
+        report.flows.iter().map(|f| (f.from.clone(), f.to.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(flows(u64::MAX), flows(3));
+}
+
+#[test]
 fn same_spec_same_report_and_another_seed_another() {
     let text = |seed: u32| {
         format!(

@@ -137,7 +137,7 @@ impl Reader<'_> {
             Pattern::Permutation => permutation(n, w.shift, rng),
             Pattern::AllToAll => {
                 // Everybody begins with another partner, as collectives do.
-                (1..n).flat_map(|shift| (0..n).map(move |from| (from, (from + shift % n) % n))).collect()
+                (1..n).flat_map(|shift| (0..n).map(move |from| (from, (from + shift) % n))).collect()
             }
             Pattern::AllReduce => {
                 let whole = self.need("bytes", w.bytes)?.0;
@@ -202,7 +202,7 @@ fn exponential(mean: f64, rng: &mut Rng) -> u64 {
 /// Everybody sends to one other and hears one other.
 fn permutation(n: usize, shift: Option<usize>, rng: &mut Rng) -> Vec<(usize, usize)> {
     if let Some(shift) = shift {
-        return (0..n).map(|from| (from, (from + shift) % n)).collect();
+        return (0..n).map(|from| (from, (from + shift % n) % n)).collect();
     }
     // A random cycle through all hosts (Sattolo) leaves nobody with himself.
     let mut order: Vec<usize> = (0..n).collect();

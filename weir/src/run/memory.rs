@@ -140,7 +140,7 @@ mod tests {
         PoolSize::of(&config, 1, 0)
     }
 
-    /// `weir run` with these, by bisection with `-m`: the least that starts is 86 MiB, 230 MiB.
+    /// `weir run` with these, by bisection with `-m`: the least that starts.
     #[test]
     fn what_is_needed_is_enough_and_little_more() {
         for (least, pool) in [

@@ -100,14 +100,20 @@ impl Source for Window {
     }
 }
 
-fn ask(port: &Port<Started>) -> Said {
-    let nic = port.stats().ok().map(|s| NicStats {
+/// What the driver of a port counts; `None`: it is gone.
+pub fn nic_stats(port: &Port<Started>) -> Option<NicStats> {
+    let s = port.stats().ok()?;
+    Some(NicStats {
         rx_missed: s.rx_missed,
         rx_no_mbuf: s.rx_no_mbuf,
         rx_errors: s.rx_errors,
         tx_errors: s.tx_errors,
         tx_lost: s.tx_lost,
-    });
+    })
+}
+
+fn ask(port: &Port<Started>) -> Said {
+    let nic = nic_stats(port);
     (nic, port.link().ok().map(|link| Link { up: link.up, mbps: link.mbps }))
 }
 

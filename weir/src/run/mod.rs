@@ -443,7 +443,7 @@ impl Running {
                     stats: switch.stats(id).clone(),
                     latency: switch.latency(id).clone(),
                     lossless: in_force.config.ports[i].pgs.iter().any(|pg| pg.lossless),
-                    nic: port.stats().unwrap_or_default(),
+                    nic: mgmt::nic_stats(port).unwrap_or_default(),
                     pfc_rx: reaction.counters().pfc_frames,
                     pfc_tx: generator.counters().pfc_frames,
                     control_invalid: reaction.counters().invalid.iter().sum(),

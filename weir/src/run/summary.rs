@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::stats::{Histogram, LatencyStats, PortStats, Reasons};
 use weir_dataplane::switch::Conservation;
-use weir_dpdk::Stats;
+use weir_mgmt::snapshot::NicStats;
 
 /// What one port counted.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct PortTotals {
     /// Some of its priority groups are lossless.
     pub lossless: bool,
     /// Counted by the driver.
-    pub nic: Stats,
+    pub nic: NicStats,
     /// PFC frames received and sent.
     pub pfc_rx: u64,
     /// PFC frames sent.
@@ -38,7 +38,7 @@ pub struct PortTotals {
 impl PortTotals {
     /// Frames the driver lost before the switch saw them or after it had sent them: of a lossless class, perhaps.
     fn lossless_drops_possible(&self) -> u64 {
-        if self.lossless { self.nic.rx_missed + self.nic.rx_no_mbuf + self.nic.tx_lost } else { 0 }
+        if self.lossless { self.nic.lost() } else { 0 }
     }
 }
 
@@ -156,7 +156,7 @@ impl Totals {
                 s.tx_bytes,
                 port.pfc_rx,
                 port.pfc_tx,
-                port.nic.rx_missed + port.nic.rx_no_mbuf
+                port.nic.rx_lost()
             );
         }
         for (reason, frames) in self.drops() {

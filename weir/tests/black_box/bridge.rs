@@ -211,9 +211,11 @@ fn a_million_frames_without_unexplained_loss() {
     assert_eq!(received + missed, sent, "what the ring did not take is counted");
     assert_eq!(summary.port("p1", "tx_packets"), arrived, "what the switch says it sent has arrived");
     assert_eq!(received, arrived + summary.total("dropped"));
-    assert_eq!(summary.all_drops(), [""; 0], "nothing is dropped below the limit");
-    // How many frames miss the ring says how busy the machine was, not whether the switch is right.
-    assert!(missed * 2 < sent, "most frames get past the ring");
+    // How many frames miss the ring, or find the buffer full when a worker that was held up takes a ring full of them at
+    // once, says how busy the machine was, not whether the switch is right.
+    let dropped = summary.drops("ingress.shared_exceeded");
+    assert_eq!(dropped, summary.total("dropped"), "dropped for nothing else: {:?}", summary.all_drops());
+    assert!((missed + dropped) * 2 < sent, "most frames get through");
 }
 
 /// An interface that goes down and comes back: what comes meanwhile is dropped by name, what comes later
