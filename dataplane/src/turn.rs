@@ -15,9 +15,16 @@ pub const FRAME_NS: Nanos = 41;
 pub const LEAST: usize = 32;
 
 /// Frames an lcore with `ports` ports receives in one turn at most: as many as fit into `poll_gap`, or [`LEAST`] of
-/// each port (two at least, as many as go together from lcore to lcore) where that is more.
+/// each port (two at least, as many as go together from lcore to lcore) and a quarter more where that is more. The
+/// quarter is for the busy ones among many: bursts of [`LEAST`] frames would cost each frame too much of a turn.
 pub fn frames(ports: usize, poll_gap: Nanos) -> usize {
-    ((poll_gap / FRAME_NS) as usize).max(ports.max(2) * LEAST)
+    ((poll_gap / FRAME_NS) as usize).max(ports.max(2) * LEAST * 5 / 4)
+}
+
+/// What each of `busy` ports may give if the others of `ports` give [`LEAST`], of `frames` together.
+#[inline(always)]
+pub fn share(frames: usize, ports: usize, busy: usize) -> usize {
+    LEAST + frames.saturating_sub(ports * LEAST) / busy.max(1)
 }
 
 /// Longest time between two looks at a port, by plan: `poll_gap`, or what it takes to go round `ports` ports that all
@@ -91,13 +98,29 @@ mod tests {
 
     #[test]
     fn the_gap_holds_as_long_as_every_port_can_have_its_least() {
-        // 10 us are 243 frames, 32 of each of seven ports.
-        assert_eq!([1, 2, 7, 8, 32].map(|ports| frames(ports, 10_000)), [243, 243, 243, 256, 1024]);
+        // 10 us are 243 frames, 40 of each of six ports.
+        assert_eq!([1, 2, 6, 7, 32].map(|ports| frames(ports, 10_000)), [243, 243, 243, 280, 1280]);
         assert_eq!(
-            [1, 2, 7, 8, 32].map(|ports| gap(ports, 10_000)),
-            [10_000, 10_000, 10_000, 10_496, 41_984]
+            [1, 2, 6, 7, 32].map(|ports| gap(ports, 10_000)),
+            [10_000, 10_000, 10_000, 11_480, 52_480]
         );
-        assert_eq!((frames(1, 0), gap(1, 0)), (64, 2624));
+        assert_eq!((frames(1, 0), gap(1, 0)), (80, 3280));
+    }
+
+    #[test]
+    fn busy_ports_share_what_idle_ones_leave() {
+        assert_eq!([1, 2, 16, 32].map(|busy| share(1280, 32, busy)), [288, 160, 48, 40]);
+        for (ports, busy) in (1..=32).flat_map(|ports| (1..=ports).map(move |busy| (ports, busy))) {
+            let all = frames(ports, 10_000);
+            let share = share(all, ports, busy);
+            assert!(busy * share + (ports - busy) * LEAST <= all, "{busy} of {ports}");
+            // None of them is held back by those behind it that have nothing to give.
+            let mut ration = Ration::new(all, ports);
+            for _ in 0..busy {
+                assert_eq!(ration.next(share), share, "{busy} of {ports}");
+                ration.take(share);
+            }
+        }
     }
 
     #[test]

@@ -185,10 +185,10 @@ fn headroom_is_for_the_ports_that_share_an_lcore() {
         config.unwrap_or_else(|f| panic!("{}", shown(&f))).config.ports[0].pgs[3].xoff
     };
     let (same, two) = (|_: usize| String::new(), |n: usize| format!("lcore = {}", 1 + n % 2));
-    assert_eq!(xoff(7, &same), xoff(1, &same), "32 frames of each of seven ports fit into 10 us");
-    // 32 ports: 1024 frames of 41 ns instead of 10 us, in the receive ring, on the way out and in the transmit ring.
-    let (late, bytes) = (1024 * 41 - 10_000, |ns: u64| ns * 100 / 8);
-    assert!((xoff(32, &same) - xoff(7, &same)).abs_diff(3 * bytes(late)) <= 3);
+    assert_eq!(xoff(6, &same), xoff(1, &same), "40 frames of each of six ports fit into 10 us");
+    // 32 ports: 1280 frames of 41 ns instead of 10 us, in the receive ring, on the way out and in the transmit ring.
+    let (late, bytes) = (1280 * 41 - 10_000, |ns: u64| ns * 100 / 8);
+    assert!((xoff(32, &same) - xoff(6, &same)).abs_diff(3 * bytes(late)) <= 3);
     assert_eq!(xoff(32, &two), xoff(16, &same), "an lcore looks at its own ports only");
     // Any of them could be on the lcore of those that name none.
     assert_eq!(xoff(16, &|n| if n == 15 { "lcore = 1".into() } else { String::new() }), xoff(16, &same));
@@ -339,13 +339,13 @@ fn dev_29_shares_are_of_the_xoff_point() {
     only_error("[[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"40%\"\n", "wred.order");
 }
 
-/// The preset's port p0 and this many more like it, in 16 MiB, with these marking thresholds for its data.
+/// The preset's port p0 and this many more like it, in 20 MiB, with these marking thresholds for its data.
 fn crowd(ports: usize, kmin: &str, kmax: &str) -> Loaded {
     let port =
         |i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"net_null{i}\"\nrate = \"25G\"\nmtu = 1600\n");
     let ports: String = (0..ports).map(port).collect();
     let more =
-        format!("[buffer]\nsize = \"16MiB\"\n[[wred]]\nname = \"request\"\nkmin = {kmin}\nkmax = {kmax}\n");
+        format!("[buffer]\nsize = \"20MiB\"\n[[wred]]\nname = \"request\"\nkmin = {kmin}\nkmax = {kmax}\n");
     let text = format!("[qos]\npreset = \"paxi-standard\"\n{ports}{more}");
     load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f)))
 }

@@ -354,8 +354,11 @@ fn unknown_keys(ctx: &mut Ctx<'_>, schema: &'static Table, table: &DeTable<'_>) 
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known here: {}", schema.names().join(", ")),
             };
-            let place = if schema.path.is_empty() { "at the top level" } else { schema.path };
-            ctx.error(key.span().into(), "unknown_key", format!("`{name}` is not a key of {place}"), remedy);
+            let message = match schema.path {
+                "" => format!("`{name}` is not a key at the top level"),
+                path => format!("`{name}` is not a key of {path}"),
+            };
+            ctx.error(key.span().into(), "unknown_key", message, remedy);
         }
     }
 }

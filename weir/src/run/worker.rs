@@ -9,7 +9,7 @@ use weir_dataplane::egress::PACK;
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
 use weir_dataplane::switch::Switch;
-use weir_dataplane::turn::{LEAST, Ration};
+use weir_dataplane::turn::{LEAST, Ration, share};
 use weir_dataplane::types::{BURST, Burst, PortId};
 use weir_dpdk::Polling;
 
@@ -189,7 +189,7 @@ impl<D: Io> Worker<D> {
         watch: &mut W,
     ) -> (usize, usize) {
         let (mut busy, mut received) = (0, 0);
-        let share = (self.frames / before.busy.max(1)).clamp(LEAST, BURST);
+        let share = share(self.frames, self.ports.len(), before.busy).min(BURST);
         let mut ration = Ration::new(self.frames, self.ports.len());
         for port in &mut self.ports {
             let came = port.rx.receive(burst, ration.next(share));

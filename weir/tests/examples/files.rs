@@ -2,8 +2,8 @@
 
 use crate::place::{Place, files_of};
 use crate::support::namespace::Namespace;
-use crate::support::need;
 use crate::support::program::{Running, Switch, two_cores};
+use crate::support::{need, tools};
 
 fn text(name: &str) -> String {
     std::fs::read_to_string(crate::place::repository().join(name)).unwrap()
@@ -75,5 +75,21 @@ fn every_fabric_and_every_plan_plays() {
         let deadlocks = name.contains("deadlock");
         assert_eq!(ended.code(), Some(i32::from(deadlocks)), "{said}");
         assert_eq!(ended.stdout.contains("verdict: FAIL: PFC deadlock"), deadlocks, "{said}");
+    }
+}
+
+/// What the scripts in `bench/` write for the switch they measure.
+#[test]
+fn every_configuration_of_a_bench_passes_check() {
+    need!(tools(&["python3"]));
+    for script in [&["bench/side-by-side"][..], &["bench/two-lcores"], &["bench/two-lcores", "--mixed"]] {
+        let program = crate::place::repository().join(script[0]);
+        let output = std::process::Command::new(program)
+            .args(&script[1..])
+            .args(["--check", "--weir", env!("CARGO_BIN_EXE_weir")])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{script:?}: {said}");
     }
 }
