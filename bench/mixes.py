@@ -1,0 +1,289 @@
+"""The traffic mixes of bench/side-by-side and bench/two-lcores: their frames, and what a switch has to be told for them.
+
+A mix is one entry of MIXES. Its two captures, one per port, are drawn from one seed: they are the same whenever and
+wherever they are written. Sizes count the FCS, which is not in a capture. Every station sends at least one frame of
+the capture of its port, so once all of them have been heard nothing is flooded. OVS forwards all mixes: it learns, but
+for AFH it has a rule per station. It has neither classes nor lossless queues in any of them.
+"""
+
+import pathlib
+import random
+import struct
+from dataclasses import dataclass
+from typing import Callable
+
+BASE = pathlib.Path(__file__).resolve().parent / "side-by-side.toml"
+SEED = 1
+CLASSES = 8
+VLAN = 100
+FCS = 4
+SHORTEST = 64
+ROCE_PORT = 4791
+ECT0 = 2
+# Mbit/s: short frames never come that fast.
+FULL_RATE = 100_000
+
+# How often each kind of RoCEv2 frame comes: share, BTH opcode, bytes between BTH and ICRC. The path MTU is 1024 bytes.
+ROCE_DATA, ROCE_ACK, ROCE_CNP = (8, 0x07, 1024), (4, 0x11, 4), (1, 0x81, 16)
+ROCE_READ_REQUEST, ROCE_READ_RESPONSE = (1, 0x0C, 16), (2, 0x0E, 1024)
+ROCE_KINDS = (ROCE_DATA, ROCE_ACK, ROCE_CNP, ROCE_READ_REQUEST, ROCE_READ_RESPONSE)
+CNP_DSCP = 48
+
+# The same of RC Link: share, opcode, payload, priority (preset paxi-standard). Requests are in one of two banks.
+RCLINK_REQUESTS = (4, 0, 1344, 3), (4, 0, 1344, 4)
+RCLINK_RESPONSE, RCLINK_ACK, RCLINK_CNP = (2, 0, 1344, 2), (4, 1, 0, 6), (1, 2, 0, 5)
+RCLINK_KINDS = (*RCLINK_REQUESTS, RCLINK_RESPONSE, RCLINK_ACK, RCLINK_CNP)
+# AFH says in an octet what kind of frame this is and its priority: a request of the first bank.
+AFH_TRAFFIC_CLASS = 3 << 2
+AFH_FLAGS = 0x82
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One place of a capture: its port and number, and which station sends to which one of the other port."""
+
+    rng: random.Random
+    port: int
+    number: int
+    source: int
+    destination: int
+
+    def macs(self):
+        return mac(1 - self.port, self.destination), mac(self.port, self.source)
+
+
+def mac(port, station):
+    return bytes([2, 0, 0, station >> 8, port, station & 0xFF])
+
+
+def ip(port, station):
+    return bytes([10, station >> 8, port, station & 0xFF])
+
+
+def in_turn(_, count, stations):
+    """Pairs of stations one after the other, as many as a port has stations."""
+    return [(n % stations, n * 7 % stations) for n in range(count)]
+
+
+def at_random(rng, count, stations):
+    """Source and destination of each frame independent of one another; but every station sends at least once."""
+    sources = [*range(stations), *rng.choices(range(stations), k=count - stations)]
+    rng.shuffle(sources)
+    return [(source, rng.randrange(stations)) for source in sources]
+
+
+def internet_checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def ethernet(slot, ethertype, packet, pcp=None):
+    tag = b"" if pcp is None else struct.pack("!HH", 0x8100, pcp << 13 | VLAN)
+    return b"".join((*slot.macs(), tag, struct.pack("!H", ethertype), packet)).ljust(SHORTEST - FCS, b"\0")
+
+
+def ipv4(slot, datagram, dscp=0, ecn=0):
+    head = struct.pack("!BBHHHBBH", 0x45, dscp << 2 | ecn, 20 + len(datagram), slot.number, 0, 64, 17, 0)
+    head += ip(slot.port, slot.source) + ip(1 - slot.port, slot.destination)
+    return head[:10] + struct.pack("!H", internet_checksum(head)) + head[12:] + datagram
+
+
+def udp(slot, payload, port=9, checksum=0):
+    return struct.pack("!HHHH", 1024 + slot.source, port, 8 + len(payload), checksum) + payload
+
+
+def plain(slot, size=64, dscp=0, pcp=None):
+    """IPv4 and UDP, with or without an 802.1Q tag."""
+    headers = 14 + (0 if pcp is None else 4) + 20 + 8
+    return ethernet(slot, 0x0800, ipv4(slot, udp(slot, bytes(size - FCS - headers)), dscp), pcp)
+
+
+def at_dscp(choose):
+    return lambda slot: plain(slot, dscp=choose(slot))
+
+
+def tagged(choose):
+    return lambda slot: plain(slot, pcp=choose(slot))
+
+
+def imix(slot):
+    """Best effort, bulk, RoCE and CNPs: classes 0, 1, 3 and 6."""
+    size = slot.rng.choices((64, 594, 1518), weights=(7, 4, 1))[0]
+    return plain(slot, size, dscp=slot.rng.choice((0, 10, 26, CNP_DSCP)))
+
+
+def ipv6(slot):
+    """IPv6 and UDP without payload: two bytes more than the shortest frame has room for."""
+    address = lambda port, station: bytes([0xFD, *bytes(11), *ip(port, station)])
+    addresses = address(slot.port, slot.source) + address(1 - slot.port, slot.destination)
+    checksum = internet_checksum(addresses + struct.pack("!II", 8, 17) + udp(slot, b""))
+    return ethernet(slot, 0x86DD, struct.pack("!IHBB", 6 << 28, 8, 17, 64) + addresses + udp(slot, b"", checksum=checksum))
+
+
+def one_of(slot, kinds):
+    """One of these at random, the first number of each being its share."""
+    return slot.rng.choices(kinds, weights=[kind[0] for kind in kinds])[0]
+
+
+def roce(slot):
+    """RoCEv2. What stands behind the BTH is zero, the ICRC too: a switch looks at neither."""
+    kind = one_of(slot, ROCE_KINDS)
+    _, opcode, length = kind
+    dscp = CNP_DSCP if kind is ROCE_CNP else 8 * slot.rng.randrange(CLASSES)
+    bth = struct.pack("!BBHII", opcode, 0, 0xFFFF, slot.destination, slot.number)
+    return ethernet(slot, 0x0800, ipv4(slot, udp(slot, bth + bytes(length) + bytes(4), ROCE_PORT), dscp, ECT0))
+
+
+def reliability_header(slot, opcode):
+    """The RH of RC Link: opcode, PSN and queue pair."""
+    return struct.pack("!Q", opcode << 62 | (slot.number & 0xFFF) << 13 | slot.destination)
+
+
+def rclink(slot):
+    """RC Link in Standard frames: DSCP and PCP say the priority."""
+    _, opcode, length, priority = one_of(slot, RCLINK_KINDS)
+    datagram = udp(slot, reliability_header(slot, opcode) + bytes(length), ROCE_PORT)
+    return ethernet(slot, 0x0800, ipv4(slot, datagram, priority, ECT0), priority)
+
+
+def afh_gen1(slot):
+    """The traffic class takes the place of the top byte of the source."""
+    destination, source = slot.macs()
+    return destination + bytes([AFH_TRAFFIC_CLASS]) + source[1:] + afh_payload(slot)
+
+
+def afh_gen2(slot):
+    """Flags and traffic class, each with a station of 16 bits."""
+    return afh_compressed(slot) + afh_payload(slot)
+
+
+def afh_lite(slot):
+    """As GEN2, but the payload follows at once. OVS takes its first two bytes for an EtherType; they are zero."""
+    return afh_compressed(slot) + bytes(SHORTEST - FCS - 12)
+
+
+def afh_compressed(slot):
+    destination, source = slot.macs()
+    return bytes([AFH_FLAGS, 0, 0, 0, *destination[4:], AFH_TRAFFIC_CLASS, 0, 0, 0, *source[4:]])
+
+
+def afh_payload(slot):
+    return (struct.pack("!H", 0x88B5) + reliability_header(slot, 0)).ljust(SHORTEST - FCS - 12, b"\0")
+
+
+OF_DSCP = "dscp_to_tc = {{ {} }}\n".format(", ".join(f'"{8 * n}-{8 * n + 7}" = {n}' for n in range(CLASSES)))
+OF_PCP = 'trust = ["pcp"]\npcp_to_tc = {{ {} }}\n'.format(", ".join(f'"{n}" = {n}' for n in range(CLASSES)))
+
+# The bits of a MAC address that are the station, where they are not all of it. Such stations are not learnt: weir does
+# not by default, and OVS cannot, since the other bits are not the same in a source and a destination.
+STATION_BITS = {"afh_gen1": 0xFF_FFFF_FFFF, "afh_gen2_16b": 0xFFFF, "afh_lite": 0xFFFF}
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Traffic that comes to both ports of a switch, and what weir and OVS have to be told for it."""
+
+    name: str
+    about: str
+    frame: Callable[[Slot], bytes]
+    order: Callable = in_turn
+    # Of each port.
+    stations: int = 64
+    frames: int = 1024
+    # weir's configuration: preset and format, lines of [qos] and [buffer], and what leaves a port is held to, Mbit/s.
+    preset: str = "roce-lossless"
+    format: str = "standard"
+    qos: str = ""
+    buffer: str = 'size = "8MiB"\n'
+    rate: int = FULL_RATE
+
+    def capture(self, rng, port):
+        ways = self.order(rng, self.frames, self.stations)
+        return [self.frame(Slot(rng, port, n, *way)) for n, way in enumerate(ways)]
+
+    def write(self, folder):
+        """Writes the captures of both ports, `NAME-0.pcap` and `NAME-1.pcap`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        rng = random.Random(SEED)
+        for port in (0, 1):
+            with open(folder / f"{self.name}-{port}.pcap", "wb") as out:
+                out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+                for n, frame in enumerate(self.capture(rng, port)):
+                    out.write(struct.pack("<IIII", 0, n, len(frame), len(frame)) + frame)
+
+    def configuration(self):
+        """weir's configuration: bench/side-by-side.toml with what this mix needs."""
+        text = BASE.read_text()
+        for old, new in (
+            ("bench/pairs-", f"bench/{self.name}-"),
+            ('preset = "roce-lossless"\n', f'preset = "{self.preset}"\n{self.qos}'),
+            ('size = "8MiB"\n', self.buffer),
+            ('rate = "100G"\n', f'rate = "{self.rate}M"\nformat = "{self.format}"\n'),
+        ):
+            assert old in text
+            text = text.replace(old, new)
+        return text + "".join(f'\n[[fdb.static]]\nkey = {key}\nport = "p{port}"\n' for port, key in self.known())
+
+    def known(self):
+        """Port and address of the stations that a switch has to be told."""
+        if self.format not in STATION_BITS:
+            return []
+        bits = STATION_BITS[self.format]
+        return [(port, int.from_bytes(mac(port, n), "big") & bits) for port in (0, 1) for n in range(self.stations)]
+
+    def flows(self):
+        """OpenFlow rules for OVS: one for each station that it is told, or to learn."""
+        colons = lambda address: address.to_bytes(6, "big").hex(":")
+        rule = "dl_dst={}/{},actions=output:p{}".format
+        return [rule(colons(key), colons(STATION_BITS[self.format]), port) for port, key in self.known()] or ["actions=NORMAL"]
+
+    def policer(self):
+        """Options of an egress-policer of OVS that lets as many of the shortest frames out as weir's shaper does at `rate`.
+
+        It counts IP packets; the shaper also counts what is around them on the wire.
+        """
+        if self.rate >= FULL_RATE:
+            return []
+        ip_bytes = SHORTEST - FCS - 14
+        return [f"other-config:cir={self.rate * 1_000_000 // 8 * ip_bytes // (SHORTEST + 20)}", "other-config:cbs=65536"]
+
+
+in_classes = at_dscp(lambda slot: slot.number % CLASSES * 8)
+any_dscp = at_dscp(lambda slot: slot.rng.randrange(64))
+any_pcp = tagged(lambda slot: slot.rng.randrange(CLASSES))
+
+# Four lossless groups per port need more headroom than one.
+AFH = {"preset": "paxi-lite", "buffer": 'size = "32MiB"\n'}
+# Long frames do come faster than 100 Gbit/s: ports of 100G would drop some of them.
+LONG = {"rate": 2 * FULL_RATE, "buffer": 'size = "16MiB"\n'}
+RCLINK = {"preset": "paxi-standard", "format": "paxi_standard", "rate": 2 * FULL_RATE,
+          "buffer": 'size = "32MiB"\nover_subscribe_ratio = 2\n'}
+# The captures take their frames from the same memory as the buffer.
+MANY = {"stations": 4096, "frames": 8192, "buffer": 'size = "16MiB"\n'}
+
+MIXES = {
+    mix.name: mix
+    for mix in (
+        Mix("pairs", "64 pairs of stations in turn, one class", plain),
+        Mix("classes8", "the same, 8 priorities in turn", in_classes, qos=OF_DSCP),
+        Mix("random64", "64 x 64 stations at random", plain, at_random),
+        Mix("random512", "512 x 512 stations at random", plain, at_random, 512),
+        Mix("dscp512", "the same, DSCP at random over 64 values", any_dscp, at_random, 512, qos=OF_DSCP),
+        Mix("dscp4096", "4096 x 4096 stations, DSCP at random", any_dscp, at_random, qos=OF_DSCP, **MANY),
+        Mix("imix", "64, 594 and 1518 bytes 7:4:1, 4 classes, 64 stations at random", imix, at_random, qos=OF_DSCP),
+        Mix("tag", "64 pairs in turn, one 802.1Q tag, one PCP", tagged(lambda _: 5), qos=OF_PCP),
+        Mix("pcp", "tagged, 8 PCPs at random, 64 stations at random", any_pcp, at_random, qos=OF_PCP),
+        Mix("ipv6", "64 pairs in turn, IPv6 with UDP: 66 bytes", ipv6),
+        Mix("afh-gen2", "64 pairs in turn, AFH_GEN2 with stations of 16 bits", afh_gen2, format="afh_gen2_16b", **AFH),
+        Mix("long", "1086 bytes, 64 stations at random", lambda slot: plain(slot, 1086), at_random, **LONG),
+        # 74 000 frames per second; some 7 million come to each port.
+        Mix("overload", "64 pairs in turn, 100 times the rate of the egress port: nearly all dropped", plain, rate=50),
+        Mix("roce", "RoCEv2: data, ACK, CNP, READ request and response; 8 classes, 64 stations at random", roce, at_random,
+            qos=OF_DSCP, **LONG),
+        Mix("afh-gen1", "64 pairs in turn, AFH_GEN1", afh_gen1, format="afh_gen1", **AFH),
+        Mix("afh-lite", "64 pairs in turn, AFH_Lite", afh_lite, format="afh_lite", **AFH),
+        Mix("rclink", "RC Link: request, response, ACK, CNP; tagged, 4 classes, 64 stations at random", rclink, at_random,
+            **RCLINK),
+    )
+}
