@@ -233,10 +233,11 @@ class Mix:
         return [(port, int.from_bytes(mac(port, n), "big") & bits) for port in (0, 1) for n in range(self.stations)]
 
     def flows(self):
-        """OpenFlow rules for OVS: one for each station that it is told, or to learn."""
+        """OpenFlow rules for OVS, which numbers ports from 1: one for each station that it is told, or to learn."""
         colons = lambda address: address.to_bytes(6, "big").hex(":")
-        rule = "dl_dst={}/{},actions=output:p{}".format
-        return [rule(colons(key), colons(STATION_BITS[self.format]), port) for port, key in self.known()] or ["actions=NORMAL"]
+        rule = "dl_dst={}/{},actions={}".format
+        told = [rule(colons(key), colons(STATION_BITS[self.format]), port + 1) for port, key in self.known()]
+        return told or ["actions=NORMAL"]
 
     def policer(self):
         """Options of an egress-policer of OVS that lets as many of the shortest frames out as weir's shaper does at `rate`.
