@@ -120,8 +120,6 @@ pub struct Classifier {
     table: [Class; CONTROL_AT + 1],
     /// By what the frame has: bit 0 PCP, bit 1 DSCP, bit 2 TC.
     picks: [Pick; 8],
-    /// Of untagged IP frames, by DSCP.
-    ip: [Class; 64],
     control: bool,
 }
 
@@ -156,23 +154,12 @@ impl Classifier {
             };
             Pick::of(trust.iter().copied().find(has).unwrap_or(TrustSource::Port))
         });
-        let picks: [Pick; 8] = picks;
-        let ip = std::array::from_fn(|dscp| table[usize::from(picks[2].base | dscp as u8 & picks[2].dscp)]);
-        Ok(Self { table, picks, ip, control: maps.control_tc.is_some() })
+        Ok(Self { table, picks, control: maps.control_tc.is_some() })
     }
 
     /// Class of CNPs.
     pub fn control_class(&self) -> Class {
         self.table[CONTROL_AT]
-    }
-
-    /// [`Classifier::class`] of a frame that has a DSCP and neither PCP nor TC.
-    #[inline(always)]
-    pub fn class_of_ip(&self, dscp: u8, kind: Kind) -> Class {
-        if self.control && kind == Kind::Cnp {
-            return self.control_class();
-        }
-        self.ip[usize::from(dscp & 63)]
     }
 
     /// Class of a parsed frame. No branch depends on the frame: tagged and untagged, data and CNPs

@@ -15,7 +15,7 @@ use crate::pfc::react::{ReactConfig, RxMode};
 use crate::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::switch::{PortParams, SwitchParams, UnknownUnicast};
-use crate::turn::Turns;
+use crate::turn::{Platform, Turns};
 use crate::types::{BURST, Mac, PRIORITIES};
 
 /// What only the device of a port can say.
@@ -50,6 +50,11 @@ pub enum RuntimeError {
 /// Rate that stands in for an unknown one where a number of bits per second must be had: pause
 /// quanta of an unshaped port count as if it ran at this speed.
 pub const NOMINAL_RATE: u64 = 100_000_000_000;
+
+/// Decisions about frames that an lcore keeps: of twice as many kinds as 8192 frames can have on two ports.
+const FLOW_CACHE: usize = 32768;
+/// The same of a switch in a simulation, of which there may be thousands.
+const SIMULATED_FLOW_CACHE: usize = 2048;
 
 /// Builds the parameters of a switch with `shards` shards.
 ///
@@ -87,6 +92,10 @@ pub fn switch_params(
         voq: match config.voq {
             Voq::Fair => VoqOrder::Fair,
             Voq::Fifo => VoqOrder::Fifo,
+        },
+        flow_cache: match config.platform {
+            Platform::Polled => FLOW_CACHE,
+            Platform::Simulated => SIMULATED_FLOW_CACHE,
         },
         fdb_capacity: config.fdb.capacity as usize,
         ageing: (config.fdb.ageing > 0).then_some(config.fdb.ageing),

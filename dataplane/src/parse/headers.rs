@@ -35,6 +35,7 @@ pub(super) struct Tags {
 }
 
 /// Reads the EtherType at `at` and the tags in front of it. `None`: the frame ends inside a tag.
+#[inline(always)]
 pub(super) fn tags(bytes: &[u8], at: usize, allowed: bool) -> Option<Tags> {
     let mut tags = Tags { pcp: None, vid: 0, ethertype: be16(bytes, at)?, payload: at + 2 };
     for _ in 0..MAX_TAGS {
@@ -62,6 +63,7 @@ pub(super) struct Ip {
 }
 
 /// Reads an IP header at `at` of a frame of `len` bytes. `Ok(None)`: no IP. `Err`: malformed.
+#[inline(always)]
 pub(super) fn ip(bytes: &[u8], len: usize, ethertype: u16, at: usize) -> Result<Option<Ip>, Malformed> {
     match ethertype {
         IPV4 => ipv4(bytes, len, at).map(Some).ok_or(Malformed),
@@ -75,6 +77,7 @@ pub(super) fn ip(bytes: &[u8], len: usize, ethertype: u16, at: usize) -> Result<
 pub(super) struct Malformed;
 
 /// RFC 791: version 4, IHL at least 5, total length between header and frame.
+#[inline(always)]
 fn ipv4(bytes: &[u8], len: usize, at: usize) -> Option<Ip> {
     let head = bytes.get(at..)?.first_chunk::<20>()?;
     let header = usize::from(head[0] & 15) * 4;
@@ -85,10 +88,11 @@ fn ipv4(bytes: &[u8], len: usize, at: usize) -> Option<Ip> {
     }
     let fragment_offset = u16::from_be_bytes([head[6], head[7]]) & 0x1fff;
     let udp = (head[9] == UDP && fragment_offset == 0).then_some((at + header, total - header));
-    Some(Ip { dscp: head[1] >> 2, ecn: mark(EcnPlace::Ipv4(at as u8), head[1]), udp })
+    Some(Ip { dscp: head[1] >> 2, ecn: ecn_field(EcnPlace::Ipv4(at as u8), head[1]), udp })
 }
 
 /// RFC 8200: version 6, payload inside the frame. Only UDP directly behind the header is looked at.
+#[inline(always)]
 fn ipv6(bytes: &[u8], len: usize, at: usize) -> Option<Ip> {
     let head = bytes.get(at..)?.first_chunk::<40>()?;
     let payload = usize::from(u16::from_be_bytes([head[4], head[5]]));
@@ -97,10 +101,11 @@ fn ipv6(bytes: &[u8], len: usize, at: usize) -> Option<Ip> {
     }
     let class = head[0] << 4 | head[1] >> 4;
     let udp = (head[6] == UDP).then_some((at + 40, payload));
-    Some(Ip { dscp: class >> 2, ecn: mark(EcnPlace::Ipv6(at as u8), class), udp })
+    Some(Ip { dscp: class >> 2, ecn: ecn_field(EcnPlace::Ipv6(at as u8), class), udp })
 }
 
-fn mark(place: EcnPlace, class: u8) -> EcnField {
+#[inline(always)]
+fn ecn_field(place: EcnPlace, class: u8) -> EcnField {
     EcnField { place, codepoint: class & 3 }
 }
 

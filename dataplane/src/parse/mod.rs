@@ -3,6 +3,7 @@
 //! Lengths are checked before bytes are read; a malformed frame ends in a counter, never in a panic.
 
 pub mod checksum;
+mod flow_key;
 mod format;
 mod headers;
 mod key;
@@ -10,9 +11,10 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
+pub use flow_key::FlowKey;
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
 pub use key::{GROUP_BIT, KeyParts, key_space};
-pub use profile::{DEFAULT_MAX_FRAME, FlowKey, Head, Profile};
+pub use profile::{DEFAULT_MAX_FRAME, Profile};
 
 use crate::drops::DropReason;
 

@@ -1,6 +1,6 @@
 //! A checked format, and the one pass over a frame's headers.
 
-use super::headers::{self, MAC_CONTROL, Opcodes, UDP, be16};
+use super::headers::{self, MAC_CONTROL, Opcodes, be16};
 use super::key::{ADDRESS_MASK, GROUP_BIT, SPACE_SHIFT, VID_SHIFT};
 use super::{
     EcnField, EcnPlace, EcnSource, Field, FormatError, FormatSpec, Kind, ParseResult, Parsed, Transport,
@@ -15,57 +15,7 @@ const RESERVED_PREFIX: u64 = 0x0180_c200_0000 >> 4;
 /// Longest frame accepted where the port says nothing, without FCS (DEV-04).
 pub const DEFAULT_MAX_FRAME: usize = 9216;
 
-/// EtherType IPv4, then version 4 and five words of header, then any ToS.
-const PLAIN_IPV4: u32 = 0x0800_4500;
-
 const NO_ECN: EcnField = EcnField { place: EcnPlace::None, codepoint: 0 };
-
-/// The bytes that the short way looks at, at most.
-pub type Head = [u8; 47];
-
-/// The first 16 bytes of a frame: both addresses, EtherType, IP version and ToS of an untagged one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowKey([u64; 2]);
-
-impl FlowKey {
-    /// Of no unicast frame.
-    pub const NONE: Self = Self([u64::MAX; 2]);
-
-    /// The key of a frame that starts like this.
-    #[inline(always)]
-    pub fn of(head: &Head) -> Self {
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
-        Self([word(0), word(8)])
-    }
-
-    /// Both MAC addresses, destination first.
-    pub fn addresses(&self) -> [u64; 2] {
-        let [first, second] = self.0.map(u64::swap_bytes);
-        [first >> 16, (first & 0xffff) << 32 | second >> 32]
-    }
-
-    /// Its high bits depend on all bits of the key.
-    #[inline(always)]
-    pub fn hash(&self) -> u64 {
-        (self.0[0] ^ self.0[1].rotate_left(28)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-}
-
-#[inline(always)]
-fn half(head: &Head, at: usize) -> u16 {
-    u16::from_be_bytes([head[at], head[at + 1]])
-}
-
-#[inline(always)]
-fn quad(head: &Head, at: usize) -> u32 {
-    u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
-}
-
-/// The 48 bits from byte `at`.
-#[inline(always)]
-fn address(head: &Head, at: usize) -> u64 {
-    u64::from_be_bytes(std::array::from_fn(|i| head[at + i])) >> 16
-}
 
 /// A field as one eight-byte load inside the header, a shift and a mask.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +54,8 @@ pub struct Profile {
     /// One bit, or none (mask 0) where the format has no group addresses.
     dst_group: Load,
     src_group: Load,
+    /// Both bits, in the first 16 bytes of a frame as two little-endian words.
+    group_bits: [u64; 2],
     tc: Option<u8>,
     ethertype: Option<usize>,
     vlan: bool,
@@ -112,8 +64,8 @@ pub struct Profile {
     opcodes: Opcodes,
     udp_port: u16,
     type1_ethertype: u16,
-    /// Ethernet addresses, VLAN tags, IP and ECN in IP: the short way applies.
-    plain: bool,
+    /// See [`Profile::is_standard`].
+    standard: bool,
     learning: bool,
     trust: Vec<TrustSource>,
 }
@@ -128,6 +80,10 @@ impl Profile {
         let header_len = usize::from(spec.header_len);
         let load = |field| Load::new(field, header_len);
         let bit = |off: Option<u16>| off.map_or(Load::NOTHING, |off| load(Field::new(off, 1)));
+        let mut group_bits = [0; 2];
+        for off in [spec.dst_group, spec.src_group].into_iter().flatten().map(usize::from) {
+            group_bits[off / 64] |= 1 << (off % 64 / 8 * 8 + 7 - off % 8);
+        }
         let standard = FormatSpec::standard();
         Ok(Self {
             header_len,
@@ -137,6 +93,7 @@ impl Profile {
             src: load(spec.src),
             dst_group: bit(spec.dst_group),
             src_group: bit(spec.src_group),
+            group_bits,
             tc: spec.tc.map(|tc| (tc.off / 8) as u8),
             ethertype: spec.ethertype_off.map(|off| usize::from(off / 8)),
             vlan: spec.vlan,
@@ -145,15 +102,9 @@ impl Profile {
             opcodes: Opcodes::of(spec.transport),
             udp_port: spec.udp_port,
             type1_ethertype: spec.type1_ethertype,
-            plain: FormatSpec {
-                key_space: standard.key_space,
-                transport: standard.transport,
-                udp_port: standard.udp_port,
-                type1_ethertype: standard.type1_ethertype,
-                learning: standard.learning,
-                trust: standard.trust.clone(),
-                ..spec.clone()
-            } == standard,
+            standard: spec.ip
+                && (spec.header_len, spec.ethertype_off) == (standard.header_len, standard.ethertype_off)
+                && (spec.dst_group, spec.src_group) == (standard.dst_group, standard.src_group),
             learning: spec.learning,
             trust: spec.trust.clone(),
         })
@@ -222,118 +173,40 @@ impl Profile {
         self.space | u64::from(vid & 0xfff) << VID_SHIFT | address & (self.dst.mask | GROUP_BIT)
     }
 
-    /// Reads the headers of a frame of `len` bytes of which `bytes` can be read.
-    ///
-    /// # Errors
-    /// The reason to drop the frame; a frame that only has a bad IP header is not dropped.
-    pub fn parse(&self, bytes: &[u8], len: usize) -> ParseResult {
-        if let Some(parsed) = self.glance(bytes, len) {
-            return Ok(parsed);
-        }
-        if let Some(head) = bytes.first_chunk() {
-            let parsed = if !self.plain {
-                self.plain_afh(head, len)
-            } else if half(head, 12) == 0x8100 && quad(head, 16) & !0xff == PLAIN_IPV4 {
-                self.plain_ipv4::<4>(head, len)
-            } else {
-                None
-            };
-            if let Some(parsed) = parsed {
-                return Ok(parsed);
-            }
-        }
-        self.parse_any(bytes, len)
+    pub(super) fn header_len(&self) -> usize {
+        self.header_len
     }
 
-    /// [`Profile::parse`] for the most common frame of all, untagged IPv4 unicast in which nothing is odd.
-    /// `None`: read it the long way. Inlined into its caller, it leaves no result in memory.
+    /// The bits of a frame that say it is from or to a group, in its first two little-endian words.
     #[inline(always)]
-    pub fn glance(&self, bytes: &[u8], len: usize) -> Option<Parsed> {
-        let head = bytes.first_chunk()?;
-        let plain = self.plain & (quad(head, 12) & !0xff == PLAIN_IPV4);
-        if plain { self.plain_ipv4::<0>(head, len) } else { None }
+    pub(super) fn group_bits(&self) -> [u64; 2] {
+        self.group_bits
     }
 
-    /// Beyond its [`FlowKey`] nothing about this frame matters: plain untagged IPv4 in which nothing is
-    /// odd and that is no CNP, *if* the key is one of a frame [`Profile::glance`] has read.
+    /// Ethernet addresses, EtherType behind them, IP above.
     #[inline(always)]
-    pub fn is_ordinary(&self, head: &Head, len: usize) -> bool {
-        const IP: usize = 14;
-        // Total length, identification, fragment offset, TTL, protocol.
-        let word = u64::from_be_bytes(std::array::from_fn(|i| head[IP + 2 + i]));
-        let (total, fields) = ((word >> 48) as usize, word as u32 & 0x1fff_00ff);
-        if total + IP > len || len > self.max_frame {
-            return false;
-        }
-        if fields != u32::from(UDP) {
-            return total >= 20 && fields & !0xff == 0;
-        }
-        if half(head, IP + 22) != self.udp_port {
-            return total >= 28;
-        }
-        total >= 28 + self.opcodes.header_len && !self.opcodes.is_cnp(head[IP + 28])
+    pub(super) fn is_standard(&self) -> bool {
+        self.standard
     }
 
-    /// The common frame: IPv4 without options behind `TAG` bytes of 802.1Q tag (0 or 4), nothing odd.
-    /// `None` sends it the long way. The caller has seen the EtherType, the version and the IHL.
-    #[inline(always)]
-    fn plain_ipv4<const TAG: usize>(&self, head: &Head, len: usize) -> Option<Parsed> {
-        let ip = 14 + TAG;
-        let total = usize::from(half(head, ip + 2));
-        // Group addresses, the reserved ones among them, take the long way: they are copied anyway.
-        let odd = (head[0] | head[6]) & 1 != 0
-            || half(head, ip + 6) & 0x1fff != 0
-            || total + ip > len
-            || len > self.max_frame;
-        if odd {
-            return None;
-        }
-        let mut kind = Kind::Data;
-        let shortest = if head[ip + 9] != UDP {
-            20
-        } else if half(head, ip + 22) != self.udp_port {
-            28
-        } else {
-            kind = self.opcodes.kind(head[ip + 28]);
-            28 + self.opcodes.header_len
-        };
-        if total < shortest {
-            return None;
-        }
-        let tci = if TAG == 0 { 0 } else { half(head, 14) };
-        let space = self.space | u64::from(tci & 0xfff) << VID_SHIFT;
-        let (dst, src) = (address(head, 0), address(head, 6));
-        let tos = head[ip + 1];
-        Some(Parsed {
-            dst_key: dst | space,
-            src_key: src | space,
-            group: false,
-            pcp: (TAG != 0).then_some((tci >> 13) as u8),
-            dscp: Some(tos >> 2),
-            tc: None,
-            ecn: EcnField { place: EcnPlace::Ipv4(ip as u8), codepoint: tos & 3 },
-            kind,
-            malformed_l3: false,
-        })
+    pub(super) fn has_ethertype(&self) -> bool {
+        self.ethertype.is_some()
     }
 
-    /// An untagged frame of a format without IP, nothing odd. `None` sends it the long way.
-    #[inline(always)]
-    fn plain_afh(&self, head: &Head, len: usize) -> Option<Parsed> {
-        let ethertype = self.ethertype.and_then(|at| be16(head, at));
-        let odd = self.ip
-            || ethertype.is_some_and(|ethertype| headers::is_tag(ethertype) || ethertype == MAC_CONTROL)
-            || quad(head, 0) == (RESERVED_PREFIX >> 12) as u32
-            || self.src_group.get(head) != 0
-            || len > self.max_frame;
-        if odd {
-            return None;
-        }
-        let mut parsed = self.addresses(head, None, 0);
-        if ethertype == Some(self.type1_ethertype) {
-            parsed.kind = self.opcodes.kind(*head.get(self.header_len)?);
-        }
-        Some(parsed)
+    pub(super) fn has_tags(&self) -> bool {
+        self.vlan
+    }
+
+    pub(super) fn has_ip(&self) -> bool {
+        self.ip
+    }
+
+    pub(super) fn udp_port(&self) -> u16 {
+        self.udp_port
+    }
+
+    pub(super) fn opcodes(&self) -> Opcodes {
+        self.opcodes
     }
 
     /// What the format's own fields say.
@@ -359,9 +232,12 @@ impl Profile {
         }
     }
 
-    /// Every format, every frame.
+    /// Reads the headers of a frame of `len` bytes of which `bytes` can be read.
+    ///
+    /// # Errors
+    /// The reason to drop the frame; a frame that only has a bad IP header is not dropped.
     #[inline(never)]
-    pub(super) fn parse_any(&self, bytes: &[u8], len: usize) -> ParseResult {
+    pub fn parse(&self, bytes: &[u8], len: usize) -> ParseResult {
         if bytes.len() < self.header_len {
             return Err(DropReason::ParseTooShort);
         }
@@ -393,43 +269,44 @@ impl Profile {
         let (pcp, vid) = tags.map_or((None, 0), |tags| (tags.pcp, tags.vid));
         let mut parsed = self.addresses(bytes, pcp, vid);
         if let Some(tags) = tags {
-            self.upper_layers(&mut parsed, bytes, len, tags);
+            let upper = self.upper_layers(bytes, len, &tags);
+            parsed.dscp = upper.ip.map(|ip| ip.dscp);
+            if self.ecn == EcnSource::Ip {
+                parsed.ecn = upper.ip.map_or(NO_ECN, |ip| ip.ecn);
+            }
+            (parsed.kind, parsed.malformed_l3) = (upper.kind, upper.malformed);
         }
         Ok(parsed)
     }
 
     /// IP and transport, or the transport alone.
-    fn upper_layers(&self, parsed: &mut Parsed, bytes: &[u8], len: usize, tags: headers::Tags) {
-        let transport = if self.ip {
+    #[inline(always)]
+    pub(super) fn upper_layers(&self, bytes: &[u8], len: usize, tags: &headers::Tags) -> Upper {
+        let nothing = Upper { ip: None, kind: Kind::Data, malformed: false };
+        let (ip, at, left) = if self.ip {
             match headers::ip(bytes, len, tags.ethertype, tags.payload) {
-                Err(headers::Malformed) => {
-                    parsed.malformed_l3 = true;
-                    return;
-                }
-                Ok(None) => return,
+                Err(headers::Malformed) => return Upper { malformed: true, ..nothing },
+                Ok(None) => return nothing,
                 Ok(Some(ip)) => {
-                    parsed.dscp = Some(ip.dscp);
-                    if self.ecn == EcnSource::Ip {
-                        parsed.ecn = ip.ecn;
-                    }
-                    let Some((at, left)) = ip.udp else { return };
+                    let nothing = Upper { ip: Some(ip), ..nothing };
+                    let Some((at, left)) = ip.udp else { return nothing };
                     let port = be16(bytes, at + 2).filter(|_| left >= 8);
-                    parsed.malformed_l3 = port.is_none();
                     if port != Some(self.udp_port) {
-                        return;
+                        return Upper { malformed: port.is_none(), ..nothing };
                     }
-                    (at + 8, left - 8)
+                    (Some(ip), at + 8, left - 8)
                 }
             }
         } else if tags.ethertype == self.type1_ethertype {
-            (tags.payload, len.saturating_sub(tags.payload))
+            (None, tags.payload, len.saturating_sub(tags.payload))
         } else {
-            return;
+            return nothing;
         };
-        let (at, left) = transport;
         match bytes.get(at) {
-            Some(&first) if left >= self.opcodes.header_len => parsed.kind = self.opcodes.kind(first),
-            _ => parsed.malformed_l3 = self.opcodes.header_len > 0,
+            Some(&first) if left >= self.opcodes.header_len => {
+                Upper { ip, kind: self.opcodes.kind(first), malformed: false }
+            }
+            _ => Upper { ip, kind: Kind::Data, malformed: self.opcodes.header_len > 0 },
         }
     }
 
@@ -448,4 +325,15 @@ impl Profile {
             malformed_l3: false,
         }
     }
+}
+
+/// What stands above the header of the format.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Upper {
+    /// The IP header, if there is a well-formed one.
+    pub ip: Option<headers::Ip>,
+    /// What the transport header says.
+    pub kind: Kind,
+    /// The IP or transport header is malformed.
+    pub malformed: bool,
 }

@@ -1,4 +1,4 @@
-//! From a way to a queue: admission, group by group where nothing is near a limit, else frame by frame;
+//! From a decision to a queue: admission, group by group where nothing is near a limit, else frame by frame;
 //! multicast; frames for other lcores; and every reason a frame may be lost for on the way.
 
 use super::gather::Group;
@@ -20,18 +20,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Admits the frames of a group together if nothing is near a limit, else one by one.
     #[inline(always)]
     pub(super) fn admit_group(&mut self, port: PortId, at: usize) {
-        let Group { way, chain } = std::mem::replace(&mut self.groups[at], Group::NONE);
+        let Group { decision, chain } = std::mem::replace(&mut self.groups[at], Group::NONE);
         let Self { queues, admission, .. } = self;
         let sums = queues.seal(&chain, |len| admission.charge(len));
-        self.count_received(port, way.tc(), u64::from(sums.frames), u64::from(sums.bytes));
-        let (out, queue, pg) = (way.out(), QueueIx(way.queue()), PgIx(u32::from(way.pg())));
+        self.count_received(port, decision.tc(), u64::from(sums.frames), u64::from(sums.bytes));
+        let (out, queue, pg) = (decision.out(), QueueIx(decision.queue()), PgIx(u32::from(decision.pg())));
         if self.owner[out.index()] != self.shard {
             return self.hand_off_group(out, pg, chain, sums);
         }
         if !self.admission.admit_together(pg, queue, sums.charge) {
             return self.admit_one_by_one(out, chain);
         }
-        self.count_charged(way.pg(), sums.frames);
+        self.count_charged(decision.pg(), sums.frames);
         let queue = queue.0 as usize % PRIORITIES;
         if self.queues.append(port, out, queue, &chain, sums) {
             self.ports[out.index()].scheduler.wake(queue);

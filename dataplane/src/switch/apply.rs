@@ -137,7 +137,7 @@ impl<F: Frame> Switch<F> {
         }
         self.go_on_flushing(now);
         // Decisions were made from what was there before.
-        self.forget_ways();
+        self.invalidate_decisions();
         Ok(())
     }
 

@@ -14,7 +14,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames received from now on are classified by `classifier`; queued ones stay where they are (A7).
     pub fn reclassify(&mut self, port: PortId, classifier: Classifier) {
         self.ports[port.index()].params.classifier = classifier;
-        self.forget_ways();
+        self.invalidate_decisions();
     }
 
     /// Weights, levels and rates of a port's queues, from the next frame on (E2).

@@ -1,7 +1,7 @@
-//! Sorting a burst: frames with the same way join a group, in packs, and are admitted together.
+//! Sorting a burst: frames with the same decision join a group, in packs, and are admitted together.
 
 use super::Switch;
-use super::flows::Way;
+use super::flow_cache::ForwardingDecision;
 use super::receive::Arrival;
 use crate::drops::DropReason;
 use crate::egress::{Chain, Queues};
@@ -11,15 +11,15 @@ use crate::mmu::Admission;
 /// Groups a burst is sorted into; a queue's place is its number modulo this.
 pub(super) const GROUPS: usize = 32;
 
-/// Frames of a burst with the same way, to be admitted together.
+/// Frames of a burst with the same decision, to be admitted together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
-    pub way: Way,
+    pub decision: ForwardingDecision,
     pub chain: Chain,
 }
 
 impl Group {
-    pub const NONE: Self = Self { way: Way::NONE, chain: Chain::NONE };
+    pub const NONE: Self = Self { decision: ForwardingDecision::NONE, chain: Chain::NONE };
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -30,39 +30,39 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         arrival: &mut Arrival,
         frames: &mut impl Iterator<Item = F>,
     ) -> Option<F> {
-        let tag = self.flows.tag(arrival.port);
+        let (port, tag) = (arrival.port, self.flow_cache.tag(arrival.port));
         loop {
-            let Self { flows, ports, groups, queues, .. } = self;
-            let profile = &ports[arrival.port.index()].params.profile;
-            let decide = |frame: &F| flows.decide(frame, profile, tag);
+            let Self { flow_cache, ports, groups, queues, .. } = self;
+            let profile = &ports[port.index()].params.profile;
+            let decide = |frame: &F| flow_cache.decision(profile, tag, frame);
             match join(groups, queues, frames, decide)? {
-                (frame, way) if way.is_decided() => self.begin_pack(arrival, way, frame),
+                (frame, decision) if decision.is_decided() => self.begin_pack(arrival, decision, frame),
                 (frame, _) => return Some(frame),
             }
         }
     }
 
     /// Puts one frame to its group.
-    pub(super) fn put(&mut self, arrival: &mut Arrival, way: Way, frame: F) {
+    pub(super) fn put(&mut self, arrival: &mut Arrival, decision: ForwardingDecision, frame: F) {
         let mut frame = Some(frame).into_iter();
-        if let Some((frame, _)) = join(&self.groups, &mut self.queues, &mut frame, |_| way) {
-            self.begin_pack(arrival, way, frame);
+        if let Some((frame, _)) = join(&self.groups, &mut self.queues, &mut frame, |_| decision) {
+            self.begin_pack(arrival, decision, frame);
         }
     }
 
     /// Puts a frame to its group, which has no pack with room: adds one, and begins the group if there is none.
     #[inline(never)]
-    fn begin_pack(&mut self, arrival: &mut Arrival, way: Way, frame: F) {
-        let at = way.queue() as usize % GROUPS;
-        if self.groups[at].way != way {
+    fn begin_pack(&mut self, arrival: &mut Arrival, decision: ForwardingDecision, frame: F) {
+        let at = decision.queue() as usize % GROUPS;
+        if self.groups[at].decision != decision {
             if arrival.waiting >> at & 1 == 1 {
                 self.admit_group(arrival.port, at);
             }
-            self.groups[at] = Group { way, chain: Chain::NONE };
+            self.groups[at] = Group { decision, chain: Chain::NONE };
         }
-        let held_ns = self.held_ns(way.queue() as usize, arrival.now);
+        let held_ns = self.held_ns(decision.queue() as usize, arrival.now);
         let chain = &mut self.groups[at].chain;
-        let full = self.queues.extend(chain, &arrival.lot(way), held_ns, frame).err();
+        let full = self.queues.extend(chain, &arrival.lot(decision), held_ns, frame).err();
         if chain.is_empty() {
             self.groups[at] = Group::NONE;
             arrival.waiting &= !(1 << at);
@@ -70,15 +70,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             arrival.waiting |= 1 << at;
         }
         if let Some(frame) = full {
-            self.no_pack(arrival, way, frame);
+            self.no_pack(arrival, decision, frame);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn no_pack(&mut self, arrival: &Arrival, way: Way, frame: F) {
-        self.count_received(arrival.port, way.tc(), 1, frame.len() as u64);
-        self.drop_at_group(frame, &arrival.lot(way), DropReason::IngressNoSlot);
+    fn no_pack(&mut self, arrival: &Arrival, decision: ForwardingDecision, frame: F) {
+        self.count_received(arrival.port, decision.tc(), 1, frame.len() as u64);
+        self.drop_at_group(frame, &arrival.lot(decision), DropReason::IngressNoSlot);
     }
 }
 
@@ -89,14 +89,14 @@ fn join<F: Frame>(
     groups: &[Group; GROUPS],
     queues: &mut Queues<F>,
     frames: &mut impl Iterator<Item = F>,
-    decide: impl Fn(&F) -> Way,
-) -> Option<(F, Way)> {
+    decide: impl Fn(&F) -> ForwardingDecision,
+) -> Option<(F, ForwardingDecision)> {
     for frame in frames {
-        let way = decide(&frame);
-        let group = &groups[way.queue() as usize % GROUPS];
+        let decision = decide(&frame);
+        let group = &groups[decision.queue() as usize % GROUPS];
         match queues.open(&group.chain) {
-            Some(pack) if group.way == way => pack.put(frame),
-            _ => return Some((frame, way)),
+            Some(pack) if group.decision == decision => pack.put(frame),
+            _ => return Some((frame, decision)),
         }
     }
     None

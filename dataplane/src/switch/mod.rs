@@ -16,7 +16,7 @@ mod admit;
 mod apply;
 mod control;
 mod copies;
-mod flows;
+mod flow_cache;
 mod flush;
 mod gather;
 mod handoff;
@@ -52,7 +52,7 @@ use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 use copies::Copies;
-use flows::Flows;
+use flow_cache::FlowCache;
 use gather::{GROUPS, Group};
 use peers::Order;
 use std::collections::VecDeque;
@@ -137,7 +137,7 @@ pub struct Switch<F, A = Mmu> {
     shard: u8,
     fdb: Fdb,
     /// Decisions made from the tables and maps above, while these are what they were.
-    flows: Flows,
+    flow_cache: FlowCache,
     admission: A,
     queues: Queues<F>,
     /// Scratch of `receive`: what a burst is sorted into.

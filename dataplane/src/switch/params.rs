@@ -1,7 +1,7 @@
 //! What a switch is made from: checked parameters in, a switch or its shards out.
 
 use super::copies::Copies;
-use super::flows::Flows;
+use super::flow_cache::FlowCache;
 use super::gather::{GROUPS, Group};
 use super::handoff::{FRAMES_AWAY, most_away_wire, stock};
 use super::tick::Ageing;
@@ -93,6 +93,8 @@ pub struct SwitchParams {
     pub frames: usize,
     /// How inputs share a queue.
     pub voq: VoqOrder,
+    /// Decisions about frames that each shard keeps, at least: 32 bytes each, and 24 to void those of a station.
+    pub flow_cache: usize,
     /// Entries of the forwarding table, at least.
     pub fdb_capacity: usize,
     /// An address not seen for this long is forgotten, ns; `None`: never.
@@ -265,7 +267,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             hindered: vec![0; n],
             shard: shard as u8,
             fdb,
-            flows: Flows::new(),
+            flow_cache: FlowCache::new(params.flow_cache),
             admission,
             groups: [Group::NONE; GROUPS],
             unsent: PortSet::default(),

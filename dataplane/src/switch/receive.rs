@@ -1,11 +1,11 @@
-//! From a received frame to its queues: parse, consume control, classify, look up, learn, gather.
+//! From a received frame to its queues: parse, consume control, classify, look up, learn, batch.
 //!
-//! A frame about whose kind a decision is kept ([`super::flows`]) needs no more than a comparison. Another one
-//! and some behind it are gone through twice: first their headers are read and the lines of the forwarding
-//! table fetched, then each is put where it belongs. Unicast frames that only wait for admission are gathered
-//! into packs by their way ([`super::gather`]), and each group is admitted as one ([`super::admit`]).
+//! A frame about whose kind a decision is kept ([`super::flow_cache`]) needs no more than its key. Another one and some
+//! behind it are gone through twice: first their headers are parsed and the lines of the forwarding table fetched, then
+//! each is put where it belongs. Unicast frames that only wait for admission are batched by decision
+//! ([`super::gather`]), and each group is admitted as one ([`super::admit`]).
 
-use super::flows::Way;
+use super::flow_cache::ForwardingDecision;
 use super::{PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
@@ -13,12 +13,12 @@ use crate::egress::{Lot, Meta};
 use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::Admission;
-use crate::parse::{FlowKey, Kind, Parsed, checksum};
+use crate::parse::{Kind, Parsed, checksum};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
-/// Frames whose headers are read before the first of them is acted upon: enough to hide the time their lines of the
-/// forwarding table take to come.
+/// Frames that are parsed before the first of them is acted upon: enough to hide the time their lines of the forwarding
+/// table take to come.
 const AT_ONCE: usize = 32;
 
 /// What the headers of one frame said, between the pass that reads them and the pass that acts.
@@ -32,8 +32,6 @@ pub(super) struct Work {
     pub tc: u8,
     action: Action,
     malformed_l3: bool,
-    /// Under which key a decision about this frame may be kept.
-    flow: Option<FlowKey>,
 }
 
 impl Work {
@@ -71,7 +69,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames received on `port`; takes all of them. Each is queued, consumed or dropped with a reason.
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
-        self.flows.follow(self.fdb.version(), self.ageing.now_tick(), self.fdb.changed());
+        self.sync_flow_cache();
         if self.ports[port.index()].params.complete_checksums {
             self.complete_checksums(port, burst);
         }
@@ -86,12 +84,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             waiting: 0,
         };
         let mut frames = F::drain(burst);
-        while let Some(unknown) = self.gather(&mut arrival, &mut frames) {
+        while let Some(undecided) = self.gather(&mut arrival, &mut frames) {
             let behind = frames.by_ref().take(AT_ONCE - 1);
-            self.receive_some(&mut arrival, std::iter::once(unknown).chain(behind).collect());
+            self.receive_some(&mut arrival, std::iter::once(undecided).chain(behind).collect());
         }
         self.admit_waiting(&mut arrival);
         self.tell_peers();
+    }
+
+    #[inline(always)]
+    fn sync_flow_cache(&mut self) {
+        self.flow_cache.sync_epoch(self.fdb.version(), self.ageing.now_tick(), self.fdb.changed());
     }
 
     #[cold]
@@ -114,24 +117,24 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn receive_some(&mut self, arrival: &mut Arrival, frames: ArrayVec<F, AT_ONCE>) {
         let port = arrival.port;
-        let params = &self.ports[port.index()].params;
-        let (tag, voids) = (self.flows.tag(port), self.flows.voids());
-        let look = |frame: &F| match self.flows.decide(frame, &params.profile, tag) {
-            way if way.is_decided() => Ok(way),
+        let (params, tag) = (&self.ports[port.index()].params, self.flow_cache.tag(port));
+        let voids = self.flow_cache.voids();
+        let look = |frame: &F| match self.flow_cache.decision(&params.profile, tag, frame) {
+            decision if decision.is_decided() => Ok(decision),
             _ => Err(arrival.read(frame, params, &self.fdb)),
         };
-        let looks: ArrayVec<Result<Way, Work>, AT_ONCE> = frames.iter().map(look).collect();
+        let looks: ArrayVec<Result<ForwardingDecision, Work>, AT_ONCE> = frames.iter().map(look).collect();
         for (frame, look) in frames.into_iter().zip(looks) {
             match look {
-                Ok(way) if self.flows.voids() == voids => {
-                    self.put(arrival, way, frame);
+                Ok(decision) if self.flow_cache.voids() == voids => {
+                    self.put(arrival, decision, frame);
                     continue;
                 }
                 Ok(_) => self.receive_any(arrival, frame, None),
                 Err(work) => self.receive_any(arrival, frame, Some(&work)),
             }
             // A station may have moved.
-            self.flows.follow(self.fdb.version(), self.ageing.now_tick(), self.fdb.changed());
+            self.sync_flow_cache();
         }
     }
 
@@ -166,12 +169,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             if !known {
                 self.learn(port, work.src_key);
             }
-            if let Some(way) = self.way(port, work) {
+            if let Some(decision) = self.decide(port, work) {
                 // Only where the next frame would change nothing in the table either.
-                if let Some(key) = work.flow.as_ref().filter(|_| known) {
-                    self.flows.keep(key, port, way, [work.src_key, work.dst_key]);
+                let profile = &self.ports[port.index()].params.profile;
+                if let Some(key) = profile.flow_key(frame.bytes(), frame.len()).filter(|_| known) {
+                    self.flow_cache.keep(key, port, decision, [work.src_key, work.dst_key]);
                 }
-                return self.put(arrival, way, frame);
+                return self.put(arrival, decision, frame);
             }
         }
         self.count_received(port, usize::from(work.tc), 1, frame.len() as u64);
@@ -202,13 +206,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// The way of a unicast frame to a known station, if nothing but admission stands between it and its queue.
+    /// The decision about a unicast frame to a known station, if nothing but admission stands between it and its queue.
     #[inline(always)]
-    fn way(&self, port: PortId, work: &Work) -> Option<Way> {
+    fn decide(&self, port: PortId, work: &Work) -> Option<ForwardingDecision> {
         let meta = &work.meta;
         match self.fdb.lookup_at(work.dst_home, work.dst_key) {
             Lookup::Port(out) if out != port && self.is_clear(out, meta.queue) => {
-                Some(Way::new(out, meta.queue, meta.pg, work.tc, meta.ecn.code()))
+                Some(ForwardingDecision::new(out, meta.queue, meta.pg, work.tc, meta.ecn.code()))
             }
             _ => None,
         }
@@ -231,7 +235,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let some = port.storm_drop | port.flushing | port.drops_early | port.mark_on_arrival;
         let hindered = if all { 0xff } else { some * u8::from(ours) };
         if std::mem::replace(&mut self.hindered[out.index()], hindered) != hindered {
-            self.forget_ways();
+            self.invalidate_decisions();
         }
     }
 
@@ -303,14 +307,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 impl Arrival {
     /// What the frames of a group have in common.
     #[inline(always)]
-    pub fn lot(&self, way: Way) -> Lot {
+    pub fn lot(&self, decision: ForwardingDecision) -> Lot {
         Lot {
             rx_ns: self.now,
             copies: Meta::SINGLE,
-            pg: way.pg(),
+            pg: decision.pg(),
             in_port: self.port.0,
-            queue: (way.queue() as usize % PRIORITIES) as u8,
-            ecn: way.ecn(),
+            queue: (decision.queue() as usize % PRIORITIES) as u8,
+            ecn: decision.ecn(),
             home: Lot::HERE,
         }
     }
@@ -339,26 +343,18 @@ impl Arrival {
     /// Reads the headers of any frame, and starts fetching the table lines it will need.
     #[inline(never)]
     fn read<F: Frame>(&self, frame: &F, params: &PortParams, fdb: &Fdb) -> Work {
-        let (bytes, len) = (frame.bytes(), frame.len());
-        let glanced = params.profile.glance(bytes, len);
-        let flow =
-            glanced.filter(|parsed| parsed.kind != Kind::Cnp).and(bytes.first_chunk()).map(FlowKey::of);
-        let (parsed, refused) = match glanced.map_or_else(|| params.profile.parse(bytes, len), Ok) {
+        let (parsed, refused) = match params.profile.parse(frame.bytes(), frame.len()) {
             Ok(parsed) => (parsed, None),
             Err(reason) => (Parsed::NOTHING, Some(Action::Drop(reason))),
         };
-        let class = match (glanced, refused) {
-            (Some(plain), _) => params.classifier.class_of_ip(plain.dscp.unwrap_or(0), plain.kind),
-            (None, None) => params.classifier.class(&parsed),
-            (None, Some(_)) => Class::default(),
-        };
+        let class = if refused.is_none() { params.classifier.class(&parsed) } else { Class::default() };
         let forward = if parsed.group { Action::ForwardGroup } else { Action::Forward };
         Work {
             dst_key: parsed.dst_key,
             src_key: parsed.src_key,
             dst_home: fdb.prefetch::<F>(parsed.dst_key),
             src_home: fdb.prefetch::<F>(parsed.src_key),
-            meta: self.meta(len, class, &parsed),
+            meta: self.meta(frame.len(), class, &parsed),
             tc: class.tc,
             action: match (refused, parsed.kind) {
                 (Some(refused), _) => refused,
@@ -371,7 +367,6 @@ impl Arrival {
                 (None, Kind::Data | Kind::Cnp | Kind::Ack) => forward,
             },
             malformed_l3: parsed.malformed_l3,
-            flow,
         }
     }
 }

@@ -77,6 +77,7 @@ fn params(ports: usize) -> SwitchParams {
         mmu: MmuParams::lossy(ports, 1 << 20),
         frames: 1024,
         voq: VoqOrder::Fair,
+        flow_cache: 256,
         fdb_capacity: 256,
         ageing: None,
         stations: Vec::new(),

@@ -145,6 +145,7 @@ impl Plan {
             mmu: self.mmu(),
             frames: 1 << 16,
             voq: VoqOrder::Fair,
+            flow_cache: 1024,
             fdb_capacity: 1024,
             ageing: None,
             stations: (0..self.ports as u16).map(station).collect(),

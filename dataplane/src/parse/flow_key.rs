@@ -1,0 +1,190 @@
+//! What determines how a frame is forwarded, in three words.
+//!
+//! Frames of a port with the same [`FlowKey`] have the same addresses, VLAN, priority and ECN field, and all of them or
+//! none are CNPs: one decision holds for them, in every format. What differs between them later in the frame (lengths,
+//! fragments, transport) is checked while the key is made.
+
+use super::headers::{IPV4, IPV6, MAC_CONTROL, Tags, UDP, be16, is_tag};
+use super::{Kind, Profile};
+use crate::types::MIN_FRAME_BYTES;
+
+/// Bytes from the start of a frame that a key can cover: both addresses, a tag, the EtherType and the first two of IP.
+const COVERED: usize = 20;
+/// The shortest header of any format.
+const LEAST: usize = 12;
+
+/// Addresses 01-80-C2-00-00-00 to -0F (802.1Q table 8-1), in the first word.
+const RESERVED: u64 = 0x0000_0000_00c2_8001;
+const RESERVED_MASK: u64 = 0x0000_f0ff_ffff_ffff;
+
+/// In the third word, above four bytes of the frame: it is a CNP.
+const CNP: u64 = 1 << 32;
+
+/// Masks for the second and third word that keep the first 12 to 20 bytes of a frame; of the last one only its high four
+/// bits where they are those of an IPv6 traffic class, beside which a flow label begins.
+const KEEP: [[[u64; 2]; COVERED - LEAST + 1]; 2] = {
+    let mut all = [[[0; 2]; COVERED - LEAST + 1]; 2];
+    let mut count = LEAST;
+    while count <= COVERED {
+        let (second, third) = if count <= 16 { (count - 8, 0) } else { (8, count - 16) };
+        let whole = [u64::MAX >> (64 - 8 * second), (1 << (8 * third)) - 1];
+        let label = 0x0f << (8 * ((count - 1) % 8));
+        all[0][count - LEAST] = whole;
+        all[1][count - LEAST] =
+            if third == 0 { [whole[0] & !label, 0] } else { [whole[0], whole[1] & !label] };
+        count += 1;
+    }
+    all
+};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey([u64; 3]);
+
+impl FlowKey {
+    /// Bits of the third word from this one on are 0.
+    pub const FREE: u32 = 33;
+
+    /// The words, little endian as the frame has them.
+    #[inline(always)]
+    pub fn words(self) -> [u64; 3] {
+        self.0
+    }
+
+    /// Its high bits depend on all bits of the key.
+    #[inline(always)]
+    pub fn hash(self) -> u64 {
+        let [a, b, c] = self.0;
+        (a ^ (b ^ c).rotate_left(28)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// The shortest frame on the wire: nothing of it has to be looked for.
+type Head = [u8; MIN_FRAME_BYTES as usize];
+
+/// EtherType IPv4, version 4 and five words of header, in the second word of an untagged frame.
+const PLAIN_IPV4: u64 = 0x0045_0008_0000_0000;
+const PLAIN_IPV4_MASK: u64 = 0x00ff_ffff_0000_0000;
+/// The group bits of both MAC addresses, in the first word.
+const STANDARD_GROUPS: u64 = 0x0001_0000_0000_0001;
+
+/// Eight bytes, little endian.
+#[inline(always)]
+fn word(head: &Head, at: usize) -> Option<u64> {
+    head.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+impl Profile {
+    /// The key of a frame of `len` bytes of which `bytes` can be read. `None`: the frame is looked at by itself. It is
+    /// malformed or to a group, MAC control, tagged twice or shorter than any frame on the wire.
+    #[inline(always)]
+    pub fn flow_key(&self, bytes: &[u8], len: usize) -> Option<FlowKey> {
+        let head: &Head = bytes.first_chunk()?;
+        // The same with less to ask for the most usual frame: IPv4 without options in the standard format.
+        let (first, second) = (word(head, 0)?, word(head, 8)?);
+        if self.is_standard() && second & PLAIN_IPV4_MASK == PLAIN_IPV4 {
+            let odd = first & STANDARD_GROUPS != 0 || len > self.max_frame();
+            return if odd { None } else { Some(FlowKey([first, second, self.plain_ipv4(14, head, len)?])) };
+        }
+        self.any_flow_key(head, bytes, len)
+    }
+
+    /// Called rather than inlined: the loop over plain frames needs its registers.
+    #[inline(never)]
+    fn any_flow_key(&self, head: &Head, bytes: &[u8], len: usize) -> Option<FlowKey> {
+        match self.header_len() {
+            14 => self.key_behind(14, head, bytes, len),
+            other => self.key_behind(other.clamp(LEAST, 16), head, bytes, len),
+        }
+    }
+
+    #[inline(always)]
+    fn key_behind(&self, header: usize, head: &Head, bytes: &[u8], len: usize) -> Option<FlowKey> {
+        let (first, second, third) = (word(head, 0)?, word(head, 8)?, word(head, 16)?);
+        let groups = self.group_bits();
+        let odd = (first & groups[0]) | (second & groups[1]) != 0
+            || first & RESERVED_MASK == RESERVED
+            || len > self.max_frame();
+        if odd {
+            return None;
+        }
+        // Of the first `count` bytes, the last of which may belong to a flow label.
+        let key = |count: usize, label: usize, cnp: u64| {
+            let keep = KEEP[label].get(count - LEAST)?;
+            Some(FlowKey([first, second & keep[0], third & keep[1] | cnp]))
+        };
+        if !self.has_ethertype() {
+            return key(header, 0, 0);
+        }
+        // The last two bytes of the header.
+        let (mut ethertype, mut at) = (((second >> (8 * (header - 10))) as u16).swap_bytes(), header);
+        if is_tag(ethertype) {
+            ethertype = be16(head, at + 2).filter(|inner| self.has_tags() && !is_tag(*inner))?;
+            at += 4;
+        }
+        match ethertype {
+            MAC_CONTROL => None,
+            IPV4 if self.has_ip() => key(at + 2, 0, self.ipv4(at, head, bytes, len)?),
+            IPV6 if self.has_ip() => key(at + 2, 1, self.ipv6(at, head, bytes, len)?),
+            _ => key(at, 0, self.any(ethertype, at, bytes, len)?),
+        }
+    }
+
+    /// Checks an IPv4 datagram. [`CNP`] if it is one, else 0; `None` if it is malformed.
+    #[inline(always)]
+    fn ipv4(&self, at: usize, head: &Head, bytes: &[u8], len: usize) -> Option<u64> {
+        match *head.get(at)? {
+            0x45 => self.plain_ipv4(at, head, len),
+            _ => self.any(IPV4, at, bytes, len),
+        }
+    }
+
+    /// The same of one without options.
+    #[inline(always)]
+    fn plain_ipv4(&self, at: usize, head: &Head, len: usize) -> Option<u64> {
+        // Total length, identification, flags and fragment offset, TTL, protocol.
+        let fields = word(head, at + 2)?.swap_bytes();
+        let (total, udp) = ((fields >> 48) as usize, fields & 0x1fff_00ff == u64::from(UDP));
+        if total + at > len {
+            return None;
+        }
+        if !udp {
+            return (total >= 20).then_some(0);
+        }
+        self.udp(be16(head, at + 22)?, 20, total, head.get(at + 28))
+    }
+
+    /// The same of an IPv6 datagram.
+    #[inline(always)]
+    fn ipv6(&self, at: usize, head: &Head, bytes: &[u8], len: usize) -> Option<u64> {
+        let payload = usize::from(be16(head, at + 4)?);
+        if head.get(at)? >> 4 != 6 || bytes.len() < at + 40 || payload + 40 + at > len {
+            return None;
+        }
+        if *head.get(at + 6)? != UDP {
+            return Some(0);
+        }
+        // The shortest frame on the wire may end before that.
+        self.udp(be16(bytes, at + 42).filter(|_| payload >= 8)?, 0, payload, bytes.get(at + 48))
+    }
+
+    /// The same of UDP to `port`, behind `header` of a datagram's `total` bytes; `first` is the first byte behind it.
+    #[inline(always)]
+    fn udp(&self, port: u16, header: usize, total: usize, first: Option<&u8>) -> Option<u64> {
+        let opcodes = self.opcodes();
+        if port != self.udp_port() {
+            return (total >= header + 8).then_some(0);
+        }
+        if total < header + 8 + opcodes.header_len {
+            return None;
+        }
+        Some(if opcodes.is_cnp(*first?) { CNP } else { 0 })
+    }
+
+    /// The same of anything.
+    #[inline(never)]
+    fn any(&self, ethertype: u16, at: usize, bytes: &[u8], len: usize) -> Option<u64> {
+        let upper = self.upper_layers(bytes, len, &Tags { pcp: None, vid: 0, ethertype, payload: at });
+        (!upper.malformed).then_some(if upper.kind == Kind::Cnp { CNP } else { 0 })
+    }
+}

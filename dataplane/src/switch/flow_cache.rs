@@ -1,0 +1,238 @@
+//! What was decided about frames like this one before: a table of decisions by the frame's [`FlowKey`].
+//!
+//! A decision holds as long as nothing it was made from has changed. Maps, links and limits void all of them at once (an
+//! epoch passes), a station that moves only those about its own frames.
+
+mod index;
+
+use super::Switch;
+use crate::fdb::Changed;
+use crate::frame::Frame;
+use crate::parse::{EcnCode, FlowKey, Profile};
+use crate::types::{MAX_PORTS, PRIORITIES, PortId};
+use index::Index;
+
+/// Where a frame goes and what it is charged to, in one word: nothing but admission is left to decide. Frames with the
+/// same decision are admitted together.
+///
+/// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 10, and 1 in
+/// the top bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ForwardingDecision(u64);
+
+impl ForwardingDecision {
+    /// Not decided.
+    pub const NONE: Self = Self(0);
+
+    #[inline(always)]
+    pub fn new(out: PortId, queue: u8, pg: u16, tc: u8, ecn: EcnCode) -> Self {
+        let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
+        Self(1 << 63 | u64::from(ecn.bits()) << 36 | u64::from(pg) << 20 | queue << 4 | u64::from(tc & 7))
+    }
+
+    #[inline(always)]
+    pub fn is_decided(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// Egress queue of the whole switch.
+    #[inline(always)]
+    pub fn queue(self) -> u32 {
+        (self.0 >> 4 & 0xffff) as u32
+    }
+
+    #[inline(always)]
+    pub fn out(self) -> PortId {
+        PortId((self.queue() as usize / PRIORITIES) as u16)
+    }
+
+    #[inline(always)]
+    pub fn pg(self) -> u16 {
+        (self.0 >> 20) as u16
+    }
+
+    #[inline(always)]
+    pub fn tc(self) -> usize {
+        self.0 as usize % PRIORITIES
+    }
+
+    #[inline(always)]
+    pub fn ecn(self) -> EcnCode {
+        EcnCode::from_bits((self.0 >> 36) as u16)
+    }
+}
+
+/// Decisions of one set: a cache line.
+const WAYS: usize = 2;
+/// One in so many newcomers takes a place that is taken.
+const PATIENCE: u64 = 16;
+
+/// Where the port stands in the third word of a key, and above it the epoch.
+const PORT_AT: u32 = FlowKey::FREE;
+const EPOCH_AT: u32 = PORT_AT + MAX_PORTS.ilog2();
+const EPOCHS: u64 = 1 << (u64::BITS - EPOCH_AT);
+
+/// A decision about frames of one port.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// [`FlowKey`], port and epoch. In no valid entry the epoch is 0.
+    key: [u64; 3],
+    decision: ForwardingDecision,
+}
+
+impl Entry {
+    const VOID: Self = Self { key: [0; 3], decision: ForwardingDecision::NONE };
+
+    fn epoch(&self) -> u64 {
+        self.key[2] >> EPOCH_AT
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Set([Entry; WAYS]);
+
+/// Port and epoch, as they stand in the third word of an entry's key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tag(u64);
+
+/// The decisions of one shard.
+#[derive(Debug)]
+pub(super) struct FlowCache {
+    sets: Box<[Set]>,
+    /// Of a hash, down to the number of a set.
+    hash_shift: u32,
+    epoch: u64,
+    /// Which decisions are about the frames of a station.
+    index: Index,
+    /// State of the forwarding table the decisions were made from.
+    seen: (u64, u32),
+    /// Times that some or all became void.
+    voids: u64,
+    /// Decisions that found their set taken.
+    refused: u64,
+}
+
+impl FlowCache {
+    /// Room for so many decisions, rounded up to a power of two.
+    pub fn new(decisions: usize) -> Self {
+        let sets = decisions.div_ceil(WAYS).next_power_of_two().max(2);
+        Self {
+            sets: vec![Set([Entry::VOID; WAYS]); sets].into_boxed_slice(),
+            hash_shift: u64::BITS - sets.ilog2(),
+            epoch: 1,
+            index: Index::new(sets * WAYS),
+            seen: (0, 0),
+            voids: 0,
+            refused: 0,
+        }
+    }
+
+    /// All decisions are void.
+    pub fn invalidate(&mut self) {
+        self.voids += 1;
+        self.epoch += 1;
+        if self.epoch == EPOCHS {
+            *self = Self { seen: self.seen, voids: self.voids, ..Self::new(self.sets.len() * WAYS) };
+        }
+    }
+
+    /// Decisions are void that rely on what is no longer so in the forwarding table: on stations that have changed, or
+    /// all.
+    #[inline(always)]
+    pub fn sync_epoch(&mut self, version: u64, tick: u32, changed: &mut Changed) {
+        if self.seen != (version, tick) {
+            self.seen = (version, tick);
+            self.invalidate();
+            changed.clear();
+        } else if !changed.is_empty() {
+            changed.drain(..).for_each(|station| self.invalidate_station(station));
+        }
+    }
+
+    /// Decisions about frames from and to a station are void; all, where these are more than can be gone through.
+    #[cold]
+    fn invalidate_station(&mut self, station: u64) {
+        let Self { index, sets, epoch, .. } = self;
+        self.voids += 1;
+        if !index.remove(station, *epoch, |at| sets[at / WAYS].0[at % WAYS] = Entry::VOID) {
+            self.invalidate();
+        }
+    }
+
+    /// Changes whenever a decision that was found may no longer hold.
+    pub fn voids(&self) -> u64 {
+        self.voids
+    }
+
+    /// What a valid entry has above the key of a frame of `port`.
+    #[inline(always)]
+    pub fn tag(&self, port: PortId) -> Tag {
+        Tag(u64::from(port.0) << PORT_AT | self.epoch << EPOCH_AT)
+    }
+
+    /// What was decided about frames like this one.
+    #[inline(always)]
+    pub fn decision<F: Frame>(&self, profile: &Profile, tag: Tag, frame: &F) -> ForwardingDecision {
+        match profile.flow_key(frame.bytes(), frame.len()) {
+            Some(key) => self.find(key, tag),
+            None => ForwardingDecision::NONE,
+        }
+    }
+
+    /// What was decided about frames with this key.
+    #[inline(always)]
+    fn find(&self, key: FlowKey, tag: Tag) -> ForwardingDecision {
+        let (set, [a, b, c]) = self.place(key, tag);
+        let Some(Set(ways)) = self.sets.get(set) else { return ForwardingDecision::NONE };
+        // Mostly the first: a table that is not nearly full has few sets with two.
+        for entry in ways {
+            if (entry.key[0] ^ a) | (entry.key[1] ^ b) | (entry.key[2] ^ c) == 0 {
+                return entry.decision;
+            }
+        }
+        ForwardingDecision::NONE
+    }
+
+    /// The set of a key, and what a valid entry there has in place of the key.
+    #[inline(always)]
+    fn place(&self, key: FlowKey, tag: Tag) -> (usize, [u64; 3]) {
+        let [a, b, c] = key.words();
+        ((key.hash() >> self.hash_shift) as usize, [a, b, c | tag.0])
+    }
+
+    /// Keeps a decision. Where both ways hold valid ones a newcomer gets in only now and then: where there are more kinds
+    /// of frames than places, most of those that have one should keep it long enough to be of use.
+    ///
+    /// `stations`: the keys of source and destination in the forwarding table.
+    #[inline(never)]
+    pub fn keep(&mut self, key: FlowKey, port: PortId, decision: ForwardingDecision, stations: [u64; 2]) {
+        let (set_at, key) = self.place(key, self.tag(port));
+        let set = &mut self.sets[set_at].0;
+        let same = set.iter().position(|entry| entry.key == key);
+        let free = || set.iter().position(|entry| entry.epoch() != self.epoch);
+        let way = match same.or_else(free) {
+            Some(way) => way,
+            None => {
+                self.refused += 1;
+                if !self.refused.is_multiple_of(PATIENCE) {
+                    return;
+                }
+                (self.refused / PATIENCE) as usize % WAYS
+            }
+        };
+        self.index.replace(set_at * WAYS + way, set[way].epoch() == self.epoch, self.epoch, stations);
+        set[way] = Entry { key, decision };
+    }
+}
+
+impl<F, A> Switch<F, A> {
+    /// Maps or tables have changed: no decision about frames holds any longer.
+    pub(super) fn invalidate_decisions(&mut self) {
+        self.flow_cache.invalidate();
+    }
+}
+
+#[cfg(test)]
+#[path = "flow_cache/tests.rs"]
+mod tests;

@@ -1,0 +1,141 @@
+//! Decisions are found under their key and port, until something they were made from changes.
+
+use super::*;
+use crate::parse::{EcnField, EcnPlace, Profile};
+
+/// More than any test fills.
+const ROOM: usize = 8192;
+
+/// The key of untagged IPv4 between two stations.
+fn key(src: u64, dst: u64) -> FlowKey {
+    let mut frame = vec![0; 60];
+    frame[..6].copy_from_slice(&dst.to_be_bytes()[2..]);
+    frame[6..12].copy_from_slice(&src.to_be_bytes()[2..]);
+    frame[12..18].copy_from_slice(&[8, 0, 0x45, 0, 0, 46]);
+    Profile::standard().flow_key(&frame, frame.len()).expect("a plain frame")
+}
+
+fn decision() -> ForwardingDecision {
+    ForwardingDecision::new(PortId(3), 1, 2, 0, EcnCode::NONE)
+}
+
+fn keep(cache: &mut FlowCache, (src, dst): (u64, u64), port: u16) {
+    cache.keep(key(src, dst), PortId(port), decision(), [src, dst]);
+}
+
+fn is_kept(cache: &FlowCache, (src, dst): (u64, u64), port: u16) -> bool {
+    let found = cache.find(key(src, dst), cache.tag(PortId(port)));
+    assert!(!found.is_decided() || found == decision());
+    found.is_decided()
+}
+
+#[test]
+fn a_decision_says_what_was_put_into_it() {
+    let places =
+        [EcnPlace::None, EcnPlace::Ipv4(14), EcnPlace::Ipv6(22), EcnPlace::Tc(3), EcnPlace::Ipv4(63)];
+    for (n, place) in places.into_iter().enumerate() {
+        let (out, queue, pg, tc) = (PortId(255 - n as u16), 7 - n as u8, 2050 - n as u16, n as u8);
+        let ecn = EcnField { place, codepoint: n as u8 & 3 };
+        let decision = ForwardingDecision::new(out, queue, pg, tc, ecn.code());
+        assert!(decision.is_decided());
+        assert_eq!((decision.ecn().field(), decision.tc()), (ecn, usize::from(tc)));
+        assert_eq!((decision.out(), decision.queue() % 8, decision.pg()), (out, u32::from(queue), pg));
+    }
+}
+
+#[test]
+fn a_decision_holds_for_its_key_and_port_until_something_changes() {
+    let mut cache = FlowCache::new(ROOM);
+    keep(&mut cache, (1, 2), 255);
+    assert!(is_kept(&cache, (1, 2), 255));
+    assert!(!is_kept(&cache, (1, 2), 254) && !is_kept(&cache, (2, 1), 255));
+    cache.sync_epoch(0, 0, &mut Changed::new());
+    assert!(is_kept(&cache, (1, 2), 255));
+    cache.sync_epoch(1, 0, &mut Changed::new());
+    assert!(!is_kept(&cache, (1, 2), 255));
+}
+
+#[test]
+fn epochs_come_round_and_nothing_comes_back() {
+    let mut cache = FlowCache::new(64);
+    keep(&mut cache, (1, 2), 1);
+    let began = cache.epoch;
+    for _ in 1..EPOCHS {
+        cache.invalidate();
+        if cache.epoch == began {
+            break;
+        }
+    }
+    assert_eq!(cache.epoch, began, "there are so many epochs");
+    assert!(!is_kept(&cache, (1, 2), 1));
+    keep(&mut cache, (1, 2), 1);
+    cache.sync_epoch(0, 0, &mut Changed::from_iter([2]));
+    assert!(!is_kept(&cache, (1, 2), 1));
+}
+
+#[test]
+fn a_place_that_is_taken_is_given_up_now_and_then() {
+    let mut cache = FlowCache::new(64);
+    let set = |cache: &FlowCache, pair: (u64, u64)| cache.place(key(pair.0, pair.1), cache.tag(PortId(1))).0;
+    let same: Vec<_> = (1..).map(|n| (n, 9)).filter(|pair| set(&cache, *pair) == 5).take(WAYS + 1).collect();
+    let (last, first) = same.split_last().unwrap();
+    first.iter().for_each(|pair| keep(&mut cache, *pair, 1));
+    assert!(first.iter().all(|pair| is_kept(&cache, *pair, 1)), "one in each way");
+    let tries = (1..).find(|_| {
+        keep(&mut cache, *last, 1);
+        is_kept(&cache, *last, 1)
+    });
+    assert_eq!(tries, Some(PATIENCE));
+    assert_eq!(first.iter().filter(|pair| is_kept(&cache, **pair, 1)).count(), WAYS - 1);
+    // One that is void is no obstacle.
+    cache.invalidate();
+    keep(&mut cache, first[0], 1);
+    assert!(is_kept(&cache, first[0], 1));
+}
+
+#[test]
+fn thousands_of_pairs_at_random_are_nearly_all_kept() {
+    let mut cache = FlowCache::new(ROOM);
+    let mut rng = crate::rng::Rng::new(1);
+    let mut station = || 0x0200_0000_0000 | rng.next_u64() % 512;
+    let pairs: Vec<_> = (0..2048).map(|_| (station(), 1 << 32 | station())).collect();
+    pairs.iter().for_each(|pair| keep(&mut cache, *pair, 1));
+    let kept = pairs.iter().filter(|pair| is_kept(&cache, **pair, 1)).count();
+    assert!(kept > 2048 * 95 / 100, "{kept}");
+}
+
+#[test]
+fn a_station_that_moves_voids_the_decisions_about_its_own_frames_and_no_others() {
+    let mut cache = FlowCache::new(ROOM);
+    // 40 stations talk with each other; a decision that found its set taken was not kept.
+    let pairs: Vec<_> =
+        (1..=40).flat_map(|a| (1..=40).map(move |b| (a, b))).filter(|(a, b)| a != b).collect();
+    pairs.iter().for_each(|pair| keep(&mut cache, *pair, 1));
+    let kept =
+        |cache: &FlowCache| pairs.iter().copied().filter(|pair| is_kept(cache, *pair, 1)).collect::<Vec<_>>();
+    let before = kept(&cache);
+    assert!(before.len() > 1500, "{}", before.len());
+    for station in [7, 9, 7] {
+        cache.sync_epoch(0, 0, &mut Changed::from_iter([station]));
+    }
+    let others: Vec<_> =
+        before.into_iter().filter(|(a, b)| ![7, 9].contains(a) && ![7, 9].contains(b)).collect();
+    assert!(kept(&cache) == others);
+    // Its next frames are decided upon anew, and may be voided again, as often as somebody pretends to be it.
+    for _ in 0..100 {
+        keep(&mut cache, (7, 1), 1);
+        cache.sync_epoch(0, 0, &mut Changed::from_iter([7]));
+        assert!(!is_kept(&cache, (7, 1), 1));
+    }
+    assert!(kept(&cache).iter().all(|pair| others.contains(pair)));
+    assert!(kept(&cache).len() + 100 / PATIENCE as usize + 1 >= others.len());
+}
+
+#[test]
+fn a_station_with_more_decisions_than_can_be_gone_through_voids_all() {
+    let mut cache = FlowCache::new(ROOM);
+    (2..2000).for_each(|n| keep(&mut cache, (n, 1), 1));
+    let epoch = cache.epoch;
+    cache.sync_epoch(0, 0, &mut Changed::from_iter([1]));
+    assert_ne!(cache.epoch, epoch);
+}
