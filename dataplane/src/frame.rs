@@ -53,6 +53,12 @@ pub trait Frame: Sized {
         burst.drain(..)
     }
 
+    /// Drops all these frames. A frame type whose crate may use `unsafe` gives them back to their pool together.
+    #[inline(always)]
+    fn discard<const N: usize>(frames: &mut ArrayVec<Self, N>) {
+        frames.clear();
+    }
+
     /// Hint that another lcore has written this frame and that it will be sent, freed and filled again on this one:
     /// time to ask for what the other one's cache holds of it. The default does nothing.
     #[inline(always)]

@@ -259,6 +259,16 @@ impl Frame for Mbuf {
         Drain::of(burst)
     }
 
+    #[inline]
+    fn discard<const N: usize>(frames: &mut ArrayVec<Self, N>) {
+        let n = frames.len();
+        // SAFETY: n owned handles, which are forgotten here before DPDK takes them.
+        unsafe {
+            frames.set_len(0);
+            sys::rte_pktmbuf_free_bulk(frames.as_mut_ptr().cast(), n as u32);
+        }
+    }
+
     /// Both lines of the header and the first one of the bytes. Into the second-level cache: a core can wait for more
     /// lines there than for the first one.
     #[inline(always)]
@@ -358,12 +368,7 @@ impl Drop for Mbuf {
 /// Drops all frames of a burst at once: several times cheaper than one by one.
 #[inline]
 pub fn free_burst(burst: &mut Burst) {
-    let n = burst.len();
-    // SAFETY: n owned handles, which the burst forgets before DPDK takes them.
-    unsafe {
-        burst.set_len(0);
-        sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr().cast(), n as u32);
-    }
+    Mbuf::discard(burst);
 }
 
 #[cfg(test)]

@@ -305,6 +305,18 @@ impl<F: Frame> Pack<F> {
         Some((frame, self.lot().meta(len, self.held_ns)))
     }
 
+    /// Drops all frames of an open pack, and says how many. `None`: not all of them are `len` long, and none is dropped.
+    pub fn discard(&mut self, len: u16) -> Option<usize> {
+        debug_assert!(self.parcel.is_none());
+        if (self.len, self.mixed) != (len, 0) {
+            return None;
+        }
+        let count = self.frames.len();
+        F::discard(&mut self.frames);
+        (self.bytes, self.padding, self.charge) = (0, 0, 0);
+        Some(count)
+    }
+
     /// How many frames of one length, one after the other, it takes to use up `turn` bytes on the wire, at most all.
     /// `None`: they have not all one length.
     pub fn frames_of(&self, turn: u64) -> Option<usize> {

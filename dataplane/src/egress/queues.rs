@@ -239,6 +239,11 @@ impl<F: Frame> Queues<F> {
         }
     }
 
+    /// Drops what is left in the first pack of a chain if all of it is `len` long. Number of frames.
+    pub fn discard_first(&mut self, chain: &Chain, len: u16) -> usize {
+        self.packs.get_mut(chain.head as usize).and_then(|pack| pack.discard(len)).unwrap_or(0)
+    }
+
     /// Takes the first pack of a chain out: `ship` moves all its frames elsewhere.
     #[inline(always)]
     pub fn ship_first<T>(&mut self, chain: &mut Chain, ship: impl FnOnce(&mut Pack<F>) -> T) -> Option<T> {

@@ -62,11 +62,12 @@ impl FlowKey {
 /// The shortest frame on the wire: nothing of it has to be looked for.
 type Head = [u8; MIN_FRAME_BYTES as usize];
 
-/// EtherType IPv4, version 4 and five words of header, in the second word of an untagged frame.
-const PLAIN_IPV4: u64 = 0x0045_0008_0000_0000;
-const PLAIN_IPV4_MASK: u64 = 0x00ff_ffff_0000_0000;
-/// The group bits of both MAC addresses, in the first word.
-const STANDARD_GROUPS: u64 = 0x0001_0000_0000_0001;
+/// Of the four bytes behind two MAC addresses, these are EtherType, IP version and length of header.
+const PLAIN_MASK: u32 = 0x00ff_ffff;
+/// IPv4 without options.
+pub(super) const PLAIN_IPV4: u32 = 0x0045_0008;
+/// Of no frame.
+pub(super) const NOT_PLAIN: u32 = u32::MAX;
 
 /// Eight bytes, little endian.
 #[inline(always)]
@@ -80,11 +81,12 @@ impl Profile {
     #[inline(always)]
     pub fn flow_key(&self, bytes: &[u8], len: usize) -> Option<FlowKey> {
         let head: &Head = bytes.first_chunk()?;
-        // The same with less to ask for the most usual frame: IPv4 without options in the standard format.
-        let (first, second) = (word(head, 0)?, word(head, 8)?);
-        if self.is_standard() && second & PLAIN_IPV4_MASK == PLAIN_IPV4 {
-            let odd = first & STANDARD_GROUPS != 0 || len > self.max_frame();
-            return if odd { None } else { Some(FlowKey([first, second, self.plain_ipv4(14, head, len)?])) };
+        // The same with less to ask for the most usual frame.
+        let start = u32::from_le_bytes(*head.get(12..)?.first_chunk()?);
+        if start & PLAIN_MASK == self.plain_start() {
+            let odd = (head[0] | head[6]) & 1 != 0 || len > self.max_frame();
+            let cnp = if odd { None } else { self.plain_ipv4(14, head, len) };
+            return Some(FlowKey([word(head, 0)?, word(head, 8)?, cnp?]));
         }
         self.any_flow_key(head, bytes, len)
     }

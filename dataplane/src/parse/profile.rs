@@ -1,5 +1,6 @@
 //! A checked format, and the one pass over a frame's headers.
 
+use super::flow_key::{NOT_PLAIN, PLAIN_IPV4};
 use super::headers::{self, MAC_CONTROL, Opcodes, be16};
 use super::key::{ADDRESS_MASK, GROUP_BIT, SPACE_SHIFT, VID_SHIFT};
 use super::{
@@ -64,8 +65,8 @@ pub struct Profile {
     opcodes: Opcodes,
     udp_port: u16,
     type1_ethertype: u16,
-    /// See [`Profile::is_standard`].
-    standard: bool,
+    /// See [`Profile::plain_start`].
+    plain_start: u32,
     learning: bool,
     trust: Vec<TrustSource>,
 }
@@ -85,6 +86,9 @@ impl Profile {
             group_bits[off / 64] |= 1 << (off % 64 / 8 * 8 + 7 - off % 8);
         }
         let standard = FormatSpec::standard();
+        let is_standard = spec.ip
+            && (spec.header_len, spec.ethertype_off) == (standard.header_len, standard.ethertype_off)
+            && (spec.dst_group, spec.src_group) == (standard.dst_group, standard.src_group);
         Ok(Self {
             header_len,
             max_frame: DEFAULT_MAX_FRAME,
@@ -102,9 +106,7 @@ impl Profile {
             opcodes: Opcodes::of(spec.transport),
             udp_port: spec.udp_port,
             type1_ethertype: spec.type1_ethertype,
-            standard: spec.ip
-                && (spec.header_len, spec.ethertype_off) == (standard.header_len, standard.ethertype_off)
-                && (spec.dst_group, spec.src_group) == (standard.dst_group, standard.src_group),
+            plain_start: if is_standard { PLAIN_IPV4 } else { NOT_PLAIN },
             learning: spec.learning,
             trust: spec.trust.clone(),
         })
@@ -183,10 +185,10 @@ impl Profile {
         self.group_bits
     }
 
-    /// Ethernet addresses, EtherType behind them, IP above.
+    /// What the usual frame of the standard format has behind its addresses; what none has, in other formats.
     #[inline(always)]
-    pub(super) fn is_standard(&self) -> bool {
-        self.standard
+    pub(super) fn plain_start(&self) -> u32 {
+        self.plain_start
     }
 
     pub(super) fn has_ethertype(&self) -> bool {

@@ -6,7 +6,7 @@ use super::lost::{control_group, count_lost};
 use super::receive::Work;
 use super::{Port, Switch};
 use crate::drops::DropReason;
-use crate::egress::{Chain, Meta};
+use crate::egress::{Chain, Lot, Meta};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
 use crate::parse::EcnPlace;
@@ -43,7 +43,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn admit_one_by_one(&mut self, out: PortId, chain: Chain) {
         let mut chain = chain;
         while let Some((frame, meta)) = self.unchain(&mut chain) {
-            self.admit(out, frame, meta);
+            // A refusal changes nothing: the same frame behind it would be refused, too.
+            if let Some((reason, lot)) = self.admit(out, frame, meta)
+                && self.tap.is_none()
+            {
+                let more = self.queues.discard_first(&chain, meta.len);
+                self.count_refused(out, &lot, reason, more as u64);
+            }
         }
     }
 
@@ -69,16 +75,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.draining {
             return self.drop_at_group(frame, &meta.lot(), DropReason::RunDraining);
         }
-        self.admit(out, frame, meta);
+        let _ = self.admit(out, frame, meta);
     }
 
-    fn admit(&mut self, out: PortId, frame: F, meta: Meta) {
+    /// Charges a frame and queues it, or drops it: then why, and as what.
+    fn admit(&mut self, out: PortId, frame: F, meta: Meta) -> Option<(DropReason, Lot)> {
         let charge = self.admission.charge(u32::from(meta.len));
         let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue));
         match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
             Verdict::Admitted => {
                 self.count_charged(meta.pg, 1);
                 self.enqueue(out, frame, meta, meta.rx_ns);
+                None
             }
             verdict => self.admitted_otherwise(out, frame, meta, verdict),
         }
@@ -87,7 +95,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The rest of admission: a control frame without room in its pool, Xoff, a refusal.
     #[cold]
     #[inline(never)]
-    fn admitted_otherwise(&mut self, out: PortId, frame: F, meta: Meta, verdict: Verdict) {
+    fn admitted_otherwise(
+        &mut self,
+        out: PortId,
+        frame: F,
+        meta: Meta,
+        verdict: Verdict,
+    ) -> Option<(DropReason, Lot)> {
         let (mut meta, mut verdict) = (meta, verdict);
         let queue = usize::from(meta.queue);
         if matches!(verdict, Verdict::Refused(_)) && self.leave_control_pool(&mut meta) {
@@ -95,21 +109,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
             verdict = self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge);
         }
-        match verdict {
-            Verdict::Admitted => {
-                self.count_charged(meta.pg, 1);
-                self.enqueue(out, frame, meta, meta.rx_ns);
+        if let Verdict::Refused(reason) = verdict {
+            let lot = meta.lot();
+            match reason.stage() {
+                "egress" => self.drop_at_queue(out, frame, &lot, reason),
+                _ => self.drop_at_group(frame, &lot, reason),
             }
-            Verdict::AdmittedXoff => {
-                self.count_charged(meta.pg, 1);
-                self.xoff(PgIx(u32::from(meta.pg)));
-                self.enqueue(out, frame, meta, meta.rx_ns);
-            }
-            Verdict::Refused(reason) if reason.stage() == "egress" => {
-                self.drop_at_queue(out, frame, &meta.lot(), reason);
-            }
-            Verdict::Refused(reason) => self.drop_at_group(frame, &meta.lot(), reason),
+            return Some((reason, lot));
         }
+        self.count_charged(meta.pg, 1);
+        if verdict == Verdict::AdmittedXoff {
+            self.xoff(PgIx(u32::from(meta.pg)));
+        }
+        self.enqueue(out, frame, meta, meta.rx_ns);
+        None
     }
 
     /// Frames are charged to a group of their port; the control pool is no such group.
@@ -119,7 +132,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Some(port) = self.ports.get_mut(port) {
             port.stats.pg_packets[pg] += u64::from(frames);
             if port.storm_drop | port.storm_forward != 0 {
-                (0..frames).for_each(|_| port.count_in_storm(pg, Seen::RxOk));
+                port.count_in_storm(pg, Seen::RxOk, u64::from(frames));
             }
         }
     }
@@ -293,10 +306,10 @@ impl<F> Port<F> {
 
     /// A frame received here met group `pg` while a queue of that group is in a storm on this port (H10).
     #[cold]
-    pub(super) fn count_in_storm(&mut self, pg: usize, seen: Seen) {
+    pub(super) fn count_in_storm(&mut self, pg: usize, seen: Seen, frames: u64) {
         let stormed = (self.storm_drop | self.storm_forward) & self.params.pg_queues[pg];
         if let Some(watchdog) = &mut self.watchdog {
-            crate::pfc::bits(stormed).for_each(|queue| watchdog.count(queue, seen, 1));
+            crate::pfc::bits(stormed).for_each(|queue| watchdog.count(queue, seen, frames));
         }
     }
 }

@@ -19,27 +19,50 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         count_lost(&mut self.ports, &self.admission, at, reason, lot, 1);
     }
 
-    /// Ingress reasons count at the port of arrival and at the priority group.
+    /// A frame refused by its priority group, or by what a group needs.
     #[cold]
     pub(super) fn drop_at_group(&mut self, frame: F, lot: &Lot, reason: DropReason) {
+        self.note_drops_at_group(lot, 1);
+        self.drop_frame(PortId(lot.in_port), reason, frame, lot);
+    }
+
+    /// A frame refused by its queue.
+    #[cold]
+    pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, lot: &Lot, reason: DropReason) {
+        self.note_drops_at_queue(out, lot, reason, 1);
+        self.drop_frame(out, reason, frame, lot);
+    }
+
+    /// Counts frames that admission has refused and that were dropped together.
+    #[cold]
+    pub(super) fn count_refused(&mut self, out: PortId, lot: &Lot, reason: DropReason, frames: u64) {
+        let at = if reason.stage() == "egress" {
+            self.note_drops_at_queue(out, lot, reason, frames);
+            out
+        } else {
+            self.note_drops_at_group(lot, frames);
+            PortId(lot.in_port)
+        };
+        count_lost(&mut self.ports, &self.admission, at, reason, lot, frames);
+    }
+
+    /// Ingress reasons count at the port of arrival and at the priority group.
+    fn note_drops_at_group(&mut self, lot: &Lot, frames: u64) {
         let (input, pg) = (PortId(lot.in_port), usize::from(lot.pg) % PRIORITIES);
         let port = &mut self.ports[input.index()];
-        port.stats.pg_drops[pg] += 1;
-        port.count_in_storm(pg, Seen::RxDrop);
-        self.drop_frame(input, reason, frame, lot);
+        port.stats.pg_drops[pg] += frames;
+        port.count_in_storm(pg, Seen::RxDrop, frames);
     }
 
     /// Egress reasons count at the port of departure and at the queue.
-    #[cold]
-    pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, lot: &Lot, reason: DropReason) {
+    fn note_drops_at_queue(&mut self, out: PortId, lot: &Lot, reason: DropReason, frames: u64) {
         let (port, queue) = (&mut self.ports[out.index()], usize::from(lot.queue));
-        port.stats.queue_drops[queue] += 1;
+        port.stats.queue_drops[queue] += frames;
         if reason == DropReason::WatchdogDrop
             && let Some(watchdog) = &mut port.watchdog
         {
-            watchdog.count(queue, Seen::TxDrop, 1);
+            watchdog.count(queue, Seen::TxDrop, frames);
         }
-        self.drop_frame(out, reason, frame, lot);
     }
 }
 

@@ -250,6 +250,41 @@ fn frames_in_packs_leave_in_the_order_they_would_one_by_one() {
 }
 
 #[test]
+fn frames_refused_together_are_counted_as_they_would_be_one_by_one() {
+    // Some fit: the queue may hold half of the buffer, or the group all but a little of it.
+    let group = PgParams { limit: Limit::fixed(3000), ..MmuParams::lossy(2, 20_000).pgs[0] };
+    for (pg, reason) in [(None, DropReason::EgressQueueFull), (Some(group), DropReason::IngressShared)] {
+        for lens in [[64, 64, 64], [64, 1500, 64], [300, 300, 1500]] {
+            let run = |together: bool| {
+                let mut p = params(2);
+                p.mmu = MmuParams::lossy(2, 20_000);
+                if let Some(pg) = pg {
+                    p.mmu.pgs.fill(pg);
+                }
+                let mut s = Switch::new(p).unwrap();
+                receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+                transmit(&mut s, 0, 0);
+                // Frames of one length come in runs longer than a pack.
+                let frames = (0..250).map(|n| frame(1, 2, n as u8 % 2, lens[n / 84]));
+                if together {
+                    receive(&mut s, 0, frames, 0);
+                } else {
+                    frames.for_each(|frame| receive(&mut s, 0, [frame], 0));
+                }
+                assert_conserved(&s);
+                let (from, to) = (s.stats(PortId(0)), s.stats(PortId(1)));
+                let lost = from.drops.0[reason as usize] + to.drops.0[reason as usize];
+                assert!(lost > 50, "{reason:?} {lost}");
+                let counted = (from.pg_drops, to.queue_drops, from.drops.0, to.drops.0, s.held());
+                (counted, transmit(&mut s, 1, 1).frames)
+            };
+            let (together, apart) = (run(true), run(false));
+            assert!(together == apart, "{lens:?}: {:?}, {:?}", together.0, apart.0);
+        }
+    }
+}
+
+#[test]
 fn frames_nobody_may_forward_are_dropped_with_a_reason() {
     let mut p = params(2);
     p.ports[0].mtu = 1514;
