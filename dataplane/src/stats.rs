@@ -7,6 +7,7 @@
 use crate::drops::{DROP_REASONS, DropReason};
 use crate::ecn::Wred;
 use crate::types::{Nanos, PRIORITIES};
+use crossbeam_utils::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -614,6 +615,7 @@ impl Published {
     }
 
     fn consistent<T>(&self, copy: impl Fn(&[AtomicU64]) -> T) -> T {
+        let backoff = Backoff::new();
         loop {
             let before = self.0.sequence.load(Ordering::Acquire);
             let copy = copy(&self.0.words);
@@ -621,7 +623,7 @@ impl Published {
             if before.is_multiple_of(2) && self.0.sequence.load(Ordering::Relaxed) == before {
                 return copy;
             }
-            std::hint::spin_loop();
+            backoff.spin();
         }
     }
 }

@@ -14,6 +14,7 @@ use super::watermark::Watermark;
 use super::{Admission, PgIx, QueueIx, Verdict};
 use crate::drops::DropReason;
 use crate::types::PRIORITIES;
+use crossbeam_utils::CachePadded;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed, fence};
@@ -47,7 +48,6 @@ struct Queue {
 
 /// What one shard tells the others: single writer each.
 #[derive(Debug)]
-#[repr(align(128))]
 struct ShardSums {
     shared: AtomicU64,
     headroom: AtomicU64,
@@ -60,18 +60,21 @@ struct ShardSums {
 /// The sums shards exchange. One per switch, shared by its shards.
 #[derive(Debug)]
 pub struct Ledger {
-    shards: Vec<ShardSums>,
+    /// On cache lines of their own: each is written by another core.
+    shards: Vec<CachePadded<ShardSums>>,
 }
 
 impl Ledger {
     fn new(shards: usize, pgs: usize) -> Self {
         let zeros = |n| (0..n).map(|_| AtomicU64::new(0)).collect();
-        let one = |_| ShardSums {
-            shared: AtomicU64::new(0),
-            headroom: AtomicU64::new(0),
-            egress: [AtomicU64::new(0), AtomicU64::new(0)],
-            held: AtomicU64::new(0),
-            released: zeros(pgs),
+        let one = |_| {
+            CachePadded::new(ShardSums {
+                shared: AtomicU64::new(0),
+                headroom: AtomicU64::new(0),
+                egress: [AtomicU64::new(0), AtomicU64::new(0)],
+                held: AtomicU64::new(0),
+                released: zeros(pgs),
+            })
         };
         Self { shards: (0..shards).map(one).collect() }
     }
