@@ -30,6 +30,11 @@ fn telemetry_answers_from_the_same_snapshot() {
     };
     let lab = Lab::start();
     let prefix = format!("weir-{}", lab.program.id());
+    // A histogram without a frame has no percentiles.
+    wait_for("a frame of class 3 that left p0", || {
+        let answers = telemetry(&tool, &prefix, &["/weir/latency,p0"]);
+        answers[0]["/weir/latency"]["3"]["residence_p99_ns"].is_u64().then_some(())
+    });
     let before = lab.json("/v1/ports");
     let asked = [
         "/weir/ports",
