@@ -97,8 +97,8 @@ fn a_place_that_is_taken_is_given_up_now_and_then() {
 fn thousands_of_pairs_at_random_are_nearly_all_kept() {
     let mut cache = FlowCache::new(ROOM);
     let mut rng = crate::rng::Rng::new(1);
-    let mut station = || 0x0200_0000_0000 | rng.next_u64() % 512;
-    let pairs: Vec<_> = (0..2048).map(|_| (station(), 1 << 32 | station())).collect();
+    let mut station = || 0x0200_0000_0000 + rng.next_u64() % 512;
+    let pairs: Vec<_> = (0..2048).map(|_| (station(), (1 << 32) + station())).collect();
     pairs.iter().for_each(|pair| keep(&mut cache, *pair, 1));
     let kept = pairs.iter().filter(|pair| is_kept(&cache, **pair, 1)).count();
     assert!(kept > 2048 * 95 / 100, "{kept}");
