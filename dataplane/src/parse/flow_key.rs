@@ -83,8 +83,8 @@ impl Profile {
         let head: &Head = bytes.first_chunk()?;
         // The same with less to ask for the most usual frame.
         let start = u32::from_le_bytes(*head.get(12..)?.first_chunk()?);
-        if start & PLAIN_MASK == self.plain_start() {
-            let odd = (head[0] | head[6]) & 1 != 0 || len > self.max_frame();
+        if start & PLAIN_MASK == self.plain_start {
+            let odd = (head[0] | head[6]) & 1 != 0 || len > self.max_frame;
             let cnp = if odd { None } else { self.plain_ipv4(14, head, len) };
             return Some(FlowKey([word(head, 0)?, word(head, 8)?, cnp?]));
         }
@@ -94,7 +94,7 @@ impl Profile {
     /// Called rather than inlined: the loop over plain frames needs its registers.
     #[inline(never)]
     fn any_flow_key(&self, head: &Head, bytes: &[u8], len: usize) -> Option<FlowKey> {
-        match self.header_len() {
+        match self.header_len {
             14 => self.key_behind(14, head, bytes, len),
             other => self.key_behind(other.clamp(LEAST, 16), head, bytes, len),
         }
@@ -103,10 +103,10 @@ impl Profile {
     #[inline(always)]
     fn key_behind(&self, header: usize, head: &Head, bytes: &[u8], len: usize) -> Option<FlowKey> {
         let (first, second, third) = (word(head, 0)?, word(head, 8)?, word(head, 16)?);
-        let groups = self.group_bits();
+        let groups = self.group_bits;
         let odd = (first & groups[0]) | (second & groups[1]) != 0
             || first & RESERVED_MASK == RESERVED
-            || len > self.max_frame();
+            || len > self.max_frame;
         if odd {
             return None;
         }
@@ -115,19 +115,19 @@ impl Profile {
             let keep = KEEP[label].get(count - LEAST)?;
             Some(FlowKey([first, second & keep[0], third & keep[1] | cnp]))
         };
-        if !self.has_ethertype() {
+        if self.ethertype.is_none() {
             return key(header, 0, 0);
         }
         // The last two bytes of the header.
         let (mut ethertype, mut at) = (((second >> (8 * (header - 10))) as u16).swap_bytes(), header);
         if is_tag(ethertype) {
-            ethertype = be16(head, at + 2).filter(|inner| self.has_tags() && !is_tag(*inner))?;
+            ethertype = be16(head, at + 2).filter(|inner| self.vlan && !is_tag(*inner))?;
             at += 4;
         }
         match ethertype {
             MAC_CONTROL => None,
-            IPV4 if self.has_ip() => key(at + 2, 0, self.ipv4(at, head, bytes, len)?),
-            IPV6 if self.has_ip() => key(at + 2, 1, self.ipv6(at, head, bytes, len)?),
+            IPV4 if self.ip => key(at + 2, 0, self.ipv4(at, head, bytes, len)?),
+            IPV6 if self.ip => key(at + 2, 1, self.ipv6(at, head, bytes, len)?),
             _ => key(at, 0, self.any(ethertype, at, bytes, len)?),
         }
     }
@@ -173,14 +173,13 @@ impl Profile {
     /// The same of UDP to `port`, behind `header` of a datagram's `total` bytes; `first` is the first byte behind it.
     #[inline(always)]
     fn udp(&self, port: u16, header: usize, total: usize, first: Option<&u8>) -> Option<u64> {
-        let opcodes = self.opcodes();
-        if port != self.udp_port() {
+        if port != self.udp_port {
             return (total >= header + 8).then_some(0);
         }
-        if total < header + 8 + opcodes.header_len {
+        if total < header + 8 + self.opcodes.header_len {
             return None;
         }
-        Some(if opcodes.is_cnp(*first?) { CNP } else { 0 })
+        Some(if self.opcodes.is_cnp(*first?) { CNP } else { 0 })
     }
 
     /// The same of anything.

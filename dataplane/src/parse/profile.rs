@@ -47,8 +47,8 @@ impl Load {
 /// The format of a port, ready to parse with. One per port: it also knows the port's longest frame.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    header_len: usize,
-    max_frame: usize,
+    pub(super) header_len: usize,
+    pub(super) max_frame: usize,
     space: u64,
     dst: Load,
     src: Load,
@@ -56,17 +56,17 @@ pub struct Profile {
     dst_group: Load,
     src_group: Load,
     /// Both bits, in the first 16 bytes of a frame as two little-endian words.
-    group_bits: [u64; 2],
+    pub(super) group_bits: [u64; 2],
     tc: Option<u8>,
-    ethertype: Option<usize>,
-    vlan: bool,
-    ip: bool,
+    pub(super) ethertype: Option<usize>,
+    pub(super) vlan: bool,
+    pub(super) ip: bool,
     ecn: EcnSource,
-    opcodes: Opcodes,
-    udp_port: u16,
+    pub(super) opcodes: Opcodes,
+    pub(super) udp_port: u16,
     type1_ethertype: u16,
-    /// See [`Profile::plain_start`].
-    plain_start: u32,
+    /// What the usual frame of the standard format has behind its addresses; in other formats what none has.
+    pub(super) plain_start: u32,
     learning: bool,
     trust: Vec<TrustSource>,
 }
@@ -173,42 +173,6 @@ impl Profile {
     /// 16-bit station number, plus [`super::GROUP_BIT`] for a group.
     pub fn key(&self, address: u64, vid: u16) -> u64 {
         self.space | u64::from(vid & 0xfff) << VID_SHIFT | address & (self.dst.mask | GROUP_BIT)
-    }
-
-    pub(super) fn header_len(&self) -> usize {
-        self.header_len
-    }
-
-    /// The bits of a frame that say it is from or to a group, in its first two little-endian words.
-    #[inline(always)]
-    pub(super) fn group_bits(&self) -> [u64; 2] {
-        self.group_bits
-    }
-
-    /// What the usual frame of the standard format has behind its addresses; what none has, in other formats.
-    #[inline(always)]
-    pub(super) fn plain_start(&self) -> u32 {
-        self.plain_start
-    }
-
-    pub(super) fn has_ethertype(&self) -> bool {
-        self.ethertype.is_some()
-    }
-
-    pub(super) fn has_tags(&self) -> bool {
-        self.vlan
-    }
-
-    pub(super) fn has_ip(&self) -> bool {
-        self.ip
-    }
-
-    pub(super) fn udp_port(&self) -> u16 {
-        self.udp_port
-    }
-
-    pub(super) fn opcodes(&self) -> Opcodes {
-        self.opcodes
     }
 
     /// What the format's own fields say.

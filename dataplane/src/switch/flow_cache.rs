@@ -75,7 +75,7 @@ const EPOCHS: u64 = 1 << (u64::BITS - EPOCH_AT);
 /// A decision about frames of one port.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// [`FlowKey`], port and epoch. In no valid entry the epoch is 0.
+    /// [`FlowKey`], port and epoch. In no valid entry the mark of the epoch is 0.
     key: [u64; 3],
     decision: ForwardingDecision,
 }
@@ -83,7 +83,7 @@ struct Entry {
 impl Entry {
     const VOID: Self = Self { key: [0; 3], decision: ForwardingDecision::NONE };
 
-    fn epoch(&self) -> u64 {
+    fn mark(&self) -> u64 {
         self.key[2] >> EPOCH_AT
     }
 }
@@ -102,7 +102,10 @@ pub(super) struct FlowCache {
     sets: Box<[Set]>,
     /// Of a hash, down to the number of a set.
     hash_shift: u32,
+    /// Times that all became void. Entries have [`FlowCache::mark`] of it.
     epoch: u64,
+    /// The set that is emptied next.
+    sweep: usize,
     /// Which decisions are about the frames of a station.
     index: Index,
     /// State of the forwarding table the decisions were made from.
@@ -120,7 +123,8 @@ impl FlowCache {
         Self {
             sets: vec![Set([Entry::VOID; WAYS]); sets].into_boxed_slice(),
             hash_shift: u64::BITS - sets.ilog2(),
-            epoch: 1,
+            epoch: 0,
+            sweep: 0,
             index: Index::new(sets * WAYS),
             seen: (0, 0),
             voids: 0,
@@ -132,9 +136,15 @@ impl FlowCache {
     pub fn invalidate(&mut self) {
         self.voids += 1;
         self.epoch += 1;
-        if self.epoch == EPOCHS {
-            *self = Self { seen: self.seen, voids: self.voids, ..Self::new(self.sets.len() * WAYS) };
-        }
+        // Marks come round: by then every set has been emptied many times, one at a time, so that none takes long.
+        self.sets[self.sweep] = Set([Entry::VOID; WAYS]);
+        self.sweep = (self.sweep + 1) % self.sets.len();
+    }
+
+    /// What valid entries have for an epoch: never 0, which is that of void ones.
+    #[inline(always)]
+    fn mark(&self) -> u64 {
+        1 + self.epoch % (EPOCHS - 1)
     }
 
     /// Decisions are void that rely on what is no longer so in the forwarding table: on stations that have changed, or
@@ -168,7 +178,7 @@ impl FlowCache {
     /// What a valid entry has above the key of a frame of `port`.
     #[inline(always)]
     pub fn tag(&self, port: PortId) -> Tag {
-        Tag(u64::from(port.0) << PORT_AT | self.epoch << EPOCH_AT)
+        Tag(u64::from(port.0) << PORT_AT | self.mark() << EPOCH_AT)
     }
 
     /// What was decided about frames like this one.
@@ -207,10 +217,10 @@ impl FlowCache {
     /// `stations`: the keys of source and destination in the forwarding table.
     #[inline(never)]
     pub fn keep(&mut self, key: FlowKey, port: PortId, decision: ForwardingDecision, stations: [u64; 2]) {
-        let (set_at, key) = self.place(key, self.tag(port));
+        let (mark, (set_at, key)) = (self.mark(), self.place(key, self.tag(port)));
         let set = &mut self.sets[set_at].0;
         let same = set.iter().position(|entry| entry.key == key);
-        let free = || set.iter().position(|entry| entry.epoch() != self.epoch);
+        let free = || set.iter().position(|entry| entry.mark() != mark);
         let way = match same.or_else(free) {
             Some(way) => way,
             None => {
@@ -221,7 +231,7 @@ impl FlowCache {
                 (self.refused / PATIENCE) as usize % WAYS
             }
         };
-        self.index.replace(set_at * WAYS + way, set[way].epoch() == self.epoch, self.epoch, stations);
+        self.index.replace(set_at * WAYS + way, set[way].mark() == mark, self.epoch, stations);
         set[way] = Entry { key, decision };
     }
 }

@@ -172,7 +172,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             if let Some(decision) = self.decide(port, work) {
                 // Only where the next frame would change nothing in the table either.
                 let profile = &self.ports[port.index()].params.profile;
-                if let Some(key) = profile.flow_key(frame.bytes(), frame.len()).filter(|_| known) {
+                if known && let Some(key) = profile.flow_key(frame.bytes(), frame.len()) {
                     self.flow_cache.keep(key, port, decision, [work.src_key, work.dst_key]);
                 }
                 return self.put(arrival, decision, frame);
