@@ -120,8 +120,8 @@ fn compile_wrappers(out: &Path, dpdk: &Dpdk) {
 
 fn fail(what: &str, cure: &str) -> ! {
     eprintln!(
-        "\nweir-dpdk-sys: {what}.\n  Try: {cure}\n  Without DPDK: cargo test -p weir-dataplane -p weir-endpoint \
-         -p weir-sim -p weir-mgmt\n"
+        "\nweir-dpdk-sys: {what}.\n  Try: {cure}\n  Without DPDK: cargo test -p weir-dataplane -p weir-config \
+         -p weir-endpoint -p weir-sim -p weir-mgmt\n"
     );
     exit(1)
 }

@@ -6,11 +6,9 @@
 
 use crate::parse::{Kind, Parsed};
 use crate::types::PRIORITIES;
-use serde::Deserialize;
 
 /// Where a frame's priority may come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TrustSource {
     /// PCP of the outermost VLAN tag.
     Pcp,
@@ -19,7 +17,6 @@ pub enum TrustSource {
     /// Bits 7:2 of the AFH traffic-class byte.
     Tc,
     /// The default of the port, whatever the frame says.
-    #[serde(alias = "port_default")]
     Port,
 }
 

@@ -155,78 +155,7 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
-    use crate::drops::DropReason;
-    use crate::runtime::{Device, switch_params};
-    use crate::types::Mac;
     use proptest::prelude::*;
-
-    fn params() -> SwitchParams {
-        let text = "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\ncell_bytes = 256\n\
-                    [port_defaults]\nmtu = 1600\nrate = \"1G\"\n[[port]]\nname = \"a\"\ndevice = \"ring\"\n\
-                    [[port]]\nname = \"b\"\ndevice = \"ring\"\n[[port]]\nname = \"c\"\ndevice = \"ring\"\n";
-        let config = config::load("t.toml", text).unwrap().config;
-        let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
-        switch_params(&config, &[device; 3], 1).unwrap()
-    }
-
-    fn frame() -> Asked {
-        Asked {
-            port: PortId(0),
-            to: None,
-            len: 1000,
-            dscp: Some(26),
-            pcp: None,
-            tc: None,
-            ecn: 2,
-            kind: Kind::Data,
-        }
-    }
-
-    #[test]
-    fn an_empty_switch_takes_a_frame_out_of_the_reserve() {
-        let told = explain(&params(), &Occupancy::default(), &frame()).unwrap();
-        assert_eq!((told.class.queue, told.class.pg, told.charge), (3, 3, 1024));
-        assert_eq!((told.verdict, told.takes, told.pauses), (Verdict::Admitted, [1024, 0, 0], 0));
-        assert_eq!((told.to, told.mark.unwrap().1), (PortId(1), 0));
-    }
-
-    #[test]
-    fn at_the_line_it_goes_to_headroom_and_pauses_beyond_that_it_is_lost() {
-        let params = params();
-        let mut seen = Occupancy { groups: vec![Held::default(); 24], queues: vec![0; 24] };
-        let shared = Mmu::new(params.mmu.clone()).unwrap().pools().shared_size;
-        // alpha 1: half of the pool is the line of a single user.
-        seen.groups[3].used = 4096 + shared / 2;
-        seen.queues[16 + 3] = 400_000;
-        let told = explain(&params, &seen, &frame()).unwrap();
-        assert_eq!((told.verdict, told.takes), (Verdict::AdmittedXoff, [0, 0, 1024]));
-        assert_eq!((told.pauses, told.to), (1 << 3, PortId(2)));
-        // Above Kmax, 384 000 bytes on a virtual port, everything is marked.
-        assert_eq!(told.mark.unwrap().1, ONE_Q32);
-        seen.groups[3].headroom = told.pg.headroom_limit;
-        seen.groups[3].xoff = true;
-        let told = explain(&params, &seen, &frame()).unwrap();
-        assert_eq!(told.verdict, Verdict::Refused(DropReason::IngressHeadroom));
-        assert_eq!((told.takes, told.pauses), ([0; 3], 1 << 3));
-    }
-
-    #[test]
-    fn what_was_published_is_what_is_restored() {
-        let params = params();
-        let mut gauges = vec![PortGauges::default(); 3];
-        gauges[0].pg_used[3] = 10_000;
-        gauges[0].pg_headroom[3] = 3_000;
-        gauges[0].xoff_priorities = 1 << 3;
-        gauges[2].queue_bytes[3] = 13_000;
-        let seen = Occupancy::of(&params, gauges.iter());
-        let mut mmu = Mmu::new(params.mmu.clone()).unwrap();
-        mmu.restore(&seen.groups, &seen.queues).unwrap();
-        mmu.audit().unwrap();
-        let pg = mmu.pg(PgIx(3));
-        assert_eq!((pg.used, pg.shared, pg.headroom, pg.xoff), (10_000, 10_000 - 4096, 3_000, true));
-        assert_eq!(mmu.queue(QueueIx(19)).used, 13_000);
-    }
 
     proptest! {
         #[test]

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod classify;
-pub mod config;
 pub mod drops;
 pub mod ecn;
 pub mod egress;
@@ -17,7 +16,6 @@ pub mod parse;
 pub mod pfc;
 pub mod portset;
 pub mod rng;
-pub mod runtime;
 pub mod stats;
 pub mod switch;
 pub mod turn;

@@ -131,6 +131,7 @@ fn drop_reasons_named_in_documents_exist() {
 fn files_named_in_documents_exist() {
     let roots = [
         "dataplane",
+        "config",
         "dpdk",
         "dpdk-sys",
         "endpoint",

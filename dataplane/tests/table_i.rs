@@ -5,17 +5,13 @@ mod harness;
 use harness::frames::{host, ipv4, stamp};
 use harness::{Bench, Block, Flow, G, Lab, Plan, Storm, classifier_of, seed};
 use weir_dataplane::classify::Maps;
-use weir_dataplane::config;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::Admission;
 use weir_dataplane::pfc::frame::PfcFrame;
-use weir_dataplane::pfc::react::RxMode;
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::rng::Rng;
-use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::Change;
-use weir_dataplane::turn::Platform;
-use weir_dataplane::types::{Mac, PortId};
+use weir_dataplane::types::PortId;
 
 const MS: u64 = 1_000_000;
 
@@ -75,39 +71,6 @@ fn i2_the_same_configuration_again_under_load() {
     assert!(run(true, light).1.is_empty());
     assert!(run(true, heavy) == run(false, heavy));
     assert!(run(true, heavy).1.len() > 10);
-}
-
-#[test]
-fn i3_a_port_that_cannot_see_pfc_is_told_of_and_sends_none() {
-    let ports: String =
-        (0..3).map(|i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\nrate = \"10G\"\n")).collect();
-    let config = config::load_for(
-        Platform::Simulated,
-        "i3",
-        &format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n{ports}"),
-    )
-    .unwrap()
-    .config;
-    // Port 0 cannot see PFC frames: what it takes for PFC would be a promise nobody keeps.
-    let device = |i: u64| Device { mac: Mac::from_u64(i), pfc: i > 0, ..Device::default() };
-    let params = switch_params(&config, &[0, 1, 2].map(device), 1).unwrap();
-    let enabled: Vec<_> = params.ports.iter().map(|p| (p.generate.enabled, p.react.mode)).collect();
-    assert_eq!(enabled, [(0, RxMode::None), (1 << 3, RxMode::Enabled), (1 << 3, RxMode::Enabled)]);
-    // Its group is lossless all the same, by its profile: what it loses is told as that.
-    assert_eq!([0, 8, 16].map(|port| params.mmu.pgs[port + 3].lossless), [true; 3]);
-    // Overloaded, it loses frames with a reason; its neighbour is paused and loses none.
-    let mut lab = Lab::star(&params, 500);
-    let blind = lab.flow(0, Flow::new(2, 3, 1500).dscp(26));
-    let seeing = lab.flow(1, Flow::new(2, 3, 1500).dscp(26));
-    lab.run_until(40 * MS);
-    assert!(lab.testers[0].pfc_log.is_empty() && !lab.testers[1].pfc_log.is_empty());
-    let stats = lab.switches[0].stats(PortId(0));
-    let lost = stats.drops.0[DropReason::IngressHeadroom as usize];
-    assert!(lost > 1000);
-    assert_eq!(stats.lossless_drops(), lost);
-    assert_eq!((lab.lost(), lab.switches[0].stats(PortId(0)).pg_drops[3]), (lost, lost));
-    assert!(lab.rx(blind).gaps > 0);
-    assert_eq!(lab.rx(seeing).gaps, 0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::times::Times;
 use std::sync::Arc;
-use weir_dataplane::config::{Config, EcnMode, PortConfig, SharedLimit, pause_response};
+use weir_config::{Config, EcnMode, PortConfig, SharedLimit, pause_response};
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
 use weir_dataplane::stats::{

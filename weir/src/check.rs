@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use weir_dataplane::config::{self, Loaded};
+use weir_config::Loaded;
 
 /// Reads and checks a configuration file; prints warnings.
 ///
@@ -45,7 +45,7 @@ pub fn read(path: &Path) -> Result<String> {
 /// # Errors
 /// The text has errors.
 pub fn load_text(name: &str, text: &str) -> Result<Loaded> {
-    match config::load(name, text) {
+    match weir_config::load(name, text) {
         Ok(loaded) => {
             for warning in &loaded.warnings {
                 say_err!("{warning}\n");
@@ -73,7 +73,7 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
             say!("{:key$}  {:value$}  {}{why}", row.key, row.value, row.origin);
         }
     }
-    let workers = config::workers(&config.ports);
+    let workers = weir_config::workers(&config.ports);
     let eal_args = devices::eal_args(&config.ports, &config.eal_args, &[])?;
     PoolSize::of(&config, workers, 0)
         .fits(&eal_args, workers)

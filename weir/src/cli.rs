@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_dataplane::config::units::{self, rate, size};
+use weir_config::units::{self, rate, size};
 use weir_dataplane::types::Mac;
 
 /// A lossless Ethernet switch in software.

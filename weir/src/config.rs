@@ -54,13 +54,12 @@ fn lines(document: &Value, effective: bool, origin: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_dataplane::config;
 
     #[test]
     fn every_value_has_an_origin_and_only_what_was_set_is_shown_unless_asked() {
         let text = "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n[port_defaults]\nrate = \"1G\"\n\
                     [[port]]\nname = \"p0\"\ndevice = \"ring\"\n";
-        let config = config::load("lab.toml", text).unwrap().config;
+        let config = weir_config::load("lab.toml", text).unwrap().config;
         let document = json!({ "source": "lab.toml", "values": server::values(&config) });
         let all = lines(&document, true, true);
         for wanted in [

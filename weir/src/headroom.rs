@@ -5,7 +5,7 @@ use crate::cli::HeadroomArgs;
 use crate::output::say;
 use anyhow::Result;
 use serde_json::{Value, json};
-use weir_dataplane::config::{DeviceKind, headroom_input, xon_offset};
+use weir_config::{DeviceKind, headroom_input, xon_offset};
 use weir_dataplane::mmu::headroom::{
     Headroom, HeadroomError, HeadroomInput, Model, OwnTerms, headroom as compute,
 };
@@ -120,7 +120,7 @@ mod tests {
         let shown = columns(&args("weir headroom --rate 100G --cable 100m --mtu 9216")).unwrap();
         let text = "[qos]\npreset = \"roce-lossless\"\n[[port]]\nname = \"a\"\ndevice = \"0000:3b:00.0\"\n\
                     rate = \"100G\"\ncable = \"100m\"\nmtu = 9216\n";
-        let config = weir_dataplane::config::load("t", text).unwrap().config;
+        let config = weir_config::load("t", text).unwrap().config;
         let pg = &config.ports[0].pgs[3];
         let software = &shown[0];
         assert_eq!(

@@ -5,11 +5,9 @@
 
 use super::key_space;
 use crate::classify::{Trust, TrustSource, default_trust};
-use serde::Deserialize;
 
 /// A run of bits in the header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// First bit, counted from the first wire bit of the frame.
     pub off: u16,
@@ -34,21 +32,18 @@ impl Field {
 }
 
 /// Which header of the format can carry an ECN mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnSource {
     /// None: frames are never marked (SW-035, the default of the AFH formats).
     None,
     /// The IPv4 or IPv6 header.
-    #[serde(rename = "ipv4", alias = "ip")]
     Ip,
     /// Bits 1:0 of the traffic-class byte (DEV-07).
     Tc,
 }
 
 /// Transport header looked at to tell CNP and ACK from data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// None: every frame is data.
     None,
@@ -70,8 +65,7 @@ impl Transport {
 }
 
 /// Order of the flags and traffic-class octets in AFH_GEN2_16b and AFH_Lite (gap 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Variant {
     /// Flags in byte 0, traffic class in byte 6.
     #[default]
@@ -81,8 +75,7 @@ pub enum Variant {
 }
 
 /// A frame format, unchecked. [`super::Profile::new`] checks it and makes it fast.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatSpec {
     /// Key space 1..7 of its addresses in the FDB, see [`key_space`].
     pub key_space: u8,

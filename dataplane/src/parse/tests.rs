@@ -503,30 +503,6 @@ fn format_rules_have_clear_errors() {
     assert!(refused(&|s| (s.tc, s.ecn) = (None, EcnSource::Tc)).contains("needs a tc field"));
 }
 
-#[test]
-fn a_format_can_be_written_as_toml() {
-    let text = r#"
-        key_space = 3
-        header_len = 14
-        dst = { off = 32, len = 16 }
-        src = { off = 80, len = 16 }
-        dst_group = 7
-        flags = { off = 0, len = 8 }
-        tc = { off = 48, len = 8 }
-        ethertype_off = 96
-        vlan = true
-        ip = false
-        ecn = "none"
-        transport = "rclink"
-        udp_port = 4791
-        type1_ethertype = 0x88B5
-        learning = false
-        trust = ["pcp", "tc", "port_default"]
-    "#;
-    assert_eq!(toml::from_str::<FormatSpec>(text).unwrap(), FormatSpec::afh_gen2_16b(Variant::Public));
-    assert!(toml::from_str::<FormatSpec>(&text.replace("vlan", "vlna")).is_err());
-}
-
 proptest! {
     /// Any place for the fields that passes the check reads exactly those bits.
     #[test]

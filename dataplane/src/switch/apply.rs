@@ -205,5 +205,35 @@ impl<F: Frame> Switch<F> {
 }
 
 #[cfg(test)]
-#[path = "apply_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::frame::OwnedFrame;
+    use crate::pfc::watchdog::Action;
+
+    #[test]
+    fn what_was_there_comes_back_and_brings_it_back() {
+        let mut a = crate::switch::tests::params(4);
+        a.ports[0].rate = Some(1_000_000_000);
+        let mut b = a.clone();
+        b.ports[0].rate = Some(2_000_000_000);
+        b.mmu.total += 4096;
+        b.ageing = Some(10_000_000_000);
+        b.watchdog = Some(WatchdogConfig {
+            queues: 1 << 3,
+            poll: 100_000_000,
+            detection: 200_000_000,
+            restoration: 200_000_000,
+            action: Action::Forward,
+            recurrence: None,
+            big_red_switch: false,
+        });
+        let mut switch = Switch::<OwnedFrame>::new(a.clone()).unwrap();
+        let mut there = Change::between(&a, &b).unwrap();
+        switch.apply(&mut there, 5).unwrap();
+        assert_eq!(there.mmu, a.mmu);
+        assert_eq!(switch.ports[0].shaper.unwrap().rate(), 2_000_000_000);
+        let mut back = Change::between(&b, &a).unwrap();
+        switch.apply(&mut back, 9).unwrap();
+        assert_eq!((back.mmu, switch.ports[0].shaper.unwrap().rate()), (b.mmu, 1_000_000_000));
+    }
+}

@@ -229,6 +229,4 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 }
 
 #[cfg(test)]
-mod memory_tests;
-#[cfg(test)]
 mod tests;

@@ -1,29 +1,37 @@
 //! Frames that are followed are treated as all others, and what is told of them is what happens.
 
 use super::*;
-use crate::config;
+use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::frame::OwnedFrame;
+use crate::mmu::{Limit, MmuParams, PgParams};
 use crate::rng::Rng;
-use crate::runtime::{Device, switch_params};
-use crate::switch::SwitchParams;
-use crate::types::Burst;
+use crate::switch::{SwitchParams, UnknownUnicast};
+use crate::types::{Burst, PRIORITIES};
 
-fn params(more: &str, shards: usize) -> SwitchParams {
-    let mut text = String::from(
-        "[qos]\npreset = \"roce-lossless\"\n[port_defaults]\nmtu = 1600\nrate = \"1G\"\n\
-         [buffer]\nsize = \"8MiB\"\n",
-    );
-    for name in ["a", "b", "c", "d"] {
-        text += &format!("[[port]]\nname = \"{name}\"\ndevice = \"ring\"\n");
+/// Four ports at 1G, 8 MiB of buffer, class 3 lossless.
+fn params(shards: usize) -> SwitchParams {
+    let mut params = crate::switch::tests::params(4);
+    params.mmu = MmuParams::lossy(4, 8 << 20);
+    params.frames = 1 << 14;
+    for (i, port) in params.ports.iter_mut().enumerate() {
+        (port.mtu, port.rate, port.shard) = (1600, Some(1_000_000_000), (i % shards) as u8);
+        params.mmu.pgs[i * PRIORITIES + 3] = PgParams {
+            reserved: 4096,
+            limit: Limit::dynamic(0).unwrap(),
+            headroom: 200_000,
+            xon: 0,
+            xon_offset: 3000,
+            lossless: true,
+        };
     }
-    let config = config::load("t.toml", &(text + more)).unwrap_or_else(|e| panic!("{e:?}")).config;
-    let device = |i: usize| Device {
-        mac: Mac::from_u64(1),
-        shard: (i % shards) as u8,
-        pfc: true,
-        ..Device::default()
-    };
-    switch_params(&config, &(0..4).map(device).collect::<Vec<_>>(), shards).unwrap()
+    params
+}
+
+/// The same where a frame for nobody is dropped.
+fn strict() -> SwitchParams {
+    let mut params = params(1);
+    params.ports.iter_mut().for_each(|port| port.unknown_unicast = UnknownUnicast::Drop);
+    params
 }
 
 fn frame(from: u8, to: u8, dscp: u8, len: usize) -> OwnedFrame {
@@ -101,7 +109,7 @@ const SECOND: Nanos = 1_000_000_000;
 
 #[test]
 fn a_frame_is_followed_from_port_to_port() {
-    let mut switch = Sut::new(params("", 1)).unwrap();
+    let mut switch = Sut::new(params(1)).unwrap();
     greet(&mut switch);
     let mut reader = armed(
         &mut switch,
@@ -141,8 +149,10 @@ fn a_frame_is_followed_from_port_to_port() {
 #[test]
 fn who_is_watched_does_the_same() {
     let run = |watch: bool, seed: u64| {
-        let more = "[[wred]]\nname = \"roce\"\nkmin = \"2KB\"\nkmax = \"20KB\"\npmax = \"50%\"\n";
-        let mut switch = Sut::new(params(more, 1)).unwrap();
+        let mut params = params(1);
+        let wred = Wred { kmin: 2_000, kmax: 20_000, pmax: ONE_Q32 / 2, at: MarkAt::Dequeue };
+        params.ports.iter_mut().for_each(|port| port.mark[3] = Some(wred));
+        let mut switch = Sut::new(params).unwrap();
         greet(&mut switch);
         let mut reader = watch.then(|| armed(&mut switch, order(1, 100)));
         let (mut rng, mut wire, mut told) = (Rng::new(seed), Out::default(), Vec::new());
@@ -191,7 +201,7 @@ fn who_is_watched_does_the_same() {
 
 #[test]
 fn a_loss_is_told_with_its_reason() {
-    let mut switch = Sut::new(params("[fdb]\nunknown_unicast = \"drop\"\n", 1)).unwrap();
+    let mut switch = Sut::new(strict()).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, order(1, 10));
     receive(&mut switch, 1, [frame(1, 0xee, 26, 100), frame(1, 1, 26, 100), frame(1, 0, 26, 100)], SECOND);
@@ -209,7 +219,7 @@ fn a_loss_is_told_with_its_reason() {
 
 #[test]
 fn every_copy_of_a_flooded_frame_is_followed() {
-    let mut switch = Sut::new(params("", 1)).unwrap();
+    let mut switch = Sut::new(params(1)).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, order(1, 1));
     receive(&mut switch, 1, [frame(1, 0xee, 26, 100)], SECOND);
@@ -230,7 +240,7 @@ fn every_copy_of_a_flooded_frame_is_followed() {
 
 #[test]
 fn a_tap_on_drops_hinders_nobody() {
-    let mut switch = Sut::new(params("[fdb]\nunknown_unicast = \"drop\"\n", 1)).unwrap();
+    let mut switch = Sut::new(strict()).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, TapOrder { drops: true, ..order(1, 2) });
     assert!(switch.hindered.iter().all(|h| *h == 0));
@@ -248,7 +258,7 @@ fn a_tap_on_drops_hinders_nobody() {
 
 /// Who tells that a frame leaves, and all that is told by each of two lcores about two frames of the second one.
 fn told_by_two(tx_per_lcore: bool) -> Vec<Vec<(Record, Vec<u8>)>> {
-    let mut params = params("", 2);
+    let mut params = params(2);
     params.ports.iter_mut().for_each(|port| port.tx_per_lcore = tx_per_lcore);
     let mut shards = Sut::sharded(&params, 2).unwrap();
     for port in 0..4 {
@@ -299,7 +309,7 @@ fn who_sends_a_frame_for_another_lcore_tells_when_that_took_it() {
 
 #[test]
 fn what_finds_no_room_is_counted_and_forwarded_all_the_same() {
-    let mut switch = Sut::new(params("", 1)).unwrap();
+    let mut switch = Sut::new(params(1)).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, TapOrder { bytes: 1600, ..order(1, u64::MAX) });
     let mut wire = Out::default();

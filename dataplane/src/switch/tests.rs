@@ -71,7 +71,7 @@ fn port(index: usize) -> PortParams {
     }
 }
 
-fn params(ports: usize) -> SwitchParams {
+pub(super) fn params(ports: usize) -> SwitchParams {
     SwitchParams {
         ports: (0..ports).map(port).collect(),
         mmu: MmuParams::lossy(ports, 1 << 20),

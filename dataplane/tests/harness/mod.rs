@@ -9,7 +9,6 @@
 mod bench;
 mod build;
 pub mod frames;
-pub mod keys;
 mod lab;
 pub mod oracle;
 mod tester;

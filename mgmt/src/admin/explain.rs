@@ -3,7 +3,7 @@
 use crate::admin::Fault;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use weir_dataplane::config::Config;
+use weir_config::Config;
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, Explanation, Occupancy, explain};
 use weir_dataplane::mmu::Verdict;

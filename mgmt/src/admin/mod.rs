@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
-use weir_dataplane::config::{Config, Diagnostic, Difference, Fixed, Origin};
+use weir_config::{Config, Diagnostic, Difference, Fixed, Origin};
 use weir_dataplane::switch::SwitchParams;
 
 /// An order.

@@ -219,7 +219,7 @@ async fn explain(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body
 }
 
 /// Effective values as JSON.
-pub fn values(config: &weir_dataplane::config::Config) -> Vec<Value> {
-    let row = |row: weir_dataplane::config::Explained| json!({ "key": row.key, "value": row.value, "origin": row.origin.to_string(), "why": row.why });
+pub fn values(config: &weir_config::Config) -> Vec<Value> {
+    let row = |row: weir_config::Explained| json!({ "key": row.key, "value": row.value, "origin": row.origin.to_string(), "why": row.why });
     config.explain().into_iter().map(row).collect()
 }

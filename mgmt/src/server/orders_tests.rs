@@ -11,9 +11,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_dataplane::config;
+use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::fdb::{Fdb, FdbPage};
-use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::types::{Mac, PortId};
 
 const READ: &str = "reader-reader-reader";
@@ -22,7 +21,7 @@ const ADMIN: &str = "admin-admin-admin";
 pub(crate) fn in_force() -> InForce {
     let text = "[[port]]\nname = \"p0\"\ndevice = \"ring\"\n[[port]]\nname = \"p1\"\ndevice = \"ring\"\n\
                 [qos]\npreset = \"roce-lossless\"\n";
-    let config = config::load("t.toml", text).unwrap().config;
+    let config = weir_config::load("t.toml", text).unwrap().config;
     let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
     let params = switch_params(&config, &[device, device], 1).unwrap();
     InForce { source: "t.toml".into(), config, params, unconfirmed: None, unsettled: None }

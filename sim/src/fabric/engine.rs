@@ -15,7 +15,7 @@ use super::topology::{Plan, lay_out};
 use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, switches};
 use std::collections::BTreeMap;
-use weir_dataplane::config::Config;
+use weir_config::Config;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::CONTROL_DA;

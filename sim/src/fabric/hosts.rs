@@ -7,7 +7,7 @@ use super::switches;
 use super::topology::Plan;
 use super::workload::Planned;
 use std::net::Ipv4Addr;
-use weir_dataplane::config::Config;
+use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::flow::{

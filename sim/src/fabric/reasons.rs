@@ -3,7 +3,7 @@
 use super::report::{LinkResult, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_dataplane::config::Config;
+use weir_config::Config;
 use weir_dataplane::drops::DropReason;
 
 /// What the sentences need beyond the report.

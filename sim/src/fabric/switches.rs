@@ -6,8 +6,8 @@ use super::routes::Routes;
 use super::spec::{FabricSpec, LinkFormat, Protocol};
 use super::topology::Plan;
 use toml::{Table, Value};
-use weir_dataplane::config::{self, Config, PortRate};
-use weir_dataplane::runtime::{Device, switch_params};
+use weir_config::runtime::{Device, switch_params};
+use weir_config::{Config, PortRate};
 use weir_dataplane::switch::{Switch, UnknownUnicast};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
@@ -70,9 +70,12 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     };
     table.insert("port".into(), Value::Array(plan.ports[node].iter().enumerate().map(port).collect()));
     let text = toml::to_string(&table).map_err(|e| FabricError::Switch(e.to_string()))?;
-    let loaded =
-        config::load_for(Platform::Simulated, &format!("{} (switch {})", spec.name, plan.names[node]), &text);
-    let errors = |found: Vec<config::Diagnostic>| {
+    let loaded = weir_config::load_for(
+        Platform::Simulated,
+        &format!("{} (switch {})", spec.name, plan.names[node]),
+        &text,
+    );
+    let errors = |found: Vec<weir_config::Diagnostic>| {
         let shown: Vec<String> = found.iter().filter(|d| d.is_error()).map(ToString::to_string).collect();
         FabricError::Switch(shown.join("\n"))
     };

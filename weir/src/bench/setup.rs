@@ -1,9 +1,8 @@
 //! The switch and the frames of `weir bench pipeline`.
 
 use anyhow::{Result, bail};
-use weir_dataplane::config;
+use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::frame::Frame;
-use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::Switch;
 use weir_dataplane::types::Mac;
 
@@ -75,7 +74,7 @@ pub fn switch(load: &Load) -> Result<Switch<Replayed>> {
     for port in 0..load.ports {
         text += &format!("[[port]]\nname = \"p{port}\"\ndevice = \"net_null{port}\"\n");
     }
-    let config = match config::load("the bench", &text) {
+    let config = match weir_config::load("the bench", &text) {
         Ok(loaded) => loaded.config,
         Err(found) => bail!("{}", found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
     };

@@ -16,7 +16,7 @@ use machine::{Hugepages, Machine, list};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
-use weir_dataplane::config::{Config, DeviceKind, PfcMode, PortConfig};
+use weir_config::{Config, DeviceKind, PfcMode, PortConfig};
 use weir_dpdk::args;
 use weir_mgmt::client;
 

@@ -3,7 +3,6 @@
 use super::*;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
-use weir_dataplane::config;
 
 /// A folder with these files.
 fn machine(files: &[(&str, &str)]) -> (TempDir, Machine) {
@@ -20,7 +19,7 @@ fn machine(files: &[(&str, &str)]) -> (TempDir, Machine) {
 fn nic() -> Config {
     let text = "[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\nrate = \"25G\"\nlcore = 2\ncable = \"5m\"\n\
                 [[port]]\nname = \"b\"\ndevice = \"ring\"\nlcore = 3\n[qos]\npreset = \"roce-lossless\"\n";
-    config::load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config
+    weir_config::load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config
 }
 
 const GOOD: &[(&str, &str)] = &[
@@ -155,7 +154,7 @@ fn hugepages_are_compared_with_what_the_configuration_takes() {
         (Level::Ok, true),
         "{found:?}"
     );
-    let more = config::load(
+    let more = weir_config::load(
         "t.toml",
         "[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\nrate = \"1G\"\n[buffer]\nsize = \"1GiB\"\n",
     );
@@ -164,7 +163,7 @@ fn hugepages_are_compared_with_what_the_configuration_takes() {
     let found = one(Some(&more));
     assert_eq!(found.level, Level::Fail, "{found:?}");
     assert!(found.remedy.starts_with(&format!("sysctl vm.nr_hugepages={pages} ")), "{found:?}");
-    let ring = config::load("t.toml", "[[port]]\nname = \"a\"\ndevice = \"ring\"\n").unwrap().config;
+    let ring = weir_config::load("t.toml", "[[port]]\nname = \"a\"\ndevice = \"ring\"\n").unwrap().config;
     assert_eq!((hugepage_mebibytes(&ring), one(Some(&ring)).level), (None, Level::Ok));
 }
 
@@ -175,7 +174,7 @@ fn the_mtu_of_a_port_is_compared_with_what_the_kernel_calls_so() {
         let text = format!(
             "[[port]]\nname = \"a\"\ndevice = \"net_af_packet0,iface=veth0\"\nrate = \"1G\"\nmtu = {mtu}\n"
         );
-        let config = config::load("t.toml", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
+        let config = weir_config::load("t.toml", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
         mtus(&machine, Some(&config)).remove(0)
     };
     for (mtu, level, remedy) in [

@@ -2,8 +2,8 @@
 
 use super::rclink;
 use anyhow::{Context, Result};
-use weir_dataplane::config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic};
-use weir_dataplane::config::{CongestionControl, DcqcnScheme, HostOperation};
+use weir_config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic};
+use weir_config::{CongestionControl, DcqcnScheme, HostOperation};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::firmware::Dcqcn;
 use weir_endpoint::dcqcn::scheme::{Outstanding, Scheme};

@@ -18,8 +18,8 @@ use report::Results;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_dataplane::config::Diagnostic;
-use weir_dataplane::config::host::{self, HostConfig};
+use weir_config::Diagnostic;
+use weir_config::host::{self, HostConfig};
 use weir_dpdk::{Clock, Interrupts, LinkWatch};
 
 pub use build::{SETTLE, rate_control};

@@ -3,7 +3,7 @@
 use super::build::place;
 use anyhow::{Context, Result};
 use std::net::{IpAddr, Ipv4Addr};
-use weir_dataplane::config::host::{
+use weir_config::host::{
     HostBackoff, HostConfig, HostPort, HostRcLink, HostRcQp, RcClass, RcFlowControl, RcFormat, RcOctets,
     RcType, RcWindow,
 };
@@ -104,11 +104,8 @@ fn pair(qp: &HostRcQp, backoff: Option<HostBackoff>, link: u64) -> PairConfig {
         RcClass::Request3 => Class::Request(3),
         RcClass::Response => Class::Response,
     };
-    let stream = |s: weir_dataplane::config::host::HostRcStream| Stream {
-        bytes: s.bytes,
-        messages: s.messages,
-        start: s.start,
-    };
+    let stream =
+        |s: weir_config::host::HostRcStream| Stream { bytes: s.bytes, messages: s.messages, start: s.start };
     let pair = PairConfig {
         peer: frame::Station { mac: qp.peer_mac, ip: qp.peer_ip },
         route: match qp.kind {

@@ -3,7 +3,7 @@
 use super::seats::Seat;
 use crate::output::say;
 use serde_json::{Value, json};
-use weir_dataplane::config::host::HostConfig;
+use weir_config::host::HostConfig;
 use weir_endpoint::dcqcn::trace::CSV_HEADER;
 use weir_endpoint::rclink::link;
 use weir_endpoint::roce;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use weir_dataplane::config::RING_HAND;
+use weir_config::RING_HAND;
 use weir_dataplane::frame::Frame;
 use weir_dpdk::{Burst, Clock, Mempool, Polling, RxQueue, TxQueue};
 use weir_endpoint::station::Station;

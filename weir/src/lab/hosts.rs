@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_dataplane::config::{Config, HostProtocol, LabFlow, LabPattern, PortRate};
+use weir_config::{Config, HostProtocol, LabFlow, LabPattern, PortRate};
 use weir_dataplane::types::{Mac, PortId};
 use weir_dpdk::{Clock, Mempool};
 use weir_endpoint::station::{PairReport, StationReport};
@@ -219,14 +219,14 @@ fn wait(most: Duration, is_so: impl Fn() -> bool) {
 }
 
 #[cfg(test)]
-#[path = "../../../dataplane/tests/harness/keys.rs"]
+#[path = "../../../config/tests/walk/mod.rs"]
 mod keys;
 
 #[cfg(test)]
 mod tests {
     use super::keys::{Case, Observed, Shown, walk, with};
     use super::*;
-    use weir_dataplane::config::{load, schema};
+    use weir_config::{load, schema};
 
     /// Hosts and flows of the lab this file describes.
     fn observe(text: &str) -> Observed {

@@ -18,7 +18,7 @@ use hosts::{Hosts, Manners};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use table::Table;
-use weir_dataplane::config::{DeviceKind, HostProtocol, PortConfig};
+use weir_config::{DeviceKind, HostProtocol, PortConfig};
 use weir_dpdk::Clock;
 
 /// The configuration of a lab that is given none, and the same for PAXI.

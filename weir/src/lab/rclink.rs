@@ -3,7 +3,7 @@
 use super::hosts::{ACK_TIMEOUT, Flow, Manners, SLOWER, address, flows, in_flight, link_rate};
 use crate::host::back_off;
 use anyhow::{Context, Result, bail};
-use weir_dataplane::config::{Config, CongestionControl, LabFlow, StaticEntry};
+use weir_config::{Config, CongestionControl, LabFlow, StaticEntry};
 use weir_dataplane::parse::Variant;
 use weir_dataplane::types::PortId;
 use weir_endpoint::rclink::Reliability;

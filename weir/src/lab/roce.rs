@@ -3,8 +3,8 @@
 use super::hosts::{ACK_TIMEOUT, Flow, Manners, SLACK, SLOWER, address, flows, in_flight, link_rate};
 use crate::host::{SETTLE, rate_control};
 use anyhow::{Context, Result};
-use weir_dataplane::config::host::HostDcqcn;
-use weir_dataplane::config::{Config, CongestionControl, LabFlow};
+use weir_config::host::HostDcqcn;
+use weir_config::{Config, CongestionControl, LabFlow};
 use weir_endpoint::roce::hca::FIRST_QPN;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;

@@ -4,7 +4,7 @@ use super::hosts::{FlowResult, HostResults};
 use crate::output::say;
 use crate::run::Totals;
 use serde_json::{Value, json};
-use weir_dataplane::config::Config;
+use weir_config::Config;
 
 /// Payload per second of a flow, bits/s.
 fn goodput(flow: &FlowResult) -> u64 {

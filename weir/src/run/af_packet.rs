@@ -8,7 +8,7 @@
 use super::devargs;
 use anyhow::{Result, bail};
 use std::borrow::Cow;
-use weir_dataplane::config::PortConfig;
+use weir_config::PortConfig;
 
 /// Ring frame of the driver by default, bytes.
 const DEFAULT_FRAME: u32 = 2048;
@@ -121,11 +121,10 @@ pub fn permitted(port: &PortConfig) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_dataplane::config;
 
     fn port(device: &str, mtu: u16) -> PortConfig {
         let text = format!("[[port]]\nname = \"a\"\ndevice = {device:?}\nmtu = {mtu}\nrate = \"1G\"\n");
-        config::load("test", &text).expect("a good configuration").config.ports.remove(0)
+        weir_config::load("test", &text).expect("a good configuration").config.ports.remove(0)
     }
 
     #[test]

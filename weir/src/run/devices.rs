@@ -5,7 +5,7 @@ use super::{af_packet, devargs, sockets};
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
-use weir_dataplane::config::{DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
+use weir_config::{DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::Mac;
 use weir_dpdk::args;
 use weir_dpdk::port::ring_pair;
@@ -350,11 +350,10 @@ pub fn no_pfc(capabilities: &Capabilities) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_dataplane::config;
     use weir_dpdk::MacControl;
 
     fn ports(text: &str) -> Vec<PortConfig> {
-        config::load("test", text).unwrap_or_else(|e| panic!("{e:?}")).config.ports
+        weir_config::load("test", text).unwrap_or_else(|e| panic!("{e:?}")).config.ports
     }
 
     fn strings(args: &[&str]) -> Vec<String> {

@@ -6,7 +6,7 @@
 
 use super::devargs::argument;
 use std::time::{Duration, Instant};
-use weir_dataplane::config::PortConfig;
+use weir_config::PortConfig;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::stats::{PortStats, Published};
 

@@ -6,7 +6,7 @@ use super::office::Office;
 use super::worker::WorkerPort;
 use crate::output::say;
 use serde_json::{Map, json};
-use weir_dataplane::config::{PortConfig, PortRate, show_rate};
+use weir_config::{PortConfig, PortRate, show_rate};
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Capabilities, LinkWatch, Port, Started};
 use weir_mgmt::snapshot::News;

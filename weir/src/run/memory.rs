@@ -3,7 +3,7 @@
 
 use super::af_packet;
 use anyhow::{Result, bail};
-use weir_dataplane::config::{Config, DeviceKind, PortConfig};
+use weir_config::{Config, DeviceKind, PortConfig};
 use weir_dataplane::types::BURST;
 use weir_dpdk::{Mempool, args};
 
@@ -125,7 +125,6 @@ fn given(args: &[String]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_dataplane::config;
 
     fn pool(ports: usize, device: &str, mtu: u16, frames: u64) -> PoolSize {
         let mut text =
@@ -136,7 +135,7 @@ mod tests {
                 device.replace('N', &port.to_string())
             );
         }
-        let config = config::load("test", &text).unwrap_or_else(|found| panic!("{found:?}")).config;
+        let config = weir_config::load("test", &text).unwrap_or_else(|found| panic!("{found:?}")).config;
         PoolSize::of(&config, 1, 0)
     }
 

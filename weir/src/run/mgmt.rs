@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weir_dataplane::config::{Config, MgmtSocket};
+use weir_config::{Config, MgmtSocket};
 use weir_dataplane::stats::Published;
 use weir_dpdk::telemetry::Answer;
 use weir_dpdk::{Eal, Port, Started};

@@ -37,8 +37,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use summary::PortTotals;
-use weir_dataplane::config::{self, Config, PortConfig};
-use weir_dataplane::runtime::{self, Device};
+use weir_config::runtime::{self, Device};
+use weir_config::{Config, PortConfig};
 use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::turn;
@@ -190,7 +190,7 @@ impl Running {
     /// What stands in the way, and what to change.
     pub fn start(config: &Config, eal_args: &[String], extra: u64, origin: &Origin) -> Result<Self> {
         // Before the EAL is up only the lcores the configuration names are known.
-        let named = config::workers(&config.ports);
+        let named = weir_config::workers(&config.ports);
         let size = PoolSize::of(config, named, extra);
         let eal = devices::start_eal(&config.ports, &config.eal_args, eal_args, size, named)?;
         if config.mgmt.dumpcap && !eal.allow_capture() {

@@ -13,7 +13,7 @@ use std::io::ErrorKind::ConnectionRefused;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use weir_dataplane::config::PortConfig;
+use weir_config::PortConfig;
 
 /// The socket file a port of this driver will make.
 fn socket(device: &str) -> Option<&Path> {

@@ -6,9 +6,8 @@ use crate::run::control::{Command, Control, Obeyed};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use weir_dataplane::config;
+use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::frame::OwnedFrame;
-use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::{Conservation, Wire};
 use weir_dataplane::turn::{self, FRAME_NS};
 use weir_dataplane::types::Mac;
@@ -137,7 +136,7 @@ impl Bench {
         let list = |n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"ring\"\nrate = \"100G\"\n");
         let list: String = (0..ports).map(list).collect();
         let text = format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"256MiB\"\n{more}\n{list}");
-        let config = config::load("made.toml", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
+        let config = weir_config::load("made.toml", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
         let device = |n: usize| Device {
             shard: (n % lcores) as u8,
             tx_per_lcore: lcores > 1,

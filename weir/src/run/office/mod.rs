@@ -16,9 +16,9 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use transaction::{Ended, PATIENCE, Step, Transaction};
-use weir_dataplane::config::{self, Config};
+use weir_config::Config;
+use weir_config::runtime::{self, Device};
 use weir_dataplane::fdb::FdbPage;
-use weir_dataplane::runtime::{self, Device};
 use weir_dataplane::switch::{Change, SwitchParams, Tap, TapOrder};
 use weir_dpdk::{Clock, Eal};
 use weir_mgmt::admin::fdb::Page;
@@ -500,13 +500,13 @@ fn prepare(
             (path.display().to_string(), text)
         }
     };
-    let loaded = config::load(&name, &text).map_err(|found| Refusal {
+    let loaded = weir_config::load(&name, &text).map_err(|found| Refusal {
         status: 422,
         detail: format!("{name} has errors; the switch runs on as it was"),
         faults: found.iter().filter(|d| d.is_error()).map(Fault::from).collect(),
     })?;
     let mut config = loaded.config;
-    let fixed = config::fixed(started, &config);
+    let fixed = weir_config::fixed(started, &config);
     let conflict = |faults| Refusal {
         status: 409,
         detail: format!("{name} changes what cannot change at run time; the switch runs on as it was"),
@@ -521,7 +521,7 @@ fn prepare(
         let remedy = "leave it as it is, or restart the switch".into();
         conflict(vec![Fault { path: "switch".into(), detail, remedy, ..Fault::default() }])
     })?;
-    let changed = config::differences(&now.config, &config).iter().map(admin::difference).collect();
+    let changed = weir_config::differences(&now.config, &config).iter().map(admin::difference).collect();
     let target = InForce { source: name, config, params, unconfirmed: None, unsettled: None };
     Ok(Prepared { target, step, changed })
 }

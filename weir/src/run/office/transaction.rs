@@ -141,9 +141,8 @@ impl Transaction {
 mod tests {
     use super::super::super::control::Obeyed;
     use super::*;
-    use weir_dataplane::config;
+    use weir_config::runtime::{Device, switch_params};
     use weir_dataplane::fdb::FdbFull;
-    use weir_dataplane::runtime::{Device, switch_params};
     use weir_dataplane::switch::ApplyError;
     use weir_dataplane::types::Mac;
 
@@ -174,7 +173,7 @@ mod tests {
 
     fn step() -> Step {
         let text = "[[port]]\nname = \"p0\"\ndevice = \"ring\"\n[buffer]\nsize = \"8MiB\"\n[port_defaults]\nrate = \"1G\"\n";
-        let config = config::load("t.toml", text).unwrap().config;
+        let config = weir_config::load("t.toml", text).unwrap().config;
         let device = Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() };
         let params = switch_params(&config, &[device], 1).unwrap();
         let change = Change::between(&params, &params).unwrap();

@@ -1,8 +1,8 @@
 //! RC Link as the file of a host has it, checked.
 
-use crate::config::types::words;
-use crate::types::{Mac, Nanos};
+use crate::types::words;
 use std::net::Ipv4Addr;
+use weir_dataplane::types::{Mac, Nanos};
 
 words! {
     /// Shape of RC Link frames; the names are those of a port's formats.

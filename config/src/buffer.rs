@@ -11,7 +11,7 @@ use super::types::{
     workers,
 };
 use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_size};
-use crate::turn::Turns;
+use weir_dataplane::turn::Turns;
 
 /// Bytes of a frame slot by default: a frame is seldom shorter.
 pub(super) const SMALLEST: u64 = 64;

@@ -3,12 +3,11 @@
 //! planned.
 
 use std::collections::VecDeque;
-use weir_dataplane::config;
+use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::pfc::frame::PfcFrame;
 use weir_dataplane::pfc::response::{Paused, response};
 use weir_dataplane::rng::Rng;
-use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos, PortId, wire_bytes};
@@ -83,7 +82,7 @@ fn leaves(case: Case, rng: &mut Rng) -> u64 {
          [pfc]\npoll_gap = \"10us\"\n[port_defaults]\nmtu = 1518\nrate = \"100G\"\n\
          [[port]]\nname = \"in\"\ndevice = \"net_null0\"\n[[port]]\nname = \"out\"\ndevice = \"net_null1\"\n\
          [[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"out\"\n";
-    let config = config::load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
+    let config = weir_config::load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
     let device = |i: usize| Device {
         shard: (i % shards) as u8,
         tx_per_lcore: shards > 1,

@@ -2,10 +2,10 @@
 
 use super::marking::xoff_point;
 use super::*;
-use crate::mmu::headroom::{HeadroomInput, Model, headroom};
 use crate::runtime::{Device, mmu_params, switch_params};
-use crate::types::Mac;
 use proptest::prelude::*;
+use weir_dataplane::mmu::headroom::{HeadroomInput, Model, headroom};
+use weir_dataplane::types::Mac;
 
 const TWO: &str = "
 [[port]]
@@ -652,11 +652,11 @@ fn lab_flows() {
 #[test]
 fn shipped_configurations_load_without_a_word() {
     for (name, text) in [
-        ("lab.toml", include_str!("../../../configs/lab.toml")),
-        ("two-nics.toml", include_str!("../../../configs/two-nics.toml")),
-        ("af-packet.toml", include_str!("../../../configs/af-packet.toml")),
-        ("memif.toml", include_str!("../../../configs/memif.toml")),
-        ("vhost.toml", include_str!("../../../configs/vhost.toml")),
+        ("lab.toml", include_str!("../../configs/lab.toml")),
+        ("two-nics.toml", include_str!("../../configs/two-nics.toml")),
+        ("af-packet.toml", include_str!("../../configs/af-packet.toml")),
+        ("memif.toml", include_str!("../../configs/memif.toml")),
+        ("vhost.toml", include_str!("../../configs/vhost.toml")),
     ] {
         let loaded = load(name, text).unwrap_or_else(|f| panic!("{}", shown(&f)));
         // A memif peer has to be trusted, and that is said whatever else the file holds.
@@ -673,17 +673,17 @@ fn shipped_configurations_load_without_a_word() {
 fn the_document_holds_every_key() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/config.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let marker = "<!-- printed from dataplane/src/config/schema.rs -->\n\n";
+    let marker = "<!-- printed from config/src/schema.rs -->\n\n";
     let (prose, reference) = text.split_once(marker).expect("the marker before the reference");
     if std::env::var_os("WEIR_BLESS").is_some() {
         std::fs::write(path, format!("{prose}{marker}{}", schema::reference())).unwrap();
     } else {
         assert!(
             reference == schema::reference(),
-            "docs/config.md is behind: WEIR_BLESS=1 cargo test -p weir-dataplane document"
+            "docs/config.md is behind: WEIR_BLESS=1 cargo test -p weir-config document"
         );
     }
-    let tight = include_str!("../../../configs/lab.toml").replace("8MiB", "384KiB");
+    let tight = include_str!("../../configs/lab.toml").replace("8MiB", "384KiB");
     let found = load("lab.toml", &tight).unwrap_err();
     assert!(prose.contains(&only(&found, "buffer.sum").to_string()), "{}", shown(&found));
     let examples: Vec<_> = prose.split("```toml\n").skip(1).filter_map(|b| b.split("```").next()).collect();
@@ -739,7 +739,7 @@ const PIECES: &[&str] = &[
 fn fuzz_base() -> String {
     format!(
         "{}\n[[wred]]\nname = \"w\"\nkmin = 5\nkmax = 9\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n[watchdog]\npoll_interval = \"100ms\"\n[[buffer.profile]]\nname = \"lossless\"\nreserved = 4096\nxon = 1\nxoff = 50_000\n[[lab.flow]]\nfrom = \"p0\"\nto = \"p1\"\n[format.f]\ninherit = \"afh_gen1\"\ndst = [8, 40]\n",
-        include_str!("../../../configs/lab.toml")
+        include_str!("../../configs/lab.toml")
     )
 }
 
@@ -825,7 +825,7 @@ fn what_a_peer_s_headroom_needs_of_this_switch_is_explained() {
 
 #[test]
 fn eight_classes_fold_into_four() {
-    let document = include_str!("../../../docs/config.md");
+    let document = include_str!("../../docs/config.md");
     let (_, fold) = document.split_once("### Four priorities").unwrap();
     let text = fold.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let Loaded { config, warnings } = load("four.toml", text).unwrap_or_else(|f| panic!("{}", shown(&f)));

@@ -23,6 +23,7 @@ mod port;
 mod preset;
 mod qos;
 mod read;
+pub mod runtime;
 mod sched;
 pub mod schema;
 mod types;
@@ -39,9 +40,9 @@ pub use read::{Explained, Origin};
 pub use types::*;
 pub use units::show_rate;
 
-use crate::turn::Platform;
 use read::{Ctx, Layer, Section};
 use units::{COUNT, TEXT};
+use weir_dataplane::turn::Platform;
 
 /// A configuration that may run, and what the operator should know about it.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 use super::*;
-use crate::config::schema::reference_of;
+use crate::schema::reference_of;
 use proptest::prelude::*;
 
-const GOOD: &str = include_str!("../../../../configs/host.toml");
+const GOOD: &str = include_str!("../../../configs/host.toml");
 
 fn shown(found: &[Diagnostic]) -> String {
     found.iter().map(|d| format!("{d}\n\n")).collect()
@@ -88,7 +88,7 @@ fn ipv6_hosts_name_where_their_peers_are() {
     assert!(d.to_string().contains("1024 + 102"), "{d}");
 }
 
-const RCLINK: &str = include_str!("../../../../configs/host-rclink.toml");
+const RCLINK: &str = include_str!("../../../configs/host-rclink.toml");
 
 #[test]
 fn the_rc_link_examples_are_good() {
@@ -101,7 +101,7 @@ fn the_rc_link_examples_are_good() {
         link.qps.iter().map(|qp| (qp.kind, qp.class, qp.peer_qp)).collect::<Vec<_>>(),
         [(RcType::Type1, RcClass::Request0, 0), (RcType::Type1, RcClass::Response, 1),]
     );
-    let peer = include_str!("../../../../configs/host-rclink-peer.toml");
+    let peer = include_str!("../../../configs/host-rclink-peer.toml");
     let loaded = load("peer.toml", peer).unwrap_or_else(|found| panic!("{}", shown(&found)));
     assert!(loaded.warnings.is_empty(), "{}", shown(&loaded.warnings));
 }
@@ -141,7 +141,7 @@ fn what_clashes_in_rc_link_is_named() {
 fn the_document_holds_every_key() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/host.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let marker = "<!-- printed from dataplane/src/config/host/schema.rs -->\n\n";
+    let marker = "<!-- printed from config/src/host/schema.rs -->\n\n";
     let (prose, reference) = text.split_once(marker).expect("the marker before the reference");
     let printed = reference_of(schema::ALL);
     if std::env::var_os("WEIR_BLESS").is_some() {
@@ -149,7 +149,7 @@ fn the_document_holds_every_key() {
     } else {
         assert!(
             reference == printed,
-            "docs/host.md is behind: WEIR_BLESS=1 cargo test -p weir-dataplane document"
+            "docs/host.md is behind: WEIR_BLESS=1 cargo test -p weir-config document"
         );
     }
     let tight = error("mtu = 1600", "mtu = 1000");

@@ -5,9 +5,9 @@ use super::read::{Ctx, Section};
 use super::schema;
 use super::types::{PfcConfig, PfcRx, PortConfig, Reoccurrence, WatchdogAction, WatchdogConfig};
 use super::units::{BOOL, SHARE, TIME, show_time};
-use crate::pfc::frame::{MAX_QUANTA, quanta_to_ns};
-use crate::pfc::generate::REFRESH;
-use crate::pfc::watchdog::MAX_RECURRENCE;
+use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
+use weir_dataplane::pfc::generate::REFRESH;
+use weir_dataplane::pfc::watchdog::MAX_RECURRENCE;
 
 const MS: u64 = 1_000_000;
 /// Detection time unless a pause may last longer.

@@ -11,8 +11,8 @@ use super::port::PortAt;
 use super::read::{Ctx, Origin};
 use super::types::{BufferConfig, Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust, workers};
 use super::units::{show_rate, show_size, show_time};
-use crate::turn::Turns;
-use crate::types::Nanos;
+use weir_dataplane::turn::Turns;
+use weir_dataplane::types::Nanos;
 
 /// Where values shared by all ports stand.
 pub(super) struct Places {

@@ -2,26 +2,24 @@
 
 use super::schema;
 use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic, Loaded, rclink};
-use crate::config::buffer;
-use crate::config::diag::{Diagnostic, Span};
-use crate::config::parse;
-use crate::config::port::{
+use crate::buffer;
+use crate::diag::{Diagnostic, Span};
+use crate::parse;
+use crate::port::{
     Identity, MAC, Owner, RX_DESCRIPTORS, TX_DESCRIPTORS, VIRTUAL_RATE, identify, priorities, read_eal,
     read_lcore, unique,
 };
-use crate::config::read::{Ctx, Layer, Section, Val};
-use crate::config::schema::Table;
-use crate::config::types::{
+use crate::read::{Ctx, Layer, Section, Val};
+use crate::schema::Table;
+use crate::types::{
     CongestionControl, DcqcnScheme, DeviceKind, HostOperation, HostProtocol, Maps, PfcMode, PfcRx,
     PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
-use crate::config::units::{
-    BOOL, Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type,
-};
-use crate::types::Mac;
+use crate::units::{BOOL, Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
+use weir_dataplane::types::Mac;
 
 /// Ethernet, one tag, IPv4, UDP, BTH, RETH, immediate data, ICRC: the most a path MTU has around it.
 const HEADERS: u64 = 14 + 4 + 20 + 8 + 12 + 16 + 4 + 4;

@@ -1,10 +1,12 @@
 //! Switches made from configurations, in virtual time: what a file says holds on the wire.
 
+#[path = "../../dataplane/tests/harness/mod.rs"]
 mod harness;
 
 use harness::{Flow, Lab, Storm};
-use weir_dataplane::config;
-use weir_dataplane::runtime::{Device, switch_params};
+use weir_config::runtime::{Device, switch_params};
+use weir_dataplane::drops::DropReason;
+use weir_dataplane::pfc::react::RxMode;
 use weir_dataplane::switch::{Switch, SwitchParams};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
@@ -13,7 +15,7 @@ const MS: u64 = 1_000_000;
 
 fn params(text: &str) -> SwitchParams {
     let config =
-        config::load_for(Platform::Simulated, "t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
+        weir_config::load_for(Platform::Simulated, "t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
     let device = |i| Device { mac: Mac::from_u64(0x0200_0000_aa00 + i), pfc: true, ..Device::default() };
     let devices: Vec<_> = (0..config.ports.len() as u64).map(device).collect();
     switch_params(&config, &devices, 1).unwrap()
@@ -80,4 +82,37 @@ fn f11_ecn_acts_before_pfc_however_many_outputs_are_congested() {
             assert!(lab.xoffs() > 0 && marks.iter().all(|m| *m > 0), "{kmin}, {n} outputs: {marks:?}");
         }
     }
+}
+
+#[test]
+fn i3_a_port_that_cannot_see_pfc_is_told_of_and_sends_none() {
+    let ports: String =
+        (0..3).map(|i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\nrate = \"10G\"\n")).collect();
+    let config = weir_config::load_for(
+        Platform::Simulated,
+        "i3",
+        &format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n{ports}"),
+    )
+    .unwrap()
+    .config;
+    // Port 0 cannot see PFC frames: what it takes for PFC would be a promise nobody keeps.
+    let device = |i: u64| Device { mac: Mac::from_u64(i), pfc: i > 0, ..Device::default() };
+    let params = switch_params(&config, &[0, 1, 2].map(device), 1).unwrap();
+    let enabled: Vec<_> = params.ports.iter().map(|p| (p.generate.enabled, p.react.mode)).collect();
+    assert_eq!(enabled, [(0, RxMode::None), (1 << 3, RxMode::Enabled), (1 << 3, RxMode::Enabled)]);
+    // Its group is lossless all the same, by its profile: what it loses is told as that.
+    assert_eq!([0, 8, 16].map(|port| params.mmu.pgs[port + 3].lossless), [true; 3]);
+    // Overloaded, it loses frames with a reason; its neighbour is paused and loses none.
+    let mut lab = Lab::star(&params, 500);
+    let blind = lab.flow(0, Flow::new(2, 3, 1500).dscp(26));
+    let seeing = lab.flow(1, Flow::new(2, 3, 1500).dscp(26));
+    lab.run_until(40 * MS);
+    assert!(lab.testers[0].pfc_log.is_empty() && !lab.testers[1].pfc_log.is_empty());
+    let stats = lab.switches[0].stats(PortId(0));
+    let lost = stats.drops.0[DropReason::IngressHeadroom as usize];
+    assert!(lost > 1000);
+    assert_eq!(stats.lossless_drops(), lost);
+    assert_eq!((lab.lost(), lab.switches[0].stats(PortId(0)).pg_drops[3]), (lost, lost));
+    assert!(lab.rx(blind).gaps > 0);
+    assert_eq!(lab.rx(seeing).gaps, 0);
 }

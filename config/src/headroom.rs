@@ -6,12 +6,12 @@ use super::port::PortAt;
 use super::read::{Ctx, Origin};
 use super::types::{BufferConfig, DeviceKind, PfcRx, PortConfig, RING_FRAMES, RING_HAND};
 use super::units::{show_rate, show_size};
-use crate::mmu::headroom::{
+use weir_dataplane::mmu::headroom::{
     Headroom, HeadroomInput, Model, OwnTerms, PeerResponse, QUANTUM_BYTES, RxRing, Term, headroom,
 };
-use crate::pfc::response::{Paused, response};
-use crate::turn::Turns;
-use crate::types::{MIN_FRAME_BYTES, wire_bytes};
+use weir_dataplane::pfc::response::{Paused, response};
+use weir_dataplane::turn::Turns;
+use weir_dataplane::types::{MIN_FRAME_BYTES, wire_bytes};
 
 /// What an automatic headroom depends on beside the port.
 #[derive(Clone, Copy)]

@@ -5,9 +5,9 @@ use super::{
     HostBackoff, HostPort, HostRcLink, HostRcQp, HostRcStream, RcClass, RcFlowControl, RcFormat, RcOctets,
     RcPriorities, RcType, RcWindow, schema,
 };
-use crate::config::port::MAC;
-use crate::config::read::{Ctx, Section};
-use crate::config::units::{BOOL, COUNT};
+use crate::port::MAC;
+use crate::read::{Ctx, Section};
+use crate::units::{BOOL, COUNT};
 use std::net::{IpAddr, Ipv4Addr};
 
 const US: u64 = 1_000;

@@ -8,9 +8,9 @@ use super::read::{Ctx, Origin};
 use super::sched::{Marks, Wred};
 use super::types::{BufferConfig, DeviceKind, PgConfig, PortConfig, SharedLimit, WredConfig};
 use super::units::{SHARE, Threshold, show_rate, show_size};
-use crate::mmu::headroom::bytes_in;
-use crate::turn::Turns;
-use crate::types::Nanos;
+use weir_dataplane::mmu::headroom::bytes_in;
+use weir_dataplane::turn::Turns;
+use weir_dataplane::types::Nanos;
 
 /// Most bytes one user alone in the buffer may hold: its reserve and its part of the shared buffer,
 /// `a / (1 + a)` of it for a dynamic threshold (formats table R5).

@@ -14,7 +14,7 @@ use super::types::{
 use super::units::{
     BOOL, Bad, Kind, LENGTH, RATE, SIZE, SIZE_OR_AUTO, TEXT, show_rate, show_size, wrong_type,
 };
-use crate::types::{MAX_PORTS, Mac};
+use weir_dataplane::types::{MAX_PORTS, Mac};
 
 /// Lcores the packaged DPDK is built for.
 pub(super) const MAX_LCORES: u64 = 128;

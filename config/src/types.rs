@@ -5,9 +5,9 @@
 
 use super::Explained;
 use super::format::FormatConfig;
-use crate::turn::{Platform, Turns};
-use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use std::net::SocketAddr;
+use weir_dataplane::turn::{Platform, Turns};
+use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 
 /// Declares an enumeration whose variants have a word in the configuration.
 macro_rules! words {
@@ -25,8 +25,8 @@ macro_rules! words {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            pub(in crate::config) const KIND: crate::config::units::Kind<Self> = crate::config::units::Kind {
-                parse: |v| crate::config::read::word(v, Self::ALL, Self::word),
+            pub(crate) const KIND: crate::units::Kind<Self> = crate::units::Kind {
+                parse: |v| crate::read::word(v, Self::ALL, Self::word),
                 show: |w| w.word().to_owned(),
             };
         }

@@ -1,22 +1,22 @@
 //! From a checked configuration to the parameters of a switch: copies, no decisions.
 
-use crate::classify::{self, Classifier, MapError, TrustSource};
-use crate::config::{
-    self, Config, FormatConfig, MarkPoint, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit,
-    Voq, WatchdogAction,
+use crate::{
+    Config, FormatConfig, MarkPoint, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq,
+    WatchdogAction,
 };
-use crate::ecn::{MarkAt, Wred, q32_from_millionths};
-use crate::egress::{Discipline, QueueSchedule, VoqOrder};
-use crate::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
-use crate::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Transport, Variant};
-use crate::pfc::frame::{MAX_QUANTA, quanta_to_ns};
-use crate::pfc::generate::GenerateConfig;
-use crate::pfc::react::{ReactConfig, RxMode};
-use crate::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
-use crate::portset::PortSet;
-use crate::switch::{PortParams, SwitchParams, UnknownUnicast};
-use crate::turn::{Platform, Turns};
-use crate::types::{BURST, Mac, PRIORITIES};
+use weir_dataplane::classify::{self, Classifier, MapError, TrustSource};
+use weir_dataplane::ecn::{MarkAt, Wred, q32_from_millionths};
+use weir_dataplane::egress::{Discipline, QueueSchedule, VoqOrder};
+use weir_dataplane::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
+use weir_dataplane::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Transport, Variant};
+use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
+use weir_dataplane::pfc::generate::GenerateConfig;
+use weir_dataplane::pfc::react::{ReactConfig, RxMode};
+use weir_dataplane::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
+use weir_dataplane::portset::PortSet;
+use weir_dataplane::switch::{PortParams, SwitchParams, UnknownUnicast};
+use weir_dataplane::turn::{Platform, Turns};
+use weir_dataplane::types::{BURST, Mac, PRIORITIES};
 
 /// What only the device of a port can say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,10 +132,10 @@ fn port_params(
         .trust
         .iter()
         .map(|source| match source {
-            config::Trust::Dscp => TrustSource::Dscp,
-            config::Trust::Pcp => TrustSource::Pcp,
-            config::Trust::Tc => TrustSource::Tc,
-            config::Trust::Port => TrustSource::Port,
+            crate::Trust::Dscp => TrustSource::Dscp,
+            crate::Trust::Pcp => TrustSource::Pcp,
+            crate::Trust::Tc => TrustSource::Tc,
+            crate::Trust::Port => TrustSource::Port,
         })
         .collect();
     let pg_of = |priority: usize| usize::from(port.maps.pfc_to_pg[priority]);
@@ -150,13 +150,13 @@ fn port_params(
         complete_checksums: device.partial_checksums,
         classifier: Classifier::new(&maps, &trust)?,
         unknown_unicast: match port.unknown_unicast {
-            config::UnknownUnicast::Flood => UnknownUnicast::Flood,
-            config::UnknownUnicast::Drop => UnknownUnicast::Drop,
+            crate::UnknownUnicast::Flood => UnknownUnicast::Flood,
+            crate::UnknownUnicast::Drop => UnknownUnicast::Drop,
         },
         link_local: match config.fdb.link_local {
-            config::LinkLocal::Bpdu => 1,
-            config::LinkLocal::Drop => 0,
-            config::LinkLocal::Forward => !(1 << 1),
+            crate::LinkLocal::Bpdu => 1,
+            crate::LinkLocal::Drop => 0,
+            crate::LinkLocal::Forward => !(1 << 1),
         },
         learning: port.learning,
         learn_limit: port.learn_limit.unwrap_or(u32::MAX),
@@ -168,10 +168,10 @@ fn port_params(
             enabled: port.pfc.enable,
             mode: match port.pfc.rx {
                 _ if !device.pfc => RxMode::None,
-                config::PfcRx::Enabled => RxMode::Enabled,
-                config::PfcRx::All => RxMode::All,
-                config::PfcRx::Link => RxMode::Link,
-                config::PfcRx::None => RxMode::None,
+                crate::PfcRx::Enabled => RxMode::Enabled,
+                crate::PfcRx::All => RxMode::All,
+                crate::PfcRx::Link => RxMode::Link,
+                crate::PfcRx::None => RxMode::None,
             },
             pfc_to_queue: port.maps.pfc_to_queue,
         },
@@ -207,7 +207,7 @@ fn schedule(queue: usize, config: &QueueConfig) -> QueueSchedule {
 }
 
 fn marking(queue: &QueueConfig) -> Option<Wred> {
-    let wred = queue.wred.filter(|w| w.ecn != config::EcnMode::None)?;
+    let wred = queue.wred.filter(|w| w.ecn != crate::EcnMode::None)?;
     Some(Wred {
         kmin: wred.kmin,
         kmax: wred.kmax,
@@ -275,7 +275,7 @@ pub fn mmu_params(config: &Config, shards: usize) -> MmuParams {
 }
 
 /// What the configuration says; and where it did not know the rate of a link, never so short that one pause is a storm.
-fn watchdog_config(config: &Config, w: &config::WatchdogConfig, ports: &[PortParams]) -> WatchdogConfig {
+fn watchdog_config(config: &Config, w: &crate::WatchdogConfig, ports: &[PortParams]) -> WatchdogConfig {
     let obeys = |port: &&PortParams| port.react.mode != RxMode::None;
     let pauses = ports.iter().filter(obeys).map(|port| quanta_to_ns(MAX_QUANTA, port.react.rate));
     let least = if w.allow_short { 0 } else { pauses.max().unwrap_or(0) };
@@ -297,7 +297,7 @@ fn watchdog_config(config: &Config, w: &config::WatchdogConfig, ports: &[PortPar
 
 /// The parser's form of a configured format. The first four are the built-in ones.
 pub(crate) fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
-    let field = |f: config::Field| Field { off: f.off, len: f.len };
+    let field = |f: crate::Field| Field { off: f.off, len: f.len };
     let base = match (index, format.is_lite(), format.key_dst.len) {
         (3, ..) | (_, true, _) => FormatSpec::afh_lite(Variant::Public),
         (0, ..) | (_, _, 48) => FormatSpec::standard(),
@@ -315,9 +315,9 @@ pub(crate) fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
         ethertype_off: format.ethertype_off,
         vlan: format.vlan,
         ecn: match format.ecn {
-            config::EcnMode::None => EcnSource::None,
-            config::EcnMode::Ecn => EcnSource::Ip,
-            config::EcnMode::Tc => EcnSource::Tc,
+            crate::EcnMode::None => EcnSource::None,
+            crate::EcnMode::Ecn => EcnSource::Ip,
+            crate::EcnMode::Tc => EcnSource::Tc,
         },
         type1_ethertype: format.ethertype.unwrap_or(base.type1_ethertype),
         learning: format.learning,
@@ -329,12 +329,12 @@ pub(crate) fn format_spec(index: usize, format: &FormatConfig) -> FormatSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::OwnedFrame;
-    use crate::parse::Kind;
-    use crate::switch::Switch;
+    use weir_dataplane::frame::OwnedFrame;
+    use weir_dataplane::parse::Kind;
+    use weir_dataplane::switch::Switch;
 
     fn params(text: &str, shards: usize) -> SwitchParams {
-        let config = config::load("test.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
+        let config = crate::load("test.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
         let device = |i: usize| Device {
             mac: Mac::from_u64(i as u64),
             shard: (i % shards) as u8,
@@ -366,7 +366,7 @@ mod tests {
             let text = format!(
                 "[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\n{rate}\npfc = {{ enable = [3], tx = false }}\n"
             );
-            let config = config::load("t", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
+            let config = crate::load("t", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
             let device = Device { rate: link, pfc: true, ..Device::default() };
             let port = switch_params(&config, &[device], 1).unwrap().ports.remove(0);
             assert_eq!(port.react.rate, port.generate.rate);
@@ -409,8 +409,16 @@ mod tests {
     }
 
     #[test]
+    fn the_ethertype_of_a_format_is_the_parsers() {
+        let text = format!("{TWO}[format.x]\ninherit = \"afh_gen2_16b\"\nethertype = 0x88b6\n");
+        let formats = crate::load("t", &text).unwrap_or_else(|e| panic!("{e:?}")).config.formats;
+        assert_eq!(formats.len(), 6, "behind those built in");
+        assert_eq!(format_spec(5, &formats[5]).type1_ethertype, 0x88b6);
+    }
+
+    #[test]
     fn built_in_formats_are_the_parsers_own() {
-        let config = config::load("t", TWO).unwrap().config;
+        let config = crate::load("t", TWO).unwrap().config;
         let own = [
             FormatSpec::standard(),
             FormatSpec::afh_gen1(),

@@ -6,7 +6,7 @@
 #![allow(dead_code)] // Not every schema needs all of it.
 
 use std::collections::{BTreeSet, HashMap};
-use weir_dataplane::config::schema::Table;
+use weir_config::schema::Table;
 
 /// How the effect of one key is shown.
 pub struct Case {

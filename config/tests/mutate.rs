@@ -2,10 +2,10 @@
 //! every fault says what is wrong and what to do, and what is accepted makes a switch.
 
 use std::panic::catch_unwind;
-use weir_dataplane::config::{Diagnostic, load, schema};
+use weir_config::runtime::{Device, switch_params};
+use weir_config::{Diagnostic, load, schema};
 use weir_dataplane::frame::OwnedFrame;
 use weir_dataplane::rng::Rng;
-use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::Switch;
 
 const ROUNDS: usize = 4000;

@@ -2,11 +2,10 @@
 //! a shard sent by itself or by the owner of the port, through pauses, full wires, changes of configuration and of links.
 
 use std::collections::HashMap;
-use weir_dataplane::config;
+use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::pfc::frame::PfcFrame;
 use weir_dataplane::rng::Rng;
-use weir_dataplane::runtime::{Device, switch_params};
 use weir_dataplane::switch::{Change, Switch, SwitchParams, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos, PortId};
 
@@ -121,7 +120,7 @@ impl Wire<OwnedFrame> for Line<'_> {
 fn params(qos: &str, more: &str, shards: usize, tx_per_lcore: bool) -> SwitchParams {
     let ports = (0..PORTS).map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"ring\"\nrate = \"10G\"\n"));
     let text = format!("[qos]\n{qos}\n[buffer]\nsize = \"40MiB\"\n{more}\n{}", ports.collect::<String>());
-    let config = config::load("order.toml", &text).unwrap_or_else(|e| panic!("{text}: {e:?}")).config;
+    let config = weir_config::load("order.toml", &text).unwrap_or_else(|e| panic!("{text}: {e:?}")).config;
     let device =
         |n: usize| Device { shard: (n % shards) as u8, tx_per_lcore, pfc: true, ..Device::default() };
     let devices: Vec<_> = (0..usize::from(PORTS)).map(device).collect();

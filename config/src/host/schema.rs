@@ -1,6 +1,6 @@
-//! Every table and key of a host's file, as [`crate::config::schema`] has them for a switch.
+//! Every table and key of a host's file, as [`crate::schema`] has them for a switch.
 
-use crate::config::schema::{Table, key, table};
+use crate::schema::{Table, key, table};
 
 pub(super) static ROOT: Table = table(
     "",

@@ -1,16 +1,18 @@
 //! Frames of every length and class at once: what the memory for frames is divided by is what it is made of, so nothing
 //! that lossy classes send takes what lossless ones were promised.
 
-use super::*;
-use crate::config::{self, Config};
-use crate::drops::DropReason;
-use crate::pfc::frame::{Control, decode};
-use crate::rng::Rng;
-use crate::runtime::{Device, switch_params};
-use crate::types::Mac;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use weir_config::Config;
+use weir_config::runtime::{Device, switch_params};
+use weir_dataplane::drops::DropReason;
+use weir_dataplane::frame::Frame;
+use weir_dataplane::pfc::frame::{Control, decode};
+use weir_dataplane::rng::Rng;
+use weir_dataplane::stats::PortStats;
+use weir_dataplane::switch::{Switch, Wire};
+use weir_dataplane::types::{BURST, Burst, Mac, Nanos, PortId};
 
 const PORTS: usize = 4;
 const LOSSLESS: u8 = 3;
@@ -130,7 +132,7 @@ impl Net {
         for port in 0..PORTS {
             text += &format!("[[port]]\nname = \"p{port}\"\ndevice = \"ring\"\n");
         }
-        let config = config::load("test.toml", &text).unwrap_or_else(|found| panic!("{found:?}")).config;
+        let config = weir_config::load("test.toml", &text).unwrap_or_else(|found| panic!("{found:?}")).config;
         let device = |i: usize| Device {
             mac: Mac::from_u64(0x0200_0000_ff00 + i as u64),
             shard: (i % shards) as u8,
@@ -233,15 +235,19 @@ impl Net {
         assert_eq!(self.used.load(Relaxed), 0, "frames are held that nobody knows of");
     }
 
+    /// What each shard counted at each port.
+    fn stats(&self) -> impl Iterator<Item = &PortStats> {
+        let of = |shard| (0..PORTS as u16).map(move |port| Switch::stats(shard, PortId(port)));
+        self.shards.iter().flat_map(of)
+    }
+
     fn drops(&self, reason: DropReason) -> u64 {
-        let ports = self.shards.iter().flat_map(|shard| &shard.ports);
-        ports.map(|port| port.stats.drops.0[reason as usize]).sum()
+        self.stats().map(|stats| stats.drops.0[reason as usize]).sum()
     }
 
     fn lossless_drops(&self) -> u64 {
-        let stats = self.shards.iter().flat_map(|shard| &shard.ports).map(|port| &port.stats);
         let class = usize::from(LOSSLESS);
-        stats.map(|stats| stats.pg_drops[class] + stats.queue_drops[class]).sum()
+        self.stats().map(|stats| stats.pg_drops[class] + stats.queue_drops[class]).sum()
     }
 }
 

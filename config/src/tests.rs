@@ -1,7 +1,7 @@
 //! What a user writes, and what comes back.
 
 use super::*;
-use crate::types::{MAX_PORTS, PortId};
+use weir_dataplane::types::{MAX_PORTS, PortId};
 
 const TWO: &str = "
 [[port]]

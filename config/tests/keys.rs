@@ -3,14 +3,16 @@
 //! The observer plays one scenario in virtual time, with something for every part of the switch in it, and writes down
 //! everything that can be seen from outside. A new key needs a case here before the tests pass.
 
+#[path = "../../dataplane/tests/harness/mod.rs"]
 mod harness;
+mod walk;
 
 use harness::frames::{host, ipv4, ipv6, other, stamp, tagged};
-use harness::keys::{Case, Observed, Shown, walk, with};
 use harness::{Flow, Lab, Storm};
 use std::fmt::Write;
-use weir_dataplane::config::{self, schema};
-use weir_dataplane::runtime::{Device, switch_params};
+use walk::{Case, Observed, Shown, walk, with};
+use weir_config::runtime::{Device, switch_params};
+use weir_config::schema;
 use weir_dataplane::switch::Switch;
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
@@ -60,7 +62,7 @@ const MS: u64 = 1_000_000;
 
 /// What can be seen of a switch with this configuration: its faults, or all that it did in the scenario.
 fn observe(text: &str) -> Observed {
-    let config = match config::load_for(Platform::Simulated, "t.toml", text) {
+    let config = match weir_config::load_for(Platform::Simulated, "t.toml", text) {
         Ok(loaded) => loaded.config,
         Err(found) => {
             return Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
@@ -276,7 +278,7 @@ fn cases() -> Vec<Case> {
     let mut cases = vec![
         // Tables: without, and with.
         whole("switch", BASE, "[switch]\nseed = 7\n"),
-        by("", "eal", "dataplane/src/config/tests.rs", "eal_arguments_that_cannot_start_are_refused"),
+        by("", "eal", "config/src/tests.rs", "eal_arguments_that_cannot_start_are_refused"),
         case(BASE, "", "[port_defaults]", "rate", "\"10G\"", "\"5G\"").at("port_defaults"),
         Case {
             table: "",
@@ -296,16 +298,11 @@ fn cases() -> Vec<Case> {
         whole("queue", &named, "[[queue]]\nqueues = 3\nwred = \"early\"\n"),
         case(BASE, "", "[pfc]", "pause_quanta", "200", "300").at("pfc"),
         case(BASE, "", "[watchdog]", "enable", "true", "false").at("watchdog"),
-        by(
-            "",
-            "mgmt",
-            "dataplane/src/config/tests.rs",
-            "management_is_for_this_machine_unless_a_token_is_asked_for",
-        ),
+        by("", "mgmt", "config/src/tests.rs", "management_is_for_this_machine_unless_a_token_is_asked_for"),
         by("", "lab", "weir/src/lab/hosts.rs", "every_key_of_the_lab_has_an_effect"),
-        by("[switch]", "name", "dataplane/src/config/diff.rs", "what_cannot_change_is_named_with_its_line"),
+        by("[switch]", "name", "config/src/diff.rs", "what_cannot_change_is_named_with_its_line"),
         case(BASE, "[switch]", "[switch]", "seed", "", "7"),
-        by("[eal]", "args", "dataplane/src/config/tests.rs", "eal_arguments_that_cannot_start_are_refused"),
+        by("[eal]", "args", "config/src/tests.rs", "eal_arguments_that_cannot_start_are_refused"),
     ];
     // Ports. What all may have stands in the defaults.
     let port = |key, one: &str, other: &str| case(&named, "[[port]]", "[port_defaults]", key, one, other);
@@ -319,7 +316,7 @@ fn cases() -> Vec<Case> {
             "\"d\"",
         )
         .at("name"),
-        by("[[port]]", "device", "dataplane/src/config/tests.rs", "devices"),
+        by("[[port]]", "device", "config/src/tests.rs", "devices"),
         port("rate", "\"10G\"", "\"8G\""),
         by(
             "[[port]]",
@@ -401,12 +398,7 @@ fn cases() -> Vec<Case> {
         gens("src", "[56, 40]", "[48, 40]"),
         afhs("flags", "", "[24, 8]"),
         afhs("tc", "", "[64, 8]"),
-        by(
-            "keys of [format.NAME]",
-            "spare",
-            "dataplane/src/config/tests.rs",
-            "a_format_of_your_own_is_checked",
-        ),
+        by("keys of [format.NAME]", "spare", "config/src/tests.rs", "a_format_of_your_own_is_checked"),
         case(
             &plain,
             "keys of [format.NAME]",
@@ -418,8 +410,8 @@ fn cases() -> Vec<Case> {
         by(
             "keys of [format.NAME]",
             "ethertype",
-            "dataplane/src/parse/tests.rs",
-            "a_format_can_be_written_as_toml",
+            "config/src/runtime.rs",
+            "the_ethertype_of_a_format_is_the_parsers",
         ),
         Case { key: "ethertype_off", ..longer() },
         own("vlan", "true", "false"),
@@ -451,7 +443,7 @@ fn cases() -> Vec<Case> {
         by(
             "[[fdb.static]]",
             "format",
-            "dataplane/src/config/tests.rs",
+            "config/src/tests.rs",
             "fdb_entries_are_held_against_ports_and_formats",
         ),
         case(
@@ -660,7 +652,7 @@ fn cases() -> Vec<Case> {
         by(
             "[watchdog]",
             "allow_short",
-            "dataplane/src/config/checks_tests.rs",
+            "config/src/checks_tests.rs",
             "h13_watchdog_settings_outside_their_range_are_refused_with_the_range",
         ),
     ]);
@@ -674,7 +666,7 @@ fn cases() -> Vec<Case> {
         cases.push(by(
             "[mgmt]",
             key,
-            "dataplane/src/config/tests.rs",
+            "config/src/tests.rs",
             "management_is_for_this_machine_unless_a_token_is_asked_for",
         ));
     }

@@ -9,7 +9,7 @@ use super::read::{Ctx, Section, Val};
 use super::schema;
 use super::types::{FdbConfig, GroupEntry, LinkLocal, PortConfig, StaticEntry, UnknownUnicast};
 use super::units::{COUNT, TEXT, TIME, show_time};
-use crate::types::PortId;
+use weir_dataplane::types::PortId;
 
 const AGEING: u64 = 300_000_000_000;
 /// Least ageing, ns.

@@ -10,8 +10,8 @@ mod tests;
 
 use super::diag::Diagnostic;
 use super::types::{CongestionControl, DcqcnScheme, HostOperation, PortConfig};
-use crate::types::{Mac, Nanos};
 use std::net::IpAddr;
+use weir_dataplane::types::{Mac, Nanos};
 
 pub use rclink_types::*;
 pub use read::load;
