@@ -165,6 +165,17 @@ impl<'a> Frame<'a> {
     /// at most [`MAX_MTU`] bytes and the extension headers are those of the opcode; headers that are not spoken here are
     /// zeros.
     pub fn emit(&self, out: &mut Vec<u8>) {
+        let ip = self.emit_head(out);
+        let payload = self.packet.payload;
+        out.extend_from_slice(payload);
+        out.resize(out.len() + (payload.len().wrapping_neg() & 3), 0);
+        let crc = icrc(&out[ip..]).unwrap_or_default();
+        out.extend(crc);
+    }
+
+    /// Writes what comes before the payload over `out`, complete but for the payload's bytes. Returns where in it the IP
+    /// header starts.
+    pub fn emit_head(&self, out: &mut Vec<u8>) -> usize {
         let Self { outer, packet } = self;
         debug_assert!(packet.payload.len() <= MAX_MTU);
         let layout = packet.bth.opcode.layout().unwrap_or_default();
@@ -190,14 +201,11 @@ impl<'a> Frame<'a> {
         packet.bth.write(pad as u8, out);
         packet.ext.write(out);
         out.resize(out.len() + usize::from(layout.other), 0);
-        out.extend_from_slice(packet.payload);
-        out.resize(out.len() + pad, 0);
 
-        let end = out.len() + ICRC_BYTES;
+        let end = out.len() + packet.payload.len() + pad + ICRC_BYTES;
         out[udp + 4..udp + 6].copy_from_slice(&((end - udp) as u16).to_be_bytes());
         outer.ip.write(end - start, &mut out[start..udp]);
-        let crc = icrc(&out[start..]).unwrap_or_default();
-        out.extend(crc);
+        start
     }
 }
 

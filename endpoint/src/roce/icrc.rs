@@ -17,13 +17,19 @@ const BTH: usize = 12;
 /// `None`: not IPv4 without options or IPv6 without extension headers, or shorter than IP, UDP and
 /// BTH together.
 pub fn icrc(packet: &[u8]) -> Option<[u8; 4]> {
+    head(packet, packet.len()).map(u32::to_le_bytes)
+}
+
+/// CRC of the first `len` bytes of `packet`, which starts with its IP header: the whole ICRC as a number, or the part of
+/// it that [`Append`] joins with the CRC of a payload. `None` as for [`icrc`].
+pub fn head(packet: &[u8], len: usize) -> Option<u32> {
     let mut masked = [0u8; 40 + UDP + BTH];
     let ip = match packet.first()? {
         0x45 => 20,
         b if b >> 4 == 6 => 40,
         _ => return None,
     };
-    let (head, rest) = packet.split_at_checked(ip + UDP + BTH)?;
+    let (head, rest) = packet.get(..len)?.split_at_checked(ip + UDP + BTH)?;
     let masked = &mut masked[..head.len()];
     masked.copy_from_slice(head);
     if ip == 20 {
@@ -40,7 +46,61 @@ pub fn icrc(packet: &[u8]) -> Option<[u8; 4]> {
     let mut crc = Hasher::new_with_initial(CRC_OF_LRH);
     crc.update(masked);
     crc.update(rest);
-    Some(crc.finalize().to_le_bytes())
+    Some(crc.finalize())
+}
+
+/// CRC-32 of a payload and its pad bytes by themselves.
+pub fn payload(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+/// Joins CRCs where what comes second has a length known beforehand: CRC(A, B) = shift(CRC(A)) xor CRC(B), and shift is
+/// linear. So a payload sent to many is read once.
+#[derive(Clone)]
+pub struct Append {
+    len: usize,
+    /// What each value of each byte of a CRC becomes.
+    shifted: Box<[[u32; 256]; 4]>,
+}
+
+impl std::fmt::Debug for Append {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Append").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl Append {
+    /// For `len` bytes that come second.
+    pub fn new(len: usize) -> Self {
+        let zeros = Hasher::new_with_initial_len(0, len as u64);
+        let bit: [u32; 32] = std::array::from_fn(|i| {
+            let mut crc = Hasher::new_with_initial_len(1 << i, 0);
+            crc.combine(&zeros);
+            crc.finalize()
+        });
+        let value = |byte: usize, v: usize| {
+            (0..8).filter(|b| v >> b & 1 == 1).fold(0, |crc, b| crc ^ bit[8 * byte + b])
+        };
+        let shifted = Box::new(std::array::from_fn(|byte| std::array::from_fn(|v| value(byte, v))));
+        Self { len, shifted }
+    }
+
+    /// Bytes of what comes second.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Nothing comes second.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// CRC of both parts, from those of each.
+    #[inline]
+    pub fn join(&self, first: u32, second: u32) -> u32 {
+        let [a, b, c, d] = first.to_le_bytes().map(usize::from);
+        self.shifted[0][a] ^ self.shifted[1][b] ^ self.shifted[2][c] ^ self.shifted[3][d] ^ second
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +120,17 @@ mod tests {
     #[test]
     fn the_stand_in_constant_is_the_crc_of_eight_ones() {
         assert_eq!(CRC_OF_LRH, crc32fast::hash(&[0xff; 8]));
+    }
+
+    #[test]
+    fn parts_join_to_the_crc_of_the_whole() {
+        let packet: Vec<u8> =
+            (0..44 + 4096u32).map(|i| if i == 0 { 0x45 } else { (i * 37 >> 3) as u8 }).collect();
+        for len in [0, 4, 16, 256, 1024, 4096] {
+            let (whole, first) = (icrc(&packet[..44 + len]).unwrap(), head(&packet, 44).unwrap());
+            let joined = Append::new(len).join(first, payload(&packet[44..44 + len]));
+            assert_eq!(joined.to_le_bytes(), whole, "{len} bytes");
+        }
     }
 
     #[test]

@@ -5,8 +5,10 @@
 pub mod cnp;
 pub mod cq;
 pub mod frame;
+pub mod go_back_n;
 pub mod hca;
 pub mod icrc;
+pub mod in_order;
 pub mod memory;
 pub mod pacer;
 pub mod psn;

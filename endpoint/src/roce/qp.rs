@@ -148,7 +148,7 @@ impl Path {
     }
 
     /// Headers of a frame of this class. `None`: the addresses are of two families.
-    pub(super) fn outer(&self, class: TrafficClass, id: u16) -> Option<Outer> {
+    pub fn outer(&self, class: TrafficClass, id: u16) -> Option<Outer> {
         let addresses = match (self.src_ip, self.dst_ip) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Addresses::V4 { src, dst, id, dont_fragment: true },
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
@@ -167,7 +167,7 @@ impl Path {
     }
 
     /// The frame comes from the peer and was meant for this port.
-    pub(super) fn matches(&self, outer: &Outer) -> bool {
+    pub fn matches(&self, outer: &Outer) -> bool {
         outer.dst == self.src
             && outer.ip.addresses.src() == self.dst_ip
             && outer.ip.addresses.dst() == self.src_ip

@@ -1,9 +1,9 @@
-//! The receiving half of a reliable connection: order, placement, ACK and NAK (IBTA 9.7.4, 9.9).
+//! The receiving half of a reliable connection: receive requests, placement, READs (IBTA 9.7.4, 9.9).
 //!
-//! Strictly in order: what is ahead of the expected PSN is dropped and named once (DEV-64). READs are answered in
-//! order, too: no ACK or NAK of a later packet leaves before the last packet of a response. Atomics and sends that
+//! READs are answered in order, too: no ACK or NAK of a later packet leaves before the last packet of a response. Atomics and sends that
 //! invalidate a key are not spoken: they draw a NAK, invalid request, and end the connection (IBTA 9.9.3, class C).
 
+use super::in_order::{InOrder, Shape, Turn};
 use super::memory::Memory;
 use super::psn::Psn;
 use super::qp::QpConfig;
@@ -74,16 +74,10 @@ pub(super) struct Responder {
     mtu: usize,
     depth: usize,
     rnr_timer: u8,
-    expected: Psn,
-    /// Messages completed, 24 bits (DEV-70).
-    msn: u32,
+    order: InOrder,
     message: Message,
     queue: VecDeque<RecvWr>,
     reads: VecDeque<Read>,
-    /// The gap before `expected` has been named; silence until it is filled.
-    gap_named: bool,
-    ack_due: bool,
-    nak_due: Option<Syndrome>,
 }
 
 impl Responder {
@@ -92,14 +86,10 @@ impl Responder {
             mtu: usize::from(config.mtu),
             depth: config.rq_depth,
             rnr_timer: config.min_rnr_timer,
-            expected: Psn::default(),
-            msn: 0,
+            order: InOrder::default(),
             message: Message::None,
             queue: VecDeque::with_capacity(config.rq_depth),
             reads: VecDeque::new(),
-            gap_named: false,
-            ack_due: false,
-            nak_due: None,
         }
     }
 
@@ -119,42 +109,34 @@ impl Responder {
 
     /// The packet expected next, for a connection that is only now set up.
     pub fn expect(&mut self, psn: Psn) {
-        self.expected = psn;
+        self.order = InOrder::new(psn);
     }
 
     /// Handles a request packet.
     pub fn request(&mut self, packet: &Packet<'_>, memory: &mut Memory) -> Outcome {
-        let distance = packet.bth.psn.since(self.expected);
-        if distance < 0 {
-            match packet.ext.reth.filter(|_| packet.bth.opcode == Opcode::RC_READ_REQUEST) {
-                Some(reth) => self.read_again(packet.bth.psn, reth, memory),
-                None => self.ack_due = true,
+        let is_read = packet.bth.opcode == Opcode::RC_READ_REQUEST;
+        match self.order.turn(packet.bth.psn) {
+            Turn::Duplicate => {
+                match packet.ext.reth.filter(|_| is_read) {
+                    Some(reth) => self.read_again(packet.bth.psn, reth, memory),
+                    None => self.order.acknowledge(),
+                }
+                return Outcome::Duplicate;
             }
-            return Outcome::Duplicate;
-        }
-        if distance > 0 {
-            let first = !std::mem::replace(&mut self.gap_named, true);
-            if first {
-                self.nak_due = Some(Syndrome::Nak(Nak::Sequence));
-            }
-            return Outcome::OutOfSequence(first);
+            Turn::Ahead(first) => return Outcome::OutOfSequence(first),
+            Turn::Next => {}
         }
         match self.take(packet, memory) {
             Ok(received) => {
-                self.expected = self.expected.plus(self.packets_of(packet));
-                self.gap_named = false;
-                self.nak_due = None;
-                self.ack_due |= packet.bth.ack_req && packet.bth.opcode != Opcode::RC_READ_REQUEST;
+                self.order.taken(self.packets_of(packet), packet.bth.ack_req && !is_read);
                 received.unwrap_or(Outcome::Taken)
             }
             Err(Refusal::NotReady) => {
-                // What follows is ahead of an expected packet the requester knows to be refused.
-                self.gap_named = true;
-                self.nak_due = Some(Syndrome::Rnr(self.rnr_timer));
+                self.order.not_ready(self.rnr_timer);
                 Outcome::NotReady
             }
             Err(Refusal::Nak(nak, status)) => {
-                self.nak_due = Some(Syndrome::Nak(nak));
+                self.order.refuse(nak);
                 Outcome::Fatal(status)
             }
         }
@@ -175,23 +157,23 @@ impl Responder {
             return Err(INVALID);
         }
         memory.remote(reth.rkey, reth.va, reth.len).ok_or(Refusal::Nak(Nak::RemoteAccess, None))?;
-        self.msn = (self.msn + 1) & 0xff_ffff;
+        self.order.message_done();
         // Its response acknowledges all that was before it.
-        self.ack_due = false;
+        self.order.acknowledged();
         self.push_read(packet.bth.psn, reth);
         Ok(None)
     }
 
     fn push_read(&mut self, psn: Psn, reth: Reth) {
         let Reth { va, rkey, len: left } = reth;
-        self.reads.push_back(Read { psn, va, rkey, left, first: true, msn: self.msn });
+        self.reads.push_back(Read { psn, va, rkey, left, first: true, msn: self.order.msn() });
     }
 
     /// A READ seen before: its requester misses the response, or its end, and names in the request what it misses
     /// (IBTA 9.7.5.1). What was to be sent from there on is what it will ask for next.
     fn read_again(&mut self, psn: Psn, reth: Reth, memory: &Memory) {
         let packets = u64::from(reth.len).div_ceil(self.mtu as u64).max(1);
-        let within = psn.plus(packets).since(self.expected) <= 0;
+        let within = psn.plus(packets).since(self.order.expected()) <= 0;
         if within && memory.remote(reth.rkey, reth.va, reth.len).is_some() {
             self.reads.retain(|read| read.psn.since(psn) < 0);
             if self.reads.len() < READS {
@@ -237,13 +219,7 @@ impl Responder {
             return self.read(packet, memory);
         }
         let shape = Shape::of(packet.bth.opcode).ok_or(INVALID)?;
-        let len = packet.payload.len();
-        let fits = match (shape.first, shape.last) {
-            (true, true) => len <= self.mtu,
-            (false, true) => (1..=self.mtu).contains(&len),
-            (_, false) => len == self.mtu,
-        };
-        if !fits {
+        if !shape.fits(packet.payload.len(), self.mtu) {
             return Err(INVALID);
         }
         // Only the first packet of a message may open one, and only the others continue it.
@@ -277,7 +253,7 @@ impl Responder {
             return Ok(None);
         }
         self.message = Message::None;
-        self.msn = (self.msn + 1) & 0xff_ffff;
+        self.order.message_done();
         let verb = if shape.write { Verb::RecvWriteImm } else { Verb::Recv };
         let wr = if consumes { self.queue.pop_front() } else { None };
         Ok(wr.map(|wr| Outcome::Received { wr, verb, len: total, imm: packet.ext.imm }))
@@ -296,20 +272,10 @@ impl Responder {
         Ok(total)
     }
 
-    /// The acknowledge packet to be sent: PSN and AETH. Answers that came due since the last call
-    /// are one (coalesced ACKs); a NAK says what an ACK before it would have said. `None`, too, while a READ is
-    /// answered: its response acknowledges what was before it, and what came after it waits.
+    /// The acknowledge packet to be sent: PSN and AETH. `None`, too, while a READ is answered: its response
+    /// acknowledges what was before it, and what came after it waits.
     pub fn answer(&mut self) -> Option<(Psn, Aeth)> {
-        if !self.reads.is_empty() {
-            return None;
-        }
-        let (psn, syndrome) = match self.nak_due.take() {
-            Some(nak) => (self.expected, nak),
-            None if self.ack_due => (self.expected.previous(), Syndrome::ACK_NO_CREDITS),
-            None => return None,
-        };
-        self.ack_due = false;
-        Some((psn, Aeth { syndrome: syndrome.encode(), msn: self.msn }))
+        if self.reads.is_empty() { self.order.answer() } else { None }
     }
 }
 
@@ -333,26 +299,4 @@ fn place_write(
         target[received as usize..total as usize].copy_from_slice(payload);
     }
     Ok(total)
-}
-
-/// Place of a request packet in its message.
-struct Shape {
-    first: bool,
-    last: bool,
-    write: bool,
-}
-
-impl Shape {
-    /// `None` for anything but sends and writes of a reliable connection.
-    fn of(opcode: Opcode) -> Option<Self> {
-        let write = opcode.0 >= Opcode::RC_WRITE_FIRST.0;
-        let (first, last) = match if write { opcode.0 - Opcode::RC_WRITE_FIRST.0 } else { opcode.0 } {
-            0 => (true, false),
-            1 => (false, false),
-            2 | 3 => (false, true),
-            4 | 5 => (true, true),
-            _ => return None,
-        };
-        Some(Self { first, last, write })
-    }
 }

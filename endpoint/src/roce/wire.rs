@@ -277,6 +277,11 @@ pub fn rnr_wait(code: u8) -> u64 {
     UNITS_OF_10_US[usize::from(code & 0x1f)] * 10_000
 }
 
+/// The code of the shortest wait that is at least `wait` ns, or of the longest there is.
+pub fn rnr_code(wait: u64) -> u8 {
+    (1..32).find(|&code| rnr_wait(code) >= wait).unwrap_or(0)
+}
+
 /// The extension headers a packet carries; which ones must be those of its opcode's [`Layout`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
@@ -377,5 +382,7 @@ mod tests {
         assert_eq!(rnr_wait(1), 10_000);
         assert_eq!(rnr_wait(31), 491_520_000);
         assert!((2..32).all(|code| rnr_wait(code) > rnr_wait(code - 1)));
+        assert!((0..32).all(|code| rnr_code(rnr_wait(code)) == code));
+        assert_eq!((rnr_code(0), rnr_code(10_001), rnr_code(u64::MAX)), (1, 2, 0));
     }
 }

@@ -1,0 +1,211 @@
+//! The window of a requester: what is sent, asked for, acknowledged, and sent again (IBTA 9.7).
+//!
+//! Packets are counted from the first one of the connection in 64 bits and only the wire sees their
+//! low 24 bits plus the start PSN, so nothing here can confuse a wrap with a step back. What the packets are is for
+//! the owner to know.
+
+use super::psn::Psn;
+use super::verbs::Status;
+use super::wire::{Nak, Syndrome, rnr_wait};
+use weir_dataplane::types::Nanos;
+
+/// A responder that is asked for nothing stays silent, so a long message asks on its way, like
+/// Linux rxe, at least this often.
+const PACKETS_PER_ACK: u64 = 64;
+/// `rnr_retry` that never gives up (IBTA 9.7.5.2.8).
+pub const RNR_RETRY_FOREVER: u8 = 7;
+
+/// How much is sent ahead and how often it is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Packets sent and not acknowledged; 1 to 2^22.
+    pub window: u32,
+    /// Times a packet is sent again without progress.
+    pub retry_cnt: u8,
+    /// The same for a receiver that is not ready; [`RNR_RETRY_FOREVER`]: without end.
+    pub rnr_retry: u8,
+    /// Silence after a packet that asked for an answer, or after the last progress, before sending
+    /// starts again, in ns.
+    pub ack_timeout: Nanos,
+}
+
+/// Where the sending half of a connection stands.
+#[derive(Clone, Debug)]
+pub struct GoBackN {
+    limits: Limits,
+    ack_every: u64,
+    start: Psn,
+    /// Oldest packet not acknowledged.
+    una: u64,
+    /// Next packet to send; falls back to `una` on loss.
+    next: u64,
+    /// After the newest packet ever sent.
+    sent_end: u64,
+    /// After the newest packet, since the last step back, that asked for an answer.
+    asked_end: u64,
+    retries_left: u8,
+    rnr_retries_left: u8,
+    ack_deadline: Option<Nanos>,
+    rnr_until: Nanos,
+}
+
+impl GoBackN {
+    /// A connection that has sent nothing; its first packet has PSN `start`.
+    pub fn new(limits: Limits, start: Psn) -> Self {
+        let window = limits.window.clamp(1, 1 << 22);
+        Self {
+            limits: Limits { window, ..limits },
+            ack_every: u64::from(window / 2).clamp(1, PACKETS_PER_ACK),
+            start,
+            una: 0,
+            next: 0,
+            sent_end: 0,
+            asked_end: 0,
+            retries_left: limits.retry_cnt,
+            rnr_retries_left: limits.rnr_retry,
+            ack_deadline: None,
+            rnr_until: 0,
+        }
+    }
+
+    /// The PSN of the first packet, for a connection that is only now set up.
+    pub fn start_at(&mut self, psn: Psn) {
+        self.start = psn;
+    }
+
+    /// Number of the oldest packet that is not acknowledged.
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Number of the packet that is sent next.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The next packet has been sent before.
+    pub fn again(&self) -> bool {
+        self.next < self.sent_end
+    }
+
+    /// Of the next packet.
+    pub fn psn(&self) -> Psn {
+        self.start.plus(self.next)
+    }
+
+    /// Whether the next packet may be sent, of `tail` there are so far, once [`Self::rnr_until`] has passed.
+    pub fn is_open(&self, tail: u64) -> bool {
+        self.next < tail.min(self.una + u64::from(self.limits.window))
+    }
+
+    /// End of the wait the peer asked for.
+    pub fn rnr_until(&self) -> Nanos {
+        self.rnr_until
+    }
+
+    /// Whether the next packet should ask for an answer even if more follow.
+    pub fn asks(&self) -> bool {
+        (self.next + 1).is_multiple_of(self.ack_every)
+    }
+
+    /// When an acknowledgement is overdue.
+    pub fn ack_deadline(&self) -> Option<Nanos> {
+        self.ack_deadline
+    }
+
+    /// The next packet left. `true`: it had been sent before.
+    pub fn sent(&mut self, ack_req: bool, now: Nanos) -> bool {
+        let again = self.again();
+        self.next += 1;
+        self.sent_end = self.sent_end.max(self.next);
+        // Only a packet that asks starts the clock, else a slow flow would time out before it has
+        // asked; and only the oldest one, else a lost NAK would go unnoticed while packets flow.
+        if ack_req {
+            self.asked_end = self.next;
+            self.ack_deadline = self.ack_deadline.or(Some(now.saturating_add(self.limits.ack_timeout)));
+        }
+        again
+    }
+
+    /// An acknowledge packet arrived. Error: the oldest packet failed with this status.
+    pub fn answer(&mut self, psn: Psn, syndrome: Syndrome, now: Nanos) -> Result<(), Status> {
+        let distance = psn.since(self.start.plus(self.una));
+        let Ok(distance) = u64::try_from(distance) else {
+            return Ok(()); // An old answer: all it says is known.
+        };
+        let at = self.una + distance;
+        if at >= self.sent_end {
+            return Ok(()); // About a packet never sent.
+        }
+        match syndrome {
+            Syndrome::Ack(_) => self.advance(at + 1, now),
+            Syndrome::Nak(nak) => {
+                self.advance(at, now);
+                match nak {
+                    Nak::Sequence => return self.go_back(),
+                    Nak::InvalidRequest => return Err(Status::RemoteInvalidRequest),
+                    Nak::RemoteAccess => return Err(Status::RemoteAccess),
+                    Nak::RemoteOperational => return Err(Status::RemoteOperational),
+                }
+            }
+            Syndrome::Rnr(timer) => {
+                self.advance(at, now);
+                return self.wait_for_receiver(timer, now);
+            }
+            Syndrome::Reserved(_) => {}
+        }
+        Ok(())
+    }
+
+    /// All packets before `una` are acknowledged (cumulative, DEV-71).
+    fn advance(&mut self, una: u64, now: Nanos) {
+        if una == self.una {
+            return;
+        }
+        self.una = una;
+        self.next = self.next.max(una);
+        self.retries_left = self.limits.retry_cnt;
+        self.rnr_retries_left = self.limits.rnr_retry;
+        let overdue = now.saturating_add(self.limits.ack_timeout);
+        self.ack_deadline = (self.una < self.asked_end).then_some(overdue);
+    }
+
+    /// Sends again from the oldest packet not acknowledged, if retries are left.
+    fn go_back(&mut self) -> Result<(), Status> {
+        if self.next == self.una {
+            return Ok(()); // On its way back already.
+        }
+        self.retries_left = self.retries_left.checked_sub(1).ok_or(Status::RetryExceeded)?;
+        self.step_back();
+        Ok(())
+    }
+
+    fn step_back(&mut self) {
+        self.next = self.una;
+        self.asked_end = self.una;
+        self.ack_deadline = None;
+    }
+
+    fn wait_for_receiver(&mut self, timer: u8, now: Nanos) -> Result<(), Status> {
+        if self.limits.rnr_retry != RNR_RETRY_FOREVER {
+            self.rnr_retries_left = self.rnr_retries_left.checked_sub(1).ok_or(Status::RnrRetryExceeded)?;
+        }
+        self.step_back();
+        self.rnr_until = now.saturating_add(rnr_wait(timer));
+        Ok(())
+    }
+
+    /// `Ok(true)`: an acknowledgement was overdue and sending starts again.
+    pub fn handle_timeout(&mut self, now: Nanos) -> Result<bool, Status> {
+        if self.ack_deadline.is_none_or(|at| at > now) {
+            return Ok(false);
+        }
+        self.go_back().map(|()| true)
+    }
+
+    /// Nothing more is sent of the `tail` packets there are, after a failure.
+    pub fn abandon(&mut self, tail: u64) {
+        self.ack_deadline = None;
+        self.next = tail;
+    }
+}
