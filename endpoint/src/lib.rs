@@ -2,12 +2,13 @@
 //!
 //! Knows no DPDK, no clock, no thread and no I/O, like the dataplane. [`roce`] is an RC transport
 //! that speaks to real RNICs; [`rclink`] is the scale-up link of PAXI; [`dcqcn`] decides how fast a
-//! queue pair may send; [`station`] is a host with queue pairs, DCQCN and checked traffic, for real ports;
+//! queue pair may send, [`congestion`] has the other algorithms and the trait of all; [`station`] is a host with queue pairs, DCQCN and checked traffic, for real ports;
 //! [`traffic`] are plain hosts with known frames that check what arrives; [`flow`] are RC flows of headers
 //! only, for fabrics.
 #![forbid(unsafe_code)]
 
 mod checksum;
+pub mod congestion;
 pub mod dcqcn;
 pub mod flow;
 pub mod rclink;

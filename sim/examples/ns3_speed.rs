@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use weir_endpoint::dcqcn::ns3::Params;
-use weir_sim::ns3::config::{Config, Dcqcn, FlowSpec, Link, Marking, Topology};
+use weir_sim::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology, WindowRule};
 use weir_sim::ns3::rng::SplitMix;
 use weir_sim::ns3::sim::Sim;
 
@@ -103,7 +103,12 @@ fn config(buffer_mib: u32, dcqcn: bool) -> Config {
         reserve: 4096,
         resume_offset: 3072,
         marking: if dcqcn { vec![marking(100 * G, 1), marking(400 * G, 4)] } else { Vec::new() },
-        dcqcn: dcqcn.then(|| Dcqcn { params: Params::default(), window: false }),
+        control: if dcqcn { Control::Dcqcn(Params::default()) } else { Control::None },
+        window: WindowRule::None,
+        global_t: true,
+        rate_bound: true,
+        payload: 1000,
+        epoch: 0,
         ack_gate: 0,
         stop: 10 * G,
         seed: 1,

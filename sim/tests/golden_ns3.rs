@@ -6,6 +6,7 @@ use weir_sim::golden::FileReport;
 use weir_sim::golden::scenarios::replay::DataSet;
 use weir_sim::golden::scenarios::seeds;
 use weir_sim::golden::scenarios::spec::Scenario;
+use weir_sim::ns3::config::Control;
 
 /// The published folder, or `None` with the reason printed.
 static SET: LazyLock<Option<DataSet>> = LazyLock::new(|| {
@@ -120,7 +121,10 @@ fn a_wrong_resume_offset_is_noticed() {
 
 #[test]
 fn a_wrong_gain_is_noticed() {
-    let edit = |s: &mut Scenario| s.config.dcqcn.as_mut().unwrap().params.g = 1.0 / 128.0;
+    let edit = |s: &mut Scenario| {
+        let Control::Dcqcn(params) = &mut s.config.control else { panic!("{:?}", s.config.control) };
+        params.g = 1.0 / 128.0;
+    };
     let Some(reports) = altered("incast8_dcqcnstep_b32", edit) else { return };
     assert!(reports.iter().any(|r| r.name.starts_with("rate_events") && !r.is_match()));
     assert!(reports.iter().any(|r| r.name.starts_with("fct") && !r.is_match()));

@@ -10,8 +10,8 @@ use super::units::Size;
 use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, reasons};
 use crate::models::hpcc::Hpcc;
-use crate::ns3::config::{Config, Dcqcn, FlowSpec, Link, Marking, Topology as Network};
-use crate::ns3::port::{ACK_BYTES, DATA_BYTES, PAYLOAD};
+use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology as Network, WindowRule};
+use crate::ns3::port::{FrameSizes, PAYLOAD};
 use crate::ns3::record::{PfcReceived, PfcSent, Recorder};
 use crate::ns3::sim::Sim;
 use crate::ns3::units::transmit_ns;
@@ -149,7 +149,12 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
         reserve: RESERVE,
         resume_offset: RESUME_OFFSET,
         marking: rates.iter().filter_map(|rate| marking(*rate)).collect(),
-        dcqcn: dcqcn.then(|| Dcqcn { params: Params::default(), window: false }),
+        control: if dcqcn { Control::Dcqcn(Params::default()) } else { Control::None },
+        window: WindowRule::None,
+        global_t: true,
+        rate_bound: true,
+        payload: PAYLOAD,
+        epoch: 0,
         ack_gate: 0,
         stop: spec.until.0,
         seed: spec.seed,
@@ -241,11 +246,11 @@ impl Recorder for Book {
         self.tape.depth(first + out_port, at, bytes);
     }
 
-    fn refused(&mut self, switch: usize, in_port: usize) {
+    fn refused(&mut self, _: Nanos, switch: usize, in_port: usize, _: u8) {
         self.ports[self.first[switch] + in_port].refused += 1;
     }
 
-    fn left(&mut self, at: Nanos, switch: usize, mmu: &Hpcc, out_port: usize, marked: bool) {
+    fn left(&mut self, at: Nanos, switch: usize, mmu: &Hpcc, out_port: usize, _: usize, marked: bool) {
         let port = self.first[switch] + out_port;
         self.ports[port].sent += 1;
         self.ports[port].marked += u64::from(marked);
@@ -327,7 +332,7 @@ pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Resu
 
 /// Start to last ACK of a flow that is alone: frames back to back at the slowest link, every link's
 /// delay, a frame and an ACK once on every further link.
-fn ideal(plan: &Plan, routes: &Routes, planned: &Planned) -> Nanos {
+fn ideal(plan: &Plan, routes: &Routes, planned: &Planned, sizes: FrameSizes) -> Nanos {
     let mut links = vec![plan.ports[planned.from][0]];
     let far = |node: usize, link: usize| {
         let [a, b] = plan.links[link].ends;
@@ -343,9 +348,9 @@ fn ideal(plan: &Plan, routes: &Routes, planned: &Planned) -> Nanos {
     let delays: Nanos = links.iter().map(|l| plan.links[*l].spec.delay.0).sum();
     let bytes = planned.flow.bytes;
     let frames = bytes.div_ceil(PAYLOAD.into());
-    let last = (bytes - (frames - 1) * u64::from(PAYLOAD)) as u16 + (DATA_BYTES - PAYLOAD as u16);
-    let slowest = rates().map(|rate| transmit_ns(DATA_BYTES, rate)).max().unwrap_or(0);
-    let once: Nanos = rates().map(|rate| transmit_ns(last, rate) + transmit_ns(ACK_BYTES, rate)).sum();
+    let last = (bytes - (frames - 1) * u64::from(PAYLOAD)) as u16 + sizes.headers;
+    let slowest = rates().map(|rate| transmit_ns(sizes.data, rate)).max().unwrap_or(0);
+    let once: Nanos = rates().map(|rate| transmit_ns(last, rate) + transmit_ns(sizes.ack, rate)).sum();
     (frames - 1) * slowest + once + 2 * delays
 }
 
@@ -358,10 +363,11 @@ fn report(
     sim: Sim<Book>,
 ) -> Report {
     let (end_ns, events) = (sim.now(), sim.events());
+    let sizes = FrameSizes::new(config.payload, config.control.header_bytes());
     let finished: Vec<Option<Nanos>> = sim.flows().iter().map(|f| f.finished).collect();
     let params: Vec<(u32, Vec<u32>)> =
         sim.switches().iter().map(|s| (s.params.buffer, s.params.headroom.clone())).collect();
-    let rates: Vec<u64> = sim.flows().iter().map(|f| f.sender.rate_bps()).collect();
+    let rates: Vec<u64> = sim.flows().iter().map(|f| f.controller.rate_bps()).collect();
     let book = sim.into_recorder();
     let mut flows: Vec<FlowResult> = planned
         .iter()
@@ -373,7 +379,7 @@ fn report(
             bytes: is_finite(p).then_some(p.flow.bytes),
             start_ns: Some(p.flow.start),
             fct_ns: finished[i].map(|at| at - p.flow.start),
-            ideal_ns: ideal(plan, routes, p),
+            ideal_ns: ideal(plan, routes, p, sizes),
             delivered: book.flows[i].delivered,
             lost: 0,
             packets: book.flows[i].packets,
@@ -382,7 +388,7 @@ fn report(
             marked: None,
             cnps: None,
             timeouts: 0,
-            rate_bps: config.dcqcn.map(|_| rates[i]),
+            rate_bps: (config.control != Control::None).then_some(rates[i]),
         })
         .collect();
     flows.sort_by_key(|f| f.id);

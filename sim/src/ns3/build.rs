@@ -1,14 +1,17 @@
 //! The parts of a network from its description, each checked before it is used.
 use crate::models::hpcc::{Hpcc, HpccEcn, HpccParams};
 use weir_dataplane::types::PRIORITIES;
+use weir_endpoint::congestion::Window;
+use weir_endpoint::congestion::telemetry::MAX_HOPS;
 use weir_endpoint::dcqcn::ns3::Params;
 
-use super::config::{BuildError, Config, FlowSpec, Link, Topology};
+use super::config::{BuildError, Config, Control, FlowSpec, Link, Topology, WindowRule};
+use super::control::PathTimes;
 use super::flow::AlphaTicks;
 use super::host::Host;
-use super::port::{ACK_BYTES, Port};
+use super::port::{FrameSizes, Port};
 use super::rng::{SplitMix, mix};
-use super::routing::{End, Routes};
+use super::routing::{End, Routes, largest, path};
 use super::switch::Switch;
 use super::units::transmit_ns;
 
@@ -56,7 +59,55 @@ pub(super) fn check_flows(
     Ok(())
 }
 
-pub(super) fn build_ports(topology: &Topology, ends: &[Vec<End>], config: &Config) -> Box<[Port]> {
+/// What the paths give the flows on them: to all the largest, or to each its own.
+pub(super) fn path_times(
+    topology: &Topology,
+    flows: &[FlowSpec],
+    ends: &[Vec<End>],
+    config: &Config,
+) -> Result<Vec<PathTimes>, BuildError> {
+    let hpcc = matches!(config.control, Control::Hpcc(_));
+    let idle =
+        matches!(config.control, Control::None | Control::Dcqcn(_)) && config.window == WindowRule::None;
+    let global = if idle || !config.global_t {
+        PathTimes { rtt: 0, bdp: 0 }
+    } else {
+        largest(topology, ends, config.payload.into())
+    };
+    let times = |(i, flow): (usize, &FlowSpec)| {
+        if idle || (config.global_t && !hpcc) {
+            return Ok(global);
+        }
+        let own =
+            path(topology, ends, flow.src, flow.dst, config.payload.into()).ok_or(BuildError::Path(i))?;
+        if hpcc && own.switches as usize > MAX_HOPS {
+            return Err(BuildError::IntHops(i, own.switches));
+        }
+        let times = if config.global_t { global } else { PathTimes { rtt: own.rtt, bdp: own.bdp() } };
+        if hpcc && (times.bdp == 0 || config.window == WindowRule::None) {
+            return Err(BuildError::NoWindow);
+        }
+        Ok(times)
+    };
+    flows.iter().enumerate().map(times).collect()
+}
+
+/// The window of a flow.
+pub(super) fn window(config: &Config, path: PathTimes) -> Window {
+    match config.window {
+        _ if path.bdp == 0 => Window::None,
+        WindowRule::None => Window::None,
+        WindowRule::Fixed => Window::Fixed(path.bdp),
+        WindowRule::Variable => Window::Variable(path.bdp),
+    }
+}
+
+pub(super) fn build_ports(
+    topology: &Topology,
+    ends: &[Vec<End>],
+    config: &Config,
+    sizes: FrameSizes,
+) -> Box<[Port]> {
     let mut locals = vec![0; 2 * topology.links.len()];
     for node in ends {
         for (local, end) in node.iter().enumerate() {
@@ -67,7 +118,7 @@ pub(super) fn build_ports(topology: &Topology, ends: &[Vec<End>], config: &Confi
         let on_host = node < topology.hosts;
         let owner = if on_host { node } else { node - topology.hosts };
         let local = locals[number as usize];
-        Port::new(number ^ 1, owner, local, on_host, link.rate, link.delay, marking(config, link.rate))
+        Port::new(number ^ 1, owner, local, on_host, link, marking(config, link.rate), sizes)
     };
     let both = |(i, link): (usize, &Link)| {
         let first = 2 * i as u32;
@@ -126,20 +177,25 @@ fn shift(rate: u64, host_rate: u64) -> u32 {
     BASE_SHIFT - doublings as u32
 }
 
-pub(super) fn build_hosts(topology: &Topology, ends: &[Vec<End>], config: &Config) -> Box<[Host]> {
+pub(super) fn build_hosts(
+    topology: &Topology,
+    ends: &[Vec<End>],
+    config: &Config,
+    sizes: FrameSizes,
+) -> Box<[Host]> {
     let build = |host: u32| {
         let end = ends[host as usize][0];
         let link = &topology.links[end.link];
-        let params = match config.dcqcn {
-            Some(dcqcn) => Params { line_bps: link.rate, ..dcqcn.params },
-            None => Params { line_bps: link.rate, ..Params::default() },
+        let params = match config.control {
+            Control::Dcqcn(params) => Params { line_bps: link.rate, ..params },
+            _ => Params { line_bps: link.rate, ..Params::default() },
         };
-        let ack_lead = transmit_ns(ACK_BYTES, link.rate) + link.delay;
+        let ack_lead = transmit_ns(sizes.ack, link.rate) + link.delay;
         Host {
             port: end.port,
             flows: Vec::new(),
             last: 0,
-            wake: false,
+            wake: None,
             params,
             ticks: AlphaTicks::new(ack_lead, params.alpha_period.get()),
         }

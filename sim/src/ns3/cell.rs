@@ -32,6 +32,8 @@ pub enum Kind {
     Increase,
     /// The next flows of the list are due to start.
     Release,
+    /// The flows `flow` up to, not including, `psn` are about to start.
+    Begin,
     /// A flow starts.
     Start,
     /// The recorder takes a sample.

@@ -1,5 +1,7 @@
 //! What a run of the compatibility profile is configured with.
 use weir_dataplane::types::Nanos;
+use weir_endpoint::congestion::telemetry::{INT_BYTES, MAX_HOPS, PINT_BYTES, TIME_BYTES};
+use weir_endpoint::congestion::{dctcp, hpcc, pint, timely};
 use weir_endpoint::dcqcn::ns3::Params;
 
 /// A full-duplex link. Node ids are those of [`Topology`].
@@ -54,14 +56,45 @@ pub struct Marking {
     pub pmax: f64,
 }
 
-/// Congestion control of the senders.
+/// Congestion control of the senders. What a path gives (`line_bps`, `base_rtt`, `bdp`) is filled in for each flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dcqcn {
-    /// Rate machine; `line_bps` is replaced by the rate of each host's link.
-    pub params: Params,
-    /// Bytes in flight are limited to the largest bandwidth-delay product of the topology, scaled
-    /// by the current rate of the flow.
-    pub window: bool,
+pub enum Control {
+    /// Line rate; congestion marks are ignored.
+    None,
+    /// `CC_MODE 1`.
+    Dcqcn(Params),
+    /// `CC_MODE 3`: HPCC with INT.
+    Hpcc(hpcc::Params),
+    /// `CC_MODE 7`.
+    Timely(timely::Params),
+    /// `CC_MODE 8`.
+    Dctcp(dctcp::Params),
+    /// `CC_MODE 10`: HPCC with PINT.
+    Pint(pint::Params),
+}
+
+impl Control {
+    /// Bytes it adds to the headers of a data frame.
+    pub fn header_bytes(&self) -> u16 {
+        match self {
+            Self::None | Self::Dcqcn(_) | Self::Dctcp(_) => 0,
+            Self::Hpcc(_) => INT_BYTES,
+            Self::Timely(_) => TIME_BYTES,
+            Self::Pint(_) => PINT_BYTES,
+        }
+    }
+}
+
+/// Bytes a flow may have in flight (`HAS_WIN`, `VAR_WIN`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WindowRule {
+    /// Any number.
+    #[default]
+    None,
+    /// The bandwidth-delay product.
+    Fixed,
+    /// The same, scaled by the current rate of the flow.
+    Variable,
 }
 
 /// Everything but the topology and the flows.
@@ -75,8 +108,18 @@ pub struct Config {
     pub resume_offset: u32,
     /// Marking by port rate; empty means no marking.
     pub marking: Vec<Marking>,
-    /// Rate control, or none: senders at line rate, congestion marks ignored.
-    pub dcqcn: Option<Dcqcn>,
+    /// Congestion control.
+    pub control: Control,
+    /// Bytes in flight.
+    pub window: WindowRule,
+    /// Round trip and bandwidth-delay product are the largest of all pairs of hosts, not each pair's own (`GLOBAL_T`).
+    pub global_t: bool,
+    /// Frames are spaced by the current rate, not by that of the line (`RATE_BOUND`).
+    pub rate_bound: bool,
+    /// Payload of a full frame (`PACKET_PAYLOAD_SIZE`), bytes.
+    pub payload: u32,
+    /// What the reference's clock shows at time 0: INT carries its lower bits, ns.
+    pub epoch: Nanos,
     /// The priority whose pause holds back the ACKs a host sends.
     pub ack_gate: u8,
     /// Nothing runs after this time.
@@ -109,6 +152,18 @@ pub enum BuildError {
     /// Flows are given in the order of their start times.
     #[error("flow {0} starts before the flow in front of it")]
     Order(usize),
+    /// A full frame of no bytes, or of more than a frame can be.
+    #[error("a payload of {0} bytes; it must be 1 to 9000")]
+    Payload(u32),
+    /// INT says what rate a link has by a code, and there are five.
+    #[error("link {0} has {1} bit/s; HPCC's INT knows links of 25, 50, 100, 200 and 400 Gb/s")]
+    IntRate(usize, u64),
+    /// INT has no room for a longer path.
+    #[error("flow {0} passes {1} switches; HPCC's INT has room for {MAX_HOPS}")]
+    IntHops(usize, u32),
+    /// Queues are measured by the bandwidth-delay product.
+    #[error("HPCC needs a window, and delays or rates that give it at least one byte (HAS_WIN)")]
+    NoWindow,
     /// The buffer model refuses the switch.
     #[error("switch {0}: {1}")]
     Mmu(u32, crate::models::hpcc::HpccParamsError),

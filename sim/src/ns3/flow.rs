@@ -1,11 +1,13 @@
 //! Both ends of a transfer: go-back-N, pacing, rate control.
 use weir_dataplane::types::Nanos;
-use weir_endpoint::dcqcn::ns3::{Params, Sender, Timer, Timers};
+use weir_endpoint::congestion::{UNLIMITED_WINDOW, Window};
+use weir_endpoint::dcqcn::ns3::{Timer, Timers};
 
 use super::cell::{Cell, Key, Kind};
 use super::config::FlowSpec;
+use super::control::Controller;
 use super::engine::Engine;
-use super::port::{DATA_BYTES, PAYLOAD};
+use super::port::FrameSizes;
 use super::units::transmit_ns;
 
 /// A NACK for the same byte is repeated no sooner than this.
@@ -24,32 +26,50 @@ pub struct FlowTx {
     pub highest: u32,
     /// No frame before this time.
     pub next_send: Nanos,
-    /// Most bytes in flight at line rate; 0 is no limit.
-    pub window: u64,
     /// When the last ACK came.
     pub finished: Option<Nanos>,
-    /// Rate machine; stays at line rate when rate control is off.
-    pub sender: Sender,
+    /// Rate machine.
+    pub controller: Controller,
     /// Timers of the rate machine.
     pub timers: FlowTimers,
-    /// Gap after a full frame at the current rate.
+    sizes: FrameSizes,
+    line: u64,
+    /// How the limit to the bytes in flight follows the rate, and that limit now.
+    window: Window,
+    limit: u64,
+    /// The rate frames are spaced by is the current one; else that of the line.
+    rate_bound: bool,
+    /// Gap after a full frame.
     full_gap: Nanos,
+    /// Bytes of the last data frame.
+    last_bytes: u16,
 }
 
 impl FlowTx {
     /// A flow that has sent nothing.
-    pub fn new(spec: FlowSpec, window: u64, params: &Params) -> Self {
+    pub fn new(
+        spec: FlowSpec,
+        controller: Controller,
+        window: Window,
+        rate_bound: bool,
+        sizes: FrameSizes,
+    ) -> Self {
         let mut flow = Self {
             spec,
             acked: 0,
             next: 0,
             highest: 0,
             next_send: 0,
-            window,
             finished: None,
-            sender: Sender::new(params),
+            line: controller.rate_bps(),
+            controller,
             timers: FlowTimers::default(),
+            sizes,
+            window,
+            limit: UNLIMITED_WINDOW,
+            rate_bound,
             full_gap: 0,
+            last_bytes: sizes.data,
         };
         flow.rate_changed();
         flow
@@ -57,7 +77,26 @@ impl FlowTx {
 
     /// Recomputes what depends on the rate. The gap that runs already keeps its length.
     pub fn rate_changed(&mut self) {
-        self.full_gap = transmit_ns(DATA_BYTES, self.sender.rate_bps());
+        self.full_gap = self.gap(self.sizes.data);
+        self.limit = self.window.at(self.controller.rate_bps(), self.line);
+    }
+
+    /// Also the gap that runs takes the new rate; `before`: the old one, bit/s.
+    pub fn rate_changed_at_once(&mut self, before: u64) {
+        let after = self.controller.rate_bps();
+        let longer = transmit_ns(self.last_bytes, after) as i64 - transmit_ns(self.last_bytes, before) as i64;
+        self.next_send = self.next_send.saturating_add_signed(longer);
+        self.rate_changed();
+    }
+
+    /// Time from a frame to the next.
+    fn gap(&self, bytes: u16) -> Nanos {
+        transmit_ns(bytes, if self.rate_bound { self.controller.rate_bps() } else { self.line })
+    }
+
+    /// Bytes that may be in flight; 0: any number.
+    pub fn window_bytes(&self) -> u64 {
+        if self.limit == UNLIMITED_WINDOW { 0 } else { self.limit }
     }
 
     /// Whether payload is left to send, or to send again.
@@ -68,24 +107,20 @@ impl FlowTx {
 
     /// Whether the window holds the flow back.
     #[inline]
-    pub fn window_full(&self, line: u64) -> bool {
-        if self.window == 0 {
-            return false;
-        }
-        let scaled = (u128::from(self.window) * u128::from(self.sender.rate_bps()) / u128::from(line)) as u64;
-        u64::from(self.next.saturating_sub(self.acked)) >= scaled.max(1)
+    pub fn window_full(&self) -> bool {
+        u64::from(self.next.saturating_sub(self.acked)) >= self.limit
     }
 
     /// Takes the next frame, which leaves at `now`: its first byte and its bytes on the wire.
     #[inline]
     pub fn take_frame(&mut self, now: Nanos) -> (u32, u16) {
         let psn = self.next;
-        let payload = PAYLOAD.min(self.spec.bytes - psn);
+        let payload = self.sizes.payload.min(self.spec.bytes - psn);
         self.next += payload;
-        let bytes = payload as u16 + (DATA_BYTES - PAYLOAD as u16);
-        let gap =
-            if bytes == DATA_BYTES { self.full_gap } else { transmit_ns(bytes, self.sender.rate_bps()) };
+        let bytes = payload as u16 + self.sizes.headers;
+        let gap = if bytes == self.sizes.data { self.full_gap } else { self.gap(bytes) };
         self.next_send = now + gap;
+        self.last_bytes = bytes;
         (psn, bytes)
     }
 }

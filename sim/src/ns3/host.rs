@@ -1,10 +1,11 @@
 //! A host of the reference: one port, paced senders, receivers that answer every frame.
 use weir_dataplane::types::Nanos;
+use weir_endpoint::congestion::Ack;
 use weir_endpoint::dcqcn::ns3::{Params, Step, Timer};
 
-use super::cell::{Cell, Kind};
+use super::cell::{Cell, Key, Kind};
+use super::control::{Controller, Heeded};
 use super::flow::{AlphaTicks, Arm};
-use super::port::{ACK_BYTES, HEADERS};
 use super::record::{RateChange, Recorder};
 use super::sim::Sim;
 
@@ -17,8 +18,8 @@ pub struct Host {
     pub flows: Vec<u32>,
     /// Place in `flows` of the flow that sent last.
     pub last: usize,
-    /// A wake-up is pending.
-    pub wake: bool,
+    /// The wake-up that is pending. One that has been replaced still comes, and is no longer this one.
+    pub wake: Option<Key>,
     /// Rate machine of its flows.
     pub params: Params,
     /// How their alpha timers run.
@@ -47,8 +48,8 @@ impl<R: Recorder> Sim<R> {
         match cell.kind {
             Kind::Data => self.receive_data(index, port, &cell),
             Kind::Ack | Kind::Nack => {
+                self.receive_ack(index, &cell);
                 self.engine.slab.release(index);
-                self.receive_ack(&cell);
                 self.kick_host(host);
             }
             _ => {
@@ -63,7 +64,7 @@ impl<R: Recorder> Sim<R> {
     /// The answer to a data frame takes the frame's place.
     #[inline]
     fn receive_data(&mut self, index: u32, port: u32, cell: &Cell) {
-        let payload = u32::from(cell.bytes - HEADERS);
+        let payload = u32::from(cell.bytes - self.sizes.headers);
         let answer = self.receivers[cell.flow as usize].receive(cell.psn, payload, self.engine.now());
         let Some((kind, psn)) = answer else {
             self.engine.slab.release(index);
@@ -73,7 +74,7 @@ impl<R: Recorder> Sim<R> {
         if kind == Kind::Ack {
             self.recorder.delivered(self.engine.now(), cell.flow, payload);
         }
-        *self.engine.slab.get_mut(index) = Cell { kind, psn, bytes: ACK_BYTES, ..*cell };
+        *self.engine.slab.get_mut(index) = Cell { kind, psn, bytes: self.sizes.ack, ..*cell };
         let p = &mut self.ports[port as usize];
         self.engine.slab.push(&mut p.queues[0], index);
         p.backlog |= 1;
@@ -82,38 +83,93 @@ impl<R: Recorder> Sim<R> {
     }
 
     #[inline]
-    fn receive_ack(&mut self, cell: &Cell) {
+    fn receive_ack(&mut self, index: u32, cell: &Cell) {
         let now = self.engine.now();
         self.totals.acks_received += 1;
+        self.totals.acks_with_cnp += u64::from(cell.marked);
         let flow = &mut self.flows[cell.flow as usize];
+        if cell.kind == Kind::Nack {
+            self.recorder.nack_received(now, cell.flow, cell.psn);
+        }
+        if flow.finished.is_some() {
+            return;
+        }
         flow.acked = flow.acked.max(cell.psn);
-        if flow.acked >= flow.spec.bytes && flow.finished.is_none() {
+        if flow.acked >= flow.spec.bytes {
             flow.finished = Some(now);
             flow.timers.stop();
+            self.recorder.completed(now, cell.flow);
         }
         if cell.kind == Kind::Nack {
             flow.next = flow.acked;
         }
-        if cell.marked {
-            self.totals.acks_with_cnp += 1;
-            if self.rate_control {
-                self.receive_cnp(cell.flow);
-            }
+        match flow.controller {
+            Controller::Line(_) => {}
+            Controller::Dcqcn(_) if cell.marked => self.receive_cnp(cell.flow),
+            Controller::Dcqcn(_) => {}
+            _ => self.heed(index, cell),
         }
+    }
+
+    /// An acknowledgement goes to a sender that is driven by them.
+    fn heed(&mut self, index: u32, cell: &Cell) {
+        let now = self.engine.now();
+        let (stamp, draw) = match &mut self.telemetry {
+            Some(telemetry) => (telemetry.stamp(index), telemetry.draw()),
+            None => Default::default(),
+        };
+        let flow = &mut self.flows[cell.flow as usize];
+        let ack = Ack {
+            now,
+            acked: cell.psn.into(),
+            next: flow.next.into(),
+            rtt: now - stamp.sent,
+            marked: cell.marked,
+            hops: stamp.hops(),
+            power: stamp.power,
+            draw,
+        };
+        let before = flow.controller.rate_bps();
+        let Some(update) = flow.controller.on_ack(&ack) else { return };
+        if update.moves_next_send() {
+            flow.rate_changed_at_once(before);
+            let (src, next_send) = (flow.spec.src, flow.next_send);
+            self.wake_earlier(src, next_send);
+        } else {
+            flow.rate_changed();
+        }
+        let flow = &self.flows[cell.flow as usize];
+        let (controller, window) = (&flow.controller, flow.window_bytes());
+        self.recorder.heeded(&Heeded { at: now, flow: cell.flow, ack, update, controller, window });
+    }
+
+    /// A flow of host `h` may send at `at`: a later wake-up moves there.
+    fn wake_earlier(&mut self, h: u32, at: Nanos) {
+        if self.hosts[h as usize].wake.is_some_and(|wake| at < wake.at) {
+            self.wake_at(h, at.max(self.engine.now()));
+        }
+    }
+
+    fn wake_at(&mut self, h: u32, at: Nanos) {
+        let key = self.engine.reserve(at);
+        self.hosts[h as usize].wake = Some(key);
+        let index = self.engine.slab.alloc(Cell::event(Kind::Wake, h));
+        self.engine.schedule_reserved(index, key);
     }
 
     fn receive_cnp(&mut self, f: u32) {
         let now = self.engine.now();
         let flow = &mut self.flows[f as usize];
+        let Controller::Dcqcn(sender) = &mut flow.controller else { return };
         let host = &self.hosts[flow.spec.src as usize];
         let counted = match host.ticks {
             AlphaTicks::BeforeCnp => now,
             AlphaTicks::AfterCnp | AlphaTicks::Events => now.saturating_sub(1),
         };
         let ticks = flow.timers.take_ticks(counted, host.params.alpha_period.get());
-        flow.sender.move_alpha(&host.params, ticks);
+        sender.move_alpha(&host.params, ticks);
         let mut arm = Arm { engine: &mut self.engine, timers: &mut flow.timers, flow: f, ticks: host.ticks };
-        let step = flow.sender.on_cnp(&host.params, now, &mut arm);
+        let step = sender.on_cnp(&host.params, now, &mut arm);
         if step == Step::First {
             self.rate_event(f, step);
         }
@@ -126,13 +182,14 @@ impl<R: Recorder> Sim<R> {
         if !flow.timers.is_due(&mut self.engine, f, timer, rank) {
             return;
         }
+        let Controller::Dcqcn(sender) = &mut flow.controller else { return };
         let host = &self.hosts[flow.spec.src as usize];
-        if timer == Timer::Increase || flow.sender.cut_due() {
+        if timer == Timer::Increase || sender.cut_due() {
             let ticks = flow.timers.take_ticks(now, host.params.alpha_period.get());
-            flow.sender.move_alpha(&host.params, ticks);
+            sender.move_alpha(&host.params, ticks);
         }
         let mut arm = Arm { engine: &mut self.engine, timers: &mut flow.timers, flow: f, ticks: host.ticks };
-        let step = flow.sender.on_timer(&host.params, timer, now, &mut arm);
+        let step = sender.on_timer(&host.params, timer, now, &mut arm);
         if matches!(step, Step::Cut | Step::Raise) {
             self.rate_event(f, step);
         }
@@ -141,14 +198,15 @@ impl<R: Recorder> Sim<R> {
     fn rate_event(&mut self, f: u32, step: Step) {
         let flow = &mut self.flows[f as usize];
         flow.rate_changed();
+        let Controller::Dcqcn(sender) = &flow.controller else { return };
         self.recorder.rate_changed(RateChange {
             at: self.engine.now(),
             flow: f,
             step,
-            rate: flow.sender.rate_bps(),
-            target: flow.sender.target_bps(),
-            alpha: flow.sender.alpha(),
-            stage: flow.sender.stage(),
+            rate: sender.rate_bps(),
+            target: sender.target_bps(),
+            alpha: sender.alpha(),
+            stage: sender.stage(),
         });
     }
 
@@ -186,15 +244,21 @@ impl<R: Recorder> Sim<R> {
         let cell = Cell { flow: f, psn, bytes, prio: flow.spec.prio, ..Cell::event(Kind::Data, 0) };
         self.totals.data_sent += 1;
         let index = self.engine.slab.alloc(cell);
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.begin(index, self.engine.now());
+        }
         self.send(h, port, index);
     }
 
     #[inline]
     fn send(&mut self, h: u32, port: u32, index: u32) {
         self.transmit(port, index);
-        let more = self.ports[port as usize].backlog != 0
-            || self.hosts[h as usize].flows.iter().any(|&f| self.flows[f as usize].has_more());
-        if more {
+        // A finished flow is waited for, too: it leaves the list when the next turn is taken.
+        let waits = |&f: &u32| {
+            let flow = &self.flows[f as usize];
+            flow.has_more() || flow.finished.is_some()
+        };
+        if self.ports[port as usize].backlog != 0 || self.hosts[h as usize].flows.iter().any(waits) {
             self.schedule_free(port);
         }
     }
@@ -206,23 +270,31 @@ impl<R: Recorder> Sim<R> {
         let host = &self.hosts[h as usize];
         let paused = self.ports[host.port as usize].paused;
         let count = host.flows.len();
-        let mut finished = false;
+        let mut finished = usize::MAX;
         let mut chosen = None;
         let mut place = host.last;
         for _ in 0..count {
             place = if place + 1 < count { place + 1 } else { (place + 1) % count };
             let flow = &self.flows[host.flows[place] as usize];
-            finished |= flow.finished.is_some();
-            let held = paused >> flow.spec.prio & 1 != 0 || flow.window_full(host.params.line_bps);
-            if flow.has_more() && !held && flow.next_send <= now {
-                chosen = Some(host.flows[place]);
-                break;
+            let held = paused >> flow.spec.prio & 1 != 0 || flow.window_full();
+            if flow.has_more() && !held {
+                if flow.next_send <= now {
+                    chosen = Some(host.flows[place]);
+                    break;
+                }
+            } else if flow.finished.is_some() {
+                finished = finished.min(place);
             }
         }
         let host = &mut self.hosts[h as usize];
-        if finished {
+        if finished < count {
+            // From the first finished one that was passed on; those before it stay until they are passed.
             let flows = &self.flows;
-            host.flows.retain(|&f| flows[f as usize].finished.is_none());
+            let mut at = 0;
+            host.flows.retain(|&f| {
+                at += 1;
+                at <= finished || flows[f as usize].finished.is_none()
+            });
             place = host.flows.iter().position(|&f| Some(f) == chosen).unwrap_or(0);
         }
         if chosen.is_some() {
@@ -234,21 +306,23 @@ impl<R: Recorder> Sim<R> {
     /// Nothing may be sent now: looks again when the first flow's time comes.
     #[inline]
     fn set_wake(&mut self, h: u32) {
-        let host = &mut self.hosts[h as usize];
-        if host.wake {
+        let host = &self.hosts[h as usize];
+        if host.wake.is_some() {
             return;
         }
         let waiting = host.flows.iter().map(|&f| &self.flows[f as usize]).filter(|flow| flow.has_more());
         let next: Option<Nanos> = waiting.map(|flow| flow.next_send).min();
         if let Some(at) = next.filter(|&at| at > self.engine.now()) {
-            host.wake = true;
-            self.engine.post(Cell::event(Kind::Wake, h), at);
+            self.wake_at(h, at);
         }
     }
 
-    /// The wake-up of host `h` ran.
-    pub(super) fn wake_host(&mut self, h: u32) {
-        self.hosts[h as usize].wake = false;
-        self.kick_host(h);
+    /// A wake-up of host `h` ran.
+    pub(super) fn wake_host(&mut self, h: u32, rank: u64) {
+        let wake = &mut self.hosts[h as usize].wake;
+        if wake.is_some_and(|wake| wake.rank == rank) {
+            *wake = None;
+            self.kick_host(h);
+        }
     }
 }

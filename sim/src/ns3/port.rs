@@ -3,18 +3,39 @@ use crate::models::hpcc::HpccEcn;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 use super::cell::{Key, List};
+use super::config::Link;
 use super::units::transmit_ns;
 
-/// Payload of a full data frame.
+/// Payload of a full data frame unless told.
 pub const PAYLOAD: u32 = 1000;
-/// Headers of a data frame.
+/// Headers of a data frame without what congestion control adds.
 pub const HEADERS: u16 = 48;
-/// A full data frame on the wire.
-pub const DATA_BYTES: u16 = PAYLOAD as u16 + HEADERS;
-/// An ACK or NACK on the wire.
-pub const ACK_BYTES: u16 = 60;
 /// A PFC frame on the wire.
 pub const PFC_BYTES: u16 = 43;
+/// Headers of an ACK without what congestion control adds, and the least that follows them.
+const ACK_HEADERS: u16 = 46;
+const ACK_REST: u16 = 14;
+
+/// Sizes of frames on the wire, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameSizes {
+    /// Payload of a full data frame.
+    pub payload: u32,
+    /// Headers of a data frame.
+    pub headers: u16,
+    /// A full data frame.
+    pub data: u16,
+    /// An ACK or NACK.
+    pub ack: u16,
+}
+
+impl FrameSizes {
+    /// With `extra` bytes of headers for congestion control.
+    pub fn new(payload: u32, extra: u16) -> Self {
+        let headers = HEADERS + extra;
+        Self { payload, headers, data: payload as u16 + headers, ack: ACK_HEADERS + extra.max(ACK_REST) }
+    }
+}
 
 /// State of one end of a link.
 #[derive(Debug)]
@@ -45,22 +66,24 @@ pub struct Port {
     /// Propagation delay of the link.
     pub delay: Nanos,
     rate: u64,
+    sizes: FrameSizes,
     data_ns: u32,
     ack_ns: u32,
     pfc_ns: u32,
 }
 
 impl Port {
-    /// An idle port on a link of `rate` bit/s. Transmit times beyond 4 s are cut to that.
+    /// An idle port on a link. Transmit times beyond 4 s are cut to that.
     pub fn new(
         peer: u32,
         owner: u32,
         local: u16,
         on_host: bool,
-        rate: u64,
-        delay: Nanos,
+        link: &Link,
         ecn: HpccEcn,
+        sizes: FrameSizes,
     ) -> Self {
+        let Link { rate, delay, .. } = *link;
         let ns = |bytes| u32::try_from(transmit_ns(bytes, rate)).unwrap_or(u32::MAX);
         Self {
             peer,
@@ -76,8 +99,9 @@ impl Port {
             ecn,
             delay,
             rate,
-            data_ns: ns(DATA_BYTES),
-            ack_ns: ns(ACK_BYTES),
+            sizes,
+            data_ns: ns(sizes.data),
+            ack_ns: ns(sizes.ack),
             pfc_ns: ns(PFC_BYTES),
         }
     }
@@ -85,11 +109,14 @@ impl Port {
     /// Time a frame occupies the line.
     #[inline]
     pub fn transmit_ns(&self, bytes: u16) -> Nanos {
-        match bytes {
-            DATA_BYTES => self.data_ns.into(),
-            ACK_BYTES => self.ack_ns.into(),
-            PFC_BYTES => self.pfc_ns.into(),
-            _ => transmit_ns(bytes, self.rate),
+        if bytes == self.sizes.data {
+            self.data_ns.into()
+        } else if bytes == self.sizes.ack {
+            self.ack_ns.into()
+        } else if bytes == PFC_BYTES {
+            self.pfc_ns.into()
+        } else {
+            transmit_ns(bytes, self.rate)
         }
     }
 
@@ -127,10 +154,20 @@ impl Port {
 mod tests {
     use super::*;
 
+    /// Data and ACK of HPCC with INT, TIMELY, DCTCP, HPCC with PINT.
+    #[test]
+    fn sizes_of_the_reference() {
+        let of = |extra| FrameSizes::new(PAYLOAD, extra);
+        assert_eq!([42, 8, 0, 2].map(|x| of(x).data), [1090, 1056, 1048, 1050]);
+        assert_eq!([42, 8, 0, 2].map(|x| of(x).ack), [88, 60, 60, 60]);
+    }
+
     #[test]
     fn control_first_then_one_frame_per_queue_in_turn() {
         let ecn = HpccEcn { kmin: u32::MAX, kmax: u32::MAX, pmax: 0.0 };
-        let mut port = Port::new(0, 0, 0, false, 100_000_000_000, 1000, ecn);
+        let sizes = FrameSizes::new(PAYLOAD, 0);
+        let link = Link { a: 0, b: 1, rate: 100_000_000_000, delay: 1000 };
+        let mut port = Port::new(0, 0, 0, false, &link, ecn, sizes);
         port.backlog = 0b0010_1001;
         assert_eq!(port.choose(port.sendable()), 0);
         port.backlog &= !1;

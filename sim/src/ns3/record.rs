@@ -1,4 +1,5 @@
 //! What a run can tell while it runs.
+use super::control::Heeded;
 use crate::models::hpcc::Hpcc;
 use weir_dataplane::types::Nanos;
 
@@ -79,9 +80,24 @@ pub trait Recorder {
     ) {
     }
     /// A switch refused a frame that came in by `in_port`.
-    fn refused(&mut self, _switch: usize, _in_port: usize) {}
+    fn refused(&mut self, _at: Nanos, _switch: usize, _in_port: usize, _prio: u8) {}
+    /// A sender driven by acknowledgements took one into account.
+    fn heeded(&mut self, _: &Heeded<'_>) {}
+    /// A NACK for byte `psn` arrived at the sender of a flow.
+    fn nack_received(&mut self, _at: Nanos, _flow: u32, _psn: u32) {}
+    /// The last ACK of a flow arrived.
+    fn completed(&mut self, _at: Nanos, _flow: u32) {}
     /// A frame left the buffer of a switch; `mmu` counts it no more.
-    fn left(&mut self, _at: Nanos, _switch: usize, _mmu: &Hpcc, _out_port: usize, _marked: bool) {}
+    fn left(
+        &mut self,
+        _at: Nanos,
+        _switch: usize,
+        _mmu: &Hpcc,
+        _out_port: usize,
+        _prio: usize,
+        _marked: bool,
+    ) {
+    }
     /// A data frame of a flow was handed to the link of its sender; `again`: not for the first time.
     fn data_sent(&mut self, _flow: u32, _again: bool) {}
     /// Payload of a flow arrived in order.

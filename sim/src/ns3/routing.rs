@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use weir_dataplane::types::Nanos;
 
 use super::config::Topology;
+use super::control::PathTimes;
 
 /// Next hops of every switch towards every host, as global port numbers.
 #[derive(Debug)]
@@ -100,21 +101,33 @@ impl Routes {
     }
 }
 
-/// Round trip and slowest rate (bit/s) between two hosts, or `None` without a path. The round trip is
-/// twice the delays plus one transmit time of `payload` bytes per hop, each cut to ns.
-pub fn round_trip(
-    topology: &Topology,
-    ends: &[Vec<End>],
-    src: u32,
-    dst: u32,
-    payload: u64,
-) -> Option<(Nanos, u64)> {
+/// A path between two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Twice the delays plus one transmit time of a payload per link, each cut to ns.
+    pub rtt: Nanos,
+    /// Its slowest link, bit/s.
+    pub rate: u64,
+    /// Switches on it.
+    pub switches: u32,
+}
+
+impl Path {
+    /// Round trip times rate, bytes.
+    pub fn bdp(&self) -> u64 {
+        let bits = u128::from(self.rtt) * u128::from(self.rate) / 1_000_000_000;
+        (bits / 8) as u64
+    }
+}
+
+/// The path between two hosts, or `None` without one.
+pub fn path(topology: &Topology, ends: &[Vec<End>], src: u32, dst: u32, payload: u64) -> Option<Path> {
     walk(topology, ends, &distances(topology, ends, src), dst, payload)
 }
 
 /// From `node` back to the host that the distances `far` count from.
-fn walk(t: &Topology, ends: &[Vec<End>], far: &[u32], mut node: u32, payload: u64) -> Option<(Nanos, u64)> {
-    let (mut rtt, mut rate) = (0, u64::MAX);
+fn walk(t: &Topology, ends: &[Vec<End>], far: &[u32], mut node: u32, payload: u64) -> Option<Path> {
+    let (mut rtt, mut rate, switches) = (0, u64::MAX, far[node as usize].saturating_sub(1));
     while far[node as usize] > 0 {
         let nearer = |end: &&End| far[end.peer as usize].checked_add(1) == Some(far[node as usize]);
         let end = ends[node as usize].iter().find(nearer)?;
@@ -123,18 +136,17 @@ fn walk(t: &Topology, ends: &[Vec<End>], far: &[u32], mut node: u32, payload: u6
         rate = rate.min(link.rate);
         node = end.peer;
     }
-    Some((rtt, rate))
+    Some(Path { rtt, rate, switches })
 }
 
-/// The largest bandwidth-delay product between two hosts, in bytes, with the round trip of [`round_trip`].
-pub fn largest_bdp(topology: &Topology, ends: &[Vec<End>], payload: u64) -> u64 {
-    let mut largest = 0;
+/// The largest round trip and the largest bandwidth-delay product between two hosts.
+pub fn largest(topology: &Topology, ends: &[Vec<End>], payload: u64) -> PathTimes {
+    let mut largest = PathTimes { rtt: 0, bdp: 0 };
     for src in 0..topology.hosts {
         let far = distances(topology, ends, src);
-        let paths = (0..topology.hosts).filter(|&dst| dst != src);
-        for (rtt, rate) in paths.filter_map(|dst| walk(topology, ends, &far, dst, payload)) {
-            let bits = u128::from(rtt) * u128::from(rate) / 1_000_000_000;
-            largest = largest.max((bits / 8) as u64);
+        let others = (0..topology.hosts).filter(|&dst| dst != src);
+        for path in others.filter_map(|dst| walk(topology, ends, &far, dst, payload)) {
+            largest = PathTimes { rtt: largest.rtt.max(path.rtt), bdp: largest.bdp.max(path.bdp()) };
         }
     }
     largest

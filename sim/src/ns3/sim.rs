@@ -2,16 +2,18 @@
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::dcqcn::ns3::Timer;
 
-use super::build::{build_hosts, build_ports, build_switches, check_flows, check_links};
+use super::build::{build_hosts, build_ports, build_switches, check_flows, check_links, path_times, window};
 use super::cell::{Cell, Kind};
 use super::config::{BuildError, Config, FlowSpec, Topology};
+use super::control::{Controller, PathTimes};
 use super::engine::Engine;
 use super::flow::{FlowRx, FlowTx};
 use super::host::{Host, HostTotals};
-use super::port::{PAYLOAD, Port};
+use super::port::{FrameSizes, Port};
 use super::record::Recorder;
-use super::routing::{Routes, ends, largest_bdp};
+use super::routing::{Routes, ends};
 use super::switch::Switch;
+use super::telemetry::Telemetry;
 
 /// A network of the compatibility profile.
 #[derive(Debug)]
@@ -27,7 +29,9 @@ pub struct Sim<R> {
     pub(super) routes: Routes,
     pub(super) recorder: R,
     pub(super) totals: HostTotals,
-    pub(super) rate_control: bool,
+    /// What frames carry for their senders; none where these need nothing.
+    pub(super) telemetry: Option<Box<Telemetry>>,
+    pub(super) sizes: FrameSizes,
     pub(super) ack_gate: u8,
     pub(super) seed: u64,
     released: usize,
@@ -70,27 +74,35 @@ impl<R: Recorder> Sim<R> {
         let routes = Routes::new(topology, &ends);
         check_flows(topology, flows, &ends, &routes)?;
         let host_rate = ends.first().and_then(|e| e.first()).map_or(0, |end| topology.links[end.link].rate);
-        let window = match config.dcqcn {
-            Some(dcqcn) if dcqcn.window => largest_bdp(topology, &ends, PAYLOAD.into()),
-            _ => 0,
+        if !(1..=9000).contains(&config.payload) {
+            return Err(BuildError::Payload(config.payload));
+        }
+        let sizes = FrameSizes::new(config.payload, config.control.header_bytes());
+        let hosts = build_hosts(topology, &ends, config, sizes);
+        let paths = path_times(topology, flows, &ends, config)?;
+        let base_rtt = paths.iter().map(|path| path.rtt).max().unwrap_or(0);
+        let telemetry = Telemetry::new(&config.control, topology, base_rtt, config.epoch)?;
+        let flow_tx = |(&spec, &path): (&FlowSpec, &PathTimes)| {
+            let (line, window) = (hosts[spec.src as usize].params.line_bps, window(config, path));
+            let controller = Controller::new(&config.control, line, path, window);
+            FlowTx::new(spec, controller, window, config.rate_bound, sizes)
         };
-        let hosts = build_hosts(topology, &ends, config);
-        let flow_tx = |&spec: &FlowSpec| FlowTx::new(spec, window, &hosts[spec.src as usize].params);
         let mut sim = Self {
             engine: Engine::default(),
-            ports: build_ports(topology, &ends, config),
+            ports: build_ports(topology, &ends, config, sizes),
             switches: build_switches(topology, &ends, config, host_rate)?,
             switch_ports: ends[topology.hosts as usize..]
                 .iter()
                 .map(|ends| ends.iter().map(|end| end.port).collect())
                 .collect(),
-            flows: flows.iter().map(flow_tx).collect(),
+            flows: flows.iter().zip(&paths).map(flow_tx).collect(),
             receivers: vec![FlowRx::default(); flows.len()].into(),
             hosts,
             routes,
             recorder,
             totals: HostTotals::default(),
-            rate_control: config.dcqcn.is_some(),
+            telemetry,
+            sizes,
             ack_gate: config.ack_gate % PRIORITIES as u8,
             seed: config.seed,
             released: 0,
@@ -118,7 +130,7 @@ impl<R: Recorder> Sim<R> {
     pub fn run_some(&mut self, events: u64) -> bool {
         for _ in 0..events {
             let Some(index) = self.engine.next(self.stop) else { return false };
-            let &Cell { kind, target, rank, .. } = self.engine.slab.get(index);
+            let &Cell { kind, target, rank, flow, psn, .. } = self.engine.slab.get(index);
             match kind {
                 Kind::Data | Kind::Ack | Kind::Nack | Kind::Pause | Kind::Resume => {
                     if self.ports[target as usize].on_host {
@@ -139,11 +151,12 @@ impl<R: Recorder> Sim<R> {
                         self.kick_switch(target);
                     }
                 }
-                Kind::Wake => self.wake_host(target),
+                Kind::Wake => self.wake_host(target, rank),
                 Kind::Alpha => self.flow_timer(target, Timer::Alpha, rank),
                 Kind::Decrease => self.flow_timer(target, Timer::Decrease, rank),
                 Kind::Increase => self.flow_timer(target, Timer::Increase, rank),
                 Kind::Release => self.release_flows(),
+                Kind::Begin => self.begin_flows(flow, psn),
                 Kind::Start => self.start_flow(target),
                 _ => self.take_sample(),
             }
@@ -151,17 +164,23 @@ impl<R: Recorder> Sim<R> {
         true
     }
 
-    /// Starts are scheduled by the start before them, and run after all else of their nanosecond.
+    /// Flows start two steps behind the event of their time, and that is scheduled when the one before it ran.
     fn release_flows(&mut self) {
         let now = self.engine.now();
-        while let Some(flow) = self.flows.get(self.released) {
-            if flow.spec.start > now {
-                self.engine.post(Cell::event(Kind::Release, 0), flow.spec.start);
-                return;
-            }
-            self.engine.post(Cell::event(Kind::Start, self.released as u32), now);
+        let first = self.released;
+        while self.flows.get(self.released).is_some_and(|flow| flow.spec.start <= now) {
             self.released += 1;
         }
+        let begin = Cell { flow: first as u32, psn: self.released as u32, ..Cell::event(Kind::Begin, 0) };
+        self.engine.post(begin, now);
+        if let Some(flow) = self.flows.get(self.released) {
+            self.engine.post(Cell::event(Kind::Release, 0), flow.spec.start);
+        }
+    }
+
+    fn begin_flows(&mut self, from: u32, to: u32) {
+        let now = self.engine.now();
+        (from..to).for_each(|flow| self.engine.post(Cell::event(Kind::Start, flow), now));
     }
 
     fn take_sample(&mut self) {
@@ -202,7 +221,11 @@ impl<R: Recorder> Sim<R> {
         let p = &mut self.ports[port as usize];
         let cell = self.engine.slab.get_mut(index);
         cell.target = p.peer;
-        let tx = p.transmit_ns(cell.bytes);
+        let bytes = cell.bytes;
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.sent(port, bytes, self.engine.now());
+        }
+        let tx = p.transmit_ns(bytes);
         let end = self.engine.now() + tx;
         p.free = self.engine.reserve(end);
         p.free_scheduled = false;

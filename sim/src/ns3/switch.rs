@@ -48,7 +48,7 @@ impl<R: Recorder> Sim<R> {
         let verdict = self.switches[s].mmu.admit(in_port.into(), prio, out_port, cell.bytes.into());
         if verdict == Verdict::Refused {
             self.switches[s].drops += 1;
-            self.recorder.refused(s, in_port.into());
+            self.recorder.refused(self.engine.now(), s, in_port.into(), cell.prio);
             self.engine.slab.release(index);
             return;
         }
@@ -60,6 +60,9 @@ impl<R: Recorder> Sim<R> {
         let egress = &mut self.ports[out as usize];
         self.engine.slab.push(&mut egress.queues[prio], index);
         egress.backlog |= 1 << prio;
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.queued(out, cell.bytes);
+        }
         self.kick_switch(out);
     }
 
@@ -102,8 +105,16 @@ impl<R: Recorder> Sim<R> {
         if p.queues[q].is_empty() {
             p.backlog &= !(1 << q);
         }
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.dequeued(port, self.engine.slab.get(index).bytes);
+        }
         if q != 0 {
             self.leave_buffer(port, q, index);
+        }
+        if let Some(telemetry) = &mut self.telemetry
+            && self.engine.slab.get(index).kind == Kind::Data
+        {
+            telemetry.pass(index, port, self.engine.now());
         }
         let p = &self.ports[port as usize];
         self.switches[p.owner as usize].forwarded += 1;
@@ -132,7 +143,7 @@ impl<R: Recorder> Sim<R> {
             switch.marks += 1;
             cell.marked |= cell.kind == Kind::Data;
         }
-        self.recorder.left(now, p.owner as usize, &switch.mmu, out_port, mark);
+        self.recorder.left(now, p.owner as usize, &switch.mmu, out_port, q, mark);
         if resume {
             let ingress = self.switch_ports[p.owner as usize][in_port];
             self.send_pfc(ingress, q as u8, Kind::Resume);
@@ -171,6 +182,9 @@ impl<R: Recorder> Sim<R> {
             let p = &mut self.ports[port as usize];
             self.engine.slab.push(&mut p.queues[0], index);
             p.backlog |= 1;
+            if let Some(telemetry) = &mut self.telemetry {
+                telemetry.queued(port, PFC_BYTES);
+            }
         }
     }
 }

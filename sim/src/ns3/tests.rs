@@ -1,7 +1,7 @@
 //! Small networks with known answers.
 use weir_endpoint::dcqcn::ns3::Params;
 
-use super::config::{BuildError, Config, Dcqcn, FlowSpec, Link, Marking, Topology};
+use super::config::{BuildError, Config, Control, FlowSpec, Link, Marking, Topology, WindowRule};
 use super::flow::AlphaTicks;
 use super::record::{RateChange, Recorder};
 use super::sim::Sim;
@@ -23,7 +23,12 @@ fn config() -> Config {
         reserve: 4096,
         resume_offset: 3072,
         marking: Vec::new(),
-        dcqcn: None,
+        control: Control::None,
+        window: WindowRule::None,
+        global_t: true,
+        rate_bound: true,
+        payload: 1000,
+        epoch: 0,
         ack_gate: 0,
         stop: G,
         seed: 1,
@@ -79,7 +84,7 @@ fn alpha_without_events_is_alpha_with_events() {
         topology.links.iter_mut().for_each(|link| link.delay = delay);
         let config = Config {
             marking: vec![Marking { rate: 100 * G, kmin: 50_000, kmax: 50_000, pmax: 1.0 }],
-            dcqcn: Some(Dcqcn { params: Params::default(), window: false }),
+            control: Control::Dcqcn(Params::default()),
             ..config()
         };
         let run = |ticks: Option<AlphaTicks>| {

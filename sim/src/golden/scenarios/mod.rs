@@ -4,6 +4,8 @@
 //! cell: each PFC frame with its four counters, each completion time, each rate change (alpha as a
 //! double), each queue sample, the maxima of every queue and the summary. A scenario with the marking
 //! coin is run with many seeds and compared with the ten logged ones, see [`seeds`].
+mod acks;
+mod dialect;
 mod log;
 pub mod replay;
 pub mod seeds;

@@ -8,90 +8,12 @@ use serde_json::{Map, Value};
 use super::super::folder::{self, Folder, Table};
 use super::super::table::Rows;
 use super::super::{FileReport, GoldenError, Mismatch};
+use super::dialect::{Dialect, SENDER_TABLES};
 use super::spec::{Described, Scenario};
 use super::tables::Run;
 
 /// The description file of a folder of scenarios.
 pub(super) const DESCRIPTION: &str = "scenarios.json";
-
-/// Every table, its columns first to last. The first column is the scenario.
-const TABLES: [(&str, &[&str]); 7] = [
-    ("fct", &["scenario", "src", "dst", "bytes", "start_ns", "fct_ns", "ideal_ns"]),
-    (
-        "pfc_events",
-        &["scenario", "time_ns", "dir", "node", "port", "prio", "state", "ingress", "hdrm", "shared", "thr"],
-    ),
-    ("qdepth_1us", &["scenario", "time_ns", "egress_bytes", "shared_used"]),
-    ("rate_events", &["scenario", "time_ns", "src", "event", "rate_bps", "target_bps", "alpha", "stage"]),
-    (
-        "seeds",
-        &[
-            "scenario",
-            "run",
-            "flows",
-            "fct_min_ns",
-            "fct_mean_ns",
-            "fct_median_ns",
-            "fct_max_ns",
-            "ecn_marked",
-            "pauses",
-            "drops",
-            "max_egress_B",
-        ],
-    ),
-    (
-        "speed",
-        &[
-            "scenario",
-            "run",
-            "wall_s",
-            "cpu_s",
-            "frames_forwarded",
-            "events",
-            "frames_per_wall_s",
-            "events_per_wall_s",
-            "peak_rss_MB",
-            "note",
-        ],
-    ),
-    (
-        "summary",
-        &[
-            "scenario",
-            "deterministic",
-            "flows",
-            "completed",
-            "fct_min_ns",
-            "fct_mean_ns",
-            "fct_median_ns",
-            "fct_max_ns",
-            "ecn_marked_frames",
-            "acks_with_cnp",
-            "pauses_sent",
-            "resumes_sent",
-            "pauses_received_by_switches",
-            "first_pause_rx_ns",
-            "paused_ns_sum",
-            "paused_ns_max_one",
-            "drops",
-            "nacks",
-            "data_tx",
-            "acks_rx",
-            "frames_forwarded",
-            "events",
-            "max_egress_queue_B",
-            "max_ingress_pg_B",
-            "max_headroom_pg_B",
-            "max_shared_B",
-            "max_total_B",
-        ],
-    ),
-];
-
-/// The columns of a table without the scenario.
-fn columns(table: &str) -> &'static [&'static str] {
-    TABLES.iter().find(|(name, _)| *name == table).map_or(&[], |(_, columns)| &columns[1..])
-}
 
 /// The rows of one table by scenario, the name left out.
 type ByScenario = HashMap<String, Vec<Vec<String>>>;
@@ -101,6 +23,7 @@ type ByScenario = HashMap<String, Vec<Vec<String>>>;
 pub struct DataSet {
     dir: std::path::PathBuf,
     described: Described,
+    dialect: &'static Dialect,
     tables: HashMap<&'static str, ByScenario>,
 }
 
@@ -125,16 +48,17 @@ impl DataSet {
             entry: String::new(),
             what: error.to_string(),
         })?;
+        let dialect = Dialect::of(folder.tables.iter().map(|table| table.name.as_str()));
         let mut tables = HashMap::new();
         for table in &folder.tables {
-            let known = TABLES.iter().find(|(name, _)| *name == table.name);
+            let known = dialect.tables.iter().find(|(name, _)| *name == table.name);
             let &(name, columns) = known.ok_or_else(|| GoldenError::Unknown {
                 file: table.path.clone(),
-                known: TABLES.map(|(name, _)| name).join(", "),
+                known: dialect.tables.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
             })?;
             tables.insert(name, read_table(table, columns)?);
         }
-        Ok(Self { dir: folder.path.clone(), described, tables })
+        Ok(Self { dir: folder.path.clone(), described, dialect, tables })
     }
 
     /// The description of the scenarios.
@@ -147,7 +71,9 @@ impl DataSet {
     /// # Errors
     /// When its entry is not what the profile needs.
     pub fn scenario(&self, name: &str) -> Result<Scenario, GoldenError> {
-        self.described.scenario(name).map_err(|what| self.bad_entry(name, &what))
+        let scenario = self.described.scenario(name).map_err(|what| self.bad_entry(name, &what))?;
+        let sampler = scenario.sampler.filter(|_| self.tables.contains_key("qdepth_1us"));
+        Ok(Scenario { sampler, ..scenario })
     }
 
     /// The error for an entry of the description.
@@ -169,7 +95,7 @@ impl DataSet {
     /// # Errors
     /// When a cell is no whole number.
     pub(super) fn column(&self, table: &str, scenario: &str, column: &str) -> Result<Vec<u64>, GoldenError> {
-        let place = columns(table).iter().position(|c| *c == column);
+        let place = self.dialect.columns(table).iter().position(|c| *c == column);
         let cell = |row: &Vec<String>| place.and_then(|i| row.get(i)).and_then(|cell| cell.parse().ok());
         let numbers = self.rows(table, scenario).iter().map(cell).collect::<Option<_>>();
         numbers.ok_or_else(|| self.bad_entry(scenario, &format!("table {table} has no numbers in {column}")))
@@ -181,10 +107,10 @@ impl DataSet {
     /// # Errors
     /// When the run cannot be built.
     pub fn replay(&self, scenario: &Scenario) -> Result<Vec<FileReport>, GoldenError> {
-        let run = Run::new(scenario, scenario.config.seed).map_err(|e| self.bad_entry(&scenario.name, &e))?;
+        let run = self.run(scenario, scenario.config.seed)?;
         let mut reports = vec![
             self.compare("fct", scenario, &run.completions()),
-            self.compare("pfc_events", scenario, run.pfc_events()),
+            self.compare("pfc_events", scenario, &run.pfc_events()),
             self.compare("qdepth_1us", scenario, run.depths()),
             self.compare("summary", scenario, &[self.summary_row(scenario, &run)]),
             maxima("switch_stats", scenario, &scenario.switch_stats, |entry, key| {
@@ -193,11 +119,46 @@ impl DataSet {
             maxima("port_queue_stats", scenario, &scenario.queue_stats, |e, key| run.queue_stat(e, key)),
         ];
         // Without rate control there are no rate events; the table has them for every exact run with it.
-        if scenario.config.dcqcn.is_some() && !self.rows("rate_events", &scenario.name).is_empty() {
+        if !self.rows("rate_events", &scenario.name).is_empty() {
             reports.push(self.compare("rate_events", scenario, run.rate_events()));
+        }
+        if self.tables.contains_key("digests") {
+            reports.extend(self.replay_acks(scenario, &run));
         }
         reports.retain(|report| report.total > 0);
         Ok(reports)
+    }
+
+    /// A run of a scenario with a seed for the marking coin.
+    pub(super) fn run<'a>(&self, scenario: &'a Scenario, seed: u64) -> Result<Run<'a>, GoldenError> {
+        Run::new(self.dialect, scenario, seed).map_err(|e| self.bad_entry(&scenario.name, &e))
+    }
+
+    /// What only senders driven by acknowledgements have.
+    fn replay_acks(&self, scenario: &Scenario, run: &Run<'_>) -> Vec<FileReport> {
+        let name = &scenario.name;
+        let logged = scenario.largest.map(|n| n.map_or_else(String::new, |n| n.to_string()));
+        let ours = run.largest().map(|n| n.to_string());
+        let mut reports = vec![
+            self.compare("digests", scenario, &run.acks().digests()),
+            self.compare("drops_nacks", scenario, run.losses()),
+            compare("largest", scenario, &["max_rtt_ns", "max_bdp_B"], &[logged.to_vec()], &[ours.to_vec()]),
+        ];
+        // Rows of a scenario are in the tables whole, or without the updates between windows, or not at all.
+        for table in SENDER_TABLES {
+            let logged = self.rows(table, name);
+            if logged.is_empty() {
+                continue;
+            }
+            let place = self.dialect.columns(table).iter().position(|column| *column == "kind");
+            let between = logged.iter().any(|row| place.is_none_or(|at| row[at] == "2"));
+            let ours = run.acks().rows_of(if between { &[0, 1, 2] } else { &[0, 1] });
+            reports.push(self.compare(table, scenario, &ours));
+        }
+        if !self.rows("hpcc_updates", name).is_empty() {
+            reports.push(self.compare("hpcc_updates", scenario, &run.acks().updates));
+        }
+        reports
     }
 
     /// The run's summary; cells it has nothing to say about are taken over.
@@ -206,11 +167,11 @@ impl DataSet {
         let cell = |(i, column): (usize, &&str)| {
             run.summary(column).or_else(|| logged?.get(i).cloned()).unwrap_or_default()
         };
-        columns("summary").iter().enumerate().map(cell).collect()
+        self.dialect.columns("summary").iter().enumerate().map(cell).collect()
     }
 
     fn compare(&self, table: &str, scenario: &Scenario, got: &[Vec<String>]) -> FileReport {
-        compare(table, scenario, columns(table), self.rows(table, &scenario.name), got)
+        compare(table, scenario, self.dialect.columns(table), self.rows(table, &scenario.name), got)
     }
 }
 
@@ -227,7 +188,12 @@ fn read_table(table: &Table, columns: &'static [&'static str]) -> Result<ByScena
 /// Equal text, or the same double.
 fn agrees(logged: &str, ours: &str) -> bool {
     let real = |text: &str| text.parse::<f64>().ok().map(f64::to_bits);
-    logged == ours || (real(logged).is_some() && real(logged) == real(ours))
+    if logged == ours || (real(logged).is_some() && real(logged) == real(ours)) {
+        return true;
+    }
+    // A list of numbers: records of hops.
+    let parts = |text: &str| text.split([' ', ':']).map(real).collect::<Option<Vec<_>>>();
+    logged.contains(':') && parts(logged).is_some_and(|p| parts(ours) == Some(p))
 }
 
 fn compare<C: AsRef<str>>(

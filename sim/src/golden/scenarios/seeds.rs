@@ -8,7 +8,6 @@
 use super::super::{FileReport, GoldenError, Mismatch};
 use super::replay::DataSet;
 use super::spec::Scenario;
-use super::tables::Run;
 
 /// Columns of `seeds` that are judged, and the columns of `summary` that hold the same.
 const JUDGED: [(&str, &str); 6] = [
@@ -62,7 +61,7 @@ pub fn compare(set: &DataSet, scenario: &Scenario) -> Result<Vec<Spread>, Golden
         spreads.push(Spread { column, logged, ours: Vec::new() });
     }
     for seed in 1..=OUR_SEEDS {
-        let run = Run::new(scenario, seed).map_err(|error| set.bad_entry(&scenario.name, &error))?;
+        let run = set.run(scenario, seed)?;
         for (spread, (_, summary)) in spreads.iter_mut().zip(JUDGED) {
             // A run in which no flow completes has no times; it then has one value too few to agree.
             spread.ours.extend(run.summary(summary).and_then(|text| text.parse::<u64>().ok()));

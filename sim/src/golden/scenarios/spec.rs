@@ -4,13 +4,18 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use weir_dataplane::types::Nanos;
+use weir_endpoint::congestion::{dctcp, hpcc, pint, timely};
 use weir_endpoint::dcqcn::ns3::Params;
 
-use crate::ns3::config::{Config, Dcqcn, FlowSpec, Link, Marking, Topology};
+use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology, WindowRule};
+use crate::ns3::port::PAYLOAD;
 use crate::ns3::sim::Sampler;
 use crate::ns3::units::truncated_ns;
 
 const SECOND: Nanos = 1_000_000_000;
+
+/// What the reference's clock shows at time 0 of the tables.
+const EPOCH: Nanos = 2 * SECOND;
 
 /// Constants of the reference that are no parameters of a scenario.
 const RESERVE: u32 = 4096;
@@ -37,7 +42,11 @@ struct Entry {
     links: Vec<(u32, u32, String, String)>,
     flows: Vec<Flow>,
     params: Map<String, Value>,
+    #[serde(default = "yes")]
     deterministic: bool,
+    max_rtt_ns: Option<u64>,
+    #[serde(rename = "max_bdp_B")]
+    max_bdp: Option<u64>,
     switch_stats: Vec<Map<String, Value>>,
     port_queue_stats: Vec<Map<String, Value>>,
 }
@@ -64,8 +73,10 @@ pub struct Scenario {
     pub config: Config,
     /// No random draw happens.
     pub deterministic: bool,
-    /// The queue that is sampled.
-    pub sampler: Sampler,
+    /// The queue that is sampled, if one is.
+    pub sampler: Option<Sampler>,
+    /// Logged largest round trip (ns) and bandwidth-delay product (bytes) of the topology.
+    pub largest: [Option<u64>; 2],
     /// Logged end state per switch.
     pub switch_stats: Vec<Map<String, Value>>,
     /// Logged maxima per switch, port and queue.
@@ -86,11 +97,12 @@ impl Described {
         let entry = self.scenarios.get(name).ok_or("no such scenario")?;
         let params = Settings { base: &self.base_params, own: &entry.params };
         let topology = entry.topology()?;
-        let (flows, epoch) = entry.flows()?;
-        let config = params.config(epoch)?;
+        let flows = entry.flows()?;
+        let config = params.config()?;
         Ok(Scenario {
             name: name.to_owned(),
-            sampler: sampler(&topology, &flows).ok_or("no queue to sample")?,
+            sampler: sampler(&topology, &flows),
+            largest: [entry.max_rtt_ns, entry.max_bdp],
             topology,
             flows,
             config,
@@ -114,15 +126,12 @@ impl Entry {
         Ok(Topology { hosts, switches: self.switches.len() as u32, links })
     }
 
-    /// The flows and the absolute time of the first start.
-    fn flows(&self) -> Result<(Vec<FlowSpec>, Nanos), String> {
-        let start = |flow: &Flow| seconds(&flow.start_s);
-        let epoch = start(self.flows.first().ok_or("no flows")?)?;
+    fn flows(&self) -> Result<Vec<FlowSpec>, String> {
         let spec = |flow: &Flow| {
-            let start = start(flow)?.checked_sub(epoch).ok_or("a flow starts before the first")?;
+            let start = seconds(&flow.start_s)?.checked_sub(EPOCH).ok_or("a flow starts before 2 s")?;
             Ok(FlowSpec { src: flow.src, dst: flow.dst, prio: flow.prio, bytes: flow.bytes, start })
         };
-        Ok((self.flows.iter().map(spec).collect::<Result<_, String>>()?, epoch))
+        self.flows.iter().map(spec).collect()
     }
 }
 
@@ -167,46 +176,119 @@ impl Settings<'_> {
         std::num::NonZeroU64::new(u64::from(self.int(key)?) * 1000).ok_or_else(|| format!("{key} is 0"))
     }
 
-    fn config(&self, epoch: Nanos) -> Result<Config, String> {
+    /// A key that older descriptions do not have.
+    fn int_or(&self, key: &str, absent: u32) -> Result<u32, String> {
+        if self.get(key).is_ok() { self.int(key) } else { Ok(absent) }
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, String> {
+        Ok(self.int(key)? != 0)
+    }
+
+    fn real(&self, key: &str) -> Result<f64, String> {
+        let text = self.text(key)?;
+        let number = text.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0);
+        number.ok_or_else(|| format!("{key} `{text}` is not a number from 0"))
+    }
+
+    fn rate(&self, key: &str) -> Result<u64, String> {
+        bit_rate(self.text(key)?)
+    }
+
+    fn config(&self) -> Result<Config, String> {
         let stop = seconds(self.text("SIMULATOR_STOP_TIME")?)?;
         let marking = if self.int("ENABLE_QCN")? == 0 { Vec::new() } else { self.marking()? };
-        let dcqcn = match self.int("CC_MODE")? {
-            0 => None,
-            1 => Some(Dcqcn { params: self.dcqcn()?, window: self.window()? }),
-            other => return Err(format!("CC_MODE {other} is not part of the profile")),
-        };
+        for (key, only) in [("L2_ACK_INTERVAL", 1), ("L2_BACK_TO_ZERO", 0)] {
+            let value = self.int_or(key, only)?;
+            if value != only {
+                return Err(format!("{key} {value} is not part of the profile: it must be {only}"));
+            }
+        }
         Ok(Config {
             buffer: self.int("BUFFER_SIZE")?.checked_mul(1 << 20).ok_or("BUFFER_SIZE is too large")?,
             reserve: RESERVE,
             resume_offset: RESUME_OFFSET,
             marking,
-            dcqcn,
+            control: self.control()?,
+            window: self.window()?,
+            global_t: self.int_or("GLOBAL_T", 1)? != 0,
+            rate_bound: self.int_or("RATE_BOUND", 1)? != 0,
+            payload: self.int_or("PACKET_PAYLOAD_SIZE", PAYLOAD)?,
+            epoch: EPOCH,
             ack_gate: if self.int("ACK_HIGH_PRIO")? == 1 { 0 } else { 3 },
-            stop: stop.saturating_sub(epoch).min(LONGEST),
+            stop: stop.saturating_sub(EPOCH).min(LONGEST),
             seed: 1,
         })
     }
 
-    fn window(&self) -> Result<bool, String> {
-        match (self.int("HAS_WIN")?, self.int("VAR_WIN")?, self.int("GLOBAL_T")?) {
-            (0, ..) => Ok(false),
-            (1, 1, 1) => Ok(true),
-            other => Err(format!("HAS_WIN, VAR_WIN, GLOBAL_T {other:?} are not part of the profile")),
+    fn window(&self) -> Result<WindowRule, String> {
+        match (self.int_or("HAS_WIN", 0)?, self.int_or("VAR_WIN", 0)?) {
+            (0, _) => Ok(WindowRule::None),
+            (1, 0) => Ok(WindowRule::Fixed),
+            (1, 1) => Ok(WindowRule::Variable),
+            other => Err(format!("HAS_WIN, VAR_WIN {other:?}: each must be 0 or 1")),
         }
     }
 
+    fn control(&self) -> Result<Control, String> {
+        Ok(match self.int("CC_MODE")? {
+            0 => Control::None,
+            1 => Control::Dcqcn(self.dcqcn()?),
+            3 => Control::Hpcc(hpcc::Params {
+                target: self.real("U_TARGET")?,
+                ai_bps: self.rate("RATE_AI")?,
+                min_rate_bps: self.rate("MIN_RATE")?,
+                mi_thresh: self.int("MI_THRESH")?,
+                fast_react: self.flag("FAST_REACT")?,
+                multi_rate: self.flag("MULTI_RATE")?,
+                sample_feedback: self.flag("SAMPLE_FEEDBACK")?,
+                int_multi: self.int("INT_MULTI")?.max(1).into(),
+                ..hpcc::Params::default()
+            }),
+            7 => Control::Timely(timely::Params {
+                ai_bps: self.rate("RATE_AI")?,
+                hai_bps: self.rate("RATE_HAI")?,
+                min_rate_bps: self.rate("MIN_RATE")?,
+                ..timely::Params::default()
+            }),
+            8 => Control::Dctcp(dctcp::Params {
+                g: self.real("EWMA_GAIN")?,
+                ai_bps: self.rate("DCTCP_RATE_AI")?,
+                min_rate_bps: self.rate("MIN_RATE")?,
+                payload: self.int_or("PACKET_PAYLOAD_SIZE", PAYLOAD)?.max(1).into(),
+                ..dctcp::Params::default()
+            }),
+            10 => Control::Pint(pint::Params {
+                target: self.real("U_TARGET")?,
+                ai_bps: self.rate("RATE_AI")?,
+                min_rate_bps: self.rate("MIN_RATE")?,
+                mi_thresh: self.int("MI_THRESH")?,
+                log_base: Some(self.real("PINT_LOG_BASE")?)
+                    .filter(|base| (1.000_1..=16.0).contains(base))
+                    .ok_or("PINT_LOG_BASE is not from 1.0001 to 16")?,
+                probability: self.real("PINT_PROB")?,
+                ..pint::Params::default()
+            }),
+            other => {
+                return Err(format!(
+                    "CC_MODE {other} is not part of the profile: 0 (none), 1 (DCQCN), 3 (HPCC), 7 (TIMELY), 8 (DCTCP), \
+                     10 (HPCC-PINT) are"
+                ));
+            }
+        })
+    }
+
     fn dcqcn(&self) -> Result<Params, String> {
-        let gain = self.text("EWMA_GAIN")?;
         Ok(Params {
-            g: gain.parse().map_err(|_| format!("EWMA_GAIN `{gain}` is not a number"))?,
+            g: self.real("EWMA_GAIN")?,
             alpha_period: self.micros("ALPHA_RESUME_INTERVAL")?,
             decrease_period: self.micros("RATE_DECREASE_INTERVAL")?,
             increase_period: self.micros("RP_TIMER")?,
             fast_recovery_steps: self.int("FAST_RECOVERY_TIMES")?,
-            ai_bps: bit_rate(self.text("RATE_AI")?)?,
-            hai_bps: bit_rate(self.text("RATE_HAI")?)?,
-            min_rate_bps: bit_rate(self.text("MIN_RATE")?)?,
-            clamp_target: self.int("CLAMP_TARGET_RATE")? != 0,
+            ai_bps: self.rate("RATE_AI")?,
+            hai_bps: self.rate("RATE_HAI")?,
+            min_rate_bps: self.rate("MIN_RATE")?,
+            clamp_target: self.flag("CLAMP_TARGET_RATE")?,
             ..Params::default()
         })
     }
@@ -235,6 +317,10 @@ impl Settings<'_> {
         let pair = |p: &[&str]| Some((p[0].parse().ok()?, p[1].parse().ok()?));
         pairs.chunks_exact(2).map(|p| pair(p).ok_or_else(bad)).collect()
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn bit_rate(text: &str) -> Result<u64, String> {
@@ -280,7 +366,8 @@ mod tests {
         assert_eq!(scenario.topology.links[1], link);
         assert_eq!(scenario.flows[1].start, 39_999);
         assert_eq!((scenario.config.stop, scenario.config.buffer), (49_999_999, 4 << 20));
-        assert_eq!((scenario.sampler.switch, scenario.sampler.port), (0, 1));
+        let sampler = scenario.sampler.unwrap();
+        assert_eq!((sampler.switch, sampler.port), (0, 1));
     }
 
     #[test]
@@ -293,9 +380,11 @@ mod tests {
             ("0.001ms", "-1ms", "not a delay"),
             ("0.001ms", "1e300ms", "not a delay"),
             ("\"2\"", "\"nan\"", "not a time"),
-            ("\"2.00004\"", "\"1\"", "starts before the first"),
+            ("\"2.00004\"", "\"1\"", "starts before 2 s"),
             ("\"BUFFER_SIZE\": 4", "\"BUFFER_SIZE\": 4096", "too large"),
-            ("\"CC_MODE\": 0", "\"CC_MODE\": 3", "not part of the profile"),
+            ("\"CC_MODE\": 0", "\"CC_MODE\": 4", "not part of the profile"),
+            ("\"CC_MODE\": 0", "\"CC_MODE\": 3", "U_TARGET is missing"),
+            ("\"params\": {}", "\"params\": {\"L2_ACK_INTERVAL\": 4}", "L2_ACK_INTERVAL 4"),
             ("\"ENABLE_QCN\": 0", "\"ENABLE_QCN\": 1", "KMIN_MAP is missing"),
             (
                 "\"params\": {}",

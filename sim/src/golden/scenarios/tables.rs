@@ -1,16 +1,19 @@
 //! A run turned into the rows of the data set.
 use serde_json::{Map, Value};
 
-use super::log::Log;
+use super::acks::AckLog;
+use super::dialect::Dialect;
+use super::log::{Log, QueuePeaks};
 use super::spec::Scenario;
-use crate::ns3::config::BuildError;
-use crate::ns3::port::{DATA_BYTES, PAYLOAD};
-use crate::ns3::routing::{ends, round_trip};
+use crate::ns3::config::{BuildError, Control};
+use crate::ns3::port::HEADERS;
+use crate::ns3::routing::{ends, largest, path};
 use crate::ns3::sim::Sim;
 
 /// A finished run of a scenario.
 #[derive(Debug)]
 pub struct Run<'a> {
+    dialect: &'static Dialect,
     scenario: &'a Scenario,
     sim: Sim<Log>,
 }
@@ -25,18 +28,27 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// When the scenario is not a network.
-    pub fn new(scenario: &'a Scenario, seed: u64) -> Result<Self, BuildError> {
-        let log = Log::new(&scenario.topology, &scenario.flows);
+    pub(super) fn new(
+        dialect: &'static Dialect,
+        scenario: &'a Scenario,
+        seed: u64,
+    ) -> Result<Self, BuildError> {
         let config = crate::ns3::config::Config { seed, ..scenario.config.clone() };
+        let log = Log::new(&scenario.topology, &scenario.flows, &config);
         let mut sim = Sim::new(&scenario.topology, &scenario.flows, &config, log)?;
-        sim.sample(scenario.sampler);
+        if let Some(sampler) = scenario.sampler {
+            sim.sample(sampler);
+        }
         sim.run();
-        Ok(Self { scenario, sim })
+        Ok(Self { dialect, scenario, sim })
     }
 
     /// Rows of `pfc_events` without the name.
-    pub fn pfc_events(&self) -> &[Vec<String>] {
-        &self.sim.recorder().pfc
+    pub fn pfc_events(&self) -> Vec<Vec<String>> {
+        let mut rows = self.sim.recorder().pfc.clone();
+        let first = self.dialect.pfc_sent_first;
+        rows.sort_by_cached_key(|row| (row[0].parse::<u64>().ok(), first && row[1] != "S"));
+        rows
     }
 
     /// Rows of `rate_events` without the name.
@@ -51,18 +63,52 @@ impl<'a> Run<'a> {
 
     /// Rows of `fct` without the name: one per completed flow.
     pub fn completions(&self) -> Vec<Vec<String>> {
-        let ends = ends(&self.scenario.topology);
-        let row = |flow: &crate::ns3::flow::FlowTx| {
+        let columns = self.dialect.columns("fct");
+        let Scenario { topology, config, .. } = self.scenario;
+        let ends = ends(topology);
+        let log = self.sim.recorder();
+        let row = |i: u32| {
+            let flow = &self.sim.flows()[i as usize];
             let spec = flow.spec;
             let fct = flow.finished? - spec.start;
-            let (rtt, rate) = round_trip(&self.scenario.topology, &ends, spec.src, spec.dst, PAYLOAD.into())?;
-            let frames = u64::from(spec.bytes.div_ceil(PAYLOAD));
-            let wire = u64::from(spec.bytes) + frames * (u64::from(DATA_BYTES) - u64::from(PAYLOAD));
-            let ideal = u128::from(rtt) + u128::from(wire) * 8_000_000_000 / u128::from(rate);
-            let cells: [&dyn ToString; 6] = [&spec.src, &spec.dst, &spec.bytes, &spec.start, &fct, &ideal];
-            Some(cells.iter().map(|cell| cell.to_string()).collect())
+            let path = path(topology, &ends, spec.src, spec.dst, config.payload.into())?;
+            // What congestion control adds to headers is not part of it.
+            let frames = u64::from(spec.bytes.div_ceil(config.payload));
+            let wire = u64::from(spec.bytes) + frames * u64::from(HEADERS);
+            let ideal = u128::from(path.rtt) + u128::from(wire) * 8_000_000_000 / u128::from(path.rate);
+            let cell = |column: &&str| match *column {
+                "src" => spec.src.to_string(),
+                "dst" => spec.dst.to_string(),
+                "sport" => log.acks.name(i)[2].to_string(),
+                "bytes" => spec.bytes.to_string(),
+                "start_ns" => spec.start.to_string(),
+                "fct_ns" => fct.to_string(),
+                _ => ideal.to_string(),
+            };
+            Some(columns.iter().map(cell).collect())
         };
-        self.sim.flows().iter().filter_map(row).collect()
+        if self.dialect.fct_by_completion {
+            log.completed.iter().filter_map(|&i| row(i)).collect()
+        } else {
+            (0..self.sim.flows().len() as u32).filter_map(row).collect()
+        }
+    }
+
+    /// Rows of `drops_nacks` without the name.
+    pub fn losses(&self) -> &[Vec<String>] {
+        &self.sim.recorder().losses
+    }
+
+    /// Rows of senders driven by acknowledgements.
+    pub fn acks(&self) -> &AckLog {
+        &self.sim.recorder().acks
+    }
+
+    /// Largest round trip (ns) and bandwidth-delay product (bytes) of the topology.
+    pub fn largest(&self) -> [u64; 2] {
+        let Scenario { topology, config, .. } = self.scenario;
+        let largest = largest(topology, &ends(topology), config.payload.into());
+        [largest.rtt, largest.bdp]
     }
 
     /// One column of `summary`, by name; `None` for a column that says nothing about the model:
@@ -76,6 +122,9 @@ impl<'a> Run<'a> {
         let mut sorted = times.clone();
         sorted.sort_unstable();
         let value = match column {
+            "deterministic" if matches!(self.scenario.config.control, Control::Pint(_)) => {
+                return Some("yes (rand sequence)".to_owned());
+            }
             "deterministic" if self.scenario.deterministic => return Some("yes".to_owned()),
             "deterministic" => return Some("no (ECN coin)".to_owned()),
             "flows" => self.scenario.flows.len() as u64,
@@ -92,6 +141,7 @@ impl<'a> Run<'a> {
             "fct_max_ns" => sorted[sorted.len() - 1],
             "ecn_marked_frames" => per_switch(|s| s.marks),
             "acks_with_cnp" => totals.acks_with_cnp,
+            "cc_rows" => log.acks.count,
             "pauses_sent" => per_switch(|s| s.pauses),
             "resumes_sent" => per_switch(|s| s.resumes),
             "pauses_received_by_switches" => log.pauses_at_switches,
@@ -102,9 +152,10 @@ impl<'a> Run<'a> {
             "nacks" => totals.nacks,
             "data_tx" => totals.data_sent,
             "acks_rx" => totals.acks_received,
-            "frames_forwarded" => per_switch(|s| s.forwarded),
+            "frames_forwarded" if self.dialect.forwards_pfc => per_switch(|s| s.forwarded),
+            "frames_forwarded" => queues().map(|q| q.forwarded).sum(),
             "max_egress_queue_B" => queues().map(|q| q.egress).max().unwrap_or(0).into(),
-            "max_ingress_pg_B" => queues().map(|q| q.ingress).max().unwrap_or(0).into(),
+            "max_ingress_pg_B" => queues().map(|q| self.ingress(q)).max().unwrap_or(0).into(),
             "max_headroom_pg_B" => queues().map(|q| q.headroom).max().unwrap_or(0).into(),
             "max_shared_B" => log.peaks.iter().map(|p| p.shared).max().unwrap_or(0).into(),
             "max_total_B" => log.peaks.iter().map(|p| p.held).max().unwrap_or(0),
@@ -146,12 +197,21 @@ impl<'a> Run<'a> {
         Some(match key {
             "switch" | "port" | "queue" => entry.get(key)?.as_u64()?,
             "max_egress" => peaks.egress.into(),
-            "max_ingress" => peaks.ingress.into(),
+            "max_ingress" => self.ingress(peaks).into(),
             "max_hdrm" => peaks.headroom.into(),
+            "drops" => peaks.drops,
+            "marks" => peaks.marks,
+            "fwd" => peaks.forwarded,
+            "pauses" => peaks.pauses,
+            "resumes" => peaks.resumes,
             "hdrm_cfg" => (*params.headroom.get(port)?).into(),
             "shift" => (*params.shift.get(port)?).into(),
             _ => return None,
         })
+    }
+
+    fn ingress(&self, peaks: &QueuePeaks) -> u32 {
+        if self.dialect.ingress_has_headroom { peaks.ingress } else { peaks.used }
     }
 
     fn switch_index(&self, entry: &Map<String, Value>, key: &str) -> Option<usize> {
