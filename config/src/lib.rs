@@ -26,6 +26,7 @@ mod read;
 pub mod runtime;
 mod sched;
 pub mod schema;
+pub mod sonic;
 mod types;
 pub mod units;
 

@@ -365,15 +365,19 @@ fn unknown_keys(ctx: &mut Ctx<'_>, schema: &'static Table, table: &DeTable<'_>) 
 
 /// Names become labels, keys and parts of paths, and are shown in terminals.
 pub(super) fn check_name(ctx: &mut Ctx<'_>, name: &Val<String>, whose: &str) {
-    let ok = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-    let starts = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let fits = (1..=32).contains(&name.v.len()) && name.v.chars().all(ok);
-    if !fits || !name.v.starts_with(starts) || name.v.contains("..") {
+    if !fits_name(&name.v) {
         let shown: String = name.v.chars().take(40).flat_map(char::escape_default).collect();
         let message = format!("`{shown}` cannot be the name of {whose}");
         let remedy = "use 1 to 32 letters, digits and _ - . /, a letter, digit or _ first, and no `..`";
         ctx.error(name.span, "name", message, remedy);
     }
+}
+
+/// Whether a text may be a name.
+pub(super) fn fits_name(name: &str) -> bool {
+    let ok = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    let starts = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (1..=32).contains(&name.len()) && name.chars().all(ok) && name.starts_with(starts) && !name.contains("..")
 }
 
 /// One of a list of words.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use weir_config::Loaded;
+use weir_config::{Diagnostic, Loaded};
 
 /// Reads and checks a configuration file; prints warnings.
 ///
@@ -52,14 +52,17 @@ pub fn load_text(name: &str, text: &str) -> Result<Loaded> {
             }
             Ok(loaded)
         }
-        Err(found) => {
-            for diagnostic in &found {
-                say_err!("{diagnostic}\n");
-            }
-            let errors: usize = found.iter().filter(|d| d.is_error()).map(|d| d.count).sum();
-            bail!("{name}: {errors} error{}", if errors == 1 { "" } else { "s" })
-        }
+        Err(found) => Err(refused(name, &found)),
     }
+}
+
+/// Prints what was found wrong with a text: the error to give up with.
+pub fn refused(name: &str, found: &[Diagnostic]) -> anyhow::Error {
+    for diagnostic in found {
+        say_err!("{diagnostic}\n");
+    }
+    let errors: usize = found.iter().filter(|d| d.is_error()).map(|d| d.count).sum();
+    anyhow!("{name}: {errors} error{}", if errors == 1 { "" } else { "s" })
 }
 
 pub fn check(args: &CheckArgs) -> Result<Outcome> {

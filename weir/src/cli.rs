@@ -229,6 +229,60 @@ pub struct ApplyArgs {
 pub enum ConfigCommand {
     /// Print values of a file, or of the running switch.
     Show(ConfigShowArgs),
+    /// Make a configuration from that of another system, and say what became of every row.
+    Import(ConfigImportArgs),
+    /// Write a configuration as that of another system, and say what cannot be.
+    Export(ConfigExportArgs),
+}
+
+/// Whose configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ForeignArg {
+    /// SONiC: config_db.json, or the files it is made of.
+    Sonic,
+}
+
+/// `weir config import`
+#[derive(Debug, Args)]
+pub struct ConfigImportArgs {
+    /// What made the files.
+    pub from: ForeignArg,
+    /// config_db.json, or several files: buffers.json, qos.json, pg_profile_lookup.ini. Of what is said twice the later
+    /// file counts.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// `device` of every port: {port} stands for its name, {n} for its number.
+    #[arg(long, value_name = "DEVICE", default_value = "ring")]
+    pub device: String,
+    /// Size of the buffer; what the pools come to unless given.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub buffer: Option<u64>,
+    /// Lossless groups get the headroom this switch needs, not the one written for a chip.
+    #[arg(long)]
+    pub auto_headroom: bool,
+    /// Write the configuration here, and the report to standard output; else the configuration goes to standard output and
+    /// the report to standard error.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The report as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// `weir config export`
+#[derive(Debug, Args)]
+pub struct ConfigExportArgs {
+    /// For whom.
+    pub to: ForeignArg,
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Write the tables here, and the report to standard output; else the tables go to standard output and the report to
+    /// standard error.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The report as JSON.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// `weir config show`

@@ -25,6 +25,7 @@ mod report;
 mod run;
 mod show;
 mod sim;
+mod sonic;
 mod top;
 mod trace;
 
@@ -64,6 +65,8 @@ fn main() -> ExitCode {
         cli::Command::Top(args) => top::top(&args),
         cli::Command::Apply(args) => apply::apply(&args),
         cli::Command::Config(cli::ConfigCommand::Show(args)) => config::show(&args),
+        cli::Command::Config(cli::ConfigCommand::Import(args)) => sonic::import(&args),
+        cli::Command::Config(cli::ConfigCommand::Export(args)) => sonic::export(&args),
         cli::Command::Explain(args) => explain::explain(&args),
         cli::Command::Trace(args) => trace::trace(&args),
         cli::Command::Capture(args) => trace::capture(&args),

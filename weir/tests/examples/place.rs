@@ -35,9 +35,9 @@ impl Place {
     pub fn new() -> Self {
         let _turn = turn();
         let place = Self { folder: tempfile::tempdir().unwrap(), _turn };
-        for folder in ["configs", "configs/sim"] {
+        for folder in ["configs", "configs/sim", "configs/sonic"] {
             std::fs::create_dir(place.path().join(folder)).unwrap();
-            for name in files_of(folder, "toml") {
+            for name in [files_of(folder, "toml"), files_of(folder, "json")].concat() {
                 let text = std::fs::read_to_string(repository().join(&name)).unwrap();
                 place.write(&name, &text);
             }

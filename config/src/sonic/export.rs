@@ -1,0 +1,512 @@
+//! From a checked configuration to tables.
+
+use super::{HEADERS, MAPS, Note, Outcome};
+use crate::sonic::toml_text::ranges;
+use crate::{
+    Config, EcnMode, MarkPoint, PfcRx, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType,
+    SharedLimit, Trust, WatchdogAction, WredConfig,
+};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use Outcome::{Approximated, Ignored, Mapped};
+
+/// The tables a configuration comes to.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// `config_db.json`.
+    pub json: String,
+    /// What became of every part of the configuration.
+    pub notes: Vec<Note>,
+}
+
+/// The two egress pools and the ingress pool SONiC knows by these names.
+const INGRESS: &str = "ingress_lossless_pool";
+const EGRESS_LOSSLESS: &str = "egress_lossless_pool";
+const EGRESS_LOSSY: &str = "egress_lossy_pool";
+
+/// Writes `config` as SONiC's tables. [`super::import()`] of them makes a switch with the same parameters, but for what
+/// the notes name.
+pub fn export(config: &Config) -> Export {
+    let mut out = Exporter { config, tables: Ordered(Vec::new()), notes: Vec::new() };
+    out.ports();
+    out.maps();
+    out.buffer();
+    out.queues();
+    out.watchdog();
+    out.left_out();
+    // A tree of texts always has a text.
+    let json = serde_json::to_string_pretty(&out.tables).unwrap_or_default() + "\n";
+    Export { json, notes: out.notes }
+}
+
+struct Exporter<'c> {
+    config: &'c Config,
+    tables: Ordered<Ordered<Value>>,
+    notes: Vec<Note>,
+}
+
+/// An object whose entries stay in the order they were made in: that of the ports is theirs.
+struct Ordered<T>(Vec<(String, T)>);
+
+impl<T: Serialize> Serialize for Ordered<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+/// Distinct values in the order they were met, each with the name it gets.
+struct Distinct<T> {
+    all: Vec<(T, String)>,
+    /// Names of others.
+    taken: Vec<String>,
+}
+
+impl<T: PartialEq> Distinct<T> {
+    fn new() -> Self {
+        Self { all: Vec::new(), taken: Vec::new() }
+    }
+
+    /// None of the names of `others` is given again.
+    fn beside<U>(others: &Distinct<U>) -> Self {
+        Self { all: Vec::new(), taken: others.all.iter().map(|(_, name)| name.clone()).collect() }
+    }
+
+    /// Name of the value; a new one is called `name`, or `name_1`, `name_2` where that is taken.
+    fn name(&mut self, value: T, name: &str) -> String {
+        if let Some((_, known)) = self.all.iter().find(|(v, _)| *v == value) {
+            return known.clone();
+        }
+        let numbered = |n: usize| if n == 0 { name.to_owned() } else { format!("{name}_{n}") };
+        let is_free =
+            |name: &String| !self.taken.contains(name) && self.all.iter().all(|(_, taken)| taken != name);
+        let free = (0..).map(numbered).find(is_free).unwrap_or_default();
+        self.all.push((value, free.clone()));
+        free
+    }
+}
+
+/// What makes one ingress profile: reserved, limit, xon, xon_offset, xoff, lossless.
+type PgValue = (u64, SharedLimit, u64, u64, u64, bool);
+
+fn pg_value(pg: &PgConfig) -> PgValue {
+    match pg.lossless {
+        true => (pg.reserved, pg.shared, pg.xon, pg.xon_offset, pg.xoff, true),
+        false => (pg.reserved, pg.shared, 0, 0, 0, false),
+    }
+}
+
+/// What makes one egress profile: reserved, limit unless lossless.
+type QueueValue = (u64, Option<SharedLimit>);
+
+fn queue_value(queue: &QueueConfig) -> QueueValue {
+    (queue.reserved, (!queue.lossless).then_some(queue.shared))
+}
+
+impl Exporter<'_> {
+    fn row(&mut self, table: &str, key: &str, fields: Value) {
+        let tables = &mut self.tables.0;
+        let known = tables.iter().position(|(name, _)| name == table);
+        let at = known.unwrap_or_else(|| {
+            tables.push((table.to_owned(), Ordered(Vec::new())));
+            tables.len() - 1
+        });
+        tables[at].1.0.push((key.to_owned(), fields));
+    }
+
+    fn note(&mut self, outcome: Outcome, what: &str, key: &str, why: impl Into<String>) {
+        let note =
+            Note { outcome, table: what.into(), key: key.into(), fields: String::new(), why: why.into() };
+        self.notes.push(note);
+    }
+
+    fn ports(&mut self) {
+        let config = self.config;
+        self.row("DEVICE_METADATA", "localhost", json!({ "hostname": config.name }));
+        self.note(Mapped, "switch.name", "", "DEVICE_METADATA hostname");
+        let mut cables = Map::new();
+        for port in &config.ports {
+            let mut fields = json!({ "admin_status": "up", "pfc_asym": if port.pfc.rx == PfcRx::All { "on" } else { "off" } });
+            match port.rate.bps() {
+                Some(rate) if rate.is_multiple_of(1_000_000) => fields["speed"] = text(rate / 1_000_000),
+                Some(rate) => {
+                    fields["speed"] = text(rate.div_ceil(1_000_000));
+                    self.note(Approximated, "port.rate", &port.name, "SONiC counts whole Mbit/s: rounded up");
+                }
+                None => self.note(Ignored, "port.rate", &port.name, "that of the link: set PORT speed"),
+            }
+            let mtu = u64::from(port.mtu);
+            match mtu.checked_sub(HEADERS).filter(|mtu| *mtu >= 68) {
+                Some(mtu) => fields["mtu"] = text(mtu),
+                None => self.note(Ignored, "port.mtu", &port.name, "below the least mtu SONiC has, 68"),
+            }
+            self.row("PORT", &port.name, fields);
+            self.note(Mapped, "port", &port.name, "PORT speed, mtu, pfc_asym");
+            if let Some(mm) = port.cable_mm {
+                if !mm.is_multiple_of(1000) {
+                    self.note(
+                        Approximated,
+                        "port.cable",
+                        &port.name,
+                        "SONiC counts whole metres: rounded up",
+                    );
+                }
+                cables.insert(port.name.clone(), json!(format!("{}m", mm.div_ceil(1000))));
+            }
+            if !port.name.starts_with("Ethernet") {
+                self.note(
+                    Approximated,
+                    "port.name",
+                    &port.name,
+                    "SONiC calls its ports Ethernet0, Ethernet4 and so on: rename it",
+                );
+            }
+            self.note(
+                Ignored,
+                "port.device",
+                &port.name,
+                "SONiC has lanes and alias: take them from port_config.ini of the platform",
+            );
+        }
+        self.row("CABLE_LENGTH", "AZURE", Value::Object(cables));
+    }
+
+    fn maps(&mut self) {
+        let config = self.config;
+        let mut distinct: Vec<Distinct<Vec<u8>>> = MAPS.iter().map(|_| Distinct::new()).collect();
+        for port in &config.ports {
+            let maps = &port.maps;
+            let values: [&[u8]; 6] = [
+                &maps.dscp_to_tc,
+                &maps.pcp_to_tc,
+                &maps.tc_to_queue,
+                &maps.tc_to_pg,
+                &maps.pfc_to_queue,
+                &maps.pfc_to_pg,
+            ];
+            let mut fields = Map::new();
+            for (kind, &(_, field, key, ..)) in MAPS.iter().enumerate() {
+                let trusted = match key {
+                    "dscp_to_tc" => port.trust.contains(&Trust::Dscp),
+                    "pcp_to_tc" => port.trust.contains(&Trust::Pcp),
+                    _ => true,
+                };
+                if trusted {
+                    fields.insert(field.into(), json!(distinct[kind].name(values[kind].to_vec(), "AZURE")));
+                }
+            }
+            let enable = priorities(port.pfc.enable);
+            if !enable.is_empty() {
+                if config.watchdog.is_some() {
+                    fields.insert("pfcwd_sw_enable".into(), json!(enable));
+                }
+                fields.insert("pfc_enable".into(), json!(enable));
+            }
+            self.row("PORT_QOS_MAP", &port.name, Value::Object(fields));
+            self.note(Mapped, "port.maps, port.pfc.enable", &port.name, "PORT_QOS_MAP");
+            let sources: Vec<Trust> = port.trust.iter().copied().filter(|t| *t != Trust::Port).collect();
+            if sources.iter().position(|t| *t == Trust::Pcp) < sources.iter().position(|t| *t == Trust::Dscp)
+                && sources.contains(&Trust::Pcp)
+            {
+                self.note(
+                    Approximated,
+                    "port.trust",
+                    &port.name,
+                    "SONiC looks at the DSCP of IP frames, then at the PCP",
+                );
+            }
+            if sources.contains(&Trust::Tc) {
+                self.note(Ignored, "port.trust", &port.name, "SONiC knows no AFH traffic class");
+            }
+        }
+        for (kind, distinct) in distinct.into_iter().enumerate() {
+            let table = MAPS[kind].0;
+            for (map, name) in distinct.all {
+                let entries = map.iter().enumerate().map(|(from, to)| (from.to_string(), text(*to)));
+                self.row(table, &name, Value::Object(entries.collect()));
+                self.note(Mapped, MAPS[kind].2, &name, table);
+            }
+        }
+    }
+
+    fn buffer(&mut self) {
+        let config = self.config;
+        let buffer = &config.buffer;
+        let mut pool = json!({ "type": "ingress", "mode": "dynamic", "size": text(buffer.shared) });
+        if buffer.headroom_pooled {
+            pool["xoff"] = text(buffer.headroom);
+        }
+        self.row("BUFFER_POOL", INGRESS, pool);
+        self.note(
+            Mapped,
+            "buffer.size",
+            "",
+            format!("BUFFER_POOL|{INGRESS}: what is shared of it, {}", buffer.division()),
+        );
+        self.row(
+            "BUFFER_POOL",
+            EGRESS_LOSSLESS,
+            json!({ "type": "egress", "mode": "static", "size": text(buffer.size) }),
+        );
+        let lossy = json!({ "type": "egress", "mode": "dynamic", "size": text(buffer.egress_lossy_pool) });
+        self.row("BUFFER_POOL", EGRESS_LOSSY, lossy);
+        self.note(Mapped, "buffer.egress_lossy_pool", "", format!("BUFFER_POOL|{EGRESS_LOSSY}"));
+        if buffer.control_bytes > 0 {
+            self.note(Ignored, "buffer.control_bytes", "", "SONiC sets nothing aside for CNPs");
+        }
+        if buffer.staleness > 0 {
+            self.note(
+                Ignored,
+                "port.lcore",
+                "",
+                "a chip has no lcores: what they may not know of each other is not set aside",
+            );
+        }
+        if buffer.cell_bytes > 1 {
+            self.note(Ignored, "buffer.cell_bytes", "", "the chip has its own cells");
+        }
+        let mut groups = Distinct::new();
+        for port in &config.ports {
+            let name = |pg: &PgConfig| groups.name(pg_value(pg), &pg_name(config, port, pg));
+            let names: Vec<String> = port.pgs.iter().map(name).collect();
+            self.bind("BUFFER_PG", port, &names);
+            if port.ingress_limit.is_some() || port.egress_limit.is_some() {
+                let why = "limits per port are profiles of the chip: BUFFER_PORT_INGRESS_PROFILE_LIST";
+                self.note(Ignored, "buffer.port", &port.name, why);
+            }
+        }
+        let mut queues = Distinct::beside(&groups);
+        for port in &config.ports {
+            let name =
+                |queue: &QueueConfig| queues.name(queue_value(queue), &sonic_name(config, queue.profile));
+            let names: Vec<String> = port.queues.iter().map(name).collect();
+            self.bind("BUFFER_QUEUE", port, &names);
+        }
+        for ((reserved, limit, xon, xon_offset, xoff, lossless), name) in groups.all {
+            let mut fields = threshold(limit);
+            fields["pool"] = json!(INGRESS);
+            fields["size"] = text(if buffer.headroom_pooled { reserved } else { reserved + xoff });
+            if lossless {
+                fields["xon"] = text(xon);
+                fields["xon_offset"] = text(xon_offset);
+                fields["xoff"] = text(xoff);
+            }
+            self.row("BUFFER_PROFILE", &name, fields);
+            self.note(Mapped, "buffer.profile", &name, "BUFFER_PROFILE");
+        }
+        for ((reserved, limit), name) in queues.all {
+            // In a static pool a threshold of all of it is none.
+            let mut fields = threshold(limit.unwrap_or(SharedLimit::Static(buffer.size)));
+            fields["pool"] = json!(if limit.is_some() { EGRESS_LOSSY } else { EGRESS_LOSSLESS });
+            fields["size"] = text(reserved);
+            self.row("BUFFER_PROFILE", &name, fields);
+            self.note(Mapped, "buffer.profile", &name, "BUFFER_PROFILE");
+        }
+    }
+
+    /// Runs of groups or queues with one profile.
+    fn bind(&mut self, table: &str, port: &PortConfig, names: &[String]) {
+        for run in runs(names) {
+            let key = format!("{}|{}", port.name, ranges(&run));
+            self.row(table, &key, json!({ "profile": names[usize::from(run[0])] }));
+        }
+        self.note(Mapped, if table == "BUFFER_PG" { "buffer.pg" } else { "buffer.queue" }, &port.name, table);
+    }
+
+    fn queues(&mut self) {
+        let config = self.config;
+        let (mut schedulers, mut wreds) = (Distinct::new(), Distinct::new());
+        for port in &config.ports {
+            let bound: Vec<(String, Option<String>)> = port
+                .queues
+                .iter()
+                .map(|queue| {
+                    let scheduler = schedulers.name(plain(queue.scheduler), "scheduler");
+                    let wred = queue.wred.filter(|w| w.ecn == EcnMode::Ecn || w.wred_drop);
+                    let name = if queue.lossless { "AZURE_LOSSLESS" } else { "AZURE_LOSSY" };
+                    (scheduler, wred.map(|wred| wreds.name(wred, name)))
+                })
+                .collect();
+            for run in runs(&bound) {
+                let (scheduler, wred) = &bound[usize::from(run[0])];
+                let mut fields = json!({ "scheduler": scheduler });
+                if let Some(wred) = wred {
+                    fields["wred_profile"] = json!(wred);
+                }
+                self.row("QUEUE", &format!("{}|{}", port.name, ranges(&run)), fields);
+            }
+            self.note(Mapped, "queue", &port.name, "QUEUE");
+            if port.queues.iter().any(|q| q.wred.is_some_and(|w| w.ecn == EcnMode::Tc)) {
+                self.note(Ignored, "wred.ecn", &port.name, "SONiC marks no AFH traffic class");
+            }
+        }
+        for (scheduler, name) in schedulers.all {
+            let mut fields = json!({ "type": scheduler.kind.word() });
+            match scheduler.kind {
+                SchedulerType::Strict => {}
+                _ => fields["weight"] = text(scheduler.weight),
+            }
+            if let Some(priority) = scheduler.priority {
+                fields["priority"] = text(priority);
+            }
+            for (key, rate) in [("cir", scheduler.cir), ("pir", scheduler.pir)] {
+                if let Some(rate) = rate {
+                    fields["meter_type"] = json!("bytes");
+                    fields[key] = text(rate.div_ceil(8));
+                    if !rate.is_multiple_of(8) {
+                        self.note(
+                            Approximated,
+                            "scheduler",
+                            &name,
+                            "SONiC counts whole bytes per second: rounded up",
+                        );
+                    }
+                }
+            }
+            self.row("SCHEDULER", &name, fields);
+            self.note(Mapped, "scheduler", &name, "SCHEDULER");
+        }
+        for (wred, name) in wreds.all {
+            self.wred(&wred, &name);
+        }
+    }
+
+    fn wred(&mut self, wred: &WredConfig, name: &str) {
+        let percent = wred.pmax.div_ceil(10_000);
+        if !wred.pmax.is_multiple_of(10_000) {
+            self.note(Approximated, "wred.pmax", name, "SONiC counts whole percent: rounded up");
+        }
+        if wred.mark == MarkPoint::Enqueue {
+            self.note(Ignored, "wred.mark", name, "where a chip marks is not set in SONiC");
+        }
+        let mut fields = Map::new();
+        for colour in ["green", "yellow", "red"] {
+            fields.insert(
+                format!("wred_{colour}_enable"),
+                json!(if wred.wred_drop { "true" } else { "false" }),
+            );
+            fields.insert(format!("{colour}_min_threshold"), text(wred.kmin));
+            fields.insert(format!("{colour}_max_threshold"), text(wred.kmax));
+            fields.insert(format!("{colour}_drop_probability"), text(percent));
+        }
+        fields.insert("ecn".into(), json!(if wred.ecn == EcnMode::Ecn { "ecn_all" } else { "ecn_none" }));
+        self.row("WRED_PROFILE", name, Value::Object(fields));
+        self.note(Mapped, "wred", name, "WRED_PROFILE: thresholds in bytes, as they are on these ports");
+    }
+
+    fn watchdog(&mut self) {
+        let config = self.config;
+        let Some(watchdog) = &config.watchdog else { return };
+        let ms = |ns: u64| ns.div_ceil(1_000_000);
+        let action = match watchdog.action {
+            WatchdogAction::Drop => "drop",
+            WatchdogAction::Forward => "forward",
+            WatchdogAction::Alert => "alert",
+        };
+        let global = json!({
+            "POLL_INTERVAL": text(ms(watchdog.poll)),
+            "BIG_RED_SWITCH": if watchdog.big_red_switch { "enable" } else { "disable" },
+        });
+        self.row("PFC_WD", "GLOBAL", global);
+        for port in config.ports.iter().filter(|port| port.pfc.enable != 0) {
+            let fields = json!({
+                "action": action,
+                "detection_time": text(ms(watchdog.detection)),
+                "restoration_time": text(ms(watchdog.restoration)),
+            });
+            self.row("PFC_WD", &port.name, fields);
+        }
+        self.note(Mapped, "watchdog", "", "PFC_WD");
+        if watchdog.reoccurrence.is_some() {
+            self.note(Ignored, "watchdog.reoccurrence", "", "SONiC restores a queue however often it storms");
+        }
+        if watchdog.allow_short {
+            self.note(Ignored, "watchdog.allow_short", "", "SONiC's times are 100 ms at least: check these");
+        }
+    }
+
+    /// What no table is for.
+    fn left_out(&mut self) {
+        let config = self.config;
+        if config.control_tc.is_some() {
+            self.note(Ignored, "qos.control_tc", "", "SONiC has CNPs go by their DSCP");
+        }
+        for port in &config.ports {
+            let odd = [
+                (port.default_tc != 0, "port.default_tc", "frames without a trusted field are of class 0"),
+                (!port.pfc.tx && port.pfc.enable != 0, "port.pfc.tx", "SONiC sends what it obeys"),
+                (
+                    matches!(port.pfc.rx, PfcRx::Link | PfcRx::None) && port.pfc.enable != 0,
+                    "port.pfc.rx",
+                    "SONiC obeys PFC of the priorities it sends",
+                ),
+                (port.format != 0, "port.format", "SONiC's frames are those of Ethernet"),
+                (port.peer_response.is_some(), "port.peer_response", "it is in xoff already"),
+                (!port.learning, "port.learning", "a matter of VLANs there"),
+                (port.mac.is_some(), "port.mac", "the chip has its own"),
+            ];
+            for (_, what, why) in odd.into_iter().filter(|(is, ..)| *is) {
+                self.note(Ignored, what, &port.name, why);
+            }
+        }
+        if !config.fdb.statics.is_empty() || !config.fdb.groups.is_empty() {
+            self.note(Ignored, "fdb", "", "static entries belong to VLANs there: table FDB");
+        }
+        for key in ["pfc.pause_quanta", "pfc.poll_gap", "pfc.refresh"] {
+            self.note(Ignored, key, "", "fixed in the chip");
+        }
+    }
+}
+
+/// SONiC's name for a lossless profile, by speed and cable; else that of weir's profile.
+fn pg_name(config: &Config, port: &PortConfig, pg: &PgConfig) -> String {
+    match (pg.lossless, port.rate.bps(), port.cable_mm) {
+        (true, Some(rate), Some(mm)) => {
+            format!("pg_lossless_{}_{}m_profile", rate.div_ceil(1_000_000), mm.div_ceil(1000))
+        }
+        _ => sonic_name(config, pg.profile),
+    }
+}
+
+/// The name of a profile: those of weir that nobody wrote are called as SONiC calls its own.
+fn sonic_name(config: &Config, profile: usize) -> String {
+    config.buffer.profiles[profile].replace("_default", "_profile")
+}
+
+/// Without what has no effect: the weight of a strict queue, the level of a weighted one.
+fn plain(scheduler: SchedulerConfig) -> SchedulerConfig {
+    match scheduler.kind {
+        SchedulerType::Strict => SchedulerConfig { weight: 1, ..scheduler },
+        _ => SchedulerConfig { priority: None, ..scheduler },
+    }
+}
+
+fn threshold(limit: SharedLimit) -> Value {
+    match limit {
+        SharedLimit::Dynamic(n) => json!({ "dynamic_th": text(n) }),
+        SharedLimit::Static(bytes) => json!({ "static_th": text(bytes) }),
+    }
+}
+
+/// Numbers of entries that follow each other and are equal.
+fn runs<T: PartialEq>(all: &[T]) -> Vec<Vec<u8>> {
+    let mut runs: Vec<Vec<u8>> = Vec::new();
+    for (i, one) in all.iter().enumerate() {
+        match runs.last_mut() {
+            Some(run) if all[usize::from(run[0])] == *one => run.push(i as u8),
+            _ => runs.push(vec![i as u8]),
+        }
+    }
+    runs
+}
+
+/// SONiC writes numbers as texts.
+fn text(n: impl std::fmt::Display) -> Value {
+    json!(n.to_string())
+}
+
+/// `3,4`
+fn priorities(mask: u8) -> String {
+    let all: Vec<_> = (0..8).filter(|p| mask >> p & 1 == 1).map(|p| p.to_string()).collect();
+    all.join(",")
+}

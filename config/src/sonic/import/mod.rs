@@ -1,0 +1,304 @@
+//! From tables to TOML.
+
+mod buffer;
+mod ports;
+mod queues;
+mod text;
+
+use super::db::{Db, Row, shown};
+use super::lookup::{self, PgLookup};
+use super::{MAPS, Note, Outcome};
+use crate::diag::Diagnostic;
+use crate::read::{fits_name, ranges};
+use crate::{Loaded, load};
+use std::collections::{BTreeMap, HashMap};
+use weir_dataplane::types::PRIORITIES;
+
+/// What the tables cannot say.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    /// `device` of every port; `{port}` stands for its name, `{n}` for its number.
+    pub device: &'a str,
+    /// `buffer.size`, instead of what the pools come to.
+    pub buffer: Option<u64>,
+    /// Lossless groups get the headroom weir computes for itself, not the one written for a chip.
+    pub auto_headroom: bool,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self { device: "ring", buffer: None, auto_headroom: false }
+    }
+}
+
+/// A configuration of weir that was made from SONiC's.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// The text; [`load`] accepts it.
+    pub toml: String,
+    /// What became of every row.
+    pub notes: Vec<Note>,
+    /// What [`load`] says about it.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Makes a configuration from files of tables (`config_db.json`, `buffers.json`, `qos.json`) and `pg_profile_lookup.ini`
+/// (a name that ends in `.ini`), each a name and a text. Of what is said twice the later one counts.
+///
+/// # Errors
+/// What is wrong with the files, or with the configuration they come to.
+pub fn import(sources: &[(&str, &str)], options: &Options<'_>) -> Result<Import, Vec<Diagnostic>> {
+    let is_ini = |name: &str| name.to_ascii_lowercase().ends_with(".ini");
+    let mut db = Db::read(sources, |name| !is_ini(name));
+    let mut lookup = Vec::new();
+    for (i, (_, text)) in sources.iter().enumerate().filter(|(_, (name, _))| is_ini(name)) {
+        lookup.extend(lookup::read(&mut db, i, text));
+    }
+    let mut importer = Importer::new(db, lookup, options);
+    importer.read();
+    if importer.db.found.has_errors() {
+        return Err(importer.db.into_found());
+    }
+    let name = format!("made from {}", sources.first().map_or("nothing", |s| s.0));
+    // What is promised does not depend on how much there is: the rest of any size is what would be shared.
+    let roomy = load(&name, &importer.text(ROOMY))?.config.buffer;
+    let size = match options.buffer {
+        Some(size) => size,
+        None => importer.shared().saturating_add(roomy.promised()).max(LEAST),
+    };
+    let toml = importer.text(size);
+    let Loaded { warnings, .. } = load(&name, &toml)?;
+    Ok(Import { toml, notes: importer.db.notes, warnings })
+}
+
+/// A buffer in which everything has room, bytes.
+const ROOMY: u64 = 1 << 36;
+/// The smallest there may be.
+const LEAST: u64 = 64 << 10;
+/// Most bytes a number may mean.
+const MOST: i64 = 1 << 35;
+/// Mbit/s, at most.
+const FASTEST: i64 = 10_000_000;
+/// What every group without a profile gets.
+const UNBOUND: &str = "unbound";
+/// What a lossless group gets whose headroom nothing says.
+const AUTO: &str = "pg_lossless_auto";
+/// What a lossless queue gets that nothing says to be.
+const EGRESS: &str = "egress_lossless_weir";
+
+#[derive(Default)]
+struct Port {
+    name: String,
+    /// Mbit/s.
+    speed: Option<u64>,
+    mtu: Option<u64>,
+    cable: Option<String>,
+    asymmetric: bool,
+    pfc: u8,
+    maps: [Option<String>; MAPS.len()],
+    pgs: [Option<usize>; PRIORITIES],
+    queues: [Option<usize>; PRIORITIES],
+    schedulers: [Option<usize>; PRIORITIES],
+    wreds: [Option<usize>; PRIORITIES],
+}
+
+struct Pool {
+    ingress: bool,
+    /// SONiC tells its lossless pools by their names.
+    lossless: bool,
+    size: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    Dynamic(i64),
+    Static(i64),
+}
+
+#[derive(Clone)]
+struct Profile {
+    name: String,
+    ingress: bool,
+    lossless: bool,
+    reserved: u64,
+    limit: Option<Limit>,
+    xon: u64,
+    xon_offset: Option<u64>,
+    /// `None`: computed.
+    xoff: Option<u64>,
+}
+
+struct Scheduler {
+    name: String,
+    kind: &'static str,
+    weight: Option<i64>,
+    priority: Option<i64>,
+    /// bit/s.
+    cir: Option<i64>,
+    pir: Option<i64>,
+}
+
+struct Wred {
+    name: String,
+    kmin: Option<i64>,
+    kmax: Option<i64>,
+    pmax: i64,
+    marks: bool,
+    /// May drop; where the row stands in the notes that are to be.
+    drops: bool,
+    row: Row,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Watch {
+    action: &'static str,
+    detection: Option<i64>,
+    restoration: Option<i64>,
+}
+
+struct Importer<'t> {
+    db: Db<'t>,
+    lookup: Vec<PgLookup>,
+    options: &'t Options<'t>,
+    name: Option<String>,
+    ports: Vec<Port>,
+    maps: BTreeMap<(usize, String), Vec<u8>>,
+    pools: HashMap<String, Pool>,
+    headroom_pool: Option<u64>,
+    ratio: Option<i64>,
+    default_th: i64,
+    /// Rows of profiles, by table and key: where they are in the lists below.
+    names: HashMap<(&'static str, String), usize>,
+    profiles: Vec<Profile>,
+    schedulers: Vec<Scheduler>,
+    wreds: Vec<Wred>,
+    watch: Option<Watch>,
+    poll: Option<i64>,
+    big_red_switch: bool,
+}
+
+impl<'t> Importer<'t> {
+    fn new(db: Db<'t>, lookup: Vec<PgLookup>, options: &'t Options<'t>) -> Self {
+        Self {
+            db,
+            lookup,
+            options,
+            name: None,
+            ports: Vec::new(),
+            maps: BTreeMap::new(),
+            pools: HashMap::new(),
+            headroom_pool: None,
+            ratio: None,
+            default_th: 0,
+            names: HashMap::new(),
+            profiles: Vec::new(),
+            schedulers: Vec::new(),
+            wreds: Vec::new(),
+            watch: None,
+            poll: None,
+            big_red_switch: false,
+        }
+    }
+
+    fn read(&mut self) {
+        self.metadata();
+        self.read_ports();
+        self.cables();
+        self.read_pools();
+        self.lossless_parameters();
+        self.read_profiles();
+        self.bind_profiles("BUFFER_PG", true);
+        self.bind_profiles("BUFFER_QUEUE", false);
+        self.read_maps();
+        self.qos_of_ports();
+        self.hold_promises();
+        self.read_schedulers();
+        self.read_wreds();
+        self.bind_queues();
+        self.finish_wreds();
+        self.watchdog();
+        for row in self.db.rest() {
+            let why = why_ignored(&row.table);
+            self.db.whole(&row, Outcome::Ignored, why.into());
+        }
+    }
+
+    /// Ports and groups or queues of a key: `Ethernet0,Ethernet4|3-4`. What is not there here is reported.
+    fn targets(&mut self, row: &Row) -> Option<(Vec<usize>, Vec<u8>)> {
+        let (names, indices) = row.key.split_once('|').unwrap_or((&row.key, ""));
+        let mut ports = Vec::new();
+        for name in names.split(',').map(str::trim) {
+            match self.ports.iter().position(|port| port.name == name) {
+                Some(port) => ports.push(port),
+                None => {
+                    let key = if names == name { row.key.clone() } else { name.to_owned() };
+                    self.note_made(Outcome::Ignored, &row.table, key, "there is no such port in PORT");
+                }
+            }
+        }
+        if ports.is_empty() {
+            return None;
+        }
+        if indices.is_empty() {
+            return Some((ports, Vec::new()));
+        }
+        let Some(all) = (indices.len() < 64).then(|| ranges(indices, 256).ok()).flatten() else {
+            let help = "write ports and numbers, such as \"Ethernet0|3-4\"";
+            self.db.error(row.at, "sonic.key", format!("{}|{}", row.table, shown(&row.key)), help);
+            return None;
+        };
+        let (here, beyond): (Vec<u8>, Vec<u8>) = all.into_iter().partition(|i| usize::from(*i) < PRIORITIES);
+        if !beyond.is_empty() {
+            let why = format!("a port has {PRIORITIES} queues and groups, 0 to 7");
+            self.note_made(Outcome::Ignored, &row.table, row.key.clone(), &why);
+        }
+        (!here.is_empty()).then_some((ports, here))
+    }
+
+    /// Notes something that is no row of the files.
+    fn note_made(&mut self, outcome: Outcome, table: &str, key: String, why: &str) {
+        let note = Note { outcome, table: table.into(), key, fields: String::new(), why: why.into() };
+        self.db.notes.push(note);
+    }
+
+    /// A name weir accepts, made from a row's.
+    fn fresh(&mut self, row: &Row) -> String {
+        let own = ["ingress_default", "egress_default", UNBOUND, AUTO, EGRESS];
+        let lists = (&self.profiles, &self.schedulers, &self.wreds);
+        let taken = lists.0.iter().any(|p| p.name == row.key)
+            || lists.1.iter().any(|s| s.name == row.key)
+            || lists.2.iter().any(|w| w.name == row.key);
+        if fits_name(&row.key) && !taken && !own.contains(&row.key.as_str()) {
+            return row.key.clone();
+        }
+        let n = self.profiles.len() + self.schedulers.len() + self.wreds.len();
+        let name = format!("{}_{n}", row.table.to_ascii_lowercase());
+        let why =
+            format!("called {name}: a name has at most 32 letters, digits and _ - . /, and is given once");
+        self.db.whole(row, Outcome::Approximated, why);
+        name
+    }
+}
+
+/// Why weir has nothing like a table.
+fn why_ignored(table: &str) -> &'static str {
+    match table {
+        "VLAN" | "VLAN_MEMBER" => {
+            "weir has no VLAN membership: tagged and untagged frames go by address and VLAN id alone"
+        }
+        "VLAN_INTERFACE"
+        | "INTERFACE"
+        | "LOOPBACK_INTERFACE"
+        | "PORTCHANNEL_INTERFACE"
+        | "VLAN_SUB_INTERFACE" => "weir is a bridge: it has no addresses and routes nothing",
+        "PORTCHANNEL" | "PORTCHANNEL_MEMBER" => "weir has no link aggregation",
+        "BUFFER_PORT_INGRESS_PROFILE_LIST" | "BUFFER_PORT_EGRESS_PROFILE_LIST" => {
+            "limits per port are bytes here: [[buffer.port]] ingress_limit, egress_limit"
+        }
+        "LOSSLESS_TRAFFIC_PATTERN" => "weir computes headrooms with a sum of its own (weir headroom)",
+        "TC_TO_DSCP_MAP" | "TC_TO_DOT1P_MAP" => "weir changes no DSCP or PCP",
+        "ACL_TABLE" | "ACL_RULE" => "weir has no access lists",
+        "FDB" => "write it as [[fdb.static]]",
+        _ => "nothing of weir does it",
+    }
+}

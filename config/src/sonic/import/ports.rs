@@ -1,0 +1,187 @@
+//! Ports, cables, class maps and what binds them.
+
+use super::{FASTEST, Importer, Port};
+use crate::read::fits_name;
+use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
+use crate::sonic::db::{Row, shown};
+use crate::sonic::{HEADERS, MAPS, Rest};
+use crate::units;
+
+impl Importer<'_> {
+    pub(super) fn metadata(&mut self) {
+        for mut row in self.db.take("DEVICE_METADATA") {
+            if let Some(name) = row.text("hostname").filter(|name| fits_name(name)) {
+                self.name = Some(name.to_owned());
+                row.note(&["hostname"], Mapped, "switch.name");
+            }
+            self.db.done(&row, "weir is a bridge and has one role");
+        }
+    }
+
+    pub(super) fn read_ports(&mut self) {
+        let rows = self.db.take("PORT");
+        for mut row in rows {
+            if !fits_name(&row.key) {
+                let message = format!("PORT|{} cannot be the name of a port", shown(&row.key));
+                self.db.error(row.at, "sonic.name", message, "use 1 to 32 letters, digits and _ - . /");
+            }
+            let mut port = Port { name: row.key.clone(), ..Port::default() };
+            port.speed = self.db.number(&row, "speed", 1..=FASTEST).map(|n| n as u64);
+            row.note(&["speed"], Mapped, "port.rate");
+            // weir's frames may be 16128 bytes long.
+            port.mtu = self.db.number(&row, "mtu", 68..=16_128 - HEADERS as i64).map(|n| n as u64);
+            row.note(&["mtu"], Mapped, format!("port.mtu: {HEADERS} bytes more, header and VLAN tag"));
+            port.asymmetric =
+                self.db.word(&row, "pfc_asym", &[("on", true), ("off", false)]).unwrap_or(false);
+            row.note(&["pfc_asym"], Mapped, "port.pfc.rx");
+            if row.text("admin_status") == Some("up") {
+                row.note(&["admin_status"], Mapped, "ports of weir are up while it runs");
+            } else {
+                row.note(
+                    &["admin_status"],
+                    Ignored,
+                    "ports of weir are up while it runs: leave the port out",
+                );
+            }
+            row.note(&["tpid"], Ignored, "weir knows the tags 0x8100 and 0x88a8 on every port");
+            self.ports.push(port);
+            self.db.done(&row, "of the hardware, or of a router: what carries the port is its `device`");
+        }
+        if self.ports.is_empty() && !self.db.found.has_errors() {
+            let at = self.db.start();
+            let help = "add PORT rows, { \"Ethernet0\": { \"speed\": \"100000\", \"mtu\": \"9100\" } }, in this file or a further one";
+            self.db.error(at, "sonic.ports", "there is no port in table PORT".into(), help);
+        }
+    }
+
+    pub(super) fn cables(&mut self) {
+        for mut row in self.db.take("CABLE_LENGTH") {
+            let names: Vec<String> = row.fields.iter().map(|field| field.name.clone()).collect();
+            for name in names {
+                let Some(field) = row.field(&name) else { continue };
+                let (value, at) = (field.value.clone(), field.at);
+                if let Err(why) = units::length(&value) {
+                    let message =
+                        format!("CABLE_LENGTH|{}|{} = `{}`: {why}", row.key, shown(&name), shown(&value));
+                    self.db.error(at, "sonic.value", message, "write a length in metres, such as \"40m\"");
+                } else if let Some(port) = self.ports.iter_mut().find(|port| port.name == name) {
+                    port.cable = Some(value);
+                    row.note(&[&name], Mapped, "port.cable");
+                } else {
+                    row.note(&[&name], Ignored, "there is no such port in PORT");
+                }
+            }
+            self.db.done(&row, "");
+        }
+    }
+
+    /// The class maps, complete: what a row does not list leads where SAI sends it.
+    pub(super) fn read_maps(&mut self) {
+        for (kind, &(table, _, _, inputs, rest)) in MAPS.iter().enumerate() {
+            for row in self.db.take(table) {
+                let unlisted = |i: usize| if rest == Rest::Same { i as u8 } else { 0 };
+                let mut map: Vec<u8> = (0..inputs).map(unlisted).collect();
+                for field in &row.fields {
+                    let from = field.name.parse::<usize>().ok().filter(|n| *n < inputs);
+                    let to = field.value.trim().parse::<u8>().ok().filter(|n| *n < 8);
+                    if let (Some(from), Some(to)) = (from, to) {
+                        map[from] = to;
+                    } else {
+                        let message = format!(
+                            "{table}|{}: `{}` to `{}`",
+                            row.key,
+                            shown(&field.name),
+                            shown(&field.value)
+                        );
+                        let help = format!("map numbers from 0 to {} to numbers from 0 to 7", inputs - 1);
+                        self.db.error(field.at, "sonic.map", message, &help);
+                    }
+                }
+                let listed = row.fields.len();
+                let why = match (listed < inputs, rest) {
+                    (true, Rest::Zero) => format!("map: {} it does not list lead to 0", inputs - listed),
+                    (true, Rest::Same) => {
+                        format!("map: {} it does not list stay what they are", inputs - listed)
+                    }
+                    _ => "map".to_owned(),
+                };
+                self.db.whole(&row, Mapped, why);
+                self.maps.insert((kind, row.key), map);
+            }
+        }
+    }
+
+    /// `PORT_QOS_MAP`: which maps a port uses, and which of its priorities pause.
+    pub(super) fn qos_of_ports(&mut self) {
+        for mut row in self.db.take("PORT_QOS_MAP") {
+            let global = row.key == "global";
+            let ports = match global {
+                true => (0..self.ports.len()).collect(),
+                false => match self.targets(&row) {
+                    Some((ports, _)) => ports,
+                    None => continue,
+                },
+            };
+            for (kind, &(table, field, key, ..)) in MAPS.iter().enumerate() {
+                let Some(name) = row.reference(field).map(str::to_owned) else { continue };
+                if !self.maps.contains_key(&(kind, name.clone())) {
+                    let at = row.field(field).map_or(row.at, |field| field.at);
+                    let message = format!(
+                        "PORT_QOS_MAP|{}|{field}: there is no {table}|{}",
+                        shown(&row.key),
+                        shown(&name)
+                    );
+                    self.db.error(
+                        at,
+                        "sonic.map",
+                        message,
+                        "name a row of that table, or add the file that has it",
+                    );
+                    continue;
+                }
+                for &port in &ports {
+                    let chosen = &mut self.ports[port].maps[kind];
+                    if !global || chosen.is_none() {
+                        *chosen = Some(name.clone());
+                    }
+                }
+                row.note(&[field], Mapped, format!("{key} of the port"));
+            }
+            if let Some(mask) = self.priorities(&row, "pfc_enable") {
+                ports.iter().for_each(|port| self.ports[*port].pfc = mask);
+                row.note(&["pfc_enable"], Mapped, "port.pfc.enable");
+            }
+            if let Some(mask) = self.priorities(&row, "pfcwd_sw_enable") {
+                match Some(mask) == self.priorities(&row, "pfc_enable") {
+                    true => row.note(&["pfcwd_sw_enable"], Mapped, "watchdog: of every lossless queue"),
+                    false => row.note(
+                        &["pfcwd_sw_enable"],
+                        Approximated,
+                        "weir's watchdog looks at every lossless queue",
+                    ),
+                }
+            }
+            self.db.done(&row, "weir changes no DSCP or PCP and has no such map");
+        }
+    }
+
+    /// Priorities in a field: `3,4`.
+    fn priorities(&mut self, row: &Row, name: &str) -> Option<u8> {
+        let field = row.field(name)?;
+        let parts = field.value.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let bit = |part: &str| part.parse::<u8>().ok().filter(|p| *p < 8).map(|p| 1u8 << p);
+        let mask = parts.map(bit).try_fold(0, |mask, bit| Some(mask | bit?));
+        if mask.is_none() {
+            let message = format!("{}|{}|{name} = `{}`", row.table, shown(&row.key), shown(&field.value));
+            self.db.error(field.at, "sonic.value", message, "write priorities from 0 to 7, such as \"3,4\"");
+        }
+        mask
+    }
+
+    /// Where a map of a port leads.
+    pub(super) fn leads(&self, port: usize, key: &str, from: usize) -> usize {
+        let kind = MAPS.iter().position(|(_, _, k, ..)| *k == key);
+        let chosen = kind.and_then(|kind| Some((kind, self.ports[port].maps[kind].clone()?)));
+        chosen.and_then(|chosen| self.maps.get(&chosen)?.get(from).copied()).map_or(from, usize::from)
+    }
+}

@@ -1,0 +1,739 @@
+//! SONiC's tables: what they come to here, back again, and damaged.
+//!
+//! The numbers are those published in sonic-buildimage for three platforms (`buffers_defaults_t0.j2`,
+//! `pg_profile_lookup.ini`, `qos_config.j2`, samples of `sonic-config-engine`) and, for the Xoff point of Tomahawk, in
+//! the QoS parameters of sonic-mgmt.
+
+use std::fmt::Write;
+use std::panic::catch_unwind;
+use weir_config::runtime::{Device, switch_params};
+use weir_config::sonic::{Import, Options, Outcome, export, import, report};
+use weir_config::{Config, EcnMode, PfcRx, SchedulerType, SharedLimit, Trust, WatchdogAction, load};
+use weir_dataplane::frame::OwnedFrame;
+use weir_dataplane::mmu::{Admission, Mmu, PgIx, QueueIx, Verdict};
+use weir_dataplane::rng::Rng;
+use weir_dataplane::switch::Switch;
+use weir_dataplane::types::Mac;
+
+fn rows(table: &str, rows: &[(String, String)]) -> String {
+    let rows: Vec<_> = rows.iter().map(|(key, fields)| format!("    \"{key}\": {{ {fields} }}")).collect();
+    format!("  \"{table}\": {{\n{}\n  }}", rows.join(",\n"))
+}
+
+fn one(table: &str, key: &str, fields: &str) -> String {
+    rows(table, &[(key.into(), fields.into())])
+}
+
+fn file(tables: &[String]) -> String {
+    format!("{{\n{}\n}}\n", tables.join(",\n"))
+}
+
+/// `Ethernet0`, `Ethernet4` and so on.
+fn names(ports: usize) -> Vec<String> {
+    (0..ports).map(|i| format!("Ethernet{}", 4 * i)).collect()
+}
+
+fn each(ports: usize, suffix: &str, fields: &str) -> Vec<(String, String)> {
+    names(ports).into_iter().map(|name| (name + suffix, fields.to_owned())).collect()
+}
+
+fn map(table: &str, inputs: usize, to: impl Fn(usize) -> usize) -> String {
+    let entries: Vec<_> = (0..inputs).map(|i| format!("\"{i}\": \"{}\"", to(i))).collect();
+    one(table, "AZURE", &entries.join(", "))
+}
+
+/// Ports at 100G, and the maps of `qos_config.j2`: DSCP 3 and 4 to classes 3 and 4, 5 to 2, 8 to 0, 46 to 5, 48 to 6,
+/// the rest to 1.
+fn fabric(ports: usize, cable: &str) -> Vec<String> {
+    let port = "\"lanes\": \"1,2,3,4\", \"alias\": \"x\", \"speed\": \"100000\", \"mtu\": \"9100\", \"admin_status\": \"up\"";
+    let cables: Vec<_> = names(ports).iter().map(|name| format!("\"{name}\": \"{cable}\"")).collect();
+    let dscp = |dscp| match dscp {
+        3 | 4 => dscp,
+        5 => 2,
+        8 => 0,
+        46 => 5,
+        48 => 6,
+        _ => 1,
+    };
+    let qos = "\"dscp_to_tc_map\": \"AZURE\", \"tc_to_queue_map\": \"AZURE\", \"tc_to_pg_map\": \"AZURE\", \
+               \"pfc_to_queue_map\": \"AZURE\", \"pfc_enable\": \"3,4\", \"pfcwd_sw_enable\": \"3,4\"";
+    let wred: String = ["green", "yellow", "red"]
+        .iter()
+        .map(|c| {
+            format!(
+                "\"wred_{c}_enable\": \"true\", \"{c}_min_threshold\": \"1048576\", \"{c}_max_threshold\": \"2097152\", \
+                 \"{c}_drop_probability\": \"5\", "
+            )
+        })
+        .collect();
+    let mut queues =
+        each(ports, "|3", "\"scheduler\": \"scheduler.1\", \"wred_profile\": \"AZURE_LOSSLESS\"");
+    queues.extend(each(ports, "|4", "\"scheduler\": \"scheduler.1\", \"wred_profile\": \"AZURE_LOSSLESS\""));
+    queues.extend(each(ports, "|0-2", "\"scheduler\": \"scheduler.0\""));
+    queues.extend(each(ports, "|5-6", "\"scheduler\": \"scheduler.0\""));
+    let scheduler = |weight: u8| format!("\"type\": \"DWRR\", \"weight\": \"{weight}\"");
+    vec![
+        one("DEVICE_METADATA", "localhost", "\"hostname\": \"leaf1\", \"type\": \"ToRRouter\""),
+        rows("PORT", &each(ports, "", port)),
+        one("CABLE_LENGTH", "AZURE", &cables.join(", ")),
+        map("DSCP_TO_TC_MAP", 64, dscp),
+        map("TC_TO_QUEUE_MAP", 8, |i| i),
+        map("TC_TO_PRIORITY_GROUP_MAP", 8, |i| if matches!(i, 3 | 4 | 7) { i } else { 0 }),
+        map("MAP_PFC_PRIORITY_TO_QUEUE", 8, |i| i),
+        rows("PORT_QOS_MAP", &each(ports, "", qos)),
+        rows("SCHEDULER", &[("scheduler.0".into(), scheduler(14)), ("scheduler.1".into(), scheduler(15))]),
+        one("WRED_PROFILE", "AZURE_LOSSLESS", &format!("{wred}\"ecn\": \"ecn_all\"")),
+        rows("QUEUE", &queues),
+    ]
+}
+
+/// Arista 7060CX-32S, Tomahawk: one ingress pool, shared headroom.
+fn tomahawk() -> String {
+    let pools = [
+        (
+            "ingress_lossless_pool",
+            "\"size\": \"10875072\", \"type\": \"ingress\", \"mode\": \"dynamic\", \"xoff\": \"4194112\"",
+        ),
+        ("egress_lossy_pool", "\"size\": \"9243812\", \"type\": \"egress\", \"mode\": \"dynamic\""),
+        ("egress_lossless_pool", "\"size\": \"15982720\", \"type\": \"egress\", \"mode\": \"static\""),
+    ];
+    let profiles = [
+        (
+            "ingress_lossy_profile",
+            "\"pool\": \"ingress_lossless_pool\", \"size\": \"0\", \"dynamic_th\": \"3\"",
+        ),
+        (
+            "egress_lossless_profile",
+            "\"pool\": \"egress_lossless_pool\", \"size\": \"1518\", \"static_th\": \"15982720\"",
+        ),
+        (
+            "egress_lossy_profile",
+            "\"pool\": \"egress_lossy_pool\", \"size\": \"1518\", \"dynamic_th\": \"3\"",
+        ),
+    ];
+    let own =
+        |list: &[(&str, &str)]| list.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect::<Vec<_>>();
+    let mut queues = each(32, "|3-4", "\"profile\": \"egress_lossless_profile\"");
+    queues.extend(each(32, "|0-2", "\"profile\": \"egress_lossy_profile\""));
+    queues.extend(each(32, "|5-6", "\"profile\": \"egress_lossy_profile\""));
+    let watch = "\"action\": \"drop\", \"detection_time\": \"200\", \"restoration_time\": \"200\"";
+    let mut watchdog = vec![("GLOBAL".to_owned(), "\"POLL_INTERVAL\": \"200\"".to_owned())];
+    watchdog.extend(each(32, "", watch));
+    let mut tables = fabric(32, "300m");
+    tables.extend([
+        rows("BUFFER_POOL", &own(&pools)),
+        rows("BUFFER_PROFILE", &own(&profiles)),
+        rows("BUFFER_PG", &each(32, "|0", "\"profile\": \"ingress_lossy_profile\"")),
+        rows("BUFFER_QUEUE", &queues),
+        rows("PFC_WD", &watchdog),
+        one("VLAN", "Vlan1000", "\"vlanid\": \"1000\""),
+        one("FLEX_COUNTER_TABLE", "PORT", "\"FLEX_COUNTER_STATUS\": \"enable\""),
+    ]);
+    file(&tables)
+}
+
+/// What SONiC makes the lossless profiles of Tomahawk from.
+const TOMAHAWK_LOOKUP: &str = "# speed cable size xon xoff threshold xon_offset\n\
+    40000 300m 1248 2288 108160 0 2288\n 100000 5m 1248 2288 165568 0 2288\n 100000 300m 1248 2288 268736 0 2288\n";
+
+/// Mellanox SN2700, Spectrum: two ingress pools, headroom of each group.
+fn spectrum() -> String {
+    let pool =
+        |size: u64, way: &str| format!("\"size\": \"{size}\", \"type\": \"{way}\", \"mode\": \"dynamic\"");
+    let pools = [
+        ("ingress_lossless_pool", pool(5_029_836, "ingress")),
+        ("ingress_lossy_pool", pool(5_029_836, "ingress")),
+        ("egress_lossless_pool", pool(14_024_599, "egress")),
+        ("egress_lossy_pool", pool(5_029_836, "egress")),
+    ];
+    let profile = |pool: &str, size: u64, th: i8| {
+        format!("\"pool\": \"{pool}\", \"size\": \"{size}\", \"dynamic_th\": \"{th}\"")
+    };
+    let profiles = [
+        ("ingress_lossy_profile", profile("ingress_lossy_pool", 0, 3)),
+        ("q_lossy_profile", profile("egress_lossy_pool", 0, 3)),
+        ("egress_lossless_profile", profile("egress_lossless_pool", 0, 7)),
+        (
+            "pg_lossless_100000_300m_profile",
+            profile("ingress_lossless_pool", 123_904, 0) + ", \"xon\": \"19456\", \"xoff\": \"104448\"",
+        ),
+    ];
+    let own =
+        |list: &[(&str, String)]| list.iter().map(|(k, v)| ((*k).into(), v.clone())).collect::<Vec<_>>();
+    let mut groups = each(32, "|3-4", "\"profile\": \"pg_lossless_100000_300m_profile\"");
+    groups.extend(each(32, "|0", "\"profile\": \"ingress_lossy_profile\""));
+    let mut queues = each(32, "|3-4", "\"profile\": \"egress_lossless_profile\"");
+    queues.extend(each(32, "|0-2", "\"profile\": \"q_lossy_profile\""));
+    queues.extend(each(32, "|8-15", "\"profile\": \"q_lossy_profile\""));
+    let mut tables = fabric(32, "300m");
+    tables.extend([
+        rows("BUFFER_POOL", &own(&pools)),
+        rows("BUFFER_PROFILE", &own(&profiles)),
+        rows("BUFFER_PG", &groups),
+        rows("BUFFER_QUEUE", &queues),
+    ]);
+    file(&tables)
+}
+
+/// Dell S6100, as SONiC wrote its files before 202012: references in brackets, rows for many ports.
+fn s6100() -> (String, String) {
+    let ports = names(8);
+    let all = ports.join(",");
+    let cables: Vec<_> = ports.iter().map(|name| format!("\"{name}\": \"5m\"")).collect();
+    let pool = |size: u64, rest: &str| format!("\"size\": \"{size}\", {rest}");
+    let buffers = file(&[
+        one("CABLE_LENGTH", "AZURE", &cables.join(", ")),
+        rows(
+            "BUFFER_POOL",
+            &[
+                ("ingress_lossless_pool".into(), pool(11_213_696, "\"type\": \"ingress\", \"mode\": \"dynamic\", \"xoff\": \"3855488\"")),
+                ("egress_lossy_pool".into(), pool(9_532_224, "\"type\": \"egress\", \"mode\": \"dynamic\"")),
+                ("egress_lossless_pool".into(), pool(15_982_720, "\"type\": \"egress\", \"mode\": \"static\"")),
+            ],
+        ),
+        rows(
+            "BUFFER_PROFILE",
+            &[
+                ("ingress_lossy_profile".into(), "\"pool\": \"[BUFFER_POOL|ingress_lossless_pool]\", \"size\": \"0\", \"dynamic_th\": \"3\"".into()),
+                ("egress_lossless_profile".into(), "\"pool\": \"[BUFFER_POOL|egress_lossless_pool]\", \"size\": \"1518\", \"static_th\": \"3995680\"".into()),
+                ("egress_lossy_profile".into(), "\"pool\": \"[BUFFER_POOL|egress_lossy_pool]\", \"size\": \"1518\", \"dynamic_th\": \"3\"".into()),
+            ],
+        ),
+        one("BUFFER_PG", &format!("{all}|0-1"), "\"profile\": \"[BUFFER_PROFILE|ingress_lossy_profile]\""),
+        rows(
+            "BUFFER_QUEUE",
+            &[
+                (format!("{all}|3-4"), "\"profile\": \"[BUFFER_PROFILE|egress_lossless_profile]\"".into()),
+                (format!("{all}|0-1"), "\"profile\": \"[BUFFER_PROFILE|egress_lossy_profile]\"".into()),
+            ],
+        ),
+    ]);
+    let weight = |n: u8| format!("\"type\": \"DWRR\", \"weight\": \"{n}\"");
+    let qos = file(&[
+        rows("PORT", &each(8, "", "\"speed\": \"40000\"")),
+        map("DSCP_TO_TC_MAP", 64, |dscp| match dscp {
+            3 | 4 => dscp,
+            8 => 1,
+            _ => 0,
+        }),
+        one(
+            "PORT_QOS_MAP",
+            &all,
+            "\"dscp_to_tc_map\": \"[DSCP_TO_TC_MAP|AZURE]\", \"pfc_enable\": \"3,4\"",
+        ),
+        rows("SCHEDULER", &[("scheduler.0".into(), weight(25)), ("scheduler.1".into(), weight(30)), ("scheduler.2".into(), weight(20))]),
+        one(
+            "WRED_PROFILE",
+            "AZURE_LOSSLESS",
+            "\"wred_green_enable\": \"true\", \"ecn\": \"ecn_all\", \"green_min_threshold\": \"104000\", \
+             \"green_max_threshold\": \"312000\", \"red_min_threshold\": \"104000\", \"red_max_threshold\": \"312000\"",
+        ),
+        rows(
+            "QUEUE",
+            &[
+                (format!("{all}|3-4"), "\"scheduler\": \"[SCHEDULER|scheduler.0]\", \"wred_profile\": \"[WRED_PROFILE|AZURE_LOSSLESS]\"".into()),
+                (format!("{all}|0"), "\"scheduler\": \"[SCHEDULER|scheduler.1]\"".into()),
+                (format!("{all}|1"), "\"scheduler\": \"[SCHEDULER|scheduler.2]\"".into()),
+            ],
+        ),
+    ]);
+    (buffers, qos)
+}
+
+fn made(sources: &[(&str, &str)], options: &Options<'_>) -> (Import, Config) {
+    let show = |found: Vec<weir_config::Diagnostic>| {
+        found.iter().fold(String::new(), |mut all, d| {
+            let _ = writeln!(all, "{d}");
+            all
+        })
+    };
+    let import = import(sources, options).unwrap_or_else(|found| panic!("{}", show(found)));
+    let config = load("made.toml", &import.toml).unwrap().config;
+    (import, config)
+}
+
+fn has(import: &Import, outcome: Outcome, table: &str, key: &str, field: &str) -> bool {
+    let named = |fields: &str| field.is_empty() || fields.split(", ").any(|name| name == field);
+    import.notes.iter().any(|n| n.outcome == outcome && n.table == table && n.key == key && named(&n.fields))
+}
+
+#[test]
+fn tomahawk_comes_out_with_its_published_numbers() {
+    let (text, lookup) = (tomahawk(), TOMAHAWK_LOOKUP);
+    let (import, config) =
+        made(&[("config_db.json", &text), ("pg_profile_lookup.ini", lookup)], &Options::default());
+    assert_eq!((config.name.as_str(), config.ports.len()), ("leaf1", 32));
+    let b = &config.buffer;
+    assert_eq!((b.shared, b.headroom, b.headroom_pooled, b.control_bytes), (10_875_072, 4_194_112, true, 0));
+    assert_eq!(b.egress_lossy_pool, 9_243_812);
+    let port = &config.ports[31];
+    assert_eq!(
+        (port.name.as_str(), port.rate.bps(), port.mtu, port.cable_mm),
+        ("Ethernet124", Some(100_000_000_000), 9118, Some(300_000))
+    );
+    for pg in [3, 4] {
+        let pg = &port.pgs[pg];
+        assert_eq!(
+            (pg.reserved, pg.xon, pg.xon_offset, pg.xoff, pg.lossless),
+            (1248, 2288, 2288, 268_736, true)
+        );
+        assert_eq!(pg.shared, SharedLimit::Dynamic(0));
+    }
+    assert_eq!(
+        (port.pgs[0].reserved, port.pgs[0].shared, port.pgs[0].lossless),
+        (0, SharedLimit::Dynamic(3), false)
+    );
+    assert!(port.queues[3].lossless && port.queues[4].lossless && !port.queues[0].lossless);
+    assert_eq!((port.pfc.enable, port.pfc.rx), (0b1_1000, PfcRx::Enabled));
+    assert_eq!(
+        (port.trust.as_slice(), port.maps.dscp_to_tc[48], port.maps.dscp_to_tc[26]),
+        (&[Trust::Dscp][..], 6, 1)
+    );
+    assert_eq!(port.maps.tc_to_pg, [0, 0, 0, 3, 4, 0, 0, 7]);
+    let wred = port.queues[3].wred.unwrap();
+    assert_eq!(
+        (wred.kmin, wred.kmax, wred.pmax, wred.ecn, wred.wred_drop),
+        (1 << 20, 2 << 20, 50_000, EcnMode::Ecn, false)
+    );
+    let weights = [0, 3].map(|q| (port.queues[q].scheduler.kind, port.queues[q].scheduler.weight));
+    assert_eq!(weights, [(SchedulerType::Dwrr, 14), (SchedulerType::Dwrr, 15)]);
+    let watchdog = config.watchdog.unwrap();
+    assert_eq!(
+        (watchdog.action, watchdog.detection, watchdog.poll),
+        (WatchdogAction::Drop, 200_000_000, 200_000_000)
+    );
+
+    // What is not the same here is said.
+    for (outcome, table, key, field) in [
+        (Outcome::Ignored, "VLAN", "Vlan1000", ""),
+        (Outcome::Ignored, "FLEX_COUNTER_TABLE", "PORT", ""),
+        (Outcome::Ignored, "PORT", "Ethernet0", "lanes"),
+        (Outcome::Ignored, "DEVICE_METADATA", "localhost", "type"),
+        (Outcome::Ignored, "BUFFER_PROFILE", "egress_lossless_profile", "static_th"),
+        (Outcome::Approximated, "WRED_PROFILE", "AZURE_LOSSLESS", "wred_green_enable"),
+        (Outcome::Approximated, "BUFFER_PG", "Ethernet0|3", ""),
+        (Outcome::Mapped, "PORT", "Ethernet0", "speed"),
+        (Outcome::Mapped, "DSCP_TO_TC_MAP", "AZURE", ""),
+        (Outcome::Mapped, "PFC_WD", "GLOBAL", "POLL_INTERVAL"),
+    ] {
+        assert!(has(&import, outcome, table, key, field), "{outcome:?} {table}|{key} {field}");
+    }
+    let shown = report(&import.notes);
+    assert!(shown.starts_with("ignored") && shown.trim_end().ends_with("ignored"), "{shown}");
+    assert!(shown.contains("VLAN|Vlan1000: weir has no VLAN membership"), "{shown}");
+}
+
+/// sonic-mgmt has PFC begin at packet 6542 of one cell: 13 071 cells of 208 bytes to share in each of four slices, alpha
+/// 1, 6 cells guaranteed.
+#[test]
+fn a_group_of_tomahawk_pauses_where_sonic_mgmt_expects_it() {
+    let text = tomahawk();
+    let (_, mut config) = made(&[("config_db.json", &text), ("l.ini", TOMAHAWK_LOOKUP)], &Options::default());
+    config.buffer.cell_bytes = 208;
+    let devices = vec![Device { mac: Mac::from_u64(1), pfc: true, ..Device::default() }; 32];
+    let mut params = switch_params(&config, &devices, 1).unwrap().mmu;
+    // One slice of the chip.
+    let (reserved, headroom) = (params.reserved(), params.headroom());
+    params.total = config.buffer.shared / 4 + reserved + headroom;
+    params.least_charge = 0;
+    let mut mmu = Mmu::new(params).unwrap();
+    let charge = mmu.charge(64);
+    let admit = |mmu: &mut Mmu| mmu.admit(PgIx(3), QueueIx(8 + 3), charge);
+    let first = (1..).find(|_| admit(&mut mmu) == Verdict::AdmittedXoff);
+    assert_eq!(first, Some(6542));
+}
+
+#[test]
+fn spectrum_has_a_headroom_for_each_group() {
+    let text = spectrum();
+    let (import, config) = made(&[("config_db.json", &text)], &Options::default());
+    let b = &config.buffer;
+    assert_eq!((b.shared, b.headroom_pooled, b.headroom), (2 * 5_029_836, false, 64 * 104_448));
+    let pg = &config.ports[0].pgs[3];
+    assert_eq!((pg.reserved, pg.xon, pg.xoff), (123_904 - 104_448, 19_456, 104_448));
+    assert_eq!(b.size, b.shared + b.headroom + 64 * 19_456);
+    assert!(has(&import, Outcome::Approximated, "BUFFER_POOL", "ingress_lossy_pool", "size"));
+    assert!(has(&import, Outcome::Ignored, "BUFFER_QUEUE", "Ethernet0|8-15", ""));
+    assert!(has(&import, Outcome::Approximated, "BUFFER_PROFILE", "pg_lossless_100000_300m_profile", "xon"));
+
+    // With headrooms for this switch and not for that chip.
+    let options =
+        Options { auto_headroom: true, device: "net_af_packet{n},iface={port}", ..Options::default() };
+    let (import, auto) = made(&[("config_db.json", &text)], &options);
+    assert_eq!(auto.buffer.shared, b.shared);
+    assert!(auto.ports[0].pgs[3].xoff > 104_448, "a polling loop is later than a chip");
+    assert_eq!(auto.ports[1].device, "net_af_packet1,iface=Ethernet4");
+    assert!(has(&import, Outcome::Approximated, "BUFFER_PROFILE", "pg_lossless_100000_300m_profile", "xoff"));
+    // In a buffer of 64 MiB, whatever the pools say.
+    let (_, sized) =
+        made(&[("config_db.json", &text)], &Options { buffer: Some(64 << 20), ..Options::default() });
+    assert_eq!(sized.buffer.size, 64 << 20);
+}
+
+#[test]
+fn files_of_older_releases_are_read_together() {
+    let (buffers, qos) = s6100();
+    let (import, config) = made(&[("buffers.json", &buffers), ("qos.json", &qos)], &Options::default());
+    assert_eq!((config.buffer.shared, config.buffer.headroom), (11_213_696, 3_855_488));
+    let port = &config.ports[7];
+    assert_eq!((port.rate.bps(), port.cable_mm), (Some(40_000_000_000), Some(5_000)));
+    let wred = port.queues[4].wred.unwrap();
+    assert_eq!((wred.kmin, wred.kmax, wred.pmax), (104_000, 312_000, 1_000_000));
+    let weights = [0, 1, 3].map(|q| port.queues[q].scheduler.weight);
+    assert_eq!(weights, [30, 20, 25]);
+    // No file says what a lossless group gets.
+    assert!(port.pgs[3].lossless && port.pgs[3].xoff > 0);
+    assert!(has(&import, Outcome::Approximated, "BUFFER_PG", "Ethernet28|3", ""));
+    assert!(
+        has(&import, Outcome::Ignored, "WRED_PROFILE", "AZURE_LOSSLESS", "red_min_threshold")
+            || has(&import, Outcome::Mapped, "WRED_PROFILE", "AZURE_LOSSLESS", "red_min_threshold")
+    );
+    let notes = import.notes.iter().filter(|n| n.table == "BUFFER_PG" && n.outcome == Outcome::Mapped);
+    assert_eq!(notes.count(), 1, "one row, one line");
+}
+
+/// Everything in a file is in the report: every row, and every field of it or all of them at once.
+#[test]
+fn nothing_is_left_out_of_the_report() {
+    let (tomahawk, spectrum) = (tomahawk(), spectrum());
+    let (buffers, qos) = s6100();
+    for texts in [vec![&tomahawk], vec![&spectrum], vec![&buffers, &qos]] {
+        let sources: Vec<_> = texts.iter().map(|text| ("config_db.json", text.as_str())).collect();
+        let (import, _) = made(&sources, &Options::default());
+        for text in texts {
+            let tables: serde_json::Value = serde_json::from_str(text).unwrap();
+            for (table, rows) in tables.as_object().unwrap() {
+                for (key, fields) in rows.as_object().unwrap() {
+                    let about: Vec<_> =
+                        import.notes.iter().filter(|n| n.table == *table && n.key == *key).collect();
+                    let whole = about.iter().any(|n| n.fields.is_empty());
+                    for field in fields.as_object().unwrap().keys() {
+                        let said = about.iter().any(|n| n.fields.split(", ").any(|name| name == field));
+                        assert!(whole || said, "{table}|{key}|{field}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn params_of(config: &Config) -> String {
+    let device = |i: usize| Device { mac: Mac::from_u64(i as u64), pfc: true, ..Device::default() };
+    let devices: Vec<_> = (0..config.ports.len()).map(device).collect();
+    let params = switch_params(config, &devices, 1).unwrap();
+    Switch::<OwnedFrame>::new(params.clone()).unwrap();
+    format!("{params:#?}")
+}
+
+/// The first line that two texts do not share.
+fn differ(a: &str, b: &str) -> Option<String> {
+    let line = a.lines().zip(b.lines()).enumerate().find(|(_, (a, b))| a != b);
+    line.map(|(n, (a, b))| format!("line {n}: {a} | {b}"))
+}
+
+fn round_trip(config: &Config) -> String {
+    let exported = export(config);
+    let (import, back) = made(&[("config_db.json", &exported.json)], &Options::default());
+    let (there, here) = (params_of(config), params_of(&back));
+    assert_eq!(differ(&there, &here), None, "{}\n{}", exported.json, import.toml);
+    assert_eq!(there, here);
+    exported.json
+}
+
+#[test]
+fn what_was_imported_is_exported_and_imported_again() {
+    let (buffers, qos) = s6100();
+    let (tomahawk, spectrum) = (tomahawk(), spectrum());
+    for sources in [
+        vec![("config_db.json", tomahawk.as_str()), ("pg_profile_lookup.ini", TOMAHAWK_LOOKUP)],
+        vec![("config_db.json", &spectrum)],
+        vec![("buffers.json", &buffers), ("qos.json", &qos)],
+    ] {
+        let (_, config) = made(&sources, &Options::default());
+        let json = round_trip(&config);
+        assert!(json.contains("\"hostname\"") && json.contains("egress_lossless_pool"), "{json}");
+    }
+}
+
+/// A configuration of weir that SONiC's tables can say, at random.
+fn random(rng: &mut Rng) -> String {
+    let mut below = |n: u32| rng.next_u32() % n;
+    let ports = 2 + below(5);
+    let trust = ["\"dscp\"", "\"pcp\"", "\"dscp\", \"pcp\""][below(3) as usize];
+    let mut text = format!("[switch]\nname = \"s{}\"\n[port_defaults]\ntrust = [{trust}]\n[qos]\n", below(9));
+    text += &format!("tc_to_pg = {{ \"0-2,5-7\" = {}, \"3\" = 3, \"4\" = 4 }}\n", below(3));
+    // A map nobody looks at is in no table.
+    if trust.contains("dscp") {
+        text += &format!("dscp_to_tc = {{ \"*\" = {}, \"{}\" = 3 }}\n", below(3), 20 + below(20));
+    }
+    text += &format!(
+        "[buffer]\nsize = \"{}MiB\"\ncontrol_bytes = 0\n{}",
+        32 + below(32),
+        ["", "headroom_pool = \"2MiB\"\n", "over_subscribe_ratio = 2\n"][below(3) as usize]
+    );
+    text += &format!("egress_lossy_pool = \"{}MiB\"\n", 1 + below(8));
+    text += &format!(
+        "[[buffer.profile]]\nname = \"lossless\"\nlossless = true\nreserved = {}\n{}\nxoff = {}\nxon = {}\n{}",
+        4096 + below(9000),
+        [
+            format!("dynamic_th = {}", below(10) as i32 - 3),
+            format!("static_th = {}", 100_000 + below(900_000))
+        ][below(2) as usize],
+        10_000 + below(300_000),
+        below(4000),
+        ["", "xon_offset = 3000\n"][below(2) as usize]
+    );
+    text += &format!(
+        "[[buffer.profile]]\nname = \"lossy\"\nreserved = {}\ndynamic_th = {}\n",
+        below(5000),
+        below(4)
+    );
+    text += "[[buffer.profile]]\nname = \"out\"\ndirection = \"egress\"\nlossless = true\n";
+    text += &format!(
+        "[[buffer.profile]]\nname = \"tail\"\ndirection = \"egress\"\nreserved = {}\ndynamic_th = {}\n",
+        below(2000),
+        below(4)
+    );
+    text += "[[buffer.pg]]\npgs = \"3-4\"\nprofile = \"lossless\"\n[[buffer.pg]]\npgs = \"0-1,7\"\nprofile = \"lossy\"\n";
+    text += "[[buffer.queue]]\nqueues = \"3-4\"\nprofile = \"out\"\n[[buffer.queue]]\nqueues = \"0-2\"\nprofile = \"tail\"\n";
+    text += &format!("[[scheduler]]\nname = \"a\"\nweight = {}\n", 1 + below(100));
+    text += &format!(
+        "[[scheduler]]\nname = \"b\"\ntype = \"STRICT\"\n{}",
+        ["", "priority = 5\n"][below(2) as usize]
+    );
+    text += &format!(
+        "[[scheduler]]\nname = \"c\"\ntype = \"WRR\"\nweight = 3\ncir = \"{}M\"\npir = \"{}M\"\n",
+        1 + below(9),
+        100 + below(900)
+    );
+    text += &format!(
+        "[[wred]]\nname = \"x\"\nkmin = {}\nkmax = {}\npmax = \"{}%\"\n",
+        below(50_000),
+        50_000 + below(400_000),
+        1 + below(100)
+    );
+    text += "[[wred]]\nname = \"y\"\nkmin = 5000\nkmax = 9000\nwred_drop = true\n";
+    text +=
+        "[[queue]]\nqueues = 3\nscheduler = \"a\"\nwred = \"x\"\n[[queue]]\nqueues = 6\nscheduler = \"b\"\n";
+    text += "[[queue]]\nqueues = \"0,2\"\nscheduler = \"c\"\nwred = \"y\"\n";
+    if below(2) == 0 {
+        text += &format!(
+            "[watchdog]\naction = \"forward\"\ndetection_time = \"{}ms\"\nbig_red_switch = true\n",
+            200 + below(800)
+        );
+    }
+    for i in 0..ports {
+        let rate = ["1G", "10G", "25G", "100G"][below(4) as usize];
+        let rx = ["", ", rx = \"all\""][below(2) as usize];
+        text += &format!(
+            "[[port]]\nname = \"Ethernet{i}\"\ndevice = \"ring\"\nrate = \"{rate}\"\nmtu = {}\ncable = \"{}m\"\npfc = {{ enable = [3, 4]{rx} }}\n",
+            1518 + below(8000),
+            1 + below(300)
+        );
+    }
+    text
+}
+
+#[test]
+fn configurations_at_random_come_back_as_the_same_switch() {
+    let mut rng = Rng::new(31);
+    for _ in 0..60 {
+        let text = random(&mut rng);
+        let config = load("t.toml", &text).unwrap_or_else(|found| panic!("{text}\n{found:?}")).config;
+        round_trip(&config);
+    }
+}
+
+#[test]
+fn what_sonic_cannot_say_is_in_the_report_of_an_export() {
+    let text = "[qos]\npreset = \"roce-lossless\"\n[pfc]\npause_quanta = 30000\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n\
+                [[port]]\nname = \"p0\"\ndevice = \"ring\"\ndefault_tc = 1\n[[port]]\nname = \"p1\"\ndevice = \"ring\"\nformat = \"afh_gen1\"\n";
+    let config = load("t.toml", text).unwrap_or_else(|found| panic!("{found:?}")).config;
+    let exported = export(&config);
+    for (what, key) in [
+        ("qos.control_tc", ""),
+        ("buffer.control_bytes", ""),
+        ("fdb", ""),
+        ("port.default_tc", "p0"),
+        ("port.format", "p1"),
+        ("port.device", "p0"),
+        ("pfc.pause_quanta", ""),
+    ] {
+        let said =
+            exported.notes.iter().any(|n| n.outcome == Outcome::Ignored && n.table == what && n.key == key);
+        assert!(said, "{what} {key}: {}", report(&exported.notes));
+    }
+    let (_, back) = made(&[("config_db.json", &exported.json)], &Options::default());
+    assert_eq!((back.ports.len(), back.control_tc), (2, None));
+    let (there, here) = (&config.ports[0].queues[3], &back.ports[0].queues[3]);
+    assert_eq!((there.wred, there.scheduler), (here.wred, here.scheduler));
+}
+
+#[test]
+fn bad_files_are_refused_at_their_place() {
+    let good = tomahawk();
+    for (from, to, rule, message, place) in [
+        (
+            "\"10875072\"",
+            "\"lots\"",
+            "sonic.value",
+            "BUFFER_POOL|ingress_lossless_pool|size = `lots`",
+            "\"lots\"",
+        ),
+        ("\"dynamic_th\": \"3\"", "\"dynamic_th\": \"9\"", "sonic.value", "dynamic_th = `9`", "\"9\""),
+        ("\"speed\": \"100000\"", "\"speed\": \"0\"", "sonic.value", "PORT|Ethernet0|speed", "\"0\""),
+        ("\"type\": \"DWRR\"", "\"type\": \"FIFO\"", "sonic.value", "SCHEDULER|scheduler.0|type", "\"FIFO\""),
+        (
+            "\"pool\": \"egress_lossy_pool\"",
+            "\"pool\": \"x\"",
+            "sonic.pool",
+            "names no pool that is there",
+            "\"x\"",
+        ),
+        (
+            "\"pfc_enable\": \"3,4\"",
+            "\"pfc_enable\": \"3,9\"",
+            "sonic.value",
+            "pfc_enable = `3,9`",
+            "\"3,9\"",
+        ),
+        (
+            "\"tc_to_pg_map\": \"AZURE\"",
+            "\"tc_to_pg_map\": \"NONE\"",
+            "sonic.map",
+            "there is no TC_TO_PRIORITY_GROUP_MAP|NONE",
+            "\"NONE\"",
+        ),
+        ("\"300m\"", "\"far\"", "sonic.value", "CABLE_LENGTH|AZURE|Ethernet0 = `far`", "\"far\""),
+        (
+            "\"detection_time\": \"200\"",
+            "\"detection_time\": \"99\"",
+            "sonic.value",
+            "detection_time = `99`",
+            "\"99\"",
+        ),
+        ("\"size\": \"10875072\", ", "", "sonic.pool", "ingress_lossless_pool has no size", "{"),
+        ("\"PORT\": {", "\"PORTS\": {", "sonic.ports", "no port in table PORT", ""),
+        ("\"ecn\": \"ecn_all\"", "\"ecn\": {}", "sonic.type", "neither a text", "{}"),
+        (
+            "\"scheduler\": \"scheduler.1\"",
+            "\"scheduler\": \"s\"",
+            "sonic.profile",
+            "there is no SCHEDULER|s",
+            "\"s\"",
+        ),
+        ("\"alias\": \"x\"", "\"speed\": \"1\"", "sonic.twice", "says speed twice", ""),
+    ] {
+        assert!(good.contains(from), "{from}");
+        let text = good.replacen(from, to, 1);
+        let found = import(&[("config_db.json", &text)], &Options::default()).unwrap_err();
+        let d = found.iter().find(|d| d.rule == rule && d.message.contains(message));
+        let d = d.unwrap_or_else(|| panic!("{to}: {found:#?}"));
+        assert!(text[d.span.start..].starts_with(place) && !d.remedy.is_empty(), "{d}");
+        assert_eq!(d.file, "config_db.json");
+    }
+    for text in [
+        "",
+        "[]",
+        "{",
+        "{\"PORT\": 1}",
+        "{\"PORT\": {\"a\": []}}",
+        "[{\"PORT\": {}}]",
+        "\u{feff}{}",
+        "nonsense",
+    ] {
+        let found = import(&[("config_db.json", text)], &Options::default()).unwrap_err();
+        assert!(found.iter().all(|d| !d.rule.is_empty() && !d.remedy.is_empty()), "{text}: {found:?}");
+    }
+    let found = import(&[("config_db.json", &good), ("l.ini", "100000 300m 1 2\n")], &Options::default())
+        .unwrap_err();
+    assert!(found.iter().any(|d| d.rule == "sonic.lookup" && d.line == 1), "{found:?}");
+    assert!(import(&[], &Options::default()).is_err());
+}
+
+/// One change: a byte, a line, a value.
+fn mutate(text: &str, rng: &mut Rng) -> String {
+    const VALUES: [&str; 12] = [
+        "\"\"",
+        "\"-1\"",
+        "\"18446744073709551616\"",
+        "\"99999999999\"",
+        "1",
+        "null",
+        "[]",
+        "{}",
+        "\"[A|b]\"",
+        "\"3-4\"",
+        "\"\\u0000\"",
+        "\"global\"",
+    ];
+    let mut next = |n: usize| rng.next_u64() as usize % n.max(1);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let at = next(lines.len());
+    match next(6) {
+        0 => drop(lines.remove(at)),
+        1 => lines.insert(next(at + 1), lines[at].clone()),
+        2 | 3 => {
+            // A text between quotes becomes something else.
+            let quotes: Vec<_> = lines[at].match_indices('"').map(|(i, _)| i).collect();
+            if quotes.len() > 1 {
+                let pair = 2 * next(quotes.len() / 2);
+                let value = VALUES[next(VALUES.len())];
+                lines[at].replace_range(quotes[pair]..=quotes[pair + 1], value);
+            }
+        }
+        4 => {
+            let other = next(lines.len());
+            lines.swap(at, other);
+        }
+        _ => {
+            let mut bytes = lines[at].clone().into_bytes();
+            if !bytes.is_empty() {
+                let i = next(bytes.len());
+                bytes[i] = b' ' + next(95) as u8;
+            }
+            lines[at] = String::from_utf8_lossy(&bytes).into_owned();
+        }
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn damaged_tables_are_refused_with_a_remedy_or_make_a_switch() {
+    let mut rng = Rng::new(17);
+    let (buffers, qos) = s6100();
+    let whole = format!(
+        "{},\n{}",
+        buffers.trim_end().trim_end_matches('}'),
+        qos.trim_start().trim_start_matches('{')
+    );
+    let rounds = 2000;
+    let (mut accepted, mut refused) = (0, 0);
+    for round in 0..rounds {
+        let mut text = whole.clone();
+        for _ in 0..=rng.next_u64() % 3 {
+            text = mutate(&text, &mut rng);
+        }
+        let outcome = catch_unwind(|| match import(&[("config_db.json", &text)], &Options::default()) {
+            Ok(import) => {
+                params_of(&load("t", &import.toml).unwrap().config);
+                true
+            }
+            Err(found) => {
+                let errors = found.iter().filter(|d| d.is_error()).count();
+                let plain =
+                    |d: &weir_config::Diagnostic| d.to_string().chars().all(|c| c == '\n' || !c.is_control());
+                let good =
+                    |d: &weir_config::Diagnostic| !d.message.is_empty() && !d.remedy.is_empty() && plain(d);
+                assert!(errors > 0 && found.iter().all(good), "{found:?}");
+                false
+            }
+        });
+        match outcome {
+            Ok(true) => accepted += 1,
+            Ok(false) => refused += 1,
+            Err(_) => panic!("round {round}: a panic\n{text}"),
+        }
+    }
+    assert!(accepted > rounds / 50 && refused > rounds / 4, "{accepted} accepted, {refused} refused");
+}
