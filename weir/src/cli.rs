@@ -549,6 +549,12 @@ pub struct PipelineArgs {
     /// Windows of some hundred microseconds, of which the best counts.
     #[arg(long, default_value_t = 300)]
     pub windows: u32,
+    /// A switch of one's own in place of the one the options above describe; its devices are not opened.
+    #[arg(long, requires = "capture", conflicts_with_all = ["macs", "ports", "busy", "frame_bytes", "classes"])]
+    pub config: Option<PathBuf>,
+    /// pcap file with the frames that come to the first, second, ... port of --config, over and over.
+    #[arg(long, requires = "config")]
+    pub capture: Vec<PathBuf>,
 }
 
 /// `weir headroom`

@@ -1,35 +1,33 @@
 //! The switch and the frames of `weir bench pipeline`.
 
-use anyhow::{Result, bail};
+use crate::cli::PipelineArgs;
+use anyhow::{Context, Result, bail};
+use pcap_file::pcap::PcapReader;
+use std::fs::File;
+use std::path::Path;
+use std::rc::Rc;
 use weir_config::runtime::{Device, switch_params};
+use weir_config::{self as config, Config};
 use weir_dataplane::frame::Frame;
-use weir_dataplane::switch::Switch;
-use weir_dataplane::types::Mac;
+use weir_dataplane::switch::SwitchParams;
+use weir_dataplane::types::{MAX_PORTS, Mac};
 
 /// Frames that go round on each port.
 const FRAMES: u64 = 1024;
 /// Bytes of a frame that never reach memory: the FCS.
 const FCS: usize = 4;
 const HEADERS: usize = 14 + 20 + 8;
-const TOS: usize = 15;
 
-/// What the pipeline is loaded with.
-#[derive(Clone, Copy, Debug)]
+/// What is measured.
 pub struct Load {
-    pub ports: usize,
-    /// Ports that receive and send frames, from the first.
-    pub busy: usize,
-    /// Stations behind each port.
-    pub macs: u32,
-    /// With FCS, as on the wire.
-    pub frame_bytes: usize,
-    /// Priorities in use, in turn.
-    pub classes: u8,
+    pub params: SwitchParams,
+    /// The frames that come to each port, over and over; ports behind the last one have none.
+    pub captures: Vec<Vec<Replayed>>,
 }
 
-/// Owned bytes that are never copied: the handle moves, as an mbuf's does.
-#[derive(Debug)]
-pub struct Replayed(Box<[u8]>);
+/// A handle to bytes that come from a capture, shared with it.
+#[derive(Clone, Debug)]
+pub struct Replayed(Rc<[u8]>);
 
 impl Frame for Replayed {
     #[inline(always)]
@@ -38,80 +36,117 @@ impl Frame for Replayed {
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        Rc::make_mut(&mut self.0)
     }
 
     fn share(&self) -> Option<Self> {
-        None
+        Some(self.clone())
     }
 
     fn make_unique(&mut self) -> bool {
+        Rc::make_mut(&mut self.0);
         true
     }
 }
 
-impl Replayed {
-    /// Its priority, 0 to 7.
-    pub fn class(&self) -> u8 {
-        self.0[TOS] >> 5
+impl Load {
+    /// # Errors
+    /// A configuration or a capture that cannot be used.
+    pub fn new(args: &PipelineArgs) -> Result<Self> {
+        match &args.config {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+                let captures = args.capture.iter().map(|path| read(path));
+                Self::of(&load(&path.display().to_string(), &text)?, captures.collect::<Result<_>>()?)
+            }
+            None => Self::built_in(args),
+        }
     }
 
-    /// The station speaks to itself: it is learned, and the frame goes nowhere.
-    pub fn introduction(mut self) -> Self {
-        self.0.copy_within(6..12, 0);
-        self
+    fn of(config: &Config, captures: Vec<Vec<Replayed>>) -> Result<Self> {
+        let ports = config.ports.len();
+        if captures.len() > ports {
+            bail!("{} captures, but the configuration has {ports} ports", captures.len());
+        }
+        let device = |port: usize| Device {
+            mac: Mac::from_u64(0x0200_0000_ff00 + port as u64),
+            rate: None,
+            shard: 0,
+            tx_per_lcore: false,
+            pfc: true,
+            partial_checksums: false,
+        };
+        let devices: Vec<_> = (0..ports).map(device).collect();
+        Ok(Self { params: switch_params(config, &devices, 1)?, captures })
+    }
+
+    /// Everything on: PFC on priority 3, a real buffer, DWRR, ECN, watchdog.
+    fn built_in(args: &PipelineArgs) -> Result<Self> {
+        let busy = args.busy.unwrap_or(args.ports & !1);
+        if busy % 2 == 1 || busy > args.ports {
+            bail!(
+                "--busy {busy}: ports carry traffic in pairs, and at most --ports {} of them can",
+                args.ports
+            );
+        }
+        let mut text = String::from(
+            "[qos]\npreset = \"roce-lossless\"\n\
+             dscp_to_tc = { \"0-7\" = 0, \"8-15\" = 1, \"16-23\" = 2, \"24-31\" = 3, \"32-39\" = 4, \
+             \"40-47\" = 5, \"48-55\" = 6, \"56-63\" = 7 }\n\
+             [buffer]\nsize = \"64MiB\"\n[port_defaults]\nrate = \"100G\"\n",
+        );
+        for port in 0..args.ports {
+            text += &format!("[[port]]\nname = \"p{port}\"\ndevice = \"net_null{port}\"\n");
+        }
+        let captures = (0..busy).map(|port| frames(args, port)).collect();
+        let mut load = Self::of(&load("the bench", &text)?, captures)?;
+        // Frames come as fast as they can be forwarded: nothing is held back by a shaper.
+        load.params.ports.iter_mut().for_each(|port| port.rate = None);
+        let stations = usize::from(busy) * args.macs as usize;
+        load.params.fdb_capacity = load.params.fdb_capacity.max(2 * stations);
+        Ok(load)
     }
 }
 
-/// Everything on: PFC on priority 3, a real buffer, DWRR, ECN, watchdog.
-pub fn switch(load: &Load) -> Result<Switch<Replayed>> {
-    let mut text = String::from(
-        "[qos]\npreset = \"roce-lossless\"\n\
-         dscp_to_tc = { \"0-7\" = 0, \"8-15\" = 1, \"16-23\" = 2, \"24-31\" = 3, \"32-39\" = 4, \
-         \"40-47\" = 5, \"48-55\" = 6, \"56-63\" = 7 }\n\
-         [buffer]\nsize = \"64MiB\"\n[port_defaults]\nrate = \"100G\"\n",
-    );
-    for port in 0..load.ports {
-        text += &format!("[[port]]\nname = \"p{port}\"\ndevice = \"net_null{port}\"\n");
-    }
-    let config = match weir_config::load("the bench", &text) {
-        Ok(loaded) => loaded.config,
+fn load(name: &str, text: &str) -> Result<Config> {
+    match config::load(name, text) {
+        Ok(loaded) => Ok(loaded.config),
         Err(found) => bail!("{}", found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
-    };
-    let device = |port: usize| Device {
-        mac: Mac::from_u64(0x0200_0000_ff00 + port as u64),
-        rate: None,
-        shard: 0,
-        tx_per_lcore: false,
-        pfc: true,
-        partial_checksums: false,
-    };
-    let devices: Vec<_> = (0..load.ports).map(device).collect();
-    // Virtual time does not pass at the pace of a wire here: nothing is held back by a shaper.
-    let mut params = switch_params(&config, &devices, 1)?;
-    params.ports.iter_mut().for_each(|port| port.rate = None);
-    params.fdb_capacity = params.fdb_capacity.max(2 * load.busy * load.macs as usize);
-    Ok(Switch::new(params)?)
+    }
+}
+
+/// The frames of a pcap file.
+fn read(path: &Path) -> Result<Vec<Replayed>> {
+    let said = || path.display().to_string();
+    let mut file = PcapReader::new(File::open(path).with_context(said)?).with_context(said)?;
+    let mut frames = Vec::new();
+    while let Some(packet) = file.next_packet() {
+        frames.push(Replayed(packet.with_context(said)?.data.into()));
+    }
+    if frames.is_empty() {
+        bail!("{}: no frames", said());
+    }
+    Ok(frames)
 }
 
 /// Frames of `port`: from its stations to those of its neighbour, classes in turn.
-pub fn frames(load: &Load, port: usize) -> Vec<Replayed> {
-    let peer = port ^ 1;
-    let macs = u64::from(load.macs);
-    let station = |port: usize, n: u64| Mac::from_u64(0x0200_0000_0000 | (port as u64) << 32 | (n % macs));
+fn frames(args: &PipelineArgs, port: u16) -> Vec<Replayed> {
+    let macs = u64::from(args.macs);
+    let station = |port: u16, n: u64| Mac::from_u64(0x0200_0000_0000 | u64::from(port) << 32 | (n % macs));
+    debug_assert!(usize::from(port) < MAX_PORTS);
     let one = |n: u64| {
-        let mut bytes = vec![0; load.frame_bytes - FCS];
+        let mut bytes = vec![0; usize::from(args.frame_bytes) - FCS];
         let len = bytes.len() as u16;
-        bytes[..6].copy_from_slice(&station(peer, n * 7).0);
+        bytes[..6].copy_from_slice(&station(port ^ 1, n * 7).0);
         bytes[6..12].copy_from_slice(&station(port, n).0);
-        let class = (n % u64::from(load.classes)) as u8;
+        let class = (n % u64::from(args.classes)) as u8;
         bytes[12..16].copy_from_slice(&[8, 0, 0x45, class << 5 | 2]);
         bytes[16..18].copy_from_slice(&(len - 14).to_be_bytes());
         bytes[22..24].copy_from_slice(&[64, 17]);
         bytes[36..38].copy_from_slice(&9u16.to_be_bytes());
         bytes[38..40].copy_from_slice(&(len - 34).to_be_bytes());
         debug_assert!(bytes.len() >= HEADERS);
-        Replayed(bytes.into_boxed_slice())
+        Replayed(bytes.into())
     };
     (0..FRAMES.max(macs)).map(one).collect()
 }

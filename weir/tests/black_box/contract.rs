@@ -188,6 +188,32 @@ fn the_bench_of_the_pipeline_loses_nothing_and_prints_json() {
         assert_eq!((&report["lost"], &report["conservation_error"]), (&0.into(), &0.into()));
         assert!(report["per_frame"]["total"].as_f64() > Some(0.0), "{report}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    // One frame of the smallest capture there is; nobody has heard of its receiver, so it is flooded to both others.
+    let header = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0";
+    let frame = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 46]].concat();
+    let record = [&[0; 8][..], &60u32.to_le_bytes(), &60u32.to_le_bytes(), &frame].concat();
+    std::fs::write(path("one.pcap"), [&header[..], &record].concat()).unwrap();
+    std::fs::write(path("none.pcap"), header).unwrap();
+    std::fs::write(path("cut.pcap"), [&header[..], &record[..40]].concat()).unwrap();
+    let ports: String = (0..3).map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"null\"\n")).collect();
+    std::fs::write(path("three.toml"), format!("[port_defaults]\nrate = \"10G\"\n{ports}")).unwrap();
+    let bench = |capture: &str| {
+        let own = ["--config", &path("three.toml"), "--capture", &path(capture)];
+        weir(&[&["bench", "pipeline", "--windows", "1"][..], &own[..]].concat())
+    };
+    let ended = bench("one.pcap");
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(report["frames"].as_u64() > Some(0) && report["busy_ports"] == 1, "{report}");
+    for (capture, said) in
+        [("none.pcap", "no frames"), ("cut.pcap", "cut.pcap"), ("absent.pcap", "absent.pcap")]
+    {
+        let refused = bench(capture);
+        assert_eq!(refused.code(), Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(said), "{refused:?}");
+    }
     let odd = weir(&["bench", "pipeline", "--busy", "3", "--ports", "4"]);
     assert_eq!(odd.code(), Some(2), "{odd:?}");
     assert!(odd.stderr.contains("pairs"), "{odd:?}");
