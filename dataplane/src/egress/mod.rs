@@ -11,7 +11,7 @@ mod shaper;
 
 pub use cargo::{Cargo, Parcel, Ticket};
 pub use microburst::{Microburst, MicroburstConfig, Microbursts};
-pub use pack::{Lot, Meta, PACK, Pack, Sums};
+pub use pack::{Front, Lot, Meta, PACK, Pack, Sums};
 pub use queues::{Chain, Queues, Standing, VoqOrder};
 pub use schedule::{Discipline, Pick, QueueSchedule, Scheduler};
 pub use shaper::Shaper;

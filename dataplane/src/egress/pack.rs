@@ -90,6 +90,12 @@ impl Lot {
         home: Self::HERE,
     };
 
+    /// Its frames came in with CE.
+    #[inline(always)]
+    pub fn is_ce(&self) -> bool {
+        self.ecn.codepoint() == ecn::CE
+    }
+
     /// A frame of this lot and of this length.
     #[inline(always)]
     pub fn meta(&self, len: u16, held_ns: Nanos) -> Meta {
@@ -122,9 +128,28 @@ pub struct Pack<F> {
     home: u8,
     /// Frames in the parcel.
     parcelled: u8,
+    /// The last frame stands first: so that the first ones can be taken without moving the others up.
+    reversed: bool,
     frames: ArrayVec<F, PACK>,
     /// The frames are in here, in memory of another lcore, until one of them is looked at.
     parcel: Option<Parcel<F>>,
+}
+
+/// Frames that may leave the front of a pack together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Front {
+    /// What they are.
+    pub sums: Sums,
+    /// Their bytes on the wire, and those of the last one alone.
+    pub wire: u64,
+    /// See `wire`.
+    pub last: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Last,
 }
 
 /// Sums over frames.
@@ -181,6 +206,7 @@ impl<F: Frame> Pack<F> {
             ecn: lot.ecn,
             home: lot.home,
             parcelled: 0,
+            reversed: false,
             len: 0,
             mixed: 0,
             frames: ArrayVec::new(),
@@ -205,7 +231,7 @@ impl<F: Frame> Pack<F> {
         self.next = u32::MAX;
         self.copies = lot.copies;
         (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
-        self.home = lot.home;
+        (self.home, self.reversed) = (lot.home, false);
     }
 
     /// Makes an empty pack what a ticket says, the last of its chain, with its frames where they are.
@@ -244,11 +270,9 @@ impl<F: Frame> Pack<F> {
 
     /// Takes the whole parcel, as it is.
     #[inline(always)]
-    pub fn take_parcel(&mut self) -> Option<(Parcel<F>, Sums)> {
-        let sums = self.sums();
-        let parcel = self.parcel.take()?;
+    pub fn take_parcel(&mut self) -> Option<Parcel<F>> {
         self.parcelled = 0;
-        Some((parcel, sums))
+        self.parcel.take()
     }
 
     /// Adds a frame behind the others, charged `charge`.
@@ -298,7 +322,8 @@ impl<F: Frame> Pack<F> {
     pub fn pop(&mut self, charge_of: impl FnOnce(u32) -> u32) -> Option<(F, Meta)> {
         debug_assert!(self.parcel.is_none());
         let len = self.first_len();
-        let frame = self.frames.pop_at(0)?;
+        self.reverse();
+        let frame = self.frames.pop()?;
         self.bytes -= u32::from(len);
         self.padding -= padding(len);
         self.charge -= charge_of(u32::from(len));
@@ -317,49 +342,94 @@ impl<F: Frame> Pack<F> {
         Some(count)
     }
 
-    /// How many frames of one length, one after the other, it takes to use up `turn` bytes on the wire, at most all.
-    /// `None`: they have not all one length.
-    pub fn frames_of(&self, turn: u64) -> Option<usize> {
-        let each = wire_bytes(u64::from(self.len));
-        (self.mixed == 0).then(|| self.len().min(turn.div_ceil(each).max(1) as usize))
-    }
-
-    /// Moves the first `count` frames of an open pack behind those of `to`, which has room for them: all, or some of
-    /// one length.
+    /// The frames from the front, `most` at most, that go one after the other while `goes_on(bytes on the wire of those
+    /// before)`; the first goes in any case. They are charged `charge_of(length of each)`.
     #[inline(always)]
-    pub fn take<const N: usize>(&mut self, count: usize, to: &mut ArrayVec<F, N>) -> Sums {
-        if count < self.frames.len() {
-            return self.take_front(count, to);
+    pub fn front(&self, most: usize, goes_on: impl Fn(u64) -> bool, charge_of: impl Fn(u32) -> u32) -> Front {
+        let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
+        if self.len() <= most && goes_on(all) {
+            let last = wire_bytes(u64::from(self.len_of(Place::Last)));
+            return Front { sums: self.sums(), wire: all, last };
         }
-        let sums = self.sums();
-        F::append(&mut self.frames, to);
-        sums
+        match self.mixed {
+            0 => self.front_of_one_length(most, goes_on, charge_of),
+            _ => self.front_of_mixed(most, goes_on, charge_of),
+        }
     }
 
-    #[inline(never)]
-    fn take_front<const N: usize>(&mut self, count: usize, to: &mut ArrayVec<F, N>) -> Sums {
-        let (taken, frames) = self.drain(count);
-        to.extend(frames);
-        taken
-    }
-
-    /// Takes the first `count` frames out of an open pack: all, or some of one length.
     #[inline(always)]
-    pub fn drain(&mut self, count: usize) -> (Sums, arrayvec::Drain<'_, F, PACK>) {
-        let sums = if count < self.frames.len() { self.less(count) } else { self.sums() };
-        (sums, self.frames.drain(..count))
+    fn front_of_one_length(
+        &self,
+        most: usize,
+        goes_on: impl Fn(u64) -> bool,
+        charge_of: impl Fn(u32) -> u32,
+    ) -> Front {
+        let (len, last) = (u32::from(self.len), wire_bytes(u64::from(self.len)));
+        let most = self.len().min(most) as u32;
+        let (mut frames, mut wire) = (1, last);
+        while frames < most && goes_on(wire) {
+            frames += 1;
+            wire += last;
+        }
+        let sums = Sums { frames, bytes: frames * len, charge: frames * charge_of(len) };
+        Front { sums, wire, last }
     }
 
-    /// What the first `count` frames, of one length with the others, add up to; they count no longer.
     #[inline(always)]
-    fn less(&mut self, count: usize) -> Sums {
-        let (all, some) = (self.frames.len() as u32, count as u32);
-        let part = |sum: u32| sum / all * some;
-        let taken = Sums { frames: some, bytes: part(self.bytes), charge: part(self.charge) };
-        self.padding -= part(u32::from(self.padding)) as u16;
-        self.bytes -= taken.bytes;
-        self.charge -= taken.charge;
-        taken
+    fn front_of_mixed(
+        &self,
+        most: usize,
+        goes_on: impl Fn(u64) -> bool,
+        charge_of: impl Fn(u32) -> u32,
+    ) -> Front {
+        let mut front = Front::default();
+        let mut add = |frame: &F| {
+            if front.sums.frames > 0 && !goes_on(front.wire) {
+                return false;
+            }
+            let len = frame.len() as u32;
+            front.sums.add(Sums { frames: 1, bytes: len, charge: charge_of(len) });
+            front.last = wire_bytes(u64::from(len));
+            front.wire += front.last;
+            true
+        };
+        let frames = self.parcel.as_deref().unwrap_or(&self.frames);
+        if self.reversed {
+            let _ = frames.iter().rev().take(most).all(&mut add);
+        } else {
+            let _ = frames.iter().take(most).all(&mut add);
+        }
+        front
+    }
+
+    /// Moves the first frames of an open pack, as [`Pack::front`] has found them, behind those of `to`, which has room for
+    /// them.
+    #[inline(always)]
+    pub fn take<const N: usize>(&mut self, front: &Front, to: &mut ArrayVec<F, N>) {
+        let count = front.sums.frames as usize;
+        if count == self.frames.len() && !self.reversed {
+            return F::append(&mut self.frames, to);
+        }
+        self.less(front);
+        self.reverse();
+        let rest = self.frames.len() - count;
+        to.extend(self.frames.drain(rest..).rev());
+    }
+
+    #[inline(always)]
+    fn reverse(&mut self) {
+        if !std::mem::replace(&mut self.reversed, true) {
+            self.frames.reverse();
+        }
+    }
+
+    /// These frames count no longer.
+    #[inline(always)]
+    fn less(&mut self, front: &Front) {
+        let Sums { frames, bytes, charge } = front.sums;
+        self.padding -= (front.wire - u64::from(bytes) - u64::from(frames) * WIRE_OVERHEAD_BYTES) as u16;
+        self.bytes -= bytes;
+        self.charge -= charge;
     }
 
     /// What all its frames have in common.
@@ -392,7 +462,7 @@ impl<F: Frame> Pack<F> {
     #[inline]
     pub fn has_room_for(&self, lot: &Lot, held_ns: Nanos) -> bool {
         let same = self.held_ns == held_ns && self.lot() == *lot;
-        lot.copies == Meta::SINGLE && self.parcel.is_none() && !self.frames.is_full() && same
+        lot.copies == Meta::SINGLE && self.parcel.is_none() && !self.reversed && self.room() > 0 && same
     }
 
     /// Frames that may still be added.
@@ -419,33 +489,21 @@ impl<F: Frame> Pack<F> {
         Sums { frames: self.len() as u32, bytes: self.bytes, charge: self.charge }
     }
 
-    /// Bytes on the wire: of all frames, and of the last one alone.
-    #[inline(always)]
-    pub fn wire(&self) -> (u64, u64) {
-        let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
-        (all, wire_bytes(u64::from(self.len_of(<[F]>::last))))
-    }
-
     /// Length of the first frame.
     #[inline(always)]
     pub(super) fn first_len(&self) -> u16 {
-        self.len_of(<[F]>::first)
+        self.len_of(Place::First)
     }
 
     /// Length of one of the frames: they are asked only if they differ.
     #[inline(always)]
-    fn len_of(&self, which: impl Fn(&[F]) -> Option<&F>) -> u16 {
+    fn len_of(&self, place: Place) -> u16 {
         if self.mixed == 0 {
             return self.len;
         }
         let frames = self.parcel.as_deref().unwrap_or(&self.frames);
-        which(frames).map_or(self.len, |frame| frame.len() as u16)
-    }
-
-    /// Frames that came in with CE.
-    #[inline(always)]
-    pub fn ce_frames(&self) -> u32 {
-        u32::from(self.ecn.codepoint() == ecn::CE) * self.len() as u32
+        let frame = if (place == Place::First) != self.reversed { frames.first() } else { frames.last() };
+        frame.map_or(self.len, |frame| frame.len() as u16)
     }
 }
 
@@ -473,12 +531,13 @@ mod tests {
             pack.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
         }
         assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
-        assert_eq!((pack.wire(), pack.ce_frames()), ((84 + 174 + 84 + 1524, 1524), 4));
+        let front = pack.front(PACK, |_| true, cells);
+        assert_eq!((front.wire, front.last, pack.lot().is_ce()), (84 + 174 + 84 + 1524, 1524, true));
         let (frame, meta) = pack.pop(cells).unwrap();
         assert_eq!((frame.n, meta.len, meta.lot(), meta.held_ns), (0, 60, lot(), 2));
         assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame.n, meta.len)), Some((1, 150)));
         assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
-        assert_eq!((pack.first_len(), pack.wire().0), (42, 84 + 1524));
+        assert_eq!((pack.first_len(), pack.front(PACK, |_| true, cells).wire), (42, 84 + 1524));
         let rest: Vec<_> = std::iter::from_fn(|| pack.pop(cells)).map(|(frame, _)| frame.n).collect();
         assert_eq!(rest, [2, 3]);
         assert!(pack.is_empty());
@@ -497,7 +556,8 @@ mod tests {
             for (n, len) in lens.into_iter().enumerate() {
                 added.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
             }
-            assert_eq!((filled.sums(), filled.wire()), (added.sums(), added.wire()));
+            let front = |pack: &Pack<_>| pack.front(PACK, |_| true, cells);
+            assert_eq!((filled.sums(), front(&filled)), (added.sums(), front(&added)));
             while let Some(one) = added.pop(cells) {
                 assert_eq!(filled.pop(cells), Some(one));
                 assert_eq!(filled.sums(), added.sums());
@@ -506,22 +566,40 @@ mod tests {
         }
     }
 
+    /// Whatever the lengths, turns and limits: what leaves by turns are the frames that would leave one by one, in order.
     #[test]
-    fn frames_of_one_length_can_be_taken_by_turns() {
-        let mut pack = Pack::new(&lot(), 2);
-        for n in 0..10 {
-            pack.add(Numbered::new(n, 42), 100).unwrap();
+    fn frames_taken_by_turns_are_those_that_would_go_one_by_one() {
+        let cells = |len: u32| len.div_ceil(100) * 100;
+        for lens in [[60; 6], [60, 1500, 42, 42, 700, 60], [42, 1500, 60, 60, 60, 1400]] {
+            for turn in [0, 1, 84, 85, 168, 169, 1500, u64::MAX] {
+                for most in [1, 2, 5, 6, 9] {
+                    let mut pack = Pack::new(&lot(), 2);
+                    for (n, len) in lens.into_iter().enumerate() {
+                        pack.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
+                    }
+                    let mut left = lens.into_iter().enumerate();
+                    while !pack.is_empty() {
+                        let mut want = Front::default();
+                        let mut taken = ArrayVec::<Numbered, PACK>::new();
+                        let front = pack.front(most, |wire| wire < turn, cells);
+                        pack.take(&front, &mut taken);
+                        for frame in taken {
+                            assert!(want.sums.frames == 0 || want.wire < turn, "{lens:?} {turn} {most}");
+                            let (n, len) = left.next().unwrap();
+                            assert_eq!(frame, Numbered::new(n, len));
+                            want.last = wire_bytes(u64::from(len));
+                            want.wire += want.last;
+                            let (bytes, charge) = (u32::from(len), cells(u32::from(len)));
+                            want.sums.add(Sums { frames: 1, bytes, charge });
+                        }
+                        assert_eq!(front, want);
+                        let all = want.sums.frames as usize == most || pack.is_empty();
+                        assert!(all || want.wire >= turn, "{lens:?} {turn} {most}: more could go");
+                    }
+                    assert_eq!(left.next(), None);
+                }
+            }
         }
-        // 84 bytes each on the wire.
-        let turns = [0, 1, 84, 85, 839, 841, u64::MAX];
-        assert_eq!(turns.map(|turn| pack.frames_of(turn)), [1, 1, 1, 2, 10, 10, 10].map(Some));
-        let mut taken = ArrayVec::<Numbered, 8>::new();
-        assert_eq!(pack.take(3, &mut taken), Sums { frames: 3, bytes: 126, charge: 300 });
-        assert_eq!(pack.take(4, &mut taken), Sums { frames: 4, bytes: 168, charge: 400 });
-        assert_eq!(taken.iter().map(|frame| frame.n).collect::<Vec<_>>(), (0..7).collect::<Vec<_>>());
-        assert_eq!((pack.sums(), pack.wire()), (Sums { frames: 3, bytes: 126, charge: 300 }, (252, 84)));
-        pack.add(Numbered::new(10, 64), 100).unwrap();
-        assert_eq!(pack.frames_of(84), None);
     }
 
     #[test]

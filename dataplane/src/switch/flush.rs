@@ -95,14 +95,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn flush_stage(&mut self, out: PortId, reason: DropReason) {
         self.unsent.remove(out);
         let port = &mut self.ports[out.index()];
-        let (frames, entries) = (std::mem::take(&mut port.stage), std::mem::take(&mut port.staged));
-        let mut frames = frames.into_iter();
-        for staged in entries {
+        let stage = std::mem::take(&mut port.stage);
+        for staged in stage.entries() {
             self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
-            self.release_staged(&staged);
-            for frame in frames.by_ref().take(staged.sums.frames as usize) {
-                self.drop_at_queue(out, frame, &staged.lot, reason);
-            }
+            self.release_staged(staged);
+        }
+        for (lot, frame) in stage.into_frames() {
+            self.drop_at_queue(out, frame, &lot, reason);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::lost::count_lost;
 use super::peers::{Fate, Note, Order, Peer, Report};
-use super::transmit::Staged;
+use super::stage::Staged;
 use super::{Key, Port, PortParams, Switch, Wire};
 use crate::drops::DropReason;
 use crate::egress::{Chain, Lot, Meta, PACK, Pack, Parcel, Sums, Ticket};
@@ -318,12 +318,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         {
             match parcel {
                 Some(mut parcel) => {
-                    F::append(&mut parcel, &mut port.stage);
+                    F::append(&mut parcel, port.stage.frames_mut());
                     parcels.push(parcel);
                 }
-                None => port.stage.extend(port.loose.drain(..staged.sums.frames as usize)),
+                None => {
+                    port.stage.frames_mut().extend(port.loose.drain(..staged.sums.frames as usize));
+                }
             }
-            port.note_staged(staged);
+            port.stage.note(staged);
         }
         if port.orders.is_empty() {
             // It begins at its beginning again, which is in a near cache.
@@ -375,10 +377,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let (count, reason) = (port.stage.len(), port.condemned_as);
             port.condemned = if count == 0 { 0 } else { port.condemned.saturating_sub(count) };
             dropped += count;
-            port.stage.clear();
-            for staged in std::mem::take(&mut port.staged) {
+            for staged in std::mem::take(&mut port.stage).entries() {
                 self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
-                self.report(&staged, Fate::Lost(reason));
+                self.report(staged, Fate::Lost(reason));
             }
         }
         if self.ports[out.index()].orders.is_empty() {

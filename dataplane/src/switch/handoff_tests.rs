@@ -5,6 +5,7 @@ use crate::ecn::{MarkAt, Wred, q32_from_millionths};
 use crate::egress::PACK;
 use crate::pfc::frame::PfcFrame;
 use crate::rng::Rng;
+use crate::types::BURST;
 use std::collections::HashMap;
 
 const PORTS: usize = 6;

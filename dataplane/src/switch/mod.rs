@@ -25,6 +25,7 @@ mod lost;
 mod params;
 mod peers;
 mod receive;
+mod stage;
 mod tap;
 mod tick;
 mod transmit;
@@ -49,14 +50,13 @@ use crate::pfc::watchdog::Watchdog;
 use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
-use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
-use arrayvec::ArrayVec;
+use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use copies::Copies;
 use flow_cache::FlowCache;
 use gather::{GROUPS, Group};
 use peers::Order;
+use stage::Stage;
 use std::collections::VecDeque;
-use transmit::Staged;
 
 /// Where frames go when they leave: a driver, a link of the simulator, a test.
 pub trait Wire<F> {
@@ -97,8 +97,7 @@ struct Port<F> {
     /// Watches queue depths for short bursts, where somebody wants to know.
     bursts: Option<Box<Microbursts>>,
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
-    stage: Burst<F>,
-    staged: ArrayVec<Staged, BURST>,
+    stage: Stage<F>,
     /// Frames whose lcore was ordered to send them and has not yet said that it did.
     away: usize,
     /// The bytes on the wire of those, and above how many no more are ordered.

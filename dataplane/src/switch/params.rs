@@ -4,6 +4,7 @@ use super::copies::Copies;
 use super::flow_cache::FlowCache;
 use super::gather::{GROUPS, Group};
 use super::handoff::{FRAMES_AWAY, most_away_wire, stock};
+use super::stage::Stage;
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
 use crate::classify::Classifier;
@@ -20,8 +21,7 @@ use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortGauges, PortStats, Published};
-use crate::types::{Burst, MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
-use arrayvec::ArrayVec;
+use crate::types::{MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
 use std::collections::VecDeque;
 
 /// What happens to unicast whose destination is unknown (SW-053).
@@ -239,8 +239,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             generator: Generator::new(port.generate),
             watchdog: params.watchdog.map(|config| Watchdog::new(config, 0)),
             bursts: None,
-            stage: Burst::new(),
-            staged: ArrayVec::new(),
+            stage: Stage::default(),
             away: 0,
             away_wire: 0,
             most_away_wire: most_away_wire(port),

@@ -11,8 +11,8 @@
 //! A ticket and an order name frames whose memory the owner of the port does not touch. Where a device has not a
 //! transmit queue for each lcore there are no orders: the owner takes the frames, and sends them itself.
 
+use super::stage::Staged;
 use super::tap::Taken;
-use super::transmit::Staged;
 use crate::drops::DropReason;
 use crate::egress::{PACK, Parcel, Ticket};
 use crate::fdb::FdbEvent;

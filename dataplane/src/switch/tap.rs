@@ -8,7 +8,7 @@
 //! Records go through bounded rings; what does not fit is counted and not waited for.
 
 use super::receive::Work;
-use super::transmit::Staged;
+use super::stage::Staged;
 use super::{Switch, Wire};
 use crate::classify::Class;
 use crate::drops::DropReason;
@@ -445,17 +445,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut watched: ArrayVec<(usize, Record), BURST> = ArrayVec::new();
         let port = &self.ports[out.index()];
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| self.queues.bytes(out, queue));
-        // From the last to the first: what stands behind a frame is what it left behind. A frame with a count of
-        // its own is alone in its entry.
-        let mut at = port.stage.len();
-        for Staged { lot, sums, .. } in port.staged.iter().rev() {
-            at = at.saturating_sub(sums.frames as usize);
+        // What stands behind a frame is what it left behind. A frame with a count of its own is alone in its entry.
+        for (at, Staged { lot, sums, .. }, frame) in port.stage.backwards() {
             let lane = usize::from(lot.queue) % PRIORITIES;
             let depth = behind[lane];
-            behind[lane] += u64::from(sums.bytes);
+            behind[lane] += frame.len() as u64;
             let key = Key::of(lot);
             let ours = self.owner[usize::from(lot.in_port)] == self.shard;
-            let Some(frame) = port.stage.get(at).filter(|_| tap.follows(key, ours)) else { continue };
+            if !tap.follows(key, ours) {
+                continue;
+            }
             let Taken { at: taken_at, depth: told, .. } = tap.taken(Taken { key, out, at: now, depth: None });
             let depth = told.unwrap_or(depth);
             let ecn = lot.ecn.field();

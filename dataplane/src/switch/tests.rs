@@ -10,7 +10,7 @@ use crate::parse::Profile;
 use crate::pfc::generate::{GenerateConfig, REFRESH};
 use crate::pfc::react::{ReactConfig, RxMode};
 use crate::stats::LoopStats;
-use crate::types::Mac;
+use crate::types::{BURST, Mac};
 
 #[path = "handoff_tests.rs"]
 mod handoff;

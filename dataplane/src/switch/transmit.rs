@@ -2,49 +2,37 @@
 
 use super::handoff::{Homeward, MOST_AWAY};
 use super::peers::Note;
+use super::stage::Staged;
 use super::tap::Taken;
 use super::tick::xon;
 use super::{Key, Port, Switch, Wire};
 use crate::ecn;
-use crate::egress::{Lot, Meta, Pack, Pick, Queues, Standing, Sums};
+use crate::egress::{Front, Lot, Meta, PACK, Pack, Pick, Queues, Standing, Sums};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::parse::EcnPlace;
 use crate::pfc::watchdog::Seen;
 use crate::rng::Rng;
 use crate::types::{Nanos, PRIORITIES, PortId, wire_bytes};
+use arrayvec::ArrayVec;
 
-/// Frames of one lot that stand in the stage together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Staged {
-    pub(super) lot: Lot,
-    pub(super) sums: Sums,
-    /// The port they leave by.
-    pub(super) out: PortId,
-    /// ns of their wait in which received pauses held their queue.
-    paused_ns: Nanos,
-}
-
-impl Staged {
-    /// They are of one kind with those before them, and can be counted together.
-    #[inline(always)]
-    pub(super) fn continues(&self, before: &Staged) -> bool {
-        before.lot == self.lot
-            && before.out == self.out
-            && before.paused_ns == self.paused_ns
-            && self.lot.copies == Meta::SINGLE
-    }
-}
-
-/// Where the frames of a stage come from, and where those go that another lcore is to send.
-struct Supply<'a, F, C> {
-    queues: &'a mut Queues<F>,
+/// What it takes to let frames leave their queue.
+struct Departure<'a, F, C> {
     rng: &'a mut Rng,
+    /// Where those go that another lcore is to send.
     homeward: Homeward<'a, F>,
     charge_of: C,
     out: PortId,
+    queue: usize,
     /// The time, if frames are followed.
     watched_at: Option<Nanos>,
+}
+
+/// How much may leave a queue in one go: frames, and bytes on the wire after which no other frame begins.
+#[derive(Clone, Copy)]
+struct Limits {
+    frames: usize,
+    turn: u64,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -72,27 +60,28 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Some(shaper) = &mut port.shaper {
             shaper.refill(now);
             if !port.stage.is_empty() {
-                shaper.share_with(port.staged.iter().map(|staged| staged.sums.wire()).sum());
+                shaper.share_with(port.stage.wire());
             }
         }
         port.scheduler.refill(now);
         let charge_of = |len| admission.charge(len);
         let watched_at = tap.as_ref().map(|_| now);
-        let mut supply =
-            Supply { queues, rng, homeward: Homeward { peers, owner }, charge_of, out, watched_at };
+        let homeward = Homeward { peers, owner };
+        let mut departure = Departure { rng, homeward, charge_of, out, queue: 0, watched_at };
         let mut left = budget - port.stage.len();
         while left > 0 && port.away < MOST_AWAY && port.away_wire < port.most_away_wire {
             let Some(pick) = port.scheduler.pick(ready) else { return };
-            let (taken, open) = port.take(&mut supply, pick, left.min(MOST_AWAY - port.away));
+            departure.queue = pick.queue;
+            let (taken, open) = port.take(queues, &mut departure, pick, left.min(MOST_AWAY - port.away));
             // A pack that another lcore sends is ordered whole, even if it is more than was asked for.
             left = left.saturating_sub(taken);
             if let Some(bursts) = &mut port.bursts {
-                bursts.shrunk(pick.queue, supply.queues.bytes(out, pick.queue), now);
+                bursts.shrunk(pick.queue, queues.bytes(out, pick.queue), now);
             }
             if !open {
                 return;
             }
-            ready &= supply.queues.occupied(out);
+            ready &= queues.occupied(out);
         }
     }
 
@@ -118,45 +107,30 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if before == 0 || !port.up {
             return 0;
         }
-        wire.send(&mut port.stage);
+        wire.send(port.stage.frames_mut());
         let left = port.stage.len();
-        let mut settled = 0;
-        let mut rest = before - left;
-        while rest > 0 {
-            let Some(&staged) = self.ports[out.index()].staged.get(settled) else { break };
-            let taken = match rest >= staged.sums.frames as usize {
-                true => staged,
-                false => self.split_first(out, settled, rest),
-            };
-            rest -= taken.sums.frames as usize;
-            settled += usize::from(taken.sums.frames == staged.sums.frames);
-            sent(self, &taken);
-        }
-        let staged = &mut self.ports[out.index()].staged;
-        if left == 0 {
-            staged.clear();
-            self.unsent.remove(out);
-        } else {
-            staged.drain(..settled);
+        if left > 0 {
             self.unsent.insert(out);
+            if left < before {
+                self.hand_over_some(out, sent);
+            }
+            return before - left;
         }
-        before - left
+        self.unsent.remove(out);
+        for at in 0..port.stage.entries().len() {
+            let Some(&entry) = self.ports[out.index()].stage.entries().get(at) else { break };
+            sent(self, &entry);
+        }
+        self.ports[out.index()].stage.clear();
+        before
     }
 
-    /// The wire took only `taken` of the frames of entry `at` of the stage, and left the others at its front: splits
-    /// the entry.
+    /// The wire took some of the frames of the stage, and left the others at its front.
     #[cold]
-    fn split_first(&mut self, out: PortId, at: usize, taken: usize) -> Staged {
-        let port = &mut self.ports[out.index()];
-        let whole = port.staged[at];
-        let mut left = Sums { frames: whole.sums.frames - taken as u32, bytes: 0, charge: 0 };
-        for frame in &port.stage[..left.frames as usize] {
-            let len = frame.len() as u32;
-            left.bytes += len;
-            left.charge += self.admission.charge(len);
-        }
-        port.staged[at].sums = left;
-        Staged { sums: whole.sums.without(left), ..whole }
+    fn hand_over_some(&mut self, out: PortId, sent: impl Fn(&mut Self, &Staged)) {
+        let Self { ports, admission, .. } = self;
+        let taken = ports[out.index()].stage.split(|len| admission.charge(len));
+        taken.iter().for_each(|entry| sent(self, entry));
     }
 
     /// Gives back what frames of one lot were charged.
@@ -217,41 +191,32 @@ impl<F: Frame> Port<F> {
     #[inline(always)]
     fn take<C: Fn(u32) -> u32>(
         &mut self,
-        supply: &mut Supply<'_, F, C>,
+        queues: &mut Queues<F>,
+        departure: &mut Departure<'_, F, C>,
         Pick { queue, wire_bytes: turn }: Pick,
         most: usize,
     ) -> (usize, bool) {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
             return (0, false);
         }
-        let out = supply.out;
-        debug_assert!(
-            supply.queues.held_ns(out.index() * PRIORITIES + queue).is_some(),
-            "what sends is not held"
-        );
+        let out = departure.out;
+        debug_assert!(queues.held_ns(out.index() * PRIORITIES + queue).is_some(), "what sends is not held");
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
         while taken < most && go_on {
-            let Supply { queues, homeward, .. } = supply;
-            let whole = queues.offer(out, queue, |pack, standing| {
-                let left = turn.saturating_sub(wire);
-                if pack.is_foreign() {
-                    return self.order_pack(pack, standing, (out, queue), (most - taken, left), homeward);
-                }
-                self.take_pack(pack, standing, (out, queue), (most - taken, left))
+            let limits = Limits { frames: most - taken, turn: turn.saturating_sub(wire) };
+            let front = queues.offer(out, queue, |pack, standing| {
+                let front = match pack.is_foreign() {
+                    false => self.take_front(pack, standing, limits, departure),
+                    true => self.order_front(pack, standing, limits, departure),
+                };
+                (front.sums, front)
             });
-            let (frames, bytes, last_bytes) = match whole {
-                Some(taken) => taken,
-                None => {
-                    let Some(meta) = self.take_one(supply, queue) else { break };
-                    let wire = wire_bytes(u64::from(meta.len));
-                    (1, wire, wire)
-                }
-            };
-            last = last_bytes;
-            taken += frames;
-            wire += bytes;
-            let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(bytes));
-            go_on = open && wire < turn && supply.queues.occupied(out) >> queue & 1 == 1;
+            let Some(front) = front else { break };
+            last = front.last;
+            taken += front.sums.frames as usize;
+            wire += front.wire;
+            let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(front.wire));
+            go_on = open && wire < turn && queues.occupied(out) >> queue & 1 == 1;
         }
         // While nobody else could be served the group's time follows each frame; a turn has one time.
         let behind = if turn == Pick::ALONE { last } else { wire };
@@ -259,123 +224,116 @@ impl<F: Frame> Port<F> {
         (taken, true)
     }
 
-    /// What may go at once from the front of a pack, at most `most` frames: frames, bytes on the wire, and those of the last
-    /// one. `None`: not each of them would go if they went one by one, or some might be marked.
+    /// Several frames may leave a queue at once: no other input waits for it, and none of them might be marked.
     #[inline(always)]
-    fn front_of(
-        &self,
-        pack: &Pack<F>,
-        standing: &Standing,
-        queue: usize,
-        (most, turn): (usize, u64),
-    ) -> Option<(usize, u64, u64)> {
-        if !standing.alone || standing.depth > self.mark[queue].kmin {
-            return None;
-        }
-        let (all, last) = pack.wire();
-        let whole = pack.len() <= most && all - last < turn.max(1);
-        let count = if whole { pack.len() } else { pack.frames_of(turn)?.min(most) };
-        let wire = if whole { all } else { count as u64 * last };
-        let shut = self.shaper.as_ref().is_some_and(|shaper| !shaper.open_after(wire - last));
-        (!shut).then_some((count, wire, last))
+    fn goes_together(&self, standing: &Standing, queue: usize) -> bool {
+        standing.alone && standing.depth <= self.mark[queue].kmin
     }
 
-    /// Takes a whole pack, or the front of one. Returns what that is, as [`Port::front_of`] says it.
+    /// What may leave the front of a pack at once.
     #[inline(always)]
-    fn take_pack(
+    fn front_of(&self, pack: &Pack<F>, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
+        let goes_on =
+            |wire| wire < limits.turn && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(wire));
+        pack.front(limits.frames, goes_on, charge_of)
+    }
+
+    /// Moves to the stage what may leave the front of a pack at once.
+    #[inline(always)]
+    fn take_front<C: Fn(u32) -> u32>(
         &mut self,
         pack: &mut Pack<F>,
         standing: Standing,
-        (out, queue): (PortId, usize),
-        limits: (usize, u64),
-    ) -> Option<(Sums, (usize, u64, u64))> {
-        let front = self.front_of(pack, &standing, queue, limits)?;
-        let ce = pack.ce_frames();
-        let sums = pack.take(front.0, &mut self.stage);
-        self.stats.ecn_seen_ce[queue] += u64::from(ce - pack.ce_frames());
+        limits: Limits,
+        departure: &mut Departure<'_, F, C>,
+    ) -> Front {
+        let (lot, queue) = (pack.lot(), departure.queue);
         let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
-        self.note_staged(Staged { lot: pack.lot(), sums, out, paused_ns });
-        Some((sums, front))
-    }
-
-    /// The same for a pack of another lcore: orders it to be sent there, whole and unopened if its turn allows that. It
-    /// needs no room here, and is not divided because more frames than were asked for are in it.
-    #[inline(never)]
-    fn order_pack(
-        &mut self,
-        pack: &mut Pack<F>,
-        standing: Standing,
-        (out, queue): (PortId, usize),
-        (most, turn): (usize, u64),
-        homeward: &mut Homeward<'_, F>,
-    ) -> Option<(Sums, (usize, u64, u64))> {
-        let lot = pack.lot();
-        if lot.home == Lot::HERE {
-            homeward.open(pack);
-            return self.take_pack(pack, standing, (out, queue), (most, turn));
-        }
-        if lot.copies != Meta::SINGLE {
-            return None;
-        }
-        let front = self.front_of(pack, &standing, queue, (usize::MAX, turn))?;
-        let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
-        let ce = pack.ce_frames();
-        let parcel = if front.0 == pack.len() { pack.take_parcel() } else { None };
-        let sums = if let Some((parcel, sums)) = parcel {
-            homeward.order(Staged { lot, sums, out, paused_ns }, parcel);
-            sums
+        let front = if self.goes_together(&standing, queue) {
+            let front = self.front_of(pack, limits, &departure.charge_of);
+            pack.take(&front, self.stage.frames_mut());
+            self.stats.ecn_seen_ce[queue] += u64::from(front.sums.frames) * u64::from(lot.is_ce());
+            front
         } else {
-            homeward.open(pack);
-            let (sums, frames) = pack.drain(front.0);
-            homeward.order_loose(Staged { lot, sums, out, paused_ns }, frames);
-            sums
+            let Some((frame, front)) = self.take_one(pack, &standing, departure) else {
+                return Front::default();
+            };
+            self.stage.frames_mut().push(frame);
+            front
         };
-        self.stats.ecn_seen_ce[queue] += u64::from(ce - pack.ce_frames());
-        self.away += front.0;
-        self.away_wire += sums.wire();
-        Some((sums, front))
+        self.stage.note(Staged { lot, sums: front.sums, out: departure.out, paused_ns });
+        front
     }
 
-    /// One frame, which may have to be marked for the depth it leaves behind.
-    #[inline(never)]
-    fn take_one<C: Fn(u32) -> u32>(&mut self, supply: &mut Supply<'_, F, C>, queue: usize) -> Option<Meta> {
-        let Supply { queues, rng, homeward, charge_of, out, watched_at } = supply;
-        let empty = |from: PortId, parcel| homeward.note(from, Note::Empty(parcel));
-        let (mut frame, meta) = queues.pop(*out, queue, &*charge_of, empty)?;
-        let (depth, wred) = (queues.bytes(*out, queue), self.mark[queue]);
-        let held_ns = queues.held_ns(out.index() * PRIORITIES + queue);
-        if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
+    /// The first frame of an open pack, marked if the depth it leaves behind says so.
+    #[inline(always)]
+    fn take_one<C: Fn(u32) -> u32>(
+        &mut self,
+        pack: &mut Pack<F>,
+        standing: &Standing,
+        departure: &mut Departure<'_, F, C>,
+    ) -> Option<(F, Front)> {
+        let queue = departure.queue;
+        let (mut frame, meta) = pack.pop(&departure.charge_of)?;
+        let len = u32::from(meta.len);
+        let (depth, wred) = (standing.depth - u64::from(len), self.mark[queue]);
+        if depth > wred.kmin && wred.decide(depth, departure.rng.next_u32()) {
             self.mark(&mut frame, &meta);
         } else if meta.ecn.codepoint == ecn::CE {
             self.stats.ecn_seen_ce[queue] += 1;
         }
-        let (lot, len) = (meta.lot(), u32::from(meta.len));
-        let sums = Sums { frames: 1, bytes: len, charge: charge_of(len) };
-        let paused_ns = held_ns.map_or(0, |held| held - meta.held_ns);
-        let staged = Staged { lot, sums, out: *out, paused_ns };
-        if lot.home == Lot::HERE {
-            self.stage.push(frame);
-            self.note_staged(staged);
-        } else {
-            if let Some(at) = *watched_at {
-                let taken = Taken { key: Key::of(&lot), out: *out, at, depth: Some(depth) };
-                homeward.note(PortId(lot.in_port), Note::Taken(taken));
-            }
-            homeward.order_loose(staged, std::iter::once(frame));
-            self.away += 1;
-            self.away_wire += sums.wire();
-        }
-        Some(meta)
+        let wire = wire_bytes(u64::from(len));
+        let sums = Sums { frames: 1, bytes: len, charge: (departure.charge_of)(len) };
+        Some((frame, Front { sums, wire, last: wire }))
     }
 
-    /// Notes what was put into the stage, and for how long pauses held its queue meanwhile: with the entry before it,
-    /// if that is of the same lot.
-    #[inline(always)]
-    pub(super) fn note_staged(&mut self, staged: Staged) {
-        match self.staged.last_mut() {
-            Some(last) if staged.continues(last) => last.sums.add(staged.sums),
-            _ => self.staged.push(staged),
+    /// [`Port::take_front`] for frames that came from another lcore: if that is to send them, orders it to, a whole pack
+    /// unopened if its turn allows that. Such a pack needs no room here, and is not divided because more frames than were
+    /// asked for are in it.
+    #[inline(never)]
+    fn order_front<C: Fn(u32) -> u32>(
+        &mut self,
+        pack: &mut Pack<F>,
+        standing: Standing,
+        limits: Limits,
+        departure: &mut Departure<'_, F, C>,
+    ) -> Front {
+        let (lot, out, queue) = (pack.lot(), departure.out, departure.queue);
+        if lot.home == Lot::HERE {
+            departure.homeward.open(pack);
+            return self.take_front(pack, standing, limits, departure);
         }
+        let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
+        let staged = |front: &Front| Staged { lot, sums: front.sums, out, paused_ns };
+        let front = if lot.copies == Meta::SINGLE && self.goes_together(&standing, queue) {
+            let front = self.front_of(pack, Limits { frames: usize::MAX, ..limits }, &departure.charge_of);
+            let whole = front.sums.frames as usize == pack.len();
+            if whole && let Some(parcel) = pack.take_parcel() {
+                departure.homeward.order(staged(&front), parcel);
+            } else {
+                departure.homeward.open(pack);
+                let mut frames = ArrayVec::<F, PACK>::new();
+                pack.take(&front, &mut frames);
+                departure.homeward.order_loose(staged(&front), frames.into_iter());
+            }
+            self.stats.ecn_seen_ce[queue] += u64::from(front.sums.frames) * u64::from(lot.is_ce());
+            front
+        } else {
+            departure.homeward.open(pack);
+            let Some((frame, front)) = self.take_one(pack, &standing, departure) else {
+                return Front::default();
+            };
+            if let Some(at) = departure.watched_at {
+                let depth = standing.depth - u64::from(front.sums.bytes);
+                let taken = Taken { key: Key::of(&lot), out, at, depth: Some(depth) };
+                departure.homeward.note(PortId(lot.in_port), Note::Taken(taken));
+            }
+            departure.homeward.order_loose(staged(&front), std::iter::once(frame));
+            front
+        };
+        self.away += front.sums.frames as usize;
+        self.away_wire += front.sums.wire();
+        front
     }
 
     /// Queues that may not send now: paused by the peer, held back by an operator, about to be emptied.

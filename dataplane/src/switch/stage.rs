@@ -1,0 +1,157 @@
+//! Frames that were taken off their queues and are with the wire, or about to be.
+//!
+//! Frames of one kind are accounted for together, wherever they stand among others: weighted queues take turns of a few
+//! frames. Which frame is of which entry is asked only when the wire takes some of them.
+
+use crate::egress::{Lot, Meta, Sums};
+use crate::frame::Frame;
+use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
+use arrayvec::ArrayVec;
+
+/// Frames of one lot that stand in the stage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Staged {
+    pub lot: Lot,
+    pub sums: Sums,
+    /// The port they leave by.
+    pub out: PortId,
+    /// ns of their wait in which received pauses held their queue.
+    pub paused_ns: Nanos,
+}
+
+impl Staged {
+    /// They are of one kind with those before them, and can be counted together.
+    #[inline(always)]
+    pub fn continues(&self, before: &Staged) -> bool {
+        before.lot == self.lot
+            && before.out == self.out
+            && before.paused_ns == self.paused_ns
+            && self.lot.copies == Meta::SINGLE
+    }
+}
+
+/// Frames that follow each other in the stage and are of one entry.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    entry: u8,
+    frames: u16,
+}
+
+const _: () = assert!(BURST - 1 <= u8::MAX as usize, "a run names its entry by an octet");
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Stage<F> {
+    frames: Burst<F>,
+    entries: ArrayVec<Staged, BURST>,
+    runs: ArrayVec<Run, BURST>,
+    /// The entry that was added to last, by queue.
+    last: [u8; PRIORITIES],
+}
+
+impl<F> Default for Stage<F> {
+    fn default() -> Self {
+        let (frames, entries, runs) = (ArrayVec::new(), ArrayVec::new(), ArrayVec::new());
+        Self { frames, entries, runs, last: [0; PRIORITIES] }
+    }
+}
+
+impl<F: Frame> Stage<F> {
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.frames.capacity()
+    }
+
+    /// The frames, to add some at the end: then [`Stage::note`] says what these were.
+    #[inline(always)]
+    pub fn frames_mut(&mut self) -> &mut Burst<F> {
+        &mut self.frames
+    }
+
+    /// What was added to the frames.
+    #[inline(always)]
+    pub fn note(&mut self, staged: Staged) {
+        let last = &mut self.last[usize::from(staged.lot.queue) % PRIORITIES];
+        match self.entries.get_mut(usize::from(*last)) {
+            Some(entry) if staged.continues(entry) => entry.sums.add(staged.sums),
+            _ => {
+                *last = self.entries.len() as u8;
+                self.entries.push(staged);
+            }
+        }
+        let frames = staged.sums.frames as u16;
+        match self.runs.last_mut() {
+            Some(run) if run.entry == *last => run.frames += frames,
+            _ => self.runs.push(Run { entry: *last, frames }),
+        }
+    }
+
+    /// Bytes on the wire.
+    pub fn wire(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.sums.wire()).sum()
+    }
+
+    /// The frames from the last to be sent to the first, with the place and the entry of each.
+    pub fn backwards(&self) -> impl Iterator<Item = (usize, &Staged, &F)> {
+        let entry = |run: &Run| std::iter::repeat_n(&self.entries[usize::from(run.entry)], run.frames.into());
+        let entries = self.runs.iter().rev().flat_map(entry);
+        entries.zip(self.frames.iter().enumerate().rev()).map(|(entry, (at, frame))| (at, entry, frame))
+    }
+
+    /// The wire took all frames: their entries are gone.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.frames.clear();
+        self.entries.clear();
+        self.runs.clear();
+    }
+
+    /// The wire took as many frames as are missing now, from the front. The entries are those of the frames that are left;
+    /// those of the frames it took are returned. Frames are charged `charge_of(length)`.
+    #[cold]
+    pub fn split(&mut self, charge_of: impl Fn(u32) -> u32) -> ArrayVec<Staged, BURST> {
+        let mut taken = std::mem::take(&mut self.entries);
+        let runs = std::mem::take(&mut self.runs);
+        let mut gone = runs.iter().map(|run| usize::from(run.frames)).sum::<usize>() - self.frames.len();
+        let mut at = 0;
+        for run in runs {
+            let skipped = gone.min(usize::from(run.frames));
+            gone -= skipped;
+            let left = usize::from(run.frames) - skipped;
+            if left == 0 {
+                continue;
+            }
+            let mut sums = Sums { frames: left as u32, bytes: 0, charge: 0 };
+            for frame in &self.frames[at..at + left] {
+                sums.bytes += frame.len() as u32;
+                sums.charge += charge_of(frame.len() as u32);
+            }
+            at += left;
+            let entry = &mut taken[usize::from(run.entry)];
+            entry.sums = entry.sums.without(sums);
+            let left = Staged { sums, ..*entry };
+            self.note(left);
+        }
+        taken.retain(|entry| entry.sums.frames > 0);
+        taken
+    }
+
+    /// What the stage holds, by kind.
+    pub fn entries(&self) -> &[Staged] {
+        &self.entries
+    }
+
+    /// The frames in the order of departure, with what is known of each.
+    pub fn into_frames(self) -> impl Iterator<Item = (Lot, F)> {
+        let Self { frames, entries, runs, .. } = self;
+        let lot = move |run: Run| std::iter::repeat_n(entries[usize::from(run.entry)].lot, run.frames.into());
+        runs.into_iter().flat_map(lot).zip(frames)
+    }
+}
