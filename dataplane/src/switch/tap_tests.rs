@@ -5,14 +5,8 @@ use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::frame::OwnedFrame;
 use crate::mmu::{Limit, MmuParams, PgParams};
 use crate::rng::Rng;
-<<<<<<< HEAD
 use crate::switch::{SwitchParams, UnknownUnicast};
-use crate::types::{Burst, PRIORITIES};
-=======
-use crate::runtime::{Device, switch_params};
-use crate::switch::SwitchParams;
-use crate::types::{BURST, Burst};
->>>>>>> ff3a546 (Frames of different lengths leave together: turns over a pack, accounts by kind)
+use crate::types::{BURST, Burst, PRIORITIES};
 
 /// Four ports at 1G, 8 MiB of buffer, class 3 lossless.
 fn params(shards: usize) -> SwitchParams {
