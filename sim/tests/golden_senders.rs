@@ -42,7 +42,7 @@ impl Row<'_> {
             acked: self.uint(acked),
             next: self.uint(acked + 1),
             rtt: 0,
-            marked: false,
+            marks: 0,
             hops: &[],
             power: 0,
             draw: 0,
@@ -174,12 +174,12 @@ fn senders_dctcp() {
         let sender = flows
             .entry((scenario.name.clone(), row.flow()))
             .or_insert_with(|| Dctcp::new(params, window(scenario)));
-        let ack = Ack { marked: row.uint(8) == 1, ..row.ack(6) };
+        let ack = Ack { marks: row.uint(8), ..row.ack(6) };
         // Marks that changed nothing but their own count have no row: the count of this one tells of them.
         let ended = !row.0[11].is_empty();
         let marks = if ended { row.uint(9) } else { row.uint(13) };
-        for _ in sender.batch().0 + u64::from(ack.marked)..marks {
-            let silent = sender.update(&Ack { acked: 0, marked: true, ..ack });
+        for _ in sender.batch().0 + ack.marks..marks {
+            let silent = sender.update(&Ack { acked: 0, marks: 1, ..ack });
             assert_eq!(silent, None, "{:?}", row.0);
         }
         let update = sender.update(&ack).expect("a row");

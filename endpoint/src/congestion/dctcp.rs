@@ -107,7 +107,7 @@ impl Dctcp {
     pub fn update(&mut self, ack: &Ack<'_>) -> Option<Update> {
         let (p, before) = (self.params, (self.rate, self.reduced));
         let mut update = Update { new_batch: false, cut: false, fraction: None, used: (0, 0) };
-        self.marks += u64::from(ack.marked);
+        self.marks += ack.marks;
         if ack.acked > self.last_update {
             update.new_batch = true;
             if self.last_update == 0 {
@@ -125,7 +125,7 @@ impl Dctcp {
         if self.reduced && ack.acked > self.high {
             self.reduced = false;
         }
-        if ack.marked && !self.reduced {
+        if ack.marks > 0 && !self.reduced {
             let cut = (self.rate as f64 * (1.0 - self.alpha / 2.0)) as u64;
             self.rate = cut.max(p.min_rate_bps);
             (self.reduced, self.high, update.cut) = (true, ack.next, true);

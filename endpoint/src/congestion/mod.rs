@@ -20,7 +20,7 @@ pub mod telemetry;
 pub mod timely;
 
 use crate::dcqcn::scheme::UNLIMITED;
-use telemetry::IntHop;
+use telemetry::{INT_BYTES, IntHop, PINT_BYTES, TIME_BYTES};
 
 /// No limit to the bytes in flight.
 pub const UNLIMITED_WINDOW: u64 = u64::MAX;
@@ -36,8 +36,8 @@ pub struct Ack<'a> {
     pub next: u64,
     /// Time since the data frame that caused it was sent, ns.
     pub rtt: Nanos,
-    /// That frame came with congestion marked.
-    pub marked: bool,
+    /// Data frames that came with congestion marked since the acknowledgement before.
+    pub marks: u64,
     /// What the switches on its path recorded (INT), in the order of the path.
     pub hops: &'a [IntHop],
     /// The largest load code of its path (PINT).
@@ -88,6 +88,54 @@ pub trait CongestionControl: Debug {
 
     /// Runs what is due by `now`.
     fn run_timers(&mut self, _now: Nanos) {}
+}
+
+/// An algorithm that is driven by acknowledgements, with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Algorithm {
+    /// HPCC with INT.
+    Hpcc(hpcc::Params, Window),
+    /// HPCC with PINT.
+    Pint(pint::Params, Window),
+    /// TIMELY.
+    Timely(timely::Params, Window),
+    /// DCTCP.
+    Dctcp(dctcp::Params, Window),
+    /// Swift.
+    Swift(swift::Params),
+    /// So many bytes in flight at this line rate, bit/s.
+    FixedWindow {
+        /// Line rate, bit/s.
+        line_bps: u64,
+        /// Bytes in flight.
+        window: u64,
+    },
+}
+
+impl Algorithm {
+    /// A sender that has sent nothing.
+    pub fn controller(&self) -> Box<dyn CongestionControl> {
+        match *self {
+            Self::Hpcc(params, window) => Box::new(hpcc::Hpcc::new(params, window)),
+            Self::Pint(params, window) => Box::new(pint::Pint::new(params, window)),
+            Self::Timely(params, window) => Box::new(timely::Timely::new(params, window)),
+            Self::Dctcp(params, window) => Box::new(dctcp::Dctcp::new(params, window)),
+            Self::Swift(params) => Box::new(swift::Swift::new(params)),
+            Self::FixedWindow { line_bps, window } => {
+                Box::new(fixed_window::FixedWindow::new(line_bps, window))
+            }
+        }
+    }
+
+    /// Bytes that a frame carries for it, behind its headers.
+    pub fn header_bytes(&self) -> u16 {
+        match self {
+            Self::Hpcc(..) => INT_BYTES,
+            Self::Pint(..) => PINT_BYTES,
+            Self::Timely(..) | Self::Swift(_) => TIME_BYTES,
+            Self::Dctcp(..) | Self::FixedWindow { .. } => 0,
+        }
+    }
 }
 
 /// How the window of a rate-based sender follows its rate.

@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn ack(now: Nanos, acked: u64, rtt: Nanos) -> Ack<'static> {
-        Ack { now, acked, next: acked, rtt, marked: false, hops: &[], power: 0, draw: 0 }
+        Ack { now, acked, next: acked, rtt, marks: 0, hops: &[], power: 0, draw: 0 }
     }
 
     /// Section 3.5 of the paper: nothing is added at the largest window, all of it at the smallest.

@@ -80,6 +80,55 @@ impl IntHop {
     }
 }
 
+/// What a data frame carries to its receiver, and an acknowledgement back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stamp {
+    /// When its sender put it on the line.
+    pub sent: Nanos,
+    /// Marked data frames the acknowledgement speaks of.
+    pub marks: u64,
+    /// It is on its way back: nobody writes into it.
+    pub returns: bool,
+    /// Largest load code of the path.
+    power: u16,
+    /// Switches passed.
+    count: u16,
+    records: [IntHop; MAX_HOPS],
+}
+
+impl Stamp {
+    /// Of a data frame that is sent now.
+    pub fn new(sent: Nanos) -> Self {
+        Self { sent, ..Self::default() }
+    }
+
+    /// The same on its way back, with the marks it speaks of.
+    pub fn returning(&self, marks: u64) -> Self {
+        Self { marks, returns: true, ..*self }
+    }
+
+    /// INT records, in the order of the path.
+    pub fn hops(&self) -> &[IntHop] {
+        &self.records[..usize::from(self.count).min(MAX_HOPS)]
+    }
+
+    /// Largest load code of the path.
+    pub fn power(&self) -> u16 {
+        self.power
+    }
+
+    /// A switch writes its record. Behind the fifth they take the places of the first.
+    pub fn push(&mut self, hop: IntHop) {
+        self.records[usize::from(self.count) % MAX_HOPS] = hop;
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// A switch has this load code.
+    pub fn raise(&mut self, power: u16) {
+        self.power = self.power.max(power);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

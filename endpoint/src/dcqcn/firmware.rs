@@ -10,6 +10,7 @@ use super::registers::RegisterView;
 use super::scheme::{Allowance, Outstanding, ReactionPoint, Scheme};
 use super::standard::{ParamError, Params, RateControl};
 use super::trace::Trace;
+use crate::congestion::{CongestionControl, Permit, UNLIMITED_WINDOW};
 use thiserror::Error;
 use weir_dataplane::types::{Nanos, wire_bytes};
 
@@ -209,6 +210,30 @@ impl Adapter {
     /// What was recorded.
     pub fn trace(&self) -> Option<&Trace> {
         self.control().trace()
+    }
+}
+
+impl CongestionControl for Adapter {
+    fn permit(&self) -> Permit {
+        let Allowance { rate, outstanding } = self.allowance();
+        Permit { rate_bps: rate, window: UNLIMITED_WINDOW, requests: outstanding }
+    }
+
+    fn on_cnp(&mut self, now: Nanos) {
+        self.handle_timeout(now);
+        Self::on_cnp(self, now);
+    }
+
+    fn on_sent(&mut self, bytes: u64, now: Nanos) {
+        Self::on_sent(self, bytes, now);
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.next_timeout()
+    }
+
+    fn run_timers(&mut self, now: Nanos) {
+        self.handle_timeout(now);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Frames that are headers and a length.
 
+use crate::congestion::telemetry::INT_BYTES;
 use crate::roce::frame::{Addresses, ECN_CE, Frame as Roce, IpHeader, Outer};
 use crate::roce::psn::Psn;
 use crate::roce::qp::TrafficClass;
@@ -107,11 +108,13 @@ impl Route {
         HeaderFrame::new(&frame.bytes()[..END], END)
     }
 
-    /// An answer: ACK or NAK.
-    pub(super) fn answer(&self, class: TrafficClass, psn: Psn, syndrome: Syndrome) -> HeaderFrame {
+    /// An answer: ACK or NAK, with so many bytes for the sender's algorithm.
+    pub(super) fn answer(&self, class: TrafficClass, psn: Psn, syndrome: Syndrome, more: u16) -> HeaderFrame {
         let aeth = Aeth { syndrome: syndrome.encode(), msn: 0 };
         let ext = Extensions { aeth: Some(aeth), ..Extensions::default() };
-        self.emit(class, Bth::new(Opcode::RC_ACK, Qpn(self.qpn), psn), ext, &[])
+        let rest = [0; INT_BYTES as usize];
+        let rest = &rest[..usize::from(more).min(rest.len())];
+        self.emit(class, Bth::new(Opcode::RC_ACK, Qpn(self.qpn), psn), ext, rest)
     }
 
     /// A congestion notification.

@@ -3,7 +3,8 @@
 use super::frame::{HeaderFrame, Route, hear};
 use super::messages::Arrival;
 use super::receiver::Receiver;
-use super::sender::{Flow, Sender};
+use super::sender::{Flow, Pace, Sender};
+use crate::congestion::telemetry::Stamp;
 use crate::dcqcn::firmware::DcqcnError;
 use crate::roce::qp::TrafficClass;
 use crate::roce::wire::Opcode;
@@ -40,7 +41,7 @@ pub struct NicReport {
 }
 
 /// A NIC. Queue pair numbers are indices: a flow's data goes to the receiver's, answers to the sender's.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Nic {
     config: NicConfig,
     senders: Vec<Sender>,
@@ -54,6 +55,8 @@ pub struct Nic {
     cnps: VecDeque<u32>,
     reaction: Reaction,
     unexpected: u64,
+    /// What the last frame sent carries for an algorithm.
+    carried: Option<Stamp>,
 }
 
 impl Nic {
@@ -70,6 +73,7 @@ impl Nic {
             cnps: VecDeque::new(),
             reaction,
             unexpected: 0,
+            carried: None,
         }
     }
 
@@ -132,8 +136,8 @@ impl Nic {
         }
     }
 
-    /// Takes a frame (at least its headers) from the wire.
-    pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) -> Option<Arrival> {
+    /// Takes a frame (at least its headers) from the wire, with what it carries for an algorithm.
+    pub fn handle_frame(&mut self, bytes: &[u8], stamp: Option<&Stamp>, now: Nanos) -> Option<Arrival> {
         if bytes.starts_with(&CONTROL_DA.0) {
             self.reaction.receive(bytes, now);
             return None;
@@ -146,7 +150,7 @@ impl Nic {
         if heard.syndrome.is_some() || heard.opcode == Opcode::CNP {
             match self.senders.get_mut(at) {
                 Some(sender) => {
-                    sender.on_answer(&heard, now);
+                    sender.on_answer(&heard, stamp, now);
                     if sender.is_done() {
                         self.retire(heard.qpn);
                     }
@@ -160,7 +164,7 @@ impl Nic {
             return None;
         };
         let before = receiver.due();
-        let arrival = receiver.on_data(&heard, now);
+        let arrival = receiver.on_data(&heard, stamp, now);
         let after = receiver.due();
         if after.0 && !before.0 {
             self.answers.push_back(heard.qpn);
@@ -180,6 +184,7 @@ impl Nic {
 
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
+        self.carried = None;
         let paused = self.reaction.paused_mask(now);
         let held = |priority: u8| paused >> priority & 1 == 1;
         if !held(self.config.cnp.priority)
@@ -194,6 +199,7 @@ impl Nic {
         {
             let receiver = &mut self.receivers[at as usize];
             if receiver.due().0 {
+                self.carried = receiver.take_echo();
                 return Some(receiver.answer());
             }
         }
@@ -209,6 +215,7 @@ impl Nic {
                 continue;
             }
             let frame = sender.send(now);
+            self.carried = matches!(sender.flow().pace, Pace::Acks(_)).then(|| Stamp::new(now));
             self.turn = at + 1;
             if sender.is_done() {
                 self.retire(ix);
@@ -216,6 +223,11 @@ impl Nic {
             return Some(frame);
         }
         None
+    }
+
+    /// What the frame of the last [`Nic::poll_transmit`] carries for an algorithm.
+    pub fn carried(&self) -> Option<&Stamp> {
+        self.carried.as_ref()
     }
 
     /// Earliest time after which [`Nic::poll_transmit`] may have a frame if nothing arrives until

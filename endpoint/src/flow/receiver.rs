@@ -2,7 +2,8 @@
 
 use super::frame::{HeaderFrame, Heard, Route};
 use super::messages::{Arrival, Incoming, Received};
-use super::sender::{Flow, Transport};
+use super::sender::{Flow, Pace, Transport};
+use crate::congestion::telemetry::Stamp;
 use crate::roce::cnp::NotificationPoint;
 use crate::roce::psn::Psn;
 use crate::roce::qp::TrafficClass;
@@ -21,6 +22,10 @@ pub struct Receiver {
     incoming: Incoming,
     /// The gap before the expected packet has been named.
     gap_named: bool,
+    /// The sender is driven by acknowledgements: what the newest packet carried, to go back with the next one.
+    echo: Option<Box<Stamp>>,
+    /// Bytes of a packet that are for the sender's algorithm, not payload.
+    header_bytes: u16,
     ack_due: bool,
     nak_due: bool,
     cnp_due: bool,
@@ -36,6 +41,8 @@ impl Receiver {
             back,
             np: NotificationPoint::new(cnp_interval),
             gap_named: false,
+            echo: matches!(flow.pace, Pace::Acks(_)).then(Box::default),
+            header_bytes: flow.pace.header_bytes(),
             ack_due: false,
             nak_due: false,
             cnp_due: false,
@@ -69,10 +76,18 @@ impl Receiver {
         self.ack_due = false;
         let class = self.class;
         if std::mem::take(&mut self.nak_due) {
-            self.back.answer(class, expected, Syndrome::Nak(Nak::Sequence))
+            self.back.answer(class, expected, Syndrome::Nak(Nak::Sequence), self.header_bytes)
         } else {
-            self.back.answer(class, expected.previous(), Syndrome::ACK_NO_CREDITS)
+            self.back.answer(class, expected.previous(), Syndrome::ACK_NO_CREDITS, self.header_bytes)
         }
+    }
+
+    /// What the answer carries back.
+    pub(super) fn take_echo(&mut self) -> Option<Stamp> {
+        let echo = self.echo.as_mut()?;
+        let stamp = **echo;
+        echo.marks = 0;
+        Some(stamp)
     }
 
     /// The CNP.
@@ -82,12 +97,16 @@ impl Receiver {
     }
 
     /// A data packet.
-    pub(super) fn on_data(&mut self, heard: &Heard, now: Nanos) -> Option<Arrival> {
+    pub(super) fn on_data(&mut self, heard: &Heard, stamp: Option<&Stamp>, now: Nanos) -> Option<Arrival> {
+        if let (Some(echo), Some(stamp)) = (&mut self.echo, stamp) {
+            let marks = echo.marks + u64::from(heard.ce);
+            **echo = stamp.returning(marks);
+        }
         let incoming = &mut self.incoming;
         if heard.ce {
             incoming.seen().marked += 1;
             // Without acknowledgements there is nobody to slow down either.
-            if self.reliable && self.np.on_ce(now) {
+            if self.reliable && self.echo.is_none() && self.np.on_ce(now) {
                 incoming.seen().cnps += 1;
                 self.cnp_due = true;
             }
@@ -108,7 +127,7 @@ impl Receiver {
         // A NAK that has not left is about a gap that is filled now.
         (self.gap_named, self.nak_due) = (false, false);
         self.ack_due |= heard.ack_req;
-        let arrival = incoming.take(u64::from(heard.payload), now)?;
+        let arrival = incoming.take(u64::from(heard.payload.saturating_sub(self.header_bytes)), now)?;
         Some(Arrival { ended: arrival.ended + left_behind, ..arrival })
     }
 }

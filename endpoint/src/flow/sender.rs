@@ -1,6 +1,8 @@
 //! The sending end of a queue pair: go-back-N over 24-bit PSNs, paced.
 
 use super::frame::{HeaderFrame, Heard, Route};
+use crate::congestion::telemetry::Stamp;
+use crate::congestion::{Ack, Algorithm, CongestionControl};
 use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
 use crate::dcqcn::scheme::UNLIMITED;
 use crate::dcqcn::standard::Params;
@@ -12,7 +14,7 @@ use weir_dataplane::pfc::NEVER;
 use weir_dataplane::types::{Nanos, wire_bytes};
 
 /// How fast a flow sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// As fast as the link goes.
     Line,
@@ -27,6 +29,15 @@ pub enum Pace {
         /// Packets of a work request: what counts as in flight.
         request: u32,
     },
+    /// As an algorithm says that hears of every acknowledgement. Marks come back in those: there are no CNPs.
+    Acks(Algorithm),
+}
+
+impl Pace {
+    /// Bytes a frame carries for it, behind its headers.
+    pub fn header_bytes(&self) -> u16 {
+        if let Self::Acks(algorithm) = self { algorithm.header_bytes() } else { 0 }
+    }
 }
 
 /// What the receiver says about frames.
@@ -40,7 +51,7 @@ pub enum Transport {
 
 /// One message from one host to another. Both ends hold the same value. What is not of the message alone (from
 /// `payload` on, but for `start`) is of the queue pair, and the same for all its messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     /// Number of the flow, for whoever asks.
     pub id: u32,
@@ -110,10 +121,10 @@ struct Message {
 }
 
 /// The sending end. Packets are counted from the first one of the queue pair.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sender {
     template: HeaderFrame,
-    control: Option<Adapter>,
+    control: Option<Box<dyn CongestionControl>>,
     /// Packets of a work request; 0: nothing counts them.
     request: u64,
     messages: Vec<Message>,
@@ -131,7 +142,12 @@ pub struct Sender {
     /// Departure of the last frame (picoseconds) and its bits, from which the next is due.
     last_ps: u64,
     last_bits: u64,
+    /// State of the draws that algorithms take: a linear congruence (Knuth, MMIX) from the number of the flow.
+    draws: u64,
 }
+
+const DRAW_FACTOR: u64 = 6_364_136_223_846_793_005;
+const DRAW_STEP: u64 = 1_442_695_040_888_963_407;
 
 impl Sender {
     /// A queue pair that will send `flow`.
@@ -139,9 +155,10 @@ impl Sender {
     /// # Errors
     /// DCQCN parameters that contradict one another.
     pub fn new(flow: Flow, route: &Route) -> Result<Self, DcqcnError> {
-        let control = match flow.pace {
-            Pace::Dcqcn(params) => Some(Adapter::new(&Dcqcn::plain(params), flow.start)?),
-            Pace::Adapter { dcqcn, .. } => Some(Adapter::new(&dcqcn, flow.start)?),
+        let control: Option<Box<dyn CongestionControl>> = match flow.pace {
+            Pace::Dcqcn(params) => Some(Box::new(Adapter::new(&Dcqcn::plain(params), flow.start)?)),
+            Pace::Adapter { dcqcn, .. } => Some(Box::new(Adapter::new(&dcqcn, flow.start)?)),
+            Pace::Acks(algorithm) => Some(algorithm.controller()),
             Pace::Line | Pace::Fixed(_) => None,
         };
         let request =
@@ -159,6 +176,7 @@ impl Sender {
             deadline: NEVER,
             last_ps: 0,
             last_bits: 0,
+            draws: u64::from(flow.id),
         };
         sender.append(flow);
         Ok(sender)
@@ -188,8 +206,8 @@ impl Sender {
         match self.flow().pace {
             Pace::Line => None,
             Pace::Fixed(rate) => Some(rate.max(1)),
-            Pace::Dcqcn(_) | Pace::Adapter { .. } => {
-                self.control.as_ref().map(|control| control.allowance().rate)
+            Pace::Dcqcn(_) | Pace::Adapter { .. } | Pace::Acks(_) => {
+                self.control.as_ref().map(|control| control.permit().rate_bps)
             }
         }
     }
@@ -231,30 +249,47 @@ impl Sender {
         m.first_request + (number - m.first) / self.request
     }
 
-    /// The work request of the next packet may be in flight.
+    /// The next packet may be in flight, and its work request.
     fn is_admitted(&self) -> bool {
+        if let Pace::Acks(_) = self.flow().pace {
+            // A window that shrank below what is in flight could leave nobody who asks: then one goes that does.
+            return self.is_window_open() || self.asked <= self.acked;
+        }
         if self.request == 0 {
             return true;
         }
-        match self.control.as_ref().map_or(UNLIMITED, |control| control.allowance().outstanding) {
+        match self.control.as_ref().map_or(UNLIMITED, |control| control.permit().requests) {
             UNLIMITED => true,
             limit => self.request_of(self.next) - self.request_of(self.acked) < u64::from(limit),
         }
     }
 
+    /// Less is in flight than the algorithm allows.
+    fn is_window_open(&self) -> bool {
+        let window = self.control.as_ref().map_or(u64::MAX, |control| control.permit().window);
+        (self.next - self.acked) * u64::from(self.flow().payload) < window
+    }
+
     /// When [`Sender::run_timers`] has something to do.
     pub(super) fn next_timer(&self) -> Nanos {
-        self.deadline.min(self.control.as_ref().and_then(Adapter::next_timeout).unwrap_or(NEVER))
+        self.deadline.min(self.control.as_ref().and_then(|control| control.next_timer()).unwrap_or(NEVER))
     }
 
     /// Runs what is due by `now`.
     pub(super) fn run_timers(&mut self, now: Nanos) {
         if let Some(control) = &mut self.control {
-            control.handle_timeout(now);
+            control.run_timers(now);
         }
         if now >= self.deadline {
             self.oldest().timeouts += 1;
             self.go_back();
+            self.lost(now);
+        }
+    }
+
+    fn lost(&mut self, now: Nanos) {
+        if let Some(control) = &mut self.control {
+            control.on_loss(now);
         }
     }
 
@@ -286,10 +321,12 @@ impl Sender {
             }
         };
         let mut frame = self.template;
-        frame.set_data(opcode, Psn::new(0).plus(self.next), ack_req, flow.payload_of(packet));
-        let due = self.due_ps();
+        let (due, psn) = (self.due_ps(), Psn::new(0).plus(self.next));
         let again = self.next < self.highest;
         self.next += 1;
+        // So does the last one a window admits.
+        let ack_req = ack_req || (matches!(flow.pace, Pace::Acks(_)) && !self.is_window_open());
+        frame.set_data(opcode, psn, ack_req, flow.payload_of(packet) + flow.pace.header_bytes());
         self.highest = self.highest.max(self.next);
         let sent = &mut self.messages[at].sent;
         sent.packets += 1;
@@ -314,11 +351,10 @@ impl Sender {
     }
 
     /// An answer or a CNP arrived.
-    pub(super) fn on_answer(&mut self, heard: &Heard, now: Nanos) {
+    pub(super) fn on_answer(&mut self, heard: &Heard, stamp: Option<&Stamp>, now: Nanos) {
         let Some(syndrome) = heard.syndrome else {
             self.oldest().cnps += 1;
             if let Some(control) = &mut self.control {
-                control.handle_timeout(now);
                 control.on_cnp(now);
             }
             return;
@@ -343,6 +379,21 @@ impl Sender {
         if syndrome == Syndrome::Nak(Nak::Sequence) && acked == self.acked {
             self.oldest().naks += 1;
             self.go_back();
+            self.lost(now);
+        }
+        if let (Some(control), Some(stamp)) = (&mut self.control, stamp) {
+            let payload = u64::from(self.messages[0].flow.payload);
+            self.draws = self.draws.wrapping_mul(DRAW_FACTOR).wrapping_add(DRAW_STEP);
+            control.on_ack(&Ack {
+                now,
+                acked: acked * payload,
+                next: self.next * payload,
+                rtt: now.saturating_sub(stamp.sent),
+                marks: stamp.marks,
+                hops: stamp.hops(),
+                power: stamp.power(),
+                draw: (self.draws >> 33) as u32,
+            });
         }
     }
 }

@@ -66,7 +66,7 @@ fn run(
     while now < until {
         while flying.front().is_some_and(|(at, ..)| *at <= now) {
             let (_, to, frame) = flying.pop_front().unwrap();
-            nics[to].handle_frame(frame.bytes(), now);
+            nics[to].handle_frame(frame.bytes(), None, now);
         }
         for from in 0..2 {
             if let Some(mut frame) = nics[from].poll_transmit(now) {
@@ -101,7 +101,7 @@ fn headers_are_what_the_switch_and_the_transport_read() {
         whole.resize(len, 0);
         let refused = Roce::parse(&whole).unwrap_err();
         assert_eq!(refused.to_string(), "wrong invariant CRC", "checksum and lengths are right");
-        nics[1].handle_frame(frame.bytes(), 1_000_100);
+        nics[1].handle_frame(frame.bytes(), None, 1_000_100);
     }
     assert_eq!(opcodes, [Opcode::RC_SEND_FIRST, Opcode::RC_SEND_MIDDLE, Opcode::RC_SEND_LAST]);
     let ack = nics[1].poll_transmit(1_000_200).unwrap();
@@ -222,12 +222,12 @@ fn several_flows_share_a_queue_pair_its_numbers_and_its_rate() {
     assert!(nics[0].senders()[0].rate().unwrap() < RATE * 6 / 10, "not at line rate again");
     let heard = hear(frame.bytes()).unwrap();
     assert_eq!((heard.opcode, heard.psn.get(), heard.qpn), (Opcode::RC_SEND_FIRST, 200, 0));
-    let arrival = nics[1].handle_frame(frame.bytes(), now + 1_200).unwrap();
+    let arrival = nics[1].handle_frame(frame.bytes(), None, now + 1_200).unwrap();
     assert_eq!(arrival, Arrival { flow: 8, bytes: 1_000, delivered: false, ended: 0 });
     let mut done = None;
     for at in (now + 300..).step_by(1_000).take(20) {
         if let Some(frame) = nics[0].poll_transmit(at) {
-            done = nics[1].handle_frame(frame.bytes(), at + 1_000).or(done);
+            done = nics[1].handle_frame(frame.bytes(), None, at + 1_000).or(done);
         }
     }
     assert_eq!(done, Some(Arrival { flow: 8, bytes: 500, delivered: true, ended: 1 }));
@@ -247,7 +247,7 @@ fn a_flow_whose_end_is_lost_ends_with_the_next_one_and_is_not_delivered() {
     for n in 0..4 {
         let frame = nics[0].poll_transmit(1_000).unwrap();
         if n == 0 || n == 3 {
-            arrivals.extend(nics[1].handle_frame(frame.bytes(), 2_000));
+            arrivals.extend(nics[1].handle_frame(frame.bytes(), None, 2_000));
         }
     }
     assert_eq!(
@@ -269,11 +269,11 @@ fn answers_go_in_the_class_of_their_data_and_cnps_in_their_own() {
     assert_eq!(parsed(&frame).ecn.codepoint, 2, "data is ECT(0): its marks slow the sender down");
     let place = parsed(&frame).ecn.place;
     assert!(ecn::mark(frame.bytes_mut(), place));
-    nics[1].handle_frame(frame.bytes(), 2_000);
+    nics[1].handle_frame(frame.bytes(), None, 2_000);
     // The priority of the data is paused: its ACK waits with it, the CNP does not.
     let pause =
         |priorities: u8, quanta| PfcFrame::uniform(priorities, quanta).encode(Mac([2, 0, 0, 0, 0, 9]));
-    nics[1].handle_frame(&pause(1 << 3, 1000), 2_000);
+    nics[1].handle_frame(&pause(1 << 3, 1000), None, 2_000);
     let cnp = nics[1].poll_transmit(2_001).unwrap();
     let read = parsed(&cnp);
     assert_eq!((read.kind, read.dscp, read.ecn.codepoint), (Kind::Cnp, Some(48), 2));
@@ -290,7 +290,7 @@ fn a_nak_that_waits_is_not_sent_when_its_gap_is_filled() {
     let frames: Vec<_> = (0..4).map(|_| nics[0].poll_transmit(1_000).unwrap()).collect();
     let mut hear_all = |order: &[usize]| {
         for n in order {
-            nics[1].handle_frame(frames[*n].bytes(), 2_000);
+            nics[1].handle_frame(frames[*n].bytes(), None, 2_000);
         }
         let answer = nics[1].poll_transmit(2_000).map(|frame| hear(frame.bytes()).unwrap());
         answer.map(|heard| (heard.psn.get(), heard.syndrome.unwrap()))
@@ -304,7 +304,7 @@ fn a_nak_that_waits_is_not_sent_when_its_gap_is_filled() {
 fn c1_pause_stops_data_but_not_answers() {
     let mut nics = pair(flow(1_000_000, Pace::Line, Transport::Reliable));
     let pause = PfcFrame::uniform(1 << 3, 1000).encode(Mac([2, 0, 0, 0, 0, 9]));
-    nics[0].handle_frame(&pause, 1000);
+    nics[0].handle_frame(&pause, None, 1000);
     assert!(nics[0].poll_transmit(1001).is_none());
     // 1000 quanta of 5.12 ns.
     assert_eq!(nics[0].next_transmit(1001), Some(6120));
@@ -316,11 +316,11 @@ fn c1_pause_stops_data_but_not_answers() {
 fn strange_frames_are_counted() {
     let mut nic = nic();
     for bytes in [&[][..], &[0; 10], &[0xff; 60], &[0; 77]] {
-        assert_eq!(nic.handle_frame(bytes, 0), None);
+        assert_eq!(nic.handle_frame(bytes, None, 0), None);
     }
     // A queue pair nobody has.
     let mut nics = pair(flow(1000, Pace::Line, Transport::Reliable));
     let frame = nics[0].poll_transmit(1000).unwrap();
-    assert_eq!(nic.handle_frame(frame.bytes(), 0), None);
+    assert_eq!(nic.handle_frame(frame.bytes(), None, 0), None);
     assert_eq!(nic.report(0).unexpected, 5);
 }

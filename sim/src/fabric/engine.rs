@@ -1,6 +1,7 @@
 //! The event loop: frames on wires, switches and hosts called when something is due.
 
 use super::agenda::Agenda;
+use super::congestion::{Leaving, Telemetry};
 use super::hosts::{self, Host, Opening};
 use super::links::{Direction, directions};
 use super::parcel::{Address, Parcel};
@@ -8,7 +9,7 @@ use super::play::{Progress, lanes, port_names};
 use super::reasons::Context;
 use super::report::{FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult};
 use super::routes::Routes;
-use super::spec::{FabricSpec, Forwarding};
+use super::spec::{Congestion, FabricSpec, Forwarding};
 use super::time::{PS, Ps};
 use super::timeline::Tape;
 use super::topology::{Plan, lay_out};
@@ -143,6 +144,7 @@ struct Fabric<'a> {
     /// Earliest call asked for, by direction.
     wake: Vec<Ps>,
     rng: Rng,
+    telemetry: Option<Telemetry>,
     now: Ps,
     events: u64,
     finite: usize,
@@ -215,6 +217,7 @@ impl<'a> Fabric<'a> {
             first_port,
             rate_of,
             rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
+            telemetry: Telemetry::new(spec, &flows, dirs.len()),
             wake: vec![Ps::MAX; dirs.len()],
             started: vec![None; flows.len()],
             pairs: vec![None; flows.len()],
@@ -299,7 +302,8 @@ impl<'a> Fabric<'a> {
         let ns = self.ns();
         let planned = &mut self.flows[flow as usize];
         planned.flow.start = planned.flow.start.max(ns);
-        let Planned { flow, from, to, pair, backs_off, .. } = *planned;
+        let Planned { flow, from, to, pair, cc, .. } = *planned;
+        let backs_off = cc == Congestion::Backoff;
         let path = planned.path as u64;
         let known = self.pairs[pair as usize];
         let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
@@ -359,8 +363,8 @@ impl<'a> Fabric<'a> {
         let (from, ns) = (self.dirs[dir].from, self.ns());
         if from.node < self.plan.hosts {
             if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
-                let to = self.address(&frame);
-                self.launch(dir, Parcel::new(frame, to));
+                let (to, stamp) = (self.address(&frame), self.hosts[from.node].carried());
+                self.launch(dir, Parcel::new(frame, to).carrying(stamp));
             }
             let next = self.hosts[from.node].next_transmit(ns);
             return self.come_back(dir, next);
@@ -374,13 +378,27 @@ impl<'a> Fabric<'a> {
         if let Some(frame) = tap.control {
             self.note_pfc(s, from.port, &frame);
             self.launch(dir, frame);
-        } else if let Some(frame) = tap.data {
+        } else if let Some(mut frame) = tap.data {
+            self.stamp(dir, s, port, &mut frame);
             self.launch(dir, frame);
             self.measure(s, from.port);
             self.stir(s);
         }
         let next = self.switches[s].switch.next_event(port, ns);
         self.come_back(dir, next);
+    }
+
+    /// A data frame is about to leave a switch: it takes a record along if its sender wants one.
+    #[inline]
+    fn stamp(&mut self, dir: usize, s: usize, port: PortId, frame: &mut Parcel) {
+        if let Some(telemetry) = &mut self.telemetry
+            && let Some(stamp) = frame.stamp_mut()
+        {
+            let (d, switch) = (&self.dirs[dir], &self.switches[s].switch);
+            let queued = (0..PRIORITIES).map(|queue| switch.queue_bytes(port, queue)).sum();
+            let now = self.now.div_ceil(PS);
+            telemetry.stamp(stamp, &Leaving { dir, now, rate: d.line.rate(), sent: d.bytes, queued });
+        }
     }
 
     /// The sender of `dir` may have something at `next`.
@@ -448,6 +466,9 @@ impl<'a> Fabric<'a> {
         d.line.occupy(self.now, wire_bytes(len));
         d.carried += 1;
         d.bytes += wire_bytes(len);
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.sent(dir, wire_bytes(len), self.now.div_ceil(PS));
+        }
         let lost = d.loses(is_pause, &mut self.rng);
         self.frames_sent += u64::from(!is_pause);
         let dir = dir as u32;
@@ -676,7 +697,8 @@ impl Fabric<'_> {
     /// serialization of one packet on every further link, cut-through that of the headers.
     fn ideal(&self, planned: &Planned) -> Nanos {
         let flow = &planned.flow;
-        let frame = |payload: u64| hosts::packet_bytes(self.spec, payload);
+        let more = u64::from(flow.pace.header_bytes());
+        let frame = |payload: u64| hosts::packet_bytes(self.spec, payload + more);
         let full = flow.bytes / u64::from(flow.payload);
         let rest = flow.bytes % u64::from(flow.payload);
         let last = if rest > 0 { rest } else { u64::from(flow.payload) };

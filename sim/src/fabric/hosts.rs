@@ -1,15 +1,16 @@
 //! The hosts of a fabric: of one kind, behind one face.
 
-use super::FabricError;
 use super::parcel::Parcel;
 use super::spec::{CcWindow, Congestion, FabricSpec, LinkFormat, Protocol};
 use super::switches;
 use super::topology::Plan;
 use super::workload::Planned;
+use super::{FabricError, congestion};
 use std::net::Ipv4Addr;
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
+use weir_endpoint::congestion::telemetry::Stamp;
 use weir_endpoint::flow::{
     Arrival, Flow, HeaderFrame, LinkNic, LinkNicConfig, Nic, NicConfig, NicReport, Received, Route, Sent,
 };
@@ -39,6 +40,7 @@ pub(super) struct Opening {
     pub path: u64,
     /// Sender and receiver: number, address of the path.
     pub ends: [(usize, Mac); 2],
+    /// CNPs slow it down, in RC Link.
     pub backs_off: bool,
 }
 
@@ -64,6 +66,7 @@ pub(super) fn packet_bytes(spec: &FabricSpec, payload: u64) -> u64 {
 
 /// What contradicts the kind of hosts.
 pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    congestion::check(spec)?;
     let range = |what: &str, got: String, must: &str| {
         Err(FabricError::Range { what: what.into(), got, must: must.into() })
     };
@@ -85,13 +88,18 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         }
     }
     for (i, w) in spec.workloads.iter().enumerate() {
-        let cc = format!("workload.{i}.cc");
-        match (host.protocol, w.cc) {
+        let own = format!("workload.{i}.cc");
+        let cc = if spec.source.sets("host.congestion_control") && !spec.source.sets_in(i, "cc") {
+            "host.congestion_control".to_owned()
+        } else {
+            own
+        };
+        match (host.protocol, w.cc()) {
             (Protocol::Rocev2, Congestion::Backoff) => {
                 return range(&cc, "backoff".into(), "dcqcn or none: hosts speak RoCEv2");
             }
-            (Protocol::Rclink, Congestion::Dcqcn) => {
-                return range(&cc, "dcqcn".into(), "backoff or none: hosts speak RC Link");
+            (Protocol::Rclink, other) if !matches!(other, Congestion::Backoff | Congestion::None) => {
+                return range(&cc, other.word().into(), "backoff or none: hosts speak RC Link");
             }
             _ => {}
         }
@@ -255,7 +263,7 @@ impl Host {
     /// Takes a frame from the wire.
     pub fn handle_frame(&mut self, frame: &Parcel, now: Nanos) -> Option<Arrival> {
         match self {
-            Self::Roce(nic) => nic.handle_frame(frame.bytes(), now),
+            Self::Roce(nic) => nic.handle_frame(frame.bytes(), frame.stamp(), now),
             Self::RcLink(nic) => nic.handle_frame(frame, now),
         }
     }
@@ -265,6 +273,14 @@ impl Host {
         match self {
             Self::Roce(nic) => nic.poll_transmit(now),
             Self::RcLink(nic) => nic.poll_transmit(now),
+        }
+    }
+
+    /// What that frame carries for congestion control.
+    pub fn carried(&self) -> Option<Stamp> {
+        match self {
+            Self::Roce(nic) => nic.carried().copied(),
+            Self::RcLink(_) => None,
         }
     }
 

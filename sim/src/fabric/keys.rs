@@ -64,6 +64,19 @@ const FLOW: More<'_> = &[("workload.0", "{ kind = \"flow\", from = \"h0\", to = 
 const SHIFT: More<'_> = &[("workload.0", "{ kind = \"permutation\", shift = 1, bytes = \"50KB\" }")];
 const NS3: More<'_> =
     &[("switch.config", "{}"), ("switch.config.buffer.size", "\"1MiB\""), ("workload.0.cc", "\"none\"")];
+/// Three senders under an algorithm, small packets in a small buffer.
+const fn cc(algorithm: &str) -> (&str, &str) {
+    ("host.congestion_control", algorithm)
+}
+const BY_HOST: (&str, &str) = ("workload.0", "{ kind = \"incast\", to = \"h3\", bytes = \"300KB\" }");
+const HPCC: More<'_> = &[BY_HOST, cc("\"hpcc\"")];
+const PINT: More<'_> = &[BY_HOST, cc("\"hpcc-pint\"")];
+const TIMELY: More<'_> = &[BY_HOST, cc("\"timely\""), ("host.window", "\"variable\"")];
+/// Round trips between the limits.
+const GRADIENT: More<'_> =
+    &[BY_HOST, cc("\"timely\""), ("host.timely.t_low", "\"5us\""), ("host.window", "\"variable\"")];
+const DCTCP: More<'_> = &[BY_HOST, cc("\"dctcp\"")];
+const SWIFT: More<'_> = &[BY_HOST, cc("\"swift\""), ("host.swift.base_target", "\"5us\"")];
 const CUSTOM: More<'_> = &[
     (
         "topology",
@@ -158,6 +171,56 @@ const CASES: &[(&str, &str, More<'_>)] = &[
         &[RCLINK[0], RCLINK[1], RCLINK[2], RCLINK[3], ("host.cnp_interval", "\"2us\"")],
     ),
     ("host.rclink.raise_period", "\"100us\"", RCLINK),
+    ("host.congestion_control", "\"dctcp\"", &[BY_HOST]),
+    ("host.window", "\"fixed\"", HPCC),
+    ("host.window_bytes", "\"5KB\"", HPCC),
+    ("host.base_rtt", "\"30us\"", HPCC),
+    ("host.hpcc.target", "0.8", HPCC),
+    ("host.hpcc.additive", "\"1G\"", HPCC),
+    ("host.hpcc.min_rate", "\"15G\"", HPCC),
+    ("host.hpcc.mi_thresh", "5", HPCC),
+    ("host.hpcc.fast_react", "false", HPCC),
+    ("host.hpcc.multi_rate", "true", HPCC),
+    ("host.hpcc.sample_feedback", "true", HPCC),
+    ("host.hpcc.int_multi", "16", HPCC),
+    ("host.hpcc.log_base", "1.5", PINT),
+    ("host.hpcc.probability", "0.3", PINT),
+    ("host.timely.alpha", "0.1", GRADIENT),
+    ("host.timely.beta", "0.2", GRADIENT),
+    ("host.timely.t_low", "\"5us\"", TIMELY),
+    ("host.timely.t_high", "\"10us\"", GRADIENT),
+    ("host.timely.min_rtt", "\"5us\"", GRADIENT),
+    ("host.timely.additive", "\"5G\"", GRADIENT),
+    (
+        "host.timely.hyper",
+        "\"10G\"",
+        &[
+            BY_HOST,
+            GRADIENT[1],
+            ("host.timely.t_low", "\"15us\""),
+            GRADIENT[3],
+            ("workload.0.bytes", "\"3MB\""),
+        ],
+    ),
+    ("host.timely.min_rate", "\"39G\"", GRADIENT),
+    ("host.dctcp.gain", "0.9", DCTCP),
+    ("host.dctcp.additive", "\"5G\"", DCTCP),
+    ("host.dctcp.min_rate", "\"15G\"", DCTCP),
+    ("host.swift.base_target", "\"40us\"", SWIFT),
+    ("host.swift.hop_scale", "\"3us\"", SWIFT),
+    ("host.swift.flow_range", "\"10us\"", SWIFT),
+    ("host.swift.flow_min", "1.0", SWIFT),
+    ("host.swift.flow_max", "10.0", SWIFT),
+    ("host.swift.additive", "5.0", SWIFT),
+    ("host.swift.beta", "0.1", SWIFT),
+    ("host.swift.max_mdf", "0.05", SWIFT),
+    ("host.swift.min_window", "20.0", SWIFT),
+    ("host.swift.max_window", "4.0", SWIFT),
+    (
+        "host.swift.retx_reset",
+        "1",
+        &[BY_HOST, SWIFT[1], SWIFT[2], ("link.loss", "0.02"), ("host.timeout", "\"50us\"")],
+    ),
     ("host.dcqcn.connectx", "true", PLAIN),
     ("host.dcqcn.gain", "512", PLAIN),
     ("host.dcqcn.initial_alpha", "100", PLAIN),
@@ -287,11 +350,17 @@ fn every_key_of_a_fabric_has_a_case() {
         ("host.", "host.", PLAIN),
         ("host.rclink.", "host.rclink.", PLAIN),
         ("host.dcqcn.", "host.dcqcn.", PLAIN),
+        ("host.hpcc.", "host.hpcc.", PLAIN),
+        ("host.timely.", "host.timely.", PLAIN),
+        ("host.dctcp.", "host.dctcp.", PLAIN),
+        ("host.swift.", "host.swift.", PLAIN),
         ("workload.0.", "workload.0.", PLAIN),
     ];
     // Tables, whose keys have cases of their own.
     let tables_within =
-        ["topology", "link", "trunk", "switch", "host", "workload", "host.rclink", "host.dcqcn"];
+        ["topology", "link", "trunk", "switch", "host", "workload", "host.rclink", "host.dcqcn", "host.hpcc"];
+    let tables_within = tables_within.iter().chain(&["host.timely", "host.dctcp", "host.swift"]);
+    let tables_within: Vec<&str> = tables_within.copied().collect();
     let mut missing = Vec::new();
     let mut known = 0;
     for (path, name, more) in tables {

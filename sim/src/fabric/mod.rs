@@ -6,6 +6,7 @@
 //! called at whole nanoseconds, never early.
 
 mod agenda;
+mod congestion;
 mod engine;
 mod hosts;
 mod links;
@@ -27,6 +28,7 @@ mod topology;
 mod units;
 mod workload;
 
+pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 pub use play::{Progress, run, run_with};
 pub use report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
@@ -138,6 +140,8 @@ pub enum FabricError {
     Switch(String),
 }
 
+#[cfg(test)]
+mod congestion_tests;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]

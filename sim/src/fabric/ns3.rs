@@ -8,9 +8,9 @@ use super::timeline::Tape;
 use super::topology::{Plan, lay_out};
 use super::units::Size;
 use super::workload::{Planned, flows, is_finite};
-use super::{FabricError, reasons};
+use super::{FabricError, congestion, reasons};
 use crate::models::hpcc::Hpcc;
-use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology as Network, WindowRule};
+use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology as Network};
 use crate::ns3::port::{FrameSizes, PAYLOAD};
 use crate::ns3::record::{PfcReceived, PfcSent, Recorder};
 use crate::ns3::sim::Sim;
@@ -18,7 +18,6 @@ use crate::ns3::units::transmit_ns;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use weir_dataplane::types::{Nanos, PRIORITIES};
-use weir_endpoint::dcqcn::ns3::Params;
 
 /// Reserve of a group and distance of the resume below the threshold, bytes.
 const RESERVE: u32 = 4096;
@@ -26,7 +25,7 @@ const RESUME_OFFSET: u32 = 3072;
 const EVENTS_PER_STEP: u64 = 1 << 16;
 
 /// Keys about which the profile leaves no choice.
-const FIXED: [(&str, &str); 15] = [
+const FIXED: [(&str, &str); 14] = [
     ("paths", "every switch chooses among equal paths by a hash of the flow"),
     ("measure_from", "mean depths are not measured"),
     ("sample", "the timeline is always recorded"),
@@ -41,8 +40,10 @@ const FIXED: [(&str, &str); 15] = [
     ("host.response", "hosts obey at once"),
     ("host.payload", "a full frame has 1000 bytes of payload"),
     ("host.ack_every", "every frame is acknowledged"),
-    ("host", "hosts are those of the reference"),
 ];
+
+/// Keys of `[host]` that it leaves a choice about.
+const HOST_KEYS: [&str; 5] = ["congestion_control", "window", "hpcc", "timely", "dctcp"];
 
 /// What `[switch.config]` may say.
 #[derive(Deserialize)]
@@ -88,7 +89,11 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         }
         _ => {}
     }
-    let cc = spec.workloads.first().map(|w| w.cc);
+    if let Some(key) = spec.source.keys("host").into_iter().find(|key| !HOST_KEYS.contains(&&**key)) {
+        return Err(fixed(&format!("host.{key}"), "hosts are those of the reference"));
+    }
+    congestion::check(spec)?;
+    let cc = spec.workloads.first().map(|w| w.cc());
     for (index, w) in spec.workloads.iter().enumerate() {
         let wrong = |problem: &str| {
             let problem = format!("{problem} in profile = \"ns3-hpcc\"");
@@ -100,7 +105,7 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         if w.bytes.is_none() && w.sizes.is_none() {
             return wrong("every flow has an end: `bytes` is needed");
         }
-        if Some(w.cc) != cc {
+        if Some(w.cc()) != cc {
             return wrong(
                 "congestion control is one setting of the network: all workloads must have the same `cc`",
             );
@@ -119,7 +124,8 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
         ))
     };
     let given: SwitchConfig = spec.switch.config.clone().try_into().map_err(|e| refused(&e))?;
-    let dcqcn = spec.workloads.first().is_some_and(|w| w.cc == Congestion::Dcqcn);
+    let cc = spec.workloads.first().map_or(Congestion::None, |w| w.cc());
+    let (control, window) = congestion::published(&spec.host, cc, host_rate)?;
     let percent =
         |text: &str| text.strip_suffix('%').and_then(|n| n.trim().parse().ok()).map(|n: f64| n / 100.0);
     let base = match given.wred.first() {
@@ -129,8 +135,12 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
                 pmax.ok_or_else(|| refused(&format!("pmax `{}` is no share such as \"20%\"; ", wred.pmax)))?;
             Some((wred.kmin.0, wred.kmax.0, pmax))
         }
-        // The published preset: 4 and 16 bytes per Mbit/s.
-        None => dcqcn.then_some((host_rate / 250_000, host_rate / 62_500, 0.2)),
+        // The published presets: 4 and 16 bytes per Mbit/s, and a step at 3.
+        None => match cc {
+            Congestion::Dcqcn => Some((host_rate / 250_000, host_rate / 62_500, 0.2)),
+            Congestion::Dctcp => Some((host_rate * 3 / 1_000_000, host_rate * 3 / 1_000_000, 1.0)),
+            _ => None,
+        },
     };
     let marking = |rate: u64| {
         let (kmin, kmax, pmax) = base?;
@@ -149,13 +159,18 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
         reserve: RESERVE,
         resume_offset: RESUME_OFFSET,
         marking: rates.iter().filter_map(|rate| marking(*rate)).collect(),
-        control: if dcqcn { Control::Dcqcn(Params::default()) } else { Control::None },
-        window: WindowRule::None,
+        control,
+        window,
         global_t: true,
         rate_bound: true,
         payload: PAYLOAD,
-        epoch: 0,
-        ack_gate: 0,
+        epoch: 2_000_000_000,
+        // As in the published presets: without a priority of their own ACKs wait with the data.
+        ack_gate: if matches!(control, Control::Hpcc(_) | Control::Dctcp(_) | Control::Pint(_)) {
+            3
+        } else {
+            0
+        },
         stop: spec.until.0,
         seed: spec.seed,
     })

@@ -1,6 +1,7 @@
 //! A frame on its way: one allocation from the sending host to the receiving one, handed on by pointer.
 
 use weir_dataplane::frame::Frame;
+use weir_endpoint::congestion::telemetry::Stamp;
 use weir_endpoint::flow::HeaderFrame;
 
 /// Headers and a length, behind a pointer: a buffer slot that is empty costs a switch eight bytes.
@@ -11,6 +12,8 @@ pub(super) struct Parcel(Box<Inner>);
 struct Inner {
     frame: HeaderFrame,
     to: Option<Address>,
+    /// What it carries for congestion control.
+    stamp: Option<Box<Stamp>>,
 }
 
 /// The receiving host and the path to it.
@@ -23,7 +26,24 @@ pub(super) struct Address {
 impl Parcel {
     /// A frame to a host; `None`: to the next node only.
     pub fn new(frame: HeaderFrame, to: Option<Address>) -> Self {
-        Self(Box::new(Inner { frame, to }))
+        Self(Box::new(Inner { frame, to, stamp: None }))
+    }
+
+    /// The same with what it carries for congestion control.
+    pub fn carrying(mut self, stamp: Option<Stamp>) -> Self {
+        self.0.stamp = stamp.map(Box::new);
+        self
+    }
+
+    /// What it carries for congestion control.
+    #[inline]
+    pub fn stamp(&self) -> Option<&Stamp> {
+        self.0.stamp.as_deref()
+    }
+
+    /// The same, for a switch to write into; not on the way back.
+    pub fn stamp_mut(&mut self) -> Option<&mut Stamp> {
+        self.0.stamp.as_deref_mut().filter(|stamp| !stamp.returns)
     }
 
     /// Where it goes.

@@ -96,7 +96,7 @@ pub(super) fn check(pace: &Pace) -> Result<(), DcqcnError> {
     let dcqcn = match pace {
         Pace::Dcqcn(params) => Dcqcn::plain(*params),
         Pace::Adapter { dcqcn, .. } => *dcqcn,
-        Pace::Line | Pace::Fixed(_) => return Ok(()),
+        Pace::Line | Pace::Fixed(_) | Pace::Acks(_) => return Ok(()),
     };
     Adapter::new(&dcqcn, 0).map(|_| ())
 }

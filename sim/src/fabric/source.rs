@@ -59,6 +59,20 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Keys of a table of the file.
+    pub fn keys(&self, table: &str) -> Vec<String> {
+        let root = self.text.parse::<toml::Table>().unwrap_or_default();
+        root.get(table).and_then(|t| t.as_table()).map_or_else(Vec::new, |t| t.keys().cloned().collect())
+    }
+
+    /// Whether workload `index` (from 0) sets `key` itself.
+    pub fn sets_in(&self, index: usize, key: &str) -> bool {
+        let Ok(root) = self.text.parse::<toml::Table>() else { return false };
+        root.get("workload").and_then(|all| all.get(index)).is_some_and(|w| w.get(key).is_some())
+    }
+}
+
 impl FabricSpec {
     /// Says where in the file the cause of `error` is.
     pub(super) fn locate(&self, error: FabricError) -> FabricError {

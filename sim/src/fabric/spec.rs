@@ -1,6 +1,7 @@
 //! What a fabric file says. Every key with its default; unknown keys are errors.
 
 use super::FabricError;
+use super::congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 use super::sizes::SizeDistribution;
 use super::source::Source;
 use super::units::{Duration, Rate, Size};
@@ -283,8 +284,8 @@ pub struct HostSpec {
     pub response: Duration,
     /// Payload bytes of a full packet.
     pub payload: u16,
-    /// Packets per ACK.
-    pub ack_every: u16,
+    /// Packets per ACK; 16, or 1 where congestion control follows every one of them, unless given.
+    pub ack_every: Option<u16>,
     /// Retransmission timeout.
     pub timeout: Duration,
     /// Least time between two CNPs of a flow.
@@ -292,8 +293,24 @@ pub struct HostSpec {
     /// Priority of CNPs, of which pauses hold them back; ACKs go with their data. Of RoCEv2: RC Link has classes of its
     /// own.
     pub cnp_priority: u8,
+    /// Congestion control of all workloads that do not say another in `cc`.
+    pub congestion_control: Option<Congestion>,
     /// Rate control of flows with `cc = "dcqcn"`.
     pub dcqcn: DcqcnSpec,
+    /// HPCC, with INT or PINT.
+    pub hpcc: HpccSpec,
+    /// TIMELY.
+    pub timely: TimelySpec,
+    /// DCTCP.
+    pub dctcp: DctcpSpec,
+    /// Swift.
+    pub swift: SwiftSpec,
+    /// How the bytes in flight of HPCC, TIMELY and DCTCP follow the rate; variable unless given, of TIMELY none.
+    pub window: Option<WindowKind>,
+    /// Bytes in flight at line rate; the largest bandwidth-delay product of the flows unless given.
+    pub window_bytes: Option<Size>,
+    /// Base round trip of HPCC; the largest of the flows unless given.
+    pub base_rtt: Option<Duration>,
 }
 
 impl Default for HostSpec {
@@ -304,11 +321,19 @@ impl Default for HostSpec {
             obey: None,
             response: Duration::of(0),
             payload: 1024,
-            ack_every: 16,
+            ack_every: None,
             timeout: Duration::of(4_000_000),
             cnp_interval: Duration::of(50_000),
             cnp_priority: 6,
+            congestion_control: None,
             dcqcn: DcqcnSpec::default(),
+            hpcc: HpccSpec::default(),
+            timely: TimelySpec::default(),
+            dctcp: DctcpSpec::default(),
+            swift: SwiftSpec::default(),
+            window: None,
+            window_bytes: None,
+            base_rtt: None,
         }
     }
 }
@@ -404,9 +429,8 @@ pub struct Workload {
     /// Reliable, or datagrams nobody acknowledges.
     #[serde(default = "yes")]
     pub reliable: bool,
-    /// `dcqcn`, `backoff` (RC Link) or `none`.
-    #[serde(default)]
-    pub cc: Congestion,
+    /// Congestion control; that of `[host]` unless given.
+    pub cc: Option<Congestion>,
     /// Rate on the wire without congestion control; the link's unless given.
     pub rate: Option<Rate>,
     /// PFC priority of the data at the host.
@@ -444,9 +468,29 @@ pub enum Congestion {
     Dcqcn,
     /// Fewer bytes per window after a CNP, in RC Link.
     Backoff,
+    /// HPCC with INT.
+    Hpcc,
+    /// HPCC with PINT.
+    #[serde(rename = "hpcc-pint")]
+    HpccPint,
+    /// TIMELY.
+    Timely,
+    /// DCTCP.
+    Dctcp,
+    /// Swift.
+    Swift,
+    /// Line rate, `window_bytes` in flight.
+    FixedWindow,
     /// Not at all.
     #[default]
     None,
+}
+
+impl Workload {
+    /// Its congestion control. [`load`] has set that of the hosts where it says none.
+    pub fn cc(&self) -> Congestion {
+        self.cc.unwrap_or_default()
+    }
 }
 
 fn one() -> u64 {
@@ -474,7 +518,11 @@ pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
         file: file.into(),
         message: e.to_string().trim_end().into(),
     };
-    let spec: FabricSpec = toml::from_str(text).map_err(wrong)?;
+    let mut spec: FabricSpec = toml::from_str(text).map_err(wrong)?;
+    let common = spec.host.congestion_control.unwrap_or_default();
+    for w in &mut spec.workloads {
+        w.cc = w.cc.or(Some(common));
+    }
     Ok(FabricSpec { source: Source { file: file.into(), text: text.into() }, ..spec })
 }
 

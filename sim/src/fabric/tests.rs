@@ -609,7 +609,7 @@ fn what_contradicts_the_profile_is_refused_with_the_line() {
     for (text, place, what) in [
         (with("[link]\nloss = 0.1"), "loss", "`link.loss` contradicts profile"),
         (with("[host]\npayload = 512"), "payload", "1000 bytes"),
-        (with("[host]\nobey = [4]"), "[host]", "`host` contradicts"),
+        (with("[host]\nobey = [4]"), "[host]", "`host.obey` contradicts"),
         (with("[switch]\nforwarding = \"cut_through\""), "forwarding", "store and forward"),
         (spec.replace("kind = \"star\"\nhosts = 9", "kind = \"direct\""), "kind = \"direct\"", "is a switch"),
         (format!("{spec}reliable = false\n"), "[[workload]]", "`reliable`, `rate` cannot"),

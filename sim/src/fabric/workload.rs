@@ -3,13 +3,15 @@
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, Pattern, Workload};
 use super::topology::Plan;
-use super::{FabricError, rate_control};
+use super::{FabricError, congestion, rate_control};
 use weir_dataplane::rng::Rng;
-use weir_dataplane::types::PRIORITIES;
+use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::flow::{Flow, Pace, Transport};
 
 /// Payload of a flow without end: more than any run can carry.
 const ENDLESS: u64 = u64::MAX >> 8;
+/// Packets per ACK unless told.
+const ACK_EVERY: u16 = 16;
 /// Most flows of a run.
 const MAX_FLOWS: usize = 1 << 22;
 
@@ -25,8 +27,10 @@ pub(super) struct Planned {
     pub flow: Flow,
     /// Starts when this flow has been delivered, not before `flow.start`.
     pub after: Option<u32>,
-    /// CNPs slow it down, in RC Link.
-    pub backs_off: bool,
+    /// Its congestion control.
+    pub cc: Congestion,
+    /// Base round trip that its congestion control measures by, ns.
+    pub base_rtt: Nanos,
 }
 
 /// Whether a flow has an end.
@@ -98,13 +102,13 @@ impl Reader<'_> {
         if let Some((key, ..)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&w.kind)) {
             return Err(self.wrong(format!("`{key}` means nothing here; take it out")));
         }
-        if w.cc == Congestion::Dcqcn && w.rate.is_some() {
-            return Err(self.wrong("`rate` and `cc = \"dcqcn\"` both set the pace; take one out"));
+        let (cc, steers) = (w.cc().word(), w.cc() == Congestion::Dcqcn || w.cc().hears_acks());
+        if steers && w.rate.is_some() {
+            return Err(self.wrong(format!("`rate` and `cc = \"{cc}\"` both set the pace; take one out")));
         }
-        if w.cc == Congestion::Dcqcn && !w.reliable {
-            return Err(
-                self.wrong("`cc = \"dcqcn\"` needs a receiver that answers; take `reliable = false` out")
-            );
+        if steers && !w.reliable {
+            let needs = "needs a receiver that answers; take `reliable = false` out";
+            return Err(self.wrong(format!("`cc = \"{cc}\"` {needs}")));
         }
         Ok(())
     }
@@ -236,7 +240,7 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
         if (low..=high).contains(&got) { Ok(()) } else { Err(wrong()) }
     };
     range("host.payload", host.payload.into(), 1, 4096)?;
-    range("host.ack_every", host.ack_every.into(), 1, 4096)?;
+    range("host.ack_every", host.ack_every.unwrap_or(ACK_EVERY).into(), 1, 4096)?;
     range("host.timeout", host.timeout.0, 1, u64::MAX)?;
     let mut rng = Rng::new(spec.seed ^ 0x776f_726b);
     let mut all: Vec<Planned> = Vec::new();
@@ -250,10 +254,10 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
                 return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
             }
             let line = plan.links[plan.ports[d.from][0]].spec.rate.0;
-            let pace = match (w.cc, w.rate) {
+            let pace = match (w.cc(), w.rate) {
                 (Congestion::Dcqcn, _) => rate_control::pace(host, line)?,
-                (Congestion::None | Congestion::Backoff, Some(rate)) => Pace::Fixed(rate.0),
-                (Congestion::None | Congestion::Backoff, None) => Pace::Line,
+                (_, Some(rate)) => Pace::Fixed(rate.0),
+                (_, None) => Pace::Line,
             };
             rate_control::check(&pace).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
             let id = all.len() as u32;
@@ -275,17 +279,18 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
                 dscp: w.dscp,
                 transport,
                 pace,
-                ack_every: host.ack_every,
+                ack_every: host.ack_every.unwrap_or(ACK_EVERY),
                 timeout: host.timeout.0,
             };
-            let backs_off = w.cc == Congestion::Backoff;
-            all.push(Planned { from: d.from, to: d.to, path, pair, flow, after: d.after, backs_off });
+            let (Draft { from, to, after, .. }, cc) = (d, w.cc());
+            all.push(Planned { from, to, path, pair, flow, after, cc, base_rtt: 0 });
         }
     }
     if all.is_empty() {
         let (what, must) = ("workload".into(), "a list with at least one flow".into());
         return Err(FabricError::Range { what, got: "empty".into(), must });
     }
+    congestion::set_paces(spec, plan, routes, &mut all)?;
     Ok(all)
 }
 

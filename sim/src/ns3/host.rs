@@ -124,9 +124,9 @@ impl<R: Recorder> Sim<R> {
             acked: cell.psn.into(),
             next: flow.next.into(),
             rtt: now - stamp.sent,
-            marked: cell.marked,
+            marks: cell.marked.into(),
             hops: stamp.hops(),
-            power: stamp.power,
+            power: stamp.power(),
             draw,
         };
         let before = flow.controller.rate_bps();

@@ -4,28 +4,9 @@
 //! lies beside the slab, by the same index.
 use weir_dataplane::types::Nanos;
 use weir_endpoint::congestion::pint::{Departure, LibcRand, PortLoad};
-use weir_endpoint::congestion::telemetry::{IntHop, MAX_HOPS, PUBLISHED_CODES, rate_code};
+use weir_endpoint::congestion::telemetry::{IntHop, PUBLISHED_CODES, Stamp, rate_code};
 
 use super::config::{BuildError, Control, Topology};
-
-/// What a frame carries.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stamp {
-    /// When its sender put it on the line.
-    pub sent: Nanos,
-    /// Largest load code of the path.
-    pub power: u16,
-    /// Switches passed.
-    count: u16,
-    records: [IntHop; MAX_HOPS],
-}
-
-impl Stamp {
-    /// INT records, in the order of the path.
-    pub fn hops(&self) -> &[IntHop] {
-        &self.records[..usize::from(self.count).min(MAX_HOPS)]
-    }
-}
 
 /// What a switch keeps of a port.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,7 +75,7 @@ impl Telemetry {
         if index >= self.stamps.len() {
             self.stamps.resize(index + 1, Stamp::default());
         }
-        self.stamps[index] = Stamp { sent: now, ..Stamp::default() };
+        self.stamps[index] = Stamp::new(now);
     }
 
     /// What record `index` carries.
@@ -130,15 +111,12 @@ impl Telemetry {
         match self.mode {
             Mode::Time => {}
             Mode::Int(multiplier) => {
-                let slot = usize::from(stamp.count) % MAX_HOPS;
-                stamp.records[slot] = IntHop::new(p.code, now, p.sent, p.queued, multiplier);
-                stamp.count = stamp.count.saturating_add(1);
+                stamp.push(IntHop::new(p.code, now, p.sent, p.queued, multiplier));
             }
             Mode::Pint { base_rtt, log_base } => {
                 let d = Departure { now, rate_bps: p.rate, queued: p.queued, base_rtt, log_base };
                 let rand = &mut self.rand;
-                let power = p.load.stamp(&d, &mut || rand.draw());
-                stamp.power = stamp.power.max(power);
+                stamp.raise(p.load.stamp(&d, &mut || rand.draw()));
             }
         }
     }

@@ -261,7 +261,7 @@ fn dctcp_row(e: &Heeded<'_>, update: &dctcp::Update, state: &dctcp::Dctcp) -> Ve
         Cell::Int(update.cut.into()),
         e.ack.acked.into(),
         e.ack.next.into(),
-        Cell::Int(e.ack.marked.into()),
+        e.ack.marks.into(),
         update.used.0.into(),
         update.used.1.into(),
         update.fraction.map_or(Cell::Blank(-1.0), Cell::Real),

@@ -1,0 +1,537 @@
+//! Congestion control that is driven by acknowledgements: from what a file says to what senders and switches do.
+
+use super::FabricError;
+use super::hosts::packet_bytes;
+use super::routes::Routes;
+use super::spec::{Congestion, FabricSpec, HostSpec};
+use super::topology::Plan;
+use super::units::{Duration, Rate};
+use super::workload::Planned;
+use crate::ns3::config::{Control, WindowRule};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use weir_dataplane::rng::Rng;
+use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
+use weir_endpoint::congestion::pint::{Departure, PortLoad};
+use weir_endpoint::congestion::telemetry::{IntHop, MAX_HOPS, Stamp, rate_code};
+use weir_endpoint::congestion::{Algorithm, Window, dctcp, hpcc, pint, swift, timely};
+use weir_endpoint::flow::Pace;
+
+/// How the bytes in flight follow the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WindowKind {
+    /// Any number.
+    None,
+    /// `window_bytes`.
+    Fixed,
+    /// `window_bytes` times the share the rate has of the line.
+    Variable,
+}
+
+/// `[host.hpcc]`: HPCC, with INT or with PINT.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HpccSpec {
+    /// Load aimed at.
+    pub target: Option<f64>,
+    /// Added in every step; a 2500th of the line unless given.
+    pub additive: Option<Rate>,
+    /// Lowest rate; a hundredth of the line unless given.
+    pub min_rate: Option<Rate>,
+    /// Additive steps in a row before one by a factor.
+    pub mi_thresh: Option<u32>,
+    /// The rate follows every acknowledgement, not one per window (INT).
+    pub fast_react: Option<bool>,
+    /// A rate per hop, of which the lowest counts (INT).
+    pub multi_rate: Option<bool>,
+    /// Between windows, hops without a queue are passed over (INT).
+    pub sample_feedback: Option<bool>,
+    /// Multiplier of the units of INT records; a 25th of the line's Gbit/s unless given.
+    pub int_multi: Option<u32>,
+    /// Base of the load codes (PINT).
+    pub log_base: Option<f64>,
+    /// Share of the acknowledgements that are heeded (PINT).
+    pub probability: Option<f64>,
+}
+
+/// `[host.timely]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TimelySpec {
+    /// Weight of the newest difference.
+    pub alpha: Option<f64>,
+    /// Factor of a decrease.
+    pub beta: Option<f64>,
+    /// Below this round trip the rate rises.
+    pub t_low: Option<Duration>,
+    /// Above this round trip it falls.
+    pub t_high: Option<Duration>,
+    /// Unit of the gradient.
+    pub min_rtt: Option<Duration>,
+    /// Added in the first five increases; a 1000th of the line unless given.
+    pub additive: Option<Rate>,
+    /// Added in those after them; a 200th of the line unless given.
+    pub hyper: Option<Rate>,
+    /// Lowest rate; a hundredth of the line unless given.
+    pub min_rate: Option<Rate>,
+}
+
+/// `[host.dctcp]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DctcpSpec {
+    /// Gain of alpha.
+    pub gain: Option<f64>,
+    /// Added once per window.
+    pub additive: Option<Rate>,
+    /// Lowest rate; a hundredth of the line unless given.
+    pub min_rate: Option<Rate>,
+}
+
+/// `[host.swift]`. Windows are in packets.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SwiftSpec {
+    /// Target delay without hops and with a large window.
+    pub base_target: Option<Duration>,
+    /// Added to the target per switch.
+    pub hop_scale: Option<Duration>,
+    /// Most that a small window adds.
+    pub flow_range: Option<Duration>,
+    /// Window below which all of it is added.
+    pub flow_min: Option<f64>,
+    /// Window from which on nothing is.
+    pub flow_max: Option<f64>,
+    /// Packets added per round trip.
+    pub additive: Option<f64>,
+    /// Share of the excess delay that a decrease takes.
+    pub beta: Option<f64>,
+    /// Largest share a decrease takes.
+    pub max_mdf: Option<f64>,
+    /// Smallest window.
+    pub min_window: Option<f64>,
+    /// Largest window, and the first.
+    pub max_window: Option<f64>,
+    /// Timeouts in a row after which the window is the smallest.
+    pub retx_reset: Option<u32>,
+}
+
+impl Congestion {
+    /// Its name in a file.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Dcqcn => "dcqcn",
+            Self::Backoff => "backoff",
+            Self::Hpcc => "hpcc",
+            Self::HpccPint => "hpcc-pint",
+            Self::Timely => "timely",
+            Self::Dctcp => "dctcp",
+            Self::Swift => "swift",
+            Self::FixedWindow => "fixed_window",
+            Self::None => "none",
+        }
+    }
+
+    /// Driven by acknowledgements.
+    pub(super) fn hears_acks(self) -> bool {
+        !matches!(self, Self::Dcqcn | Self::Backoff | Self::None)
+    }
+
+    /// Whether its window follows `host.window`.
+    fn has_window_rule(self) -> bool {
+        matches!(self, Self::Hpcc | Self::HpccPint | Self::Timely | Self::Dctcp)
+    }
+}
+
+fn wrong(key: &str, got: &impl ToString, must: impl Into<String>) -> FabricError {
+    FabricError::Range { what: key.into(), got: got.to_string(), must: must.into() }
+}
+
+/// What contradicts the congestion control of the flows.
+///
+/// # Errors
+/// A key that says nothing, or a value outside what is possible.
+pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    let used = |cc: &[Congestion]| spec.workloads.iter().any(|w| cc.contains(&w.cc()));
+    use Congestion::{Dctcp, FixedWindow, Hpcc, HpccPint, Swift, Timely};
+    let idle: [(&str, &[Congestion], &str); 11] = [
+        ("host.hpcc", &[Hpcc, HpccPint], "hpcc or hpcc-pint"),
+        ("host.hpcc.log_base", &[HpccPint], "hpcc-pint"),
+        ("host.hpcc.probability", &[HpccPint], "hpcc-pint"),
+        ("host.hpcc.fast_react", &[Hpcc], "hpcc"),
+        ("host.hpcc.multi_rate", &[Hpcc], "hpcc"),
+        ("host.hpcc.sample_feedback", &[Hpcc], "hpcc"),
+        ("host.hpcc.int_multi", &[Hpcc], "hpcc"),
+        ("host.timely", &[Timely], "timely"),
+        ("host.dctcp", &[Dctcp], "dctcp"),
+        ("host.swift", &[Swift], "swift"),
+        ("host.window", &[Hpcc, HpccPint, Timely, Dctcp], "hpcc, hpcc-pint, timely or dctcp"),
+    ];
+    for (key, cc, names) in idle {
+        if spec.source.sets(key) && !used(cc) {
+            let must = format!("absent: no flow has congestion_control = {names}; take it out, or set that");
+            return Err(wrong(key, &"set", must));
+        }
+    }
+    let host = &spec.host;
+    if host.window_bytes.is_some() && !used(&[Hpcc, HpccPint, Timely, Dctcp, FixedWindow]) {
+        let must = "absent: no flow has a window of bytes; set congestion_control, e.g. \"fixed_window\"";
+        return Err(wrong("host.window_bytes", &"set", must));
+    }
+    if host.window == Some(WindowKind::None) && host.window_bytes.is_some() && !used(&[FixedWindow, Hpcc]) {
+        return Err(wrong("host.window_bytes", &"set", "absent with window = \"none\""));
+    }
+    if host.window_bytes.is_some_and(|bytes| bytes.0 == 0) {
+        return Err(wrong("host.window_bytes", &0, "at least 1"));
+    }
+    if host.base_rtt.is_some() && !used(&[Hpcc, HpccPint]) {
+        return Err(wrong("host.base_rtt", &"set", "absent: only hpcc and hpcc-pint measure by it"));
+    }
+    if host.base_rtt.is_some_and(|t| t.0 == 0) {
+        return Err(wrong("host.base_rtt", &0, "longer than 0"));
+    }
+    let (h, t, d, s) = (&host.hpcc, &host.timely, &host.dctcp, &host.swift);
+    let positive = f64::MIN_POSITIVE;
+    let reals = [
+        ("hpcc.target", h.target, positive, 1.0),
+        ("hpcc.log_base", h.log_base, 1.0001, 16.0),
+        ("hpcc.probability", h.probability, positive, 1.0),
+        ("timely.alpha", t.alpha, positive, 1.0),
+        ("timely.beta", t.beta, positive, 1.0),
+        ("dctcp.gain", d.gain, positive, 1.0),
+        ("swift.flow_min", s.flow_min, 1e-6, 1e6),
+        ("swift.flow_max", s.flow_max, 1e-6, 1e6),
+        ("swift.additive", s.additive, positive, 1e6),
+        ("swift.beta", s.beta, positive, 1.0),
+        ("swift.max_mdf", s.max_mdf, positive, 0.999),
+        ("swift.min_window", s.min_window, 1e-6, 1e6),
+        ("swift.max_window", s.max_window, 1e-6, 1e6),
+    ];
+    for (key, value, low, high) in reals {
+        if let Some(x) = value.filter(|x| !(low..=high).contains(x)) {
+            let low = if low == positive { "above 0".to_owned() } else { format!("from {low}") };
+            return Err(wrong(&format!("host.{key}"), &x, format!("{low} and at most {high}")));
+        }
+    }
+    if h.int_multi == Some(0) || h.int_multi.is_some_and(|m| m > 1 << 20) {
+        return Err(wrong("host.hpcc.int_multi", &h.int_multi.unwrap_or(0), "1 to 1048576"));
+    }
+    if t.min_rtt.is_some_and(|rtt| rtt.0 == 0) {
+        return Err(wrong("host.timely.min_rtt", &0, "longer than 0"));
+    }
+    let swift = swift_params(s, 1, 1, 0, 0.0);
+    if swift.flow_min >= swift.flow_max {
+        let must = format!("below flow_max, which is {}", swift.flow_max);
+        return Err(wrong("host.swift.flow_min", &swift.flow_min, must));
+    }
+    if s.max_window.is_some_and(|max| max < swift.min_cwnd) {
+        let must = format!("at least min_window, which is {}", swift.min_cwnd);
+        return Err(wrong("host.swift.max_window", &swift.max_cwnd, must));
+    }
+    if host.window == Some(WindowKind::None) && used(&[Hpcc]) {
+        let must =
+            "fixed or variable: hpcc measures queues by the window; or congestion_control = \"hpcc-pint\"";
+        return Err(wrong("host.window", &"none", must));
+    }
+    Ok(())
+}
+
+fn hpcc_params(h: &HpccSpec, line: u64, base_rtt: u64, bdp: u64) -> hpcc::Params {
+    let base = hpcc::Params::default();
+    hpcc::Params {
+        line_bps: line,
+        base_rtt,
+        bdp,
+        target: h.target.unwrap_or(base.target),
+        ai_bps: h.additive.map_or(line / 2500, |r| r.0),
+        min_rate_bps: h.min_rate.map_or(line / 100, |r| r.0),
+        mi_thresh: h.mi_thresh.unwrap_or(base.mi_thresh),
+        fast_react: h.fast_react.unwrap_or(base.fast_react),
+        multi_rate: h.multi_rate.unwrap_or(base.multi_rate),
+        sample_feedback: h.sample_feedback.unwrap_or(base.sample_feedback),
+        int_multi: h.int_multi.map_or((line / 25_000_000_000).max(1), u64::from),
+    }
+}
+
+fn pint_params(h: &HpccSpec, line: u64) -> pint::Params {
+    let base = pint::Params::default();
+    pint::Params {
+        line_bps: line,
+        target: h.target.unwrap_or(base.target),
+        ai_bps: h.additive.map_or(line / 2500, |r| r.0),
+        min_rate_bps: h.min_rate.map_or(line / 100, |r| r.0),
+        mi_thresh: h.mi_thresh.unwrap_or(base.mi_thresh),
+        log_base: h.log_base.unwrap_or(base.log_base),
+        probability: h.probability.unwrap_or(base.probability),
+    }
+}
+
+fn timely_params(t: &TimelySpec, line: u64) -> timely::Params {
+    let base = timely::Params::default();
+    timely::Params {
+        line_bps: line,
+        alpha: t.alpha.unwrap_or(base.alpha),
+        beta: t.beta.unwrap_or(base.beta),
+        t_low: t.t_low.map_or(base.t_low, |d| d.0),
+        t_high: t.t_high.map_or(base.t_high, |d| d.0),
+        min_rtt: t.min_rtt.map_or(base.min_rtt, |d| d.0),
+        ai_bps: t.additive.map_or(line / 1000, |r| r.0),
+        hai_bps: t.hyper.map_or(line / 200, |r| r.0),
+        min_rate_bps: t.min_rate.map_or(line / 100, |r| r.0),
+    }
+}
+
+fn dctcp_params(d: &DctcpSpec, line: u64, payload: u64) -> dctcp::Params {
+    let base = dctcp::Params::default();
+    dctcp::Params {
+        line_bps: line,
+        g: d.gain.unwrap_or(base.g),
+        ai_bps: d.additive.map_or(base.ai_bps, |r| r.0),
+        min_rate_bps: d.min_rate.map_or(line / 100, |r| r.0),
+        payload,
+    }
+}
+
+/// `bdp`: bandwidth-delay product in packets, of which the largest window is twice as much unless given.
+fn swift_params(s: &SwiftSpec, line: u64, payload: u64, hops: u32, bdp: f64) -> swift::Params {
+    let min_cwnd = s.min_window.unwrap_or(0.001);
+    swift::Params {
+        line_bps: line,
+        payload,
+        base_target: s.base_target.map_or(25_000, |d| d.0),
+        hop_scale: s.hop_scale.map_or(1_000, |d| d.0),
+        hops,
+        flow_range: s.flow_range.map_or(50_000, |d| d.0),
+        flow_min: s.flow_min.unwrap_or(0.1),
+        flow_max: s.flow_max.unwrap_or(100.0),
+        ai: s.additive.unwrap_or(1.0),
+        beta: s.beta.unwrap_or(0.8),
+        max_mdf: s.max_mdf.unwrap_or(0.5),
+        min_cwnd,
+        max_cwnd: s.max_window.unwrap_or((2.0 * bdp).max(1.0).max(min_cwnd)),
+        retx_reset: s.retx_reset.unwrap_or(5),
+    }
+}
+
+/// The rule of the window: as told, else the published preset of the algorithm.
+fn window_kind(host: &HostSpec, cc: Congestion) -> WindowKind {
+    let preset = if cc == Congestion::Timely { WindowKind::None } else { WindowKind::Variable };
+    host.window.unwrap_or(preset)
+}
+
+/// What a path gives its flows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Path {
+    /// Round trip of a full packet and its acknowledgement alone, ns.
+    rtt: Nanos,
+    /// Slowest link, bit/s.
+    rate: u64,
+    /// Switches.
+    switches: u32,
+}
+
+impl Path {
+    fn bdp(self) -> u64 {
+        (u128::from(self.rtt) * u128::from(self.rate) / 8_000_000_000) as u64
+    }
+}
+
+fn path(spec: &FabricSpec, plan: &Plan, routes: &Routes, planned: &Planned, more: u16) -> Path {
+    let full = packet_bytes(spec, u64::from(spec.host.payload) + u64::from(more));
+    let ack = wire_bytes((MIN_FRAME_BYTES + 2).max(62 + u64::from(more)));
+    let mut found = Path { rtt: 0, rate: u64::MAX, switches: 0 };
+    let (mut node, mut port) = (planned.from, 0);
+    loop {
+        let link = &plan.links[plan.ports[node][port]];
+        let (rate, [a, b]) = (link.spec.rate.0, link.ends);
+        found.rtt += 2 * link.spec.delay.0 + (full + ack) * 8_000_000_000 / rate.max(1);
+        found.rate = found.rate.min(rate);
+        node = if a.node == node && a.port == port { b.node } else { a.node };
+        if node < plan.hosts {
+            return found;
+        }
+        found.switches += 1;
+        found.rtt += 2 * (spec.switch.ingress.0 + spec.switch.crossbar.0 + spec.switch.egress.0);
+        match routes.port(node - plan.hosts, planned.to, planned.path) {
+            Some(next) if found.switches as usize <= plan.names.len() => port = next,
+            _ => return found,
+        }
+    }
+}
+
+/// Gives every flow that is driven by acknowledgements its algorithm. As in the published simulator, base round trip
+/// and bandwidth-delay product are the largest of all such flows unless the file says them.
+///
+/// # Errors
+/// A path that an algorithm cannot use.
+pub(super) fn set_paces(
+    spec: &FabricSpec,
+    plan: &Plan,
+    routes: &Routes,
+    flows: &mut [Planned],
+) -> Result<(), FabricError> {
+    let mut paths: BTreeMap<(usize, usize, usize, u16), Path> = BTreeMap::new();
+    let more = |cc: Congestion| {
+        algorithm(spec, cc, 1, Path::default(), Path::default()).map_or(0, |a| a.header_bytes())
+    };
+    for f in flows.iter().filter(|f| f.cc.hears_acks()) {
+        let key = (f.from, f.to, f.path, more(f.cc));
+        let found = *paths.entry(key).or_insert_with(|| path(spec, plan, routes, f, key.3));
+        if f.cc == Congestion::Hpcc && found.switches as usize > MAX_HOPS {
+            let must =
+                format!("at most {MAX_HOPS} for hpcc, whose INT has room for no more: use \"hpcc-pint\"");
+            return Err(wrong("topology", &format!("{} switches on a path", found.switches), must));
+        }
+    }
+    if flows.iter().any(|f| f.cc == Congestion::Hpcc)
+        && let Some(link) = plan.links.iter().find(|link| rate_code(link.spec.rate.0).is_none())
+    {
+        let key =
+            if spec.trunk.as_ref().is_some_and(|t| t.rate.0 == link.spec.rate.0) { "trunk" } else { "link" };
+        let must = "10, 25, 40, 50, 100, 200, 400 or 800G: INT records of hpcc have a code for these";
+        return Err(wrong(&format!("{key}.rate"), &link.spec.rate.0, must));
+    }
+    let largest = paths.values().fold(Path::default(), |a, b| Path {
+        rtt: a.rtt.max(b.rtt),
+        rate: if b.bdp() > a.bdp() { b.rate } else { a.rate },
+        ..a
+    });
+    let base_rtt = spec.host.base_rtt.map_or(largest.rtt, |t| t.0).max(1);
+    for f in flows.iter_mut().filter(|f| f.cc.hears_acks()) {
+        f.base_rtt = base_rtt;
+        let own = paths[&(f.from, f.to, f.path, more(f.cc))];
+        let line = plan.links[plan.ports[f.from][0]].spec.rate.0;
+        if let Some(algorithm) = algorithm(spec, f.cc, line, largest, own) {
+            f.flow.pace = Pace::Acks(algorithm);
+            // What follows every acknowledgement wants one per packet.
+            f.flow.ack_every = spec.host.ack_every.unwrap_or(1);
+        }
+    }
+    Ok(())
+}
+
+fn algorithm(spec: &FabricSpec, cc: Congestion, line: u64, largest: Path, own: Path) -> Option<Algorithm> {
+    let host = &spec.host;
+    let payload = u64::from(host.payload);
+    let bdp = host.window_bytes.map_or(largest.bdp(), |bytes| bytes.0).max(payload);
+    let base_rtt = host.base_rtt.map_or(largest.rtt, |t| t.0).max(1);
+    let window = match window_kind(host, cc) {
+        WindowKind::None => Window::None,
+        WindowKind::Fixed => Window::Fixed(bdp),
+        WindowKind::Variable => Window::Variable(bdp),
+    };
+    Some(match cc {
+        Congestion::Hpcc => Algorithm::Hpcc(hpcc_params(&host.hpcc, line, base_rtt, bdp), window),
+        Congestion::HpccPint => Algorithm::Pint(pint_params(&host.hpcc, line), window),
+        Congestion::Timely => Algorithm::Timely(timely_params(&host.timely, line), window),
+        Congestion::Dctcp => Algorithm::Dctcp(dctcp_params(&host.dctcp, line, payload), window),
+        Congestion::Swift => {
+            let packets = own.bdp() as f64 / payload as f64;
+            Algorithm::Swift(swift_params(&host.swift, line, payload, own.switches, packets))
+        }
+        Congestion::FixedWindow => Algorithm::FixedWindow { line_bps: line, window: bdp },
+        Congestion::Dcqcn | Congestion::Backoff | Congestion::None => return None,
+    })
+}
+
+/// The same in the ns-3 profile, with hosts on links of `line` bit/s.
+///
+/// # Errors
+/// An algorithm that the published simulator does not have.
+pub(super) fn published(
+    host: &HostSpec,
+    cc: Congestion,
+    line: u64,
+) -> Result<(Control, WindowRule), FabricError> {
+    let rule = match window_kind(host, cc) {
+        _ if cc == Congestion::FixedWindow => WindowRule::Fixed,
+        _ if !cc.has_window_rule() => WindowRule::None,
+        WindowKind::None => WindowRule::None,
+        WindowKind::Fixed => WindowRule::Fixed,
+        WindowKind::Variable => WindowRule::Variable,
+    };
+    let control = match cc {
+        Congestion::None | Congestion::FixedWindow => Control::None,
+        Congestion::Dcqcn => Control::Dcqcn(weir_endpoint::dcqcn::ns3::Params::default()),
+        Congestion::Hpcc => Control::Hpcc(hpcc_params(&host.hpcc, line, 0, 0)),
+        Congestion::HpccPint => Control::Pint(pint_params(&host.hpcc, line)),
+        Congestion::Timely => Control::Timely(timely_params(&host.timely, line)),
+        Congestion::Dctcp => {
+            Control::Dctcp(dctcp_params(&host.dctcp, line, crate::ns3::port::PAYLOAD.into()))
+        }
+        Congestion::Swift | Congestion::Backoff => {
+            return Err(FabricError::Profile {
+                key: "host.congestion_control".into(),
+                why: format!("the published simulator has no {}; use profile = \"weir\"", cc.word()),
+            });
+        }
+    };
+    Ok((control, rule))
+}
+
+/// What the switches of a fabric write into frames that carry a stamp.
+#[derive(Debug)]
+pub(super) struct Telemetry {
+    /// Multiplier of the units of INT records.
+    int: Option<u64>,
+    /// Base round trip and base of the codes of PINT.
+    pint: Option<(Nanos, f64)>,
+    /// By direction: the load of the port that sends.
+    loads: Vec<PortLoad>,
+    rng: Rng,
+}
+
+/// What leaves a switch, and what waits behind it.
+pub(super) struct Leaving {
+    pub dir: usize,
+    pub now: Nanos,
+    /// Rate of the link, bit/s.
+    pub rate: u64,
+    /// Bytes the port has sent before.
+    pub sent: u64,
+    /// Bytes that wait at it.
+    pub queued: u64,
+}
+
+impl Telemetry {
+    /// For these flows; `None`: no switch writes anything.
+    pub fn new(spec: &FabricSpec, flows: &[Planned], dirs: usize) -> Option<Self> {
+        let (mut int, mut pint) = (None, None);
+        for f in flows {
+            match f.flow.pace {
+                Pace::Acks(Algorithm::Hpcc(p, _)) => int = Some(p.int_multi),
+                Pace::Acks(Algorithm::Pint(p, _)) => {
+                    pint = Some((f.base_rtt, p.log_base));
+                }
+                _ => {}
+            }
+        }
+        let rng = Rng::new(spec.seed ^ 0x7069_6e74);
+        (int.is_some() || pint.is_some()).then(|| Self {
+            int,
+            pint,
+            loads: vec![PortLoad::default(); dirs],
+            rng,
+        })
+    }
+
+    /// A data frame with a stamp is about to leave a switch.
+    pub fn stamp(&mut self, stamp: &mut Stamp, at: &Leaving) {
+        if let Some(multiplier) = self.int {
+            // Links without a code were refused.
+            let code = rate_code(at.rate).unwrap_or_default();
+            stamp.push(IntHop::new(code, at.now, at.sent, at.queued, multiplier));
+        }
+        if let Some((base_rtt, log_base)) = self.pint {
+            let d = Departure { now: at.now, rate_bps: at.rate, queued: at.queued, base_rtt, log_base };
+            let rng = &mut self.rng;
+            stamp.raise(self.loads[at.dir].stamp(&d, &mut || rng.next_u32() >> 1));
+        }
+    }
+
+    /// A frame of any kind begins to leave a switch.
+    pub fn sent(&mut self, dir: usize, bytes: u64, now: Nanos) {
+        self.loads[dir].sent(bytes, now);
+    }
+}

@@ -1,0 +1,167 @@
+//! Congestion control from a file: the published runs in the profile of their simulator, and weir's own switches and
+//! hosts beside them.
+
+use super::{Report, load, run};
+
+/// Eight senders of 1 MB into one port of 100G, 1 us of cable.
+fn incast(profile: &str, host: &str, more: &str) -> Report {
+    let text = format!(
+        "name = \"cc\"\nprofile = \"{profile}\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 9\n[link]\n\
+         rate = \"100G\"\ndelay = \"1us\"\n[host]\n{host}\n[switch.config.buffer]\nsize = \"32MiB\"\n{more}\n\
+         [[workload]]\nkind = \"incast\"\nto = \"h8\"\nbytes = \"1MB\"\n"
+    );
+    run(&load("cc.toml", &text).unwrap()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn queue(report: &Report) -> u64 {
+    report.switches[0].ports[8].queue_max
+}
+
+/// Mean and last completion time (ns) and largest queue (bytes) of the published 8:1 runs, with their 60-byte
+/// acknowledgements in it or not.
+const PUBLISHED: [(&str, u64, u64, u64); 5] = [
+    ("congestion_control = \"hpcc\"", 695_134, 748_553, 401_120),
+    ("congestion_control = \"timely\"", 675_798, 676_092, 7_393_056),
+    ("congestion_control = \"timely\"\nwindow = \"variable\"", 675_798, 676_092, 387_552),
+    ("congestion_control = \"dctcp\"", 667_800, 668_091, 383_568),
+    ("congestion_control = \"hpcc-pint\"", 668_417, 724_218, 384_300),
+];
+
+#[test]
+fn cc_from_a_file_is_the_published_run() {
+    for (host, mean, last, longest) in PUBLISHED {
+        let r = incast("ns3-hpcc", host, "");
+        let fct = r.fct_ns.unwrap();
+        // The published mean is rounded, ours cut.
+        assert!(fct.mean.abs_diff(mean) <= 1, "{host}: {} for {mean}", fct.mean);
+        assert_eq!((fct.max, queue(&r)), (last, longest), "{host}");
+    }
+}
+
+/// weir's own switches and hosts, whose frames have 34 bytes more on the wire: within 5 % of the published runs.
+#[test]
+fn cc_in_weirs_profile_is_near_the_published_runs() {
+    let step = "[switch.config.port_defaults]\nmtu = 1600\n[[switch.config.wred]]\nname = \"roce\"\nkmin = \"300KB\"\n\
+                kmax = \"300KB\"\npmax = \"100%\"";
+    for (host, _, last, longest) in PUBLISHED {
+        let r = incast("weir", &format!("{host}\npayload = 1000"), step);
+        let fct = r.fct_ns.unwrap();
+        let near = |ours: u64, theirs: u64| ours.abs_diff(theirs) * 20 <= theirs;
+        assert!(near(fct.max, last), "{host}: last at {} for {last}", fct.max);
+        assert!(near(queue(&r), longest), "{host}: queue {} for {longest}", queue(&r));
+        assert_eq!((r.flows_done, r.pauses(), r.frames_dropped), (8, 0, 0), "{host}");
+        assert!(r.flows.iter().all(|f| f.cnps == Some(0)), "marks come back in acknowledgements");
+    }
+}
+
+/// Swift steers the round trip to its target (paper, section 3.2): base, hops, and what the window adds. Sixteen
+/// senders that never end keep so long a queue.
+#[test]
+fn swift_keeps_the_queue_of_its_target() {
+    let text = "name = \"swift\"\nuntil = \"20ms\"\nmeasure_from = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\n\
+                rate = \"100G\"\ndelay = \"1us\"\n[host]\npayload = 1000\ncongestion_control = \"swift\"\n[host.swift]\n\
+                base_target = \"20us\"\nhop_scale = \"2us\"\nflow_range = \"40us\"\n[switch.config.buffer]\nsize = \"32MiB\"\n\
+                [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"incast\"\nto = \"h16\"\n";
+    let r = run(&load("swift.toml", text).unwrap()).unwrap();
+    let port = &r.switches[0].ports[16];
+    // On the wire 1000 bytes of payload are 1090, in the queue 1066.
+    let line: f64 = 100.0 / 8.0;
+    let (base_rtt, in_queue) = (4000.0 + 2.0 * 1090.0 / line, 1090.0 / 1066.0);
+    let rtt = base_rtt + port.queue_mean.unwrap() as f64 * in_queue / line;
+    let cwnd = rtt * line / 1090.0 / 16.0;
+    let (low, high) = (0.1f64.sqrt().recip(), 100f64.sqrt().recip());
+    let added = 40_000.0 * (cwnd.sqrt().recip() - high) / (low - high);
+    let target = 22_000.0 + added;
+    assert!((rtt / target - 1.0).abs() < 0.05, "round trip {rtt}, target {target}, window {cwnd}");
+    let rates = r.flows.iter().map(|f| f.delivered);
+    let (least, most) = (rates.clone().min().unwrap(), rates.max().unwrap());
+    assert!(most - least < most / 100 && r.pauses() == 0, "{least} to {most} bytes");
+}
+
+/// What cannot be is refused with the place and what to do.
+#[test]
+fn wrong_combinations_are_refused() {
+    let base = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n";
+    let flow = "[[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = \"10KB\"\n";
+    let cases = [
+        (
+            "[host]\ncongestion_control = \"hpcc\"\nwindow = \"none\"\n",
+            "",
+            "cc.toml:8: host.window is none",
+            "hpcc-pint",
+        ),
+        ("[host.timely]\nbeta = 0.5\n", "", "cc.toml:6: host.timely is set", "congestion_control = timely"),
+        (
+            "[host]\ncongestion_control = \"timely\"\n[host.timely]\nbeta = 1.5\n",
+            "",
+            "host.timely.beta is 1.5",
+            "at most 1",
+        ),
+        (
+            "[host]\ncongestion_control = \"dctcp\"\nprotocol = \"rclink\"\n",
+            "",
+            "cc.toml:7: host.congestion_control is dctcp",
+            "backoff or none",
+        ),
+        ("", "cc = \"swift\"\nrate = \"1G\"\n", "cc.toml:6: workload 1 (incast)", "both set the pace"),
+        ("", "cc = \"hpcc\"\nreliable = false\n", "cc.toml:6: workload 1", "a receiver that answers"),
+        (
+            "[host]\ncongestion_control = \"hpcc\"\n[link]\nrate = \"30G\"\n",
+            "",
+            "link.rate is 30000000000",
+            "25, 40",
+        ),
+        (
+            "[host]\ncongestion_control = \"none\"\nwindow_bytes = \"1KB\"\n",
+            "",
+            "host.window_bytes is set",
+            "fixed_window",
+        ),
+        (
+            "[host]\ncongestion_control = \"hpcc-pint\"\n[host.hpcc]\nint_multi = 4\n",
+            "",
+            "host.hpcc.int_multi is set",
+            "= hpcc;",
+        ),
+        (
+            "[host]\ncongestion_control = \"swift\"\n[host.swift]\nflow_min = 200\n",
+            "",
+            "host.swift.flow_min is 200",
+            "below flow_max",
+        ),
+        ("[host]\ncongestion_control = \"dcqcm\"\n", "", "cc.toml: ", "unknown variant `dcqcm`"),
+    ];
+    let text = |host: &str, own: &str| format!("{base}{host}{flow}{own}");
+    let refused = |text: &str| load("cc.toml", text).and_then(|spec| run(&spec)).unwrap_err().to_string();
+    for (host, own, place, remedy) in cases {
+        let error = refused(&text(host, own));
+        assert!(error.contains(place) && error.contains(remedy), "`{error}` lacks `{place}` or `{remedy}`");
+    }
+    let error = refused(
+        &text("[host]\ncongestion_control = \"swift\"\n", "")
+            .replace("until", "profile = \"ns3-hpcc\"\nuntil"),
+    );
+    assert!(error.contains("cc.toml:8: ") && error.contains("use profile = \"weir\""), "{error}");
+    let error =
+        refused(&text("[host]\nwindow_bytes = 5\n", "").replace("until", "profile = \"ns3-hpcc\"\nuntil"));
+    assert!(error.contains("`host.window_bytes` contradicts profile"), "{error}");
+}
+
+fn file(name: &str) -> Report {
+    let path = format!("{}/../configs/sim/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    run(&load(name, &std::fs::read_to_string(path).unwrap()).unwrap()).unwrap()
+}
+
+/// What the examples say of themselves.
+#[test]
+fn examples_of_congestion_control_do_what_they_say() {
+    let published = file("ns3-hpcc");
+    assert_eq!((published.fct_ns.unwrap().max, queue(&published)), (748_553, 401_120));
+    let hpcc = file("hpcc");
+    assert_eq!((hpcc.pauses(), hpcc.flows_done), (0, 7));
+    for (name, flows, marks) in [("dctcp", 8, true), ("swift", 16, false)] {
+        let r = file(name);
+        assert_eq!((r.flows_done, r.pauses(), r.frames_dropped), (flows, 0, 0), "{name}");
+        assert!(!marks || r.marks() > 0);
+    }
+}
