@@ -3,6 +3,7 @@
 use super::agenda::Agenda;
 use super::congestion::{Leaving, Telemetry};
 use super::hosts::{self, Host, Opening};
+use super::latency::{Journey, LatencyRecorder};
 use super::links::{Direction, directions};
 use super::parcel::{Address, Parcel};
 use super::play::{Progress, lanes, port_names};
@@ -145,6 +146,7 @@ struct Fabric<'a> {
     wake: Vec<Ps>,
     rng: Rng,
     telemetry: Option<Telemetry>,
+    latency: Option<Box<LatencyRecorder>>,
     now: Ps,
     events: u64,
     finite: usize,
@@ -218,6 +220,7 @@ impl<'a> Fabric<'a> {
             rate_of,
             rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
             telemetry: Telemetry::new(spec, &flows, dirs.len()),
+            latency: spec.latency.then(|| Box::new(LatencyRecorder::new())),
             wake: vec![Ps::MAX; dirs.len()],
             started: vec![None; flows.len()],
             pairs: vec![None; flows.len()],
@@ -364,7 +367,12 @@ impl<'a> Fabric<'a> {
         if from.node < self.plan.hosts {
             if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
                 let (to, stamp) = (self.address(&frame), self.hosts[from.node].carried());
-                self.launch(dir, Parcel::new(frame, to).carrying(stamp));
+                let mut frame = Parcel::new(frame, to).carrying(stamp);
+                if self.latency.is_some() {
+                    let (tx, delay) = (self.spec.host.tx_delay.0 * PS, self.dirs[dir].delay);
+                    *frame.journey() = Some(Box::new(Journey::new(dir, self.now, tx, delay)));
+                }
+                self.launch(dir, frame);
             }
             let next = self.hosts[from.node].next_transmit(ns);
             return self.come_back(dir, next);
@@ -374,12 +382,16 @@ impl<'a> Fabric<'a> {
         let switch = &mut self.switches[s].switch;
         // A data frame is taken off its queue only when it can go: not beside a PFC frame.
         let budget = usize::from(!switch.generator(port).due(ns));
+        let queued = self.latency.as_ref().map(|_| queued_frames(switch, port));
         switch.transmit(port, budget, ns, &mut tap);
         if let Some(frame) = tap.control {
             self.note_pfc(s, from.port, &frame);
             self.launch(dir, frame);
         } else if let Some(mut frame) = tap.data {
             self.stamp(dir, s, port, &mut frame);
+            if let Some(before) = queued {
+                self.leaves(dir, s, port, &before, &mut frame);
+            }
             self.launch(dir, frame);
             self.measure(s, from.port);
             self.stir(s);
@@ -399,6 +411,17 @@ impl<'a> Fabric<'a> {
             let now = self.now.div_ceil(PS);
             telemetry.stamp(stamp, &Leaving { dir, now, rate: d.line.rate(), sent: d.bytes, queued });
         }
+    }
+
+    /// A data frame leaves a switch whose queues held `before` frames: its wait is over.
+    fn leaves(&self, dir: usize, s: usize, port: PortId, before: &[u32; PRIORITIES], frame: &mut Parcel) {
+        let Some(journey) = frame.journey() else { return };
+        let switch = &self.switches[s].switch;
+        let after = queued_frames(switch, port);
+        let Some(queue) = (0..PRIORITIES).find(|q| after[*q] < before[*q]) else { return };
+        let held = switch.reaction(port).held_ns(queue, self.ns());
+        let (egress, delay) = (self.spec.switch.egress.0 * PS, self.dirs[dir].delay);
+        journey.leave(dir, self.now, queue, held, egress, delay);
     }
 
     /// The sender of `dir` may have something at `next`.
@@ -454,12 +477,14 @@ impl<'a> Fabric<'a> {
         let d = &mut self.dirs[dir];
         let len = frame.len() as u64;
         let is_pause = frame.bytes().starts_with(&CONTROL_DA.0);
-        let begin = self.now + d.delay + if d.from.node >= hosts { spec.egress.0 * PS } else { 0 };
+        let from_host = d.from.node < hosts;
+        let begin =
+            self.now + d.delay + if from_host { self.spec.host.tx_delay.0 } else { spec.egress.0 } * PS;
         let to_switch = d.to.node >= hosts;
         let pipeline = match (to_switch, is_pause) {
             (true, _) => (spec.ingress.0 + spec.crossbar.0) * PS,
             (false, true) => self.spec.host.response.0 * PS,
-            (false, false) => 0,
+            (false, false) => self.spec.host.rx_delay.0 * PS,
         };
         let tail = begin + pipeline + d.line.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
         let head = begin + pipeline + d.line.takes(HEAD_BYTES);
@@ -530,11 +555,15 @@ impl<'a> Fabric<'a> {
     }
 
     fn arrive(&mut self, dir: usize, slot: u32) {
-        let Some(frame) = self.slab[slot as usize].frame.take() else { return };
+        let Some(mut frame) = self.slab[slot as usize].frame.take() else { return };
         self.unused.push(slot);
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
-            if let Some(arrival) = self.hosts[to.node].handle_frame(&frame, ns) {
+            let arrival = self.hosts[to.node].handle_frame(&frame, ns);
+            if let (Some(latency), Some(journey)) = (&mut self.latency, frame.journey().take()) {
+                latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, arrival.is_some());
+            }
+            if let Some(arrival) = arrival {
                 // Endless flows never end.
                 self.ended += arrival.ended as usize;
                 if arrival.delivered {
@@ -546,6 +575,12 @@ impl<'a> Fabric<'a> {
         }
         let s = to.node - self.plan.hosts;
         let egress = self.egress(s, &frame);
+        if let (Some(journey), Some(port)) = (frame.journey(), egress) {
+            let reaction = self.switches[s].switch.reaction(PortId(port as u16));
+            let held = std::array::from_fn(|queue| reaction.held_ns(queue, ns));
+            let spec = &self.spec.switch;
+            journey.admit(self.now, spec.ingress.0 * PS, spec.crossbar.0 * PS, held);
+        }
         let mut burst = Burst::new();
         burst.push(frame);
         let switch = &mut self.switches[s].switch;
@@ -598,6 +633,11 @@ impl<'a> Fabric<'a> {
     }
 }
 
+/// Frames in each queue of a port.
+fn queued_frames(switch: &Switch<Parcel>, port: PortId) -> [u32; PRIORITIES] {
+    std::array::from_fn(|queue| switch.queue_frames(port, queue))
+}
+
 impl Gauge {
     fn advance(&mut self, now: Ps, from: Ps) {
         let begin = self.since.max(from);
@@ -639,6 +679,7 @@ impl Fabric<'_> {
             links: self.dirs.iter().map(|d| self.link_result(d)).collect(),
             samples: std::mem::take(&mut self.samples),
             timeline: tape.finish(ns),
+            latency: self.latency.as_ref().map(|latency| latency.report(|dir| self.leg_name(dir))),
             ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)
@@ -707,7 +748,7 @@ impl Fabric<'_> {
         let mut dir = self.out[planned.from][0];
         let slowest = |rate: u64| (u128::from(wire) * 8 * 1_000_000_000_000 / u128::from(rate)) as u64;
         let mut rate = self.dirs[dir].line.rate();
-        let mut fixed = self.dirs[dir].delay;
+        let mut fixed = self.dirs[dir].delay + (self.spec.host.tx_delay.0 + self.spec.host.rx_delay.0) * PS;
         while self.dirs[dir].to.node >= self.plan.hosts {
             let node = self.dirs[dir].to.node;
             let next = self.routes.port(node - self.plan.hosts, planned.to, planned.path);
@@ -774,6 +815,16 @@ impl Fabric<'_> {
             pfc_rx: report.pfc_frames,
             unexpected: report.unexpected,
         }
+    }
+
+    /// A node and where it sends.
+    fn leg_name(&self, dir: usize) -> String {
+        let (from, to) = (self.dirs[dir].from, self.dirs[dir].to);
+        let name = |node: usize| &self.plan.names[node];
+        if from.node < self.plan.hosts {
+            return format!("{} \u{2192} {}", name(from.node), name(to.node));
+        }
+        format!("{} port {} \u{2192} {}", name(from.node), from.port, name(to.node))
     }
 
     fn link_result(&self, d: &Direction) -> LinkResult {

@@ -8,7 +8,9 @@
 mod agenda;
 mod congestion;
 mod engine;
+mod histogram;
 mod hosts;
+mod latency;
 mod links;
 mod ns3;
 mod page;
@@ -29,6 +31,7 @@ mod units;
 mod workload;
 
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
+pub use latency::{Distribution, Latency, LatencyOf, PARTS};
 pub use play::{Progress, run, run_with};
 pub use report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
@@ -144,5 +147,7 @@ pub enum FabricError {
 mod congestion_tests;
 #[cfg(test)]
 mod keys;
+#[cfg(test)]
+mod latency_tests;
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,8 @@ const RESUME_OFFSET: u32 = 3072;
 const EVENTS_PER_STEP: u64 = 1 << 16;
 
 /// Keys about which the profile leaves no choice.
-const FIXED: [(&str, &str); 14] = [
+const FIXED: [(&str, &str); 15] = [
+    ("latency", "the time of frames is not split"),
     ("paths", "every switch chooses among equal paths by a hash of the flow"),
     ("measure_from", "mean depths are not measured"),
     ("sample", "the timeline is always recorded"),

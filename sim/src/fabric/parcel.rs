@@ -1,5 +1,6 @@
 //! A frame on its way: one allocation from the sending host to the receiving one, handed on by pointer.
 
+use super::latency::Journey;
 use weir_dataplane::frame::Frame;
 use weir_endpoint::congestion::telemetry::Stamp;
 use weir_endpoint::flow::HeaderFrame;
@@ -14,6 +15,8 @@ struct Inner {
     to: Option<Address>,
     /// What it carries for congestion control.
     stamp: Option<Box<Stamp>>,
+    /// Where its time went, if somebody wants to know.
+    journey: Option<Box<Journey>>,
 }
 
 /// The receiving host and the path to it.
@@ -26,7 +29,7 @@ pub(super) struct Address {
 impl Parcel {
     /// A frame to a host; `None`: to the next node only.
     pub fn new(frame: HeaderFrame, to: Option<Address>) -> Self {
-        Self(Box::new(Inner { frame, to, stamp: None }))
+        Self(Box::new(Inner { frame, to, stamp: None, journey: None }))
     }
 
     /// The same with what it carries for congestion control.
@@ -39,6 +42,12 @@ impl Parcel {
     #[inline]
     pub fn stamp(&self) -> Option<&Stamp> {
         self.0.stamp.as_deref()
+    }
+
+    /// Where its time goes.
+    #[inline]
+    pub fn journey(&mut self) -> &mut Option<Box<Journey>> {
+        &mut self.0.journey
     }
 
     /// The same, for a switch to write into; not on the way back.

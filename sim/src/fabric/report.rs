@@ -1,5 +1,6 @@
 //! What a run came to. Serialises to JSON that explains itself; flows and ports also as CSV.
 
+use super::latency::Latency;
 use super::reasons;
 use super::spec::{FabricSpec, Profile};
 use super::timeline::Timeline;
@@ -70,6 +71,9 @@ pub struct Report {
     pub samples: Vec<Sample>,
     /// The course of the run.
     pub timeline: Timeline,
+    /// Where the time of frames went, with `latency = true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 /// A run in a few numbers, for comparing many.
@@ -340,6 +344,7 @@ impl Report {
             links: Vec::new(),
             samples: Vec::new(),
             timeline: Timeline::default(),
+            latency: None,
         }
     }
 
@@ -469,6 +474,18 @@ impl Report {
             format!("{id},{},{},{bytes},{start},{fct},{tail}", quoted(from), quoted(to))
         };
         std::iter::once(head).chain(self.flows.iter().map(line)).collect()
+    }
+
+    /// Tables of where the time of frames went: distributions, and their histograms; `None`: nobody wanted to know.
+    pub fn latency_csv(&self) -> Option<[(&'static str, String); 2]> {
+        let latency = self.latency.as_ref()?;
+        Some([
+            ("latency.csv", self.csv_head("time of frames, ps") + &latency.csv()),
+            (
+                "latency_histogram.csv",
+                self.csv_head("time of frames, ps, by step") + &latency.histogram_csv(),
+            ),
+        ])
     }
 
     /// One line per switch port.

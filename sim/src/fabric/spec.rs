@@ -28,6 +28,9 @@ pub struct FabricSpec {
     pub measure_from: Duration,
     /// Delivered bytes and queue depths are recorded this often; absent: not at all.
     pub sample: Option<Duration>,
+    /// The time of every frame is split into its parts, end to end and per leg.
+    #[serde(default)]
+    pub latency: bool,
     /// Paths a pair of hosts can use (1 to 64): each host has this many addresses, every switch
     /// spreads them over its shortest paths, every flow picks one. ECMP per flow in static tables.
     #[serde(default = "one")]
@@ -282,6 +285,10 @@ pub struct HostSpec {
     pub obey: Option<Vec<u8>>,
     /// From the arrival of a PFC frame to its effect.
     pub response: Duration,
+    /// From the making of a frame to the line.
+    pub tx_delay: Duration,
+    /// From the last bit of a frame to its effect.
+    pub rx_delay: Duration,
     /// Payload bytes of a full packet.
     pub payload: u16,
     /// Packets per ACK; 16, or 1 where congestion control follows every one of them, unless given.
@@ -320,6 +327,8 @@ impl Default for HostSpec {
             rclink: LinkHostSpec::default(),
             obey: None,
             response: Duration::of(0),
+            tx_delay: Duration::of(0),
+            rx_delay: Duration::of(0),
             payload: 1024,
             ack_every: None,
             timeout: Duration::of(4_000_000),
@@ -414,7 +423,7 @@ pub struct Workload {
     pub stagger: Duration,
     /// Sending host (flow).
     pub from: Option<String>,
-    /// Receiving host (flow, incast).
+    /// Receiving host (flow, incast; poisson, where it is any unless given).
     pub to: Option<String>,
     /// Sending hosts (incast); all but the receiver unless given.
     pub senders: Option<usize>,
@@ -422,7 +431,7 @@ pub struct Workload {
     pub shift: Option<usize>,
     /// Offered load of each host's link, 0 to 1 (poisson).
     pub load: Option<f64>,
-    /// Flow sizes (poisson).
+    /// Flow sizes (poisson, unless all have `bytes`).
     pub sizes: Option<SizeDistribution>,
     /// Flows arrive for this long (poisson).
     pub duration: Option<Duration>,
@@ -456,7 +465,7 @@ pub enum Pattern {
     /// Ring all-reduce of `bytes` over all hosts: 2(N-1) steps, each waits for the one before. A host's steps
     /// share one queue pair: what congestion has made of its rate stays.
     AllReduce,
-    /// Flows of random `sizes` between random hosts, `load`, for `duration`.
+    /// Flows of random `sizes`, or of `bytes` each, between random hosts or to one, `load`, for `duration`.
     Poisson,
 }
 

@@ -1,6 +1,7 @@
 //! From traffic patterns to flows.
 
 use super::routes::Routes;
+use super::sizes::SizeDistribution;
 use super::spec::{Congestion, FabricSpec, Pattern, Workload};
 use super::topology::Plan;
 use super::{FabricError, congestion, rate_control};
@@ -49,6 +50,29 @@ struct Draft {
     pair: Option<u32>,
 }
 
+/// Sizes of flows.
+#[derive(Clone, Copy)]
+enum Sizes {
+    All(u64),
+    Drawn(SizeDistribution),
+}
+
+impl Sizes {
+    fn mean(self) -> f64 {
+        match self {
+            Self::All(bytes) => bytes as f64,
+            Self::Drawn(sizes) => sizes.mean(),
+        }
+    }
+
+    fn draw(self, rng: &mut Rng) -> u64 {
+        match self {
+            Self::All(bytes) => bytes,
+            Self::Drawn(sizes) => sizes.draw(rng),
+        }
+    }
+}
+
 struct Reader<'a> {
     plan: &'a Plan,
     index: usize,
@@ -90,13 +114,13 @@ impl Reader<'_> {
         let w = self.w;
         let keys: [(&str, bool, &[Pattern]); 9] = [
             ("from", w.from.is_some(), &[Flow]),
-            ("to", w.to.is_some(), &[Flow, Incast]),
+            ("to", w.to.is_some(), &[Flow, Incast, Poisson]),
             ("senders", w.senders.is_some(), &[Incast]),
             ("shift", w.shift.is_some(), &[Permutation]),
             ("load", w.load.is_some(), &[Poisson]),
             ("sizes", w.sizes.is_some(), &[Poisson]),
             ("duration", w.duration.is_some(), &[Poisson]),
-            ("bytes", w.bytes.is_some() && w.kind == Poisson, &[]),
+            ("sizes", w.bytes.is_some() && w.sizes.is_some(), &[]),
             ("stagger", w.stagger.0 > 0 && matches!(w.kind, Poisson | AllReduce), &[]),
         ];
         if let Some((key, ..)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&w.kind)) {
@@ -157,22 +181,33 @@ impl Reader<'_> {
 
     fn poisson(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
         let load = self.need("load", self.w.load)?;
-        let sizes = self.need("sizes", self.w.sizes)?;
+        let sizes = match self.w.bytes {
+            Some(bytes) => Sizes::All(bytes.0.max(1)),
+            None => Sizes::Drawn(self.need("sizes", self.w.sizes)?),
+        };
         let duration = self.need("duration", self.w.duration)?.0;
         if !(load > 0.0 && load <= 1.0) {
             return Err(self.wrong(format!("`load` is {load}; it must be above 0 and at most 1")));
         }
         let n = self.plan.hosts;
-        let mean_gap = sizes.mean() * 8.0 * 1e9 / (load * spec.link.rate.0 as f64);
+        let to = self.w.to.as_ref().map(|_| self.host("to", &self.w.to)).transpose()?;
+        // The load of each sender's link, or of the one receiver's, which all others share.
+        let (rate, senders) = match to {
+            None => (spec.link.rate.0, 1.0),
+            Some(to) => (self.plan.links[self.plan.ports[to][0]].spec.rate.0, (n - 1) as f64),
+        };
+        let mean_gap = senders * sizes.mean() * 8.0 * 1e9 / (load * rate as f64);
         if n as f64 * duration as f64 / mean_gap > MAX_FLOWS as f64 {
             return Err(self.wrong(format!("more than {MAX_FLOWS} flows; make `duration` shorter")));
         }
         let mut drafts = Vec::new();
-        for from in 0..n {
+        for from in (0..n).filter(|from| Some(*from) != to) {
             let mut at = exponential(mean_gap, rng);
             while at < duration {
-                let other = ((u64::from(rng.next_u32()) * (n as u64 - 1)) >> 32) as usize;
-                let to = if other < from { other } else { other + 1 };
+                let to = to.unwrap_or_else(|| {
+                    let other = ((u64::from(rng.next_u32()) * (n as u64 - 1)) >> 32) as usize;
+                    if other < from { other } else { other + 1 }
+                });
                 let bytes = sizes.draw(rng);
                 drafts.push(Draft { from, to, bytes, start: self.w.start.0 + at, after: None, pair: None });
                 at += exponential(mean_gap, rng);

@@ -34,7 +34,8 @@ fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
     if let Some(dir) = out {
         write(dir, &report)?;
         if !json {
-            say!("  written   {}/report.html, report.json, flows.csv, ports.csv", dir.display());
+            let more = report.latency.as_ref().map_or("", |_| ", latency.csv, latency_histogram.csv");
+            say!("  written   {}/report.html, report.json, flows.csv, ports.csv{more}", dir.display());
         }
     }
     Ok(if report.findings.is_empty() { Outcome::Good } else { Outcome::Bad })
@@ -60,6 +61,9 @@ fn print(r: &Report) {
         r.marks(),
         r.queue_max()
     );
+    if let Some(line) = r.latency.as_ref().and_then(weir_sim::fabric::Latency::line) {
+        say!("  latency   {line}");
+    }
     r.why.iter().for_each(|sentence| say!("  {sentence}"));
     let good = || match r.frames_lost {
         0 => "every flow that has an end was delivered, nothing was lost".into(),
@@ -71,12 +75,13 @@ fn print(r: &Report) {
 
 fn write(dir: &Path, report: &Report) -> Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for (name, text) in [
+    let always = [
         ("report.html", report.to_html()),
         ("report.json", report.to_json()),
         ("flows.csv", report.flows_csv()),
         ("ports.csv", report.ports_csv()),
-    ] {
+    ];
+    for (name, text) in always.into_iter().chain(report.latency_csv().into_iter().flatten()) {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
