@@ -16,7 +16,7 @@ const PACKETS_PER_ACK: u64 = 64;
 pub const RNR_RETRY_FOREVER: u8 = 7;
 
 /// How much is sent ahead and how often it is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Packets sent and not acknowledged; 1 to 2^22.
     pub window: u32,
@@ -30,7 +30,7 @@ pub struct Limits {
 }
 
 /// Where the sending half of a connection stands.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GoBackN {
     limits: Limits,
     ack_every: u64,

@@ -6,8 +6,11 @@
 
 use crc32fast::Hasher;
 
-/// CRC of the eight bytes of ones that stand in for the LRH.
-const CRC_OF_LRH: u32 = !0xdebb_20e3;
+/// Register of the CRC after the eight bytes of ones that stand in for the LRH.
+const LRH_REGISTER: u32 = 0xdebb_20e3;
+/// Bytes from which on carry-less multiplication is used, and bytes it takes at a time.
+const WIDE: usize = 128;
+const BLOCK: usize = 16;
 const UDP: usize = 8;
 const BTH: usize = 12;
 
@@ -22,28 +25,44 @@ pub fn icrc(packet: &[u8]) -> Option<[u8; 4]> {
 
 /// CRC of the first `len` bytes of `packet`, which starts with its IP header: the whole ICRC as a number, or the part of
 /// it that [`Append`] joins with the CRC of a payload. `None` as for [`icrc`].
+///
+/// Carry-less multiplication takes 16 bytes at a time, from [`WIDE`] bytes on. Zeros in front of a register that is zero
+/// change nothing, and a register that is not may be added to the first bytes instead; so what is short is made
+/// long enough, and whole blocks, from the front.
 pub fn head(packet: &[u8], len: usize) -> Option<u32> {
-    let mut masked = [0u8; 40 + UDP + BTH];
+    let packet = packet.get(..len)?;
     let ip = match packet.first()? {
         0x45 => 20,
         b if b >> 4 == 6 => 40,
         _ => return None,
     };
-    let (head, rest) = packet.get(..len)?.split_at_checked(ip + UDP + BTH)?;
-    let masked = &mut masked[..head.len()];
-    masked.copy_from_slice(head);
-    if ip == 20 {
-        masked[1] = 0xff; // TOS
-        masked[8] = 0xff; // TTL
-        masked[10..12].fill(0xff); // header checksum
-    } else {
-        masked[0] |= 0x0f; // traffic class and flow label
-        masked[1..4].fill(0xff);
-        masked[7] = 0xff; // hop limit
+    if len < ip + UDP + BTH {
+        return None;
     }
-    masked[ip + 6..ip + 8].fill(0xff); // UDP checksum
-    masked[ip + UDP + 4] = 0xff; // FECN, BECN, reserved
-    let mut crc = Hasher::new_with_initial(CRC_OF_LRH);
+    let padded = len.next_multiple_of(BLOCK).max(WIDE);
+    let pad = padded - len;
+    // All of it, or what leaves enough for a second round.
+    let first = if padded < 2 * WIDE { padded } else { WIDE };
+    let mut masked = [0u8; 2 * WIDE];
+    let masked = &mut masked[..first];
+    let (head, rest) = packet.split_at(first - pad);
+    masked[pad..].copy_from_slice(head);
+    let head = &mut masked[pad..];
+    if ip == 20 {
+        head[1] = 0xff; // TOS
+        head[8] = 0xff; // TTL
+        head[10..12].fill(0xff); // header checksum
+    } else {
+        head[0] |= 0x0f; // traffic class and flow label
+        head[1..4].fill(0xff);
+        head[7] = 0xff; // hop limit
+    }
+    head[ip + 6..ip + 8].fill(0xff); // UDP checksum
+    head[ip + UDP + 4] = 0xff; // FECN, BECN, reserved
+    for (byte, register) in head.iter_mut().zip(LRH_REGISTER.to_le_bytes()) {
+        *byte ^= register;
+    }
+    let mut crc = Hasher::new_with_initial(!0);
     crc.update(masked);
     crc.update(rest);
     Some(crc.finalize())
@@ -52,6 +71,13 @@ pub fn head(packet: &[u8], len: usize) -> Option<u32> {
 /// CRC-32 of a payload and its pad bytes by themselves.
 pub fn payload(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
+}
+
+/// CRC of what `crc` is of, and of `rest` behind it.
+pub fn extended(crc: u32, rest: &[u8]) -> u32 {
+    let mut crc = Hasher::new_with_initial(crc);
+    crc.update(rest);
+    crc.finalize()
 }
 
 /// Joins CRCs where what comes second has a length known beforehand: CRC(A, B) = shift(CRC(A)) xor CRC(B), and shift is
@@ -119,7 +145,29 @@ mod tests {
 
     #[test]
     fn the_stand_in_constant_is_the_crc_of_eight_ones() {
-        assert_eq!(CRC_OF_LRH, crc32fast::hash(&[0xff; 8]));
+        assert_eq!(!LRH_REGISTER, crc32fast::hash(&[0xff; 8]));
+    }
+
+    /// The recipe by the letter, for every length around the limits of blocks.
+    #[test]
+    fn every_length_gives_the_crc_of_the_masked_packet() {
+        for first in [0x45, 0x60] {
+            for len in (40..700).chain(1060..1080).chain(4130..4150) {
+                let packet: Vec<u8> =
+                    (0..len).map(|i| if i == 0 { first } else { (i * 37 >> 3) as u8 }).collect();
+                let ip = if first == 0x45 { 20 } else { 40 };
+                let mut masked = [vec![0xff; 8], packet.clone()].concat();
+                let ones: &[usize] =
+                    if ip == 20 { &[1, 8, 10, 11, 26, 27, 32] } else { &[1, 2, 3, 7, 46, 47, 52] };
+                if len >= ip + UDP + BTH {
+                    ones.iter().for_each(|at| masked[8 + at] = 0xff);
+                    masked[8] |= if ip == 40 { 0x0f } else { 0 };
+                    assert_eq!(icrc(&packet), Some(crc32fast::hash(&masked).to_le_bytes()), "{len} bytes");
+                } else {
+                    assert_eq!(icrc(&packet), None);
+                }
+            }
+        }
     }
 
     #[test]
@@ -130,6 +178,7 @@ mod tests {
             let (whole, first) = (icrc(&packet[..44 + len]).unwrap(), head(&packet, 44).unwrap());
             let joined = Append::new(len).join(first, payload(&packet[44..44 + len]));
             assert_eq!(joined.to_le_bytes(), whole, "{len} bytes");
+            assert_eq!(extended(first, &packet[44..44 + len]), joined);
         }
     }
 

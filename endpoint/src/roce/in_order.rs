@@ -19,7 +19,7 @@ pub enum Turn {
 }
 
 /// Where the receiving half of a connection stands, and the answer it owes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InOrder {
     expected: Psn,
     /// Messages completed, 24 bits (DEV-70).

@@ -215,7 +215,7 @@ pub struct Aeth {
 }
 
 /// The meaning of an AETH syndrome (IBTA 9.7.5.2.2 and table 45).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
     /// Acknowledge; the code of the receive credits, 0x1f: not given.
     Ack(u8),
@@ -228,7 +228,7 @@ pub enum Syndrome {
 }
 
 /// Why a request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Nak {
     /// A packet is missing; the PSN is the one expected.
     Sequence,

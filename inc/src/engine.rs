@@ -1,0 +1,299 @@
+//! All jobs of one lcore: finds the job a frame is for, and gives each its turn.
+
+use crate::drops::Drop;
+use crate::immediate::Failure;
+use crate::job::{Job, Transmit};
+use crate::kernels::Kernels;
+use crate::params::{JobParams, Refusal};
+use crate::report::JobReport;
+use weir_dataplane::types::Nanos;
+use weir_endpoint::roce::frame::{Frame, ParseError};
+use weir_endpoint::roce::wire::Qpn;
+
+/// What an engine is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineParams {
+    /// Most jobs.
+    pub jobs: usize,
+    /// Bytes all jobs may take.
+    pub memory: u64,
+    /// Bytes one job may take.
+    pub quota: u64,
+    /// First of its queue pair numbers.
+    pub first_qpn: Qpn,
+    /// How many there are.
+    pub qpns: u32,
+}
+
+impl Default for EngineParams {
+    /// 64 jobs in 256 MiB, none above a quarter of that; 64 queue pairs for each, from 0x100.
+    fn default() -> Self {
+        Self { jobs: 64, memory: 256 << 20, quota: 64 << 20, first_qpn: Qpn(0x100), qpns: 64 * 65 }
+    }
+}
+
+/// Frames an engine has seen; only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineCounters {
+    /// Handed in.
+    pub received: u64,
+    /// Handed out.
+    pub sent: u64,
+    /// Not used, by reason ([`Drop::ALL`]).
+    pub drops: [u64; Drop::ALL.len()],
+}
+
+/// A queue pair number that leads to no job.
+const NOBODY: (u16, u16) = (u16::MAX, 0);
+
+/// The engine. Hand in frames with [`Self::receive`], take frames with [`Self::transmit`] until there are none, call
+/// [`Self::tick`] when [`Self::next_event`] is reached.
+#[derive(Debug)]
+pub struct Engine {
+    params: EngineParams,
+    kernels: Kernels,
+    jobs: Vec<Option<Box<Job>>>,
+    /// Job and peer of each queue pair number.
+    peers: Vec<(u16, u16)>,
+    used: u64,
+    /// Jobs that can send something, a bit each.
+    runnable: Vec<u64>,
+    /// Job that sent last.
+    turn: usize,
+    wake: Nanos,
+    ip_id: u16,
+    head: Vec<u8>,
+    counters: EngineCounters,
+}
+
+impl Engine {
+    /// An engine without jobs, with the fastest kernels of this machine.
+    pub fn new(params: EngineParams) -> Self {
+        let jobs = params.jobs.clamp(1, usize::from(u16::MAX));
+        Self {
+            kernels: Kernels::best(),
+            jobs: (0..jobs).map(|_| None).collect(),
+            peers: vec![NOBODY; params.qpns as usize],
+            used: 0,
+            runnable: vec![0; jobs.div_ceil(64)],
+            turn: 0,
+            wake: Nanos::MAX,
+            ip_id: 0,
+            head: Vec::with_capacity(128),
+            counters: EngineCounters::default(),
+            params,
+        }
+    }
+
+    /// Which kernels fold.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels
+    }
+
+    /// Frames seen.
+    pub fn counters(&self) -> &EngineCounters {
+        &self.counters
+    }
+
+    /// Bytes jobs take, of so many.
+    pub fn memory(&self) -> (u64, u64) {
+        (self.used, self.params.memory)
+    }
+
+    /// Makes a job and takes it in. This is the one call that allocates, with [`Self::remove`] and reports; where
+    /// that must not be, make the job elsewhere and [`Self::insert`] it.
+    pub fn add(&mut self, params: JobParams) -> Result<(), Refusal> {
+        self.admit(&params)?;
+        let job = Job::new(params, self.kernels)?;
+        self.insert(Box::new(job))
+    }
+
+    /// Takes in a job that was made elsewhere. The numbers of its queue pairs are the engine's and free.
+    pub fn insert(&mut self, job: Box<Job>) -> Result<(), Refusal> {
+        let needed = self.admit(job.params())?;
+        let id = job.params().id;
+        let all = Refusal::Jobs(id, self.jobs.len());
+        let at = self.jobs.iter().position(Option::is_none).ok_or(all)?;
+        for (peer, held) in job.peers().iter().enumerate() {
+            if let Some(index) = self.index(held.qpn) {
+                self.peers[index] = (at as u16, peer as u16);
+            }
+        }
+        self.used += needed;
+        self.jobs[at] = Some(job);
+        Ok(())
+    }
+
+    /// Whether a job can be taken; the bytes it needs.
+    fn admit(&self, params: &JobParams) -> Result<u64, Refusal> {
+        params.check()?;
+        let (id, needed) = (params.id, params.memory());
+        if self.find(id).is_some() {
+            return Err(Refusal::Exists(id));
+        }
+        if self.jobs.iter().all(Option::is_some) {
+            return Err(Refusal::Jobs(id, self.jobs.len()));
+        }
+        if needed > self.params.quota {
+            return Err(Refusal::Quota(id, needed, self.params.quota));
+        }
+        let left = self.params.memory.saturating_sub(self.used);
+        if needed > left {
+            return Err(Refusal::Memory {
+                id,
+                needed,
+                left,
+                total: self.params.memory,
+                children: params.children.len(),
+                window: params.window,
+                mtu: params.mtu,
+                results: params.results,
+            });
+        }
+        let first = self.params.first_qpn.0;
+        let qpns = params.children.iter().map(|c| c.qpn).chain(params.parent.map(|p| p.qpn));
+        let mut seen = Vec::with_capacity(params.children.len() + 1);
+        for qpn in qpns {
+            let free = self.index(qpn).is_some_and(|index| self.peers[index] == NOBODY);
+            if !free || seen.contains(&qpn) {
+                let last = first + (self.peers.len() as u32).saturating_sub(1);
+                return Err(Refusal::Qpn(id, qpn.0, first, last));
+            }
+            seen.push(qpn);
+        }
+        Ok(needed)
+    }
+
+    fn index(&self, qpn: Qpn) -> Option<usize> {
+        let index = qpn.0.checked_sub(self.params.first_qpn.0)? as usize;
+        (index < self.peers.len()).then_some(index)
+    }
+
+    fn find(&self, id: u32) -> Option<usize> {
+        self.jobs.iter().position(|job| job.as_ref().is_some_and(|job| job.params().id == id))
+    }
+
+    /// The job of this name.
+    pub fn job(&self, id: u32) -> Option<&Job> {
+        self.jobs[self.find(id)?].as_deref()
+    }
+
+    /// Ends a job: its ranks are told. It stays, and answers who has not heard, until it is removed.
+    pub fn stop(&mut self, id: u32, now: Nanos) -> bool {
+        let Some(at) = self.find(id) else { return false };
+        if let Some(job) = &mut self.jobs[at] {
+            job.fail(Failure::Stopped, crate::immediate::ALL_RANKS, now);
+        }
+        self.settle(at);
+        true
+    }
+
+    /// Takes a job out. Frames for it find no queue pair from here on.
+    pub fn remove(&mut self, id: u32) -> Option<Box<Job>> {
+        let at = self.find(id)?;
+        let job = self.jobs[at].take()?;
+        for peer in job.peers() {
+            if let Some(index) = self.index(peer.qpn) {
+                self.peers[index] = NOBODY;
+            }
+        }
+        self.used = self.used.saturating_sub(job.params().memory());
+        self.runnable[at / 64] &= !(1 << (at % 64));
+        Some(job)
+    }
+
+    /// What is to be shown of every job.
+    pub fn report(&self, now: Nanos) -> Vec<JobReport> {
+        self.jobs.iter().flatten().map(|job| JobReport::of(job, now)).collect()
+    }
+
+    /// A frame came, without FCS. What can not be used is counted by its reason.
+    pub fn receive(&mut self, bytes: &[u8], now: Nanos) {
+        self.counters.received += 1;
+        if let Err(drop) = self.take(bytes, now) {
+            self.counters.drops[drop as usize] += 1;
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], now: Nanos) -> Result<(), Drop> {
+        let frame = Frame::parse(bytes).map_err(|error| match error {
+            ParseError::NotRoce => Drop::NotRoce,
+            ParseError::Icrc => Drop::BadIcrc,
+            ParseError::Opcode(_) => Drop::Transport,
+            _ => Drop::Malformed,
+        })?;
+        let (at, peer) = self.index(frame.packet.bth.dest_qp).map_or(NOBODY, |index| self.peers[index]);
+        let at = usize::from(at);
+        let Some(Some(job)) = self.jobs.get_mut(at) else { return Err(Drop::UnknownQp) };
+        let taken = job.receive(usize::from(peer), &frame, now);
+        self.settle(at);
+        taken
+    }
+
+    /// Notes what a job wants now.
+    fn settle(&mut self, at: usize) {
+        if let Some(job) = &self.jobs[at] {
+            self.runnable[at / 64] |= u64::from(job.is_runnable()) << (at % 64);
+            self.wake = self.wake.min(job.wake());
+        }
+    }
+
+    /// The next frame to be sent at `now`, jobs in turn. The parts are valid until the next call.
+    pub fn transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
+        let (at, chosen) = loop {
+            let at = self.next_runnable()?;
+            let job = self.jobs[at].as_mut()?;
+            if let Some(chosen) = job.choose(now) {
+                break (at, chosen);
+            }
+            self.runnable[at / 64] &= !(1 << (at % 64));
+        };
+        self.turn = at + 1;
+        self.ip_id = self.ip_id.wrapping_add(1);
+        self.counters.sent += 1;
+        let Self { jobs, wake, head, ip_id, .. } = self;
+        let job = jobs[at].as_mut()?;
+        let written = job.write(chosen, *ip_id, head, now)?;
+        *wake = (*wake).min(job.wake());
+        job.frame(&written, head)
+    }
+
+    /// The next job that can send something, after the one that did last.
+    fn next_runnable(&self) -> Option<usize> {
+        let words = self.runnable.len();
+        let (word, bit) = (self.turn / 64 % words, self.turn % 64);
+        let after = self.runnable[word] >> bit << bit;
+        if after != 0 {
+            return Some(word * 64 + after.trailing_zeros() as usize);
+        }
+        (1..=words).find_map(|n| {
+            let word = (word + n) % words;
+            let bits = self.runnable[word];
+            (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+        })
+    }
+
+    /// Time has passed: sends again, probes, gives up.
+    pub fn tick(&mut self, now: Nanos) {
+        if now < self.wake {
+            return;
+        }
+        self.wake = Nanos::MAX;
+        for at in 0..self.jobs.len() {
+            if let Some(job) = &mut self.jobs[at] {
+                job.tick(now);
+            }
+            self.settle(at);
+        }
+    }
+
+    /// When [`Self::tick`] next has something to do, unless a frame comes.
+    pub fn next_event(&self) -> Option<Nanos> {
+        Some(self.wake).filter(|&at| at != Nanos::MAX)
+    }
+
+    /// Whether [`Self::transmit`] may have a frame.
+    pub fn has_work(&self) -> bool {
+        self.runnable.iter().any(|&word| word != 0)
+    }
+}

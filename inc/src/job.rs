@@ -1,0 +1,396 @@
+//! A job at one engine: contributions of children become results, at the root or by way of the parent.
+
+#[cfg(test)]
+mod model;
+mod receive;
+mod transmit;
+
+pub use transmit::{Kind, Transmit};
+
+use crate::collector::Collector;
+use crate::immediate::{ALL_RANKS, Failure, Immediate, Primitive, Status, Who};
+use crate::kernels::{Flags, Kernels};
+use crate::outbox::{Entry, Outbox};
+use crate::params::{Child, JobParams, Refusal, Straggler};
+use crate::peer::Peer;
+use std::collections::VecDeque;
+use weir_dataplane::types::Nanos;
+use weir_endpoint::roce::icrc::Append;
+
+/// A result that is to come from the parent.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    /// Children it is for.
+    to: u64,
+    /// Place in its message and length, if contributions below told them.
+    form: Option<(bool, bool, u16)>,
+    since: Nanos,
+}
+
+/// What a job has done; only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobCounters {
+    /// Numbers that went out whole or in part.
+    pub folded: u64,
+    /// Those of them that lacked a child.
+    pub partial: u64,
+    /// Payload bytes folded.
+    pub folded_bytes: u64,
+    /// Messages complete.
+    pub messages: u64,
+    /// Results taken from the parent.
+    pub from_parent: u64,
+    /// Most numbers open at once.
+    pub most_open: u64,
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub struct Job {
+    params: JobParams,
+    /// Children, then the parent.
+    peers: Vec<Peer>,
+    collector: Collector,
+    /// To the parent.
+    up: Option<Outbox>,
+    /// To children.
+    down: Outbox,
+    /// Results that are to come from the parent, oldest first.
+    pending: VecDeque<Pending>,
+    /// Operation the parent was told last.
+    told: Option<Primitive>,
+    /// Of the message that is going out.
+    status: Status,
+    append: Append,
+    kernels: Kernels,
+    failure: Option<(Failure, u16, Nanos)>,
+    /// Peers that are owed an answer, a bit each by index.
+    answers: u128,
+    /// Peers that may have something to be sent.
+    ready: u128,
+    /// Peer whose turn it is.
+    turn: usize,
+    /// Nothing happens before, unless a frame comes.
+    wake: Nanos,
+    counters: JobCounters,
+}
+
+/// Results outstanding at the parent for each slot of the window.
+const PENDING_PER_SLOT: usize = 2;
+
+/// Bytes of a job besides its rings.
+pub(crate) fn fixed_memory(params: &JobParams) -> u64 {
+    let peers = (params.children.len() + 1) * (size_of::<Peer>() + size_of::<Child>());
+    let pending = PENDING_PER_SLOT * params.window as usize * size_of::<Pending>();
+    (size_of::<Job>() + peers + pending + size_of::<[[u32; 256]; 4]>()) as u64
+}
+
+impl Job {
+    /// Makes it; all memory is taken here.
+    pub fn new(params: JobParams, kernels: Kernels) -> Result<Self, Refusal> {
+        params.check()?;
+        let children = params.children.iter().map(|c| (c.qpn, c.path));
+        let parent = params.parent.iter().map(|p| (p.qpn, p.path));
+        let mut peers: Vec<Peer> =
+            children.enumerate().map(|(at, (qpn, path))| Peer::new(qpn, path, 1 << at, &params)).collect();
+        peers.extend(parent.map(|(qpn, path)| Peer::new(qpn, path, 1, &params)));
+        let (window, mtu) = (params.window, params.mtu);
+        Ok(Self {
+            peers,
+            collector: Collector::new(window, mtu, params.children.len(), params.operation),
+            up: params.parent.map(|_| Outbox::new(params.sums(), mtu)),
+            down: Outbox::new(params.results, mtu),
+            pending: VecDeque::with_capacity(PENDING_PER_SLOT * window as usize),
+            told: None,
+            status: Status { count: 0, flags: Flags::default() },
+            append: Append::new(usize::from(mtu)),
+            kernels,
+            failure: None,
+            answers: 0,
+            ready: 0,
+            turn: 0,
+            wake: Nanos::MAX,
+            counters: JobCounters::default(),
+            params,
+        })
+    }
+
+    /// What it was made of.
+    pub fn params(&self) -> &JobParams {
+        &self.params
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &JobCounters {
+        &self.counters
+    }
+
+    /// Children, then the parent.
+    pub fn peers(&self) -> &[Peer] {
+        &self.peers
+    }
+
+    /// Why it failed, because of which rank, when.
+    pub fn failure(&self) -> Option<(Failure, u16, Nanos)> {
+        self.failure
+    }
+
+    /// Everything it had to say is acknowledged, or nobody is there to acknowledge it.
+    pub fn is_drained(&self) -> bool {
+        self.peers.iter().all(|peer| peer.dead || peer.is_idle())
+    }
+
+    /// Numbers open, and since when the oldest waits for which children (bits).
+    pub fn open(&self) -> (usize, Option<(Nanos, u64)>) {
+        (self.collector.open(), self.collector.waiting())
+    }
+
+    /// Results kept.
+    pub fn kept(&self) -> u64 {
+        self.down.len()
+    }
+
+    /// Something can be sent.
+    pub(crate) fn is_runnable(&self) -> bool {
+        (self.answers | self.ready) != 0
+    }
+
+    /// Nothing happens before that, unless a frame comes.
+    pub(crate) fn wake(&self) -> Nanos {
+        self.wake
+    }
+
+    /// First rank of a peer.
+    fn rank_of(&self, at: usize) -> u16 {
+        self.params.children.get(at).map_or(ALL_RANKS, |c| c.first_rank)
+    }
+
+    fn wake_by(&mut self, at: Nanos) {
+        self.wake = self.wake.min(at);
+    }
+
+    /// Children that hold these ranks, a bit each.
+    fn mask(children: &[Child], who: Who) -> u64 {
+        let bits = children.iter().enumerate().filter(|(_, child)| match who {
+            Who::All => true,
+            Who::Rank(rank) => child.holds(rank),
+        });
+        bits.fold(0, |mask, (at, _)| mask | 1 << at)
+    }
+
+    /// Sends on whatever is complete, as long as there is room.
+    fn advance(&mut self, now: Nanos) {
+        while self.failure.is_none() && self.send_on(now) {}
+    }
+
+    /// Sends on the oldest number, if it is complete and there is room for it. Decided in one place, by one owner (DEV-68).
+    fn send_on(&mut self, now: Nanos) -> bool {
+        let Self { params, collector, up, down, kernels, .. } = self;
+        let Some(gathered) = collector.gathered() else { return false };
+        let head = gathered.head;
+        let to = Self::mask(&params.children, head.operation.target(head.index, params.ranks));
+        let upwards = up.is_some();
+        let outbox = up.as_mut().unwrap_or(down);
+        if !outbox.has_room() || self.pending.len() >= PENDING_PER_SLOT * params.window as usize {
+            return false;
+        }
+        let barrier = head.operation == Primitive::Barrier;
+        let name =
+            upwards && head.first && !barrier && (head.index == 0 || self.told != Some(head.operation));
+        if name {
+            outbox.push(Entry::word(1, head.operation.encode()));
+            self.told = Some(head.operation);
+        }
+        let len = usize::from(head.len);
+        let out = &mut outbox.payload_mut()[..len];
+        let folded = match head.operation.fold() {
+            Some(fold) => kernels.fold(fold, &gathered.inputs, out),
+            None => {
+                if let Some(input) = gathered.inputs.first() {
+                    out.copy_from_slice(input);
+                }
+                Ok(Flags::default())
+            }
+        };
+        let (count, below) = (gathered.count, gathered.flags);
+        let (sources, bytes) = (!gathered.inputs.is_empty(), (gathered.inputs.len() * len) as u64);
+        drop(gathered);
+        // Contributions of other lengths were refused; should one come through, better no sum than a wrong one.
+        let Ok(flags) = folded else {
+            self.fail(Failure::Protocol, ALL_RANKS, now);
+            return false;
+        };
+        let flags = flags | below;
+        let partial = count < params.children.iter().map(|c| c.ranks).sum();
+        if head.first {
+            self.status = Status { count: u16::MAX, flags: Flags::default() };
+        }
+        self.status.count = self.status.count.min(count);
+        self.status.flags |= flags;
+        let status = Immediate::Status(self.status).encode();
+        let mut entry = Entry::new(if upwards { 1 } else { to }, head.first, head.last, head.len);
+        if upwards && barrier {
+            entry = Entry::word(1, head.operation.encode());
+        } else if head.last && (sources || !upwards) {
+            entry.imm = Some(status);
+            entry.named = upwards;
+        }
+        outbox.push(entry);
+        collector.release();
+        self.counters.folded += 1;
+        self.counters.partial += u64::from(partial);
+        self.counters.folded_bytes += bytes;
+        self.counters.messages += u64::from(head.last);
+        if upwards {
+            self.announce_up(1 + usize::from(name), now);
+            if to != 0 {
+                let form = (sources || barrier).then_some((head.first, head.last, head.len));
+                self.pending.push_back(Pending { to, form, since: now });
+            }
+        } else {
+            self.announce_down(to, now);
+        }
+        true
+    }
+
+    /// `n` packets for the parent were put in.
+    fn announce_up(&mut self, n: usize, now: Nanos) {
+        let at = self.params.children.len();
+        for _ in 0..n {
+            self.peers[at].queue(now);
+        }
+        self.ready |= 1 << at;
+        self.wake_by(now.saturating_add(self.params.patience));
+    }
+
+    /// A packet for these children was put in.
+    fn announce_down(&mut self, to: u64, now: Nanos) {
+        let mut left = to;
+        while left != 0 {
+            self.peers[left.trailing_zeros() as usize].queue(now);
+            left &= left - 1;
+        }
+        self.ready |= u128::from(to);
+        self.wake_by(now.saturating_add(self.params.patience));
+    }
+
+    /// Ends the job: nothing is folded from here on, everybody is told. Results that are complete still go out before.
+    pub fn fail(&mut self, failure: Failure, rank: u16, now: Nanos) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.failure = Some((failure, rank, now));
+        let word = Immediate::Failed(failure, rank).encode();
+        let children = self.params.children.len();
+        let alive = self.peers[..children].iter().filter(|p| !p.dead).fold(0, |mask, p| mask | p.bit);
+        self.down.push(Entry::word(alive, word));
+        self.announce_down(alive, now);
+        if let Some(up) = self.up.as_mut().filter(|_| !self.peers[children].dead) {
+            up.push(Entry::word(1, word));
+            self.announce_up(1, now);
+        }
+    }
+
+    /// A peer will answer no more.
+    fn lose(&mut self, at: usize, failure: Failure, now: Nanos) {
+        let outbox = if at < self.params.children.len() { Some(&mut self.down) } else { self.up.as_mut() };
+        if let Some(outbox) = outbox {
+            self.peers[at].bury(outbox);
+        }
+        self.fail(failure, self.rank_of(at), now);
+        self.advance(now);
+    }
+
+    /// Time has passed.
+    pub(crate) fn tick(&mut self, now: Nanos) {
+        if now < self.wake {
+            return;
+        }
+        for at in 0..self.peers.len() {
+            let outbox =
+                if at < self.params.children.len() { Some(&mut self.down) } else { self.up.as_mut() };
+            let Some(outbox) = outbox else { continue };
+            match self.peers[at].handle_timeout(self.params.patience, outbox, now) {
+                Ok(ready) => self.ready |= u128::from(ready) << at,
+                Err(()) => self.lose(at, Failure::Unreachable, now),
+            }
+        }
+        if self.failure.is_none() {
+            self.mind_stragglers(now);
+            self.mind_parent(now);
+        }
+        self.wake = self.next_event(now);
+    }
+
+    /// When [`Self::tick`] next has something to do.
+    fn next_event(&self, now: Nanos) -> Nanos {
+        let peers = self.peers.iter().filter_map(|p| p.next_event(self.params.patience, now));
+        let running = self.failure.is_none();
+        let waiting = self.collector.waiting().filter(|_| running).map(|(since, _)| since);
+        let children = waiting.map(|since| self.next_check(since, now));
+        let parent = self.pending.front().filter(|_| running).map(|p| self.next_probe(p.since, now));
+        peers.chain(children).chain(parent).min().unwrap_or(Nanos::MAX)
+    }
+
+    /// When those who keep a number waiting since then are looked at.
+    fn next_check(&self, since: Nanos, now: Nanos) -> Nanos {
+        let probe = self.next_probe(since, now);
+        match self.params.straggler {
+            Straggler::Wait => probe,
+            Straggler::Partial(after) | Straggler::Abort(after) => probe.min(since.saturating_add(after)),
+        }
+    }
+
+    /// Probes go at multiples of `probe_after`.
+    fn next_probe(&self, since: Nanos, now: Nanos) -> Nanos {
+        let every = self.params.probe_after.max(1);
+        let passed = now.saturating_sub(since) / every;
+        since.saturating_add((passed + 1).saturating_mul(every))
+    }
+
+    fn mind_stragglers(&mut self, now: Nanos) {
+        while let Some((since, missing)) = self.collector.waiting() {
+            let is_late = |after: Nanos| now >= since.saturating_add(after);
+            let first = self.rank_of(missing.trailing_zeros() as usize);
+            match self.params.straggler {
+                Straggler::Partial(after) if is_late(after) => {
+                    if !self.collector.close() {
+                        return self.fail(Failure::Straggler, first, now);
+                    }
+                    let base = self.collector.base();
+                    self.advance(now);
+                    if self.collector.base() == base {
+                        return; // No room for its result yet.
+                    }
+                    continue;
+                }
+                Straggler::Abort(after) if is_late(after) => {
+                    return self.fail(Failure::Straggler, first, now);
+                }
+                _ => {}
+            }
+            if now >= since.saturating_add(self.params.probe_after) {
+                let mut left = missing;
+                while left != 0 {
+                    self.probe(left.trailing_zeros() as usize, now);
+                    left &= left - 1;
+                }
+            }
+            return;
+        }
+    }
+
+    fn mind_parent(&mut self, now: Nanos) {
+        let since = self.pending.front().map(|pending| pending.since);
+        if since.is_some_and(|since| now >= since.saturating_add(self.params.probe_after)) {
+            self.probe(self.params.children.len(), now);
+        }
+    }
+
+    fn probe(&mut self, at: usize, now: Nanos) {
+        match self.peers[at].probe(self.params.retries, self.params.probe_after, now) {
+            Ok(due) => self.ready |= u128::from(due) << at,
+            Err(()) => self.lose(at, Failure::Unreachable, now),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What comes in: contributions, results of the parent, answers.
+
+use super::{Job, Pending};
+use crate::collector::{Head, Part, Placed};
+use crate::drops::Drop;
+use crate::immediate::{Failure, Immediate, Primitive, Status, Who};
+use crate::kernels::Flags;
+use crate::outbox::Entry;
+use crate::peer::Cursor;
+use weir_dataplane::types::Nanos;
+use weir_endpoint::roce::frame::{ECN_CE, Frame};
+use weir_endpoint::roce::in_order::{Shape, Turn};
+use weir_endpoint::roce::wire::{Nak, Opcode, Packet, Syndrome, rnr_code};
+
+/// Why a packet that was next in order is not taken.
+enum Refused {
+    /// Not now.
+    Wait(Drop),
+    /// Not ever.
+    Invalid(Drop, Failure),
+}
+
+const INVALID: Refused = Refused::Invalid(Drop::InvalidRequest, Failure::Protocol);
+const MISMATCH: Refused = Refused::Invalid(Drop::Mismatch, Failure::Mismatch);
+
+/// Shortest and longest wait asked of a peer, in ns. What was lost in the meantime costs no more than the longest.
+const RNR_WAIT: std::ops::RangeInclusive<Nanos> = 20_000..=10_000_000;
+
+impl Job {
+    /// A frame for peer `at` of this job came.
+    pub(crate) fn receive(&mut self, at: usize, frame: &Frame<'_>, now: Nanos) -> Result<(), Drop> {
+        let packet = &frame.packet;
+        let peer = &mut self.peers[at];
+        if !peer.path.matches(&frame.outer) {
+            return Err(Drop::WrongPeer);
+        }
+        // Only the low 15 bits are the key, bit 15 is full or limited membership.
+        if (packet.bth.pkey ^ self.params.pkey) & 0x7fff != 0 {
+            return Err(Drop::WrongPartition);
+        }
+        peer.heard();
+        if frame.outer.ip.ecn == ECN_CE && packet.bth.opcode != Opcode::CNP {
+            peer.counters.ce += 1;
+            peer.cnp_due |= peer.notify.on_ce(now);
+            self.answers |= u128::from(peer.cnp_due) << at;
+        }
+        match packet.bth.opcode {
+            Opcode::CNP => peer.counters.cnps += 1,
+            Opcode::RC_ACK => self.answer(at, packet, now),
+            Opcode(0x0d..=0x10 | 0x12) => return Err(Drop::Unasked),
+            Opcode(0..0x20) => return self.request(at, packet, now),
+            _ => return Err(Drop::Transport),
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) {
+        let Some(aeth) = packet.ext.aeth else { return };
+        let outbox = if at < self.params.children.len() { Some(&mut self.down) } else { self.up.as_mut() };
+        let Some(outbox) = outbox.filter(|_| !self.peers[at].dead) else { return };
+        let peer = &mut self.peers[at];
+        let syndrome = Syndrome::decode(aeth.syndrome);
+        match syndrome {
+            Syndrome::Nak(Nak::Sequence) => peer.counters.naks += 1,
+            Syndrome::Rnr(_) => peer.counters.rnr_received += 1,
+            _ => {}
+        }
+        if peer.answer(packet.bth.psn, syndrome, outbox, now).is_err() {
+            let unreachable = matches!(syndrome, Syndrome::Nak(Nak::Sequence));
+            return self.lose(at, if unreachable { Failure::Unreachable } else { Failure::Refused }, now);
+        }
+        self.ready |= 1 << at;
+        if let Some(event) = peer.next_event(self.params.patience, now) {
+            self.wake_by(event);
+        }
+        self.advance(now);
+    }
+
+    fn request(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) -> Result<(), Drop> {
+        let peer = &mut self.peers[at];
+        let answer = 1 << at;
+        match peer.order.turn(packet.bth.psn) {
+            Turn::Duplicate => {
+                peer.counters.duplicates += 1;
+                peer.order.acknowledge();
+                self.answers |= answer;
+                return Err(Drop::Duplicate);
+            }
+            Turn::Ahead(first) => {
+                peer.counters.gaps += u64::from(first);
+                self.answers |= u128::from(first) << at;
+                return Err(Drop::OutOfSequence);
+            }
+            Turn::Next => {}
+        }
+        if self.failure.is_some() {
+            peer.order.refuse(Nak::RemoteOperational);
+            self.answers |= answer;
+            return Err(Drop::JobFailed);
+        }
+        let taken = if self.is_end(at, packet, now) {
+            Ok(None)
+        } else if at < self.params.children.len() {
+            self.contribution(at, packet, now)
+        } else {
+            self.result(at, packet, now)
+        };
+        match taken {
+            Ok(dropped) => {
+                let peer = &mut self.peers[at];
+                let last = Shape::of(packet.bth.opcode).is_some_and(|shape| shape.last);
+                peer.cursor.open = !last;
+                peer.refused = 0;
+                peer.counters.taken += 1;
+                if last {
+                    peer.order.message_done();
+                }
+                peer.order.taken(1, packet.bth.ack_req);
+                self.answers |= u128::from(peer.order.owes()) << at;
+                self.advance(now);
+                dropped.map_or(Ok(()), Err)
+            }
+            Err(Refused::Wait(drop)) => {
+                let timer = rnr_code(self.expected_wait(at));
+                let peer = &mut self.peers[at];
+                peer.refused = peer.refused.saturating_add(1);
+                peer.counters.rnr_sent += 1;
+                peer.order.not_ready(timer);
+                self.answers |= answer;
+                Err(drop)
+            }
+            Err(Refused::Invalid(drop, failure)) => {
+                self.peers[at].order.refuse(Nak::InvalidRequest);
+                self.answers |= answer;
+                self.fail(failure, self.rank_of(at), now);
+                Err(drop)
+            }
+        }
+    }
+
+    /// Whether it is the last word of a peer, which may come within a message. A host may only speak for itself.
+    fn is_end(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) -> bool {
+        let only = packet.bth.opcode == Opcode::RC_SEND_ONLY_IMM && packet.payload.is_empty();
+        let word = packet.ext.imm.filter(|_| only).and_then(Immediate::decode);
+        let Some(Immediate::Failed(failure, rank)) = word else { return false };
+        let host = self.params.children.get(at).filter(|child| !child.engine);
+        let rank = host.map_or(rank, |child| child.first_rank);
+        let may = host.is_none() || failure == Failure::Aborted;
+        if may {
+            self.fail(failure, rank, now);
+        }
+        may
+    }
+
+    /// How long it may take until there is room for peer `at`: half of what the slowest of those that are waited for is
+    /// usually behind, and each time twice as long for one that has tried before, so that it does not spend its retries.
+    fn expected_wait(&self, at: usize) -> Nanos {
+        let missing = self.collector.waiting().map_or(0, |(_, missing)| missing);
+        let lags = self.peers.iter().filter(|p| p.bit & missing != 0).map(|p| p.lag.0);
+        let first = (lags.max().unwrap_or(0) / 2).max(*RNR_WAIT.start());
+        (first << self.peers[at].refused.min(16)).min(*RNR_WAIT.end())
+    }
+
+    /// Place in a message, if a SEND may come here in this form.
+    fn shape(&self, at: usize, packet: &Packet<'_>) -> Result<Shape, Refused> {
+        let shape = Shape::of(packet.bth.opcode).filter(|shape| {
+            let in_turn = shape.first != self.peers[at].cursor.open;
+            !shape.write && in_turn && shape.fits(packet.payload.len(), usize::from(self.params.mtu))
+        });
+        shape.ok_or(INVALID)
+    }
+
+    /// The next packet of a child. `Ok`: taken, unless for this reason it is of no use any more.
+    fn contribution(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) -> Result<Option<Drop>, Refused> {
+        let shape = self.shape(at, packet)?;
+        let payload = packet.payload;
+        let (only, empty) = (shape.first && shape.last, payload.is_empty());
+        let child = self.params.children[at];
+        let mut cursor = self.peers[at].cursor;
+        let mut told = Status { count: child.ranks, flags: Flags::default() };
+        let mut operation = cursor.operation;
+        match packet.ext.imm.map(|word| Immediate::decode(word).ok_or(INVALID)).transpose()? {
+            None => {}
+            Some(Immediate::Status(status)) if child.engine && shape.last => told = status,
+            Some(Immediate::Operation(Primitive::Barrier)) if only && empty => operation = Primitive::Barrier,
+            Some(Immediate::Operation(named)) if only && named.names_ranks_below(self.params.ranks) => {
+                if empty || named != cursor.operation {
+                    cursor = Cursor { operation: named, index: 0, ..cursor };
+                }
+                if empty {
+                    self.peers[at].cursor = cursor;
+                    return Ok(None);
+                }
+                operation = named;
+            }
+            // On the last packet it comes too late to say anything new.
+            Some(Immediate::Operation(named)) if named == cursor.operation => {}
+            Some(Immediate::Operation(_)) => return Err(MISMATCH),
+            Some(Immediate::Status(_) | Immediate::Failed(..)) => return Err(INVALID),
+        }
+        let barrier = operation == Primitive::Barrier;
+        let index = if barrier { 0 } else { cursor.index };
+        let source = !barrier
+            && match operation.source(index, self.params.ranks) {
+                Who::All => true,
+                Who::Rank(rank) => child.holds(rank),
+            };
+        let whole =
+            operation.fold().is_none_or(|fold| payload.len().is_multiple_of(fold.data_type().bytes()));
+        let single = only || !(operation == Primitive::AllGather || !source);
+        if source == empty || !whole || !single {
+            return Err(INVALID);
+        }
+        let head = Head { operation, index, first: shape.first, last: shape.last, len: payload.len() as u16 };
+        let part = Part { head, source, payload, count: told.count, flags: told.flags };
+        let dropped = match self.collector.place(at, cursor.number, &part, now) {
+            Placed::Full => return Err(Refused::Wait(Drop::WindowFull)),
+            Placed::Mismatch => return Err(MISMATCH),
+            Placed::Late => {
+                self.peers[at].counters.late += 1;
+                Some(Drop::Late)
+            }
+            Placed::Stored(lag) => {
+                self.peers[at].measure(lag);
+                if lag == 0 {
+                    self.wake_by(self.next_check(now, now));
+                }
+                None
+            }
+        };
+        cursor.number += 1;
+        cursor.index += u64::from(shape.last && !barrier);
+        self.peers[at].cursor = cursor;
+        Ok(dropped)
+    }
+
+    /// The next packet of the parent: a result, on its way to children.
+    fn result(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) -> Result<Option<Drop>, Refused> {
+        let shape = self.shape(at, packet)?;
+        let payload = packet.payload;
+        let imm = match packet.ext.imm.map(|word| (word, Immediate::decode(word))) {
+            Some((word, Some(Immediate::Status(_)))) => Some(word),
+            None => None,
+            Some(_) => return Err(INVALID),
+        };
+        // A result nobody has contributed to, or of another form than the contributions.
+        let Some(&Pending { to, form, .. }) = self.pending.front() else { return Err(INVALID) };
+        let came = (shape.first, shape.last, payload.len() as u16);
+        if form.is_some_and(|form| form != came) || shape.last != imm.is_some() {
+            return Err(MISMATCH);
+        }
+        if !self.down.has_room() {
+            return Err(Refused::Wait(Drop::ResultsFull));
+        }
+        self.pending.pop_front();
+        if let Some(room) = self.down.payload_mut().get_mut(..payload.len()) {
+            room.copy_from_slice(payload);
+        }
+        let mut entry = Entry::new(to, shape.first, shape.last, payload.len() as u16);
+        entry.imm = imm;
+        self.down.push(entry);
+        self.counters.from_parent += 1;
+        self.announce_down(to, now);
+        Ok(None)
+    }
+}

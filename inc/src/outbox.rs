@@ -1,0 +1,149 @@
+//! Payloads that are kept until everybody they are for has acknowledged them (DEV-66, DEV-69, DEV-77).
+
+use weir_endpoint::roce::icrc;
+use weir_endpoint::roce::in_order::Shape;
+
+/// A packet for one or more peers.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Peers it is for, a bit each.
+    pub to: u64,
+    /// Those of them that have not acknowledged it.
+    waiting: u64,
+    /// Its place in a message.
+    pub shape: Shape,
+    /// Bytes.
+    pub len: u16,
+    /// Immediate data.
+    pub imm: Option<u32>,
+    /// The immediate data is essential; else it is a status, for those who want one.
+    pub named: bool,
+    /// CRC of payload and pad.
+    pub crc: u32,
+}
+
+impl Entry {
+    /// For these peers, with so many bytes.
+    pub fn new(to: u64, first: bool, last: bool, len: u16) -> Self {
+        let shape = Shape { first, last, write: false };
+        Self { to, waiting: to, shape, len, imm: None, named: false, crc: 0 }
+    }
+
+    /// An empty message with this word.
+    pub fn word(to: u64, imm: u32) -> Self {
+        Self { imm: Some(imm), named: true, ..Self::new(to, true, true, 0) }
+    }
+}
+
+/// A ring of them, numbered from the start of the job.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    entries: Vec<Entry>,
+    payloads: Vec<u8>,
+    mtu: usize,
+    /// Oldest one that somebody waits for.
+    tail: u64,
+    /// Next one.
+    head: u64,
+}
+
+/// Places that only words take: the one that names an operation before its first packet, and the last one of a job.
+pub const SPARE: u64 = 2;
+
+impl Outbox {
+    /// Bytes of a ring.
+    pub fn memory(places: u32, mtu: u16) -> u64 {
+        u64::from(places) * (u64::from(mtu) + size_of::<Entry>() as u64)
+    }
+
+    /// So many places, a power of two above [`SPARE`].
+    pub fn new(places: u32, mtu: u16) -> Self {
+        let (places, mtu) = (places as usize, usize::from(mtu));
+        let empty = Entry::new(0, true, true, 0);
+        Self { entries: vec![empty; places], payloads: vec![0; places * mtu], mtu, tail: 0, head: 0 }
+    }
+
+    fn at(&self, number: u64) -> usize {
+        number as usize & (self.entries.len() - 1)
+    }
+
+    /// Whether another packet may be put in.
+    pub fn has_room(&self) -> bool {
+        self.len() + SPARE < self.entries.len() as u64
+    }
+
+    /// Number after the newest.
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Packets kept.
+    pub fn len(&self) -> u64 {
+        self.head - self.tail
+    }
+
+    /// Where the payload of the next packet is to be written.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let start = self.at(self.head) * self.mtu;
+        &mut self.payloads[start..start + self.mtu]
+    }
+
+    /// Puts in a packet whose payload has been written. Where there is room, a word goes before and the last word after it.
+    pub fn push(&mut self, entry: Entry) {
+        let padded = usize::from(entry.len).next_multiple_of(4);
+        let payload = self.payload_mut();
+        payload[usize::from(entry.len)..padded].fill(0);
+        let crc = icrc::payload(&payload[..padded]);
+        let at = self.at(self.head);
+        self.entries[at] = Entry { crc, ..entry };
+        self.head += 1;
+        self.release();
+    }
+
+    /// A packet that is kept.
+    pub fn entry(&self, number: u64) -> &Entry {
+        &self.entries[self.at(number)]
+    }
+
+    /// Its payload and pad.
+    pub fn payload(&self, number: u64) -> &[u8] {
+        let at = self.at(number);
+        let len = usize::from(self.entries[at].len).next_multiple_of(4);
+        &self.payloads[at * self.mtu..at * self.mtu + len]
+    }
+
+    /// First packet from `number` on that is for the peer with this bit. What nobody waits for any more is not looked at: its
+    /// place may hold another packet.
+    pub fn next_for(&self, number: u64, bit: u64) -> u64 {
+        (number.max(self.tail)..self.head).find(|&n| self.entry(n).to & bit != 0).unwrap_or(self.head)
+    }
+
+    /// The peer has this packet.
+    pub fn acknowledge(&mut self, number: u64, bit: u64) {
+        let at = self.at(number);
+        self.entries[at].waiting &= !bit;
+        self.release();
+    }
+
+    /// The peer will never acknowledge anything.
+    pub fn abandon(&mut self, bit: u64) {
+        for number in self.tail..self.head {
+            let at = self.at(number);
+            self.entries[at].waiting &= !bit;
+        }
+        self.release();
+    }
+
+    fn release(&mut self) {
+        while self.tail < self.head && self.entries[self.at(self.tail)].waiting == 0 {
+            self.tail += 1;
+        }
+    }
+
+    /// Everything that decides what happens next.
+    #[cfg(test)]
+    pub fn state(&self) -> (u64, u64, Vec<(u64, u32)>) {
+        let kept = (self.tail..self.head).map(|n| (self.entry(n).waiting, self.entry(n).crc));
+        (self.tail, self.head, kept.collect())
+    }
+}

@@ -1,0 +1,289 @@
+//! One connection of a job, to a child or to the parent.
+
+use crate::immediate::Primitive;
+use crate::outbox::Outbox;
+use weir_dataplane::types::Nanos;
+use weir_endpoint::roce::cnp::NotificationPoint;
+use weir_endpoint::roce::go_back_n::{GoBackN, Limits, RNR_RETRY_FOREVER};
+use weir_endpoint::roce::in_order::InOrder;
+use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::roce::qp::Path;
+use weir_endpoint::roce::wire::{Qpn, Syndrome};
+
+/// Where a peer stands in what it sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    /// The operation its messages belong to.
+    pub operation: Primitive,
+    /// Which message of it comes next.
+    pub index: u64,
+    /// It is within a message.
+    pub open: bool,
+    /// Packets with data so far: the number of the next.
+    pub number: u64,
+}
+
+/// What was seen of a peer; only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerCounters {
+    /// Packets taken, contributions or results.
+    pub taken: u64,
+    /// Packets sent, those sent again included.
+    pub sent: u64,
+    /// Sent again.
+    pub retransmitted: u64,
+    /// It was told to wait.
+    pub rnr_sent: u64,
+    /// It asked to wait.
+    pub rnr_received: u64,
+    /// Gaps in what it sent.
+    pub gaps: u64,
+    /// Packets it sent twice.
+    pub duplicates: u64,
+    /// It found gaps in what it was sent.
+    pub naks: u64,
+    /// It acknowledged nothing in time.
+    pub timeouts: u64,
+    /// Contributions that came after the result had gone out.
+    pub late: u64,
+    /// Times it was probed.
+    pub probes: u64,
+    /// Marks of congestion seen on what it sent.
+    pub ce: u64,
+    /// CNPs it sent.
+    pub cnps: u64,
+}
+
+/// What a peer is to be sent next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The packet before the next, empty: a duplicate, which a responder acknowledges and does not look at. Only to hear
+    /// whether it is there.
+    Probe,
+    /// This packet of the outbox.
+    Packet(u64),
+}
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Queue pair of the engine.
+    pub qpn: Qpn,
+    /// Way to the peer.
+    pub path: Path,
+    /// Its bit in an outbox.
+    pub bit: u64,
+    /// Receiving half.
+    pub order: InOrder,
+    /// Where it stands in what it sends.
+    pub cursor: Cursor,
+    /// Sending half: numbers of packets on the wire.
+    window: GoBackN,
+    /// Packets for it so far.
+    queued: u64,
+    /// Packet number and outbox number of the oldest that is not acknowledged. Outbox entries for others lie between.
+    oldest: (u64, u64),
+    /// The same of the next to be sent.
+    next: (u64, u64),
+    /// A probe is to be sent.
+    probe_due: bool,
+    /// Probes since it was last heard.
+    unanswered: u8,
+    /// When the last one was asked for.
+    probed_at: Nanos,
+    /// Since when it makes no progress, if something is outstanding.
+    stuck_since: Option<Nanos>,
+    /// Times in a row it was told to wait.
+    pub refused: u32,
+    /// It will never answer again.
+    pub dead: bool,
+    /// CNPs to it.
+    pub notify: NotificationPoint,
+    /// One is due.
+    pub cnp_due: bool,
+    /// How far its contributions are behind the first of each number: moving average and most, in ns.
+    pub lag: (Nanos, Nanos),
+    /// What was seen.
+    pub counters: PeerCounters,
+}
+
+impl Peer {
+    /// A peer with this bit, before the first packet either way.
+    pub fn new(qpn: Qpn, path: Path, bit: u64, params: &crate::params::JobParams) -> Self {
+        let limits = Limits {
+            window: params.results.max(params.window),
+            retry_cnt: params.retries,
+            rnr_retry: RNR_RETRY_FOREVER,
+            ack_timeout: params.ack_timeout,
+        };
+        Self {
+            qpn,
+            path,
+            bit,
+            order: InOrder::new(path.recv_psn),
+            cursor: Cursor { operation: params.operation, index: 0, open: false, number: 0 },
+            window: GoBackN::new(limits, path.send_psn),
+            queued: 0,
+            oldest: (0, 0),
+            next: (0, 0),
+            probe_due: false,
+            unanswered: 0,
+            probed_at: 0,
+            stuck_since: None,
+            refused: 0,
+            dead: false,
+            notify: NotificationPoint::new(params.cnp_interval),
+            cnp_due: false,
+            lag: (0, 0),
+            counters: PeerCounters::default(),
+        }
+    }
+
+    /// A packet for it was put into the outbox.
+    pub fn queue(&mut self, now: Nanos) {
+        self.queued += 1;
+        self.stuck_since.get_or_insert(now);
+    }
+
+    /// Everything for it is acknowledged.
+    pub fn is_idle(&self) -> bool {
+        self.oldest.0 == self.queued
+    }
+
+    /// A frame of it came.
+    pub fn heard(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// Asks it for a sign of life, if nothing else does, and not twice within `every` ns. `Err`: it has been asked often
+    /// enough.
+    pub fn probe(&mut self, retries: u8, every: Nanos, now: Nanos) -> Result<bool, ()> {
+        if self.dead || !self.is_idle() || now < self.probed_at.saturating_add(every) {
+            return Ok(false);
+        }
+        self.probed_at = now;
+        if self.unanswered > retries {
+            return Err(());
+        }
+        self.unanswered += 1;
+        self.probe_due = true;
+        Ok(true)
+    }
+
+    /// What it is to be sent at `now`, if its turn has come.
+    pub fn next(&self, outbox: &Outbox, now: Nanos) -> Option<Next> {
+        if self.dead {
+            return None;
+        }
+        if self.probe_due {
+            return Some(Next::Probe);
+        }
+        let open = self.window.is_open(self.queued) && self.window.rnr_until() <= now;
+        open.then(|| Next::Packet(outbox.next_for(self.next.1, self.bit)))
+    }
+
+    /// PSN of that packet, and whether it asks for an answer: every so often, and the last one there is.
+    pub fn stamp(&self, what: Next) -> (Psn, bool) {
+        match what {
+            Next::Probe => (self.window.psn().previous(), true),
+            Next::Packet(_) => {
+                (self.window.psn(), self.window.asks() || self.window.next() + 1 == self.queued)
+            }
+        }
+    }
+
+    /// That packet left.
+    pub fn sent(&mut self, what: Next, ack_req: bool, now: Nanos) {
+        match what {
+            Next::Probe => {
+                self.counters.probes += 1;
+                self.probe_due = false;
+            }
+            Next::Packet(number) => {
+                self.counters.sent += 1;
+                self.counters.retransmitted += u64::from(self.window.sent(ack_req, now));
+                self.next = (self.next.0 + 1, number + 1);
+            }
+        }
+    }
+
+    /// It answered. `Err`: it will take nothing more.
+    pub fn answer(
+        &mut self,
+        psn: Psn,
+        syndrome: Syndrome,
+        outbox: &mut Outbox,
+        now: Nanos,
+    ) -> Result<(), ()> {
+        let result = self.window.answer(psn, syndrome, now);
+        self.settle(outbox, now);
+        result.map_err(|_| ())
+    }
+
+    /// Time has passed. `Ok(true)`: something can be sent again. `Err`: it does not answer any more.
+    pub fn handle_timeout(&mut self, patience: Nanos, outbox: &mut Outbox, now: Nanos) -> Result<bool, ()> {
+        if self.dead {
+            return Ok(false);
+        }
+        if self.stuck_since.is_some_and(|since| since.saturating_add(patience) <= now) {
+            return Err(());
+        }
+        let again = self.window.handle_timeout(now).map_err(|_| ())?;
+        self.counters.timeouts += u64::from(again);
+        self.settle(outbox, now);
+        Ok(again || (self.window.rnr_until() != 0 && self.window.rnr_until() <= now))
+    }
+
+    /// Carries what the window learnt over to the outbox.
+    fn settle(&mut self, outbox: &mut Outbox, now: Nanos) {
+        let progress = self.oldest.0 < self.window.una();
+        while self.oldest.0 < self.window.una() {
+            let number = outbox.next_for(self.oldest.1, self.bit);
+            outbox.acknowledge(number, self.bit);
+            self.oldest = (self.oldest.0 + 1, number + 1);
+        }
+        if self.window.next() != self.next.0 {
+            // It went back, or forward over what it had gone back for.
+            self.next = self.oldest;
+        }
+        debug_assert_eq!(self.window.next(), self.next.0);
+        if self.is_idle() {
+            self.stuck_since = None;
+        } else if progress {
+            self.stuck_since = Some(now);
+        }
+    }
+
+    /// It is given up.
+    pub fn bury(&mut self, outbox: &mut Outbox) {
+        self.dead = true;
+        self.stuck_since = None;
+        self.window.abandon(self.queued);
+        outbox.abandon(self.bit);
+    }
+
+    /// When it next has something to do, unless a frame comes.
+    pub fn next_event(&self, patience: Nanos, now: Nanos) -> Option<Nanos> {
+        if self.dead {
+            return None;
+        }
+        let resume = Some(self.window.rnr_until()).filter(|&at| at > now && self.window.is_open(self.queued));
+        let give_up = self.stuck_since.map(|since| since.saturating_add(patience));
+        [self.window.ack_deadline(), resume, give_up].into_iter().flatten().min()
+    }
+
+    /// A contribution came so long after the first of its number.
+    pub fn measure(&mut self, lag: Nanos) {
+        let (average, most) = &mut self.lag;
+        *average = *average - *average / 8 + lag / 8;
+        *most = lag.max(*most);
+    }
+
+    /// Everything that decides what it does next.
+    #[cfg(test)]
+    pub fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+        let Self { order, cursor, window, queued, oldest, next, dead, .. } = self;
+        (order, cursor, window, queued, oldest, next, dead).hash(hasher);
+    }
+}

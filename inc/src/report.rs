@@ -1,0 +1,100 @@
+//! What is shown of jobs.
+
+use crate::immediate::{Failure, Primitive};
+use crate::job::{Job, JobCounters};
+use crate::peer::PeerCounters;
+use weir_dataplane::types::Nanos;
+use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::roce::wire::Qpn;
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It folds.
+    Running,
+    /// It has failed because of this rank, at that time; who is there is being told.
+    Failing(Failure, u16, Nanos),
+    /// It has failed, and everybody knows who could be told.
+    Failed(Failure, u16, Nanos),
+}
+
+/// A peer of a job.
+#[derive(Clone, Debug)]
+pub struct PeerReport {
+    /// Its first rank; none for the parent.
+    pub rank: Option<u16>,
+    /// Queue pair of the engine.
+    pub qpn: Qpn,
+    /// Operation its messages belong to.
+    pub operation: Primitive,
+    /// Packets with data so far.
+    pub number: u64,
+    /// PSN it is expected to send next.
+    pub expected: Psn,
+    /// The oldest open number waits for it.
+    pub missing: bool,
+    /// How far it is behind the first of each number: moving average and most, in ns.
+    pub lag: (Nanos, Nanos),
+    /// It does not answer any more.
+    pub dead: bool,
+    /// What was seen of it.
+    pub counters: PeerCounters,
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub struct JobReport {
+    /// Its name.
+    pub id: u32,
+    /// Where it stands.
+    pub state: State,
+    /// Bytes it takes.
+    pub memory: u64,
+    /// Numbers open, of so many.
+    pub open: (usize, u32),
+    /// Results not acknowledged, of so many.
+    pub kept: (u64, u32),
+    /// The oldest open number has waited so long, in ns.
+    pub waiting: Option<Nanos>,
+    /// What it has done.
+    pub counters: JobCounters,
+    /// Children, then the parent.
+    pub peers: Vec<PeerReport>,
+}
+
+impl JobReport {
+    /// As it stands at `now`.
+    pub fn of(job: &Job, now: Nanos) -> Self {
+        let params = job.params();
+        let (open, waiting) = job.open();
+        let missing = waiting.map_or(0, |(_, missing)| missing);
+        let peers = job.peers().iter().enumerate().map(|(at, peer)| {
+            let child = params.children.get(at);
+            PeerReport {
+                rank: child.map(|c| c.first_rank),
+                qpn: peer.qpn,
+                operation: peer.cursor.operation,
+                number: peer.cursor.number,
+                expected: peer.order.expected(),
+                missing: child.is_some() && missing & peer.bit != 0,
+                lag: peer.lag,
+                dead: peer.dead,
+                counters: peer.counters,
+            }
+        });
+        Self {
+            id: params.id,
+            state: match job.failure() {
+                None => State::Running,
+                Some((failure, rank, at)) if job.is_drained() => State::Failed(failure, rank, at),
+                Some((failure, rank, at)) => State::Failing(failure, rank, at),
+            },
+            memory: params.memory(),
+            open: (open, params.window),
+            kept: (job.kept(), params.results),
+            waiting: waiting.map(|(since, _)| now.saturating_sub(since)),
+            counters: *job.counters(),
+            peers: peers.collect(),
+        }
+    }
+}
