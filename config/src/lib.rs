@@ -39,7 +39,7 @@ pub use format::{Field, FormatConfig};
 pub use headroom::{headroom_input, pause_response, xon_offset};
 pub use read::{Explained, Origin};
 pub use types::*;
-pub use units::show_rate;
+pub use units::{show_rate, show_size, show_time};
 
 use read::{Ctx, Layer, Section};
 use units::{COUNT, TEXT};

@@ -276,7 +276,7 @@ pub fn show_rate(bps: u64) -> String {
 }
 
 /// A size for people, exact: `12MiB`, `9216B`.
-pub(super) fn show_size(bytes: u64) -> String {
+pub fn show_size(bytes: u64) -> String {
     let exact = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("MB", 1_000_000), ("KB", 1_000)];
     match exact.into_iter().find(|(_, s)| bytes >= *s && bytes.is_multiple_of(*s)) {
         Some((unit, scale)) => format!("{}{unit}", bytes / scale),
@@ -285,7 +285,7 @@ pub(super) fn show_size(bytes: u64) -> String {
 }
 
 /// A time for people: `200ms`.
-pub(super) fn show_time(ns: u64) -> String {
+pub fn show_time(ns: u64) -> String {
     scaled(ns, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)])
 }
 

@@ -699,6 +699,26 @@ fn mutate(text: &str, rng: &mut Rng) -> String {
 }
 
 #[test]
+fn a_damaged_lookup_is_refused_with_a_remedy_or_makes_a_switch() {
+    let (mut rng, text) = (Rng::new(19), tomahawk());
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..150 {
+        let lookup = mutate(TOMAHAWK_LOOKUP, &mut rng);
+        match import(&[("config_db.json", &text), ("pg_profile_lookup.ini", &lookup)], &Options::default()) {
+            Ok(import) => {
+                load("t", &import.toml).unwrap();
+                accepted += 1;
+            }
+            Err(found) => {
+                assert!(found.iter().all(|d| !d.remedy.is_empty()), "{lookup}: {found:?}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(accepted > 10 && refused > 10, "{accepted} accepted, {refused} refused");
+}
+
+#[test]
 fn damaged_tables_are_refused_with_a_remedy_or_make_a_switch() {
     let mut rng = Rng::new(17);
     let (buffers, qos) = s6100();

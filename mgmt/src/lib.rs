@@ -17,6 +17,7 @@ pub mod sample;
 pub mod server;
 pub mod show;
 pub mod snapshot;
+pub mod sonic;
 pub mod table;
 pub mod telemetry;
 pub mod text;

@@ -61,7 +61,7 @@ fn scaled(value: f64) -> String {
     }
 }
 
-fn align(lines: &[Vec<String>], left: impl Fn(usize) -> bool) -> String {
+pub(crate) fn align(lines: &[Vec<String>], left: impl Fn(usize) -> bool) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |i: usize| lines.iter().map(|line| line[i].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

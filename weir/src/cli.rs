@@ -61,6 +61,8 @@ pub enum Command {
     Bench(BenchCommand),
     /// Compute the headroom a lossless priority group needs, term by term.
     Headroom(HeadroomArgs),
+    /// Advise a configuration for ports, cables and a buffer, each number with its reason.
+    Advise(AdviseArgs),
 }
 
 /// `weir run`
@@ -153,8 +155,13 @@ pub struct ReportArgs {
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "fdb", "lcores", "events"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "fdb", "lcores", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
     pub what: String,
+    /// SONiC's commands, with its columns: interfaces status|counters, pfc counters|priority|asymmetric, queue
+    /// counters|wredcounters|watermark, priority-group watermark|drop counters, pfcwd stats|config, buffer
+    /// pool|configuration, buffer_pool watermark, headroom-pool watermark, mac.
+    #[arg(value_name = "WORDS")]
+    pub more: Vec<String>,
     /// This port only.
     #[arg(long)]
     pub port: Option<String>,
@@ -591,6 +598,42 @@ pub struct HeadroomArgs {
     pub json: bool,
 }
 
+/// `weir advise`
+#[derive(Debug, Args)]
+pub struct AdviseArgs {
+    /// Ports of the switch.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=256))]
+    pub ports: u16,
+    /// Rate of each, e.g. 100G.
+    #[arg(long, value_parser = rate)]
+    pub rate: u64,
+    /// Length of the longest cable, e.g. 100m.
+    #[arg(long, value_parser = metres)]
+    pub cable: u32,
+    /// Longest frame, bytes without FCS.
+    #[arg(long, value_parser = frame, default_value = "9216")]
+    pub mtu: u32,
+    /// Size of the buffer, e.g. 32MiB.
+    #[arg(long, value_parser = size)]
+    pub buffer: u64,
+    /// The groups share a headroom pool of this part of the sum: 2 is half of it.
+    #[arg(long, value_name = "RATIO", value_parser = clap::value_parser!(u8).range(2..=64))]
+    pub oversubscribe: Option<u8>,
+    /// Write SONiC's config_db.json for the chip that is planned, with the headroom of SONiC's formula; the reasons go to
+    /// standard error.
+    #[arg(long)]
+    pub sonic: bool,
+    /// Lcores that poll the ports; as many as leave most to share unless given.
+    #[arg(long, conflicts_with = "sonic", value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub lcores: Option<u16>,
+    /// Longest gap between two polls of a port, e.g. 10us.
+    #[arg(long, default_value = "10us", value_parser = gap)]
+    pub poll_gap: Duration,
+    /// `device` of every port, {n} stands for its number; PCI addresses to be replaced unless given.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+}
+
 /// Splits the arguments at the first `--`: EAL options before it, ours (with the program name) behind.
 pub fn split(mut args: Vec<String>) -> (Vec<String>, Vec<String>) {
     let Some(at) = args.iter().position(|arg| arg == "--") else { return (Vec::new(), args) };
@@ -655,6 +698,10 @@ mod tests {
     fn show_knows_every_table() {
         for table in weir_mgmt::table::ALL {
             assert!(Cli::try_parse_from(["weir", "show", table.name]).is_ok(), "{}", table.name);
+        }
+        for view in weir_mgmt::sonic::ALL {
+            let line = format!("weir show {} --json", view.words);
+            assert!(Cli::try_parse_from(words(&line)).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["weir", "show", "events", "--watch", "-j"]).is_ok());
         assert!(Cli::try_parse_from(["weir", "show", "colours"]).is_err());

@@ -12,16 +12,22 @@ use weir_dataplane::mmu::headroom::{
 use weir_dataplane::turn::{Platform, Turns};
 
 /// One way to count.
-struct Column {
-    name: &'static str,
+pub struct Column {
+    /// What it is called.
+    pub name: &'static str,
     what: &'static str,
-    result: Headroom,
+    /// The sum.
+    pub result: Headroom,
     /// What the group resumes at: as a fill, and as a distance below its limit.
-    xon: u64,
+    pub xon: u64,
     xon_offset: Option<u64>,
 }
 
-fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
+/// The ways that were asked for, all three unless one is named.
+///
+/// # Errors
+/// A number makes the question meaningless.
+pub fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
     let lossless_mtu = args.lossless_mtu.unwrap_or(args.mtu);
     let input = |turns: Turns| {
         let cable_mm = u64::from(args.cable) * 1000;
@@ -71,7 +77,7 @@ fn as_json(column: &Column) -> Value {
 }
 
 /// A row for each term any column has, with the formula of the first that has it.
-fn table(columns: &[Column]) -> Vec<String> {
+pub fn table(columns: &[Column]) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
     for term in columns.iter().flat_map(|c| &c.result.terms) {
         if !names.contains(&term.name) {

@@ -1,5 +1,5 @@
 //! The program: `weir run | lab | host | show | top | report | apply | config | explain | trace | capture | doctor |
-//! check | sim | golden | bench | headroom | completions | man`.
+//! check | sim | golden | bench | headroom | advise | completions | man`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
 //! row, the verdict of a lab or host); 2 it could not start: bad input, bad configuration, no device.
@@ -7,6 +7,7 @@
 // These end the program where nobody reads what it says: `output` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod advise;
 mod apply;
 mod bench;
 mod check;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         cli::Command::Golden(args) => golden::golden(&args),
         cli::Command::Bench(command) => bench::bench(&command),
         cli::Command::Headroom(args) => headroom::headroom(&args),
+        cli::Command::Advise(args) => advise::advise(&args),
     };
     if let Err(error) = &outcome {
         say_err!("weir: {error:#}");

@@ -8,8 +8,9 @@ use serde_json::Value;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_mgmt::sonic::{ALL, Answers, View};
 use weir_mgmt::table::Table;
-use weir_mgmt::{client, server, show as tables};
+use weir_mgmt::{client, server, show as tables, sonic};
 
 /// Entries of the forwarding table asked for at a time.
 const FDB_PAGE: usize = 4096;
@@ -22,15 +23,56 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     if args.hgrm || args.hlog {
         return latency(args, &socket);
     }
-    if args.what != "fdb" && (args.mac.is_some() || args.vlan.is_some()) {
+    if !matches!(args.what.as_str(), "fdb" | "mac") && (args.mac.is_some() || args.vlan.is_some()) {
         bail!("--mac and --vlan select entries of the forwarding table: weir show fdb --mac ...");
     }
-    match (Table::named(&args.what), args.what.as_str()) {
-        (Some(table), _) => look(args, &|| rows(args, table, &socket))?,
-        (None, "fdb") => look(args, &|| fdb(args, &socket))?,
-        (None, _) => events(args, &socket)?,
+    let words = std::iter::once(args.what.as_str()).chain(args.more.iter().map(String::as_str));
+    let words = words.collect::<Vec<_>>().join(" ");
+    match (Table::named(&words), View::named(&words), words.as_str()) {
+        (Some(table), ..) => look(args, &|| rows(args, table, &socket))?,
+        (None, Some(view), _) => look(args, &|| sonics(args, view, &socket))?,
+        (None, None, "fdb" | "mac") => look(args, &|| fdb(args, &socket))?,
+        (None, None, "events") => events(args, &socket)?,
+        (None, None, _) => bail!("{}", known(&args.what)),
     }
     Ok(Outcome::Good)
+}
+
+/// What there is that begins with this word.
+fn known(word: &str) -> String {
+    let alike = ALL.iter().filter(|view| view.words.split(' ').next() == Some(word));
+    let alike: Vec<_> = alike.map(|view| format!("  weir show {:36} {}", view.words, view.what)).collect();
+    match alike.is_empty() {
+        true => format!("weir show {word} takes no further words"),
+        false => format!("weir show {word}: one of\n{}", alike.join("\n")),
+    }
+}
+
+/// What SONiC would show.
+fn sonics(args: &ShowArgs, view: &View, socket: &Path) -> Result<String> {
+    let read = |target: &str| -> Result<Value> {
+        serde_json::from_str(&client::get(socket, target)?).context("the answer is no JSON")
+    };
+    let mut answers = Answers::new(args.port.as_deref());
+    for table in view.tables.iter().filter_map(|name| Table::named(name)) {
+        let mut document = read(&target(args, table))?;
+        answers.add_table(table.name, document[table.name].take());
+    }
+    if view.config {
+        answers.add_config(read(sonic::PATH)?);
+    }
+    Ok(match args.json {
+        true => format!("{:#}", view.json(&answers, args.all)),
+        false => view.text(&answers, args.all),
+    })
+}
+
+/// Where a table is asked for: of the port that was named, if its rows belong to ports.
+fn target(args: &ShowArgs, table: &Table) -> String {
+    match &args.port {
+        Some(port) => format!("{}?port={}", table.path, client::encode(port)),
+        None => table.path.to_owned(),
+    }
 }
 
 /// The socket at this path, that of the switch of this name, or that of the only switch there is.
@@ -74,11 +116,7 @@ fn look(args: &ShowArgs, text: &dyn Fn() -> Result<String>) -> Result<()> {
 
 /// A table, as it is to be printed.
 fn rows(args: &ShowArgs, table: &Table, socket: &Path) -> Result<String> {
-    let target = match &args.port {
-        Some(port) => format!("{}?port={}", table.path, client::encode(port)),
-        None => table.path.to_owned(),
-    };
-    let body = client::get(socket, &target)?;
+    let body = client::get(socket, &target(args, table))?;
     if args.json {
         return Ok(body);
     }

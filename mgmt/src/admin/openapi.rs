@@ -74,6 +74,10 @@ pub fn paths() -> Map<String, Value> {
                 ),
             }),
         ),
+        (
+            crate::sonic::PATH,
+            json!({ "get": read("The configuration in force as SONiC's tables (config_db.json).", vec![]) }),
+        ),
         ("/v1/config/confirm", json!({ "post": order("Keep what was applied.", None, vec![], JSON) })),
         ("/v1/config/rollback", json!({ "post": order("Go back to what was before.", None, vec![], JSON) })),
         (super::fdb::PATH, json!({ "get": fdb() })),

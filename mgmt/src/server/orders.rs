@@ -2,10 +2,11 @@
 
 use super::guard::{MISDIRECTED, host_is_ours, presented};
 use super::problem::{fault, problem};
-use super::routes::{Via, json_text, parameters};
+use super::routes::{Via, json_text, parameters, text};
 use super::watching;
 use super::{App, STALE};
 use crate::admin::{Answer, Desk, Done, Order, Refusal, explain as questions};
+use crate::sonic;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
@@ -44,6 +45,7 @@ pub(super) fn routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
         .route("/v1/explain", get(explain))
         .route(watching::PATH, post(watching::watch))
         .route("/v1/config", get(config).post(apply))
+        .route(sonic::PATH, get(tables))
         .route(
             "/v1/config/confirm",
             post(|state: Shared| simple(state, Order::Confirm, "/v1/config/confirm")),
@@ -197,6 +199,22 @@ async fn config(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body>
         "unsettled": in_force.unsettled,
         "values": values(&in_force.config),
     }))
+}
+
+/// The configuration in force as SONiC's tables.
+async fn tables(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
+    if let Err(refusal) = parameters(query.as_deref(), &[], sonic::PATH) {
+        return *refusal;
+    }
+    let Some(desk) = &app.desk else {
+        return problem(
+            StatusCode::SERVICE_UNAVAILABLE,
+            sonic::PATH,
+            "the configuration is not to be had",
+            None,
+        );
+    };
+    text(super::routes::JSON, weir_config::sonic::export(&desk.shown.get().config).json)
 }
 
 /// What would happen to a frame now.

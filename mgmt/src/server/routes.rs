@@ -10,6 +10,7 @@ use crate::metrics::{self, Scrape};
 use crate::openapi;
 use crate::page;
 use crate::snapshot::Snapshot;
+use crate::sonic;
 use crate::table::{self, Table};
 use crate::text::Text;
 use crate::times::Part;
@@ -66,7 +67,7 @@ pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
         .layer(from_fn_with_state((Arc::clone(app), via), guard))
 }
 
-fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+pub(super) fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
@@ -243,7 +244,7 @@ async fn index() -> Response<Body> {
     let tables: Vec<Value> = table::ALL.iter().map(|t| json!({ "path": t.path, "what": t.what })).collect();
     json_text(&json!({
         "tables": tables,
-        "other": [HISTORY, HGRM, HLOG, SNAPSHOT, fdb::PATH, "/v1/config", "/v1/events", "/v1/openapi.json", METRICS, "/healthz", "/readyz"],
+        "other": [HISTORY, HGRM, HLOG, SNAPSHOT, fdb::PATH, "/v1/config", sonic::PATH, "/v1/events", "/v1/openapi.json", METRICS, "/healthz", "/readyz"],
     }))
 }
 

@@ -8,5 +8,6 @@ mod fdb;
 mod lab;
 mod pauses;
 mod service;
+mod sonic;
 mod support;
 mod tools;

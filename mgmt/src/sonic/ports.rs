@@ -1,0 +1,119 @@
+//! What belongs to a port.
+
+use super::{Answers, Grid, cell};
+use serde_json::Value;
+
+/// Thousands, as `show interfaces status` writes a speed.
+fn speed(value: &Value) -> String {
+    match value.as_u64() {
+        Some(bps) if bps >= 1_000_000_000 => format!("{}G", bps / 1_000_000_000),
+        Some(bps) => format!("{}M", bps / 1_000_000),
+        None => "N/A".to_owned(),
+    }
+}
+
+/// `show interfaces status`
+pub(super) fn status(a: &Answers, _: bool) -> Vec<Grid> {
+    let heads =
+        ["Interface", "Lanes", "Speed", "MTU", "FEC", "Alias", "Vlan", "Oper", "Admin", "Type", "Asym PFC"];
+    let configured = a.configured();
+    let row = |port: &Value| {
+        let name = cell(&port["port"]);
+        let own = configured.iter().find(|(key, _)| *key == name).map_or(&Value::Null, |(_, row)| *row);
+        let rate = if port["link_bps"].is_null() { &port["rate_bps"] } else { &port["link_bps"] };
+        let none = || "N/A".to_owned();
+        vec![
+            name.clone(),
+            none(),
+            speed(rate),
+            cell(&own["mtu"]),
+            none(),
+            cell(&port["device"]),
+            none(),
+            cell(&port["link"]),
+            cell(&own["admin_status"]),
+            cell(&port["driver"]),
+            cell(&own["pfc_asym"]),
+        ]
+    };
+    vec![Grid::new("", &heads, a.rows("ports").iter().map(row).collect())]
+}
+
+/// Bytes per second as `show interfaces counters` writes them.
+fn rate(bps: &Value) -> String {
+    let bytes = bps.as_f64().unwrap_or(0.0) / 8.0;
+    let scale = [(10e6, 1e6, "MB/s"), (10e3, 1e3, "KB/s")].into_iter().find(|(from, ..)| bytes > *from);
+    let (unit, word) = scale.map_or((1.0, "B/s"), |(_, unit, word)| (unit, word));
+    format!("{:.2} {word}", bytes / unit)
+}
+
+fn share(of_line: &Value) -> String {
+    format!("{:.2}%", of_line.as_f64().unwrap_or(0.0) * 100.0)
+}
+
+/// `show interfaces counters`
+pub(super) fn counters(a: &Answers, _: bool) -> Vec<Grid> {
+    let heads = [
+        "IFACE", "STATE", "RX_OK", "RX_BPS", "RX_UTIL", "RX_ERR", "RX_DRP", "RX_OVR", "TX_OK", "TX_BPS",
+        "TX_UTIL", "TX_ERR", "TX_DRP", "TX_OVR",
+    ];
+    let row = |port: &Value| {
+        let state = match port["link"].as_str() {
+            Some("up") => "U",
+            Some("down") => "D",
+            _ => "X",
+        };
+        vec![
+            cell(&port["port"]),
+            state.to_owned(),
+            cell(&port["rx_packets"]),
+            rate(&port["rx_bps"]),
+            share(&port["rx_utilisation"]),
+            cell(&port["nic_rx_errors"]),
+            cell(&port["rx_drops"]),
+            cell(&port["nic_missed"]),
+            cell(&port["tx_packets"]),
+            rate(&port["tx_bps"]),
+            share(&port["tx_utilisation"]),
+            cell(&port["nic_tx_errors"]),
+            cell(&port["tx_drops"]),
+            "N/A".to_owned(),
+        ]
+    };
+    vec![Grid::new("", &heads, a.rows("ports").iter().map(row).collect())]
+}
+
+/// `show pfc priority`
+pub(super) fn pfc_priority(a: &Answers, _: bool) -> Vec<Grid> {
+    let rows = a
+        .config("PORT_QOS_MAP")
+        .into_iter()
+        .map(|(port, row)| vec![port.to_owned(), cell(&row["pfc_enable"])]);
+    vec![Grid::new("", &["Interface", "Lossless priorities"], rows.collect())]
+}
+
+/// `show pfc asymmetric`
+pub(super) fn pfc_asymmetric(a: &Answers, _: bool) -> Vec<Grid> {
+    let rows = a.configured().into_iter().map(|(port, row)| vec![port.to_owned(), cell(&row["pfc_asym"])]);
+    vec![Grid::new("", &["Interface", "Asymmetric"], rows.collect())]
+}
+
+/// `show pfcwd config`
+pub(super) fn pfcwd_config(a: &Answers, _: bool) -> Vec<Grid> {
+    let global = &a.config["PFC_WD"]["GLOBAL"];
+    let title = match global.is_null() {
+        true => "The watchdog is off".to_owned(),
+        false => format!(
+            "Changed polling interval to {}ms\nBIG_RED_SWITCH status is {}",
+            cell(&global["POLL_INTERVAL"]),
+            cell(&global["BIG_RED_SWITCH"])
+        ),
+    };
+    // Pauses are always told one by one: show events.
+    let row = |(port, row): (&str, &Value)| {
+        let fields = ["action", "detection_time", "restoration_time"].map(|field| cell(&row[field]));
+        std::iter::once(port.to_owned()).chain(fields).chain(["enable".to_owned()]).collect()
+    };
+    let rows = a.config("PFC_WD").into_iter().filter(|(port, _)| *port != "GLOBAL").map(row).collect();
+    vec![Grid::new(&title, &["PORT", "ACTION", "DETECTION TIME", "RESTORATION TIME", "HISTORY"], rows)]
+}

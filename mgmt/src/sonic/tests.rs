@@ -1,0 +1,87 @@
+use super::*;
+use crate::fake;
+use crate::table::Table;
+
+/// A switch of two ports, as [`fake`] has it, and a configuration of the same ports.
+fn answers(port: Option<&str>) -> Answers {
+    let mut answers = Answers::new(port);
+    for table in crate::table::ALL {
+        answers.add_table(table.name, Value::Array(table.rows(&fake::snapshot(), None)));
+    }
+    let text = "[qos]\npreset = \"roce-lossless\"\n[port_defaults]\nmtu = 9118\nrate = \"1G\"\n\
+                [[port]]\nname = \"p0\"\ndevice = \"ring\"\n[[port]]\nname = \"p1\"\ndevice = \"ring\"\npfc = { rx = \"all\" }\n";
+    let config = weir_config::load("t", text).unwrap().config;
+    answers.add_config(serde_json::from_str(&weir_config::sonic::export(&config).json).unwrap());
+    answers
+}
+
+fn shown(words: &str, all: bool) -> Vec<Vec<String>> {
+    let text = View::named(words).unwrap().text(&answers(None), all);
+    text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn every_view_asks_for_tables_that_are_there_and_shows_headings() {
+    let answers = answers(None);
+    for view in ALL {
+        assert!(view.tables.iter().all(|name| Table::named(name).is_some()), "{}", view.words);
+        assert!(view.config || !view.tables.is_empty(), "{}", view.words);
+        let (text, json) = (view.text(&answers, true), view.json(&answers, true));
+        assert!(text.lines().any(|line| line.starts_with('-')), "{text}");
+        let rows: usize =
+            json.as_array().unwrap().iter().map(|grid| grid["rows"].as_array().unwrap().len()).sum();
+        assert!(rows > 0, "{}: {json}", view.words);
+    }
+}
+
+#[test]
+fn counters_stand_under_sonics_headings() {
+    let lines = shown("interfaces counters", false);
+    assert_eq!(lines[0][..4], ["IFACE", "STATE", "RX_OK", "RX_BPS"]);
+    // 1000 frames of 1000 bytes in 100 ms.
+    assert_eq!(lines[2][..5], ["p0", "U", "2000", "10000.00", "KB/s"]);
+    let lines = shown("pfc counters", false);
+    assert_eq!(
+        (lines[0][..3].join(" "), lines[2].clone()),
+        ("Port Rx PFC0".into(), "p0 0 0 0 2 0 0 0 0".split(' ').map(str::to_owned).collect())
+    );
+    assert_eq!((lines[5][..3].join(" "), &*lines[7][4]), ("Port Tx PFC0".into(), "4"));
+    let lines = shown("queue counters", false);
+    assert_eq!(
+        (lines[0].join(" ").as_str(), lines[5].join(" ").as_str()),
+        ("Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes", "p0 UC3 2000 2000000 0 N/A")
+    );
+    let lines = shown("queue watermark unicast", false);
+    assert_eq!(lines[0].join(" "), "Egress shared pool occupancy per unicast queue:");
+    assert_eq!((lines[1][..3].join(" "), &*lines[3][4]), ("Port UC0 UC1".into(), "30000"));
+    let lines = shown("pfcwd stats", false);
+    assert_eq!(
+        (lines.len(), lines[0].join(" ").as_str()),
+        (2, "QUEUE STATUS STORM DETECTED/RESTORED TX OK/DROP RX OK/DROP TX LAST OK/DROP RX LAST OK/DROP")
+    );
+    assert_eq!(shown("pfcwd stats", true)[2].join(" "), "p0:0 operational 0/0 0/0 0/0 0/0 0/0");
+}
+
+#[test]
+fn the_configuration_stands_under_sonics_headings() {
+    let lines = shown("interfaces status", false);
+    let row = &lines[2];
+    assert_eq!([&row[0], &row[2], &row[3], &row[7], &row[10]], ["p0", "1G", "9100", "up", "off"]);
+    let lines = shown("pfcwd config", false);
+    assert_eq!(lines[0].join(" "), "Changed polling interval to 100ms");
+    assert_eq!(lines[4].join(" "), "p0 drop 200 200 enable");
+    assert_eq!(shown("pfc asymmetric", false)[3].join(" "), "p1 on");
+    assert_eq!(shown("pfc priority", false)[2].join(" "), "p0 3");
+    let text = View::named("buffer configuration").unwrap().text(&answers(None), false);
+    assert!(
+        text.contains("Pool: ingress_lossless_pool\n")
+            && text.contains("Profile: pg_lossless_1000_5m_profile\n"),
+        "{text}"
+    );
+    assert!(text.contains("xoff"), "{text}");
+    assert!(in_order("Ethernet4") < in_order("Ethernet12") && in_order("a") < in_order("b1"));
+    // Of one port what is of a port.
+    let one = answers(Some("p1"));
+    assert_eq!(one.config("PORT").len(), 1);
+    assert!(one.config("BUFFER_POOL").len() > 1);
+}

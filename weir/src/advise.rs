@@ -1,0 +1,394 @@
+//! `weir advise`: a configuration for ports, cables and a buffer, each number with its reason; for this switch, or as
+//! SONiC's tables for the chip that is planned.
+//!
+//! Nothing is reckoned here: headrooms are those of `weir headroom`, marking thresholds and the division of the buffer those
+//! `weir_config` works out for `"auto"`, written out as numbers.
+
+use crate::Outcome;
+use crate::check;
+use crate::cli::{AdviseArgs, HeadroomArgs};
+use crate::headroom::{Column, columns, table};
+use crate::output::{ERR, OUT};
+use anyhow::{Result, bail};
+use std::fmt::Write;
+use weir_config::{Config, load, show_rate, show_size, show_time, sonic};
+use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
+use weir_dataplane::types::PRIORITIES;
+
+/// The priority that is lossless, and its group and queue (preset `roce-lossless`).
+const LOSSLESS: usize = 3;
+/// A buffer in which everything has room: what is promised does not depend on how much there is.
+const ROOMY: u64 = 1 << 36;
+
+/// Advises.
+///
+/// # Errors
+/// The sums do not fit the buffer: which two numbers clash, and what to change.
+pub fn advise(args: &AdviseArgs) -> Result<Outcome> {
+    if args.sonic {
+        let advice = for_hardware(args)?;
+        ERR.text(&advice.reasons);
+        OUT.text(&advice.text);
+    } else {
+        OUT.text(&for_this_switch(args)?);
+    }
+    Ok(Outcome::Good)
+}
+
+/// Tables, and why each number is what it is.
+struct Advice {
+    text: String,
+    reasons: String,
+}
+
+/// What is decided before a text is written.
+struct Plan {
+    /// Workers, each with an equal part of the ports; none: no polling loop.
+    lcores: u16,
+    /// Headroom of a group, and where it resumes. `None`: what weir computes for itself.
+    fixed: Option<(u64, u64)>,
+}
+
+impl Plan {
+    fn ports_per_lcore(&self, args: &AdviseArgs) -> u16 {
+        args.ports.div_ceil(self.lcores.max(1))
+    }
+}
+
+fn headroom_args(args: &AdviseArgs, ports: u16) -> HeadroomArgs {
+    HeadroomArgs {
+        rate: args.rate,
+        cable: args.cable,
+        mtu: args.mtu,
+        lossless_mtu: None,
+        model: None,
+        poll_gap: args.poll_gap,
+        ports,
+        small_packets: 100,
+        json: false,
+    }
+}
+
+/// The text of a configuration; with `found` the numbers it came to stand in it, and why.
+fn text(args: &AdviseArgs, plan: &Plan, size: u64, found: Option<&Config>) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{text}");
+    };
+    if plan.lcores > 0 {
+        line(format!("[eal]\nargs = [\"-l\", \"0-{}\"]\n", plan.lcores));
+    }
+    line("[qos]\npreset = \"roce-lossless\"\n".into());
+    let cable = args.cable;
+    line(format!(
+        "[port_defaults]\nrate = \"{}\"\ncable = \"{cable}m\"\nmtu = {}\n",
+        show_rate(args.rate),
+        args.mtu
+    ));
+    line(format!("[buffer]\nsize = \"{}\"", show_size(size)));
+    if plan.fixed.is_some() {
+        line("control_bytes = 0            # a chip sets nothing aside for CNPs".into());
+    }
+    if let Some(ratio) = args.oversubscribe {
+        line(format!(
+            "over_subscribe_ratio = {ratio}     # the headroom pool holds 1/{ratio} of the sum: not all groups need theirs at once"
+        ));
+    }
+    line("\n[[buffer.profile]]\nname = \"lossless\"".into());
+    line("dynamic_th = 0               # alpha 1: a lone group may hold half of what is shared, N full ones 1/(1 + N) each".into());
+    match (plan.fixed, found) {
+        (Some((xoff, xon)), _) => {
+            line(format!("reserved = {xon}\nxoff = {xoff}\nxon = {xon}\nxon_offset = 0"))
+        }
+        (None, Some(config)) => {
+            let pg = &config.ports[0].pgs[LOSSLESS];
+            line(format!(
+                "xoff = {:<21} # headroom: the sum of column `software` above, as it is charged",
+                pg.xoff
+            ));
+            line(format!("xon_offset = {:<15} # two frames below the moving limit", pg.xon_offset));
+        }
+        (None, None) => line("xoff = \"auto\"".into()),
+    }
+    line(format!("\n[pfc]\npoll_gap = \"{}\"\n", show_time(args.poll_gap.as_nanos() as u64)));
+    if let Some(config) = found {
+        reasons_of_marking(config, &mut line);
+        reasons_of_watchdog(args, config, &mut line);
+    }
+    for i in 0..args.ports {
+        let device = match &args.device {
+            Some(device) => device.replace("{n}", &i.to_string()),
+            None => format!("0000:{:02x}:00.{}", 1 + i / 2, i % 2),
+        };
+        line(format!("\n[[port]]\nname = \"Ethernet{i}\"\ndevice = \"{device}\""));
+        if plan.lcores > 0 {
+            line(format!("lcore = {}", 1 + i / plan.ports_per_lcore(args)));
+        }
+    }
+    out
+}
+
+fn reasons_of_marking(config: &Config, line: &mut impl FnMut(String)) {
+    let Some(wred) = config.ports[0].queues[LOSSLESS].wred else { return };
+    let why = |what: &str| {
+        let key = format!("port.{}.queue.{LOSSLESS}.{what}", config.ports[0].name);
+        config.explain().into_iter().find(|row| row.key == key).map_or(String::new(), |row| row.why)
+    };
+    line("[[wred]]\nname = \"roce\"".into());
+    line(format!("kmin = {:<21} # {}", wred.kmin, why("kmin")));
+    line(format!("kmax = {:<21} # {}", wred.kmax, why("kmax")));
+    line("pmax = \"20%\"                 # at kmax, as HPCC's simulations have it".into());
+}
+
+fn reasons_of_watchdog(args: &AdviseArgs, config: &Config, line: &mut impl FnMut(String)) {
+    let Some(watchdog) = config.watchdog else { return };
+    let ms = |ns: u64| format!("\"{}ms\"", ns.div_ceil(1_000_000));
+    let pause = quanta_to_ns(MAX_QUANTA, args.rate).div_ceil(1_000);
+    line("\n[watchdog]\naction = \"drop\"              # a storm must not spread upstream".into());
+    line(format!(
+        "detection_time = {:<11} # SONiC's 200 ms, and no less than one pause of {MAX_QUANTA} quanta lasts here: {pause} us",
+        ms(watchdog.detection)
+    ));
+    line(format!("restoration_time = {:<9} # SONiC's 200 ms", ms(watchdog.restoration)));
+}
+
+/// Bytes nobody may share, under the plan.
+fn promised(args: &AdviseArgs, plan: &Plan) -> Result<Config> {
+    let text = text(args, plan, ROOMY, None);
+    Ok(load("advice", &text).map_err(|found| check::refused("advice", &found))?.config)
+}
+
+/// The sums fit: what is shared must hold two frames for each group that may be full.
+fn fits(args: &AdviseArgs, roomy: &Config) -> Result<()> {
+    let b = &roomy.buffer;
+    let groups = u64::from(args.ports);
+    let least = 2 * u64::from(args.mtu) * (1 + groups);
+    let needed = b.promised().saturating_add(least);
+    if needed <= args.buffer {
+        return Ok(());
+    }
+    let other = needed - b.headroom;
+    let mut change = format!("--buffer {}MiB or more", needed.div_ceil(1 << 20));
+    let sum = roomy.ports.iter().flat_map(|p| &p.pgs).map(|pg| pg.xoff).fold(0, u64::saturating_add);
+    let ratio = args
+        .buffer
+        .checked_sub(other)
+        .and_then(|room| sum.checked_add(room)?.checked_sub(1)?.checked_div(room));
+    // A pool holds at least what one group may need.
+    if let Some(ratio) = ratio.filter(|ratio| (2..=groups.min(64)).contains(ratio)) {
+        let _ = write!(change, ", --oversubscribe {ratio} (the groups share their headroom)");
+    }
+    let loops = if args.sonic { "" } else { ", a shorter --poll-gap" };
+    bail!(
+        "{} ports need {needed} bytes and the buffer has {}: headroom {} ({} for each of {groups} groups) + reserved {} + control {} + \
+         staleness {} + {least} to share, two frames of {} for each group when all are full\n  \
+         give {change}, a shorter --cable, a smaller --mtu{loops}, or fewer --ports",
+        args.ports,
+        args.buffer,
+        b.headroom,
+        roomy.ports[0].pgs[LOSSLESS].xoff,
+        b.reserved,
+        b.control_bytes,
+        b.staleness,
+        args.mtu
+    )
+}
+
+/// Headroom three ways, and the division of the buffer, as comments.
+fn head(args: &AdviseArgs, config: &Config, ways: &[Column]) -> String {
+    let b = &config.buffer;
+    let groups = config.ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless).count() as u64;
+    let mut out = String::new();
+    let given = format!(
+        "weir advise --ports {} --rate {} --cable {}m --mtu {} --buffer {}",
+        args.ports,
+        show_rate(args.rate),
+        args.cable,
+        args.mtu,
+        show_size(args.buffer)
+    );
+    let _ = writeln!(out, "# {given}\n#\n# Headroom of a lossless group, three ways:\n#");
+    for line in table(ways) {
+        let _ = writeln!(out, "{}", format!("#   {line}").trim_end());
+    }
+    let _ = writeln!(out, "#\n# The buffer: {} = {} to share.", b.division(), b.shared);
+    let _ = writeln!(
+        out,
+        "# Xoff by alpha, of a group alone and of each of {groups} full ones (a / (1 + N a) of that, and its reserve):"
+    );
+    for n in -2..=2i32 {
+        // In quarters, so that alpha is a whole number.
+        let alpha = 1u64 << (n + 2);
+        let point =
+            |users: u64| b.shared / (4 + users * alpha) * alpha + config.ports[0].pgs[LOSSLESS].reserved;
+        let chosen = if n == 0 { "  this file" } else { "" };
+        let _ = writeln!(out, "#   dynamic_th {n:2}  {:>10}  {:>10}{chosen}", point(1), point(groups));
+    }
+    out
+}
+
+/// The lcores that leave most to share: each port added to one makes it look later at all of them, each lcore more may
+/// have admitted a burst before it says so.
+fn best(args: &AdviseArgs) -> Result<(Plan, Config)> {
+    let counts: Vec<u16> = match args.lcores {
+        Some(lcores) => vec![lcores.min(args.ports)],
+        // More than one port fits into the gap of an lcore, so half as many as there are ports are enough to try.
+        None => (1..=args.ports.div_ceil(2)).collect(),
+    };
+    let mut best: Option<(Plan, Config)> = None;
+    for lcores in counts {
+        let plan = Plan { lcores, fixed: None };
+        // The same ports on each: another number of lcores with as many is a waste of one.
+        let config = promised(args, &plan)?;
+        if best.as_ref().is_none_or(|(_, known)| config.buffer.promised() < known.buffer.promised()) {
+            best = Some((plan, config));
+        }
+    }
+    best.ok_or_else(|| anyhow::anyhow!("no lcore to poll the ports"))
+}
+
+fn for_this_switch(args: &AdviseArgs) -> Result<String> {
+    let (plan, roomy) = best(args)?;
+    fits(args, &roomy)?;
+    let config = load("advice", &text(args, &plan, args.buffer, None))
+        .map_err(|found| check::refused("advice", &found))?
+        .config;
+    let ways = columns(&headroom_args(args, plan.ports_per_lcore(args)))?;
+    let lcores = format!(
+        "# {} lcores, {} ports each at most: of all divisions this one leaves most to share.\n\n",
+        plan.lcores,
+        plan.ports_per_lcore(args)
+    );
+    let text = head(args, &config, &ways) + &lcores + &text(args, &plan, args.buffer, Some(&config));
+    load("advice", &text).map_err(|found| check::refused("advice", &found))?;
+    Ok(text)
+}
+
+fn for_hardware(args: &AdviseArgs) -> Result<Advice> {
+    let ways = columns(&headroom_args(args, 1))?;
+    let Some(chip) = ways.iter().find(|way| way.name == "sonic") else { bail!("no column of SONiC's") };
+    let plan = Plan { lcores: 0, fixed: Some((chip.result.xoff, chip.xon)) };
+    fits(args, &promised(args, &plan)?)?;
+    let config = load("advice", &text(args, &plan, args.buffer, None))
+        .map_err(|found| check::refused("advice", &found))?
+        .config;
+    let made = sonic::export(&config);
+    let mut reasons = head(args, &config, &ways);
+    let _ = writeln!(
+        reasons,
+        "# BUFFER_PROFILE xoff and xon: column `sonic`; size: xon, and xoff unless a pool is shared."
+    );
+    let mut line = |text: String| {
+        text.lines().for_each(|text| {
+            let _ = writeln!(reasons, "# {text}");
+        });
+    };
+    reasons_of_marking(&config, &mut line);
+    reasons_of_watchdog(args, &config, &mut line);
+    reasons.push_str(&sonic::report(&made.notes));
+    Ok(Advice { text: made.json, reasons })
+}
+
+const _: () = assert!(LOSSLESS < PRIORITIES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    fn args(more: &str) -> AdviseArgs {
+        let line = format!("weir advise {more}");
+        match Cli::parse_from(line.split_whitespace()).command {
+            Command::Advise(args) => args,
+            _ => panic!("{line}"),
+        }
+    }
+
+    const FABRIC: &str = "--ports 32 --rate 100G --cable 100m --mtu 9216 --buffer 32MiB";
+
+    #[test]
+    fn advice_is_a_configuration_whose_numbers_are_those_of_auto() {
+        for more in [
+            FABRIC,
+            "--ports 4 --rate 25G --cable 5m --mtu 1518 --buffer 4MiB",
+            "--ports 2 --rate 1G --cable 2km --mtu 4200 --buffer 1MiB --lcores 1",
+        ] {
+            let args = args(more);
+            let text = for_this_switch(&args).unwrap_or_else(|e| panic!("{more}: {e}"));
+            let loaded = load("t", &text).unwrap();
+            assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+            let config = loaded.config;
+            assert_eq!((config.ports.len(), config.buffer.size), (usize::from(args.ports), args.buffer));
+            let numbers = |c: &Config| {
+                let port = &c.ports[c.ports.len() - 1];
+                (
+                    port.pgs[LOSSLESS].xoff,
+                    port.pgs[LOSSLESS].xon_offset,
+                    port.queues[LOSSLESS].wred,
+                    c.watchdog,
+                    c.buffer.shared,
+                )
+            };
+            let auto = super::text(&args, &best(&args).unwrap().0, args.buffer, None);
+            assert_eq!(numbers(&config), numbers(&load("t", &auto).unwrap().config));
+            // The column it was taken from stands above it, and every number that was chosen has a reason.
+            let xoff = config.ports[0].pgs[LOSSLESS].xoff.to_string();
+            assert!(text.lines().any(|l| l.starts_with("#   xoff ") && l.contains(&xoff)), "{text}");
+            for key in
+                ["dynamic_th", "xoff", "xon_offset", "kmin", "kmax", "pmax", "action", "detection_time"]
+            {
+                let line = text
+                    .lines()
+                    .find(|l| l.starts_with(&format!("{key} =")))
+                    .unwrap_or_else(|| panic!("{key}"));
+                assert!(line.split('#').nth(1).is_some_and(|why| why.len() > 5), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn advice_for_a_chip_is_sonics_tables_with_sonics_headroom() {
+        let args = args(&format!("{FABRIC} --sonic"));
+        let advice = for_hardware(&args).unwrap();
+        let xoff = columns(&headroom_args(&args, 1)).unwrap().remove(2).result.xoff;
+        let made = sonic::import(&[("config_db.json", &advice.text)], &sonic::Options::default()).unwrap();
+        let config = load("t", &made.toml).unwrap().config;
+        assert_eq!((config.ports.len(), config.ports[31].pgs[LOSSLESS].xoff), (32, xoff));
+        assert_eq!(config.buffer.size, args.buffer);
+        assert!(advice.reasons.contains("software") && advice.reasons.contains("kmax"), "{}", advice.reasons);
+    }
+
+    #[test]
+    fn sums_that_cannot_be_are_refused_with_both_numbers() {
+        let refused = |more: &str| {
+            let args = args(more);
+            let outcome =
+                if args.sonic { for_hardware(&args).map(|a| a.text) } else { for_this_switch(&args) };
+            outcome.unwrap_err().to_string()
+        };
+        let small = "--ports 32 --rate 100G --cable 100m --mtu 9216 --buffer 4MiB";
+        for more in [small.to_owned(), format!("{small} --sonic")] {
+            let why = refused(&more);
+            assert!(
+                why.contains("the buffer has 4194304")
+                    && why.contains("bytes and")
+                    && why.contains("give --buffer"),
+                "{why}"
+            );
+            // What it says is enough is enough.
+            let enough = why.split("--buffer ").nth(1).unwrap().split(' ').next().unwrap();
+            let again = args(&more.replace("4MiB", enough));
+            assert!(
+                if again.sonic { for_hardware(&again).is_ok() } else { for_this_switch(&again).is_ok() },
+                "{why}"
+            );
+        }
+        let tight = "--ports 32 --rate 100G --cable 100m --mtu 9216 --buffer 5MiB --sonic";
+        let why = refused(tight);
+        let ratio = why.split("--oversubscribe ").nth(1).unwrap_or_else(|| panic!("{why}"));
+        let ratio = ratio.split(' ').next().unwrap();
+        let shared = for_hardware(&args(&format!("{tight} --oversubscribe {ratio}")));
+        assert!(shared.is_ok(), "{why}: {:?}", shared.err());
+    }
+}
