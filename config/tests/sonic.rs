@@ -392,6 +392,97 @@ fn files_of_older_releases_are_read_together() {
     assert_eq!(notes.count(), 1, "one row, one line");
 }
 
+/// What contradicts itself in SONiC's terms, or is about things that are not there.
+#[test]
+fn what_does_not_hold_here_is_approximated_and_said() {
+    let (buffers, qos) = s6100();
+    let read =
+        |buffers: &str, qos: &str| made(&[("buffers.json", buffers), ("qos.json", qos)], &Options::default());
+
+    // A priority that pauses for a group that is bound to a lossy profile: its queues tell which of the two is meant.
+    let pg = "|0-1\": { \"profile\": \"[BUFFER_PROFILE|ingress";
+    assert!(buffers.contains(pg));
+    let lossy = buffers.replace(pg, &pg.replace("0-1", "0-3"));
+    let (import, config) = read(&lossy, &qos);
+    assert!(config.ports[0].pfc.enable == 0b1_1000 && config.ports[0].pgs[3].lossless);
+    assert!(has(&import, Outcome::Approximated, "BUFFER_PG", "Ethernet0|3", ""));
+    let (import, config) = read(&lossy.replace("|3-4\"", "|4\""), &qos);
+    assert!(config.ports[0].pfc.enable == 1 << 4 && !config.ports[0].pgs[3].lossless);
+    assert!(has(&import, Outcome::Approximated, "BUFFER_PG", "Ethernet0|3", ""));
+
+    // A lossless class whose queue has no lossless profile.
+    let (import, config) = read(&buffers.replace("|3-4\"", "|3\""), &qos);
+    assert!(config.ports[0].queues[4].lossless);
+    assert!(has(&import, Outcome::Approximated, "BUFFER_QUEUE", "Ethernet0|4", ""));
+
+    // A watchdog that nothing starts, and one of two minds.
+    let enabled =
+        qos.replace("\"pfc_enable\": \"3,4\"", "\"pfc_enable\": \"3,4\", \"pfcwd_sw_enable\": \"3\"");
+    let (import, config) = read(&buffers, &enabled);
+    assert!(config.watchdog.is_none());
+    assert!(import.notes.iter().any(|n| n.outcome == Outcome::Ignored && n.fields == "pfcwd_sw_enable"));
+    let two = rows(
+        "PFC_WD",
+        &[
+            (
+                "Ethernet0".into(),
+                "\"action\": \"drop\", \"detection_time\": \"400\", \"restoration_time\": \"400\"".into(),
+            ),
+            (
+                "Ethernet4".into(),
+                "\"action\": \"alert\", \"detection_time\": \"400\", \"restoration_time\": \"400\"".into(),
+            ),
+        ],
+    );
+    let (import, config) = read(&buffers, &enabled.replacen('{', &format!("{{\n{two},"), 1));
+    assert_eq!(config.watchdog.unwrap().action, WatchdogAction::Drop);
+    assert!(has(&import, Outcome::Mapped, "PFC_WD", "Ethernet0", "action"));
+    assert!(has(&import, Outcome::Approximated, "PFC_WD", "Ethernet4", "action"));
+    assert!(has(&import, Outcome::Approximated, "PFC_WD", "Ethernet8", ""));
+
+    // Ports inside the chip, ports that are not there, queues a port has not, rates no shaper keeps.
+    let inside = qos.replacen("\"Ethernet0\": { ", "\"Ethernet0\": { \"role\": \"Rec\", ", 1);
+    let (import, config) = read(&buffers, &inside);
+    assert_eq!((config.ports.len(), config.ports[0].name.as_str()), (7, "Ethernet4"));
+    assert!(has(&import, Outcome::Ignored, "PORT", "Ethernet0", ""));
+    assert!(has(&import, Outcome::Ignored, "BUFFER_PG", "Ethernet0", ""));
+    let slow = qos.replacen(
+        "\"weight\": \"25\"",
+        "\"weight\": \"25\", \"pir\": \"1\", \"meter_type\": \"bytes\"",
+        1,
+    );
+    let (import, config) = read(&buffers, &slow);
+    assert_eq!(config.ports[0].queues[3].scheduler.pir, None);
+    assert!(has(&import, Outcome::Ignored, "SCHEDULER", "scheduler.0", "pir"));
+    let shaped = slow.replace("\"pir\": \"1\"", "\"pir\": \"1250000000\"");
+    assert_eq!(read(&buffers, &shaped).1.ports[0].queues[3].scheduler.pir, Some(10_000_000_000));
+}
+
+/// As maps of dual-ToR uplinks may: class 3 is lossless where it leaves and lossy where it comes in.
+#[test]
+fn a_class_that_is_lossless_on_half_its_way_is_refused() {
+    let (buffers, qos) = s6100();
+    let maps = format!(
+        "{},\n{},",
+        map("TC_TO_PRIORITY_GROUP_MAP", 8, |tc| if tc == 4 { 4 } else { 0 }),
+        map("MAP_PFC_PRIORITY_TO_QUEUE", 8, |i| i)
+    );
+    let qos = qos.replacen('{', &format!("{{\n{maps}"), 1);
+    let bound = "\"Ethernet4\": { \"tc_to_pg_map\": \"AZURE\", \"dscp_to_tc_map\": \"AZURE\", \"pfc_enable\": \"4\" },";
+    let qos = qos.replacen("\"PORT_QOS_MAP\": {", &format!("\"PORT_QOS_MAP\": {{ {bound}"), 1).replacen(
+        "Ethernet0,Ethernet4,",
+        "Ethernet0,",
+        1,
+    );
+    let sources = [("buffers.json", buffers.as_str()), ("qos.json", qos.as_str())];
+    let found = import(&sources, &Options::default()).unwrap_err();
+    let d = found.iter().find(|d| d.is_error()).unwrap();
+    assert!(
+        d.rule == "class.lossy" && d.message.contains("class 3") && d.message.contains("`Ethernet4`"),
+        "{d}"
+    );
+}
+
 /// Everything in a file is in the report: every row, and every field of it or all of them at once.
 #[test]
 fn nothing_is_left_out_of_the_report() {

@@ -51,6 +51,7 @@ pub const ALL: &[View] = &[
     view("pfcwd config", "The PFC watchdog.", &[], true, ports::pfcwd_config),
     view("buffer pool", "Pools: size, use, most.", &["buffer"], true, buffers::pools),
     view("buffer configuration", "Pools and profiles.", &[], true, buffers::configuration),
+    view("buffer information", "The same.", &[], true, buffers::configuration),
     view("buffer_pool watermark", "Most bytes of the shared buffer.", &["buffer"], false, buffers::watermark),
     view("headroom-pool watermark", "Most headroom.", &["buffer"], false, buffers::headroom),
 ];

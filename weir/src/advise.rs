@@ -57,9 +57,7 @@ impl Plan {
 
 fn headroom_args(args: &AdviseArgs, ports: u16) -> HeadroomArgs {
     HeadroomArgs {
-        rate: args.rate,
-        cable: args.cable,
-        mtu: args.mtu,
+        link: args.link,
         lossless_mtu: None,
         model: None,
         poll_gap: args.poll_gap,
@@ -79,11 +77,11 @@ fn text(args: &AdviseArgs, plan: &Plan, size: u64, found: Option<&Config>) -> St
         line(format!("[eal]\nargs = [\"-l\", \"0-{}\"]\n", plan.lcores));
     }
     line("[qos]\npreset = \"roce-lossless\"\n".into());
-    let cable = args.cable;
+    let cable = args.link.cable;
     line(format!(
         "[port_defaults]\nrate = \"{}\"\ncable = \"{cable}m\"\nmtu = {}\n",
-        show_rate(args.rate),
-        args.mtu
+        show_rate(args.link.rate),
+        args.link.mtu
     ));
     line(format!("[buffer]\nsize = \"{}\"", show_size(size)));
     if plan.fixed.is_some() {
@@ -143,7 +141,7 @@ fn reasons_of_marking(config: &Config, line: &mut impl FnMut(String)) {
 fn reasons_of_watchdog(args: &AdviseArgs, config: &Config, line: &mut impl FnMut(String)) {
     let Some(watchdog) = config.watchdog else { return };
     let ms = |ns: u64| format!("\"{}ms\"", ns.div_ceil(1_000_000));
-    let pause = quanta_to_ns(MAX_QUANTA, args.rate).div_ceil(1_000);
+    let pause = quanta_to_ns(MAX_QUANTA, args.link.rate).div_ceil(1_000);
     line("\n[watchdog]\naction = \"drop\"              # a storm must not spread upstream".into());
     line(format!(
         "detection_time = {:<11} # SONiC's 200 ms, and no less than one pause of {MAX_QUANTA} quanta lasts here: {pause} us",
@@ -162,7 +160,7 @@ fn promised(args: &AdviseArgs, plan: &Plan) -> Result<Config> {
 fn fits(args: &AdviseArgs, roomy: &Config) -> Result<()> {
     let b = &roomy.buffer;
     let groups = u64::from(args.ports);
-    let least = 2 * u64::from(args.mtu) * (1 + groups);
+    let least = 2 * u64::from(args.link.mtu) * (1 + groups);
     let needed = b.promised().saturating_add(least);
     if needed <= args.buffer {
         return Ok(());
@@ -190,7 +188,7 @@ fn fits(args: &AdviseArgs, roomy: &Config) -> Result<()> {
         b.reserved,
         b.control_bytes,
         b.staleness,
-        args.mtu
+        args.link.mtu
     )
 }
 
@@ -202,9 +200,9 @@ fn head(args: &AdviseArgs, config: &Config, ways: &[Column]) -> String {
     let given = format!(
         "weir advise --ports {} --rate {} --cable {}m --mtu {} --buffer {}",
         args.ports,
-        show_rate(args.rate),
-        args.cable,
-        args.mtu,
+        show_rate(args.link.rate),
+        args.link.cable,
+        args.link.mtu,
         show_size(args.buffer)
     );
     let _ = writeln!(out, "# {given}\n#\n# Headroom of a lossless group, three ways:\n#");

@@ -564,9 +564,9 @@ pub struct PipelineArgs {
     pub capture: Vec<PathBuf>,
 }
 
-/// `weir headroom`
-#[derive(Debug, Args)]
-pub struct HeadroomArgs {
+/// What is at the other end of a port.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LinkArgs {
     /// Rate of the port, e.g. 100G.
     #[arg(long, value_parser = rate)]
     pub rate: u64,
@@ -576,6 +576,14 @@ pub struct HeadroomArgs {
     /// Longest frame, bytes without FCS.
     #[arg(long, value_parser = frame, default_value = "9216")]
     pub mtu: u32,
+}
+
+/// `weir headroom`
+#[derive(Debug, Args)]
+pub struct HeadroomArgs {
+    /// Rate, cable and longest frame.
+    #[command(flatten)]
+    pub link: LinkArgs,
     /// Longest frame of a lossless priority, bytes without FCS; the mtu unless given.
     #[arg(long, value_parser = frame)]
     pub lossless_mtu: Option<u32>,
@@ -604,15 +612,9 @@ pub struct AdviseArgs {
     /// Ports of the switch.
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=256))]
     pub ports: u16,
-    /// Rate of each, e.g. 100G.
-    #[arg(long, value_parser = rate)]
-    pub rate: u64,
-    /// Length of the longest cable, e.g. 100m.
-    #[arg(long, value_parser = metres)]
-    pub cable: u32,
-    /// Longest frame, bytes without FCS.
-    #[arg(long, value_parser = frame, default_value = "9216")]
-    pub mtu: u32,
+    /// Rate, longest cable and longest frame.
+    #[command(flatten)]
+    pub link: LinkArgs,
     /// Size of the buffer, e.g. 32MiB.
     #[arg(long, value_parser = size)]
     pub buffer: u64,

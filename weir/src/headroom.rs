@@ -28,10 +28,10 @@ pub struct Column {
 /// # Errors
 /// A number makes the question meaningless.
 pub fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
-    let lossless_mtu = args.lossless_mtu.unwrap_or(args.mtu);
+    let lossless_mtu = args.lossless_mtu.unwrap_or(args.link.mtu);
     let input = |turns: Turns| {
-        let cable_mm = u64::from(args.cable) * 1000;
-        let input = headroom_input(DeviceKind::Pci, args.rate, cable_mm, args.mtu, turns);
+        let cable_mm = u64::from(args.link.cable) * 1000;
+        let input = headroom_input(DeviceKind::Pci, args.link.rate, cable_mm, args.link.mtu, turns);
         let own = OwnTerms { crossing_frame: lossless_mtu, ..input.own };
         HeadroomInput { lossless_mtu, small_packet_percentage: args.small_packets, own, ..input }
     };
@@ -47,7 +47,7 @@ pub fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
     let column = |(name, what, model, turns)| {
         let result = compute(model, &input(turns))?;
         let (xon, xon_offset) = match model {
-            Model::Weir => (0, Some(xon_offset(args.mtu))),
+            Model::Weir => (0, Some(xon_offset(args.link.mtu))),
             Model::Sonic => (result.xon, None),
         };
         Ok(Column { name, what, result, xon, xon_offset })
@@ -59,7 +59,10 @@ pub fn headroom(args: &HeadroomArgs) -> Result<Outcome> {
     let columns = columns(args)?;
     if args.json {
         let models: Vec<_> = columns.iter().map(as_json).collect();
-        say!("{}", json!({ "rate": args.rate, "cable_m": args.cable, "mtu": args.mtu, "models": models }));
+        say!(
+            "{}",
+            json!({ "rate": args.link.rate, "cable_m": args.link.cable, "mtu": args.link.mtu, "models": models })
+        );
     } else {
         table(&columns).iter().for_each(|line| say!("{line}"));
     }

@@ -193,6 +193,11 @@ impl<'t> Db<'t> {
         self.found.note(Severity::Error, source, at.span, rule, message, remedy.into());
     }
 
+    /// The table has rows that nobody took.
+    pub fn has(&self, table: &str) -> bool {
+        self.rows.iter().any(|row| row.table == table)
+    }
+
     /// Takes the rows of a table.
     pub fn take(&mut self, table: &str) -> Vec<Row> {
         let (taken, left) = std::mem::take(&mut self.rows).into_iter().partition(|row| row.table == table);

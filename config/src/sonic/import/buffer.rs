@@ -301,6 +301,11 @@ impl Importer<'_> {
         let key = format!("{}|{pg}", self.ports[port].name);
         match self.ports[port].pgs[pg] {
             Some(bound) if self.profiles[bound].lossless => {}
+            Some(_) if self.waits_lossless(port, pg) => {
+                self.ports[port].pgs[pg] = Some(self.lossless_for(port));
+                let why = "its profile is lossy, but it pauses and its queues are lossless: bound to a lossless profile";
+                self.note_made(Approximated, "BUFFER_PG", key, why);
+            }
             Some(_) => {
                 self.ports[port].pfc &= !(1 << priority);
                 let why = format!("its profile is lossy: priority {priority} is left out of port.pfc.enable");
@@ -320,6 +325,14 @@ impl Importer<'_> {
                 self.note_made(Approximated, "BUFFER_PG", key, why);
             }
         }
+    }
+
+    /// A class of this group waits in a lossless queue of some port.
+    fn waits_lossless(&self, port: usize, pg: usize) -> bool {
+        let queue = |out: usize, tc: usize| self.ports[out].queues[self.leads(out, "tc_to_queue", tc)];
+        let lossless = |out: usize, tc: usize| queue(out, tc).is_some_and(|i| self.profiles[i].lossless);
+        let mut classes = (0..PRIORITIES).filter(|tc| self.leads(port, "tc_to_pg", *tc) == pg);
+        classes.any(|tc| (0..self.ports.len()).any(|out| lossless(out, tc)))
     }
 
     /// Classes that are lossless on any port, a bit each.

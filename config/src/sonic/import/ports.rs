@@ -21,6 +21,11 @@ impl Importer<'_> {
     pub(super) fn read_ports(&mut self) {
         let rows = self.db.take("PORT");
         for mut row in rows {
+            // Recirculation, inband and DPU ports carry nothing from outside.
+            if let Some(role @ ("Rec" | "Inb" | "Dpc")) = row.text("role") {
+                self.db.whole(&row, Ignored, format!("a port of role {role} is inside the chip"));
+                continue;
+            }
             if !fits_name(&row.key) {
                 let message = format!("PORT|{} cannot be the name of a port", shown(&row.key));
                 self.db.error(row.at, "sonic.name", message, "use 1 to 32 letters, digits and _ - . /");
@@ -151,16 +156,13 @@ impl Importer<'_> {
                 ports.iter().for_each(|port| self.ports[*port].pfc = mask);
                 row.note(&["pfc_enable"], Mapped, "port.pfc.enable");
             }
-            if let Some(mask) = self.priorities(&row, "pfcwd_sw_enable") {
-                match Some(mask) == self.priorities(&row, "pfc_enable") {
-                    true => row.note(&["pfcwd_sw_enable"], Mapped, "watchdog: of every lossless queue"),
-                    false => row.note(
-                        &["pfcwd_sw_enable"],
-                        Approximated,
-                        "weir's watchdog looks at every lossless queue",
-                    ),
-                }
-            }
+            let watched = self.priorities(&row, "pfcwd_sw_enable");
+            let (outcome, why) = match watched == self.priorities(&row, "pfc_enable") {
+                _ if !self.db.has("PFC_WD") => (Ignored, "no row of PFC_WD starts a watchdog"),
+                true => (Mapped, "watchdog: of every lossless queue"),
+                false => (Approximated, "weir's watchdog looks at every lossless queue"),
+            };
+            row.note(&["pfcwd_sw_enable"], outcome, why);
             self.db.done(&row, "weir changes no DSCP or PCP and has no such map");
         }
     }
