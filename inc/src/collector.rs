@@ -125,7 +125,8 @@ impl Collector {
         number as usize & (self.slots.len() - 1)
     }
 
-    fn all(&self) -> u64 {
+    /// All children, a bit each.
+    pub fn all(&self) -> u64 {
         u64::MAX >> (MAX_CHILDREN - self.children)
     }
 

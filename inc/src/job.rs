@@ -48,6 +48,8 @@ pub struct JobCounters {
 #[derive(Clone, Debug)]
 pub struct Job {
     params: JobParams,
+    /// Ranks of all children.
+    below: u16,
     /// Children, then the parent.
     peers: Vec<Peer>,
     collector: Collector,
@@ -78,9 +80,12 @@ pub struct Job {
 /// Results outstanding at the parent for each slot of the window.
 const PENDING_PER_SLOT: usize = 2;
 
+/// Bytes of the two written headers of a peer, at most.
+const HEADS: usize = 2 * 86;
+
 /// Bytes of a job besides its rings.
 pub(crate) fn fixed_memory(params: &JobParams) -> u64 {
-    let peers = (params.children.len() + 1) * (size_of::<Peer>() + size_of::<Child>());
+    let peers = (params.children.len() + 1) * (size_of::<Peer>() + size_of::<Child>() + HEADS);
     let pending = PENDING_PER_SLOT * params.window as usize * size_of::<Pending>();
     (size_of::<Job>() + peers + pending + size_of::<[[u32; 256]; 4]>()) as u64
 }
@@ -91,11 +96,14 @@ impl Job {
         params.check()?;
         let children = params.children.iter().map(|c| (c.qpn, c.path));
         let parent = params.parent.iter().map(|p| (p.qpn, p.path));
-        let mut peers: Vec<Peer> =
-            children.enumerate().map(|(at, (qpn, path))| Peer::new(qpn, path, 1 << at, &params)).collect();
-        peers.extend(parent.map(|(qpn, path)| Peer::new(qpn, path, 1, &params)));
+        let bits = (0..params.children.len()).map(|at| 1 << at).chain([1]);
+        let mut peers = Vec::with_capacity(params.children.len() + 1);
+        for (at, ((qpn, path), bit)) in children.chain(parent).zip(bits).enumerate() {
+            peers.push(Peer::new(qpn, path, bit, &params).ok_or(Refusal::Family(params.id, at))?);
+        }
         let (window, mtu) = (params.window, params.mtu);
         Ok(Self {
+            below: params.children.iter().map(|c| c.ranks).sum(),
             peers,
             collector: Collector::new(window, mtu, params.children.len(), params.operation),
             up: params.parent.map(|_| Outbox::new(params.sums(), mtu)),
@@ -169,15 +177,6 @@ impl Job {
         self.wake = self.wake.min(at);
     }
 
-    /// Children that hold these ranks, a bit each.
-    fn mask(children: &[Child], who: Who) -> u64 {
-        let bits = children.iter().enumerate().filter(|(_, child)| match who {
-            Who::All => true,
-            Who::Rank(rank) => child.holds(rank),
-        });
-        bits.fold(0, |mask, (at, _)| mask | 1 << at)
-    }
-
     /// Sends on whatever is complete, as long as there is room.
     fn advance(&mut self, now: Nanos) {
         while self.failure.is_none() && self.send_on(now) {}
@@ -188,7 +187,10 @@ impl Job {
         let Self { params, collector, up, down, kernels, .. } = self;
         let Some(gathered) = collector.gathered() else { return false };
         let head = gathered.head;
-        let to = Self::mask(&params.children, head.operation.target(head.index, params.ranks));
+        let to = match head.operation.target(head.index, params.ranks) {
+            Who::All => collector.all(),
+            Who::Rank(rank) => params.children.iter().position(|c| c.holds(rank)).map_or(0, |at| 1 << at),
+        };
         let upwards = up.is_some();
         let outbox = up.as_mut().unwrap_or(down);
         if !outbox.has_room() || self.pending.len() >= PENDING_PER_SLOT * params.window as usize {
@@ -221,7 +223,7 @@ impl Job {
             return false;
         };
         let flags = flags | below;
-        let partial = count < params.children.iter().map(|c| c.ranks).sum();
+        let partial = count < self.below;
         if head.first {
             self.status = Status { count: u16::MAX, flags: Flags::default() };
         }

@@ -72,11 +72,6 @@ impl Outbox {
         self.len() + SPARE < self.entries.len() as u64
     }
 
-    /// Number after the newest.
-    pub fn head(&self) -> u64 {
-        self.head
-    }
-
     /// Packets kept.
     pub fn len(&self) -> u64 {
         self.head - self.tail

@@ -5,6 +5,7 @@ use crate::outbox::Outbox;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::cnp::NotificationPoint;
 use weir_endpoint::roce::go_back_n::{GoBackN, Limits, RNR_RETRY_FOREVER};
+use weir_endpoint::roce::head::Head;
 use weir_endpoint::roce::in_order::InOrder;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::Path;
@@ -64,6 +65,13 @@ pub enum Next {
     Packet(u64),
 }
 
+/// Headers of frames of each kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Heads {
+    pub data: Head,
+    pub answer: Head,
+}
+
 /// A connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -71,6 +79,8 @@ pub struct Peer {
     pub qpn: Qpn,
     /// Way to the peer.
     pub path: Path,
+    /// Headers of what it is sent.
+    pub(crate) heads: Heads,
     /// Its bit in an outbox.
     pub bit: u64,
     /// Receiving half.
@@ -108,17 +118,20 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer with this bit, before the first packet either way.
-    pub fn new(qpn: Qpn, path: Path, bit: u64, params: &crate::params::JobParams) -> Self {
+    /// A peer with this bit, before the first packet either way. `None`: its addresses are of two families.
+    pub(crate) fn new(qpn: Qpn, path: Path, bit: u64, params: &crate::params::JobParams) -> Option<Self> {
+        let head = |class| Head::new(&path, class, params.pkey);
+        let heads = Heads { data: head(path.data)?, answer: head(path.ack)? };
         let limits = Limits {
             window: params.results.max(params.window),
             retry_cnt: params.retries,
             rnr_retry: RNR_RETRY_FOREVER,
             ack_timeout: params.ack_timeout,
         };
-        Self {
+        Some(Self {
             qpn,
             path,
+            heads,
             bit,
             order: InOrder::new(path.recv_psn),
             cursor: Cursor { operation: params.operation, index: 0, open: false, number: 0 },
@@ -136,28 +149,28 @@ impl Peer {
             cnp_due: false,
             lag: (0, 0),
             counters: PeerCounters::default(),
-        }
+        })
     }
 
     /// A packet for it was put into the outbox.
-    pub fn queue(&mut self, now: Nanos) {
+    pub(crate) fn queue(&mut self, now: Nanos) {
         self.queued += 1;
         self.stuck_since.get_or_insert(now);
     }
 
     /// Everything for it is acknowledged.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.oldest.0 == self.queued
     }
 
     /// A frame of it came.
-    pub fn heard(&mut self) {
+    pub(crate) fn heard(&mut self) {
         self.unanswered = 0;
     }
 
     /// Asks it for a sign of life, if nothing else does, and not twice within `every` ns. `Err`: it has been asked often
     /// enough.
-    pub fn probe(&mut self, retries: u8, every: Nanos, now: Nanos) -> Result<bool, ()> {
+    pub(crate) fn probe(&mut self, retries: u8, every: Nanos, now: Nanos) -> Result<bool, ()> {
         if self.dead || !self.is_idle() || now < self.probed_at.saturating_add(every) {
             return Ok(false);
         }
@@ -171,7 +184,7 @@ impl Peer {
     }
 
     /// What it is to be sent at `now`, if its turn has come.
-    pub fn next(&self, outbox: &Outbox, now: Nanos) -> Option<Next> {
+    pub(crate) fn next(&self, outbox: &Outbox, now: Nanos) -> Option<Next> {
         if self.dead {
             return None;
         }
@@ -183,7 +196,7 @@ impl Peer {
     }
 
     /// PSN of that packet, and whether it asks for an answer: every so often, and the last one there is.
-    pub fn stamp(&self, what: Next) -> (Psn, bool) {
+    pub(crate) fn stamp(&self, what: Next) -> (Psn, bool) {
         match what {
             Next::Probe => (self.window.psn().previous(), true),
             Next::Packet(_) => {
@@ -193,7 +206,7 @@ impl Peer {
     }
 
     /// That packet left.
-    pub fn sent(&mut self, what: Next, ack_req: bool, now: Nanos) {
+    pub(crate) fn sent(&mut self, what: Next, ack_req: bool, now: Nanos) {
         match what {
             Next::Probe => {
                 self.counters.probes += 1;
@@ -208,7 +221,7 @@ impl Peer {
     }
 
     /// It answered. `Err`: it will take nothing more.
-    pub fn answer(
+    pub(crate) fn answer(
         &mut self,
         psn: Psn,
         syndrome: Syndrome,
@@ -221,7 +234,12 @@ impl Peer {
     }
 
     /// Time has passed. `Ok(true)`: something can be sent again. `Err`: it does not answer any more.
-    pub fn handle_timeout(&mut self, patience: Nanos, outbox: &mut Outbox, now: Nanos) -> Result<bool, ()> {
+    pub(crate) fn handle_timeout(
+        &mut self,
+        patience: Nanos,
+        outbox: &mut Outbox,
+        now: Nanos,
+    ) -> Result<bool, ()> {
         if self.dead {
             return Ok(false);
         }
@@ -255,7 +273,7 @@ impl Peer {
     }
 
     /// It is given up.
-    pub fn bury(&mut self, outbox: &mut Outbox) {
+    pub(crate) fn bury(&mut self, outbox: &mut Outbox) {
         self.dead = true;
         self.stuck_since = None;
         self.window.abandon(self.queued);
@@ -263,7 +281,7 @@ impl Peer {
     }
 
     /// When it next has something to do, unless a frame comes.
-    pub fn next_event(&self, patience: Nanos, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn next_event(&self, patience: Nanos, now: Nanos) -> Option<Nanos> {
         if self.dead {
             return None;
         }
@@ -273,7 +291,7 @@ impl Peer {
     }
 
     /// A contribution came so long after the first of its number.
-    pub fn measure(&mut self, lag: Nanos) {
+    pub(crate) fn measure(&mut self, lag: Nanos) {
         let (average, most) = &mut self.lag;
         *average = *average - *average / 8 + lag / 8;
         *most = lag.max(*most);
@@ -281,7 +299,7 @@ impl Peer {
 
     /// Everything that decides what it does next.
     #[cfg(test)]
-    pub fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
+    pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
         let Self { order, cursor, window, queued, oldest, next, dead, .. } = self;
         (order, cursor, window, queued, oldest, next, dead).hash(hasher);

@@ -124,7 +124,7 @@ proptest! {
 /// The long run: `WEIR_INC_MESSAGES=10000000 cargo test --release -p weir-inc --test collectives a_long_run`.
 #[test]
 fn a_long_run_over_bad_links_is_exact() {
-    let messages = std::env::var("WEIR_INC_MESSAGES").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
+    let messages = std::env::var("WEIR_INC_MESSAGES").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000);
     let faults = Faults::all(5_000);
     let net = all_reduce(5, &Tree::flat(2), fold(Operator::Sum, DataType::I32), messages, 16, faults);
     assert!(net.frames > 4 * messages);

@@ -154,7 +154,7 @@ mod tests {
         for first in [0x45, 0x60] {
             for len in (40..700).chain(1060..1080).chain(4130..4150) {
                 let packet: Vec<u8> =
-                    (0..len).map(|i| if i == 0 { first } else { (i * 37 >> 3) as u8 }).collect();
+                    (0..len).map(|i| if i == 0 { first } else { ((i * 37) >> 3) as u8 }).collect();
                 let ip = if first == 0x45 { 20 } else { 40 };
                 let mut masked = [vec![0xff; 8], packet.clone()].concat();
                 let ones: &[usize] =
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn parts_join_to_the_crc_of_the_whole() {
         let packet: Vec<u8> =
-            (0..44 + 4096u32).map(|i| if i == 0 { 0x45 } else { (i * 37 >> 3) as u8 }).collect();
+            (0..44 + 4096u32).map(|i| if i == 0 { 0x45 } else { ((i * 37) >> 3) as u8 }).collect();
         for len in [0, 4, 16, 256, 1024, 4096] {
             let (whole, first) = (icrc(&packet[..44 + len]).unwrap(), head(&packet, 44).unwrap());
             let joined = Append::new(len).join(first, payload(&packet[44..44 + len]));

@@ -7,6 +7,7 @@ pub mod cq;
 pub mod frame;
 pub mod go_back_n;
 pub mod hca;
+pub mod head;
 pub mod icrc;
 pub mod in_order;
 pub mod memory;

@@ -214,6 +214,13 @@ pub struct Aeth {
     pub msn: u32,
 }
 
+impl Aeth {
+    /// The header as a number.
+    pub fn word(self) -> u32 {
+        u32::from(self.syndrome) << 24 | self.msn & 0xff_ffff
+    }
+}
+
 /// The meaning of an AETH syndrome (IBTA 9.7.5.2.2 and table 45).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
@@ -340,7 +347,7 @@ impl Extensions {
             out.extend(reth.len.to_be_bytes());
         }
         if let Some(aeth) = self.aeth {
-            out.extend((u32::from(aeth.syndrome) << 24 | aeth.msn & 0xff_ffff).to_be_bytes());
+            out.extend(aeth.word().to_be_bytes());
         }
         if let Some(imm) = self.imm {
             out.extend(imm.to_be_bytes());

@@ -175,7 +175,7 @@ impl Job {
         let shape = self.shape(at, packet)?;
         let payload = packet.payload;
         let (only, empty) = (shape.first && shape.last, payload.is_empty());
-        let child = self.params.children[at];
+        let child = &self.params.children[at];
         let mut cursor = self.peers[at].cursor;
         let mut told = Status { count: child.ranks, flags: Flags::default() };
         let mut operation = cursor.operation;
@@ -207,7 +207,7 @@ impl Job {
             };
         let whole =
             operation.fold().is_none_or(|fold| payload.len().is_multiple_of(fold.data_type().bytes()));
-        let single = only || !(operation == Primitive::AllGather || !source);
+        let single = only || (source && operation != Primitive::AllGather);
         if source == empty || !whole || !single {
             return Err(INVALID);
         }

@@ -4,6 +4,7 @@ use super::Job;
 use crate::peer::Next;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::frame::Frame;
+use weir_endpoint::roce::head::Fields;
 use weir_endpoint::roce::icrc;
 use weir_endpoint::roce::wire::{Bth, Extensions, Opcode, Packet};
 
@@ -133,61 +134,74 @@ impl Job {
         head: &mut Vec<u8>,
         now: Nanos,
     ) -> Option<Written> {
+        match what {
+            What::Cnp => self.write_cnp(at, id, head),
+            What::Answer => {
+                let peer = &mut self.peers[at];
+                let (psn, aeth) = peer.order.answer()?;
+                let word = Some(aeth.word());
+                let fields = Fields { opcode: Opcode::RC_ACK, psn, ack_req: false, word, len: 0, id };
+                let ip = peer.heads.answer.write(&fields, head);
+                let icrc = icrc::head(&head[ip..], head.len() - ip)?.to_le_bytes();
+                let (kind, priority) = (Kind::Answer, peer.path.ack.priority);
+                Some(Written { kind, priority, payload: Payload::Nothing, icrc })
+            }
+            What::Data(next) => self.write_data(at, next, id, head, now),
+        }
+    }
+
+    #[cold]
+    fn write_cnp(&mut self, at: usize, id: u16, head: &mut Vec<u8>) -> Option<Written> {
+        let peer = &mut self.peers[at];
+        peer.cnp_due = false;
+        let class = peer.path.cnp;
+        let bth = Bth::new(Opcode::CNP, peer.path.dest_qp, Default::default());
+        let bth = Bth { pkey: self.params.pkey, becn: true, ..bth };
+        let packet = Packet { bth, ext: Extensions::default(), payload: &CNP_RESERVED };
+        let ip = Frame { outer: peer.path.outer(class, id)?, packet }.emit_head(head);
+        let icrc = icrc::extended(icrc::head(&head[ip..], head.len() - ip)?, &CNP_RESERVED);
+        let (kind, priority) = (Kind::Cnp, class.priority);
+        Some(Written { kind, priority, payload: Payload::Cnp, icrc: icrc.to_le_bytes() })
+    }
+
+    fn write_data(
+        &mut self,
+        at: usize,
+        next: Next,
+        id: u16,
+        head: &mut Vec<u8>,
+        now: Nanos,
+    ) -> Option<Written> {
         let Self { params, peers, up, down, append, .. } = self;
         let peer = &mut peers[at];
-        let is_child = at < params.children.len();
-        let outbox = if is_child { &*down } else { up.as_ref()? };
-        let answer = if matches!(what, What::Answer) { peer.order.answer() } else { None };
-        let path = &peer.path;
-        let mut bth = Bth { pkey: params.pkey, ..Bth::new(Opcode::CNP, path.dest_qp, Default::default()) };
-        let mut ext = Extensions::default();
-        let (mut payload, mut kept): (&[u8], _) = (&[], Payload::Nothing);
-        let (kind, class) = match what {
-            What::Cnp => {
-                bth.becn = true;
-                (payload, kept) = (&CNP_RESERVED, Payload::Cnp);
-                (Kind::Cnp, path.cnp)
-            }
-            What::Answer => {
-                let (psn, aeth) = answer?;
-                (bth.opcode, bth.psn, ext.aeth) = (Opcode::RC_ACK, psn, Some(aeth));
-                (Kind::Answer, path.ack)
-            }
-            What::Data(next) => {
-                (bth.psn, bth.ack_req) = peer.stamp(next);
-                match next {
-                    Next::Probe => bth.opcode = Opcode::RC_SEND_ONLY,
-                    Next::Packet(number) => {
-                        let entry = outbox.entry(number);
-                        let wants = params.status || params.children.get(at).is_none_or(|c| c.engine);
-                        ext.imm = entry.imm.filter(|_| entry.named || wants);
-                        bth.opcode = entry.shape.opcode(ext.imm.is_some());
-                        payload = &outbox.payload(number)[..usize::from(entry.len)];
-                        kept = if is_child { Payload::Down(number) } else { Payload::Up(number) };
-                    }
-                }
-                (Kind::Data, path.data)
-            }
-        };
-        let frame = Frame { outer: path.outer(class, id)?, packet: Packet { bth, ext, payload } };
-        let ip = frame.emit_head(head);
+        let child = params.children.get(at);
+        let outbox = if child.is_some() { &*down } else { up.as_ref()? };
+        let (psn, ack_req) = peer.stamp(next);
+        let mut fields = Fields { opcode: Opcode::RC_SEND_ONLY, psn, ack_req, word: None, len: 0, id };
+        let mut payload = Payload::Nothing;
+        if let Next::Packet(number) = next {
+            let entry = outbox.entry(number);
+            let wants = params.status || child.is_none_or(|c| c.engine);
+            fields.word = entry.imm.filter(|_| entry.named || wants);
+            fields.opcode = entry.shape.opcode(fields.word.is_some());
+            fields.len = usize::from(entry.len);
+            payload = if child.is_some() { Payload::Down(number) } else { Payload::Up(number) };
+        }
+        let ip = peer.heads.data.write(&fields, head);
         let first = icrc::head(&head[ip..], head.len() - ip)?;
-        let icrc = match kept {
-            Payload::Down(number) | Payload::Up(number) if payload.len() == append.len() => {
+        let icrc = match payload {
+            Payload::Down(number) | Payload::Up(number) if fields.len == append.len() => {
                 append.join(first, outbox.entry(number).crc)
             }
             Payload::Down(number) | Payload::Up(number) => icrc::extended(first, outbox.payload(number)),
-            Payload::Cnp | Payload::Nothing => icrc::extended(first, payload),
+            Payload::Cnp | Payload::Nothing => first,
         };
-        match what {
-            What::Cnp => peer.cnp_due = false,
-            What::Answer => {}
-            What::Data(next) => peer.sent(next, bth.ack_req, now),
-        }
+        peer.sent(next, ack_req, now);
         if let Some(event) = peer.next_event(params.patience, now) {
             self.wake = self.wake.min(event);
         }
-        Some(Written { kind, priority: class.priority, payload: kept, icrc: icrc.to_le_bytes() })
+        let priority = peer.path.data.priority;
+        Some(Written { kind: Kind::Data, priority, payload, icrc: icrc.to_le_bytes() })
     }
 
     /// The frame whose first part is `head`.
