@@ -4,7 +4,9 @@
 //! a port. A crossbar does not: each input holds one queue per output and class ([`Voqs`]), and an
 //! arbiter finds a conflict-free match of inputs and outputs in every slot ([`Islip`], [`Pim`]).
 //! [`measure`] gives throughput and delay of these and of the two classical ends, one FIFO per
-//! input and output queueing; [`FrameCrossbar`] carries variable-length frames in cell or packet mode (DEV-17).
+//! input and output queueing; [`FrameCrossbar`] carries variable-length frames in cell or packet mode (DEV-17). The
+//! switches of a [`crate::fabric`] have such a core where `[switch] core` says so: there frames come from memories with
+//! admission, PFC and marking.
 
 mod demand;
 mod frames;

@@ -1,5 +1,7 @@
 //! The event loop: frames on wires, switches and hosts called when something is due.
 
+mod core;
+
 use super::agenda::Agenda;
 use super::congestion::{Leaving, Telemetry};
 use super::hosts::{self, Host, Opening};
@@ -16,6 +18,7 @@ use super::timeline::Tape;
 use super::topology::{Plan, lay_out};
 use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, switches};
+use core::Core;
 use std::collections::BTreeMap;
 use weir_config::Config;
 use weir_dataplane::drops::DropReason;
@@ -46,6 +49,8 @@ enum What {
     Wake { dir: u32 },
     /// A flow may start.
     Start { flow: u32 },
+    /// A slot of the crossbar of a switch begins.
+    Slot { switch: u32 },
     /// Time to record.
     Sample,
 }
@@ -93,13 +98,37 @@ struct Gauge {
 }
 
 struct SwitchNode {
-    switch: Switch<Parcel>,
+    /// The switch; with a crossbar one for each port, that receives by it.
+    parts: Vec<Switch<Parcel>>,
+    core: Option<Box<Core>>,
     /// Priorities it holds back, all ports together.
     pausing: i32,
     /// The same by port.
     holding: Vec<i8>,
     gauges: Vec<Gauge>,
     config: Config,
+}
+
+impl SwitchNode {
+    /// What receives by `port`, and generates and obeys PFC there.
+    #[inline]
+    fn part(&self, port: usize) -> &Switch<Parcel> {
+        &self.parts[if self.parts.len() == 1 { 0 } else { port }]
+    }
+
+    #[inline]
+    fn part_mut(&mut self, port: usize) -> &mut Switch<Parcel> {
+        let at = if self.parts.len() == 1 { 0 } else { port };
+        &mut self.parts[at]
+    }
+
+    /// Bytes that wait for the line of `port`.
+    #[inline]
+    fn waiting_bytes(&self, port: usize) -> u64 {
+        let id = PortId(port as u16);
+        let queues = |part: &Switch<Parcel>| (0..PRIORITIES).map(|q| part.queue_bytes(id, q)).sum::<u64>();
+        self.parts.iter().map(queues).sum::<u64>() + self.core.as_ref().map_or(0, |core| core.bytes(port))
+    }
 }
 
 /// A queue pair: its number at both ends.
@@ -176,15 +205,22 @@ impl<'a> Fabric<'a> {
             return Err(FabricError::Range { what: "paths".into(), got, must: "1 to 64".into() });
         }
         hosts::check(spec)?;
+        core::check(spec)?;
         let plan = lay_out(spec)?;
         let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
         let flows = flows(spec, &plan, &routes)?;
         hosts::count(spec, &plan, &flows)?;
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
-            let (config, switch) = switches::build(&plan, spec, &routes, node)?;
+            let rates: Vec<u64> = plan.ports[node].iter().map(|l| plan.links[*l].spec.rate.0).collect();
+            let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
+            let (config, first) = switches::build(&plan, spec, &routes, node)?;
+            let mut parts = vec![first];
+            for _ in 1..if core.is_some() { rates.len() } else { 1 } {
+                parts.push(switches::build(&plan, spec, &routes, node)?.1);
+            }
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
             let holding = vec![0; gauges.len()];
-            Ok(SwitchNode { switch, pausing: 0, holding, gauges, config })
+            Ok(SwitchNode { parts, core, pausing: 0, holding, gauges, config })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Vec<_>, FabricError>>()?;
         let dirs = directions(&plan);
@@ -293,6 +329,7 @@ impl<'a> Fabric<'a> {
                 }
                 What::Wake { dir } => self.woken(dir as usize),
                 What::Start { flow } => self.start(flow),
+                What::Slot { switch } => self.slot(switch as usize),
                 What::Sample => self.sample(),
             }
         }
@@ -335,6 +372,7 @@ impl<'a> Fabric<'a> {
         let node = self.dirs[dir].from.node;
         if node >= self.plan.hosts {
             self.settle(node - self.plan.hosts);
+            self.kick_core(node - self.plan.hosts);
         }
         self.pump(dir);
     }
@@ -378,8 +416,11 @@ impl<'a> Fabric<'a> {
             return self.come_back(dir, next);
         }
         let (s, port) = (from.node - self.plan.hosts, PortId(from.port as u16));
+        if self.switches[s].core.is_some() {
+            return self.pump_core(dir, s, from.port);
+        }
         let mut tap = Tap::default();
-        let switch = &mut self.switches[s].switch;
+        let switch = self.switches[s].part_mut(from.port);
         // A data frame is taken off its queue only when it can go: not beside a PFC frame.
         let budget = usize::from(!switch.generator(port).due(ns));
         let queued = self.latency.as_ref().map(|_| queued_frames(switch, port));
@@ -396,7 +437,7 @@ impl<'a> Fabric<'a> {
             self.measure(s, from.port);
             self.stir(s);
         }
-        let next = self.switches[s].switch.next_event(port, ns);
+        let next = self.switches[s].part_mut(from.port).next_event(port, ns);
         self.come_back(dir, next);
     }
 
@@ -406,8 +447,8 @@ impl<'a> Fabric<'a> {
         if let Some(telemetry) = &mut self.telemetry
             && let Some(stamp) = frame.stamp_mut()
         {
-            let (d, switch) = (&self.dirs[dir], &self.switches[s].switch);
-            let queued = (0..PRIORITIES).map(|queue| switch.queue_bytes(port, queue)).sum();
+            let d = &self.dirs[dir];
+            let queued = self.switches[s].waiting_bytes(port.index());
             let now = self.now.div_ceil(PS);
             telemetry.stamp(stamp, &Leaving { dir, now, rate: d.line.rate(), sent: d.bytes, queued });
         }
@@ -416,12 +457,13 @@ impl<'a> Fabric<'a> {
     /// A data frame leaves a switch whose queues held `before` frames: its wait is over.
     fn leaves(&self, dir: usize, s: usize, port: PortId, before: &[u32; PRIORITIES], frame: &mut Parcel) {
         let Some(journey) = frame.journey() else { return };
-        let switch = &self.switches[s].switch;
+        let switch = self.switches[s].part(port.index());
         let after = queued_frames(switch, port);
         let Some(queue) = (0..PRIORITIES).find(|q| after[*q] < before[*q]) else { return };
         let held = switch.reaction(port).held_ns(queue, self.ns());
         let (egress, delay) = (self.spec.switch.egress.0 * PS, self.dirs[dir].delay);
-        journey.leave(dir, self.now, queue, held, egress, delay);
+        journey.cross(self.now, queue, held);
+        journey.leave(dir, self.now, egress, delay);
     }
 
     /// The sender of `dir` may have something at `next`.
@@ -458,13 +500,13 @@ impl<'a> Fabric<'a> {
     /// What a switch does on no frame's account: ticks, and PFC frames that have become due anywhere.
     fn settle(&mut self, s: usize) {
         let ns = self.ns();
-        self.switches[s].switch.tick(ns);
+        self.switches[s].parts.iter_mut().for_each(|part| part.tick(ns));
         // Elsewhere nothing is held back that could go on, or must be told so again.
         for port in 0..self.switches[s].gauges.len() {
             if self.switches[s].holding[port] == 0 {
                 continue;
             }
-            let due = self.switches[s].switch.generator(PortId(port as u16)).due(ns);
+            let due = self.switches[s].part(port).generator(PortId(port as u16)).due(ns);
             if due {
                 self.pump(self.out[self.plan.hosts + s][port]);
             }
@@ -540,7 +582,7 @@ impl<'a> Fabric<'a> {
         let egress = frame.as_ref().and_then(|frame| self.egress(s, frame));
         let clear = egress.is_some_and(|port| {
             let out = &self.dirs[self.out[to.node][port]].line;
-            let (switch, id) = (&self.switches[s].switch, PortId(port as u16));
+            let (switch, id) = (self.switches[s].part(port), PortId(port as u16));
             out.free() <= self.now
                 && out.rate() <= self.dirs[dir].line.rate()
                 && (0..PRIORITIES).all(|queue| switch.queue_frames(id, queue) == 0)
@@ -576,15 +618,36 @@ impl<'a> Fabric<'a> {
         let s = to.node - self.plan.hosts;
         let egress = self.egress(s, &frame);
         if let (Some(journey), Some(port)) = (frame.journey(), egress) {
-            let reaction = self.switches[s].switch.reaction(PortId(port as u16));
+            let reaction = self.switches[s].part(port).reaction(PortId(port as u16));
             let held = std::array::from_fn(|queue| reaction.held_ns(queue, ns));
             let spec = &self.spec.switch;
             journey.admit(self.now, spec.ingress.0 * PS, spec.crossbar.0 * PS, held);
         }
-        let mut burst = Burst::new();
-        burst.push(frame);
-        let switch = &mut self.switches[s].switch;
-        switch.receive(PortId(to.port as u16), &mut burst, ns);
+        let control = frame.bytes().starts_with(&CONTROL_DA.0);
+        let node = &mut self.switches[s];
+        let node_has_core = node.core.is_some();
+        if node_has_core && control {
+            // All inputs hold back what they have for this output.
+            for part in node.parts.iter_mut() {
+                let mut burst = Burst::new();
+                burst.extend(frame.share());
+                part.receive(PortId(to.port as u16), &mut burst, ns);
+            }
+        } else {
+            let mut burst = Burst::new();
+            burst.push(frame);
+            let switch = node.part_mut(to.port);
+            let for_egress = |switch: &Switch<Parcel>| {
+                egress.map_or(0, |port| queued_frames(switch, PortId(port as u16)).iter().sum::<u32>())
+            };
+            let before = if node_has_core { for_egress(switch) } else { 0 };
+            switch.receive(PortId(to.port as u16), &mut burst, ns);
+            let admitted = node_has_core && for_egress(switch) > before;
+            if let (true, Some(core), Some(port)) = (admitted, &mut node.core, egress) {
+                core.admitted(to.port, port);
+            }
+        }
+        let switch = self.switches[s].part(to.port);
         // What came in can only have filled its own groups.
         let due = switch.generator(PortId(to.port as u16)).due(ns);
         if let Some(port) = egress {
@@ -593,6 +656,7 @@ impl<'a> Fabric<'a> {
         if due {
             self.pump(self.out[to.node][to.port]);
         }
+        self.kick_core(s);
         // A pause frame ends or begins something at the port it came in by.
         self.pump(self.out[to.node][egress.unwrap_or(to.port)]);
     }
@@ -609,7 +673,7 @@ impl<'a> Fabric<'a> {
     fn measure(&mut self, s: usize, port: usize) {
         let from = self.spec.measure_from.0.saturating_mul(PS);
         let node = &mut self.switches[s];
-        let bytes = (0..PRIORITIES).map(|queue| node.switch.queue_bytes(PortId(port as u16), queue)).sum();
+        let bytes = node.waiting_bytes(port);
         node.gauges[port].advance(self.now, from);
         node.gauges[port].bytes = bytes;
         node.gauges[port].max = node.gauges[port].max.max(bytes);
@@ -658,8 +722,9 @@ impl Fabric<'_> {
         let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
         let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
         let slow = |(fct, ideal): (u64, u64)| (fct * 1000).div_ceil(ideal.max(1));
-        let errors = self.switches.iter().map(|s| s.switch.conservation().error().unsigned_abs());
-        let dropped = self.switches.iter().map(|s| s.switch.conservation().dropped);
+        let parts = || self.switches.iter().flat_map(|s| &s.parts);
+        let errors = parts().map(|part| part.conservation().error().unsigned_abs());
+        let dropped = parts().map(|part| part.conservation().dropped);
         let context =
             Context { config: self.switches.first().map(|s| s.config.clone()), deaf: self.deaf_hosts() };
         Report {
@@ -687,7 +752,8 @@ impl Fabric<'_> {
 
     /// Counters of all ports of all switches.
     fn ports(&self) -> impl Iterator<Item = &PortStats> {
-        self.switches.iter().flat_map(|s| (0..s.gauges.len()).map(|i| s.switch.stats(PortId(i as u16))))
+        let parts = self.switches.iter().flat_map(|s| s.parts.iter().map(|part| (part, s.gauges.len())));
+        parts.flat_map(|(part, ports)| (0..ports).map(|i| part.stats(PortId(i as u16))))
     }
 
     /// Ports of switches that paused a host which does not obey, by switch and port: the host, and the priorities.
@@ -698,7 +764,7 @@ impl Fabric<'_> {
             for (i, port) in node.config.ports.iter().enumerate() {
                 let peer = self.dirs[self.out[self.plan.hosts + s][i]].to.node;
                 let Some(obeyed) = self.obeyed.get(peer) else { continue };
-                let sent = &node.switch.gauges(PortId(i as u16), self.ns()).pfc_tx_xoff;
+                let sent = &node.part(i).gauges(PortId(i as u16), self.ns()).pfc_tx_xoff;
                 let ignored = |p: &usize| (port.pfc.enable & !obeyed) >> p & 1 == 1 && sent[*p] > 0;
                 let ignored: Vec<usize> = (0..PRIORITIES).filter(ignored).collect();
                 if !ignored.is_empty() {
@@ -772,20 +838,26 @@ impl Fabric<'_> {
         let span = self.now.saturating_sub(self.spec.measure_from.0.saturating_mul(PS)).max(1);
         let port = |i: usize| {
             let id = PortId(i as u16);
-            let (stats, g) = (node.switch.stats(id), node.switch.gauges(id, self.ns()));
+            let (stats, g) = (node.part(i).stats(id), node.part(i).gauges(id, self.ns()));
+            // What an output sends, and loses, is in the memories of all inputs.
+            let all =
+                |of: fn(&PortStats) -> u64| node.parts.iter().map(|part| of(part.stats(id))).sum::<u64>();
             let sum = |of: &[u64; PRIORITIES]| of.iter().sum::<u64>();
             let max = |of: &[u64; PRIORITIES]| of.iter().copied().max().unwrap_or(0);
             let lossless = |pg: &usize| node.config.ports[i].pgs[*pg].lossless;
-            let reasons = DropReason::ALL.iter().zip(&stats.drops.0).filter(|(_, count)| **count > 0);
+            let lost =
+                |reason: usize| node.parts.iter().map(|part| part.stats(id).drops.0[reason]).sum::<u64>();
+            let reasons = DropReason::ALL.iter().enumerate().map(|(at, reason)| (reason, lost(at)));
+            let reasons = reasons.filter(|(_, count)| *count > 0);
             PortResult {
                 port: i,
                 peer: self.plan.names[self.dirs[self.out[self.plan.hosts + s][i]].to.node].clone(),
                 rx_frames: stats.rx_packets,
-                tx_frames: stats.tx_packets,
+                tx_frames: all(|stats| stats.tx_packets),
                 queue_max: node.gauges[i].max,
                 queue_mean: Some((node.gauges[i].integral / u128::from(span)) as u64),
-                marked: sum(&stats.ecn_marked),
-                drops: reasons.map(|(reason, count)| (reason.name(), *count)).collect(),
+                marked: all(|stats| stats.ecn_marked.iter().sum()),
+                drops: reasons.map(|(reason, count)| (reason.name(), count)).collect(),
                 pfc_tx_xoff: sum(&g.pfc_tx_xoff),
                 pfc_tx_xon: sum(&g.pfc_tx_xon),
                 pfc_rx: g.pfc_rx_frames,

@@ -77,6 +77,9 @@ const GRADIENT: More<'_> =
     &[BY_HOST, cc("\"timely\""), ("host.timely.t_low", "\"5us\""), ("host.window", "\"variable\"")];
 const DCTCP: More<'_> = &[BY_HOST, cc("\"dctcp\"")];
 const SWIFT: More<'_> = &[BY_HOST, cc("\"swift\""), ("host.swift.base_target", "\"5us\"")];
+const ISLIP: More<'_> =
+    &[("switch.core", "\"islip\""), ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\" }")];
+const FAST_ISLIP: More<'_> = &[ISLIP[0], ISLIP[1], ("switch.speedup", "4.0")];
 const CUSTOM: More<'_> = &[
     (
         "topology",
@@ -149,6 +152,12 @@ const CASES: &[(&str, &str, More<'_>)] = &[
         &[PAUSES[0], PAUSES[1], ("topology.hosts_per_leaf", "4"), ("workload.0.to", "\"h7\"")],
     ),
     ("switch.forwarding", "\"cut_through\"", PLAIN),
+    ("switch.core", "\"islip\"", PLAIN),
+    ("switch.iterations", "4", ISLIP),
+    ("switch.speedup", "2.0", ISLIP),
+    ("switch.crossbar_mode", "\"cell\"", ISLIP),
+    ("switch.cell", "256", ISLIP),
+    ("switch.output_buffer", "\"2KiB\"", FAST_ISLIP),
     ("switch.ingress", "\"100ns\"", PLAIN),
     ("switch.crossbar", "\"100ns\"", PLAIN),
     ("switch.egress", "\"100ns\"", PLAIN),

@@ -6,7 +6,7 @@
 //! nobody waits for them.
 
 use super::histogram::Histogram;
-use super::time::Ps;
+use super::time::{PS, Ps};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_dataplane::types::{Nanos, PRIORITIES};
@@ -22,7 +22,7 @@ pub(super) enum Part {
     Propagation,
     /// From the wire to admission.
     Ingress,
-    /// Through the fabric of the switch.
+    /// Through the fabric of the switch, and waiting for the line behind it.
     Crossbar,
     /// In a queue that nobody held back.
     Queue,
@@ -53,7 +53,7 @@ struct Leg {
 #[derive(Clone, Debug)]
 pub(super) struct Journey {
     born: Ps,
-    /// When it was put on the line it is on, or was last.
+    /// When it was put on the line it is on, or was last; between queue and line, when it left the queue.
     launched: Ps,
     /// When it was admitted to the switch it is in.
     admitted: Ps,
@@ -91,14 +91,21 @@ impl Journey {
         (self.admitted, self.held) = (now, held);
     }
 
-    /// It leaves queue `queue` of a switch by line `dir`; `held`: as before, of that queue.
-    pub fn leave(&mut self, dir: usize, now: Ps, queue: usize, held: Nanos, egress: Ps, propagation: Ps) {
+    /// It leaves queue `queue` of a switch at `now`; `held`: as before, of that queue.
+    pub fn cross(&mut self, now: Ps, queue: usize, held: Nanos) {
         let Some(leg) = self.legs.last_mut() else { return };
         let waited = now - self.admitted;
-        let paused = (held.saturating_sub(self.held[queue]) * super::time::PS).min(waited);
-        leg.dir = dir as u32;
+        let paused = (held.saturating_sub(self.held[queue]) * PS).min(waited);
         leg.split[Part::Pause as usize] = paused;
         leg.split[Part::Queue as usize] = waited - paused;
+        self.launched = now;
+    }
+
+    /// It goes out by line `dir`: what has passed since it left its queue is the crossbar's.
+    pub fn leave(&mut self, dir: usize, now: Ps, egress: Ps, propagation: Ps) {
+        let Some(leg) = self.legs.last_mut() else { return };
+        leg.dir = dir as u32;
+        leg.split[Part::Crossbar as usize] += now - self.launched;
         leg.split[Part::Egress as usize] = egress;
         leg.split[Part::Propagation as usize] = propagation;
         self.launched = now;

@@ -38,8 +38,9 @@ pub use report::{
 };
 pub use sizes::SizeDistribution;
 pub use spec::{
-    CcWindow, Congestion, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec, LinkFormat, LinkHostSpec,
-    LinkSpec, Pattern, Profile, Protocol, Scheme, SwitchSpec, Topology, Workload, load,
+    CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec,
+    LinkFormat, LinkHostSpec, LinkSpec, Pattern, Profile, Protocol, Scheme, SwitchSpec, Topology, Workload,
+    load,
 };
 pub use timeline::{Pause, Series, Timeline};
 pub use units::{Duration, Quantity, Rate, Size};
@@ -145,6 +146,8 @@ pub enum FabricError {
 
 #[cfg(test)]
 mod congestion_tests;
+#[cfg(test)]
+mod core_tests;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]

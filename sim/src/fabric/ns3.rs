@@ -25,7 +25,13 @@ const RESUME_OFFSET: u32 = 3072;
 const EVENTS_PER_STEP: u64 = 1 << 16;
 
 /// Keys about which the profile leaves no choice.
-const FIXED: [(&str, &str); 15] = [
+const FIXED: [(&str, &str); 21] = [
+    ("switch.core", "the core of a switch is output-queued"),
+    ("switch.iterations", "the core of a switch is output-queued"),
+    ("switch.speedup", "the core of a switch is output-queued"),
+    ("switch.crossbar_mode", "the core of a switch is output-queued"),
+    ("switch.cell", "the core of a switch is output-queued"),
+    ("switch.output_buffer", "the core of a switch is output-queued"),
     ("latency", "the time of frames is not split"),
     ("paths", "every switch chooses among equal paths by a hash of the flow"),
     ("measure_from", "mean depths are not measured"),

@@ -97,6 +97,9 @@ pub struct Summary {
     pub fct_ns: Option<Spread>,
     /// See [`Report::slowdown_milli`].
     pub slowdown_milli: Option<Spread>,
+    /// Mean time of frames with payload from line to hands, ns, with `latency = true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frame_delay_mean_ns: Option<u64>,
     /// Payload bytes delivered in order, all flows.
     pub delivered_bytes: u64,
     /// See [`Report::frames_sent`].
@@ -360,6 +363,7 @@ impl Report {
             flows_done: self.flows_done,
             fct_ns: self.fct_ns,
             slowdown_milli: self.slowdown_milli,
+            frame_delay_mean_ns: self.latency.as_ref().map(|l| l.end_to_end[0].total.mean_ps / 1000),
             delivered_bytes: self.flows.iter().map(|f| f.delivered).sum(),
             frames_sent: self.frames_sent,
             frames_lost: self.frames_lost,

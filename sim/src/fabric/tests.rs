@@ -749,7 +749,9 @@ fn the_shipped_examples_run() {
         let specs: Vec<_> = plan.points().map(|point| load("point", &point.spec).unwrap()).collect();
         // The axis it is called after moves what it is about.
         let (few, many) = (run(&specs[0]).unwrap(), run(&specs[specs.len() - 1]).unwrap());
-        assert!(few.pauses() != many.pauses() && few.queue_max() < many.queue_max(), "{}", plan.name);
+        assert!(few.pauses() != many.pauses(), "{}", plan.name);
+        // More buffer for a group, or more iterations of a match: a longer queue, or a shorter one.
+        assert_eq!(few.queue_max() < many.queue_max(), plan.name == "alpha", "{}", plan.name);
     }
     for path in files {
         let name = path.file_stem().unwrap().to_str().unwrap();

@@ -81,7 +81,7 @@ fn find(dirs: &[PathBuf], address: &str) -> Result<Option<(Vec<u8>, Value)>, Swe
 }
 
 /// What of a result becomes columns: name and place.
-const COLUMNS: [(&str, &[&str]); 20] = [
+const COLUMNS: [(&str, &[&str]); 21] = [
     ("fct_p50_ns", &["fct_ns", "p50"]),
     ("fct_p99_ns", &["fct_ns", "p99"]),
     ("fct_max_ns", &["fct_ns", "max"]),
@@ -101,6 +101,7 @@ const COLUMNS: [(&str, &[&str]); 20] = [
     ("queue_max_bytes", &["queue_max_bytes"]),
     ("queue_mean_bytes", &["queue_mean_bytes"]),
     ("headroom_peak_bytes", &["headroom_peak_bytes"]),
+    ("frame_delay_mean_ns", &["frame_delay_mean_ns"]),
     ("verdict", &["verdict"]),
 ];
 

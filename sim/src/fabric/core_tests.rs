@@ -1,0 +1,131 @@
+//! Real frames through a crossbar: nothing lost, PFC and marks where they belong, and the throughput theory gives.
+
+use super::{Report, load, run};
+
+fn play(text: &str) -> Report {
+    run(&load("core.toml", text).unwrap()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn star(hosts: usize, switch: &str, buffer: &str, more: &str) -> String {
+    format!(
+        "name = \"core\"\nuntil = \"20ms\"\nlatency = true\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \"100G\"\n\
+         delay = \"1us\"\n[host]\npayload = 1000\n[switch]\n{switch}\n[switch.config.buffer]\nsize = \"{buffer}\"\n\
+         [switch.config.port_defaults]\nmtu = 1600\n{more}"
+    )
+}
+
+const CORES: [&str; 6] = [
+    "core = \"islip\"",
+    "core = \"islip\"\niterations = 4\nspeedup = 2.0",
+    "core = \"islip\"\ncrossbar_mode = \"cell\"",
+    "core = \"pim\"\niterations = 2",
+    "core = \"fifo\"",
+    "core = \"fifo\"\ncrossbar_mode = \"cell\"\nspeedup = 1.5\ncell = 200\noutput_buffer = \"4KiB\"",
+];
+
+/// Seven to one and one to three: everything arrives, in order, whatever the core, with and without pauses.
+#[test]
+fn sw_crossbars_lose_nothing_and_reorder_nothing() {
+    let traffic = "[[workload]]\nkind = \"incast\"\nto = \"h7\"\nbytes = \"600KB\"\n[[workload]]\nkind = \"all_to_all\"\nbytes = \"40KB\"\n";
+    for core in CORES {
+        for (buffer, pauses) in [("16MiB", false), ("1MiB", true)] {
+            let r = play(&star(8, core, buffer, traffic));
+            assert_eq!((r.flows_done, r.frames_dropped, r.conservation_error), (63, 0, 0), "{core} {buffer}");
+            assert_eq!(r.pauses() > 0, pauses, "{core} {buffer}: {} pauses", r.pauses());
+            let odd: u64 = r.flows.iter().map(|f| f.resent + f.useless.unwrap()).sum();
+            assert_eq!(odd, 0, "{core} {buffer}");
+            let latency = r.latency.as_ref().unwrap();
+            for of in latency.end_to_end.iter().chain(&latency.legs) {
+                let parts: u64 = of.parts.values().map(|d| d.sum_ps).sum();
+                assert_eq!(parts, of.total.sum_ps, "{core} {}", of.name);
+            }
+            assert!(latency.end_to_end[0].parts["crossbar"].min_ps > 0, "{core}");
+        }
+    }
+}
+
+/// Marks are made where frames wait: in the memories of the inputs.
+#[test]
+fn sw_frames_that_wait_at_an_input_are_marked() {
+    let more = "[[switch.config.wred]]\nname = \"roce\"\nkmin = \"5KB\"\nkmax = \"50KB\"\npmax = \"50%\"\n\
+                [[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"2MB\"\ncc = \"dcqcn\"\n";
+    let r = play(&star(5, "core = \"islip\"", "8MiB", more));
+    assert!(r.marks() > 100 && r.flows_done == 4 && r.frames_dropped == 0, "{}", r.marks());
+    assert!(r.flows.iter().all(|f| f.cnps.unwrap() > 0));
+}
+
+/// Bytes delivered of what the lines carry, in thousandths, when frames for random outputs come faster than they go.
+fn saturated(core: &str) -> u64 {
+    let traffic = "[[workload]]\nkind = \"poisson\"\nbytes = 1000\nload = 1.0\nduration = \"300us\"\nreliable = false\n";
+    let r = play(&star(9, core, "16MiB", traffic).replace("20ms", "300us"));
+    assert_eq!(r.frames_dropped, 0);
+    let delivered: u64 = r.flows.iter().map(|f| f.delivered).sum();
+    // 1000 bytes of payload are 1086 on the wire: nine lines of 12.5 bytes per ns.
+    delivered * 1086 / (9 * 12_500 * 300)
+}
+
+/// What is in front of a FIFO holds back what is behind (Karol, Hluchyj, Morgan 1987: 0.618 for eight ports, 0.586 for
+/// very many); with virtual output queues and iSLIP nothing is held back.
+#[test]
+fn sw_a_fifo_is_blocked_by_its_head_and_islip_is_not() {
+    let of: Vec<u64> = ["core = \"output_queued\"", "core = \"islip\"", "core = \"pim\"", "core = \"fifo\""]
+        .map(saturated)
+        .into();
+    assert!(of[0] > 900 && of[1] > 850, "{of:?}");
+    assert!(of[2] > 850, "{of:?}");
+    assert!((590..640).contains(&of[3]), "{of:?}");
+    // One iteration of PIM leaves 1 - (1 - 1/9)^9 of the outputs matched (Anderson et al. 1993).
+    let pim = saturated("core = \"pim\"\ncrossbar_mode = \"cell\"");
+    assert!((630..670).contains(&pim), "{pim}");
+}
+
+/// What says nothing, or cannot be, is refused with what to do.
+#[test]
+fn wrong_cores_are_refused() {
+    let flow = "[[workload]]\nkind = \"incast\"\nto = \"h1\"\nbytes = 1000\n";
+    let refused = |switch: &str| {
+        let text = star(3, switch, "1MiB", flow);
+        load("core.toml", &text).and_then(|spec| run(&spec)).unwrap_err().to_string()
+    };
+    for (switch, place, remedy) in [
+        ("iterations = 2", "core.toml:13: switch.iterations is set", "set core = \"islip\""),
+        ("core = \"fifo\"\niterations = 2", "switch.iterations is set", "heads of FIFOs"),
+        ("core = \"islip\"\nspeedup = 0.5", "switch.speedup is 0.5", "1 to 8"),
+        (
+            "core = \"islip\"\nforwarding = \"cut_through\"",
+            "switch.forwarding is cut_through",
+            "store_and_forward",
+        ),
+        ("core = \"crossbar\"", "core.toml: ", "unknown variant"),
+    ] {
+        let error = refused(switch);
+        assert!(error.contains(place) && error.contains(remedy), "`{error}`");
+    }
+}
+
+/// What 1, 2 and 4 iterations do to delay, to an incast and to pauses: the table of docs/simulation.md, and the plan that
+/// makes it.
+#[test]
+fn sw_iterations_shorten_delay_incast_and_pauses() {
+    let file =
+        |name: &str| std::fs::read_to_string(format!("{}/../{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let (base, docs) = (file("configs/sim/crossbar.toml"), file("docs/simulation.md"));
+    assert!(file("configs/sim/sweep-crossbar.plan.toml").contains("values = [1, 2, 4]"));
+    let mut before = [u64::MAX; 3];
+    for iterations in [1, 2, 4] {
+        let r = play(&base.replace("iterations = 1", &format!("iterations = {iterations}")));
+        assert_eq!((r.flows_done, r.frames_dropped), (r.flows_finite, 0));
+        let delay = r.summary().frame_delay_mean_ns.unwrap();
+        let incast =
+            r.flows.iter().filter(|f| f.bytes == Some(200_000)).filter_map(|f| f.fct_ns).max().unwrap();
+        let now = [delay, incast, r.pauses()];
+        assert!(
+            now.iter().zip(before).all(|(now, before)| *now < before),
+            "{iterations}: {now:?} after {before:?}"
+        );
+        before = now;
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let row = format!("| {iterations} | {:.1} | {:.1} | {} |", us(delay), us(incast), r.pauses());
+        assert!(docs.contains(&row), "docs/simulation.md lacks the row\n{row}");
+    }
+}

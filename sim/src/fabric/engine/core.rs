@@ -1,0 +1,379 @@
+//! A switch whose inputs and outputs are joined by a crossbar (`[switch] core`): real frames, real admission.
+//!
+//! Every input has a memory of its own, as an input-queued switch has: a whole weir switch that receives by this one
+//! port. Its queues towards output `o` are the virtual output queues of (input, o), so admission, PFC towards the peer of
+//! the input, marking, and the schedule among classes are those of weir. An arbiter of [`crate::crossbar`] matches
+//! inputs and outputs slot by slot; what has crossed waits in a short queue of the output, and an output whose queue is
+//! full grants nothing. A PFC frame from the peer of an output is obeyed by all inputs.
+
+use super::{Fabric, PS, Ps, Tap, What, queued_frames};
+use crate::crossbar::{
+    Arbiter, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule, all_ports,
+};
+use crate::fabric::FabricError;
+use crate::fabric::parcel::Parcel;
+use crate::fabric::spec::{CoreKind, CrossbarMode, FabricSpec, Forwarding};
+use std::collections::VecDeque;
+use weir_dataplane::frame::Frame;
+use weir_dataplane::types::{Nanos, PRIORITIES, PortId};
+
+/// A frame that has left its input.
+struct Crossing {
+    input: usize,
+    output: usize,
+    /// Egress queue it was in.
+    queue: usize,
+    /// `None`: its first cell is at the output already (packet mode).
+    frame: Option<Parcel>,
+    cells_left: u64,
+    /// It was matched in this slot.
+    moves: bool,
+}
+
+/// What waits at an output for its line.
+#[derive(Default)]
+struct Output {
+    ready: VecDeque<(usize, Parcel)>,
+    /// Bytes in `ready` and on their way to it.
+    bytes: u64,
+}
+
+/// A frame that reaches its output with the next slot: output, queue, frame.
+type Landing = (usize, usize, Parcel);
+
+/// A crossbar and what is in it.
+pub(super) struct Core {
+    mode: CrossbarMode,
+    arbiter: Box<dyn Arbiter>,
+    /// Time of a slot.
+    slot: Ps,
+    cell_bytes: u64,
+    output_buffer: u64,
+    /// Frames of each input for each output, `[input][output]`.
+    waiting: Vec<Vec<u32>>,
+    /// One queue per input: outputs in the order of arrival.
+    fifos: Option<Vec<VecDeque<u8>>>,
+    crossing: Vec<Crossing>,
+    landing: Vec<Landing>,
+    outputs: Vec<Output>,
+    /// Begin of the last slot.
+    last: Option<Ps>,
+    /// The slot that is on the agenda.
+    due: Option<Ps>,
+}
+
+/// Refuses keys of a crossbar that say nothing, and what it cannot do.
+///
+/// # Errors
+/// The key and what to change.
+pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    let wrong = |key: &str, got: String, must: &str| {
+        Err(FabricError::Range { what: format!("switch.{key}"), got, must: must.into() })
+    };
+    let s = &spec.switch;
+    let set = |key: &str| spec.source.sets(&format!("switch.{key}"));
+    if s.core == CoreKind::OutputQueued {
+        let keys = ["iterations", "speedup", "cell", "crossbar_mode", "output_buffer"];
+        let Some(key) = keys.into_iter().find(|key| set(key)) else { return Ok(()) };
+        return wrong(
+            key,
+            "set".into(),
+            "absent: core = \"output_queued\" has no crossbar; set core = \"islip\"",
+        );
+    }
+    if s.core == CoreKind::Fifo && set("iterations") {
+        return wrong(
+            "iterations",
+            "set".into(),
+            "absent: the heads of FIFOs are matched in one; set core = \"islip\"",
+        );
+    }
+    if !(1..=16).contains(&s.iterations) {
+        return wrong("iterations", s.iterations.to_string(), "1 to 16");
+    }
+    if !(1.0..=8.0).contains(&s.speedup) {
+        return wrong("speedup", s.speedup.to_string(), "1 to 8");
+    }
+    if !(16..=16_384).contains(&s.cell.0) {
+        return wrong("cell", s.cell.0.to_string(), "16 to 16384 bytes");
+    }
+    if s.output_buffer.0 == 0 {
+        return wrong("output_buffer", "0".into(), "at least 1");
+    }
+    if s.forwarding == Forwarding::CutThrough {
+        let must = "store_and_forward with a crossbar: a frame is admitted to the memory of its input first";
+        return wrong("forwarding", "cut_through".into(), must);
+    }
+    Ok(())
+}
+
+impl Core {
+    /// For a switch with these line rates, bit/s; `None`: its core is output-queued.
+    ///
+    /// # Errors
+    /// More ports than a crossbar has.
+    pub fn new(spec: &FabricSpec, rates: &[u64], seed: u64) -> Result<Option<Box<Self>>, FabricError> {
+        let (s, ports) = (&spec.switch, rates.len());
+        let arbiter: Box<dyn Arbiter> = match s.core {
+            CoreKind::OutputQueued => return Ok(None),
+            CoreKind::Islip => {
+                let rule = PointerRule::FirstIteration;
+                Box::new(Islip::new(
+                    ports.clamp(1, MAX_CROSSBAR_PORTS),
+                    1,
+                    s.iterations,
+                    rule,
+                    &Classes::Strict,
+                ))
+            }
+            CoreKind::Pim => Box::new(Pim::new(s.iterations, seed)),
+            // Each input asks for one output alone, which takes one of those that ask at random.
+            CoreKind::Fifo => Box::new(Pim::new(1, seed)),
+        };
+        if ports > MAX_CROSSBAR_PORTS {
+            let must = format!("output_queued: a crossbar has at most {MAX_CROSSBAR_PORTS} ports");
+            let got = format!("set, of a switch with {ports} ports");
+            return Err(FabricError::Range { what: "switch.core".into(), got, must });
+        }
+        let fastest = rates.iter().copied().max().unwrap_or(1).max(1);
+        let slot = s.cell.0 as f64 * 8e12 / (fastest as f64 * s.speedup);
+        Ok(Some(Box::new(Self {
+            mode: s.crossbar_mode,
+            arbiter,
+            slot: (slot as Ps).max(1),
+            cell_bytes: s.cell.0,
+            output_buffer: s.output_buffer.0,
+            waiting: vec![vec![0; ports]; ports],
+            fifos: (s.core == CoreKind::Fifo).then(|| vec![VecDeque::new(); ports]),
+            crossing: Vec::new(),
+            landing: Vec::new(),
+            outputs: (0..ports).map(|_| Output::default()).collect(),
+            last: None,
+            due: None,
+        })))
+    }
+
+    /// A frame was admitted at `input` for `output`.
+    pub fn admitted(&mut self, input: usize, output: usize) {
+        self.waiting[input][output] += 1;
+        if let Some(fifos) = &mut self.fifos {
+            fifos[input].push_back(output as u8);
+        }
+    }
+
+    /// Bytes that have left the inputs for `output` and not yet the switch.
+    pub fn bytes(&self, output: usize) -> u64 {
+        self.outputs[output].bytes
+    }
+
+    /// Outputs that `input` has something for, one bit each.
+    fn wanted(&self, input: usize) -> u64 {
+        match &self.fifos {
+            Some(fifos) => fifos[input].front().map_or(0, |output| 1 << output),
+            None => {
+                let some = self.waiting[input].iter().enumerate().filter(|(_, frames)| **frames > 0);
+                some.fold(0, |set, (output, _)| set | 1 << output)
+            }
+        }
+    }
+
+    /// `input` gives up a frame for `output`.
+    fn taken(&mut self, input: usize, output: usize) {
+        self.waiting[input][output] = self.waiting[input][output].saturating_sub(1);
+        if let Some(fifos) = &mut self.fifos {
+            fifos[input].pop_front();
+        }
+    }
+
+    /// The next frame for the line of `output`, with its queue, past those whose queue is in `paused`.
+    pub fn next_frame(&mut self, output: usize, paused: u8) -> Option<Parcel> {
+        let out = &mut self.outputs[output];
+        let at = out.ready.iter().position(|(queue, _)| paused >> queue & 1 == 0)?;
+        let (_, frame) = out.ready.remove(at)?;
+        out.bytes -= frame.len() as u64;
+        Some(frame)
+    }
+
+    /// Ports in the middle of a frame that holds them (packet mode).
+    fn busy(&self) -> (u64, u64) {
+        let held = self.crossing.iter().filter(|_| self.mode == CrossbarMode::Packet);
+        held.fold((0, 0), |(i, o), c| (i | 1 << c.input, o | 1 << c.output))
+    }
+}
+
+impl Fabric<'_> {
+    /// Queues of output `port` that its peer has paused.
+    fn paused_at(&self, s: usize, port: usize) -> u8 {
+        let id = PortId(port as u16);
+        let (reaction, ns) = (self.switches[s].part(port).reaction(id), self.ns());
+        (0..PRIORITIES).fold(0, |set, queue| set | u8::from(reaction.holds(queue, ns)) << queue)
+    }
+
+    /// Something may be able to cross: the next slot is due.
+    pub(super) fn kick_core(&mut self, s: usize) {
+        let now = self.now;
+        let Some(core) = &mut self.switches[s].core else { return };
+        let at = core.last.map_or(now, |last| now.max(last + core.slot));
+        if core.due.is_none_or(|due| at < due) {
+            core.due = Some(at);
+            self.at(at, What::Slot { switch: s as u32 });
+        }
+    }
+
+    /// A slot of switch `s` begins: what crossed in the last one is at its output, and a match is made.
+    pub(super) fn slot(&mut self, s: usize) {
+        let Some(mut core) = self.switches[s].core.take() else { return };
+        if core.due != Some(self.now) {
+            // It was replaced by an earlier one.
+            self.switches[s].core = Some(core);
+            return;
+        }
+        (core.due, core.last) = (None, Some(self.now));
+        let mut touched = 0u64;
+        for (output, queue, frame) in core.landing.drain(..) {
+            core.outputs[output].ready.push_back((queue, frame));
+            touched |= 1 << output;
+        }
+        let again = self.match_and_move(s, &mut core);
+        self.switches[s].core = Some(core);
+        let node = self.plan.hosts + s;
+        for output in (0..self.switches[s].gauges.len()).filter(|output| touched >> output & 1 == 1) {
+            self.pump(self.out[node][output]);
+        }
+        self.stir(s);
+        if again {
+            self.kick_core(s);
+        }
+    }
+
+    /// Whether another slot is needed whatever happens until then.
+    fn match_and_move(&mut self, s: usize, core: &mut Core) -> bool {
+        let ports = core.outputs.len();
+        let (busy_in, busy_out) = core.busy();
+        let room = |output: &usize| core.outputs[*output].bytes < core.output_buffer;
+        let roomy = (0..ports).filter(room).fold(0u64, |set, output| set | 1 << output);
+        // In cell mode a frame that has begun goes on, room or not.
+        let begun = |input: usize, output: usize| {
+            core.mode == CrossbarMode::Cell && core.begun_at(input, output).is_some()
+        };
+        let mut demand = Demand::new(ports, 1);
+        let mut any = false;
+        for input in 0..ports {
+            let wanted = core.wanted(input);
+            for output in 0..ports {
+                let fresh =
+                    wanted >> output & 1 == 1 && roomy >> output & 1 == 1 && self.may_send(s, input, output);
+                if fresh || begun(input, output) {
+                    demand.set(input, output, 0, true);
+                    any = true;
+                }
+            }
+        }
+        let (free_in, free_out) = (all_ports(ports) & !busy_in, all_ports(ports) & !busy_out);
+        let mut matching = Matching::new();
+        if any {
+            core.arbiter.arbitrate(&demand, free_in, free_out, &mut matching);
+        }
+        for Pair { input, output, .. } in matching {
+            let (input, output) = (usize::from(input), usize::from(output));
+            if core.begun_at(input, output).is_some() || self.take(s, core, input, output) {
+                let at = core.begun_at(input, output);
+                at.into_iter().for_each(|at| core.crossing[at].moves = true);
+            }
+        }
+        core.advance();
+        any || !core.crossing.is_empty() || !core.landing.is_empty()
+    }
+
+    /// Something of `input` may go to `output` now: not all of it is paused.
+    fn may_send(&self, s: usize, input: usize, output: usize) -> bool {
+        let node = &self.switches[s];
+        let waiting = node.part(input).waiting(PortId(output as u16));
+        waiting & !self.paused_at(s, output) != 0
+    }
+
+    /// Takes the frame that the schedule of `input` chooses for `output`.
+    fn take(&mut self, s: usize, core: &mut Core, input: usize, output: usize) -> bool {
+        let (ns, now, id) = (self.ns(), self.now, PortId(output as u16));
+        let part = self.switches[s].part_mut(input);
+        let before = queued_frames(part, id);
+        let mut tap = Tap::default();
+        part.transmit(id, 1, ns, &mut tap);
+        let Some(mut frame) = tap.data else { return false };
+        let after = queued_frames(part, id);
+        let queue = (0..PRIORITIES).find(|q| after[*q] < before[*q]).unwrap_or(0);
+        let held = part.reaction(id).held_ns(queue, ns);
+        if let Some(journey) = frame.journey() {
+            journey.cross(now, queue, held);
+        }
+        core.taken(input, output);
+        let bytes = frame.len() as u64;
+        core.outputs[output].bytes += bytes;
+        let cells_left = bytes.div_ceil(core.cell_bytes).max(1);
+        core.crossing.push(Crossing { input, output, queue, frame: Some(frame), cells_left, moves: false });
+        true
+    }
+
+    /// The line of a port of a switch with a crossbar is free.
+    pub(super) fn pump_core(&mut self, dir: usize, s: usize, port: usize) {
+        let (ns, id) = (self.ns(), PortId(port as u16));
+        let mut tap = Tap::default();
+        self.switches[s].part_mut(port).transmit_due_control(id, ns, &mut tap);
+        if let Some(frame) = tap.control {
+            self.note_pfc(s, port, &frame);
+            self.launch(dir, frame);
+        } else {
+            let paused = self.paused_at(s, port);
+            let frame = self.switches[s].core.as_mut().and_then(|core| core.next_frame(port, paused));
+            if let Some(mut frame) = frame {
+                self.stamp(dir, s, id, &mut frame);
+                let (egress, delay) = (self.spec.switch.egress.0 * PS, self.dirs[dir].delay);
+                if let Some(journey) = frame.journey() {
+                    journey.leave(dir, self.now, egress, delay);
+                }
+                self.launch(dir, frame);
+                self.measure(s, port);
+                self.kick_core(s);
+            }
+        }
+        let next = self.next_of_core(s, port);
+        self.come_back(dir, next);
+    }
+
+    /// When the port has something to do although no frame comes.
+    fn next_of_core(&self, s: usize, port: usize) -> Option<Nanos> {
+        let (node, id, ns) = (&self.switches[s], PortId(port as u16), self.ns());
+        let part = node.part(port);
+        let watchdog = part.watchdog(id).map(|w| w.next_poll());
+        let resume = (self.paused_at(s, port) != 0).then(|| part.reaction(id).next_expiry());
+        let waits = node.core.as_ref().is_some_and(|core| !core.outputs[port].ready.is_empty());
+        // What waits at the output goes when its line is free.
+        let line = (waits && self.paused_at(s, port) == 0).then_some(ns);
+        let all = [Some(part.generator(id).next_deadline()), watchdog, resume, line];
+        all.into_iter().flatten().min().filter(|at| *at != Nanos::MAX)
+    }
+}
+
+impl Core {
+    /// The place among those that cross of the frame between two ports.
+    fn begun_at(&self, input: usize, output: usize) -> Option<usize> {
+        self.crossing.iter().position(|c| (c.input, c.output) == (input, output))
+    }
+
+    /// A cell of each frame moves: in packet mode of all, in cell mode of those that were matched. A frame is
+    /// at its output in the next slot: in packet mode with its first cell, as the crossbar is no slower than the line; in
+    /// cell mode with its last.
+    fn advance(&mut self) {
+        let packet = self.mode == CrossbarMode::Packet;
+        for c in &mut self.crossing {
+            c.cells_left -= u64::from(packet || c.moves);
+            c.moves = false;
+            if (packet || c.cells_left == 0)
+                && let Some(frame) = c.frame.take()
+            {
+                self.landing.push((c.output, c.queue, frame));
+            }
+        }
+        self.crossing.retain(|c| c.cells_left > 0);
+    }
+}
