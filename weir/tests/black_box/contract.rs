@@ -197,7 +197,7 @@ fn the_bench_of_the_pipeline_loses_nothing_and_prints_json() {
     std::fs::write(path("one.pcap"), [&header[..], &record].concat()).unwrap();
     std::fs::write(path("none.pcap"), header).unwrap();
     std::fs::write(path("cut.pcap"), [&header[..], &record[..40]].concat()).unwrap();
-    let ports: String = (0..3).map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"null\"\n")).collect();
+    let ports: String = (0..3).map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"ring\"\n")).collect();
     std::fs::write(path("three.toml"), format!("[port_defaults]\nrate = \"10G\"\n{ports}")).unwrap();
     let bench = |capture: &str| {
         let own = ["--config", &path("three.toml"), "--capture", &path(capture)];
