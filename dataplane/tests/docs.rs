@@ -114,7 +114,8 @@ fn the_stages_of_the_architecture_are_those_of_the_drop_reasons() {
 fn drop_reasons_named_in_documents_exist() {
     let stages: BTreeSet<_> = DropReason::ALL.iter().map(|reason| reason.stage()).collect();
     let names: BTreeSet<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
-    for page in ["README.md", "docs/architecture.md", "docs/deviations.md", "docs/inc.md", "docs/testing.md"] {
+    for page in ["README.md", "docs/architecture.md", "docs/deviations.md", "docs/inc.md", "docs/testing.md"]
+    {
         for word in quoted(&read(page)) {
             let stage = word.split_once('.').map(|(stage, _)| stage);
             let plain = word.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '.');
@@ -144,7 +145,8 @@ fn files_named_in_documents_exist() {
         ".ci",
         "testpmd-scenarios",
     ];
-    for page in ["README.md", "docs/architecture.md", "docs/deviations.md", "docs/inc.md", "docs/testing.md"] {
+    for page in ["README.md", "docs/architecture.md", "docs/deviations.md", "docs/inc.md", "docs/testing.md"]
+    {
         let mut checked = 0;
         for word in quoted(&read(page)) {
             let Some((first, _)) = word.split_once('/') else { continue };

@@ -449,3 +449,23 @@ fn sixty_four_jobs_do_not_disturb_one_another() {
     assert_eq!(waiting, [3]);
     assert!(reports[3].peers[1].missing && !reports[3].peers[0].missing);
 }
+
+#[test]
+fn a_partial_result_of_a_leaf_says_so_at_the_root() {
+    let tree = Tree::Engine(vec![Tree::flat(2), Tree::Rank]);
+    let straggler = weir_inc::params::Straggler::Partial(1_000_000);
+    let (mut net, places) = start(Net::new(6), &tree, 1, |job| {
+        // The root gives its children more time than they take themselves.
+        let patient = weir_inc::params::Straggler::Partial(3_000_000);
+        job.straggler = if job.parent.is_some() { straggler } else { patient };
+    });
+    net.rank(places.ranks[1]).sleeps_until = 5_000_000;
+    finish(&mut net, &places);
+    ranks(&mut net, &places, |rank| {
+        let without_1 = Received { bytes: 2000i32.to_be_bytes().to_vec(), imm: ok(2) };
+        assert_eq!(rank.received, [without_1], "rank {}", rank.rank);
+    });
+    let now = net.now;
+    let leaf = net.engine(places.engines[1]).report(now).remove(0);
+    assert_eq!((leaf.counters.partial, leaf.peers[1].counters.late), (1, 1));
+}

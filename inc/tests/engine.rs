@@ -550,6 +550,24 @@ fn results_that_nobody_asked_for_end_the_job() {
 }
 
 #[test]
+fn a_parent_is_told_to_wait_when_results_are_not_acknowledged() {
+    let mut hand = Hand::new(1, |job| {
+        job.parent = Some(parent());
+        job.window = 16;
+    });
+    (0..8).for_each(|n| hand.only(0, n, &words(&[n])));
+    hand.sent();
+    hand.ack(PARENT, 8);
+    (0..7).for_each(|n| hand.with(PARENT, n, status(5).unwrap(), &words(&[10 * n])));
+    // Six results are kept: the seventh waits with the parent.
+    assert!(hand.answers().contains(&(PARENT, 6, Syndrome::Rnr(2))));
+    assert_eq!((hand.drops(Drop::ResultsFull), hand.report().kept), (1, (6, 8)));
+    hand.ack(0, 5);
+    hand.with(PARENT, 6, status(5).unwrap(), &words(&[60]));
+    assert_eq!(payloads(&hand.data()), [(0, 6, words(&[60]))]);
+}
+
+#[test]
 fn jobs_with_interleaved_numbers_do_not_mix() {
     let mut hand = Hand::new(2, |_| {});
     hand.engine.add(params(JOB + 1, 2, FIRST_QPN + 128)).unwrap();
@@ -697,16 +715,20 @@ fn the_sum_of_memory_is_what_a_job_takes() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever a rank sends in order, with a right ICRC: no panic, and the rank beside it, in another job, gets its sums.
+    /// Whatever ranks or a parent send in order, with a right ICRC: no panic, and a rank of another job gets its sums.
     #[test]
     fn hostile_packets_disturb_nobody_else(
-        packets in prop::collection::vec((0u8..0x20, any::<u32>(), 0usize..1100, 0usize..2), 1..40),
+        packets in prop::collection::vec((0u8..0x20, any::<u32>(), 0usize..1100, 0usize..3), 1..40),
         words_of_operations in any::<bool>(),
+        root in any::<bool>(),
     ) {
-        let mut hand = Hand::new(2, |job| job.straggler = Straggler::Partial(50_000));
+        let mut hand = Hand::new(2, |job| {
+            job.straggler = Straggler::Partial(50_000);
+            job.parent = Some(parent()).filter(|_| !root);
+        });
         hand.engine.add(params(JOB + 1, 1, FIRST_QPN + 128)).unwrap();
-        let mut numbers = [0, 0];
-        for (n, (opcode, word, len, child)) in packets.into_iter().enumerate() {
+        let mut numbers = [0, 0, 0];
+        for (n, (opcode, word, len, peer)) in packets.into_iter().enumerate() {
             let opcode = Opcode(opcode);
             let layout = opcode.layout().unwrap();
             let word = if words_of_operations { word & 0xffff_fffe | u32::from(word.is_multiple_of(7)) } else { word };
@@ -716,8 +738,9 @@ proptest! {
                 reth: layout.reth.then_some(weir_endpoint::roce::wire::Reth { va: 0, rkey: word, len: word }),
                 deth: None,
             };
-            hand.give(&Hand::frame(child, JOB, opcode, numbers[child], ext, &vec![n as u8; len.min(1024)]));
-            numbers[child] += i32::from(opcode.0 < 6);
+            let from = [0, 1, PARENT][peer];
+            hand.give(&Hand::frame(from, JOB, opcode, numbers[peer], ext, &vec![n as u8; len.min(1024)]));
+            numbers[peer] += i32::from(opcode.0 < 6);
             hand.wait(3_000);
             hand.give(&Hand::frame(0, JOB + 1, Opcode::RC_SEND_ONLY, n as i32, Extensions::default(), &words(&[n as i32])));
             let sums: Vec<_> = hand.data().into_iter().filter(|s| s.payload == words(&[n as i32])).collect();

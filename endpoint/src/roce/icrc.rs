@@ -26,7 +26,7 @@ pub fn icrc(packet: &[u8]) -> Option<[u8; 4]> {
 /// CRC of the first `len` bytes of `packet`, which starts with its IP header: the whole ICRC as a number, or the part of
 /// it that [`Append`] joins with the CRC of a payload. `None` as for [`icrc`].
 ///
-/// Carry-less multiplication takes 16 bytes at a time, from [`WIDE`] bytes on. Zeros in front of a register that is zero
+/// Carry-less multiplication takes 16 bytes at a time, from 128 on. Zeros in front of a register that is zero
 /// change nothing, and a register that is not may be added to the first bytes instead; so what is short is made
 /// long enough, and whole blocks, from the front.
 pub fn head(packet: &[u8], len: usize) -> Option<u32> {

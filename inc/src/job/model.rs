@@ -235,6 +235,8 @@ impl Model {
         let frame = Frame::parse(bytes).unwrap();
         if link < RANKS {
             let _ = self.job.receive(link, &frame, NOW);
+            // It only makes timers longer.
+            self.job.peers[link].refused = 0;
             return;
         }
         let rank = &mut self.ranks[link - RANKS];
