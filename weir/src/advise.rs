@@ -9,6 +9,7 @@ use crate::check;
 use crate::cli::{AdviseArgs, HeadroomArgs};
 use crate::headroom::{Column, columns, table};
 use crate::output::{ERR, OUT};
+use crate::run::memory::PoolSize;
 use anyhow::{Result, bail};
 use std::fmt::Write;
 use weir_config::{Config, load, show_rate, show_size, show_time, sonic};
@@ -252,12 +253,15 @@ fn for_this_switch(args: &AdviseArgs) -> Result<String> {
         .map_err(|found| check::refused("advice", &found))?
         .config;
     let ways = columns(&headroom_args(args, plan.ports_per_lcore(args)))?;
-    let lcores = format!(
-        "# {} lcores, {} ports each at most: of all divisions this one leaves most to share.\n\n",
-        plan.lcores,
-        plan.ports_per_lcore(args)
+    let lcores = usize::from(plan.lcores);
+    let memory = format!(
+        "# {lcores} lcores, {} ports each at most: of all divisions this one leaves most to share.\n\
+         # Memory for frames: {} MiB of hugepages, for buffer.frames = {} (size / 64) on each lcore.\n\n",
+        plan.ports_per_lcore(args),
+        PoolSize::of(&config, lcores, 0).mebibytes(lcores),
+        config.buffer.frames
     );
-    let text = head(args, &config, &ways) + &lcores + &text(args, &plan, args.buffer, Some(&config));
+    let text = head(args, &config, &ways) + &memory + &text(args, &plan, args.buffer, Some(&config));
     load("advice", &text).map_err(|found| check::refused("advice", &found))?;
     Ok(text)
 }
@@ -330,6 +334,7 @@ mod tests {
             };
             let auto = super::text(&args, &best(&args).unwrap().0, args.buffer, None);
             assert_eq!(numbers(&config), numbers(&load("t", &auto).unwrap().config));
+            assert!(text.contains("# Memory for frames: "), "{text}");
             // The column it was taken from stands above it, and every number that was chosen has a reason.
             let xoff = config.ports[0].pgs[LOSSLESS].xoff.to_string();
             assert!(text.lines().any(|l| l.starts_with("#   xoff ") && l.contains(&xoff)), "{text}");
