@@ -4,8 +4,9 @@ use crate::drops::Drop;
 use crate::immediate::Failure;
 use crate::job::{Job, Transmit};
 use crate::kernels::Kernels;
-use crate::params::{JobParams, Refusal};
+use crate::params::{JobParams, MAX_CHILDREN, Refusal};
 use crate::report::JobReport;
+use arrayvec::ArrayVec;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::frame::{Frame, ParseError};
 use weir_endpoint::roce::wire::Qpn;
@@ -108,7 +109,7 @@ impl Engine {
         self.insert(Box::new(job))
     }
 
-    /// Takes in a job that was made elsewhere. The numbers of its queue pairs are the engine's and free.
+    /// Takes in a job that was made elsewhere, without allocating. The numbers of its queue pairs are the engine's and free.
     pub fn insert(&mut self, job: Box<Job>) -> Result<(), Refusal> {
         let needed = self.admit(job.params())?;
         let id = job.params().id;
@@ -152,14 +153,14 @@ impl Engine {
         }
         let first = self.params.first_qpn.0;
         let qpns = params.children.iter().map(|c| c.qpn).chain(params.parent.map(|p| p.qpn));
-        let mut seen = Vec::with_capacity(params.children.len() + 1);
+        let mut seen = ArrayVec::<Qpn, { MAX_CHILDREN + 1 }>::new();
         for qpn in qpns {
             let free = self.index(qpn).is_some_and(|index| self.peers[index] == NOBODY);
             if !free || seen.contains(&qpn) {
                 let last = first + (self.peers.len() as u32).saturating_sub(1);
                 return Err(Refusal::Qpn(id, qpn.0, first, last));
             }
-            seen.push(qpn);
+            seen.push(qpn); // `check` counted the children.
         }
         Ok(needed)
     }

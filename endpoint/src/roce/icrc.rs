@@ -42,10 +42,17 @@ pub fn head(packet: &[u8], len: usize) -> Option<u32> {
     let padded = len.next_multiple_of(BLOCK).max(WIDE);
     let pad = padded - len;
     // All of it, or what leaves enough for a second round.
-    let first = if padded < 2 * WIDE { padded } else { WIDE };
-    let mut masked = [0u8; 2 * WIDE];
-    let masked = &mut masked[..first];
-    let (head, rest) = packet.split_at(first - pad);
+    Some(if (WIDE + 1..2 * WIDE).contains(&padded) {
+        in_rounds(packet, ip, pad, &mut [0; 2 * WIDE][..padded])
+    } else {
+        in_rounds(packet, ip, pad, &mut [0; WIDE])
+    })
+}
+
+/// CRC of `packet` behind `pad` zeros; as much as `masked` (zeros) holds is masked and taken in the first round.
+#[inline(always)]
+fn in_rounds(packet: &[u8], ip: usize, pad: usize, masked: &mut [u8]) -> u32 {
+    let (head, rest) = packet.split_at(masked.len() - pad);
     masked[pad..].copy_from_slice(head);
     let head = &mut masked[pad..];
     if ip == 20 {
@@ -65,7 +72,7 @@ pub fn head(packet: &[u8], len: usize) -> Option<u32> {
     let mut crc = Hasher::new_with_initial(!0);
     crc.update(masked);
     crc.update(rest);
-    Some(crc.finalize())
+    crc.finalize()
 }
 
 /// CRC-32 of a payload and its pad bytes by themselves.
