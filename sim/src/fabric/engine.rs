@@ -126,8 +126,36 @@ impl SwitchNode {
     #[inline]
     fn waiting_bytes(&self, port: usize) -> u64 {
         let id = PortId(port as u16);
-        let queues = |part: &Switch<Parcel>| (0..PRIORITIES).map(|q| part.queue_bytes(id, q)).sum::<u64>();
-        self.parts.iter().map(queues).sum::<u64>() + self.core.as_ref().map_or(0, |core| core.bytes(port))
+        let queued =
+            |part: &Switch<Parcel>| (0..PRIORITIES).map(|queue| part.queue_bytes(id, queue)).sum::<u64>();
+        match &self.core {
+            None => queued(&self.parts[0]),
+            Some(core) => core.bytes(port) + self.parts.iter().map(queued).sum::<u64>(),
+        }
+    }
+
+    /// Hands a frame to what receives by `port`; with a crossbar a PFC frame to all, as each holds frames for the port.
+    fn receive(&mut self, port: usize, frame: Parcel, is_pfc: bool, ns: Nanos) {
+        let (first, last) = match self.parts.len() - 1 {
+            0 => (0, 0),
+            last if is_pfc => (0, last),
+            _ => (port, port),
+        };
+        let mut frame = Some(frame);
+        for at in first..=last {
+            let next = if at == last { frame.take() } else { frame.as_ref().and_then(Parcel::share) };
+            let Some(next) = next else { continue };
+            let mut burst = Burst::new();
+            burst.push(next);
+            self.parts[at].receive(PortId(port as u16), &mut burst, ns);
+        }
+    }
+
+    /// Lets part `part` send by `port`.
+    fn transmit(&mut self, part: usize, port: PortId, budget: usize, ns: Nanos) -> Tap {
+        let mut tap = Tap::default();
+        self.parts[part].transmit(port, budget, ns, &mut tap);
+        tap
     }
 }
 
@@ -419,12 +447,12 @@ impl<'a> Fabric<'a> {
         if self.switches[s].core.is_some() {
             return self.pump_core(dir, s, from.port);
         }
-        let mut tap = Tap::default();
-        let switch = self.switches[s].part_mut(from.port);
+        // Without a crossbar there is one part.
+        let switch = self.switches[s].part(from.port);
         // A data frame is taken off its queue only when it can go: not beside a PFC frame.
         let budget = usize::from(!switch.generator(port).due(ns));
         let queued = self.latency.as_ref().map(|_| queued_frames(switch, port));
-        switch.transmit(port, budget, ns, &mut tap);
+        let tap = self.switches[s].transmit(0, port, budget, ns);
         if let Some(frame) = tap.control {
             self.note_pfc(s, from.port, &frame);
             self.launch(dir, frame);
@@ -623,29 +651,20 @@ impl<'a> Fabric<'a> {
             let spec = &self.spec.switch;
             journey.admit(self.now, spec.ingress.0 * PS, spec.crossbar.0 * PS, held);
         }
-        let control = frame.bytes().starts_with(&CONTROL_DA.0);
         let node = &mut self.switches[s];
-        let node_has_core = node.core.is_some();
-        if node_has_core && control {
-            // All inputs hold back what they have for this output.
-            for part in node.parts.iter_mut() {
-                let mut burst = Burst::new();
-                burst.extend(frame.share());
-                part.receive(PortId(to.port as u16), &mut burst, ns);
-            }
-        } else {
-            let mut burst = Burst::new();
-            burst.push(frame);
-            let switch = node.part_mut(to.port);
-            let for_egress = |switch: &Switch<Parcel>| {
-                egress.map_or(0, |port| queued_frames(switch, PortId(port as u16)).iter().sum::<u32>())
+        if let (Some(_), Some(port)) = (&node.core, egress) {
+            let held = |node: &SwitchNode| -> u32 {
+                queued_frames(node.part(to.port), PortId(port as u16)).iter().sum()
             };
-            let before = if node_has_core { for_egress(switch) } else { 0 };
-            switch.receive(PortId(to.port as u16), &mut burst, ns);
-            let admitted = node_has_core && for_egress(switch) > before;
-            if let (true, Some(core), Some(port)) = (admitted, &mut node.core, egress) {
+            let before = held(node);
+            node.receive(to.port, frame, false, ns);
+            let admitted = held(node) > before;
+            if let (true, Some(core)) = (admitted, &mut node.core) {
                 core.admitted(to.port, port);
             }
+        } else {
+            let is_pfc = egress.is_none() && frame.bytes().starts_with(&CONTROL_DA.0);
+            node.receive(to.port, frame, is_pfc, ns);
         }
         let switch = self.switches[s].part(to.port);
         // What came in can only have filled its own groups.

@@ -295,11 +295,11 @@ impl Fabric<'_> {
     /// Takes the frame that the schedule of `input` chooses for `output`.
     fn take(&mut self, s: usize, core: &mut Core, input: usize, output: usize) -> bool {
         let (ns, now, id) = (self.ns(), self.now, PortId(output as u16));
-        let part = self.switches[s].part_mut(input);
-        let before = queued_frames(part, id);
-        let mut tap = Tap::default();
-        part.transmit(id, 1, ns, &mut tap);
+        let node = &mut self.switches[s];
+        let before = queued_frames(node.part(input), id);
+        let tap = node.transmit(input, id, 1, ns);
         let Some(mut frame) = tap.data else { return false };
+        let part = node.part(input);
         let after = queued_frames(part, id);
         let queue = (0..PRIORITIES).find(|q| after[*q] < before[*q]).unwrap_or(0);
         let held = part.reaction(id).held_ns(queue, ns);
