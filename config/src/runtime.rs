@@ -51,8 +51,9 @@ pub enum RuntimeError {
 /// quanta of an unshaped port count as if it ran at this speed.
 pub const NOMINAL_RATE: u64 = 100_000_000_000;
 
-/// Decisions about frames that an lcore keeps: of twice as many kinds as 8192 frames can have on two ports.
-const FLOW_CACHE: usize = 32768;
+/// Decisions about frames that an lcore keeps: four places for each kind that 8192 frames can have on two ports, so that
+/// hardly one finds none.
+const FLOW_CACHE: usize = 65536;
 /// The same of a switch in a simulation, of which there may be thousands.
 const SIMULATED_FLOW_CACHE: usize = 2048;
 

@@ -11,6 +11,8 @@ mod shaper;
 
 pub use cargo::{Cargo, Parcel, Ticket};
 pub use microburst::{Microburst, MicroburstConfig, Microbursts};
+#[cfg(test)]
+pub(crate) use numbered::Numbered;
 pub use pack::{Front, Lot, Meta, PACK, Pack, Sums};
 pub use queues::{Chain, Queues, Standing, VoqOrder};
 pub use schedule::{Discipline, Pick, QueueSchedule, Scheduler};

@@ -13,6 +13,9 @@ use arrayvec::ArrayVec;
 /// Most frames of a pack: a pack of handles is nine cache lines, of which a short one uses two.
 pub const PACK: usize = 64;
 
+/// As many frames of one length are taken as cheaply one by one as together.
+const FEW: u64 = 4;
+
 /// What the switch knows about a queued frame beyond its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
@@ -80,7 +83,7 @@ impl Lot {
     pub const HERE: u8 = u8::MAX;
 
     /// Of no frames.
-    pub(super) const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         rx_ns: 0,
         copies: Meta::SINGLE,
         pg: 0,
@@ -161,6 +164,16 @@ pub struct Sums {
     pub bytes: u32,
     /// What the buffer charges for them.
     pub charge: u32,
+}
+
+impl Front {
+    /// With one more frame behind the others, `len` bytes long.
+    #[inline(always)]
+    pub fn add(&mut self, len: u32, charge: u32) {
+        self.sums.add(Sums { frames: 1, bytes: len, charge });
+        self.last = wire_bytes(u64::from(len));
+        self.wire += self.last;
+    }
 }
 
 impl Sums {
@@ -388,9 +401,7 @@ impl<F: Frame> Pack<F> {
                 return false;
             }
             let len = frame.len() as u32;
-            front.sums.add(Sums { frames: 1, bytes: len, charge: charge_of(len) });
-            front.last = wire_bytes(u64::from(len));
-            front.wire += front.last;
+            front.add(len, charge_of(len));
             true
         };
         let frames = self.parcel.as_deref().unwrap_or(&self.frames);
@@ -400,6 +411,27 @@ impl<F: Frame> Pack<F> {
             let _ = frames.iter().take(most).all(&mut add);
         }
         front
+    }
+
+    /// A turn of so many bytes on the wire takes a few frames, or some that have to be looked at one by one.
+    #[inline(always)]
+    pub fn goes_by_few(&self, turn: u64) -> bool {
+        self.mixed != 0 || FEW * wire_bytes(u64::from(self.len)) > turn
+    }
+
+    /// Turns an open pack round, for [`Pack::pop_unaccounted`].
+    #[inline(always)]
+    pub fn reverse(&mut self) {
+        if !std::mem::replace(&mut self.reversed, true) {
+            self.frames.reverse();
+        }
+    }
+
+    /// The next frame of a pack that was turned round. It counts among the others until [`Pack::less`] says otherwise.
+    #[inline(always)]
+    pub fn pop_unaccounted(&mut self) -> Option<F> {
+        debug_assert!(self.reversed);
+        self.frames.pop()
     }
 
     /// Moves the first frames of an open pack, as [`Pack::front`] has found them, behind those of `to`, which has room for
@@ -416,16 +448,9 @@ impl<F: Frame> Pack<F> {
         to.extend(self.frames.drain(rest..).rev());
     }
 
-    #[inline(always)]
-    fn reverse(&mut self) {
-        if !std::mem::replace(&mut self.reversed, true) {
-            self.frames.reverse();
-        }
-    }
-
     /// These frames count no longer.
     #[inline(always)]
-    fn less(&mut self, front: &Front) {
+    pub fn less(&mut self, front: &Front) {
         let Sums { frames, bytes, charge } = front.sums;
         self.padding -= (front.wire - u64::from(bytes) - u64::from(frames) * WIRE_OVERHEAD_BYTES) as u16;
         self.bytes -= bytes;

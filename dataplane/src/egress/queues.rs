@@ -343,16 +343,37 @@ impl<F: Frame> Queues<F> {
         queue: usize,
         take: impl FnOnce(&mut Pack<F>, Standing) -> (Sums, T),
     ) -> Option<T> {
+        let (ix, standing) = self.front(out, queue)?;
+        let (sums, taken) = take(self.packs.get_mut(ix as usize)?, standing);
+        debug_assert!(standing.alone || sums.frames <= 1, "others wait for their turn");
+        self.left(out, queue, sums);
+        Some(taken)
+    }
+
+    /// The pack from which a queue sends next, and how the queue stands.
+    #[inline(always)]
+    pub fn front(&self, out: PortId, queue: usize) -> Option<(u32, Standing)> {
+        let active = &self.active[out.index() * PRIORITIES + queue];
+        let voq = self.voqs.get(active.first as usize)?;
+        let standing = Standing { alone: voq.next == NIL, depth: active.bytes, held_ns: active.held_ns };
+        Some((voq.head, standing))
+    }
+
+    /// A pack, as [`Queues::front`] names it.
+    #[inline(always)]
+    pub fn pack_mut(&mut self, ix: u32) -> Option<&mut Pack<F>> {
+        self.packs.get_mut(ix as usize)
+    }
+
+    /// Frames have left the pack at the front of a queue. An empty pack is free; the VOQ goes behind the others.
+    #[inline(always)]
+    pub fn left(&mut self, out: PortId, queue: usize, sums: Sums) {
         let queue_ix = out.index() * PRIORITIES + queue;
         let active = &mut self.active[queue_ix];
         let voq_ix = active.first;
-        let voq = self.voqs.get_mut(voq_ix as usize)?;
-        let pack = self.packs.get_mut(voq.head as usize)?;
-        let input = pack.lot().in_port;
-        let next_voq = voq.next;
-        let standing = Standing { alone: next_voq == NIL, depth: active.bytes, held_ns: active.held_ns };
-        let (sums, taken) = take(pack, standing);
-        debug_assert!(next_voq == NIL || sums.frames <= 1, "others wait for their turn");
+        let Some(voq) = self.voqs.get_mut(voq_ix as usize) else { return };
+        let Some(pack) = self.packs.get_mut(voq.head as usize) else { return };
+        let (input, next_voq) = (pack.lot().in_port, voq.next);
         self.held -= sums.frames;
         active.bytes -= u64::from(sums.bytes);
         active.frames -= sums.frames;
@@ -374,7 +395,6 @@ impl<F: Frame> Queues<F> {
             }
         }
         self.voqs[queue_ix * self.ports + usize::from(input)].bytes -= u64::from(sums.bytes);
-        Some(taken)
     }
 
     /// Takes the next frame of a queue, which was charged `charge_of(its length)`. `empty` gets the box it came in, if

@@ -55,7 +55,9 @@ impl FlowKey {
     #[inline(always)]
     pub fn hash(self) -> u64 {
         let [a, b, c] = self.0;
-        (a ^ (b ^ c).rotate_left(28)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        let first = (a ^ c.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Once more: a product carries what differs to higher bits only.
+        (first ^ b).wrapping_mul(0xc2b2_ae3d_27d4_eb4f)
     }
 }
 
@@ -66,6 +68,8 @@ type Head = [u8; MIN_FRAME_BYTES as usize];
 const PLAIN_MASK: u32 = 0x00ff_ffff;
 /// IPv4 without options.
 pub(super) const PLAIN_IPV4: u32 = 0x0045_0008;
+/// An 802.1Q tag in front of it: the first two of the four bytes.
+pub(super) const PLAIN_TAG: u32 = 0x0000_0081;
 /// Of no frame.
 pub(super) const NOT_PLAIN: u32 = u32::MAX;
 
@@ -75,18 +79,30 @@ fn word(head: &Head, at: usize) -> Option<u64> {
     head.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
+/// The same of four.
+#[inline(always)]
+fn half(head: &Head, at: usize) -> Option<u32> {
+    head.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
 impl Profile {
     /// The key of a frame of `len` bytes of which `bytes` can be read. `None`: the frame is looked at by itself. It is
     /// malformed or to a group, MAC control, tagged twice or shorter than any frame on the wire.
     #[inline(always)]
     pub fn flow_key(&self, bytes: &[u8], len: usize) -> Option<FlowKey> {
         let head: &Head = bytes.first_chunk()?;
-        // The same with less to ask for the most usual frame.
-        let start = u32::from_le_bytes(*head.get(12..)?.first_chunk()?);
+        // The same with less to ask for the most usual frames.
+        let start = half(head, 12)?;
+        let odd = (head[0] | head[6]) & 1 != 0 || len > self.max_frame;
         if start & PLAIN_MASK == self.plain_start {
-            let odd = (head[0] | head[6]) & 1 != 0 || len > self.max_frame;
             let cnp = if odd { None } else { self.plain_ipv4(14, head, len) };
             return Some(FlowKey([word(head, 0)?, word(head, 8)?, cnp?]));
+        }
+        if start & 0xffff == self.plain_tag
+            && let Some(behind) = half(head, 16).filter(|behind| behind & PLAIN_MASK == PLAIN_IPV4)
+        {
+            let cnp = if odd { None } else { self.plain_ipv4(18, head, len) };
+            return Some(FlowKey([word(head, 0)?, word(head, 8)?, u64::from(behind) | cnp?]));
         }
         self.any_flow_key(head, bytes, len)
     }
@@ -128,7 +144,8 @@ impl Profile {
             MAC_CONTROL => None,
             IPV4 if self.ip => key(at + 2, 0, self.ipv4(at, head, bytes, len)?),
             IPV6 if self.ip => key(at + 2, 1, self.ipv6(at, head, bytes, len)?),
-            _ => key(at, 0, self.any(ethertype, at, bytes, len)?),
+            _ if self.ip || ethertype != self.type1_ethertype => key(at, 0, 0),
+            _ => key(at, 0, self.transport(len.checked_sub(at)?, bytes.get(at))?),
         }
     }
 
@@ -137,7 +154,7 @@ impl Profile {
     fn ipv4(&self, at: usize, head: &Head, bytes: &[u8], len: usize) -> Option<u64> {
         match *head.get(at)? {
             0x45 => self.plain_ipv4(at, head, len),
-            _ => self.any(IPV4, at, bytes, len),
+            _ => self.with_options(at, bytes, len),
         }
     }
 
@@ -176,16 +193,22 @@ impl Profile {
         if port != self.udp_port {
             return (total >= header + 8).then_some(0);
         }
-        if total < header + 8 + self.opcodes.header_len {
+        self.transport(total.checked_sub(header + 8)?, first)
+    }
+
+    /// The same of a transport header with what follows it, `len` bytes of which `first` is the first.
+    #[inline(always)]
+    fn transport(&self, len: usize, first: Option<&u8>) -> Option<u64> {
+        if len < self.opcodes.header_len {
             return None;
         }
         Some(if self.opcodes.is_cnp(*first?) { CNP } else { 0 })
     }
 
-    /// The same of anything.
+    /// The same of IPv4 with options, or what pretends to be that.
     #[inline(never)]
-    fn any(&self, ethertype: u16, at: usize, bytes: &[u8], len: usize) -> Option<u64> {
-        let upper = self.upper_layers(bytes, len, &Tags { pcp: None, vid: 0, ethertype, payload: at });
+    fn with_options(&self, at: usize, bytes: &[u8], len: usize) -> Option<u64> {
+        let upper = self.upper_layers(bytes, len, &Tags { pcp: None, vid: 0, ethertype: IPV4, payload: at });
         (!upper.malformed).then_some(if upper.kind == Kind::Cnp { CNP } else { 0 })
     }
 }

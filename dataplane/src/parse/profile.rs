@@ -1,6 +1,6 @@
 //! A checked format, and the one pass over a frame's headers.
 
-use super::flow_key::{NOT_PLAIN, PLAIN_IPV4};
+use super::flow_key::{NOT_PLAIN, PLAIN_IPV4, PLAIN_TAG};
 use super::headers::{self, MAC_CONTROL, Opcodes, be16};
 use super::key::{ADDRESS_MASK, GROUP_BIT, SPACE_SHIFT, VID_SHIFT};
 use super::{
@@ -64,9 +64,11 @@ pub struct Profile {
     ecn: EcnSource,
     pub(super) opcodes: Opcodes,
     pub(super) udp_port: u16,
-    type1_ethertype: u16,
+    pub(super) type1_ethertype: u16,
     /// What the usual frame of the standard format has behind its addresses; in other formats what none has.
     pub(super) plain_start: u32,
+    /// The same of its 802.1Q tag.
+    pub(super) plain_tag: u32,
     learning: bool,
     trust: Vec<TrustSource>,
 }
@@ -107,6 +109,7 @@ impl Profile {
             udp_port: spec.udp_port,
             type1_ethertype: spec.type1_ethertype,
             plain_start: if is_standard { PLAIN_IPV4 } else { NOT_PLAIN },
+            plain_tag: if is_standard && spec.vlan { PLAIN_TAG } else { NOT_PLAIN },
             learning: spec.learning,
             trust: spec.trust.clone(),
         })

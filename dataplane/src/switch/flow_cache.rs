@@ -6,6 +6,7 @@
 mod index;
 
 use super::Switch;
+use super::gather::GROUPS;
 use crate::fdb::Changed;
 use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey, Profile};
@@ -15,8 +16,8 @@ use index::Index;
 /// Where a frame goes and what it is charged to, in one word: nothing but admission is left to decide. Frames with the
 /// same decision are admitted together.
 ///
-/// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 10, and 1 in
-/// the top bit.
+/// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 10, place among
+/// the groups of a burst 6, and 1 in the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForwardingDecision(u64);
 
@@ -24,10 +25,22 @@ impl ForwardingDecision {
     /// Not decided.
     pub const NONE: Self = Self(0);
 
+    /// `control`: `pg` is the control pool, so these are CNPs. They are the only frames that may overtake others of their
+    /// queue, and only within a burst.
     #[inline(always)]
-    pub fn new(out: PortId, queue: u8, pg: u16, tc: u8, ecn: EcnCode) -> Self {
+    pub fn new(out: PortId, queue: u8, (pg, control): (u16, bool), tc: u8, ecn: EcnCode) -> Self {
         let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
-        Self(1 << 63 | u64::from(ecn.bits()) << 36 | u64::from(pg) << 20 | queue << 4 | u64::from(tc & 7))
+        // Neither the queues of a port nor a queue of many ports share a place.
+        let spread = queue ^ (queue / PRIORITIES as u64) ^ (u64::from(control) << 5);
+        let place = spread % GROUPS as u64;
+        let charged = u64::from(ecn.bits()) << 36 | u64::from(pg) << 20;
+        Self(1 << 63 | place << 46 | charged | queue << 4 | u64::from(tc & 7))
+    }
+
+    /// Where its group is among those of a burst.
+    #[inline(always)]
+    pub fn place(self) -> usize {
+        (self.0 >> 46) as usize % GROUPS
     }
 
     #[inline(always)]
@@ -64,6 +77,8 @@ impl ForwardingDecision {
 
 /// Decisions of one set: a cache line.
 const WAYS: usize = 2;
+/// Decisions that a core has at hand: 256 KiB of its second cache.
+const NEAR: usize = 4096;
 /// One in so many newcomers takes a place that is taken.
 const PATIENCE: u64 = 16;
 
@@ -114,6 +129,8 @@ pub(super) struct FlowCache {
     voids: u64,
     /// Decisions that found their set taken.
     refused: u64,
+    /// Decisions that were kept since all became void.
+    kept: usize,
 }
 
 impl FlowCache {
@@ -129,6 +146,7 @@ impl FlowCache {
             seen: (0, 0),
             voids: 0,
             refused: 0,
+            kept: 0,
         }
     }
 
@@ -136,6 +154,7 @@ impl FlowCache {
     pub fn invalidate(&mut self) {
         self.voids += 1;
         self.epoch += 1;
+        self.kept = 0;
         // Marks come round: by then every set has been emptied many times, one at a time, so that none takes long.
         self.sets[self.sweep] = Set([Entry::VOID; WAYS]);
         self.sweep = (self.sweep + 1) % self.sets.len();
@@ -201,7 +220,33 @@ impl FlowCache {
                 return entry.decision;
             }
         }
-        ForwardingDecision::NONE
+        self.find_beside(set, [a, b, c])
+    }
+
+    /// In the neighbouring set, where it is if this one was full.
+    #[cold]
+    #[inline(never)]
+    fn find_beside(&self, set: usize, key: [u64; 3]) -> ForwardingDecision {
+        let beside = self.sets[set ^ 1].0.iter().find(|entry| entry.key == key);
+        beside.map_or(ForwardingDecision::NONE, |entry| entry.decision)
+    }
+
+    /// Decisions are so many that they are in a far cache, or in none.
+    #[inline(always)]
+    pub fn is_far(&self) -> bool {
+        self.kept > NEAR
+    }
+
+    /// Asks for the decisions about these frames.
+    #[inline(never)]
+    pub fn prefetch<F: Frame>(&self, profile: &Profile, tag: Tag, frames: &[F]) {
+        for frame in frames {
+            if let Some(key) = profile.flow_key(frame.bytes(), frame.len())
+                && let Some(set) = self.sets.get(self.place(key, tag).0)
+            {
+                F::prefetch(set);
+            }
+        }
     }
 
     /// The set of a key, and what a valid entry there has in place of the key.
@@ -211,28 +256,33 @@ impl FlowCache {
         ((key.hash() >> self.hash_shift) as usize, [a, b, c | tag.0])
     }
 
-    /// Keeps a decision. Where both ways hold valid ones a newcomer gets in only now and then: where there are more kinds
-    /// of frames than places, most of those that have one should keep it long enough to be of use.
+    /// Keeps a decision, in its set or the one beside it. Where both are full of valid ones a newcomer gets in only now and
+    /// then: where there are more kinds of frames than places, most of those that have one should keep it long enough to
+    /// be of use.
     ///
     /// `stations`: the keys of source and destination in the forwarding table.
     #[inline(never)]
     pub fn keep(&mut self, key: FlowKey, port: PortId, decision: ForwardingDecision, stations: [u64; 2]) {
-        let (mark, (set_at, key)) = (self.mark(), self.place(key, self.tag(port)));
-        let set = &mut self.sets[set_at].0;
-        let same = set.iter().position(|entry| entry.key == key);
-        let free = || set.iter().position(|entry| entry.mark() != mark);
-        let way = match same.or_else(free) {
-            Some(way) => way,
+        let (mark, (set, key)) = (self.mark(), self.place(key, self.tag(port)));
+        let places = || [set, set ^ 1].into_iter().flat_map(|set| (0..WAYS).map(move |way| (set, way)));
+        let entry = |(set, way): (usize, usize)| &self.sets[set].0[way];
+        let same = places().find(|place| entry(*place).key == key);
+        let free = || places().find(|place| entry(*place).mark() != mark);
+        let (set, way) = match same.or_else(free) {
+            Some(place) => place,
             None => {
                 self.refused += 1;
                 if !self.refused.is_multiple_of(PATIENCE) {
                     return;
                 }
-                (self.refused / PATIENCE) as usize % WAYS
+                (set, (self.refused / PATIENCE) as usize % WAYS)
             }
         };
-        self.index.replace(set_at * WAYS + way, set[way].mark() == mark, self.epoch, stations);
-        set[way] = Entry { key, decision };
+        let entry = &mut self.sets[set].0[way];
+        let taken = entry.mark() == mark;
+        self.kept += usize::from(!taken);
+        self.index.replace(set * WAYS + way, taken, self.epoch, stations);
+        *entry = Entry { key, decision };
     }
 }
 

@@ -8,8 +8,8 @@ use crate::egress::{Chain, Queues};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 
-/// Groups a burst is sorted into; a queue's place is its number modulo this.
-pub(super) const GROUPS: usize = 32;
+/// Groups a burst is sorted into.
+pub(super) const GROUPS: usize = 64;
 
 /// Frames of a burst with the same decision, to be admitted together.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Puts a frame to its group, which has no pack with room: adds one, and begins the group if there is none.
     #[inline(never)]
     fn begin_pack(&mut self, arrival: &mut Arrival, decision: ForwardingDecision, frame: F) {
-        let at = decision.queue() as usize % GROUPS;
+        let at = decision.place();
         if self.groups[at].decision != decision {
             if arrival.waiting >> at & 1 == 1 {
                 self.admit_group(arrival.port, at);
@@ -93,7 +93,7 @@ fn join<F: Frame>(
 ) -> Option<(F, ForwardingDecision)> {
     for frame in frames {
         let decision = decide(&frame);
-        let group = &groups[decision.queue() as usize % GROUPS];
+        let group = &groups[decision.place()];
         match queues.open(&group.chain) {
             Some(pack) if group.decision == decision => pack.put(frame),
             _ => return Some((frame, decision)),

@@ -21,6 +21,7 @@ mod flush;
 mod gather;
 mod handoff;
 mod held;
+mod lanes;
 mod lost;
 mod params;
 mod peers;
@@ -54,6 +55,7 @@ use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use copies::Copies;
 use flow_cache::FlowCache;
 use gather::{GROUPS, Group};
+use lanes::Lanes;
 use peers::Order;
 use stage::Stage;
 use std::collections::VecDeque;
@@ -98,6 +100,7 @@ struct Port<F> {
     bursts: Option<Box<Microbursts>>,
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
     stage: Stage<F>,
+    lanes: Lanes,
     /// Frames whose lcore was ordered to send them and has not yet said that it did.
     away: usize,
     /// The bytes on the wire of those, and above how many no more are ordered.

@@ -4,6 +4,7 @@ use super::copies::Copies;
 use super::flow_cache::FlowCache;
 use super::gather::{GROUPS, Group};
 use super::handoff::{FRAMES_AWAY, most_away_wire, stock};
+use super::lanes::Lanes;
 use super::stage::Stage;
 use super::tick::Ageing;
 use super::{Peer, Port, Switch, peers};
@@ -240,6 +241,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             watchdog: params.watchdog.map(|config| Watchdog::new(config, 0)),
             bursts: None,
             stage: Stage::default(),
+            lanes: Lanes::default(),
             away: 0,
             away_wire: 0,
             most_away_wire: most_away_wire(port),

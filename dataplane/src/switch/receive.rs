@@ -12,7 +12,7 @@ use crate::drops::DropReason;
 use crate::egress::{Lot, Meta};
 use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
-use crate::mmu::Admission;
+use crate::mmu::{Admission, PgIx};
 use crate::parse::{Kind, Parsed, checksum};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
@@ -62,7 +62,7 @@ pub(super) struct Arrival {
     first_pg: u16,
     control_pg: Option<u16>,
     /// Groups with frames, a bit each.
-    pub waiting: u32,
+    pub waiting: u64,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -83,6 +83,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             control_pg: control_pg.map(|pg| pg.0 as u16),
             waiting: 0,
         };
+        if self.flow_cache.is_far() {
+            // Each would wait for its own: so they come together.
+            let profile = &self.ports[port.index()].params.profile;
+            self.flow_cache.prefetch(profile, self.flow_cache.tag(port), burst);
+        }
         let mut frames = F::drain(burst);
         while let Some(undecided) = self.gather(&mut arrival, &mut frames) {
             let behind = frames.by_ref().take(AT_ONCE - 1);
@@ -212,7 +217,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let meta = &work.meta;
         match self.fdb.lookup_at(work.dst_home, work.dst_key) {
             Lookup::Port(out) if out != port && self.is_clear(out, meta.queue) => {
-                Some(ForwardingDecision::new(out, meta.queue, meta.pg, work.tc, meta.ecn.code()))
+                let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
+                Some(ForwardingDecision::new(out, meta.queue, (meta.pg, control), work.tc, meta.ecn.code()))
             }
             _ => None,
         }

@@ -78,6 +78,13 @@ impl<F: Frame> Stage<F> {
     /// What was added to the frames.
     #[inline(always)]
     pub fn note(&mut self, staged: Staged) {
+        let entry = self.account(staged);
+        self.note_run(entry, staged.sums.frames);
+    }
+
+    /// Accounts for frames; the number of their entry.
+    #[inline(always)]
+    pub fn account(&mut self, staged: Staged) -> u8 {
         let last = &mut self.last[usize::from(staged.lot.queue) % PRIORITIES];
         match self.entries.get_mut(usize::from(*last)) {
             Some(entry) if staged.continues(entry) => entry.sums.add(staged.sums),
@@ -86,10 +93,23 @@ impl<F: Frame> Stage<F> {
                 self.entries.push(staged);
             }
         }
-        let frames = staged.sums.frames as u16;
+        *last
+    }
+
+    /// The last frames are of this entry.
+    #[inline(always)]
+    pub fn note_run(&mut self, entry: u8, frames: u32) {
         match self.runs.last_mut() {
-            Some(run) if run.entry == *last => run.frames += frames,
-            _ => self.runs.push(Run { entry: *last, frames }),
+            Some(run) if run.entry == entry => run.frames += frames as u16,
+            _ => self.runs.push(Run { entry, frames: frames as u16 }),
+        }
+    }
+
+    /// Frames for which there is an entry.
+    #[inline(always)]
+    pub fn add(&mut self, entry: u8, sums: Sums) {
+        if let Some(entry) = self.entries.get_mut(usize::from(entry)) {
+            entry.sums.add(sums);
         }
     }
 
@@ -153,5 +173,63 @@ impl<F: Frame> Stage<F> {
         let Self { frames, entries, runs, .. } = self;
         let lot = move |run: Run| std::iter::repeat_n(entries[usize::from(run.entry)].lot, run.frames.into());
         runs.into_iter().flat_map(lot).zip(frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::egress::Numbered;
+    use crate::rng::Rng;
+
+    fn staged(queue: u8, sums: Sums) -> Staged {
+        Staged { lot: Lot { queue, ..Lot::NONE }, sums, out: PortId(1), paused_ns: 0 }
+    }
+
+    fn cells(len: u32) -> u32 {
+        len.div_ceil(100) * 100
+    }
+
+    /// Frames of several queues in turns of some, of which the wire takes some at a time: what is said to have gone is
+    /// what is gone, by queue, frame for frame.
+    #[test]
+    fn what_the_wire_took_is_accounted_for_whoever_stood_beside_it() {
+        let mut rng = Rng::new(7);
+        let mut below = |n: usize| rng.next_u32() as usize % n;
+        for _ in 0..200 {
+            let mut stage = Stage::default();
+            let mut waiting = std::collections::VecDeque::new();
+            for n in 0..1 + below(40) {
+                let (queue, frames) = (below(3) as u8, 1 + below(4));
+                let mut sums = Sums::default();
+                for _ in 0..frames {
+                    let len = 60 + below(1400) as u16;
+                    let (bytes, charge) = (u32::from(len), cells(u32::from(len)));
+                    sums.add(Sums { frames: 1, bytes, charge });
+                    stage.frames_mut().push(Numbered::new(n, len));
+                    waiting.push_back((queue, bytes, charge));
+                }
+                stage.note(staged(queue, sums));
+            }
+            assert!(stage.entries().len() <= 3, "one entry for each kind");
+            while !stage.is_empty() {
+                let taken = 1 + below(stage.len());
+                stage.frames_mut().drain(..taken);
+                let gone = match stage.is_empty() {
+                    true => std::mem::take(&mut stage).entries().iter().copied().collect(),
+                    false => stage.split(cells),
+                };
+                let mut want = [Sums::default(); 3];
+                for (queue, bytes, charge) in waiting.drain(..taken) {
+                    want[usize::from(queue)].add(Sums { frames: 1, bytes, charge });
+                }
+                let mut got = [Sums::default(); 3];
+                gone.iter().for_each(|entry| got[usize::from(entry.lot.queue)].add(entry.sums));
+                assert_eq!(got, want);
+                let places = stage.backwards().map(|(at, entry, _)| (at, entry.lot.queue));
+                let left = waiting.iter().enumerate().rev().map(|(at, (queue, ..))| (at, *queue));
+                assert!(places.eq(left));
+            }
+        }
     }
 }

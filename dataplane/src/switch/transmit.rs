@@ -30,9 +30,9 @@ struct Departure<'a, F, C> {
 
 /// How much may leave a queue in one go: frames, and bytes on the wire after which no other frame begins.
 #[derive(Clone, Copy)]
-struct Limits {
-    frames: usize,
-    turn: u64,
+pub(super) struct Limits {
+    pub frames: usize,
+    pub turn: u64,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -70,7 +70,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut departure = Departure { rng, homeward, charge_of, out, queue: 0, watched_at };
         let mut left = budget - port.stage.len();
         while left > 0 && port.away < MOST_AWAY && port.away_wire < port.most_away_wire {
-            let Some(pick) = port.scheduler.pick(ready) else { return };
+            let Some(pick) = port.scheduler.pick(ready) else { break };
             departure.queue = pick.queue;
             let (taken, open) = port.take(queues, &mut departure, pick, left.min(MOST_AWAY - port.away));
             // A pack that another lcore sends is ordered whole, even if it is more than was asked for.
@@ -79,10 +79,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 bursts.shrunk(pick.queue, queues.bytes(out, pick.queue), now);
             }
             if !open {
-                return;
+                break;
             }
             ready &= queues.occupied(out);
         }
+        port.close_lanes(queues, out);
     }
 
     /// Gives the stage to the wire and releases what the wire took.
@@ -204,14 +205,21 @@ impl<F: Frame> Port<F> {
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
         while taken < most && go_on {
             let limits = Limits { frames: most - taken, turn: turn.saturating_sub(wire) };
-            let front = queues.offer(out, queue, |pack, standing| {
-                let front = match pack.is_foreign() {
-                    false => self.take_front(pack, standing, limits, departure),
-                    true => self.order_front(pack, standing, limits, departure),
-                };
-                (front.sums, front)
-            });
-            let Some(front) = front else { break };
+            let in_lane = self.lanes.is_open(queue)
+                || (turn != Pick::ALONE && self.open_lane(queues, (out, queue), turn));
+            let front = if in_lane {
+                self.take_from_lane(queues, (out, queue), limits, &departure.charge_of)
+            } else {
+                let front = queues.offer(out, queue, |pack, standing| {
+                    let front = match pack.is_foreign() {
+                        false => self.take_front(pack, standing, limits, departure),
+                        true => self.order_front(pack, standing, limits, departure),
+                    };
+                    (front.sums, front)
+                });
+                let Some(front) = front else { break };
+                front
+            };
             last = front.last;
             taken += front.sums.frames as usize;
             wire += front.wire;
@@ -226,16 +234,20 @@ impl<F: Frame> Port<F> {
 
     /// Several frames may leave a queue at once: no other input waits for it, and none of them might be marked.
     #[inline(always)]
-    fn goes_together(&self, standing: &Standing, queue: usize) -> bool {
+    pub(super) fn goes_together(&self, standing: &Standing, queue: usize) -> bool {
         standing.alone && standing.depth <= self.mark[queue].kmin
     }
 
     /// What may leave the front of a pack at once.
     #[inline(always)]
     fn front_of(&self, pack: &Pack<F>, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
-        let goes_on =
-            |wire| wire < limits.turn && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(wire));
-        pack.front(limits.frames, goes_on, charge_of)
+        pack.front(limits.frames, |wire| self.goes_on(limits, wire), charge_of)
+    }
+
+    /// Another frame may follow in the same turn when so many bytes on the wire have gone.
+    #[inline(always)]
+    pub(super) fn goes_on(&self, limits: Limits, wire: u64) -> bool {
+        wire < limits.turn && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(wire))
     }
 
     /// Moves to the stage what may leave the front of a pack at once.

@@ -16,7 +16,7 @@ fn key(src: u64, dst: u64) -> FlowKey {
 }
 
 fn decision() -> ForwardingDecision {
-    ForwardingDecision::new(PortId(3), 1, 2, 0, EcnCode::NONE)
+    ForwardingDecision::new(PortId(3), 1, (2, false), 0, EcnCode::NONE)
 }
 
 fn keep(cache: &mut FlowCache, (src, dst): (u64, u64), port: u16) {
@@ -36,7 +36,7 @@ fn a_decision_says_what_was_put_into_it() {
     for (n, place) in places.into_iter().enumerate() {
         let (out, queue, pg, tc) = (PortId(255 - n as u16), 7 - n as u8, 2050 - n as u16, n as u8);
         let ecn = EcnField { place, codepoint: n as u8 & 3 };
-        let decision = ForwardingDecision::new(out, queue, pg, tc, ecn.code());
+        let decision = ForwardingDecision::new(out, queue, (pg, n == 2), tc, ecn.code());
         assert!(decision.is_decided());
         assert_eq!((decision.ecn().field(), decision.tc()), (ecn, usize::from(tc)));
         assert_eq!((decision.out(), decision.queue() % 8, decision.pg()), (out, u32::from(queue), pg));
@@ -77,16 +77,19 @@ fn epochs_come_round_and_nothing_comes_back() {
 fn a_place_that_is_taken_is_given_up_now_and_then() {
     let mut cache = FlowCache::new(64);
     let set = |cache: &FlowCache, pair: (u64, u64)| cache.place(key(pair.0, pair.1), cache.tag(PortId(1))).0;
-    let same: Vec<_> = (1..).map(|n| (n, 9)).filter(|pair| set(&cache, *pair) == 5).take(WAYS + 1).collect();
+    // Those of a set have the one beside it, too.
+    const PLACES: usize = 2 * WAYS;
+    let same: Vec<_> =
+        (1..).map(|n| (n, 9)).filter(|pair| set(&cache, *pair) == 5).take(PLACES + 1).collect();
     let (last, first) = same.split_last().unwrap();
     first.iter().for_each(|pair| keep(&mut cache, *pair, 1));
-    assert!(first.iter().all(|pair| is_kept(&cache, *pair, 1)), "one in each way");
+    assert!(first.iter().all(|pair| is_kept(&cache, *pair, 1)), "one in each place");
     let tries = (1..).find(|_| {
         keep(&mut cache, *last, 1);
         is_kept(&cache, *last, 1)
     });
     assert_eq!(tries, Some(PATIENCE));
-    assert_eq!(first.iter().filter(|pair| is_kept(&cache, **pair, 1)).count(), WAYS - 1);
+    assert_eq!(first.iter().filter(|pair| is_kept(&cache, **pair, 1)).count(), PLACES - 1);
     // One that is void is no obstacle.
     cache.invalidate();
     keep(&mut cache, first[0], 1);
@@ -101,7 +104,7 @@ fn thousands_of_pairs_at_random_are_nearly_all_kept() {
     let pairs: Vec<_> = (0..2048).map(|_| (station(), (1 << 32) + station())).collect();
     pairs.iter().for_each(|pair| keep(&mut cache, *pair, 1));
     let kept = pairs.iter().filter(|pair| is_kept(&cache, **pair, 1)).count();
-    assert!(kept > 2048 * 95 / 100, "{kept}");
+    assert!(kept > 2048 * 99 / 100, "{kept}");
 }
 
 #[test]
@@ -138,4 +141,52 @@ fn a_station_with_more_decisions_than_can_be_gone_through_voids_all() {
     let epoch = cache.epoch;
     cache.sync_epoch(0, 0, &mut Changed::from_iter([1]));
     assert_ne!(cache.epoch, epoch);
+}
+
+/// What the stations of a rack differ in are a few bits, in the same places of both addresses: whichever these are, and
+/// whatever priorities and tags come with them, hardly a decision finds no place.
+#[test]
+fn stations_that_are_numbered_find_places() {
+    let frame = |dst: [u8; 6], src: [u8; 6], n: usize| {
+        let priority = (n % 8) as u8;
+        let tagged =
+            [&[0x81, 0, priority << 5, 100, 8, 0, 0x45, priority << 5, 0, 40][..], &[0; 38]].concat();
+        let plain = [&[8, 0, 0x45, priority << 5, 0, 40][..], &[0; 42]].concat();
+        [&dst[..], &src, if n % 16 < 8 { &tagged } else { &plain }].concat()
+    };
+    let by_last = |side: u8, n: usize| [2, 0, 0, (n >> 8) as u8, side, n as u8];
+    let by_middle = |side: u8, n: usize| [0x98, 0x03, 0x9b, n as u8, (n >> 8) as u8, side];
+    let by_vendor = |side: u8, n: usize| [2, n as u8, (n >> 8) as u8, 7, 7, side];
+    for address in [by_last, by_middle, by_vendor] {
+        for (stations, kinds) in [(64, 1), (64, 2), (24, 16), (512, 1)] {
+            let mut cache = FlowCache::new(4 * ROOM);
+            let pairs = (0..64 * 64).map(|n| (n % 64 * (stations / 24).min(8), n / 64));
+            let keys: Vec<_> = pairs
+                .flat_map(|(a, b)| (0..kinds).map(move |kind| (a, b, kind)))
+                .take(ROOM)
+                .map(|(a, b, kind)| frame(address(0, a % stations), address(1, b % stations), kind))
+                .map(|bytes| Profile::standard().flow_key(&bytes, bytes.len()).expect("nothing odd"))
+                .collect();
+            keys.iter().for_each(|key| cache.keep(*key, PortId(1), decision(), [1, 2]));
+            let kept = |key: &&FlowKey| cache.find(**key, cache.tag(PortId(1))).is_decided();
+            let lost = keys.len() - keys.iter().filter(kept).count();
+            assert!(lost * 200 < keys.len(), "{lost} of {}: {stations} stations, {kinds} kinds", keys.len());
+        }
+    }
+}
+
+#[test]
+fn queues_of_a_port_and_one_queue_of_many_ports_are_told_apart() {
+    let place = |out: u16, queue: u8, control: bool| {
+        ForwardingDecision::new(PortId(out), queue, (0, control), 0, EcnCode::NONE).place()
+    };
+    for out in [0, 7, 31] {
+        let own: std::collections::BTreeSet<_> = (0..8).map(|queue| place(out, queue, false)).collect();
+        assert_eq!(own.len(), PRIORITIES);
+        assert!((0..8).all(|queue| place(out, queue, true) != place(out, queue, false)));
+    }
+    for queue in 0..8 {
+        let all: std::collections::BTreeSet<_> = (0..32).map(|out| place(out, queue, false)).collect();
+        assert_eq!(all.len(), 32);
+    }
 }
