@@ -133,7 +133,7 @@ impl Load {
         for switch in &mut self.switches {
             switch.tick(now);
             for (i, host) in self.hosts.iter_mut().enumerate() {
-                switch.transmit_ordered(PortId(i as u16), BURST, now, host);
+                switch.transmit_granted(PortId(i as u16), BURST, now, host);
             }
         }
     }

@@ -4,7 +4,7 @@ use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, Occupancy, explain};
-use weir_dataplane::mmu::{Held, Mmu, PgIx, QueueIx, Verdict};
+use weir_dataplane::mmu::{AdmitVerdict, Held, Mmu, PgIx, QueueIx};
 use weir_dataplane::parse::Kind;
 use weir_dataplane::stats::PortGauges;
 use weir_dataplane::switch::SwitchParams;
@@ -36,7 +36,7 @@ fn frame() -> Asked {
 fn an_empty_switch_takes_a_frame_out_of_the_reserve() {
     let told = explain(&params(), &Occupancy::default(), &frame()).unwrap();
     assert_eq!((told.class.queue, told.class.pg, told.charge), (3, 3, 1024));
-    assert_eq!((told.verdict, told.takes, told.pauses), (Verdict::Admitted, [1024, 0, 0], 0));
+    assert_eq!((told.verdict, told.takes, told.pauses), (AdmitVerdict::Admitted, [1024, 0, 0], 0));
     assert_eq!((told.to, told.mark.unwrap().1), (PortId(1), 0));
 }
 
@@ -49,14 +49,14 @@ fn at_the_line_it_goes_to_headroom_and_pauses_beyond_that_it_is_lost() {
     seen.groups[3].used = 4096 + shared / 2;
     seen.queues[16 + 3] = 400_000;
     let told = explain(&params, &seen, &frame()).unwrap();
-    assert_eq!((told.verdict, told.takes), (Verdict::AdmittedXoff, [0, 0, 1024]));
+    assert_eq!((told.verdict, told.takes), (AdmitVerdict::AdmittedXoff, [0, 0, 1024]));
     assert_eq!((told.pauses, told.to), (1 << 3, PortId(2)));
     // Above Kmax, 384 000 bytes on a virtual port, everything is marked.
     assert_eq!(told.mark.unwrap().1, ONE_Q32);
     seen.groups[3].headroom = told.pg.headroom_limit;
     seen.groups[3].xoff = true;
     let told = explain(&params, &seen, &frame()).unwrap();
-    assert_eq!(told.verdict, Verdict::Refused(DropReason::IngressHeadroom));
+    assert_eq!(told.verdict, AdmitVerdict::Refused(DropReason::IngressHeadroom));
     assert_eq!((told.takes, told.pauses), ([0; 3], 1 << 3));
 }
 

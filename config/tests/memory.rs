@@ -203,7 +203,7 @@ impl Net {
             if own {
                 switch.transmit(PortId(port as u16), BURST, self.now, host);
             } else {
-                switch.transmit_ordered(PortId(port as u16), BURST, self.now, host);
+                switch.transmit_granted(PortId(port as u16), BURST, self.now, host);
             }
         }
     }

@@ -185,7 +185,7 @@ fn run((qos, look): (&str, Look), shards: usize, tx_per_lcore: bool, seed: u64) 
                     if usize::from(port) % shards == shard {
                         switches[shard].transmit(PortId(port), BURST, now, &mut line);
                     } else {
-                        switches[shard].transmit_ordered(PortId(port), BURST, now, &mut line);
+                        switches[shard].transmit_granted(PortId(port), BURST, now, &mut line);
                     }
                 }
             }

@@ -130,7 +130,7 @@ fn leaves(case: Case, rng: &mut Rng) -> u64 {
                 if shard == OUT.index() % shards {
                     switches[shard].transmit(OUT, BURST, now, &mut wire);
                 } else {
-                    switches[shard].transmit_ordered(OUT, BURST, now, &mut wire);
+                    switches[shard].transmit_granted(OUT, BURST, now, &mut wire);
                 }
             }
             // The next turn begins at once; each look of a kind comes within a gap, but of an lcore that is taken away.

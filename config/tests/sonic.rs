@@ -10,7 +10,7 @@ use weir_config::runtime::{Device, switch_params};
 use weir_config::sonic::{Import, Options, Outcome, export, import, report};
 use weir_config::{Config, EcnMode, PfcRx, SchedulerType, SharedLimit, Trust, WatchdogAction, load};
 use weir_dataplane::frame::OwnedFrame;
-use weir_dataplane::mmu::{Admission, Mmu, PgIx, QueueIx, Verdict};
+use weir_dataplane::mmu::{Admission, AdmitVerdict, Mmu, PgIx, QueueIx};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::switch::Switch;
 use weir_dataplane::types::Mac;
@@ -339,7 +339,7 @@ fn a_group_of_tomahawk_pauses_where_sonic_mgmt_expects_it() {
     let mut mmu = Mmu::new(params).unwrap();
     let charge = mmu.charge(64);
     let admit = |mmu: &mut Mmu| mmu.admit(PgIx(3), QueueIx(8 + 3), charge);
-    let first = (1..).find(|_| admit(&mut mmu) == Verdict::AdmittedXoff);
+    let first = (1..).find(|_| admit(&mut mmu) == AdmitVerdict::AdmittedXoff);
     assert_eq!(first, Some(6542));
 }
 

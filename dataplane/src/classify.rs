@@ -91,14 +91,14 @@ const CONTROL_AT: usize = PORT_AT + 1;
 /// How to find the table index of a frame that has certain sources: the value of the one that wins,
 /// masked in, on top of where its part of the table starts.
 #[derive(Clone, Copy, Debug)]
-struct Pick {
+struct SourcePick {
     base: u8,
     pcp: u8,
     dscp: u8,
     tc: u8,
 }
 
-impl Pick {
+impl SourcePick {
     fn of(winner: TrustSource) -> Self {
         let none = Self { base: 0, pcp: 0, dscp: 0, tc: 0 };
         match winner {
@@ -116,7 +116,7 @@ pub struct Classifier {
     /// By DSCP, then by PCP, then port default, then control class.
     table: [Class; CONTROL_AT + 1],
     /// By what the frame has: bit 0 PCP, bit 1 DSCP, bit 2 TC.
-    picks: [Pick; 8],
+    picks: [SourcePick; 8],
     control: bool,
 }
 
@@ -149,7 +149,7 @@ impl Classifier {
                 TrustSource::Tc => present & 4 != 0,
                 TrustSource::Port => true,
             };
-            Pick::of(trust.iter().copied().find(has).unwrap_or(TrustSource::Port))
+            SourcePick::of(trust.iter().copied().find(has).unwrap_or(TrustSource::Port))
         });
         Ok(Self { table, picks, control: maps.control_tc.is_some() })
     }

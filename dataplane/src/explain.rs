@@ -3,7 +3,7 @@
 
 use crate::classify::Class;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
-use crate::mmu::{Admission, Held, Mmu, MmuError, PgIx, PgView, PoolView, QueueIx, QueueView, Verdict};
+use crate::mmu::{Admission, AdmitVerdict, Held, Mmu, MmuError, PgIx, PgView, PoolView, QueueIx, QueueView};
 use crate::parse::{EcnField, EcnPlace, Kind, Parsed};
 use crate::stats::PortGauges;
 use crate::switch::SwitchParams;
@@ -71,7 +71,7 @@ pub struct Explanation {
     /// See [`Explanation::pg`].
     pub pools: PoolView,
     /// What admission says.
-    pub verdict: Verdict,
+    pub verdict: AdmitVerdict,
     /// Bytes it takes of the reserve, of the shared pool and of headroom.
     pub takes: [u64; 3],
     /// The group and its pause after it.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use weir_dataplane::classify::Maps;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
-use weir_dataplane::egress::PACK;
+use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::mmu::{Limit, PoolId};
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
@@ -182,8 +182,9 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
     );
     case("no slot", Case::new(class, |p| p.frames = 3).with(hold).send(host(1), 9, 64));
     let frame = || OwnedFrame::new(ipv4(host(0), host(1), dscp(class), 0, 64));
-    let burst =
-        |s: &mut Switch<OwnedFrame>| s.receive(PortId(0), &mut (0..3 * PACK).map(|_| frame()).collect(), 0);
+    let burst = |s: &mut Switch<OwnedFrame>| {
+        s.receive(PortId(0), &mut (0..3 * BATCH_MAX).map(|_| frame()).collect(), 0)
+    };
     case("no slot for a pack", Case::new(class, |p| p.frames = 1).with(hold).with(burst));
     case(
         "early",

@@ -203,14 +203,14 @@ fn a_ring_pair_delivers_in_order_and_byte_for_byte() {
 
 #[test]
 fn frames_are_appended_in_order_wherever_there_is_room() {
-    use weir_dataplane::egress::PACK;
+    use weir_dataplane::egress::BATCH_MAX;
     let pool = pool(2 * BURST as u32 - 1);
-    for n in [0, 1, PACK / 2, PACK / 2 + 1, PACK] {
-        for behind in [0, 3, BURST - PACK, BURST - PACK + 1, BURST - n] {
+    for n in [0, 1, BATCH_MAX / 2, BATCH_MAX / 2 + 1, BATCH_MAX] {
+        for behind in [0, 3, BURST - BATCH_MAX, BURST - BATCH_MAX + 1, BURST - n] {
             let behind = behind.min(BURST - n);
             let numbered = |number: usize| pool.frame(&(number as u32).to_le_bytes()).unwrap();
             let mut to: Burst = (0..behind).map(numbered).collect();
-            let mut from: ArrayVec<Mbuf, PACK> = (behind..behind + n).map(numbered).collect();
+            let mut from: ArrayVec<Mbuf, BATCH_MAX> = (behind..behind + n).map(numbered).collect();
             <Mbuf as Frame>::append(&mut from, &mut to);
             assert!(from.is_empty());
             let all: Vec<_> = to.iter().map(|f| u32::from_le_bytes(f.bytes().try_into().unwrap())).collect();

@@ -1,4 +1,4 @@
-//! A frame that is a number and a length: for tests of order and of sums.
+//! A frame that is a number and a length: for tests of order and of totals.
 
 use crate::frame::Frame;
 

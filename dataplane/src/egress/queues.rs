@@ -1,29 +1,29 @@
-//! Frames waiting for a port: `VOQ[in][out][queue]` as linked lists of packs in one slab.
+//! Frames waiting for a port: `VOQ[in][out][queue]` as linked lists of batches in one slab.
 //!
-//! A slot of the slab holds a [`Pack`], so a queue costs two indices and any mix of queues shares the
-//! memory. Freed packs are reused last in, first out: under light load the same few cache lines serve
+//! A slot of the slab holds a [`FrameBatch`], so a queue costs two indices and any mix of queues shares the
+//! memory. Freed batches are reused last in, first out: under light load the same few cache lines serve
 //! every frame.
 
-use super::cargo::{Parcel, Ticket};
-use super::pack::{Lot, Meta, Pack, Sums};
+use super::batch::{BatchHeader, BatchTotals, FrameBatch, Meta};
+use super::request::{BatchBuffer, EnqueueRequest};
 use crate::frame::Frame;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
-/// No pack, no VOQ.
+/// No batch, no VOQ.
 const NIL: u32 = u32::MAX;
 
 /// Packs of one input for one queue of one output that wait for admission together.
 #[derive(Clone, Copy, Debug)]
-pub struct Chain {
+pub struct BatchList {
     head: u32,
     tail: u32,
 }
 
-impl Chain {
-    /// No packs: nothing can be added to it.
-    pub const NONE: Chain = Chain { head: NIL, tail: NIL };
+impl BatchList {
+    /// No batches: nothing can be added to it.
+    pub const NONE: BatchList = BatchList { head: NIL, tail: NIL };
 
-    /// No packs.
+    /// No batches.
     pub fn is_empty(&self) -> bool {
         self.head == NIL
     }
@@ -62,7 +62,7 @@ pub enum VoqOrder {
     Fifo,
 }
 
-/// How a queue stands when it is asked for a pack.
+/// How a queue stands when it is asked for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// No other VOQ waits for a turn of this queue.
@@ -77,7 +77,7 @@ pub struct Standing {
 #[derive(Debug)]
 pub struct Queues<F> {
     /// Those that were ever in use.
-    packs: Vec<Pack<F>>,
+    batches: Vec<FrameBatch<F>>,
     most: usize,
     free: u32,
     held: u32,
@@ -94,12 +94,12 @@ pub struct Queues<F> {
 }
 
 impl<F: Frame> Queues<F> {
-    /// Room for `frames` frames at least between `ports` ports: so many packs.
+    /// Room for `frames` frames at least between `ports` ports: so many batches.
     pub fn new(ports: usize, frames: usize, order: VoqOrder) -> Self {
         Self {
             free: NIL,
             // Memory is reserved here and touched when it is needed: no allocation while frames flow.
-            packs: Vec::with_capacity(frames),
+            batches: Vec::with_capacity(frames),
             most: frames,
             held: 0,
             voqs: vec![Voq { head: NIL, tail: NIL, next: NIL, bytes: 0 }; ports * PRIORITIES * ports],
@@ -114,10 +114,10 @@ impl<F: Frame> Queues<F> {
         }
     }
 
-    /// A free pack is there for one more frame.
+    /// A free batch is there for one more frame.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        self.free != NIL || self.packs.len() < self.most
+        self.free != NIL || self.batches.len() < self.most
     }
 
     /// Frames held.
@@ -165,103 +165,120 @@ impl<F: Frame> Queues<F> {
         self.carried.get(first..first + self.ports).unwrap_or(&[])
     }
 
-    /// Takes a free pack, not yet in a queue.
+    /// Takes a free batch, not yet in a queue.
     #[inline(always)]
     fn take_free(&mut self) -> Option<u32> {
         let ix = self.free;
-        let Some(pack) = self.packs.get(ix as usize) else { return self.take_new() };
-        self.free = pack.next;
+        let Some(batch) = self.batches.get(ix as usize) else { return self.take_new() };
+        self.free = batch.next;
         Some(ix)
     }
 
     /// One that was never used, if there is any left.
     #[cold]
     fn take_new(&mut self) -> Option<u32> {
-        let ix = self.packs.len();
+        let ix = self.batches.len();
         (ix < self.most).then(|| {
-            self.packs.push(Pack::new(&Lot::NONE, 0));
+            self.batches.push(FrameBatch::new(&BatchHeader::NONE, 0));
             ix as u32
         })
     }
 
     #[inline(always)]
     fn put_free(&mut self, ix: u32) {
-        if let Some(pack) = self.packs.get_mut(ix as usize) {
-            pack.next = std::mem::replace(&mut self.free, ix);
+        if let Some(batch) = self.batches.get_mut(ix as usize) {
+            batch.next = std::mem::replace(&mut self.free, ix);
         }
     }
 
-    /// The last pack of a chain, if it has room: see [`Queues::extend`].
+    /// The last batch of a list, if it has room: see [`Queues::extend`].
     #[inline(always)]
-    pub fn open(&mut self, chain: &Chain) -> Option<&mut Pack<F>> {
-        self.packs.get_mut(chain.tail as usize).filter(|pack| pack.room() > 0)
+    pub fn open(&mut self, list: &BatchList) -> Option<&mut FrameBatch<F>> {
+        self.batches.get_mut(list.tail as usize).filter(|batch| batch.room() > 0)
     }
 
-    /// Adds a pack to a chain, which may be [`Chain::NONE`], for frames that come when their queue has been held for so
+    /// Adds a batch to a list, which may be [`BatchList::NONE`], for frames that come when their queue has been held for so
     /// long, with the first of them.
     ///
     /// # Errors
-    /// The frame, when no pack is free.
+    /// The frame, when no batch is free.
     #[inline(always)]
-    pub fn extend(&mut self, chain: &mut Chain, lot: &Lot, held_ns: Nanos, first: F) -> Result<(), F> {
+    pub fn extend(
+        &mut self,
+        list: &mut BatchList,
+        header: &BatchHeader,
+        held_ns: Nanos,
+        first: F,
+    ) -> Result<(), F> {
         let Some(ix) = self.take_free() else { return Err(first) };
-        self.packs[ix as usize].begin(lot, held_ns, first);
-        match self.packs.get_mut(chain.tail as usize) {
+        self.batches[ix as usize].begin(header, held_ns, first);
+        match self.batches.get_mut(list.tail as usize) {
             Some(tail) => tail.next = ix,
-            None => chain.head = ix,
+            None => list.head = ix,
         }
-        chain.tail = ix;
+        list.tail = ix;
         Ok(())
     }
 
-    /// Adds up the frames that were put into a chain, each charged `charge_of(its length)`.
+    /// Adds up the frames that were put into a list, each charged `charge_of(its length)`.
     #[inline(always)]
-    pub fn seal(&mut self, chain: &Chain, charge_of: impl Fn(u32) -> u32) -> Sums {
-        let (mut sums, mut ix) = (Sums::default(), chain.head);
-        while let Some(pack) = self.packs.get_mut(ix as usize) {
-            pack.seal(&charge_of);
-            sums.add(pack.sums());
-            ix = pack.next;
+    pub fn seal(&mut self, list: &BatchList, charge_of: impl Fn(u32) -> u32) -> BatchTotals {
+        let (mut totals, mut ix) = (BatchTotals::default(), list.head);
+        while let Some(batch) = self.batches.get_mut(ix as usize) {
+            batch.seal(&charge_of);
+            totals.add(batch.totals());
+            ix = batch.next;
         }
-        sums
+        totals
     }
 
-    /// Takes the first frame of a chain out again; packs that are empty are free.
-    pub fn unchain(&mut self, chain: &mut Chain, charge_of: impl Fn(u32) -> u32) -> Option<(F, Meta)> {
+    /// Takes the first frame of a list out again; batches that are empty are free.
+    pub fn unlist(&mut self, list: &mut BatchList, charge_of: impl Fn(u32) -> u32) -> Option<(F, Meta)> {
         loop {
-            let pack = self.packs.get_mut(chain.head as usize)?;
-            if let Some(first) = pack.pop(&charge_of) {
+            let batch = self.batches.get_mut(list.head as usize)?;
+            if let Some(first) = batch.pop(&charge_of) {
                 return Some(first);
             }
-            let next = pack.next;
-            self.put_free(chain.head);
-            chain.head = next;
+            let next = batch.next;
+            self.put_free(list.head);
+            list.head = next;
         }
     }
 
-    /// Drops what is left in the first pack of a chain if all of it is `len` long. Number of frames.
-    pub fn discard_first(&mut self, chain: &Chain, len: u16) -> usize {
-        self.packs.get_mut(chain.head as usize).and_then(|pack| pack.discard(len)).unwrap_or(0)
+    /// Drops what is left in the first batch of a list if all of it is `len` long. Number of frames.
+    pub fn discard_first(&mut self, list: &BatchList, len: u16) -> usize {
+        self.batches.get_mut(list.head as usize).and_then(|batch| batch.discard(len)).unwrap_or(0)
     }
 
-    /// Takes the first pack of a chain out: `ship` moves all its frames elsewhere.
+    /// Takes the first batch of a list out: `ship` moves all its frames elsewhere.
     #[inline(always)]
-    pub fn ship_first<T>(&mut self, chain: &mut Chain, ship: impl FnOnce(&mut Pack<F>) -> T) -> Option<T> {
-        let pack = self.packs.get_mut(chain.head as usize)?;
-        let shipped = ship(pack);
-        debug_assert!(pack.is_empty());
-        let next = pack.next;
-        self.put_free(chain.head);
-        chain.head = next;
+    pub fn ship_first<T>(
+        &mut self,
+        list: &mut BatchList,
+        ship: impl FnOnce(&mut FrameBatch<F>) -> T,
+    ) -> Option<T> {
+        let batch = self.batches.get_mut(list.head as usize)?;
+        let shipped = ship(batch);
+        debug_assert!(batch.is_empty());
+        let next = batch.next;
+        self.put_free(list.head);
+        list.head = next;
         Some(shipped)
     }
 
-    /// Appends the frames of a chain, all from `input`, which are `sums`. Returns `true` if the queue was
+    /// Appends the frames of a list, all from `input`, which are `totals`. Returns `true` if the queue was
     /// empty before.
     #[inline(always)]
-    pub fn append(&mut self, input: PortId, out: PortId, queue: usize, chain: &Chain, sums: Sums) -> bool {
-        self.held += sums.frames;
-        let bytes = u64::from(sums.bytes);
+    pub fn append(
+        &mut self,
+        input: PortId,
+        out: PortId,
+        queue: usize,
+        list: &BatchList,
+        totals: BatchTotals,
+    ) -> bool {
+        self.held += totals.frames;
+        let bytes = u64::from(totals.bytes);
         let queue_ix = out.index() * PRIORITIES + queue;
         let first_voq = queue_ix * self.ports;
         let own = first_voq + input.index();
@@ -270,12 +287,12 @@ impl<F: Frame> Queues<F> {
         self.carried[out.index() * self.ports + input.index()] += bytes;
         let active = &mut self.active[queue_ix];
         active.bytes += bytes;
-        active.frames += sums.frames;
+        active.frames += totals.frames;
         let was_empty = active.first == NIL;
         let voq = &mut self.voqs[voq_ix];
-        let tail = std::mem::replace(&mut voq.tail, chain.tail);
+        let tail = std::mem::replace(&mut voq.tail, list.tail);
         if voq.head == NIL {
-            voq.head = chain.head;
+            voq.head = list.head;
             voq.next = NIL;
             let last = std::mem::replace(&mut active.last, voq_ix as u32);
             if was_empty {
@@ -285,7 +302,7 @@ impl<F: Frame> Queues<F> {
                 self.voqs[last as usize].next = voq_ix as u32;
             }
         } else {
-            self.packs[tail as usize].next = chain.head;
+            self.batches[tail as usize].next = list.head;
         }
         was_empty
     }
@@ -293,20 +310,20 @@ impl<F: Frame> Queues<F> {
     /// Appends a frame that is charged `charge`. Returns `true` if the queue was empty before.
     ///
     /// # Errors
-    /// The frame, when no pack is free.
+    /// The frame, when no batch is free.
     pub fn push(&mut self, out: PortId, frame: F, meta: &Meta, charge: u32) -> Result<bool, F> {
-        let (input, queue, lot) = (PortId(meta.in_port), usize::from(meta.queue), meta.lot());
+        let (input, queue, header) = (PortId(meta.in_port), usize::from(meta.queue), meta.header());
         let len = meta.len;
         let queue_ix = out.index() * PRIORITIES + queue;
         let own = queue_ix * self.ports + input.index();
         let voq = if self.order == VoqOrder::Fair { own } else { queue_ix * self.ports };
         let Voq { head, tail, .. } = self.voqs[voq];
         let last = self
-            .packs
+            .batches
             .get_mut(tail as usize)
-            .filter(|pack| head != NIL && pack.has_room_for(&lot, meta.held_ns));
-        if let Some(pack) = last {
-            pack.add(frame, charge)?;
+            .filter(|batch| head != NIL && batch.has_room_for(&header, meta.held_ns));
+        if let Some(batch) = last {
+            batch.add(frame, charge)?;
             self.held += 1;
             self.voqs[own].bytes += u64::from(len);
             self.carried[out.index() * self.ports + input.index()] += u64::from(len);
@@ -314,43 +331,47 @@ impl<F: Frame> Queues<F> {
             self.active[queue_ix].frames += 1;
             return Ok(false);
         }
-        let mut chain = Chain::NONE;
-        self.extend(&mut chain, &lot, meta.held_ns, frame)?;
-        let sums = self.seal(&chain, |_| charge);
-        Ok(self.append(input, out, queue, &chain, sums))
+        let mut list = BatchList::NONE;
+        self.extend(&mut list, &header, meta.held_ns, frame)?;
+        let totals = self.seal(&list, |_| charge);
+        Ok(self.append(input, out, queue, &list, totals))
     }
 
     /// Appends frames of another lcore to a queue that has been held for so long. Returns `true` if the queue was empty
     /// before.
     ///
     /// # Errors
-    /// The ticket, when no pack is free.
+    /// The request, when no batch is free.
     #[inline(always)]
-    pub fn push_ticket(&mut self, ticket: Ticket<F>, held_ns: Nanos) -> Result<bool, Ticket<F>> {
-        let (out, lot, sums) = (ticket.out, ticket.lot, ticket.sums);
-        let Some(ix) = self.take_free() else { return Err(ticket) };
-        self.packs[ix as usize].receive(ticket, held_ns);
-        let chain = Chain { head: ix, tail: ix };
-        Ok(self.append(PortId(lot.in_port), out, usize::from(lot.queue), &chain, sums))
+    pub fn push_request(
+        &mut self,
+        request: EnqueueRequest<F>,
+        held_ns: Nanos,
+    ) -> Result<bool, EnqueueRequest<F>> {
+        let (out, header, totals) = (request.out, request.header, request.totals);
+        let Some(ix) = self.take_free() else { return Err(request) };
+        self.batches[ix as usize].receive(request, held_ns);
+        let list = BatchList { head: ix, tail: ix };
+        Ok(self.append(PortId(header.in_port), out, usize::from(header.queue), &list, totals))
     }
 
-    /// Offers the pack from which a queue sends next. `take` takes frames from its front and says what they were; more
+    /// Offers the batch from which a queue sends next. `take` takes frames from its front and says what they were; more
     /// than one only while no other VOQ waits ([`Standing::alone`]). The VOQ they came from goes behind the others.
     #[inline(always)]
     pub fn offer<T>(
         &mut self,
         out: PortId,
         queue: usize,
-        take: impl FnOnce(&mut Pack<F>, Standing) -> (Sums, T),
+        take: impl FnOnce(&mut FrameBatch<F>, Standing) -> (BatchTotals, T),
     ) -> Option<T> {
         let (ix, standing) = self.front(out, queue)?;
-        let (sums, taken) = take(self.packs.get_mut(ix as usize)?, standing);
-        debug_assert!(standing.alone || sums.frames <= 1, "others wait for their turn");
-        self.left(out, queue, sums);
+        let (totals, taken) = take(self.batches.get_mut(ix as usize)?, standing);
+        debug_assert!(standing.alone || totals.frames <= 1, "others wait for their turn");
+        self.left(out, queue, totals);
         Some(taken)
     }
 
-    /// The pack from which a queue sends next, and how the queue stands.
+    /// The batch from which a queue sends next, and how the queue stands.
     #[inline(always)]
     pub fn front(&self, out: PortId, queue: usize) -> Option<(u32, Standing)> {
         let active = &self.active[out.index() * PRIORITIES + queue];
@@ -359,26 +380,26 @@ impl<F: Frame> Queues<F> {
         Some((voq.head, standing))
     }
 
-    /// A pack, as [`Queues::front`] names it.
+    /// A batch, as [`Queues::front`] names it.
     #[inline(always)]
-    pub fn pack_mut(&mut self, ix: u32) -> Option<&mut Pack<F>> {
-        self.packs.get_mut(ix as usize)
+    pub fn batch_mut(&mut self, ix: u32) -> Option<&mut FrameBatch<F>> {
+        self.batches.get_mut(ix as usize)
     }
 
-    /// Frames have left the pack at the front of a queue. An empty pack is free; the VOQ goes behind the others.
+    /// Frames have left the batch at the front of a queue. An empty batch is free; the VOQ goes behind the others.
     #[inline(always)]
-    pub fn left(&mut self, out: PortId, queue: usize, sums: Sums) {
+    pub fn left(&mut self, out: PortId, queue: usize, totals: BatchTotals) {
         let queue_ix = out.index() * PRIORITIES + queue;
         let active = &mut self.active[queue_ix];
         let voq_ix = active.first;
         let Some(voq) = self.voqs.get_mut(voq_ix as usize) else { return };
-        let Some(pack) = self.packs.get_mut(voq.head as usize) else { return };
-        let (input, next_voq) = (pack.lot().in_port, voq.next);
-        self.held -= sums.frames;
-        active.bytes -= u64::from(sums.bytes);
-        active.frames -= sums.frames;
-        if pack.is_empty() {
-            let next = std::mem::replace(&mut pack.next, self.free);
+        let Some(batch) = self.batches.get_mut(voq.head as usize) else { return };
+        let (input, next_voq) = (batch.header().in_port, voq.next);
+        self.held -= totals.frames;
+        active.bytes -= u64::from(totals.bytes);
+        active.frames -= totals.frames;
+        if batch.is_empty() {
+            let next = std::mem::replace(&mut batch.next, self.free);
             self.free = std::mem::replace(&mut voq.head, next);
         }
         // A VOQ that has been served goes behind the others; an empty one leaves the turn.
@@ -394,42 +415,43 @@ impl<F: Frame> Queues<F> {
                 self.voqs[last as usize].next = voq_ix;
             }
         }
-        self.voqs[queue_ix * self.ports + usize::from(input)].bytes -= u64::from(sums.bytes);
+        self.voqs[queue_ix * self.ports + usize::from(input)].bytes -= u64::from(totals.bytes);
     }
 
-    /// Takes the next frame of a queue, which was charged `charge_of(its length)`. `empty` gets the box it came in, if
+    /// Takes the next frame of a queue, which was charged `charge_of(its length)`. `empty` gets the buffer it came in, if
     /// that is empty now, and the port it came from.
     pub fn pop(
         &mut self,
         out: PortId,
         queue: usize,
         charge_of: impl FnOnce(u32) -> u32,
-        empty: impl FnOnce(PortId, Parcel<F>),
+        empty: impl FnOnce(PortId, BatchBuffer<F>),
     ) -> Option<(F, Meta)> {
-        let popped = self.offer(out, queue, |pack, _| {
-            if let Some(parcel) = pack.open() {
-                empty(PortId(pack.lot().in_port), parcel);
+        let popped = self.offer(out, queue, |batch, _| {
+            if let Some(buffer) = batch.open() {
+                empty(PortId(batch.header().in_port), buffer);
             }
-            let popped = pack.pop(charge_of);
-            let one = |(_, meta): &(F, Meta)| Sums { frames: 1, bytes: u32::from(meta.len), charge: 0 };
+            let popped = batch.pop(charge_of);
+            let one =
+                |(_, meta): &(F, Meta)| BatchTotals { frames: 1, bytes: u32::from(meta.len), charge: 0 };
             (popped.as_ref().map(one).unwrap_or_default(), popped)
         });
         popped.flatten()
     }
 
-    fn head(&self, out: PortId, queue: usize) -> Option<&Pack<F>> {
+    fn head(&self, out: PortId, queue: usize) -> Option<&FrameBatch<F>> {
         let voq = self.voqs.get(self.active[out.index() * PRIORITIES + queue].first as usize)?;
-        self.packs.get(voq.head as usize)
+        self.batches.get(voq.head as usize)
     }
 
     /// Length of the frame that [`Queues::pop`] would return, bytes.
     pub fn head_len(&self, out: PortId, queue: usize) -> Option<u16> {
-        self.head(out, queue).map(Pack::first_len)
+        self.head(out, queue).map(FrameBatch::first_len)
     }
 
     /// When the frame that [`Queues::pop`] would return was received.
     pub fn head_since(&self, out: PortId, queue: usize) -> Option<Nanos> {
-        self.head(out, queue).map(|pack| pack.lot().rx_ns)
+        self.head(out, queue).map(|batch| batch.header().rx_ns)
     }
 
     /// The egress queue that holds most bytes of those that came in on `input` with one of the
@@ -451,8 +473,8 @@ impl<F: Frame> Queues<F> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::batch::BATCH_MAX;
     use super::super::numbered::Numbered;
-    use super::super::pack::PACK;
     use super::*;
     use crate::parse::{EcnField, EcnPlace};
 
@@ -463,7 +485,17 @@ mod tests {
 
     fn meta(in_port: u16, queue: u8, len: u16) -> Meta {
         let ecn = EcnField { place: EcnPlace::None, codepoint: 0 };
-        Meta { rx_ns: 0, copies: Meta::SINGLE, len, pg: 0, in_port, queue, ecn, home: Lot::HERE, held_ns: 0 }
+        Meta {
+            rx_ns: 0,
+            copies: Meta::SINGLE,
+            len,
+            pg: 0,
+            in_port,
+            queue,
+            ecn,
+            home: BatchHeader::HERE,
+            held_ns: 0,
+        }
     }
 
     /// Queues frame `n` of `len` bytes for queue `queue` of `out`.
@@ -530,59 +562,65 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_a_lot_share_a_pack_and_packs_keep_their_order() {
+    fn frames_of_a_kind_share_a_batch_and_batches_keep_their_order() {
         for order in [VoqOrder::Fair, VoqOrder::Fifo] {
             let mut q = Queues::new(2, 4, order);
             let out = PortId(1);
-            let mut chain = Chain::NONE;
-            const ALL: usize = PACK + 4;
+            let mut list = BatchList::NONE;
+            const ALL: usize = BATCH_MAX + 4;
             for frame in (0..ALL).map(|n| Numbered::new(n, 60)) {
-                match q.open(&chain) {
-                    Some(pack) => pack.put(frame),
-                    None => q.extend(&mut chain, &meta(0, 2, 60).lot(), 0, frame).unwrap(),
+                match q.open(&list) {
+                    Some(batch) => batch.put(frame),
+                    None => q.extend(&mut list, &meta(0, 2, 60).header(), 0, frame).unwrap(),
                 }
             }
-            let sums = q.seal(&chain, same);
-            assert_eq!(sums, Sums { frames: ALL as u32, bytes: 60 * ALL as u32, charge: 60 * ALL as u32 });
-            assert!(q.append(PortId(0), out, 2, &chain, sums));
-            // One more joins the second pack, the second input gets a pack of its own.
+            let totals = q.seal(&list, same);
+            assert_eq!(
+                totals,
+                BatchTotals { frames: ALL as u32, bytes: 60 * ALL as u32, charge: 60 * ALL as u32 }
+            );
+            assert!(q.append(PortId(0), out, 2, &list, totals));
+            // One more joins the second batch, the second input gets a batch of its own.
             assert_eq!(push(&mut q, 1, ALL, (0, 2, 100)), Ok(false));
-            let mut packed = Pack::new(&meta(1, 2, 60).lot(), 0);
+            let mut packed = FrameBatch::new(&meta(1, 2, 60).header(), 0);
             const OTHER: usize = 99;
             packed.add(Numbered::new(OTHER, 60), 60).unwrap();
-            let ticket = packed.ship(out, Lot::HERE, Parcel::default());
-            assert!(matches!(q.push_ticket(ticket, 0), Ok(false)));
+            let request = packed.ship(out, BatchHeader::HERE, BatchBuffer::default());
+            assert!(matches!(q.push_request(request, 0), Ok(false)));
             let (frames, depth) = (ALL as u32 + 2, 60 * ALL as u64 + 160);
             assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (frames, frames, depth));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (depth - 60, 60));
             let fair = order == VoqOrder::Fair;
             let mut seen = None;
-            let one = q.offer(out, 2, |pack, standing| {
-                seen = Some((pack.len(), standing));
-                let (frame, meta) = pack.pop(same).unwrap();
-                (Sums { frames: 1, bytes: u32::from(meta.len), charge: 60 }, frame.n)
+            let one = q.offer(out, 2, |batch, standing| {
+                seen = Some((batch.len(), standing));
+                let (frame, meta) = batch.pop(same).unwrap();
+                (BatchTotals { frames: 1, bytes: u32::from(meta.len), charge: 60 }, frame.n)
             });
-            assert_eq!((one, seen), (Some(0), Some((PACK, Standing { alone: !fair, depth, held_ns: 0 }))));
-            let mut boxes = 0;
-            let mut pop = |q: &mut Queues<Numbered>| q.pop(out, 2, same, |from, _| boxes += from.index());
+            assert_eq!(
+                (one, seen),
+                (Some(0), Some((BATCH_MAX, Standing { alone: !fair, depth, held_ns: 0 })))
+            );
+            let mut buffers = 0;
+            let mut pop = |q: &mut Queues<Numbered>| q.pop(out, 2, same, |from, _| buffers += from.index());
             assert_eq!(pop(&mut q).map(|(f, _)| f.n), Some(if fair { OTHER } else { 1 }));
-            // Now one input is left, or order does not ask: packs leave as they are.
+            // Now one input is left, or order does not ask: batches leave as they are.
             let mut rest = Vec::new();
-            let mut whole = |pack: &mut Pack<Numbered>, standing: Standing| {
+            let mut whole = |batch: &mut FrameBatch<Numbered>, standing: Standing| {
                 assert!(standing.alone);
-                boxes += usize::from(pack.open().is_some());
-                let sums = pack.sums();
-                let frames = std::iter::from_fn(|| pack.pop(same)).map(|(frame, _)| frame.n);
-                (sums, frames.collect::<Vec<_>>())
+                buffers += usize::from(batch.open().is_some());
+                let totals = batch.totals();
+                let frames = std::iter::from_fn(|| batch.pop(same)).map(|(frame, _)| frame.n);
+                (totals, frames.collect::<Vec<_>>())
             };
             while let Some(frames) = q.offer(out, 2, &mut whole) {
                 rest.extend(frames);
             }
             let all: Vec<_> = if fair { (1..=ALL).collect() } else { (2..=ALL).chain([OTHER]).collect() };
-            assert_eq!((rest, boxes), (all, 1));
+            assert_eq!((rest, buffers), (all, 1));
             assert_eq!((q.held(), q.occupied(out), q.bytes(out, 2)), (0, 0, 0));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (0, 0));
-            // All four packs are free again.
+            // All four batches are free again.
             for n in 0..4 {
                 push(&mut q, 1, n, (0, n as u8, 60)).unwrap();
             }

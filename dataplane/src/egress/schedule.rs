@@ -77,14 +77,14 @@ pub struct Scheduler {
 
 /// A scheduling decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pick {
+pub struct QueuePick {
     /// The queue to serve.
     pub queue: usize,
     /// It is served until it is empty or has sent this many wire bytes: one frame at least.
     pub wire_bytes: u64,
 }
 
-impl Pick {
+impl QueuePick {
     /// Nothing else can overtake the queue before it is empty.
     pub const ALONE: u64 = u64::MAX;
     /// What a queue with a weight by bytes may send in one go, per unit of its weight: small frames go
@@ -120,18 +120,18 @@ impl Scheduler {
             }
         }
         let weighted = queues.map(|q| match q.discipline {
-            Discipline::Strict => Weighted { tag: 0, per_byte: 0, per_frame: 0, turn: Pick::ONE_FRAME },
+            Discipline::Strict => Weighted { tag: 0, per_byte: 0, per_frame: 0, turn: QueuePick::ONE_FRAME },
             Discipline::Dwrr(w) => Weighted {
                 tag: 0,
                 per_byte: TAG_SCALE / u64::from(w.max(1)),
                 per_frame: 0,
-                turn: Pick::TURN_PER_WEIGHT * u64::from(w),
+                turn: QueuePick::TURN_PER_WEIGHT * u64::from(w),
             },
             Discipline::Wrr(w) => Weighted {
                 tag: 0,
                 per_byte: 0,
                 per_frame: (TAG_SCALE << 8) / u64::from(w.max(1)),
-                turn: Pick::ONE_FRAME,
+                turn: QueuePick::ONE_FRAME,
             },
         });
         let shaper = |rate: Option<u64>| rate.map(|rate| Shaper::new(rate, burst));
@@ -176,7 +176,7 @@ impl Scheduler {
 
     /// The queue to serve among those whose bit is set in `ready`, if any may send now.
     #[inline(always)]
-    pub fn pick(&self, ready: u8) -> Option<Pick> {
+    pub fn pick(&self, ready: u8) -> Option<QueuePick> {
         if self.any_rate {
             return self.pick_rated(ready);
         }
@@ -184,14 +184,14 @@ impl Scheduler {
     }
 
     #[inline(always)]
-    fn pick_level(&self, ready: u8) -> Option<Pick> {
+    fn pick_level(&self, ready: u8) -> Option<QueuePick> {
         let level = self.levels.iter().find(|level| level.queues & ready != 0)?;
         let candidates = level.queues & ready;
         if level.strict || candidates.is_power_of_two() {
-            return Some(Pick { queue: candidates.ilog2() as usize, wire_bytes: Pick::ALONE });
+            return Some(QueuePick { queue: candidates.ilog2() as usize, wire_bytes: QueuePick::ALONE });
         }
         let queue = self.smallest_tag(candidates);
-        Some(Pick { queue, wire_bytes: self.weighted[queue].turn })
+        Some(QueuePick { queue, wire_bytes: self.weighted[queue].turn })
     }
 
     fn smallest_tag(&self, mut candidates: u8) -> usize {
@@ -209,17 +209,17 @@ impl Scheduler {
 
     /// Queues over their pir are not ready; queues under their cir go first.
     #[cold]
-    fn pick_rated(&self, ready: u8) -> Option<Pick> {
+    fn pick_rated(&self, ready: u8) -> Option<QueuePick> {
         let mask = |open: &dyn Fn(&Rates) -> bool| {
             (0..PRIORITIES).filter(|q| open(&self.rates[*q])).fold(0u8, |m, q| m | 1 << q)
         };
         let ready = ready & mask(&|r| r.pir.is_none_or(|s| s.open()));
         let guaranteed = ready & mask(&|r| r.cir.is_some_and(|s| s.open()));
         let pick = self.pick_level(if guaranteed != 0 { guaranteed } else { ready })?;
-        Some(Pick { wire_bytes: Pick::ONE_FRAME, ..pick })
+        Some(QueuePick { wire_bytes: QueuePick::ONE_FRAME, ..pick })
     }
 
-    /// Frames of this queue were sent, one or (as [`Pick::wire_bytes`] allows) several: `frames` of
+    /// Frames of this queue were sent, one or (as [`QueuePick::wire_bytes`] allows) several: `frames` of
     /// `wire_bytes` together. The group's time is what it was `behind` bytes ago.
     #[inline(always)]
     pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, behind: u64) {
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn e5_the_higher_strict_queue_starves_the_lower() {
         let mut s = Scheduler::new(&[QueueSchedule::STRICT; 8], 0);
-        assert_eq!(s.pick(0b0010_0100).unwrap(), Pick { queue: 5, wire_bytes: Pick::ALONE });
+        assert_eq!(s.pick(0b0010_0100).unwrap(), QueuePick { queue: 5, wire_bytes: QueuePick::ALONE });
         let (_, frames) = serve(&mut s, 0b0010_0100, [84; 8], 100);
         assert_eq!((frames[5], frames[2]), (100, 0));
         assert_eq!(s.pick(0), None);
@@ -331,7 +331,7 @@ mod tests {
         let s = Scheduler::new(&queues, 0);
         assert_eq!(s.pick(0xff).unwrap().queue, 1);
         assert_eq!(s.pick(0xfd).unwrap().queue, 6);
-        assert!(s.pick(0b1011_1101).unwrap().wire_bytes < Pick::ALONE);
+        assert!(s.pick(0b1011_1101).unwrap().wire_bytes < QueuePick::ALONE);
     }
 
     #[test]

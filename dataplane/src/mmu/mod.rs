@@ -27,7 +27,7 @@ pub struct QueueIx(pub u32);
 
 /// What admission decided about a frame at its priority group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AdmitVerdict {
     /// Charged; the upstream may go on.
     Admitted,
     /// Charged, and this frame crossed the line: send Xoff for this priority group now.
@@ -41,7 +41,7 @@ pub enum Verdict {
 /// `bytes` is the charge of one frame, already rounded up to cells where cells are configured.
 pub trait Admission {
     /// Charges a frame to its priority group and to its only egress queue: both or neither.
-    fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict;
+    fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> AdmitVerdict;
 
     /// Charges several frames of one group and queue, `bytes` together, if [`Admission::admit`] would
     /// admit each of them without Xoff. `false`: nothing is charged, ask frame by frame.
@@ -53,7 +53,7 @@ pub trait Admission {
 
     /// Charges a frame to its priority group alone; its queues are charged copy by copy with
     /// [`Admission::admit_egress`], or by the lcore that owns them.
-    fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict;
+    fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> AdmitVerdict;
 
     /// Charges several frames of one group, `bytes` together, if [`Admission::admit_ingress`] would admit
     /// each of them without Xoff. `false`: nothing is charged, ask frame by frame.

@@ -11,7 +11,7 @@ pub use restore::Held;
 use super::account::{Account, Limit};
 use super::params::{MmuError, MmuParams, PoolId};
 use super::watermark::Watermark;
-use super::{Admission, PgIx, QueueIx, Verdict};
+use super::{Admission, AdmitVerdict, PgIx, QueueIx};
 use crate::drops::DropReason;
 use crate::types::PRIORITIES;
 use crossbeam_utils::CachePadded;
@@ -107,13 +107,13 @@ pub struct Mmu {
     unsaid: u64,
     most_unsaid: u64,
     /// Nothing but the pools stands between a frame and its group and queue: no port has a limit of its own, and
-    /// nothing is crowded. The usual case, in one look.
+    /// nothing is overcommitted. The usual case, in one look.
     plain: bool,
     /// The buffer was divided anew while more was held than the new pools are large. Until they have emptied that
     /// far, what is promised may not be there: every frame is held against the whole buffer, and that of before if it
     /// was larger.
-    crowded: bool,
-    ceiling: u64,
+    overcommitted: bool,
+    hard_limit: u64,
     /// Releases of own groups by other shards that have been applied, `[shard][pg]`.
     applied: Vec<Vec<u64>>,
     ledger: Arc<Ledger>,
@@ -270,8 +270,8 @@ impl Mmu {
             unsaid: 0,
             most_unsaid: 0,
             plain: true,
-            crowded: false,
-            ceiling: 0,
+            overcommitted: false,
+            hard_limit: 0,
             applied: vec![vec![0; pgs]; shards],
             ledger,
             shard,
@@ -357,8 +357,8 @@ impl Mmu {
         let others = self.ledger.shards.len() as u64 - 1;
         self.most_unsaid = params.staleness.checked_div(others).unwrap_or(u64::MAX);
         std::mem::swap(&mut self.params, params);
-        self.crowded = true;
-        self.ceiling = self.ceiling.max(self.params.total - self.params.staleness);
+        self.overcommitted = true;
+        self.hard_limit = self.hard_limit.max(self.params.total - self.params.staleness);
         self.settle();
         self.publish();
         Ok(())
@@ -397,22 +397,22 @@ impl Mmu {
         }
     }
 
-    /// Ends the crowd as soon as both pools hold no more than they are large.
+    /// Ends the overcommitment as soon as both pools hold no more than they are large.
     #[cold]
     fn settle(&mut self) {
-        self.crowded &= self.shared_used + self.others_shared > self.shared_size
+        self.overcommitted &= self.shared_used + self.others_shared > self.shared_size
             || self.headroom_used + self.others_headroom > self.headroom_size;
-        if !self.crowded {
-            self.ceiling = self.params.total - self.params.staleness;
+        if !self.overcommitted {
+            self.hard_limit = self.params.total - self.params.staleness;
         }
-        self.plain = !self.crowded && self.port_ingress.is_empty() && self.port_egress.is_empty();
+        self.plain = !self.overcommitted && self.port_ingress.is_empty() && self.port_egress.is_empty();
     }
 
-    /// Whether `bytes` more are there at all. Only a crowded buffer can promise what it has not.
+    /// Whether `bytes` more are there at all. Only an overcommitted buffer can promise what it has not.
     #[cold]
     fn has_room(&mut self, bytes: u64) -> bool {
         self.settle();
-        !self.crowded || self.held + self.others_held + bytes <= self.ceiling
+        !self.overcommitted || self.held + self.others_held + bytes <= self.hard_limit
     }
 
     fn publish(&self) {
@@ -449,12 +449,12 @@ impl Mmu {
     fn may_resume(&mut self, ix: usize) -> bool {
         let (free, free_headroom, headroom_size) =
             (self.free_shared(), self.free_headroom(), self.headroom_size);
-        if self.crowded {
+        if self.overcommitted {
             self.settle();
         }
-        let crowded = self.crowded;
+        let overcommitted = self.overcommitted;
         let pg = &mut self.pgs[ix];
-        let due = !crowded
+        let due = !overcommitted
             && pg.headroom_used == 0
             && pg.account.used <= resume_point(pg, free)
             && free_headroom >= pg.headroom_limit.min(headroom_size);
@@ -474,20 +474,20 @@ impl Mmu {
 
     /// The frame does not fit its share: headroom if the group is lossless, else it is refused.
     #[cold]
-    fn admit_beyond(&mut self, ix: usize, bytes: u64) -> Verdict {
+    fn admit_beyond(&mut self, ix: usize, bytes: u64) -> AdmitVerdict {
         let free_headroom = self.free_headroom();
         let (free, port_limits) = (self.free_shared(), !self.port_ingress.is_empty());
         let pg = &mut self.pgs[ix];
         if !pg.lossless {
             let fits = pg.account.fits(bytes, free);
-            return Verdict::Refused(match (fits, port_limits, pg.account.growth(bytes) > free) {
+            return AdmitVerdict::Refused(match (fits, port_limits, pg.account.growth(bytes) > free) {
                 (true, true, _) => DropReason::IngressPortPool,
                 (_, _, true) => DropReason::IngressBufferFull,
                 _ => DropReason::IngressShared,
             });
         }
         if pg.headroom_used + bytes > pg.headroom_limit || bytes > free_headroom {
-            return Verdict::Refused(DropReason::IngressHeadroom);
+            return AdmitVerdict::Refused(DropReason::IngressHeadroom);
         }
         pg.headroom_used += bytes;
         pg.headroom_peak.note(pg.headroom_used);
@@ -495,10 +495,10 @@ impl Mmu {
         self.headroom_peak.note(self.headroom_used + self.others_headroom);
         self.held += bytes;
         if std::mem::replace(&mut pg.xoff, true) {
-            return Verdict::Admitted;
+            return AdmitVerdict::Admitted;
         }
         self.xoff_groups += 1;
-        Verdict::AdmittedXoff
+        AdmitVerdict::AdmittedXoff
     }
 
     /// The usual case of admission: group and queue have room to spare, no line is near.
@@ -523,28 +523,28 @@ impl Mmu {
     }
 
     #[inline(never)]
-    fn admit_closely(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict {
+    fn admit_closely(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> AdmitVerdict {
         let (queue, bytes) = (queue.0 as usize, u64::from(bytes));
         if !self.egress_fits(queue, bytes) {
-            return Verdict::Refused(self.egress_reason(queue, bytes));
+            return AdmitVerdict::Refused(self.egress_reason(queue, bytes));
         }
         let verdict = self.ingress(pg.0 as usize, bytes);
-        if !matches!(verdict, Verdict::Refused(_)) {
+        if !matches!(verdict, AdmitVerdict::Refused(_)) {
             self.egress_take(queue, bytes);
         }
         verdict
     }
 
-    fn ingress(&mut self, ix: usize, bytes: u64) -> Verdict {
+    fn ingress(&mut self, ix: usize, bytes: u64) -> AdmitVerdict {
         self.count_unsaid(bytes);
-        if self.crowded && !self.has_room(bytes) {
+        if self.overcommitted && !self.has_room(bytes) {
             let lossless = self.pgs[ix].lossless;
-            return Verdict::Refused(match lossless {
+            return AdmitVerdict::Refused(match lossless {
                 true => DropReason::IngressHeadroom,
                 false => DropReason::IngressBufferFull,
             });
         }
-        let (free, crowded) = (self.free_shared(), self.crowded);
+        let (free, overcommitted) = (self.free_shared(), self.overcommitted);
         let pg = &mut self.pgs[ix];
         if !pg.account.fits(bytes, free)
             || (!self.port_ingress.is_empty() && !port_fits(&self.port_ingress, ix, pg.account.growth(bytes)))
@@ -560,15 +560,15 @@ impl Mmu {
         {
             port.used += growth;
         }
-        // B1: Xoff at the first frame that leaves the group over its (shrunken) threshold. In a crowd not even a
+        // B1: Xoff at the first frame that leaves the group over its (shrunken) threshold. While it is overcommitted not even a
         // minimum is sure, so nobody waits for the threshold (B15).
-        let over = crowded || growth > 0 && shared > pg.account.limit.bytes(free - growth);
+        let over = overcommitted || growth > 0 && shared > pg.account.limit.bytes(free - growth);
         if pg.lossless && over && !pg.xoff {
             pg.xoff = true;
             self.xoff_groups += 1;
-            return Verdict::AdmittedXoff;
+            return AdmitVerdict::AdmittedXoff;
         }
-        Verdict::Admitted
+        AdmitVerdict::Admitted
     }
 
     fn egress_fits(&self, ix: usize, bytes: u64) -> bool {
@@ -701,9 +701,9 @@ fn port_fits(ports: &[PortLimit], ix: usize, growth: u64) -> bool {
 }
 
 impl Admission for Mmu {
-    fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict {
+    fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> AdmitVerdict {
         if self.admit_together(pg, queue, bytes) {
-            return Verdict::Admitted;
+            return AdmitVerdict::Admitted;
         }
         self.admit_closely(pg, queue, bytes)
     }
@@ -715,7 +715,7 @@ impl Admission for Mmu {
         self.plain && self.admit_well_within(pg.0 as usize, queue.0 as usize, u64::from(bytes))
     }
 
-    fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> Verdict {
+    fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> AdmitVerdict {
         self.ingress(pg.0 as usize, u64::from(bytes))
     }
 

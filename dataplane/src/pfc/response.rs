@@ -1,7 +1,7 @@
 //! What may still leave by a port after a pause has come in: the number that its peer's headroom needs.
 
 use crate::mmu::headroom::{Term, bytes_in};
-use crate::switch::{FRAMES_AWAY, bytes_away};
+use crate::switch::{FRAMES_IN_FLIGHT, bytes_in_flight};
 use crate::turn::Turns;
 use crate::types::{BURST, wire_bytes};
 
@@ -33,7 +33,7 @@ pub fn response(port: &Paused) -> Vec<Term> {
         false => in_time(turns.burst).min(frames(u64::from(port.tx_descriptors) + BURST as u64)),
         true => in_time(turns.burst),
     };
-    let away = match bytes_away(rate, turns.burst) {
+    let away = match bytes_in_flight(rate, turns.burst) {
         Some(most) => {
             // Looked at before, not after they are ordered: a burst comes on top.
             let all = most.saturating_add(bytes_in(rate, turns.burst)).saturating_add(longest);
@@ -41,7 +41,8 @@ pub fn response(port: &Paused) -> Vec<Term> {
         }
         None => (u64::MAX, String::new()),
     };
-    let elsewhere = if port.tx_per_lcore { away.min(frames(FRAMES_AWAY as u64)) } else { (0, "0".into()) };
+    let elsewhere =
+        if port.tx_per_lcore { away.min(frames(FRAMES_IN_FLIGHT as u64)) } else { (0, "0".into()) };
     [
         ("rx_ring", in_time(turns.gap)),
         ("tx_ring", ring),

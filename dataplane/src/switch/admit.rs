@@ -1,14 +1,14 @@
 //! From a decision to a queue: admission, group by group where nothing is near a limit, else frame by frame;
 //! multicast; frames for other lcores; and every reason a frame may be lost for on the way.
 
-use super::gather::Group;
+use super::batching::AdmissionGroup;
 use super::lost::{control_group, count_lost};
-use super::receive::Work;
+use super::receive::ParsedFrame;
 use super::{Port, Switch};
 use crate::drops::DropReason;
-use crate::egress::{Chain, Lot, Meta};
+use crate::egress::{BatchHeader, BatchList, Meta};
 use crate::frame::Frame;
-use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
+use crate::mmu::{Admission, AdmitVerdict, PgIx, QueueIx};
 use crate::parse::EcnPlace;
 use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::Seen;
@@ -20,42 +20,42 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Admits the frames of a group together if nothing is near a limit, else one by one.
     #[inline(always)]
     pub(super) fn admit_group(&mut self, port: PortId, at: usize) {
-        let Group { decision, chain } = std::mem::replace(&mut self.groups[at], Group::NONE);
+        let AdmissionGroup { decision, list } = std::mem::replace(&mut self.groups[at], AdmissionGroup::NONE);
         let Self { queues, admission, .. } = self;
-        let sums = queues.seal(&chain, |len| admission.charge(len));
-        self.count_received(port, decision.tc(), u64::from(sums.frames), u64::from(sums.bytes));
+        let totals = queues.seal(&list, |len| admission.charge(len));
+        self.count_received(port, decision.tc(), u64::from(totals.frames), u64::from(totals.bytes));
         let (out, queue, pg) = (decision.out(), QueueIx(decision.queue()), PgIx(u32::from(decision.pg())));
         if self.owner[out.index()] != self.shard {
-            return self.hand_off_group(out, pg, chain, sums);
+            return self.hand_off_group(out, pg, list, totals);
         }
-        if !self.admission.admit_together(pg, queue, sums.charge) {
-            return self.admit_one_by_one(out, chain);
+        if !self.admission.admit_together(pg, queue, totals.charge) {
+            return self.admit_one_by_one(out, list);
         }
-        self.count_charged(decision.pg(), sums.frames);
+        self.count_charged(decision.pg(), totals.frames);
         let queue = queue.0 as usize % PRIORITIES;
-        if self.queues.append(port, out, queue, &chain, sums) {
+        if self.queues.append(port, out, queue, &list, totals) {
             self.ports[out.index()].scheduler.wake(queue);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn admit_one_by_one(&mut self, out: PortId, chain: Chain) {
-        let mut chain = chain;
-        while let Some((frame, meta)) = self.unchain(&mut chain) {
+    fn admit_one_by_one(&mut self, out: PortId, list: BatchList) {
+        let mut list = list;
+        while let Some((frame, meta)) = self.unlist(&mut list) {
             // A refusal changes nothing: the same frame behind it would be refused, too.
-            if let Some((reason, lot)) = self.admit(out, frame, meta)
+            if let Some((reason, header)) = self.admit(out, frame, meta)
                 && self.tap.is_none()
             {
-                let more = self.queues.discard_first(&chain, meta.len);
-                self.count_refused(out, &lot, reason, more as u64);
+                let more = self.queues.discard_first(&list, meta.len);
+                self.count_refused(out, &header, reason, more as u64);
             }
         }
     }
 
-    pub(super) fn unchain(&mut self, chain: &mut Chain) -> Option<(F, Meta)> {
+    pub(super) fn unlist(&mut self, list: &mut BatchList) -> Option<(F, Meta)> {
         let Self { queues, admission, .. } = self;
-        queues.unchain(chain, |len| admission.charge(len))
+        queues.unlist(list, |len| admission.charge(len))
     }
 
     /// Charges a frame with one destination and queues it, whatever stands in its way.
@@ -67,23 +67,23 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = &self.ports[out.index()];
         let queue = usize::from(meta.queue);
         if let Some(reason) = port.shut(queue) {
-            return self.drop_at_queue(out, frame, &meta.lot(), reason);
+            return self.drop_at_queue(out, frame, &meta.header(), reason);
         }
         if (port.drops_early >> queue & 1) == 1 && self.drops_early(out, &meta) {
-            return self.drop_at_queue(out, frame, &meta.lot(), DropReason::EgressWred);
+            return self.drop_at_queue(out, frame, &meta.header(), DropReason::EgressWred);
         }
         if self.draining {
-            return self.drop_at_group(frame, &meta.lot(), DropReason::RunDraining);
+            return self.drop_at_group(frame, &meta.header(), DropReason::RunDraining);
         }
         let _ = self.admit(out, frame, meta);
     }
 
     /// Charges a frame and queues it, or drops it: then why, and as what.
-    fn admit(&mut self, out: PortId, frame: F, meta: Meta) -> Option<(DropReason, Lot)> {
+    fn admit(&mut self, out: PortId, frame: F, meta: Meta) -> Option<(DropReason, BatchHeader)> {
         let charge = self.admission.charge(u32::from(meta.len));
         let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue));
         match self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge) {
-            Verdict::Admitted => {
+            AdmitVerdict::Admitted => {
                 self.count_charged(meta.pg, 1);
                 self.enqueue(out, frame, meta, meta.rx_ns);
                 None
@@ -100,25 +100,25 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         out: PortId,
         frame: F,
         meta: Meta,
-        verdict: Verdict,
-    ) -> Option<(DropReason, Lot)> {
+        verdict: AdmitVerdict,
+    ) -> Option<(DropReason, BatchHeader)> {
         let (mut meta, mut verdict) = (meta, verdict);
         let queue = usize::from(meta.queue);
-        if matches!(verdict, Verdict::Refused(_)) && self.leave_control_pool(&mut meta) {
+        if matches!(verdict, AdmitVerdict::Refused(_)) && self.leave_control_pool(&mut meta) {
             let charge = self.admission.charge(u32::from(meta.len));
             let ix = QueueIx((out.index() * PRIORITIES + queue) as u32);
             verdict = self.admission.admit(PgIx(u32::from(meta.pg)), ix, charge);
         }
-        if let Verdict::Refused(reason) = verdict {
-            let lot = meta.lot();
+        if let AdmitVerdict::Refused(reason) = verdict {
+            let header = meta.header();
             match reason.stage() {
-                "egress" => self.drop_at_queue(out, frame, &lot, reason),
-                _ => self.drop_at_group(frame, &lot, reason),
+                "egress" => self.drop_at_queue(out, frame, &header, reason),
+                _ => self.drop_at_group(frame, &header, reason),
             }
-            return Some((reason, lot));
+            return Some((reason, header));
         }
         self.count_charged(meta.pg, 1);
-        if verdict == Verdict::AdmittedXoff {
+        if verdict == AdmitVerdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
         }
         self.enqueue(out, frame, meta, meta.rx_ns);
@@ -162,7 +162,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn no_slot(&mut self, out: PortId, frame: F, meta: &Meta) {
         self.release(out, meta);
-        self.drop_at_group(frame, &meta.lot(), DropReason::IngressNoSlot);
+        self.drop_at_group(frame, &meta.header(), DropReason::IngressNoSlot);
     }
 
     /// A frame that did not fit the control pool is charged to its priority group like any other.
@@ -194,7 +194,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             None => self.enqueue(out, frame, meta, now),
             Some(reason) => {
                 self.release_group(&meta);
-                self.drop_at_queue(out, frame, &meta.lot(), reason);
+                self.drop_at_queue(out, frame, &meta.header(), reason);
             }
         }
     }
@@ -202,31 +202,31 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Charges a frame once to its group, as much as its copies take of the memory for frames, and once to every queue
     /// that takes one (B16).
     #[cold]
-    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, work: &Work) {
+    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &ParsedFrame) {
         let may = |out: &PortId| *out != port && self.ports[out.index()].up;
         let outs: ArrayVec<PortId, { crate::types::MAX_PORTS }> =
             ports.intersection(&self.ports[port.index()].flood).iter().filter(may).collect();
         let Some((&last, others)) = outs.split_last() else {
-            return self.drop_frame(port, DropReason::LookupNoPort, frame, &work.meta.lot());
+            return self.drop_frame(port, DropReason::LookupNoPort, frame, &headers.meta.header());
         };
-        let mut meta = work.meta;
+        let mut meta = headers.meta;
         if others.is_empty() {
             return self.forward(last, frame, meta);
         }
         if self.draining {
-            return self.drop_at_group(frame, &meta.lot(), DropReason::RunDraining);
+            return self.drop_at_group(frame, &meta.header(), DropReason::RunDraining);
         }
         let Some(slot) = self.copies.next_free() else {
-            return self.drop_at_group(frame, &meta.lot(), DropReason::IngressNoCopy);
+            return self.drop_at_group(frame, &meta.header(), DropReason::IngressNoCopy);
         };
         let each = self.admission.charge(u32::from(meta.len));
         let charge = self.admission.charge_for_copies(each, outs.len() as u32);
         let verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
-        if let Verdict::Refused(reason) = verdict {
-            return self.drop_at_group(frame, &meta.lot(), reason);
+        if let AdmitVerdict::Refused(reason) = verdict {
+            return self.drop_at_group(frame, &meta.header(), reason);
         }
         self.count_charged(meta.pg, 1);
-        if verdict == Verdict::AdmittedXoff {
+        if verdict == AdmitVerdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
         }
         meta.copies = slot;
@@ -238,7 +238,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 None => {
                     self.release_group(&meta);
                     let Self { ports, admission, .. } = self;
-                    count_lost(ports, admission, port, DropReason::IngressNoCopy, &meta.lot(), 1);
+                    count_lost(ports, admission, port, DropReason::IngressNoCopy, &meta.header(), 1);
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! had goes back in the same value: nothing is allocated or freed on the way of a frame. Frames that are held
 //! stay where they are and are released to where they were charged (A7, B15, E2, H11).
 
-use super::handoff::most_away_wire;
+use super::handoff::most_in_flight_wire;
 use super::params::marking;
 use super::tick::xon;
 use super::{PortParams, Switch, SwitchError, SwitchParams};
@@ -132,7 +132,7 @@ impl<F: Frame> Switch<F> {
         }
         self.apply_watchdog(change.watchdog, now);
         for i in 0..self.ports.len() {
-            self.note_hindered(PortId(i as u16));
+            self.note_slow_path_queues(PortId(i as u16));
             self.note_held(PortId(i as u16), now);
         }
         self.go_on_flushing(now);
@@ -153,7 +153,7 @@ impl<F: Frame> Switch<F> {
             port.scheduler.reconfigure(&params.queues, params.burst);
         }
         if (params.rate, params.burst) != (old.rate, old.burst) {
-            port.most_away_wire = most_away_wire(params);
+            port.most_in_flight_wire = most_in_flight_wire(params);
             port.shaper = params.rate.map(|rate| crate::egress::Shaper::new(rate, params.burst));
         }
         (port.mark, port.mark_on_arrival, port.drops_early) = marking(params);

@@ -27,7 +27,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Watches a port's queues for short bursts from now on, or no longer; what was seen before is forgotten (G8).
     pub fn watch_bursts(&mut self, port: PortId, config: Option<MicroburstConfig>) {
         self.ports[port.index()].bursts = config.map(|config| Box::new(Microbursts::new(config)));
-        self.note_hindered(port);
+        self.note_slow_path_queues(port);
     }
 
     /// Watchdog settings of all ports that have one, at once: a running storm gets the new action (H11), the big
@@ -40,7 +40,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let flush = watchdog.configure(config, now);
             port.storm_drop = watchdog.drop_queues();
             port.storm_forward = watchdog.forward_queues();
-            self.note_hindered(PortId(i as u16));
+            self.note_slow_path_queues(PortId(i as u16));
             self.note_held(PortId(i as u16), now);
             for queue in bits(flush) {
                 self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop);

@@ -6,7 +6,7 @@
 mod index;
 
 use super::Switch;
-use super::gather::GROUPS;
+use super::batching::GROUPS;
 use crate::fdb::Changed;
 use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey, Profile};

@@ -4,8 +4,8 @@
 //! rings would overflow. So a queue that is to be emptied is shut, neither sends nor takes frames, and every tick
 //! drops some, until it is empty.
 
-use super::handoff::Homeward;
-use super::peers::Note;
+use super::channels::Note;
+use super::handoff::ReturnPath;
 use super::{Key, Switch};
 use crate::drops::DropReason;
 use crate::frame::Frame;
@@ -27,7 +27,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.flushing |= 1 << queue;
         port.flush_as[queue] = reason;
         self.flushing.insert(out);
-        self.note_hindered(out);
+        self.note_slow_path_queues(out);
     }
 
     /// Goes on with what is to be dropped.
@@ -43,11 +43,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut left = FLUSHED_AT_ONCE;
         for out in self.flushing.iter() {
             let ours = self.owner[out.index()] == self.shard;
-            left -= if ours { self.flush_queues(out, left, now) } else { self.flush_orders(out, left) };
+            left -= if ours { self.flush_queues(out, left, now) } else { self.flush_grants(out, left) };
             let port = &self.ports[out.index()];
             if port.flushing == 0 && port.condemned == 0 {
                 self.flushing.remove(out);
-                self.note_hindered(out);
+                self.note_slow_path_queues(out);
             }
             if left == 0 {
                 break;
@@ -78,14 +78,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn discard(&mut self, out: PortId, queue: usize, reason: DropReason, most: usize) -> usize {
         for dropped in 0..most {
             let Self { queues, admission, peers, owner, .. } = self;
-            let mut homeward = Homeward { peers, owner };
-            let empty = |from, parcel| homeward.note(from, Note::Empty(parcel));
+            let mut return_path = ReturnPath { peers, owner };
+            let empty = |from, buffer| return_path.note(from, Note::Empty(buffer));
             let Some((frame, meta)) = queues.pop(out, queue, |len| admission.charge(len), empty) else {
                 return dropped;
             };
-            self.flushed_watched(out, Key::of(&meta.lot()), u32::from(meta.len), reason);
+            self.flushed_watched(out, Key::of(&meta.header()), u32::from(meta.len), reason);
             self.release(out, &meta);
-            self.drop_at_queue(out, frame, &meta.lot(), reason);
+            self.drop_at_queue(out, frame, &meta.header(), reason);
         }
         most
     }
@@ -97,11 +97,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = &mut self.ports[out.index()];
         let stage = std::mem::take(&mut port.stage);
         for staged in stage.entries() {
-            self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
+            self.flushed_watched(out, Key::of(&staged.header), staged.totals.bytes, reason);
             self.release_staged(staged);
         }
-        for (lot, frame) in stage.into_frames() {
-            self.drop_at_queue(out, frame, &lot, reason);
+        for (header, frame) in stage.into_frames() {
+            self.drop_at_queue(out, frame, &header, reason);
         }
     }
 
@@ -111,8 +111,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         for i in 0..self.ports.len() {
             let out = PortId(i as u16);
             if self.owner[i] != self.shard {
-                self.condemn_orders(out, DropReason::RunUndrained);
-                self.flush_orders(out, ALL);
+                self.condemn_grants(out, DropReason::RunUndrained);
+                self.flush_grants(out, ALL);
                 continue;
             }
             for queue in 0..PRIORITIES {

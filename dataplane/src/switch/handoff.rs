@@ -1,96 +1,98 @@
-//! Frames whose egress port is another lcore's, on both sides of the rings ([`super::peers`]).
+//! Frames whose egress port is another lcore's, on both sides of the rings ([`super::channels`]).
 
+use super::channels::{Note, Peer, TxCompletion, TxGrant, TxOutcome};
 use super::lost::count_lost;
-use super::peers::{Fate, Note, Order, Peer, Report};
 use super::stage::Staged;
 use super::{Key, Port, PortParams, Switch, Wire};
 use crate::drops::DropReason;
-use crate::egress::{Chain, Lot, Meta, PACK, Pack, Parcel, Sums, Ticket};
+use crate::egress::{
+    BATCH_MAX, BatchBuffer, BatchHeader, BatchList, BatchTotals, EnqueueRequest, FrameBatch, Meta,
+};
 use crate::frame::Frame;
 use crate::mmu::headroom::bytes_in;
-use crate::mmu::{Admission, PgIx, QueueIx, Verdict};
+use crate::mmu::{Admission, AdmitVerdict, PgIx, QueueIx};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
-/// Tickets, orders, reports, notes, news, and frames of tickets, taken in one tick from all other lcores together at most:
+/// Requests, grants, completions, notes, news, and frames of requests, taken in one tick from all other lcores together at most:
 /// bounded work, but as much as two turns of another one can bring. Each lcore gives [`LEAST_PER_TICK`] in any case.
 pub const TAKEN_PER_TICK: usize = 2 * BURST;
 
-/// See [`TAKEN_PER_TICK`]; a ticket and an order may have as many frames.
-pub const LEAST_PER_TICK: usize = PACK;
+/// See [`TAKEN_PER_TICK`]; a request and a grant may have as many frames.
+pub const LEAST_PER_TICK: usize = BATCH_MAX;
 
-/// Tickets, orders and reports asked for at once.
+/// Requests, grants and completions asked for at once.
 const AHEAD: usize = 32;
 
 /// Frames of a port that may be with other lcores when more are sent there: what two turns of both can bring. Like
-/// those in a transmit ring they cannot be recalled. The last ones may be a whole pack.
-pub(super) const MOST_AWAY: usize = 4 * BURST;
+/// those in a transmit ring they cannot be recalled. The last ones may be a whole batch.
+pub(super) const IN_FLIGHT_MAX: usize = 4 * BURST;
 
-/// Frames of a port that are with other lcores at most: the last ones may be a whole pack.
-pub const FRAMES_AWAY: usize = MOST_AWAY + PACK;
+/// Frames of a port that are with other lcores at most: the last ones may be a whole batch.
+pub const FRAMES_IN_FLIGHT: usize = IN_FLIGHT_MAX + BATCH_MAX;
 
-/// The same in bytes on the wire, for a port whose rate is kept: what it sends until the report of an order comes. The
-/// order waits for a turn of the other lcore and is carried out within it, the report waits for a turn of this one and is
-/// followed by an order within it. `None`: it is not looked at in turns of `burst` ns.
-pub fn bytes_away(rate: u64, burst: Nanos) -> Option<u64> {
-    (burst > 0).then(|| bytes_in(rate, TURNS_AWAY * burst))
+/// The same in bytes on the wire, for a port whose rate is kept: what it sends until the completion of a grant comes. The
+/// grant waits for a turn of the other lcore and is carried out within it, the completion waits for a turn of this one and is
+/// followed by a grant within it. `None`: it is not looked at in turns of `burst` ns.
+pub fn bytes_in_flight(rate: u64, burst: Nanos) -> Option<u64> {
+    (burst > 0).then(|| bytes_in(rate, TURNS_IN_FLIGHT * burst))
 }
 
-/// [`bytes_away`] of a port.
-pub(super) fn most_away_wire(params: &PortParams) -> u64 {
-    params.rate.and_then(|rate| bytes_away(rate, params.burst)).unwrap_or(u64::MAX)
+/// [`bytes_in_flight`] of a port.
+pub(super) fn most_in_flight_wire(params: &PortParams) -> u64 {
+    params.rate.and_then(|rate| bytes_in_flight(rate, params.burst)).unwrap_or(u64::MAX)
 }
 
-/// Turns from an order to the next one that its report lets go.
-const TURNS_AWAY: u64 = 4;
+/// Turns from a grant to the next one that its completion allows.
+const TURNS_IN_FLIGHT: u64 = 4;
 
-/// Boxes of a shard that can hold `frames` frames: enough for all of them in packs that are half full. Where none is
+/// Buffers of a shard that can hold `frames` frames: enough for all of them in batches that are half full. Where none is
 /// left frames go one by one.
-pub(super) fn stock<F>(frames: usize) -> Vec<Parcel<F>> {
-    (0..(2 * frames).div_ceil(PACK)).map(|_| Parcel::default()).collect()
+pub(super) fn stock<F>(frames: usize) -> Vec<BatchBuffer<F>> {
+    (0..(2 * frames).div_ceil(BATCH_MAX)).map(|_| BatchBuffer::default()).collect()
 }
 
 /// How frames go back to the lcore they came from.
-pub(super) struct Homeward<'a, F> {
+pub(super) struct ReturnPath<'a, F> {
     pub peers: &'a mut [Option<Peer<F>>],
     pub owner: &'a [u8],
 }
 
-impl<F: Frame> Homeward<'_, F> {
+impl<F: Frame> ReturnPath<'_, F> {
     #[inline(always)]
     fn peer(&mut self, PortId(in_port): PortId) -> Option<&mut Peer<F>> {
-        let from = self.owner.get(usize::from(in_port)).copied().unwrap_or(Lot::HERE);
+        let from = self.owner.get(usize::from(in_port)).copied().unwrap_or(BatchHeader::HERE);
         self.peers.get_mut(usize::from(from)).and_then(Option::as_mut)
     }
 
-    /// Lets the lcore that frames came from send them, in their box.
+    /// Lets the lcore that frames came from send them, in their buffer.
     #[inline(always)]
-    pub fn order(&mut self, staged: Staged, parcel: Parcel<F>) {
-        if let Some(peer) = self.peer(PortId(staged.lot.in_port)) {
-            peer.orders.put(Order { staged, parcel: Some(parcel) });
+    pub fn grant(&mut self, staged: Staged, buffer: BatchBuffer<F>) {
+        if let Some(peer) = self.peer(PortId(staged.header.in_port)) {
+            peer.grants.queue(TxGrant { staged, buffer: Some(buffer) });
         }
     }
 
-    /// Lets the lcore that frames came from send some that are in no box any more.
+    /// Lets the lcore that frames came from send some that are in no buffer any more.
     #[inline(always)]
-    pub fn order_loose(&mut self, staged: Staged, frames: impl Iterator<Item = F>) {
-        if let Some(peer) = self.peer(PortId(staged.lot.in_port)) {
-            peer.order_loose(staged, frames);
+    pub fn grant_loose(&mut self, staged: Staged, frames: impl Iterator<Item = F>) {
+        if let Some(peer) = self.peer(PortId(staged.header.in_port)) {
+            peer.grant_loose(staged, frames);
         }
     }
 
     /// Says something else to the owner of the port that frames came from.
     pub fn note(&mut self, in_port: PortId, note: Note<F>) {
         if let Some(peer) = self.peer(in_port) {
-            peer.notes.put(note);
+            peer.notes.queue(note);
         }
     }
 
-    /// Opens a pack; its box goes back.
+    /// Opens a batch; its buffer goes back.
     #[inline(always)]
-    pub fn open(&mut self, pack: &mut Pack<F>) {
-        if let Some(parcel) = pack.open() {
-            self.note(PortId(pack.lot().in_port), Note::Empty(parcel));
+    pub fn open(&mut self, batch: &mut FrameBatch<F>) {
+        if let Some(buffer) = batch.open() {
+            self.note(PortId(batch.header().in_port), Note::Empty(buffer));
         }
     }
 }
@@ -101,7 +103,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn forward_remote(&mut self, out: PortId, frame: F, meta: Meta) {
         if self.draining {
-            return self.drop_at_group(frame, &meta.lot(), DropReason::RunDraining);
+            return self.drop_at_group(frame, &meta.header(), DropReason::RunDraining);
         }
         if let Some((frame, meta)) = self.charge_group(frame, meta) {
             self.hand_off_one(out, frame, &meta);
@@ -113,102 +115,103 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut meta = meta;
         let charge = self.admission.charge(u32::from(meta.len));
         let mut verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
-        if matches!(verdict, Verdict::Refused(_)) && self.leave_control_pool(&mut meta) {
+        if matches!(verdict, AdmitVerdict::Refused(_)) && self.leave_control_pool(&mut meta) {
             verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
         }
-        if let Verdict::Refused(reason) = verdict {
-            self.drop_at_group(frame, &meta.lot(), reason);
+        if let AdmitVerdict::Refused(reason) = verdict {
+            self.drop_at_group(frame, &meta.header(), reason);
             return None;
         }
         self.count_charged(meta.pg, 1);
-        if verdict == Verdict::AdmittedXoff {
+        if verdict == AdmitVerdict::AdmittedXoff {
             self.xoff(PgIx(u32::from(meta.pg)));
         }
         Some((frame, meta))
     }
 
-    /// Charges the group of a chain whose egress port is another lcore's, and hands its packs over.
-    pub(super) fn hand_off_group(&mut self, out: PortId, pg: PgIx, chain: Chain, sums: Sums) {
-        let mut chain = chain;
-        if self.admission.admit_ingress_together(pg, sums.charge) {
-            self.count_charged(pg.0 as u16, sums.frames);
+    /// Charges the group of a list whose egress port is another lcore's, and hands its batches over.
+    pub(super) fn hand_off_group(&mut self, out: PortId, pg: PgIx, list: BatchList, totals: BatchTotals) {
+        let mut list = list;
+        if self.admission.admit_ingress_together(pg, totals.charge) {
+            self.count_charged(pg.0 as u16, totals.frames);
             let home = self.home_of(out);
-            while !chain.is_empty()
-                && let Some(parcel) = self.parcels.pop()
-                && let Some(ticket) = self.queues.ship_first(&mut chain, |pack| pack.ship(out, home, parcel))
+            while !list.is_empty()
+                && let Some(buffer) = self.buffers.pop()
+                && let Some(request) =
+                    self.queues.ship_first(&mut list, |batch| batch.ship(out, home, buffer))
             {
-                self.hand_off(ticket);
+                self.hand_off(request);
             }
-            while let Some((frame, meta)) = self.unchain(&mut chain) {
+            while let Some((frame, meta)) = self.unlist(&mut list) {
                 self.hand_off_one(out, frame, &meta);
             }
             return;
         }
         // Each frame is asked about; those that may go travel together all the same.
-        let mut pack: Option<Pack<F>> = None;
-        while let Some((frame, meta)) = self.unchain(&mut chain) {
+        let mut batch: Option<FrameBatch<F>> = None;
+        while let Some((frame, meta)) = self.unlist(&mut list) {
             let Some((frame, meta)) = self.charge_group(frame, meta) else { continue };
-            if !pack.as_ref().is_some_and(|pack| pack.has_room_for(&meta.lot(), 0))
-                && let Some(full) = pack.replace(Pack::new(&meta.lot(), 0))
+            if !batch.as_ref().is_some_and(|batch| batch.has_room_for(&meta.header(), 0))
+                && let Some(full) = batch.replace(FrameBatch::new(&meta.header(), 0))
             {
-                self.hand_off_pack(out, full);
+                self.hand_off_batch(out, full);
             }
             let charge = self.admission.charge(u32::from(meta.len));
-            let added = pack.as_mut().map(|pack| pack.add(frame, charge).is_ok());
+            let added = batch.as_mut().map(|batch| batch.add(frame, charge).is_ok());
             debug_assert_eq!(added, Some(true));
         }
-        if let Some(last) = pack {
-            self.hand_off_pack(out, last);
+        if let Some(last) = batch {
+            self.hand_off_batch(out, last);
         }
     }
 
-    fn hand_off_pack(&mut self, out: PortId, pack: Pack<F>) {
-        let mut pack = pack;
-        if let Some(parcel) = self.parcels.pop() {
-            let ticket = pack.ship(out, self.home_of(out), parcel);
-            return self.hand_off(ticket);
+    fn hand_off_batch(&mut self, out: PortId, batch: FrameBatch<F>) {
+        let mut batch = batch;
+        if let Some(buffer) = self.buffers.pop() {
+            let request = batch.ship(out, self.home_of(out), buffer);
+            return self.hand_off(request);
         }
-        while let Some((frame, meta)) = pack.pop(|len| self.admission.charge(len)) {
+        while let Some((frame, meta)) = batch.pop(|len| self.admission.charge(len)) {
             self.hand_off_one(out, frame, &meta);
         }
     }
 
     /// Puts a charged frame into the ring of the lcore that owns `out`.
     pub(super) fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
-        let lot = Lot { home: self.home_of(out), ..meta.lot() };
+        let header = BatchHeader { home: self.home_of(out), ..meta.header() };
         let charge = self.admission.charge(u32::from(meta.len));
-        self.hand_off(Ticket::of_one(out, lot, charge, frame));
+        self.hand_off(EnqueueRequest::of_one(out, header, charge, frame));
     }
 
     /// Who is to send what is received here for a port of another lcore: this one, if it has a transmit queue there.
     #[inline(always)]
     fn home_of(&self, out: PortId) -> u8 {
-        if self.ports[out.index()].params.tx_per_lcore { self.shard } else { Lot::HERE }
+        if self.ports[out.index()].params.tx_per_lcore { self.shard } else { BatchHeader::HERE }
     }
 
     /// Puts charged frames into the ring of the lcore that owns their egress port.
     #[inline(always)]
-    fn hand_off(&mut self, ticket: Ticket<F>) {
-        self.admission.mark_remote(PgIx(u32::from(ticket.lot.pg)));
-        let (owner, frames) = (self.owner[ticket.out.index()], u64::from(ticket.sums.frames));
+    fn hand_off(&mut self, request: EnqueueRequest<F>) {
+        self.admission.mark_remote(PgIx(u32::from(request.header.pg)));
+        let (owner, frames) = (self.owner[request.out.index()], u64::from(request.totals.frames));
         let lost = match self.peers.get_mut(usize::from(owner)).and_then(Option::as_mut) {
-            Some(peer) => peer.tickets.say(ticket).err(),
-            None => Some(ticket),
+            Some(peer) => peer.requests.send(request).err(),
+            None => Some(request),
         };
         match lost {
             None => self.handed_out += frames,
-            Some(ticket) => self.lose_ticket(ticket),
+            Some(request) => self.lose_request(request),
         }
     }
 
     #[cold]
-    fn lose_ticket(&mut self, ticket: Ticket<F>) {
-        let Ticket { lot, sums, cargo, .. } = ticket;
-        self.release_copy(&lot, sums.charge);
-        let mut frames = ArrayVec::<F, PACK>::new();
-        self.parcels.extend(cargo.unload(&mut frames));
-        for frame in frames {
-            self.drop_frame(PortId(lot.in_port), DropReason::HandoffFull, frame, &lot);
+    fn lose_request(&mut self, request: EnqueueRequest<F>) {
+        let EnqueueRequest { header, totals, frames, .. } = request;
+        self.release_copy(&header, totals.charge);
+        let mut lost = ArrayVec::<F, BATCH_MAX>::new();
+        self.buffers.extend(frames.unload(&mut lost));
+        for frame in lost {
+            self.drop_frame(PortId(header.in_port), DropReason::HandoffFull, frame, &header);
         }
     }
 }
@@ -216,174 +219,176 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 /// The lcore that owns the egress port.
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames another lcore has charged to their group arrive for one of our queues.
-    fn accept(&mut self, ticket: Ticket<F>, now: Nanos) {
-        let mut ticket = ticket;
-        let (out, lot, charge) = (ticket.out, ticket.lot, ticket.sums.charge);
-        if lot.home == Lot::HERE {
+    fn accept(&mut self, request: EnqueueRequest<F>, now: Nanos) {
+        let mut request = request;
+        let (out, header, charge) = (request.out, request.header, request.totals.charge);
+        if header.home == BatchHeader::HERE {
             // What the other lcore's cache holds of them takes its time to arrive: it is sent in the next turn only.
-            ticket.cargo.frames().iter().for_each(F::fetch);
+            request.frames.frames().iter().for_each(F::fetch);
         }
-        let queue_ix = out.index() * PRIORITIES + usize::from(lot.queue);
+        let queue_ix = out.index() * PRIORITIES + usize::from(header.queue);
         let (held_ns, ix) = (self.held_ns(queue_ix, now), QueueIx(queue_ix as u32));
-        let clear = self.is_clear(out, lot.queue) && self.queues.has_room();
+        let clear = self.is_fast_path(out, header.queue) && self.queues.has_room();
         if clear && self.admission.admit_egress(ix, charge).is_ok() {
-            match self.queues.push_ticket(ticket, held_ns) {
+            match self.queues.push_request(request, held_ns) {
                 Ok(false) => return,
-                Ok(true) => return self.ports[out.index()].scheduler.wake(usize::from(lot.queue)),
+                Ok(true) => return self.ports[out.index()].scheduler.wake(usize::from(header.queue)),
                 Err(back) => {
                     self.admission.release_egress(ix, charge);
-                    ticket = back;
+                    request = back;
                 }
             }
         }
-        let mut frames = ArrayVec::<F, PACK>::new();
-        if let Some(parcel) = ticket.cargo.unload(&mut frames) {
-            self.homeward().note(PortId(lot.in_port), Note::Empty(parcel));
+        let mut frames = ArrayVec::<F, BATCH_MAX>::new();
+        if let Some(buffer) = request.frames.unload(&mut frames) {
+            self.return_path().note(PortId(header.in_port), Note::Empty(buffer));
         }
         for frame in frames {
-            let meta = lot.meta(frame.len() as u16, held_ns);
+            let meta = header.meta(frame.len() as u16, held_ns);
             self.accept_one(out, frame, meta, now);
         }
     }
 
-    fn homeward(&mut self) -> Homeward<'_, F> {
-        Homeward { peers: &mut self.peers, owner: &self.owner }
+    fn return_path(&mut self) -> ReturnPath<'_, F> {
+        ReturnPath { peers: &mut self.peers, owner: &self.owner }
     }
 }
 
-/// Frames that were ordered to be sent have left, or are lost.
+/// Frames that another lcore was granted to send have left, or are lost.
 #[inline(always)]
-fn settle<F: Frame, A: Admission>(ports: &mut [Port<F>], admission: &mut A, report: &Report) {
-    let Report { staged, fate } = report;
-    let Staged { lot, sums, out, .. } = staged;
+fn complete<F: Frame, A: Admission>(ports: &mut [Port<F>], admission: &mut A, completion: &TxCompletion) {
+    let TxCompletion { staged, outcome } = completion;
+    let Staged { header, totals, out, .. } = staged;
     let port = &mut ports[out.index()];
-    port.away -= sums.frames as usize;
-    port.away_wire -= sums.wire();
-    admission
-        .release_egress(QueueIx((out.index() * PRIORITIES + usize::from(lot.queue)) as u32), sums.charge);
-    match fate {
-        Fate::Sent(at) => port.note_sent(staged, *at),
-        Fate::Lost(reason) => {
-            port.stats.queue_drops[usize::from(lot.queue)] += u64::from(sums.frames);
-            count_lost(ports, admission, *out, *reason, lot, u64::from(sums.frames));
+    port.in_flight -= totals.frames as usize;
+    port.in_flight_wire -= totals.wire();
+    admission.release_egress(
+        QueueIx((out.index() * PRIORITIES + usize::from(header.queue)) as u32),
+        totals.charge,
+    );
+    match outcome {
+        TxOutcome::Sent(at) => port.note_sent(staged, *at),
+        TxOutcome::Lost(reason) => {
+            port.stats.queue_drops[usize::from(header.queue)] += u64::from(totals.frames);
+            count_lost(ports, admission, *out, *reason, header, u64::from(totals.frames));
         }
     }
 }
 
 /// The lcore that received the frames, when the owner of their egress port has scheduled them.
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Puts the orders of another lcore where they are carried out, `count` of them.
-    fn obey(&mut self, peer: usize, count: usize) {
+    /// Puts the grants of another lcore where they are carried out, `count` of them.
+    fn accept_grants(&mut self, peer: usize, count: usize) {
         for _ in 0..count {
             let Some(peer) = self.peers[peer].as_mut() else { return };
-            let Some(Order { staged, parcel }) = peer.orders.peek() else { return };
-            let (out, loose) = (staged.out, parcel.is_none());
+            let Some(TxGrant { staged, buffer }) = peer.grants.peek() else { return };
+            let (out, loose) = (staged.out, buffer.is_none());
             let port = &mut self.ports[out.index()];
-            if loose && !peer.loose.take(staged.sums.frames as usize, &mut port.loose) {
+            if loose && !peer.loose.take(staged.totals.frames as usize, &mut port.loose) {
                 return;
             }
-            self.ordered.insert(out);
-            port.orders.extend(peer.orders.pop());
+            self.granted.insert(out);
+            port.grants.extend(peer.grants.pop());
         }
     }
 
-    fn hear(&mut self, peer: usize, note: Note<F>) {
+    fn handle_note(&mut self, peer: usize, note: Note<F>) {
         match note {
-            Note::Empty(parcel) => self.parcels.push(parcel),
+            Note::Empty(buffer) => self.buffers.push(buffer),
             Note::Link(out, up) => {
-                // Whatever was ordered before is there by now, unless the ring was full: that leaves when the port is up
+                // Whatever was granted before is there by now, unless the ring was full: that leaves when the port is up
                 // again, or is dropped at the end.
-                let come = self.peers[peer].as_ref().map_or(0, |peer| peer.orders.come());
-                self.obey(peer, come);
+                let available = self.peers[peer].as_ref().map_or(0, |peer| peer.grants.available());
+                self.accept_grants(peer, available);
                 self.ports[out.index()].up = up;
                 if !up {
-                    self.condemn_orders(out, DropReason::EgressPortDown);
+                    self.condemn_grants(out, DropReason::EgressPortDown);
                     self.fdb.flush_port(out);
                 }
-                self.note_hindered(out);
+                self.note_slow_path_queues(out);
             }
             Note::Taken(taken) => self.taken_elsewhere(taken),
         }
     }
 
-    /// Fills the stage of another lcore's port up to `budget` frames, or with one order. `true`: it holds frames.
+    /// Fills the stage of another lcore's port up to `budget` frames, or with one grant. `true`: it holds frames.
     #[inline(always)]
-    pub(super) fn stage_ordered(&mut self, out: PortId, budget: usize) -> bool {
-        let Self { ports, parcels, ordered, .. } = self;
+    pub(super) fn stage_granted(&mut self, out: PortId, budget: usize) -> bool {
+        let Self { ports, buffers, granted, .. } = self;
         let port = &mut ports[out.index()];
         let budget = budget.min(port.stage.capacity());
-        while let Some(next) = port.orders.front()
-            && (port.stage.is_empty() || next.staged.sums.frames as usize + port.stage.len() <= budget)
-            && let Some(Order { staged, parcel }) = port.orders.pop_front()
+        while let Some(next) = port.grants.front()
+            && (port.stage.is_empty() || next.staged.totals.frames as usize + port.stage.len() <= budget)
+            && let Some(TxGrant { staged, buffer }) = port.grants.pop_front()
         {
-            match parcel {
-                Some(mut parcel) => {
-                    F::append(&mut parcel, port.stage.frames_mut());
-                    parcels.push(parcel);
+            match buffer {
+                Some(mut buffer) => {
+                    F::append(&mut buffer, port.stage.frames_mut());
+                    buffers.push(buffer);
                 }
                 None => {
-                    port.stage.frames_mut().extend(port.loose.drain(..staged.sums.frames as usize));
+                    port.stage.frames_mut().extend(port.loose.drain(..staged.totals.frames as usize));
                 }
             }
             port.stage.note(staged);
         }
-        if port.orders.is_empty() {
+        if port.grants.is_empty() {
             // It begins at its beginning again, which is in a near cache.
-            port.orders.clear();
+            port.grants.clear();
             port.loose.clear();
         }
         if port.stage.is_empty() {
-            ordered.remove(out);
+            granted.remove(out);
         }
         !port.stage.is_empty()
     }
 
     /// Gives the stage of another lcore's port to the wire, releases what the wire took and tells the owner.
     #[inline(always)]
-    pub(super) fn hand_over_ordered(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
-        self.hand_over_with(out, wire, |switch, staged| switch.report(staged, Fate::Sent(now)))
+    pub(super) fn hand_over_granted(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
+        self.hand_over_with(out, wire, |switch, staged| switch.send_completion(staged, TxOutcome::Sent(now)))
     }
 
-    fn report(&mut self, staged: &Staged, fate: Fate) {
-        self.release_copy(&staged.lot, staged.sums.charge);
+    fn send_completion(&mut self, staged: &Staged, outcome: TxOutcome) {
+        self.release_copy(&staged.header, staged.totals.charge);
         let owner = usize::from(self.owner[staged.out.index()]);
         if let Some(peer) = self.peers.get_mut(owner).and_then(Option::as_mut) {
-            peer.reports.put(Report { staged: *staged, fate });
+            peer.completions.queue(TxCompletion { staged: *staged, outcome });
         }
     }
 
-    /// What has been ordered from us by now for another lcore's port is to be dropped.
+    /// What has been granted from us by now for another lcore's port is to be dropped.
     #[cold]
-    pub(super) fn condemn_orders(&mut self, out: PortId, reason: DropReason) {
+    pub(super) fn condemn_grants(&mut self, out: PortId, reason: DropReason) {
         let port = &mut self.ports[out.index()];
-        let ordered: usize = port.orders.iter().map(|order| order.staged.sums.frames as usize).sum();
-        (port.condemned, port.condemned_as) = (port.stage.len() + ordered, reason);
+        let granted: usize = port.grants.iter().map(|order| order.staged.totals.frames as usize).sum();
+        (port.condemned, port.condemned_as) = (port.stage.len() + granted, reason);
         if port.condemned > 0 {
             self.flushing.insert(out);
         }
     }
 
-    /// Drops up to `most` of the frames that were to be sent by another lcore's port, or one order, or what is staged.
+    /// Drops up to `most` of the frames that were to be sent by another lcore's port, or one grant, or what is staged.
     /// Returns how many, `most` at most.
     #[cold]
-    pub(super) fn flush_orders(&mut self, out: PortId, most: usize) -> usize {
+    pub(super) fn flush_grants(&mut self, out: PortId, most: usize) -> usize {
         let mut dropped = 0;
         while dropped < most && self.ports[out.index()].condemned > 0 {
             if self.ports[out.index()].stage.is_empty() {
-                // An order at a time: what was ordered later, when the link was back, is to be sent.
-                self.stage_ordered(out, 0);
+                // A grant at a time: what was granted later, when the link was back, is to be sent.
+                self.stage_granted(out, 0);
             }
             let port = &mut self.ports[out.index()];
             let (count, reason) = (port.stage.len(), port.condemned_as);
             port.condemned = if count == 0 { 0 } else { port.condemned.saturating_sub(count) };
             dropped += count;
             for staged in std::mem::take(&mut port.stage).entries() {
-                self.flushed_watched(out, Key::of(&staged.lot), staged.sums.bytes, reason);
-                self.report(staged, Fate::Lost(reason));
+                self.flushed_watched(out, Key::of(&staged.header), staged.totals.bytes, reason);
+                self.send_completion(staged, TxOutcome::Lost(reason));
             }
         }
-        if self.ports[out.index()].orders.is_empty() {
-            self.ordered.remove(out);
+        if self.ports[out.index()].grants.is_empty() {
+            self.granted.remove(out);
         }
         dropped.min(most)
     }
@@ -391,7 +396,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
 /// Both.
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Lets other lcores hear what was said to them.
+    /// Makes pending entries available to other lcores.
     #[inline(always)]
     pub(super) fn tell_peers(&mut self) {
         if self.peers.len() > 1 {
@@ -399,7 +404,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// Frames, orders, reports and news other lcores have for us: some of each per tick.
+    /// Frames, grants, completions and news other lcores have for us: some of each per tick.
     #[inline(always)]
     pub(super) fn take_from_peers(&mut self, now: Nanos) {
         if self.peers.len() > 1 {
@@ -422,21 +427,21 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn take_from(&mut self, i: usize, most: usize, now: Nanos) {
         let Self { peers, ports, admission, .. } = self;
         let Some(peer) = peers[i].as_mut() else { return };
-        let come = [peer.reports.come(), peer.tickets.come(), peer.orders.come()];
-        let [reports, tickets, orders] = come.map(|come| come.min(most));
+        let available = [peer.completions.available(), peer.requests.available(), peer.grants.available()];
+        let [completions, requests, grants] = available.map(|available| available.min(most));
         // They are in another core's cache: all are asked for before the first is needed.
-        peer.reports.ask(reports.min(AHEAD), F::prefetch);
-        peer.tickets.ask(tickets.min(AHEAD), F::prefetch);
-        peer.orders.ask(orders.min(AHEAD), F::prefetch);
-        peer.reports.drain(reports, |report| settle(ports, admission, report));
+        peer.completions.prefetch(completions.min(AHEAD), F::prefetch);
+        peer.requests.prefetch(requests.min(AHEAD), F::prefetch);
+        peer.grants.prefetch(grants.min(AHEAD), F::prefetch);
+        peer.completions.drain(completions, |completion| complete(ports, admission, completion));
         let mut taken = 0;
-        for _ in 0..tickets {
+        for _ in 0..requests {
             if taken as usize >= most {
                 break;
             }
-            let Some(ticket) = self.peers[i].as_mut().and_then(|peer| peer.tickets.pop()) else { break };
-            taken += ticket.sums.frames;
-            self.accept(ticket, now);
+            let Some(request) = self.peers[i].as_mut().and_then(|peer| peer.requests.pop()) else { break };
+            taken += request.totals.frames;
+            self.accept(request, now);
         }
         self.handed_in += u64::from(taken);
         let mut notes = 0;
@@ -444,11 +449,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             && let Some(note) = self.peers[i].as_mut().and_then(|peer| peer.notes.pop())
         {
             notes += 1;
-            self.hear(i, note);
+            self.handle_note(i, note);
         }
-        // What is said of a frame was said before its order, and is to be heard before.
+        // A note about a frame was sent before its grant, and is handled before it.
         if notes < most {
-            self.obey(i, orders);
+            self.accept_grants(i, grants);
         }
         let Some(peer) = self.peers[i].as_mut() else { return };
         peer.flush();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ecn::{MarkAt, Wred, q32_from_millionths};
-use crate::egress::PACK;
+use crate::egress::BATCH_MAX;
 use crate::pfc::frame::PfcFrame;
 use crate::rng::Rng;
 use crate::types::BURST;
@@ -13,7 +13,7 @@ const PORTS: usize = 6;
 /// What crosses, or could not, in one run.
 #[derive(Default)]
 struct Seen {
-    ordered: usize,
+    granted: usize,
     marked: u64,
     lost: u64,
     flooded: u64,
@@ -30,7 +30,7 @@ struct Fabric {
     left: HashMap<((u8, u8, u8), usize), u32>,
     now: Nanos,
     seen: Seen,
-    /// Boxes each shard has.
+    /// Buffers each shard has.
     stock: usize,
 }
 
@@ -109,8 +109,8 @@ impl Fabric {
                 self.shards[shard].transmit(PortId(port as u16), BURST, self.now, &mut wire);
             } else {
                 let sent =
-                    self.shards[shard].transmit_ordered(PortId(port as u16), BURST, self.now, &mut wire);
-                self.seen.ordered += sent;
+                    self.shards[shard].transmit_granted(PortId(port as u16), BURST, self.now, &mut wire);
+                self.seen.granted += sent;
             }
             wire.frames.iter().for_each(|frame| self.left(frame, port));
         }
@@ -138,7 +138,7 @@ impl Fabric {
     }
 
     /// What is between shards arrives.
-    fn settle(&mut self) {
+    fn complete(&mut self) {
         let now = self.now;
         while self.shards.iter().any(Switch::expects_more) {
             self.shards.iter_mut().for_each(|shard| shard.tick(now));
@@ -174,8 +174,8 @@ impl Fabric {
         for shard in &self.shards {
             let (held, queued) = (shard.admission().held_bytes(), shard.admission().queued_bytes());
             assert_eq!((held, queued), (0, 0));
-            assert_eq!(shard.parcels.len(), self.stock, "boxes went astray");
-            assert!(shard.ports.iter().all(|port| port.away == 0 && port.orders.is_empty()));
+            assert_eq!(shard.buffers.len(), self.stock, "buffers went astray");
+            assert!(shard.ports.iter().all(|port| port.in_flight == 0 && port.grants.is_empty()));
             assert!(shard.copies.are_free());
             let mut own = LoopStats::default();
             shard.fill_loop_stats(&mut own);
@@ -215,9 +215,9 @@ fn at_random(shards: usize, tx_per_lcore: bool, seed: u64) -> Seen {
     }
     if seed.is_multiple_of(2) {
         // What cannot leave is lost by name.
-        fabric.settle();
+        fabric.complete();
         fabric.shards.iter_mut().for_each(Switch::abandon);
-        fabric.settle();
+        fabric.complete();
     } else {
         // Everything leaves when it may.
         fabric.room = [BURST; PORTS];
@@ -238,20 +238,20 @@ fn whatever_happens_between_shards_nothing_is_lost_count_of() {
         let mut all = Seen::default();
         for seed in 0..60 {
             let seen = at_random(2 + seed as usize % 2, tx_per_lcore, seed);
-            all.ordered += seen.ordered;
+            all.granted += seen.granted;
             all.marked += seen.marked;
             all.lost += seen.lost;
             all.flooded += seen.flooded;
         }
-        assert_eq!(all.ordered > 1000, tx_per_lcore, "{} ordered", all.ordered);
-        let Seen { ordered, marked, lost, flooded } = all;
-        assert!(marked > 100 && lost > 1000 && flooded > 10, "{marked} {lost} {flooded} {ordered}");
+        assert_eq!(all.granted > 1000, tx_per_lcore, "{} granted", all.granted);
+        let Seen { granted, marked, lost, flooded } = all;
+        assert!(marked > 100 && lost > 1000 && flooded > 10, "{marked} {lost} {flooded} {granted}");
     }
 }
 
-/// All that `s` may send now of what was ordered for a port, and how much that was.
-fn transmit_ordered(s: &mut Switch<OwnedFrame>, out: u16, now: Nanos, wire: &mut Tap) -> usize {
-    std::iter::from_fn(|| Some(s.transmit_ordered(PortId(out), BURST, now, wire)).filter(|n| *n > 0)).sum()
+/// All that `s` may send now of what was granted for a port, and how much that was.
+fn transmit_granted(s: &mut Switch<OwnedFrame>, out: u16, now: Nanos, wire: &mut Tap) -> usize {
+    std::iter::from_fn(|| Some(s.transmit_granted(PortId(out), BURST, now, wire)).filter(|n| *n > 0)).sum()
 }
 
 /// Two shards, each with a transmit queue of port 1, whose owner, the second, has scheduled 70 frames of the first.
@@ -270,12 +270,12 @@ fn a_group_of_frames_crosses_in_its_boxes_and_no_owner_looks_at_it() {
     let [a, b] = &mut seventy_on_order();
     assert_eq!((b.held(), b.stats(PortId(1)).tx_packets), (70, 0), "not sent is not counted as sent");
     a.tick(40);
-    assert!(a.has_orders(PortId(1)));
+    assert!(a.has_grants(PortId(1)));
     // The wire takes nothing, then some, then some more.
-    assert_eq!(a.transmit_ordered(PortId(1), BURST, 50, &mut Tap::default()), 0);
+    assert_eq!(a.transmit_granted(PortId(1), BURST, 50, &mut Tap::default()), 0);
     let mut wire = Tap { room: 40, ..Tap::default() };
-    assert_eq!((transmit_ordered(a, 1, 50, &mut wire), wire.frames.len()), (70, 70));
-    assert!(!a.has_orders(PortId(1)));
+    assert_eq!((transmit_granted(a, 1, 50, &mut wire), wire.frames.len()), (70, 70));
+    assert!(!a.has_grants(PortId(1)));
     assert_eq!(
         a.admission().held_bytes(),
         0,
@@ -303,16 +303,16 @@ fn no_more_than_was_agreed_is_with_other_lcores() {
         b.tick(n);
         transmit(b, 1, n);
     }
-    let most = super::super::handoff::MOST_AWAY;
-    assert_eq!((b.ports[1].away, b.queue_frames(PortId(1), 3)), (most, 12 * BURST as u32 - most as u32));
+    let most = super::super::handoff::IN_FLIGHT_MAX;
+    assert_eq!((b.ports[1].in_flight, b.queue_frames(PortId(1), 3)), (most, 12 * BURST as u32 - most as u32));
     a.tick(20);
     let mut wire = Tap { room: BURST, ..Tap::default() };
-    assert_eq!(transmit_ordered(a, 1, 20, &mut wire), most);
+    assert_eq!(transmit_granted(a, 1, 20, &mut wire), most);
     b.tick(21);
     transmit(b, 1, 21);
-    assert_eq!(b.ports[1].away, BURST, "a burst in one call");
+    assert_eq!(b.ports[1].in_flight, BURST, "a burst in one call");
     (22..25).for_each(|n| drop(transmit(b, 1, n)));
-    assert_eq!(b.ports[1].away, most);
+    assert_eq!(b.ports[1].in_flight, most);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn what_was_ordered_is_dropped_by_name_when_the_port_goes_down() {
     assert_eq!((b.stats(PortId(1)).drops.total(), b.held()), (30, 70));
     b.tick(55);
     a.tick(60);
-    assert!(!a.has_orders(PortId(1)));
+    assert!(!a.has_grants(PortId(1)));
     b.tick(70);
     assert_eq!(b.stats(PortId(1)).drops.0[DropReason::EgressPortDown as usize], 100);
     assert_eq!((b.held(), b.stats(PortId(1)).tx_packets, b.stats(PortId(1)).queue_drops[3]), (0, 0, 100));
@@ -337,7 +337,7 @@ fn on_its_way(a: &Switch<OwnedFrame>, b: &Switch<OwnedFrame>, ring: fn(&Peer<Own
     [&b.peers[0], &a.peers[1]].into_iter().flatten().map(ring).sum()
 }
 
-/// [`four_priorities`] in the order in which weighted queues served them to a wire, and how many orders that took.
+/// [`four_priorities`] in the order in which weighted queues served them to a wire, and how many grants that took.
 fn served(lens: [usize; 4], tx_per_lcore: bool) -> (Vec<Vec<u8>>, usize) {
     let mut p = params(2);
     p.ports[1].tx_per_lcore = tx_per_lcore;
@@ -346,24 +346,24 @@ fn served(lens: [usize; 4], tx_per_lcore: bool) -> (Vec<Vec<u8>>, usize) {
     receive(a, 0, four_priorities(lens), 10);
     b.tick(20);
     let mut wire = transmit(b, 1, 30);
-    let orders = on_its_way(a, b, |peer| peer.orders.len());
+    let grants = on_its_way(a, b, |peer| peer.grants.len());
     a.tick(40);
-    transmit_ordered(a, 1, 50, &mut wire);
+    transmit_granted(a, 1, 50, &mut wire);
     b.tick(60);
     a.tick(70);
     assert_eq!((a.held() + b.held(), a.admission().held_bytes(), b.admission().queued_bytes()), (0, 0, 0));
     assert_eq!(b.stats(PortId(1)).tx_packets, 256);
-    (wire.frames, orders)
+    (wire.frames, grants)
 }
 
 #[test]
 fn what_another_lcore_sends_leaves_as_it_would_have_here_and_turns_are_ordered_at_once() {
     for (lens, most) in [([64; 4], 60), ([100, 300, 64, 200], 120), ([64, 0, 1500, 64], 200)] {
         let (here, none) = served(lens, false);
-        let (there, orders) = served(lens, true);
+        let (there, grants) = served(lens, true);
         assert_eq!((here.len(), none), (BURST, 0));
         assert!(here == there, "{lens:?}");
-        assert!(orders > 4 && orders < most, "{lens:?}: {orders} orders");
+        assert!(grants > 4 && grants < most, "{lens:?}: {grants} grants");
     }
 }
 
@@ -394,7 +394,7 @@ fn more_loose_frames_than_a_ring_holds_come_after_one_another() {
         transmit(&mut b, out, 0);
     }
     b.tick(0);
-    transmit_ordered(&mut b, 0, 0, &mut wire);
+    transmit_granted(&mut b, 0, 0, &mut wire);
     a.tick(0);
     for n in 1..=12 {
         let to = |n: usize| (1 + n % 3) as u64;
@@ -409,7 +409,7 @@ fn more_loose_frames_than_a_ring_holds_come_after_one_another() {
     for n in 30..50 {
         a.tick(n);
         for out in 1..4 {
-            transmit_ordered(&mut a, out, n, &mut wire);
+            transmit_granted(&mut a, out, n, &mut wire);
         }
         b.tick(n);
         // The first port has a few more than may be with others.
@@ -432,13 +432,13 @@ fn frames_that_go_one_by_one_are_ordered_together_but_no_more_than_a_stage_holds
     }
     (0..3).for_each(|n| b.tick(20 + n));
     (0..3).for_each(|_| drop(transmit(b, 1, 30)));
-    let orders = on_its_way(a, b, |peer| peer.orders.len());
-    assert_eq!(orders, 3 * BURST / PACK);
+    let grants = on_its_way(a, b, |peer| peer.grants.len());
+    assert_eq!(grants, 3 * BURST / BATCH_MAX);
     // As many as the ring has places, then the others.
     let mut wire = Tap { room: BURST, ..Tap::default() };
     for n in 40..43 {
         a.tick(n);
-        transmit_ordered(a, 1, n, &mut wire);
+        transmit_granted(a, 1, n, &mut wire);
         b.tick(n);
     }
     assert_eq!((wire.frames.len(), b.held()), (3 * BURST, 0));

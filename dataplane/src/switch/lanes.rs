@@ -1,14 +1,14 @@
-//! Queues that send in turns: what a burst takes from the pack at the front of each is accounted for once.
+//! Queues that send in turns: what a burst takes from the batch at the front of each is accounted for once.
 //!
-//! A turn of a weighted queue is a few frames. From its first turn of a burst a queue has a lane: it names the pack at its
-//! front and the entry of the stage its frames are of, and adds up what has left. The queue learns of that when the pack is
+//! A turn of a weighted queue is a few frames. From its first turn of a burst a queue has a lane: it names the batch at its
+//! front and the entry of the stage its frames are of, and adds up what has left. The queue learns of that when the batch is
 //! empty or the burst ends. Nobody asks it in between: a queue has a lane only while no other input waits for it and its
 //! depth, which only falls, marks nothing.
 
 use super::Port;
 use super::stage::Staged;
 use super::transmit::Limits;
-use crate::egress::{Front, Queues, Sums};
+use crate::egress::{BatchTotals, Front, Queues};
 use crate::frame::Frame;
 use crate::types::{PRIORITIES, PortId};
 
@@ -16,7 +16,7 @@ use crate::types::{PRIORITIES, PortId};
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
     /// In [`Queues`].
-    pack: u32,
+    batch: u32,
     /// In the stage.
     entry: u8,
     gone: Front,
@@ -50,16 +50,16 @@ impl<F: Frame> Port<F> {
         if self.bursts.is_some() || !self.goes_together(&standing, queue) {
             return false;
         }
-        let Some(pack) = queues.pack_mut(ix) else { return false };
-        if pack.is_foreign() || !pack.goes_by_few(turn) {
+        let Some(batch) = queues.batch_mut(ix) else { return false };
+        if batch.is_foreign() || !batch.goes_by_few(turn) {
             return false;
         }
-        pack.reverse();
-        let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
-        let staged = Staged { lot: pack.lot(), sums: Sums::default(), out, paused_ns };
+        batch.reverse();
+        let paused_ns = standing.held_ns.wrapping_sub(batch.held_ns());
+        let staged = Staged { header: batch.header(), totals: BatchTotals::default(), out, paused_ns };
         let entry = self.stage.account(staged);
         self.lanes.open |= 1 << queue;
-        self.lanes.lanes[queue] = Lane { pack: ix, entry, gone: Front::default() };
+        self.lanes.lanes[queue] = Lane { batch: ix, entry, gone: Front::default() };
         true
     }
 
@@ -73,11 +73,11 @@ impl<F: Frame> Port<F> {
         charge_of: impl Fn(u32) -> u32,
     ) -> Front {
         let mut front = Front::default();
-        let Lane { pack, entry, .. } = self.lanes.lanes[queue];
-        let Some(pack) = queues.pack_mut(pack) else { return front };
+        let Lane { batch, entry, .. } = self.lanes.lanes[queue];
+        let Some(batch) = queues.batch_mut(batch) else { return front };
         let mut most = limits.frames;
         while most > 0
-            && let Some(frame) = pack.pop_unaccounted()
+            && let Some(frame) = batch.pop_unaccounted()
         {
             let len = frame.len() as u32;
             self.stage.frames_mut().push(frame);
@@ -87,11 +87,11 @@ impl<F: Frame> Port<F> {
                 break;
             }
         }
-        self.stage.note_run(entry, front.sums.frames);
+        self.stage.note_run(entry, front.totals.frames);
         let lane = &mut self.lanes.lanes[queue];
-        lane.gone.sums.add(front.sums);
+        lane.gone.totals.add(front.totals);
         lane.gone.wire += front.wire;
-        if pack.is_empty() {
+        if batch.is_empty() {
             self.close_lane(queues, (out, queue));
         }
         front
@@ -100,13 +100,13 @@ impl<F: Frame> Port<F> {
     /// The queue learns what has left its lane.
     fn close_lane(&mut self, queues: &mut Queues<F>, (out, queue): (PortId, usize)) {
         self.lanes.open &= !(1 << queue);
-        let Lane { pack, entry, gone } = self.lanes.lanes[queue];
-        let Some(pack) = queues.pack_mut(pack) else { return };
-        pack.less(&gone);
-        let ce = u64::from(pack.lot().is_ce());
-        self.stats.ecn_seen_ce[queue] += u64::from(gone.sums.frames) * ce;
-        self.stage.add(entry, gone.sums);
-        queues.left(out, queue, gone.sums);
+        let Lane { batch, entry, gone } = self.lanes.lanes[queue];
+        let Some(batch) = queues.batch_mut(batch) else { return };
+        batch.less(&gone);
+        let ce = u64::from(batch.header().is_ce());
+        self.stats.ecn_seen_ce[queue] += u64::from(gone.totals.frames) * ce;
+        self.stage.add(entry, gone.totals);
+        queues.left(out, queue, gone.totals);
     }
 
     /// No queue has a lane any longer.

@@ -2,61 +2,67 @@
 
 use super::{Port, Switch};
 use crate::drops::DropReason;
-use crate::egress::Lot;
+use crate::egress::BatchHeader;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
 use crate::pfc::watchdog::Seen;
 use crate::types::{PRIORITIES, PortId};
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Counts a lost frame of `lot`. The only way a frame in hand may be lost.
+    /// Counts a lost frame of `header`. The only way a frame in hand may be lost.
     #[cold]
-    pub(super) fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F, lot: &Lot) {
+    pub(super) fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F, header: &BatchHeader) {
         if let Some(tap) = &mut self.tap {
             tap.dropped(at, reason, frame.bytes(), frame.len());
         }
         drop(frame);
-        count_lost(&mut self.ports, &self.admission, at, reason, lot, 1);
+        count_lost(&mut self.ports, &self.admission, at, reason, header, 1);
     }
 
     /// A frame refused by its priority group, or by what a group needs.
     #[cold]
-    pub(super) fn drop_at_group(&mut self, frame: F, lot: &Lot, reason: DropReason) {
-        self.note_drops_at_group(lot, 1);
-        self.drop_frame(PortId(lot.in_port), reason, frame, lot);
+    pub(super) fn drop_at_group(&mut self, frame: F, header: &BatchHeader, reason: DropReason) {
+        self.note_drops_at_group(header, 1);
+        self.drop_frame(PortId(header.in_port), reason, frame, header);
     }
 
     /// A frame refused by its queue.
     #[cold]
-    pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, lot: &Lot, reason: DropReason) {
-        self.note_drops_at_queue(out, lot, reason, 1);
-        self.drop_frame(out, reason, frame, lot);
+    pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, header: &BatchHeader, reason: DropReason) {
+        self.note_drops_at_queue(out, header, reason, 1);
+        self.drop_frame(out, reason, frame, header);
     }
 
     /// Counts frames that admission has refused and that were dropped together.
     #[cold]
-    pub(super) fn count_refused(&mut self, out: PortId, lot: &Lot, reason: DropReason, frames: u64) {
+    pub(super) fn count_refused(
+        &mut self,
+        out: PortId,
+        header: &BatchHeader,
+        reason: DropReason,
+        frames: u64,
+    ) {
         let at = if reason.stage() == "egress" {
-            self.note_drops_at_queue(out, lot, reason, frames);
+            self.note_drops_at_queue(out, header, reason, frames);
             out
         } else {
-            self.note_drops_at_group(lot, frames);
-            PortId(lot.in_port)
+            self.note_drops_at_group(header, frames);
+            PortId(header.in_port)
         };
-        count_lost(&mut self.ports, &self.admission, at, reason, lot, frames);
+        count_lost(&mut self.ports, &self.admission, at, reason, header, frames);
     }
 
     /// Ingress reasons count at the port of arrival and at the priority group.
-    fn note_drops_at_group(&mut self, lot: &Lot, frames: u64) {
-        let (input, pg) = (PortId(lot.in_port), usize::from(lot.pg) % PRIORITIES);
+    fn note_drops_at_group(&mut self, header: &BatchHeader, frames: u64) {
+        let (input, pg) = (PortId(header.in_port), usize::from(header.pg) % PRIORITIES);
         let port = &mut self.ports[input.index()];
         port.stats.pg_drops[pg] += frames;
         port.count_in_storm(pg, Seen::RxDrop, frames);
     }
 
     /// Egress reasons count at the port of departure and at the queue.
-    fn note_drops_at_queue(&mut self, out: PortId, lot: &Lot, reason: DropReason, frames: u64) {
-        let (port, queue) = (&mut self.ports[out.index()], usize::from(lot.queue));
+    fn note_drops_at_queue(&mut self, out: PortId, header: &BatchHeader, reason: DropReason, frames: u64) {
+        let (port, queue) = (&mut self.ports[out.index()], usize::from(header.queue));
         port.stats.queue_drops[queue] += frames;
         if reason == DropReason::WatchdogDrop
             && let Some(watchdog) = &mut port.watchdog
@@ -66,17 +72,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-/// Counts lost frames of one lot, of which nothing is left to drop: another lcore had them, or a copy was never made.
+/// Counts lost frames of one header, of which nothing is left to drop: another lcore had them, or a copy was never made.
 #[cold]
 pub(super) fn count_lost<F, A: Admission>(
     ports: &mut [Port<F>],
     admission: &A,
     at: PortId,
     reason: DropReason,
-    lot: &Lot,
+    header: &BatchHeader,
     frames: u64,
 ) {
-    let lossless = reason.never_lossless().is_none() && is_lossless(ports, admission, lot);
+    let lossless = reason.never_lossless().is_none() && is_lossless(ports, admission, header);
     let stats = &mut ports[at.index()].stats;
     stats.drops.0[reason as usize] += frames;
     stats.lossless.0[reason as usize] += frames * u64::from(lossless);
@@ -84,9 +90,9 @@ pub(super) fn count_lost<F, A: Admission>(
 
 /// A class is lossless where its priority group at the port of arrival is. Frames in the control pool are of the group
 /// they fall back to when it is full.
-fn is_lossless<F, A: Admission>(ports: &[Port<F>], admission: &A, lot: &Lot) -> bool {
-    let own = usize::from(lot.pg) < ports.len() * PRIORITIES;
-    let pg = if own { lot.pg } else { control_group(ports, lot.in_port) };
+fn is_lossless<F, A: Admission>(ports: &[Port<F>], admission: &A, header: &BatchHeader) -> bool {
+    let own = usize::from(header.pg) < ports.len() * PRIORITIES;
+    let pg = if own { header.pg } else { control_group(ports, header.in_port) };
     admission.is_lossless(PgIx(u32::from(pg)))
 }
 

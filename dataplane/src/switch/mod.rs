@@ -5,7 +5,7 @@
 //!                                   -> admit -> enqueue
 //! transmit(port, budget, now, wire) PFC first -> schedule (paused mask, SP, weights, shaper)
 //!                                   -> ECN mark -> hand to the driver -> release what it took
-//! tick(now)                         frames, orders and news from other lcores, resume checks, watchdog,
+//! tick(now)                         frames, grants and news from other lcores, resume checks, watchdog,
 //!                                   ageing, publish counters
 //! ```
 //!
@@ -14,17 +14,17 @@
 
 mod admit;
 mod apply;
+mod batching;
+mod channels;
 mod control;
 mod copies;
 mod flow_cache;
 mod flush;
-mod gather;
 mod handoff;
 mod held;
 mod lanes;
 mod lost;
 mod params;
-mod peers;
 mod receive;
 mod stage;
 mod tap;
@@ -33,15 +33,15 @@ mod transmit;
 mod view;
 
 pub use apply::{ApplyError, Change, ChangeError};
-pub use handoff::{FRAMES_AWAY, bytes_away};
+pub use channels::{Peer, peers};
+pub use handoff::{FRAMES_IN_FLIGHT, bytes_in_flight};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
-pub use peers::{Peer, peers};
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
 
 use crate::drops::DropReason;
 use crate::ecn::Wred;
-use crate::egress::{Microbursts, Parcel, Queues, Scheduler, Shaper};
+use crate::egress::{BatchBuffer, Microbursts, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
 use crate::frame::Frame;
 use crate::mmu::{Admission, Mmu};
@@ -52,11 +52,11 @@ use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
+use batching::{AdmissionGroup, GROUPS};
+use channels::TxGrant;
 use copies::Copies;
 use flow_cache::FlowCache;
-use gather::{GROUPS, Group};
 use lanes::Lanes;
-use peers::Order;
 use stage::Stage;
 use std::collections::VecDeque;
 
@@ -101,17 +101,17 @@ struct Port<F> {
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
     stage: Stage<F>,
     lanes: Lanes,
-    /// Frames whose lcore was ordered to send them and has not yet said that it did.
-    away: usize,
-    /// The bytes on the wire of those, and above how many no more are ordered.
-    away_wire: u64,
-    most_away_wire: u64,
-    /// A port of another shard: its orders that are not yet in the stage.
-    orders: VecDeque<Order<F>>,
+    /// Frames that other lcores were granted to send and have not yet completed.
+    in_flight: usize,
+    /// The bytes on the wire of those, and above how many no more are granted.
+    in_flight_wire: u64,
+    most_in_flight_wire: u64,
+    /// A port of another shard: its grants that are not yet in the stage.
+    grants: VecDeque<TxGrant<F>>,
     /// Frames of those, and of what is staged for it, that are to be dropped because its link went down.
     condemned: usize,
     condemned_as: DropReason,
-    /// Frames of those that name no box.
+    /// Frames of those that name no buffer.
     loose: VecDeque<F>,
     stats: PortStats,
     latency: LatencyStats,
@@ -135,7 +135,7 @@ pub struct Switch<F, A = Mmu> {
     /// Which shard owns each port.
     owner: Vec<u8>,
     /// Queues (a bit each) of each port that a frame may not simply be admitted to.
-    hindered: Vec<u8>,
+    slow_path_queues: Vec<u8>,
     shard: u8,
     fdb: Fdb,
     /// Decisions made from the tables and maps above, while these are what they were.
@@ -143,7 +143,7 @@ pub struct Switch<F, A = Mmu> {
     admission: A,
     queues: Queues<F>,
     /// Scratch of `receive`: what a burst is sorted into.
-    groups: [Group; GROUPS],
+    groups: [AdmissionGroup; GROUPS],
     /// Ports whose stage holds frames the wire did not take. What a loop asks about every port in every turn must not
     /// take a cache line of each.
     unsent: PortSet,
@@ -151,10 +151,10 @@ pub struct Switch<F, A = Mmu> {
     flushing: PortSet,
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
-    /// Boxes for frames that go to other shards.
-    parcels: Vec<Parcel<F>>,
+    /// Buffers for frames that go to other shards.
+    buffers: Vec<BatchBuffer<F>>,
     /// Ports of other shards that are to send frames of ours, because their owner said so.
-    ordered: PortSet,
+    granted: PortSet,
     /// Frames taken over from other shards, and given to them.
     handed_in: u64,
     handed_out: u64,
@@ -186,27 +186,27 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Frames received here wait to be sent by `port`, which is another shard's: its owner has scheduled them.
     #[inline(always)]
-    pub fn has_orders(&self, port: PortId) -> bool {
-        self.ordered.contains(port)
+    pub fn has_grants(&self, port: PortId) -> bool {
+        self.granted.contains(port)
     }
 
     /// Sends by a port of another shard what its owner has scheduled of the frames received here, on a transmit queue
-    /// of this shard's own: at most `budget` frames (`BURST` at most are staged at a time), or one order. Returns how many the wire took.
+    /// of this shard's own: at most `budget` frames (`BURST` at most are staged at a time), or one grant. Returns how many the wire took.
     #[inline]
-    pub fn transmit_ordered(
+    pub fn transmit_granted(
         &mut self,
         port: PortId,
         budget: usize,
         now: Nanos,
         wire: &mut impl Wire<F>,
     ) -> usize {
-        if self.flushing.contains(port) || !self.stage_ordered(port, budget) {
+        if self.flushing.contains(port) || !self.stage_granted(port, budget) {
             return 0;
         }
         let sent = if self.tap.is_some() {
             self.hand_over_watched(port, now, wire)
         } else {
-            self.hand_over_ordered(port, now, wire)
+            self.hand_over_granted(port, now, wire)
         };
         self.tell_peers();
         sent

@@ -1,9 +1,9 @@
 //! What a switch is made from: checked parameters in, a switch or its shards out.
 
+use super::batching::{AdmissionGroup, GROUPS};
 use super::copies::Copies;
 use super::flow_cache::FlowCache;
-use super::gather::{GROUPS, Group};
-use super::handoff::{FRAMES_AWAY, most_away_wire, stock};
+use super::handoff::{FRAMES_IN_FLIGHT, most_in_flight_wire, stock};
 use super::lanes::Lanes;
 use super::stage::Stage;
 use super::tick::Ageing;
@@ -176,7 +176,7 @@ impl<F: Frame> Switch<F> {
     /// [`SwitchError`].
     pub fn sharded(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
         let mmus = Mmu::sharded(&params.mmu, shards)?;
-        let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * FRAMES_AWAY));
+        let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * FRAMES_IN_FLIGHT));
         mmus.into_iter()
             .zip(rings)
             .zip(Copies::sharded(params.frames, shards))
@@ -242,13 +242,13 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             bursts: None,
             stage: Stage::default(),
             lanes: Lanes::default(),
-            away: 0,
-            away_wire: 0,
-            most_away_wire: most_away_wire(port),
+            in_flight: 0,
+            in_flight_wire: 0,
+            most_in_flight_wire: most_in_flight_wire(port),
             condemned: 0,
             condemned_as: DropReason::EgressPortDown,
-            orders: VecDeque::with_capacity(if port.tx_per_lcore { FRAMES_AWAY } else { 0 }),
-            loose: VecDeque::with_capacity(if port.tx_per_lcore { FRAMES_AWAY } else { 0 }),
+            grants: VecDeque::with_capacity(if port.tx_per_lcore { FRAMES_IN_FLIGHT } else { 0 }),
+            loose: VecDeque::with_capacity(if port.tx_per_lcore { FRAMES_IN_FLIGHT } else { 0 }),
             stats: PortStats::default(),
             latency: LatencyStats::default(),
             told_sent: 0,
@@ -265,16 +265,16 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
         let mut switch = Self {
             ports: params.ports.iter().zip(flood).map(one_port).collect(),
             owner: params.ports.iter().map(|port| port.shard).collect(),
-            hindered: vec![0; n],
+            slow_path_queues: vec![0; n],
             shard: shard as u8,
             fdb,
             flow_cache: FlowCache::new(params.flow_cache),
             admission,
-            groups: [Group::NONE; GROUPS],
+            groups: [AdmissionGroup::NONE; GROUPS],
             unsent: PortSet::default(),
             flushing: PortSet::default(),
-            ordered: PortSet::default(),
-            parcels: if peers.len() > 1 { stock(params.frames) } else { Vec::new() },
+            granted: PortSet::default(),
+            buffers: if peers.len() > 1 { stock(params.frames) } else { Vec::new() },
             queues: Queues::new(n, params.frames, params.voq),
             rng: Rng::new(params.seed ^ shard as u64),
             peers,
@@ -288,7 +288,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             draining: false,
             tap: None,
         };
-        (0..n).for_each(|i| switch.note_hindered(PortId(i as u16)));
+        (0..n).for_each(|i| switch.note_slow_path_queues(PortId(i as u16)));
         Ok(switch)
     }
 }

@@ -3,13 +3,13 @@
 //! A frame about whose kind a decision is kept ([`super::flow_cache`]) needs no more than its key. Another one and some
 //! behind it are gone through twice: first their headers are parsed and the lines of the forwarding table fetched, then
 //! each is put where it belongs. Unicast frames that only wait for admission are batched by decision
-//! ([`super::gather`]), and each group is admitted as one ([`super::admit`]).
+//! ([`super::batching`]), and each group is admitted as one ([`super::admit`]).
 
 use super::flow_cache::ForwardingDecision;
 use super::{PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
-use crate::egress::{Lot, Meta};
+use crate::egress::{BatchHeader, Meta};
 use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 32;
 
 /// What the headers of one frame said, between the pass that reads them and the pass that acts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(super) struct ParsedFrame {
     pub dst_key: u64,
     pub src_key: u64,
     dst_home: Home,
@@ -34,7 +34,7 @@ pub(super) struct Work {
     malformed_l3: bool,
 }
 
-impl Work {
+impl ParsedFrame {
     /// The frame goes further than its port.
     pub(super) fn forwards(&self) -> bool {
         matches!(self.action, Action::Forward | Action::ForwardGroup | Action::PassOn)
@@ -54,11 +54,11 @@ enum Action {
 
 /// What all frames of a burst have in common.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
+pub(super) struct RxContext {
     pub port: PortId,
     pub now: Nanos,
     learning: bool,
-    /// Group 0 of the port, and the group that stands for the control pool if the port uses it.
+    /// Priority group 0 of the port, and the group that stands for the control pool if the port uses it.
     first_pg: u16,
     control_pg: Option<u16>,
     /// Groups with frames, a bit each.
@@ -75,7 +75,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let params = &self.ports[port.index()].params;
         let control_pg = if params.control_pool { self.admission.control_pg() } else { None };
-        let mut arrival = Arrival {
+        let mut rx = RxContext {
             port,
             now,
             learning: params.learning,
@@ -89,11 +89,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.flow_cache.prefetch(profile, self.flow_cache.tag(port), burst);
         }
         let mut frames = F::drain(burst);
-        while let Some(undecided) = self.gather(&mut arrival, &mut frames) {
+        while let Some(undecided) = self.batch_frames(&mut rx, &mut frames) {
             let behind = frames.by_ref().take(AT_ONCE - 1);
-            self.receive_some(&mut arrival, std::iter::once(undecided).chain(behind).collect());
+            self.receive_some(&mut rx, std::iter::once(undecided).chain(behind).collect());
         }
-        self.admit_waiting(&mut arrival);
+        self.admit_waiting(&mut rx);
         self.tell_peers();
     }
 
@@ -111,32 +111,33 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Admits all groups.
     #[inline(always)]
-    fn admit_waiting(&mut self, arrival: &mut Arrival) {
-        while arrival.waiting != 0 {
-            self.admit_group(arrival.port, arrival.waiting.trailing_zeros() as usize);
-            arrival.waiting &= arrival.waiting - 1;
+    fn admit_waiting(&mut self, rx: &mut RxContext) {
+        while rx.waiting != 0 {
+            self.admit_group(rx.port, rx.waiting.trailing_zeros() as usize);
+            rx.waiting &= rx.waiting - 1;
         }
     }
 
     /// A frame about which nothing was decided, and some behind it.
     #[inline(never)]
-    fn receive_some(&mut self, arrival: &mut Arrival, frames: ArrayVec<F, AT_ONCE>) {
-        let port = arrival.port;
+    fn receive_some(&mut self, rx: &mut RxContext, frames: ArrayVec<F, AT_ONCE>) {
+        let port = rx.port;
         let (params, tag) = (&self.ports[port.index()].params, self.flow_cache.tag(port));
         let voids = self.flow_cache.voids();
         let look = |frame: &F| match self.flow_cache.decision(&params.profile, tag, frame) {
             decision if decision.is_decided() => Ok(decision),
-            _ => Err(arrival.read(frame, params, &self.fdb)),
+            _ => Err(rx.read(frame, params, &self.fdb)),
         };
-        let looks: ArrayVec<Result<ForwardingDecision, Work>, AT_ONCE> = frames.iter().map(look).collect();
+        let looks: ArrayVec<Result<ForwardingDecision, ParsedFrame>, AT_ONCE> =
+            frames.iter().map(look).collect();
         for (frame, look) in frames.into_iter().zip(looks) {
             match look {
                 Ok(decision) if self.flow_cache.voids() == voids => {
-                    self.put(arrival, decision, frame);
+                    self.put(rx, decision, frame);
                     continue;
                 }
-                Ok(_) => self.receive_any(arrival, frame, None),
-                Err(work) => self.receive_any(arrival, frame, Some(&work)),
+                Ok(_) => self.receive_any(rx, frame, None),
+                Err(headers) => self.receive_any(rx, frame, Some(&headers)),
             }
             // A station may have moved.
             self.sync_flow_cache();
@@ -154,71 +155,77 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// A frame about which nothing was decided, with what its headers say if that was read before.
     #[inline(never)]
-    fn receive_any(&mut self, arrival: &mut Arrival, frame: F, work: Option<&Work>) {
-        let port = arrival.port;
+    fn receive_any(&mut self, rx: &mut RxContext, frame: F, headers: Option<&ParsedFrame>) {
+        let port = rx.port;
         let read;
-        let work = match work {
-            Some(work) => work,
+        let headers = match headers {
+            Some(headers) => headers,
             None => {
-                read = arrival.read(&frame, &self.ports[port.index()].params, &self.fdb);
+                read = rx.read(&frame, &self.ports[port.index()].params, &self.fdb);
                 &read
             }
         };
-        if work.action == Action::Consume {
-            return self.act_or_watch(port, frame, work);
+        if headers.action == Action::Consume {
+            return self.dispatch_or_watch(port, frame, headers);
         }
-        self.ports[port.index()].stats.malformed_l3 += u64::from(work.malformed_l3);
-        if work.action == Action::Forward {
+        self.ports[port.index()].stats.malformed_l3 += u64::from(headers.malformed_l3);
+        if headers.action == Action::Forward {
             let now_tick = self.ageing.now_tick();
-            let known = !arrival.learning || self.fdb.knows(work.src_home, work.src_key, port, now_tick);
+            let known = !rx.learning || self.fdb.knows(headers.src_home, headers.src_key, port, now_tick);
             if !known {
-                self.learn(port, work.src_key);
+                self.learn(port, headers.src_key);
             }
-            if let Some(decision) = self.decide(port, work) {
+            if let Some(decision) = self.decide(port, headers) {
                 // Only where the next frame would change nothing in the table either.
                 let profile = &self.ports[port.index()].params.profile;
                 if known && let Some(key) = profile.flow_key(frame.bytes(), frame.len()) {
-                    self.flow_cache.keep(key, port, decision, [work.src_key, work.dst_key]);
+                    self.flow_cache.keep(key, port, decision, [headers.src_key, headers.dst_key]);
                 }
-                return self.put(arrival, decision, frame);
+                return self.put(rx, decision, frame);
             }
         }
-        self.count_received(port, usize::from(work.tc), 1, frame.len() as u64);
-        if work.forwards() {
+        self.count_received(port, usize::from(headers.tc), 1, frame.len() as u64);
+        if headers.forwards() {
             // It must not overtake those of the burst that came before it.
-            self.admit_waiting(arrival);
+            self.admit_waiting(rx);
         }
-        self.act_or_watch(port, frame, work);
+        self.dispatch_or_watch(port, frame, headers);
     }
 
     #[cold]
     #[inline(never)]
-    fn act_or_watch(&mut self, port: PortId, frame: F, work: &Work) {
+    fn dispatch_or_watch(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
         if self.tap.is_some() {
-            return self.receive_watched(port, frame, work, Self::act);
+            return self.receive_watched(port, frame, headers, Self::dispatch);
         }
-        self.act(port, frame, work);
+        self.dispatch(port, frame, headers);
     }
 
     /// What is to happen to a frame that does not just join its queue.
-    fn act(&mut self, port: PortId, frame: F, work: &Work) {
-        match work.action {
-            Action::Forward => self.forward_any(port, frame, work),
-            Action::ForwardGroup => self.receive_group(port, frame, work),
-            Action::PassOn => self.multicast(port, self.ports[port.index()].flood, frame, work),
-            Action::Drop(reason) => self.drop_frame(port, reason, frame, &work.meta.lot()),
-            Action::Consume => self.consume(port, &frame, work.meta.rx_ns),
+    fn dispatch(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
+        match headers.action {
+            Action::Forward => self.forward_any(port, frame, headers),
+            Action::ForwardGroup => self.receive_group(port, frame, headers),
+            Action::PassOn => self.multicast(port, self.ports[port.index()].flood, frame, headers),
+            Action::Drop(reason) => self.drop_frame(port, reason, frame, &headers.meta.header()),
+            Action::Consume => self.consume(port, &frame, headers.meta.rx_ns),
         }
     }
 
     /// The decision about a unicast frame to a known station, if nothing but admission stands between it and its queue.
     #[inline(always)]
-    fn decide(&self, port: PortId, work: &Work) -> Option<ForwardingDecision> {
-        let meta = &work.meta;
-        match self.fdb.lookup_at(work.dst_home, work.dst_key) {
-            Lookup::Port(out) if out != port && self.is_clear(out, meta.queue) => {
+    fn decide(&self, port: PortId, headers: &ParsedFrame) -> Option<ForwardingDecision> {
+        let meta = &headers.meta;
+        match self.fdb.lookup_at(headers.dst_home, headers.dst_key) {
+            Lookup::Port(out) if out != port && self.is_fast_path(out, meta.queue) => {
                 let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
-                Some(ForwardingDecision::new(out, meta.queue, (meta.pg, control), work.tc, meta.ecn.code()))
+                Some(ForwardingDecision::new(
+                    out,
+                    meta.queue,
+                    (meta.pg, control),
+                    headers.tc,
+                    meta.ecn.code(),
+                ))
             }
             _ => None,
         }
@@ -226,43 +233,43 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Nothing but admission stands between a frame and this queue.
     #[inline(always)]
-    pub(super) fn is_clear(&self, out: PortId, queue: u8) -> bool {
-        self.hindered.get(out.index()).is_some_and(|queues| queues >> (queue & 7) & 1 == 0)
+    pub(super) fn is_fast_path(&self, out: PortId, queue: u8) -> bool {
+        self.slow_path_queues.get(out.index()).is_some_and(|queues| queues >> (queue & 7) & 1 == 0)
     }
 
     /// Notes anew which queues of a port have something to be looked at before admission: the port is
     /// down, the switch drains, the watchdog drops, the queue is being emptied, drops or marks on
     /// arrival, its depth is watched frame by frame.
-    pub(super) fn note_hindered(&mut self, out: PortId) {
+    pub(super) fn note_slow_path_queues(&mut self, out: PortId) {
         let port = &self.ports[out.index()];
         let ours = self.owner[out.index()] == self.shard;
         let watched = self.tap.as_ref().is_some_and(|tap| tap.hinders());
         let all = !port.up || self.draining || watched || (ours && port.bursts.is_some());
         let some = port.storm_drop | port.flushing | port.drops_early | port.mark_on_arrival;
-        let hindered = if all { 0xff } else { some * u8::from(ours) };
-        if std::mem::replace(&mut self.hindered[out.index()], hindered) != hindered {
+        let slow_path_queues = if all { 0xff } else { some * u8::from(ours) };
+        if std::mem::replace(&mut self.slow_path_queues[out.index()], slow_path_queues) != slow_path_queues {
             self.invalidate_decisions();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn forward_any(&mut self, port: PortId, frame: F, work: &Work) {
-        match self.fdb.lookup(work.dst_key) {
+    fn forward_any(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
+        match self.fdb.lookup(headers.dst_key) {
             Lookup::Port(out) if out == port => {
-                self.drop_frame(port, DropReason::LookupSamePort, frame, &work.meta.lot());
+                self.drop_frame(port, DropReason::LookupSamePort, frame, &headers.meta.header());
             }
-            Lookup::Port(out) if self.ports[out.index()].up => self.forward(out, frame, work.meta),
-            Lookup::Port(_) if self.fdb.is_static(work.dst_key) => {
-                self.drop_frame(port, DropReason::LookupPortDown, frame, &work.meta.lot());
+            Lookup::Port(out) if self.ports[out.index()].up => self.forward(out, frame, headers.meta),
+            Lookup::Port(_) if self.fdb.is_static(headers.dst_key) => {
+                self.drop_frame(port, DropReason::LookupPortDown, frame, &headers.meta.header());
             }
             // What was learned on a port that went down is on its way out of the table.
-            Lookup::Port(_) => self.unknown(port, frame, work),
+            Lookup::Port(_) => self.unknown(port, frame, headers),
             Lookup::Group(group) => {
                 let ports = self.fdb.group(group);
-                self.multicast(port, ports, frame, work);
+                self.multicast(port, ports, frame, headers);
             }
-            Lookup::Miss => self.unknown(port, frame, work),
+            Lookup::Miss => self.unknown(port, frame, headers),
         }
     }
 
@@ -281,24 +288,24 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Broadcast, multicast, and unicast flooding start here.
     #[cold]
-    fn receive_group(&mut self, port: PortId, frame: F, work: &Work) {
-        self.learn(port, work.src_key);
-        let ports = match self.fdb.lookup(work.dst_key) {
+    fn receive_group(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
+        self.learn(port, headers.src_key);
+        let ports = match self.fdb.lookup(headers.dst_key) {
             Lookup::Group(group) => self.fdb.group(group),
             _ => self.ports[port.index()].flood,
         };
-        self.multicast(port, ports, frame, work);
+        self.multicast(port, ports, frame, headers);
     }
 
     #[cold]
-    fn unknown(&mut self, port: PortId, frame: F, work: &Work) {
+    fn unknown(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
         let input = &mut self.ports[port.index()];
         if input.params.unknown_unicast == UnknownUnicast::Drop {
-            return self.drop_frame(port, DropReason::LookupUnknown, frame, &work.meta.lot());
+            return self.drop_frame(port, DropReason::LookupUnknown, frame, &headers.meta.header());
         }
         input.stats.flooded += 1;
         let ports = input.flood;
-        self.multicast(port, ports, frame, work);
+        self.multicast(port, ports, frame, headers);
     }
 
     /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11).
@@ -310,18 +317,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-impl Arrival {
+impl RxContext {
     /// What the frames of a group have in common.
     #[inline(always)]
-    pub fn lot(&self, decision: ForwardingDecision) -> Lot {
-        Lot {
+    pub fn header(&self, decision: ForwardingDecision) -> BatchHeader {
+        BatchHeader {
             rx_ns: self.now,
             copies: Meta::SINGLE,
             pg: decision.pg(),
             in_port: self.port.0,
             queue: (decision.queue() as usize % PRIORITIES) as u8,
             ecn: decision.ecn(),
-            home: Lot::HERE,
+            home: BatchHeader::HERE,
         }
     }
 
@@ -340,7 +347,7 @@ impl Arrival {
             in_port: self.port.0,
             queue: class.queue,
             ecn: parsed.ecn,
-            home: Lot::HERE,
+            home: BatchHeader::HERE,
             // Known when the queue is.
             held_ns: 0,
         }
@@ -348,14 +355,14 @@ impl Arrival {
 
     /// Reads the headers of any frame, and starts fetching the table lines it will need.
     #[inline(never)]
-    fn read<F: Frame>(&self, frame: &F, params: &PortParams, fdb: &Fdb) -> Work {
+    fn read<F: Frame>(&self, frame: &F, params: &PortParams, fdb: &Fdb) -> ParsedFrame {
         let (parsed, refused) = match params.profile.parse(frame.bytes(), frame.len()) {
             Ok(parsed) => (parsed, None),
             Err(reason) => (Parsed::NOTHING, Some(Action::Drop(reason))),
         };
         let class = if refused.is_none() { params.classifier.class(&parsed) } else { Class::default() };
         let forward = if parsed.group { Action::ForwardGroup } else { Action::Forward };
-        Work {
+        ParsedFrame {
             dst_key: parsed.dst_key,
             src_key: parsed.src_key,
             dst_home: fdb.prefetch::<F>(parsed.dst_key),

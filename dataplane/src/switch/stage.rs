@@ -3,16 +3,16 @@
 //! Frames of one kind are accounted for together, wherever they stand among others: weighted queues take turns of a few
 //! frames. Which frame is of which entry is asked only when the wire takes some of them.
 
-use crate::egress::{Lot, Meta, Sums};
+use crate::egress::{BatchHeader, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
-/// Frames of one lot that stand in the stage.
+/// Frames of one header that stand in the stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Staged {
-    pub lot: Lot,
-    pub sums: Sums,
+    pub header: BatchHeader,
+    pub totals: BatchTotals,
     /// The port they leave by.
     pub out: PortId,
     /// ns of their wait in which received pauses held their queue.
@@ -23,10 +23,10 @@ impl Staged {
     /// They are of one kind with those before them, and can be counted together.
     #[inline(always)]
     pub fn continues(&self, before: &Staged) -> bool {
-        before.lot == self.lot
+        before.header == self.header
             && before.out == self.out
             && before.paused_ns == self.paused_ns
-            && self.lot.copies == Meta::SINGLE
+            && self.header.copies == Meta::SINGLE
     }
 }
 
@@ -79,15 +79,15 @@ impl<F: Frame> Stage<F> {
     #[inline(always)]
     pub fn note(&mut self, staged: Staged) {
         let entry = self.account(staged);
-        self.note_run(entry, staged.sums.frames);
+        self.note_run(entry, staged.totals.frames);
     }
 
     /// Accounts for frames; the number of their entry.
     #[inline(always)]
     pub fn account(&mut self, staged: Staged) -> u8 {
-        let last = &mut self.last[usize::from(staged.lot.queue) % PRIORITIES];
+        let last = &mut self.last[usize::from(staged.header.queue) % PRIORITIES];
         match self.entries.get_mut(usize::from(*last)) {
-            Some(entry) if staged.continues(entry) => entry.sums.add(staged.sums),
+            Some(entry) if staged.continues(entry) => entry.totals.add(staged.totals),
             _ => {
                 *last = self.entries.len() as u8;
                 self.entries.push(staged);
@@ -107,15 +107,15 @@ impl<F: Frame> Stage<F> {
 
     /// Frames for which there is an entry.
     #[inline(always)]
-    pub fn add(&mut self, entry: u8, sums: Sums) {
+    pub fn add(&mut self, entry: u8, totals: BatchTotals) {
         if let Some(entry) = self.entries.get_mut(usize::from(entry)) {
-            entry.sums.add(sums);
+            entry.totals.add(totals);
         }
     }
 
     /// Bytes on the wire.
     pub fn wire(&self) -> u64 {
-        self.entries.iter().map(|entry| entry.sums.wire()).sum()
+        self.entries.iter().map(|entry| entry.totals.wire()).sum()
     }
 
     /// The frames from the last to be sent to the first, with the place and the entry of each.
@@ -148,18 +148,18 @@ impl<F: Frame> Stage<F> {
             if left == 0 {
                 continue;
             }
-            let mut sums = Sums { frames: left as u32, bytes: 0, charge: 0 };
+            let mut totals = BatchTotals { frames: left as u32, bytes: 0, charge: 0 };
             for frame in &self.frames[at..at + left] {
-                sums.bytes += frame.len() as u32;
-                sums.charge += charge_of(frame.len() as u32);
+                totals.bytes += frame.len() as u32;
+                totals.charge += charge_of(frame.len() as u32);
             }
             at += left;
             let entry = &mut taken[usize::from(run.entry)];
-            entry.sums = entry.sums.without(sums);
-            let left = Staged { sums, ..*entry };
+            entry.totals = entry.totals.without(totals);
+            let left = Staged { totals, ..*entry };
             self.note(left);
         }
-        taken.retain(|entry| entry.sums.frames > 0);
+        taken.retain(|entry| entry.totals.frames > 0);
         taken
     }
 
@@ -169,10 +169,11 @@ impl<F: Frame> Stage<F> {
     }
 
     /// The frames in the order of departure, with what is known of each.
-    pub fn into_frames(self) -> impl Iterator<Item = (Lot, F)> {
+    pub fn into_frames(self) -> impl Iterator<Item = (BatchHeader, F)> {
         let Self { frames, entries, runs, .. } = self;
-        let lot = move |run: Run| std::iter::repeat_n(entries[usize::from(run.entry)].lot, run.frames.into());
-        runs.into_iter().flat_map(lot).zip(frames)
+        let header =
+            move |run: Run| std::iter::repeat_n(entries[usize::from(run.entry)].header, run.frames.into());
+        runs.into_iter().flat_map(header).zip(frames)
     }
 }
 
@@ -182,8 +183,8 @@ mod tests {
     use crate::egress::Numbered;
     use crate::rng::Rng;
 
-    fn staged(queue: u8, sums: Sums) -> Staged {
-        Staged { lot: Lot { queue, ..Lot::NONE }, sums, out: PortId(1), paused_ns: 0 }
+    fn staged(queue: u8, totals: BatchTotals) -> Staged {
+        Staged { header: BatchHeader { queue, ..BatchHeader::NONE }, totals, out: PortId(1), paused_ns: 0 }
     }
 
     fn cells(len: u32) -> u32 {
@@ -201,15 +202,15 @@ mod tests {
             let mut waiting = std::collections::VecDeque::new();
             for n in 0..1 + below(40) {
                 let (queue, frames) = (below(3) as u8, 1 + below(4));
-                let mut sums = Sums::default();
+                let mut totals = BatchTotals::default();
                 for _ in 0..frames {
                     let len = 60 + below(1400) as u16;
                     let (bytes, charge) = (u32::from(len), cells(u32::from(len)));
-                    sums.add(Sums { frames: 1, bytes, charge });
+                    totals.add(BatchTotals { frames: 1, bytes, charge });
                     stage.frames_mut().push(Numbered::new(n, len));
                     waiting.push_back((queue, bytes, charge));
                 }
-                stage.note(staged(queue, sums));
+                stage.note(staged(queue, totals));
             }
             assert!(stage.entries().len() <= 3, "one entry for each kind");
             while !stage.is_empty() {
@@ -219,14 +220,14 @@ mod tests {
                     true => std::mem::take(&mut stage).entries().iter().copied().collect(),
                     false => stage.split(cells),
                 };
-                let mut want = [Sums::default(); 3];
+                let mut want = [BatchTotals::default(); 3];
                 for (queue, bytes, charge) in waiting.drain(..taken) {
-                    want[usize::from(queue)].add(Sums { frames: 1, bytes, charge });
+                    want[usize::from(queue)].add(BatchTotals { frames: 1, bytes, charge });
                 }
-                let mut got = [Sums::default(); 3];
-                gone.iter().for_each(|entry| got[usize::from(entry.lot.queue)].add(entry.sums));
+                let mut got = [BatchTotals::default(); 3];
+                gone.iter().for_each(|entry| got[usize::from(entry.header.queue)].add(entry.totals));
                 assert_eq!(got, want);
-                let places = stage.backwards().map(|(at, entry, _)| (at, entry.lot.queue));
+                let places = stage.backwards().map(|(at, entry, _)| (at, entry.header.queue));
                 let left = waiting.iter().enumerate().rev().map(|(at, (queue, ..))| (at, *queue));
                 assert!(places.eq(left));
             }

@@ -1,19 +1,19 @@
 //! Following single frames through a running switch, for whoever arms it; without that nothing of it runs.
 //!
-//! While a tap follows frames of a port, every queue counts as hindered: all frames take the long way of
+//! While a tap follows frames of a port, every queue takes the slow path: all frames take the long way of
 //! [`super::receive`], where this code stands. A frame that is followed gets a copy count of its own, as a flooded
 //! frame has, so that it is known again when it leaves; what it is charged and when does not change. A tap on drops
 //! looks at frames where they are lost and hinders nobody.
 //!
 //! Records go through bounded rings; what does not fit is counted and not waited for.
 
-use super::receive::Work;
+use super::receive::ParsedFrame;
 use super::stage::Staged;
 use super::{Switch, Wire};
 use crate::classify::Class;
 use crate::drops::DropReason;
 use crate::ecn;
-use crate::egress::Lot;
+use crate::egress::BatchHeader;
 use crate::fdb::Lookup;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
@@ -115,9 +115,9 @@ pub struct Key {
 }
 
 impl Key {
-    /// Of a frame of this lot.
-    pub(super) fn of(lot: &Lot) -> Self {
-        Self { rx_ns: lot.rx_ns, in_port: lot.in_port, slot: lot.copies }
+    /// Of a frame of this header.
+    pub(super) fn of(header: &BatchHeader) -> Self {
+        Self { rx_ns: header.rx_ns, in_port: header.in_port, slot: header.copies }
     }
 }
 
@@ -323,7 +323,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Arms a tap, or none; gives back the one that was there.
     pub fn arm(&mut self, tap: Option<Box<Tap>>) -> Option<Box<Tap>> {
         let before = std::mem::replace(&mut self.tap, tap);
-        (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
+        (0..self.ports.len()).for_each(|i| self.note_slow_path_queues(PortId(i as u16)));
         before
     }
 
@@ -342,26 +342,26 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &mut self,
         port: PortId,
         frame: F,
-        work: &Work,
-        go_on: fn(&mut Self, PortId, F, &Work),
+        headers: &ParsedFrame,
+        go_on: fn(&mut Self, PortId, F, &ParsedFrame),
     ) {
         let meant = self.tap.as_ref().is_some_and(|tap| tap.hinders() && tap.order.port == port);
         let len = frame.len();
         let parsed = match self.ports[port.index()].params.profile.parse(frame.bytes(), len) {
-            _ if !meant => return go_on(self, port, frame, work),
+            _ if !meant => return go_on(self, port, frame, headers),
             parsed => parsed.unwrap_or(Parsed::NOTHING),
         };
         // Held apart, so that what is lost on the way is not told twice.
-        let Some(mut tap) = self.tap.take() else { return go_on(self, port, frame, work) };
+        let Some(mut tap) = self.tap.take() else { return go_on(self, port, frame, headers) };
         if tap.order.filter.admits(frame.bytes(), &parsed) {
-            self.follow(&mut tap, port, frame, &parsed, work, go_on);
+            self.follow(&mut tap, port, frame, &parsed, headers, go_on);
         } else {
-            go_on(self, port, frame, work);
+            go_on(self, port, frame, headers);
         }
         let done = !tap.hinders();
         self.tap = Some(tap);
         if done {
-            (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
+            (0..self.ports.len()).for_each(|i| self.note_slow_path_queues(PortId(i as u16)));
         }
     }
 
@@ -371,21 +371,21 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port: PortId,
         frame: F,
         parsed: &Parsed,
-        work: &Work,
-        go_on: fn(&mut Self, PortId, F, &Work),
+        headers: &ParsedFrame,
+        go_on: fn(&mut Self, PortId, F, &ParsedFrame),
     ) {
         let len = frame.len() as u32;
         let Some(kept) = tap.keep(frame.bytes()) else {
             tap.count_lost();
-            return go_on(self, port, frame, work);
+            return go_on(self, port, frame, headers);
         };
-        let mut work = *work;
-        let slot = if work.forwards() && !tap.followed.is_full() { self.copies.next_free() } else { None };
+        let mut headers = *headers;
+        let slot = if headers.forwards() && !tap.followed.is_full() { self.copies.next_free() } else { None };
         if let Some(slot) = slot {
             self.copies.begin(slot, 1);
-            work.meta.copies = slot;
+            headers.meta.copies = slot;
         }
-        let (meta, lookup) = (work.meta, self.fdb.lookup(work.dst_key));
+        let (meta, lookup) = (headers.meta, self.fdb.lookup(headers.dst_key));
         let pg_ix = PgIx(u32::from(meta.pg));
         let queue_ix = match lookup {
             Lookup::Port(out) => Some(QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue))),
@@ -399,7 +399,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             queue: meta.queue,
             pg: (meta.pg % PRIORITIES as u16) as u8,
         };
-        go_on(self, port, frame, &work);
+        go_on(self, port, frame, &headers);
         let lost = self.losses().iter().zip(&before.3).position(|(now, then)| now > then);
         let more = copies(self) - before.2;
         let mut key = Key { rx_ns: meta.rx_ns, in_port: port.0, slot: slot.unwrap_or(u32::MAX) };
@@ -446,27 +446,27 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = &self.ports[out.index()];
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| self.queues.bytes(out, queue));
         // What stands behind a frame is what it left behind. A frame with a count of its own is alone in its entry.
-        for (at, Staged { lot, sums, .. }, frame) in port.stage.backwards() {
-            let lane = usize::from(lot.queue) % PRIORITIES;
+        for (at, Staged { header, totals, .. }, frame) in port.stage.backwards() {
+            let lane = usize::from(header.queue) % PRIORITIES;
             let depth = behind[lane];
             behind[lane] += frame.len() as u64;
-            let key = Key::of(lot);
-            let ours = self.owner[usize::from(lot.in_port)] == self.shard;
+            let key = Key::of(header);
+            let ours = self.owner[usize::from(header.in_port)] == self.shard;
             if !tap.follows(key, ours) {
                 continue;
             }
             let Taken { at: taken_at, depth: told, .. } = tap.taken(Taken { key, out, at: now, depth: None });
             let depth = told.unwrap_or(depth);
-            let ecn = lot.ecn.field();
+            let ecn = header.ecn.field();
             let is_ce = ecn::codepoint(frame.bytes(), ecn.place) == Some(ecn::CE);
             let marked = is_ce && ecn.codepoint != ecn::CE;
-            let what = What::Left { out, queue: lot.queue, taken_at, depth, marked };
-            watched.push((at, Record { key, at: now, len: sums.bytes, kept: 0, what }));
+            let what = What::Left { out, queue: header.queue, taken_at, depth, marked };
+            watched.push((at, Record { key, at: now, len: totals.bytes, kept: 0, what }));
         }
         let sent = if self.owner[out.index()] == self.shard {
             self.hand_over(out, now, wire)
         } else {
-            self.hand_over_ordered(out, now, wire)
+            self.hand_over_granted(out, now, wire)
         };
         for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
             let last = self.copies.is_free(record.key.slot);

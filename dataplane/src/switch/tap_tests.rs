@@ -140,7 +140,7 @@ fn a_frame_is_followed_from_port_to_port() {
         assert!(told.iter().any(|(t, _)| t.key == record.key));
     }
     assert!(switch.copies.are_free());
-    assert!(switch.hindered.iter().all(|h| *h == 0), "who has seen enough hinders nobody");
+    assert!(switch.slow_path_queues.iter().all(|h| *h == 0), "who has seen enough hinders nobody");
     switch.admission().audit().unwrap();
     assert_eq!(switch.conservation().error(), 0);
 }
@@ -243,7 +243,7 @@ fn a_tap_on_drops_hinders_nobody() {
     let mut switch = Sut::new(strict()).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, TapOrder { drops: true, ..order(1, 2) });
-    assert!(switch.hindered.iter().all(|h| *h == 0));
+    assert!(switch.slow_path_queues.iter().all(|h| *h == 0));
     switch.tick(SECOND);
     for port in [1, 2] {
         receive(&mut switch, port, (0..3).map(|_| frame(port as u8, 0xee, 26, 100)), SECOND);
@@ -273,7 +273,7 @@ fn told_by_two(tx_per_lcore: bool) -> Vec<Vec<(Record, Vec<u8>)>> {
             }
             shard.tick(now);
             for port in (0..4).filter(|port| port % 2 != i) {
-                shard.transmit_ordered(PortId(port as u16), BURST, now, &mut wire);
+                shard.transmit_granted(PortId(port as u16), BURST, now, &mut wire);
             }
         }
     };
@@ -303,7 +303,7 @@ fn who_sends_a_frame_for_another_lcore_tells_when_that_took_it() {
     });
     let (key, at, taken_at, depth) = left.unwrap();
     assert_eq!((key, depth), (told[1][0].0.key, 0));
-    // Its owner took it a turn before the order was there.
+    // Its owner took it a turn before the grant was there.
     assert_eq!((key.rx_ns, at - taken_at), (SECOND, 1_000_000));
 }
 

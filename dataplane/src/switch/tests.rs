@@ -194,7 +194,7 @@ fn flooded_frames_of_a_burst_overtake_nobody() {
     assert_conserved(&s);
 }
 
-/// Queues with weights so different that turns end everywhere within packs.
+/// Queues with weights so different that turns end everywhere within batches.
 fn weighted(n: usize) -> QueueSchedule {
     let discipline = Discipline::Dwrr([3, 10, 40, 50, 1, 1, 1, 1][n]);
     QueueSchedule { discipline, level: 0, cir: None, pir: None }
@@ -215,7 +215,7 @@ fn four_priorities(lens: [usize; 4]) -> impl Iterator<Item = OwnedFrame> {
 
 #[test]
 fn frames_in_packs_leave_in_the_order_they_would_one_by_one() {
-    // By length: all alike in a queue, so that packs are split, or not.
+    // By length: all alike in a queue, so that batches are split, or not.
     for (lens, rate) in
         [([100, 1500, 64, 300], None), ([100, 1500, 64, 0], None), ([64; 4], Some(1_000_000_000))]
     {
@@ -231,11 +231,11 @@ fn frames_in_packs_leave_in_the_order_they_would_one_by_one() {
             if together {
                 receive(&mut s, 0, frames, 0);
             } else {
-                // Each has a time of its own, and so a pack.
+                // Each has a time of its own, and so a batch.
                 frames.enumerate().for_each(|(n, frame)| receive(&mut s, 0, [frame], n as u64));
             }
             let mut tap = Tap { room: BURST, ..Tap::default() };
-            // Budgets end within packs, too.
+            // Budgets end within batches, too.
             for now in (1000..).step_by(1000).take(3000) {
                 s.transmit(PortId(1), [7, 1, 40, 256][now as usize / 1000 % 4], now, &mut tap);
                 assert_conserved(&s);
@@ -264,7 +264,7 @@ fn frames_refused_together_are_counted_as_they_would_be_one_by_one() {
                 let mut s = Switch::new(p).unwrap();
                 receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
                 transmit(&mut s, 0, 0);
-                // Frames of one length come in runs longer than a pack.
+                // Frames of one length come in runs longer than a batch.
                 let frames = (0..250).map(|n| frame(1, 2, n as u8 % 2, lens[n / 84]));
                 if together {
                     receive(&mut s, 0, frames, 0);
@@ -590,7 +590,7 @@ fn two_shards_forward_to_each_other_and_conserve() {
     receive(a, 0, (0..20).map(|_| frame(1, 2, 24, 100)), 10);
     let mut between = a.conservation();
     between.add(&b.conservation());
-    assert_eq!((between.error(), between.handed_out - between.handed_in), (0, 20), "in a pack or two");
+    assert_eq!((between.error(), between.handed_out - between.handed_in), (0, 20), "in a batch or two");
     assert_eq!(transmit(a, 0, 10).control.len(), 1);
     b.tick(11);
     assert_eq!(transmit(b, 2, 12).frames.len(), 20);

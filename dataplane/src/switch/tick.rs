@@ -145,7 +145,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.storm_drop = watchdog.drop_queues();
         port.storm_forward = watchdog.forward_queues();
         port.watchdog = Some(watchdog);
-        self.note_hindered(id);
+        self.note_slow_path_queues(id);
         self.note_held(id, now);
         self.flush_stormed(id, &events);
     }

@@ -1,13 +1,15 @@
 //! From the queues to the wire: control first, then what the scheduler picks, marked on the way.
 
-use super::handoff::{Homeward, MOST_AWAY};
-use super::peers::Note;
+use super::channels::Note;
+use super::handoff::{IN_FLIGHT_MAX, ReturnPath};
 use super::stage::Staged;
 use super::tap::Taken;
 use super::tick::xon;
 use super::{Key, Port, Switch, Wire};
 use crate::ecn;
-use crate::egress::{Front, Lot, Meta, PACK, Pack, Pick, Queues, Standing, Sums};
+use crate::egress::{
+    BATCH_MAX, BatchHeader, BatchTotals, FrameBatch, Front, Meta, QueuePick, Queues, Standing,
+};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::parse::EcnPlace;
@@ -20,7 +22,7 @@ use arrayvec::ArrayVec;
 struct Departure<'a, F, C> {
     rng: &'a mut Rng,
     /// Where those go that another lcore is to send.
-    homeward: Homeward<'a, F>,
+    return_path: ReturnPath<'a, F>,
     charge_of: C,
     out: PortId,
     queue: usize,
@@ -46,7 +48,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Takes frames off the queues, in the order of the scheduler, until the stage holds `budget`, or as many have been
-    /// ordered from other lcores.
+    /// granted from other lcores.
     #[inline(always)]
     pub(super) fn stage(&mut self, out: PortId, budget: usize, now: Nanos) {
         let Self { ports, queues, rng, admission, peers, owner, tap, .. } = self;
@@ -66,14 +68,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.scheduler.refill(now);
         let charge_of = |len| admission.charge(len);
         let watched_at = tap.as_ref().map(|_| now);
-        let homeward = Homeward { peers, owner };
-        let mut departure = Departure { rng, homeward, charge_of, out, queue: 0, watched_at };
+        let return_path = ReturnPath { peers, owner };
+        let mut departure = Departure { rng, return_path, charge_of, out, queue: 0, watched_at };
         let mut left = budget - port.stage.len();
-        while left > 0 && port.away < MOST_AWAY && port.away_wire < port.most_away_wire {
+        while left > 0 && port.in_flight < IN_FLIGHT_MAX && port.in_flight_wire < port.most_in_flight_wire {
             let Some(pick) = port.scheduler.pick(ready) else { break };
             departure.queue = pick.queue;
-            let (taken, open) = port.take(queues, &mut departure, pick, left.min(MOST_AWAY - port.away));
-            // A pack that another lcore sends is ordered whole, even if it is more than was asked for.
+            let (taken, open) =
+                port.take(queues, &mut departure, pick, left.min(IN_FLIGHT_MAX - port.in_flight));
+            // A batch that another lcore sends is granted whole, even if it is more than was asked for.
             left = left.saturating_sub(taken);
             if let Some(bursts) = &mut port.bursts {
                 bursts.shrunk(pick.queue, queues.bytes(out, pick.queue), now);
@@ -134,29 +137,29 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         taken.iter().for_each(|entry| sent(self, entry));
     }
 
-    /// Gives back what frames of one lot were charged.
+    /// Gives back what frames of one header were charged.
     #[inline(always)]
-    pub(super) fn release_staged(&mut self, Staged { lot, sums, out, .. }: &Staged) {
-        let queue = QueueIx((out.index() * PRIORITIES + usize::from(lot.queue)) as u32);
-        self.admission.release_egress(queue, sums.charge);
-        self.release_copy(lot, sums.charge);
+    pub(super) fn release_staged(&mut self, Staged { header, totals, out, .. }: &Staged) {
+        let queue = QueueIx((out.index() * PRIORITIES + usize::from(header.queue)) as u32);
+        self.admission.release_egress(queue, totals.charge);
+        self.release_copy(header, totals.charge);
     }
 
     /// Frames, or one copy of one, are charged to their group no longer.
     #[inline(always)]
-    pub(super) fn release_copy(&mut self, lot: &Lot, charge: u32) {
-        if lot.copies == Meta::SINGLE {
-            self.release_group_charge(lot, charge);
+    pub(super) fn release_copy(&mut self, header: &BatchHeader, charge: u32) {
+        if header.copies == Meta::SINGLE {
+            self.release_group_charge(header, charge);
         } else {
-            self.release_one_copy(lot, charge);
+            self.release_one_copy(header, charge);
         }
     }
 
     /// One copy of a frame is gone; the last one releases the group (B16).
     #[cold]
-    fn release_one_copy(&mut self, lot: &Lot, charge: u32) {
-        if let Some(copies) = self.copies.end_one(lot.copies) {
-            self.release_group_charge(lot, self.admission.charge_for_copies(charge, copies));
+    fn release_one_copy(&mut self, header: &BatchHeader, charge: u32) {
+        if let Some(copies) = self.copies.end_one(header.copies) {
+            self.release_group_charge(header, self.admission.charge_for_copies(charge, copies));
         }
     }
 
@@ -164,13 +167,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn release_group(&mut self, meta: &Meta) {
         let charge = self.admission.charge(u32::from(meta.len));
-        self.release_copy(&meta.lot(), charge);
+        self.release_copy(&meta.header(), charge);
     }
 
     #[inline(always)]
-    fn release_group_charge(&mut self, lot: &Lot, charge: u32) {
-        let pg = PgIx(u32::from(lot.pg));
-        if self.owner[usize::from(lot.in_port)] != self.shard {
+    fn release_group_charge(&mut self, header: &BatchHeader, charge: u32) {
+        let pg = PgIx(u32::from(header.pg));
+        if self.owner[usize::from(header.in_port)] != self.shard {
             self.admission.release_for_owner(pg, charge);
         } else if self.admission.release_ingress(pg, charge) {
             xon(&mut self.ports, pg);
@@ -181,20 +184,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn release(&mut self, out: PortId, meta: &Meta) {
         let charge = self.admission.charge(u32::from(meta.len));
-        let sums = Sums { frames: 1, bytes: u32::from(meta.len), charge };
-        self.release_staged(&Staged { lot: meta.lot(), sums, out, paused_ns: 0 });
+        let totals = BatchTotals { frames: 1, bytes: u32::from(meta.len), charge };
+        self.release_staged(&Staged { header: meta.header(), totals, out, paused_ns: 0 });
     }
 }
 
 impl<F: Frame> Port<F> {
-    /// Moves up to `most` frames of the picked queue to the stage, marking on the way, or orders them. How many, and
+    /// Moves up to `most` frames of the picked queue to the stage, marking on the way, or grants them. How many, and
     /// `false`: the shaper is shut.
     #[inline(always)]
     fn take<C: Fn(u32) -> u32>(
         &mut self,
         queues: &mut Queues<F>,
         departure: &mut Departure<'_, F, C>,
-        Pick { queue, wire_bytes: turn }: Pick,
+        QueuePick { queue, wire_bytes: turn }: QueuePick,
         most: usize,
     ) -> (usize, bool) {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
@@ -206,28 +209,28 @@ impl<F: Frame> Port<F> {
         while taken < most && go_on {
             let limits = Limits { frames: most - taken, turn: turn.saturating_sub(wire) };
             let in_lane = self.lanes.is_open(queue)
-                || (turn != Pick::ALONE && self.open_lane(queues, (out, queue), turn));
+                || (turn != QueuePick::ALONE && self.open_lane(queues, (out, queue), turn));
             let front = if in_lane {
                 self.take_from_lane(queues, (out, queue), limits, &departure.charge_of)
             } else {
-                let front = queues.offer(out, queue, |pack, standing| {
-                    let front = match pack.is_foreign() {
-                        false => self.take_front(pack, standing, limits, departure),
-                        true => self.order_front(pack, standing, limits, departure),
+                let front = queues.offer(out, queue, |batch, standing| {
+                    let front = match batch.is_foreign() {
+                        false => self.take_front(batch, standing, limits, departure),
+                        true => self.grant_front(batch, standing, limits, departure),
                     };
-                    (front.sums, front)
+                    (front.totals, front)
                 });
                 let Some(front) = front else { break };
                 front
             };
             last = front.last;
-            taken += front.sums.frames as usize;
+            taken += front.totals.frames as usize;
             wire += front.wire;
             let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(front.wire));
             go_on = open && wire < turn && queues.occupied(out) >> queue & 1 == 1;
         }
         // While nobody else could be served the group's time follows each frame; a turn has one time.
-        let behind = if turn == Pick::ALONE { last } else { wire };
+        let behind = if turn == QueuePick::ALONE { last } else { wire };
         self.scheduler.sent(queue, taken as u64, wire, behind);
         (taken, true)
     }
@@ -238,10 +241,10 @@ impl<F: Frame> Port<F> {
         standing.alone && standing.depth <= self.mark[queue].kmin
     }
 
-    /// What may leave the front of a pack at once.
+    /// What may leave the front of a batch at once.
     #[inline(always)]
-    fn front_of(&self, pack: &Pack<F>, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
-        pack.front(limits.frames, |wire| self.goes_on(limits, wire), charge_of)
+    fn front_of(&self, batch: &FrameBatch<F>, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
+        batch.front(limits.frames, |wire| self.goes_on(limits, wire), charge_of)
     }
 
     /// Another frame may follow in the same turn when so many bytes on the wire have gone.
@@ -250,43 +253,43 @@ impl<F: Frame> Port<F> {
         wire < limits.turn && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(wire))
     }
 
-    /// Moves to the stage what may leave the front of a pack at once.
+    /// Moves to the stage what may leave the front of a batch at once.
     #[inline(always)]
     fn take_front<C: Fn(u32) -> u32>(
         &mut self,
-        pack: &mut Pack<F>,
+        batch: &mut FrameBatch<F>,
         standing: Standing,
         limits: Limits,
         departure: &mut Departure<'_, F, C>,
     ) -> Front {
-        let (lot, queue) = (pack.lot(), departure.queue);
-        let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
+        let (header, queue) = (batch.header(), departure.queue);
+        let paused_ns = standing.held_ns.wrapping_sub(batch.held_ns());
         let front = if self.goes_together(&standing, queue) {
-            let front = self.front_of(pack, limits, &departure.charge_of);
-            pack.take(&front, self.stage.frames_mut());
-            self.stats.ecn_seen_ce[queue] += u64::from(front.sums.frames) * u64::from(lot.is_ce());
+            let front = self.front_of(batch, limits, &departure.charge_of);
+            batch.take(&front, self.stage.frames_mut());
+            self.stats.ecn_seen_ce[queue] += u64::from(front.totals.frames) * u64::from(header.is_ce());
             front
         } else {
-            let Some((frame, front)) = self.take_one(pack, &standing, departure) else {
+            let Some((frame, front)) = self.take_one(batch, &standing, departure) else {
                 return Front::default();
             };
             self.stage.frames_mut().push(frame);
             front
         };
-        self.stage.note(Staged { lot, sums: front.sums, out: departure.out, paused_ns });
+        self.stage.note(Staged { header, totals: front.totals, out: departure.out, paused_ns });
         front
     }
 
-    /// The first frame of an open pack, marked if the depth it leaves behind says so.
+    /// The first frame of an open batch, marked if the depth it leaves behind says so.
     #[inline(always)]
     fn take_one<C: Fn(u32) -> u32>(
         &mut self,
-        pack: &mut Pack<F>,
+        batch: &mut FrameBatch<F>,
         standing: &Standing,
         departure: &mut Departure<'_, F, C>,
     ) -> Option<(F, Front)> {
         let queue = departure.queue;
-        let (mut frame, meta) = pack.pop(&departure.charge_of)?;
+        let (mut frame, meta) = batch.pop(&departure.charge_of)?;
         let len = u32::from(meta.len);
         let (depth, wred) = (standing.depth - u64::from(len), self.mark[queue]);
         if depth > wred.kmin && wred.decide(depth, departure.rng.next_u32()) {
@@ -295,56 +298,56 @@ impl<F: Frame> Port<F> {
             self.stats.ecn_seen_ce[queue] += 1;
         }
         let wire = wire_bytes(u64::from(len));
-        let sums = Sums { frames: 1, bytes: len, charge: (departure.charge_of)(len) };
-        Some((frame, Front { sums, wire, last: wire }))
+        let totals = BatchTotals { frames: 1, bytes: len, charge: (departure.charge_of)(len) };
+        Some((frame, Front { totals, wire, last: wire }))
     }
 
-    /// [`Port::take_front`] for frames that came from another lcore: if that is to send them, orders it to, a whole pack
-    /// unopened if its turn allows that. Such a pack needs no room here, and is not divided because more frames than were
+    /// [`Port::take_front`] for frames that came from another lcore: if that is to send them, grants it to, a whole batch
+    /// unopened if its turn allows that. Such a batch needs no room here, and is not divided because more frames than were
     /// asked for are in it.
     #[inline(never)]
-    fn order_front<C: Fn(u32) -> u32>(
+    fn grant_front<C: Fn(u32) -> u32>(
         &mut self,
-        pack: &mut Pack<F>,
+        batch: &mut FrameBatch<F>,
         standing: Standing,
         limits: Limits,
         departure: &mut Departure<'_, F, C>,
     ) -> Front {
-        let (lot, out, queue) = (pack.lot(), departure.out, departure.queue);
-        if lot.home == Lot::HERE {
-            departure.homeward.open(pack);
-            return self.take_front(pack, standing, limits, departure);
+        let (header, out, queue) = (batch.header(), departure.out, departure.queue);
+        if header.home == BatchHeader::HERE {
+            departure.return_path.open(batch);
+            return self.take_front(batch, standing, limits, departure);
         }
-        let paused_ns = standing.held_ns.wrapping_sub(pack.held_ns());
-        let staged = |front: &Front| Staged { lot, sums: front.sums, out, paused_ns };
-        let front = if lot.copies == Meta::SINGLE && self.goes_together(&standing, queue) {
-            let front = self.front_of(pack, Limits { frames: usize::MAX, ..limits }, &departure.charge_of);
-            let whole = front.sums.frames as usize == pack.len();
-            if whole && let Some(parcel) = pack.take_parcel() {
-                departure.homeward.order(staged(&front), parcel);
+        let paused_ns = standing.held_ns.wrapping_sub(batch.held_ns());
+        let staged = |front: &Front| Staged { header, totals: front.totals, out, paused_ns };
+        let front = if header.copies == Meta::SINGLE && self.goes_together(&standing, queue) {
+            let front = self.front_of(batch, Limits { frames: usize::MAX, ..limits }, &departure.charge_of);
+            let whole = front.totals.frames as usize == batch.len();
+            if whole && let Some(buffer) = batch.take_buffer() {
+                departure.return_path.grant(staged(&front), buffer);
             } else {
-                departure.homeward.open(pack);
-                let mut frames = ArrayVec::<F, PACK>::new();
-                pack.take(&front, &mut frames);
-                departure.homeward.order_loose(staged(&front), frames.into_iter());
+                departure.return_path.open(batch);
+                let mut frames = ArrayVec::<F, BATCH_MAX>::new();
+                batch.take(&front, &mut frames);
+                departure.return_path.grant_loose(staged(&front), frames.into_iter());
             }
-            self.stats.ecn_seen_ce[queue] += u64::from(front.sums.frames) * u64::from(lot.is_ce());
+            self.stats.ecn_seen_ce[queue] += u64::from(front.totals.frames) * u64::from(header.is_ce());
             front
         } else {
-            departure.homeward.open(pack);
-            let Some((frame, front)) = self.take_one(pack, &standing, departure) else {
+            departure.return_path.open(batch);
+            let Some((frame, front)) = self.take_one(batch, &standing, departure) else {
                 return Front::default();
             };
             if let Some(at) = departure.watched_at {
-                let depth = standing.depth - u64::from(front.sums.bytes);
-                let taken = Taken { key: Key::of(&lot), out, at, depth: Some(depth) };
-                departure.homeward.note(PortId(lot.in_port), Note::Taken(taken));
+                let depth = standing.depth - u64::from(front.totals.bytes);
+                let taken = Taken { key: Key::of(&header), out, at, depth: Some(depth) };
+                departure.return_path.note(PortId(header.in_port), Note::Taken(taken));
             }
-            departure.homeward.order_loose(staged(&front), std::iter::once(frame));
+            departure.return_path.grant_loose(staged(&front), std::iter::once(frame));
             front
         };
-        self.away += front.sums.frames as usize;
-        self.away_wire += front.sums.wire();
+        self.in_flight += front.totals.frames as usize;
+        self.in_flight_wire += front.totals.wire();
         front
     }
 
@@ -390,13 +393,13 @@ impl<F: Frame> Port<F> {
     }
 
     #[inline(always)]
-    pub(super) fn note_sent(&mut self, Staged { lot, sums, paused_ns, .. }: &Staged, now: Nanos) {
-        let (queue, frames) = (usize::from(lot.queue) % PRIORITIES, u64::from(sums.frames));
+    pub(super) fn note_sent(&mut self, Staged { header, totals, paused_ns, .. }: &Staged, now: Nanos) {
+        let (queue, frames) = (usize::from(header.queue) % PRIORITIES, u64::from(totals.frames));
         self.stats.tx_packets += frames;
-        self.stats.tx_bytes += u64::from(sums.bytes);
+        self.stats.tx_bytes += u64::from(totals.bytes);
         self.stats.queue_packets[queue] += frames;
-        self.stats.queue_bytes[queue] += u64::from(sums.bytes);
-        let residence = now.saturating_sub(lot.rx_ns);
+        self.stats.queue_bytes[queue] += u64::from(totals.bytes);
+        let residence = now.saturating_sub(header.rx_ns);
         self.latency.residence[queue].note(residence, frames);
         if *paused_ns != 0 {
             self.note_paused(queue, residence, *paused_ns, frames);

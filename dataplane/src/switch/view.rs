@@ -1,6 +1,6 @@
 //! What a switch says about itself, and what an operator may tell it while it runs.
 
-use super::peers::Note;
+use super::channels::Note;
 use super::{Peer, Port, Switch};
 use crate::drops::DropReason;
 use crate::ecn::Wred;
@@ -220,10 +220,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.unsent.contains(port) { self.ports[port.index()].stage.len() } else { 0 }
     }
 
-    /// Frames of a port that other shards were ordered to send and have not yet said that they did.
+    /// Frames of a port that other shards were granted to send and have not yet said that they did.
     #[inline(always)]
-    pub fn away(&self, port: PortId) -> usize {
-        self.ports[port.index()].away
+    pub fn in_flight(&self, port: PortId) -> usize {
+        self.ports[port.index()].in_flight
     }
 
     /// Bytes waiting in an egress queue (not counting what is staged).
@@ -240,15 +240,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// way between two shards is held by neither: see [`Switch::expects_more`].
     pub fn held(&self) -> u64 {
         let ours = self.ports.iter().zip(&self.owner).filter(|(_, owner)| **owner == self.shard);
-        let staged: usize = ours.map(|(port, _)| port.stage.len() + port.away).sum();
+        let staged: usize = ours.map(|(port, _)| port.stage.len() + port.in_flight).sum();
         u64::from(self.queues.held()) + staged as u64
     }
 
     /// Something is on its way from or to another shard.
     pub fn expects_more(&self) -> bool {
         let under_way = |peer: &Peer<F>| {
-            let frames = peer.tickets.len() + peer.orders.len() + peer.loose.len();
-            frames + peer.reports.len() + peer.notes.len() > 0
+            let frames = peer.requests.len() + peer.grants.len() + peer.loose.len();
+            frames + peer.completions.len() + peer.notes.len() > 0
         };
         self.peers.iter().flatten().any(under_way)
     }
@@ -284,9 +284,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return;
         }
         self.ports[port.index()].up = up;
-        self.note_hindered(port);
+        self.note_slow_path_queues(port);
         for peer in self.peers.iter_mut().flatten() {
-            peer.notes.put(Note::Link(port, up));
+            peer.notes.queue(Note::Link(port, up));
         }
         if up {
             self.ports[port.index()].generator.link_up();
@@ -298,7 +298,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.go_on_flushing(now);
             self.fdb.flush_port(port);
             self.ports[port.index()].link_down(now);
-            self.note_hindered(port);
+            self.note_slow_path_queues(port);
             self.note_held(port, now);
         }
         self.tell_peers();
@@ -313,7 +313,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// From now on nothing is admitted; what is queued may leave.
     pub fn drain(&mut self) {
         self.draining = true;
-        (0..self.ports.len()).for_each(|i| self.note_hindered(PortId(i as u16)));
+        (0..self.ports.len()).for_each(|i| self.note_slow_path_queues(PortId(i as u16)));
     }
 
     /// First instant after `now` at which [`Switch::transmit`] of this port or [`Switch::tick`] may

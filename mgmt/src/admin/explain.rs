@@ -6,7 +6,7 @@ use std::fmt::Write;
 use weir_config::Config;
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, Explanation, Occupancy, explain};
-use weir_dataplane::mmu::Verdict;
+use weir_dataplane::mmu::AdmitVerdict;
 use weir_dataplane::parse::Kind;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{PRIORITIES, PortId};
@@ -89,10 +89,10 @@ pub fn answer(
 fn document(config: &Config, asked: &Asked, e: &Explanation) -> Value {
     let name = |port: PortId| config.ports[port.index()].name.clone();
     let (verdict, reason) = match e.verdict {
-        Verdict::Refused(reason) => ("dropped", Some(reason)),
-        Verdict::AdmittedXoff => ("admitted, Xoff is sent", None),
-        Verdict::Admitted if e.takes[2] > 0 => ("admitted into headroom", None),
-        Verdict::Admitted => ("admitted", None),
+        AdmitVerdict::Refused(reason) => ("dropped", Some(reason)),
+        AdmitVerdict::AdmittedXoff => ("admitted, Xoff is sent", None),
+        AdmitVerdict::Admitted if e.takes[2] > 0 => ("admitted into headroom", None),
+        AdmitVerdict::Admitted => ("admitted", None),
     };
     let limit = |bytes: u64| if bytes >= u64::MAX >> 3 { Value::Null } else { json!(bytes) };
     let of_one = |share: u64| json!((share as f64 / ONE_Q32 as f64 * 1e6).round() / 1e6);

@@ -2,7 +2,7 @@
 
 use crate::plot::{Axis, Line, plot};
 use crate::table::{Table, Within};
-use weir_dataplane::mmu::{Admission, Limit, Mmu, MmuParams, PgIx, QueueIx, Verdict};
+use weir_dataplane::mmu::{Admission, AdmitVerdict, Limit, Mmu, MmuParams, PgIx, QueueIx};
 use weir_dataplane::pfc::frame::{CONTROL_BYTES, MAX_QUANTA, PfcFrame, quanta_to_ns};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Mac, PRIORITIES, wire_bytes};
@@ -113,7 +113,7 @@ fn held(exponent: i8, n: usize, total: u64, frame: u32) -> Vec<u64> {
         moved = false;
         for (i, held) in held.iter_mut().enumerate() {
             let at = (i * PRIORITIES) as u32;
-            if mmu.admit(PgIx(at), QueueIx(at), frame) == Verdict::Admitted {
+            if mmu.admit(PgIx(at), QueueIx(at), frame) == AdmitVerdict::Admitted {
                 *held += u64::from(frame);
                 moved = true;
             }

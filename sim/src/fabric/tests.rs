@@ -2,7 +2,7 @@
 
 use super::time::Line;
 use super::*;
-use weir_dataplane::mmu::{Admission, Limit, Mmu, MmuParams, PgIx, QueueIx, Verdict};
+use weir_dataplane::mmu::{Admission, AdmitVerdict, Limit, Mmu, MmuParams, PgIx, QueueIx};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::PRIORITIES;
 
@@ -63,7 +63,7 @@ fn r5_saturated_queues_share_as_dynamic_thresholds_say() {
                 moved = false;
                 for (i, held) in held.iter_mut().enumerate() {
                     let at = (i * PRIORITIES) as u32;
-                    if mmu.admit(PgIx(at), QueueIx(at), frame) == Verdict::Admitted {
+                    if mmu.admit(PgIx(at), QueueIx(at), frame) == AdmitVerdict::Admitted {
                         *held += u64::from(frame);
                         moved = true;
                     }

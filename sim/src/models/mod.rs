@@ -11,13 +11,13 @@ pub mod ns3dc;
 use hpcc::Hpcc;
 use ns3dc::{Ns3Dc, Policy};
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::mmu::{Admission, PgIx, QueueIx, Verdict};
+use weir_dataplane::mmu::{Admission, AdmitVerdict, PgIx, QueueIx};
 use weir_dataplane::types::PRIORITIES;
 
 /// What a model must offer to be an [`Admission`]. Ports and priorities are indices from 0, sizes are bytes.
 pub trait Model {
     /// Offers a frame.
-    fn store(&mut self, in_port: usize, priority: usize, out_port: usize, bytes: u32) -> Verdict;
+    fn store(&mut self, in_port: usize, priority: usize, out_port: usize, bytes: u32) -> AdmitVerdict;
 
     /// Takes back a frame that was stored with the same arguments. `true`: its group resumes.
     fn take(&mut self, in_port: usize, priority: usize, out_port: usize, bytes: u32) -> bool;
@@ -28,11 +28,11 @@ pub trait Model {
 
 impl Model for Hpcc {
     #[inline]
-    fn store(&mut self, in_port: usize, priority: usize, out_port: usize, bytes: u32) -> Verdict {
+    fn store(&mut self, in_port: usize, priority: usize, out_port: usize, bytes: u32) -> AdmitVerdict {
         match self.admit(in_port, priority, out_port, bytes) {
-            hpcc::Verdict::Stored => Verdict::Admitted,
-            hpcc::Verdict::StoredPause => Verdict::AdmittedXoff,
-            hpcc::Verdict::Refused => Verdict::Refused(DropReason::IngressHeadroom),
+            hpcc::Verdict::Stored => AdmitVerdict::Admitted,
+            hpcc::Verdict::StoredPause => AdmitVerdict::AdmittedXoff,
+            hpcc::Verdict::Refused => AdmitVerdict::Refused(DropReason::IngressHeadroom),
         }
     }
 
@@ -48,15 +48,15 @@ impl Model for Hpcc {
 
 impl<P: Policy> Model for Ns3Dc<P> {
     #[inline]
-    fn store(&mut self, in_port: usize, priority: usize, out_port: usize, bytes: u32) -> Verdict {
+    fn store(&mut self, in_port: usize, priority: usize, out_port: usize, bytes: u32) -> AdmitVerdict {
         match self.admit(in_port, priority, out_port, bytes) {
-            ns3dc::Verdict::Stored => Verdict::Admitted,
-            ns3dc::Verdict::StoredPause => Verdict::AdmittedXoff,
-            ns3dc::Verdict::RefusedEgress => Verdict::Refused(DropReason::EgressQueueFull),
+            ns3dc::Verdict::Stored => AdmitVerdict::Admitted,
+            ns3dc::Verdict::StoredPause => AdmitVerdict::AdmittedXoff,
+            ns3dc::Verdict::RefusedEgress => AdmitVerdict::Refused(DropReason::EgressQueueFull),
             ns3dc::Verdict::RefusedIngress if self.counters().lossy(priority) => {
-                Verdict::Refused(DropReason::IngressShared)
+                AdmitVerdict::Refused(DropReason::IngressShared)
             }
-            ns3dc::Verdict::RefusedIngress => Verdict::Refused(DropReason::IngressHeadroom),
+            ns3dc::Verdict::RefusedIngress => AdmitVerdict::Refused(DropReason::IngressHeadroom),
         }
     }
 
@@ -97,14 +97,14 @@ fn place(ix: u32) -> (usize, usize) {
 
 impl<M: Model> Admission for Modelled<M> {
     #[inline]
-    fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> Verdict {
+    fn admit(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> AdmitVerdict {
         let (in_port, priority) = place(pg.0);
         debug_assert_eq!(priority, place(queue.0).1, "a model has one priority per frame");
         self.model.store(in_port, priority, place(queue.0).0, bytes)
     }
 
-    fn admit_ingress(&mut self, _: PgIx, _: u32) -> Verdict {
-        Verdict::Refused(DropReason::IngressNoCopy)
+    fn admit_ingress(&mut self, _: PgIx, _: u32) -> AdmitVerdict {
+        AdmitVerdict::Refused(DropReason::IngressNoCopy)
     }
 
     fn admit_egress(&mut self, _: QueueIx, _: u32) -> Result<(), DropReason> {

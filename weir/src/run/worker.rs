@@ -5,7 +5,7 @@ use super::control::{Command, Control, Obeyed, Phase, Reply};
 use super::io::{Dpdk, Io, Receive, Time};
 use super::links::Departed;
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
-use weir_dataplane::egress::PACK;
+use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
 use weir_dataplane::switch::Switch;
@@ -235,10 +235,10 @@ impl<D: Io> Worker<D> {
                 // that wait for long are cold in every cache.
                 for _ in 0..BURSTS_PER_TURN {
                     now = self.clock.now();
-                    let (budget, away) = (left.min(most), self.switch.away(port.id));
+                    let (budget, in_flight) = (left.min(most), self.switch.in_flight(port.id));
                     let n = self.switch.transmit(port.id, budget, now, &mut wire);
                     sent += n;
-                    let moved = n + self.switch.away(port.id) - away;
+                    let moved = n + self.switch.in_flight(port.id) - in_flight;
                     left = left.saturating_sub(moved);
                     if moved < budget || left == 0 || self.switch.waiting(port.id) == 0 {
                         break;
@@ -247,16 +247,16 @@ impl<D: Io> Worker<D> {
                 watch.lap(&self.clock, Stage::Transmit);
                 watch.after(&self.clock, &self.switch, port.id, &mut port.curve);
             } else if let Some((port, wire)) = self.others.get_mut(at - own)
-                && self.switch.has_orders(*port)
+                && self.switch.has_grants(*port)
             {
                 // An order is carried out whole.
-                if left < PACK || self.switch.staged(*port) > left {
+                if left < BATCH_MAX || self.switch.staged(*port) > left {
                     waiting.get_or_insert(at);
                     continue;
                 }
                 now = self.clock.now();
                 let mut wire = Watched { wire, watch, clock: &self.clock };
-                let n = self.switch.transmit_ordered(*port, left.min(most), now, &mut wire);
+                let n = self.switch.transmit_granted(*port, left.min(most), now, &mut wire);
                 sent += n;
                 left = left.saturating_sub(n);
                 watch.lap(&self.clock, Stage::Transmit);

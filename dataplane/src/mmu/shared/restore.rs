@@ -41,7 +41,7 @@ impl Mmu {
         let params = self.params.clone();
         self.apply(params)?;
         // What was seen need not be of one instant; it is no reason to hold frames against the whole buffer.
-        self.crowded = false;
+        self.overcommitted = false;
         self.settle();
         Ok(())
     }

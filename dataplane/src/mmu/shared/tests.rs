@@ -69,14 +69,14 @@ struct Rules {
     p: MmuParams,
     /// Group, reserve of the control pool and queues; the control pool is the last lane.
     lanes: Vec<Lane>,
-    crowded: bool,
-    ceiling: u64,
+    overcommitted: bool,
+    hard_limit: u64,
 }
 
 impl Rules {
     fn new(p: MmuParams) -> Self {
-        let ceiling = p.total;
-        Self { p, lanes: vec![Lane::default(); LANES + 1], crowded: false, ceiling }
+        let hard_limit = p.total;
+        Self { p, lanes: vec![Lane::default(); LANES + 1], overcommitted: false, hard_limit }
     }
 
     fn reserved(&self, i: usize) -> u64 {
@@ -100,19 +100,19 @@ impl Rules {
         self.lanes.iter().map(|l| l.used + l.headroom).sum()
     }
 
-    fn crowd(&mut self) -> bool {
+    fn overcommitment(&mut self) -> bool {
         let over = |(used, size)| used > size;
-        self.crowded &= over(self.pool()) || over(self.headroom());
-        if !self.crowded {
-            self.ceiling = self.p.total;
+        self.overcommitted &= over(self.pool()) || over(self.headroom());
+        if !self.overcommitted {
+            self.hard_limit = self.p.total;
         }
-        self.crowded
+        self.overcommitted
     }
 
     fn apply(&mut self, p: MmuParams) {
-        self.ceiling = self.ceiling.max(p.total);
-        (self.p, self.crowded) = (p, true);
-        self.crowd();
+        self.hard_limit = self.hard_limit.max(p.total);
+        (self.p, self.overcommitted) = (p, true);
+        self.overcommitment();
     }
 
     fn fits(used: u64, reserved: u64, bytes: u64, limit: Limit, free: u64) -> (bool, u64) {
@@ -152,12 +152,12 @@ impl Rules {
         Ok(())
     }
 
-    fn group_takes(&mut self, i: usize, bytes: u64) -> Verdict {
-        let crowded = self.crowd();
+    fn group_takes(&mut self, i: usize, bytes: u64) -> AdmitVerdict {
+        let overcommitted = self.overcommitment();
         let lossless = i < LANES && self.p.pgs[i].lossless;
-        if crowded && self.held() + bytes > self.ceiling {
+        if overcommitted && self.held() + bytes > self.hard_limit {
             let why = if lossless { DropReason::IngressHeadroom } else { DropReason::IngressBufferFull };
-            return Verdict::Refused(why);
+            return AdmitVerdict::Refused(why);
         }
         let limit = if i < LANES { self.p.pgs[i].limit } else { Limit::fixed(0) };
         let (used, size) = self.pool();
@@ -171,15 +171,15 @@ impl Rules {
                 .is_none_or(|limit| of_port(i / PRIORITIES) + growth <= limit);
         if fits && port_fits {
             self.lanes[i].used += bytes;
-            let over = crowded || growth > 0 && self.shared(i) > limit.bytes(free - growth);
+            let over = overcommitted || growth > 0 && self.shared(i) > limit.bytes(free - growth);
             if lossless && over && !self.lanes[i].xoff {
                 self.lanes[i].xoff = true;
-                return Verdict::AdmittedXoff;
+                return AdmitVerdict::AdmittedXoff;
             }
-            return Verdict::Admitted;
+            return AdmitVerdict::Admitted;
         }
         if !lossless {
-            return Verdict::Refused(match (fits, growth > free) {
+            return AdmitVerdict::Refused(match (fits, growth > free) {
                 (true, _) => DropReason::IngressPortPool,
                 (_, true) => DropReason::IngressBufferFull,
                 _ => DropReason::IngressShared,
@@ -187,12 +187,12 @@ impl Rules {
         }
         let (used, size) = self.headroom();
         if self.lanes[i].headroom + bytes > self.p.pgs[i].headroom || bytes > size.saturating_sub(used) {
-            return Verdict::Refused(DropReason::IngressHeadroom);
+            return AdmitVerdict::Refused(DropReason::IngressHeadroom);
         }
         self.lanes[i].headroom += bytes;
         match std::mem::replace(&mut self.lanes[i].xoff, true) {
-            true => Verdict::Admitted,
-            false => Verdict::AdmittedXoff,
+            true => AdmitVerdict::Admitted,
+            false => AdmitVerdict::AdmittedXoff,
         }
     }
 
@@ -205,7 +205,7 @@ impl Rules {
     }
 
     fn resumes(&mut self, i: usize) -> bool {
-        if !self.lanes[i].xoff || self.crowd() {
+        if !self.lanes[i].xoff || self.overcommitment() {
             return false;
         }
         let (used, size) = self.pool();
@@ -241,7 +241,7 @@ fn compare(mmu: &Mmu, rules: &mut Rules) {
     assert_eq!(mmu.held_bytes(), rules.held());
     assert_eq!((mmu.pools().shared_used, mmu.pools().shared_size), rules.pool());
     assert_eq!((mmu.pools().headroom_used, mmu.pools().headroom_size), rules.headroom());
-    if !rules.crowd() {
+    if !rules.overcommitment() {
         assert!(mmu.held_bytes() <= rules.p.total);
     }
     for (i, lane) in rules.lanes[..LANES].iter().enumerate() {
@@ -274,16 +274,16 @@ fn fuzz_operations_keep_the_rules_and_every_byte() {
                     let pg = if what == 0 { LANES } else { pg / 4 * 4 };
                     let queue = if what % 2 == 0 { queue } else { 3 };
                     let want = match rules.queue_takes(queue, bytes.into()) {
-                        Err(reason) => Verdict::Refused(reason),
+                        Err(reason) => AdmitVerdict::Refused(reason),
                         Ok(()) => rules.group_takes(pg, bytes.into()),
                     };
                     assert_eq!(mmu.admit(PgIx(pg as u32), QueueIx(queue as u32), bytes), want);
                     match want {
-                        Verdict::Refused(reason) => {
+                        AdmitVerdict::Refused(reason) => {
                             refused[reason as usize].fetch_add(1, Relaxed);
                         }
                         _ => {
-                            count(usize::from(want == Verdict::AdmittedXoff));
+                            count(usize::from(want == AdmitVerdict::AdmittedXoff));
                             rules.lanes[queue].queued += u64::from(bytes);
                             held.push(Frame { pg, bytes, queues: vec![queue] });
                         }
@@ -292,7 +292,7 @@ fn fuzz_operations_keep_the_rules_and_every_byte() {
                 8 => {
                     let want = rules.group_takes(pg, bytes.into());
                     assert_eq!(mmu.admit_ingress(PgIx(pg as u32), bytes), want);
-                    if !matches!(want, Verdict::Refused(_)) {
+                    if !matches!(want, AdmitVerdict::Refused(_)) {
                         let mut frame = Frame { pg, bytes, queues: Vec::new() };
                         for queue in [queue, (queue + PRIORITIES) % LANES] {
                             let want = rules.queue_takes(queue, bytes.into());
@@ -318,7 +318,7 @@ fn fuzz_operations_keep_the_rules_and_every_byte() {
                     next.cell_bytes = rules.p.cell_bytes;
                     mmu.apply(next.clone()).unwrap();
                     rules.apply(next);
-                    count(2 + usize::from(rules.crowded));
+                    count(2 + usize::from(rules.overcommitted));
                 }
                 _ => {
                     let mut resumed = Vec::new();
@@ -393,7 +393,7 @@ fn all_shards_together_take_no_more_than_there_is() {
                 let admitted = match below(3) {
                     0 => mmu.admit_together(pg, queue, bytes),
                     1 => mmu.admit_ingress_together(pg, bytes),
-                    _ => !matches!(mmu.admit_ingress(pg, bytes), Verdict::Refused(_)),
+                    _ => !matches!(mmu.admit_ingress(pg, bytes), AdmitVerdict::Refused(_)),
                 };
                 if admitted {
                     held[shard].push((pg, bytes));

@@ -1,17 +1,17 @@
 //! Frames that were received together for one queue and are accounted for together.
 //!
-//! Frames of a burst that share port, priority group and queue go through the switch as packs of up to
-//! [`PACK`]: what they have in common is written, compared, charged and released once for all of them.
+//! Frames of a burst that share port, priority group and queue go through the switch as batches of up to
+//! [`BATCH_MAX`]: what they have in common is written, compared, charged and released once for all of them.
 
-use super::cargo::{Cargo, Parcel, Ticket};
+use super::request::{BatchBuffer, EnqueueRequest, RequestFrames};
 use crate::ecn;
 use crate::frame::Frame;
 use crate::parse::{EcnCode, EcnField};
 use crate::types::{MIN_FRAME_BYTES, Nanos, PortId, WIRE_OVERHEAD_BYTES, wire_bytes};
 use arrayvec::ArrayVec;
 
-/// Most frames of a pack: a pack of handles is nine cache lines, of which a short one uses two.
-pub const PACK: usize = 64;
+/// Most frames of a batch: a batch of handles is nine cache lines, of which a short one uses two.
+pub const BATCH_MAX: usize = 64;
 
 /// As many frames of one length are taken as cheaply one by one as together.
 const FEW: u64 = 4;
@@ -33,7 +33,7 @@ pub struct Meta {
     pub queue: u8,
     /// Where its ECN bits are and what they said on arrival.
     pub ecn: EcnField,
-    /// Lcore that sends it, see [`Lot::home`].
+    /// Lcore that sends it, see [`BatchHeader::home`].
     pub home: u8,
     /// ns its queue had been held by received pauses when it came to it.
     pub held_ns: Nanos,
@@ -43,10 +43,10 @@ impl Meta {
     /// The only copy.
     pub const SINGLE: u32 = u32::MAX;
 
-    /// What it has in common with others of its pack.
+    /// What it has in common with others of its batch.
     #[inline(always)]
-    pub fn lot(&self) -> Lot {
-        Lot {
+    pub fn header(&self) -> BatchHeader {
+        BatchHeader {
             rx_ns: self.rx_ns,
             copies: self.copies,
             pg: self.pg,
@@ -58,12 +58,12 @@ impl Meta {
     }
 }
 
-/// What the frames of a pack have in common; fields as in [`Meta`].
+/// What the frames of a batch have in common; fields as in [`Meta`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lot {
+pub struct BatchHeader {
     /// When they were received.
     pub rx_ns: Nanos,
-    /// [`Meta::SINGLE`], or the frame is one of several copies and alone in its pack.
+    /// [`Meta::SINGLE`], or the frame is one of several copies and alone in its batch.
     pub copies: u32,
     /// Priority group.
     pub pg: u16,
@@ -74,11 +74,11 @@ pub struct Lot {
     /// Where their ECN bits are and what they said on arrival.
     pub ecn: EcnCode,
     /// Another lcore (shard), which received them and sends them too, when the owner of the port says so; or
-    /// [`Lot::HERE`].
+    /// [`BatchHeader::HERE`].
     pub home: u8,
 }
 
-impl Lot {
+impl BatchHeader {
     /// Who queues the frames sends them.
     pub const HERE: u8 = u8::MAX;
 
@@ -99,7 +99,7 @@ impl Lot {
         self.ecn.codepoint() == ecn::CE
     }
 
-    /// A frame of this lot and of this length.
+    /// A frame of this header and of this length.
     #[inline(always)]
     pub fn meta(&self, len: u16, held_ns: Nanos) -> Meta {
         let Self { rx_ns, copies, pg, in_port, queue, ecn, home } = *self;
@@ -107,14 +107,14 @@ impl Lot {
     }
 }
 
-/// Up to [`PACK`] frames, and what they add up to.
+/// Up to [`BATCH_MAX`] frames, and what they add up to.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Pack<F> {
+pub struct FrameBatch<F> {
     rx_ns: Nanos,
     /// How long their queue had been held by received pauses when they came to it.
     held_ns: Nanos,
-    /// The pack behind this one, in a chain, a queue or the list of free ones.
+    /// The batch behind this one, in a list, a queue or the list of free ones.
     pub(super) next: u32,
     copies: u32,
     bytes: u32,
@@ -129,20 +129,20 @@ pub struct Pack<F> {
     mixed: u16,
     queue: u8,
     home: u8,
-    /// Frames in the parcel.
-    parcelled: u8,
+    /// Frames in the buffer.
+    in_buffer: u8,
     /// The last frame stands first: so that the first ones can be taken without moving the others up.
     reversed: bool,
-    frames: ArrayVec<F, PACK>,
+    frames: ArrayVec<F, BATCH_MAX>,
     /// The frames are in here, in memory of another lcore, until one of them is looked at.
-    parcel: Option<Parcel<F>>,
+    buffer: Option<BatchBuffer<F>>,
 }
 
-/// Frames that may leave the front of a pack together.
+/// Frames that may leave the front of a batch together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Front {
     /// What they are.
-    pub sums: Sums,
+    pub totals: BatchTotals,
     /// Their bytes on the wire, and those of the last one alone.
     pub wire: u64,
     /// See `wire`.
@@ -155,9 +155,9 @@ enum Place {
     Last,
 }
 
-/// Sums over frames.
+/// What frames add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct BatchTotals {
     /// Frames.
     pub frames: u32,
     /// Their bytes, without FCS.
@@ -170,13 +170,13 @@ impl Front {
     /// With one more frame behind the others, `len` bytes long.
     #[inline(always)]
     pub fn add(&mut self, len: u32, charge: u32) {
-        self.sums.add(Sums { frames: 1, bytes: len, charge });
+        self.totals.add(BatchTotals { frames: 1, bytes: len, charge });
         self.last = wire_bytes(u64::from(len));
         self.wire += self.last;
     }
 }
 
-impl Sums {
+impl BatchTotals {
     /// Bytes they take on the wire, were none of them shorter than a frame may be there.
     #[inline(always)]
     pub fn wire(&self) -> u64 {
@@ -185,15 +185,15 @@ impl Sums {
 
     /// With those of other frames.
     #[inline(always)]
-    pub fn add(&mut self, other: Sums) {
+    pub fn add(&mut self, other: BatchTotals) {
         self.frames += other.frames;
         self.bytes += other.bytes;
         self.charge += other.charge;
     }
 
     /// What remains without frames that are among them.
-    pub fn without(self, part: Sums) -> Sums {
-        Sums {
+    pub fn without(self, part: BatchTotals) -> BatchTotals {
+        BatchTotals {
             frames: self.frames - part.frames,
             bytes: self.bytes - part.bytes,
             charge: self.charge - part.charge,
@@ -201,97 +201,107 @@ impl Sums {
     }
 }
 
-impl<F: Frame> Pack<F> {
+impl<F: Frame> FrameBatch<F> {
     /// No frames yet.
     #[inline(always)]
-    pub fn new(lot: &Lot, held_ns: Nanos) -> Self {
+    pub fn new(header: &BatchHeader, held_ns: Nanos) -> Self {
         Self {
-            rx_ns: lot.rx_ns,
+            rx_ns: header.rx_ns,
             held_ns,
             next: u32::MAX,
-            copies: lot.copies,
+            copies: header.copies,
             bytes: 0,
             padding: 0,
             charge: 0,
-            pg: lot.pg,
-            in_port: lot.in_port,
-            queue: lot.queue,
-            ecn: lot.ecn,
-            home: lot.home,
-            parcelled: 0,
+            pg: header.pg,
+            in_port: header.in_port,
+            queue: header.queue,
+            ecn: header.ecn,
+            home: header.home,
+            in_buffer: 0,
             reversed: false,
             len: 0,
             mixed: 0,
             frames: ArrayVec::new(),
-            parcel: None,
+            buffer: None,
         }
     }
 
-    /// Makes an empty pack one of this lot, the last of its chain, that begins with this frame.
+    /// Makes an empty batch one of this header, the last of its list, that begins with this frame.
     #[inline(always)]
-    pub(super) fn begin(&mut self, lot: &Lot, held_ns: Nanos, first: F) {
-        self.become_last(lot, held_ns);
+    pub(super) fn begin(&mut self, header: &BatchHeader, held_ns: Nanos, first: F) {
+        self.become_last(header, held_ns);
         (self.bytes, self.padding, self.charge) = (0, 0, 0);
         (self.len, self.mixed) = (first.len() as u16, 0);
         self.frames.push(first);
     }
 
-    /// Makes an empty pack one of this lot, the last of its chain.
+    /// Makes an empty batch one of this header, the last of its list.
     #[inline(always)]
-    fn become_last(&mut self, lot: &Lot, held_ns: Nanos) {
+    fn become_last(&mut self, header: &BatchHeader, held_ns: Nanos) {
         debug_assert!(self.is_empty());
-        (self.rx_ns, self.held_ns) = (lot.rx_ns, held_ns);
+        (self.rx_ns, self.held_ns) = (header.rx_ns, held_ns);
         self.next = u32::MAX;
-        self.copies = lot.copies;
-        (self.pg, self.in_port, self.queue, self.ecn) = (lot.pg, lot.in_port, lot.queue, lot.ecn);
-        (self.home, self.reversed) = (lot.home, false);
+        self.copies = header.copies;
+        (self.pg, self.in_port, self.queue, self.ecn) = (header.pg, header.in_port, header.queue, header.ecn);
+        (self.home, self.reversed) = (header.home, false);
     }
 
-    /// Makes an empty pack what a ticket says, the last of its chain, with its frames where they are.
+    /// Makes an empty batch what a request says, the last of its list, with its frames where they are.
     #[inline(always)]
-    pub(super) fn receive(&mut self, ticket: Ticket<F>, held_ns: Nanos) {
-        let Ticket { lot, sums, padding, len, mixed, cargo, .. } = ticket;
-        self.become_last(&lot, held_ns);
-        (self.bytes, self.padding, self.charge) = (sums.bytes, padding, sums.charge);
+    pub(super) fn receive(&mut self, request: EnqueueRequest<F>, held_ns: Nanos) {
+        let EnqueueRequest { header, totals, padding, len, mixed, frames, .. } = request;
+        self.become_last(&header, held_ns);
+        (self.bytes, self.padding, self.charge) = (totals.bytes, padding, totals.charge);
         (self.len, self.mixed) = (len, mixed);
-        match cargo {
-            Cargo::One(frame) => self.frames.push(frame),
-            Cargo::Parcel(parcel) => (self.parcelled, self.parcel) = (sums.frames as u8, Some(parcel)),
+        match frames {
+            RequestFrames::One(frame) => self.frames.push(frame),
+            RequestFrames::BatchBuffer(buffer) => {
+                (self.in_buffer, self.buffer) = (totals.frames as u8, Some(buffer))
+            }
         }
     }
 
-    /// Puts all its frames into a parcel, for `out`. The pack is empty then.
+    /// Puts all its frames into a buffer, for `out`. The batch is empty then.
     #[inline(always)]
-    pub fn ship(&mut self, out: PortId, home: u8, mut parcel: Parcel<F>) -> Ticket<F> {
-        let (sums, lot) = (self.sums(), Lot { home, ..self.lot() });
-        F::append(&mut self.frames, &mut parcel);
+    pub fn ship(&mut self, out: PortId, home: u8, mut buffer: BatchBuffer<F>) -> EnqueueRequest<F> {
+        let (totals, header) = (self.totals(), BatchHeader { home, ..self.header() });
+        F::append(&mut self.frames, &mut buffer);
         let (padding, len, mixed) = (self.padding, self.len, self.mixed);
-        Ticket { out, lot, sums, padding, len, mixed, cargo: Cargo::Parcel(parcel) }
+        EnqueueRequest {
+            out,
+            header,
+            totals,
+            padding,
+            len,
+            mixed,
+            frames: RequestFrames::BatchBuffer(buffer),
+        }
     }
 
-    /// Takes the frames out of their parcel, if they are in one, and gives that back.
+    /// Takes the frames out of their buffer, if they are in one, and gives that back.
     #[inline(always)]
-    pub fn open(&mut self) -> Option<Parcel<F>> {
-        if self.parcelled == 0 {
+    pub fn open(&mut self) -> Option<BatchBuffer<F>> {
+        if self.in_buffer == 0 {
             return None;
         }
-        let mut parcel = self.parcel.take()?;
-        self.parcelled = 0;
-        F::append(&mut parcel, &mut self.frames);
-        Some(parcel)
+        let mut buffer = self.buffer.take()?;
+        self.in_buffer = 0;
+        F::append(&mut buffer, &mut self.frames);
+        Some(buffer)
     }
 
-    /// Takes the whole parcel, as it is.
+    /// Takes the whole buffer, as it is.
     #[inline(always)]
-    pub fn take_parcel(&mut self) -> Option<Parcel<F>> {
-        self.parcelled = 0;
-        self.parcel.take()
+    pub fn take_buffer(&mut self) -> Option<BatchBuffer<F>> {
+        self.in_buffer = 0;
+        self.buffer.take()
     }
 
     /// Adds a frame behind the others, charged `charge`.
     ///
     /// # Errors
-    /// The frame, when the pack is full.
+    /// The frame, when the batch is full.
     #[inline(always)]
     pub fn add(&mut self, frame: F, charge: u32) -> Result<(), F> {
         if self.frames.is_full() {
@@ -308,7 +318,7 @@ impl<F: Frame> Pack<F> {
         Ok(())
     }
 
-    /// Adds a frame behind others, for which there is room. It counts in no sum before [`Pack::seal`].
+    /// Adds a frame behind others, for which there is room. It counts in no sum before [`FrameBatch::seal`].
     #[inline(always)]
     pub fn put(&mut self, frame: F) {
         self.mixed |= frame.len() as u16 ^ self.len;
@@ -330,22 +340,22 @@ impl<F: Frame> Pack<F> {
         };
     }
 
-    /// Takes the first frame of an open pack, which was charged `charge_of(its length)`.
+    /// Takes the first frame of an open batch, which was charged `charge_of(its length)`.
     #[inline]
     pub fn pop(&mut self, charge_of: impl FnOnce(u32) -> u32) -> Option<(F, Meta)> {
-        debug_assert!(self.parcel.is_none());
+        debug_assert!(self.buffer.is_none());
         let len = self.first_len();
         self.reverse();
         let frame = self.frames.pop()?;
         self.bytes -= u32::from(len);
         self.padding -= padding(len);
         self.charge -= charge_of(u32::from(len));
-        Some((frame, self.lot().meta(len, self.held_ns)))
+        Some((frame, self.header().meta(len, self.held_ns)))
     }
 
-    /// Drops all frames of an open pack, and says how many. `None`: not all of them are `len` long, and none is dropped.
+    /// Drops all frames of an open batch, and says how many. `None`: not all of them are `len` long, and none is dropped.
     pub fn discard(&mut self, len: u16) -> Option<usize> {
-        debug_assert!(self.parcel.is_none());
+        debug_assert!(self.buffer.is_none());
         if (self.len, self.mixed) != (len, 0) {
             return None;
         }
@@ -362,7 +372,7 @@ impl<F: Frame> Pack<F> {
         let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
         if self.len() <= most && goes_on(all) {
             let last = wire_bytes(u64::from(self.len_of(Place::Last)));
-            return Front { sums: self.sums(), wire: all, last };
+            return Front { totals: self.totals(), wire: all, last };
         }
         match self.mixed {
             0 => self.front_of_one_length(most, goes_on, charge_of),
@@ -384,8 +394,8 @@ impl<F: Frame> Pack<F> {
             frames += 1;
             wire += last;
         }
-        let sums = Sums { frames, bytes: frames * len, charge: frames * charge_of(len) };
-        Front { sums, wire, last }
+        let totals = BatchTotals { frames, bytes: frames * len, charge: frames * charge_of(len) };
+        Front { totals, wire, last }
     }
 
     #[inline(always)]
@@ -397,14 +407,14 @@ impl<F: Frame> Pack<F> {
     ) -> Front {
         let mut front = Front::default();
         let mut add = |frame: &F| {
-            if front.sums.frames > 0 && !goes_on(front.wire) {
+            if front.totals.frames > 0 && !goes_on(front.wire) {
                 return false;
             }
             let len = frame.len() as u32;
             front.add(len, charge_of(len));
             true
         };
-        let frames = self.parcel.as_deref().unwrap_or(&self.frames);
+        let frames = self.buffer.as_deref().unwrap_or(&self.frames);
         if self.reversed {
             let _ = frames.iter().rev().take(most).all(&mut add);
         } else {
@@ -419,7 +429,7 @@ impl<F: Frame> Pack<F> {
         self.mixed != 0 || FEW * wire_bytes(u64::from(self.len)) > turn
     }
 
-    /// Turns an open pack round, for [`Pack::pop_unaccounted`].
+    /// Turns an open batch round, for [`FrameBatch::pop_unaccounted`].
     #[inline(always)]
     pub fn reverse(&mut self) {
         if !std::mem::replace(&mut self.reversed, true) {
@@ -427,18 +437,18 @@ impl<F: Frame> Pack<F> {
         }
     }
 
-    /// The next frame of a pack that was turned round. It counts among the others until [`Pack::less`] says otherwise.
+    /// The next frame of a batch that was turned round. It counts among the others until [`FrameBatch::less`] says otherwise.
     #[inline(always)]
     pub fn pop_unaccounted(&mut self) -> Option<F> {
         debug_assert!(self.reversed);
         self.frames.pop()
     }
 
-    /// Moves the first frames of an open pack, as [`Pack::front`] has found them, behind those of `to`, which has room for
+    /// Moves the first frames of an open batch, as [`FrameBatch::front`] has found them, behind those of `to`, which has room for
     /// them.
     #[inline(always)]
     pub fn take<const N: usize>(&mut self, front: &Front, to: &mut ArrayVec<F, N>) {
-        let count = front.sums.frames as usize;
+        let count = front.totals.frames as usize;
         if count == self.frames.len() && !self.reversed {
             return F::append(&mut self.frames, to);
         }
@@ -451,7 +461,7 @@ impl<F: Frame> Pack<F> {
     /// These frames count no longer.
     #[inline(always)]
     pub fn less(&mut self, front: &Front) {
-        let Sums { frames, bytes, charge } = front.sums;
+        let BatchTotals { frames, bytes, charge } = front.totals;
         self.padding -= (front.wire - u64::from(bytes) - u64::from(frames) * WIRE_OVERHEAD_BYTES) as u16;
         self.bytes -= bytes;
         self.charge -= charge;
@@ -459,8 +469,8 @@ impl<F: Frame> Pack<F> {
 
     /// What all its frames have in common.
     #[inline(always)]
-    pub fn lot(&self) -> Lot {
-        Lot {
+    pub fn header(&self) -> BatchHeader {
+        BatchHeader {
             rx_ns: self.rx_ns,
             copies: self.copies,
             pg: self.pg,
@@ -474,7 +484,7 @@ impl<F: Frame> Pack<F> {
     /// Its frames came from another lcore, and are in its memory or sent by it.
     #[inline(always)]
     pub fn is_foreign(&self) -> bool {
-        self.home != Lot::HERE || self.parcelled > 0
+        self.home != BatchHeader::HERE || self.in_buffer > 0
     }
 
     /// How long the queue had been held when the frames came to it, ns.
@@ -483,11 +493,11 @@ impl<F: Frame> Pack<F> {
         self.held_ns
     }
 
-    /// Another frame of this lot, that comes when the queue has been held for so long, may join.
+    /// Another frame of this header, that comes when the queue has been held for so long, may join.
     #[inline]
-    pub fn has_room_for(&self, lot: &Lot, held_ns: Nanos) -> bool {
-        let same = self.held_ns == held_ns && self.lot() == *lot;
-        lot.copies == Meta::SINGLE && self.parcel.is_none() && !self.reversed && self.room() > 0 && same
+    pub fn has_room_for(&self, header: &BatchHeader, held_ns: Nanos) -> bool {
+        let same = self.held_ns == held_ns && self.header() == *header;
+        header.copies == Meta::SINGLE && self.buffer.is_none() && !self.reversed && self.room() > 0 && same
     }
 
     /// Frames that may still be added.
@@ -499,7 +509,7 @@ impl<F: Frame> Pack<F> {
     /// Number of frames.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.frames.len() + usize::from(self.parcelled)
+        self.frames.len() + usize::from(self.in_buffer)
     }
 
     /// No frames.
@@ -510,8 +520,8 @@ impl<F: Frame> Pack<F> {
 
     /// Frames, bytes and charge.
     #[inline(always)]
-    pub fn sums(&self) -> Sums {
-        Sums { frames: self.len() as u32, bytes: self.bytes, charge: self.charge }
+    pub fn totals(&self) -> BatchTotals {
+        BatchTotals { frames: self.len() as u32, bytes: self.bytes, charge: self.charge }
     }
 
     /// Length of the first frame.
@@ -526,7 +536,7 @@ impl<F: Frame> Pack<F> {
         if self.mixed == 0 {
             return self.len;
         }
-        let frames = self.parcel.as_deref().unwrap_or(&self.frames);
+        let frames = self.buffer.as_deref().unwrap_or(&self.frames);
         let frame = if (place == Place::First) != self.reversed { frames.first() } else { frames.last() };
         frame.map_or(self.len, |frame| frame.len() as u16)
     }
@@ -543,49 +553,57 @@ mod tests {
     use super::*;
     use crate::parse::EcnPlace;
 
-    fn lot() -> Lot {
+    fn header() -> BatchHeader {
         let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();
-        Lot { rx_ns: 7, copies: Meta::SINGLE, pg: 3, in_port: 1, queue: 5, ecn, home: Lot::HERE }
+        BatchHeader {
+            rx_ns: 7,
+            copies: Meta::SINGLE,
+            pg: 3,
+            in_port: 1,
+            queue: 5,
+            ecn,
+            home: BatchHeader::HERE,
+        }
     }
 
     #[test]
     fn sums_follow_frames_in_and_out() {
         let cells = |len: u32| len.div_ceil(100) * 100;
-        let mut pack = Pack::new(&lot(), 2);
+        let mut batch = FrameBatch::new(&header(), 2);
         for (n, len) in [60u16, 150, 42, 1500].into_iter().enumerate() {
-            pack.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
+            batch.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
         }
-        assert_eq!(pack.sums(), Sums { frames: 4, bytes: 1752, charge: 1900 });
-        let front = pack.front(PACK, |_| true, cells);
-        assert_eq!((front.wire, front.last, pack.lot().is_ce()), (84 + 174 + 84 + 1524, 1524, true));
-        let (frame, meta) = pack.pop(cells).unwrap();
-        assert_eq!((frame.n, meta.len, meta.lot(), meta.held_ns), (0, 60, lot(), 2));
-        assert_eq!(pack.pop(cells).map(|(frame, meta)| (frame.n, meta.len)), Some((1, 150)));
-        assert_eq!(pack.sums(), Sums { frames: 2, bytes: 1542, charge: 1600 });
-        assert_eq!((pack.first_len(), pack.front(PACK, |_| true, cells).wire), (42, 84 + 1524));
-        let rest: Vec<_> = std::iter::from_fn(|| pack.pop(cells)).map(|(frame, _)| frame.n).collect();
+        assert_eq!(batch.totals(), BatchTotals { frames: 4, bytes: 1752, charge: 1900 });
+        let front = batch.front(BATCH_MAX, |_| true, cells);
+        assert_eq!((front.wire, front.last, batch.header().is_ce()), (84 + 174 + 84 + 1524, 1524, true));
+        let (frame, meta) = batch.pop(cells).unwrap();
+        assert_eq!((frame.n, meta.len, meta.header(), meta.held_ns), (0, 60, header(), 2));
+        assert_eq!(batch.pop(cells).map(|(frame, meta)| (frame.n, meta.len)), Some((1, 150)));
+        assert_eq!(batch.totals(), BatchTotals { frames: 2, bytes: 1542, charge: 1600 });
+        assert_eq!((batch.first_len(), batch.front(BATCH_MAX, |_| true, cells).wire), (42, 84 + 1524));
+        let rest: Vec<_> = std::iter::from_fn(|| batch.pop(cells)).map(|(frame, _)| frame.n).collect();
         assert_eq!(rest, [2, 3]);
-        assert!(pack.is_empty());
+        assert!(batch.is_empty());
     }
 
     #[test]
     fn what_was_filled_in_counts_when_the_pack_is_sealed() {
         let cells = |len: u32| len.div_ceil(100) * 100;
         for lens in [[60, 60, 60, 60], [42, 42, 42, 42], [60, 60, 1500, 42]] {
-            let (mut filled, mut added) = (Pack::new(&lot(), 2), Pack::new(&lot(), 2));
+            let (mut filled, mut added) = (FrameBatch::new(&header(), 2), FrameBatch::new(&header(), 2));
             let mut frames = lens.into_iter().enumerate().map(|(n, len)| Numbered::new(n, len));
-            filled.begin(&lot(), 2, frames.next().unwrap());
+            filled.begin(&header(), 2, frames.next().unwrap());
             frames.for_each(|frame| filled.put(frame));
-            assert_eq!((filled.len(), filled.room()), (4, PACK - 4));
+            assert_eq!((filled.len(), filled.room()), (4, BATCH_MAX - 4));
             filled.seal(cells);
             for (n, len) in lens.into_iter().enumerate() {
                 added.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
             }
-            let front = |pack: &Pack<_>| pack.front(PACK, |_| true, cells);
-            assert_eq!((filled.sums(), front(&filled)), (added.sums(), front(&added)));
+            let front = |batch: &FrameBatch<_>| batch.front(BATCH_MAX, |_| true, cells);
+            assert_eq!((filled.totals(), front(&filled)), (added.totals(), front(&added)));
             while let Some(one) = added.pop(cells) {
                 assert_eq!(filled.pop(cells), Some(one));
-                assert_eq!(filled.sums(), added.sums());
+                assert_eq!(filled.totals(), added.totals());
             }
             assert!(filled.is_empty());
         }
@@ -598,27 +616,27 @@ mod tests {
         for lens in [[60; 6], [60, 1500, 42, 42, 700, 60], [42, 1500, 60, 60, 60, 1400]] {
             for turn in [0, 1, 84, 85, 168, 169, 1500, u64::MAX] {
                 for most in [1, 2, 5, 6, 9] {
-                    let mut pack = Pack::new(&lot(), 2);
+                    let mut batch = FrameBatch::new(&header(), 2);
                     for (n, len) in lens.into_iter().enumerate() {
-                        pack.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
+                        batch.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
                     }
                     let mut left = lens.into_iter().enumerate();
-                    while !pack.is_empty() {
+                    while !batch.is_empty() {
                         let mut want = Front::default();
-                        let mut taken = ArrayVec::<Numbered, PACK>::new();
-                        let front = pack.front(most, |wire| wire < turn, cells);
-                        pack.take(&front, &mut taken);
+                        let mut taken = ArrayVec::<Numbered, BATCH_MAX>::new();
+                        let front = batch.front(most, |wire| wire < turn, cells);
+                        batch.take(&front, &mut taken);
                         for frame in taken {
-                            assert!(want.sums.frames == 0 || want.wire < turn, "{lens:?} {turn} {most}");
+                            assert!(want.totals.frames == 0 || want.wire < turn, "{lens:?} {turn} {most}");
                             let (n, len) = left.next().unwrap();
                             assert_eq!(frame, Numbered::new(n, len));
                             want.last = wire_bytes(u64::from(len));
                             want.wire += want.last;
                             let (bytes, charge) = (u32::from(len), cells(u32::from(len)));
-                            want.sums.add(Sums { frames: 1, bytes, charge });
+                            want.totals.add(BatchTotals { frames: 1, bytes, charge });
                         }
                         assert_eq!(front, want);
-                        let all = want.sums.frames as usize == most || pack.is_empty();
+                        let all = want.totals.frames as usize == most || batch.is_empty();
                         assert!(all || want.wire >= turn, "{lens:?} {turn} {most}: more could go");
                     }
                     assert_eq!(left.next(), None);
@@ -629,19 +647,21 @@ mod tests {
 
     #[test]
     fn a_full_pack_gives_the_frame_back() {
-        let mut pack = Pack::new(&lot(), 2);
+        let mut batch = FrameBatch::new(&header(), 2);
         let frame = |n| Numbered::new(n, 64);
-        for n in 0..PACK {
-            assert!(pack.has_room_for(&lot(), 2) && pack.add(frame(n), 64).is_ok());
+        for n in 0..BATCH_MAX {
+            assert!(batch.has_room_for(&header(), 2) && batch.add(frame(n), 64).is_ok());
         }
-        assert_eq!((pack.add(frame(99), 64), pack.len()), (Err(frame(99)), PACK));
-        assert!(!pack.has_room_for(&lot(), 2));
-        assert!(!Pack::<Numbered>::new(&lot(), 2).has_room_for(&Lot { rx_ns: 8, ..lot() }, 2));
-        assert!(!Pack::<Numbered>::new(&lot(), 2).has_room_for(&lot(), 3));
+        assert_eq!((batch.add(frame(99), 64), batch.len()), (Err(frame(99)), BATCH_MAX));
+        assert!(!batch.has_room_for(&header(), 2));
+        assert!(
+            !FrameBatch::<Numbered>::new(&header(), 2).has_room_for(&BatchHeader { rx_ns: 8, ..header() }, 2)
+        );
+        assert!(!FrameBatch::<Numbered>::new(&header(), 2).has_room_for(&header(), 3));
     }
 
     #[test]
-    fn a_pack_of_handles_is_nine_cache_lines() {
-        assert_eq!(size_of::<Pack<crate::frame::OwnedFrame>>(), 576);
+    fn a_batch_of_handles_is_nine_cache_lines() {
+        assert_eq!(size_of::<FrameBatch<crate::frame::OwnedFrame>>(), 576);
     }
 }

@@ -1,0 +1,103 @@
+//! Sorting a burst: frames with the same decision join a group, in batches, and are admitted together.
+
+use super::Switch;
+use super::flow_cache::ForwardingDecision;
+use super::receive::RxContext;
+use crate::drops::DropReason;
+use crate::egress::{BatchList, Queues};
+use crate::frame::Frame;
+use crate::mmu::Admission;
+
+/// Groups a burst is sorted into.
+pub(super) const GROUPS: usize = 64;
+
+/// Frames of a burst with the same decision, to be admitted together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdmissionGroup {
+    pub decision: ForwardingDecision,
+    pub list: BatchList,
+}
+
+impl AdmissionGroup {
+    pub const NONE: Self = Self { decision: ForwardingDecision::NONE, list: BatchList::NONE };
+}
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Puts frames to their groups, up to the first one about which nothing is decided, and returns that.
+    #[inline(always)]
+    pub(super) fn batch_frames(
+        &mut self,
+        rx: &mut RxContext,
+        frames: &mut impl Iterator<Item = F>,
+    ) -> Option<F> {
+        let (port, tag) = (rx.port, self.flow_cache.tag(rx.port));
+        loop {
+            let Self { flow_cache, ports, groups, queues, .. } = self;
+            let profile = &ports[port.index()].params.profile;
+            let decide = |frame: &F| flow_cache.decision(profile, tag, frame);
+            match join(groups, queues, frames, decide)? {
+                (frame, decision) if decision.is_decided() => self.begin_batch(rx, decision, frame),
+                (frame, _) => return Some(frame),
+            }
+        }
+    }
+
+    /// Puts one frame to its group.
+    pub(super) fn put(&mut self, rx: &mut RxContext, decision: ForwardingDecision, frame: F) {
+        let mut frame = Some(frame).into_iter();
+        if let Some((frame, _)) = join(&self.groups, &mut self.queues, &mut frame, |_| decision) {
+            self.begin_batch(rx, decision, frame);
+        }
+    }
+
+    /// Puts a frame to its group, which has no batch with room: adds one, and begins the group if there is none.
+    #[inline(never)]
+    fn begin_batch(&mut self, rx: &mut RxContext, decision: ForwardingDecision, frame: F) {
+        let at = decision.place();
+        if self.groups[at].decision != decision {
+            if rx.waiting >> at & 1 == 1 {
+                self.admit_group(rx.port, at);
+            }
+            self.groups[at] = AdmissionGroup { decision, list: BatchList::NONE };
+        }
+        let held_ns = self.held_ns(decision.queue() as usize, rx.now);
+        let list = &mut self.groups[at].list;
+        let full = self.queues.extend(list, &rx.header(decision), held_ns, frame).err();
+        if list.is_empty() {
+            self.groups[at] = AdmissionGroup::NONE;
+            rx.waiting &= !(1 << at);
+        } else {
+            rx.waiting |= 1 << at;
+        }
+        if let Some(frame) = full {
+            self.no_batch(rx, decision, frame);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_batch(&mut self, rx: &RxContext, decision: ForwardingDecision, frame: F) {
+        self.count_received(rx.port, decision.tc(), 1, frame.len() as u64);
+        self.drop_at_group(frame, &rx.header(decision), DropReason::IngressNoSlot);
+    }
+}
+
+/// Puts frames into the last batches of their groups, up to the first one that finds none with room. Returns that, and
+/// what was decided about it. Nothing here calls anything: it is done for every frame.
+#[inline(always)]
+fn join<F: Frame>(
+    groups: &[AdmissionGroup; GROUPS],
+    queues: &mut Queues<F>,
+    frames: &mut impl Iterator<Item = F>,
+    decide: impl Fn(&F) -> ForwardingDecision,
+) -> Option<(F, ForwardingDecision)> {
+    for frame in frames {
+        let decision = decide(&frame);
+        let group = &groups[decision.place()];
+        match queues.open(&group.list) {
+            Some(batch) if group.decision == decision => batch.put(frame),
+            _ => return Some((frame, decision)),
+        }
+    }
+    None
+}
