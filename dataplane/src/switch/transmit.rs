@@ -208,8 +208,8 @@ impl<F: Frame> Port<F> {
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
         while taken < most && go_on {
             let limits = Limits { frames: most - taken, turn: turn.saturating_sub(wire) };
-            let in_lane = self.lanes.is_open(queue)
-                || (turn != QueuePick::ALONE && self.open_lane(queues, (out, queue), turn));
+            let turns = turn != QueuePick::ALONE && limits.frames > 1;
+            let in_lane = self.lanes.is_open(queue) || (turns && self.open_lane(queues, (out, queue), turn));
             let front = if in_lane {
                 self.take_from_lane(queues, (out, queue), limits, &departure.charge_of)
             } else {
