@@ -5,11 +5,12 @@
 CARGO ?= cargo
 FOR   ?= 20s
 
-.PHONY: help setup setup-demo setup-test demo build test test-nic fresh bench bench-sim bench-management figures lint clean
+.PHONY: help setup setup-demo setup-test demo build test model test-nic fresh bench bench-sim bench-management figures lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
 	@echo 'make test    build and run every test'
+	@echo 'make model   what lcores and readers share, in every order a processor may show it (loom)'
 	@echo 'make test-nic   weir on the drivers of NICs that QEMU emulates (root, docs/testing.md)'
 	@echo 'make fresh   both of them on a bare Debian 12, made for that: as root and not, with and without llvm-14-dev'
 	@echo 'make build   the optimised program, target/release/weir'
@@ -38,6 +39,10 @@ demo: build
 # One profile for the tests and the program they start; every failure is shown, not only the first.
 test: setup-test
 	@CARGO='$(CARGO)' scripts/test
+
+# Tries every order in which threads may see each other's writes, which takes minutes. Needs neither DPDK nor root.
+model:
+	RUSTFLAGS='--cfg weir_loom' $(CARGO) test --locked -p weir-dataplane --lib --target-dir target/model model_
 
 # Boots guests without KVM, so it takes long, and root: not part of anything else. NICS="e1000e igb": not all.
 test-nic: setup-demo

@@ -6,10 +6,8 @@
 
 use crate::drops::{DROP_REASONS, DropReason};
 use crate::ecn::Wred;
+pub use crate::published::Published;
 use crate::types::{Nanos, PRIORITIES};
-use crossbeam_utils::Backoff;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Linear sub-buckets per octave of a latency histogram: values are exact to 1/8.
 const SUB_BUCKETS: usize = 8;
@@ -537,97 +535,6 @@ impl LoopStats {
     }
 }
 
-/// A block of counters that one thread writes and any thread may copy.
-#[derive(Debug, Clone)]
-pub struct Published(Arc<Block>);
-
-#[derive(Debug)]
-struct Block {
-    /// Odd while a write is under way.
-    sequence: AtomicU64,
-    words: Vec<AtomicU64>,
-}
-
-impl Published {
-    /// A cell for blocks of type `T`, all zero.
-    pub fn new<T: Words>() -> Self {
-        Self::of_words(T::len_words())
-    }
-
-    /// A cell for this many numbers, all zero.
-    pub fn of_words(count: usize) -> Self {
-        let words = (0..count).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Block { sequence: AtomicU64::new(0), words }))
-    }
-
-    /// Copies numbers out. Only the thread that owns them may call this.
-    pub fn publish_words(&self, numbers: &[u64]) {
-        self.write(|cells| {
-            for (cell, number) in cells.iter().zip(numbers) {
-                cell.store(*number, Ordering::Relaxed);
-            }
-        });
-    }
-
-    /// A copy in which all numbers belong to the same instant.
-    pub fn read_words(&self) -> Vec<u64> {
-        self.consistent(|cells| cells.iter().map(|cell| cell.load(Ordering::Relaxed)).collect())
-    }
-
-    /// Copies a block out. Only the thread that owns the counters may call this.
-    pub fn publish<T: Words>(&self, block: &mut T) {
-        self.publish_all(|f| block.words(f));
-    }
-
-    /// Copies blocks out, one behind the other, in the order in which `walk` visits them. Those at the end that have
-    /// not changed may be left out.
-    pub fn publish_all(&self, walk: impl FnOnce(&mut dyn FnMut(&mut [u64]))) {
-        self.write(|cells| {
-            let mut cells = cells.iter();
-            walk(&mut |words| {
-                for (word, cell) in words.iter().zip(cells.by_ref()) {
-                    cell.store(*word, Ordering::Relaxed);
-                }
-            });
-        });
-    }
-
-    /// A copy in which all counters belong to the same instant.
-    pub fn read<T: Words>(&self) -> T {
-        self.consistent(|cells| {
-            let mut copy = T::default();
-            let mut cells = cells.iter();
-            copy.words(&mut |words| {
-                for (word, cell) in words.iter_mut().zip(cells.by_ref()) {
-                    *word = cell.load(Ordering::Relaxed);
-                }
-            });
-            copy
-        })
-    }
-
-    fn write(&self, store: impl FnOnce(&[AtomicU64])) {
-        let seq = self.0.sequence.load(Ordering::Relaxed);
-        self.0.sequence.store(seq + 1, Ordering::Relaxed);
-        std::sync::atomic::fence(Ordering::Release);
-        store(&self.0.words);
-        self.0.sequence.store(seq + 2, Ordering::Release);
-    }
-
-    fn consistent<T>(&self, copy: impl Fn(&[AtomicU64]) -> T) -> T {
-        let backoff = Backoff::new();
-        loop {
-            let before = self.0.sequence.load(Ordering::Acquire);
-            let copy = copy(&self.0.words);
-            std::sync::atomic::fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && self.0.sequence.load(Ordering::Relaxed) == before {
-                return copy;
-            }
-            backoff.spin();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -667,28 +574,6 @@ mod tests {
     }
 
     #[test]
-    fn g7_a_reader_never_sees_a_torn_block() {
-        let cell = Published::new::<PortStats>();
-        let writer = {
-            let cell = cell.clone();
-            std::thread::spawn(move || {
-                let mut stats = PortStats::default();
-                for n in 1..=2000u64 {
-                    stats.words(&mut |words| words.fill(n));
-                    cell.publish(&mut stats);
-                }
-            })
-        };
-        for _ in 0..200 {
-            let mut copy: PortStats = cell.read();
-            let first = copy.rx_packets;
-            copy.words(&mut |words| assert!(words.iter().all(|word| *word == first)));
-        }
-        writer.join().unwrap();
-        assert_eq!(cell.read::<PortStats>().queue_bytes[7], 2000);
-    }
-
-    #[test]
     fn a_curve_has_a_bin_for_every_depth() {
         let mut curve = MarkingCurve { kmax: [0, 1600, 0, 0, 0, 0, 0, 0], ..MarkingCurve::default() };
         for (depth, bin) in
@@ -722,15 +607,5 @@ mod tests {
             assert_eq!((curve.frames[1], curve.selected[1]), ([0; CURVE_BINS], [0; CURVE_BINS]));
             assert_eq!((curve.frames[2], curve.kmax[1]), (before.frames[2], other.map_or(0, |law| law.kmax)));
         }
-    }
-
-    #[test]
-    fn plain_numbers_are_published_too() {
-        let cell = Published::of_words(3);
-        assert_eq!(cell.read_words(), [0, 0, 0]);
-        // More than there is room for is cut off, less leaves the rest.
-        cell.publish_words(&[1, 2, 3, 4]);
-        cell.publish_words(&[7]);
-        assert_eq!(cell.read_words(), [7, 2, 3]);
     }
 }

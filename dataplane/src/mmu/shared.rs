@@ -4,20 +4,23 @@
 //! limits of their own. A shard owns the groups and queues of its ports. What it must know of the
 //! others is a few single-writer sums in the [`Ledger`] (design section 3).
 
+mod divide;
+mod ledger;
 mod restore;
+mod views;
 
+pub use ledger::Ledger;
 pub use restore::Held;
+pub use views::{PgView, PoolView, QueueView};
 
-use super::account::{Account, Limit};
-use super::params::{MmuError, MmuParams, PoolId};
+use super::account::Account;
+use super::params::{MmuParams, PoolId};
 use super::watermark::Watermark;
 use super::{Admission, AdmitVerdict, PgIx, QueueIx};
 use crate::drops::DropReason;
 use crate::types::PRIORITIES;
-use crossbeam_utils::CachePadded;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed, fence};
 
 /// One ingress priority group. What every frame touches is in the first cache line.
 #[derive(Clone, Debug)]
@@ -44,40 +47,6 @@ struct Queue {
     account: Account,
     pool: PoolId,
     peak: Watermark,
-}
-
-/// What one shard tells the others: single writer each.
-#[derive(Debug)]
-struct ShardSums {
-    shared: AtomicU64,
-    headroom: AtomicU64,
-    egress: [AtomicU64; 2],
-    held: AtomicU64,
-    /// Bytes of each priority group this shard has released, ever. Read by the group's owner.
-    released: Vec<AtomicU64>,
-}
-
-/// The sums shards exchange. One per switch, shared by its shards.
-#[derive(Debug)]
-pub struct Ledger {
-    /// On cache lines of their own: each is written by another core.
-    shards: Vec<CachePadded<ShardSums>>,
-}
-
-impl Ledger {
-    fn new(shards: usize, pgs: usize) -> Self {
-        let zeros = |n| (0..n).map(|_| AtomicU64::new(0)).collect();
-        let one = |_| {
-            CachePadded::new(ShardSums {
-                shared: AtomicU64::new(0),
-                headroom: AtomicU64::new(0),
-                egress: [AtomicU64::new(0), AtomicU64::new(0)],
-                held: AtomicU64::new(0),
-                released: zeros(pgs),
-            })
-        };
-        Self { shards: (0..shards).map(one).collect() }
-    }
 }
 
 /// The shared-buffer MMU of one shard.
@@ -151,224 +120,7 @@ struct PortLimit {
     used: u64,
 }
 
-/// A priority group as a reader sees it. Bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PgView {
-    /// Held in the guaranteed part and the shared pool.
-    pub used: u64,
-    /// Held in the shared pool.
-    pub shared: u64,
-    /// Held in headroom.
-    pub headroom: u64,
-    /// The Dynamic Threshold as it stands now: most the group may hold of the shared pool.
-    pub limit: u64,
-    /// Guaranteed bytes.
-    pub reserved: u64,
-    /// Most the group may hold in headroom.
-    pub headroom_limit: u64,
-    /// Resume point as it stands now.
-    pub xon_at: u64,
-    /// Upstream is stopped.
-    pub xoff: bool,
-    /// Sends Xoff instead of dropping.
-    pub lossless: bool,
-    /// Peak of `shared`, per reader.
-    pub shared_peak: Watermark,
-    /// Peak of `headroom`, per reader.
-    pub headroom_peak: Watermark,
-}
-
-/// An egress queue as a reader sees it. Bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueView {
-    /// Held, until the driver has taken them.
-    pub used: u64,
-    /// Most the queue may hold now.
-    pub limit: u64,
-    /// Peak of `used`, per reader.
-    pub peak: Watermark,
-}
-
-/// The pools as a reader of this shard sees them. Bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolView {
-    /// Size of the shared pool.
-    pub shared_size: u64,
-    /// In use of it, all shards.
-    pub shared_used: u64,
-    /// Size of the headroom (pool, or sum of the private ones).
-    pub headroom_size: u64,
-    /// In use of it, all shards.
-    pub headroom_used: u64,
-    /// Peak of the shared pool, as this shard saw it.
-    pub shared_peak: Watermark,
-    /// Peak of the headroom, as this shard saw it.
-    pub headroom_peak: Watermark,
-}
-
 impl Mmu {
-    /// An MMU for a switch in one piece.
-    ///
-    /// # Errors
-    /// [`MmuError`] when the division does not add up.
-    pub fn new(params: MmuParams) -> Result<Self, MmuError> {
-        params.shared()?;
-        let ledger = Arc::new(Ledger::new(1, params.pgs.len() + 1));
-        Self::shard(params, 0, 1, ledger)
-    }
-
-    /// One MMU per shard, sharing a ledger. Every shard knows all groups; it charges only its own.
-    ///
-    /// # Errors
-    /// [`MmuError`] when the division does not add up.
-    pub fn sharded(params: &MmuParams, shards: usize) -> Result<Vec<Self>, MmuError> {
-        params.shared()?;
-        let ledger = Arc::new(Ledger::new(shards, params.pgs.len() + shards));
-        (0..shards).map(|shard| Self::shard(params.clone(), shard, shards, Arc::clone(&ledger))).collect()
-    }
-
-    fn shard(params: MmuParams, shard: usize, shards: usize, ledger: Arc<Ledger>) -> Result<Self, MmuError> {
-        let (ports, pgs) = (params.ports(), params.pgs.len() + shards);
-        let empty_pg = |reserved| Pg {
-            account: Account::new(reserved, Limit::fixed(0)),
-            headroom_used: 0,
-            headroom_limit: 0,
-            xon: 0,
-            xon_offset: 0,
-            lossless: false,
-            xoff: false,
-            remote: false,
-            shared_peak: Watermark::default(),
-            headroom_peak: Watermark::default(),
-        };
-        let mut mmu = Self {
-            // The control pools are groups of their own, one per shard, with nothing but a minimum.
-            pgs: vec![empty_pg(params.control / shards as u64); pgs],
-            queues: params
-                .queues
-                .iter()
-                .map(|q| Queue {
-                    account: Account::new(q.reserved, q.limit),
-                    pool: q.pool,
-                    peak: Watermark::default(),
-                })
-                .collect(),
-            shared_size: 0,
-            shared_used: 0,
-            shared_peak: Watermark::default(),
-            headroom_size: 0,
-            headroom_used: 0,
-            headroom_peak: Watermark::default(),
-            egress_size: [0; 2],
-            egress_used: [0; 2],
-            port_ingress: Vec::new(),
-            port_egress: Vec::new(),
-            others_shared: 0,
-            others_headroom: 0,
-            others_egress: [0; 2],
-            others_held: 0,
-            unsaid: 0,
-            most_unsaid: 0,
-            plain: true,
-            overcommitted: false,
-            hard_limit: 0,
-            applied: vec![vec![0; pgs]; shards],
-            ledger,
-            shard,
-            ports,
-            held: 0,
-            xoff_groups: 0,
-            cells: Cells::of(&params),
-            params: params.clone(),
-        };
-        mmu.apply(params)?;
-        Ok(mmu)
-    }
-
-    /// Replaces limits and sizes while frames are held; occupancies stay (B15). A limit below
-    /// present use admits nothing more until use has fallen; nothing underflows.
-    ///
-    /// # Errors
-    /// [`MmuError`]; the old parameters stay in force.
-    pub fn apply(&mut self, params: MmuParams) -> Result<(), MmuError> {
-        let mut params = params;
-        self.replace(&mut params)
-    }
-
-    /// [`Mmu::apply`]; what was in force comes back in `params`.
-    ///
-    /// # Errors
-    /// [`MmuError`]; the old parameters stay in force.
-    pub fn replace(&mut self, params: &mut MmuParams) -> Result<(), MmuError> {
-        let shared = params.shared()?;
-        if params.ports() != self.ports {
-            return Err(MmuError::Shape { what: "pgs", got: params.pgs.len(), ports: self.ports });
-        }
-        self.shared_peak.note(self.shared_used + self.others_shared);
-        self.shared_size = shared;
-        self.headroom_size = params.headroom();
-        let [lossy, lossless] = params.egress_pools;
-        // Headroom and flooded copies wait in lossless queues too: only a pool nothing can fill never refuses (B11).
-        let unlimited = params.total.saturating_mul(self.ports as u64);
-        self.egress_size = [lossy.unwrap_or(shared + params.reserved()), lossless.unwrap_or(unlimited)];
-        for (pg, p) in self.pgs.iter_mut().zip(&params.pgs) {
-            // Moving the minimum moves bytes between the guaranteed part and the pool.
-            let before = pg.account.shared();
-            pg.shared_peak.note(before);
-            pg.account.reserved = p.reserved;
-            pg.account.limit = p.limit;
-            self.shared_used = self.shared_used + pg.account.shared() - before;
-            pg.headroom_limit = p.headroom;
-            pg.xon = p.xon;
-            pg.xon_offset = p.xon_offset;
-            pg.lossless = p.lossless;
-        }
-        let control = params.control / self.ledger.shards.len() as u64;
-        for pg in &mut self.pgs[params.pgs.len()..] {
-            let before = pg.account.shared();
-            pg.account.reserved = control;
-            self.shared_used = self.shared_used + pg.account.shared() - before;
-        }
-        for (queue, p) in self.queues.iter_mut().zip(&params.queues) {
-            let before = queue.account.shared();
-            self.egress_used[queue.pool as usize] -= before;
-            queue.account.reserved = p.reserved;
-            queue.account.limit = p.limit;
-            queue.pool = p.pool;
-            self.egress_used[queue.pool as usize] += queue.account.shared();
-        }
-        let used_by = |i: usize, port: usize| i / PRIORITIES == port;
-        let shared_of = |port| {
-            self.pgs
-                .iter()
-                .enumerate()
-                .filter(|(i, _)| used_by(*i, port))
-                .map(|(_, pg)| pg.account.shared())
-                .sum()
-        };
-        self.port_ingress = port_limits(&params.port_ingress_limit, shared_of);
-        let queued_of = |port| {
-            let own =
-                self.queues.iter().enumerate().filter(|(i, q)| used_by(*i, port) && q.pool == PoolId::Lossy);
-            own.map(|(_, q)| q.account.shared()).sum()
-        };
-        self.port_egress = port_limits(&params.port_egress_limit, queued_of);
-        self.cells = Cells::of(params);
-        let others = self.ledger.shards.len() as u64 - 1;
-        self.most_unsaid = params.staleness.checked_div(others).unwrap_or(u64::MAX);
-        std::mem::swap(&mut self.params, params);
-        self.overcommitted = true;
-        self.hard_limit = self.hard_limit.max(self.params.total - self.params.staleness);
-        self.settle();
-        self.publish();
-        Ok(())
-    }
-
-    /// The parameters in force.
-    pub fn params(&self) -> &MmuParams {
-        &self.params
-    }
-
     #[inline(always)]
     fn free_shared(&self) -> u64 {
         self.shared_size.saturating_sub(self.shared_used + self.others_shared)
@@ -383,45 +135,6 @@ impl Mmu {
     fn free_egress(&self, pool: PoolId) -> u64 {
         let pool = pool as usize;
         self.egress_size[pool].saturating_sub(self.egress_used[pool] + self.others_egress[pool])
-    }
-
-    /// `bytes` are about to be admitted: if the others have not been told of too many before, they are told now, and
-    /// asked what they hold. So whoever asked last knows what each of the others holds but for `most_unsaid`, and all
-    /// together take no more than there is, `staleness` included.
-    #[inline(always)]
-    fn count_unsaid(&mut self, bytes: u64) {
-        self.unsaid += bytes;
-        if self.unsaid > self.most_unsaid {
-            self.exchange();
-            self.unsaid = bytes;
-        }
-    }
-
-    /// Ends the overcommitment as soon as both pools hold no more than they are large.
-    #[cold]
-    fn settle(&mut self) {
-        self.overcommitted &= self.shared_used + self.others_shared > self.shared_size
-            || self.headroom_used + self.others_headroom > self.headroom_size;
-        if !self.overcommitted {
-            self.hard_limit = self.params.total - self.params.staleness;
-        }
-        self.plain = !self.overcommitted && self.port_ingress.is_empty() && self.port_egress.is_empty();
-    }
-
-    /// Whether `bytes` more are there at all. Only an overcommitted buffer can promise what it has not.
-    #[cold]
-    fn has_room(&mut self, bytes: u64) -> bool {
-        self.settle();
-        !self.overcommitted || self.held + self.others_held + bytes <= self.hard_limit
-    }
-
-    fn publish(&self) {
-        let own = &self.ledger.shards[self.shard];
-        own.shared.store(self.shared_used, Relaxed);
-        own.headroom.store(self.headroom_used, Relaxed);
-        own.egress[0].store(self.egress_used[0], Relaxed);
-        own.egress[1].store(self.egress_used[1], Relaxed);
-        own.held.store(self.held, Relaxed);
     }
 
     /// Which bytes leave first: headroom, then shared, then the minimum.
@@ -597,102 +310,11 @@ impl Mmu {
             DropReason::EgressQueueFull
         }
     }
-
-    /// One group, for readers.
-    pub fn pg(&self, ix: PgIx) -> PgView {
-        let pg = &self.pgs[ix.0 as usize];
-        let free = self.free_shared();
-        PgView {
-            used: pg.account.used,
-            shared: pg.account.shared(),
-            headroom: pg.headroom_used,
-            limit: pg.account.limit.bytes(free),
-            reserved: pg.account.reserved,
-            headroom_limit: pg.headroom_limit,
-            xon_at: resume_point(pg, free),
-            xoff: pg.xoff,
-            lossless: pg.lossless,
-            shared_peak: pg.shared_peak.with(pg.account.shared()),
-            headroom_peak: pg.headroom_peak,
-        }
-    }
-
-    /// One queue, for readers.
-    pub fn queue(&self, ix: QueueIx) -> QueueView {
-        let queue = &self.queues[ix.0 as usize];
-        QueueView {
-            used: queue.account.used,
-            limit: queue
-                .account
-                .reserved
-                .saturating_add(queue.account.limit.bytes(self.free_egress(queue.pool))),
-            peak: queue.peak.with(queue.account.used),
-        }
-    }
-
-    /// The pools, for readers.
-    pub fn pools(&self) -> PoolView {
-        PoolView {
-            shared_size: self.shared_size,
-            shared_used: self.shared_used + self.others_shared,
-            headroom_size: self.headroom_size,
-            headroom_used: self.headroom_used + self.others_headroom,
-            shared_peak: self.shared_peak.with(self.shared_used + self.others_shared),
-            headroom_peak: self.headroom_peak,
-        }
-    }
-
-    /// Starts new peaks for one reader everywhere (G5).
-    pub fn clear_watermarks(&mut self, reader: usize) {
-        for pg in &mut self.pgs {
-            pg.shared_peak.clear(reader, pg.account.shared());
-            pg.headroom_peak.clear(reader, pg.headroom_used);
-        }
-        for queue in &mut self.queues {
-            queue.peak.clear(reader, queue.account.used);
-        }
-        self.shared_peak.clear(reader, self.shared_used + self.others_shared);
-        self.headroom_peak.clear(reader, self.headroom_used + self.others_headroom);
-    }
-
-    /// Checks that all sums agree with their parts (B13).
-    ///
-    /// # Errors
-    /// A sentence with the two numbers that differ.
-    pub fn audit(&self) -> Result<(), String> {
-        let equal = |what: &str, sum: u64, total: u64| {
-            if sum == total { Ok(()) } else { Err(format!("{what}: parts {sum}, total {total}")) }
-        };
-        equal("shared pool", self.pgs.iter().map(|p| p.account.shared()).sum(), self.shared_used)?;
-        equal("headroom", self.pgs.iter().map(|p| p.headroom_used).sum(), self.headroom_used)?;
-        equal("held", self.pgs.iter().map(|p| p.account.used + p.headroom_used).sum(), self.held)?;
-        for pool in [PoolId::Lossy, PoolId::Lossless] {
-            let parts = self.queues.iter().filter(|q| q.pool == pool).map(|q| q.account.shared()).sum();
-            equal("egress pool", parts, self.egress_used[pool as usize])?;
-        }
-        Ok(())
-    }
-
-    /// Bytes in this shard's egress queues, by the egress side's count.
-    pub fn queued_bytes(&self) -> u64 {
-        self.queues.iter().map(|q| q.account.used).sum()
-    }
 }
 
 fn resume_point(pg: &Pg, free: u64) -> u64 {
     let limit = pg.account.reserved.saturating_add(pg.account.limit.bytes(free));
     pg.xon.max(limit.saturating_sub(pg.xon_offset))
-}
-
-fn port_limits(limits: &[Option<u64>], used: impl Fn(usize) -> u64) -> Vec<PortLimit> {
-    if limits.iter().all(Option::is_none) {
-        return Vec::new();
-    }
-    let one = |(port, limit): (usize, &Option<u64>)| PortLimit {
-        limit: limit.unwrap_or(u64::MAX),
-        used: used(port),
-    };
-    limits.iter().enumerate().map(one).collect()
 }
 
 /// Control groups stand behind the last port and have no port limit.
@@ -805,54 +427,17 @@ impl Admission for Mmu {
     }
 
     fn exchange(&mut self) {
-        if self.ledger.shards.len() == 1 {
-            return;
-        }
-        self.publish();
-        self.unsaid = 0;
-        // Of two that do this at the same time one sees what the other says.
-        fence(Ordering::SeqCst);
-        self.shared_peak.note(self.shared_used + self.others_shared);
-        let (mut shared, mut headroom, mut egress, mut held) = (0, 0, [0; 2], 0);
-        for (i, sums) in self.ledger.shards.iter().enumerate() {
-            if i != self.shard {
-                shared += sums.shared.load(Relaxed);
-                headroom += sums.headroom.load(Relaxed);
-                egress[0] += sums.egress[0].load(Relaxed);
-                egress[1] += sums.egress[1].load(Relaxed);
-                held += sums.held.load(Relaxed);
-            }
-        }
-        (self.others_shared, self.others_headroom, self.others_egress) = (shared, headroom, egress);
-        self.others_held = held;
+        self.exchange_sums();
     }
 
     fn mark_remote(&mut self, pg: PgIx) {
         self.pgs[pg.0 as usize].remote = true;
     }
     fn release_for_owner(&mut self, pg: PgIx, bytes: u32) {
-        let counter = &self.ledger.shards[self.shard].released[pg.0 as usize];
-        counter.store(counter.load(Relaxed) + u64::from(bytes), Relaxed);
+        self.tell_owner(pg, bytes);
     }
     fn collect_remote(&mut self, resume: &mut dyn FnMut(PgIx)) {
-        let shards = self.ledger.shards.len();
-        if shards == 1 {
-            return;
-        }
-        for pg in 0..self.pgs.len() {
-            if !self.pgs[pg].remote {
-                continue;
-            }
-            for shard in 0..shards {
-                let total = self.ledger.shards[shard].released[pg].load(Relaxed);
-                let delta = total - std::mem::replace(&mut self.applied[shard][pg], total);
-                if delta > 0 && self.release_pg(pg, delta) {
-                    resume(PgIx(pg as u32));
-                }
-            }
-            let p = &mut self.pgs[pg];
-            p.remote = p.account.used + p.headroom_used > 0;
-        }
+        self.collect_released(resume);
     }
 }
 

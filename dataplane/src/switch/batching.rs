@@ -11,6 +11,8 @@ use crate::mmu::Admission;
 /// Groups a burst is sorted into.
 pub(super) const GROUPS: usize = 64;
 
+const _: () = assert!(GROUPS == u64::BITS as usize, "those with frames are the bits of a word");
+
 /// Frames of a burst with the same decision, to be admitted together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdmissionGroup {

@@ -23,6 +23,8 @@ use std::collections::VecDeque;
 /// Places of a ring: for what two bursts are if each frame goes by itself, and few enough to stay in a near cache.
 const RING: usize = 2 * BURST;
 
+const _: () = assert!(RING >= BATCH_MAX, "frames of a grant that come without a buffer are taken at once");
+
 /// News that wait at most, per direction.
 const NEWS: usize = 1024;
 

@@ -107,6 +107,8 @@ impl Entry {
 #[repr(align(64))]
 struct Set([Entry; WAYS]);
 
+const _: () = assert!(size_of::<Set>() == 64, "a look-up touches one cache line");
+
 /// Port and epoch, as they stand in the third word of an entry's key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag(u64);

@@ -43,6 +43,15 @@ pub(super) fn most_in_flight_wire(params: &PortParams) -> u64 {
     params.rate.and_then(|rate| bytes_in_flight(rate, params.burst)).unwrap_or(u64::MAX)
 }
 
+const _: () = {
+    assert!(BURST.is_multiple_of(BATCH_MAX), "a burst for one queue fills its batches");
+    assert!(LEAST_PER_TICK >= BATCH_MAX, "the frames of one request are taken in one tick");
+    assert!(
+        IN_FLIGHT_MAX >= 2 * BURST,
+        "a port goes on sending while the completions of a burst are on their way"
+    );
+};
+
 /// Turns from a grant to the next one that its completion allows.
 const TURNS_IN_FLIGHT: u64 = 4;
 

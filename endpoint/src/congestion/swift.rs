@@ -103,7 +103,7 @@ impl CongestionControl for Swift {
             return Permit::windowed(p.line_bps, window);
         }
         // One packet each time a round trip over the window has gone by.
-        let rate = self.cwnd * (p.payload * 8) as f64 / (self.rtt as f64 * 1e-9);
+        let rate = self.cwnd * (p.payload * 8) as f64 * 1e9 / self.rtt as f64;
         Permit::windowed((rate as u64).clamp(1, p.line_bps), window)
     }
 

@@ -66,7 +66,9 @@ fn every_fabric_and_every_plan_plays() {
     let place = Place::new();
     for name in files_of("configs/sim", "toml") {
         let ended = if name.ends_with(".plan.toml") {
-            place.ends_well(&["sim", "sweep", "--plan", &name, "--out", "results"])
+            // Results of two plans do not share a folder.
+            let results = name.replace('/', "-");
+            place.ends_well(&["sim", "sweep", "--plan", &name, "--out", &results])
         } else {
             place.ends_well(&["sim", &name])
         };

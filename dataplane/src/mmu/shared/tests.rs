@@ -2,8 +2,10 @@
 //! their parts at every step, so nothing can be forgotten, counted twice or go below zero unseen.
 
 use super::*;
+use crate::mmu::Limit;
 use crate::mmu::params::{PgParams, QueueParams};
 use crate::mmu::{PERSISTENT, WATERMARK_READERS};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const PORTS: usize = 2;
 const LANES: usize = PORTS * PRIORITIES;
