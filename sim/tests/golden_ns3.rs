@@ -1,5 +1,6 @@
 //! The published end-to-end runs, one test per scenario.
-use std::path::PathBuf;
+mod support;
+
 use std::sync::LazyLock;
 
 use weir_sim::golden::FileReport;
@@ -9,16 +10,8 @@ use weir_sim::golden::scenarios::spec::Scenario;
 use weir_sim::ns3::config::Control;
 
 /// The published folder, or `None` with the reason printed.
-static SET: LazyLock<Option<DataSet>> = LazyLock::new(|| {
-    let root = std::env::var_os("WEIR_GOLDEN")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from);
-    let folder = root.join("ns3-scenarios");
-    if !folder.is_dir() {
-        eprintln!("skipped: no folder {} (set WEIR_GOLDEN)", folder.display());
-        return None;
-    }
-    Some(DataSet::read(&folder).unwrap())
-});
+static SET: LazyLock<Option<DataSet>> =
+    LazyLock::new(|| support::published("ns3-scenarios").map(|folder| DataSet::read(&folder).unwrap()));
 
 fn exact(name: &str) {
     let Some(set) = &*SET else { return };

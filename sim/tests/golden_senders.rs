@@ -1,7 +1,8 @@
 //! HPCC, TIMELY, DCTCP and HPCC over PINT of the published simulator: the senders alone. Each row gives what an
 //! acknowledgement said; every column of state after it must agree.
+mod support;
+
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use weir_endpoint::congestion::dctcp::{self, Dctcp};
 use weir_endpoint::congestion::hpcc::{self, Hpcc};
@@ -14,14 +15,7 @@ use weir_sim::golden::scenarios::spec::Scenario;
 use weir_sim::ns3::config::{Control, WindowRule};
 
 fn set() -> Option<DataSet> {
-    let root = std::env::var_os("WEIR_GOLDEN")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from);
-    let folder = root.join("ns3-cc");
-    if !folder.is_dir() {
-        eprintln!("skipped: no folder {} (set WEIR_GOLDEN)", folder.display());
-        return None;
-    }
-    Some(DataSet::read(&folder).unwrap())
+    support::published("ns3-cc").map(|folder| DataSet::read(&folder).unwrap())
 }
 
 /// A row, its columns by number, counted from `time_ns`.

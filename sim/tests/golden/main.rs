@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -12,18 +12,10 @@ use weir_sim::golden::{FileReport, replay_dir, replay_each};
 
 mod changed;
 mod damaged;
+#[path = "../support/mod.rs"]
+mod support;
 
-/// A folder of the published data, or `None` with the reason printed.
-fn published(data_set: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("WEIR_GOLDEN")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from);
-    let folder = root.join(data_set);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no folder {} (set WEIR_GOLDEN)", folder.display());
-    None
-}
+use support::published;
 
 /// A copy of one table and its description, changed by `edit` as text.
 fn changed(data_set: &str, table: &str, edit: impl FnOnce(&mut String, &mut String)) -> Option<TempDir> {

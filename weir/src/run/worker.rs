@@ -249,7 +249,7 @@ impl<D: Io> Worker<D> {
             } else if let Some((port, wire)) = self.others.get_mut(at - own)
                 && self.switch.has_grants(*port)
             {
-                // An order is carried out whole.
+                // A grant is carried out whole.
                 if left < BATCH_MAX || self.switch.staged(*port) > left {
                     waiting.get_or_insert(at);
                     continue;
