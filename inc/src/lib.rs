@@ -5,7 +5,7 @@
 //! times go in, frames and deadlines come out.
 //!
 //! Start at [`engine::Engine`]. [`params`] says what a job is, [`immediate`] how hosts name operations and what results say
-//! of themselves, [`kernels`] what exactly is computed.
+//! of themselves, [`kernels`] what exactly is computed, [`plan`] which engines sum for which hosts of a fabric.
 #![deny(unsafe_code)]
 
 mod collector;
@@ -17,4 +17,5 @@ pub mod kernels;
 mod outbox;
 pub mod params;
 pub mod peer;
+pub mod plan;
 pub mod report;
