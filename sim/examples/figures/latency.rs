@@ -2,7 +2,7 @@
 
 use crate::plot::{Axis, Line, plot};
 use crate::table::{Table, Within};
-use weir_sim::fabric::time::Line as Wire;
+use weir_sim::fabric::time::Transmitter as Wire;
 use weir_sim::fabric::{Report, load, run};
 
 fn play(text: &str) -> Report {

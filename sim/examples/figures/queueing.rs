@@ -6,7 +6,7 @@ use weir_dataplane::mmu::{Admission, AdmitVerdict, Limit, Mmu, MmuParams, PgIx, 
 use weir_dataplane::pfc::frame::{CONTROL_BYTES, MAX_QUANTA, PfcFrame, quanta_to_ns};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Mac, PRIORITIES, wire_bytes};
-use weir_sim::fabric::time::Line as Wire;
+use weir_sim::fabric::time::Transmitter as Wire;
 
 const G: u64 = 1_000_000_000;
 

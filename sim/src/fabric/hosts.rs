@@ -1,6 +1,6 @@
 //! The hosts of a fabric: of one kind, behind one face.
 
-use super::parcel::Parcel;
+use super::sim_frame::SimFrame;
 use super::spec::{CcWindow, Congestion, FabricSpec, LinkFormat, Protocol};
 use super::switches;
 use super::topology::Plan;
@@ -261,7 +261,7 @@ impl Host {
     }
 
     /// Takes a frame from the wire.
-    pub fn handle_frame(&mut self, frame: &Parcel, now: Nanos) -> Option<Arrival> {
+    pub fn handle_frame(&mut self, frame: &SimFrame, now: Nanos) -> Option<Arrival> {
         match self {
             Self::Roce(nic) => nic.handle_frame(frame.bytes(), frame.stamp(), now),
             Self::RcLink(nic) => nic.handle_frame(frame, now),

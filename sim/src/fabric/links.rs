@@ -1,6 +1,6 @@
 //! One direction of a link: who sends, who hears, what is lost.
 
-use super::time::{Line, PS, Ps};
+use super::time::{PS, Ps, Transmitter};
 use super::topology::{End, Plan};
 use weir_dataplane::rng::Rng;
 
@@ -9,8 +9,8 @@ use weir_dataplane::rng::Rng;
 pub(super) struct Direction {
     pub from: End,
     pub to: End,
-    pub line: Line,
-    /// Its end of transmission is on the agenda: somebody waits for it.
+    pub line: Transmitter,
+    /// Its end of transmission is in the event queue: somebody waits for it.
     pub freeing: bool,
     pub delay: Ps,
     /// Chances of loss, 2^32 is certain.
@@ -30,7 +30,7 @@ pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
         [(a, b), (b, a)].map(|(from, to)| Direction {
             from,
             to,
-            line: Line::new(link.spec.rate.0),
+            line: Transmitter::new(link.spec.rate.0),
             freeing: false,
             delay: link.spec.delay.0 * PS,
             loss: chance(link.spec.loss),

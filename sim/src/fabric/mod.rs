@@ -2,24 +2,24 @@
 //!
 //! A [`FabricSpec`] (TOML, [`load`]) names a topology, what its switches are (a weir configuration),
 //! and the traffic; [`run`] plays it and says what happened ([`Report`]). Same spec, same seed: same
-//! report, bit for bit. Events are exact to the picosecond ([`time::Line`]); switches and hosts are
+//! report, bit for bit. Events are exact to the picosecond ([`time::Transmitter`]); switches and hosts are
 //! called at whole nanoseconds, never early.
 
-mod agenda;
 mod congestion;
 mod engine;
+mod event_queue;
 mod histogram;
 mod hosts;
 mod latency;
 mod links;
 mod ns3;
 mod page;
-mod parcel;
 mod play;
 mod rate_control;
 mod reasons;
 mod report;
 mod routes;
+mod sim_frame;
 mod sizes;
 mod source;
 mod spec;

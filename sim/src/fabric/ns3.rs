@@ -4,7 +4,7 @@ use super::play::{Progress, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, Topology};
-use super::timeline::Tape;
+use super::timeline::TimelineRecorder;
 use super::topology::{Plan, lay_out};
 use super::units::Size;
 use super::workload::{Planned, flows, is_finite};
@@ -218,7 +218,7 @@ struct FlowCount {
 }
 
 /// Everything that is reported and the network itself does not keep.
-struct Book {
+struct ReportRecorder {
     hosts: usize,
     /// First number of each switch's ports.
     first: Vec<usize>,
@@ -227,19 +227,19 @@ struct Book {
     lanes: Vec<usize>,
     paused: Vec<[(Option<Nanos>, Nanos, u64); PRIORITIES]>,
     host_pfc: Vec<u64>,
-    tape: Tape,
+    timeline: TimelineRecorder,
 }
 
 fn depth(mmu: &Hpcc, port: usize) -> u64 {
     (0..PRIORITIES).map(|q| u64::from(mmu.egress(port, q))).sum()
 }
 
-impl Recorder for Book {
+impl Recorder for ReportRecorder {
     fn pfc_sent(&mut self, e: PfcSent) {
         let at = self.first[e.node as usize - self.hosts] + usize::from(e.port) - 1;
         self.ports[at].xoff += u64::from(e.pause);
         self.ports[at].xon += u64::from(!e.pause);
-        self.tape.pfc(at, e.prio.into(), e.at, e.pause);
+        self.timeline.pfc(at, e.prio.into(), e.at, e.pause);
     }
 
     fn pfc_received(&mut self, e: PfcReceived) {
@@ -265,7 +265,7 @@ impl Recorder for Book {
         p.headroom_peak = p.headroom_peak.max(mmu.headroom(in_port, prio).into());
         let p = &mut self.ports[first + out_port];
         p.queue_max = p.queue_max.max(bytes);
-        self.tape.depth(first + out_port, at, bytes);
+        self.timeline.depth(first + out_port, at, bytes);
     }
 
     fn refused(&mut self, _: Nanos, switch: usize, in_port: usize, _: u8) {
@@ -276,7 +276,7 @@ impl Recorder for Book {
         let port = self.first[switch] + out_port;
         self.ports[port].sent += 1;
         self.ports[port].marked += u64::from(marked);
-        self.tape.depth(port, at, depth(mmu, out_port));
+        self.timeline.depth(port, at, depth(mmu, out_port));
     }
 
     fn data_sent(&mut self, flow: u32, again: bool) {
@@ -287,7 +287,7 @@ impl Recorder for Book {
 
     fn delivered(&mut self, at: Nanos, flow: u32, bytes: u32) {
         self.flows[flow as usize].delivered += u64::from(bytes);
-        self.tape.delivered(self.lanes[flow as usize], at, bytes.into());
+        self.timeline.delivered(self.lanes[flow as usize], at, bytes.into());
     }
 }
 
@@ -319,14 +319,14 @@ pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Resu
     for ports in &plan.ports[plan.hosts..] {
         first.push(first[first.len() - 1] + ports.len());
     }
-    let book = Book {
+    let book = ReportRecorder {
         hosts: plan.hosts,
         ports: vec![Count::default(); names.len()],
         flows: vec![FlowCount::default(); planned.len()],
         lanes: rate_names.1,
         paused: vec![[(None, 0, 0); PRIORITIES]; plan.hosts],
         host_pfc: vec![0; plan.hosts],
-        tape: Tape::new(names, rate_names.0),
+        timeline: TimelineRecorder::new(names, rate_names.0),
         first,
     };
     let start = |f: &Planned| FlowSpec {
@@ -382,7 +382,7 @@ fn report(
     routes: &Routes,
     planned: &[Planned],
     config: &Config,
-    sim: Sim<Book>,
+    sim: Sim<ReportRecorder>,
 ) -> Report {
     let (end_ns, events) = (sim.now(), sim.events());
     let sizes = FrameSizes::new(config.payload, config.control.header_bytes());
@@ -474,7 +474,7 @@ fn report(
         flows,
         switches,
         hosts,
-        timeline: book.tape.finish(end_ns),
+        timeline: book.timeline.finish(end_ns),
         ..Report::begin(spec, end_ns, events)
     };
     report.flows_finite = report.flows.len();

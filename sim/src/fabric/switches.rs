@@ -1,8 +1,8 @@
 //! Switches from the weir configuration of a spec: the same checks, presets and defaults as on DPDK.
 
 use super::FabricError;
-use super::parcel::Parcel;
 use super::routes::Routes;
+use super::sim_frame::SimFrame;
 use super::spec::{FabricSpec, LinkFormat, Protocol};
 use super::topology::Plan;
 use toml::{Table, Value};
@@ -88,7 +88,7 @@ pub(super) fn build(
     spec: &FabricSpec,
     routes: &Routes,
     node: usize,
-) -> Result<(Config, Switch<Parcel>), FabricError> {
+) -> Result<(Config, Switch<SimFrame>), FabricError> {
     let config = config_of(plan, spec, node)?;
     let device = |i: usize| Device {
         mac: Mac::from_u64(0x0201_0000_0000 | (node as u64) << 8 | i as u64),

@@ -1,6 +1,6 @@
 //! Conformance: tables R3, R5, R6, R7 of the reference, and what a lossless fabric must do.
 
-use super::time::Line;
+use super::time::Transmitter;
 use super::*;
 use weir_dataplane::mmu::{Admission, AdmitVerdict, Limit, Mmu, MmuParams, PgIx, QueueIx};
 use weir_dataplane::rng::Rng;
@@ -32,7 +32,7 @@ fn r3_a_line_under_poisson_arrivals_is_m_d_1() {
     // 1406 B at 200G: service 56.24 ns; with preamble and gap 57.04.
     for (rho, want) in [(0.5, 28.1), (0.7, 65.6), (0.8, 112.48), (0.9, 253.1)] {
         let mut rng = Rng::new(4);
-        let mut line = Line::new(200_000_000_000);
+        let mut line = Transmitter::new(200_000_000_000);
         let mean = 56.24 / rho;
         let (mut now, mut waited) = (0.0, 0.0);
         let frames = if rho > 0.85 { 2_000_000 } else { 500_000 };
@@ -118,7 +118,7 @@ fn r7_cut_through_and_store_and_forward_by_definition() {
     // Two cables and the pipeline: what neither mode can save.
     let fixed = (200 + 250) * 1000;
     for payload in [64u64, 512, 1024, 2048, 4096] {
-        let line = Line::new(100_000_000_000);
+        let line = Transmitter::new(100_000_000_000);
         let frame = line.takes(payload + 58 + 12);
         // First bit in to first bit out: constant. Last bit in to first bit out: constant.
         let cut = one_packet("cut_through", payload, 100, 100) - frame;

@@ -11,7 +11,7 @@ const BYTE: u64 = 8 * 1_000_000_000_000;
 
 /// A transmitter: when its last bit is out.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct Transmitter {
     rate: u64,
     /// Picoseconds a byte takes, if that is a whole number: it nearly always is.
     byte: Option<u64>,
@@ -20,7 +20,7 @@ pub struct Line {
     remainder: u64,
 }
 
-impl Line {
+impl Transmitter {
     /// An idle transmitter of `rate` bit/s, at least 1.
     pub fn new(rate: u64) -> Self {
         let rate = rate.max(1);
@@ -45,7 +45,7 @@ impl Line {
         self.byte.map_or_else(|| (bytes * BYTE).div_ceil(self.rate), |byte| bytes * byte)
     }
 
-    /// Sends `bytes` bytes (below 2^16) from `now` on, which is not before [`Line::free`].
+    /// Sends `bytes` bytes (below 2^16) from `now` on, which is not before [`Transmitter::free`].
     #[inline]
     pub fn occupy(&mut self, now: Ps, bytes: u64) {
         if now > self.free {
@@ -78,20 +78,20 @@ mod tests {
         ];
         for (frame, times) in table {
             for (rate, (alone, slot)) in [100, 200, 400].into_iter().zip(times) {
-                let mut line = Line::new(rate * 1_000_000_000);
+                let mut line = Transmitter::new(rate * 1_000_000_000);
                 assert_eq!(line.takes(frame), alone, "{frame} B at {rate}G");
                 line.occupy(0, wire_bytes(frame - 4));
                 assert_eq!(line.free(), slot, "{frame} B at {rate}G");
             }
         }
         // DEV-31: the seed's 328 ns are the payload alone; the frame with RETH is 4174 B.
-        assert_eq!(Line::new(100_000_000_000).takes(4174), 333_920);
+        assert_eq!(Transmitter::new(100_000_000_000).takes(4174), 333_920);
     }
 
     #[test]
     fn r4_a_million_frames_do_not_drift() {
         for rate in [400_000_000_000, 800_000_000_000, 3_000_000_007] {
-            let mut line = Line::new(rate);
+            let mut line = Transmitter::new(rate);
             for _ in 0..1_000_000 {
                 line.occupy(line.free(), 1426);
             }

@@ -73,21 +73,21 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Lane {
+struct BucketSeries {
     kind: Kind,
     last: u64,
     buckets: Vec<u64>,
 }
 
-/// Lanes of equal buckets. When one would need more than there may be, all become twice as wide.
+/// BucketSeriesSet of equal buckets. When one would need more than there may be, all become twice as wide.
 #[derive(Clone, Debug)]
-struct Lanes {
+struct BucketSeriesSet {
     /// A bucket is 2^this nanoseconds wide.
     shift: u32,
-    lanes: Vec<Lane>,
+    lanes: Vec<BucketSeries>,
 }
 
-impl Lanes {
+impl BucketSeriesSet {
     fn new() -> Self {
         Self { shift: FIRST_SHIFT, lanes: Vec::new() }
     }
@@ -103,7 +103,7 @@ impl Lanes {
     #[cold]
     fn widen(&mut self) {
         self.shift += 1;
-        self.lanes.iter_mut().for_each(Lane::fold);
+        self.lanes.iter_mut().for_each(BucketSeries::fold);
     }
 
     fn note(&mut self, lane: usize, now: Nanos, value: u64) {
@@ -118,7 +118,7 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl BucketSeries {
     fn new(kind: Kind) -> Self {
         Self { kind, last: 0, buckets: Vec::new() }
     }
@@ -157,22 +157,22 @@ pub(super) struct PortName {
 
 /// Writes a [`Timeline`] while a run goes on.
 #[derive(Clone, Debug)]
-pub(super) struct Tape {
+pub(super) struct TimelineRecorder {
     ports: Vec<PortName>,
     rates: Vec<String>,
     /// Ports first, then rates.
-    lanes: Lanes,
+    lanes: BucketSeriesSet,
     open: Vec<[Option<Nanos>; PRIORITIES]>,
     pauses: Vec<Pause>,
     left_out: u64,
 }
 
-impl Tape {
+impl TimelineRecorder {
     /// For these ports and these flows or hosts.
     pub fn new(ports: Vec<PortName>, rates: Vec<String>) -> Self {
-        let mut lanes = Lanes::new();
-        lanes.lanes = ports.iter().map(|_| Lane::new(Kind::Peak)).collect();
-        lanes.lanes.extend(rates.iter().map(|_| Lane::new(Kind::Sum)));
+        let mut lanes = BucketSeriesSet::new();
+        lanes.lanes = ports.iter().map(|_| BucketSeries::new(Kind::Peak)).collect();
+        lanes.lanes.extend(rates.iter().map(|_| BucketSeries::new(Kind::Sum)));
         Self {
             open: vec![[None; PRIORITIES]; ports.len()],
             ports,
@@ -244,7 +244,7 @@ impl Tape {
         let period_ns = 1 << self.lanes.shift;
         let ports = self.ports.len();
         let (queues, rates) = self.lanes.lanes.split_at(ports);
-        let longest = queues.iter().map(Lane::total).max().unwrap_or(0);
+        let longest = queues.iter().map(BucketSeries::total).max().unwrap_or(0);
         let shown = |total: u64| total > longest / SHOWN_PART;
         let depths = largest(queues, MAX_DEPTHS).into_iter().filter(|i| shown(queues[*i].total())).map(|i| {
             let PortName { node, port, peer } = &self.ports[i];
@@ -263,7 +263,7 @@ impl Tape {
 }
 
 /// The lanes with the largest totals, if they are above 0.
-fn largest(lanes: &[Lane], most: usize) -> Vec<usize> {
+fn largest(lanes: &[BucketSeries], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lanes.len()).filter(|i| lanes[*i].total() > 0).collect();
     order.sort_by_key(|i| std::cmp::Reverse(lanes[*i].total()));
     order.truncate(most);
@@ -271,7 +271,7 @@ fn largest(lanes: &[Lane], most: usize) -> Vec<usize> {
 }
 
 /// Bytes per bucket as rates over as many buckets as make them steady.
-fn rates_of(lanes: &[Lane], names: &[String], period: Nanos, end: Nanos) -> (Nanos, Vec<Series>) {
+fn rates_of(lanes: &[BucketSeries], names: &[String], period: Nanos, end: Nanos) -> (Nanos, Vec<Series>) {
     let mut chosen = largest(lanes, MAX_RATES);
     chosen.sort_unstable();
     let (bytes, buckets) = chosen.iter().map(|i| &lanes[*i]).fold((0, 0), |(bytes, buckets), lane| {
@@ -305,20 +305,20 @@ fn rates_of(lanes: &[Lane], names: &[String], period: Nanos, end: Nanos) -> (Nan
 mod tests {
     use super::*;
 
-    fn tape() -> Tape {
+    fn timeline() -> TimelineRecorder {
         let port = |i: usize| PortName { node: "s0".into(), port: i, peer: format!("h{i}") };
-        Tape::new(vec![port(0), port(1)], vec!["a".into()])
+        TimelineRecorder::new(vec![port(0), port(1)], vec!["a".into()])
     }
 
     #[test]
     fn buckets_grow_and_keep_peaks_and_sums() {
-        let mut tape = tape();
+        let mut timeline = timeline();
         // 512 buckets of 128 ns would be too few, so they are 256 ns wide in the end.
         for i in 0..1000u64 {
-            tape.depth(1, i * 128, i % 10);
-            tape.delivered(0, i * 128, 32);
+            timeline.depth(1, i * 128, i % 10);
+            timeline.delivered(0, i * 128, 32);
         }
-        let t = tape.finish(128_000);
+        let t = timeline.finish(128_000);
         assert_eq!(t.period_ns, 256);
         assert_eq!(t.depths.len(), 1, "a port without a queue is not shown");
         // What waits when a bucket begins counts in it: the 9 of the bucket before, once.
@@ -330,33 +330,33 @@ mod tests {
 
     #[test]
     fn a_depth_lasts_until_it_changes() {
-        let mut tape = tape();
-        tape.depth(0, 150, 7);
-        tape.depth(0, 550, 3);
-        assert_eq!(tape.finish(800).depths[0].values, [0, 7, 7, 7, 7, 3, 3]);
+        let mut timeline = timeline();
+        timeline.depth(0, 150, 7);
+        timeline.depth(0, 550, 3);
+        assert_eq!(timeline.finish(800).depths[0].values, [0, 7, 7, 7, 7, 3, 3]);
     }
 
     #[test]
     fn pauses_last_from_the_first_pause_to_the_resume() {
-        let mut tape = tape();
-        tape.pfc(1, 3, 10, true);
-        tape.pfc(1, 3, 20, true);
-        tape.pfc(0, 3, 30, false);
-        tape.pfc(1, 3, 40, false);
-        tape.pfc(1, 4, 50, true);
-        let pauses = tape.finish(60).pauses;
+        let mut timeline = timeline();
+        timeline.pfc(1, 3, 10, true);
+        timeline.pfc(1, 3, 20, true);
+        timeline.pfc(0, 3, 30, false);
+        timeline.pfc(1, 3, 40, false);
+        timeline.pfc(1, 4, 50, true);
+        let pauses = timeline.finish(60).pauses;
         let spans: Vec<_> = pauses.iter().map(|p| (p.port, p.priority, p.from_ns, p.to_ns)).collect();
         assert_eq!(spans, [(1, 3, 10, 40), (1, 4, 50, 60)]);
     }
 
     #[test]
     fn too_many_pauses_are_counted() {
-        let mut tape = tape();
+        let mut timeline = timeline();
         for i in 0..MAX_PAUSES as u64 + 5 {
-            tape.pfc(0, 3, 2 * i, true);
-            tape.pfc(0, 3, 2 * i + 1, false);
+            timeline.pfc(0, 3, 2 * i, true);
+            timeline.pfc(0, 3, 2 * i + 1, false);
         }
-        let t = tape.finish(100_000);
+        let t = timeline.finish(100_000);
         assert_eq!((t.pauses.len(), t.pauses_left_out), (MAX_PAUSES, 5));
     }
 }

@@ -6,13 +6,16 @@
 //! inputs and outputs slot by slot; what has crossed waits in a short queue of the output, and an output whose queue is
 //! full grants nothing. A PFC frame from the peer of an output is obeyed by all inputs.
 
-use super::{Fabric, PS, Ps, Tap, What, queued_frames};
+use super::event_loop::Event;
+use super::probe::queued_frames;
+use super::world::{Fabric, OneFrameWire};
 use crate::crossbar::{
     Arbiter, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule, all_ports,
 };
 use crate::fabric::FabricError;
-use crate::fabric::parcel::Parcel;
+use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{CoreKind, CrossbarMode, FabricSpec, Forwarding};
+use crate::fabric::time::{PS, Ps};
 use std::collections::VecDeque;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Nanos, PRIORITIES, PortId};
@@ -24,7 +27,7 @@ struct Crossing {
     /// Egress queue it was in.
     queue: usize,
     /// `None`: its first cell is at the output already (packet mode).
-    frame: Option<Parcel>,
+    frame: Option<SimFrame>,
     cells_left: u64,
     /// It was matched in this slot.
     moves: bool,
@@ -33,13 +36,13 @@ struct Crossing {
 /// What waits at an output for its line.
 #[derive(Default)]
 struct Output {
-    ready: VecDeque<(usize, Parcel)>,
+    ready: VecDeque<(usize, SimFrame)>,
     /// Bytes in `ready` and on their way to it.
     bytes: u64,
 }
 
 /// A frame that reaches its output with the next slot: output, queue, frame.
-type Landing = (usize, usize, Parcel);
+type Landing = (usize, usize, SimFrame);
 
 /// A crossbar and what is in it.
 pub(super) struct Core {
@@ -58,7 +61,7 @@ pub(super) struct Core {
     outputs: Vec<Output>,
     /// Begin of the last slot.
     last: Option<Ps>,
-    /// The slot that is on the agenda.
+    /// The slot that is in the event queue.
     due: Option<Ps>,
 }
 
@@ -186,7 +189,7 @@ impl Core {
     }
 
     /// The next frame for the line of `output`, with its queue, past those whose queue is in `paused`.
-    pub fn next_frame(&mut self, output: usize, paused: u8) -> Option<Parcel> {
+    pub fn next_frame(&mut self, output: usize, paused: u8) -> Option<SimFrame> {
         let out = &mut self.outputs[output];
         let at = out.ready.iter().position(|(queue, _)| paused >> queue & 1 == 0)?;
         let (_, frame) = out.ready.remove(at)?;
@@ -216,7 +219,7 @@ impl Fabric<'_> {
         let at = core.last.map_or(now, |last| now.max(last + core.slot));
         if core.due.is_none_or(|due| at < due) {
             core.due = Some(at);
-            self.at(at, What::Slot { switch: s as u32 });
+            self.at(at, Event::Slot { switch: s as u32 });
         }
     }
 
@@ -238,9 +241,9 @@ impl Fabric<'_> {
         self.switches[s].core = Some(core);
         let node = self.plan.hosts + s;
         for output in (0..self.switches[s].gauges.len()).filter(|output| touched >> output & 1 == 1) {
-            self.pump(self.out[node][output]);
+            self.try_transmit(self.out[node][output]);
         }
-        self.stir(s);
+        self.frame_left(s);
         if again {
             self.kick_core(s);
         }
@@ -315,13 +318,13 @@ impl Fabric<'_> {
     }
 
     /// The line of a port of a switch with a crossbar is free.
-    pub(super) fn pump_core(&mut self, dir: usize, s: usize, port: usize) {
+    pub(super) fn try_transmit_core(&mut self, dir: usize, s: usize, port: usize) {
         let (ns, id) = (self.ns(), PortId(port as u16));
-        let mut tap = Tap::default();
+        let mut tap = OneFrameWire::default();
         self.switches[s].part_mut(port).transmit_due_control(id, ns, &mut tap);
         if let Some(frame) = tap.control {
             self.note_pfc(s, port, &frame);
-            self.launch(dir, frame);
+            self.start_transmission(dir, frame);
         } else {
             let paused = self.paused_at(s, port);
             let frame = self.switches[s].core.as_mut().and_then(|core| core.next_frame(port, paused));
@@ -331,13 +334,13 @@ impl Fabric<'_> {
                 if let Some(journey) = frame.journey() {
                     journey.leave(dir, self.now, egress, delay);
                 }
-                self.launch(dir, frame);
+                self.start_transmission(dir, frame);
                 self.measure(s, port);
                 self.kick_core(s);
             }
         }
         let next = self.next_of_core(s, port);
-        self.come_back(dir, next);
+        self.schedule_next_wake(dir, next);
     }
 
     /// When the port has something to do although no frame comes.

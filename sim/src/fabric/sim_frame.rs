@@ -7,7 +7,7 @@ use weir_endpoint::flow::HeaderFrame;
 
 /// Headers and a length, behind a pointer: a buffer slot that is empty costs a switch eight bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Parcel(Box<Inner>);
+pub(super) struct SimFrame(Box<Inner>);
 
 #[derive(Clone, Debug)]
 struct Inner {
@@ -26,7 +26,7 @@ pub(super) struct Address {
     pub path: u32,
 }
 
-impl Parcel {
+impl SimFrame {
     /// A frame to a host; `None`: to the next node only.
     pub fn new(frame: HeaderFrame, to: Option<Address>) -> Self {
         Self(Box::new(Inner { frame, to, stamp: None, journey: None }))
@@ -62,7 +62,7 @@ impl Parcel {
     }
 }
 
-impl Frame for Parcel {
+impl Frame for SimFrame {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.0.frame.bytes()

@@ -25,7 +25,7 @@ struct Node<T> {
 
 /// Pending events.
 #[derive(Debug)]
-pub(super) struct Agenda<T> {
+pub(super) struct EventQueue<T> {
     nodes: Vec<Node<T>>,
     spare: Vec<u32>,
     /// Last node of each slot; its `next` is the first.
@@ -37,7 +37,7 @@ pub(super) struct Agenda<T> {
     now: Ps,
 }
 
-impl<T: Copy> Agenda<T> {
+impl<T: Copy> EventQueue<T> {
     pub fn new() -> Self {
         Self {
             nodes: Vec::new(),
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn order_is_that_of_a_sorted_list() {
         let mut rng = Rng::new(5);
-        let mut agenda = Agenda::new();
+        let mut queue = EventQueue::new();
         let mut waiting: Vec<(Ps, u32)> = Vec::new();
         let (mut now, mut number) = (0, 0);
         for _ in 0..20_000 {
@@ -178,7 +178,7 @@ mod tests {
                 let span = spans[rng.next_u32() as usize % spans.len()];
                 let time = now + rng.next_u64() % span;
                 for _ in 0..1 + rng.next_u32() % 3 {
-                    agenda.push(time, number);
+                    queue.push(time, number);
                     waiting.push((time, number));
                     number += 1;
                 }
@@ -186,16 +186,16 @@ mod tests {
                 // Equal times: the smaller number was asked for first.
                 let first = waiting.iter().enumerate().min_by_key(|(_, w)| **w).unwrap().0;
                 let want = waiting.swap_remove(first);
-                assert_eq!(agenda.pop(), Some(want));
+                assert_eq!(queue.pop(), Some(want));
                 now = want.0;
             }
         }
         waiting.sort_unstable();
         for want in waiting {
-            assert_eq!(agenda.pop(), Some(want));
+            assert_eq!(queue.pop(), Some(want));
         }
-        assert_eq!(agenda.pop(), None);
-        agenda.push(now + 1_000_000_000_000, 7);
-        assert_eq!(agenda.pop(), Some((now + 1_000_000_000_000, 7)));
+        assert_eq!(queue.pop(), None);
+        queue.push(now + 1_000_000_000_000, 7);
+        assert_eq!(queue.pop(), Some((now + 1_000_000_000_000, 7)));
     }
 }

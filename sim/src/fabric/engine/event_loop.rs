@@ -1,0 +1,378 @@
+//! The event loop: switches and hosts are called when something is due for them.
+
+use super::probe::queued_frames;
+use super::world::{Fabric, Pair, Started, SwitchNode};
+use crate::fabric::congestion::Leaving;
+use crate::fabric::hosts::Opening;
+use crate::fabric::latency::Journey;
+use crate::fabric::play::Progress;
+use crate::fabric::sim_frame::SimFrame;
+use crate::fabric::spec::{Congestion, Forwarding};
+use crate::fabric::time::{PS, Ps};
+use crate::fabric::workload::{Planned, is_finite};
+use weir_dataplane::frame::Frame;
+use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::types::{MIN_FRAME_BYTES, Mac, Nanos, PRIORITIES, PortId, wire_bytes};
+
+/// FCS and preamble: what is on the wire of a frame before its last bit.
+const FCS_AND_PREAMBLE: u64 = 12;
+/// Events between two looks at the progress.
+const EVENTS_PER_STEP: u64 = 1 << 16;
+/// Bytes after which a cut-through switch has seen all headers: a shortest frame.
+pub(super) const HEAD_BYTES: u64 = MIN_FRAME_BYTES + FCS_AND_PREAMBLE;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// The last bit of a frame (slot of the slab) has come out of direction `dir` and its pipeline.
+    Arrive { dir: u32, slot: u32 },
+    /// The same of its headers.
+    Head { dir: u32, slot: u32 },
+    /// The transmitter of `dir` may begin another frame.
+    Free { dir: u32 },
+    /// The sender of `dir` asked to be called.
+    Wake { dir: u32 },
+    /// A flow may start.
+    Start { flow: u32 },
+    /// A slot of the crossbar of a switch begins.
+    Slot { switch: u32 },
+    /// Time to record.
+    Sample,
+}
+
+/// A frame on its way and when its last bit arrives.
+#[derive(Debug)]
+pub(super) struct Flying {
+    /// `None`: it has arrived.
+    pub(super) frame: Option<SimFrame>,
+    pub(super) tail: Ps,
+}
+
+impl Fabric<'_> {
+    pub(super) fn play(&mut self, progress: &mut dyn FnMut(Progress)) {
+        for flow in 0..self.flows.len() {
+            if self.flows[flow].after.is_none() {
+                let start = self.flows[flow].flow.start.saturating_mul(PS);
+                self.at(start, Event::Start { flow: flow as u32 });
+            }
+        }
+        for dir in 0..self.dirs.len() {
+            self.at(0, Event::Wake { dir: dir as u32 });
+        }
+        if let Some(every) = self.spec.sample.filter(|every| every.0 > 0) {
+            self.at(every.0 * PS, Event::Sample);
+        }
+        let until = self.spec.until.0.saturating_mul(PS);
+        while let Some((time, what)) = self.queue.pop() {
+            if time > until || (self.ended == self.finite && self.finite == self.flows.len()) {
+                break;
+            }
+            self.now = time;
+            self.events += 1;
+            if self.events.is_multiple_of(EVENTS_PER_STEP) {
+                let (now_ns, until_ns) = (self.ns(), self.spec.until.0);
+                let (done, flows, events) = (self.done, self.flows.len(), self.events);
+                progress(Progress { now_ns, until_ns, done, flows, events });
+            }
+            match what {
+                Event::Arrive { dir, slot } => self.arrive(dir as usize, slot),
+                Event::Head { dir, slot } => self.head(dir as usize, slot),
+                Event::Free { dir } => {
+                    self.dirs[dir as usize].freeing = false;
+                    self.try_transmit(dir as usize);
+                }
+                Event::Wake { dir } => self.woken(dir as usize),
+                Event::Start { flow } => self.start(flow),
+                Event::Slot { switch } => self.slot(switch as usize),
+                Event::Sample => self.sample(),
+            }
+        }
+        if self.ended < self.finite || self.finite < self.flows.len() {
+            self.now = until;
+        }
+    }
+
+    pub(super) fn start(&mut self, flow: u32) {
+        let ns = self.ns();
+        let planned = &mut self.flows[flow as usize];
+        planned.flow.start = planned.flow.start.max(ns);
+        let Planned { flow, from, to, pair, cc, .. } = *planned;
+        let backs_off = cc == Congestion::Backoff;
+        let path = planned.path as u64;
+        let known = self.pairs[pair as usize];
+        let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
+            sender: self.hosts[from].next().0,
+            receiver: self.hosts[to].next().1,
+            flows: 0,
+        });
+        self.pairs[pair as usize] = Some(Pair { sender, receiver, flows: nth + 1 });
+        self.started[flow.id as usize] = Some(Started { sender, receiver, nth, at: flow.start });
+        if known.is_some() {
+            self.hosts[to].open_more(flow, false, receiver);
+            self.hosts[from].open_more(flow, true, sender);
+        } else {
+            let address = |host: usize| (host, Mac::from_u64(self.plan.macs[host].to_u64() + path));
+            let opening = Opening { flow, path, ends: [address(from), address(to)], backs_off };
+            self.hosts[to].open(&opening, false, sender);
+            self.hosts[from].open(&opening, true, receiver);
+        }
+        self.try_transmit(self.out[from][0]);
+    }
+
+    pub(super) fn woken(&mut self, dir: usize) {
+        if self.wake[dir] <= self.now {
+            self.wake[dir] = Ps::MAX;
+        }
+        let node = self.dirs[dir].from.node;
+        if node >= self.plan.hosts {
+            self.run_switch_timers(node - self.plan.hosts);
+            self.kick_core(node - self.plan.hosts);
+        }
+        self.try_transmit(dir);
+    }
+
+    pub(super) fn wake_at(&mut self, dir: usize, ns: Nanos) {
+        let at = ns.max(self.ns() + 1).saturating_mul(PS);
+        if at < self.wake[dir] {
+            self.wake[dir] = at;
+            self.at(at, Event::Wake { dir: dir as u32 });
+        }
+    }
+
+    /// Somebody waits for the end of what `dir` sends.
+    #[inline]
+    pub(super) fn await_free(&mut self, dir: usize) {
+        let d = &mut self.dirs[dir];
+        if !d.freeing {
+            d.freeing = true;
+            let free = d.line.free();
+            self.at(free, Event::Free { dir: dir as u32 });
+        }
+    }
+
+    /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`Event::Free`].
+    pub(super) fn try_transmit(&mut self, dir: usize) {
+        if self.dirs[dir].line.free() > self.now {
+            return self.await_free(dir);
+        }
+        let (from, ns) = (self.dirs[dir].from, self.ns());
+        if from.node < self.plan.hosts {
+            if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
+                let (to, stamp) = (self.address(&frame), self.hosts[from.node].carried());
+                let mut frame = SimFrame::new(frame, to).carrying(stamp);
+                if self.latency.is_some() {
+                    let (tx, delay) = (self.spec.host.tx_delay.0 * PS, self.dirs[dir].delay);
+                    *frame.journey() = Some(Box::new(Journey::new(dir, self.now, tx, delay)));
+                }
+                self.start_transmission(dir, frame);
+            }
+            let next = self.hosts[from.node].next_transmit(ns);
+            return self.schedule_next_wake(dir, next);
+        }
+        let (s, port) = (from.node - self.plan.hosts, PortId(from.port as u16));
+        if self.switches[s].core.is_some() {
+            return self.try_transmit_core(dir, s, from.port);
+        }
+        // Without a crossbar there is one part.
+        let switch = self.switches[s].part(from.port);
+        // A data frame is taken off its queue only when it can go: not beside a PFC frame.
+        let budget = usize::from(!switch.generator(port).due(ns));
+        let queued = self.latency.as_ref().map(|_| queued_frames(switch, port));
+        let tap = self.switches[s].transmit(0, port, budget, ns);
+        if let Some(frame) = tap.control {
+            self.note_pfc(s, from.port, &frame);
+            self.start_transmission(dir, frame);
+        } else if let Some(mut frame) = tap.data {
+            self.stamp(dir, s, port, &mut frame);
+            if let Some(before) = queued {
+                self.leaves(dir, s, port, &before, &mut frame);
+            }
+            self.start_transmission(dir, frame);
+            self.measure(s, from.port);
+            self.frame_left(s);
+        }
+        let next = self.switches[s].part_mut(from.port).next_event(port, ns);
+        self.schedule_next_wake(dir, next);
+    }
+
+    /// A data frame is about to leave a switch: it takes a record along if its sender wants one.
+    #[inline]
+    pub(super) fn stamp(&mut self, dir: usize, s: usize, port: PortId, frame: &mut SimFrame) {
+        if let Some(telemetry) = &mut self.telemetry
+            && let Some(stamp) = frame.stamp_mut()
+        {
+            let d = &self.dirs[dir];
+            let queued = self.switches[s].waiting_bytes(port.index());
+            let now = self.now.div_ceil(PS);
+            telemetry.stamp(stamp, &Leaving { dir, now, rate: d.line.rate(), sent: d.bytes, queued });
+        }
+    }
+
+    /// The sender of `dir` may have something at `next`.
+    #[inline]
+    pub(super) fn schedule_next_wake(&mut self, dir: usize, next: Option<Nanos>) {
+        let Some(at) = next else { return };
+        let free = self.dirs[dir].line.free();
+        if free > self.now && at.saturating_mul(PS) <= free {
+            self.await_free(dir);
+        } else {
+            self.wake_at(dir, at);
+        }
+    }
+
+    /// A frame left: where nothing is held back nothing can resume.
+    #[inline]
+    pub(super) fn frame_left(&mut self, s: usize) {
+        if self.switches[s].pausing > 0 {
+            self.run_switch_timers(s);
+        }
+    }
+
+    /// What a switch does on no frame's account: ticks, and PFC frames that have become due anywhere.
+    pub(super) fn run_switch_timers(&mut self, s: usize) {
+        let ns = self.ns();
+        self.switches[s].parts.iter_mut().for_each(|part| part.tick(ns));
+        // Elsewhere nothing is held back that could go on, or must be told so again.
+        for port in 0..self.switches[s].gauges.len() {
+            if self.switches[s].holding[port] == 0 {
+                continue;
+            }
+            let due = self.switches[s].part(port).generator(PortId(port as u16)).due(ns);
+            if due {
+                self.try_transmit(self.out[self.plan.hosts + s][port]);
+            }
+        }
+    }
+
+    /// Puts a frame on the wire now.
+    pub(super) fn start_transmission(&mut self, dir: usize, frame: SimFrame) {
+        let (hosts, spec) = (self.plan.hosts, &self.spec.switch);
+        let d = &mut self.dirs[dir];
+        let len = frame.len() as u64;
+        let is_pause = frame.bytes().starts_with(&CONTROL_DA.0);
+        let from_host = d.from.node < hosts;
+        let begin =
+            self.now + d.delay + if from_host { self.spec.host.tx_delay.0 } else { spec.egress.0 } * PS;
+        let to_switch = d.to.node >= hosts;
+        let pipeline = match (to_switch, is_pause) {
+            (true, _) => (spec.ingress.0 + spec.crossbar.0) * PS,
+            (false, true) => self.spec.host.response.0 * PS,
+            (false, false) => self.spec.host.rx_delay.0 * PS,
+        };
+        let tail = begin + pipeline + d.line.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
+        let head = begin + pipeline + d.line.takes(HEAD_BYTES);
+        d.line.occupy(self.now, wire_bytes(len));
+        d.carried += 1;
+        d.bytes += wire_bytes(len);
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.sent(dir, wire_bytes(len), self.now.div_ceil(PS));
+        }
+        let lost = d.loses(is_pause, &mut self.rng);
+        self.frames_sent += u64::from(!is_pause);
+        let dir = dir as u32;
+        if lost {
+            return;
+        }
+        let flying = Flying { frame: Some(frame), tail };
+        let slot = match self.unused.pop() {
+            Some(slot) => {
+                self.slab[slot as usize] = flying;
+                slot
+            }
+            None => {
+                self.slab.push(flying);
+                self.slab.len() as u32 - 1
+            }
+        };
+        if to_switch && !is_pause && spec.forwarding == Forwarding::CutThrough && head < tail {
+            self.at(head, Event::Head { dir, slot });
+        } else {
+            self.at(tail, Event::Arrive { dir, slot });
+        }
+    }
+
+    /// The headers are in: the frame may cut through if nothing is in its way.
+    pub(super) fn head(&mut self, dir: usize, slot: u32) {
+        let Flying { frame, tail } = &self.slab[slot as usize];
+        let (tail, to) = (*tail, self.dirs[dir].to);
+        let s = to.node - self.plan.hosts;
+        let egress = frame.as_ref().and_then(|frame| self.egress(s, frame));
+        let clear = egress.is_some_and(|port| {
+            let out = &self.dirs[self.out[to.node][port]].line;
+            let (switch, id) = (self.switches[s].part(port), PortId(port as u16));
+            out.free() <= self.now
+                && out.rate() <= self.dirs[dir].line.rate()
+                && (0..PRIORITIES).all(|queue| switch.queue_frames(id, queue) == 0)
+                && switch.reaction(id).queues_paused() == 0
+                && !switch.generator(id).due(self.ns())
+        });
+        if clear {
+            self.arrive(dir, slot);
+        } else {
+            self.at(tail, Event::Arrive { dir: dir as u32, slot });
+        }
+    }
+
+    pub(super) fn arrive(&mut self, dir: usize, slot: u32) {
+        let Some(mut frame) = self.slab[slot as usize].frame.take() else { return };
+        self.unused.push(slot);
+        let (to, ns) = (self.dirs[dir].to, self.ns());
+        if to.node < self.plan.hosts {
+            let arrival = self.hosts[to.node].handle_frame(&frame, ns);
+            if let (Some(latency), Some(journey)) = (&mut self.latency, frame.journey().take()) {
+                latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, arrival.is_some());
+            }
+            if let Some(arrival) = arrival {
+                // Endless flows never end.
+                self.ended += arrival.ended as usize;
+                if arrival.delivered {
+                    self.delivered(arrival.flow);
+                }
+                self.timeline.delivered(self.rate_of[arrival.flow as usize], ns, arrival.bytes);
+            }
+            return self.try_transmit(self.out[to.node][0]);
+        }
+        let s = to.node - self.plan.hosts;
+        let egress = self.egress(s, &frame);
+        if let (Some(journey), Some(port)) = (frame.journey(), egress) {
+            let reaction = self.switches[s].part(port).reaction(PortId(port as u16));
+            let held = std::array::from_fn(|queue| reaction.held_ns(queue, ns));
+            let spec = &self.spec.switch;
+            journey.admit(self.now, spec.ingress.0 * PS, spec.crossbar.0 * PS, held);
+        }
+        let node = &mut self.switches[s];
+        if let (Some(_), Some(port)) = (&node.core, egress) {
+            let held = |node: &SwitchNode| -> u32 {
+                queued_frames(node.part(to.port), PortId(port as u16)).iter().sum()
+            };
+            let before = held(node);
+            node.receive(to.port, frame, false, ns);
+            let admitted = held(node) > before;
+            if let (true, Some(core)) = (admitted, &mut node.core) {
+                core.admitted(to.port, port);
+            }
+        } else {
+            let is_pfc = egress.is_none() && frame.bytes().starts_with(&CONTROL_DA.0);
+            node.receive(to.port, frame, is_pfc, ns);
+        }
+        let switch = self.switches[s].part(to.port);
+        // What came in can only have filled its own groups.
+        let due = switch.generator(PortId(to.port as u16)).due(ns);
+        if let Some(port) = egress {
+            self.measure(s, port);
+        }
+        if due {
+            self.try_transmit(self.out[to.node][to.port]);
+        }
+        self.kick_core(s);
+        // A pause frame ends or begins something at the port it came in by.
+        self.try_transmit(self.out[to.node][egress.unwrap_or(to.port)]);
+    }
+
+    pub(super) fn delivered(&mut self, flow: u32) {
+        self.done += usize::from(is_finite(&self.flows[flow as usize]));
+        for follower in std::mem::take(&mut self.followers[flow as usize]) {
+            let start = self.flows[follower as usize].flow.start.saturating_mul(PS).max(self.now);
+            self.at(start, Event::Start { flow: follower });
+        }
+    }
+}

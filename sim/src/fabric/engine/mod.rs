@@ -1,0 +1,20 @@
+//! A fabric of real switches in virtual time.
+
+use super::FabricError;
+use super::play::Progress;
+use super::report::Report;
+use super::spec::FabricSpec;
+use world::Fabric;
+
+mod core;
+mod event_loop;
+mod ideal;
+mod probe;
+mod world;
+
+/// Plays `spec`.
+pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
+    let mut fabric = Fabric::new(spec)?;
+    fabric.play(progress);
+    Ok(fabric.report())
+}

@@ -1,0 +1,268 @@
+//! What is measured while a fabric runs, and the report made of it.
+
+use super::event_loop::Event;
+use super::world::{Fabric, SwitchNode};
+use crate::fabric::links::Direction;
+use crate::fabric::reasons::Context;
+use crate::fabric::report::{
+    FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult,
+};
+use crate::fabric::sim_frame::SimFrame;
+use crate::fabric::time::{PS, Ps};
+use crate::fabric::timeline::TimelineRecorder;
+use crate::fabric::workload::{Planned, is_finite};
+use std::collections::BTreeMap;
+use weir_dataplane::drops::DropReason;
+use weir_dataplane::frame::Frame;
+use weir_dataplane::stats::PortStats;
+use weir_dataplane::switch::Switch;
+use weir_dataplane::types::{PRIORITIES, PortId};
+
+/// Depth of a port's queues over time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gauge {
+    pub(super) bytes: u64,
+    pub(super) since: Ps,
+    pub(super) integral: u128,
+    pub(super) max: u64,
+}
+
+impl Gauge {
+    pub(super) fn advance(&mut self, now: Ps, from: Ps) {
+        let begin = self.since.max(from);
+        if now > begin {
+            self.integral += u128::from(self.bytes) * u128::from(now - begin);
+        }
+        self.since = now;
+    }
+}
+
+/// Frames in each queue of a port.
+pub(super) fn queued_frames(switch: &Switch<SimFrame>, port: PortId) -> [u32; PRIORITIES] {
+    std::array::from_fn(|queue| switch.queue_frames(port, queue))
+}
+
+impl Fabric<'_> {
+    /// A data frame leaves a switch whose queues held `before` frames: its wait is over.
+    pub(super) fn leaves(
+        &self,
+        dir: usize,
+        s: usize,
+        port: PortId,
+        before: &[u32; PRIORITIES],
+        frame: &mut SimFrame,
+    ) {
+        let Some(journey) = frame.journey() else { return };
+        let switch = self.switches[s].part(port.index());
+        let after = queued_frames(switch, port);
+        let Some(queue) = (0..PRIORITIES).find(|q| after[*q] < before[*q]) else { return };
+        let held = switch.reaction(port).held_ns(queue, self.ns());
+        let (egress, delay) = (self.spec.switch.egress.0 * PS, self.dirs[dir].delay);
+        journey.cross(self.now, queue, held);
+        journey.leave(dir, self.now, egress, delay);
+    }
+
+    #[cold]
+    pub(super) fn note_pfc(&mut self, s: usize, port: usize, frame: &SimFrame) {
+        let Some(times) = frame.bytes().get(17..18 + 2 * PRIORITIES) else { return };
+        for priority in (0..PRIORITIES).filter(|p| times[0] >> p & 1 == 1) {
+            let pause = times[1 + 2 * priority] | times[2 + 2 * priority] != 0;
+            let more = self.timeline.pfc(self.first_port[s] + port, priority, self.now.div_ceil(PS), pause);
+            self.switches[s].pausing += i32::from(more);
+            self.switches[s].holding[port] += more;
+        }
+    }
+
+    /// Brings the queue depth of a port up to date.
+    pub(super) fn measure(&mut self, s: usize, port: usize) {
+        let from = self.spec.measure_from.0.saturating_mul(PS);
+        let node = &mut self.switches[s];
+        let bytes = node.waiting_bytes(port);
+        node.gauges[port].advance(self.now, from);
+        node.gauges[port].bytes = bytes;
+        node.gauges[port].max = node.gauges[port].max.max(bytes);
+        self.timeline.depth(self.first_port[s] + port, self.now.div_ceil(PS), bytes);
+    }
+
+    pub(super) fn sample(&mut self) {
+        let delivered = |planned: &Planned| {
+            let started = self.started[planned.flow.id as usize];
+            started.map_or(0, |s| self.hosts[planned.to].received(s.receiver, s.nth).bytes)
+        };
+        let fullest = |node: &SwitchNode| node.gauges.iter().map(|g| g.bytes).max().unwrap_or(0);
+        let sample = Sample {
+            at_ns: self.ns(),
+            delivered: self.flows.iter().map(delivered).collect(),
+            queues: self.switches.iter().map(fullest).collect(),
+        };
+        self.samples.push(sample);
+        let every = self.spec.sample.map_or(u64::MAX, |every| every.0);
+        self.at(self.now.saturating_add(every * PS), Event::Sample);
+    }
+
+    pub(super) fn report(mut self) -> Report {
+        let ns = self.ns();
+        let from = self.spec.measure_from.0.saturating_mul(PS);
+        let now = self.now;
+        let timeline = std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
+        self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
+        let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
+        let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
+        let slow = |(fct, ideal): (u64, u64)| (fct * 1000).div_ceil(ideal.max(1));
+        let parts = || self.switches.iter().flat_map(|s| &s.parts);
+        let errors = parts().map(|part| part.conservation().error().unsigned_abs());
+        let dropped = parts().map(|part| part.conservation().dropped);
+        let context =
+            Context { config: self.switches.first().map(|s| s.config.clone()), deaf: self.deaf_hosts() };
+        Report {
+            flows_finite: self.finite,
+            flows_done: self.done,
+            fct_ns: Spread::of(done.clone().map(|(fct, _)| fct).collect()),
+            slowdown_milli: Spread::of(done.map(slow).collect()),
+            frames_sent: self.frames_sent,
+            frames_lost: self.dirs.iter().map(|d| d.lost).sum(),
+            frames_dropped: dropped.sum(),
+            lossless_drops: self.ports().map(|p| p.lossless_drops()).sum(),
+            lossless_drops_watchdog: self.ports().map(|p| p.lossless_drops_watchdog()).sum(),
+            conservation_error: errors.sum(),
+            flows,
+            switches: (0..self.switches.len()).map(|s| self.switch_result(s)).collect(),
+            hosts: (0..self.hosts.len()).map(|h| self.host_result(h)).collect(),
+            links: self.dirs.iter().map(|d| self.link_result(d)).collect(),
+            samples: std::mem::take(&mut self.samples),
+            timeline: timeline.finish(ns),
+            latency: self.latency.as_ref().map(|latency| latency.report(|dir| self.leg_name(dir))),
+            ..Report::begin(self.spec, ns, self.events)
+        }
+        .explained(&context)
+    }
+
+    /// Counters of all ports of all switches.
+    pub(super) fn ports(&self) -> impl Iterator<Item = &PortStats> {
+        let parts = self.switches.iter().flat_map(|s| s.parts.iter().map(|part| (part, s.gauges.len())));
+        parts.flat_map(|(part, ports)| (0..ports).map(|i| part.stats(PortId(i as u16))))
+    }
+
+    /// Ports of switches that paused a host which does not obey, by switch and port: the host, and the priorities.
+    pub(super) fn deaf_hosts(&self) -> BTreeMap<(String, usize), (String, Vec<usize>)> {
+        let mut deaf = BTreeMap::new();
+        for (s, node) in self.switches.iter().enumerate() {
+            let name = &self.plan.names[self.plan.hosts + s];
+            for (i, port) in node.config.ports.iter().enumerate() {
+                let peer = self.dirs[self.out[self.plan.hosts + s][i]].to.node;
+                let Some(obeyed) = self.obeyed.get(peer) else { continue };
+                let sent = &node.part(i).gauges(PortId(i as u16), self.ns()).pfc_tx_xoff;
+                let ignored = |p: &usize| (port.pfc.enable & !obeyed) >> p & 1 == 1 && sent[*p] > 0;
+                let ignored: Vec<usize> = (0..PRIORITIES).filter(ignored).collect();
+                if !ignored.is_empty() {
+                    deaf.insert((name.clone(), i), (self.plan.names[peer].clone(), ignored));
+                }
+            }
+        }
+        deaf
+    }
+
+    pub(super) fn flow_result(&self, planned: &Planned) -> FlowResult {
+        let started = self.started[planned.flow.id as usize];
+        let (sent, rate) =
+            started.map(|s| self.hosts[planned.from].sent(s.sender, s.nth)).unwrap_or_default();
+        let got = started.map(|s| self.hosts[planned.to].received(s.receiver, s.nth)).unwrap_or_default();
+        FlowResult {
+            id: planned.flow.id,
+            from: self.plan.names[planned.from].clone(),
+            to: self.plan.names[planned.to].clone(),
+            bytes: is_finite(planned).then_some(planned.flow.bytes),
+            start_ns: started.map(|s| s.at),
+            fct_ns: got.delivered().zip(started).map(|(done, s)| done - s.at),
+            ideal_ns: self.ideal(planned),
+            delivered: got.bytes,
+            lost: got.lost,
+            packets: sent.packets,
+            resent: sent.resent,
+            useless: Some(got.useless),
+            marked: Some(got.marked),
+            cnps: Some(got.cnps),
+            timeouts: sent.timeouts,
+            rate_bps: rate,
+        }
+    }
+
+    pub(super) fn switch_result(&self, s: usize) -> SwitchResult {
+        let node = &self.switches[s];
+        let span = self.now.saturating_sub(self.spec.measure_from.0.saturating_mul(PS)).max(1);
+        let port = |i: usize| {
+            let id = PortId(i as u16);
+            let (stats, g) = (node.part(i).stats(id), node.part(i).gauges(id, self.ns()));
+            // What an output sends, and loses, is in the memories of all inputs.
+            let all =
+                |of: fn(&PortStats) -> u64| node.parts.iter().map(|part| of(part.stats(id))).sum::<u64>();
+            let sum = |of: &[u64; PRIORITIES]| of.iter().sum::<u64>();
+            let max = |of: &[u64; PRIORITIES]| of.iter().copied().max().unwrap_or(0);
+            let lossless = |pg: &usize| node.config.ports[i].pgs[*pg].lossless;
+            let lost =
+                |reason: usize| node.parts.iter().map(|part| part.stats(id).drops.0[reason]).sum::<u64>();
+            let reasons = DropReason::ALL.iter().enumerate().map(|(at, reason)| (reason, lost(at)));
+            let reasons = reasons.filter(|(_, count)| *count > 0);
+            PortResult {
+                port: i,
+                peer: self.plan.names[self.dirs[self.out[self.plan.hosts + s][i]].to.node].clone(),
+                rx_frames: stats.rx_packets,
+                tx_frames: all(|stats| stats.tx_packets),
+                queue_max: node.gauges[i].max,
+                queue_mean: Some((node.gauges[i].integral / u128::from(span)) as u64),
+                marked: all(|stats| stats.ecn_marked.iter().sum()),
+                drops: reasons.map(|(reason, count)| (reason.name(), count)).collect(),
+                pfc_tx_xoff: sum(&g.pfc_tx_xoff),
+                pfc_tx_xon: sum(&g.pfc_tx_xon),
+                pfc_rx: g.pfc_rx_frames,
+                tx_paused_ns: Some(max(&g.tx_paused_ns)),
+                rx_paused_ns: Some(max(&g.rx_paused_ns)),
+                pg_peak: (0..PRIORITIES).filter(lossless).map(|pg| g.pg_shared_peak[pg]).max().unwrap_or(0),
+                headroom_peak: max(&g.pg_headroom_peak),
+                headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),
+                storms: sum(&g.storms_detected),
+            }
+        };
+        SwitchResult {
+            name: self.plan.names[self.plan.hosts + s].clone(),
+            buffer: node.config.buffer.size,
+            shared: node.config.buffer.shared,
+            ports: (0..node.gauges.len()).map(port).collect(),
+        }
+    }
+
+    pub(super) fn host_result(&self, host: usize) -> HostResult {
+        let report = self.hosts[host].report(self.ns());
+        HostResult {
+            name: self.plan.names[host].clone(),
+            mac: self.plan.macs[host].to_string(),
+            paused_ns: report.paused_ns,
+            pauses: report.pauses,
+            pfc_rx: report.pfc_frames,
+            unexpected: report.unexpected,
+        }
+    }
+
+    /// A node and where it sends.
+    pub(super) fn leg_name(&self, dir: usize) -> String {
+        let (from, to) = (self.dirs[dir].from, self.dirs[dir].to);
+        let name = |node: usize| &self.plan.names[node];
+        if from.node < self.plan.hosts {
+            return format!("{} \u{2192} {}", name(from.node), name(to.node));
+        }
+        format!("{} port {} \u{2192} {}", name(from.node), from.port, name(to.node))
+    }
+
+    pub(super) fn link_result(&self, d: &Direction) -> LinkResult {
+        let busy = u128::from(d.bytes) * 8 * 1_000_000_000_000 / u128::from(d.line.rate());
+        LinkResult {
+            from: self.plan.names[d.from.node].clone(),
+            to: self.plan.names[d.to.node].clone(),
+            rate_bps: d.line.rate(),
+            frames: d.carried,
+            busy_milli: (busy * 1000 / u128::from(self.now.max(1))) as u64,
+            lost: d.lost,
+            lost_pauses: d.lost_pauses,
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What a fabric is made of: hosts, switches and wires, and where every flow stands.
+
+use super::core::{self, Core};
+use super::event_loop::{Event, Flying};
+use super::probe::Gauge;
+use crate::fabric::congestion::Telemetry;
+use crate::fabric::event_queue::EventQueue;
+use crate::fabric::hosts::{self, Host};
+use crate::fabric::latency::LatencyRecorder;
+use crate::fabric::links::{Direction, directions};
+use crate::fabric::play::{lanes, port_names};
+use crate::fabric::report::Sample;
+use crate::fabric::routes::Routes;
+use crate::fabric::sim_frame::{Address, SimFrame};
+use crate::fabric::spec::FabricSpec;
+use crate::fabric::time::{PS, Ps};
+use crate::fabric::timeline::TimelineRecorder;
+use crate::fabric::topology::{Plan, lay_out};
+use crate::fabric::workload::{Planned, flows, is_finite};
+use crate::fabric::{FabricError, switches};
+use weir_config::Config;
+use weir_dataplane::frame::Frame;
+use weir_dataplane::rng::Rng;
+use weir_dataplane::switch::{Switch, Wire};
+use weir_dataplane::types::{Burst, Mac, Nanos, PRIORITIES, PortId};
+use weir_endpoint::flow::HeaderFrame;
+
+/// What a switch hands to the wire in one call.
+#[derive(Default)]
+pub(super) struct OneFrameWire {
+    pub(super) data: Option<SimFrame>,
+    pub(super) control: Option<SimFrame>,
+}
+
+impl Wire<SimFrame> for OneFrameWire {
+    fn send(&mut self, frames: &mut Burst<SimFrame>) -> usize {
+        if self.control.is_some() || self.data.is_some() || frames.is_empty() {
+            return 0;
+        }
+        self.data = Some(frames.remove(0));
+        1
+    }
+
+    fn send_control(&mut self, frame: &[u8]) -> bool {
+        let free = self.control.is_none() && self.data.is_none();
+        if free {
+            self.control = Some(SimFrame::new(HeaderFrame::new(frame, frame.len()), None));
+        }
+        free
+    }
+}
+
+pub(super) struct SwitchNode {
+    /// The switch; with a crossbar one for each port, that receives by it.
+    pub(super) parts: Vec<Switch<SimFrame>>,
+    pub(super) core: Option<Box<Core>>,
+    /// Priorities it holds back, all ports together.
+    pub(super) pausing: i32,
+    /// The same by port.
+    pub(super) holding: Vec<i8>,
+    pub(super) gauges: Vec<Gauge>,
+    pub(super) config: Config,
+}
+
+impl SwitchNode {
+    /// What receives by `port`, and generates and obeys PFC there.
+    #[inline]
+    pub(super) fn part(&self, port: usize) -> &Switch<SimFrame> {
+        &self.parts[if self.parts.len() == 1 { 0 } else { port }]
+    }
+
+    #[inline]
+    pub(super) fn part_mut(&mut self, port: usize) -> &mut Switch<SimFrame> {
+        let at = if self.parts.len() == 1 { 0 } else { port };
+        &mut self.parts[at]
+    }
+
+    /// Bytes that wait for the line of `port`.
+    #[inline]
+    pub(super) fn waiting_bytes(&self, port: usize) -> u64 {
+        let id = PortId(port as u16);
+        let queued =
+            |part: &Switch<SimFrame>| (0..PRIORITIES).map(|queue| part.queue_bytes(id, queue)).sum::<u64>();
+        match &self.core {
+            None => queued(&self.parts[0]),
+            Some(core) => core.bytes(port) + self.parts.iter().map(queued).sum::<u64>(),
+        }
+    }
+
+    /// Hands a frame to what receives by `port`; with a crossbar a PFC frame to all, as each holds frames for the port.
+    pub(super) fn receive(&mut self, port: usize, frame: SimFrame, is_pfc: bool, ns: Nanos) {
+        let (first, last) = match self.parts.len() - 1 {
+            0 => (0, 0),
+            last if is_pfc => (0, last),
+            _ => (port, port),
+        };
+        let mut frame = Some(frame);
+        for at in first..=last {
+            let next = if at == last { frame.take() } else { frame.as_ref().and_then(SimFrame::share) };
+            let Some(next) = next else { continue };
+            let mut burst = Burst::new();
+            burst.push(next);
+            self.parts[at].receive(PortId(port as u16), &mut burst, ns);
+        }
+    }
+
+    /// Lets part `part` send by `port`.
+    pub(super) fn transmit(&mut self, part: usize, port: PortId, budget: usize, ns: Nanos) -> OneFrameWire {
+        let mut tap = OneFrameWire::default();
+        self.parts[part].transmit(port, budget, ns, &mut tap);
+        tap
+    }
+}
+
+/// A queue pair: its number at both ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) sender: u32,
+    pub(super) receiver: u32,
+    /// Flows it was given.
+    pub(super) flows: usize,
+}
+
+/// Where a flow's ends are, once it has started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Started {
+    pub(super) sender: u32,
+    pub(super) receiver: u32,
+    /// Its place among the flows of its queue pair.
+    pub(super) nth: usize,
+    pub(super) at: Nanos,
+}
+
+pub(super) struct Fabric<'a> {
+    pub(super) spec: &'a FabricSpec,
+    pub(super) plan: Plan,
+    pub(super) routes: Routes,
+    /// First address of each host, shifted, with its number; sorted.
+    pub(super) owners: Vec<(u64, usize)>,
+    pub(super) dirs: Vec<Direction>,
+    /// Outgoing direction of every port of every node.
+    pub(super) out: Vec<Vec<usize>>,
+    pub(super) hosts: Vec<Host>,
+    pub(super) switches: Vec<SwitchNode>,
+    pub(super) flows: Vec<Planned>,
+    pub(super) started: Vec<Option<Started>>,
+    /// Queue pairs, by the number of their first flow.
+    pub(super) pairs: Vec<Option<Pair>>,
+    /// Priorities each host obeys pauses of, one bit each.
+    pub(super) obeyed: Vec<u8>,
+    pub(super) followers: Vec<Vec<u32>>,
+    pub(super) queue: EventQueue<Event>,
+    pub(super) slab: Vec<Flying>,
+    pub(super) unused: Vec<u32>,
+    /// Earliest call asked for, by direction.
+    pub(super) wake: Vec<Ps>,
+    pub(super) rng: Rng,
+    pub(super) telemetry: Option<Telemetry>,
+    pub(super) latency: Option<Box<LatencyRecorder>>,
+    pub(super) now: Ps,
+    pub(super) events: u64,
+    pub(super) finite: usize,
+    /// Of those, flows that were delivered, and flows of which nothing more will come.
+    pub(super) done: usize,
+    pub(super) ended: usize,
+    pub(super) frames_sent: u64,
+    pub(super) samples: Vec<Sample>,
+    pub(super) timeline: TimelineRecorder,
+    /// First number of each switch's ports on the timeline.
+    pub(super) first_port: Vec<usize>,
+    /// What each flow adds to on the timeline.
+    pub(super) rate_of: Vec<usize>,
+}
+
+impl<'a> Fabric<'a> {
+    pub(super) fn new(spec: &'a FabricSpec) -> Result<Self, FabricError> {
+        if !(1..=64).contains(&spec.paths) {
+            let got = spec.paths.to_string();
+            return Err(FabricError::Range { what: "paths".into(), got, must: "1 to 64".into() });
+        }
+        hosts::check(spec)?;
+        core::check(spec)?;
+        let plan = lay_out(spec)?;
+        let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
+        let flows = flows(spec, &plan, &routes)?;
+        hosts::count(spec, &plan, &flows)?;
+        let build = |node: usize| -> Result<SwitchNode, FabricError> {
+            let rates: Vec<u64> = plan.ports[node].iter().map(|l| plan.links[*l].spec.rate.0).collect();
+            let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
+            let (config, first) = switches::build(&plan, spec, &routes, node)?;
+            let mut parts = vec![first];
+            for _ in 1..if core.is_some() { rates.len() } else { 1 } {
+                parts.push(switches::build(&plan, spec, &routes, node)?.1);
+            }
+            let gauges = vec![Gauge::default(); plan.ports[node].len()];
+            let holding = vec![0; gauges.len()];
+            Ok(SwitchNode { parts, core, pausing: 0, holding, gauges, config })
+        };
+        let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Vec<_>, FabricError>>()?;
+        let dirs = directions(&plan);
+        let out = plan.ports.iter().enumerate().map(|(node, links)| {
+            let side = |(port, link): (usize, &usize)| {
+                let first = plan.links[*link].ends[0];
+                link * 2 + usize::from(!(first.node == node && first.port == port))
+            };
+            links.iter().enumerate().map(side).collect()
+        });
+        let out: Vec<Vec<usize>> = out.collect();
+        let configs: Vec<&Config> = switches.iter().map(|s| &s.config).collect();
+        let obeyed = (0..plan.hosts).map(|host| hosts::obeyed(spec, &plan, host, &configs));
+        let obeyed = obeyed.collect::<Result<Vec<u8>, _>>()?;
+        let made = obeyed.iter().enumerate().map(|(host, obey)| Host::new(spec, &plan, host, *obey));
+        let hosts = made.collect::<Result<_, _>>()?;
+        let mut owners: Vec<(u64, usize)> =
+            plan.macs.iter().enumerate().map(|(i, mac)| (mac.to_u64() >> 8, i)).collect();
+        owners.sort_unstable();
+        let mut followers = vec![Vec::new(); flows.len()];
+        for planned in &flows {
+            if let Some(before) = planned.after {
+                followers[before as usize].push(planned.flow.id);
+            }
+        }
+        let (rates, rate_of) = lanes(&plan, &flows);
+        let timeline = TimelineRecorder::new(port_names(&plan), rates);
+        let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
+        let first_port = (0..switches.len()).map(ports).collect();
+        Ok(Self {
+            timeline,
+            first_port,
+            rate_of,
+            rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
+            telemetry: Telemetry::new(spec, &flows, dirs.len()),
+            latency: spec.latency.then(|| Box::new(LatencyRecorder::new())),
+            wake: vec![Ps::MAX; dirs.len()],
+            started: vec![None; flows.len()],
+            pairs: vec![None; flows.len()],
+            obeyed,
+            finite: flows.iter().filter(|f| is_finite(f)).count(),
+            spec,
+            plan,
+            routes,
+            owners,
+            dirs,
+            out,
+            hosts,
+            switches,
+            flows,
+            followers,
+            queue: EventQueue::new(),
+            slab: Vec::new(),
+            unused: Vec::new(),
+            now: 0,
+            events: 0,
+            done: 0,
+            ended: 0,
+            frames_sent: 0,
+            samples: Vec::new(),
+        })
+    }
+
+    /// Whole nanoseconds, never before the event.
+    #[inline]
+    pub(super) fn ns(&self) -> Nanos {
+        self.now.div_ceil(PS)
+    }
+
+    #[inline]
+    pub(super) fn at(&mut self, time: Ps, what: Event) {
+        self.queue.push(time, what);
+    }
+
+    /// Whose address a frame bears.
+    pub(super) fn address(&self, frame: &HeaderFrame) -> Option<Address> {
+        let mac = Mac(*frame.bytes().first_chunk()?).to_u64();
+        let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
+        Some(Address { host: self.owners[at].1 as u32, path: (mac & 0xff) as u32 })
+    }
+
+    /// The egress port of a frame at a switch.
+    #[inline]
+    pub(super) fn egress(&self, s: usize, frame: &SimFrame) -> Option<usize> {
+        let Address { host, path } = frame.to()?;
+        self.routes.port(s, host as usize, path as usize)
+    }
+}
