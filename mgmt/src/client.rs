@@ -1,6 +1,6 @@
 //! Asks a running switch over its Unix socket. HTTP/1.0, so that an answer ends with the connection.
 
-use crate::server::is_private;
+use crate::server::{is_private, socket_file};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub enum ClientError {
     )]
     Nobody(String),
     /// More than one does.
-    #[error("several switches run here: say which with --socket PATH, or by its name: {0}")]
+    #[error("several switches run here: say which with --name NAME, or --socket PATH: {0}")]
     Several(String),
     /// The connection failed.
     #[error("{0}: {1}")]
@@ -39,7 +39,7 @@ pub enum ClientError {
 pub fn find(folders: &[PathBuf], name: Option<&str>) -> Result<PathBuf, ClientError> {
     let entries = folders.iter().filter(|folder| is_private(folder)).flat_map(std::fs::read_dir).flatten();
     let is_its = |path: &Path| match name {
-        Some(name) => path.file_stem().is_some_and(|stem| stem == name),
+        Some(name) => path.file_name().is_some_and(|file| file == &*socket_file(name)),
         None => true,
     };
     let mut alive: Vec<PathBuf> = entries

@@ -6,15 +6,49 @@
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::{AdviseArgs, HeadroomArgs};
 use crate::headroom::{Column, columns, table};
+use crate::headroom::{HeadroomArgs, LinkArgs};
 use crate::output::{ERR, OUT};
+use crate::quantity::gap;
 use crate::run::memory::PoolSize;
 use anyhow::{Result, bail};
+use clap::Args;
 use std::fmt::Write;
+use std::time::Duration;
+use weir_config::units::size;
 use weir_config::{Config, load, show_rate, show_size, show_time, sonic};
 use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
 use weir_dataplane::types::PRIORITIES;
+
+/// `weir advise`
+#[derive(Debug, Args)]
+pub struct AdviseArgs {
+    /// Ports of the switch.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=256))]
+    pub ports: u16,
+    /// Rate, longest cable and longest frame.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Size of the buffer, e.g. 32MiB.
+    #[arg(long, value_parser = size)]
+    pub buffer: u64,
+    /// The groups share a headroom pool of this part of the sum: 2 is half of it.
+    #[arg(long, value_name = "RATIO", value_parser = clap::value_parser!(u8).range(2..=64))]
+    pub oversubscribe: Option<u8>,
+    /// Write SONiC's config_db.json for the chip that is planned, with the headroom of SONiC's formula; the reasons go to
+    /// standard error.
+    #[arg(long)]
+    pub sonic: bool,
+    /// Lcores that poll the ports; as many as leave most to share unless given.
+    #[arg(long, conflicts_with = "sonic", value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub lcores: Option<u16>,
+    /// Longest gap between two polls of a port, e.g. 10us.
+    #[arg(long, default_value = "10us", value_parser = gap)]
+    pub poll_gap: Duration,
+    /// `device` of every port, {n} stands for its number; PCI addresses to be replaced unless given.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+}
 
 /// The priority that is lossless, and its group and queue (preset `roce-lossless`).
 const LOSSLESS: usize = 3;

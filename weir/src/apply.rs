@@ -2,13 +2,36 @@
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::ApplyArgs;
 use crate::output::{OUT, say};
-use crate::show::socket;
+use crate::quantity::time;
+use crate::which::Which;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use serde_json::Value;
 use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
 use weir_mgmt::client;
+
+/// `weir apply`
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Configuration file. Without one: confirm or take back what was applied.
+    #[arg(required_unless_present_any = ["confirm", "rollback"])]
+    pub config: Option<PathBuf>,
+    /// With a file: go back unless confirmed within this time, e.g. 30s. Without: confirm.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, value_parser = time)]
+    pub confirm: Option<Option<Duration>>,
+    /// Go back to what was before the configuration that waits to be confirmed.
+    #[arg(long, conflicts_with_all = ["config", "confirm", "dry_run"])]
+    pub rollback: bool,
+    /// Only say what would change.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
 
 pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     let Some(path) = &args.config else {
@@ -16,7 +39,7 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
             bail!("name the configuration file to apply");
         }
         let what = if args.rollback { "rollback" } else { "confirm" };
-        client::order(&socket(args.socket.as_deref())?, &format!("/v1/config/{what}"), "", "")?;
+        client::order(&args.which.socket()?, &format!("/v1/config/{what}"), "", "")?;
         say!("{}", if args.rollback { "back in force: what was before" } else { "confirmed" });
         return Ok(Outcome::Good);
     };
@@ -34,7 +57,7 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     if args.dry_run {
         target.push_str("&dry_run=true");
     }
-    let answer = client::order(&socket(args.socket.as_deref())?, &target, "application/toml", &text)?;
+    let answer = client::order(&args.which.socket()?, &target, "application/toml", &text)?;
     let answer: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
     OUT.text(&told(&answer, args));
     Ok(Outcome::Good)

@@ -1,15 +1,26 @@
 //! `weir check`: what is wrong with a configuration, and what it comes to.
 
 use crate::Outcome;
-use crate::cli::CheckArgs;
 use crate::output::{say, say_err};
 use crate::run::devices;
 use crate::run::memory::PoolSize;
 use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::path::PathBuf;
 use weir_config::{Diagnostic, Loaded};
+
+/// `weir check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Print every effective value, where it comes from and why it is so.
+    #[arg(long)]
+    pub explain: bool,
+}
 
 /// Reads and checks a configuration file; prints warnings.
 ///

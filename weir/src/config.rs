@@ -1,22 +1,62 @@
-//! `weir config show`: what holds, where it comes from, why.
+//! `weir config`: what holds, where it comes from, why; and configurations of others.
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::ConfigShowArgs;
 use crate::output::OUT;
-use crate::show::socket;
+use crate::sonic;
+use crate::which::Which;
 use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use weir_mgmt::{client, server};
 
-pub fn show(args: &ConfigShowArgs) -> Result<Outcome> {
+/// `weir config`
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print values of a file, or of the running switch.
+    Show(ConfigShowArgs),
+    /// Make a configuration from that of another system, and say what became of every row.
+    Import(sonic::ConfigImportArgs),
+    /// Write a configuration as that of another system, and say what cannot be.
+    Export(sonic::ConfigExportArgs),
+}
+
+/// `weir config show`
+#[derive(Debug, Args)]
+pub struct ConfigShowArgs {
+    /// Configuration file; that of the running switch unless given.
+    pub config: Option<PathBuf>,
+    /// Every value that holds, not only those somebody set.
+    #[arg(long)]
+    pub effective: bool,
+    /// Where each value comes from (line, preset, derived, default), and why it is so.
+    #[arg(long)]
+    pub origin: bool,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
+
+pub fn config(command: &ConfigCommand) -> Result<Outcome> {
+    match command {
+        ConfigCommand::Show(args) => show(args),
+        ConfigCommand::Import(args) => sonic::import(args),
+        ConfigCommand::Export(args) => sonic::export(args),
+    }
+}
+
+fn show(args: &ConfigShowArgs) -> Result<Outcome> {
     let document = match &args.config {
         Some(path) => {
             let loaded = check::load(path)?;
             json!({ "source": path.display().to_string(), "values": server::values(&loaded.config) })
         }
         None => {
-            let answer = client::get(&socket(args.socket.as_deref())?, "/v1/config")?;
+            let answer = client::get(&args.which.socket()?, "/v1/config")?;
             serde_json::from_str(&answer).context("the answer is no JSON")?
         }
     };

@@ -2,19 +2,70 @@
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::ExplainArgs;
 use crate::output::OUT;
-use crate::show::socket;
+use crate::which::Which;
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
 use serde_json::Value;
 use std::path::Path;
+use std::path::PathBuf;
 use weir_config::runtime::{Device, switch_params};
+use weir_config::units::size;
 use weir_dataplane::explain::{Occupancy, explain as ask};
 use weir_dataplane::mmu::Held;
 use weir_dataplane::types::{Mac, PRIORITIES};
 use weir_mgmt::admin::Fault;
 use weir_mgmt::admin::explain::{Question, answer, text};
 use weir_mgmt::client;
+
+/// `weir explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Configuration file, for a switch that does not run; the running switch, as it is now, unless given.
+    pub config: Option<PathBuf>,
+    /// Port the frame arrives on.
+    #[arg(long)]
+    pub port: String,
+    /// Port it leaves by; the one whose queue is the fullest unless given.
+    #[arg(long)]
+    pub to: Option<String>,
+    /// Bytes, without FCS.
+    #[arg(long, default_value_t = 1024)]
+    pub len: u32,
+    /// DSCP of its IP header.
+    #[arg(long)]
+    pub dscp: Option<u8>,
+    /// PCP of its VLAN tag.
+    #[arg(long)]
+    pub pcp: Option<u8>,
+    /// Its AFH traffic-class octet.
+    #[arg(long)]
+    pub tc: Option<u8>,
+    /// Its ECN code point.
+    #[arg(long, default_value = "ect0", value_parser = ["not-ect", "ect1", "ect0", "ce"])]
+    pub ecn: String,
+    /// What it is: CNP and ACK frames have a class of their own.
+    #[arg(long, default_value = "data", value_parser = ["data", "cnp", "ack"])]
+    pub kind: String,
+    /// With a file: bytes its priority group holds, e.g. 200KB.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub used: u64,
+    /// With a file: bytes its priority group holds in headroom.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub headroom_used: u64,
+    /// With a file: bytes the queue it leaves by holds.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub queued: u64,
+    /// With a file: bytes all others hold of the shared pool.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
+    pub others: u64,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
 
 pub fn explain(args: &ExplainArgs) -> Result<Outcome> {
     let question = question(args);
@@ -24,7 +75,7 @@ pub fn explain(args: &ExplainArgs) -> Result<Outcome> {
             let query: Vec<String> =
                 question.0.iter().map(|(name, value)| format!("{name}={}", client::encode(value))).collect();
             let target = format!("/v1/explain?{}", query.join("&"));
-            let answer = client::get(&socket(args.socket.as_deref())?, &target)?;
+            let answer = client::get(&args.which.socket()?, &target)?;
             serde_json::from_str(&answer).context("the answer is no JSON")?
         }
     };

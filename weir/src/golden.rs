@@ -1,10 +1,18 @@
 //! `weir golden`: replays published data sets, one line per file.
 
 use crate::Outcome;
-use crate::cli::GoldenArgs;
 use crate::output::say;
 use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::PathBuf;
 use weir_sim::golden::replay_each;
+
+/// `weir golden`
+#[derive(Debug, Args)]
+pub struct GoldenArgs {
+    /// Folder with data sets, or one data set: logs of published simulators, which do not come with weir (docs/testing.md).
+    pub dir: PathBuf,
+}
 
 pub fn golden(args: &GoldenArgs) -> Result<Outcome> {
     let (mut files, mut bad) = (0, 0);

@@ -1,15 +1,60 @@
 //! `weir headroom`: the bytes a priority group needs after Xoff, term by term, as this switch, hardware and SONiC count.
 
 use crate::Outcome;
-use crate::cli::HeadroomArgs;
 use crate::output::say;
+use crate::quantity::{frame, gap, metres};
 use anyhow::Result;
+use clap::Args;
 use serde_json::{Value, json};
+use std::time::Duration;
+use weir_config::units::rate;
 use weir_config::{DeviceKind, headroom_input, xon_offset};
 use weir_dataplane::mmu::headroom::{
     Headroom, HeadroomError, HeadroomInput, Model, OwnTerms, headroom as compute,
 };
 use weir_dataplane::turn::{Platform, Turns};
+
+/// What is at the other end of a port.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LinkArgs {
+    /// Rate of the port, e.g. 100G.
+    #[arg(long, value_parser = rate)]
+    pub rate: u64,
+    /// Length of the cable, e.g. 40m.
+    #[arg(long, value_parser = metres)]
+    pub cable: u32,
+    /// Longest frame, bytes without FCS.
+    #[arg(long, value_parser = frame, default_value = "9216")]
+    pub mtu: u32,
+}
+
+/// `weir headroom`
+#[derive(Debug, Args)]
+pub struct HeadroomArgs {
+    /// Rate, cable and longest frame.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Longest frame of a lossless priority, bytes without FCS; the mtu unless given.
+    #[arg(long, value_parser = frame)]
+    pub lossless_mtu: Option<u32>,
+    /// One column only: `software` is what is in flight to and from this switch, its polling loop counted, and what
+    /// `xoff = "auto"` sets; `hardware` is the same without a loop; `sonic` is the vendor formula with Spectrum-4
+    /// constants.
+    #[arg(long, value_parser = ["software", "hardware", "sonic"])]
+    pub model: Option<String>,
+    /// Longest gap between two polls of the port, e.g. 10us.
+    #[arg(long, default_value = "10us", value_parser = gap)]
+    pub poll_gap: Duration,
+    /// Ports that share the lcore of this one: with more than fit into the gap it is longer.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub ports: u16,
+    /// Share of small packets in the lossless traffic, percent (`sonic`).
+    #[arg(long, default_value_t = 100)]
+    pub small_packets: u32,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+}
 
 /// One way to count.
 pub struct Column {

@@ -20,8 +20,11 @@ mod headroom;
 mod host;
 mod lab;
 mod log;
+mod machine;
 mod output;
 mod papers;
+mod prepare;
+mod quantity;
 mod report;
 mod run;
 mod show;
@@ -29,6 +32,7 @@ mod sim;
 mod sonic;
 mod top;
 mod trace;
+mod which;
 
 use crate::output::say_err;
 use clap::Parser;
@@ -57,30 +61,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS };
         }
     };
-    let outcome = match cli.command {
-        cli::Command::Run(args) => run::run(&args, &eal),
-        cli::Command::Lab(args) => lab::lab(&args, &eal),
-        cli::Command::Host(args) => host::host(&args, &eal),
-        cli::Command::Show(args) => show::show(&args),
-        cli::Command::Report(args) => report::report(&args),
-        cli::Command::Top(args) => top::top(&args),
-        cli::Command::Apply(args) => apply::apply(&args),
-        cli::Command::Config(cli::ConfigCommand::Show(args)) => config::show(&args),
-        cli::Command::Config(cli::ConfigCommand::Import(args)) => sonic::import(&args),
-        cli::Command::Config(cli::ConfigCommand::Export(args)) => sonic::export(&args),
-        cli::Command::Explain(args) => explain::explain(&args),
-        cli::Command::Trace(args) => trace::trace(&args),
-        cli::Command::Capture(args) => trace::capture(&args),
-        cli::Command::Doctor(args) => doctor::doctor(&args),
-        cli::Command::Completions(args) => papers::completions(&args),
-        cli::Command::Man(args) => papers::man(&args),
-        cli::Command::Check(args) => check::check(&args),
-        cli::Command::Sim(args) => sim::sim(&args),
-        cli::Command::Golden(args) => golden::golden(&args),
-        cli::Command::Bench(command) => bench::bench(&command),
-        cli::Command::Headroom(args) => headroom::headroom(&args),
-        cli::Command::Advise(args) => advise::advise(&args),
-    };
+    let outcome = cli.command.carry_out(&eal);
     if let Err(error) = &outcome {
         say_err!("weir: {error:#}");
     }

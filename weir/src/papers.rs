@@ -1,10 +1,26 @@
 //! `weir completions` and `weir man`: what comes with the program, made from its command line.
 
 use crate::Outcome;
-use crate::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::cli::Cli;
 use crate::output::OUT;
 use anyhow::{Context, Result};
+use clap::Args;
 use clap::CommandFactory;
+use std::path::PathBuf;
+
+/// `weir completions`
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// `weir man`
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Folder to write to; made if it is not there.
+    pub dir: PathBuf,
+}
 
 pub fn completions(args: &CompletionsArgs) -> Result<Outcome> {
     let mut script = Vec::new();

@@ -1,16 +1,28 @@
 //! `weir report`: the page of a running switch as one file.
 
 use crate::Outcome;
-use crate::cli::ReportArgs;
 use crate::output::say;
-use crate::show::socket;
+use crate::which::Which;
 use anyhow::{Context, Result};
+use clap::Args;
 use serde_json::Value;
+use std::path::PathBuf;
 use weir_mgmt::client;
 use weir_mgmt::page::{self, Saved};
 
+/// `weir report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Where to write it.
+    #[arg(long, value_name = "FILE.html", default_value = "weir-report.html")]
+    pub out: PathBuf,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
+
 pub fn report(args: &ReportArgs) -> Result<Outcome> {
-    let socket = socket(args.socket.as_deref())?;
+    let socket = args.which.socket()?;
     let parse = |text: &str| serde_json::from_str::<Value>(text).context("the answer is no JSON");
     let ask = |path: &str| parse(&client::get(&socket, path)?);
     let events = client::get(&socket, "/v1/events?format=ndjson&follow=false")?;

@@ -1,16 +1,66 @@
 //! `weir show`: asks a running switch over its socket, prints what it says.
 
 use crate::Outcome;
-use crate::cli::ShowArgs;
 use crate::output::{OUT, say};
+use crate::which::Which;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use serde_json::Value;
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use weir_mgmt::sonic::{ALL, Answers, View};
 use weir_mgmt::table::Table;
-use weir_mgmt::{client, server, show as tables, sonic};
+use weir_mgmt::{client, show as tables, sonic};
+
+/// `weir show`
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// What to look at.
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "drops", "reasons", "latency", "fdb", "lcores", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
+    pub what: String,
+    /// SONiC's commands, with its columns: interfaces status|counters, pfc counters|priority|asymmetric, queue
+    /// counters|wredcounters|watermark, priority-group watermark|drop counters, pfcwd stats|config, buffer
+    /// pool|configuration, buffer_pool watermark, headroom-pool watermark, mac.
+    #[arg(value_name = "WORDS")]
+    pub more: Vec<String>,
+    /// This port only.
+    #[arg(long)]
+    pub port: Option<String>,
+    /// With fdb: this address only, as 02:00:00:00:00:01.
+    #[arg(long)]
+    pub mac: Option<String>,
+    /// With fdb: this VLAN only; 0: untagged.
+    #[arg(long)]
+    pub vlan: Option<u16>,
+    /// Rows in which nothing was counted, too.
+    #[arg(long)]
+    pub all: bool,
+    /// JSON, as the switch answers it.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Look again every second; follow events as they come.
+    #[arg(long)]
+    pub watch: bool,
+    /// Latency as a percentile distribution since start for the tools of HdrHistogram (.hgrm).
+    #[arg(long, conflicts_with_all = ["json", "watch", "hlog"])]
+    pub hgrm: bool,
+    /// With --hgrm or --hlog: this part of the time.
+    #[arg(long, value_parser = ["residence", "queueing", "pause"], default_value = "residence")]
+    pub part: String,
+    /// With --hgrm: of the last second, not since start.
+    #[arg(long, requires = "hgrm")]
+    pub window: bool,
+    /// With --hlog: one interval since start, not second by second.
+    #[arg(long, requires = "hlog")]
+    pub cumulative: bool,
+    /// Latency second by second as an interval log for the tools of HdrHistogram (.hlog).
+    #[arg(long, conflicts_with_all = ["json", "watch"])]
+    pub hlog: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
 
 /// Entries of the forwarding table asked for at a time.
 const FDB_PAGE: usize = 4096;
@@ -19,7 +69,7 @@ const FDB_PAGE: usize = 4096;
 const LOOK: Duration = Duration::from_secs(1);
 
 pub fn show(args: &ShowArgs) -> Result<Outcome> {
-    let socket = socket(args.socket.as_deref())?;
+    let socket = args.which.socket()?;
     if args.hgrm || args.hlog {
         return latency(args, &socket);
     }
@@ -73,18 +123,6 @@ fn target(args: &ShowArgs, table: &Table) -> String {
         Some(port) => format!("{}?port={}", table.path, client::encode(port)),
         None => table.path.to_owned(),
     }
-}
-
-/// The socket at this path, that of the switch of this name, or that of the only switch there is.
-///
-/// # Errors
-/// There is none, or more than one.
-pub fn socket(named: Option<&Path>) -> Result<PathBuf> {
-    let name = named.and_then(Path::to_str);
-    Ok(match named {
-        Some(path) if path.exists() || name.is_none_or(|name| name.contains('/')) => path.to_owned(),
-        _ => client::find(&server::folders(), name)?,
-    })
 }
 
 /// Latency as a file.

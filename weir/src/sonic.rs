@@ -2,12 +2,64 @@
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::{ConfigExportArgs, ConfigImportArgs, ForeignArg};
 use crate::output::{ERR, OUT, say_err};
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use serde_json::json;
 use std::path::Path;
+use std::path::PathBuf;
 use weir_config::sonic::{self, Note, Options};
+use weir_config::units::size;
+
+/// Whose configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ForeignArg {
+    /// SONiC: config_db.json, or the files it is made of.
+    Sonic,
+}
+
+/// `weir config import`
+#[derive(Debug, Args)]
+pub struct ConfigImportArgs {
+    /// What made the files.
+    pub from: ForeignArg,
+    /// config_db.json, or several files: buffers.json, qos.json, pg_profile_lookup.ini. Of what is said twice the later
+    /// file counts.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// `device` of every port: {port} stands for its name, {n} for its number.
+    #[arg(long, value_name = "DEVICE", default_value = "ring")]
+    pub device: String,
+    /// Size of the buffer; what the pools come to unless given.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub buffer: Option<u64>,
+    /// Lossless groups get the headroom this switch needs, not the one written for a chip.
+    #[arg(long)]
+    pub auto_headroom: bool,
+    /// Write the configuration here, and the report to standard output; else the configuration goes to standard output and
+    /// the report to standard error.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The report as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// `weir config export`
+#[derive(Debug, Args)]
+pub struct ConfigExportArgs {
+    /// For whom.
+    pub to: ForeignArg,
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Write the tables here, and the report to standard output; else the tables go to standard output and the report to
+    /// standard error.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The report as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+}
 
 /// Makes a configuration from SONiC's tables.
 ///

@@ -1,19 +1,95 @@
 //! `weir trace` and `weir capture`: single frames of a running switch, and what happened to each.
 
 use crate::Outcome;
-use crate::cli::{CaptureArgs, FilterArgs, TraceArgs};
 use crate::output::{OUT, say, say_err};
-use crate::show::socket;
+use crate::quantity::{number, time};
+use crate::which::Which;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
 use weir_dataplane::switch::Filter;
+use weir_dataplane::types::Mac;
 use weir_mgmt::admin::watch::{Watch, comment, lines, unhex};
 use weir_mgmt::client;
 use weir_mgmt::pcapng::Writer;
+
+/// Which frames
+#[derive(Debug, Args)]
+pub struct FilterArgs {
+    /// Destination address.
+    #[arg(long, value_name = "MAC")]
+    pub dst: Option<Mac>,
+    /// Source address.
+    #[arg(long, value_name = "MAC")]
+    pub src: Option<Mac>,
+    /// EtherType, behind VLAN tags, e.g. 0x0800.
+    #[arg(long, value_parser = number)]
+    pub ethertype: Option<u16>,
+    /// DSCP of the IP header.
+    #[arg(long)]
+    pub dscp: Option<u8>,
+    /// Source or destination port of UDP, e.g. 4791.
+    #[arg(long)]
+    pub udp_port: Option<u16>,
+}
+
+/// `weir trace`
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Port the frames arrive on.
+    #[arg(long)]
+    pub port: String,
+    /// Frames to follow.
+    #[arg(long, default_value_t = 10)]
+    pub count: u64,
+    /// Which frames: all conditions must hold.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Wait this long at most, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
+    pub time: Duration,
+    /// JSON, a line per event.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
+
+/// `weir capture`
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// Port the frames arrive on; with --drops the port they are lost at.
+    #[arg(long)]
+    pub port: String,
+    /// File to write, `-` for standard output.
+    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    pub file: PathBuf,
+    /// Frames to write.
+    #[arg(long, default_value_t = 1000)]
+    pub count: u64,
+    /// Frames that are lost, and nothing else.
+    #[arg(long)]
+    pub drops: bool,
+    /// Bytes of each frame to keep.
+    #[arg(long, default_value_t = 256)]
+    pub snaplen: u32,
+    /// Which frames: all conditions must hold.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Stop after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
+    pub time: Duration,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
 
 fn filter(args: &FilterArgs) -> Filter {
     Filter {
@@ -50,7 +126,7 @@ pub fn trace(args: &TraceArgs) -> Result<Outcome> {
         drops: false,
         time: args.time,
     };
-    for event in events(&socket(args.socket.as_deref())?, &watch)? {
+    for event in events(&args.which.socket()?, &watch)? {
         let event = event?;
         match args.json {
             true => say!("{event}"),
@@ -72,7 +148,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
         drops: args.drops,
         time: args.time,
     };
-    let mut events = events(&socket(args.socket.as_deref())?, &watch)?;
+    let mut events = events(&args.which.socket()?, &watch)?;
     let to_stdout = args.file.as_os_str() == "-";
     // Opened only when the switch has agreed: an order that is refused leaves no file.
     let out: Box<dyn Write> = match to_stdout {

@@ -83,10 +83,16 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     listener
 }
 
-/// Nobody but us and the system's administrator can put something in this folder, or take something away.
+/// Nobody can put something in this folder, or take something away, but us, the system's administrator, and the user whom the
+/// administrator gave it: where root alone can make folders (`/run`), the owner of one was chosen by root.
 pub fn is_private(folder: &Path) -> bool {
-    std::fs::symlink_metadata(folder)
-        .is_ok_and(|meta| meta.is_dir() && [0, me()].contains(&meta.uid()) && meta.mode() & 0o022 == 0)
+    let closed = |path: &Path| {
+        let meta = std::fs::metadata(path).ok().filter(|meta| meta.is_dir() && meta.mode() & 0o022 == 0);
+        meta.map(|meta| meta.uid())
+    };
+    let is_link = std::fs::symlink_metadata(folder).is_ok_and(|meta| meta.is_symlink());
+    let given_by_root = || folder.parent().and_then(closed) == Some(0);
+    !is_link && closed(folder).is_some_and(|owner| [0, me()].contains(&owner) || given_by_root())
 }
 
 /// Who we are.
@@ -97,21 +103,31 @@ fn me() -> u32 {
 /// Folders of sockets whose path nobody chose, those of DPDK: our own first, then that of a service, which runs without
 /// the session of a user.
 pub fn folders() -> Vec<PathBuf> {
-    let session = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
-    let own = match session {
-        Some(dir) => Some(PathBuf::from(dir).join("weir")),
-        None if me() == 0 => None,
-        None => Some(std::env::temp_dir().join("weir")),
+    let named = |variable: &str| std::env::var_os(variable).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    // A service has the folder its unit asks for (systemd.exec(5)); of several the first.
+    let given = named("RUNTIME_DIRECTORY")
+        .and_then(|dirs| Some(PathBuf::from(dirs.to_str()?.split(':').next()?)))
+        .filter(|dir| dir.ends_with("weir"));
+    let own = match (given, named("XDG_RUNTIME_DIR")) {
+        (Some(dir), _) => Some(dir),
+        (None, Some(dir)) => Some(dir.join("weir")),
+        (None, None) if me() == 0 => None,
+        (None, None) => Some(std::env::temp_dir().join("weir")),
     };
     let mut all: Vec<PathBuf> = own.into_iter().chain(["/var/run/weir".into()]).collect();
     all.dedup();
     all
 }
 
+/// What the socket of a switch of this name is called.
+pub fn socket_file(switch: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    format!("{}.sock", switch.chars().map(safe).collect::<String>())
+}
+
 /// Socket of a switch of this name.
 pub fn default_socket(switch: &str) -> PathBuf {
-    let safe: String = switch.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    folders().swap_remove(0).join(format!("{safe}.sock"))
+    folders().swap_remove(0).join(socket_file(switch))
 }
 
 pub(super) async fn accept_tcp(listener: tokio::net::TcpListener, app: Arc<App>) {

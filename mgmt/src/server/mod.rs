@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, oneshot};
 
-pub use listen::{default_socket, folders, is_private};
+pub use listen::{default_socket, folders, is_private, socket_file};
 pub use orders::values;
 
 /// How often the switch is looked at.

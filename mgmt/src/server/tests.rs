@@ -257,6 +257,26 @@ fn a_folder_others_can_write_to_is_not_used() {
     assert!(!is_private(dir.path()) && find().is_err());
 }
 
+/// As `/run/weir` of a unit with `User=`: root may look into it, since nobody but root can have put it there.
+#[test]
+fn a_folder_root_has_given_to_somebody_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let given = dir.path().join("weir");
+    std::fs::create_dir(&given).unwrap();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(dir.path(), 0o755);
+    mode(&given, 0o700);
+    if std::os::unix::fs::chown(&given, Some(65534), None).is_err() {
+        eprintln!("skipped: only root can give a folder away");
+        return;
+    }
+    assert!(is_private(&given));
+    mode(dir.path(), 0o1777);
+    assert!(!is_private(&given), "anybody may have made it, as in /tmp");
+}
+
 #[test]
 fn nobody_else_is_served_without_a_token() {
     let options = Options { listen: "0.0.0.0:0".parse().ok(), ..Options::default() };

@@ -4,10 +4,47 @@ mod pipeline;
 mod setup;
 
 use crate::Outcome;
-use crate::cli::{BenchCommand, PipelineArgs};
 use crate::output::say;
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use serde_json::json;
+use std::path::PathBuf;
+
+/// `weir bench`
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// The three verbs alone over frames in memory: cycles per frame and stage, as JSON.
+    Pipeline(PipelineArgs),
+}
+
+/// `weir bench pipeline`
+#[derive(Debug, Args)]
+pub struct PipelineArgs {
+    /// Stations behind each port.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub macs: u32,
+    /// Ports of the switch.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub ports: u16,
+    /// Ports that carry traffic; all of them unless given.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub busy: Option<u16>,
+    /// Length of the frames with FCS.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=9216))]
+    pub frame_bytes: u16,
+    /// Priorities in use, frame by frame in turn.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub classes: u8,
+    /// Windows of some hundred microseconds, of which the best counts.
+    #[arg(long, default_value_t = 300)]
+    pub windows: u32,
+    /// A switch of one's own in place of the one the options above describe; its devices are not opened.
+    #[arg(long, requires = "capture", conflicts_with_all = ["macs", "ports", "busy", "frame_bytes", "classes"])]
+    pub config: Option<PathBuf>,
+    /// pcap file with the frames that come to the first, second, ... port of --config, over and over.
+    #[arg(long, requires = "config")]
+    pub capture: Vec<PathBuf>,
+}
 
 /// Loop turns per window: some hundred microseconds.
 const TURNS: usize = 64;

@@ -1,6 +1,6 @@
 //! The switch and the frames of `weir bench pipeline`.
 
-use crate::cli::PipelineArgs;
+use super::PipelineArgs;
 use anyhow::{Context, Result, bail};
 use pcap_file::pcap::PcapReader;
 use std::fs::File;

@@ -1,24 +1,36 @@
 //! `weir doctor`: what on this machine stands in the way of a switch, and what to do about it.
 
-mod machine;
-
 use crate::Outcome;
 use crate::check;
-use crate::cli::DoctorArgs;
+use crate::machine::{Hugepages, Machine, list};
 use crate::output::OUT;
 use crate::run::devargs::{self, address};
 use crate::run::devices;
 use crate::run::kernel;
 use crate::run::memory::PoolSize;
-use crate::show::socket;
+use crate::which::Which;
 use anyhow::Result;
-use machine::{Hugepages, Machine, list};
+use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
+use std::path::PathBuf;
 use weir_config::{Config, DeviceKind, PfcMode, PortConfig};
 use weir_dpdk::args;
 use weir_mgmt::client;
+
+/// `weir doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Configuration the machine is to run; without it what can be said of any.
+    pub config: Option<PathBuf>,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,11 +79,11 @@ pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
         }
     });
     // A switch that runs knows its cores and what its drivers show; without one the files must do.
-    let running = match &args.socket {
-        Some(named) => Some(socket(Some(named))?),
+    let running = match args.which.is_said() {
+        true => Some(args.which.socket()?),
         // A configuration may be that of another switch.
-        None if args.config.is_some() => None,
-        None => socket(None).ok(),
+        false if args.config.is_some() => None,
+        false => args.which.socket().ok(),
     };
     let seen =
         running.and_then(|socket| serde_json::from_str(&client::get(&socket, "/v1/snapshot").ok()?).ok());
@@ -126,6 +138,10 @@ fn workers(config: Option<&Config>, running: Option<&Value>) -> Vec<usize> {
     cores
 }
 
+/// Kernel drivers of a device that DPDK can use: those that hand it over, and those that share it.
+pub const DPDK_DRIVERS: [&str; 6] =
+    ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core", "mlx4_core", "mana"];
+
 fn needs_hardware(config: Option<&Config>) -> bool {
     config.is_some_and(|config| config.ports.iter().any(|port| port.kind == DeviceKind::Pci))
 }
@@ -149,16 +165,22 @@ fn hugepages(machine: &Machine, config: Option<&Config>) -> Finding {
     if free >= needed {
         return ok(WHAT, text);
     }
-    // Pages of the first size, which is the smallest, are those that can be had while the system runs.
-    let (size, have) = pages.first().map_or((2048, 0), |p| (p.kibibytes, p.total));
-    let pages = have + ((needed - free) * 1024).div_ceil(size);
+    let pages = pages_wanted(&pages, needed);
     let remedy =
         format!("sysctl vm.nr_hugepages={pages} (a switch that runs holds its own), or a smaller [buffer]");
     finding(Level::Fail, WHAT, text, remedy)
 }
 
+/// How many hugepages of the smallest size there have to be for so much memory to be free. Those of the first size, the
+/// smallest, can be had while the system runs.
+pub fn pages_wanted(pages: &[Hugepages], mebibytes: u64) -> u64 {
+    let free: u64 = pages.iter().map(|p| p.free * p.kibibytes).sum();
+    let (size, have) = pages.first().map_or((2048, 0), |p| (p.kibibytes, p.total));
+    have + (mebibytes * 1024).saturating_sub(free).div_ceil(size)
+}
+
 /// Memory a configuration takes from hugepages, MiB; `None`: it does without them.
-fn hugepage_mebibytes(config: &Config) -> Option<u64> {
+pub fn hugepage_mebibytes(config: &Config) -> Option<u64> {
     let args = devices::eal_args(&config.ports, &config.eal_args, &[]).ok()?;
     let lcores = workers(Some(config), None).len().max(1);
     args::wants_hugepages(&args).then(|| PoolSize::of(config, lcores, 0).mebibytes(lcores))
@@ -205,14 +227,12 @@ fn drivers(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
             continue;
         }
         found.push(match machine.driver(&address).as_deref() {
-            Some(
-                driver @ ("vfio-pci" | "uio_pci_generic" | "igb_uio" | "mlx5_core" | "mlx4_core" | "mana"),
-            ) => ok(WHAT, text(driver)),
+            Some(driver) if DPDK_DRIVERS.contains(&driver) => ok(WHAT, text(driver)),
             other => finding(
                 Level::Fail,
                 WHAT,
                 text(&format!("bound to {}", other.unwrap_or("nothing"))),
-                format!("dpdk-devbind.py -b vfio-pci {address}"),
+                format!("weir prepare CONFIG, or dpdk-devbind.py -b vfio-pci {address}"),
             ),
         });
         let vfio = machine.driver(&address).as_deref() == Some("vfio-pci");

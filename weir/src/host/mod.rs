@@ -7,7 +7,6 @@ mod seats;
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::HostArgs;
 use crate::output::{self, OUT, say, say_err};
 use crate::run::Stop;
 use crate::run::devices::{self, OpenPort};
@@ -22,10 +21,29 @@ use weir_config::Diagnostic;
 use weir_config::host::{self, HostConfig};
 use weir_dpdk::{Clock, Interrupts, LinkWatch};
 
+use crate::quantity::time;
 pub use build::{SETTLE, rate_control};
+use clap::Args;
 pub use rclink::back_off;
 pub use report::trace;
 pub use seats::{Look, Seat, Shared, work};
+use std::path::PathBuf;
+
+/// `weir host`
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Stop sending after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Write totals and the verdict to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// Write what moved the rates to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
 
 /// Frames in hand per port beside those of the device.
 const HELD: u64 = 256;

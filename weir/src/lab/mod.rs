@@ -8,18 +8,63 @@ mod verdict;
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::{HostsArg, LabArgs};
 use crate::log;
 use crate::output::{self, say};
+use crate::quantity::time;
 use crate::run::summary::write_file;
 use crate::run::{Origin, Running, Stop};
 use anyhow::{Result, bail};
+use clap::Args;
 use hosts::{Hosts, Manners};
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use table::Table;
 use weir_config::{DeviceKind, HostProtocol, PortConfig};
 use weir_dpdk::Clock;
+
+/// `weir lab`
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// Configuration file whose ports are all `device = "ring"`; a built-in one unless given.
+    pub config: Option<PathBuf>,
+    /// Stop after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Preset of the built-in configuration.
+    #[arg(long, conflicts_with = "config", value_name = "NAME")]
+    pub preset: Option<String>,
+    /// This many hosts send to one (built-in configuration). DPDK has 32 ports, and a ring takes two.
+    #[arg(long, conflicts_with = "config", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
+    pub incast: Option<u8>,
+    /// What the hosts speak: rclink with a paxi preset or AFH ports, else rocev2, unless `[lab] hosts` says.
+    #[arg(long, value_name = "KIND")]
+    pub hosts: Option<HostsArg>,
+    /// Hosts ignore PFC and CNPs: see what they are good for.
+    #[arg(long)]
+    pub deaf: bool,
+    /// Hosts keep to their rates whatever is marked: PFC alone holds them back.
+    #[arg(long)]
+    pub no_dcqcn: bool,
+    /// Write totals, drops, latency and conservation to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// Log events on standard error.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
+    /// Write what moved the rates of the hosts to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// What the hosts of a lab speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum HostsArg {
+    /// RoCEv2.
+    Rocev2,
+    /// RC Link, the endpoint side of PAXI.
+    Rclink,
+}
 
 /// The configuration of a lab that is given none, and the same for PAXI.
 const BUILT_IN: &str = include_str!("../../../configs/lab.toml");

@@ -20,7 +20,6 @@ mod worker;
 
 use crate::Outcome;
 use crate::check;
-use crate::cli::RunArgs;
 use crate::log;
 use crate::output::{self, say, say_err};
 use anyhow::{Context, Result, bail};
@@ -49,8 +48,27 @@ use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
 use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
 
+use crate::quantity::time;
+use clap::Args;
 pub use devices::FarEnd;
+use std::path::PathBuf;
 pub use summary::Totals;
+
+/// `weir run`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Stop after this time, e.g. 10s.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Write totals, drops, latency and conservation to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// Log events on standard error.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
+}
 
 /// How long what is queued may take to leave at the end of a run.
 const DRAIN: Duration = Duration::from_secs(2);

@@ -2,10 +2,36 @@
 
 use super::bar;
 use crate::Outcome;
-use crate::cli::{MergeArgs, SweepArgs};
 use crate::output::say;
 use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
 use weir_sim::sweep::{self, Done, Plan, Step, run_shard};
+
+/// `weir sim sweep`
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// The plan: `name`, `base` (a fabric file beside it) and `[[axis]]` with `key` and `values`.
+    #[arg(long, value_name = "FILE")]
+    pub plan: PathBuf,
+    /// Only this part of the points, e.g. 2/3; any sharding gives the same results.
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    pub shard: String,
+    /// Folder of the results.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// `weir sim merge`
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Folders of results of one plan.
+    #[arg(required = true)]
+    pub dirs: Vec<PathBuf>,
+    /// Write the table to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
 
 /// Missing or broken points that are named one by one.
 const NAMED: usize = 10;

@@ -4,11 +4,39 @@ mod bar;
 mod many;
 
 use crate::Outcome;
-use crate::cli::{SimArgs, SimCommand};
 use crate::output::say;
 use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
 use std::path::Path;
+use std::path::PathBuf;
 use weir_sim::fabric::{self, Report};
+
+/// `weir sim`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct SimArgs {
+    /// Many runs instead of one.
+    #[command(subcommand)]
+    pub many: Option<SimCommand>,
+    /// Description of the fabric and its traffic.
+    #[arg(required = true)]
+    pub file: Option<PathBuf>,
+    /// Write the report as page (report.html), JSON and CSV (flows, ports) into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the report as JSON instead of a summary.
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// `weir sim sweep` and `weir sim merge`
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Play the points of a plan; those whose result is in DIR already are left out.
+    Sweep(many::SweepArgs),
+    /// Put the results of shards together: a table, what is missing, and a digest of it all.
+    Merge(many::MergeArgs),
+}
 
 pub fn sim(args: &SimArgs) -> Result<Outcome> {
     match (&args.many, &args.file) {

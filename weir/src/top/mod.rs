@@ -3,9 +3,10 @@
 mod view;
 
 use crate::Outcome;
-use crate::cli::TopArgs;
-use crate::show::socket;
+use crate::quantity::time;
+use crate::which::Which;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use serde_json::Value;
@@ -14,6 +15,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use view::VIEWS;
 use weir_mgmt::client;
+
+/// `weir top`
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Time between two looks, e.g. 500ms.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    pub interval: Duration,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
 
 /// What the screen shows, and how.
 #[derive(Debug, Default)]
@@ -36,7 +48,7 @@ pub fn top(args: &TopArgs) -> Result<Outcome> {
     if !std::io::stdout().is_terminal() {
         bail!("weir top draws on a terminal: for a file or a pipe there is `weir show ports --watch`");
     }
-    let socket = socket(args.socket.as_deref())?;
+    let socket = args.which.socket()?;
     // The first answer before the screen is cleared: what is wrong is said where it can be read.
     let mut top = Top { data: snapshot(&socket)?, ..Top::default() };
     let mut terminal = ratatui::try_init().context("no terminal to draw on")?;

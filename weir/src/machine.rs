@@ -1,5 +1,7 @@
 //! Reads `/proc` and `/sys`, or a folder that looks like them.
 
+use anyhow::Context;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A machine, by the folder its files are in.
@@ -40,6 +42,17 @@ impl Machine {
         std::fs::read_to_string(self.root.join(path)).ok()
     }
 
+    /// Writes into a file that is there: a setting of the kernel.
+    ///
+    /// # Errors
+    /// The kernel's own, with the path.
+    pub fn set(&self, path: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.root.join(path);
+        let file = std::fs::OpenOptions::new().write(true).truncate(true).open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write `{text}` to {}", path.display()))
+    }
+
     /// There is such a file or folder.
     pub fn exists(&self, path: &str) -> bool {
         self.root.join(path).exists()
@@ -76,6 +89,14 @@ impl Machine {
     /// The kernel's interfaces of a PCI device: drivers that share a NIC with DPDK keep theirs.
     pub fn interfaces(&self, address: &str) -> Vec<String> {
         self.entries(&format!("sys/bus/pci/devices/{address}/net"))
+    }
+
+    /// Somebody has switched this interface on.
+    pub fn is_up(&self, interface: &str) -> bool {
+        const IFF_UP: u32 = 1;
+        let flags = self.text(&format!("sys/class/net/{interface}/flags"));
+        let flags = flags.and_then(|text| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
+        flags.is_some_and(|flags| flags & IFF_UP != 0)
     }
 
     /// MTU of an interface, bytes behind the Ethernet header.

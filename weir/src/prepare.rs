@@ -1,0 +1,197 @@
+//! `weir prepare`: what root does for a switch before it starts, and the unit before each start: hugepages, and drivers that
+//! hand NICs to DPDK. What is in place stays as it is; nothing is taken back when the switch ends.
+
+use crate::Outcome;
+use crate::check;
+use crate::doctor::{DPDK_DRIVERS, hugepage_mebibytes, pages_wanted};
+use crate::machine::Machine;
+use crate::output::say;
+use crate::run::devargs::address;
+use anyhow::{Result, bail};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use weir_config::{Config, DeviceKind};
+
+/// `weir prepare`
+#[derive(Debug, Args)]
+pub struct PrepareArgs {
+    /// Configuration file.
+    pub config: PathBuf,
+}
+
+pub fn prepare(args: &PrepareArgs) -> Result<Outcome> {
+    let config = check::load(&args.config)?.config;
+    for line in on(&Machine::new(Path::new("/")), &config)? {
+        say!("{line}");
+    }
+    Ok(Outcome::Good)
+}
+
+/// What was done.
+fn on(machine: &Machine, config: &Config) -> Result<Vec<String>> {
+    let mut done = Vec::new();
+    // Before pages are taken from the machine: a device that is refused ends it.
+    for port in config.ports.iter().filter(|port| port.kind == DeviceKind::Pci) {
+        done.extend(bind(machine, &port.name, &address(&port.device))?);
+    }
+    done.extend(hugepages(machine, config)?);
+    Ok(done)
+}
+
+/// Makes up the hugepages that are missing.
+fn hugepages(machine: &Machine, config: &Config) -> Result<Option<String>> {
+    let Some(mebibytes) = hugepage_mebibytes(config) else { return Ok(None) };
+    let pages = machine.hugepages();
+    let Some(smallest) = pages.first() else { bail!("this kernel has no hugepages (CONFIG_HUGETLBFS)") };
+    let wanted = pages_wanted(&pages, mebibytes);
+    if wanted == smallest.total {
+        return Ok(None);
+    }
+    let folder = format!("sys/kernel/mm/hugepages/hugepages-{}kB", smallest.kibibytes);
+    machine.set(&format!("{folder}/nr_hugepages"), &wanted.to_string())?;
+    let there = machine.hugepages().first().map_or(0, |pages| pages.total);
+    if there < wanted {
+        bail!(
+            "{wanted} hugepages of {} KiB are wanted and the kernel made {there}: memory is short or in pieces; reserve them \
+             at boot (hugepages={wanted}), or choose a smaller [buffer]",
+            smallest.kibibytes
+        );
+    }
+    Ok(Some(format!("hugepages of {} KiB: {} -> {there}", smallest.kibibytes, smallest.total)))
+}
+
+/// Hands a device to DPDK, if it is not yet.
+fn bind(machine: &Machine, port: &str, address: &str) -> Result<Option<String>> {
+    const VFIO: &str = "vfio-pci";
+    let device = format!("sys/bus/pci/devices/{address}");
+    if !machine.exists(&device) {
+        bail!("port {port}: there is no device {address}; lspci lists what there is");
+    }
+    let driver = machine.driver(address);
+    if driver.as_deref().is_some_and(|driver| DPDK_DRIVERS.contains(&driver)) {
+        return Ok(None);
+    }
+    // Whoever uses it, perhaps to reach this machine, has to let go of it first.
+    if let Some(interface) = machine.interfaces(address).iter().find(|interface| machine.is_up(interface)) {
+        bail!(
+            "port {port}: {address} is {interface}, which is up: ip link set {interface} down, and have no network manager \
+             bring it up again"
+        );
+    }
+    if !machine.exists(&format!("sys/bus/pci/drivers/{VFIO}")) {
+        bail!("port {port}: the kernel has not loaded {VFIO}: modprobe {VFIO}");
+    }
+    machine.set(&format!("{device}/driver_override"), VFIO)?;
+    if driver.is_some() {
+        machine.set(&format!("{device}/driver/unbind"), address)?;
+    }
+    machine.set("sys/bus/pci/drivers_probe", address)?;
+    let was = driver.as_deref().unwrap_or("nothing");
+    if machine.driver(address).as_deref() != Some(VFIO) {
+        bail!(
+            "port {port}: {VFIO} does not take {address}, which {was} had: dmesg says why (no IOMMU? weir doctor CONFIG)"
+        );
+    }
+    Ok(Some(format!("port {port}: {address} bound to {VFIO}, before to {was}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    const DEVICE: &str = "sys/bus/pci/devices/0000:3b:00.0";
+    const PAGES: &str = "sys/kernel/mm/hugepages/hugepages-2048kB";
+
+    /// A machine with a NIC that `driver` has.
+    struct Made(TempDir);
+
+    impl Made {
+        fn new(driver: &str) -> Self {
+            let made = Self(tempfile::tempdir().unwrap());
+            for (path, text) in [
+                (&*format!("{PAGES}/nr_hugepages"), "4096"),
+                (&*format!("{PAGES}/free_hugepages"), "4096"),
+                (&*format!("{DEVICE}/driver_override"), "(null)"),
+                (&*format!("{DEVICE}/net/eth7/x"), ""),
+                ("sys/class/net/eth7/flags", "0x1002"),
+                ("sys/bus/pci/drivers/ixgbe/unbind", ""),
+                ("sys/bus/pci/drivers/vfio-pci/unbind", ""),
+                ("sys/bus/pci/drivers_probe", ""),
+            ] {
+                made.write(path, text);
+            }
+            symlink(format!("../../drivers/{driver}"), made.0.path().join(DEVICE).join("driver")).unwrap();
+            made
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+
+        fn read(&self, path: &str) -> String {
+            std::fs::read_to_string(self.0.path().join(path)).unwrap()
+        }
+
+        fn prepared(&self) -> Result<Vec<String>, String> {
+            let text = "[[port]]\nname = \"a\"\ndevice = \"3b:00.0\"\nrate = \"25G\"\nlcore = 2\ncable = \"5m\"\n\
+                        [[port]]\nname = \"b\"\ndevice = \"ring\"\nlcore = 3\n";
+            let config = weir_config::load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
+            on(&Machine::new(self.0.path()), &config).map_err(|error| format!("{error:#}"))
+        }
+    }
+
+    #[test]
+    fn what_is_in_place_stays() {
+        for driver in DPDK_DRIVERS {
+            let made = Made::new(driver);
+            assert_eq!(made.prepared(), Ok(vec![]), "{driver}");
+            assert_eq!(made.read(&format!("{DEVICE}/driver_override")), "(null)");
+        }
+    }
+
+    #[test]
+    fn missing_hugepages_are_made_up() {
+        let made = Made::new("vfio-pci");
+        made.write(&format!("{PAGES}/nr_hugepages"), "10");
+        made.write(&format!("{PAGES}/free_hugepages"), "0");
+        let done = made.prepared().unwrap();
+        let pages: u64 = made.read(&format!("{PAGES}/nr_hugepages")).parse().unwrap();
+        assert!(pages > 10, "those in use stay with whoever has them");
+        assert_eq!(done, [format!("hugepages of 2048 KiB: 10 -> {pages}")]);
+    }
+
+    /// The files of a made-up machine do what they are told and nothing more: here no driver comes.
+    #[test]
+    fn a_device_is_taken_from_its_driver_and_offered_to_vfio() {
+        let made = Made::new("ixgbe");
+        let refused = made.prepared().unwrap_err();
+        assert!(refused.contains("vfio-pci does not take 0000:3b:00.0, which ixgbe had"), "{refused}");
+        assert_eq!(made.read(&format!("{DEVICE}/driver_override")), "vfio-pci");
+        assert_eq!(made.read("sys/bus/pci/drivers/ixgbe/unbind"), "0000:3b:00.0");
+        assert_eq!(made.read("sys/bus/pci/drivers_probe"), "0000:3b:00.0");
+    }
+
+    #[test]
+    fn an_interface_in_use_is_left_alone() {
+        let made = Made::new("ixgbe");
+        made.write("sys/class/net/eth7/flags", "0x1003");
+        made.write(&format!("{PAGES}/free_hugepages"), "0");
+        let refused = made.prepared().unwrap_err();
+        assert!(refused.contains("ip link set eth7 down"), "{refused}");
+        assert_eq!(made.read("sys/bus/pci/drivers/ixgbe/unbind"), "");
+        assert_eq!(made.read(&format!("{PAGES}/nr_hugepages")), "4096", "nothing else was done either");
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let made = Made::new("ixgbe");
+        std::fs::remove_dir_all(made.0.path().join("sys/bus/pci/drivers/vfio-pci")).unwrap();
+        assert!(made.prepared().unwrap_err().contains("modprobe vfio-pci"));
+        std::fs::remove_dir_all(made.0.path().join(DEVICE)).unwrap();
+        assert!(made.prepared().unwrap_err().contains("there is no device 0000:3b:00.0"));
+    }
+}

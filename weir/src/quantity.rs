@@ -1,0 +1,64 @@
+//! Quantities on the command line: each with its unit, read the same way by every command.
+
+use std::time::Duration;
+use weir_config::units;
+
+/// How long something goes on: with a unit, in minutes (`5m`), or a bare number of seconds.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let number = |text: &str| {
+        text.parse::<f64>().ok().filter(|n| (0.0..1e9).contains(n) && !text.contains(['e', 'E']))
+    };
+    if let Some(seconds) = number(text) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    if let Some(minutes) = text.strip_suffix('m').and_then(number) {
+        return Ok(Duration::from_secs_f64(60.0 * minutes));
+    }
+    units::time(text).map(Duration::from_nanos)
+}
+
+/// Between two polls: nobody means seconds.
+pub fn gap(text: &str) -> Result<Duration, String> {
+    units::time(text).map(Duration::from_nanos)
+}
+
+/// Bytes of one frame.
+pub fn frame(text: &str) -> Result<u32, String> {
+    let bytes = units::size(text)?;
+    u32::try_from(bytes).map_err(|_| format!("`{text}` is longer than any frame"))
+}
+
+/// Decimal, or hexadecimal behind `0x`.
+pub fn number(text: &str) -> Result<u16, String> {
+    let number =
+        text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u16::from_str_radix(digits, 16));
+    number.map_err(|_| format!("`{text}` is no number from 0 to 0xffff"))
+}
+
+/// Whole metres of cable, rounded up.
+pub fn metres(text: &str) -> Result<u32, String> {
+    u32::try_from(units::length(text)?.div_ceil(1000))
+        .map_err(|_| format!("`{text}` is longer than any cable"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_config::units::rate;
+
+    #[test]
+    fn quantities_have_units() {
+        assert_eq!(rate("2.5G"), Ok(2_500_000_000));
+        assert_eq!((rate("100g"), rate("100Gbps")), (Ok(100_000_000_000), Ok(100_000_000_000)));
+        assert_eq!(time("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!((time("10"), time("1.5m")), (Ok(Duration::from_secs(10)), Ok(Duration::from_secs(90))));
+        assert_eq!((metres("300m"), metres("40")), (Ok(300), Ok(40)));
+        assert_eq!((frame("9K"), frame("9216")), (Ok(9000), Ok(9216)));
+        for bad in ["", "ten", "-1s", "1e3s", "1e3", "inf", "nan"] {
+            let text = time(bad).unwrap_err();
+            assert!(text.contains("write a time as"), "{bad}: {text}");
+        }
+        assert!(gap("10").unwrap_err().contains("has no unit"));
+        assert!(frame("nine").unwrap_err().contains("write a size as"));
+    }
+}
