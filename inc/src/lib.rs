@@ -19,3 +19,4 @@ pub mod params;
 pub mod peer;
 pub mod plan;
 pub mod report;
+pub mod spec;

@@ -1,7 +1,9 @@
 //! What is shown of jobs.
 
+use crate::engine::EngineCounters;
 use crate::immediate::{Failure, Primitive};
 use crate::job::{Job, JobCounters};
+use crate::params::MAX_CHILDREN;
 use crate::peer::PeerCounters;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::psn::Psn;
@@ -46,6 +48,8 @@ pub struct PeerReport {
 pub struct JobReport {
     /// Its name.
     pub id: u32,
+    /// Ranks of the whole job.
+    pub ranks: u16,
     /// Where it stands.
     pub state: State,
     /// Bytes it takes.
@@ -63,8 +67,30 @@ pub struct JobReport {
 }
 
 impl JobReport {
+    /// One that can be filled without allocating.
+    fn blank() -> Self {
+        Self {
+            id: 0,
+            ranks: 0,
+            state: State::Running,
+            memory: 0,
+            open: (0, 0),
+            kept: (0, 0),
+            waiting: None,
+            counters: JobCounters::default(),
+            peers: Vec::with_capacity(MAX_CHILDREN + 1),
+        }
+    }
+
     /// As it stands at `now`.
     pub fn of(job: &Job, now: Nanos) -> Self {
+        let mut report = Self::blank();
+        report.fill(job, now);
+        report
+    }
+
+    /// The same over what it said before.
+    pub(crate) fn fill(&mut self, job: &Job, now: Nanos) {
         let params = job.params();
         let (open, waiting) = job.open();
         let missing = waiting.map_or(0, |(_, missing)| missing);
@@ -82,19 +108,58 @@ impl JobReport {
                 counters: peer.counters,
             }
         });
+        self.peers.clear();
+        self.peers.extend(peers);
+        self.id = params.id;
+        self.ranks = params.ranks;
+        self.state = match job.failure() {
+            None => State::Running,
+            Some((failure, rank, at)) if job.is_drained() => State::Failed(failure, rank, at),
+            Some((failure, rank, at)) => State::Failing(failure, rank, at),
+        };
+        self.memory = params.memory();
+        self.open = (open, params.window);
+        self.kept = (job.kept(), params.results);
+        self.waiting = waiting.map(|(since, _)| now.saturating_sub(since));
+        self.counters = *job.counters();
+    }
+}
+
+/// Room for the reports of all jobs of an engine, which are read one at a time ([`Engine::read`]): made where memory may
+/// be taken, filled where it may not.
+///
+/// [`Engine::read`]: crate::engine::Engine::read
+#[derive(Clone, Debug)]
+pub struct ReportPage {
+    pub(crate) jobs: Vec<JobReport>,
+    pub(crate) filled: usize,
+    /// Place of the job that comes next.
+    pub(crate) next: usize,
+    /// Frames the engine has seen.
+    pub counters: EngineCounters,
+    /// Bytes its jobs take, of so many.
+    pub memory: (u64, u64),
+}
+
+impl ReportPage {
+    /// For so many jobs.
+    pub fn new(jobs: usize) -> Self {
         Self {
-            id: params.id,
-            state: match job.failure() {
-                None => State::Running,
-                Some((failure, rank, at)) if job.is_drained() => State::Failed(failure, rank, at),
-                Some((failure, rank, at)) => State::Failing(failure, rank, at),
-            },
-            memory: params.memory(),
-            open: (open, params.window),
-            kept: (job.kept(), params.results),
-            waiting: waiting.map(|(since, _)| now.saturating_sub(since)),
-            counters: *job.counters(),
-            peers: peers.collect(),
+            jobs: (0..jobs).map(|_| JobReport::blank()).collect(),
+            filled: 0,
+            next: 0,
+            counters: EngineCounters::default(),
+            memory: (0, 0),
         }
+    }
+
+    /// What has been read.
+    pub fn jobs(&self) -> &[JobReport] {
+        &self.jobs[..self.filled]
+    }
+
+    /// To be read again from the first job on.
+    pub fn rewind(&mut self) {
+        (self.filled, self.next) = (0, 0);
     }
 }

@@ -12,9 +12,10 @@ use weir_endpoint::roce::wire::{Extensions, Nak, Opcode, Qpn, Syndrome};
 use weir_inc::drops::Drop;
 use weir_inc::engine::{Engine, EngineParams};
 use weir_inc::immediate::{ALL_RANKS, Failure, Immediate, Primitive, Status};
+use weir_inc::job::Job;
 use weir_inc::kernels::{DataType, Flags, Kernels, Operator};
 use weir_inc::params::{JobParams, MAX_CHILDREN, Refusal, Straggler};
-use weir_inc::report::State;
+use weir_inc::report::{ReportPage, State};
 
 const ACK: Syndrome = Syndrome::ACK_NO_CREDITS;
 const GAP: Syndrome = Syndrome::Nak(Nak::Sequence);
@@ -789,4 +790,42 @@ fn overflow_is_told_with_the_result() {
     hand.only(1, 0, &words(&[1]));
     let overflow = Immediate::Status(Status { count: 2, flags: Flags::OVERFLOW });
     assert!(hand.data().iter().all(|s| s.word() == Some(overflow)));
+}
+
+#[test]
+fn a_paused_priority_sends_nothing_and_loses_nothing() {
+    let mut hand = Hand::new(2, |_| {});
+    hand.engine.hold(1 << 3);
+    hand.only(0, 0, &words(&[1]));
+    hand.only(1, 0, &words(&[2]));
+    assert_eq!(hand.sent(), [], "neither results nor acknowledgements");
+    hand.engine.hold(1 << 4);
+    let sent = hand.sent();
+    assert_eq!(sent.iter().filter(|s| s.payload == words(&[3])).count(), 2);
+    assert_eq!(sent.iter().filter(|s| s.opcode == Opcode::RC_ACK).count(), 2);
+}
+
+#[test]
+fn a_page_is_read_job_by_job_and_again() {
+    let mut hand = Hand::new(2, |_| {});
+    hand.engine.add(params(JOB + 1, 3, FIRST_QPN + 128)).unwrap();
+    hand.only(0, 0, &words(&[1]));
+    let mut page = ReportPage::new(4);
+    for _ in 0..2 {
+        let turns = (0..).take_while(|_| !hand.engine.read(&mut page, hand.now)).count();
+        assert_eq!(turns, 2, "one job each");
+        let seen: Vec<_> = page.jobs().iter().map(|job| (job.id, job.peers.len())).collect();
+        assert_eq!(seen, [(JOB, 2), (JOB + 1, 3)]);
+        assert_eq!((page.jobs()[0].open.0, page.jobs()[0].peers[1].missing), (1, true));
+        assert_eq!((page.counters, page.memory), (*hand.engine.counters(), hand.engine.memory()));
+        page.rewind();
+    }
+}
+
+#[test]
+fn a_job_that_is_refused_comes_back() {
+    let mut hand = Hand::new(2, |_| {});
+    let job = Job::new(params(JOB, 2, FIRST_QPN + 128), hand.engine.kernels()).unwrap();
+    let (refusal, job) = hand.engine.insert(Box::new(job)).unwrap_err();
+    assert_eq!((refusal, job.params().id), (Refusal::Exists(JOB), JOB));
 }

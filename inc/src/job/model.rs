@@ -216,7 +216,7 @@ impl Model {
             }
         }
         let mut head = Vec::new();
-        while let Some(chosen) = self.job.choose(NOW) {
+        while let Some(chosen) = self.job.choose(NOW, 0) {
             let mut bytes = Vec::new();
             let written = self.job.write(chosen, 0, &mut head, NOW).unwrap();
             self.job.frame(&written, &head).unwrap().write_to(&mut bytes);

@@ -1,11 +1,12 @@
 //! What goes out: answers, CNPs, results, sums for the parent.
 
 use super::Job;
-use crate::peer::Next;
+use crate::peer::{Next, Peer};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::frame::Frame;
 use weir_endpoint::roce::head::Fields;
 use weir_endpoint::roce::icrc;
+use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::{Bth, Extensions, Opcode, Packet};
 
 /// What a frame is.
@@ -98,23 +99,33 @@ const CNP_RESERVED: [u8; 16] = [0; 16];
 
 impl Job {
     /// Who is to be sent what at `now`: answers first, then peers in turn, so that a result goes to all while it is at
-    /// hand.
-    pub(crate) fn choose(&mut self, now: Nanos) -> Option<(usize, What)> {
-        while self.answers != 0 {
-            let at = self.answers.trailing_zeros() as usize;
-            let peer = &self.peers[at];
-            if peer.cnp_due {
+    /// hand. Nothing of the priorities in `held`, a bit each.
+    pub(crate) fn choose(&mut self, now: Nanos, held: u8) -> Option<(usize, What)> {
+        let free = |class: TrafficClass| held >> (class.priority & 7) & 1 == 0;
+        let mut answers = self.answers;
+        while answers != 0 {
+            let at = answers.trailing_zeros() as usize;
+            answers &= answers - 1;
+            let Peer { cnp_due, order, path, .. } = &self.peers[at];
+            if *cnp_due && free(path.cnp) {
                 return Some((at, What::Cnp));
             }
-            if peer.order.owes() {
+            if order.owes() && free(path.ack) {
                 return Some((at, What::Answer));
             }
-            self.answers &= !(1 << at);
+            if !cnp_due && !order.owes() {
+                self.answers &= !(1 << at);
+            }
         }
-        while self.ready != 0 {
-            let later = self.ready >> self.turn << self.turn;
-            let at = if later != 0 { later } else { self.ready }.trailing_zeros() as usize;
+        let mut ready = self.ready;
+        while ready != 0 {
+            let later = ready >> self.turn << self.turn;
+            let at = if later != 0 { later } else { ready }.trailing_zeros() as usize;
+            ready &= !(1 << at);
             let peer = &self.peers[at];
+            if !free(peer.path.data) {
+                continue;
+            }
             let outbox = if at < self.params.children.len() { Some(&self.down) } else { self.up.as_ref() };
             if let Some(next) = outbox.and_then(|outbox| peer.next(outbox, now)) {
                 self.turn = at + 1;

@@ -25,10 +25,12 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What is done to two elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // The names say it.
 pub enum Operator {
     Sum,
@@ -46,7 +48,8 @@ impl Operator {
 }
 
 /// What an element is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
 pub enum DataType {
     U32,
@@ -78,7 +81,8 @@ impl DataType {
 }
 
 /// Order of the bytes of an element in a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
 pub enum ByteOrder {
     Big,

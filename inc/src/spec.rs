@@ -1,0 +1,412 @@
+//! A job as it is written down: JSON in, [`JobParams`] out. What is left out has the value of [`JobParams::new`].
+//!
+//! The engine's own addresses are not in it: they belong to the engine ([`Address`]).
+
+use crate::immediate::Primitive;
+use crate::kernels::{ByteOrder, DataType, Fold, Operator};
+use crate::params::{Child, JobParams, Parent, Straggler};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use thiserror::Error;
+use weir_dataplane::types::{Mac, Nanos};
+use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::roce::qp::{Path, TrafficClass};
+use weir_endpoint::roce::wire::Qpn;
+
+/// Where an engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Its address on the link.
+    pub mac: Mac,
+    /// Its IP address.
+    pub ip: IpAddr,
+    /// 802.1Q VLAN of its frames; `None`: untagged.
+    pub vlan: Option<u16>,
+}
+
+/// A job at one engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// Name among the jobs of an engine.
+    pub id: u32,
+    /// The engine: a port of the switch. May be left out where there is one engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+    /// Ranks of the whole job.
+    pub ranks: u16,
+    /// What messages are, until one names another operation.
+    pub operation: Operation,
+    /// Those below, in the order of their ranks.
+    pub children: Vec<ChildSpec>,
+    /// The engine above; none at the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<PeerSpec>,
+    /// Payload of a full packet in bytes: 256, 512, 1024, 2048 or 4096.
+    #[serde(default = "mtu")]
+    pub mtu: u16,
+    /// Packets a child may be ahead of the slowest; a power of two up to 4096.
+    #[serde(default = "slots")]
+    pub window: u32,
+    /// Results kept until they are acknowledged; a power of two, 4 to 4096.
+    #[serde(default = "slots")]
+    pub results: u32,
+    /// Results carry their status as immediate data.
+    #[serde(default = "yes")]
+    pub status: bool,
+    /// What happens when a contribution does not come.
+    #[serde(default)]
+    pub straggler: Policy,
+    /// For `partial` and `abort`: so long after the first contribution, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<Nanos>,
+    /// Silence after which what was not acknowledged is sent again, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack_timeout_ns: Option<Nanos>,
+    /// Times it is sent again before the peer counts as gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u8>,
+    /// A peer that takes nothing for so long counts as gone, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience_ns: Option<Nanos>,
+    /// Time without a word from a peer that is waited for, before it is probed, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_after_ns: Option<Nanos>,
+    /// Partition key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pkey: Option<u16>,
+    /// DSCP of data, ACKs and NAKs.
+    #[serde(default = "dscp")]
+    pub dscp: u8,
+    /// 802.1p priority of these: what PFC stops them by.
+    #[serde(default = "priority")]
+    pub priority: u8,
+}
+
+const fn mtu() -> u16 {
+    1024
+}
+const fn slots() -> u32 {
+    256
+}
+const fn yes() -> bool {
+    true
+}
+const fn dscp() -> u8 {
+    26
+}
+const fn priority() -> u8 {
+    3
+}
+
+/// An operation; which keys it has depends on its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// Which one.
+    pub kind: Kind,
+    /// Of folds: how two elements become one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<Operator>,
+    /// Of folds: what the elements are.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub data_type: Option<DataType>,
+    /// Of folds: how they lie in memory; little-endian where nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_order: Option<ByteOrder>,
+    /// Of `reduce` and `broadcast`: the rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<u16>,
+}
+
+/// Kinds of operations: [`Primitive`] without what belongs to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "as those of Primitive")]
+pub enum Kind {
+    AllReduce,
+    Reduce,
+    ReduceScatter,
+    Broadcast,
+    AllGather,
+    Barrier,
+}
+
+/// [`Straggler`] without its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "as those of Straggler")]
+pub enum Policy {
+    #[default]
+    Wait,
+    Partial,
+    Abort,
+}
+
+/// Somebody a job speaks with: its addresses and the numbers agreed with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerSpec {
+    /// Queue pair of the engine.
+    pub qpn: u32,
+    /// The peer's MAC address, or its next hop's.
+    pub mac: String,
+    /// Its IP address.
+    pub ip: IpAddr,
+    /// Its queue pair.
+    pub dest_qpn: u32,
+    /// PSN of the first packet to it.
+    pub send_psn: u32,
+    /// PSN of the first packet from it.
+    pub recv_psn: u32,
+}
+
+/// Somebody below.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildSpec {
+    /// First of its ranks.
+    pub rank: u16,
+    /// How many ranks; 1 for a host.
+    #[serde(default = "one")]
+    pub ranks: u16,
+    /// It is an engine.
+    #[serde(default)]
+    pub engine: bool,
+    /// How to speak with it.
+    #[serde(flatten)]
+    pub peer: PeerSpec,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+/// Why what is written is no job.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SpecError {
+    /// An address.
+    #[error("peer {0}: {1}")]
+    Mac(usize, String),
+    /// A number of 24 bits.
+    #[error("peer {0}: {1} is {2:#x}; it has 24 bits")]
+    Wide(usize, &'static str, u32),
+    /// A key that this kind of operation needs.
+    #[error("operation: `{0}` is missing")]
+    Missing(&'static str),
+    /// A key that this kind of operation does not have.
+    #[error("operation: `{0}` means nothing here; remove it")]
+    Odd(&'static str),
+    /// Bits of floats.
+    #[error("operation: and, or, xor are of integers; take another type or operator")]
+    Fold,
+    /// No time for a policy that needs one, or the other way round.
+    #[error("deadline_ns goes with straggler \"partial\" or \"abort\", and they with it")]
+    Deadline,
+    /// Out of range.
+    #[error("{0} is {1}; it is 0 to {2}")]
+    Range(&'static str, u64, u64),
+}
+
+impl Operation {
+    /// What it is to an engine.
+    ///
+    /// # Errors
+    /// A key is missing, or there is one too many.
+    pub fn primitive(&self) -> Result<Primitive, SpecError> {
+        let Self { kind, operator, data_type, byte_order, root } = *self;
+        let folds = matches!(kind, Kind::AllReduce | Kind::Reduce | Kind::ReduceScatter);
+        let rooted = matches!(kind, Kind::Reduce | Kind::Broadcast);
+        for (name, set, fits) in [
+            ("operator", operator.is_some(), folds),
+            ("type", data_type.is_some(), folds),
+            ("byte_order", byte_order.is_some(), folds),
+            ("root", root.is_some(), rooted),
+        ] {
+            if set && !fits {
+                return Err(SpecError::Odd(name));
+            }
+        }
+        let fold = || {
+            let operator = operator.ok_or(SpecError::Missing("operator"))?;
+            let data_type = data_type.ok_or(SpecError::Missing("type"))?;
+            Fold::new(operator, data_type, byte_order.unwrap_or(ByteOrder::Little)).ok_or(SpecError::Fold)
+        };
+        let root = || root.ok_or(SpecError::Missing("root"));
+        Ok(match kind {
+            Kind::AllReduce => Primitive::AllReduce(fold()?),
+            Kind::Reduce => Primitive::Reduce(fold()?, root()?),
+            Kind::ReduceScatter => Primitive::ReduceScatter(fold()?),
+            Kind::Broadcast => Primitive::Broadcast(root()?),
+            Kind::AllGather => Primitive::AllGather,
+            Kind::Barrier => Primitive::Barrier,
+        })
+    }
+}
+
+impl From<Primitive> for Operation {
+    fn from(primitive: Primitive) -> Self {
+        let (kind, root) = match primitive {
+            Primitive::AllReduce(_) => (Kind::AllReduce, None),
+            Primitive::Reduce(_, root) => (Kind::Reduce, Some(root)),
+            Primitive::ReduceScatter(_) => (Kind::ReduceScatter, None),
+            Primitive::Broadcast(root) => (Kind::Broadcast, Some(root)),
+            Primitive::AllGather => (Kind::AllGather, None),
+            Primitive::Barrier => (Kind::Barrier, None),
+        };
+        let fold = primitive.fold();
+        Self {
+            kind,
+            operator: fold.map(Fold::operator),
+            data_type: fold.map(Fold::data_type),
+            byte_order: fold.map(Fold::order),
+            root,
+        }
+    }
+}
+
+impl PeerSpec {
+    /// The queue pair of the engine and the way to peer number `at`.
+    fn path(&self, at: usize, engine: &Address, job: &JobSpec) -> Result<(Qpn, Path), SpecError> {
+        for (what, n) in [
+            ("qpn", self.qpn),
+            ("dest_qpn", self.dest_qpn),
+            ("send_psn", self.send_psn),
+            ("recv_psn", self.recv_psn),
+        ] {
+            if n >> 24 != 0 {
+                return Err(SpecError::Wide(at, what, n));
+            }
+        }
+        let mac: Mac = self.mac.parse().map_err(|error| SpecError::Mac(at, error))?;
+        let data = TrafficClass::of_data(job.dscp, job.priority);
+        let path = Path {
+            vlan: engine.vlan,
+            data,
+            ack: data,
+            send_psn: Psn::new(self.send_psn),
+            recv_psn: Psn::new(self.recv_psn),
+            ..Path::new((engine.mac, engine.ip), (mac, self.ip), Qpn(self.dest_qpn))
+        };
+        Ok((Qpn(self.qpn), path))
+    }
+}
+
+impl JobSpec {
+    /// The job, at an engine of this address. What it is made of is checked by [`JobParams::check`].
+    ///
+    /// # Errors
+    /// What cannot be understood.
+    pub fn params(&self, engine: &Address) -> Result<JobParams, SpecError> {
+        for (what, n, most) in [("dscp", self.dscp, 63), ("priority", self.priority, 7)] {
+            if n > most {
+                return Err(SpecError::Range(what, n.into(), most.into()));
+            }
+        }
+        let straggler = match (self.straggler, self.deadline_ns) {
+            (Policy::Wait, None) => Straggler::Wait,
+            (Policy::Partial, Some(time)) => Straggler::Partial(time),
+            (Policy::Abort, Some(time)) => Straggler::Abort(time),
+            _ => return Err(SpecError::Deadline),
+        };
+        let child = |(at, child): (usize, &ChildSpec)| {
+            let (qpn, path) = child.peer.path(at, engine, self)?;
+            let ChildSpec { rank, ranks, engine, .. } = *child;
+            Ok(Child { qpn, path, first_rank: rank, ranks, engine })
+        };
+        let parent = self.parent.as_ref().map(|parent| parent.path(self.children.len(), engine, self));
+        let usual = JobParams::new(self.id, self.ranks, self.operation.primitive()?);
+        Ok(JobParams {
+            mtu: self.mtu,
+            window: self.window,
+            results: self.results,
+            status: self.status,
+            straggler,
+            ack_timeout: self.ack_timeout_ns.unwrap_or(usual.ack_timeout),
+            retries: self.retries.unwrap_or(usual.retries),
+            patience: self.patience_ns.unwrap_or(usual.patience),
+            probe_after: self.probe_after_ns.unwrap_or(usual.probe_after),
+            pkey: self.pkey.unwrap_or(usual.pkey),
+            children: self.children.iter().enumerate().map(child).collect::<Result<_, _>>()?,
+            parent: parent.transpose()?.map(|(qpn, path)| Parent { qpn, path }),
+            ..usual
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"{
+        "id": 7, "port": "inc0", "ranks": 2,
+        "operation": { "kind": "all_reduce", "operator": "sum", "type": "f32" },
+        "children": [
+            { "rank": 0, "qpn": 256, "mac": "02:00:00:00:00:01", "ip": "10.0.0.1", "dest_qpn": 17, "send_psn": 5, "recv_psn": 9 },
+            { "rank": 1, "qpn": 257, "mac": "02:00:00:00:00:02", "ip": "10.0.0.2", "dest_qpn": 18, "send_psn": 0, "recv_psn": 16777215 }
+        ]
+    }"#;
+
+    fn engine() -> Address {
+        Address { mac: Mac([2, 0, 0, 0, 12, 0]), ip: "10.0.0.200".parse().unwrap(), vlan: Some(5) }
+    }
+
+    fn spec(change: impl FnOnce(&mut JobSpec)) -> Result<JobParams, SpecError> {
+        let mut spec: JobSpec = serde_json::from_str(TWO).unwrap();
+        change(&mut spec);
+        spec.params(&engine())
+    }
+
+    #[test]
+    fn a_job_in_json_is_a_job_with_usual_values() {
+        let params = spec(|_| ()).unwrap();
+        params.check().unwrap();
+        let usual = JobParams::new(7, 2, params.operation);
+        assert_eq!((params.mtu, params.window, params.results), (usual.mtu, usual.window, usual.results));
+        assert_eq!((params.ack_timeout, params.patience), (usual.ack_timeout, usual.patience));
+        let path = params.children[1].path;
+        assert_eq!((path.src, path.vlan, path.dest_qp), (engine().mac, Some(5), Qpn(18)));
+        assert_eq!((path.recv_psn.get(), path.data.dscp, path.data.priority), (0xff_ffff, 26, 3));
+        assert_eq!(params.operation.fold().unwrap().order(), ByteOrder::Little);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let spec: JobSpec = serde_json::from_str(TWO).unwrap();
+        let text = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<JobSpec>(&text).unwrap(), spec);
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_named() {
+        let said = |change: fn(&mut JobSpec)| spec(change).unwrap_err().to_string();
+        assert!(said(|s| s.children[0].peer.mac = "x".into()).contains("peer 0: `x` is not a MAC"));
+        assert!(said(|s| s.children[1].peer.send_psn = 1 << 24).contains("peer 1: send_psn is 0x1000000"));
+        assert!(said(|s| s.operation.operator = None).contains("`operator` is missing"));
+        assert!(said(|s| s.operation.root = Some(0)).contains("`root` means nothing"));
+        assert!(said(|s| s.operation.operator = Some(Operator::Xor)).contains("integers"));
+        assert!(said(|s| s.straggler = Policy::Abort).contains("deadline_ns"));
+        assert!(said(|s| s.priority = 8).contains("priority is 8; it is 0 to 7"));
+        for (key, text) in [("windows", "\"windows\": 4,"), ("id", "\"id\": -1,")] {
+            let text = TWO.replacen('{', &format!("{{{text}"), 1);
+            let error = serde_json::from_str::<JobSpec>(&text).unwrap_err().to_string();
+            assert!(error.contains(key) || error.contains("u32"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_operation_survives_being_written_down() {
+        let fold = Fold::new(Operator::Max, DataType::Bf16, ByteOrder::Big).unwrap();
+        for primitive in [
+            Primitive::AllReduce(fold),
+            Primitive::Reduce(fold, 3),
+            Primitive::ReduceScatter(fold),
+            Primitive::Broadcast(1),
+            Primitive::AllGather,
+            Primitive::Barrier,
+        ] {
+            let text = serde_json::to_string(&Operation::from(primitive)).unwrap();
+            let operation: Operation = serde_json::from_str(&text).unwrap();
+            assert_eq!(operation.primitive(), Ok(primitive), "{text}");
+        }
+    }
+}
