@@ -4,8 +4,9 @@
 
 CARGO ?= cargo
 FOR   ?= 20s
+export PREFIX DESTDIR
 
-.PHONY: help setup setup-demo setup-test demo build test model test-nic fresh bench bench-sim bench-management figures lint clean
+.PHONY: help setup setup-demo setup-test demo build install deb test model test-nic fresh fresh-install bench bench-sim bench-management figures lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
@@ -13,6 +14,9 @@ help:
 	@echo 'make model   what lcores and readers share, in every order a processor may show it (loom)'
 	@echo 'make test-nic   weir on the drivers of NICs that QEMU emulates (root, docs/testing.md)'
 	@echo 'make fresh   both of them on a bare Debian 12, made for that: as root and not, with and without llvm-14-dev'
+	@echo 'make install  program, manual pages, completions, unit, configurations under PREFIX (/usr/local), with DESTDIR in front'
+	@echo 'make deb     the same as a Debian package, target/deb/weir_*.deb (docs/install.md)'
+	@echo 'make fresh-install   the package on a bare Debian 12: installed, started, taken away (root, minutes)'
 	@echo 'make build   the optimised program, target/release/weir'
 	@echo 'make bench   weir beside testpmd and OVS-DPDK, and the speed of simulation (docs/performance.md)'
 	@echo 'make bench-management   what looking at a switch costs it (docs/management.md)'
@@ -32,6 +36,14 @@ setup-test: setup-demo
 
 build: setup-demo
 	$(CARGO) build --release --locked -p weir
+
+# Not built here: as root there may be no Rust. `make && sudo make install`.
+install:
+	@test -x target/release/weir || { echo 'Nothing to install: make build' >&2; exit 1; }
+	@scripts/install target/release/weir
+
+deb: build
+	@scripts/deb target/release/weir target/deb
 
 demo: build
 	target/release/weir lab --for $(FOR)
@@ -54,6 +66,11 @@ test-nic: setup-demo
 fresh:
 	@scripts/need fresh
 	scripts/fresh
+
+# Takes root and mmdebstrap.
+fresh-install: deb
+	@scripts/need fresh
+	scripts/fresh-install target/deb/weir_*.deb
 
 bench: build
 	@scripts/need bench
