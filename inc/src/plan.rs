@@ -37,31 +37,45 @@ pub struct Fabric {
     pub links: Vec<(usize, usize)>,
 }
 
-/// Why there is no plan. Places are those of [`Fabric::nodes`].
+/// Why there is no plan. `N` names a node: its place in [`Fabric::nodes`], or what [`PlanError::map`] makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum PlanError {
+pub enum PlanError<N = usize> {
     /// Nobody takes part.
     #[error("the job has no hosts")]
     NoHosts,
     /// A rank for what is no host, or a host twice.
-    #[error("node {0} is not a host, or takes part twice")]
-    NotAHost(usize),
+    #[error("{0} is not a host, or takes part twice")]
+    NotAHost(N),
     /// No engine reaches all hosts.
     #[error(
-        "no switch with an engine reaches all hosts of the job; node {0} is cut off from the others, or no switch has an engine"
+        "no switch with an engine reaches all hosts of the job: {0} is cut off from the others, or no switch has an engine"
     )]
-    NoEngine(usize),
+    NoEngine(N),
     /// An engine would have too many children.
     #[error(
-        "the engine at node {0} would have {1} children, it takes {2}; give more switches engines, or take fewer hosts"
+        "the engine of {0} would have {1} children, it takes {2}; give more switches engines, or take fewer hosts"
     )]
-    FanIn(usize, usize, usize),
+    FanIn(N, usize, usize),
     /// More ranks than can be counted.
     #[error("{0} hosts; a job has at most 65535 ranks")]
     Ranks(usize),
     /// An engine has no queue pair numbers left.
-    #[error("the engine at node {0} has no queue pair number left; end a job, or give it more numbers")]
-    Numbers(usize),
+    #[error("the engine of {0} has no queue pair number left; end a job, or give it more numbers")]
+    Numbers(N),
+}
+
+impl<N> PlanError<N> {
+    /// The same with another name of the node.
+    pub fn map<M>(self, name: impl FnOnce(N) -> M) -> PlanError<M> {
+        match self {
+            Self::NoHosts => PlanError::NoHosts,
+            Self::NotAHost(node) => PlanError::NotAHost(name(node)),
+            Self::NoEngine(node) => PlanError::NoEngine(name(node)),
+            Self::FanIn(node, children, most) => PlanError::FanIn(name(node), children, most),
+            Self::Ranks(hosts) => PlanError::Ranks(hosts),
+            Self::Numbers(node) => PlanError::Numbers(name(node)),
+        }
+    }
 }
 
 /// An engine as its peers address it, and which of its numbers are in use.

@@ -1,18 +1,19 @@
 //! The hosts of a fabric: of one kind, behind one face.
 
-use super::sim_frame::SimFrame;
+use super::collective::{Collectives, EnginePort, Rank, RankConfig, RoceHost};
+use super::sim_frame::{Body, SimFrame};
 use super::spec::{CcWindow, Congestion, FabricSpec, LinkFormat, Protocol};
 use super::switches;
 use super::topology::Plan;
 use super::workload::Planned;
 use super::{FabricError, congestion};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::congestion::telemetry::Stamp;
 use weir_endpoint::flow::{
-    Arrival, Flow, HeaderFrame, LinkNic, LinkNicConfig, Nic, NicConfig, NicReport, Received, Route, Sent,
+    Arrival, Flow, LinkNic, LinkNicConfig, NicConfig, NicReport, Received, Route, Sent,
 };
 use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
@@ -21,7 +22,7 @@ use weir_endpoint::roce::qp::TrafficClass;
 /// Queue pairs of an RC Link endpoint.
 const QP_NUMBERS: usize = 8192;
 /// DSCP of CNPs, that of adapters (`cnp_dscp`). The presets put CNPs in their class whatever it is.
-const CNP_DSCP: u8 = 48;
+pub(super) const CNP_DSCP: u8 = 48;
 /// Ethernet, IP, UDP, BTH, ICRC: what a RoCE packet has around its payload.
 const ROCE_HEADERS: u64 = 58;
 
@@ -29,9 +30,11 @@ const ROCE_HEADERS: u64 = 58;
 #[derive(Debug)]
 pub(super) enum Host {
     /// RoCEv2.
-    Roce(Box<Nic>),
+    Roce(Box<RoceHost>),
     /// RC Link.
     RcLink(Box<LinkNic>),
+    /// No host: the engine of a switch.
+    Engine(Box<EnginePort>),
 }
 
 /// A flow about to start, and the addresses of its ends.
@@ -46,6 +49,11 @@ pub(super) struct Opening {
 
 fn ip(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, (host >> 16) as u8, (host >> 8) as u8, host as u8)
+}
+
+/// How a host or an engine is addressed.
+pub(super) fn address(plan: &Plan, at: usize) -> (Mac, IpAddr) {
+    (plan.macs[at], ip(at).into())
 }
 
 fn codec(spec: &FabricSpec) -> Codec {
@@ -162,7 +170,7 @@ pub(super) fn obeyed(
     at: usize,
     switches: &[&Config],
 ) -> Result<u8, FabricError> {
-    if let Some(told) = &spec.host.obey {
+    if let Some(told) = spec.host.obey.as_ref().filter(|_| at < plan.stations()) {
         return Ok(told.iter().fold(0, |mask, p| mask | 1 << (p & 7)));
     }
     let [a, b] = plan.links[plan.ports[at][0]].ends;
@@ -180,7 +188,7 @@ impl Host {
         let rate = plan.links[plan.ports[at][0]].spec.rate.0;
         let config = match host.protocol {
             Protocol::Rocev2 => {
-                return Ok(Self::Roce(Box::new(Nic::new(NicConfig {
+                return Ok(Self::Roce(Box::new(RoceHost::new(NicConfig {
                     rate,
                     obey,
                     cnp: TrafficClass::of_cnps(CNP_DSCP, host.cnp_priority),
@@ -214,10 +222,45 @@ impl Host {
         LinkNic::new(config).map(|nic| Self::RcLink(Box::new(nic))).map_err(refused)
     }
 
+    /// The engine at node `at`, which obeys pauses of the priorities in `obey`.
+    pub fn engine(collectives: &Collectives, plan: &Plan, at: usize, obey: u8) -> Result<Self, FabricError> {
+        let rate = plan.links[plan.ports[at][0]].spec.rate.0;
+        let refused = || FabricError::Range {
+            what: "inc".into(),
+            got: format!("set so that `{}` refuses a job", plan.names[at]),
+            must: "smaller".into(),
+        };
+        let port = collectives.engine(at, rate, obey).ok_or_else(refused)?;
+        Ok(Self::Engine(Box::new(port)))
+    }
+
+    /// One more rank; the first of a host is its rank 0.
+    pub fn join(&mut self, config: &RankConfig) {
+        // What is not possible was refused when jobs were planned.
+        let made = self.roce().is_some_and(|host| host.join(config));
+        debug_assert!(made);
+    }
+
+    /// A RoCEv2 host: one that can have ranks.
+    pub fn roce(&mut self) -> Option<&mut RoceHost> {
+        if let Self::Roce(host) = self { Some(host) } else { None }
+    }
+
+    /// Its rank `seat`.
+    pub fn rank(&self, seat: usize) -> Option<&Rank> {
+        if let Self::Roce(host) = self { host.rank(seat) } else { None }
+    }
+
+    /// A failure that time, not a frame, has brought.
+    pub fn take_late(&mut self) -> Option<Arrival> {
+        self.roce()?.take_late()
+    }
+
     /// Number of the next queue pair it sends over, and of the next it receives over.
     pub fn next(&self) -> (u32, u32) {
         match self {
-            Self::Roce(nic) => (nic.next_sender(), nic.next_receiver()),
+            Self::Roce(host) => (host.nic.next_sender(), host.nic.next_receiver()),
+            Self::Engine(_) => (0, 0),
             Self::RcLink(nic) => (nic.next_end(), nic.next_end()),
         }
     }
@@ -227,7 +270,8 @@ impl Host {
         let [own, other] = if sends { opening.ends } else { [opening.ends[1], opening.ends[0]] };
         // What is not possible was refused when flows were made.
         let made = match self {
-            Self::Roce(nic) => {
+            Self::Roce(host) => {
+                let nic = &mut host.nic;
                 let route = Route {
                     src: own.1,
                     dst: other.1,
@@ -247,6 +291,8 @@ impl Host {
                 let station = Station { mac: other.1, ip: ip(other.0) };
                 nic.add(opening.flow, station, peer, sends, opening.backs_off && sends).is_ok()
             }
+            // A rank is seated.
+            Self::Engine(_) => false,
         };
         debug_assert!(made);
     }
@@ -254,41 +300,48 @@ impl Host {
     /// One more flow over queue pair `at`.
     pub fn open_more(&mut self, flow: Flow, sends: bool, at: u32) {
         match self {
-            Self::Roce(nic) if sends => nic.send_more(at, flow),
-            Self::Roce(nic) => nic.expect_more(at, flow),
+            Self::Roce(host) if sends => host.nic.send_more(at, flow),
+            Self::Roce(host) => host.nic.expect_more(at, flow),
             Self::RcLink(nic) => nic.add_more(at, flow),
+            Self::Engine(_) => {}
         }
     }
 
     /// Takes a frame from the wire.
     pub fn handle_frame(&mut self, frame: &SimFrame, now: Nanos) -> Option<Arrival> {
         match self {
-            Self::Roce(nic) => nic.handle_frame(frame.bytes(), frame.stamp(), now),
+            Self::Roce(host) => host.handle_frame(frame, now),
             Self::RcLink(nic) => nic.handle_frame(frame, now),
+            Self::Engine(port) => {
+                port.handle_frame(frame.bytes(), now);
+                None
+            }
         }
     }
 
     /// The next frame to put on the wire.
-    pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Body> {
         match self {
-            Self::Roce(nic) => nic.poll_transmit(now),
-            Self::RcLink(nic) => nic.poll_transmit(now),
+            Self::Roce(host) => host.poll_transmit(now),
+            Self::RcLink(nic) => nic.poll_transmit(now).map(Body::Headers),
+            Self::Engine(port) => port.poll_transmit(now).map(Body::Whole),
         }
     }
 
     /// What that frame carries for congestion control.
     pub fn carried(&self) -> Option<Stamp> {
         match self {
-            Self::Roce(nic) => nic.carried().copied(),
-            Self::RcLink(_) => None,
+            Self::Roce(host) => host.nic.carried().copied(),
+            Self::RcLink(_) | Self::Engine(_) => None,
         }
     }
 
     /// When there may be another.
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
         match self {
-            Self::Roce(nic) => nic.next_transmit(now),
+            Self::Roce(host) => host.next_transmit(now),
             Self::RcLink(nic) => nic.next_transmit(now),
+            Self::Engine(port) => port.next_transmit(now),
         }
     }
 
@@ -296,7 +349,8 @@ impl Host {
     pub fn sent(&self, at: u32, nth: usize) -> (Sent, Option<u64>) {
         let at = at as usize;
         match self {
-            Self::Roce(nic) => (*nic.senders()[at].sent(nth), nic.senders()[at].rate()),
+            Self::Roce(host) => (*host.nic.senders()[at].sent(nth), host.nic.senders()[at].rate()),
+            Self::Engine(_) => Default::default(),
             Self::RcLink(nic) => (nic.sent(at, nth), nic.rate(at)),
         }
     }
@@ -305,7 +359,8 @@ impl Host {
     pub fn received(&self, at: u32, nth: usize) -> Received {
         let at = at as usize;
         match self {
-            Self::Roce(nic) => *nic.receivers()[at].received(nth),
+            Self::Roce(host) => *host.nic.receivers()[at].received(nth),
+            Self::Engine(_) => Received::default(),
             Self::RcLink(nic) => nic.received(at, nth),
         }
     }
@@ -313,7 +368,11 @@ impl Host {
     /// What it saw until `now`.
     pub fn report(&self, now: Nanos) -> NicReport {
         match self {
-            Self::Roce(nic) => nic.report(now),
+            Self::Roce(host) => {
+                let report = host.nic.report(now);
+                NicReport { unexpected: report.unexpected + host.unexpected(), ..report }
+            }
+            Self::Engine(port) => port.report(now),
             Self::RcLink(nic) => nic.report(now),
         }
     }

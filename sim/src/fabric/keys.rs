@@ -60,6 +60,7 @@ const RCLINK: More<'_> = &[
 ];
 const POISSON: More<'_> =
     &[("workload.0", "{ kind = \"poisson\", load = 0.3, sizes = \"fb_hadoop\", duration = \"50us\" }")];
+const INC: More<'_> = &[("workload.0", "{ kind = \"inc_all_reduce\", bytes = \"50KB\" }")];
 const FLOW: More<'_> = &[("workload.0", "{ kind = \"flow\", from = \"h0\", to = \"h3\", bytes = \"50KB\" }")];
 const SHIFT: More<'_> = &[("workload.0", "{ kind = \"permutation\", shift = 1, bytes = \"50KB\" }")];
 const NS3: More<'_> =
@@ -262,6 +263,10 @@ const CASES: &[(&str, &str, More<'_>)] = &[
         "\"1us\"",
         &[HARDWARE[0], ("host.dcqcn.outstanding_after_cnp", "1"), ("host.dcqcn.message", "\"4KB\"")],
     ),
+    ("inc.switches", "[\"s2\"]", INC),
+    ("inc.rate", "\"40G\"", INC),
+    ("inc.delay", "\"5us\"", INC),
+    ("inc.window", "4", INC),
     ("workload.0.kind", "\"all_to_all\"", &[("workload.0", "{ kind = \"permutation\", bytes = \"50KB\" }")]),
     ("workload.0.bytes", "\"100KB\"", PLAIN),
     ("workload.0.start", "\"10us\"", PLAIN),
@@ -366,12 +371,13 @@ fn every_key_of_a_fabric_has_a_case() {
         ("host.timely.", "host.timely.", PLAIN),
         ("host.dctcp.", "host.dctcp.", PLAIN),
         ("host.swift.", "host.swift.", PLAIN),
+        ("inc.", "inc.", PLAIN),
         ("workload.0.", "workload.0.", PLAIN),
     ];
     // Tables, whose keys have cases of their own.
     let tables_within =
         ["topology", "link", "trunk", "switch", "host", "workload", "host.rclink", "host.dcqcn", "host.hpcc"];
-    let tables_within = tables_within.iter().chain(&["host.timely", "host.dctcp", "host.swift"]);
+    let tables_within = tables_within.iter().chain(&["inc", "host.timely", "host.dctcp", "host.swift"]);
     let tables_within: Vec<&str> = tables_within.copied().collect();
     let mut missing = Vec::new();
     let mut known = 0;

@@ -5,6 +5,7 @@
 //! report, bit for bit. Events are exact to the picosecond ([`time::Transmitter`]); switches and hosts are
 //! called at whole nanoseconds, never early.
 
+mod collective;
 mod congestion;
 mod engine;
 mod event_queue;
@@ -39,8 +40,8 @@ pub use report::{
 pub use sizes::SizeDistribution;
 pub use spec::{
     CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec,
-    LinkFormat, LinkHostSpec, LinkSpec, Pattern, Profile, Protocol, Scheme, SwitchSpec, Topology, Workload,
-    load,
+    IncSpec, LinkFormat, LinkHostSpec, LinkSpec, Pattern, Profile, Protocol, Scheme, SwitchSpec, Topology,
+    Workload, load,
 };
 pub use timeline::{Pause, Series, Timeline};
 pub use units::{Duration, Quantity, Rate, Size};
@@ -144,6 +145,8 @@ pub enum FabricError {
     Switch(String),
 }
 
+#[cfg(test)]
+mod collective_tests;
 #[cfg(test)]
 mod congestion_tests;
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! A spec played by the ns-3 profile: what it may say, how it is translated, what is reported.
 
+use super::collective::Collectives;
 use super::play::{Progress, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
-use super::spec::{Congestion, FabricSpec, Topology};
+use super::spec::{Congestion, FabricSpec, Pattern, Topology};
 use super::timeline::TimelineRecorder;
 use super::topology::{Plan, lay_out};
 use super::units::Size;
@@ -108,6 +109,9 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         };
         if !w.reliable || w.rate.is_some() {
             return wrong("every flow is reliable and begins at line rate: `reliable`, `rate` cannot be set");
+        }
+        if w.kind == Pattern::IncAllReduce {
+            return wrong("switches have no engines");
         }
         if w.bytes.is_none() && w.sizes.is_none() {
             return wrong("every flow has an end: `bytes` is needed");
@@ -296,9 +300,9 @@ pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Resu
     check(spec)?;
     let plan = lay_out(spec)?;
     let routes = Routes::new(&plan, 1, spec.seed);
-    let mut planned = flows(spec, &plan, &routes)?;
-    if let Some(f) = planned.iter().find(|f| f.after.is_some() || f.flow.bytes > u64::from(u32::MAX)) {
-        let what = if f.after.is_some() { "a flow that waits for another" } else { "bytes of a flow" };
+    let mut planned = flows(spec, &plan, &routes, &Collectives::default())?;
+    if let Some(f) = planned.iter().find(|f| !f.after.is_empty() || f.flow.bytes > u64::from(u32::MAX)) {
+        let what = if !f.after.is_empty() { "a flow that waits for another" } else { "bytes of a flow" };
         let must =
             "at most 4294967295, and start at a time of its own (no all_reduce), in profile = \"ns3-hpcc\"";
         return Err(FabricError::Range {
@@ -411,6 +415,7 @@ fn report(
             cnps: None,
             timeouts: 0,
             rate_bps: (config.control != Control::None).then_some(rates[i]),
+            error: None,
         })
         .collect();
     flows.sort_by_key(|f| f.id);

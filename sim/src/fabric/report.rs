@@ -208,6 +208,9 @@ pub struct FlowResult {
     pub timeouts: u64,
     /// Rate the sender was allowed at the end; absent: the link's.
     pub rate_bps: Option<u64>,
+    /// Why a rank gets no more results; absent: it gets them, or is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// One port of a switch.
@@ -290,6 +293,8 @@ pub struct LinkResult {
     pub rate_bps: u64,
     /// Frames sent, control included.
     pub frames: u64,
+    /// Their bytes on the wire: with preamble, FCS and gap.
+    pub bytes: u64,
     /// Share of the run in which it was busy, in thousandths.
     pub busy_milli: u64,
     /// Data frames lost.
@@ -432,6 +437,10 @@ impl Report {
                 "{open} of {} flows not delivered by {} ns: {got} of their {all} bytes arrived",
                 self.flows_finite, self.end_ns
             ));
+        }
+        if let Some((flow, error)) = self.flows.iter().find_map(|f| Some((f, f.error.as_ref()?))) {
+            let ranks = self.flows.iter().filter(|f| f.error.is_some()).count();
+            found.push(format!("{ranks} ranks without all sums; rank on {}: {error}", flow.from));
         }
         if self.bytes_lost > 0 {
             found.push(format!("{} bytes lost that nobody sends again", self.bytes_lost));

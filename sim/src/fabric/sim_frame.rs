@@ -9,9 +9,34 @@ use weir_endpoint::flow::HeaderFrame;
 #[derive(Clone, Debug)]
 pub(super) struct SimFrame(Box<Inner>);
 
+/// What is represented of a frame.
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    /// Headers and a length.
+    Headers(HeaderFrame),
+    /// Every byte.
+    Whole(Vec<u8>),
+}
+
+impl From<HeaderFrame> for Body {
+    fn from(frame: HeaderFrame) -> Self {
+        Self::Headers(frame)
+    }
+}
+
+impl Body {
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Headers(frame) => frame.bytes(),
+            Self::Whole(bytes) => bytes,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Inner {
-    frame: HeaderFrame,
+    body: Body,
     to: Option<Address>,
     /// What it carries for congestion control.
     stamp: Option<Box<Stamp>>,
@@ -28,8 +53,14 @@ pub(super) struct Address {
 
 impl SimFrame {
     /// A frame to a host; `None`: to the next node only.
-    pub fn new(frame: HeaderFrame, to: Option<Address>) -> Self {
-        Self(Box::new(Inner { frame, to, stamp: None, journey: None }))
+    pub fn new(body: impl Into<Body>, to: Option<Address>) -> Self {
+        Self(Box::new(Inner { body: body.into(), to, stamp: None, journey: None }))
+    }
+
+    /// It has a payload; else it is headers and a length.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        matches!(self.0.body, Body::Whole(_))
     }
 
     /// The same with what it carries for congestion control.
@@ -65,17 +96,23 @@ impl SimFrame {
 impl Frame for SimFrame {
     #[inline]
     fn bytes(&self) -> &[u8] {
-        self.0.frame.bytes()
+        self.0.body.bytes()
     }
 
     #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
-        self.0.frame.bytes_mut()
+        match &mut self.0.body {
+            Body::Headers(frame) => frame.bytes_mut(),
+            Body::Whole(bytes) => bytes,
+        }
     }
 
     #[inline]
     fn len(&self) -> usize {
-        self.0.frame.len()
+        match &self.0.body {
+            Body::Headers(frame) => frame.len(),
+            Body::Whole(bytes) => bytes.len(),
+        }
     }
 
     fn share(&self) -> Option<Self> {

@@ -48,6 +48,9 @@ pub struct FabricSpec {
     /// All hosts.
     #[serde(default)]
     pub host: HostSpec,
+    /// Engines of switches that sum for hosts.
+    #[serde(default)]
+    pub inc: IncSpec,
     /// The traffic.
     #[serde(rename = "workload")]
     pub workloads: Vec<Workload>,
@@ -451,6 +454,26 @@ pub struct DcqcnSpec {
     pub restore_after: Option<Duration>,
 }
 
+/// In-network aggregation: engines behind internal ports of switches, of workloads `inc_all_reduce`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IncSpec {
+    /// Switches with an engine; all unless given.
+    pub switches: Option<Vec<String>>,
+    /// Rate of the internal port; all other ports of the switch together unless given.
+    pub rate: Option<Rate>,
+    /// Time between switch and engine, each way.
+    pub delay: Duration,
+    /// Packets a rank may be ahead of the slowest.
+    pub window: u32,
+}
+
+impl Default for IncSpec {
+    fn default() -> Self {
+        Self { switches: None, rate: None, delay: Duration::of(0), window: 256 }
+    }
+}
+
 /// Traffic. Which keys a kind needs is in its own line.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -509,6 +532,12 @@ pub enum Pattern {
     /// Ring all-reduce of `bytes` over all hosts: 2(N-1) steps, each waits for the one before. A host's steps
     /// share one queue pair: what congestion has made of its rate stays.
     AllReduce,
+    /// All-reduce of `bytes` over all hosts by two binary trees, of half the vector each: sums go up in chunks of 32 packets,
+    /// the result comes down. An inner host of one tree is a leaf of the other.
+    TreeAllReduce,
+    /// All-reduce of `bytes` over all hosts by engines of the switches: every host sends its vector to the engine it is
+    /// planned to, gets the sum, and checks every bit of it. A flow is a host; it is delivered with its last result.
+    IncAllReduce,
     /// Flows of random `sizes`, or of `bytes` each, between random hosts or to one, `load`, for `duration`.
     Poisson,
 }

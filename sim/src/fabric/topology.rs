@@ -24,7 +24,10 @@ pub(super) struct Wire {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub names: Vec<String>,
+    /// Nodes that forward nothing: hosts, then engines.
     pub hosts: usize,
+    /// How many of those are engines of switches, each behind an internal port.
+    pub engines: usize,
     pub macs: Vec<Mac>,
     pub links: Vec<Wire>,
     /// Links of each node, by port.
@@ -46,6 +49,7 @@ impl Builder {
         let plan = Plan {
             names,
             hosts,
+            engines: 0,
             macs: (0..hosts).map(host_mac).collect(),
             links: Vec::new(),
             ports: vec![Vec::new(); hosts + switches],
@@ -77,6 +81,35 @@ impl Builder {
 /// The base address of host `i`; its other addresses differ in the last byte.
 fn host_mac(i: usize) -> Mac {
     Mac::from_u64(0x0200_0000_0000 + ((i as u64) << 8))
+}
+
+impl Plan {
+    /// Hosts of users.
+    pub fn stations(&self) -> usize {
+        self.hosts - self.engines
+    }
+
+    /// The same with an engine at each of these switches (numbered from 0), called after it, on a line of its rate.
+    pub fn with_engines(mut self, switches: &[usize], line: impl Fn(&Self, usize) -> LinkSpec) -> Self {
+        let (first, more) = (self.hosts, switches.len());
+        let lines: Vec<LinkSpec> = switches.iter().map(|s| line(&self, first + s)).collect();
+        for end in self.links.iter_mut().flat_map(|link| &mut link.ends).filter(|end| end.node >= first) {
+            end.node += more;
+        }
+        let names: Vec<String> = switches.iter().map(|s| format!("{}.inc", self.names[first + s])).collect();
+        self.names.splice(first..first, names);
+        self.ports.splice(first..first, vec![Vec::new(); more]);
+        self.macs.extend((first..first + more).map(host_mac));
+        (self.hosts, self.engines) = (first + more, more);
+        for ((at, switch), spec) in (first..).zip(switches).zip(lines) {
+            let ends = [at, first + more + switch].map(|node| {
+                self.ports[node].push(self.links.len());
+                End { node, port: self.ports[node].len() - 1 }
+            });
+            self.links.push(Wire { ends, spec });
+        }
+        self
+    }
 }
 
 fn range(what: &str, got: usize, low: usize, high: usize) -> Result<(), FabricError> {

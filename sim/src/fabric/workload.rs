@@ -1,5 +1,8 @@
 //! From traffic patterns to flows.
 
+mod trees;
+
+use super::collective::Collectives;
 use super::routes::Routes;
 use super::sizes::SizeDistribution;
 use super::spec::{Congestion, FabricSpec, Pattern, Workload};
@@ -9,6 +12,8 @@ use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::flow::{Flow, Pace, Transport};
 
+/// Packets of a chunk of a tree all-reduce.
+const CHUNK_PACKETS: u64 = 32;
 /// Payload of a flow without end: more than any run can carry.
 const ENDLESS: u64 = u64::MAX >> 8;
 /// Packets per ACK unless told.
@@ -26,10 +31,12 @@ pub(super) struct Planned {
     /// Number of the first flow of its queue pair: its own, or that of the flow before it.
     pub pair: u32,
     pub flow: Flow,
-    /// Starts when this flow has been delivered, not before `flow.start`.
-    pub after: Option<u32>,
+    /// Starts when these flows have been delivered, not before `flow.start`.
+    pub after: Vec<u32>,
     /// Its congestion control.
     pub cc: Congestion,
+    /// It is a rank, this one of its host, and goes to an engine.
+    pub seat: Option<usize>,
     /// Base round trip that its congestion control measures by, ns.
     pub base_rtt: Nanos,
 }
@@ -45,9 +52,11 @@ struct Draft {
     to: usize,
     bytes: u64,
     start: u64,
-    after: Option<u32>,
+    after: Vec<u32>,
     /// Number of the first flow of its queue pair, if that is another.
     pair: Option<u32>,
+    /// See [`Planned::seat`].
+    seat: Option<usize>,
 }
 
 /// Sizes of flows.
@@ -75,6 +84,7 @@ impl Sizes {
 
 struct Reader<'a> {
     plan: &'a Plan,
+    collectives: &'a Collectives,
     index: usize,
     w: &'a Workload,
 }
@@ -87,6 +97,8 @@ impl Pattern {
             Self::Permutation => "permutation",
             Self::AllToAll => "all_to_all",
             Self::AllReduce => "all_reduce",
+            Self::TreeAllReduce => "tree_all_reduce",
+            Self::IncAllReduce => "inc_all_reduce",
             Self::Poisson => "poisson",
         }
     }
@@ -99,7 +111,7 @@ impl Reader<'_> {
 
     fn host(&self, key: &str, name: &Option<String>) -> Result<usize, FabricError> {
         let name = name.as_ref().ok_or_else(|| self.wrong(format!("needs `{key}`")))?;
-        let hosts = &self.plan.names[..self.plan.hosts];
+        let hosts = &self.plan.names[..self.plan.stations()];
         let at = hosts.iter().position(|n| n == name);
         at.ok_or_else(|| self.wrong(format!("`{key}` names `{name}`, which is not a host")))
     }
@@ -110,7 +122,7 @@ impl Reader<'_> {
 
     /// Keys that say nothing to this kind, or contradict one another.
     fn check(&self) -> Result<(), FabricError> {
-        use Pattern::{AllReduce, Flow, Incast, Permutation, Poisson};
+        use Pattern::{Flow, Incast, Permutation, Poisson};
         let w = self.w;
         let keys: [(&str, bool, &[Pattern]); 9] = [
             ("from", w.from.is_some(), &[Flow]),
@@ -121,7 +133,7 @@ impl Reader<'_> {
             ("sizes", w.sizes.is_some(), &[Poisson]),
             ("duration", w.duration.is_some(), &[Poisson]),
             ("sizes", w.bytes.is_some() && w.sizes.is_some(), &[]),
-            ("stagger", w.stagger.0 > 0 && matches!(w.kind, Poisson | AllReduce), &[]),
+            ("stagger", w.stagger.0 > 0 && w.kind == Poisson, &[]),
         ];
         if let Some((key, ..)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&w.kind)) {
             return Err(self.wrong(format!("`{key}` means nothing here; take it out")));
@@ -138,7 +150,7 @@ impl Reader<'_> {
     }
 
     fn drafts(&self, spec: &FabricSpec, first: u32, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
-        let (w, n) = (self.w, self.plan.hosts);
+        let (w, n) = (self.w, self.plan.stations());
         if n < 2 {
             return Err(self.wrong("needs two hosts"));
         }
@@ -149,8 +161,9 @@ impl Reader<'_> {
             to,
             bytes,
             start: start(i),
-            after: None,
+            after: Vec::new(),
             pair: None,
+            seat: None,
         };
         let pairs: Vec<(usize, usize)> = match w.kind {
             Pattern::Flow => vec![(self.host("from", &w.from)?, self.host("to", &w.to)?)],
@@ -169,7 +182,20 @@ impl Reader<'_> {
             }
             Pattern::AllReduce => {
                 let whole = self.need("bytes", w.bytes)?.0;
-                return Ok(all_reduce(n, whole.div_ceil(n as u64).max(1), w.start.0, first));
+                return Ok(all_reduce(n, whole.div_ceil(n as u64).max(1), start, first));
+            }
+            Pattern::TreeAllReduce => {
+                let half = self.need("bytes", w.bytes)?.0.div_ceil(2).max(1);
+                let chunks = half.div_ceil(CHUNK_PACKETS * u64::from(spec.host.payload));
+                return Ok(trees::all_reduce(n, (half, chunks), start, first));
+            }
+            Pattern::IncAllReduce => {
+                let engines = self.collectives.engines_of(self.index);
+                let rank = |(from, (seat, to)): (usize, (usize, usize))| Draft {
+                    seat: Some(seat),
+                    ..draft(from, (from, to))
+                };
+                return Ok(engines.enumerate().map(rank).collect());
             }
             Pattern::Poisson => return self.poisson(spec, rng),
         };
@@ -189,7 +215,7 @@ impl Reader<'_> {
         if !(load > 0.0 && load <= 1.0) {
             return Err(self.wrong(format!("`load` is {load}; it must be above 0 and at most 1")));
         }
-        let n = self.plan.hosts;
+        let n = self.plan.stations();
         let to = self.w.to.as_ref().map(|_| self.host("to", &self.w.to)).transpose()?;
         // The load of each sender's link, or of the one receiver's, which all others share.
         let (rate, senders) = match to {
@@ -209,7 +235,15 @@ impl Reader<'_> {
                     if other < from { other } else { other + 1 }
                 });
                 let bytes = sizes.draw(rng);
-                drafts.push(Draft { from, to, bytes, start: self.w.start.0 + at, after: None, pair: None });
+                drafts.push(Draft {
+                    from,
+                    to,
+                    bytes,
+                    start: self.w.start.0 + at,
+                    after: Vec::new(),
+                    pair: None,
+                    seat: None,
+                });
                 at += exponential(mean_gap, rng);
             }
         }
@@ -253,21 +287,28 @@ fn permutation(n: usize, shift: Option<usize>, rng: &mut Rng) -> Vec<(usize, usi
 }
 
 /// Ring all-reduce: in step k host i passes on what it got in step k - 1.
-fn all_reduce(n: usize, chunk: u64, start: u64, first: u32) -> Vec<Draft> {
+fn all_reduce(n: usize, chunk: u64, start: impl Fn(usize) -> u64, first: u32) -> Vec<Draft> {
     let id = |step: usize, host: usize| first + (step * n + host) as u32;
     let flow = |step: usize, from: usize| Draft {
         from,
         to: (from + 1) % n,
         bytes: chunk,
-        start,
-        after: step.checked_sub(1).map(|before| id(before, (from + n - 1) % n)),
+        start: start(from),
+        seat: None,
+        after: step.checked_sub(1).map(|before| id(before, (from + n - 1) % n)).into_iter().collect(),
         pair: Some(id(0, from)),
     };
-    (0..2 * (n - 1)).flat_map(|step| (0..n).map(move |from| flow(step, from))).collect()
+    let steps = (0..2 * (n - 1)).flat_map(|step| (0..n).map(move |from| (step, from)));
+    steps.map(|(step, from)| flow(step, from)).collect()
 }
 
 /// All flows, in the order of their numbers.
-pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<Vec<Planned>, FabricError> {
+pub(super) fn flows(
+    spec: &FabricSpec,
+    plan: &Plan,
+    routes: &Routes,
+    collectives: &Collectives,
+) -> Result<Vec<Planned>, FabricError> {
     let host = &spec.host;
     let range = |what: &str, got: u64, low: u64, high: u64| {
         let must = format!("{low} to {high}");
@@ -280,7 +321,7 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
     let mut rng = Rng::new(spec.seed ^ 0x776f_726b);
     let mut all: Vec<Planned> = Vec::new();
     for (index, w) in spec.workloads.iter().enumerate() {
-        let reader = Reader { plan, index, w };
+        let reader = Reader { plan, collectives, index, w };
         range(&format!("workload.{index}.priority"), w.priority.into(), 0, PRIORITIES as u64 - 1)?;
         range(&format!("workload.{index}.dscp"), w.dscp.into(), 0, 63)?;
         reader.check()?;
@@ -298,7 +339,11 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
             let id = all.len() as u32;
             let pair = d.pair.unwrap_or(id);
             let drawn = (rng.next_u64() % spec.paths) as usize;
-            let path = all.get(pair as usize).map_or(drawn, |first| first.path);
+            let path = match d.seat {
+                // A queue pair to an engine is agreed with the first address.
+                Some(_) => 0,
+                None => all.get(pair as usize).map_or(drawn, |first| first.path),
+            };
             let reach = |from: usize, to: usize| path_exists(plan, routes, from, to, path);
             if !(reach(d.from, d.to) && reach(d.to, d.from)) {
                 let (from, to) = (plan.names[d.from].clone(), plan.names[d.to].clone());
@@ -317,8 +362,8 @@ pub(super) fn flows(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Result<V
                 ack_every: host.ack_every.unwrap_or(ACK_EVERY),
                 timeout: host.timeout.0,
             };
-            let (Draft { from, to, after, .. }, cc) = (d, w.cc());
-            all.push(Planned { from, to, path, pair, flow, after, cc, base_rtt: 0 });
+            let (Draft { from, to, after, seat, .. }, cc) = (d, w.cc());
+            all.push(Planned { from, to, path, pair, flow, after, cc, seat, base_rtt: 0 });
         }
     }
     if all.is_empty() {

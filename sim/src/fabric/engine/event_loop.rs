@@ -13,6 +13,7 @@ use crate::fabric::workload::{Planned, is_finite};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::CONTROL_DA;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Mac, Nanos, PRIORITIES, PortId, wire_bytes};
+use weir_endpoint::flow::Arrival;
 
 /// FCS and preamble: what is on the wire of a frame before its last bit.
 const FCS_AND_PREAMBLE: u64 = 12;
@@ -50,7 +51,7 @@ pub(super) struct Flying {
 impl Fabric<'_> {
     pub(super) fn play(&mut self, progress: &mut dyn FnMut(Progress)) {
         for flow in 0..self.flows.len() {
-            if self.flows[flow].after.is_none() {
+            if self.waits[flow] == 0 {
                 let start = self.flows[flow].flow.start.saturating_mul(PS);
                 self.at(start, Event::Start { flow: flow as u32 });
             }
@@ -96,6 +97,12 @@ impl Fabric<'_> {
         let planned = &mut self.flows[flow as usize];
         planned.flow.start = planned.flow.start.max(ns);
         let Planned { flow, from, to, pair, cc, .. } = *planned;
+        if let Some(seat) = planned.seat {
+            let (sender, receiver) = (seat as u32, seat as u32);
+            self.started[flow.id as usize] = Some(Started { sender, receiver, nth: 0, at: flow.start });
+            self.hosts[from].roce().into_iter().for_each(|host| host.begin(seat));
+            return self.try_transmit(self.out[from][0]);
+        }
         let backs_off = cc == Congestion::Backoff;
         let path = planned.path as u64;
         let known = self.pairs[pair as usize];
@@ -157,13 +164,16 @@ impl Fabric<'_> {
         let (from, ns) = (self.dirs[dir].from, self.ns());
         if from.node < self.plan.hosts {
             if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
-                let (to, stamp) = (self.address(&frame), self.hosts[from.node].carried());
+                let (to, stamp) = (self.address(frame.bytes()), self.hosts[from.node].carried());
                 let mut frame = SimFrame::new(frame, to).carrying(stamp);
                 if self.latency.is_some() {
                     let (tx, delay) = (self.spec.host.tx_delay.0 * PS, self.dirs[dir].delay);
                     *frame.journey() = Some(Box::new(Journey::new(dir, self.now, tx, delay)));
                 }
                 self.start_transmission(dir, frame);
+            }
+            if let Some(late) = self.hosts[from.node].take_late() {
+                self.arrived(&late);
             }
             let next = self.hosts[from.node].next_transmit(ns);
             return self.schedule_next_wake(dir, next);
@@ -322,12 +332,7 @@ impl Fabric<'_> {
                 latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, arrival.is_some());
             }
             if let Some(arrival) = arrival {
-                // Endless flows never end.
-                self.ended += arrival.ended as usize;
-                if arrival.delivered {
-                    self.delivered(arrival.flow);
-                }
-                self.timeline.delivered(self.rate_of[arrival.flow as usize], ns, arrival.bytes);
+                self.arrived(&arrival);
             }
             return self.try_transmit(self.out[to.node][0]);
         }
@@ -368,11 +373,23 @@ impl Fabric<'_> {
         self.try_transmit(self.out[to.node][egress.unwrap_or(to.port)]);
     }
 
+    fn arrived(&mut self, arrival: &Arrival) {
+        // Endless flows never end.
+        self.ended += arrival.ended as usize;
+        if arrival.delivered {
+            self.delivered(arrival.flow);
+        }
+        self.timeline.delivered(self.rate_of[arrival.flow as usize], self.ns(), arrival.bytes);
+    }
+
     pub(super) fn delivered(&mut self, flow: u32) {
         self.done += usize::from(is_finite(&self.flows[flow as usize]));
         for follower in std::mem::take(&mut self.followers[flow as usize]) {
-            let start = self.flows[follower as usize].flow.start.saturating_mul(PS).max(self.now);
-            self.at(start, Event::Start { flow: follower });
+            self.waits[follower as usize] -= 1;
+            if self.waits[follower as usize] == 0 {
+                let start = self.flows[follower as usize].flow.start.saturating_mul(PS).max(self.now);
+                self.at(start, Event::Start { flow: follower });
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use weir_dataplane::frame::Frame;
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::switch::Switch;
 use weir_dataplane::types::{PRIORITIES, PortId};
+use weir_endpoint::flow::{Received, Sent};
 
 /// Depth of a port's queues over time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,10 +86,7 @@ impl Fabric<'_> {
     }
 
     pub(super) fn sample(&mut self) {
-        let delivered = |planned: &Planned| {
-            let started = self.started[planned.flow.id as usize];
-            started.map_or(0, |s| self.hosts[planned.to].received(s.receiver, s.nth).bytes)
-        };
+        let delivered = |planned: &Planned| self.progress(planned).2.bytes;
         let fullest = |node: &SwitchNode| node.gauges.iter().map(|g| g.bytes).max().unwrap_or(0);
         let sample = Sample {
             at_ns: self.ns(),
@@ -162,11 +160,21 @@ impl Fabric<'_> {
         deaf
     }
 
+    /// What a flow's sender has done, the rate it may send at, and what its receiver has seen. A rank is both.
+    fn progress(&self, planned: &Planned) -> (Sent, Option<u64>, Received) {
+        let (from, to) = (&self.hosts[planned.from], &self.hosts[planned.to]);
+        let Some(started) = self.started[planned.flow.id as usize] else { return Default::default() };
+        if let Some(rank) = planned.seat.and_then(|seat| from.rank(seat)) {
+            let (sent, rate) = rank.sent();
+            return (sent, rate, rank.received());
+        }
+        let (sent, rate) = from.sent(started.sender, started.nth);
+        (sent, rate, to.received(started.receiver, started.nth))
+    }
+
     pub(super) fn flow_result(&self, planned: &Planned) -> FlowResult {
         let started = self.started[planned.flow.id as usize];
-        let (sent, rate) =
-            started.map(|s| self.hosts[planned.from].sent(s.sender, s.nth)).unwrap_or_default();
-        let got = started.map(|s| self.hosts[planned.to].received(s.receiver, s.nth)).unwrap_or_default();
+        let (sent, rate, got) = self.progress(planned);
         FlowResult {
             id: planned.flow.id,
             from: self.plan.names[planned.from].clone(),
@@ -184,6 +192,7 @@ impl Fabric<'_> {
             cnps: Some(got.cnps),
             timeouts: sent.timeouts,
             rate_bps: rate,
+            error: planned.seat.and_then(|seat| self.hosts[planned.from].rank(seat)?.error()).map(Into::into),
         }
     }
 
@@ -260,6 +269,7 @@ impl Fabric<'_> {
             to: self.plan.names[d.to.node].clone(),
             rate_bps: d.line.rate(),
             frames: d.carried,
+            bytes: d.bytes,
             busy_milli: (busy * 1000 / u128::from(self.now.max(1))) as u64,
             lost: d.lost,
             lost_pauses: d.lost_pauses,

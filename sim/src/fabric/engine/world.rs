@@ -3,6 +3,7 @@
 use super::core::{self, Core};
 use super::event_loop::{Event, Flying};
 use super::probe::Gauge;
+use crate::fabric::collective::{Collectives, lay_out_with_engines};
 use crate::fabric::congestion::Telemetry;
 use crate::fabric::event_queue::EventQueue;
 use crate::fabric::hosts::{self, Host};
@@ -15,7 +16,7 @@ use crate::fabric::sim_frame::{Address, SimFrame};
 use crate::fabric::spec::FabricSpec;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
-use crate::fabric::topology::{Plan, lay_out};
+use crate::fabric::topology::Plan;
 use crate::fabric::workload::{Planned, flows, is_finite};
 use crate::fabric::{FabricError, switches};
 use weir_config::Config;
@@ -134,6 +135,7 @@ pub(super) struct Started {
 pub(super) struct Fabric<'a> {
     pub(super) spec: &'a FabricSpec,
     pub(super) plan: Plan,
+    pub(super) collectives: Collectives,
     pub(super) routes: Routes,
     /// First address of each host, shifted, with its number; sorted.
     pub(super) owners: Vec<(u64, usize)>,
@@ -149,6 +151,8 @@ pub(super) struct Fabric<'a> {
     /// Priorities each host obeys pauses of, one bit each.
     pub(super) obeyed: Vec<u8>,
     pub(super) followers: Vec<Vec<u32>>,
+    /// Flows each flow still waits for.
+    pub(super) waits: Vec<u32>,
     pub(super) queue: EventQueue<Event>,
     pub(super) slab: Vec<Flying>,
     pub(super) unused: Vec<u32>,
@@ -180,9 +184,9 @@ impl<'a> Fabric<'a> {
         }
         hosts::check(spec)?;
         core::check(spec)?;
-        let plan = lay_out(spec)?;
+        let (plan, collectives) = lay_out_with_engines(spec)?;
         let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
-        let flows = flows(spec, &plan, &routes)?;
+        let flows = flows(spec, &plan, &routes, &collectives)?;
         hosts::count(spec, &plan, &flows)?;
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let rates: Vec<u64> = plan.ports[node].iter().map(|l| plan.links[*l].spec.rate.0).collect();
@@ -209,17 +213,22 @@ impl<'a> Fabric<'a> {
         let configs: Vec<&Config> = switches.iter().map(|s| &s.config).collect();
         let obeyed = (0..plan.hosts).map(|host| hosts::obeyed(spec, &plan, host, &configs));
         let obeyed = obeyed.collect::<Result<Vec<u8>, _>>()?;
-        let made = obeyed.iter().enumerate().map(|(host, obey)| Host::new(spec, &plan, host, *obey));
-        let hosts = made.collect::<Result<_, _>>()?;
+        let made = obeyed.iter().enumerate().map(|(at, obey)| match at < plan.stations() {
+            true => Host::new(spec, &plan, at, *obey),
+            false => Host::engine(&collectives, &plan, at, *obey),
+        });
+        let mut hosts = made.collect::<Result<Vec<Host>, _>>()?;
+        for (planned, seat) in flows.iter().filter_map(|planned| Some((planned, planned.seat?))) {
+            hosts[planned.from].join(&collectives.rank(seat, planned.from, spec, planned.flow));
+        }
         let mut owners: Vec<(u64, usize)> =
             plan.macs.iter().enumerate().map(|(i, mac)| (mac.to_u64() >> 8, i)).collect();
         owners.sort_unstable();
         let mut followers = vec![Vec::new(); flows.len()];
         for planned in &flows {
-            if let Some(before) = planned.after {
-                followers[before as usize].push(planned.flow.id);
-            }
+            planned.after.iter().for_each(|before| followers[*before as usize].push(planned.flow.id));
         }
+        let waits = flows.iter().map(|planned| planned.after.len() as u32).collect();
         let (rates, rate_of) = lanes(&plan, &flows);
         let timeline = TimelineRecorder::new(port_names(&plan), rates);
         let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
@@ -238,6 +247,7 @@ impl<'a> Fabric<'a> {
             finite: flows.iter().filter(|f| is_finite(f)).count(),
             spec,
             plan,
+            collectives,
             routes,
             owners,
             dirs,
@@ -246,6 +256,7 @@ impl<'a> Fabric<'a> {
             switches,
             flows,
             followers,
+            waits,
             queue: EventQueue::new(),
             slab: Vec::new(),
             unused: Vec::new(),
@@ -270,8 +281,8 @@ impl<'a> Fabric<'a> {
     }
 
     /// Whose address a frame bears.
-    pub(super) fn address(&self, frame: &HeaderFrame) -> Option<Address> {
-        let mac = Mac(*frame.bytes().first_chunk()?).to_u64();
+    pub(super) fn address(&self, frame: &[u8]) -> Option<Address> {
+        let mac = Mac(*frame.first_chunk()?).to_u64();
         let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
         Some(Address { host: self.owners[at].1 as u32, path: (mac & 0xff) as u32 })
     }
