@@ -4,8 +4,20 @@ use weir_dataplane::pfc::frame::CONTROL_DA;
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::flow::NicReport;
+use weir_inc::drops::Drop;
 use weir_inc::engine::{Engine, EngineParams};
 use weir_inc::params::JobParams;
+
+/// Frames that belong to no job, or are broken. (What comes twice, early or late is the transport's matter.)
+const STRANGE: [Drop; 7] = [
+    Drop::NotRoce,
+    Drop::Malformed,
+    Drop::BadIcrc,
+    Drop::UnknownQp,
+    Drop::WrongPeer,
+    Drop::WrongPartition,
+    Drop::Transport,
+];
 
 /// The engine and what holds it back.
 #[derive(Debug)]
@@ -71,7 +83,7 @@ impl EnginePort {
             paused_ns: std::array::from_fn(|p| self.reaction.paused_ns(p, now)),
             pauses: std::array::from_fn(|p| self.reaction.transitions(p)),
             pfc_frames: self.reaction.counters().pfc_frames,
-            unexpected: self.engine.counters().drops.iter().sum(),
+            unexpected: STRANGE.iter().map(|reason| self.engine.counters().drops[*reason as usize]).sum(),
         }
     }
 }
