@@ -6,13 +6,16 @@ use std::io::{self, Write};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 
-/// Options: of any block, of a section, of an interface.
+/// Options: of any block, of a section, of an interface, of statistics.
 const COMMENT: u16 = 1;
 const APPLICATION: u16 = 4;
 const NAME: u16 = 2;
 const RESOLUTION: u16 = 9;
+const RECEIVED: u16 = 4;
+const MISSED: u16 = 7;
 
 /// Link type of Ethernet.
 const ETHERNET: u16 = 1;
@@ -71,6 +74,20 @@ impl<W: Write> Writer<W> {
         self.block(PACKET, &body)
     }
 
+    /// Ends the file with the statistics of its interface: frames, and records that found no room. A file without them
+    /// is cut short.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn end(&mut self, frames: u64, missed: u64) -> io::Result<()> {
+        // Interface 0, at no time.
+        let mut body = vec![0; 12];
+        option(&mut body, RECEIVED, &frames.to_le_bytes());
+        option(&mut body, MISSED, &missed.to_le_bytes());
+        end_options(&mut body);
+        self.block(STATISTICS, &body)
+    }
+
     fn block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
         let length = (body.len() as u32 + 12).to_le_bytes();
         let block = [&kind.to_le_bytes()[..], &length, body, &length].concat();
@@ -118,8 +135,13 @@ mod tests {
         let mut writer = Writer::new(&mut file, "p0", 128).unwrap();
         writer.packet(0x0102_0304_0506_0708, &[0xaa; 61], 1500, "lost at p0").unwrap();
         writer.packet(1, &[], 60, "").unwrap();
+        writer.end(2, 1).unwrap();
         let blocks = blocks(&file);
-        assert_eq!(blocks.iter().map(|b| b.0).collect::<Vec<_>>(), [SECTION, INTERFACE, PACKET, PACKET]);
+        assert_eq!(
+            blocks.iter().map(|b| b.0).collect::<Vec<_>>(),
+            [SECTION, INTERFACE, PACKET, PACKET, STATISTICS]
+        );
+        assert_eq!(blocks[4].1[12..24], [4, 0, 8, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
         let packet = &blocks[2].1;
         assert_eq!(packet[4..12], [4, 3, 2, 1, 8, 7, 6, 5]);
         assert_eq!((packet[12], u32::from_le_bytes(packet[16..20].try_into().unwrap())), (61, 1500));

@@ -7,4 +7,5 @@ pub mod fabric;
 pub mod golden;
 pub mod models;
 pub mod ns3;
+pub mod replay;
 pub mod sweep;

@@ -153,12 +153,18 @@ mod tests {
             "weir sim sweep --plan p --out d",
             "weir sim sweep --plan p --shard 2/3 --out d",
             "weir sim merge a b --csv c",
+            "weir sim replay a.pcapng --config c -w b.pcapng",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
-        for bad in
-            ["weir sim", "weir sim sweep", "weir sim sweep --plan p", "weir sim merge", "weir sim --out x"]
-        {
+        for bad in [
+            "weir sim",
+            "weir sim sweep",
+            "weir sim sweep --plan p",
+            "weir sim merge",
+            "weir sim replay a",
+            "weir sim --out x",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weir_dataplane::switch::Filter;
 use weir_dataplane::types::Mac;
-use weir_mgmt::admin::watch::{Watch, comment, lines, unhex};
+use weir_mgmt::admin::comment::{ON_ITS_WAY, comment};
+use weir_mgmt::admin::watch::{Watch, lines, unhex};
 use weir_mgmt::client;
 use weir_mgmt::pcapng::Writer;
 
@@ -166,13 +167,13 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
             None => bail!("the switch has gone"),
         }
     };
-    capture.finish()?;
+    capture.finish(&end)?;
     say_err!("{}", lines(&end).join("; "));
     Ok(Outcome::Good)
 }
 
 /// Frames whose story is not complete, and the file the complete ones go to.
-struct Capture<W: Write> {
+pub struct Capture<W: Write> {
     file: Writer<W>,
     /// ns since 1970 less ns of the workers' clock.
     offset: i128,
@@ -180,11 +181,13 @@ struct Capture<W: Write> {
 }
 
 impl<W: Write> Capture<W> {
-    fn new(out: W, port: &str, snaplen: u32) -> Result<Self> {
+    /// Starts the file.
+    pub fn new(out: W, port: &str, snaplen: u32) -> Result<Self> {
         Ok(Self { file: Writer::new(out, port, snaplen)?, offset: 0, open: BTreeMap::new() })
     }
 
-    fn note(&mut self, event: Value) -> Result<()> {
+    /// An event of a frame, in the order in which they happened.
+    pub fn note(&mut self, event: Value) -> Result<()> {
         if event["event"] == "armed" {
             let unix: i128 = event["unix_ns"].as_str().and_then(|ns| ns.parse().ok()).unwrap_or(0);
             self.offset = unix - i128::from(event["at_ns"].as_u64().unwrap_or(0));
@@ -202,12 +205,13 @@ impl<W: Write> Capture<W> {
         Ok(())
     }
 
-    /// What has not left yet.
-    fn finish(&mut self) -> Result<()> {
+    /// What has not left yet, and with the last event how many there were: a file without that is cut short.
+    pub fn finish(&mut self, end: &Value) -> Result<()> {
         for story in std::mem::take(&mut self.open).into_values() {
-            self.write(&story, "; still on its way when the capture ended")?;
+            self.write(&story, ON_ITS_WAY)?;
         }
-        Ok(())
+        let count = |key: &str| end[key].as_u64().unwrap_or(0);
+        self.file.end(count("frames"), count("missed")).context("cannot write")
     }
 
     fn write(&mut self, story: &[Value], more: &str) -> Result<()> {
@@ -240,7 +244,7 @@ mod tests {
         let left = json!({ "event": "left", "frame": 2, "port": "p1", "residence_ns": 2000, "marked": true });
         capture.note(left).unwrap();
         assert_eq!(capture.open.len(), 1);
-        capture.finish().unwrap();
+        capture.finish(&json!({ "event": "end", "frames": 3, "missed": 0 })).unwrap();
         let text = String::from_utf8_lossy(&file).into_owned();
         for wanted in
             ["admitted; depth 7", "left p1 queue null after 2.000 us", "marked CE", "still on its way"]

@@ -1,6 +1,7 @@
 //! Orders: what an administrator may ask of a running switch. The server takes them in, the program that runs
 //! the switch carries them out ([`Orders`]), one after the other.
 
+pub mod comment;
 pub mod explain;
 pub mod fdb;
 pub mod openapi;

@@ -369,7 +369,7 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
-fn word<'a>(event: &'a Value, key: &str) -> &'a str {
+pub(super) fn word<'a>(event: &'a Value, key: &str) -> &'a str {
     event[key].as_str().unwrap_or("")
 }
 
@@ -398,7 +398,7 @@ pub fn lines(event: &Value) -> Vec<String> {
     stages.into_iter().map(|(stage, text)| format!("{head} {stage:8} {text}")).collect()
 }
 
-fn departure(event: &Value) -> String {
+pub(super) fn departure(event: &Value) -> String {
     let marked = if event["marked"] == true { ", marked CE" } else { "" };
     format!(
         "{} queue {} after {} ({} queued), {} bytes behind it{marked}",
@@ -449,42 +449,6 @@ fn story_of_arrival(event: &Value) -> Vec<(&'static str, String)> {
         None => ("verdict", format!("{}, charged {}", word(event, "verdict"), event["charge_bytes"])),
     });
     stages
-}
-
-/// What happened to a frame, in one line, from its events in order.
-pub fn comment(events: &[Value]) -> String {
-    let mut parts = Vec::new();
-    for event in events {
-        match word(event, "event") {
-            "arrived" => {
-                let (class, depth) = (&event["class"], &event["queue"]["used_bytes"][0]);
-                parts.push(format!(
-                    "arrived {}; tc {} pg {} queue {}; {}; {}",
-                    word(event, "port"),
-                    class["tc"],
-                    class["pg"],
-                    class["queue"],
-                    word(event, "lookup"),
-                    word(event, "verdict")
-                ));
-                match event["reason"].as_str() {
-                    Some(reason) => parts.push(format!("stage {}, reason {reason}", word(event, "stage"))),
-                    None => parts.push(format!("depth {depth}")),
-                }
-            }
-            "left" => parts.push(format!("left {}", departure(event))),
-            "flushed" | "lost" => {
-                parts.push(format!(
-                    "lost at {}, stage {}, reason {}",
-                    word(event, "port"),
-                    word(event, "stage"),
-                    word(event, "reason")
-                ));
-            }
-            _ => {}
-        }
-    }
-    parts.join("; ")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Orders to follow frames, and the stories put together from records.
 
 use super::*;
+use crate::admin::comment::comment;
 use crate::fake;
 use std::future::Future;
 use weir_dataplane::drops::DropReason;

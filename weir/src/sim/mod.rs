@@ -2,6 +2,7 @@
 
 mod bar;
 mod many;
+mod replay;
 
 use crate::Outcome;
 use crate::output::say;
@@ -29,19 +30,22 @@ pub struct SimArgs {
     pub json: bool,
 }
 
-/// `weir sim sweep` and `weir sim merge`
+/// `weir sim sweep`, `weir sim merge` and `weir sim replay`
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
     /// Play the points of a plan; those whose result is in DIR already are left out.
     Sweep(many::SweepArgs),
     /// Put the results of shards together: a table, what is missing, and a digest of it all.
     Merge(many::MergeArgs),
+    /// Put a capture through a switch in virtual time, and say where the result differs from what was captured.
+    Replay(replay::ReplayArgs),
 }
 
 pub fn sim(args: &SimArgs) -> Result<Outcome> {
     match (&args.many, &args.file) {
         (Some(SimCommand::Sweep(args)), _) => many::sweep(args),
         (Some(SimCommand::Merge(args)), _) => many::merge(args),
+        (Some(SimCommand::Replay(args)), _) => replay::replay(args),
         (None, Some(file)) => one(file, args.out.as_deref(), args.json),
         (None, None) => unreachable!("the command line requires a file"),
     }

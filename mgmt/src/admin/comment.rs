@@ -1,0 +1,191 @@
+//! The comment beside a captured frame: what happened to it, in one line, written and read.
+
+use super::watch::{departure, word};
+use serde_json::Value;
+
+/// Ends the comment of a frame that has not left yet.
+pub const ON_ITS_WAY: &str = "; still on its way when the capture ended";
+
+/// What happened to a frame, in one line, from its events in order.
+pub fn comment(events: &[Value]) -> String {
+    let mut parts = Vec::new();
+    if let Some(number) = events.first().and_then(|event| event["frame"].as_u64()) {
+        parts.push(format!("frame {number}"));
+    }
+    for event in events {
+        match word(event, "event") {
+            "arrived" => {
+                let (class, depth) = (&event["class"], &event["queue"]["used_bytes"][0]);
+                parts.push(format!(
+                    "arrived {}; tc {} pg {} queue {}; {}; {}",
+                    word(event, "port"),
+                    class["tc"],
+                    class["pg"],
+                    class["queue"],
+                    word(event, "lookup"),
+                    word(event, "verdict")
+                ));
+                match event["reason"].as_str() {
+                    Some(reason) => parts.push(format!("stage {}, reason {reason}", word(event, "stage"))),
+                    None => parts.push(format!("depth {depth}")),
+                }
+            }
+            "left" => parts.push(format!("left {}", departure(event))),
+            "flushed" | "lost" => {
+                parts.push(format!(
+                    "lost at {}, stage {}, reason {}",
+                    word(event, "port"),
+                    word(event, "stage"),
+                    word(event, "reason")
+                ));
+            }
+            _ => {}
+        }
+    }
+    parts.join("; ")
+}
+
+/// What a comment says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameHistory {
+    /// Its number in the capture, in the order of arrival, from 1.
+    pub number: u64,
+    /// Port it came to; empty if only its loss is told.
+    pub port: String,
+    /// Class, priority group, queue.
+    pub class: Option<[u8; 3]>,
+    /// What the forwarding table said of its destination: `port p1`, `group 3`, `unknown`.
+    pub lookup: String,
+    /// What admission decided: `admitted`, `admitted, Xoff is sent`, `admitted into headroom`, `dropped`, ...
+    pub verdict: String,
+    /// Bytes it found in its queue.
+    pub depth: Option<u64>,
+    /// How its copies left, in order.
+    pub departures: Vec<Departure>,
+    /// Where and why copies were lost: port (none: on arrival) and reason.
+    pub losses: Vec<(String, String)>,
+    /// It, or a copy, had not left when the capture ended.
+    pub on_its_way: bool,
+}
+
+/// A copy left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// By this port.
+    pub port: String,
+    /// From this queue.
+    pub queue: u8,
+    /// It left so many bytes behind in its queue.
+    pub depth: u64,
+    /// It became CE.
+    pub marked: bool,
+}
+
+impl FrameHistory {
+    /// Reads what [`comment`] wrote; `None`: somebody else's.
+    pub fn read(comment: &str) -> Option<Self> {
+        let (text, on_its_way) = match comment.strip_suffix(ON_ITS_WAY) {
+            Some(text) => (text, true),
+            None => (comment, false),
+        };
+        let mut parts = text.split("; ").peekable();
+        let number = parts.next()?.strip_prefix("frame ")?.parse().ok()?;
+        let mut history = Self { number, on_its_way, ..Self::default() };
+        if let Some(port) = parts.peek().and_then(|part| part.strip_prefix("arrived ")) {
+            history.port = port.to_owned();
+            parts.next();
+            history.class = Some(class(parts.next()?)?);
+            history.lookup = parts.next()?.to_owned();
+            history.verdict = parts.next()?.to_owned();
+            match parts.next()? {
+                part if part.starts_with("depth ") => history.depth = part["depth ".len()..].parse().ok(),
+                part => history.losses.push((String::new(), part.split_once(", reason ")?.1.to_owned())),
+            }
+        }
+        for part in parts {
+            if let Some(left) = part.strip_prefix("left ") {
+                history.departures.push(Departure::read(left)?);
+            } else {
+                let (port, reason) = part.strip_prefix("lost at ")?.split_once(", stage ")?;
+                history.losses.push((port.to_owned(), reason.split_once(", reason ")?.1.to_owned()));
+            }
+        }
+        Some(history)
+    }
+}
+
+/// `tc 3 pg 3 queue 3`.
+fn class(text: &str) -> Option<[u8; 3]> {
+    let mut words = text.split(' ');
+    let mut field = |name: &str| (words.next()? == name).then(|| words.next()?.parse().ok()).flatten();
+    Some([field("tc")?, field("pg")?, field("queue")?])
+}
+
+impl Departure {
+    /// `p1 queue 3 after 2.000 us (1.000 us queued), 123 bytes behind it, marked CE`.
+    fn read(text: &str) -> Option<Self> {
+        let (text, marked) = match text.strip_suffix(", marked CE") {
+            Some(text) => (text, true),
+            None => (text, false),
+        };
+        let (port, rest) = text.rsplit_once(" queue ")?;
+        let (queue, rest) = rest.split_once(" after ")?;
+        let depth = rest.rsplit_once("), ")?.1.strip_suffix(" bytes behind it")?;
+        Some(Self { port: port.to_owned(), queue: queue.parse().ok()?, depth: depth.parse().ok()?, marked })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn arrived(more: &Value) -> Value {
+        let mut event = json!({ "event": "arrived", "frame": 7, "port": "p 0", "lookup": "port p1", "verdict": "admitted, Xoff is sent",
+                "class": { "tc": 3, "pg": 2, "queue": 4 }, "queue": { "used_bytes": [700, 800] } });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let left = json!({ "event": "left", "frame": 7, "port": "p1", "queue": 4, "residence_ns": 2000, "queued_ns": 1500,
+                "depth_bytes": 99, "marked": true });
+        let lost = json!({ "event": "flushed", "frame": 7, "port": "p2", "stage": "egress", "reason": "egress.link_down" });
+        let text = comment(&[arrived(&json!({})), left, lost]) + ON_ITS_WAY;
+        let departure = Departure { port: "p1".into(), queue: 4, depth: 99, marked: true };
+        let want = FrameHistory {
+            number: 7,
+            port: "p 0".into(),
+            class: Some([3, 2, 4]),
+            lookup: "port p1".into(),
+            verdict: "admitted, Xoff is sent".into(),
+            depth: Some(700),
+            departures: vec![departure],
+            losses: vec![("p2".into(), "egress.link_down".into())],
+            on_its_way: true,
+        };
+        assert_eq!(FrameHistory::read(&text), Some(want), "{text}");
+        let dropped = arrived(&json!({ "stage": "ingress", "reason": "ingress.full", "verdict": "dropped" }));
+        let read = FrameHistory::read(&comment(&[dropped])).unwrap();
+        assert_eq!((read.losses, read.depth), (vec![(String::new(), "ingress.full".into())], None));
+        let lost =
+            json!({ "event": "lost", "frame": 1, "port": "p0", "stage": "parse", "reason": "parse.runt" });
+        let read = FrameHistory::read(&comment(&[lost])).unwrap();
+        assert_eq!((read.class, read.losses), (None, vec![("p0".into(), "parse.runt".into())]));
+    }
+
+    #[test]
+    fn what_others_write_is_not_read() {
+        for text in [
+            "",
+            "frame",
+            "frame x; arrived p0",
+            "frame 1; arrived p0",
+            "frame 1; arrived p0; tc 3",
+            "frame 1; left",
+        ] {
+            assert_eq!(FrameHistory::read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A capture put through a switch in virtual time.
+//!
+//! The switch is the one of `weir run`: its configuration, its shapers, one lcore. Frames come to the ports they were
+//! captured at, those of one time stamp as the burst they were, and every port sends at the instant it may: no polling
+//! gap lies between. A port without `rate` sends at once.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::vec::IntoIter;
+use weir_config::Config;
+use weir_config::runtime::{Device, RuntimeError, switch_params};
+use weir_dataplane::frame::Frame;
+use weir_dataplane::switch::{Filter, Switch, SwitchError, Tap, TapOrder, TapReader, Wire};
+use weir_dataplane::types::{BURST, Burst, Mac, Nanos, PortId};
+
+/// Virtual time of the first frame, ns: what a switch does once at its start is over by then.
+pub const FIRST_FRAME_AT: Nanos = 1_000_000_000;
+
+/// Why a capture cannot be put through a switch.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The configuration makes no switch.
+    #[error("{0}")]
+    Config(#[from] RuntimeError),
+    /// Nor do the numbers that follow from it.
+    #[error("{0}")]
+    Switch(#[from] SwitchError),
+}
+
+/// A frame of a capture: its first bytes, and how long it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedFrame {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl CapturedFrame {
+    /// The first `bytes` of a frame of `len` bytes without FCS.
+    pub fn new(bytes: Vec<u8>, len: usize) -> Self {
+        let len = len.max(bytes.len());
+        Self { bytes, len }
+    }
+}
+
+impl Frame for CapturedFrame {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn share(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn make_unique(&mut self) -> bool {
+        true
+    }
+}
+
+/// A frame that comes to a port.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// When, ns after the first one.
+    pub at: Nanos,
+    /// Where.
+    pub port: PortId,
+    /// The frame.
+    pub frame: CapturedFrame,
+    /// Port its destination was known to be at.
+    pub to: Option<PortId>,
+}
+
+/// Takes every frame at once: the shaper of the port has let it go.
+struct Open;
+
+impl Wire<CapturedFrame> for Open {
+    fn send(&mut self, frames: &mut Burst<CapturedFrame>) -> usize {
+        let all = frames.len();
+        frames.clear();
+        all
+    }
+
+    fn send_control(&mut self, _frame: &[u8]) -> bool {
+        true
+    }
+}
+
+/// A switch and the frames that will come to it.
+#[derive(Debug)]
+pub struct Replay {
+    switch: Switch<CapturedFrame>,
+    arrivals: Peekable<IntoIter<Arrival>>,
+    /// Next call of each port, ns.
+    wake: Vec<Nanos>,
+    now: Nanos,
+}
+
+impl Replay {
+    /// A switch of this configuration, to which these frames come in this order. It knows the destinations that were
+    /// known when the frames were captured, and learns where they came from as configured.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: the configuration is beyond what makes a switch.
+    pub fn new(config: &Config, arrivals: Vec<Arrival>) -> Result<Self, ReplayError> {
+        let device = |i: usize| Device {
+            mac: Mac::from_u64(0x0201_0000_0000 | i as u64),
+            pfc: true,
+            ..Device::default()
+        };
+        let devices: Vec<Device> = (0..config.ports.len()).map(device).collect();
+        let mut params = switch_params(config, &devices, 1)?;
+        let mut known: BTreeMap<u64, PortId> = BTreeMap::new();
+        for Arrival { port, frame, to, .. } in &arrivals {
+            let profile = &params.ports[port.index()].profile;
+            if let (Some(to), Ok(parsed)) = (*to, profile.parse(frame.bytes(), frame.len())) {
+                known.insert(parsed.dst_key, to);
+            }
+        }
+        known.retain(|key, _| params.stations.iter().all(|(configured, _)| configured != key));
+        params.stations.extend(known);
+        params.fdb_capacity = params.fdb_capacity.max(2 * params.stations.len());
+        params.ageing = None;
+        Ok(Self {
+            wake: vec![Nanos::MAX; params.ports.len()],
+            switch: Switch::new(params)?,
+            arrivals: arrivals.into_iter().peekable(),
+            now: 0,
+        })
+    }
+
+    /// Follows all frames that come to `port`, keeping `bytes` of each. One port at a time.
+    pub fn follow(&mut self, port: PortId, bytes: u32) -> TapReader {
+        let order = TapOrder { port, filter: Filter::default(), count: u64::MAX, bytes, drops: false };
+        let (tap, reader) = Tap::new(order);
+        self.switch.arm(Some(Box::new(tap)));
+        reader
+    }
+
+    /// Plays the next instant at which something happens. `false`: all frames have come, and none waits.
+    pub fn step(&mut self) -> bool {
+        let arrival = self.arrivals.peek().map(|next| next.at.saturating_add(FIRST_FRAME_AT));
+        if arrival.is_none() && self.switch.held() == 0 {
+            return false;
+        }
+        let wake = self.wake.iter().copied().min().unwrap_or(Nanos::MAX);
+        let next = arrival.unwrap_or(Nanos::MAX).min(wake);
+        if next == Nanos::MAX {
+            return false;
+        }
+        self.now = self.now.max(next);
+        while let Some((port, mut burst)) = self.burst() {
+            self.switch.receive(port, &mut burst, self.now);
+        }
+        self.switch.tick(self.now);
+        for port in 0..self.wake.len() {
+            let id = PortId(port as u16);
+            while self.switch.transmit(id, BURST, self.now, &mut Open) > 0 {}
+            let next = self.switch.next_event(id, self.now);
+            self.wake[port] = next.map_or(Nanos::MAX, |at| at.max(self.now + 1));
+        }
+        true
+    }
+
+    /// Frames that come now, to one port.
+    fn burst(&mut self) -> Option<(PortId, Burst<CapturedFrame>)> {
+        let now = self.now;
+        let due = |next: &Arrival| next.at.saturating_add(FIRST_FRAME_AT) <= now;
+        let first = self.arrivals.next_if(due)?;
+        let mut burst = Burst::new();
+        burst.push(first.frame);
+        while burst.len() < BURST
+            && let Some(next) = self.arrivals.next_if(|next| due(next) && next.port == first.port)
+        {
+            burst.push(next.frame);
+        }
+        Some((first.port, burst))
+    }
+}

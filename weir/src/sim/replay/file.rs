@@ -1,0 +1,145 @@
+//! Reads what `weir capture` wrote, and says what is wrong with a file that cannot be replayed.
+
+use anyhow::{Context, Result, bail};
+use pcap_file::PcapError;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+use std::io::{ErrorKind, Read};
+use weir_mgmt::admin::comment::FrameHistory;
+
+/// Bytes of a frame that hold all headers weir reads: Ethernet, two tags, IPv6, UDP, BTH.
+const HEADER_BYTES: usize = 14 + 8 + 40 + 8 + 12;
+
+/// A frame of a capture.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// Name of the interface it came to: the port.
+    pub port: String,
+    /// When, ns since 1970.
+    pub unix_ns: u64,
+    /// Its first bytes, and its length without FCS.
+    pub bytes: Vec<u8>,
+    pub len: usize,
+    /// What happened to it.
+    pub history: Option<FrameHistory>,
+}
+
+/// A capture that ended as it should.
+#[derive(Debug)]
+pub struct CaptureFile {
+    /// In the order of the file.
+    pub frames: Vec<Captured>,
+    /// Records that found no room while it was made.
+    pub missed: u64,
+}
+
+/// An interface: its name, and nanoseconds in a unit of its time stamps as a fraction.
+struct Interface {
+    name: Option<String>,
+    per_unit: (u64, u64),
+}
+
+impl CaptureFile {
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    /// It is no pcapng file, is cut short, or has frames without their headers.
+    pub fn read(input: impl Read) -> Result<Self> {
+        let mut reader = match PcapNgReader::new(input) {
+            Ok(reader) => reader,
+            Err(PcapError::IoError(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+                bail!("cut short: not even its first block is whole; capture again")
+            }
+            Err(error) => bail!("not a pcapng file ({error}); `weir capture` writes them"),
+        };
+        let mut interfaces: Vec<Interface> = Vec::new();
+        let (mut frames, mut missed, mut ended) = (Vec::new(), 0, false);
+        while let Some(block) = reader.next_block() {
+            let number = frames.len();
+            let cut =
+                || format!("cut short after frame {number}: its last block is not whole; capture again");
+            match block.map_err(|error| anyhow::anyhow!("{error}")).with_context(cut)? {
+                Block::SectionHeader(_) => interfaces.clear(),
+                Block::InterfaceDescription(block) => interfaces.push(interface(&block.options)),
+                Block::EnhancedPacket(packet) => {
+                    let Some(from) = interfaces.get(packet.interface_id as usize) else {
+                        bail!(
+                            "frame {} names interface {}, which the file does not describe",
+                            number + 1,
+                            packet.interface_id
+                        );
+                    };
+                    let Some(port) = &from.name else {
+                        bail!(
+                            "interface {} has no name; its name says which port it is",
+                            packet.interface_id
+                        );
+                    };
+                    let len = packet.original_len as usize;
+                    if packet.data.len() < HEADER_BYTES.min(len) {
+                        let got = packet.data.len();
+                        bail!(
+                            "frame {} has {got} of {len} bytes, too few for its headers; capture with --snaplen {HEADER_BYTES} or more",
+                            number + 1
+                        );
+                    }
+                    let comment = packet.options.iter().find_map(|option| match option {
+                        EnhancedPacketOption::Comment(text) => Some(text.as_ref()),
+                        _ => None,
+                    });
+                    let units = u64::try_from(packet.timestamp.as_nanos()).unwrap_or(u64::MAX);
+                    let (times, over) = from.per_unit;
+                    frames.push(Captured {
+                        port: port.clone(),
+                        unix_ns: (u128::from(units) * u128::from(times) / u128::from(over)) as u64,
+                        bytes: packet.data.to_vec(),
+                        len,
+                        history: comment.and_then(FrameHistory::read),
+                    });
+                }
+                Block::InterfaceStatistics(block) => {
+                    ended = true;
+                    missed += block
+                        .options
+                        .iter()
+                        .map(|option| match option {
+                            InterfaceStatisticsOption::IsbOsDrop(count) => *count,
+                            _ => 0,
+                        })
+                        .sum::<u64>();
+                }
+                _ => {}
+            }
+        }
+        if !ended {
+            bail!(
+                "cut short: there are {} frames, and no statistics behind them; let `weir capture` end by --count or --for",
+                frames.len()
+            );
+        }
+        Ok(Self { frames, missed })
+    }
+}
+
+fn interface(options: &[InterfaceDescriptionOption<'_>]) -> Interface {
+    let mut found = Interface { name: None, per_unit: (1000, 1) };
+    for option in options {
+        match option {
+            InterfaceDescriptionOption::IfName(name) => found.name = Some(name.to_string()),
+            // A power of ten, or with the high bit of two.
+            InterfaceDescriptionOption::IfTsResol(power @ 0..=9) => {
+                found.per_unit = (10u64.pow(9 - u32::from(*power)), 1);
+            }
+            InterfaceDescriptionOption::IfTsResol(power @ 10..=18) => {
+                found.per_unit = (1, 10u64.pow(u32::from(*power) - 9));
+            }
+            InterfaceDescriptionOption::IfTsResol(power) if power & 0x80 != 0 => {
+                found.per_unit = (1_000_000_000, 1 << (power & 0x3f));
+            }
+            _ => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,194 @@
+//! A capture of a switch that is polled like one that runs, put through a switch in virtual time: the same, and with
+//! another configuration different where that says.
+
+use super::*;
+use weir_config::runtime::{Device, switch_params};
+use weir_dataplane::frame::OwnedFrame;
+use weir_dataplane::switch::{Filter, Switch, Tap, TapOrder, Wire};
+use weir_dataplane::types::{BURST, Burst, Mac, Nanos};
+
+/// Time between two polls of a port.
+const TURN: Nanos = 1_000;
+/// A frame takes ten turns of a port of 1 Gbit/s, with FCS, preamble and gap.
+const FRAME_BYTES: usize = 1226;
+/// Turns in which frames come.
+const ROUNDS: u64 = 200;
+
+struct Out;
+
+impl Wire<OwnedFrame> for Out {
+    fn send(&mut self, frames: &mut Burst<OwnedFrame>) -> usize {
+        let all = frames.len();
+        frames.clear();
+        all
+    }
+
+    fn send_control(&mut self, _frame: &[u8]) -> bool {
+        true
+    }
+}
+
+/// Two ports. A lossless queue marks above 20 kB, without chance.
+fn text() -> String {
+    String::from(
+        "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"2MiB\"\n[[buffer.profile]]\nname = \"lossless\"\ndynamic_th = -5\n\
+         [[wred]]\nname = \"roce\"\n\
+         kmin = \"20KB\"\nkmax = \"20KB\"\npmax = \"100%\"\n[port_defaults]\nrate = \"1G\"\nmtu = 1600\n\
+         [[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n[[port]]\nname = \"p1\"\ndevice = \"net_null1\"\n",
+    )
+}
+
+fn load(text: &str) -> Config {
+    match weir_config::load("c.toml", text) {
+        Ok(loaded) => loaded.config,
+        Err(found) => panic!("{}", found.iter().map(ToString::to_string).collect::<String>()),
+    }
+}
+
+fn frame(from: u8, to: u8, dscp: u8) -> OwnedFrame {
+    let mut bytes = vec![0; FRAME_BYTES];
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from]);
+    bytes[12..16].copy_from_slice(&[8, 0, 0x45, dscp << 2 | 2]);
+    bytes[16..18].copy_from_slice(&(FRAME_BYTES as u16 - 14).to_be_bytes());
+    bytes[22..24].copy_from_slice(&[64, 17]);
+    OwnedFrame::new(bytes)
+}
+
+/// What a worker with a tap on p0 sees: bursts of two classes, four times what p1 can carry.
+fn captured(config: &Config) -> Vec<u8> {
+    let devices = [1, 2].map(|n| Device { mac: Mac([2, 0, 0, 0, 1, n]), pfc: true, ..Device::default() });
+    let mut switch: Switch<OwnedFrame> = Switch::new(switch_params(config, &devices, 1).unwrap()).unwrap();
+    let mut burst: Burst<OwnedFrame> = [frame(1, 0, 0)].into_iter().collect();
+    switch.receive(PortId(1), &mut burst, 1);
+    let order =
+        TapOrder { port: PortId(0), filter: Filter::default(), count: u64::MAX, bytes: 256, drops: false };
+    let (tap, reader) = Tap::new(order);
+    switch.arm(Some(Box::new(tap)));
+    let ports = ["p0", "p1"].map(|name| PortInfo { name: name.into(), ..PortInfo::default() });
+    let info = SwitchInfo { ports: ports.into(), ..SwitchInfo::default() };
+    let watching = Watching { readers: vec![reader], anchor: (5_000_000_000, 0), held: Arc::default() };
+    let mut joiner = Joiner::new(watching, u64::MAX);
+    let mut written = Vec::new();
+    let mut capture = Capture::new(&mut written, "p0", 256).unwrap();
+    let mut now = 1_000_000;
+    let mut round = 0;
+    while round < ROUNDS || switch.held() > 0 {
+        if round < ROUNDS && round % 10 == 0 {
+            // Classes in turn, so that a burst mixes them.
+            let mut burst: Burst<OwnedFrame> =
+                (0..8).map(|n| frame(0, 1, if n % 2 == 0 { 26 } else { 0 })).collect();
+            switch.receive(PortId(0), &mut burst, now);
+        }
+        switch.tick(now);
+        for port in [0, 1] {
+            while switch.transmit(PortId(port), BURST, now, &mut Out) > 0 {}
+        }
+        joiner.poll(&info).into_iter().try_for_each(|event| capture.note(event)).unwrap();
+        (now, round) = (now + TURN, round + 1);
+    }
+    capture.finish(&joiner.foot("done")).unwrap();
+    written
+}
+
+/// What a replay of `file` through `config` says.
+fn again(file: &[u8], config: &Config) -> Result<Comparison> {
+    let capture = CaptureFile::read(file)?;
+    let port = followed(&capture, config, "c.toml")?;
+    let replayed = CaptureFile::read(&play(config, &capture, port)?[..])?;
+    let histories = |capture: &CaptureFile| -> Vec<FrameHistory> {
+        capture.frames.iter().filter_map(|frame| frame.history.clone()).collect()
+    };
+    Ok(compare(config, &histories(&capture), &histories(&replayed)))
+}
+
+fn whats(found: &Comparison) -> BTreeSet<&'static str> {
+    found.differences.iter().map(|difference| difference.what).collect()
+}
+
+/// The file with `from` in the comment of frame `number` replaced by `to`, of one length.
+fn changed(file: &[u8], number: u64, from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let comment = format!("frame {number}; ");
+    let at = file.windows(comment.len()).position(|w| w == comment.as_bytes()).unwrap();
+    let there = at + file[at..].windows(from.len()).position(|w| w == from.as_bytes()).unwrap();
+    let mut changed = file.to_vec();
+    changed[there..there + from.len()].copy_from_slice(to.as_bytes());
+    changed
+}
+
+#[test]
+fn the_same_switch_does_the_same_and_what_was_changed_is_named() {
+    let config = load(&text());
+    let file = captured(&config);
+    let said = String::from_utf8_lossy(&file);
+    let count = |what: &str| said.matches(what).count();
+    assert_eq!(count("; arrived p0; "), 160);
+    assert!(count("Xoff is sent") > 0 && count("marked CE") > 20 && count("into headroom") > 5);
+    let found = again(&file, &config).unwrap();
+    assert_eq!((found.differences, found.other_depths), (Vec::new(), 0));
+
+    let one = |number: u64, what, from: &str, to: &str| {
+        let found = again(&changed(&file, number, from, to), &config).unwrap().differences;
+        assert_eq!(
+            found.iter().map(|d| (d.frame, d.what)).collect::<Vec<_>>(),
+            [(number, what)],
+            "{found:?}"
+        );
+    };
+    one(5, "class", "pg 3 queue 3", "pg 3 queue 4");
+    one(9, "lookup", "port p1;", "port p0;");
+    one(3, "departure", "left p1 queue 3", "left p1 queue 5");
+}
+
+#[test]
+fn another_configuration_shows_where_it_decides_otherwise() {
+    let file = captured(&load(&text()));
+    // Marks later, pauses earlier, and the other class first.
+    let other = |from: &str, to: &str| whats(&again(&file, &load(&text().replace(from, to))).unwrap());
+    assert_eq!(other("20KB", "100KB"), BTreeSet::from(["mark"]));
+    assert!(other("dynamic_th = -5", "dynamic_th = -6").contains("pause"));
+    let heavier = "[[scheduler]]\nname = \"roce\"\nweight = 100\n[port_defaults]";
+    assert!(other("[port_defaults]", heavier).contains("order"));
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused_with_what_to_do() {
+    let config = load(&text());
+    let file = captured(&config);
+    let refused = |file: &[u8], config: &Config| format!("{:#}", again(file, config).unwrap_err());
+    // In the middle of a block, behind a whole one, at once.
+    let statistics = 12 + 12 + 12 + 12 + 4;
+    for cut in [7, statistics, file.len() - 3] {
+        let said = refused(&file[..file.len() - cut], &config);
+        assert!(said.contains("cut short"), "{said}");
+    }
+    assert!(
+        refused(b"\xd4\xc3\xb2\xa1 this is an older format altogether", &config)
+            .contains("not a pcapng file")
+    );
+    let renamed = load(&text().replace("\"p0\"", "\"q0\""));
+    assert!(refused(&file, &renamed).contains("c.toml has no such port; it has q0, p1"));
+    assert!(
+        refused(&changed(&file, 8, "frame 8", "frame 9"), &config).contains("frame 9 is in the file twice")
+    );
+    assert!(refused(&changed(&file, 8, "frame 8; ", "frame 800"), &config).contains("frame 8 is missing"));
+    let mut empty = Vec::new();
+    Capture::new(&mut empty, "p0", 64).unwrap().finish(&json!({})).unwrap();
+    assert!(refused(&empty, &config).contains("no frame has a comment of `weir capture`"));
+    let mut drops = Vec::new();
+    let mut capture = Capture::new(&mut drops, "p0", 64).unwrap();
+    let lost = json!({ "event": "lost", "frame": 1, "port": "p0", "len_bytes": 60, "bytes": "00".repeat(60),
+            "stage": "parse", "reason": "parse.runt" });
+    capture.note(lost).unwrap();
+    capture.finish(&json!({})).unwrap();
+    assert!(refused(&drops, &config).contains("capture without --drops"));
+    let mut short = Vec::new();
+    let mut capture = Capture::new(&mut short, "p0", 12).unwrap();
+    let cut = json!({ "event": "lost", "frame": 1, "port": "p0", "len_bytes": 900, "bytes": "00".repeat(12),
+            "stage": "parse", "reason": "parse.runt" });
+    capture.note(cut).unwrap();
+    capture.finish(&json!({})).unwrap();
+    assert!(
+        refused(&short, &config).contains("12 of 900 bytes, too few for its headers; capture with --snaplen")
+    );
+}
