@@ -80,7 +80,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn no_batch(&mut self, rx: &RxContext, decision: ForwardingDecision, frame: F) {
         self.count_received(rx.port, decision.tc(), 1, frame.len() as u64);
-        self.drop_at_group(frame, &rx.header(decision), DropReason::IngressNoSlot);
+        self.refuse(decision.out(), frame, &rx.header(decision), DropReason::IngressNoSlot);
     }
 }
 

@@ -85,7 +85,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             };
             self.flushed_watched(out, Key::of(&meta.header()), u32::from(meta.len), reason);
             self.release(out, &meta);
-            self.drop_at_queue(out, frame, &meta.header(), reason);
+            self.refuse(out, frame, &meta.header(), reason);
         }
         most
     }
@@ -101,7 +101,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.release_staged(staged);
         }
         for (header, frame) in stage.into_frames() {
-            self.drop_at_queue(out, frame, &header, reason);
+            self.refuse(out, frame, &header, reason);
         }
     }
 

@@ -1,16 +1,15 @@
 //! Frames whose egress port is another lcore's, on both sides of the rings ([`super::channels`]).
 
 use super::channels::{Note, Peer, TxCompletion, TxGrant, TxOutcome};
+use super::gate::Charged;
 use super::lost::count_lost;
 use super::stage::Staged;
 use super::{Key, Port, PortParams, Switch, Wire};
 use crate::drops::DropReason;
-use crate::egress::{
-    BATCH_MAX, BatchBuffer, BatchHeader, BatchList, BatchTotals, EnqueueRequest, FrameBatch, Meta,
-};
+use crate::egress::{BATCH_MAX, BatchBuffer, BatchHeader, BatchList, EnqueueRequest, FrameBatch, Meta};
 use crate::frame::Frame;
 use crate::mmu::headroom::bytes_in;
-use crate::mmu::{Admission, AdmitVerdict, PgIx, QueueIx};
+use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
@@ -108,73 +107,40 @@ impl<F: Frame> ReturnPath<'_, F> {
 
 /// The lcore that received the frames, until they are handed over.
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// The egress port is another lcore's: charge the group here, let the owner charge the queue.
-    #[cold]
-    pub(super) fn forward_remote(&mut self, out: PortId, frame: F, meta: Meta) {
-        if self.draining {
-            return self.drop_at_group(frame, &meta.header(), DropReason::RunDraining);
+    /// Hands over the batches of a list that is charged to its group.
+    pub(super) fn hand_off_list(&mut self, out: PortId, list: BatchList) {
+        let (mut list, home) = (list, self.home_of(out));
+        while !list.is_empty()
+            && let Some(buffer) = self.buffers.pop()
+            && let Some(request) = self.queues.ship_first(&mut list, |batch| batch.ship(out, home, buffer))
+        {
+            self.hand_off(request);
         }
-        if let Some((frame, meta)) = self.charge_group(frame, meta) {
+        while let Some((frame, meta)) = self.unlist(&mut list) {
             self.hand_off_one(out, frame, &meta);
         }
     }
 
-    /// Charges a frame to its group alone. `None`: it was dropped.
-    fn charge_group(&mut self, frame: F, meta: Meta) -> Option<(F, Meta)> {
-        let mut meta = meta;
+    /// Hands over a frame that is charged to its group together with others like it, that are gathered in `leaving`. What
+    /// is left there at the end is for [`Switch::hand_off_batch`].
+    pub(super) fn hand_off_with(
+        &mut self,
+        out: PortId,
+        frame: F,
+        meta: &Meta,
+        leaving: &mut Option<FrameBatch<F>>,
+    ) {
+        if !leaving.as_ref().is_some_and(|batch| batch.has_room_for(&meta.header(), 0))
+            && let Some(full) = leaving.replace(FrameBatch::new(&meta.header(), 0))
+        {
+            self.hand_off_batch(out, full);
+        }
         let charge = self.admission.charge(u32::from(meta.len));
-        let mut verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
-        if matches!(verdict, AdmitVerdict::Refused(_)) && self.leave_control_pool(&mut meta) {
-            verdict = self.admission.admit_ingress(PgIx(u32::from(meta.pg)), charge);
-        }
-        if let AdmitVerdict::Refused(reason) = verdict {
-            self.drop_at_group(frame, &meta.header(), reason);
-            return None;
-        }
-        self.count_charged(meta.pg, 1);
-        if verdict == AdmitVerdict::AdmittedXoff {
-            self.xoff(PgIx(u32::from(meta.pg)));
-        }
-        Some((frame, meta))
+        let added = leaving.as_mut().map(|batch| batch.add(frame, charge).is_ok());
+        debug_assert_eq!(added, Some(true));
     }
 
-    /// Charges the group of a list whose egress port is another lcore's, and hands its batches over.
-    pub(super) fn hand_off_group(&mut self, out: PortId, pg: PgIx, list: BatchList, totals: BatchTotals) {
-        let mut list = list;
-        if self.admission.admit_ingress_together(pg, totals.charge) {
-            self.count_charged(pg.0 as u16, totals.frames);
-            let home = self.home_of(out);
-            while !list.is_empty()
-                && let Some(buffer) = self.buffers.pop()
-                && let Some(request) =
-                    self.queues.ship_first(&mut list, |batch| batch.ship(out, home, buffer))
-            {
-                self.hand_off(request);
-            }
-            while let Some((frame, meta)) = self.unlist(&mut list) {
-                self.hand_off_one(out, frame, &meta);
-            }
-            return;
-        }
-        // Each frame is asked about; those that may go travel together all the same.
-        let mut batch: Option<FrameBatch<F>> = None;
-        while let Some((frame, meta)) = self.unlist(&mut list) {
-            let Some((frame, meta)) = self.charge_group(frame, meta) else { continue };
-            if !batch.as_ref().is_some_and(|batch| batch.has_room_for(&meta.header(), 0))
-                && let Some(full) = batch.replace(FrameBatch::new(&meta.header(), 0))
-            {
-                self.hand_off_batch(out, full);
-            }
-            let charge = self.admission.charge(u32::from(meta.len));
-            let added = batch.as_mut().map(|batch| batch.add(frame, charge).is_ok());
-            debug_assert_eq!(added, Some(true));
-        }
-        if let Some(last) = batch {
-            self.hand_off_batch(out, last);
-        }
-    }
-
-    fn hand_off_batch(&mut self, out: PortId, batch: FrameBatch<F>) {
+    pub(super) fn hand_off_batch(&mut self, out: PortId, batch: FrameBatch<F>) {
         let mut batch = batch;
         if let Some(buffer) = self.buffers.pop() {
             let request = batch.ship(out, self.home_of(out), buffer);
@@ -235,15 +201,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             // What the other lcore's cache holds of them takes its time to arrive: it is sent in the next turn only.
             request.frames.frames().iter().for_each(F::fetch);
         }
-        let queue_ix = out.index() * PRIORITIES + usize::from(header.queue);
-        let (held_ns, ix) = (self.held_ns(queue_ix, now), QueueIx(queue_ix as u32));
-        let clear = self.is_fast_path(out, header.queue) && self.queues.has_room();
-        if clear && self.admission.admit_egress(ix, charge).is_ok() {
+        let queue = usize::from(header.queue);
+        let held_ns = self.held_ns(out.index() * PRIORITIES + queue, now);
+        if self.admit_all(Charged::Queue(out), header.pg, queue, request.totals) {
             match self.queues.push_request(request, held_ns) {
                 Ok(false) => return,
-                Ok(true) => return self.ports[out.index()].scheduler.wake(usize::from(header.queue)),
+                Ok(true) => return self.ports[out.index()].scheduler.wake(queue),
                 Err(back) => {
-                    self.admission.release_egress(ix, charge);
+                    self.admission.release_egress(QueueIx((out.index() * PRIORITIES + queue) as u32), charge);
                     request = back;
                 }
             }

@@ -19,37 +19,30 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         count_lost(&mut self.ports, &self.admission, at, reason, header, 1);
     }
 
-    /// A frame refused by its priority group, or by what a group needs.
+    /// A frame that may not join its queue at `out`, or is taken out of it.
     #[cold]
-    pub(super) fn drop_at_group(&mut self, frame: F, header: &BatchHeader, reason: DropReason) {
-        self.note_drops_at_group(header, 1);
-        self.drop_frame(PortId(header.in_port), reason, frame, header);
+    pub(super) fn refuse(&mut self, out: PortId, frame: F, header: &BatchHeader, reason: DropReason) {
+        let at = self.note_refused(out, header, reason, 1);
+        self.drop_frame(at, reason, frame, header);
     }
 
-    /// A frame refused by its queue.
+    /// [`Switch::refuse`] for frames that were dropped together.
     #[cold]
-    pub(super) fn drop_at_queue(&mut self, out: PortId, frame: F, header: &BatchHeader, reason: DropReason) {
-        self.note_drops_at_queue(out, header, reason, 1);
-        self.drop_frame(out, reason, frame, header);
-    }
-
-    /// Counts frames that admission has refused and that were dropped together.
-    #[cold]
-    pub(super) fn count_refused(
-        &mut self,
-        out: PortId,
-        header: &BatchHeader,
-        reason: DropReason,
-        frames: u64,
-    ) {
-        let at = if reason.stage() == "egress" {
-            self.note_drops_at_queue(out, header, reason, frames);
-            out
-        } else {
-            self.note_drops_at_group(header, frames);
-            PortId(header.in_port)
-        };
+    pub(super) fn refuse_more(&mut self, out: PortId, header: &BatchHeader, reason: DropReason, frames: u64) {
+        let at = self.note_refused(out, header, reason, frames);
         count_lost(&mut self.ports, &self.admission, at, reason, header, frames);
+    }
+
+    /// The port where a refusal counts: that of departure, with the queue, if these were the reason or the port of arrival
+    /// is another lcore's; else that of arrival, with the group.
+    fn note_refused(&mut self, out: PortId, header: &BatchHeader, reason: DropReason, frames: u64) -> PortId {
+        let input = PortId(header.in_port);
+        if reason.is_of_queue() || self.owner[input.index()] != self.shard {
+            self.note_drops_at_queue(out, header, reason, frames);
+            return out;
+        }
+        self.note_drops_at_group(header, frames);
+        input
     }
 
     /// Ingress reasons count at the port of arrival and at the priority group.

@@ -20,6 +20,7 @@ mod control;
 mod copies;
 mod flow_cache;
 mod flush;
+mod gate;
 mod handoff;
 mod held;
 mod lanes;

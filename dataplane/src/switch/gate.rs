@@ -1,0 +1,190 @@
+//! The gate between a frame and its queue, the only one: the link, storms and flushes, the end of the run, early drop,
+//! limits, Xoff, in this order, whether a frame comes alone or with others, with one copy or many, from this lcore or from
+//! another one.
+
+use super::lost::control_group;
+use super::{Port, Switch};
+use crate::drops::DropReason;
+use crate::egress::{BatchTotals, Meta};
+use crate::frame::Frame;
+use crate::mmu::{Admission, AdmitVerdict, PgIx, QueueIx};
+use crate::parse::EcnPlace;
+use crate::pfc::generate::{Cause, Source};
+use crate::pfc::watchdog::Seen;
+use crate::types::{PRIORITIES, PortId};
+
+/// What a frame is charged to as it passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Charged {
+    /// Its priority group and its queue, at this port of ours: both or neither.
+    Both(PortId),
+    /// Its priority group alone: its queue is another lcore's, or each of its copies is charged to a queue.
+    Group,
+    /// Its queue alone: the group has been charged, once for all copies or by the lcore that received it.
+    Queue(PortId),
+}
+
+impl Charged {
+    fn queue(self) -> Option<PortId> {
+        match self {
+            Self::Both(out) | Self::Queue(out) => Some(out),
+            Self::Group => None,
+        }
+    }
+
+    fn group(self) -> bool {
+        !matches!(self, Self::Queue(_))
+    }
+}
+
+fn queue_ix(out: PortId, queue: usize) -> QueueIx {
+    QueueIx((out.index() * PRIORITIES + queue) as u32)
+}
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// What is charged here for a frame with one destination.
+    #[inline(always)]
+    pub(super) fn charged_for(&self, out: PortId) -> Charged {
+        if self.owner[out.index()] == self.shard { Charged::Both(out) } else { Charged::Group }
+    }
+
+    /// Lets frames of one group and queue pass together, where nothing but limits stands in their way and those are far.
+    /// `false`: nothing is charged, ask for each.
+    #[inline(always)]
+    pub(super) fn admit_all(&mut self, charged: Charged, pg: u16, queue: usize, totals: BatchTotals) -> bool {
+        let (group, charge) = (PgIx(u32::from(pg)), totals.charge);
+        let admitted = match charged {
+            Charged::Both(out) => self.admission.admit_together(group, queue_ix(out, queue), charge),
+            Charged::Group => self.admission.admit_ingress_together(group, charge),
+            Charged::Queue(out) => {
+                let clear = self.is_fast_path(out, queue as u8) && self.queues.has_room();
+                clear && self.admission.admit_egress(queue_ix(out, queue), charge).is_ok()
+            }
+        };
+        if admitted && charged.group() {
+            self.count_charged(pg, totals.frames);
+        }
+        admitted
+    }
+
+    /// Lets a frame pass that is charged `charge`.
+    ///
+    /// # Errors
+    /// Why it may not; nothing is charged then. It may have been moved from the control pool to its own group.
+    #[inline(always)]
+    pub(super) fn admit(&mut self, charged: Charged, meta: &mut Meta, charge: u32) -> Result<(), DropReason> {
+        let queue = usize::from(meta.queue);
+        let port = charged.queue().map(|out| &self.ports[out.index()]);
+        if let Some(reason) = port.and_then(|port| port.shut(queue)) {
+            return Err(reason);
+        }
+        if self.draining && charged.group() {
+            return Err(DropReason::RunDraining);
+        }
+        if let Some(out) = charged.queue()
+            && self.ports[out.index()].drops_early >> queue & 1 == 1
+            && self.drops_early(out, meta)
+        {
+            return Err(DropReason::EgressWred);
+        }
+        let mut verdict = self.charge(charged, meta, charge);
+        if matches!(verdict, AdmitVerdict::Refused(_)) && charged.group() && self.leave_control_pool(meta) {
+            verdict = self.charge(charged, meta, charge);
+        }
+        if let AdmitVerdict::Refused(reason) = verdict {
+            return Err(reason);
+        }
+        if charged.group() {
+            self.count_charged(meta.pg, 1);
+        }
+        if verdict == AdmitVerdict::AdmittedXoff {
+            self.xoff(PgIx(u32::from(meta.pg)));
+        }
+        Ok(())
+    }
+
+    /// The limits.
+    #[inline(always)]
+    fn charge(&mut self, charged: Charged, meta: &Meta, charge: u32) -> AdmitVerdict {
+        let (group, queue) = (PgIx(u32::from(meta.pg)), usize::from(meta.queue));
+        match charged {
+            Charged::Both(out) => self.admission.admit(group, queue_ix(out, queue), charge),
+            Charged::Group => self.admission.admit_ingress(group, charge),
+            Charged::Queue(_) if !self.queues.has_room() => AdmitVerdict::Refused(DropReason::IngressNoSlot),
+            Charged::Queue(out) => match self.admission.admit_egress(queue_ix(out, queue), charge) {
+                Ok(()) => AdmitVerdict::Admitted,
+                Err(reason) => AdmitVerdict::Refused(reason),
+            },
+        }
+    }
+
+    /// Frames are charged to a group of their port; the control pool is no such group.
+    #[inline(always)]
+    fn count_charged(&mut self, pg: u16, frames: u32) {
+        let (port, pg) = (usize::from(pg) / PRIORITIES, usize::from(pg) % PRIORITIES);
+        if let Some(port) = self.ports.get_mut(port) {
+            port.stats.pg_packets[pg] += u64::from(frames);
+            if port.storm_drop | port.storm_forward != 0 {
+                port.count_in_storm(pg, Seen::RxOk, u64::from(frames));
+            }
+        }
+    }
+
+    /// A frame that did not fit the control pool is charged to its priority group like any other.
+    #[cold]
+    fn leave_control_pool(&mut self, meta: &mut Meta) -> bool {
+        if self.admission.control_pg() != Some(PgIx(u32::from(meta.pg))) {
+            return false;
+        }
+        meta.pg = control_group(&self.ports, meta.in_port);
+        true
+    }
+
+    /// A group crossed its line: pause every priority that fills it, and note which queue is to blame. To be called as
+    /// soon as the frame is charged: if it finds no place after all, its release says Xon, and must be the last word.
+    #[cold]
+    fn xoff(&mut self, pg: PgIx) {
+        let (port, pg) = (PortId((pg.0 as usize / PRIORITIES) as u16), pg.0 as usize % PRIORITIES);
+        let params = &self.ports[port.index()].params;
+        let (priorities, queues) = (params.pg_priorities[pg], params.pg_queues[pg]);
+        let cause = self.queues.fullest(port, queues).map(|(out, queue)| Cause { out_port: out.0, queue });
+        for priority in crate::pfc::bits(priorities) {
+            self.ports[port.index()].generator.xoff(priority, Source::Buffer, cause);
+        }
+    }
+
+    /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.
+    #[cold]
+    fn drops_early(&mut self, out: PortId, meta: &Meta) -> bool {
+        let queue = usize::from(meta.queue);
+        let depth = self.queues.bytes(out, queue);
+        let params = &self.ports[out.index()].params;
+        let marks = params.mark[queue].is_some();
+        let markable = marks && meta.ecn.codepoint != 0 && meta.ecn.place != EcnPlace::None;
+        let wred = params.early_drop[queue];
+        let random = self.rng.next_u32();
+        !markable && wred.is_some_and(|wred| wred.decide(depth, random))
+    }
+}
+
+impl<F> Port<F> {
+    /// Why a queue takes no frames at all, if it takes none.
+    fn shut(&self, queue: usize) -> Option<DropReason> {
+        if !self.up {
+            Some(DropReason::EgressPortDown)
+        } else if self.flushing >> queue & 1 == 1 {
+            Some(self.flush_as[queue])
+        } else {
+            (self.storm_drop >> queue & 1 == 1).then_some(DropReason::WatchdogDrop)
+        }
+    }
+
+    /// A frame received here met group `pg` while a queue of that group is in a storm on this port (H10).
+    #[cold]
+    pub(super) fn count_in_storm(&mut self, pg: usize, seen: Seen, frames: u64) {
+        let stormed = (self.storm_drop | self.storm_forward) & self.params.pg_queues[pg];
+        if let Some(watchdog) = &mut self.watchdog {
+            crate::pfc::bits(stormed).for_each(|queue| watchdog.count(queue, seen, frames));
+        }
+    }
+}
