@@ -4,9 +4,8 @@
 //! [`BATCH_MAX`]: what they have in common is written, compared, charged and released once for all of them.
 
 use super::request::{BatchBuffer, EnqueueRequest, RequestFrames};
-use crate::ecn;
 use crate::frame::Frame;
-use crate::parse::{EcnCode, EcnField};
+use crate::parse::EcnCode;
 use crate::types::{MIN_FRAME_BYTES, Nanos, PortId, WIRE_OVERHEAD_BYTES, wire_bytes};
 use arrayvec::ArrayVec;
 
@@ -31,8 +30,8 @@ pub struct Meta {
     pub in_port: u16,
     /// Egress queue.
     pub queue: u8,
-    /// Where its ECN bits are and what they said on arrival.
-    pub ecn: EcnField,
+    /// Where its ECN bits are, and whether it came in as CE.
+    pub ecn: EcnCode,
     /// Lcore that sends it, see [`BatchHeader::home`].
     pub home: u8,
     /// ns its queue had been held by received pauses when it came to it.
@@ -52,7 +51,7 @@ impl Meta {
             pg: self.pg,
             in_port: self.in_port,
             queue: self.queue,
-            ecn: self.ecn.code(),
+            ecn: self.ecn,
             home: self.home,
         }
     }
@@ -71,7 +70,7 @@ pub struct BatchHeader {
     pub in_port: u16,
     /// Egress queue.
     pub queue: u8,
-    /// Where their ECN bits are and what they said on arrival.
+    /// Where their ECN bits are, and whether they came in as CE.
     pub ecn: EcnCode,
     /// Another lcore (shard), which received them and sends them too, when the owner of the port says so; or
     /// [`BatchHeader::HERE`].
@@ -96,14 +95,14 @@ impl BatchHeader {
     /// Its frames came in with CE.
     #[inline(always)]
     pub fn is_ce(&self) -> bool {
-        self.ecn.codepoint() == ecn::CE
+        self.ecn.is_ce()
     }
 
     /// A frame of this header and of this length.
     #[inline(always)]
     pub fn meta(&self, len: u16, held_ns: Nanos) -> Meta {
         let Self { rx_ns, copies, pg, in_port, queue, ecn, home } = *self;
-        Meta { rx_ns, copies, len, pg, in_port, queue, ecn: ecn.field(), home, held_ns }
+        Meta { rx_ns, copies, len, pg, in_port, queue, ecn, home, held_ns }
     }
 }
 
@@ -551,7 +550,7 @@ pub(super) fn padding(len: u16) -> u16 {
 mod tests {
     use super::super::numbered::Numbered;
     use super::*;
-    use crate::parse::EcnPlace;
+    use crate::parse::{EcnField, EcnPlace};
 
     fn header() -> BatchHeader {
         let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();

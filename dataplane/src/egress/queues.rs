@@ -476,7 +476,7 @@ mod tests {
     use super::super::batch::BATCH_MAX;
     use super::super::numbered::Numbered;
     use super::*;
-    use crate::parse::{EcnField, EcnPlace};
+    use crate::parse::EcnCode;
 
     /// Bytes are charged as they are.
     fn same(len: u32) -> u32 {
@@ -484,7 +484,7 @@ mod tests {
     }
 
     fn meta(in_port: u16, queue: u8, len: u16) -> Meta {
-        let ecn = EcnField { place: EcnPlace::None, codepoint: 0 };
+        let ecn = EcnCode::NONE;
         Meta {
             rx_ns: 0,
             copies: Meta::SINGLE,

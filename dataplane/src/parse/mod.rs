@@ -17,6 +17,7 @@ pub use key::{GROUP_BIT, KeyParts, key_space};
 pub use profile::{DEFAULT_MAX_FRAME, Profile};
 
 use crate::drops::DropReason;
+use crate::ecn::CE;
 
 /// What the pipeline needs to know about a frame, from one pass over its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,8 @@ pub enum EcnPlace {
     Tc(u8),
 }
 
-/// [`EcnField`] in one word: cheap to keep and to compare.
+/// Where the ECN bits of frames are, and whether they came in as CE: what those that are counted together have in common.
+/// Which of them are ECT says the frame, when it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnCode(u16);
 
@@ -86,7 +88,7 @@ impl EcnCode {
     /// No ECN field.
     pub const NONE: Self = Self(0);
     /// Bits of a code.
-    pub const BITS: u32 = 10;
+    pub const BITS: u32 = 9;
     /// Offsets are below this: no header that is read starts further behind.
     const OFFSETS: u16 = 64;
 
@@ -102,23 +104,21 @@ impl EcnCode {
         self.0
     }
 
-    /// The two bits as they arrived.
+    /// They came in as CE.
     #[inline(always)]
-    pub fn codepoint(self) -> u8 {
-        (self.0 & 3) as u8
+    pub fn is_ce(self) -> bool {
+        self.0 & 1 == 1
     }
 
-    /// What it stands for.
-    #[inline(always)]
-    pub fn field(self) -> EcnField {
-        let (kind, at) = (self.0 >> 2 & 3, (self.0 >> 4) as u8);
-        let place = match kind {
+    /// Where the bits are.
+    pub fn place(self) -> EcnPlace {
+        let (kind, at) = (self.0 >> 1 & 3, (self.0 >> 3) as u8);
+        match kind {
             0 => EcnPlace::None,
             1 => EcnPlace::Ipv4(at),
             2 => EcnPlace::Ipv6(at),
             _ => EcnPlace::Tc(at),
-        };
-        EcnField { place, codepoint: self.codepoint() }
+        }
     }
 }
 
@@ -133,7 +133,8 @@ impl EcnField {
             EcnPlace::Tc(at) => (3, u16::from(at)),
         };
         debug_assert!(at < EcnCode::OFFSETS);
-        EcnCode(u16::from(self.codepoint & 3) | kind << 2 | (at % EcnCode::OFFSETS) << 4)
+        let ce = u16::from(self.codepoint == CE);
+        EcnCode(ce | kind << 1 | (at % EcnCode::OFFSETS) << 3)
     }
 }
 

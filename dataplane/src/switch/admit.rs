@@ -39,7 +39,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let (mut list, mut leaving) = (list, None);
         while let Some((frame, mut meta)) = self.unlist(&mut list) {
             let charge = self.admission.charge(u32::from(meta.len));
-            match self.admit(charged, &mut meta, charge) {
+            match self.admit(charged, &frame, &mut meta, charge) {
                 Ok(()) if charged == Charged::Group => self.hand_off_with(out, frame, &meta, &mut leaving),
                 Ok(()) => self.enqueue(out, frame, meta, meta.rx_ns),
                 Err(reason) => {
@@ -68,7 +68,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn forward(&mut self, out: PortId, frame: F, meta: Meta) {
         let (mut meta, charged) = (meta, self.charged_for(out));
         let charge = self.admission.charge(u32::from(meta.len));
-        match self.admit(charged, &mut meta, charge) {
+        match self.admit(charged, &frame, &mut meta, charge) {
             Ok(()) if charged == Charged::Group => self.hand_off_one(out, frame, &meta),
             Ok(()) => self.enqueue(out, frame, meta, meta.rx_ns),
             Err(reason) => self.refuse(out, frame, &meta.header(), reason),
@@ -79,7 +79,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn accept_one(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
         let mut meta = meta;
         let charge = self.admission.charge(u32::from(meta.len));
-        match self.admit(Charged::Queue(out), &mut meta, charge) {
+        match self.admit(Charged::Queue(out), &frame, &mut meta, charge) {
             Ok(()) => self.enqueue(out, frame, meta, now),
             Err(reason) => {
                 self.release_group(&meta);
@@ -135,7 +135,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         };
         let each = self.admission.charge(u32::from(meta.len));
         let charge = self.admission.charge_for_copies(each, outs.len() as u32);
-        if let Err(reason) = self.admit(Charged::Group, &mut meta, charge) {
+        if let Err(reason) = self.admit(Charged::Group, &frame, &mut meta, charge) {
             return self.refuse(last, frame, &meta.header(), reason);
         }
         meta.copies = slot;

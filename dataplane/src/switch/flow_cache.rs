@@ -16,7 +16,7 @@ use index::Index;
 /// Where a frame goes and what it is charged to, in one word: nothing but admission is left to decide. Frames with the
 /// same decision are admitted together.
 ///
-/// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 10, place among
+/// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 9, place among
 /// the groups of a burst 6, and 1 in the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForwardingDecision(u64);
@@ -34,13 +34,13 @@ impl ForwardingDecision {
         let spread = queue ^ (queue / PRIORITIES as u64) ^ (u64::from(control) << 5);
         let place = spread % GROUPS as u64;
         let charged = u64::from(ecn.bits()) << 36 | u64::from(pg) << 20;
-        Self(1 << 63 | place << 46 | charged | queue << 4 | u64::from(tc & 7))
+        Self(1 << 63 | place << 45 | charged | queue << 4 | u64::from(tc & 7))
     }
 
     /// Where its group is among those of a burst.
     #[inline(always)]
     pub fn place(self) -> usize {
-        (self.0 >> 46) as usize % GROUPS
+        (self.0 >> 45) as usize % GROUPS
     }
 
     #[inline(always)]

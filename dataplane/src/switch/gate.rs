@@ -5,10 +5,10 @@
 use super::lost::control_group;
 use super::{Port, Switch};
 use crate::drops::DropReason;
+use crate::ecn;
 use crate::egress::{BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::{Admission, AdmitVerdict, PgIx, QueueIx};
-use crate::parse::EcnPlace;
 use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::Seen;
 use crate::types::{PRIORITIES, PortId};
@@ -72,7 +72,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// # Errors
     /// Why it may not; nothing is charged then. It may have been moved from the control pool to its own group.
     #[inline(always)]
-    pub(super) fn admit(&mut self, charged: Charged, meta: &mut Meta, charge: u32) -> Result<(), DropReason> {
+    pub(super) fn admit(
+        &mut self,
+        charged: Charged,
+        frame: &F,
+        meta: &mut Meta,
+        charge: u32,
+    ) -> Result<(), DropReason> {
         let queue = usize::from(meta.queue);
         let port = charged.queue().map(|out| &self.ports[out.index()]);
         if let Some(reason) = port.and_then(|port| port.shut(queue)) {
@@ -83,7 +89,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         if let Some(out) = charged.queue()
             && self.ports[out.index()].drops_early >> queue & 1 == 1
-            && self.drops_early(out, meta)
+            && self.drops_early(out, frame, meta)
         {
             return Err(DropReason::EgressWred);
         }
@@ -155,12 +161,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.
     #[cold]
-    fn drops_early(&mut self, out: PortId, meta: &Meta) -> bool {
+    fn drops_early(&mut self, out: PortId, frame: &F, meta: &Meta) -> bool {
         let queue = usize::from(meta.queue);
         let depth = self.queues.bytes(out, queue);
         let params = &self.ports[out.index()].params;
         let marks = params.mark[queue].is_some();
-        let markable = marks && meta.ecn.codepoint != 0 && meta.ecn.place != EcnPlace::None;
+        let ect = || ecn::codepoint(frame.bytes(), meta.ecn.place()).is_some_and(|bits| bits != 0);
+        let markable = marks && ect();
         let wred = params.early_drop[queue];
         let random = self.rng.next_u32();
         !markable && wred.is_some_and(|wred| wred.decide(depth, random))

@@ -219,13 +219,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match self.fdb.lookup_at(headers.dst_home, headers.dst_key) {
             Lookup::Port(out) if out != port && self.is_fast_path(out, meta.queue) => {
                 let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
-                Some(ForwardingDecision::new(
-                    out,
-                    meta.queue,
-                    (meta.pg, control),
-                    headers.tc,
-                    meta.ecn.code(),
-                ))
+                Some(ForwardingDecision::new(out, meta.queue, (meta.pg, control), headers.tc, meta.ecn))
             }
             _ => None,
         }
@@ -346,7 +340,7 @@ impl RxContext {
             pg,
             in_port: self.port.0,
             queue: class.queue,
-            ecn: parsed.ecn,
+            ecn: parsed.ecn.code(),
             home: BatchHeader::HERE,
             // Known when the queue is.
             held_ns: 0,

@@ -457,9 +457,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             let Taken { at: taken_at, depth: told, .. } = tap.taken(Taken { key, out, at: now, depth: None });
             let depth = told.unwrap_or(depth);
-            let ecn = header.ecn.field();
-            let is_ce = ecn::codepoint(frame.bytes(), ecn.place) == Some(ecn::CE);
-            let marked = is_ce && ecn.codepoint != ecn::CE;
+            let is_ce = ecn::codepoint(frame.bytes(), header.ecn.place()) == Some(ecn::CE);
+            let marked = is_ce && !header.ecn.is_ce();
             let what = What::Left { out, queue: header.queue, taken_at, depth, marked };
             watched.push((at, Record { key, at: now, len: totals.bytes, kept: 0, what }));
         }

@@ -12,7 +12,6 @@ use crate::egress::{
 };
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
-use crate::parse::EcnPlace;
 use crate::pfc::watchdog::Seen;
 use crate::rng::Rng;
 use crate::types::{Nanos, PRIORITIES, PortId, wire_bytes};
@@ -294,7 +293,7 @@ impl<F: Frame> Port<F> {
         let (depth, wred) = (standing.depth - u64::from(len), self.mark[queue]);
         if depth > wred.kmin && wred.decide(depth, departure.rng.next_u32()) {
             self.mark(&mut frame, &meta);
-        } else if meta.ecn.codepoint == ecn::CE {
+        } else if meta.ecn.is_ce() {
             self.stats.ecn_seen_ce[queue] += 1;
         }
         let wire = wire_bytes(u64::from(len));
@@ -378,13 +377,13 @@ impl<F: Frame> Port<F> {
     pub(super) fn mark(&mut self, frame: &mut F, meta: &Meta) {
         let queue = usize::from(meta.queue);
         self.stats.ecn_selected[queue] += 1;
-        match meta.ecn.codepoint {
-            ecn::CE => self.stats.ecn_seen_ce[queue] += 1,
-            0 => {}
-            _ if meta.ecn.place == EcnPlace::None => {}
+        let place = meta.ecn.place();
+        match ecn::codepoint(frame.bytes(), place) {
+            Some(ecn::CE) => self.stats.ecn_seen_ce[queue] += 1,
+            None | Some(0) => {}
             _ if !frame.make_unique() => self.stats.ecn_no_memory[queue] += 1,
             _ => {
-                if ecn::mark(frame.bytes_mut(), meta.ecn.place) {
+                if ecn::mark(frame.bytes_mut(), place) {
                     self.stats.ecn_marked[queue] += 1;
                     self.stats.ecn_marked_bytes[queue] += u64::from(meta.len);
                 }

@@ -38,9 +38,20 @@ fn a_decision_says_what_was_put_into_it() {
         let ecn = EcnField { place, codepoint: n as u8 & 3 };
         let decision = ForwardingDecision::new(out, queue, (pg, n == 2), tc, ecn.code());
         assert!(decision.is_decided());
-        assert_eq!((decision.ecn().field(), decision.tc()), (ecn, usize::from(tc)));
+        assert_eq!((decision.ecn(), decision.tc()), (ecn.code(), usize::from(tc)));
+        assert_eq!((decision.ecn().place(), decision.ecn().is_ce()), (place, n == 3));
         assert_eq!((decision.out(), decision.queue() % 8, decision.pg()), (out, u32::from(queue), pg));
     }
+}
+
+/// Data, ACKs and what else there is of a class are admitted together, whether they can be marked or not.
+#[test]
+fn frames_that_can_be_marked_and_others_share_a_decision() {
+    let code = |codepoint| EcnField { place: EcnPlace::Ipv4(14), codepoint }.code();
+    let decision = |codepoint| ForwardingDecision::new(PortId(3), 1, (2, false), 0, code(codepoint));
+    assert!((1..3).all(|codepoint| decision(codepoint) == decision(0)));
+    assert_ne!(decision(3), decision(0));
+    assert_eq!(decision(3).place(), decision(0).place(), "they stay in order");
 }
 
 #[test]
