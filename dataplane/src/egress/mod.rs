@@ -9,11 +9,15 @@ mod request;
 mod schedule;
 mod shaper;
 
-pub use batch::{BATCH_MAX, BatchHeader, BatchTotals, FrameBatch, Front, Meta};
-pub use microburst::{Microburst, MicroburstConfig, Microbursts};
+pub use batch::BATCH_MAX;
+pub(crate) use batch::{BatchHeader, BatchTotals, FrameBatch, Front, Meta};
+pub(crate) use microburst::Microbursts;
+pub use microburst::{Microburst, MicroburstConfig};
 #[cfg(test)]
 pub(crate) use numbered::Numbered;
-pub use queues::{BatchList, Queues, Standing, VoqOrder};
-pub use request::{BatchBuffer, EnqueueRequest, RequestFrames};
-pub use schedule::{Discipline, QueuePick, QueueSchedule, Scheduler};
-pub use shaper::Shaper;
+pub use queues::VoqOrder;
+pub(crate) use queues::{BatchList, Queues, Standing};
+pub(crate) use request::{BatchBuffer, EnqueueRequest};
+pub use schedule::{Discipline, QueueSchedule};
+pub(crate) use schedule::{QueuePick, Scheduler};
+pub(crate) use shaper::Shaper;

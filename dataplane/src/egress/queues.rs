@@ -439,19 +439,10 @@ impl<F: Frame> Queues<F> {
         popped.flatten()
     }
 
-    fn head(&self, out: PortId, queue: usize) -> Option<&FrameBatch<F>> {
-        let voq = self.voqs.get(self.active[out.index() * PRIORITIES + queue].first as usize)?;
-        self.batches.get(voq.head as usize)
-    }
-
-    /// Length of the frame that [`Queues::pop`] would return, bytes.
-    pub fn head_len(&self, out: PortId, queue: usize) -> Option<u16> {
-        self.head(out, queue).map(FrameBatch::first_len)
-    }
-
     /// When the frame that [`Queues::pop`] would return was received.
     pub fn head_since(&self, out: PortId, queue: usize) -> Option<Nanos> {
-        self.head(out, queue).map(|batch| batch.header().rx_ns)
+        let voq = self.voqs.get(self.active[out.index() * PRIORITIES + queue].first as usize)?;
+        self.batches.get(voq.head as usize).map(|batch| batch.header().rx_ns)
     }
 
     /// The egress queue that holds most bytes of those that came in on `input` with one of the
@@ -558,7 +549,6 @@ mod tests {
         push(&mut q, 1, 0, (2, 3, 900)).unwrap();
         assert_eq!(q.fullest(PortId(0), 1 << 3), Some((PortId(2), 3)));
         assert_eq!(q.fullest(PortId(1), 0xff), None);
-        assert_eq!(q.head_len(PortId(1), 3), Some(100));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use super::shaper::Shaper;
 use crate::types::{Nanos, PRIORITIES};
 use arrayvec::ArrayVec;
+use std::hint::select_unpredictable;
 
 /// How a queue competes (SONiC SCHEDULER `type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +43,15 @@ impl QueueSchedule {
 /// Tags advance by `TAG_SCALE / weight` per byte (or per frame): exact to 6e-6 at weight 100.
 const TAG_SCALE: u64 = 1 << 24;
 
-/// What a queue of a tie breaks by, and how far its tag moves.
+/// Tags are compared as if they never came round, which holds while none is further behind its group than that. Weight 1
+/// gets there with 2^38 bytes: a queue that is idle or paused beside a busy one of 100 Gb/s, in 22 s.
+const REACH: u64 = 1 << 62;
+/// Tags are looked at once in so many ns, in which a group does not get as far again.
+const LOOK: Nanos = 100_000_000;
+
+/// How far the tag of a queue moves, and how much it may send in one go.
 #[derive(Clone, Copy, Debug)]
 struct Weighted {
-    tag: u64,
     per_byte: u64,
     per_frame: u64,
     turn: u64,
@@ -70,7 +76,11 @@ struct Rates {
 pub struct Scheduler {
     levels: ArrayVec<Level, { 2 * PRIORITIES }>,
     level_of: [u8; PRIORITIES],
+    /// Finish tags.
+    tags: [u64; PRIORITIES],
     weighted: [Weighted; PRIORITIES],
+    /// When tags are looked at, ns.
+    look_at: Nanos,
     rates: [Rates; PRIORITIES],
     any_rate: bool,
 }
@@ -120,15 +130,13 @@ impl Scheduler {
             }
         }
         let weighted = queues.map(|q| match q.discipline {
-            Discipline::Strict => Weighted { tag: 0, per_byte: 0, per_frame: 0, turn: QueuePick::ONE_FRAME },
+            Discipline::Strict => Weighted { per_byte: 0, per_frame: 0, turn: QueuePick::ONE_FRAME },
             Discipline::Dwrr(w) => Weighted {
-                tag: 0,
                 per_byte: TAG_SCALE / u64::from(w.max(1)),
                 per_frame: 0,
                 turn: QueuePick::TURN_PER_WEIGHT * u64::from(w),
             },
             Discipline::Wrr(w) => Weighted {
-                tag: 0,
                 per_byte: 0,
                 per_frame: (TAG_SCALE << 8) / u64::from(w.max(1)),
                 turn: QueuePick::ONE_FRAME,
@@ -137,7 +145,7 @@ impl Scheduler {
         let shaper = |rate: Option<u64>| rate.map(|rate| Shaper::new(rate, burst));
         let rates = queues.map(|q| Rates { cir: shaper(q.cir), pir: shaper(q.pir) });
         let any_rate = rates.iter().any(|r| r.cir.is_some() || r.pir.is_some());
-        Self { levels, level_of, weighted, rates, any_rate }
+        Self { levels, level_of, tags: [0; PRIORITIES], weighted, look_at: 0, rates, any_rate }
     }
 
     /// Takes over another set of weights and rates while frames wait (E2): tags restart level, so
@@ -146,11 +154,27 @@ impl Scheduler {
         *self = Self::new(queues, burst);
     }
 
-    /// Time passes for the queue rates. Once per burst.
+    /// Time passes. Once per burst.
     #[inline(always)]
     pub fn refill(&mut self, now: Nanos) {
+        if now >= self.look_at {
+            self.look_at = now + LOOK;
+            self.keep_in_reach();
+        }
         if self.any_rate {
             self.refill_rates(now);
+        }
+    }
+
+    /// Who has sent nothing for long is behind its group as before, but not further than can be told.
+    #[cold]
+    fn keep_in_reach(&mut self) {
+        for (tag, level) in self.tags.iter_mut().zip(self.level_of) {
+            let now = self.levels[usize::from(level)].virtual_time;
+            let behind = now.wrapping_sub(*tag) as i64;
+            if behind > REACH as i64 {
+                *tag = now.wrapping_sub(REACH);
+            }
         }
     }
 
@@ -168,7 +192,7 @@ impl Scheduler {
     #[inline(always)]
     pub fn wake(&mut self, queue: usize) {
         let now = self.levels[usize::from(self.level_of[queue])].virtual_time;
-        let tag = &mut self.weighted[queue].tag;
+        let tag = &mut self.tags[queue];
         if (now.wrapping_sub(*tag) as i64) > 0 {
             *tag = now;
         }
@@ -190,19 +214,20 @@ impl Scheduler {
         if level.strict || candidates.is_power_of_two() {
             return Some(QueuePick { queue: candidates.ilog2() as usize, wire_bytes: QueuePick::ALONE });
         }
-        let queue = self.smallest_tag(candidates);
+        let queue = self.smallest_tag(candidates, level.virtual_time);
         Some(QueuePick { queue, wire_bytes: self.weighted[queue].turn })
     }
 
-    fn smallest_tag(&self, mut candidates: u8) -> usize {
-        let mut best = candidates.trailing_zeros() as usize;
-        candidates &= candidates - 1;
-        while candidates != 0 {
-            let queue = candidates.trailing_zeros() as usize;
-            candidates &= candidates - 1;
-            if (self.weighted[queue].tag.wrapping_sub(self.weighted[best].tag) as i64) < 0 {
-                best = queue;
-            }
+    /// The lowest of the queues whose tag is the smallest; `now` is the group's present time. Which one that is nobody can
+    /// guess, so nothing here is a jump.
+    #[inline(always)]
+    fn smallest_tag(&self, candidates: u8, now: u64) -> usize {
+        let (mut best, mut least) = (0, i64::MAX);
+        for (queue, tag) in self.tags.iter().enumerate() {
+            let waits = candidates >> queue & 1 == 1;
+            let ahead = select_unpredictable(waits, tag.wrapping_sub(now) as i64, i64::MAX);
+            best = select_unpredictable(ahead < least, queue, best);
+            least = least.min(ahead);
         }
         best
     }
@@ -225,14 +250,14 @@ impl Scheduler {
     pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, behind: u64) {
         let level = &mut self.levels[usize::from(self.level_of[queue])];
         if !level.strict {
-            let w = &mut self.weighted[queue];
+            let (w, tag) = (&self.weighted[queue], &mut self.tags[queue]);
             // Only a queue that could not be served (paused, over its pir) is behind its group: it goes on from the
             // group's present time, with no credit for the time it had to wait (E6).
-            if (level.virtual_time.wrapping_sub(w.tag) as i64) > 0 {
-                w.tag = level.virtual_time;
+            if (level.virtual_time.wrapping_sub(*tag) as i64) > 0 {
+                *tag = level.virtual_time;
             }
-            w.tag = w.tag.wrapping_add(w.per_byte * wire_bytes + w.per_frame * frames);
-            level.virtual_time = w.tag.wrapping_sub(w.per_byte * behind + w.per_frame);
+            *tag = tag.wrapping_add(w.per_byte * wire_bytes + w.per_frame * frames);
+            level.virtual_time = tag.wrapping_sub(w.per_byte * behind + w.per_frame);
         }
         if self.any_rate {
             self.pay_rates(queue, wire_bytes);
@@ -292,6 +317,27 @@ mod tests {
         let mut s = Scheduler::new(&weights.map(|w| queue(Discipline::Dwrr(w), 0)), 0);
         let (bytes, _) = serve(&mut s, 0xff, sizes, 40_000);
         assert_shares(bytes, weights, sizes);
+    }
+
+    /// However long a queue was idle or paused beside busy ones: it has its share at once, neither more nor less.
+    #[test]
+    fn e6_tags_come_round_and_nobody_waits_for_it() {
+        // 50 GB at a time and four busy queues: tags come round with every 88th.
+        for (paused, times) in (1..20).flat_map(|n| [(false, 20 * n), (true, 20 * n)]) {
+            let mut s = Scheduler::new(&[1; 8].map(|w| queue(Discipline::Dwrr(w), 0)), 0);
+            let mut now = 0;
+            for _ in 0..times {
+                now += LOOK;
+                s.refill(now);
+                let q = s.pick(0b1111).unwrap().queue;
+                s.sent(q, 1, 50_000_000_000, 50_000_000_000);
+            }
+            if !paused {
+                s.wake(5);
+            }
+            let (bytes, _) = serve(&mut s, 0b10_0001, [1_000_000_000; 8], 400);
+            assert!(bytes[5].abs_diff(bytes[0]) <= 51_000_000_000, "{times} {paused} {bytes:?}");
+        }
     }
 
     #[test]
@@ -376,7 +422,7 @@ mod tests {
     fn tags_survive_wrapping() {
         let mut s = Scheduler::new(&[queue(Discipline::Dwrr(1), 0); 8], 0);
         let near_the_end = u64::MAX - 5000 * TAG_SCALE;
-        s.weighted.iter_mut().for_each(|w| w.tag = near_the_end);
+        s.tags = [near_the_end; PRIORITIES];
         s.levels.iter_mut().for_each(|level| level.virtual_time = near_the_end);
         let (bytes, _) = serve(&mut s, 0b11, [1500; 8], 1000);
         assert_eq!(bytes[0], bytes[1]);

@@ -31,6 +31,7 @@ impl Shaper {
     }
 
     /// The rate in bit/s.
+    #[cfg(test)]
     pub fn rate(&self) -> u64 {
         self.rate
     }
