@@ -74,7 +74,7 @@ fn drops_page() -> String {
         alarm, not a statistic. Frames dropped by the PFC watchdog are the operator's choice: they are in\n\
         `lossless_drops_watchdog` instead. The column \"Lossless\" says for which reasons a frame of a lossless class can be lost.\n\
         Those with \"no\" never count: a frame that is malformed, too long or for the bridge itself is dropped before it has a\n\
-        class, and what a bridge filters is where it should be. `dataplane/tests/lossless.rs` makes each of the others happen.\n\n\
+        class, and what a bridge filters is where it should be. `dataplane/tests/scenarios/lossless.rs` makes each of the others happen.\n\n\
         | Name | Meaning | Lossless | Remedy |\n| --- | --- | --- | --- |\n"
         .to_owned();
     for reason in DropReason::ALL {

@@ -1,9 +1,6 @@
 //! Switches made from configurations, in virtual time: what a file says holds on the wire.
 
-#[path = "../../dataplane/tests/harness/mod.rs"]
-mod harness;
-
-use harness::{Flow, Lab, Storm};
+use crate::harness::{Flow, Lab, Storm};
 use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::pfc::react::RxMode;
@@ -24,7 +21,7 @@ fn params(text: &str) -> SwitchParams {
 /// Ports with the tester of the same number behind each, so that nothing is flooded.
 fn ports(n: usize, rate: &str) -> String {
     let port = |i| {
-        let mac = harness::frames::host(i);
+        let mac = crate::harness::frames::host(i);
         format!(
             "[[port]]\nname = \"p{i}\"\ndevice = \"net_null{i}\"\nrate = \"{rate}\"\nmtu = 1600\n\
              [[fdb.static]]\nmac = \"{mac}\"\nport = \"p{i}\"\n"

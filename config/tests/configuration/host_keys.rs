@@ -1,13 +1,11 @@
 //! Every key of a host's file has an effect on what the host is made from. That nothing of that is left unread is seen by
 //! the compiler: `weir/src/host/build.rs` takes it apart field by field.
 
-mod walk;
-
-use walk::{Case, Observed, Shown, walk, with};
+use crate::walk::{Case, Observed, Shown, walk, with};
 use weir_config::host::{load, schema};
 
-const ROCE: &str = include_str!("../../configs/host.toml");
-const RCLINK: &str = include_str!("../../configs/host-rclink.toml");
+const ROCE: &str = include_str!("../../../configs/host.toml");
+const RCLINK: &str = include_str!("../../../configs/host-rclink.toml");
 
 fn observe(text: &str) -> Observed {
     match load("host.toml", text) {

@@ -3,14 +3,10 @@
 //! The observer plays one scenario in virtual time, with something for every part of the switch in it, and writes down
 //! everything that can be seen from outside. A new key needs a case here before the tests pass.
 
-#[path = "../../dataplane/tests/harness/mod.rs"]
-mod harness;
-mod walk;
-
-use harness::frames::{host, ipv4, ipv6, other, stamp, tagged};
-use harness::{Flow, Lab, Storm};
+use crate::harness::frames::{host, ipv4, ipv6, other, stamp, tagged};
+use crate::harness::{Flow, Lab, Storm};
+use crate::walk::{Case, Observed, Shown, walk, with};
 use std::fmt::Write;
-use walk::{Case, Observed, Shown, walk, with};
 use weir_config::runtime::{Device, switch_params};
 use weir_config::schema;
 use weir_dataplane::switch::Switch;

@@ -12,11 +12,11 @@ const ROUNDS: usize = 4000;
 
 /// Files to begin with: those that ship, and one with a table of every kind.
 const FILES: &[&str] = &[
-    include_str!("../../configs/lab.toml"),
-    include_str!("../../configs/lab-paxi.toml"),
-    include_str!("../../configs/two-nics.toml"),
-    include_str!("../../configs/af-packet.toml"),
-    include_str!("../../configs/memif.toml"),
+    include_str!("../../../configs/lab.toml"),
+    include_str!("../../../configs/lab-paxi.toml"),
+    include_str!("../../../configs/two-nics.toml"),
+    include_str!("../../../configs/af-packet.toml"),
+    include_str!("../../../configs/memif.toml"),
     r#"
 [switch]
 name = "t"

@@ -1,10 +1,8 @@
 //! What the literal formulas of the seed documents would do, beside what the switch does (`requirements` B1, B3).
 //! Each test computes the literal rule itself, shows that it fails, and holds the switch to the corrected one.
 
-mod harness;
-
-use harness::frames::{host, ipv4};
-use harness::{Bench, Block, Flow, G, Lab, Plan, oracle};
+use crate::harness::frames::{host, ipv4};
+use crate::harness::{Bench, Block, Flow, G, Lab, Plan, oracle};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::{Limit, Mmu, MmuError};
 use weir_dataplane::parse::{Profile, Variant};

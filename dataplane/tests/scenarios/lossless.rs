@@ -1,10 +1,8 @@
 //! A lossless class is a matter of the frame: for whatever reason and at whatever stage one is lost, it is counted
 //! as lossless; a frame of another class, lost in the same way, never is.
 
-mod harness;
-
-use harness::frames::{host, ipv4, stamp};
-use harness::{Plan, dscp};
+use crate::harness::frames::{host, ipv4, stamp};
+use crate::harness::{Plan, dscp};
 use std::collections::BTreeSet;
 use weir_dataplane::classify::Maps;
 use weir_dataplane::drops::DropReason;
@@ -290,7 +288,7 @@ fn a_control_frame_is_of_the_class_of_control_frames() {
             p.mmu.total += 1000;
             p.ports[0].control_pool = true;
             let maps = Maps { control_tc: Some(control_tc), ..Maps::default() };
-            p.ports[0].classifier = harness::classifier_of(&maps);
+            p.ports[0].classifier = crate::harness::classifier_of(&maps);
         });
         // CNPs: RoCEv2 (UDP port 4791), BTH opcode 0x81.
         let cnp = || {

@@ -1,9 +1,7 @@
 //! Table A: classification.
 
-mod harness;
-
-use harness::frames::{host, ipv4, ipv6, other, tagged};
-use harness::{Bench, Block, Plan, TEST_DSCP_OF_PRIORITY, classifier_of};
+use crate::harness::frames::{host, ipv4, ipv6, other, tagged};
+use crate::harness::{Bench, Block, Plan, TEST_DSCP_OF_PRIORITY, classifier_of};
 use weir_dataplane::classify::{Classifier, Maps, TrustSource};
 use weir_dataplane::mmu::MmuParams;
 use weir_dataplane::pfc::frame::PfcFrame;
@@ -191,7 +189,7 @@ fn a7_a_new_map_takes_new_frames_and_leaves_old_ones_alone() {
     b.block(1, Block::Hold);
     let frame = |n: u64| {
         let mut f = ipv4(host(0), host(1), 24, 0, 64);
-        harness::frames::stamp(&mut f, 1, n);
+        crate::harness::frames::stamp(&mut f, 1, n);
         f
     };
     (0..10).for_each(|n| b.put(0, frame(n)));
@@ -202,7 +200,7 @@ fn a7_a_new_map_takes_new_frames_and_leaves_old_ones_alone() {
     assert_eq!([2, 3].map(|q| b.s.queue_frames(PortId(1), q)), [10, 10]);
     assert_eq!([2, 3].map(|g| b.pg(0, g).used), [640, 640]);
     b.unblock(1);
-    let order: Vec<_> = b.pull_all(1).iter().map(|f| harness::frames::stamp_of(f).1).collect();
+    let order: Vec<_> = b.pull_all(1).iter().map(|f| crate::harness::frames::stamp_of(f).1).collect();
     assert_eq!(order, (0..20).collect::<Vec<_>>(), "none lost, old ones in order, new ones in order");
     assert_eq!([2, 3].map(|g| b.pg(0, g).used), [0, 0]);
 }

@@ -1,9 +1,7 @@
 //! Table B: shared buffer admission, against closed forms.
 
-mod harness;
-
-use harness::frames::{host, ipv4};
-use harness::{Bench, Block, Flow, G, Lab, Plan, oracle, seed};
+use crate::harness::frames::{host, ipv4};
+use crate::harness::{Bench, Block, Flow, G, Lab, Plan, oracle, seed};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::{Admission, Limit, PoolId};
 use weir_dataplane::rng::Rng;

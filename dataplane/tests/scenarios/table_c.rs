@@ -1,8 +1,6 @@
 //! Table C: PFC generation, on the wire and in time.
 
-mod harness;
-
-use harness::{Bench, Block, End, Flow, G, Lab, Plan, oracle};
+use crate::harness::{Bench, Block, End, Flow, G, Lab, Plan, oracle};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::egress::{Discipline, QueueSchedule};
 use weir_dataplane::mmu::Limit;
@@ -505,7 +503,7 @@ fn c13_pfc_goes_ahead_of_data_and_past_pause() {
         lab.flow(0, Flow::new(1, 3, 1500));
         lab.switches[0].hold_back(PortId(1), 0xff);
         if paused {
-            let storm = harness::Storm {
+            let storm = crate::harness::Storm {
                 mask: 0xff,
                 quanta: 0xffff,
                 start: 1000,

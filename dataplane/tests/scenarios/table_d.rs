@@ -1,9 +1,7 @@
 //! Table D: PFC reaction.
 
-mod harness;
-
-use harness::frames::{host, tagged};
-use harness::{Bench, Block, Flow, G, Lab, Plan, Storm, oracle};
+use crate::harness::frames::{host, tagged};
+use crate::harness::{Bench, Block, Flow, G, Lab, Plan, Storm, oracle};
 use weir_dataplane::mmu::Admission;
 use weir_dataplane::pfc::frame::{PauseFrame, PfcFrame};
 use weir_dataplane::pfc::react::RxMode;

@@ -1,8 +1,6 @@
 //! Table E: scheduling.
 
-mod harness;
-
-use harness::{Bench, Flow, G, Lab, Plan, Storm};
+use crate::harness::{Bench, Flow, G, Lab, Plan, Storm};
 use weir_dataplane::egress::{Discipline, QueueSchedule};
 use weir_dataplane::mmu::{Limit, MmuParams};
 use weir_dataplane::switch::SwitchParams;

@@ -1,9 +1,7 @@
 //! Table F: ECN.
 
-mod harness;
-
-use harness::frames::{host, ipv4, ipv4_with_options, ipv6, tagged};
-use harness::{Bench, Flow, G, Lab, Plan, dscp, oracle, seed};
+use crate::harness::frames::{host, ipv4, ipv4_with_options, ipv6, tagged};
+use crate::harness::{Bench, Flow, G, Lab, Plan, dscp, oracle, seed};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::mmu::{Limit, MmuParams};
@@ -218,7 +216,7 @@ fn f11_marks_come_before_pauses() {
         }
         lab.touch();
     }
-    let xoffs = |t: &harness::Tester| t.pfc_log.iter().map(|(at, _)| *at).min();
+    let xoffs = |t: &crate::harness::Tester| t.pfc_log.iter().map(|(at, _)| *at).min();
     let first_xoff = lab.testers.iter().filter_map(xoffs).min().unwrap_or(u64::MAX);
     assert!(first_mark.unwrap() < first_xoff);
     lab.assert_lossless();

@@ -1,9 +1,7 @@
 //! Table G: watermarks and counters.
 
-mod harness;
-
-use harness::frames::{host, ipv4};
-use harness::{Bench, Block, Flow, G, Lab, Plan, oracle};
+use crate::harness::frames::{host, ipv4};
+use crate::harness::{Bench, Block, Flow, G, Lab, Plan, oracle};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::egress::{Microburst, MicroburstConfig};
@@ -114,7 +112,7 @@ fn g6_each_cause_has_its_reason() {
     params.ports[0].unknown_unicast = UnknownUnicast::Drop;
     params.ports[3].early_drop[1] = Some(Wred { kmin: 500, kmax: 500, pmax: ONE_Q32, at: MarkAt::Enqueue });
     let new = || Bench::new(params.clone());
-    let ip = |to: u16, priority: u8, len| ipv4(host(0), host(to), harness::dscp(priority), 0, len);
+    let ip = |to: u16, priority: u8, len| ipv4(host(0), host(to), crate::harness::dscp(priority), 0, len);
     let change = |mut f: Vec<u8>, at: usize, with: &[u8]| {
         f[at..at + with.len()].copy_from_slice(with);
         f
@@ -229,8 +227,8 @@ fn g6_the_reasons_that_want_a_machine_in_need() {
     (params.frames, params.ports[1].shard) = (3, 1);
     let mut shards: Vec<Switch<OwnedFrame>> = Switch::sharded(&params, 2).unwrap();
     for n in 0..5u64 {
-        let mut frame = ipv4(host(0), host(1), harness::dscp(n as u8), 0, 64);
-        harness::frames::stamp(&mut frame, 1, n);
+        let mut frame = ipv4(host(0), host(1), crate::harness::dscp(n as u8), 0, 64);
+        crate::harness::frames::stamp(&mut frame, 1, n);
         shards[0].receive(PortId(0), &mut [OwnedFrame::new(frame)].into_iter().collect(), n);
     }
     let full = shards[0].stats(PortId(0)).drops.0[DropReason::HandoffFull as usize];

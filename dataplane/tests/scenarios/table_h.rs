@@ -1,9 +1,7 @@
 //! Table H: PFC watchdog, on whole switches.
 
-mod harness;
-
-use harness::frames::host;
-use harness::{End, Flow, G, Lab, Plan, Storm, Tester, classifier_of};
+use crate::harness::frames::host;
+use crate::harness::{End, Flow, G, Lab, Plan, Storm, Tester, classifier_of};
 use weir_dataplane::classify::Maps;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::Limit;
@@ -505,7 +503,7 @@ fn h17_storms_further_apart_than_the_window_do_not_add_up() {
 fn ring(watchdog: impl Fn(usize) -> Option<WatchdogConfig>) -> Lab {
     // Slow enough for minutes of frames in a test; a pause lasts a third of a second.
     let (n, rate) = (4, G / 200);
-    let mut lab = Lab::new(harness::audit_mmu);
+    let mut lab = Lab::new(crate::harness::audit_mmu);
     for s in 0..n {
         let limit = Limit::fixed(6000);
         let plan = Plan { rate, limit, headroom: 6000, xon_offset: 4500, quanta: 3276, ..Plan::new(3) };

@@ -1,9 +1,7 @@
 //! Table I: the system as a whole.
 
-mod harness;
-
-use harness::frames::{host, ipv4, stamp};
-use harness::{Bench, Block, Flow, G, Lab, Plan, Storm, classifier_of, seed};
+use crate::harness::frames::{host, ipv4, stamp};
+use crate::harness::{Bench, Block, Flow, G, Lab, Plan, Storm, classifier_of, seed};
 use weir_dataplane::classify::Maps;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::Admission;

@@ -219,7 +219,7 @@ fn wait(most: Duration, is_so: impl Fn() -> bool) {
 }
 
 #[cfg(test)]
-#[path = "../../../config/tests/walk/mod.rs"]
+#[path = "../../../config/tests/configuration/walk.rs"]
 mod keys;
 
 #[cfg(test)]

@@ -1,0 +1,18 @@
+//! Files as people write them: what is made of them, what is refused, what each key does.
+//!
+//! One program: to link each part for itself takes longer than to run it.
+
+#[path = "../../../dataplane/tests/harness/mod.rs"]
+mod harness;
+
+mod apply;
+mod configured;
+mod explain;
+mod host_keys;
+mod keys;
+mod memory;
+mod mutate;
+mod order;
+mod response;
+mod sonic;
+mod walk;
