@@ -657,6 +657,7 @@ fn shipped_configurations_load_without_a_word() {
         ("af-packet.toml", include_str!("../../configs/af-packet.toml")),
         ("memif.toml", include_str!("../../configs/memif.toml")),
         ("vhost.toml", include_str!("../../configs/vhost.toml")),
+        ("inc.toml", include_str!("../../configs/inc.toml")),
     ] {
         let loaded = load(name, text).unwrap_or_else(|f| panic!("{}", shown(&f)));
         // A memif peer has to be trusted, and that is said whatever else the file holds.

@@ -97,6 +97,7 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     for (a, b) in old.ports.iter().zip(&new.ports) {
         let key = |what: &str| format!("port.{}.{what}", b.name);
         found.compare(&key("device"), &a.device, &b.device, DEVICE);
+        found.compare(&key("inc"), &a.engine, &b.engine, "jobs live in its memory, by its addresses");
         found.compare(&key("lcore"), &a.lcore, &b.lcore, "a port belongs to one worker");
         found.compare(&key("mtu"), &a.mtu, &b.mtu, DEVICE);
         found.compare(

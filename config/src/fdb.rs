@@ -50,15 +50,25 @@ fn ageing(ctx: &mut Ctx<'_>, s: &Section<'_>) -> u64 {
     ageing.v
 }
 
-/// Static and group entries, once ports are known.
+/// The addresses of engines, then static and group entries, once ports are known; `spans` are those of the ports.
 pub(super) fn read_entries(
     ctx: &mut Ctx<'_>,
     s: &Section<'_>,
     fdb: &mut FdbConfig,
     ports: &[PortConfig],
+    spans: &[Span],
     formats: &[FormatConfig],
 ) {
     let mut seen = HashMap::new();
+    for (at, port) in ports.iter().enumerate() {
+        let Some(engine) = &port.engine else { continue };
+        let (key, vlan) = (engine.address.mac.to_u64(), engine.address.vlan.unwrap_or(0));
+        if seen.insert((port.format, key, vlan), spans[at]).is_some() {
+            let message = format!("{} is the address of another engine, too", engine.address.mac);
+            ctx.error(spans[at], "fdb.duplicate", message, "give each engine a MAC address of its own");
+        }
+        fdb.statics.push(StaticEntry { key, vlan, format: port.format, port: PortId(at as u16) });
+    }
     for item in s.items(ctx, "static", &schema::FDB_STATIC) {
         let port = item.need(ctx, "port", &TEXT).and_then(|p| find_port(ctx, &p, ports));
         let format = item.get(ctx, "format", &TEXT).and_then(|f| find_format(ctx, &f, formats));

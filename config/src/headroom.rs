@@ -25,7 +25,7 @@ impl Charged<'_> {
     /// largest count; on a wire the smallest waste most.
     fn as_charged(self, bytes: u64, mtu: u64, kind: DeviceKind) -> (u64, String) {
         let (frame, wire) = match kind {
-            DeviceKind::Ring => (mtu, mtu),
+            DeviceKind::Ring | DeviceKind::Inc => (mtu, mtu),
             DeviceKind::Pci | DeviceKind::Vdev => (MIN_FRAME_BYTES, wire_bytes(MIN_FRAME_BYTES)),
         };
         let charged = self.buffer.charge(frame);
@@ -45,7 +45,9 @@ impl Charged<'_> {
 pub fn headroom_input(kind: DeviceKind, rate: u64, cable_mm: u64, mtu: u32, turns: Turns) -> HeadroomInput {
     let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, mtu, mtu);
     let rx_ring = match kind {
-        DeviceKind::Ring => RxRing::Descriptors { count: RING_FRAMES + RING_HAND, frame: mtu },
+        DeviceKind::Ring | DeviceKind::Inc => {
+            RxRing::Descriptors { count: RING_FRAMES + RING_HAND, frame: mtu }
+        }
         DeviceKind::Pci | DeviceKind::Vdev => RxRing::Time(turns.gap),
     };
     input.own = OwnTerms { rx_ring, loop_turn: turns.gap, tx_ring: turns.burst, ..input.own };
@@ -156,7 +158,7 @@ pub fn pause_response(
     tx_per_lcore: bool,
 ) -> Option<Vec<Term>> {
     let tx_descriptors = match port.kind {
-        DeviceKind::Ring => RING_FRAMES,
+        DeviceKind::Ring | DeviceKind::Inc => RING_FRAMES,
         DeviceKind::Pci | DeviceKind::Vdev => port.tx_descriptors.into(),
     };
     let obeys = port.pfc.in_use() && port.pfc.rx != PfcRx::None;
@@ -166,7 +168,7 @@ pub fn pause_response(
 
 /// The same for a port on paper, explained: as if every lcore had a transmit queue there.
 pub(super) fn explain_response(ctx: &mut Ctx<'_>, port: &PortConfig, turns: Turns, workers: usize) {
-    let queues = workers > 1 && port.kind != DeviceKind::Ring;
+    let queues = workers > 1 && !port.kind.is_in_process();
     if let Some(terms) = pause_response(port, port.rate.bps(), turns, queues) {
         let bytes = terms.iter().map(|t| t.bytes).sum();
         let why = format!("{}: what the peer's headroom is to allow for", sum_of(&terms));

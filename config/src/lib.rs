@@ -15,6 +15,7 @@ mod format;
 mod found;
 mod headroom;
 pub mod host;
+mod inc;
 mod lab;
 mod marking;
 mod mgmt;
@@ -113,7 +114,9 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let qos = qos::read(ctx, root);
     let around = port::Around { formats: &formats, maps: &qos.maps, trust: qos.trust, fdb: &fdb, lcores };
     let (mut ports, at): (Vec<_>, Vec<_>) = port::read(ctx, root, &around).into_iter().unzip();
-    fdb::read_entries(ctx, &fdb_section, &mut fdb, &ports, &formats);
+    let spans: Vec<Span> = at.iter().map(|at: &port::PortAt| at.port).collect();
+    inc::check(ctx, &ports, &spans);
+    fdb::read_entries(ctx, &fdb_section, &mut fdb, &ports, &spans, &formats);
     let (pfc, quanta) = pfc::read(ctx, root);
     let turns = types::turns(platform, &ports, pfc.poll_gap);
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns);

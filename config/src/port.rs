@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::buffer;
 use super::diag::Span;
 use super::format::FormatConfig;
+use super::inc;
 use super::qos::ClassMaps;
 use super::read::{Ctx, Origin, Section, Val, check_name, indices};
 use super::schema;
@@ -227,7 +228,7 @@ pub(super) fn priorities(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Optio
 
 pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, around: &Around<'_>) -> Vec<(PortConfig, PortAt)> {
     let defaults = root.table(ctx, "port_defaults", &schema::PORT);
-    for key in ["name", "device"] {
+    for key in ["name", "device", "inc"] {
         if let Some(raw) = defaults.raw(ctx, key) {
             let message = format!("`{key}` belongs to one port, not to all");
             ctx.error(raw.span, "port.defaults", message, "move it to its [[port]]");
@@ -316,6 +317,7 @@ fn read_one(
     ]
     .map(|(key, default, why)| descriptors(ctx, s, key, default, why));
     let (pfc, enable_at) = read_pfc(ctx, s);
+    let engine = inc::read(ctx, s, kind == DeviceKind::Inc);
     let maps = around.maps.for_port(ctx, s);
     let at = PortAt { port: here, rate: rate_at, cable: cable_at, enable: enable_at, trust: trust_at };
     let (pg, queue) = buffer::base();
@@ -323,6 +325,7 @@ fn read_one(
         name,
         kind,
         device,
+        engine,
         rate,
         lcore: lcore.map(|l| l.v as u16),
         mtu,
@@ -453,16 +456,19 @@ pub(super) fn device_kind(ctx: &mut Ctx<'_>, device: &Val<String>) -> Option<Dev
         );
         return None;
     }
-    if device.v == "ring" {
-        return Some(DeviceKind::Ring);
+    match device.v.as_str() {
+        "ring" => return Some(DeviceKind::Ring),
+        "inc" => return Some(DeviceKind::Inc),
+        _ => {}
     }
     if is_pci(id) {
         return Some(DeviceKind::Pci);
     }
     let driver = id.trim_end_matches(|c: char| c.is_ascii_digit());
     if !DRIVERS.contains(&driver) {
-        let message = format!("`{}` is no PCI address, no virtual device and not `ring`", device.v);
-        let remedy = format!("use 0000:3b:00.0, ring, or one of {} with a number", DRIVERS.join(", "));
+        let message =
+            format!("`{}` is no PCI address, no virtual device, not `ring` and not `inc`", device.v);
+        let remedy = format!("use 0000:3b:00.0, ring, inc, or one of {} with a number", DRIVERS.join(", "));
         ctx.error(device.span, "port.device", message, remedy);
         return None;
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     Config, FormatConfig, MarkPoint, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq,
-    WatchdogAction,
+    WatchdogAction, turns_of,
 };
 use weir_dataplane::classify::{self, Classifier, MapError, TrustSource};
 use weir_dataplane::ecn::{MarkAt, Wred, q32_from_millionths};
@@ -77,8 +77,8 @@ pub fn switch_params(
         .iter()
         .zip(devices)
         .map(|(port, device)| {
-            let beside = devices.iter().filter(|other| other.shard == device.shard).count();
-            let turns = config.platform.turns(beside, config.pfc.poll_gap);
+            let beside = config.ports.iter().zip(devices).filter(|(_, other)| other.shard == device.shard);
+            let turns = turns_of(config.platform, beside.map(|(port, _)| port), config.pfc.poll_gap);
             port_params(config, port, device, &profiles[port.format], turns)
         })
         .collect::<Result<_, MapError>>()?;
@@ -388,6 +388,7 @@ mod tests {
             include_str!("../../configs/af-packet.toml"),
             include_str!("../../configs/memif.toml"),
             include_str!("../../configs/vhost.toml"),
+            include_str!("../../configs/inc.toml"),
         ] {
             Switch::<OwnedFrame>::new(params(text, 1)).unwrap();
         }

@@ -116,7 +116,7 @@ tables! {
     ]);
     PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`; `pfc` is merged key by key.", &[
         key("name", "text, required", "unique name: letters, digits and _ - . /, at most 32"),
-        key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`) or `ring`"),
+        key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`), `ring`, or `inc`: an engine that sums ([inc.md](inc.md))"),
         key("rate", "rate from 1M, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed)"),
         key("lcore", "integer, default the first worker", "lcore that polls the port"),
         key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
@@ -132,6 +132,7 @@ tables! {
         key("rx_descriptors", "32 to 32768, default 1024", "frames the device's receive ring holds, fitted to what its driver allows"),
         key("tx_descriptors", "32 to 32768, default 256", "frames the device's transmit ring holds: they cannot be held back when the peer pauses, so it is short"),
         key("pfc", "table", "PFC of the port"),
+        key("inc", "table", "the engine of a port whose device is `inc`"),
         key("maps", "name or list of names, default []", "`[map.NAME]` tables laid over the switch's maps, later ones win (PORT_QOS_MAP)"),
     ]);
     PORT_PFC = table("pfc = { ... } of a port", "PFC of a port.", &[
@@ -140,6 +141,16 @@ tables! {
         key("visible", "boolean, default what is known of the driver", "PFC frames of the peer reach software, and those of software leave; overrules what `doctor` and `show ports` say is known"),
         key("rx", "\"enabled\", \"all\", \"link\" or \"none\", default \"enabled\"", "pauses obeyed: PFC of enabled priorities, PFC of all eight (asymmetric PFC), 802.3x PAUSE of the whole link instead of PFC, or none"),
         key("tx", "boolean, default true", "send pauses; false with `rx` on is semi-lossless"),
+    ]);
+    PORT_INC = table("inc = { ... } of a port", "An engine of in-network aggregation. One per lcore.", &[
+        key("mac", "MAC address, required", "where hosts send to; a fixed entry of the forwarding table leads there"),
+        key("ip", "IP address, required", "its IP address; ARP requests for it are answered"),
+        key("vlan", "0 to 4094, default 0", "VLAN of its frames; 0 untagged"),
+        key("jobs", "1 to 1024, default 64", "most jobs at once"),
+        key("memory", "size from 64KiB, default 256MiB", "bytes all jobs may take"),
+        key("quota", "size, default a quarter of `memory`", "bytes one job may take"),
+        key("first_qpn", "2 to 16777215, default 256", "first of its queue pair numbers"),
+        key("qpns", "1 to 1048576, default 4160", "how many there are"),
     ]);
     FORMATS = free("[format.NAME]", "A frame format of your own, by name.");
     FORMAT = table("keys of [format.NAME]", "Fields are `{ off = 48, len = 8 }` or `[48, 8]`: first bit, counted from the first wire bit of the frame, and width (1 to 48).", &[

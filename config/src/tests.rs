@@ -2,6 +2,7 @@
 
 use super::*;
 use weir_dataplane::types::{MAX_PORTS, PortId};
+use weir_inc::engine::EngineParams;
 
 const TWO: &str = "
 [[port]]
@@ -148,6 +149,75 @@ fn devices() {
     }
     let same = "[[port]]\nname=\"a\"\ndevice=\"3b:00.0\"\n[[port]]\nname=\"b\"\ndevice=\"0000:3b:00.0\"\n";
     assert_eq!(pointed(same, &bad(same), "port.device"), "\"0000:3b:00.0\"");
+}
+
+const ENGINE: &str =
+    "[[port]]\nname = \"i\"\ndevice = \"inc\"\ninc = { mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\" }\n";
+
+#[test]
+fn an_engine_is_a_port_with_an_address_and_memory() {
+    let config = good(&format!("{TWO}{ENGINE}")).config;
+    let port = config.ports.last().unwrap();
+    let engine = port.engine.unwrap();
+    assert_eq!((port.kind, engine.address.vlan), (DeviceKind::Inc, None));
+    assert_eq!(engine.params, EngineParams::default());
+    let own = |entry: &&StaticEntry| entry.key == 0x0200_0000_0100;
+    let entry = config.fdb.statics.iter().find(own).unwrap();
+    assert_eq!((entry.vlan, entry.port.index()), (0, config.ports.len() - 1));
+
+    let more = "vlan = 7, jobs = 3, memory = \"1MiB\", quota = \"512KiB\", first_qpn = 0x1000, qpns = 9 }";
+    let config = good(&format!("{TWO}{}", ENGINE.replace(" }", &format!(", {more}")))).config;
+    let engine = config.ports.last().unwrap().engine.unwrap();
+    let EngineParams { jobs, memory, quota, first_qpn, qpns } = engine.params;
+    assert_eq!((jobs, memory, quota, first_qpn.0, qpns), (3, 1 << 20, 1 << 19, 0x1000, 9));
+    assert_eq!((engine.address.vlan, config.fdb.statics[0].vlan), (Some(7), 7));
+}
+
+#[test]
+fn an_engine_on_the_lcore_of_a_port_makes_its_turns_longer() {
+    let text = format!("{TWO}{ENGINE}");
+    let headroom = |text: &str| {
+        let rows = good(&format!("{text}[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"64MiB\"\n"))
+            .config
+            .explain();
+        let row = rows.into_iter().find(|row| row.key == "port.p1.xoff").unwrap();
+        row.value
+    };
+    let without = text.replace("device = \"inc\"", "device = \"ring\"").replace("inc = {", "# {");
+    assert_ne!(headroom(&text), headroom(&without));
+}
+
+#[test]
+fn engines_that_cannot_be_are_refused() {
+    for (from, to, rule, at) in [
+        ("inc = { mac", "# ", "port.inc", "[[port]]"),
+        ("mac = \"02:00:00:00:01:00\", ", "", "required", "{ ip"),
+        (", ip = \"10.0.0.200\"", "", "required", "{ mac"),
+        ("02:00:00:00:01:00", "03:00:00:00:01:00", "value", "\"03:"),
+        ("10.0.0.200", "224.0.0.1", "value", "\"224"),
+        (" }", ", jobs = 0 }", "range", "0"),
+        (" }", ", memory = \"1KiB\" }", "range", "\"1KiB\""),
+        (" }", ", quota = \"1GiB\" }", "port.inc", "\"1GiB\""),
+        (" }", ", first_qpn = 0xffffff, qpns = 2 }", "port.inc", "2"),
+        (" }", ", window = 4 }", "unknown_key", "window"),
+        ("inc = {", "format = \"afh_gen1\"\ninc = {", "port.inc", "[[port]]"),
+        ("\"inc\"", "\"ring\"", "port.inc", "{ mac"),
+    ] {
+        let text = format!("{TWO}{}", ENGINE.replace(from, to));
+        let found = bad(&text);
+        let pointed = pointed(&text, &found, rule);
+        assert!(pointed.starts_with(at), "{rule}: {pointed}: {}", shown(&found));
+    }
+    let two = format!("{TWO}{ENGINE}{}", ENGINE.replace("\"i\"", "\"j\""));
+    let rules: Vec<_> = bad(&two).iter().map(|d| d.rule).collect();
+    assert_eq!(rules, ["port.inc", "fdb.duplicate"], "one lcore, one address");
+    let apart = format!(
+        "{ENGINE}lcore = 1\n{}lcore = 2\n{TWO}",
+        ENGINE.replace("\"i\"", "\"j\"").replace("01:00", "01:01")
+    );
+    good(&apart);
+    let taken = format!("{TWO}{ENGINE}[[fdb.static]]\nmac = \"02:00:00:00:01:00\"\nport = \"p0\"\n");
+    assert_eq!(bad(&taken)[0].rule, "fdb.duplicate");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use super::format::FormatConfig;
 use std::net::SocketAddr;
 use weir_dataplane::turn::{Platform, Turns};
 use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
+use weir_inc::engine::EngineParams;
+use weir_inc::spec::Address;
 
 /// Declares an enumeration whose variants have a word in the configuration.
 macro_rules! words {
@@ -250,6 +252,24 @@ pub enum DeviceKind {
     Vdev,
     /// An in-process ring pair.
     Ring,
+    /// An engine of in-network aggregation, behind such a pair.
+    Inc,
+}
+
+impl DeviceKind {
+    /// Its frames pass through in-process rings: no wire, no driver's queues.
+    pub fn is_in_process(self) -> bool {
+        matches!(self, Self::Ring | Self::Inc)
+    }
+}
+
+/// An engine of in-network aggregation in the place of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Where hosts find it.
+    pub address: Address,
+    /// What it has for jobs.
+    pub params: EngineParams,
 }
 
 /// One port.
@@ -259,8 +279,10 @@ pub struct PortConfig {
     pub name: String,
     /// What `device` is.
     pub kind: DeviceKind,
-    /// PCI address with optional devargs, vdev devargs, or `ring`.
+    /// PCI address with optional devargs, vdev devargs, `ring` or `inc`.
     pub device: String,
+    /// The engine, of device `inc`.
+    pub engine: Option<EngineConfig>,
     /// Speed.
     pub rate: PortRate,
     /// Lcore that polls the port; `None`: the first worker if there is one, else the main lcore.
@@ -488,8 +510,24 @@ pub fn workers(ports: &[PortConfig]) -> usize {
 pub(super) fn turns(platform: Platform, ports: &[PortConfig], poll_gap: Nanos) -> Vec<Turns> {
     let together =
         |a: &PortConfig, b: &PortConfig| a.lcore.is_none() || b.lcore.is_none() || a.lcore == b.lcore;
-    let beside = |port: &PortConfig| ports.iter().filter(|other| together(port, other)).count();
-    ports.iter().map(|port| platform.turns(beside(port), poll_gap)).collect()
+    let beside = |port| ports.iter().filter(move |other| together(port, other));
+    ports.iter().map(|port| turns_of(platform, beside(port), poll_gap)).collect()
+}
+
+/// How late the ports of one lcore may be looked at: an engine among them takes its part of each turn.
+pub fn turns_of<'a>(
+    platform: Platform,
+    ports: impl Iterator<Item = &'a PortConfig>,
+    poll_gap: Nanos,
+) -> Turns {
+    let (count, aside) = ports.fold((0, 0), |(count, aside), port| {
+        (count + 1, aside + if port.engine.is_some() { weir_inc::engine::TURN_NS } else { 0 })
+    });
+    let turns = platform.turns(count, poll_gap);
+    match platform {
+        Platform::Polled => Turns { gap: turns.gap + aside, burst: turns.burst + aside },
+        Platform::Simulated => turns,
+    }
 }
 
 /// Forwarding table.

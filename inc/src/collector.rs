@@ -114,7 +114,7 @@ impl Collector {
         };
         Self {
             slots: vec![empty; window],
-            payloads: vec![0; window * mtu * children],
+            payloads: crate::outbox::resident(window * mtu * children),
             mtu,
             children,
             base: 0,

@@ -58,6 +58,28 @@ impl Drop {
         Self::JobFailed,
     ];
 
+    /// What it means, for people.
+    pub const fn what(self) -> &'static str {
+        match self {
+            Self::NotRoce => "another protocol",
+            Self::Malformed => "lengths or headers that contradict one another",
+            Self::BadIcrc => "a wrong ICRC: damaged on its way",
+            Self::UnknownQp => "no queue pair of this number: its job has ended, or was never posted",
+            Self::WrongPeer => "not from the peer of the queue pair",
+            Self::WrongPartition => "another partition key than that of the job",
+            Self::Transport => "no reliable connection",
+            Self::Unasked => "a response to a READ or an atomic, which the engine never asks for",
+            Self::Duplicate => "seen before; acknowledged again",
+            Self::OutOfSequence => "ahead of a packet that is missing: lost on its way",
+            Self::WindowFull => "too far ahead of the slowest rank: told to wait",
+            Self::ResultsFull => "results are not acknowledged below: the engine above is told to wait",
+            Self::InvalidRequest => "no packet a rank may send: refused, the job fails",
+            Self::Mismatch => "another operation, length or place than the others': refused, the job fails",
+            Self::Late => "the result went out without it; acknowledged",
+            Self::JobFailed => "the job has failed: refused",
+        }
+    }
+
     /// The name.
     pub const fn name(self) -> &'static str {
         match self {

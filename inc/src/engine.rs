@@ -100,6 +100,11 @@ impl Engine {
         self.kernels
     }
 
+    /// Most jobs.
+    pub fn capacity(&self) -> usize {
+        self.jobs.len()
+    }
+
     /// Frames seen.
     pub fn counters(&self) -> &EngineCounters {
         &self.counters
@@ -226,6 +231,7 @@ impl Engine {
         else {
             page.counters = self.counters;
             page.memory = self.memory();
+            (page.held, page.at) = (self.held, now);
             return true;
         };
         report.fill(job, now);

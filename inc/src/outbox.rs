@@ -47,6 +47,14 @@ pub struct Outbox {
     head: u64,
 }
 
+/// Zeros that lie in memory already: a page that was never written is handed out by the kernel at its first touch, which would
+/// be in a polling loop.
+pub(crate) fn resident(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    std::hint::black_box(&mut bytes).fill(0);
+    bytes
+}
+
 /// Places that only words take: the one that names an operation before its first packet, and the last one of a job.
 pub const SPARE: u64 = 2;
 
@@ -60,7 +68,7 @@ impl Outbox {
     pub fn new(places: u32, mtu: u16) -> Self {
         let (places, mtu) = (places as usize, usize::from(mtu));
         let empty = Entry::new(0, true, true, 0);
-        Self { entries: vec![empty; places], payloads: vec![0; places * mtu], mtu, tail: 0, head: 0 }
+        Self { entries: vec![empty; places], payloads: resident(places * mtu), mtu, tail: 0, head: 0 }
     }
 
     fn at(&self, number: u64) -> usize {

@@ -11,6 +11,9 @@ use weir_endpoint::roce::wire::{DEFAULT_PKEY, Qpn};
 /// Most children of a job at one engine: one bit each of a word.
 pub const MAX_CHILDREN: usize = 64;
 
+/// Bytes around the payload of a frame at most, without FCS: Ethernet with a tag, IPv6, UDP, BTH, immediate data, ICRC.
+pub const HEADERS: usize = 18 + 40 + 8 + 12 + 4 + 4;
+
 /// Fewest places of an outbox: two are for words alone.
 const LEAST_RESULTS: u32 = 4;
 

@@ -139,6 +139,10 @@ pub struct ReportPage {
     pub counters: EngineCounters,
     /// Bytes its jobs take, of so many.
     pub memory: (u64, u64),
+    /// Priorities it may not send in, a bit each.
+    pub held: u8,
+    /// When it was complete.
+    pub at: Nanos,
 }
 
 impl ReportPage {
@@ -150,6 +154,8 @@ impl ReportPage {
             next: 0,
             counters: EngineCounters::default(),
             memory: (0, 0),
+            held: 0,
+            at: 0,
         }
     }
 

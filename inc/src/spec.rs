@@ -243,6 +243,29 @@ impl Operation {
     }
 }
 
+impl std::fmt::Display for Operation {
+    /// `all_reduce sum f32`, `broadcast from 3`: for people. Big-endian is said, little-endian is not.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.kind {
+            Kind::AllReduce => "all_reduce",
+            Kind::Reduce => "reduce",
+            Kind::ReduceScatter => "reduce_scatter",
+            Kind::Broadcast => "broadcast",
+            Kind::AllGather => "all_gather",
+            Kind::Barrier => "barrier",
+        })?;
+        if let (Some(operator), Some(data_type)) = (self.operator, self.data_type) {
+            let big = if self.byte_order == Some(ByteOrder::Big) { " big-endian" } else { "" };
+            write!(f, " {}{big}", format!("{operator:?} {data_type:?}").to_lowercase())?;
+        }
+        match (self.kind, self.root) {
+            (Kind::Reduce, Some(root)) => write!(f, " to {root}"),
+            (_, Some(root)) => write!(f, " from {root}"),
+            (_, None) => Ok(()),
+        }
+    }
+}
+
 impl From<Primitive> for Operation {
     fn from(primitive: Primitive) -> Self {
         let (kind, root) = match primitive {
@@ -337,14 +360,7 @@ impl JobSpec {
 mod tests {
     use super::*;
 
-    const TWO: &str = r#"{
-        "id": 7, "port": "inc0", "ranks": 2,
-        "operation": { "kind": "all_reduce", "operator": "sum", "type": "f32" },
-        "children": [
-            { "rank": 0, "qpn": 256, "mac": "02:00:00:00:00:01", "ip": "10.0.0.1", "dest_qpn": 17, "send_psn": 5, "recv_psn": 9 },
-            { "rank": 1, "qpn": 257, "mac": "02:00:00:00:00:02", "ip": "10.0.0.2", "dest_qpn": 18, "send_psn": 0, "recv_psn": 16777215 }
-        ]
-    }"#;
+    const TWO: &str = include_str!("../../configs/inc-job.json");
 
     fn engine() -> Address {
         Address { mac: Mac([2, 0, 0, 0, 12, 0]), ip: "10.0.0.200".parse().unwrap(), vlan: Some(5) }
@@ -396,17 +412,21 @@ mod tests {
     #[test]
     fn every_operation_survives_being_written_down() {
         let fold = Fold::new(Operator::Max, DataType::Bf16, ByteOrder::Big).unwrap();
-        for primitive in [
-            Primitive::AllReduce(fold),
-            Primitive::Reduce(fold, 3),
-            Primitive::ReduceScatter(fold),
-            Primitive::Broadcast(1),
-            Primitive::AllGather,
-            Primitive::Barrier,
+        for (primitive, shown) in [
+            (Primitive::AllReduce(fold), "all_reduce max bf16 big-endian"),
+            (Primitive::Reduce(fold, 3), "reduce max bf16 big-endian to 3"),
+            (Primitive::ReduceScatter(fold), "reduce_scatter max bf16 big-endian"),
+            (Primitive::Broadcast(1), "broadcast from 1"),
+            (Primitive::AllGather, "all_gather"),
+            (Primitive::Barrier, "barrier"),
         ] {
             let text = serde_json::to_string(&Operation::from(primitive)).unwrap();
             let operation: Operation = serde_json::from_str(&text).unwrap();
-            assert_eq!(operation.primitive(), Ok(primitive), "{text}");
+            assert_eq!(
+                (operation.primitive(), operation.to_string()),
+                (Ok(primitive), shown.to_owned()),
+                "{text}"
+            );
         }
     }
 }

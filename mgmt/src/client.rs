@@ -78,6 +78,14 @@ pub fn order(socket: &Path, target: &str, kind: &str, body: &str) -> Result<Stri
     whole(socket, exchange(socket, "POST", target, kind, body)?)
 }
 
+/// The whole answer to an order to take something away.
+///
+/// # Errors
+/// As [`open`].
+pub fn delete(socket: &Path, target: &str) -> Result<String, ClientError> {
+    whole(socket, exchange(socket, "DELETE", target, "", "")?)
+}
+
 /// All of an answer.
 fn whole(socket: &Path, answer: impl BufRead) -> Result<String, ClientError> {
     let mut text = String::new();

@@ -5,6 +5,7 @@
 //! toggles it is one episode until a whole sample passes without it.
 
 use crate::admin::fdb;
+use crate::inc;
 use crate::snapshot::{NicStats, Snapshot};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
@@ -40,7 +41,7 @@ pub struct Log {
 }
 
 impl Log {
-    fn push(&mut self, body: Map<String, Value>) {
+    pub(crate) fn push(&mut self, body: Map<String, Value>) {
         self.next += 1;
         tell(&body);
         let mut body = body;
@@ -141,6 +142,7 @@ impl Watcher {
                 burst(lane, &before, now, (port, priority), log);
             }
         }
+        inc::observe(&before, now, log);
         if before.now.phase != now.now.phase {
             log.push(event(now, "switch", now.now.phase.word()));
         }
@@ -169,7 +171,7 @@ fn event(now: &Snapshot, kind: &str, phase: &str) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn at_port(now: &Snapshot, kind: &str, phase: &str, port: usize) -> Map<String, Value> {
+pub(crate) fn at_port(now: &Snapshot, kind: &str, phase: &str, port: usize) -> Map<String, Value> {
     let mut body = event(now, kind, phase);
     body.insert("port".into(), json!(now.info.ports[port].name));
     body

@@ -1,12 +1,19 @@
 //! A switch of two ports and two workers for tests: every counter grows by a known step per reading.
 
+use crate::inc::{EngineInfo, EngineReading};
 use crate::snapshot::{
     BufferInfo, Link, Marking, NicStats, OffCore, PortInfo, PortReading, Reading, Snapshot, Source,
     SwitchInfo,
 };
 use crate::times::Times;
+use weir_config::EngineConfig;
 use weir_dataplane::pfc::generate::{Cause, LastCause};
 use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats};
+use weir_dataplane::types::Mac;
+use weir_endpoint::roce::wire::Qpn;
+use weir_inc::engine::{Engine, EngineParams};
+use weir_inc::report::ReportPage;
+use weir_inc::spec::{Address, JobSpec};
 
 /// What it is.
 pub fn info() -> SwitchInfo {
@@ -42,8 +49,45 @@ pub fn info() -> SwitchInfo {
             shared: 600_896,
         },
         lcores: vec![1, 2],
+        engines: vec![EngineInfo { port: 1, config: ENGINE }],
         hz: 2_000_000_000,
     }
+}
+
+/// Where its engine is and what it has.
+const ENGINE: EngineConfig = EngineConfig {
+    address: Address {
+        mac: Mac([2, 0, 0, 0, 1, 0]),
+        ip: std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 200)),
+        vlan: None,
+    },
+    params: EngineParams { jobs: 4, memory: 1 << 20, quota: 1 << 20, first_qpn: Qpn(0x100), qpns: 260 },
+};
+
+/// A job of two hosts.
+const JOB: &str = r#"{
+    "id": 7, "ranks": 2, "window": 8, "results": 8,
+    "operation": { "kind": "all_reduce", "operator": "sum", "type": "f32" },
+    "children": [
+        { "rank": 0, "qpn": 256, "mac": "02:00:00:00:00:01", "ip": "10.0.0.1", "dest_qpn": 17, "send_psn": 0, "recv_psn": 0 },
+        { "rank": 1, "qpn": 257, "mac": "02:00:00:00:00:02", "ip": "10.0.0.2", "dest_qpn": 18, "send_psn": 0, "recv_psn": 0 }
+    ]
+}"#;
+
+/// Its engine: a job that waits for rank 1, 500 sums for each step, a frame that is none of its own.
+fn engine(n: u64) -> EngineReading {
+    let mut engine = Engine::new(ENGINE.params);
+    let spec: JobSpec = serde_json::from_str(JOB).unwrap();
+    engine.add(spec.params(&ENGINE.address).unwrap()).unwrap();
+    engine.receive(&[0; 64], 0);
+    let mut page = ReportPage::new(engine.capacity());
+    while !engine.read(&mut page, n * 100_000_000) {}
+    let mut reading = EngineReading::of(&page);
+    let job = &mut reading.jobs[0];
+    (job.counters.folded, job.counters.folded_bytes) = (n * 500, n * 1_024_000);
+    (job.waiting, job.open.0, job.peers[1].missing) = (Some(50_000), 1, true);
+    job.peers[1].lag = (40_000, 90_000);
+    reading
 }
 
 /// The reading at `n` times 100 ms: 1000 frames of 1000 bytes per port and step.
@@ -114,6 +158,7 @@ pub fn reading(n: u64) -> Reading {
         ports: vec![port(0), port(1)],
         loops: vec![worker(), worker()],
         off_core: vec![None, Some(OffCore { ns: n * 1_000_000, at_ns: n * 100_000_000 })],
+        engines: vec![engine(n)],
     }
 }
 

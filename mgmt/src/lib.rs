@@ -8,6 +8,7 @@ pub mod admin;
 pub mod client;
 pub mod events;
 pub mod history;
+pub mod inc;
 pub mod latency;
 pub mod metrics;
 pub mod openapi;

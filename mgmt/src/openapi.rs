@@ -89,7 +89,13 @@ pub fn document() -> Value {
             "text/plain": { "schema": { "type": "string" } },
         }),
     );
-    paths.extend(crate::admin::openapi::paths());
+    for (path, operations) in crate::admin::openapi::paths() {
+        // What is shown and ordered in one place.
+        match (paths.get_mut(&path), operations) {
+            (Some(Value::Object(there)), Value::Object(more)) => there.extend(more),
+            (_, operations) => drop(paths.insert(path, operations)),
+        }
+    }
     json!({
         "openapi": "3.1.0",
         "info": {

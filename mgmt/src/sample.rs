@@ -59,12 +59,13 @@ impl Sampler {
         for ((rates, now), then) in lcores.iter_mut().zip(&now.off_core).zip(&oldest.off_core) {
             rates.off_core = off_core(*now, *then);
         }
+        let engines = now.engines.iter().zip(&oldest.engines).map(|(now, then)| now.rates(then)).collect();
         if self.history.len() == WINDOW {
             self.history.pop_front();
         }
         self.history.push_back(Arc::clone(&now));
         let (info, last_drop) = (Arc::clone(&self.info), self.last_drop.clone());
-        Snapshot { info, unix_ms, uptime_ms, now, ports, lcores, last_drop }
+        Snapshot { info, unix_ms, uptime_ms, now, ports, lcores, engines, last_drop }
     }
 }
 

@@ -1,14 +1,16 @@
 //! One value with everything there is to know at one instant. JSON, OpenMetrics, the page and the
 //! command line are all made from it, so they cannot disagree.
 
+use crate::inc::{EngineInfo, EngineReading, JobRates};
 use crate::times::Times;
 use std::sync::Arc;
-use weir_config::{Config, EcnMode, PortConfig, SharedLimit, pause_response};
+use weir_config::{Config, EcnMode, PortConfig, SharedLimit, pause_response, turns_of};
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
 use weir_dataplane::stats::{
     Histogram, LatencyStats, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats, Published, Stage,
 };
+use weir_dataplane::turn::Turns;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Where snapshots come from: the program that runs the switch, or a test.
@@ -59,6 +61,8 @@ pub struct SwitchInfo {
     pub buffer: BufferInfo,
     /// Its workers' cores, in order.
     pub lcores: Vec<usize>,
+    /// Engines of in-network aggregation, in the order of their ports.
+    pub engines: Vec<EngineInfo>,
     /// Cycles per second of the counter that times the workers; 0: not known.
     pub hz: u64,
 }
@@ -142,11 +146,13 @@ pub struct Granted {
 impl SwitchInfo {
     /// From a checked configuration and what the devices granted, port by port.
     pub fn of(config: &Config, dpdk: &str, lcores: Vec<usize>, granted: Vec<Granted>) -> Self {
-        let beside: Vec<usize> = granted
-            .iter()
-            .map(|one| granted.iter().filter(|other| other.lcore == one.lcore).count())
-            .collect();
-        let port = |((port, device), beside): ((&PortConfig, Granted), usize)| PortInfo {
+        let beside = |lcore| {
+            let all = config.ports.iter().zip(&granted);
+            all.filter(move |(_, other)| other.lcore == lcore).map(|(port, _)| port)
+        };
+        let turns = |one: &Granted| turns_of(config.platform, beside(one.lcore), config.pfc.poll_gap);
+        let turns: Vec<Turns> = granted.iter().map(turns).collect();
+        let port = |((port, device), turns): ((&PortConfig, Granted), Turns)| PortInfo {
             name: port.name.clone(),
             device: port.device.clone(),
             driver: device.driver,
@@ -158,7 +164,7 @@ impl SwitchInfo {
             pause_response: pause_response(
                 port,
                 port.rate.within(device.rate).filter(|_| device.software_pfc),
-                config.platform.turns(beside, config.pfc.poll_gap),
+                turns,
                 device.tx_per_lcore,
             )
             .map(|terms| terms.iter().map(|term| term.bytes).sum()),
@@ -183,7 +189,7 @@ impl SwitchInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             dpdk: dpdk.to_owned(),
             poll_gap: config.pfc.poll_gap,
-            ports: config.ports.iter().zip(granted).zip(beside).map(port).collect(),
+            ports: config.ports.iter().zip(granted).zip(turns).map(port).collect(),
             buffer: BufferInfo {
                 size: config.buffer.size,
                 reserved: config.buffer.reserved,
@@ -192,6 +198,7 @@ impl SwitchInfo {
                 shared: config.buffer.shared,
             },
             lcores,
+            engines: EngineInfo::all(config),
             hz: 0,
         }
     }
@@ -235,6 +242,8 @@ pub struct Reading {
     pub loops: Vec<LoopStats>,
     /// By worker: how long its thread was kept off its core; `None`: the system does not say.
     pub off_core: Vec<Option<OffCore>>,
+    /// By engine, as last read.
+    pub engines: Vec<EngineReading>,
 }
 
 /// Time for which a thread that could run had to wait, because its core did something else.
@@ -325,6 +334,8 @@ pub struct Snapshot {
     pub ports: Vec<PortRates>,
     /// By worker, over the sliding window.
     pub lcores: Vec<LcoreRates>,
+    /// By engine and job, over the sliding window.
+    pub engines: Vec<Vec<JobRates>>,
     /// By port and reason: when frames were last lost, as [`Snapshot::uptime_ms`]; `None`: not since the first sample.
     pub last_drop: Vec<[Option<u64>; DROP_REASONS]>,
 }

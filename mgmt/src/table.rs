@@ -2,6 +2,7 @@
 //! `weir show` are made from this list, so a column exists in all of them or in none.
 
 mod columns;
+mod inc;
 
 use crate::snapshot::Snapshot;
 use crate::text::Text;

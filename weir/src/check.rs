@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
-use weir_config::{Diagnostic, Loaded};
+use weir_config::{Diagnostic, Loaded, show_size};
+use weir_inc::engine::EngineParams;
 
 /// `weir check`
 #[derive(Debug, Args)]
@@ -100,5 +101,17 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
         config.buffer.shared,
         warnings.len()
     );
+    for port in &config.ports {
+        let Some(engine) = port.engine else { continue };
+        let EngineParams { jobs, memory, quota, first_qpn, qpns } = engine.params;
+        let (memory, quota, last) = (show_size(memory), show_size(quota), first_qpn.0 + qpns - 1);
+        say!(
+            "{}: engine {} {}: {memory} for up to {jobs} jobs, {quota} for one; queue pairs {} to {last}",
+            port.name,
+            engine.address.mac,
+            engine.address.ip,
+            first_qpn.0
+        );
+    }
     Ok(Outcome::Good)
 }

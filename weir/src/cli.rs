@@ -1,7 +1,7 @@
 //! The command line: `weir [EAL options] -- COMMAND ...`, or without EAL options `weir COMMAND ...`.
 
 use crate::{
-    Outcome, advise, apply, bench, check, config, doctor, explain, golden, headroom, host, lab, papers,
+    Outcome, advise, apply, bench, check, config, doctor, explain, golden, headroom, host, inc, lab, papers,
     prepare, report, run, show, sim, top, trace,
 };
 use anyhow::Result;
@@ -39,6 +39,9 @@ pub enum Command {
     /// Look at a configuration: every effective value, and where it comes from.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// In-network aggregation: post, end and list jobs of a running switch.
+    #[command(subcommand)]
+    Inc(inc::IncCommand),
     /// Say what would happen to a frame now: class, limits, verdict, pause, mark.
     Explain(explain::ExplainArgs),
     /// Follow frames through a running switch, stage by stage.
@@ -83,6 +86,7 @@ impl Command {
             Self::Top(args) => top::top(&args),
             Self::Apply(args) => apply::apply(&args),
             Self::Config(command) => config::config(&command),
+            Self::Inc(command) => inc::inc(&command),
             Self::Explain(args) => explain::explain(&args),
             Self::Trace(args) => trace::trace(&args),
             Self::Capture(args) => trace::capture(&args),

@@ -1,4 +1,4 @@
-//! The program: `weir run | lab | host | show | top | report | apply | config | explain | trace | capture | doctor |
+//! The program: `weir run | lab | host | show | top | report | apply | config | explain | inc | trace | capture | doctor |
 //! check | sim | golden | bench | headroom | advise | completions | man`.
 //!
 //! Exit codes: 0 all is well; 1 it ran, and something it checks did not hold (conservation, a golden
@@ -18,6 +18,7 @@ mod explain;
 mod golden;
 mod headroom;
 mod host;
+mod inc;
 mod lab;
 mod log;
 mod machine;

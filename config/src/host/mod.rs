@@ -15,6 +15,7 @@ use weir_dataplane::types::{Mac, Nanos};
 
 pub use rclink_types::*;
 pub use read::load;
+pub(crate) use read::{HOST_MAC, IP};
 
 /// A host's configuration that may run, and warnings in the order of the text.
 #[derive(Clone, Debug)]

@@ -36,7 +36,7 @@ const SECOND: u64 = 1_000_000_000;
 
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-pub(super) const IP: Kind<IpAddr> = Kind {
+pub(crate) const IP: Kind<IpAddr> = Kind {
     parse: |v| {
         let help = "write it as \"10.0.0.1\" or \"fd00::1\"";
         let text = v.as_str().ok_or_else(|| wrong_type(v, help))?;
@@ -49,7 +49,7 @@ pub(super) const IP: Kind<IpAddr> = Kind {
     show: IpAddr::to_string,
 };
 
-pub(super) const HOST_MAC: Kind<Mac> = Kind {
+pub(crate) const HOST_MAC: Kind<Mac> = Kind {
     parse: |v| match (MAC.parse)(v)? {
         mac if mac.is_group() || mac.to_u64() == 0 => Err(Bad::new(
             format!("{mac} is not the address of one host"),
@@ -190,7 +190,7 @@ fn read_ports(
     let mut lcore: Option<Val<u64>> = None;
     let mut ports = Vec::new();
     for (item, Identity { name, kind, device }) in identify(ctx, items, &owner) {
-        if let (Some(device), Some(DeviceKind::Ring)) = (&device, kind) {
+        if let Some(device) = device.as_ref().filter(|_| kind.is_some_and(DeviceKind::is_in_process)) {
             let message = "the other end of an in-process ring is in this process";
             let remedy = "use net_memif, or weir lab for hosts on rings";
             ctx.error(device.span, "port.device", message, remedy);
@@ -260,6 +260,7 @@ fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
         name,
         kind,
         device,
+        engine: None,
         rate: PortRate::Unlimited,
         lcore: None,
         mtu: 0,

@@ -365,6 +365,10 @@ fn cases() -> Vec<Case> {
         pfc("rx", "\"enabled\"", "\"link\""),
         pfc("tx", "true", "false"),
     ]);
+    let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];
+    let test = "an_engine_is_a_port_with_an_address_and_memory";
+    cases.extend(engine.map(|key| by("inc = { ... } of a port", key, "config/src/tests.rs", test)));
+    cases.push(by("[[port]]", "inc", "config/src/tests.rs", test));
     let own =
         |key, one: &str, other: &str| case(&format, "keys of [format.NAME]", "[format.x]", key, one, other);
     let afhs =

@@ -17,6 +17,7 @@ const FILES: &[&str] = &[
     include_str!("../../../configs/two-nics.toml"),
     include_str!("../../../configs/af-packet.toml"),
     include_str!("../../../configs/memif.toml"),
+    include_str!("../../../configs/inc.toml"),
     r#"
 [switch]
 name = "t"

@@ -4,6 +4,7 @@
 pub mod comment;
 pub mod explain;
 pub mod fdb;
+pub mod inc;
 pub mod openapi;
 pub mod watch;
 
@@ -38,6 +39,8 @@ pub enum Order {
     Fdb(fdb::Question),
     /// Follow frames, as long as somebody holds what this is answered with.
     Watch(watch::Watch),
+    /// About a job of in-network aggregation.
+    Job(inc::JobOrder),
 }
 
 /// Something wrong with an order, and where.

@@ -61,7 +61,15 @@ pub fn paths() -> Map<String, Value> {
     ];
     let question =
         super::explain::PARAMETERS.iter().map(|name| text(name, "as `weir explain --NAME`")).collect();
+    let end = vec![
+        json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "integer" } }),
+        text("port", "port of its engine; may be left out where there is one engine"),
+    ];
     let paths = [
+        (
+            "/v1/inc/jobs/{id}",
+            json!({ "delete": order("Tell the ranks of a job that it has ended, and forget it.", None, end, JSON) }),
+        ),
         (
             "/v1/config",
             json!({
@@ -89,5 +97,7 @@ pub fn paths() -> Map<String, Value> {
             }),
         ),
     ];
-    paths.into_iter().map(|(path, item)| (path.to_owned(), item)).collect()
+    let add = order("Take a job of in-network aggregation (docs/inc.md).", Some(JSON), vec![], JSON);
+    let jobs = (super::inc::PATH, json!({ "post": add }));
+    paths.into_iter().chain([jobs]).map(|(path, item)| (path.to_owned(), item)).collect()
 }

@@ -2,12 +2,15 @@
 
 use super::Samples::{Counters, Counts, Gauges, Histograms, Info};
 use super::{Each, Family, Labels, Samples, Scrape};
+use crate::inc::EngineReading;
 use crate::snapshot::{PortInfo, PortReading};
 use crate::times::Part;
 use std::fmt;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::stats::{LoopStats, Reasons, Stage};
 use weir_dataplane::types::PRIORITIES;
+use weir_inc::drops::Drop;
+use weir_inc::report::{JobReport, PeerReport, State};
 
 const fn family(name: &'static str, help: &'static str, samples: Samples) -> Family {
     Family { name, help, samples }
@@ -462,6 +465,77 @@ pub const ALL: &[Family] = &[
             ports(s).flat_map(one).collect()
         }),
     ),
+    family("weir_inc_jobs", "Jobs of an engine", Gauges(|s| engines(s, |e| e.jobs.len() as f64))),
+    family("weir_inc_memory_bytes", "Bytes its jobs take", Gauges(|s| engines(s, |e| e.memory as f64))),
+    family(
+        "weir_inc_rx_packets",
+        "Frames an engine was handed",
+        Counts(|s| engines(s, |e| e.counters.received)),
+    ),
+    family("weir_inc_tx_packets", "Frames an engine has sent", Counts(|s| engines(s, |e| e.counters.sent))),
+    family(
+        "weir_inc_drops_packets",
+        "Frames an engine has not used, by reason",
+        Counts(|s| {
+            let of = |(labels, drops): (Labels, [u64; Drop::ALL.len()])| {
+                let one = |(reason, n)| (extend(&labels, &[("reason", Drop::name(reason).to_owned())]), n);
+                Drop::ALL.into_iter().zip(drops).map(one).collect::<Vec<_>>()
+            };
+            engines(s, |e| e.counters.drops).into_iter().flat_map(of).collect()
+        }),
+    ),
+    family("weir_inc_sums_packets", "Packets folded", Counts(|s| jobs(s, |j| j.counters.folded))),
+    family("weir_inc_sums_bytes", "Payload bytes folded", Counts(|s| jobs(s, |j| j.counters.folded_bytes))),
+    family(
+        "weir_inc_partial_packets",
+        "Packets that went out without a child",
+        Counts(|s| jobs(s, |j| j.counters.partial)),
+    ),
+    family(
+        "weir_inc_open_packets",
+        "Packets that wait for a child",
+        Gauges(|s| jobs(s, |j| j.open.0 as f64)),
+    ),
+    family(
+        "weir_inc_waiting_seconds",
+        "How long the oldest open packet has waited",
+        Gauges(|s| jobs(s, |j| j.waiting.unwrap_or(0) as f64 / 1e9)),
+    ),
+    family(
+        "weir_inc_failed",
+        "1 if the job has failed",
+        Gauges(|s| jobs(s, |j| f64::from(j.state != State::Running))),
+    ),
+    family(
+        "weir_inc_lag_seconds",
+        "How far a rank is behind the first to contribute, moving average",
+        Gauges(|s| ranks(s, |p| p.lag.0 as f64 / 1e9)),
+    ),
+    family(
+        "weir_inc_lag_peak_seconds",
+        "The most a rank was behind",
+        Gauges(|s| ranks(s, |p| p.lag.1 as f64 / 1e9)),
+    ),
+    family(
+        "weir_inc_rnr",
+        "Times a rank was told to wait (tx), or asked to wait (rx)",
+        Counts(|s| {
+            let mut all = extended(ranks(s, |p| p.counters.rnr_sent), &[("direction", "tx")]);
+            all.extend(extended(ranks(s, |p| p.counters.rnr_received), &[("direction", "rx")]));
+            all
+        }),
+    ),
+    family(
+        "weir_inc_retransmitted_packets",
+        "Packets sent to a rank again",
+        Counts(|s| ranks(s, |p| p.counters.retransmitted)),
+    ),
+    family(
+        "weir_inc_timeouts",
+        "Times a rank acknowledged nothing in time",
+        Counts(|s| ranks(s, |p| p.counters.timeouts)),
+    ),
+    family("weir_inc_gaps", "Gaps in what a rank sent", Counts(|s| ranks(s, |p| p.counters.gaps))),
     family(
         "weir_poll_gap_planned_seconds",
         "Longest gap between two polls the headroom is planned for",
@@ -488,6 +562,38 @@ pub const ALL: &[Family] = &[
         Counts(|s| vec![(vec![], s.own.slow)]),
     ),
 ];
+
+/// A value of each engine.
+fn engines<V>(s: &Scrape, get: impl Fn(&EngineReading) -> V) -> Vec<(Labels, V)> {
+    let name = |port: usize| s.snapshot.info.ports.get(port).map_or(String::new(), |p| p.name.clone());
+    let both = s.snapshot.info.engines.iter().zip(&s.snapshot.now.engines);
+    both.map(|(info, engine)| (vec![("port", name(info.port))], get(engine))).collect()
+}
+
+/// A value of each job of each engine.
+fn jobs<V>(s: &Scrape, get: impl Fn(&JobReport) -> V) -> Vec<(Labels, V)> {
+    let of = |engine: &EngineReading| engine.jobs.iter().map(|job| (job.id, get(job))).collect::<Vec<_>>();
+    let all = engines(s, of).into_iter();
+    all.flat_map(|(labels, jobs)| {
+        jobs.into_iter().map(move |(id, value)| (extend(&labels, &[("job", id.to_string())]), value))
+    })
+    .collect()
+}
+
+/// A value of each rank of each job; the engine above is called `parent`.
+fn ranks<V>(s: &Scrape, get: impl Fn(&PeerReport) -> V) -> Vec<(Labels, V)> {
+    let name = |peer: &PeerReport| peer.rank.map_or_else(|| "parent".to_owned(), |rank| rank.to_string());
+    let of = |job: &JobReport| job.peers.iter().map(|peer| (name(peer), get(peer))).collect::<Vec<_>>();
+    let all = jobs(s, of).into_iter();
+    all.flat_map(|(labels, peers)| {
+        peers.into_iter().map(move |(name, value)| (extend(&labels, &[("rank", name)]), value))
+    })
+    .collect()
+}
+
+fn extend(labels: &[(&'static str, String)], more: &[(&'static str, String)]) -> Labels {
+    labels.iter().chain(more).cloned().collect()
+}
 
 /// A value of a worker.
 type Term = fn(&LoopStats) -> u64;

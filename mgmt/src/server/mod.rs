@@ -3,6 +3,7 @@
 
 mod fdb;
 mod guard;
+mod inc;
 mod listen;
 mod long;
 mod orders;

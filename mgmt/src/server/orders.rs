@@ -1,17 +1,18 @@
 //! Orders over HTTP: who may give them, what they must look like, and what is said of the configuration.
 
 use super::guard::{MISDIRECTED, host_is_ours, presented};
+use super::inc;
 use super::problem::{fault, problem};
 use super::routes::{Via, json_text, parameters, text};
 use super::watching;
 use super::{App, STALE};
-use crate::admin::{Answer, Desk, Done, Order, Refusal, explain as questions};
+use crate::admin::{Answer, Desk, Done, Order, Refusal, explain as questions, inc as jobs};
 use crate::sonic;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, Method, Response, StatusCode, header};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -27,10 +28,11 @@ struct Rule {
     most: u64,
 }
 
-const RULES: [Rule; 4] = [
+const RULES: [Rule; 5] = [
     Rule { path: "/v1/config", kind: Some("application/toml"), most: 1 << 20 },
     Rule { path: "/v1/config/confirm", kind: None, most: 0 },
     Rule { path: "/v1/config/rollback", kind: None, most: 0 },
+    Rule { path: jobs::PATH, kind: Some("application/json"), most: jobs::LONGEST },
     Rule { path: watching::PATH, kind: Some("application/json"), most: 4096 },
 ];
 
@@ -46,6 +48,8 @@ pub(super) fn routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
         .route(watching::PATH, post(watching::watch))
         .route("/v1/config", get(config).post(apply))
         .route(sonic::PATH, get(tables))
+        .route(jobs::PATH, post(inc::add))
+        .route("/v1/inc/jobs/{id}", delete(inc::end))
         .route(
             "/v1/config/confirm",
             post(|state: Shared| simple(state, Order::Confirm, "/v1/config/confirm")),
@@ -145,7 +149,7 @@ pub(super) fn refused(refusal: &Refusal, path: &str) -> Response<Body> {
     fault(status, path, &refusal.detail, refusal.faults())
 }
 
-async fn simple(State(app): Shared, order: Order, path: &'static str) -> Response<Body> {
+pub(super) async fn simple(State(app): Shared, order: Order, path: &'static str) -> Response<Body> {
     let Some(desk) = &app.desk else {
         return problem(StatusCode::FORBIDDEN, path, "this switch takes no orders", None);
     };

@@ -1,6 +1,7 @@
 //! The list itself.
 
 use super::Form::{Count, Flag, Maybe, Rate, Share, Text};
+use super::inc;
 use super::{At, Column, Form, Table, count, limit, rate, share};
 use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReading, Snapshot};
 use crate::times::{Part, Times};
@@ -62,6 +63,38 @@ pub const ALL: &[Table] = &[
         true,
         by_priority,
     ),
+    table(
+        "inc",
+        "/v1/inc/jobs",
+        "In-network aggregation: jobs of each engine.",
+        inc::JOBS,
+        true,
+        inc::by_job,
+    ),
+    table(
+        "inc_ranks",
+        "/v1/inc/ranks",
+        "In-network aggregation: ranks of each job, and the engine above.",
+        inc::RANKS,
+        true,
+        inc::by_peer,
+    ),
+    table(
+        "inc_engines",
+        "/v1/inc/engines",
+        "In-network aggregation: engines, and what they have.",
+        inc::ENGINES,
+        true,
+        inc::by_engine,
+    ),
+    table(
+        "inc_drops",
+        "/v1/inc/drops",
+        "In-network aggregation: frames that engines have not used, by reason.",
+        inc::DROPS,
+        true,
+        inc::by_reason,
+    ),
     table("lcores", "/v1/lcores", "Workers: load, turns, books.", LCORES, false, |s| {
         (0..s.now.loops.len()).map(|lcore| (lcore, 0)).collect()
     }),
@@ -78,7 +111,7 @@ const fn table(
     Table { name, path, what, columns, by_port, rows }
 }
 
-const fn col(
+pub(super) const fn col(
     name: &'static str,
     form: Form,
     head: &'static str,
@@ -102,7 +135,7 @@ fn lost(s: &Snapshot) -> Vec<(usize, usize)> {
 }
 
 impl<'a> At<'a> {
-    fn info(&self) -> &'a PortInfo {
+    pub(super) fn info(&self) -> &'a PortInfo {
         &self.snapshot.info.ports[self.port]
     }
 
@@ -176,7 +209,7 @@ fn quantile(histogram: &Histogram, q: f64) -> Value {
     histogram.quantile(q).map_or(Value::Null, count)
 }
 
-const PORT: Column = col("port", Text, "Port", "name of the port", |r| json!(r.info().name));
+pub(super) const PORT: Column = col("port", Text, "Port", "name of the port", |r| json!(r.info().name));
 
 const SWITCH: &[Column] = &[
     col("name", Text, "Name", "name of the switch", |r| json!(r.snapshot.info.name)),

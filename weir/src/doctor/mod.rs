@@ -259,7 +259,7 @@ fn mtus(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
                 let drivers = ["net_af_packet", "net_af_xdp", "net_tap"];
                 devargs::argument(&port.device, &drivers, "iface").into_iter().map(str::to_owned).collect()
             }
-            DeviceKind::Ring => Vec::new(),
+            DeviceKind::Ring | DeviceKind::Inc => Vec::new(),
         };
         for interface in interfaces {
             let Some(behind) = machine.mtu(&interface) else { continue };

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::switch::{ApplyError, Change, Tap};
 use weir_dataplane::types::{Nanos, PortId};
+use weir_inc::job::Job;
+use weir_inc::params::Refusal;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +43,38 @@ pub enum Command {
     Tap(Option<Box<Tap>>),
     /// Fill a page of the forwarding table, a few buckets each turn.
     Fdb(Box<FdbPage>),
+    /// About a job of the engine behind a port.
+    Job {
+        /// Number of the order.
+        id: u64,
+        /// The port.
+        port: PortId,
+        /// What is to be done.
+        order: JobOrder,
+    },
+}
+
+/// An order to an engine.
+#[derive(Debug)]
+pub enum JobOrder {
+    /// Take this job.
+    Add(Box<Job>),
+    /// Tell the ranks of this job that it has ended, then forget it.
+    End(u32),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Told {
+    /// It is done, or under way.
+    Taken,
+    /// The engine does not take that job, which comes back to be freed elsewhere.
+    Refused(
+        Refusal,
+        #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")] Box<Job>,
+    ),
+    /// There is no such job.
+    Unknown,
 }
 
 /// What a worker says about a message it has obeyed.
@@ -62,6 +96,13 @@ pub enum Reply {
     Tapped(
         #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")] Option<Box<Tap>>,
     ),
+    /// To [`Command::Job`].
+    Job {
+        /// Number of the order.
+        id: u64,
+        /// What came of it.
+        told: Told,
+    },
     /// To [`Command::Fdb`]: the page, full or at the end of the table.
     Fdb(Box<FdbPage>),
 }

@@ -228,7 +228,7 @@ struct Probed {
 
 fn probe(eal: &Eal, config: &PortConfig) -> Result<Probed> {
     let (near, far) = match config.kind {
-        DeviceKind::Ring => {
+        DeviceKind::Ring | DeviceKind::Inc => {
             let (near, far) = ring_pair(eal, &config.name, RING_FRAMES)?;
             (near, Some(far))
         }

@@ -22,6 +22,16 @@ pub trait Time: std::fmt::Debug {
     fn now(&self) -> Nanos;
 }
 
+/// Where frames come from that are made here.
+pub trait Source<F>: std::fmt::Debug {
+    /// An empty one; `None`: there is no memory.
+    fn empty(&self) -> Option<F>;
+
+    /// Adds bytes at its end. `false`: they do not fit.
+    #[must_use]
+    fn append(frame: &mut F, bytes: &[u8]) -> bool;
+}
+
 /// Devices, frames and time that belong together.
 pub trait Io {
     /// What they carry.
@@ -30,6 +40,8 @@ pub trait Io {
     type Rx: Receive<Self::Frame>;
     /// Where they go.
     type Tx: Wire<Self::Frame> + std::fmt::Debug;
+    /// What frames are made from.
+    type Pool: Source<Self::Frame>;
     /// The time.
     type Clock: Time;
 }
@@ -42,6 +54,7 @@ impl Io for Dpdk {
     type Frame = Mbuf;
     type Rx = RxQueue;
     type Tx = DpdkWire;
+    type Pool = Mempool;
     type Clock = Clock;
 }
 
@@ -53,6 +66,18 @@ impl Receive<Mbuf> for RxQueue {
 
     fn backlog(&self) -> Option<u32> {
         RxQueue::backlog(self)
+    }
+}
+
+impl Source<Mbuf> for Mempool {
+    #[inline(always)]
+    fn empty(&self) -> Option<Mbuf> {
+        self.alloc()
+    }
+
+    #[inline(always)]
+    fn append(frame: &mut Mbuf, bytes: &[u8]) -> bool {
+        frame.append(bytes)
     }
 }
 

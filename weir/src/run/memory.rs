@@ -100,7 +100,7 @@ fn room(port: &PortConfig) -> u16 {
             let room = port.mtu.saturating_add(TAGS);
             room.checked_next_multiple_of(ROOM_STEP).unwrap_or(room)
         }
-        DeviceKind::Ring | DeviceKind::Vdev => af_packet::pool_bytes(port),
+        DeviceKind::Ring | DeviceKind::Inc | DeviceKind::Vdev => af_packet::pool_bytes(port),
     }
 }
 

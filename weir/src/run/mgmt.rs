@@ -1,6 +1,7 @@
 //! What management sees of a run: published blocks of the workers, and the drivers' own counters.
 
 use super::control::{Control, Phase};
+use super::inc::PageReader;
 use super::off_core::Thread;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -12,7 +13,9 @@ use weir_config::{Config, MgmtSocket};
 use weir_dataplane::stats::Published;
 use weir_dpdk::telemetry::Answer;
 use weir_dpdk::{Eal, Port, Started};
+use weir_inc::job::Job;
 use weir_mgmt::admin::{Desk, Orders, Shown, desk};
+use weir_mgmt::inc::EngineReading;
 use weir_mgmt::server::{Options, Server, default_socket};
 use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, Reading, Source, SwitchInfo};
 use weir_mgmt::telemetry;
@@ -42,10 +45,34 @@ pub struct Window {
     pub curves: Vec<Published>,
     pub ports: Arc<[Port<Started>]>,
     pub control: Control,
+    /// Engines of in-network aggregation.
+    pub engines: Vec<EngineWindow>,
     /// What happens beyond readings.
     pub news: Bulletin,
     /// What the drivers said last, and when.
     pub asked: Option<(Instant, Vec<Said>)>,
+}
+
+/// What is seen of an engine.
+#[derive(Debug)]
+pub struct EngineWindow {
+    /// Reports of its jobs.
+    pub pages: PageReader,
+    /// Jobs it is done with.
+    pub gone: rtrb::Consumer<Box<Job>>,
+    /// What was read last.
+    pub reading: EngineReading,
+}
+
+impl EngineWindow {
+    fn look(&mut self) -> EngineReading {
+        // Their memory is given back here, where nobody polls.
+        while self.gone.pop().is_ok() {}
+        if let Some(reading) = self.pages.next(EngineReading::of) {
+            self.reading = reading;
+        }
+        self.reading.clone()
+    }
 }
 
 /// What the main thread tells whoever looks.
@@ -96,6 +123,7 @@ impl Source for Window {
                 .collect(),
             loops: self.loops.iter().map(Published::read).collect(),
             off_core: self.threads.iter().map(Thread::off_core).collect(),
+            engines: self.engines.iter_mut().map(EngineWindow::look).collect(),
         }
     }
 }

@@ -4,6 +4,7 @@ mod af_packet;
 mod control;
 pub mod devargs;
 pub mod devices;
+mod inc;
 mod io;
 pub mod kernel;
 mod launched;
@@ -36,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use summary::PortTotals;
-use weir_config::runtime::{self, Device};
+use weir_config::runtime::{self, Device, NOMINAL_RATE};
 use weir_config::{Config, PortConfig};
 use weir_dataplane::stats::{LoopStats, Published};
 use weir_dataplane::switch::{Conservation, Switch};
@@ -269,6 +270,7 @@ impl Running {
                     switch,
                     ports: Vec::new(),
                     others: Vec::new(),
+                    engines: Vec::new(),
                     commands,
                     replies,
                     obeyed: Obeyed::default(),
@@ -287,6 +289,7 @@ impl Running {
             .collect();
         let mut handles = Vec::new();
         let mut far = Vec::new();
+        let mut engines = Vec::new();
         let mut curves = Vec::new();
         let mut capabilities = Vec::new();
         for (i, open) in ports.into_iter().enumerate() {
@@ -303,7 +306,18 @@ impl Running {
             workers[owner[i]].ports.push(port);
             handles.push(open.port);
             capabilities.push(open.capabilities);
-            far.push(open.far);
+            far.push(match (config.ports[i].engine, open.far) {
+                (Some(engine), Some(end)) => {
+                    let rate = config.ports[i].rate.within(open.rate).unwrap_or(NOMINAL_RATE);
+                    let pool = pools[owner[i]].clone();
+                    let wire = DpdkWire::new(end.tx, pool.clone());
+                    let (end, window) = inc::behind(id, (end.rx, wire, pool), engine, rate);
+                    workers[owner[i]].engines.push(end);
+                    engines.push(window);
+                    None
+                }
+                (_, end) => end,
+            });
         }
         let ports: Arc<[Port<Started>]> = handles.into();
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
@@ -318,6 +332,7 @@ impl Running {
             curves,
             ports: Arc::clone(&ports),
             control: control.clone(),
+            engines,
             news: mgmt::Bulletin::default(),
             asked: None,
         };

@@ -1,7 +1,8 @@
 //! The polling loop: what runs on a worker lcore, and nothing else. No allocation, no lock, no
 //! system call, no log.
 
-use super::control::{Command, Control, Obeyed, Phase, Reply};
+use super::control::{Command, Control, Obeyed, Phase, Reply, Told};
+use super::inc::EngineEnd;
 use super::io::{Dpdk, Io, Receive, Time};
 use super::links::Departed;
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
@@ -57,6 +58,8 @@ pub struct Worker<D: Io = Dpdk> {
     pub ports: Vec<WorkerPort<D>>,
     /// Its transmit queues of other workers' ports.
     pub others: Vec<(PortId, D::Tx)>,
+    /// Engines behind its ports.
+    pub engines: Vec<EngineEnd<D>>,
     /// Messages from the main thread.
     pub commands: rtrb::Consumer<Command>,
     /// What it says about them.
@@ -177,6 +180,9 @@ impl<D: Io> Worker<D> {
         self.switch.tick(now);
         watch.lap(&self.clock, Stage::Tick);
         let (now, sent) = self.transmit(now, 2 * self.frames - received.min(self.frames), watch);
+        for engine in &mut self.engines {
+            engine.turn(burst, now);
+        }
         Turn { now, busy, received, sent }
     }
 
@@ -339,6 +345,11 @@ impl<D: Io> Worker<D> {
                 Ok(Command::Tap(tap)) => {
                     let before = self.switch.arm(tap);
                     let _ = self.replies.push(Reply::Tapped(before));
+                }
+                Ok(Command::Job { id, port, order }) => {
+                    let engine = self.engines.iter_mut().find(|engine| engine.id == port);
+                    let told = engine.map_or(Told::Unknown, |engine| engine.obey(order, now));
+                    let _ = self.replies.push(Reply::Job { id, told });
                 }
                 Ok(Command::Fdb(page)) => {
                     // Whoever waited for another one has given up.

@@ -3,11 +3,12 @@
 
 use super::*;
 use crate::run::control::{Command, Control, Obeyed};
+use crate::run::io::Source;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weir_config::runtime::{Device, switch_params};
-use weir_dataplane::frame::OwnedFrame;
+use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::switch::{Conservation, Wire};
 use weir_dataplane::turn::{self, FRAME_NS};
 use weir_dataplane::types::Mac;
@@ -111,6 +112,21 @@ impl Time for Clock {
     }
 }
 
+/// Frames as many as anybody wants.
+#[derive(Debug)]
+struct Heap;
+
+impl Source<OwnedFrame> for Heap {
+    fn empty(&self) -> Option<OwnedFrame> {
+        Some(OwnedFrame::new([]))
+    }
+
+    fn append(frame: &mut OwnedFrame, bytes: &[u8]) -> bool {
+        *frame = OwnedFrame::new([frame.bytes(), bytes].concat());
+        true
+    }
+}
+
 #[derive(Debug)]
 struct Made;
 
@@ -118,6 +134,7 @@ impl Io for Made {
     type Frame = OwnedFrame;
     type Rx = Rx;
     type Tx = Tx;
+    type Pool = Heap;
     type Clock = Clock;
 }
 
@@ -164,6 +181,7 @@ impl Bench {
                 switch,
                 ports: (0..ports).filter(mine).map(port).collect(),
                 others: (0..ports).filter(|n| !mine(n)).map(|n| (PortId(n as u16), tx())).collect(),
+                engines: Vec::new(),
                 commands: obeys,
                 replies: rtrb::RingBuffer::new(16).0,
                 obeyed: Obeyed::default(),

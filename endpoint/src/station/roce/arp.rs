@@ -13,13 +13,14 @@ const MIN_FRAME: usize = 60;
 
 /// An ARP message for IPv4 over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arp {
+pub struct Arp {
     /// An answer, not a question.
     pub reply: bool,
     /// VLAN it travels in.
     pub vlan: Option<u16>,
+    /// Who sends it.
     pub sender: (Mac, Ipv4Addr),
-    /// All zeros in a question.
+    /// Whom it is for, the address all zeros in a question.
     pub target: (Mac, Ipv4Addr),
 }
 

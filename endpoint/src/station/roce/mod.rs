@@ -1,6 +1,6 @@
 //! A host with RoCEv2 queue pairs: an adapter ([`Hca`](crate::roce::hca::Hca)), ARP, and DCQCN per queue pair.
 
-mod arp;
+pub mod arp;
 mod config;
 mod echo;
 mod host;

@@ -1,6 +1,7 @@
 //! Carries out orders, one at a time and never by waiting: goes over to another configuration, all of it or nothing,
 //! and back if nobody confirms.
 
+mod jobs;
 mod transaction;
 mod workers;
 
@@ -81,6 +82,8 @@ enum Task {
     Change { transaction: Box<Transaction>, to: Box<InForce>, then: Then },
     /// A worker reads its forwarding table, between its turns, a little each time.
     Page { worker: usize, deadline: Instant, call: Call },
+    /// A worker takes or ends a job; `said` of it once it has.
+    Job { worker: usize, deadline: Instant, phase: &'static str, said: Value, call: Call },
 }
 
 /// What else comes of a change.
@@ -182,6 +185,7 @@ impl Office {
                 Err(refusal) => call.answer(Err(refusal)),
             },
             Order::Watch(watch) => call.answer(self.watch(&watch)),
+            Order::Job(order) => self.work.now = self.order_job(&order, call),
         }
     }
 
@@ -214,6 +218,9 @@ impl Office {
                 None
             }
             Task::Page { worker, deadline, call } => self.await_page(worker, deadline, call),
+            Task::Job { worker, deadline, phase, said, call } => {
+                self.await_job(worker, deadline, (phase, said), call)
+            }
         }
     }
 
@@ -457,8 +464,12 @@ impl Office {
     }
 
     fn tell(&self, phase: &'static str, fields: &Value) {
+        self.report("reload", phase, fields);
+    }
+
+    fn report(&self, kind: &'static str, phase: &'static str, fields: &Value) {
         let fields: Map<String, Value> = fields.as_object().cloned().unwrap_or_default();
-        self.news.push(News::Event { kind: "reload", phase, fields });
+        self.news.push(News::Event { kind, phase, fields });
     }
 }
 

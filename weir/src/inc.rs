@@ -1,0 +1,98 @@
+//! `weir inc`: jobs of in-network aggregation on a running switch.
+
+use crate::Outcome;
+use crate::check;
+use crate::output::say;
+use crate::which::Which;
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use std::path::PathBuf;
+use weir_inc::spec::JobSpec;
+use weir_mgmt::admin::inc::PATH;
+use weir_mgmt::client;
+use weir_mgmt::show as tables;
+use weir_mgmt::table::Table;
+
+/// `weir inc`
+#[derive(Debug, Subcommand)]
+pub enum IncCommand {
+    /// Post a job to an engine of a running switch.
+    Add(AddArgs),
+    /// End a job: its ranks are told, then it is forgotten.
+    End(EndArgs),
+    /// List jobs, as `weir show inc`.
+    List(ListArgs),
+}
+
+/// `weir inc add`
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// Files with a job each, JSON.
+    #[arg(required = true)]
+    pub jobs: Vec<PathBuf>,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
+
+/// `weir inc end`
+#[derive(Debug, Args)]
+pub struct EndArgs {
+    /// Name of the job: a number.
+    pub job: u32,
+    /// Port of its engine, where the switch has several.
+    #[arg(long)]
+    pub port: Option<String>,
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
+
+/// `weir inc list`
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Which switch.
+    #[command(flatten)]
+    pub which: Which,
+}
+
+pub fn inc(command: &IncCommand) -> Result<Outcome> {
+    match command {
+        IncCommand::Add(args) => add(args)?,
+        IncCommand::End(args) => end(args)?,
+        IncCommand::List(args) => list(args)?,
+    }
+    Ok(Outcome::Good)
+}
+
+fn add(args: &AddArgs) -> Result<()> {
+    let socket = args.which.socket()?;
+    for path in &args.jobs {
+        let text = check::read(path)?;
+        // What is no job is found with its line before anybody is asked.
+        serde_json::from_str::<JobSpec>(&text).with_context(|| path.display().to_string())?;
+        let answer = client::order(&socket, PATH, "application/json", &text)
+            .with_context(|| path.display().to_string())?;
+        let said: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
+        let port = said["port"].as_str().unwrap_or("");
+        say!("job {} on {port}: {} bytes", said["job"], said["memory_bytes"]);
+    }
+    Ok(())
+}
+
+fn end(args: &EndArgs) -> Result<()> {
+    let port = args.port.as_deref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
+    client::delete(&args.which.socket()?, &format!("{PATH}/{}{port}", args.job))?;
+    say!("job {}: its ranks are told", args.job);
+    Ok(())
+}
+
+fn list(args: &ListArgs) -> Result<()> {
+    let Some(table) = Table::named("inc") else { return Ok(()) };
+    let body = client::get(&args.which.socket()?, table.path)?;
+    let document: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
+    let rows = document[table.name].as_array().map_or(&[][..], Vec::as_slice);
+    say!("{}", tables::text(table, rows, true).trim_end());
+    Ok(())
+}

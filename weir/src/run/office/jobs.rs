@@ -1,0 +1,132 @@
+//! Orders about jobs of in-network aggregation: a job is made here, where memory may be taken, and handed to the worker that
+//! moves its engine.
+
+use super::{Office, PATIENCE, Task};
+use crate::run::control::{Command, JobOrder, Reply, Told};
+use serde_json::{Value, json};
+use std::time::Instant;
+use weir_config::EngineConfig;
+use weir_dataplane::types::PortId;
+use weir_inc::job::Job;
+use weir_inc::kernels::Kernels;
+use weir_inc::params::{HEADERS, Refusal as JobRefusal};
+use weir_inc::spec::JobSpec;
+use weir_mgmt::admin::inc::JobOrder as Asked;
+use weir_mgmt::admin::{Call, Fault, Refusal};
+
+impl Office {
+    /// Sends an order about a job to the worker of its engine.
+    pub(super) fn order_job(&mut self, asked: &Asked, call: Call) -> Option<Task> {
+        let (port, named) = match asked {
+            Asked::Add(spec) => (spec.port.as_deref(), spec.id),
+            Asked::End { id, port } => (port.as_deref(), *id),
+        };
+        let ready = self.engine(port).and_then(|(port, engine)| {
+            let order = match asked {
+                Asked::Add(spec) => {
+                    JobOrder::Add(make(spec, &engine, self.shown.get().config.ports[port.index()].mtu)?)
+                }
+                Asked::End { id, .. } => JobOrder::End(*id),
+            };
+            self.have_room().map(|()| (port, order))
+        });
+        let (port, order) = match ready {
+            Ok(ready) => ready,
+            Err(refusal) => {
+                call.answer(Err(refusal));
+                return None;
+            }
+        };
+        let (phase, memory) = match &order {
+            JobOrder::Add(job) => ("added", Some(job.params().memory())),
+            JobOrder::End(_) => ("ended", None),
+        };
+        let name = &self.shown.get().config.ports[port.index()].name;
+        let said = json!({ "port": name, "job": named, "memory_bytes": memory });
+        let worker = usize::from(self.granting.devices[port.index()].shard);
+        self.work.number += 1;
+        self.workers.send(worker, Command::Job { id: self.work.number, port, order });
+        Some(Task::Job { worker, deadline: Instant::now() + PATIENCE, phase, said, call })
+    }
+
+    /// The engine of this port, or the only one.
+    fn engine(&self, port: Option<&str>) -> Result<(PortId, EngineConfig), Refusal> {
+        let config = &self.shown.get().config;
+        let engines =
+            config.ports.iter().enumerate().filter_map(|(i, p)| Some((i, p.name.as_str(), p.engine?)));
+        let engines: Vec<_> = engines.collect();
+        let chosen = match (port, &engines[..]) {
+            (Some(port), all) => all.iter().find(|(_, name, _)| *name == port),
+            (None, [one]) => Some(one),
+            (None, _) => None,
+        };
+        let names = || engines.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
+        match chosen {
+            Some((i, _, engine)) => Ok((PortId(*i as u16), *engine)),
+            None if engines.is_empty() => {
+                Err(Refusal::new(404, "this switch has no engine: no port with device = \"inc\""))
+            }
+            None => {
+                let detail = match port {
+                    Some(port) => format!("port `{port}` is no engine; there are {}", names()),
+                    None => format!("say which engine with `port`: {}", names()),
+                };
+                let fault = Fault { path: "/port".into(), detail: detail.clone(), ..Fault::default() };
+                Err(Refusal { status: 404, detail, faults: vec![fault] })
+            }
+        }
+    }
+
+    pub(super) fn await_job(
+        &mut self,
+        worker: usize,
+        deadline: Instant,
+        (phase, said): (&'static str, Value),
+        call: Call,
+    ) -> Option<Task> {
+        match self.workers.hear(worker) {
+            Some(Reply::Job { id, told }) if id == self.work.number => {
+                call.answer(match told {
+                    Told::Taken => {
+                        self.report("inc", phase, &said);
+                        Ok(said.into())
+                    }
+                    Told::Refused(refusal, _) => Err(refused(409, &refusal)),
+                    Told::Unknown => Err(Refusal::new(404, format!("the engine has no job {}", said["job"]))),
+                });
+                None
+            }
+            None if Instant::now() >= deadline => {
+                call.answer(Err(Refusal::new(503, format!("worker {worker} does not answer"))));
+                None
+            }
+            // Nothing yet, or what nobody waits for any more.
+            _ => Some(Task::Job { worker, deadline, phase, said, call }),
+        }
+    }
+}
+
+/// The job, with all its memory, for an engine behind a port that carries frames of `mtu` bytes.
+fn make(spec: &JobSpec, engine: &EngineConfig, mtu: u16) -> Result<Box<Job>, Refusal> {
+    let params = spec
+        .params(&engine.address)
+        .map_err(|error| Refusal::new(422, format!("job {}: {error}", spec.id)))?;
+    params.check().map_err(|refusal| refused(422, &refusal))?;
+    let longest = usize::from(params.mtu) + HEADERS;
+    if longest > usize::from(mtu) {
+        let detail = format!(
+            "job {}: packets of {} bytes make frames of up to {longest}, the port's mtu is {mtu}",
+            spec.id, params.mtu
+        );
+        return Err(Refusal::new(422, detail));
+    }
+    let (needed, quota) = (params.memory(), engine.params.quota);
+    if needed > quota {
+        return Err(refused(409, &JobRefusal::Quota(spec.id, needed, quota)));
+    }
+    Job::new(params, Kernels::best()).map(Box::new).map_err(|refusal| refused(422, &refusal))
+}
+
+fn refused(status: u16, refusal: &JobRefusal) -> Refusal {
+    Refusal::new(status, refusal.to_string())
+}
