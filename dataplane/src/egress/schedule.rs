@@ -222,14 +222,13 @@ impl Scheduler {
     /// guess, so nothing here is a jump.
     #[inline(always)]
     fn smallest_tag(&self, candidates: u8, now: u64) -> usize {
-        let (mut best, mut least) = (0, i64::MAX);
-        for (queue, tag) in self.tags.iter().enumerate() {
+        let ahead: [_; PRIORITIES] = std::array::from_fn(|queue| {
             let waits = candidates >> queue & 1 == 1;
-            let ahead = select_unpredictable(waits, tag.wrapping_sub(now) as i64, i64::MAX);
-            best = select_unpredictable(ahead < least, queue, best);
-            least = least.min(ahead);
-        }
-        best
+            (select_unpredictable(waits, self.tags[queue].wrapping_sub(now) as i64, i64::MAX), queue)
+        });
+        let [a, b, c, d, e, f, g, h] = ahead;
+        let first = |low: (i64, usize), high: (i64, usize)| select_unpredictable(high.0 < low.0, high, low);
+        first(first(first(a, b), first(c, d)), first(first(e, f), first(g, h))).1
     }
 
     /// Queues over their pir are not ready; queues under their cir go first.

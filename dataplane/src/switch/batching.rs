@@ -1,12 +1,13 @@
 //! Sorting a burst: frames with the same decision join a group, in batches, and are admitted together.
 
 use super::Switch;
-use super::flow_cache::ForwardingDecision;
+use super::flow_cache::{FlowCache, ForwardingDecision};
 use super::receive::RxContext;
 use crate::drops::DropReason;
 use crate::egress::{BatchList, Queues};
 use crate::frame::Frame;
 use crate::mmu::Admission;
+use crate::parse::Profile;
 
 /// Groups a burst is sorted into.
 pub(super) const GROUPS: usize = 64;
@@ -31,13 +32,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &mut self,
         rx: &mut RxContext,
         frames: &mut impl Iterator<Item = F>,
+        mut decide: impl FnMut(&FlowCache, &Profile, &F) -> ForwardingDecision,
     ) -> Option<F> {
-        let (port, tag) = (rx.port, self.flow_cache.tag(rx.port));
         loop {
             let Self { flow_cache, ports, groups, queues, .. } = self;
-            let profile = &ports[port.index()].params.profile;
-            let decide = |frame: &F| flow_cache.decision(profile, tag, frame);
-            match join(groups, queues, frames, decide)? {
+            let profile = &ports[rx.port.index()].params.profile;
+            match join(groups, queues, frames, |frame| decide(flow_cache, profile, frame))? {
                 (frame, decision) if decision.is_decided() => self.begin_batch(rx, decision, frame),
                 (frame, _) => return Some(frame),
             }
@@ -91,7 +91,7 @@ fn join<F: Frame>(
     groups: &[AdmissionGroup; GROUPS],
     queues: &mut Queues<F>,
     frames: &mut impl Iterator<Item = F>,
-    decide: impl Fn(&F) -> ForwardingDecision,
+    mut decide: impl FnMut(&F) -> ForwardingDecision,
 ) -> Option<(F, ForwardingDecision)> {
     for frame in frames {
         let decision = decide(&frame);

@@ -11,6 +11,7 @@ use crate::fdb::Changed;
 use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey, Profile};
 use crate::types::{MAX_PORTS, PRIORITIES, PortId};
+use arrayvec::ArrayVec;
 use index::Index;
 
 /// Where a frame goes and what it is charged to, in one word: nothing but admission is left to decide. Frames with the
@@ -77,8 +78,8 @@ impl ForwardingDecision {
 
 /// Decisions of one set: a cache line.
 const WAYS: usize = 2;
-/// Decisions that a core has at hand: 256 KiB of its second cache.
-const NEAR: usize = 4096;
+/// Decisions that a core has at hand: half of its first cache.
+const NEAR: usize = 256;
 /// One in so many newcomers takes a place that is taken.
 const PATIENCE: u64 = 16;
 
@@ -108,6 +109,18 @@ impl Entry {
 struct Set([Entry; WAYS]);
 
 const _: () = assert!(size_of::<Set>() == 64, "a look-up touches one cache line");
+
+/// Where the decision about a frame is, if there is one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    set: usize,
+    /// What its entry has for a key: that of a void one, if the frame has none.
+    key: [u64; 3],
+}
+
+impl Place {
+    const NOWHERE: Self = Self { set: 0, key: Entry::VOID.key };
+}
 
 /// Port and epoch, as they stand in the third word of an entry's key.
 #[derive(Clone, Copy, Debug)]
@@ -205,16 +218,18 @@ impl FlowCache {
     /// What was decided about frames like this one.
     #[inline(always)]
     pub fn decision<F: Frame>(&self, profile: &Profile, tag: Tag, frame: &F) -> ForwardingDecision {
-        match profile.flow_key(frame.bytes(), frame.len()) {
-            Some(key) => self.find(key, tag),
-            None => ForwardingDecision::NONE,
-        }
+        self.at(self.place_of(profile, tag, frame))
     }
 
-    /// What was decided about frames with this key.
+    /// Where that is.
     #[inline(always)]
-    fn find(&self, key: FlowKey, tag: Tag) -> ForwardingDecision {
-        let (set, [a, b, c]) = self.place(key, tag);
+    pub fn place_of<F: Frame>(&self, profile: &Profile, tag: Tag, frame: &F) -> Place {
+        profile.flow_key(frame.bytes(), frame.len()).map_or(Place::NOWHERE, |key| self.place(key, tag))
+    }
+
+    /// What was decided about the frames of a place.
+    #[inline(always)]
+    pub fn at(&self, Place { set, key: [a, b, c] }: Place) -> ForwardingDecision {
         let Some(Set(ways)) = self.sets.get(set) else { return ForwardingDecision::NONE };
         // Mostly the first: a table that is not nearly full has few sets with two.
         for entry in ways {
@@ -233,29 +248,34 @@ impl FlowCache {
         beside.map_or(ForwardingDecision::NONE, |entry| entry.decision)
     }
 
-    /// Decisions are so many that they are in a far cache, or in none.
+    /// Decisions are so many that most are in a far cache, or in none.
     #[inline(always)]
     pub fn is_far(&self) -> bool {
         self.kept > NEAR
     }
 
-    /// Asks for the decisions about these frames.
-    #[inline(never)]
-    pub fn prefetch<F: Frame>(&self, profile: &Profile, tag: Tag, frames: &[F]) {
-        for frame in frames {
-            if let Some(key) = profile.flow_key(frame.bytes(), frame.len())
-                && let Some(set) = self.sets.get(self.place(key, tag).0)
-            {
+    /// [`FlowCache::place_of`] for some frames, whose decisions are on their way when it returns.
+    #[inline(always)]
+    pub fn places_of<F: Frame, const N: usize>(
+        &self,
+        profile: &Profile,
+        tag: Tag,
+        frames: &ArrayVec<F, N>,
+    ) -> ArrayVec<Place, N> {
+        let place = |frame| {
+            let place = self.place_of(profile, tag, frame);
+            if let Some(set) = self.sets.get(place.set) {
                 F::prefetch(set);
             }
-        }
+            place
+        };
+        frames.iter().map(place).collect()
     }
 
-    /// The set of a key, and what a valid entry there has in place of the key.
     #[inline(always)]
-    fn place(&self, key: FlowKey, tag: Tag) -> (usize, [u64; 3]) {
+    fn place(&self, key: FlowKey, tag: Tag) -> Place {
         let [a, b, c] = key.words();
-        ((key.hash() >> self.hash_shift) as usize, [a, b, c | tag.0])
+        Place { set: (key.hash() >> self.hash_shift) as usize, key: [a, b, c | tag.0] }
     }
 
     /// Keeps a decision, in its set or the one beside it. Where both are full of valid ones a newcomer gets in only now and
@@ -265,7 +285,7 @@ impl FlowCache {
     /// `stations`: the keys of source and destination in the forwarding table.
     #[inline(never)]
     pub fn keep(&mut self, key: FlowKey, port: PortId, decision: ForwardingDecision, stations: [u64; 2]) {
-        let (mark, (set, key)) = (self.mark(), self.place(key, self.tag(port)));
+        let (mark, Place { set, key }) = (self.mark(), self.place(key, self.tag(port)));
         let places = || [set, set ^ 1].into_iter().flat_map(|set| (0..WAYS).map(move |way| (set, way)));
         let entry = |(set, way): (usize, usize)| &self.sets[set].0[way];
         let same = places().find(|place| entry(*place).key == key);

@@ -5,7 +5,7 @@
 //! each is put where it belongs. Unicast frames that only wait for admission are batched by decision
 //! ([`super::batching`]), and each group is admitted as one ([`super::admit`]).
 
-use super::flow_cache::ForwardingDecision;
+use super::flow_cache::{FlowCache, ForwardingDecision};
 use super::{PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
@@ -13,7 +13,7 @@ use crate::egress::{BatchHeader, Meta};
 use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
-use crate::parse::{Kind, Parsed, checksum};
+use crate::parse::{Kind, Parsed, Profile, checksum};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
@@ -84,17 +84,39 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             waiting: 0,
         };
         if self.flow_cache.is_far() {
-            // Each would wait for its own: so they come together.
-            let profile = &self.ports[port.index()].params.profile;
-            self.flow_cache.prefetch(profile, self.flow_cache.tag(port), burst);
-        }
-        let mut frames = F::drain(burst);
-        while let Some(undecided) = self.batch_frames(&mut rx, &mut frames) {
-            let behind = frames.by_ref().take(AT_ONCE - 1);
-            self.receive_some(&mut rx, std::iter::once(undecided).chain(behind).collect());
+            self.receive_far(&mut rx, F::drain(burst));
+        } else {
+            let (mut frames, tag) = (F::drain(burst), self.flow_cache.tag(port));
+            let decide =
+                |cache: &FlowCache, profile: &Profile, frame: &F| cache.decision(profile, tag, frame);
+            while let Some(undecided) = self.batch_frames(&mut rx, &mut frames, decide) {
+                let behind = frames.by_ref().take(AT_ONCE - 1);
+                self.receive_some(&mut rx, std::iter::once(undecided).chain(behind).collect());
+            }
         }
         self.admit_waiting(&mut rx);
         self.tell_peers();
+    }
+
+    /// Frames whose decisions would be waited for one after the other: those of some are asked for together.
+    fn receive_far(&mut self, rx: &mut RxContext, frames: impl Iterator<Item = F>) {
+        let mut frames = frames;
+        loop {
+            let some: ArrayVec<F, AT_ONCE> = frames.by_ref().take(AT_ONCE).collect();
+            if some.is_empty() {
+                return;
+            }
+            let profile = &self.ports[rx.port.index()].params.profile;
+            let mut places =
+                self.flow_cache.places_of(profile, self.flow_cache.tag(rx.port), &some).into_iter();
+            let decide = |cache: &FlowCache, _: &Profile, _: &F| {
+                places.next().map_or(ForwardingDecision::NONE, |place| cache.at(place))
+            };
+            let mut some = some.into_iter();
+            if let Some(undecided) = self.batch_frames(rx, &mut some, decide) {
+                self.receive_some(rx, std::iter::once(undecided).chain(some).collect());
+            }
+        }
     }
 
     #[inline(always)]

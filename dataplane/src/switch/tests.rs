@@ -16,6 +16,8 @@ use crate::types::{BURST, Mac};
 mod handoff;
 #[path = "held_tests.rs"]
 mod held;
+#[path = "walk_tests.rs"]
+mod walk;
 
 /// A wire that takes at most `room` frames per call and remembers what it took.
 #[derive(Default)]

@@ -11,6 +11,7 @@ use weir_config::{self as config, Config};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{MAX_PORTS, Mac};
+use weir_dpdk::Mbuf;
 
 /// Frames that go round on each port.
 const FRAMES: u64 = 1024;
@@ -46,6 +47,11 @@ impl Frame for Replayed {
     fn make_unique(&mut self) -> bool {
         Rc::make_mut(&mut self.0);
         true
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(what: &T) {
+        Mbuf::prefetch(what);
     }
 }
 

@@ -24,7 +24,7 @@ fn keep(cache: &mut FlowCache, (src, dst): (u64, u64), port: u16) {
 }
 
 fn is_kept(cache: &FlowCache, (src, dst): (u64, u64), port: u16) -> bool {
-    let found = cache.find(key(src, dst), cache.tag(PortId(port)));
+    let found = cache.at(cache.place(key(src, dst), cache.tag(PortId(port))));
     assert!(!found.is_decided() || found == decision());
     found.is_decided()
 }
@@ -87,7 +87,8 @@ fn epochs_come_round_and_nothing_comes_back() {
 #[test]
 fn a_place_that_is_taken_is_given_up_now_and_then() {
     let mut cache = FlowCache::new(64);
-    let set = |cache: &FlowCache, pair: (u64, u64)| cache.place(key(pair.0, pair.1), cache.tag(PortId(1))).0;
+    let set =
+        |cache: &FlowCache, pair: (u64, u64)| cache.place(key(pair.0, pair.1), cache.tag(PortId(1))).set;
     // Those of a set have the one beside it, too.
     const PLACES: usize = 2 * WAYS;
     let same: Vec<_> =
@@ -179,7 +180,7 @@ fn stations_that_are_numbered_find_places() {
                 .map(|bytes| Profile::standard().flow_key(&bytes, bytes.len()).expect("nothing odd"))
                 .collect();
             keys.iter().for_each(|key| cache.keep(*key, PortId(1), decision(), [1, 2]));
-            let kept = |key: &&FlowKey| cache.find(**key, cache.tag(PortId(1))).is_decided();
+            let kept = |key: &&FlowKey| cache.at(cache.place(**key, cache.tag(PortId(1)))).is_decided();
             let lost = keys.len() - keys.iter().filter(kept).count();
             assert!(lost * 200 < keys.len(), "{lost} of {}: {stations} stations, {kinds} kinds", keys.len());
         }
