@@ -20,22 +20,49 @@ const RESERVED_MASK: u64 = 0x0000_f0ff_ffff_ffff;
 /// In the third word, above four bytes of the frame: it is a CNP.
 const CNP: u64 = 1 << 32;
 
+/// Room for each number of bytes that can be kept.
+const COUNTS: usize = (COVERED - LEAST + 1).next_power_of_two();
+
 /// Masks for the second and third word that keep the first 12 to 20 bytes of a frame; of the last one only its high four
 /// bits where they are those of an IPv6 traffic class, beside which a flow label begins.
-const KEEP: [[[u64; 2]; COVERED - LEAST + 1]; 2] = {
-    let mut all = [[[0; 2]; COVERED - LEAST + 1]; 2];
+const KEEP: [[u64; 2]; 2 * COUNTS] = {
+    let mut all = [[0; 2]; 2 * COUNTS];
     let mut count = LEAST;
     while count <= COVERED {
         let (second, third) = if count <= 16 { (count - 8, 0) } else { (8, count - 16) };
         let whole = [u64::MAX >> (64 - 8 * second), (1 << (8 * third)) - 1];
         let label = 0x0f << (8 * ((count - 1) % 8));
-        all[0][count - LEAST] = whole;
-        all[1][count - LEAST] =
+        all[count - LEAST] = whole;
+        all[COUNTS + count - LEAST] =
             if third == 0 { [whole[0] & !label, 0] } else { [whole[0], whole[1] & !label] };
         count += 1;
     }
     all
 };
+
+/// What of a header makes its key. It fits a register: a key that is returned in memory is read in other pieces than it was
+/// written in, which takes longer than to make it.
+#[derive(Clone, Copy)]
+struct Kept(u32);
+
+impl Kept {
+    const LABEL: u32 = COUNTS as u32;
+    const CNP: u32 = 2 * COUNTS as u32;
+
+    /// Of the first `count` bytes; `label`: half of the last one is a flow label.
+    #[inline(always)]
+    fn of(count: usize, label: bool, cnp: u64) -> Self {
+        let cnp = if cnp == 0 { 0 } else { Self::CNP };
+        Self((count - LEAST) as u32 | u32::from(label) * Self::LABEL | cnp)
+    }
+
+    #[inline(always)]
+    fn key(self, head: &Head) -> Option<FlowKey> {
+        let [second, third] = KEEP[self.0 as usize % KEEP.len()];
+        let cnp = if self.0 & Self::CNP == 0 { 0 } else { CNP };
+        Some(FlowKey([word(head, 0)?, word(head, 8)? & second, word(head, 16)? & third | cnp]))
+    }
+}
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,21 +131,21 @@ impl Profile {
             let cnp = if odd { None } else { self.plain_ipv4(18, head, len) };
             return Some(FlowKey([word(head, 0)?, word(head, 8)?, u64::from(behind) | cnp?]));
         }
-        self.any_flow_key(head, bytes, len)
+        self.any_kept(head, bytes, len)?.key(head)
     }
 
     /// Called rather than inlined: the loop over plain frames needs its registers.
     #[inline(never)]
-    fn any_flow_key(&self, head: &Head, bytes: &[u8], len: usize) -> Option<FlowKey> {
+    fn any_kept(&self, head: &Head, bytes: &[u8], len: usize) -> Option<Kept> {
         match self.header_len {
-            14 => self.key_behind(14, head, bytes, len),
-            other => self.key_behind(other.clamp(LEAST, 16), head, bytes, len),
+            14 => self.kept_behind(14, head, bytes, len),
+            other => self.kept_behind(other.clamp(LEAST, 16), head, bytes, len),
         }
     }
 
     #[inline(always)]
-    fn key_behind(&self, header: usize, head: &Head, bytes: &[u8], len: usize) -> Option<FlowKey> {
-        let (first, second, third) = (word(head, 0)?, word(head, 8)?, word(head, 16)?);
+    fn kept_behind(&self, header: usize, head: &Head, bytes: &[u8], len: usize) -> Option<Kept> {
+        let (first, second) = (word(head, 0)?, word(head, 8)?);
         let groups = self.group_bits;
         let odd = (first & groups[0]) | (second & groups[1]) != 0
             || first & RESERVED_MASK == RESERVED
@@ -126,13 +153,8 @@ impl Profile {
         if odd {
             return None;
         }
-        // Of the first `count` bytes, the last of which may belong to a flow label.
-        let key = |count: usize, label: usize, cnp: u64| {
-            let keep = KEEP[label].get(count - LEAST)?;
-            Some(FlowKey([first, second & keep[0], third & keep[1] | cnp]))
-        };
         if self.ethertype.is_none() {
-            return key(header, 0, 0);
+            return Some(Kept::of(header, false, 0));
         }
         // The last two bytes of the header.
         let (mut ethertype, mut at) = (((second >> (8 * (header - 10))) as u16).swap_bytes(), header);
@@ -140,13 +162,14 @@ impl Profile {
             ethertype = be16(head, at + 2).filter(|inner| self.vlan && !is_tag(*inner))?;
             at += 4;
         }
-        match ethertype {
-            MAC_CONTROL => None,
-            IPV4 if self.ip => key(at + 2, 0, self.ipv4(at, head, bytes, len)?),
-            IPV6 if self.ip => key(at + 2, 1, self.ipv6(at, head, bytes, len)?),
-            _ if self.ip || ethertype != self.type1_ethertype => key(at, 0, 0),
-            _ => key(at, 0, self.transport(len.checked_sub(at)?, bytes.get(at))?),
-        }
+        let (count, label, cnp) = match ethertype {
+            MAC_CONTROL => return None,
+            IPV4 if self.ip => (at + 2, false, self.ipv4(at, head, bytes, len)?),
+            IPV6 if self.ip => (at + 2, true, self.ipv6(at, head, bytes, len)?),
+            _ if self.ip || ethertype != self.type1_ethertype => (at, false, 0),
+            _ => (at, false, self.transport(len.checked_sub(at)?, bytes.get(at))?),
+        };
+        Some(Kept::of(count, label, cnp))
     }
 
     /// Checks an IPv4 datagram. [`CNP`] if it is one, else 0; `None` if it is malformed.

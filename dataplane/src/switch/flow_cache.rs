@@ -11,7 +11,6 @@ use crate::fdb::Changed;
 use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey, Profile};
 use crate::types::{MAX_PORTS, PRIORITIES, PortId};
-use arrayvec::ArrayVec;
 use index::Index;
 
 /// Where a frame goes and what it is charged to, in one word: nothing but admission is left to decide. Frames with the
@@ -119,7 +118,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    const NOWHERE: Self = Self { set: 0, key: Entry::VOID.key };
+    pub const NOWHERE: Self = Self { set: 0, key: Entry::VOID.key };
 }
 
 /// Port and epoch, as they stand in the third word of an entry's key.
@@ -218,13 +217,10 @@ impl FlowCache {
     /// What was decided about frames like this one.
     #[inline(always)]
     pub fn decision<F: Frame>(&self, profile: &Profile, tag: Tag, frame: &F) -> ForwardingDecision {
-        self.at(self.place_of(profile, tag, frame))
-    }
-
-    /// Where that is.
-    #[inline(always)]
-    pub fn place_of<F: Frame>(&self, profile: &Profile, tag: Tag, frame: &F) -> Place {
-        profile.flow_key(frame.bytes(), frame.len()).map_or(Place::NOWHERE, |key| self.place(key, tag))
+        match profile.flow_key(frame.bytes(), frame.len()) {
+            Some(key) => self.at(self.place(key, tag)),
+            None => ForwardingDecision::NONE,
+        }
     }
 
     /// What was decided about the frames of a place.
@@ -254,22 +250,19 @@ impl FlowCache {
         self.kept > NEAR
     }
 
-    /// [`FlowCache::place_of`] for some frames, whose decisions are on their way when it returns.
+    /// Where the decisions about some frames are. They are on their way when it returns.
     #[inline(always)]
-    pub fn places_of<F: Frame, const N: usize>(
-        &self,
-        profile: &Profile,
-        tag: Tag,
-        frames: &ArrayVec<F, N>,
-    ) -> ArrayVec<Place, N> {
-        let place = |frame| {
-            let place = self.place_of(profile, tag, frame);
+    pub fn find_places<F: Frame>(&self, profile: &Profile, tag: Tag, frames: &[F], places: &mut [Place]) {
+        for (place, frame) in places.iter_mut().zip(frames) {
+            let Some(key) = profile.flow_key(frame.bytes(), frame.len()) else {
+                *place = Place::NOWHERE;
+                continue;
+            };
+            *place = self.place(key, tag);
             if let Some(set) = self.sets.get(place.set) {
                 F::prefetch(set);
             }
-            place
-        };
-        frames.iter().map(place).collect()
+        }
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@
 //! each is put where it belongs. Unicast frames that only wait for admission are batched by decision
 //! ([`super::batching`]), and each group is admitted as one ([`super::admit`]).
 
-use super::flow_cache::{FlowCache, ForwardingDecision};
+use super::flow_cache::{FlowCache, ForwardingDecision, Place};
 use super::{PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
@@ -98,7 +98,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.tell_peers();
     }
 
-    /// Frames whose decisions would be waited for one after the other: those of some are asked for together.
+    /// Frames whose decisions would be waited for one after the other: those of some are asked for together. Called rather
+    /// than inlined: the other loop needs its registers.
+    #[inline(never)]
     fn receive_far(&mut self, rx: &mut RxContext, frames: impl Iterator<Item = F>) {
         let mut frames = frames;
         loop {
@@ -107,10 +109,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 return;
             }
             let profile = &self.ports[rx.port.index()].params.profile;
-            let mut places =
-                self.flow_cache.places_of(profile, self.flow_cache.tag(rx.port), &some).into_iter();
+            let mut places = [Place::NOWHERE; AT_ONCE];
+            self.flow_cache.find_places(profile, self.flow_cache.tag(rx.port), &some, &mut places);
+            let mut places = places.iter();
             let decide = |cache: &FlowCache, _: &Profile, _: &F| {
-                places.next().map_or(ForwardingDecision::NONE, |place| cache.at(place))
+                places.next().map_or(ForwardingDecision::NONE, |place| cache.at(*place))
             };
             let mut some = some.into_iter();
             if let Some(undecided) = self.batch_frames(rx, &mut some, decide) {
