@@ -9,8 +9,8 @@ use std::net::Ipv4Addr;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::Mac;
 
-/// Header bytes a frame can hold: a whole CNP is the longest that occurs.
-pub const HEADER_ROOM: usize = 77;
+/// Header bytes a frame can hold: the longest are those of a credit message of RC Link, tagged, with IP.
+pub const HEADER_ROOM: usize = 93;
 
 // Where the headers are: Ethernet 14, IPv4 20, UDP 8, BTH 12.
 const ETHERTYPE: usize = 12;

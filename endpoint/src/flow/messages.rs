@@ -83,6 +83,14 @@ impl Incoming {
         self.messages.last().map_or(0, |m| m.end)
     }
 
+    /// Payload bytes of the packet that is to come; 0: none is.
+    pub fn next_bytes(&self) -> u64 {
+        self.messages.get(self.at).map_or(0, |m| {
+            let nth = self.expected + m.flow.packets() - m.end;
+            m.flow.bytes.saturating_sub(nth * u64::from(m.flow.payload)).min(m.flow.payload.into())
+        })
+    }
+
     /// What became of message `nth`.
     pub fn received(&self, nth: usize) -> &Received {
         &self.messages[nth].received

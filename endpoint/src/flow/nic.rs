@@ -28,7 +28,7 @@ pub struct NicConfig {
 }
 
 /// What a NIC saw of PFC, and frames it could not place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicReport {
     /// ns each priority was paused.
     pub paused_ns: [Nanos; PRIORITIES],
@@ -36,6 +36,12 @@ pub struct NicReport {
     pub pauses: [u64; PRIORITIES],
     /// PFC frames received.
     pub pfc_frames: u64,
+    /// PFC frames sent, for a receive memory that fills.
+    pub pfc_sent: u64,
+    /// Most bytes in receive memories.
+    pub memory_peak: u64,
+    /// Time a message of each virtual channel waited for credits, ns.
+    pub credit_wait_ns: [Nanos; PRIORITIES],
     /// Frames that belong to no flow.
     pub unexpected: u64,
 }
@@ -133,6 +139,7 @@ impl Nic {
             pauses: std::array::from_fn(|p| self.reaction.transitions(p)),
             pfc_frames: self.reaction.counters().pfc_frames,
             unexpected: self.unexpected,
+            ..NicReport::default()
         }
     }
 

@@ -1,7 +1,7 @@
 //! The same flows over RC Link: a NIC whose frames are those of [`crate::rclink`], headers and a length.
 //!
-//! A flow is a row of messages of one frame each, over a queue pair of its own or that of the flow before it. The payload is zeros that are never
-//! carried; so there is no CRC, and no credits, whose counts would be in it.
+//! A flow is a row of messages of one frame each, over a queue pair of its own or that of the flow before it. The payload is
+//! zeros that are never carried; so there is no CRC. Of a credit message the counts are within the headers that are.
 
 use super::frame::HeaderFrame;
 use super::messages::{Arrival, Incoming, Received};
@@ -11,10 +11,12 @@ use crate::rclink::Reliability;
 use crate::rclink::backoff::{Backoff, BackoffError, BackoffParams};
 use crate::rclink::cc_window::{MAX_LENGTH_THR, Window};
 use crate::rclink::class::{Class, ClassMap};
-use crate::rclink::frame::{Body, Codec, Station};
+use crate::rclink::frame::{Body, Codec, MAX_PAYLOAD, Station};
 use crate::rclink::link::{self, Event, FlowControl, Link, LinkConfig, LinkError};
 use crate::rclink::rh::{MAX_WINDOW, Opcode, Psn, Rh};
 use crate::rclink::watermark::Marks;
+use crate::traffic::Clock;
+use std::collections::VecDeque;
 use thiserror::Error;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::NEVER;
@@ -26,14 +28,21 @@ const STEPS: u32 = 100;
 /// What a NIC is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkNicConfig {
-    /// Format of its frames, without CRC; not Lite, whose frames say of no flow.
+    /// Format of its frames, without CRC. The frames of Lite say of no queue pair: there is one for each peer and priority.
     pub codec: Codec,
+    /// Priority, or virtual channel, of each class.
+    pub classes: ClassMap,
     /// Its addresses.
     pub station: Station,
     /// Rate of its link, bits/s.
     pub rate: u64,
-    /// PFC priorities it obeys, one bit each.
-    pub obey: u8,
+    /// Pauses that it obeys, and sends when a receive memory fills; or credits.
+    pub flow_control: FlowControl,
+    /// Messages are read this fast at most, bits/s of frames with gaps; `None`: as they come.
+    pub read_rate: Option<u64>,
+    /// What the receive memories have room for after a pause was asked for, ns. With credits a memory is what they are
+    /// worth.
+    pub round_trip: Nanos,
     /// Go-back-N; without it everything is sent once.
     pub retransmit: bool,
     /// Packets in flight.
@@ -57,9 +66,6 @@ pub enum LinkFlowError {
     /// The back-off.
     #[error(transparent)]
     Backoff(#[from] BackoffError),
-    /// No class of data has this priority.
-    #[error("priority {0}: RC Link data has 2 (responses), 3 and 4 (requests)")]
-    Priority(u8),
 }
 
 /// A flow that is sent.
@@ -69,6 +75,14 @@ struct Outgoing {
     posted: u64,
     /// What the queue pair had done before this flow began.
     before: Sent,
+    /// Answers: as many messages as have been read there may be. `None`: it answers nobody.
+    asked: Option<u64>,
+}
+
+impl Outgoing {
+    fn is_due(&self, now: Nanos) -> bool {
+        self.flow.start <= now && self.asked.is_none_or(|asked| self.posted < asked)
+    }
 }
 
 /// What an end of a queue pair does.
@@ -81,18 +95,41 @@ enum Role {
     },
     Receives {
         incoming: Incoming,
-        /// Gaps end so many flows, which is told with the packet that showed it.
-        ended: u32,
+        /// After the last packet that came, and the numbers of those that came and were not read: where nobody sends again
+        /// there are gaps.
+        arrived: u64,
+        unread: VecDeque<u64>,
         /// CNPs the queue pair had sent before each flow began.
         cnps: Vec<u64>,
+        /// The sending end that answers each message with one of its own: only what can be answered is read.
+        answers: Option<usize>,
     },
+}
+
+/// How long each channel has waited for credits.
+#[derive(Clone, Copy, Debug, Default)]
+struct CreditWait {
+    total: [Nanos; PRIORITIES],
+    waiting: u8,
+    since: Nanos,
+}
+
+impl CreditWait {
+    /// From `now` on the channels in `waiting` wait.
+    fn note(&mut self, waiting: u8, now: Nanos) {
+        let past = now.saturating_sub(self.since);
+        for channel in (0..PRIORITIES).filter(|channel| self.waiting >> channel & 1 == 1) {
+            self.total[channel] += past;
+        }
+        (self.waiting, self.since) = (waiting, now);
+    }
 }
 
 impl Role {
     /// The flow whose next packet is to be posted at `now`.
     fn open(&mut self, now: Nanos) -> Option<&mut Outgoing> {
         let Self::Sends { flows, .. } = self else { return None };
-        flows.iter_mut().find(|out| out.posted < out.flow.packets()).filter(|out| out.flow.start <= now)
+        flows.iter_mut().find(|out| out.posted < out.flow.packets()).filter(|out| out.is_due(now))
     }
 
     fn backoff(&mut self) -> Option<&mut Backoff> {
@@ -106,6 +143,11 @@ pub struct LinkNic {
     config: LinkNicConfig,
     link: Link,
     ends: Vec<Role>,
+    reader: Option<Clock>,
+    /// Time the longest frame takes on the line, ns.
+    lag: Nanos,
+    credit_wait: CreditWait,
+    memory_peak: u64,
     /// A frame with its payload.
     scratch: Vec<u8>,
 }
@@ -116,23 +158,41 @@ impl LinkNic {
     /// # Errors
     /// What does not fit.
     pub fn new(config: LinkNicConfig) -> Result<Self, LinkFlowError> {
-        // Messages are read as they come: the memories hold one at a time.
-        let marks = Marks::unicast(config.rate, 0);
+        let (unicast, multicast) = match config.flow_control {
+            FlowControl::Pfc { .. } => (
+                Marks::unicast(config.rate, config.round_trip),
+                Marks::multicast(config.rate, config.round_trip),
+            ),
+            // What a peer may send is bounded by its credits, whoever else sends.
+            FlowControl::Cbfc { .. } => {
+                let marks = Marks { high: u64::MAX, low: 0, capacity: u64::MAX };
+                (marks, marks)
+            }
+        };
         let link = Link::new(LinkConfig {
             codec: config.codec,
             station: config.station,
             vlan: Some(0),
-            classes: ClassMap::priorities(),
-            flow_control: FlowControl::Pfc { priorities: config.obey },
+            classes: config.classes,
+            flow_control: config.flow_control,
             rate: config.rate,
-            request: marks,
-            response: marks,
-            multicast: marks,
+            request: unicast,
+            response: unicast,
+            multicast,
             cnp_merge: config.cnp_merge,
             ecn: true,
             retransmit: config.retransmit,
         })?;
-        Ok(Self { config, link, ends: Vec::new(), scratch: Vec::new() })
+        Ok(Self {
+            config,
+            link,
+            ends: Vec::new(),
+            lag: 8_000_000_000 * (MAX_PAYLOAD as u64 + 100) / config.rate.max(1),
+            reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
+            credit_wait: CreditWait::default(),
+            memory_peak: 0,
+            scratch: Vec::new(),
+        })
     }
 
     /// Number the next end of a flow will have.
@@ -140,8 +200,8 @@ impl LinkNic {
         self.ends.len() as u32
     }
 
-    /// Adds an end of a flow: this NIC sends, or its peer, whose end has the number `peer_end`. `backs_off`: CNPs
-    /// slow it down.
+    /// Adds an end of a flow of this class: this NIC sends, or its peer, whose end has the number `peer_end`.
+    /// `backs_off`: CNPs slow it down.
     ///
     /// # Errors
     /// What does not fit.
@@ -150,6 +210,7 @@ impl LinkNic {
         flow: Flow,
         peer: Station,
         peer_end: u32,
+        class: Class,
         sends: bool,
         backs_off: bool,
     ) -> Result<(), LinkFlowError> {
@@ -157,14 +218,11 @@ impl LinkNic {
             if let Pace::Fixed(rate) = flow.pace { rate.min(self.config.rate) } else { self.config.rate };
         let bytes = u128::from(rate) * u128::from(self.config.cc_window.ns()) / 8_000_000_000;
         let length_thr = u32::try_from(bytes).unwrap_or(MAX_LENGTH_THR).clamp(1, MAX_LENGTH_THR);
-        let classes = ClassMap::priorities();
-        let data = [Class::Request(0), Class::Request(2), Class::Response];
-        let class = data.into_iter().find(|class| classes.of(*class) == flow.priority);
         let window = self.config.window.clamp(1, MAX_WINDOW);
         self.link.create_qp(link::QpConfig {
             peer,
             peer_qp: u16::try_from(peer_end).unwrap_or(u16::MAX),
-            class: class.ok_or(LinkFlowError::Priority(flow.priority))?,
+            class,
             pkey: 0,
             depth: usize::from(window),
             reliability: Reliability {
@@ -187,20 +245,37 @@ impl LinkNic {
         let backoff = backs_off.then(|| Backoff::new(params, length_thr)).transpose()?;
         self.ends.push(match sends {
             true => Role::Sends {
-                flows: vec![Outgoing { flow, posted: 0, before: Sent::default() }],
+                flows: vec![Outgoing { flow, posted: 0, before: Sent::default(), asked: None }],
                 sent: Sent::default(),
                 backoff,
             },
-            false => Role::Receives { incoming: Incoming::new(flow), ended: 0, cnps: vec![0] },
+            false => Role::Receives {
+                incoming: Incoming::new(flow),
+                arrived: 0,
+                unread: VecDeque::new(),
+                cnps: vec![0],
+                answers: None,
+            },
         });
         Ok(())
+    }
+
+    /// From now on every message read by the receiving end `request` is answered with one of the sending end
+    /// `response`, which sends no others; a message is read when its answer can be queued.
+    pub fn answer(&mut self, request: u32, response: u32) {
+        if let Some(Role::Sends { flows, .. }) = self.ends.get_mut(response as usize) {
+            flows.iter_mut().for_each(|out| out.asked = Some(0));
+        }
+        if let Some(Role::Receives { answers, .. }) = self.ends.get_mut(request as usize) {
+            *answers = Some(response as usize);
+        }
     }
 
     /// One more flow over the queue pair of end `at`, behind the others.
     pub fn add_more(&mut self, at: u32, flow: Flow) {
         let (before, cnps_before) = (self.sent_so_far(at as usize), self.cnps_so_far(at as usize));
         match &mut self.ends[at as usize] {
-            Role::Sends { flows, .. } => flows.push(Outgoing { flow, posted: 0, before }),
+            Role::Sends { flows, .. } => flows.push(Outgoing { flow, posted: 0, before, asked: None }),
             Role::Receives { incoming, cnps, .. } => {
                 incoming.append(flow);
                 cnps.push(cnps_before);
@@ -257,6 +332,13 @@ impl LinkNic {
             paused_ns: std::array::from_fn(|p| reaction.paused_ns(p, now)),
             pauses: std::array::from_fn::<_, PRIORITIES, _>(|p| reaction.transitions(p)),
             pfc_frames: reaction.counters().pfc_frames,
+            pfc_sent: counters.tx_pfc,
+            memory_peak: self.memory_peak,
+            credit_wait_ns: {
+                let mut wait = self.credit_wait;
+                wait.note(0, now);
+                wait.total
+            },
             unexpected: counters.rx_unknown + counters.rx_malformed + counters.rx_no_room,
         }
     }
@@ -269,28 +351,31 @@ impl LinkNic {
         let bytes = std::mem::take(&mut self.scratch);
         let before = *self.link.counters();
         self.link.handle_frame(&bytes, now);
+        self.memory_peak = self.memory_peak.max(self.link.memory_used());
         if let Ok(crate::rclink::frame::Frame { body: Body::Type1(rh, _), ce, .. }) =
             self.config.codec.read(&bytes)
         {
-            self.account(&rh, ce, &before, now);
+            self.account(&rh, ce, &before);
         }
         self.scratch = bytes;
-        self.collect(now)
+        let arrival = self.read(now);
+        self.note_credits(now);
+        arrival
     }
 
     /// What a frame meant to the end it was for.
-    fn account(&mut self, rh: &Rh, ce: bool, before: &link::Counters, now: Nanos) {
+    fn account(&mut self, rh: &Rh, ce: bool, before: &link::Counters) {
         let after = *self.link.counters();
         if after.rx_unknown > before.rx_unknown {
             return;
         }
         match (rh.opcode, self.ends.get_mut(usize::from(rh.dest_qp))) {
-            (Opcode::Send, Some(Role::Receives { incoming, ended, .. })) => {
+            (Opcode::Send, Some(Role::Receives { incoming, arrived, unread, .. })) => {
                 incoming.seen().marked += u64::from(ce);
                 if after.rx_data > before.rx_data {
-                    // Where nobody sends again, the link takes what comes: what is before it is lost.
-                    let gap = rh.psn.since(Psn::new(incoming.expected)).max(0) as u64;
-                    *ended += incoming.skip_to(incoming.expected + gap, now);
+                    let number = *arrived + rh.psn.since(Psn::new(*arrived)).max(0) as u64;
+                    unread.push_back(number);
+                    *arrived = number + 1;
                 } else {
                     incoming.seen().useless += 1;
                 }
@@ -301,16 +386,63 @@ impl LinkNic {
         }
     }
 
-    /// Reads what arrived; of messages there is one at most.
-    fn collect(&mut self, now: Nanos) -> Option<Arrival> {
+    /// Notes what has changed for channels that wait for credits.
+    fn note_credits(&mut self, now: Nanos) {
+        if let FlowControl::Cbfc { .. } = self.config.flow_control {
+            self.credit_wait.note(self.link.credit_wait(), now);
+        }
+    }
+
+    /// The next event that may be read: of messages those whose turn it is at the rate of the reader, and whose answer
+    /// can be queued.
+    fn next_event(&mut self, now: Nanos) -> Option<Event> {
+        let Self { link, ends, reader, .. } = self;
+        let reads = reader.is_none_or(|reader| reader.ready() <= now);
+        let can_answer = |qp: u16| match ends.get(usize::from(qp)) {
+            Some(Role::Receives { answers: Some(answers), .. }) => match &ends[*answers] {
+                Role::Sends { flows, .. } => {
+                    flows.iter().all(|out| out.asked.is_none_or(|asked| asked == out.posted))
+                }
+                Role::Receives { .. } => true,
+            },
+            _ => true,
+        };
+        link.poll_event_if(now, |event| match event {
+            Event::Received { qp, .. } => reads && can_answer(*qp),
+            _ => true,
+        })
+    }
+
+    /// Reads one message, if one may be read at `now`, and what lies before it. To be asked again until there is none.
+    pub fn read(&mut self, now: Nanos) -> Option<Arrival> {
         let mut arrival = None;
-        while let Some(event) = self.link.poll_event(now) {
+        while arrival.is_none()
+            && let Some(event) = self.next_event(now)
+        {
             match event {
                 Event::Received { qp, payload } => {
-                    if let Role::Receives { incoming, ended, .. } = &mut self.ends[usize::from(qp)]
-                        && let Some(taken) = incoming.take(payload.len() as u64, now)
-                    {
-                        arrival = Some(Arrival { ended: taken.ended + std::mem::take(ended), ..taken });
+                    if let Some(reader) = &mut self.reader {
+                        // It was asked up to a frame late, as the line may have been busy.
+                        reader.not_before(now.saturating_sub(self.lag));
+                        let frame = self.config.codec.frame_len(payload.len(), true);
+                        reader.advance(reader.step(frame));
+                    }
+                    let Role::Receives { incoming, unread, answers, .. } = &mut self.ends[usize::from(qp)]
+                    else {
+                        continue;
+                    };
+                    // What is before it is lost, and may have been the end of flows. Frames of AFH_Lite have no number.
+                    let number = unread.pop_front().unwrap_or(incoming.expected);
+                    let ended = incoming.skip_to(number, now);
+                    // A short message of Lite is filled up.
+                    let bytes = incoming.next_bytes().min(payload.len() as u64);
+                    if let Some(taken) = incoming.take(bytes, now) {
+                        arrival = Some(Arrival { ended: taken.ended + ended, ..taken });
+                    }
+                    let answers = *answers;
+                    if let Some(Role::Sends { flows, .. }) = answers.and_then(|at| self.ends.get_mut(at)) {
+                        flows.iter_mut().filter_map(|out| out.asked.as_mut()).for_each(|asked| *asked += 1);
+                        self.post(now);
                     }
                 }
                 Event::Cnp(qp) => {
@@ -333,9 +465,17 @@ impl LinkNic {
                 backoff.handle_timeout(now);
                 let _ = self.link.set_threshold(qp as u16, backoff.threshold());
             }
+        }
+        self.post(now);
+    }
+
+    /// Queues what may be sent, as far as there is room.
+    fn post(&mut self, now: Nanos) {
+        let least = *self.config.codec.payload_range().start() as u64;
+        for (qp, end) in self.ends.iter_mut().enumerate() {
             while let Some(out) = end.open(now) {
                 let full = u64::from(out.flow.payload);
-                let len = out.flow.bytes.saturating_sub(out.posted * full).min(full);
+                let len = out.flow.bytes.saturating_sub(out.posted * full).min(full).max(least);
                 if self.link.post(qp as u16, vec![0; len as usize]).is_err() {
                     break;
                 }
@@ -347,7 +487,9 @@ impl LinkNic {
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
         self.run(now);
-        if let link::Sent::Data(qp) = self.link.poll_transmit(now)?.kind
+        let kind = self.link.poll_transmit(now).map(|frame| frame.kind);
+        self.note_credits(now);
+        if let link::Sent::Data(qp) = kind?
             && let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)]
         {
             sent.packets += 1;
@@ -360,6 +502,10 @@ impl LinkNic {
     /// `None`: nothing to do.
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
         let mut next = self.link.next_timeout(now).unwrap_or(NEVER);
+        // What could be read now has been.
+        if let Some(reader) = self.reader.filter(|reader| reader.ready() > now && self.link.has_events()) {
+            next = next.min(reader.ready());
+        }
         for end in &mut self.ends {
             next = next.min(end.backoff().and_then(|b| b.next_timeout()).unwrap_or(NEVER));
             // What is open waits for room in the link's queue; what is not waits for its start.

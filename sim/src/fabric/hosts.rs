@@ -1,26 +1,22 @@
 //! The hosts of a fabric: of one kind, behind one face.
 
 use super::collective::{Collectives, EnginePort, Rank, RankConfig, RoceHost};
+use super::rclink;
 use super::sim_frame::{Body, SimFrame};
-use super::spec::{CcWindow, Congestion, FabricSpec, LinkFormat, Protocol};
+use super::spec::{Congestion, FabricSpec, Protocol};
 use super::switches;
 use super::topology::Plan;
-use super::workload::Planned;
 use super::{FabricError, congestion};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::congestion::telemetry::Stamp;
-use weir_endpoint::flow::{
-    Arrival, Flow, LinkNic, LinkNicConfig, NicConfig, NicReport, Received, Route, Sent,
-};
-use weir_endpoint::rclink::cc_window::Window;
-use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
+use weir_endpoint::flow::{Arrival, Flow, LinkNic, NicConfig, NicReport, Received, Route, Sent};
+use weir_endpoint::rclink::class::Class;
+use weir_endpoint::rclink::frame::Station;
 use weir_endpoint::roce::qp::TrafficClass;
 
-/// Queue pairs of an RC Link endpoint.
-const QP_NUMBERS: usize = 8192;
 /// DSCP of CNPs, that of adapters (`cnp_dscp`). The presets put CNPs in their class whatever it is.
 pub(super) const CNP_DSCP: u8 = 48;
 /// Ethernet, IP, UDP, BTH, ICRC: what a RoCE packet has around its payload.
@@ -45,6 +41,8 @@ pub(super) struct Opening {
     pub ends: [(usize, Mac); 2],
     /// CNPs slow it down, in RC Link.
     pub backs_off: bool,
+    /// Its class in RC Link.
+    pub class: Class,
 }
 
 fn ip(host: usize) -> Ipv4Addr {
@@ -56,19 +54,12 @@ pub(super) fn address(plan: &Plan, at: usize) -> (Mac, IpAddr) {
     (plan.macs[at], ip(at).into())
 }
 
-fn codec(spec: &FabricSpec) -> Codec {
-    Codec::new(match spec.host.rclink.format {
-        LinkFormat::Standard => Format::Standard,
-        LinkFormat::AfhGen1 => Format::AfhGen1,
-    })
-}
-
 /// Bytes on the wire of a packet with this payload.
 pub(super) fn packet_bytes(spec: &FabricSpec, payload: u64) -> u64 {
     match spec.host.protocol {
         // Padded to four bytes.
         Protocol::Rocev2 => wire_bytes(payload.next_multiple_of(4) + ROCE_HEADERS),
-        Protocol::Rclink => wire_bytes(codec(spec).frame_len(payload as usize, true) as u64),
+        Protocol::Rclink => wire_bytes(rclink::codec(spec).frame_len(payload as usize, true) as u64),
     }
 }
 
@@ -111,52 +102,11 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
             }
             _ => {}
         }
-        if host.protocol == Protocol::Rclink && !(2..=4).contains(&w.priority) {
-            let must = "2 (responses), 3 or 4 (requests) in RC Link";
-            return range(&format!("workload.{i}.priority"), w.priority.to_string(), must);
-        }
-        if host.protocol == Protocol::Rclink && !w.reliable {
-            let must = "true: RC Link leaves out acknowledgements with host.rclink.retransmit = false";
-            return range(&format!("workload.{i}.reliable"), "false".into(), must);
-        }
     }
     if host.protocol == Protocol::Rclink {
-        if usize::from(host.payload) > MAX_PAYLOAD {
-            return range("host.payload", host.payload.to_string(), "1 to 1344 in RC Link");
-        }
-        if spec.paths != 1 {
-            return range("paths", spec.paths.to_string(), "1: an RC Link station has one address");
-        }
-        let window = host.rclink.window;
-        if !(1..=2048).contains(&window) {
-            return range("host.rclink.window", window.to_string(), "1 to 2048");
-        }
-        for (key, time) in
-            [("cut_period", host.rclink.cut_period), ("raise_period", host.rclink.raise_period)]
-        {
-            if time.0 == 0 {
-                return range(&format!("host.rclink.{key}"), "0".into(), "longer than 0");
-            }
-        }
+        rclink::check(spec)?;
     }
     Ok(())
-}
-
-/// RC Link numbers queue pairs in 13 bits.
-///
-/// # Errors
-/// More queue pairs begin or end at a host than it has numbers.
-pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result<(), FabricError> {
-    let mut ends = vec![0; plan.hosts];
-    let pairs = flows.iter().filter(|f| f.pair == f.flow.id);
-    pairs.flat_map(|f| [f.from, f.to]).for_each(|host| ends[host] += 1);
-    match ends.into_iter().max() {
-        Some(most) if spec.host.protocol == Protocol::Rclink && most > QP_NUMBERS => {
-            let must = format!("at most {QP_NUMBERS} at one host in RC Link");
-            Err(FabricError::Range { what: "workload".into(), got: format!("{most} flows"), must })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// PFC priorities host `at` obeys, one bit each: as told, else those its neighbour keeps lossless. `switches`: their
@@ -195,24 +145,7 @@ impl Host {
                     cnp_interval: host.cnp_interval.0,
                 }))));
             }
-            Protocol::Rclink => LinkNicConfig {
-                codec: codec(spec),
-                station: Station { mac: plan.macs[at], ip: ip(at) },
-                rate,
-                obey,
-                retransmit: host.rclink.retransmit,
-                window: host.rclink.window,
-                cc_window: match host.rclink.cc_window {
-                    CcWindow::Us4 => Window::Us4,
-                    CcWindow::Us8 => Window::Us8,
-                    CcWindow::Us16 => Window::Us16,
-                    CcWindow::Us32 => Window::Us32,
-                    CcWindow::Us65 => Window::Us65,
-                },
-                cnp_merge: host.cnp_interval.0,
-                cut_period: host.rclink.cut_period.0,
-                raise_period: host.rclink.raise_period.0,
-            },
+            Protocol::Rclink => rclink::config(spec, plan, at, obey, ip(at)),
         };
         let refused = |e: weir_endpoint::flow::LinkFlowError| FabricError::Range {
             what: "host.rclink".into(),
@@ -289,7 +222,7 @@ impl Host {
             }
             Self::RcLink(nic) => {
                 let station = Station { mac: other.1, ip: ip(other.0) };
-                nic.add(opening.flow, station, peer, sends, opening.backs_off && sends).is_ok()
+                nic.add(opening.flow, station, peer, opening.class, sends, opening.backs_off && sends).is_ok()
             }
             // A rank is seated.
             Self::Engine(_) => false,
@@ -305,6 +238,18 @@ impl Host {
             Self::RcLink(nic) => nic.add_more(at, flow),
             Self::Engine(_) => {}
         }
+    }
+
+    /// Answers every message of its receiving end `request` with one of its sending end `response`, in RC Link.
+    pub fn answer(&mut self, request: u32, response: u32) {
+        if let Self::RcLink(nic) = self {
+            nic.answer(request, response);
+        }
+    }
+
+    /// Reads what has arrived before and may be read now, one message; `None`: there is none.
+    pub fn read(&mut self, now: Nanos) -> Option<Arrival> {
+        if let Self::RcLink(nic) = self { nic.read(now) } else { None }
     }
 
     /// Takes a frame from the wire.

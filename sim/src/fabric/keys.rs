@@ -58,6 +58,24 @@ const RCLINK: More<'_> = &[
     ("switch.config.wred.0.name", "\"request\""),
     ("switch.config.buffer.size", "\"8MiB\""),
 ];
+/// Credits for a few frames.
+const CREDITS: More<'_> = &[
+    RCLINK[0],
+    RCLINK[1],
+    RCLINK[2],
+    RCLINK[3],
+    ("host.rclink.flow_control", "\"cbfc\""),
+    ("host.rclink.credits", "24"),
+];
+/// Memories that fill.
+const READER: More<'_> = &[
+    RCLINK[0],
+    RCLINK[1],
+    RCLINK[2],
+    RCLINK[3],
+    ("host.rclink.read_rate", "\"5G\""),
+    ("host.rclink.round_trip", "\"1us\""),
+];
 const POISSON: More<'_> =
     &[("workload.0", "{ kind = \"poisson\", load = 0.3, sizes = \"fb_hadoop\", duration = \"50us\" }")];
 const INC: More<'_> = &[("workload.0", "{ kind = \"inc_all_reduce\", bytes = \"50KB\" }")];
@@ -184,6 +202,35 @@ const CASES: &[(&str, &str, More<'_>)] = &[
         &[RCLINK[0], RCLINK[1], RCLINK[2], RCLINK[3], ("host.cnp_interval", "\"2us\"")],
     ),
     ("host.rclink.raise_period", "\"100us\"", RCLINK),
+    ("host.rclink.flow_control", "\"cbfc\"", RCLINK),
+    ("host.rclink.credit_bytes", "1024", CREDITS),
+    ("host.rclink.credits", "64", CREDITS),
+    ("host.rclink.credit_report", "1", CREDITS),
+    ("host.rclink.credit_interval", "\"2us\"", CREDITS),
+    ("host.rclink.read_rate", "\"10G\"", READER),
+    ("host.rclink.round_trip", "\"20us\"", READER),
+    (
+        "host.rclink.priorities.request",
+        "[3, 3, 4, 4]",
+        &[
+            ("workload", TWO_WAYS),
+            READER[0],
+            READER[3],
+            READER[4],
+            READER[5],
+            ("workload.0.priority", "4"),
+            ("workload.1.priority", "4"),
+            ("workload.0.response", "500"),
+            ("host.rclink.priorities.response", "3"),
+            ("host.rclink.priorities.request", "[4, 4, 4, 4]"),
+        ],
+    ),
+    (
+        "host.rclink.priorities.response",
+        "3",
+        &[("workload", TWO_WAYS), READER[0], READER[3], READER[4], READER[5], ("workload.0.response", "500")],
+    ),
+    ("host.rclink.priorities.ack", "3", &[("workload", TWO_WAYS), RCLINK[0], RCLINK[3]]),
     ("host.congestion_control", "\"dctcp\"", &[BY_HOST]),
     ("host.window", "\"fixed\"", HPCC),
     ("host.window_bytes", "\"5KB\"", HPCC),
@@ -283,6 +330,7 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("workload.0.rate", "\"1G\"", PAUSES),
     ("workload.0.priority", "4", PAUSES),
     ("workload.0.dscp", "0", PAUSES),
+    ("workload.0.response", "500", RCLINK),
 ];
 
 fn value(text: &str) -> Value {
@@ -366,6 +414,7 @@ fn every_key_of_a_fabric_has_a_case() {
         ("switch.", "switch.", PLAIN),
         ("host.", "host.", PLAIN),
         ("host.rclink.", "host.rclink.", PLAIN),
+        ("host.rclink.priorities.", "host.rclink.priorities.", PLAIN),
         ("host.dcqcn.", "host.dcqcn.", PLAIN),
         ("host.hpcc.", "host.hpcc.", PLAIN),
         ("host.timely.", "host.timely.", PLAIN),
@@ -377,7 +426,13 @@ fn every_key_of_a_fabric_has_a_case() {
     // Tables, whose keys have cases of their own.
     let tables_within =
         ["topology", "link", "trunk", "switch", "host", "workload", "host.rclink", "host.dcqcn", "host.hpcc"];
-    let tables_within = tables_within.iter().chain(&["inc", "host.timely", "host.dctcp", "host.swift"]);
+    let tables_within = tables_within.iter().chain(&[
+        "inc",
+        "host.rclink.priorities",
+        "host.timely",
+        "host.dctcp",
+        "host.swift",
+    ]);
     let tables_within: Vec<&str> = tables_within.copied().collect();
     let mut missing = Vec::new();
     let mut known = 0;

@@ -17,6 +17,7 @@ mod ns3;
 mod page;
 mod play;
 mod rate_control;
+mod rclink;
 mod reasons;
 mod report;
 mod routes;
@@ -39,9 +40,9 @@ pub use report::{
 };
 pub use sizes::SizeDistribution;
 pub use spec::{
-    CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, Forwarding, HostSpec,
-    IncSpec, LinkFormat, LinkHostSpec, LinkSpec, Pattern, Profile, Protocol, Scheme, SwitchSpec, Topology,
-    Workload, load,
+    CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, FlowControlKind,
+    Forwarding, HostSpec, IncSpec, LinkFormat, LinkHostSpec, LinkPriorities, LinkSpec, Pattern, Profile,
+    Protocol, Scheme, SwitchSpec, Topology, Workload, load,
 };
 pub use timeline::{Pause, Series, Timeline};
 pub use units::{Duration, Quantity, Rate, Size};
@@ -155,5 +156,7 @@ mod core_tests;
 mod keys;
 #[cfg(test)]
 mod latency_tests;
+#[cfg(test)]
+mod rclink_tests;
 #[cfg(test)]
 mod tests;

@@ -461,6 +461,9 @@ fn report(
         }),
         pauses: std::array::from_fn(|p| book.paused[h][p].2),
         pfc_rx: book.host_pfc[h],
+        pfc_tx: 0,
+        memory_peak: 0,
+        credit_wait_ns: [0; 8],
         unexpected: 0,
     };
     let switches: Vec<SwitchResult> = (0..params.len()).map(switch).collect();

@@ -278,6 +278,12 @@ pub struct HostResult {
     pub pauses: [u64; 8],
     /// PFC frames received.
     pub pfc_rx: u64,
+    /// PFC frames sent, for a receive memory that fills (RC Link).
+    pub pfc_tx: u64,
+    /// Most bytes in receive memories (RC Link).
+    pub memory_peak: u64,
+    /// Time a message of each virtual channel waited for credits, ns (RC Link).
+    pub credit_wait_ns: [u64; 8],
     /// Frames that belong to no flow.
     pub unexpected: u64,
 }

@@ -257,7 +257,7 @@ pub enum Protocol {
     Rclink,
 }
 
-/// Formats of RC Link frames in a fabric: those whose addresses are whole.
+/// Formats of RC Link frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkFormat {
@@ -266,6 +266,34 @@ pub enum LinkFormat {
     Standard,
     /// Traffic class in the source address.
     AfhGen1,
+    /// Stations of 16 bits.
+    #[serde(rename = "afh_gen2_16b")]
+    AfhGen2,
+    /// The same without EtherType, tag and reliability header: nothing is sent again.
+    AfhLite,
+}
+
+/// What holds senders back (CBFC_EN).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowControlKind {
+    /// Pauses, from the switch and from receive memories.
+    #[default]
+    Pfc,
+    /// Credits, end to end and per virtual channel; hosts neither send nor obey pauses, and switches send none.
+    Cbfc,
+}
+
+/// Priority, or virtual channel, of each class of RC Link traffic.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkPriorities {
+    /// Responses.
+    pub response: Option<u8>,
+    /// Requests of banks 0 to 3.
+    pub request: Option<[u8; 4]>,
+    /// Acknowledgements and credits.
+    pub ack: Option<u8>,
 }
 
 /// Windows of RC Link's rate control.
@@ -305,6 +333,23 @@ pub struct LinkHostSpec {
     pub cut_period: Duration,
     /// and raises it by a hundredth after each such time.
     pub raise_period: Duration,
+    /// Pauses or credits.
+    pub flow_control: FlowControlKind,
+    /// Bytes of a credit: 32, 64, 128, 256, 1024 or 2048.
+    pub credit_bytes: u16,
+    /// Credits of each channel and peer: the memory of the receiver.
+    pub credits: u32,
+    /// Freed credits are reported once they are worth so many longest frames, 1 to 7,
+    pub credit_report: u8,
+    /// and at least this often, which mends losses.
+    pub credit_interval: Duration,
+    /// Messages are read this fast at most, in frames with gaps; as they come unless given.
+    pub read_rate: Option<Rate>,
+    /// What receive memories have room for after a pause was asked for; what the cable, the pipeline and two frames take
+    /// unless given.
+    pub round_trip: Option<Duration>,
+    /// Priority of each class.
+    pub priorities: LinkPriorities,
 }
 
 impl Default for LinkHostSpec {
@@ -316,6 +361,14 @@ impl Default for LinkHostSpec {
             cc_window: CcWindow::Us4,
             cut_period: Duration::of(50_000),
             raise_period: Duration::of(10_000),
+            flow_control: FlowControlKind::Pfc,
+            credit_bytes: 256,
+            credits: 4096,
+            credit_report: 2,
+            credit_interval: Duration::of(10_000),
+            read_rate: None,
+            round_trip: None,
+            priorities: LinkPriorities::default(),
         }
     }
 }
@@ -515,6 +568,8 @@ pub struct Workload {
     /// DSCP of the data.
     #[serde(default = "dscp_26")]
     pub dscp: u8,
+    /// Every packet is answered with a response of so many bytes, once the receiver reads it (RC Link).
+    pub response: Option<Size>,
 }
 
 /// Who sends to whom.

@@ -1,9 +1,10 @@
 //! Switches from the weir configuration of a spec: the same checks, presets and defaults as on DPDK.
 
 use super::FabricError;
+use super::rclink;
 use super::routes::Routes;
 use super::sim_frame::SimFrame;
-use super::spec::{FabricSpec, LinkFormat, Protocol};
+use super::spec::{FabricSpec, FlowControlKind, Protocol};
 use super::topology::Plan;
 use toml::{Table, Value};
 use weir_config::runtime::{Device, switch_params};
@@ -31,18 +32,20 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     {
         let preset = match spec.host.protocol {
             Protocol::Rocev2 => "roce-lossless",
-            Protocol::Rclink => "paxi-standard",
+            Protocol::Rclink => rclink::switch_preset(spec.host.rclink.format).0,
         };
         qos.insert("preset".into(), preset.into());
     }
     if spec.host.protocol == Protocol::Rclink
         && let Some(ports) = section(&mut table, "port_defaults")
     {
-        let format = match spec.host.rclink.format {
-            LinkFormat::Standard => "paxi_standard",
-            LinkFormat::AfhGen1 => "afh_gen1",
-        };
+        let (_, format) = rclink::switch_preset(spec.host.rclink.format);
         ports.insert("format".into(), format.into());
+        // Credits pass a switch like any frame: it pauses nobody (SW-022).
+        if spec.host.rclink.flow_control == FlowControlKind::Cbfc && !ports.contains_key("pfc") {
+            let none = Table::from_iter([("enable".into(), Value::Array(Vec::new()))]);
+            ports.insert("pfc".into(), none.into());
+        }
     }
     // The time a frame spends in the pipeline is time it is not counted: this switch's and, the same
     // again, its peer's.

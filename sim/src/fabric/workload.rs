@@ -3,9 +3,10 @@
 mod trees;
 
 use super::collective::Collectives;
+use super::rclink;
 use super::routes::Routes;
 use super::sizes::SizeDistribution;
-use super::spec::{Congestion, FabricSpec, Pattern, Workload};
+use super::spec::{Congestion, FabricSpec, Pattern, Protocol, Workload};
 use super::topology::Plan;
 use super::{FabricError, congestion, rate_control};
 use weir_dataplane::rng::Rng;
@@ -37,6 +38,8 @@ pub(super) struct Planned {
     pub cc: Congestion,
     /// It is a rank, this one of its host, and goes to an engine.
     pub seat: Option<usize>,
+    /// It is the responses to this flow, a packet for each.
+    pub answers: Option<u32>,
     /// Base round trip that its congestion control measures by, ns.
     pub base_rtt: Nanos,
 }
@@ -205,6 +208,36 @@ impl Reader<'_> {
         Ok(pairs.into_iter().enumerate().map(|(i, pair)| draft(i, pair)).collect())
     }
 
+    /// Responses to the flows from number `first` on, if they are answered.
+    fn answers(&self, spec: &FabricSpec, first: usize, all: &mut Vec<Planned>) -> Result<(), FabricError> {
+        let Some(size) = self.w.response else { return Ok(()) };
+        if spec.host.protocol != Protocol::Rclink {
+            return Err(self.wrong("`response` needs protocol = \"rclink\", which has classes for both"));
+        }
+        if !matches!(self.w.kind, Pattern::Flow | Pattern::Incast | Pattern::Permutation | Pattern::AllToAll)
+        {
+            return Err(self.wrong("`response` means nothing here; take it out"));
+        }
+        self.need("bytes", self.w.bytes)?;
+        let payload = u16::try_from(size.0).ok().filter(|bytes| (1..=1344).contains(bytes));
+        let payload =
+            payload.ok_or_else(|| self.wrong(format!("`response` is {}; it must be 1 to 1344", size.0)))?;
+        let requests: Vec<Planned> = all[first..].to_vec();
+        for request in requests {
+            let id = all.len() as u32;
+            let flow = Flow {
+                id,
+                payload,
+                bytes: request.flow.packets() * u64::from(payload),
+                priority: rclink::classes(spec).response,
+                ..request.flow
+            };
+            let (from, to, answers) = (request.to, request.from, Some(request.flow.id));
+            all.push(Planned { from, to, pair: id, flow, answers, ..request });
+        }
+        Ok(())
+    }
+
     fn poisson(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
         let load = self.need("load", self.w.load)?;
         let sizes = match self.w.bytes {
@@ -325,7 +358,8 @@ pub(super) fn flows(
         range(&format!("workload.{index}.priority"), w.priority.into(), 0, PRIORITIES as u64 - 1)?;
         range(&format!("workload.{index}.dscp"), w.dscp.into(), 0, 63)?;
         reader.check()?;
-        for d in reader.drafts(spec, all.len() as u32, &mut rng)? {
+        let first = all.len();
+        for d in reader.drafts(spec, first as u32, &mut rng)? {
             if all.len() >= MAX_FLOWS {
                 return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
             }
@@ -363,8 +397,9 @@ pub(super) fn flows(
                 timeout: host.timeout.0,
             };
             let (Draft { from, to, after, seat, .. }, cc) = (d, w.cc());
-            all.push(Planned { from, to, path, pair, flow, after, cc, seat, base_rtt: 0 });
+            all.push(Planned { from, to, path, pair, flow, after, cc, seat, answers: None, base_rtt: 0 });
         }
+        reader.answers(spec, first, &mut all)?;
     }
     if all.is_empty() {
         let (what, must) = ("workload".into(), "a list with at least one flow".into());

@@ -232,7 +232,13 @@ impl Link {
 
     /// The next event. Its place in the receive memory is free from now on.
     pub fn poll_event(&mut self, now: Nanos) -> Option<Event> {
-        let (event, held) = self.events.pop_front()?;
+        self.poll_event_if(now, |_| true)
+    }
+
+    /// The first event that `accept` takes: what is left keeps its place in the receive memory.
+    pub fn poll_event_if(&mut self, now: Nanos, mut accept: impl FnMut(&Event) -> bool) -> Option<Event> {
+        let at = self.events.iter().position(|(event, _)| accept(event))?;
+        let (event, held) = self.events.remove(at)?;
         if let Some(held) = held {
             self.memories[held.memory].free(held.bytes);
             if let Some((peer, channel, cost)) = held.credits {
@@ -265,6 +271,17 @@ impl Link {
     pub fn credits_in_use(&self, qp: u16) -> Option<u32> {
         let qp = self.qps.get(usize::from(qp))?;
         Some(self.peers[qp.peer].credits[usize::from(qp.channel)].in_use())
+    }
+
+    /// Channels on which a message waits for credits and for nothing else but its rate (WAIT_CRD, SW-041), one bit each.
+    pub fn credit_wait(&self) -> u8 {
+        let waits = |qp: &&Qp| !qp.failed && qp.sender.segment().is_some() && !self.has_data(qp);
+        self.qps.iter().filter(waits).fold(0, |mask, qp| mask | 1 << qp.channel)
+    }
+
+    /// Bytes in the receive memories for requests and for responses.
+    pub fn memory_used(&self) -> u64 {
+        self.memories[REQUEST].used() + self.memories[RESPONSE].used()
     }
 
     /// Rate the window of a queue pair allows now, bits/s.

@@ -84,6 +84,7 @@ impl EnginePort {
             pauses: std::array::from_fn(|p| self.reaction.transitions(p)),
             pfc_frames: self.reaction.counters().pfc_frames,
             unexpected: STRANGE.iter().map(|reason| self.engine.counters().drops[*reason as usize]).sum(),
+            ..NicReport::default()
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::fabric::congestion::Leaving;
 use crate::fabric::hosts::Opening;
 use crate::fabric::latency::Journey;
 use crate::fabric::play::Progress;
+use crate::fabric::rclink;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{Congestion, Forwarding};
 use crate::fabric::time::{PS, Ps};
@@ -14,6 +15,7 @@ use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::CONTROL_DA;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Mac, Nanos, PRIORITIES, PortId, wire_bytes};
 use weir_endpoint::flow::Arrival;
+use weir_endpoint::rclink::class::Class;
 
 /// FCS and preamble: what is on the wire of a frame before its last bit.
 const FCS_AND_PREAMBLE: u64 = 12;
@@ -96,7 +98,7 @@ impl Fabric<'_> {
         let ns = self.ns();
         let planned = &mut self.flows[flow as usize];
         planned.flow.start = planned.flow.start.max(ns);
-        let Planned { flow, from, to, pair, cc, .. } = *planned;
+        let Planned { flow, from, to, pair, cc, answers, .. } = *planned;
         if let Some(seat) = planned.seat {
             let (sender, receiver) = (seat as u32, seat as u32);
             self.started[flow.id as usize] = Some(Started { sender, receiver, nth: 0, at: flow.start });
@@ -118,9 +120,14 @@ impl Fabric<'_> {
             self.hosts[from].open_more(flow, true, sender);
         } else {
             let address = |host: usize| (host, Mac::from_u64(self.plan.macs[host].to_u64() + path));
-            let opening = Opening { flow, path, ends: [address(from), address(to)], backs_off };
+            let class = rclink::class_of(&rclink::classes(self.spec), flow.priority, answers.is_some());
+            let class = class.unwrap_or(Class::Request(0));
+            let opening = Opening { flow, path, ends: [address(from), address(to)], backs_off, class };
             self.hosts[to].open(&opening, false, sender);
             self.hosts[from].open(&opening, true, receiver);
+        }
+        if let Some(request) = answers.and_then(|request| self.started[request as usize]) {
+            self.hosts[from].answer(request.receiver, sender);
         }
         self.try_transmit(self.out[from][0]);
     }
@@ -163,6 +170,9 @@ impl Fabric<'_> {
         }
         let (from, ns) = (self.dirs[dir].from, self.ns());
         if from.node < self.plan.hosts {
+            while let Some(arrival) = self.hosts[from.node].read(ns) {
+                self.arrived(&arrival);
+            }
             if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
                 let (to, stamp) = (self.address(frame.bytes()), self.hosts[from.node].carried());
                 let mut frame = SimFrame::new(frame, to).carrying(stamp);

@@ -248,6 +248,9 @@ impl Fabric<'_> {
             paused_ns: report.paused_ns,
             pauses: report.pauses,
             pfc_rx: report.pfc_frames,
+            pfc_tx: report.pfc_sent,
+            memory_peak: report.memory_peak,
+            credit_wait_ns: report.credit_wait_ns,
             unexpected: report.unexpected,
         }
     }

@@ -10,10 +10,11 @@ use crate::fabric::hosts::{self, Host};
 use crate::fabric::latency::LatencyRecorder;
 use crate::fabric::links::{Direction, directions};
 use crate::fabric::play::{lanes, port_names};
+use crate::fabric::rclink;
 use crate::fabric::report::Sample;
 use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::{Address, SimFrame};
-use crate::fabric::spec::FabricSpec;
+use crate::fabric::spec::{FabricSpec, Protocol};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::topology::Plan;
@@ -21,6 +22,7 @@ use crate::fabric::workload::{Planned, flows, is_finite};
 use crate::fabric::{FabricError, switches};
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
+use weir_dataplane::pfc::frame::CONTROL_DA;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{Burst, Mac, Nanos, PRIORITIES, PortId};
@@ -139,6 +141,8 @@ pub(super) struct Fabric<'a> {
     pub(super) routes: Routes,
     /// First address of each host, shifted, with its number; sorted.
     pub(super) owners: Vec<(u64, usize)>,
+    /// Bits of an address that tell hosts apart.
+    pub(super) address_mask: u64,
     pub(super) dirs: Vec<Direction>,
     /// Outgoing direction of every port of every node.
     pub(super) out: Vec<Vec<usize>>,
@@ -187,7 +191,9 @@ impl<'a> Fabric<'a> {
         let (plan, collectives) = lay_out_with_engines(spec)?;
         let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
         let flows = flows(spec, &plan, &routes, &collectives)?;
-        hosts::count(spec, &plan, &flows)?;
+        if spec.host.protocol == Protocol::Rclink {
+            rclink::count(spec, &plan, &flows)?;
+        }
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let rates: Vec<u64> = plan.ports[node].iter().map(|l| plan.links[*l].spec.rate.0).collect();
             let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
@@ -221,8 +227,9 @@ impl<'a> Fabric<'a> {
         for (planned, seat) in flows.iter().filter_map(|planned| Some((planned, planned.seat?))) {
             hosts[planned.from].join(&collectives.rank(seat, planned.from, spec, planned.flow));
         }
+        let address_mask = rclink::address_mask(spec);
         let mut owners: Vec<(u64, usize)> =
-            plan.macs.iter().enumerate().map(|(i, mac)| (mac.to_u64() >> 8, i)).collect();
+            plan.macs.iter().enumerate().map(|(i, mac)| ((mac.to_u64() & address_mask) >> 8, i)).collect();
         owners.sort_unstable();
         let mut followers = vec![Vec::new(); flows.len()];
         for planned in &flows {
@@ -250,6 +257,7 @@ impl<'a> Fabric<'a> {
             collectives,
             routes,
             owners,
+            address_mask,
             dirs,
             out,
             hosts,
@@ -282,7 +290,10 @@ impl<'a> Fabric<'a> {
 
     /// Whose address a frame bears.
     pub(super) fn address(&self, frame: &[u8]) -> Option<Address> {
-        let mac = Mac(*frame.first_chunk()?).to_u64();
+        if frame.starts_with(&CONTROL_DA.0) {
+            return None;
+        }
+        let mac = Mac(*frame.first_chunk()?).to_u64() & self.address_mask;
         let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
         Some(Address { host: self.owners[at].1 as u32, path: (mac & 0xff) as u32 })
     }

@@ -1,0 +1,238 @@
+//! RC Link hosts from a spec: format, classes, pauses or credits, receive memories.
+
+use super::FabricError;
+use super::spec::{CcWindow, FabricSpec, FlowControlKind, LinkFormat, Protocol};
+use super::topology::Plan;
+use super::workload::Planned;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use weir_dataplane::parse::Variant;
+use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_endpoint::flow::LinkNicConfig;
+use weir_endpoint::rclink::cbfc::CreditConfig;
+use weir_endpoint::rclink::cc_window::Window;
+use weir_endpoint::rclink::class::{Class, ClassMap};
+use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
+use weir_endpoint::rclink::link::FlowControl;
+
+/// Queue pairs of an RC Link endpoint.
+const QP_NUMBERS: usize = 8192;
+/// FCS of a frame, which a credit counts.
+const FCS: u16 = 4;
+
+/// Frames of the hosts.
+pub(super) fn codec(spec: &FabricSpec) -> Codec {
+    Codec::new(match spec.host.rclink.format {
+        LinkFormat::Standard => Format::Standard,
+        LinkFormat::AfhGen1 => Format::AfhGen1,
+        LinkFormat::AfhGen2 => Format::AfhGen2(Variant::Public),
+        LinkFormat::AfhLite => Format::AfhLite(Variant::Public),
+    })
+}
+
+/// Bits of an address that tell hosts apart, in the first six bytes of a frame.
+pub(super) fn address_mask(spec: &FabricSpec) -> u64 {
+    match (spec.host.protocol, spec.host.rclink.format) {
+        (Protocol::Rclink, LinkFormat::AfhGen2 | LinkFormat::AfhLite) => 0xffff,
+        _ => (1 << 48) - 1,
+    }
+}
+
+/// The preset of a switch, and the format of its ports.
+pub(super) fn switch_preset(format: LinkFormat) -> (&'static str, &'static str) {
+    match format {
+        LinkFormat::Standard => ("paxi-standard", "paxi_standard"),
+        LinkFormat::AfhGen1 => ("paxi-standard", "afh_gen1"),
+        LinkFormat::AfhGen2 => ("paxi-standard", "afh_gen2_16b"),
+        LinkFormat::AfhLite => ("paxi-lite", "afh_lite"),
+    }
+}
+
+/// Priority or virtual channel of each class.
+pub(super) fn classes(spec: &FabricSpec) -> ClassMap {
+    let link = &spec.host.rclink;
+    let usual = match link.flow_control {
+        FlowControlKind::Pfc => ClassMap::priorities(),
+        FlowControlKind::Cbfc => ClassMap::channels(),
+    };
+    let p = &link.priorities;
+    ClassMap {
+        response: p.response.unwrap_or(usual.response),
+        request: p.request.unwrap_or(usual.request),
+        ack: p.ack.unwrap_or(usual.ack),
+        ..usual
+    }
+}
+
+/// The class of a flow: responses answer requests; else the first whose priority it has.
+pub(super) fn class_of(classes: &ClassMap, priority: u8, answers: bool) -> Option<Class> {
+    if answers {
+        return Some(Class::Response);
+    }
+    let data = (0..4).map(Class::Request).chain([Class::Response]);
+    data.into_iter().find(|class| classes.of(*class) == priority)
+}
+
+fn credits(spec: &FabricSpec) -> CreditConfig {
+    let link = &spec.host.rclink;
+    CreditConfig {
+        size: link.credit_bytes,
+        overhead: FCS,
+        limit: link.credits,
+        report_every: link.credit_report,
+    }
+}
+
+/// The endpoint of host `at`, which obeys pauses of the priorities in `obey`.
+pub(super) fn config(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8, ip: Ipv4Addr) -> LinkNicConfig {
+    let link = &spec.host.rclink;
+    let wire = &plan.links[plan.ports[at][0]].spec;
+    LinkNicConfig {
+        codec: codec(spec),
+        classes: classes(spec),
+        station: Station { mac: plan.macs[at], ip },
+        rate: wire.rate.0,
+        flow_control: match link.flow_control {
+            FlowControlKind::Pfc => FlowControl::Pfc { priorities: obey },
+            FlowControlKind::Cbfc => {
+                FlowControl::Cbfc { credits: credits(spec), interval: link.credit_interval.0 }
+            }
+        },
+        read_rate: link.read_rate.map(|rate| rate.0),
+        round_trip: link
+            .round_trip
+            .map_or_else(|| round_trip(spec, wire.rate.0, wire.delay.0), |time| time.0),
+        retransmit: link.retransmit,
+        window: link.window,
+        cc_window: match link.cc_window {
+            CcWindow::Us4 => Window::Us4,
+            CcWindow::Us8 => Window::Us8,
+            CcWindow::Us16 => Window::Us16,
+            CcWindow::Us32 => Window::Us32,
+            CcWindow::Us65 => Window::Us65,
+        },
+        cnp_merge: spec.host.cnp_interval.0,
+        cut_period: link.cut_period.0,
+        raise_period: link.raise_period.0,
+    }
+}
+
+/// What still comes after a pause was asked for: a frame is before it on the cable, it goes there and through the
+/// pipeline, the peer ends a frame, and what it sent comes back.
+fn round_trip(spec: &FabricSpec, rate: u64, delay: Nanos) -> Nanos {
+    let frame = codec(spec).frame_len(MAX_PAYLOAD, true) as u64 + 24;
+    let frame = (u128::from(frame) * 8_000_000_000).div_ceil(u128::from(rate.max(1))) as Nanos;
+    let s = &spec.switch;
+    2 * (delay + frame) + s.ingress.0 + s.crossbar.0 + s.egress.0 + spec.host.response.0
+}
+
+/// What contradicts RC Link, or one of its options another.
+///
+/// # Errors
+/// The key, and what it must be.
+pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    let range = |what: &str, got: String, must: &str| {
+        Err(FabricError::Range { what: what.into(), got, must: must.into() })
+    };
+    let (host, link) = (&spec.host, &spec.host.rclink);
+    if usize::from(host.payload) > MAX_PAYLOAD {
+        return range("host.payload", host.payload.to_string(), "1 to 1344 in RC Link");
+    }
+    if spec.paths != 1 {
+        return range("paths", spec.paths.to_string(), "1: an RC Link station has one address");
+    }
+    if !(1..=2048).contains(&link.window) {
+        return range("host.rclink.window", link.window.to_string(), "1 to 2048");
+    }
+    let periods = [
+        ("cut_period", link.cut_period),
+        ("raise_period", link.raise_period),
+        ("credit_interval", link.credit_interval),
+    ];
+    if let Some((key, _)) = periods.iter().find(|(_, time)| time.0 == 0) {
+        return range(&format!("host.rclink.{key}"), "0".into(), "longer than 0");
+    }
+    let set = |key: &str| spec.source.sets(&format!("host.rclink.{key}"));
+    let (idle, why) = match link.flow_control {
+        FlowControlKind::Pfc => (
+            &["credit_bytes", "credits", "credit_report", "credit_interval"][..],
+            "absent: flow_control = \"pfc\" has no credits",
+        ),
+        FlowControlKind::Cbfc => {
+            (&["round_trip"][..], "absent: with credits a memory is what they are worth")
+        }
+    };
+    if let Some(key) = idle.iter().find(|key| set(key)) {
+        return range(&format!("host.rclink.{key}"), "set".into(), why);
+    }
+    if link.flow_control == FlowControlKind::Cbfc {
+        if host.obey.is_some() {
+            return range("host.obey", "set".into(), "absent: with credits hosts obey no pause");
+        }
+        if let Err(error) = credits(spec).check() {
+            return range("host.rclink.credits", link.credits.to_string(), &format!("other: {error}"));
+        }
+    }
+    if link.format == LinkFormat::AfhLite && link.retransmit && set("retransmit") {
+        return range(
+            "host.rclink.retransmit",
+            "true".into(),
+            "false: frames of afh_lite have no numbers to ask for",
+        );
+    }
+    let classes = classes(spec);
+    let all = [classes.response, classes.ack];
+    if let Some(wrong) = all.iter().chain(&classes.request).find(|p| usize::from(**p) >= PRIORITIES) {
+        return range("host.rclink.priorities", wrong.to_string(), "0 to 7");
+    }
+    for (i, w) in spec.workloads.iter().enumerate() {
+        if class_of(&classes, w.priority, false).is_none() {
+            let (response, requests) = (classes.response, classes.request);
+            let must = format!("that of a class of data: {requests:?} (requests) or {response} (responses)");
+            return range(&format!("workload.{i}.priority"), w.priority.to_string(), &must);
+        }
+        if !w.reliable {
+            let must = "true: RC Link leaves out acknowledgements with host.rclink.retransmit = false";
+            return range(&format!("workload.{i}.reliable"), "false".into(), must);
+        }
+    }
+    Ok(())
+}
+
+/// Queue pairs that cannot be: more than numbers of 13 bits, hosts of one address, or in Lite two that nothing tells apart.
+///
+/// # Errors
+/// Which.
+pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result<(), FabricError> {
+    let refuse =
+        |what: &str, got: String, must: String| Err(FabricError::Range { what: what.into(), got, must });
+    let pairs = || flows.iter().filter(|f| f.pair == f.flow.id);
+    let mut ends = vec![0; plan.hosts];
+    pairs().flat_map(|f| [f.from, f.to]).for_each(|host| ends[host] += 1);
+    if let Some(most) = ends.into_iter().max().filter(|most| *most > QP_NUMBERS) {
+        let must = format!("at most {QP_NUMBERS} at one host in RC Link");
+        return refuse("workload", format!("{most} flows"), must);
+    }
+    let mut stations: BTreeMap<u64, usize> = BTreeMap::new();
+    for (host, mac) in plan.macs.iter().enumerate().take(plan.hosts) {
+        if let Some(other) = stations.insert(codec(spec).station(*mac), host) {
+            let got = format!("the address of both {} and {}", plan.names[other], plan.names[host]);
+            let must = "standard or afh_gen1: this format has 16 bits of it, and 256 hosts at most".into();
+            return refuse("host.rclink.format", got, must);
+        }
+    }
+    if codec(spec).lite() {
+        let mut known = BTreeSet::new();
+        let twice = pairs().find(|f| !known.insert((f.from.min(f.to), f.from.max(f.to), f.flow.priority)));
+        if let Some(f) = twice {
+            let (a, b) = (&plan.names[f.from], &plan.names[f.to]);
+            let got = format!("two flows of priority {} between {a} and {b}", f.flow.priority);
+            return refuse(
+                "workload",
+                got,
+                "one of each priority: frames of afh_lite say of no queue pair".into(),
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! RC Link in a fabric: formats, credits, receive memories, and what goes wrong without them.
+
+use super::*;
+
+fn play(text: &str) -> Report {
+    load("rclink.toml", text).and_then(|spec| run(&spec)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(text: &str) -> String {
+    load("rclink.toml", text).and_then(|spec| run(&spec)).unwrap_err().to_string()
+}
+
+fn shipped(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/../configs/sim/{name}.toml", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+fn sum(report: &Report, of: fn(&FlowResult) -> u64) -> u64 {
+    report.flows.iter().map(of).sum()
+}
+
+/// Hosts of a star; `link`: keys of `[host.rclink]`.
+fn star(hosts: usize, link: &str, workload: &str) -> String {
+    format!(
+        "name = \"star\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \"100G\"\n\
+         delay = \"100ns\"\n[host]\nprotocol = \"rclink\"\n[host.rclink]\n{link}\n[switch.config.buffer]\nsize = \"4MiB\"\n\
+         [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\n{workload}\n"
+    )
+}
+
+#[test]
+fn sw003_frames_of_all_four_formats_cross_a_fabric() {
+    let incast = "kind = \"incast\"\nto = \"h3\"\nbytes = 1000001";
+    let mut last = u64::MAX;
+    for format in ["standard", "afh_gen1", "afh_gen2_16b", "afh_lite"] {
+        for flow_control in ["pfc", "cbfc"] {
+            let report =
+                play(&star(4, &format!("format = \"{format}\"\nflow_control = \"{flow_control}\""), incast));
+            let said = (report.verdict, report.frames_dropped, sum(&report, |f| f.delivered));
+            assert_eq!(said, ("PASS", 0, 3_000_003), "{format} {flow_control}: {:?}", report.why);
+            if flow_control == "pfc" {
+                // Less around the payload, sooner through.
+                let fct = report.fct_ns.unwrap().max;
+                assert!(fct <= last, "{format}: {fct}");
+                last = fct;
+            } else {
+                let pauses = report.pauses() + report.hosts.iter().map(|h| h.pfc_tx).sum::<u64>();
+                assert_eq!(pauses, 0, "{format}: credits need no pauses");
+            }
+        }
+    }
+}
+
+#[test]
+fn sw130_scenario_a_credits_hold_the_sender_back() {
+    let lossy = play(&shipped("scenario-a"));
+    assert_eq!((lossy.verdict, sum(&lossy, |f| f.delivered)), ("PASS", 20_000_000));
+    assert!(lossy.frames_lost > 0 && sum(&lossy, |f| f.resent) > 0, "credits of what was lost come back");
+    let clean = shipped("scenario-a").replace("loss = 0.0005\n", "");
+    let a = play(&clean);
+    let [sender, reader] = [&a.hosts[0], &a.hosts[1]];
+    // Requests of bank 0 are channel 3: it waits for credits most of the time, as the reader reads half of what could come.
+    let fct = a.fct_ns.unwrap().max;
+    let share = sender.credit_wait_ns[3] as f64 / fct as f64;
+    assert!((0.5..0.9).contains(&share), "{share}");
+    assert_eq!(sender.credit_wait_ns.iter().filter(|ns| **ns > 0).count(), 1, "{:?}", sender.credit_wait_ns);
+    // What the credits are worth is the memory of the reader, and it is used.
+    let credits = 1024 * 256;
+    assert!(reader.memory_peak <= credits && reader.memory_peak > credits / 2, "{}", reader.memory_peak);
+    assert!(a.hosts.iter().all(|h| h.pfc_tx == 0 && h.pauses == [0; 8]));
+    // 20 MB at the pace of the reader, 200 Gbit/s.
+    assert!((800_000..1_000_000).contains(&fct), "{fct}");
+    // Without the reader it goes at the pace of the cable.
+    let fast = play(&clean.replace("read_rate = \"200G\"\n", ""));
+    assert!(fast.fct_ns.unwrap().max < fct * 2 / 3 && fast.hosts[0].credit_wait_ns[3] < fct / 20);
+    // SW-023: credits below what is on the way both ways are a rate: 16 KiB per loop.
+    let tight = play(&clean.replace("credits = 1024", "credits = 32").replace("50ns", "1us"));
+    assert!(tight.verdict == "PASS" && tight.fct_ns.unwrap().max > fct, "{:?}", tight.fct_ns);
+}
+
+#[test]
+fn sw131_scenario_b_pfc_alone_keeps_what_lite_cannot_send_again() {
+    let b = play(&shipped("scenario-b"));
+    assert_eq!((b.verdict, b.frames_dropped, b.marks(), sum(&b, |f| f.resent)), ("PASS", 0, 0, 0));
+    // The switch beside the receiver pauses the other one, and that one its chip (SW-104).
+    assert!(b.switches.iter().all(|s| s.ports.iter().any(|p| p.pfc_tx_xoff > 0)), "{:?}", b.switches);
+    // Without pauses frames are lost, nobody sends them again, and nobody is told.
+    let text = shipped("scenario-b").replace("payload = 1302\n", "payload = 1302\nobey = []\n");
+    let deaf = play(&text);
+    assert!(deaf.frames_dropped > 0 && deaf.flows_done < deaf.flows_finite && deaf.verdict == "FAIL");
+    assert_eq!(sum(&deaf, |f| f.resent), 0);
+    assert!(sum(&deaf, |f| f.delivered) < 10_000_000);
+}
+
+#[test]
+fn sw132_scenario_c_pfc_is_the_last_line() {
+    let c = play(&shipped("scenario-c"));
+    assert_eq!((c.verdict, c.frames_dropped, sum(&c, |f| f.resent)), ("PASS", 0, 0));
+    assert!(c.marks() > 0 && sum(&c, |f| f.cnps.unwrap()) > 0, "{:?}", c.why);
+    // The buffer of chip b fills, and it pauses its switch: the last host is chip-b.
+    let chip_b = c.hosts.iter().find(|h| h.name == "chip-b").unwrap();
+    assert!(chip_b.pfc_tx > 0 && chip_b.memory_peak > 32 * 1406, "{chip_b:?}");
+    assert!(c.hosts.iter().all(|h| h.unexpected == 0), "and nothing is lost in it");
+    // The switches pause less than where nobody slows down for a mark.
+    let deaf_to_marks = play(&shipped("scenario-c").replace("cc = \"backoff\"\n", ""));
+    let paused = |r: &Report| r.hosts.iter().flat_map(|h| h.paused_ns).sum::<u64>();
+    assert!(paused(&c) < paused(&deaf_to_marks), "{} {}", paused(&c), paused(&deaf_to_marks));
+    // Hosts that know neither lose frames: without marks and without the last line.
+    let without = shipped("scenario-c")
+        .replace("cc = \"backoff\"\n", "")
+        .replace("payload = 1302\n", "payload = 1302\nobey = []\n")
+        .replace("read_rate", "window = 2048\nread_rate");
+    assert!(play(&without).frames_dropped > 0);
+}
+
+/// Two senders fill the link of h2, a third flow goes past them to h3; `priority` is its own.
+fn victim(link: &str, priority: u8) -> u64 {
+    let report = play(&format!(
+        "name = \"victim\"\nuntil = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"v\", \"x\", \"y\"]\n\
+         switches = [\"s\", \"t\"]\nlinks = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"s\" }}, {{ a = \"v\", b = \"s\" }}, \
+         {{ a = \"s\", b = \"t\", rate = \"400G\" }}, {{ a = \"t\", b = \"x\" }}, {{ a = \"t\", b = \"y\" }}]\n\
+         [link]\nrate = \"100G\"\ndelay = \"100ns\"\n[host]\nprotocol = \"rclink\"\n[host.rclink]\n{link}\n\
+         [switch.config.buffer]\nsize = \"2MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+         [[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"x\"\nbytes = \"10MB\"\n\
+         [[workload]]\nkind = \"flow\"\nfrom = \"b\"\nto = \"x\"\nbytes = \"10MB\"\n\
+         [[workload]]\nkind = \"flow\"\nfrom = \"v\"\nto = \"y\"\nbytes = \"5MB\"\npriority = {priority}\n"
+    ));
+    assert_eq!((report.verdict, report.frames_dropped), ("PASS", 0), "{:?}", report.why);
+    report.flows[2].fct_ns.unwrap() * 1000 / report.flows[2].ideal_ns
+}
+
+#[test]
+fn sw106_a_victim_flow_is_held_back_in_the_class_of_others_and_by_pauses_alone() {
+    let (same, other) = (victim("", 3), victim("", 4));
+    let credits = victim("flow_control = \"cbfc\"\ncredits = 1024", 3);
+    // In thousandths of what it takes alone.
+    assert!(same > 1500 && other < 1150 && credits < 1150, "{same} {other} {credits}");
+}
+
+/// Two chips ask each other; every request is answered, and chips read less than comes.
+fn ask(priorities: &str) -> Report {
+    play(&format!(
+        "name = \"ask\"\nuntil = \"5ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n\
+         [host]\nprotocol = \"rclink\"\n[host.rclink]\nwindow = 8\nread_rate = \"30G\"\n{priorities}\n\
+         [[workload]]\nkind = \"permutation\"\nshift = 1\nbytes = \"2MB\"\nresponse = 1024\n"
+    ))
+}
+
+#[test]
+fn sw106_requests_that_share_a_class_with_responses_deadlock() {
+    let apart = ask("");
+    assert_eq!((apart.verdict, apart.flows_done), ("PASS", 4), "{:?}", apart.findings);
+    assert!(apart.hosts.iter().all(|h| h.pfc_tx > 0), "memories fill, and that is all");
+    let shared = ask("priorities = { response = 3 }");
+    // Each waits to send a response until the other reads, and reads once it could send one.
+    assert_eq!((shared.verdict, shared.flows_done), ("FAIL", 0), "{:?}", shared.findings);
+    let (half, end) = (sum(&shared, |f| f.delivered), sum(&apart, |f| f.delivered));
+    assert!(half < end / 2, "{half} {end}");
+    assert!(shared.hosts.iter().all(|h| h.paused_ns[3] > 4_000_000), "{:?}", shared.hosts);
+}
+
+#[test]
+fn sw106_a_ring_deadlocks_and_a_watchdog_breaks_it() {
+    let moved = |r: &Report| {
+        let total = |i: usize| r.samples[r.samples.len() - i].delivered.iter().sum::<u64>();
+        total(1) - total(2)
+    };
+    let stuck = play(&shipped("ring-deadlock"));
+    assert!(moved(&stuck) == 0 && stuck.deadlock.len() == 4 && stuck.frames_dropped == 0, "{:?}", stuck.why);
+    let watchdog = "[switch.config.watchdog]\naction = \"drop\"\npoll_interval = \"50us\"\ndetection_time = \"200us\"\n\
+                    restoration_time = \"200us\"\nallow_short = true\n[switch.config.port_defaults]";
+    let freed = play(&shipped("ring-deadlock").replace("[switch.config.port_defaults]", watchdog));
+    let storms: u64 = freed.switches.iter().flat_map(|s| &s.ports).map(|p| p.storms).sum();
+    assert!(storms > 0 && freed.lossless_drops_watchdog > 0 && moved(&freed) > 0, "{storms} {:?}", freed.why);
+    assert!(
+        freed.samples.last().unwrap().delivered.iter().sum::<u64>()
+            > 2 * stuck.samples.last().unwrap().delivered.iter().sum::<u64>()
+    );
+}
+
+#[test]
+fn options_that_contradict_are_refused_with_the_key() {
+    let flow = "kind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = 1000";
+    let lite = "format = \"afh_lite\"";
+    for (link, workload, wanted) in [
+        ("credits = 7", flow, "host.rclink.credits is set; it must be absent: flow_control = \"pfc\""),
+        ("flow_control = \"cbfc\"\ncredit_bytes = 512", flow, "credit size 512"),
+        ("flow_control = \"cbfc\"\nround_trip = \"1us\"", flow, "host.rclink.round_trip is set"),
+        ("format = \"afh_lite\"\nretransmit = true", flow, "no numbers to ask for"),
+        ("priorities = { ack = 9 }", flow, "host.rclink.priorities is 9"),
+        ("credit_interval = 0", flow, "longer than 0"),
+        ("", &format!("{flow}\npriority = 6"), "[3, 3, 4, 4] (requests) or 2 (responses)"),
+        ("", &format!("{flow}\nresponse = 2000"), "`response` is 2000"),
+        ("", "kind = \"all_reduce\"\nbytes = 1000\nresponse = 10", "`response` means nothing here"),
+        (lite, &format!("{flow}\n[[workload]]\n{flow}"), "say of no queue pair"),
+    ] {
+        let said = refused(&star(3, link, workload));
+        assert!(said.contains(wanted) && said.contains("rclink.toml"), "{said}");
+    }
+    let many = star(3, "format = \"afh_gen2_16b\"", flow)
+        .replace("hosts = 3", "hosts = 128")
+        .replace("4MiB", "64MiB");
+    assert_eq!(play(&many).verdict, "PASS");
+}
+
+/// One line of the table of docs/roce-paxi.md: the same incast under another protocol.
+fn compared(name: &str, host: &str, wred: &str, workload: &str) -> String {
+    let text = format!(
+        "name = \"compare\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\nrate = \"100G\"\ndelay = \"500ns\"\n\
+         [host]\npayload = 1344\n{host}\n[switch.config.buffer]\nsize = \"2MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+         {wred}[[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"5MB\"\n{workload}\n"
+    );
+    let report = play(&text);
+    assert_eq!((report.verdict, report.frames_dropped), ("PASS", 0), "{name}: {:?}", report.why);
+    let host = &load("compare.toml", &text).unwrap();
+    let wire = hosts::packet_bytes(host, 1344);
+    let wait: u64 = report.hosts.iter().map(|h| h.credit_wait_ns.iter().sum::<u64>()).sum();
+    format!(
+        "| {name} | {wire} | {:.2} % | {:.1} | {} | {} | {} | {:.1} |",
+        134_400.0 / wire as f64,
+        report.fct_ns.unwrap().max as f64 / 1e3,
+        report.pauses(),
+        report.marks(),
+        report.queue_max() / 1000,
+        wait as f64 / 1e3 / 4.0
+    )
+}
+
+/// The comparison of docs/roce-paxi.md is what runs say.
+#[test]
+fn sw143_roce_and_paxi_side_by_side() {
+    let wred = |name: &str| {
+        format!(
+            "[[switch.config.wred]]\nname = \"{name}\"\nkmin = \"20KB\"\nkmax = \"200KB\"\npmax = \"10%\"\n"
+        )
+    };
+    let paxi = "protocol = \"rclink\"\n[host.rclink]\n";
+    let (lite, cbfc) =
+        ("format = \"afh_lite\"", "format = \"afh_gen1\"\nflow_control = \"cbfc\"\ncredits = 512");
+    let lines = [
+        compared("RoCEv2, PFC", "", &wred("roce"), ""),
+        compared("RoCEv2, PFC and DCQCN", "", &wred("roce"), "cc = \"dcqcn\""),
+        compared("PAXI Standard, PFC", paxi, &wred("request"), ""),
+        compared("PAXI Standard, PFC and windows", paxi, &wred("request"), "cc = \"backoff\""),
+        compared("PAXI AFH_Lite, PFC", &format!("{paxi}{lite}"), "", ""),
+        compared("PAXI AFH_GEN1, credits", &format!("{paxi}{cbfc}"), "", ""),
+    ];
+    let page = include_str!("../../../docs/roce-paxi.md");
+    println!("{}", lines.join("\n"));
+    let missing: Vec<&String> = lines.iter().filter(|line| !page.contains(&***line)).collect();
+    assert!(missing.is_empty(), "docs/roce-paxi.md says otherwise: {missing:#?}");
+}
