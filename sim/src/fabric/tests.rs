@@ -707,14 +707,6 @@ fn what_cannot_be_is_refused_with_a_reason() {
     }
 }
 
-/// A shipped file.
-fn shipped(name: &str) -> Report {
-    play(
-        &std::fs::read_to_string(format!("{}/../configs/sim/{name}.toml", env!("CARGO_MANIFEST_DIR")))
-            .unwrap(),
-    )
-}
-
 #[test]
 fn the_shipped_examples_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/sim");
