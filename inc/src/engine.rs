@@ -4,9 +4,9 @@ use crate::drops::Drop;
 use crate::immediate::Failure;
 use crate::job::{Job, Transmit};
 use crate::kernels::Kernels;
-use crate::params::{JobParams, MAX_CHILDREN, Refusal};
+use crate::params::{JobParams, Refusal};
+use crate::places::Places;
 use crate::report::{JobReport, ReportPage};
-use arrayvec::ArrayVec;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::frame::{Frame, ParseError};
 use weir_endpoint::roce::wire::Qpn;
@@ -50,19 +50,15 @@ pub struct EngineCounters {
     pub drops: [u64; Drop::ALL.len()],
 }
 
-/// A queue pair number that leads to no job.
-const NOBODY: (u16, u16) = (u16::MAX, 0);
-
 /// The engine. Hand in frames with [`Self::receive`], take frames with [`Self::transmit`] until there are none, call
 /// [`Self::tick`] when [`Self::next_event`] is reached.
 #[derive(Debug)]
 pub struct Engine {
-    params: EngineParams,
     kernels: Kernels,
+    /// Who has what of it.
+    places: Places,
+    /// By place.
     jobs: Vec<Option<Box<Job>>>,
-    /// Job and peer of each queue pair number.
-    peers: Vec<(u16, u16)>,
-    used: u64,
     /// Jobs that can send something, a bit each.
     runnable: Vec<u64>,
     /// Job that sent last.
@@ -78,12 +74,12 @@ pub struct Engine {
 impl Engine {
     /// An engine without jobs, with the fastest kernels of this machine.
     pub fn new(params: EngineParams) -> Self {
-        let jobs = params.jobs.clamp(1, usize::from(u16::MAX));
+        let places = Places::new(params);
+        let jobs = places.len();
         Self {
             kernels: Kernels::best(),
+            places,
             jobs: (0..jobs).map(|_| None).collect(),
-            peers: vec![NOBODY; params.qpns as usize],
-            used: 0,
             runnable: vec![0; jobs.div_ceil(64)],
             turn: 0,
             wake: Nanos::MAX,
@@ -91,7 +87,6 @@ impl Engine {
             ip_id: 0,
             head: Vec::with_capacity(128),
             counters: EngineCounters::default(),
-            params,
         }
     }
 
@@ -102,7 +97,7 @@ impl Engine {
 
     /// Most jobs.
     pub fn capacity(&self) -> usize {
-        self.jobs.len()
+        self.places.len()
     }
 
     /// Frames seen.
@@ -112,13 +107,13 @@ impl Engine {
 
     /// Bytes jobs take, of so many.
     pub fn memory(&self) -> (u64, u64) {
-        (self.used, self.params.memory)
+        self.places.memory()
     }
 
     /// Makes a job and takes it in. This is the one call that allocates, with [`Self::remove`] and reports; where
     /// that must not be, make the job elsewhere and [`Self::insert`] it.
     pub fn add(&mut self, params: JobParams) -> Result<(), Refusal> {
-        self.admit(&params)?;
+        self.places.admit(&params)?;
         let job = Job::new(params, self.kernels)?;
         self.insert(Box::new(job)).map_err(|(refusal, _)| refusal)
     }
@@ -126,76 +121,21 @@ impl Engine {
     /// Takes in a job that was made elsewhere, without allocating; one that is refused comes back. The numbers of its queue
     /// pairs are the engine's and free.
     pub fn insert(&mut self, job: Box<Job>) -> Result<(), (Refusal, Box<Job>)> {
-        let (needed, at) = match self.admit(job.params()) {
-            Ok(place) => place,
+        match self.places.take(job.params()) {
+            Ok(at) => self.jobs[at] = Some(job),
             Err(refusal) => return Err((refusal, job)),
-        };
-        for (peer, held) in job.peers().iter().enumerate() {
-            if let Some(index) = self.index(held.qpn) {
-                self.peers[index] = (at as u16, peer as u16);
-            }
         }
-        self.used += needed;
-        self.jobs[at] = Some(job);
         Ok(())
-    }
-
-    /// Whether a job can be taken; the bytes it needs, and its place.
-    fn admit(&self, params: &JobParams) -> Result<(u64, usize), Refusal> {
-        params.check()?;
-        let (id, needed) = (params.id, params.memory());
-        if self.find(id).is_some() {
-            return Err(Refusal::Exists(id));
-        }
-        let all = Refusal::Jobs(id, self.jobs.len());
-        let at = self.jobs.iter().position(Option::is_none).ok_or(all)?;
-        if needed > self.params.quota {
-            return Err(Refusal::Quota(id, needed, self.params.quota));
-        }
-        let left = self.params.memory.saturating_sub(self.used);
-        if needed > left {
-            return Err(Refusal::Memory {
-                id,
-                needed,
-                left,
-                total: self.params.memory,
-                children: params.children.len(),
-                window: params.window,
-                mtu: params.mtu,
-                results: params.results,
-            });
-        }
-        let first = self.params.first_qpn.0;
-        let qpns = params.children.iter().map(|c| c.qpn).chain(params.parent.map(|p| p.qpn));
-        let mut seen = ArrayVec::<Qpn, { MAX_CHILDREN + 1 }>::new();
-        for qpn in qpns {
-            let free = self.index(qpn).is_some_and(|index| self.peers[index] == NOBODY);
-            if !free || seen.contains(&qpn) {
-                let last = first + (self.peers.len() as u32).saturating_sub(1);
-                return Err(Refusal::Qpn(id, qpn.0, first, last));
-            }
-            seen.push(qpn); // `check` counted the children.
-        }
-        Ok((needed, at))
-    }
-
-    fn index(&self, qpn: Qpn) -> Option<usize> {
-        let index = qpn.0.checked_sub(self.params.first_qpn.0)? as usize;
-        (index < self.peers.len()).then_some(index)
-    }
-
-    fn find(&self, id: u32) -> Option<usize> {
-        self.jobs.iter().position(|job| job.as_ref().is_some_and(|job| job.params().id == id))
     }
 
     /// The job of this name.
     pub fn job(&self, id: u32) -> Option<&Job> {
-        self.jobs[self.find(id)?].as_deref()
+        self.jobs[self.places.find(id)?].as_deref()
     }
 
     /// Ends a job: its ranks are told. It stays, and answers who has not heard, until it is removed.
     pub fn stop(&mut self, id: u32, now: Nanos) -> bool {
-        let Some(at) = self.find(id) else { return false };
+        let Some(at) = self.places.find(id) else { return false };
         if let Some(job) = &mut self.jobs[at] {
             job.fail(Failure::Stopped, crate::immediate::ALL_RANKS, now);
         }
@@ -205,14 +145,9 @@ impl Engine {
 
     /// Takes a job out. Frames for it find no queue pair from here on.
     pub fn remove(&mut self, id: u32) -> Option<Box<Job>> {
-        let at = self.find(id)?;
+        let at = self.places.find(id)?;
         let job = self.jobs[at].take()?;
-        for peer in job.peers() {
-            if let Some(index) = self.index(peer.qpn) {
-                self.peers[index] = NOBODY;
-            }
-        }
-        self.used = self.used.saturating_sub(job.params().memory());
+        self.places.free(at, job.params());
         self.runnable[at / 64] &= !(1 << (at % 64));
         Some(job)
     }
@@ -255,10 +190,9 @@ impl Engine {
             ParseError::Opcode(_) => Drop::Transport,
             _ => Drop::Malformed,
         })?;
-        let (at, peer) = self.index(frame.packet.bth.dest_qp).map_or(NOBODY, |index| self.peers[index]);
-        let at = usize::from(at);
+        let (at, peer) = self.places.owner(frame.packet.bth.dest_qp).ok_or(Drop::UnknownQp)?;
         let Some(Some(job)) = self.jobs.get_mut(at) else { return Err(Drop::UnknownQp) };
-        let taken = job.receive(usize::from(peer), &frame, now);
+        let taken = job.receive(peer, &frame, now);
         self.settle(at);
         taken
     }

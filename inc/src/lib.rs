@@ -17,6 +17,7 @@ pub mod kernels;
 mod outbox;
 pub mod params;
 pub mod peer;
+pub mod places;
 pub mod plan;
 pub mod report;
 pub mod spec;

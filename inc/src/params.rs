@@ -136,6 +136,11 @@ impl JobParams {
             + crate::job::fixed_memory(self)
     }
 
+    /// Queue pairs of the engine: those for children in the order of their ranks, then that for the parent.
+    pub fn qpns(&self) -> impl Iterator<Item = Qpn> {
+        self.children.iter().map(|child| child.qpn).chain(self.parent.map(|parent| parent.qpn))
+    }
+
     /// What is wrong with it.
     pub fn check(&self) -> Result<(), Refusal> {
         let id = self.id;

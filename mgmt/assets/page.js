@@ -204,6 +204,29 @@ function lcores() {
   legend("lcore-legend", STAGES.map(([, colour, text]) => ["box", colour, text]));
 }
 
+// Ranks of in-network aggregation, the slowest of each job first. There is no panel where there is no engine.
+function inc() {
+  document.querySelector("main").classList.toggle("inc", snapshot.inc_engines.length > 0);
+  const sums = snapshot.inc.reduce((sum, job) => sum + job.sums_per_second, 0);
+  $("inc-note").textContent = count(snapshot.inc.length) + " jobs, " + scaled(sums, "/s");
+  const heads = [["Job", ""], ["Rank", ""], ["State", "text"], ["Lag", "text"], ["Most", ""], ["RNR", ""], ["Again", ""]];
+  const jobs = new Map(snapshot.inc.map((job) => [job.port + " " + job.job, job]));
+  const lag = (r) => Number(r.lag_ns);
+  const most = Math.max(1, ...snapshot.inc_ranks.map(lag));
+  const rows = [...snapshot.inc_ranks].sort((a, b) => a.job - b.job || lag(b) - lag(a)).map((r) => {
+    const job = jobs.get(r.port + " " + r.job);
+    const word = r.dead ? "dead" : job.state !== "running" ? job.state + " (" + job.reason + ")" : r.missing ? "waited for" : "sums";
+    return {
+      cells: [String(r.job), r.rank === null ? "parent" : String(r.rank), word,
+        line(bar([[lag(r) / most, r.missing ? COLOUR.red : COLOUR.blue]]), nanos(lag(r))), nanos(Number(r.most_lag_ns)),
+        count(BigInt(r.rnr_sent) + BigInt(r.rnr_received)), count(r.retransmitted)],
+      alarm: r.dead || job.state !== "running",
+      title: r.port + ", " + r.operation,
+    };
+  });
+  fill($("inc"), heads, rows, "no jobs");
+}
+
 function quantiles() {
   const heads = [["Port/queue", "text"], ["p50", ""], ["p99", ""], ["p99.9", ""], ["max ever", ""]];
   const rows = snapshot.latency.filter((l) => Number(l.frames) > 0 && (priority === null || Number(l.queue) === priority))
@@ -384,6 +407,7 @@ function draw() {
   quantiles();
   drops();
   lcores();
+  inc();
   // The page shows this instant: for those who compare.
   document.documentElement.dataset.unixMs = String(snapshot.unix_ms);
 }
@@ -490,7 +514,7 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input, select, button, a");
   if (event.key === "Escape") { event.target.blur(); whole(null); return; }
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  const panel = "1234567890-".indexOf(event.key);
+  const panel = "1234567890-=".indexOf(event.key);
   const last = state.times.length - 1;
   if (event.key === " ") freeze();
   else if (event.key === "?") $("keys").showModal();

@@ -1,6 +1,7 @@
 //! `weir check`: what is wrong with a configuration, and what it comes to.
 
 use crate::Outcome;
+use crate::inc;
 use crate::output::{say, say_err};
 use crate::run::devices;
 use crate::run::memory::PoolSize;
@@ -10,8 +11,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
-use weir_config::{Diagnostic, Loaded, show_size};
+use weir_config::{Config, Diagnostic, Loaded, show_size};
 use weir_inc::engine::EngineParams;
+use weir_inc::places::Places;
+use weir_inc::spec::JobSpec;
 
 /// `weir check`
 #[derive(Debug, Args)]
@@ -21,6 +24,9 @@ pub struct CheckArgs {
     /// Print every effective value, where it comes from and why it is so.
     #[arg(long)]
     pub explain: bool,
+    /// A job of in-network aggregation that is to fit beside the others named here; may be given many times.
+    #[arg(long = "job", value_name = "FILE")]
+    pub jobs: Vec<PathBuf>,
 }
 
 /// Reads and checks a configuration file; prints warnings.
@@ -101,12 +107,39 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
         config.buffer.shared,
         warnings.len()
     );
-    for port in &config.ports {
-        let Some(engine) = port.engine else { continue };
-        let EngineParams { jobs, memory, quota, first_qpn, qpns } = engine.params;
-        let (memory, quota, last) = (show_size(memory), show_size(quota), first_qpn.0 + qpns - 1);
+    engines(&config, &args.jobs)
+}
+
+/// What each engine has, and what of it these jobs would take.
+fn engines(config: &Config, files: &[PathBuf]) -> Result<Outcome> {
+    let mut jobs = Vec::new();
+    for path in files {
+        let spec: JobSpec = serde_json::from_str(&read(path)?).with_context(|| path.display().to_string())?;
+        jobs.push((path, spec));
+    }
+    let all: Vec<_> = config.ports.iter().filter_map(|port| Some((port, port.engine?))).collect();
+    let is_its =
+        |name: &str, spec: &JobSpec| spec.port.as_deref().map_or(all.len() == 1, |port| port == name);
+    if let Some((path, spec)) =
+        jobs.iter().find(|(_, spec)| !all.iter().any(|(port, _)| is_its(&port.name, spec)))
+    {
+        let names: Vec<_> = all.iter().map(|(port, _)| port.name.as_str()).collect();
+        bail!("{}: job {} is for none of the engines here: {}", path.display(), spec.id, names.join(", "));
+    }
+    for (port, engine) in &all {
+        let mut places = Places::new(engine.params);
+        let mut taken = 0;
+        for (path, spec) in jobs.iter().filter(|(_, spec)| is_its(&port.name, spec)) {
+            let fits = inc::fits(spec, engine, port.mtu).and_then(|params| Ok(places.take(&params)?));
+            fits.with_context(|| format!("{}: port {}", path.display(), port.name))?;
+            taken += 1;
+        }
+        let EngineParams { jobs, quota, first_qpn, qpns, .. } = engine.params;
+        let (used, memory) = places.memory();
+        let (used, memory, quota, last) =
+            (show_size(used), show_size(memory), show_size(quota), first_qpn.0 + qpns - 1);
         say!(
-            "{}: engine {} {}: {memory} for up to {jobs} jobs, {quota} for one; queue pairs {} to {last}",
+            "{}: engine {} {}: {taken} jobs take {used} of {memory}, up to {jobs} and {quota} each; queue pairs {} to {last}",
             port.name,
             engine.address.mac,
             engine.address.ip,

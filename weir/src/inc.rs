@@ -4,10 +4,12 @@ use crate::Outcome;
 use crate::check;
 use crate::output::say;
 use crate::which::Which;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::path::PathBuf;
+use weir_config::EngineConfig;
+use weir_inc::params::{HEADERS, JobParams};
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::PATH;
 use weir_mgmt::client;
@@ -64,6 +66,21 @@ pub fn inc(command: &IncCommand) -> Result<Outcome> {
         IncCommand::List(args) => list(args)?,
     }
     Ok(Outcome::Good)
+}
+
+/// The job as an engine behind a port that carries frames of `mtu` bytes would have it.
+///
+/// # Errors
+/// It is no job, or its frames are longer.
+pub fn fits(spec: &JobSpec, engine: &EngineConfig, mtu: u16) -> Result<JobParams> {
+    let params = spec.params(&engine.address).with_context(|| format!("job {}", spec.id))?;
+    params.check()?;
+    let longest = usize::from(params.mtu) + HEADERS;
+    if longest > usize::from(mtu) {
+        let (id, packet) = (spec.id, params.mtu);
+        bail!("job {id}: packets of {packet} bytes make frames of up to {longest}, the port's mtu is {mtu}");
+    }
+    Ok(params)
 }
 
 fn add(args: &AddArgs) -> Result<()> {

@@ -100,6 +100,11 @@ impl std::fmt::Debug for Rank {
 
 impl Rank {
     pub fn new(rank: u16, mtu: u16, path: Path) -> Self {
+        Self::with_timeout(rank, mtu, path, 2_000_000)
+    }
+
+    /// `ack_timeout` in ns.
+    pub fn with_timeout(rank: u16, mtu: u16, path: Path, ack_timeout: Nanos) -> Self {
         let mut hca = Hca::new();
         let cq = hca.create_cq(4 * SLOTS as usize);
         let access = Access { local_write: true, ..Access::default() };
@@ -107,7 +112,7 @@ impl Rank {
         let mr = hca.register(BASE, vec![0; (2 * SLOTS * u64::from(MESSAGE)) as usize], access).unwrap();
         let config = QpConfig {
             mtu,
-            ack_timeout: 2_000_000,
+            ack_timeout,
             sq_depth: SLOTS as usize,
             rq_depth: SLOTS as usize,
             ..QpConfig::new(cq, cq)

@@ -11,6 +11,7 @@ mod bridge;
 mod contract;
 mod host;
 mod hostile;
+mod inc;
 mod incast;
 mod kernel;
 mod lcores;

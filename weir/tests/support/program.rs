@@ -189,6 +189,11 @@ impl Switch {
         Self::spawn(namespace.command(WEIR), config)
     }
 
+    /// The same with lcores of the test's own, as an argument of the EAL.
+    pub fn start_with(namespace: &Namespace, lcores: &str, config: &str) -> Self {
+        Self::begin(namespace.command(WEIR), &format!("[eal]\nargs = [{lcores:?}]\n{config}"))
+    }
+
     /// A shipped configuration inside a namespace, as it is but for the cores of its lcores.
     pub fn shipped_in(namespace: &Namespace, name: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(name);

@@ -9,7 +9,7 @@ use weir_config::EngineConfig;
 use weir_dataplane::types::PortId;
 use weir_inc::job::Job;
 use weir_inc::kernels::Kernels;
-use weir_inc::params::{HEADERS, Refusal as JobRefusal};
+use weir_inc::params::Refusal as JobRefusal;
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::JobOrder as Asked;
 use weir_mgmt::admin::{Call, Fault, Refusal};
@@ -42,7 +42,10 @@ impl Office {
             JobOrder::End(_) => ("ended", None),
         };
         let name = &self.shown.get().config.ports[port.index()].name;
-        let said = json!({ "port": name, "job": named, "memory_bytes": memory });
+        let mut said = json!({ "port": name, "job": named });
+        if let Some(bytes) = memory {
+            said["memory_bytes"] = json!(bytes);
+        }
         let worker = usize::from(self.granting.devices[port.index()].shard);
         self.work.number += 1;
         self.workers.send(worker, Command::Job { id: self.work.number, port, order });
@@ -108,18 +111,8 @@ impl Office {
 
 /// The job, with all its memory, for an engine behind a port that carries frames of `mtu` bytes.
 fn make(spec: &JobSpec, engine: &EngineConfig, mtu: u16) -> Result<Box<Job>, Refusal> {
-    let params = spec
-        .params(&engine.address)
-        .map_err(|error| Refusal::new(422, format!("job {}: {error}", spec.id)))?;
-    params.check().map_err(|refusal| refused(422, &refusal))?;
-    let longest = usize::from(params.mtu) + HEADERS;
-    if longest > usize::from(mtu) {
-        let detail = format!(
-            "job {}: packets of {} bytes make frames of up to {longest}, the port's mtu is {mtu}",
-            spec.id, params.mtu
-        );
-        return Err(Refusal::new(422, detail));
-    }
+    let params =
+        crate::inc::fits(spec, engine, mtu).map_err(|error| Refusal::new(422, format!("{error:#}")))?;
     let (needed, quota) = (params.memory(), engine.params.quota);
     if needed > quota {
         return Err(refused(409, &JobRefusal::Quota(spec.id, needed, quota)));

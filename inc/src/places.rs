@@ -1,0 +1,129 @@
+//! What an engine has to give to jobs: places, memory, queue pair numbers; and who has what of it. Knows nothing of what jobs
+//! do, so it also says beforehand what will fit.
+
+use crate::engine::EngineParams;
+use crate::params::{JobParams, MAX_CHILDREN, Refusal};
+use arrayvec::ArrayVec;
+use weir_endpoint::roce::wire::Qpn;
+
+/// A queue pair number that leads to no job.
+const NOBODY: (u16, u16) = (u16::MAX, 0);
+
+/// The places of an engine.
+#[derive(Clone, Debug)]
+pub struct Places {
+    params: EngineParams,
+    /// Name of the job at each.
+    jobs: Vec<Option<u32>>,
+    /// Job and peer of each queue pair number.
+    peers: Vec<(u16, u16)>,
+    used: u64,
+}
+
+impl Places {
+    /// All of them free.
+    pub fn new(params: EngineParams) -> Self {
+        let jobs = params.jobs.clamp(1, usize::from(u16::MAX));
+        Self { jobs: vec![None; jobs], peers: vec![NOBODY; params.qpns as usize], used: 0, params }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// There always is one.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Bytes jobs take, of so many.
+    pub fn memory(&self) -> (u64, u64) {
+        (self.used, self.params.memory)
+    }
+
+    /// Place of the job of this name.
+    pub fn find(&self, id: u32) -> Option<usize> {
+        self.jobs.iter().position(|job| *job == Some(id))
+    }
+
+    /// Place of the job that has this queue pair number, and which of its peers that is.
+    #[inline]
+    pub fn owner(&self, qpn: Qpn) -> Option<(usize, usize)> {
+        let (at, peer) = self.peers[self.index(qpn)?];
+        ((at, peer) != NOBODY).then_some((usize::from(at), usize::from(peer)))
+    }
+
+    fn index(&self, qpn: Qpn) -> Option<usize> {
+        let index = qpn.0.checked_sub(self.params.first_qpn.0)? as usize;
+        (index < self.peers.len()).then_some(index)
+    }
+
+    /// Whether a job can be taken; the bytes it needs, and its place.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admit(&self, params: &JobParams) -> Result<(u64, usize), Refusal> {
+        params.check()?;
+        let (id, needed) = (params.id, params.memory());
+        if self.find(id).is_some() {
+            return Err(Refusal::Exists(id));
+        }
+        let all = Refusal::Jobs(id, self.jobs.len());
+        let at = self.jobs.iter().position(Option::is_none).ok_or(all)?;
+        if needed > self.params.quota {
+            return Err(Refusal::Quota(id, needed, self.params.quota));
+        }
+        let left = self.params.memory.saturating_sub(self.used);
+        if needed > left {
+            return Err(Refusal::Memory {
+                id,
+                needed,
+                left,
+                total: self.params.memory,
+                children: params.children.len(),
+                window: params.window,
+                mtu: params.mtu,
+                results: params.results,
+            });
+        }
+        let first = self.params.first_qpn.0;
+        let mut seen = ArrayVec::<Qpn, { MAX_CHILDREN + 1 }>::new();
+        for qpn in params.qpns() {
+            let free = self.index(qpn).is_some_and(|index| self.peers[index] == NOBODY);
+            if !free || seen.contains(&qpn) {
+                let last = first + (self.peers.len() as u32).saturating_sub(1);
+                return Err(Refusal::Qpn(id, qpn.0, first, last));
+            }
+            seen.push(qpn); // `check` counted the children.
+        }
+        Ok((needed, at))
+    }
+
+    /// Gives a job its place and its numbers, without allocating.
+    ///
+    /// # Errors
+    /// It does not fit: why.
+    pub fn take(&mut self, params: &JobParams) -> Result<usize, Refusal> {
+        let (needed, at) = self.admit(params)?;
+        for (peer, qpn) in params.qpns().enumerate() {
+            if let Some(index) = self.index(qpn) {
+                self.peers[index] = (at as u16, peer as u16);
+            }
+        }
+        self.used += needed;
+        self.jobs[at] = Some(params.id);
+        Ok(at)
+    }
+
+    /// Takes back what the job at `at` had.
+    pub fn free(&mut self, at: usize, params: &JobParams) {
+        for qpn in params.qpns() {
+            if let Some(index) = self.index(qpn) {
+                self.peers[index] = NOBODY;
+            }
+        }
+        self.used = self.used.saturating_sub(params.memory());
+        self.jobs[at] = None;
+    }
+}
