@@ -134,6 +134,53 @@ mod tests {
         assert_eq!(a.used, 0);
     }
 
+    /// Every account, request and pool of a few bytes, under every limit there is: what is decided is what the definition
+    /// says, and what is admitted together would be admitted piece by piece, however it is divided.
+    #[test]
+    fn small_accounts_are_exact_under_every_limit() {
+        const FEW: u64 = 7;
+        let limits = (-8..=7).map(|n| Limit::dynamic(n).unwrap()).chain((0..=FEW).map(Limit::fixed));
+        for (limit, n) in limits.zip((-8..=7).map(Some).chain(std::iter::repeat(None))) {
+            for free in 0..=2 * FEW {
+                let most = n.map_or(limit.fixed, |n| if n >= 0 { free << n } else { free >> -n });
+                assert_eq!(limit.bytes(free), most);
+                for (reserved, used, bytes) in
+                    (0..FEW).flat_map(|r| (0..2 * FEW).flat_map(move |u| (0..FEW).map(move |b| (r, u, b))))
+                {
+                    let account = Account { reserved, used, limit };
+                    let beyond = |used: u64| used - used.min(reserved);
+                    let growth = beyond(used + bytes) - beyond(used);
+                    let fits = growth == 0 || (growth <= free && beyond(used + bytes) <= most);
+                    let case = format!("{account:?} {bytes} of {free}");
+                    assert_eq!((account.growth(bytes), account.fits(bytes, free)), (growth, fits), "{case}");
+                    let mut one = account;
+                    assert_eq!((one.take(bytes), one.used), (growth, used + bytes), "{case}");
+                    assert_eq!((one.give(bytes), one.used), (growth, used), "{case}");
+                    let mut all = account;
+                    if let Some(taken) = all.take_well_within(bytes, free) {
+                        assert_eq!((taken, all.used), (growth, used + bytes), "{case}");
+                        for first in 0..=bytes {
+                            let mut piece = account;
+                            assert!(piece.fits(first, free), "{case}");
+                            let left = free - piece.take(first);
+                            assert!(piece.fits(bytes - first, left), "{case}");
+                        }
+                    } else {
+                        assert_eq!(all.used, used, "{case}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The largest alpha of 256 times the largest pool that can be configured, 1 TiB.
+    #[test]
+    fn limits_do_not_overflow() {
+        let most = Limit::dynamic(7).unwrap();
+        assert_eq!(most.bytes(1 << 48), 1 << 55);
+        assert_eq!(Limit::UNLIMITED.bytes(u64::MAX), u64::MAX >> 1);
+    }
+
     #[test]
     fn a_large_alpha_never_exceeds_the_pool() {
         let a = Account::new(0, Limit::dynamic(7).unwrap());

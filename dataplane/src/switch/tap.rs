@@ -319,6 +319,23 @@ impl Tap {
     }
 }
 
+/// A frame that is followed, on its way in.
+#[derive(Debug)]
+struct Start {
+    headers: ParsedFrame,
+    parsed: Parsed,
+    len: u32,
+    kept: u32,
+    /// Its copy count.
+    slot: Option<u32>,
+    lookup: Lookup,
+    /// What it is charged to, before it is.
+    before: (PgView, QueueView),
+    /// Copies made and frames lost so far.
+    copies: u64,
+    losses: [u64; crate::drops::DROP_REASONS],
+}
+
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Arms a tap, or none; gives back the one that was there.
     pub fn arm(&mut self, tap: Option<Box<Tap>>) -> Option<Box<Tap>> {
@@ -345,65 +362,58 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         headers: &ParsedFrame,
         go_on: fn(&mut Self, PortId, F, &ParsedFrame),
     ) {
-        let meant = self.tap.as_ref().is_some_and(|tap| tap.hinders() && tap.order.port == port);
-        let len = frame.len();
-        let parsed = match self.ports[port.index()].params.profile.parse(frame.bytes(), len) {
-            _ if !meant => return go_on(self, port, frame, headers),
-            parsed => parsed.unwrap_or(Parsed::NOTHING),
+        let Some(start) = self.begin_to_follow(port, &frame, headers) else {
+            return go_on(self, port, frame, headers);
         };
-        // Held apart, so that what is lost on the way is not told twice.
-        let Some(mut tap) = self.tap.take() else { return go_on(self, port, frame, headers) };
-        if tap.order.filter.admits(frame.bytes(), &parsed) {
-            self.follow(&mut tap, port, frame, &parsed, headers, go_on);
-        } else {
-            go_on(self, port, frame, headers);
-        }
-        let done = !tap.hinders();
-        self.tap = Some(tap);
-        if done {
+        go_on(self, port, frame, &start.headers);
+        self.note_arrival(port, &start);
+        if !self.tap.as_ref().is_some_and(|tap| tap.hinders()) {
             (0..self.ports.len()).for_each(|i| self.note_slow_path_queues(PortId(i as u16)));
         }
     }
 
-    fn follow(
-        &mut self,
-        tap: &mut Tap,
-        port: PortId,
-        frame: F,
-        parsed: &Parsed,
-        headers: &ParsedFrame,
-        go_on: fn(&mut Self, PortId, F, &ParsedFrame),
-    ) {
-        let len = frame.len() as u32;
-        let Some(kept) = tap.keep(frame.bytes()) else {
+    /// If a frame is meant: keeps its bytes, gives it a copy count of its own, and looks at what it will be charged to.
+    fn begin_to_follow(&mut self, port: PortId, frame: &F, headers: &ParsedFrame) -> Option<Start> {
+        let Self { tap, ports, copies, .. } = self;
+        let tap = tap.as_mut().filter(|tap| tap.hinders() && tap.order.port == port)?;
+        let (bytes, len) = (frame.bytes(), frame.len());
+        let parsed = ports[port.index()].params.profile.parse(bytes, len).unwrap_or(Parsed::NOTHING);
+        if !tap.order.filter.admits(bytes, &parsed) {
+            return None;
+        }
+        let Some(kept) = tap.keep(bytes) else {
             tap.count_lost();
-            return go_on(self, port, frame, headers);
+            return None;
         };
         let mut headers = *headers;
-        let slot = if headers.forwards() && !tap.followed.is_full() { self.copies.next_free() } else { None };
+        let slot = if headers.forwards() && !tap.followed.is_full() { copies.next_free() } else { None };
         if let Some(slot) = slot {
-            self.copies.begin(slot, 1);
+            copies.begin(slot, 1);
             headers.meta.copies = slot;
         }
-        let (meta, lookup) = (headers.meta, self.fdb.lookup(headers.dst_key));
-        let pg_ix = PgIx(u32::from(meta.pg));
-        let queue_ix = match lookup {
-            Lookup::Port(out) => Some(QueueIx((out.index() * PRIORITIES) as u32 + u32::from(meta.queue))),
-            _ => None,
-        };
-        let queue = |switch: &Self| queue_ix.map(|ix| switch.admission.queue_view(ix)).unwrap_or_default();
-        let copies = |switch: &Self| switch.ports[port.index()].stats.copies;
-        let before = (self.admission.pg_view(pg_ix), queue(self), copies(self), self.losses());
-        let class = Class {
-            tc: self.ports[port.index()].params.classifier.class(parsed).tc,
-            queue: meta.queue,
-            pg: (meta.pg % PRIORITIES as u16) as u8,
-        };
-        go_on(self, port, frame, &headers);
-        let lost = self.losses().iter().zip(&before.3).position(|(now, then)| now > then);
-        let more = copies(self) - before.2;
-        let mut key = Key { rx_ns: meta.rx_ns, in_port: port.0, slot: slot.unwrap_or(u32::MAX) };
-        if let Some(slot) = slot {
+        let lookup = self.fdb.lookup(headers.dst_key);
+        let before = self.charged_to(&headers, lookup);
+        let copies = self.ports[port.index()].stats.copies;
+        Some(Start {
+            headers,
+            parsed,
+            len: len as u32,
+            kept,
+            slot,
+            lookup,
+            before,
+            copies,
+            losses: self.losses(),
+        })
+    }
+
+    /// What has become of a frame that came in.
+    fn note_arrival(&mut self, port: PortId, start: &Start) {
+        let Start { headers, slot, .. } = start;
+        let lost = self.losses().iter().zip(&start.losses).position(|(now, then)| now > then);
+        let more = self.ports[port.index()].stats.copies - start.copies;
+        let mut key = Key { rx_ns: headers.meta.rx_ns, in_port: port.0, slot: slot.unwrap_or(u32::MAX) };
+        if let Some(slot) = *slot {
             // Flooded frames have a count of their own.
             key.slot = self.copies.last_begun();
             if key.slot != slot || lost.is_some() {
@@ -411,21 +421,42 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         let queued = lost.is_none() || more > 0;
-        if slot.is_some() && queued {
-            let _ = tap.followed.try_push(key);
-        }
+        let (before, after) = (start.before, self.charged_to(headers, start.lookup));
+        let class = Class {
+            tc: self.ports[port.index()].params.classifier.class(&start.parsed).tc,
+            queue: headers.meta.queue,
+            pg: (headers.meta.pg % PRIORITIES as u16) as u8,
+        };
         let arrival = Arrival {
-            parsed: *parsed,
+            parsed: start.parsed,
             class,
-            lookup,
-            charge: self.admission.charge(len),
-            pg: [before.0, self.admission.pg_view(pg_ix)],
-            queue: [before.1, queue(self)],
+            lookup: start.lookup,
+            charge: self.admission.charge(start.len),
+            pg: [before.0, after.0],
+            queue: [before.1, after.1],
             lost: lost.map(|reason| DropReason::ALL[reason]),
             copies: if queued && slot.is_some() { 1 + more as u32 } else { 0 },
         };
+        let Some(tap) = &mut self.tap else { return };
+        if slot.is_some() && queued {
+            let _ = tap.followed.try_push(key);
+        }
         tap.left -= 1;
-        tap.push(&Record { key, at: meta.rx_ns, len, kept, what: What::Arrived(arrival) });
+        let (at, what) = (headers.meta.rx_ns, What::Arrived(arrival));
+        tap.push(&Record { key, at, len: start.len, kept: start.kept, what });
+    }
+
+    /// The group and the queue that a frame is charged to.
+    fn charged_to(&self, headers: &ParsedFrame, lookup: Lookup) -> (PgView, QueueView) {
+        let pg = self.admission.pg_view(PgIx(u32::from(headers.meta.pg)));
+        let queue = match lookup {
+            Lookup::Port(out) => {
+                let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(headers.meta.queue));
+                self.admission.queue_view(ix)
+            }
+            _ => QueueView::default(),
+        };
+        (pg, queue)
     }
 
     /// Frames lost so far, by reason, at all ports together.
@@ -441,18 +472,19 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     #[inline(never)]
     pub(super) fn hand_over_watched(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
-        let Some(mut tap) = self.tap.take() else { return self.hand_over(out, now, wire) };
         let mut watched: ArrayVec<(usize, Record), BURST> = ArrayVec::new();
-        let port = &self.ports[out.index()];
-        let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| self.queues.bytes(out, queue));
+        let Self { tap, ports, queues, owner, shard, .. } = self;
+        let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| queues.bytes(out, queue));
+        let own = owner[out.index()] == *shard;
         // What stands behind a frame is what it left behind. A frame with a count of its own is alone in its entry.
-        for (at, Staged { header, totals, .. }, frame) in port.stage.backwards() {
+        let stage = tap.is_some().then(|| ports[out.index()].stage.backwards());
+        for (at, Staged { header, totals, .. }, frame) in stage.into_iter().flatten() {
+            let Some(tap) = tap else { break };
             let lane = usize::from(header.queue) % PRIORITIES;
             let depth = behind[lane];
             behind[lane] += frame.len() as u64;
             let key = Key::of(header);
-            let ours = self.owner[usize::from(header.in_port)] == self.shard;
-            if !tap.follows(key, ours) {
+            if !tap.follows(key, owner[usize::from(header.in_port)] == *shard) {
                 continue;
             }
             let Taken { at: taken_at, depth: told, .. } = tap.taken(Taken { key, out, at: now, depth: None });
@@ -462,16 +494,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let what = What::Left { out, queue: header.queue, taken_at, depth, marked };
             watched.push((at, Record { key, at: now, len: totals.bytes, kept: 0, what }));
         }
-        let sent = if self.owner[out.index()] == self.shard {
-            self.hand_over(out, now, wire)
-        } else {
-            self.hand_over_granted(out, now, wire)
-        };
+        let sent = if own { self.hand_over(out, now, wire) } else { self.hand_over_granted(out, now, wire) };
+        let Self { tap: Some(tap), copies, .. } = self else { return sent };
         for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
-            let last = self.copies.is_free(record.key.slot);
-            tap.gone(out, record, last);
+            tap.gone(out, record, copies.is_free(record.key.slot));
         }
-        self.tap = Some(tap);
         sent
     }
 
@@ -488,14 +515,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A queued frame is lost.
     #[cold]
     pub(super) fn flushed_watched(&mut self, out: PortId, key: Key, len: u32, reason: DropReason) {
-        let Some(mut tap) = self.tap.take() else { return };
-        if tap.follows(key, self.owner[usize::from(key.in_port)] == self.shard) {
+        let Self { tap: Some(tap), owner, shard, copies, .. } = self else { return };
+        if tap.follows(key, owner[usize::from(key.in_port)] == *shard) {
             let record = Record { key, at: tap.now, len, kept: 0, what: What::Flushed { out, reason } };
             // It is released right after this.
-            let last = self.copies.left(key.slot) == 1;
-            tap.gone(out, &record, last);
+            tap.gone(out, &record, copies.left(key.slot) == 1);
         }
-        self.tap = Some(tap);
     }
 }
 
