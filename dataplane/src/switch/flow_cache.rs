@@ -196,9 +196,13 @@ impl FlowCache {
     /// Decisions about frames from and to a station are void; all, where these are more than can be gone through.
     #[cold]
     fn invalidate_station(&mut self, station: u64) {
-        let Self { index, sets, epoch, .. } = self;
+        let Self { index, sets, epoch, kept, .. } = self;
         self.voids += 1;
-        if !index.remove(station, *epoch, |at| sets[at / WAYS].0[at % WAYS] = Entry::VOID) {
+        let is_void = |at: usize| {
+            sets[at / WAYS].0[at % WAYS] = Entry::VOID;
+            *kept -= 1;
+        };
+        if !index.remove(station, *epoch, is_void) {
             self.invalidate();
         }
     }

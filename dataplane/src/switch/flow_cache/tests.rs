@@ -84,6 +84,22 @@ fn epochs_come_round_and_nothing_comes_back() {
     assert!(!is_kept(&cache, (1, 2), 1));
 }
 
+/// Decisions that are in use are counted, not those that were made: a station that moves all the time makes none far.
+#[test]
+fn a_station_that_moves_leaves_no_more_decisions_behind() {
+    let mut cache = FlowCache::new(ROOM);
+    for _ in 0..2 * NEAR {
+        for src in 2..5 {
+            keep(&mut cache, (src, 1), 1);
+        }
+        keep(&mut cache, (1, 9), 1);
+        assert_eq!(cache.kept, 4);
+        cache.sync_epoch(0, 0, &mut Changed::from_iter([1]));
+        assert_eq!(cache.kept, 0);
+    }
+    assert!(!cache.is_far());
+}
+
 #[test]
 fn a_place_that_is_taken_is_given_up_now_and_then() {
     let mut cache = FlowCache::new(64);
