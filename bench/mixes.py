@@ -38,6 +38,10 @@ AFH_TRAFFIC_CLASS = 3 << 2
 AFH_FLAGS = 0x82
 
 
+# Frames in which a station moves to the other port and back: a millisecond at 20 million per second.
+MOVES = 20480
+
+
 @dataclass(frozen=True)
 class Slot:
     """One place of a capture: its port and number, and which station sends to which one of the other port."""
@@ -105,6 +109,12 @@ def at_dscp(choose):
 
 def tagged(choose):
     return lambda slot: plain(slot, pcp=choose(slot))
+
+
+def roaming(slot):
+    """One frame in MOVES of the second port comes from the first station of the other one, which is back with its next frame."""
+    frame = plain(slot)
+    return frame[:6] + mac(0, 0) + frame[12:] if (slot.port, slot.number) == (1, MOVES // 2) else frame
 
 
 def imix(slot):
@@ -273,6 +283,8 @@ MIXES = {
         Mix("dscp512", "the same, DSCP at random over 64 values", any_dscp, at_random, 512, qos=OF_DSCP),
         Mix("dscp4096", "4096 x 4096 stations, DSCP at random", any_dscp, at_random, qos=OF_DSCP, **MANY),
         Mix("imix", "64, 594 and 1518 bytes 7:4:1, 4 classes, 64 stations at random", imix, at_random, qos=OF_DSCP),
+        Mix("moving", "64 pairs in turn, and every millisecond a station moves to the other port and back", roaming, frames=MOVES,
+            buffer='size = "32MiB"\n'),
         Mix("tag", "64 pairs in turn, one 802.1Q tag, one PCP", tagged(lambda _: 5), qos=OF_PCP),
         Mix("pcp", "tagged, 8 PCPs at random, 64 stations at random", any_pcp, at_random, qos=OF_PCP),
         Mix("ipv6", "64 pairs in turn, IPv6 with UDP: 66 bytes", ipv6),
