@@ -20,7 +20,7 @@ const FEW: u64 = 4;
 pub struct Meta {
     /// When it was received.
     pub rx_ns: Nanos,
-    /// Slot of its copy count when several queues hold it; [`Meta::SINGLE`] otherwise.
+    /// Number of its copy count when several queues hold it; [`Meta::SINGLE`] otherwise.
     pub copies: u32,
     /// Bytes, without FCS.
     pub len: u16,
@@ -62,7 +62,7 @@ impl Meta {
 pub struct BatchHeader {
     /// When they were received.
     pub rx_ns: Nanos,
-    /// [`Meta::SINGLE`], or the frame is one of several copies and alone in its batch.
+    /// [`Meta::SINGLE`], or each frame is one of several copies: the copy count of the first. Each one behind it has the next.
     pub copies: u32,
     /// Priority group.
     pub pg: u16,
@@ -91,6 +91,13 @@ impl BatchHeader {
         ecn: EcnCode::NONE,
         home: Self::HERE,
     };
+
+    /// Of the frames behind the first ones of a batch.
+    #[inline(always)]
+    pub fn behind(self, frames: u32) -> Self {
+        let copies = if self.copies == Meta::SINGLE { self.copies } else { self.copies + frames };
+        Self { copies, ..self }
+    }
 
     /// Its frames came in with CE.
     #[inline(always)]
@@ -349,7 +356,9 @@ impl<F: Frame> FrameBatch<F> {
         self.bytes -= u32::from(len);
         self.padding -= padding(len);
         self.charge -= charge_of(u32::from(len));
-        Some((frame, self.header().meta(len, self.held_ns)))
+        let meta = self.header().meta(len, self.held_ns);
+        self.skip_copies(1);
+        Some((frame, meta))
     }
 
     /// Drops all frames of an open batch, and says how many. `None`: not all of them are `len` long, and none is dropped.
@@ -464,6 +473,7 @@ impl<F: Frame> FrameBatch<F> {
         self.padding -= (front.wire - u64::from(bytes) - u64::from(frames) * WIRE_OVERHEAD_BYTES) as u16;
         self.bytes -= bytes;
         self.charge -= charge;
+        self.skip_copies(frames);
     }
 
     /// What all its frames have in common.
@@ -492,11 +502,24 @@ impl<F: Frame> FrameBatch<F> {
         self.held_ns
     }
 
-    /// Another frame of this header, that comes when the queue has been held for so long, may join.
+    /// Another frame of this header and length, that comes when the queue has been held for so long, may join. Copies
+    /// are of one length, so that each one's charge is known when it has left, and their counts in turn.
     #[inline]
-    pub fn has_room_for(&self, header: &BatchHeader, held_ns: Nanos) -> bool {
-        let same = self.held_ns == held_ns && self.header() == *header;
-        header.copies == Meta::SINGLE && self.buffer.is_none() && !self.reversed && self.room() > 0 && same
+    pub fn has_room_for(&self, header: &BatchHeader, len: u16, held_ns: Nanos) -> bool {
+        let next = match header.copies {
+            Meta::SINGLE => Meta::SINGLE == self.copies,
+            next => {
+                self.copies.checked_add(self.len() as u32) == Some(next) && (self.len, self.mixed) == (len, 0)
+            }
+        };
+        let same = self.held_ns == held_ns && self.header() == BatchHeader { copies: self.copies, ..*header };
+        next && same && self.buffer.is_none() && !self.reversed && self.room() > 0
+    }
+
+    /// The first frames are gone: the count of the one behind them is that of the first now.
+    #[inline(always)]
+    fn skip_copies(&mut self, frames: u32) {
+        self.copies = self.header().behind(frames).copies;
     }
 
     /// Frames that may still be added.
@@ -649,14 +672,16 @@ mod tests {
         let mut batch = FrameBatch::new(&header(), 2);
         let frame = |n| Numbered::new(n, 64);
         for n in 0..BATCH_MAX {
-            assert!(batch.has_room_for(&header(), 2) && batch.add(frame(n), 64).is_ok());
+            assert!(batch.has_room_for(&header(), 64, 2) && batch.add(frame(n), 64).is_ok());
         }
         assert_eq!((batch.add(frame(99), 64), batch.len()), (Err(frame(99)), BATCH_MAX));
-        assert!(!batch.has_room_for(&header(), 2));
-        assert!(
-            !FrameBatch::<Numbered>::new(&header(), 2).has_room_for(&BatchHeader { rx_ns: 8, ..header() }, 2)
-        );
-        assert!(!FrameBatch::<Numbered>::new(&header(), 2).has_room_for(&header(), 3));
+        assert!(!batch.has_room_for(&header(), 64, 2));
+        assert!(!FrameBatch::<Numbered>::new(&header(), 2).has_room_for(
+            &BatchHeader { rx_ns: 8, ..header() },
+            64,
+            2
+        ));
+        assert!(!FrameBatch::<Numbered>::new(&header(), 2).has_room_for(&header(), 64, 3));
     }
 
     #[test]

@@ -307,11 +307,12 @@ impl<F: Frame> Queues<F> {
         was_empty
     }
 
-    /// Appends a frame that is charged `charge`. Returns `true` if the queue was empty before.
+    /// Appends a frame that is charged `charge`, to the last batch unless it is to be `alone`. Returns `true` if the queue was
+    /// empty before.
     ///
     /// # Errors
     /// The frame, when no batch is free.
-    pub fn push(&mut self, out: PortId, frame: F, meta: &Meta, charge: u32) -> Result<bool, F> {
+    pub fn push(&mut self, out: PortId, frame: F, meta: &Meta, charge: u32, alone: bool) -> Result<bool, F> {
         let (input, queue, header) = (PortId(meta.in_port), usize::from(meta.queue), meta.header());
         let len = meta.len;
         let queue_ix = out.index() * PRIORITIES + queue;
@@ -321,7 +322,7 @@ impl<F: Frame> Queues<F> {
         let last = self
             .batches
             .get_mut(tail as usize)
-            .filter(|batch| head != NIL && batch.has_room_for(&header, meta.held_ns));
+            .filter(|batch| head != NIL && !alone && batch.has_room_for(&header, len, meta.held_ns));
         if let Some(batch) = last {
             batch.add(frame, charge)?;
             self.held += 1;
@@ -496,7 +497,7 @@ mod tests {
         n: usize,
         (input, queue, len): (u16, u8, u16),
     ) -> Result<bool, Numbered> {
-        q.push(PortId(out), Numbered::new(n, len), &meta(input, queue, len), u32::from(len))
+        q.push(PortId(out), Numbered::new(n, len), &meta(input, queue, len), u32::from(len), false)
     }
 
     #[test]

@@ -99,7 +99,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let charge = self.admission.charge(u32::from(meta.len));
         let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.queue));
-        match self.queues.push(out, frame, &meta, charge) {
+        // Who follows a frame tells it from others by its copy count, so it has a batch of its own.
+        let alone = self.tap.is_some() && meta.copies != Meta::SINGLE;
+        match self.queues.push(out, frame, &meta, charge, alone) {
             Ok(false) => {}
             Ok(true) => port.scheduler.wake(queue),
             Err(frame) => return self.no_slot(out, frame, &meta),

@@ -1,8 +1,9 @@
 //! How many copies of a frame still wait, on whatever lcore.
 //!
 //! A frame that goes to several ports takes a free count of its shard, and whoever sends or drops its last copy gives
-//! the count back. Both are a step or two however many are in use: free counts are linked, in a list that is the
-//! shard's alone, and in one of those given back since, which the shard takes over whole when its own is empty.
+//! the count back. Both are a step or two however many are in use: free counts are a queue with many producers and one
+//! consumer, their shard. First in is first out: frames that leave in the order in which they came give their counts back
+//! in order, and the next ones have numbers that follow each other. Such frames share batches.
 
 use crate::types::MAX_PORTS;
 use std::sync::Arc;
@@ -13,31 +14,30 @@ const BITS: u32 = 16;
 
 const _: () = assert!(MAX_PORTS < 1 << BITS);
 
-/// The end of a list.
+/// No count is behind this one.
 const NONE: u32 = u32::MAX;
 
-/// The count of one frame; zero while it is free, and then in a list.
+/// The count of one frame; zero while it is free.
 #[derive(Debug)]
 struct Count {
     copies: AtomicU32,
-    /// The one behind it in the list.
+    /// The one behind it, while it is free.
     next: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Shared {
     counts: Box<[Count]>,
-    /// First of the counts given back to each shard.
-    returned: Box<[AtomicU32]>,
+    /// The last free count of each shard.
+    last_free: Box<[AtomicU32]>,
 }
 
 /// The counts of all shards, as one of them uses them.
 #[derive(Debug)]
 pub(super) struct Copies {
     shared: Arc<Shared>,
-    shard: usize,
-    /// First of the free ones that are ours alone.
-    free: u32,
+    /// First of our free ones. It is not taken before another one is behind it: there is one more than is asked for.
+    first_free: u32,
     /// The one begun last.
     last: u32,
 }
@@ -45,33 +45,32 @@ pub(super) struct Copies {
 impl Copies {
     /// As many counts as frames can be held by each of the shards.
     pub fn sharded(frames: usize, shards: usize) -> Vec<Self> {
-        let next = |slot: usize| if (slot + 1).is_multiple_of(frames) { NONE } else { slot as u32 + 1 };
+        let each = frames + 1;
+        let next = |slot: usize| if (slot + 1).is_multiple_of(each) { NONE } else { slot as u32 + 1 };
         let count = |slot| Count { copies: AtomicU32::new(0), next: AtomicU32::new(next(slot)) };
         let shared = Arc::new(Shared {
-            counts: (0..frames * shards).map(count).collect(),
-            returned: (0..shards).map(|_| AtomicU32::new(NONE)).collect(),
+            counts: (0..each * shards).map(count).collect(),
+            last_free: (1..=shards).map(|shard| AtomicU32::new((shard * each - 1) as u32)).collect(),
         });
-        let one = |shard| {
-            let free = if frames == 0 { NONE } else { (shard * frames) as u32 };
-            Self { shared: Arc::clone(&shared), shard, free, last: NONE }
-        };
+        let one = |shard| Self { shared: Arc::clone(&shared), first_free: (shard * each) as u32, last: NONE };
         (0..shards).map(one).collect()
     }
 
     /// The next free count of this shard, for [`Copies::begin`].
-    pub fn next_free(&mut self) -> Option<u32> {
-        if self.free == NONE {
-            self.free = self.shared.returned[self.shard].swap(NONE, Acquire);
-        }
-        (self.free != NONE).then_some(self.free)
+    pub fn next_free(&self) -> Option<u32> {
+        (self.next(self.first_free) != NONE).then_some(self.first_free)
+    }
+
+    /// The one behind a free one.
+    fn next(&self, slot: u32) -> u32 {
+        self.shared.counts[slot as usize].next.load(Acquire)
     }
 
     /// There are so many copies from now on, 1 to [`MAX_PORTS`]; `slot` is the next free count.
     pub fn begin(&mut self, slot: u32, copies: usize) {
-        debug_assert_eq!(slot, self.free);
-        let count = &self.shared.counts[slot as usize];
-        count.copies.store((copies as u32) << BITS | copies as u32, Relaxed);
-        (self.free, self.last) = (count.next.load(Relaxed), slot);
+        debug_assert_eq!(slot, self.first_free);
+        (self.first_free, self.last) = (self.next(slot), slot);
+        self.shared.counts[slot as usize].copies.store((copies as u32) << BITS | copies as u32, Relaxed);
     }
 
     /// The count begun last.
@@ -108,27 +107,23 @@ impl Copies {
 
     /// Nobody counts with it any more: it is free for the shard whose it is.
     fn give_back(&self, slot: u32) {
-        let Shared { counts, returned } = &*self.shared;
+        let Shared { counts, last_free } = &*self.shared;
         let count = &counts[slot as usize];
         count.copies.store(0, Relaxed);
-        let first = &returned[slot as usize / (counts.len() / returned.len())];
-        let link = |behind| {
-            count.next.store(behind, Relaxed);
-            Some(slot)
-        };
-        // Fails only while another lcore gives one back at the same moment, which then succeeds.
-        let _ = first.fetch_update(Release, Relaxed, link);
+        count.next.store(NONE, Relaxed);
+        let last = &last_free[slot as usize / (counts.len() / last_free.len())];
+        // Whoever comes next stands behind this one. It is found as soon as the one before it says so.
+        let before = last.swap(slot, AcqRel);
+        counts[before as usize].next.store(slot, Release);
     }
 
     /// Nothing is counted, and every count can be taken.
     #[cfg(test)]
     pub fn are_free(&self) -> bool {
-        let Shared { counts, returned } = &*self.shared;
-        let some = |slot: u32| (slot != NONE).then_some(slot);
-        let next = |slot: &u32| some(counts[*slot as usize].next.load(Relaxed));
-        let length = |first| std::iter::successors(some(first), next).count();
-        let ours = length(self.free) + length(returned[self.shard].load(Relaxed));
-        ours == counts.len() / returned.len() && counts.iter().all(|count| count.copies.load(Relaxed) == 0)
+        let Shared { counts, last_free } = &*self.shared;
+        let next = |slot: &u32| Some(self.next(*slot)).filter(|next| *next != NONE);
+        let free = std::iter::successors(Some(self.first_free), next).count();
+        free == counts.len() / last_free.len() && counts.iter().all(|count| count.copies.load(Relaxed) == 0)
     }
 }
 
@@ -168,7 +163,7 @@ mod tests {
                     let free = shards[owner].next_free();
                     prop_assert_eq!(free.is_some(), used[owner].len() < FRAMES);
                     let Some(slot) = free else { continue };
-                    prop_assert_eq!(slot as usize / FRAMES, owner);
+                    prop_assert_eq!(slot as usize / (FRAMES + 1), owner);
                     prop_assert!(!used[owner].contains(&slot) && shards[owner].is_free(slot));
                     shards[owner].begin(slot, 1);
                     used[owner].push(slot);

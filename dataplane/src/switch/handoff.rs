@@ -130,7 +130,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         meta: &Meta,
         leaving: &mut Option<FrameBatch<F>>,
     ) {
-        if !leaving.as_ref().is_some_and(|batch| batch.has_room_for(&meta.header(), 0))
+        if !leaving.as_ref().is_some_and(|batch| batch.has_room_for(&meta.header(), meta.len, 0))
             && let Some(full) = leaving.replace(FrameBatch::new(&meta.header(), 0))
         {
             self.hand_off_batch(out, full);
@@ -182,7 +182,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     fn lose_request(&mut self, request: EnqueueRequest<F>) {
         let EnqueueRequest { header, totals, frames, .. } = request;
-        self.release_copy(&header, totals.charge);
+        self.release_from_group(&header, totals);
         let mut lost = ArrayVec::<F, BATCH_MAX>::new();
         self.buffers.extend(frames.unload(&mut lost));
         for frame in lost {
@@ -324,7 +324,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     fn send_completion(&mut self, staged: &Staged, outcome: TxOutcome) {
-        self.release_copy(&staged.header, staged.totals.charge);
+        self.release_from_group(&staged.header, staged.totals);
         let owner = usize::from(self.owner[staged.out.index()]);
         if let Some(peer) = self.peers.get_mut(owner).and_then(Option::as_mut) {
             peer.completions.queue(TxCompletion { staged: *staged, outcome });

@@ -141,8 +141,12 @@ impl<F: Frame> Stage<F> {
         let runs = std::mem::take(&mut self.runs);
         let mut gone = runs.iter().map(|run| usize::from(run.frames)).sum::<usize>() - self.frames.len();
         let mut at = 0;
+        // Frames of each entry that stood before the run.
+        let mut before = [0; BURST];
         for run in runs {
             let skipped = gone.min(usize::from(run.frames));
+            let first = before[usize::from(run.entry)] + skipped as u32;
+            before[usize::from(run.entry)] += u32::from(run.frames);
             gone -= skipped;
             let left = usize::from(run.frames) - skipped;
             if left == 0 {
@@ -156,7 +160,7 @@ impl<F: Frame> Stage<F> {
             at += left;
             let entry = &mut taken[usize::from(run.entry)];
             entry.totals = entry.totals.without(totals);
-            let left = Staged { totals, ..*entry };
+            let left = Staged { totals, header: entry.header.behind(first), ..*entry };
             self.note(left);
         }
         taken.retain(|entry| entry.totals.frames > 0);

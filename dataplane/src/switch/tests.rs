@@ -166,6 +166,40 @@ fn b16_a_flooded_frame_is_charged_once_and_released_with_its_last_copy() {
     assert_conserved(&s);
 }
 
+/// Flooded frames share batches, and drivers take parts of those: each frame is released with its own last copy, in
+/// whatever order counts come back.
+#[test]
+fn b16_flooded_frames_leave_together_and_are_released_one_by_one() {
+    let mut params = params(4);
+    params.ports.iter_mut().for_each(|port| port.queues = std::array::from_fn(weighted));
+    let mut s = Switch::new(params).unwrap();
+    let (mut rng, mut now) = (crate::rng::Rng::new(7), 0);
+    let mut sent = [0; 4];
+    let mut lens: Vec<usize> = Vec::new();
+    for _ in 0..500 {
+        now += 1000;
+        let n = rng.next_u32() as usize % 24;
+        let runs = rng.next_u32() as usize % 8 + 1;
+        let burst: Vec<_> = (0..n).map(|i| frame(1, 9, 0, 100 + i / runs * 10)).collect();
+        lens.extend(burst.iter().map(|frame| frame.bytes().len()));
+        receive(&mut s, 0, burst, now);
+        for out in 1..4 {
+            let mut tap = Tap { room: rng.next_u32() as usize % 40, ..Tap::default() };
+            sent[out] += s.transmit(PortId(out as u16), rng.next_u32() as usize % 60, now, &mut tap);
+            let order: Vec<_> = tap.frames.iter().map(Vec::len).collect();
+            assert_eq!(order, lens[sent[out] - order.len()..sent[out]]);
+        }
+        let left = |out: usize| lens[sent[out]..].iter().sum::<usize>() as u64;
+        let most = (1..4).map(left).max().unwrap();
+        let all = (1..4).map(left).sum::<u64>();
+        assert_eq!((s.admission().held_bytes(), s.admission().queued_bytes()), (most, all));
+        assert_conserved(&s);
+    }
+    (1..4).for_each(|out| drop(transmit(&mut s, out, now)));
+    assert_eq!((s.held(), s.admission().held_bytes()), (0, 0));
+    assert!(s.copies.are_free() && lens.len() > 5000);
+}
+
 #[test]
 fn a_driver_that_takes_part_of_a_burst_keeps_the_order() {
     let mut s = Switch::new(params(2)).unwrap();

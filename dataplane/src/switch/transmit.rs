@@ -141,24 +141,28 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn release_staged(&mut self, Staged { header, totals, out, .. }: &Staged) {
         let queue = QueueIx((out.index() * PRIORITIES + usize::from(header.queue)) as u32);
         self.admission.release_egress(queue, totals.charge);
-        self.release_copy(header, totals.charge);
+        self.release_from_group(header, *totals);
     }
 
-    /// Frames, or one copy of one, are charged to their group no longer.
+    /// Frames, or one copy of each, are charged to their group no longer.
     #[inline(always)]
-    pub(super) fn release_copy(&mut self, header: &BatchHeader, charge: u32) {
+    pub(super) fn release_from_group(&mut self, header: &BatchHeader, totals: BatchTotals) {
         if header.copies == Meta::SINGLE {
-            self.release_group_charge(header, charge);
+            self.release_group_charge(header, totals.charge);
         } else {
-            self.release_one_copy(header, charge);
+            self.release_copies(header, totals);
         }
     }
 
-    /// One copy of a frame is gone; the last one releases the group (B16).
+    /// One copy of each frame is gone; the last one releases the group (B16).
     #[cold]
-    fn release_one_copy(&mut self, header: &BatchHeader, charge: u32) {
-        if let Some(copies) = self.copies.end_one(header.copies) {
-            self.release_group_charge(header, self.admission.charge_for_copies(charge, copies));
+    #[inline(never)]
+    fn release_copies(&mut self, header: &BatchHeader, BatchTotals { frames, charge, .. }: BatchTotals) {
+        let (first, each) = (header.copies, charge / frames);
+        let ended = (first..first + frames).filter_map(|slot| self.copies.end_one(slot));
+        let charge = ended.map(|copies| self.admission.charge_for_copies(each, copies)).sum();
+        if charge > 0 {
+            self.release_group_charge(header, charge);
         }
     }
 
@@ -166,7 +170,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn release_group(&mut self, meta: &Meta) {
         let charge = self.admission.charge(u32::from(meta.len));
-        self.release_copy(&meta.header(), charge);
+        let totals = BatchTotals { frames: 1, bytes: u32::from(meta.len), charge };
+        self.release_from_group(&meta.header(), totals);
     }
 
     #[inline(always)]
