@@ -19,5 +19,6 @@ pub mod params;
 pub mod peer;
 pub mod places;
 pub mod plan;
+pub mod rendezvous;
 pub mod report;
 pub mod spec;

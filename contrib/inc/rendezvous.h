@@ -1,0 +1,57 @@
+/* Meeting the other hosts at the controller (docs/inc.md, "Rendezvous"). */
+#ifndef WEIR_INC_RENDEZVOUS_H
+#define WEIR_INC_RENDEZVOUS_H
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Longest line, its end included. */
+#define LONGEST (64 * 1024)
+
+struct rendezvous {
+	int fd; /* -1: not connected */
+	/* For coming back. */
+	char controller[256], token[256];
+	uint32_t id;
+	uint16_t index;
+	int seated;
+	uint64_t next_try_ms;
+	char mac[18];
+	/* What has come: the line heard last, `taken` bytes, and what follows it. */
+	char *line;
+	size_t have, taken;
+	char *seat_text;
+	char error[256];
+};
+
+struct join {
+	const char *token, *job, *ip;
+	uint16_t hosts, index;
+	uint32_t qpn, mtu, window, patience_ms;
+};
+
+struct seat {
+	uint32_t id, qpn, send_psn, recv_psn, mtu;
+	uint16_t rank, ranks;
+	uint8_t dscp, priority;
+	struct in_addr ip;
+	char ip_text[INET_ADDRSTRLEN];
+};
+
+void rendezvous_init(struct rendezvous *r);
+
+/* The MAC address of an interface, as text. */
+int rendezvous_mac(unsigned ifindex, char mac[18]);
+
+/* Says who we are and waits for a seat. -1: `error` says why. */
+int rendezvous_join(struct rendezvous *r, const char *controller, const struct join *join, struct seat *seat);
+
+/* Whether the controller has said that the job failed: -1, `error` says why. Never waits long; comes back to a
+ * controller that was started anew. */
+int rendezvous_look(struct rendezvous *r);
+
+/* Says good-bye. */
+void rendezvous_leave(struct rendezvous *r);
+
+#endif

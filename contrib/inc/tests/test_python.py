@@ -1,0 +1,84 @@
+"""The Python package on the library with the device that is not there (tests/fake_verbs.c), and a controller in a thread."""
+
+import json
+import os
+import socket
+import sys
+import threading
+import unittest
+from array import array
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import weir_inc  # noqa: E402
+
+SEAT = {
+    "id": 9, "rank": 2, "ranks": 4, "mac": "02:00:00:00:01:00", "ip": "10.0.0.200", "qpn": 258, "send_psn": 5,
+    "recv_psn": 77, "mtu": 1024, "window": 64, "dscp": 26, "priority": 3, "order": [2, 0, 1, 3], "tree": [[0, 1], [2, 3]],
+}
+
+
+class Controller:
+    """Gives the first to come a seat, or refuses it."""
+
+    def __init__(self, answer):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.heard = []
+        self.thread = threading.Thread(target=self.serve, args=(answer,), daemon=True)
+        self.thread.start()
+
+    def serve(self, answer):
+        connection, _ = self.listener.accept()
+        with connection, connection.makefile("rw") as lines:
+            self.heard.append(json.loads(lines.readline()))
+            lines.write(json.dumps(answer) + "\n")
+            lines.flush()
+            self.heard += [json.loads(line) for line in lines]
+        self.listener.close()
+
+
+def group(controller, **more):
+    # The fake device has four ranks from the start.
+    return weir_inc.Group(controller.address, token="s3cret", job="train", hosts=4, index=1, window=64, join_timeout=2, **more)
+
+
+class Tests(unittest.TestCase):
+    def test_sums_in_place(self):
+        controller = Controller({"seat": SEAT})
+        with group(controller) as g:
+            self.assertEqual((g.rank, g.ranks, g.order, g.tree), (2, 4, [2, 0, 1, 3], [[0, 1], [2, 3]]))
+            data = array("f", [i / 2 for i in range(5000)])
+            self.assertEqual(g.allreduce(data), weir_inc.Outcome(4, weir_inc.Flags(0)))
+            self.assertEqual(data, array("f", [i * 2.0 for i in range(5000)]))
+            whole = array("i", [1, -2, 3])
+            g.allreduce(whole)
+            self.assertEqual(list(whole), [4, -8, 12])
+            g.barrier()
+            g.allreduce(array("d", [1.0]), weir_inc.Operator.MAX)
+            g.allreduce(bytearray(6), weir_inc.Operator.MIN, weir_inc.Type.BF16)
+            g.allreduce(array("f"))
+        controller.thread.join(5)
+        self.assertEqual([list(line) for line in controller.heard], [["join"], ["leave"]])
+        self.assertEqual(controller.heard[0]["join"]["hosts"], 4)
+
+    def test_refusals_are_errors(self):
+        with self.assertRaisesRegex(weir_inc.WeirIncError, "the token is wrong"):
+            group(Controller({"refused": {"why": "the token is wrong"}}))
+        with self.assertRaisesRegex(weir_inc.WeirIncError, "index is 4 of 4"):
+            weir_inc.Group("127.0.0.1:1", token="t", job="j", hosts=4, index=4)
+
+    def test_buffers_that_cannot_be_folded(self):
+        controller = Controller({"seat": SEAT})
+        with group(controller) as g:
+            for data in (b"1234", memoryview(array("f", range(8)))[::2], array("b", [1]), bytearray(4)):
+                with self.assertRaises(TypeError):
+                    g.allreduce(data)
+            with self.assertRaisesRegex(TypeError, "no whole number of F64"):
+                g.allreduce(bytearray(12), type=weir_inc.Type.F64)
+        with self.assertRaisesRegex(weir_inc.WeirIncError, "has been left"):
+            g.barrier()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
