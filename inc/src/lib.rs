@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 mod collector;
+pub mod controller;
 pub mod drops;
 pub mod engine;
 pub mod immediate;

@@ -314,7 +314,71 @@ impl PeerSpec {
     }
 }
 
+impl From<&Straggler> for Policy {
+    fn from(straggler: &Straggler) -> Self {
+        match straggler {
+            Straggler::Wait => Self::Wait,
+            Straggler::Partial(_) => Self::Partial,
+            Straggler::Abort(_) => Self::Abort,
+        }
+    }
+}
+
+impl PeerSpec {
+    /// How a path is written down.
+    fn of(qpn: Qpn, path: &Path) -> Self {
+        Self {
+            qpn: qpn.0,
+            mac: path.dst.to_string(),
+            ip: path.dst_ip,
+            dest_qpn: path.dest_qp.0,
+            send_psn: path.send_psn.get(),
+            recv_psn: path.recv_psn.get(),
+        }
+    }
+}
+
 impl JobSpec {
+    /// How a job is written down, for an engine at this port. Its connections have one class.
+    pub fn of(params: &JobParams, port: Option<String>) -> Self {
+        let class = params
+            .children
+            .first()
+            .map_or_else(|| TrafficClass::of_data(dscp(), priority()), |c| c.path.data);
+        let child = |child: &Child| ChildSpec {
+            rank: child.first_rank,
+            ranks: child.ranks,
+            engine: child.engine,
+            peer: PeerSpec::of(child.qpn, &child.path),
+        };
+        let usual = JobParams::new(params.id, params.ranks, params.operation);
+        let deadline_ns = match params.straggler {
+            Straggler::Wait => None,
+            Straggler::Partial(time) | Straggler::Abort(time) => Some(time),
+        };
+        Self {
+            id: params.id,
+            port,
+            ranks: params.ranks,
+            operation: params.operation.into(),
+            children: params.children.iter().map(child).collect(),
+            parent: params.parent.map(|parent| PeerSpec::of(parent.qpn, &parent.path)),
+            mtu: params.mtu,
+            window: params.window,
+            results: params.results,
+            status: params.status,
+            straggler: (&params.straggler).into(),
+            deadline_ns,
+            ack_timeout_ns: (params.ack_timeout != usual.ack_timeout).then_some(params.ack_timeout),
+            retries: (params.retries != usual.retries).then_some(params.retries),
+            patience_ns: (params.patience != usual.patience).then_some(params.patience),
+            probe_after_ns: (params.probe_after != usual.probe_after).then_some(params.probe_after),
+            pkey: (params.pkey != usual.pkey).then_some(params.pkey),
+            dscp: class.dscp,
+            priority: class.priority,
+        }
+    }
+
     /// The job, at an engine of this address. What it is made of is checked by [`JobParams::check`].
     ///
     /// # Errors

@@ -1,0 +1,586 @@
+//! What a controller decides: who sits where, when a job begins, when it has failed, who is told.
+//!
+//! Hosts are known by the number of their connection, switches by their place in the topology. Times are milliseconds of any
+//! clock that does not go back.
+
+use super::topology::Map;
+use crate::params::{JobParams, Straggler};
+use crate::plan::{HostEnd, Marks, Tree};
+use crate::rendezvous::{Answer, Join, Request, Resume, Seat};
+use crate::spec::{JobSpec, Policy};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_dataplane::rng::Rng;
+use weir_dataplane::types::Mac;
+use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::roce::wire::Qpn;
+
+/// A host that is not connected for so long has gone.
+const AWAY_MS: u64 = 30_000;
+/// A switch that fails to answer so many times in a row is dead.
+const MISSES: u32 = 3;
+/// Orders to end a job that failed are given again after so long.
+const AGAIN_MS: u64 = 5_000;
+/// Most jobs that gather hosts or run.
+const MOST_JOBS: usize = 4096;
+
+/// A host's connection.
+pub type Connection = u64;
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A host said this.
+    Said(Connection, Box<Request>),
+    /// A connection has ended.
+    Closed(Connection),
+    /// A switch has taken a job, or says why not.
+    Posted(usize, u32, Result<(), String>),
+    /// A switch has forgotten a job, or says why not.
+    Ended(usize, u32, Result<(), String>),
+    /// The jobs of a switch, or why there is no answer.
+    Jobs(usize, Result<Vec<JobState>, String>),
+}
+
+/// A job as its switch shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobState {
+    /// Its number.
+    pub id: u32,
+    /// Why it has failed; `None`: it has not, or not everybody has been told.
+    pub failed: Option<String>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Tell a host.
+    Say(Connection, Answer),
+    /// End a connection, after what was to be said.
+    HangUp(Connection),
+    /// Have a switch take a job.
+    Post(usize, Box<JobSpec>),
+    /// Have a switch forget a job.
+    End(usize, u32),
+    /// Something to be written down: [`Desk::save`].
+    Save,
+    /// Something for people to know.
+    Note(String),
+}
+
+/// A host of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Member {
+    index: u16,
+    /// Name in the topology.
+    host: String,
+    /// It needs no more.
+    left: bool,
+    #[serde(skip)]
+    connection: Option<Connection>,
+    /// Since when it is not connected.
+    #[serde(skip)]
+    away_since: u64,
+}
+
+/// A job that waits for switches, or runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Job {
+    id: u32,
+    name: String,
+    members: Vec<Member>,
+    /// By name of the switch.
+    engines: Vec<(String, JobSpec)>,
+    /// Switches that have not taken it yet.
+    #[serde(skip)]
+    waits_for: BTreeSet<usize>,
+    /// What hosts will be told, by member.
+    #[serde(skip)]
+    seats: Vec<Seat>,
+}
+
+/// Hosts that wait for others.
+#[derive(Clone, Debug)]
+struct Gathering {
+    joins: BTreeMap<u16, (Connection, Join, usize)>,
+    said: Join,
+}
+
+/// A job that a switch is to forget.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Ending {
+    switch: String,
+    spec: JobSpec,
+    #[serde(skip)]
+    asked_at: u64,
+}
+
+/// What survives.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Saved {
+    next_id: u32,
+    jobs: Vec<Job>,
+    endings: Vec<Ending>,
+}
+
+/// The desk.
+#[derive(Debug)]
+pub struct Desk {
+    map: Map,
+    token: String,
+    rng: Rng,
+    next_id: u32,
+    gatherings: BTreeMap<String, Gathering>,
+    jobs: BTreeMap<u32, Job>,
+    endings: Vec<Ending>,
+    /// Times in a row each switch has not answered.
+    misses: BTreeMap<usize, u32>,
+}
+
+impl Desk {
+    /// A desk that lets hosts with this token in. `saved`: what it knew before; `seed`: of first PSNs.
+    pub fn new(map: Map, token: String, saved: Saved, seed: u64, now: u64) -> Self {
+        let mut desk = Self {
+            map,
+            token,
+            rng: Rng::new(seed),
+            next_id: saved.next_id.max(1),
+            gatherings: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            endings: saved.endings,
+            misses: BTreeMap::new(),
+        };
+        for mut job in saved.jobs {
+            job.members.iter_mut().for_each(|member| member.away_since = now);
+            desk.occupy(&job.engines, true);
+            desk.jobs.insert(job.id, job);
+        }
+        let endings: Vec<(String, JobSpec)> =
+            desk.endings.iter().map(|e| (e.switch.clone(), e.spec.clone())).collect();
+        desk.occupy(&endings, true);
+        desk
+    }
+
+    /// What is to be written down.
+    pub fn save(&self) -> Saved {
+        // A job that no host was told of is not one yet: its switches are to forget it.
+        let (begun, not): (Vec<&Job>, Vec<&Job>) =
+            self.jobs.values().partition(|job| job.waits_for.is_empty());
+        let forgotten = not.into_iter().flat_map(|job| &job.engines);
+        let forgotten = forgotten.map(|(switch, spec)| Ending {
+            switch: switch.clone(),
+            spec: spec.clone(),
+            asked_at: 0,
+        });
+        Saved {
+            next_id: self.next_id,
+            jobs: begun.into_iter().cloned().collect(),
+            endings: self.endings.iter().cloned().chain(forgotten).collect(),
+        }
+    }
+
+    /// Numbers of jobs, with their names and how many of their hosts are connected: for people.
+    pub fn jobs(&self) -> impl Iterator<Item = (u32, &str, usize)> {
+        let there = |job: &Job| job.members.iter().filter(|m| m.connection.is_some()).count();
+        self.jobs.values().map(move |job| (job.id, job.name.as_str(), there(job)))
+    }
+
+    /// Marks the queue pair numbers of jobs as taken, or free.
+    fn occupy(&mut self, engines: &[(String, JobSpec)], taken: bool) {
+        for (switch, spec) in engines {
+            let Some(end) = self.node(switch).and_then(|node| self.map.engines.get_mut(&node)) else {
+                continue;
+            };
+            for qpn in spec.children.iter().map(|c| c.peer.qpn).chain(spec.parent.as_ref().map(|p| p.qpn)) {
+                if taken {
+                    end.used.insert(qpn);
+                } else {
+                    end.used.remove(&qpn);
+                }
+            }
+        }
+    }
+
+    fn node(&self, name: &str) -> Option<usize> {
+        self.map.names.iter().position(|n| n == name)
+    }
+
+    /// Something has happened; what is to be done.
+    pub fn handle(&mut self, event: Event, now: u64) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match event {
+            Event::Said(connection, request) => self.said(connection, *request, now, &mut actions),
+            Event::Closed(connection) => self.closed(connection, now),
+            Event::Posted(switch, id, result) => self.posted(switch, id, result, now, &mut actions),
+            Event::Ended(switch, id, result) => self.ended(switch, id, &result, &mut actions),
+            Event::Jobs(switch, result) => self.seen(switch, result, now, &mut actions),
+        }
+        actions
+    }
+
+    /// Time has passed: who has been away too long, and orders to be given again.
+    pub fn tick(&mut self, now: u64) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let away = |member: &&Member| {
+            member.connection.is_none() && !member.left && now.saturating_sub(member.away_since) >= AWAY_MS
+        };
+        let gone = |job: &Job| job.members.iter().find(away).map(|m| (job.id, m.index, m.host.clone()));
+        let gone: Vec<(u32, u16, String)> = self.jobs.values().filter_map(gone).collect();
+        for (id, index, host) in gone {
+            self.fail(id, &format!("host {index} (`{host}`) has gone"), now, &mut actions);
+        }
+        for at in 0..self.endings.len() {
+            if now.saturating_sub(self.endings[at].asked_at) >= AGAIN_MS {
+                self.endings[at].asked_at = now;
+                let (switch, id) = (self.node(&self.endings[at].switch), self.endings[at].spec.id);
+                actions.extend(switch.map(|switch| Action::End(switch, id)));
+            }
+        }
+        actions
+    }
+
+    fn said(&mut self, connection: Connection, request: Request, now: u64, actions: &mut Vec<Action>) {
+        let refused = match request {
+            Request::Join(join) => self.join(connection, *join, now, actions).err(),
+            Request::Resume(resume) => self.resume(connection, &resume, actions).err(),
+            Request::Leave {} => {
+                self.leave(connection, now, actions);
+                None
+            }
+        };
+        if let Some(why) = refused {
+            actions.push(Action::Say(connection, Answer::Refused { why }));
+            actions.push(Action::HangUp(connection));
+        }
+    }
+
+    /// Takes a time that does not tell how much of the token is right.
+    fn lets_in(&self, token: &str) -> Result<(), String> {
+        let (own, given) = (self.token.as_bytes(), token.as_bytes());
+        let mut difference = own.len() ^ given.len();
+        for (i, byte) in given.iter().enumerate() {
+            difference |= usize::from(byte ^ own.get(i % own.len().max(1)).unwrap_or(&0));
+        }
+        if difference == 0 && !own.is_empty() { Ok(()) } else { Err("the token is wrong".into()) }
+    }
+
+    fn join(
+        &mut self,
+        connection: Connection,
+        join: Join,
+        now: u64,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), String> {
+        self.lets_in(&join.token)?;
+        let Join { job: name, hosts, index, ip, .. } = &join;
+        let unknown = || format!("no host of the topology has the address {ip}");
+        let node = *self.map.hosts.get(ip).ok_or_else(unknown)?;
+        let mac: Mac = join.mac.parse()?;
+        if let Some(own) = self.map.macs.get(&node).filter(|own| **own != mac) {
+            return Err(format!(
+                "host `{}` has the MAC address {own} in the topology, not {mac}",
+                self.map.names[node]
+            ));
+        }
+        if index >= hosts {
+            return Err(format!("index is {index} of {hosts} hosts; it counts from 0"));
+        }
+        if join.qpn >> 24 != 0 {
+            return Err(format!("qpn is {:#x}; it has 24 bits", join.qpn));
+        }
+        template(&join, 0)?;
+        if self.jobs.values().any(|job| job.name == *name) {
+            return Err(format!("job `{name}` runs already"));
+        }
+        if !self.gatherings.contains_key(name) && self.gatherings.len() + self.jobs.len() >= MOST_JOBS {
+            return Err(format!("there are {MOST_JOBS} jobs, that is all there can be"));
+        }
+        let said = Join { index: 0, ip: [0, 0, 0, 0].into(), mac: String::new(), qpn: 0, ..join.clone() };
+        let gathering = self
+            .gatherings
+            .entry(name.clone())
+            .or_insert_with(|| Gathering { joins: BTreeMap::new(), said: said.clone() });
+        if gathering.said != said {
+            let (ours, theirs) = (&gathering.said, &said);
+            let what = [
+                ("hosts", ours.hosts == theirs.hosts),
+                ("operation", ours.operation == theirs.operation),
+                ("mtu", ours.mtu == theirs.mtu),
+                ("window", ours.window == theirs.window),
+            ];
+            let what = what.iter().find(|(_, same)| !same).map_or("straggler", |(what, _)| what);
+            return Err(format!("the hosts of job `{name}` do not agree on `{what}`"));
+        }
+        if gathering.joins.contains_key(index) {
+            return Err(format!("job `{name}` has a host with index {index} already"));
+        }
+        if gathering.joins.values().any(|(.., other)| *other == node) {
+            return Err(format!("host `{}` takes part in job `{name}` already", self.map.names[node]));
+        }
+        let (name, complete) = (name.clone(), gathering.joins.len() + 1 == usize::from(*hosts));
+        gathering.joins.insert(*index, (connection, join, node));
+        if complete && let Some(gathering) = self.gatherings.remove(&name) {
+            self.begin(name, &gathering, now, actions);
+        }
+        Ok(())
+    }
+
+    /// All hosts have come.
+    fn begin(&mut self, name: String, gathering: &Gathering, now: u64, actions: &mut Vec<Action>) {
+        let connections: Vec<Connection> =
+            gathering.joins.values().map(|(connection, ..)| *connection).collect();
+        match self.plan(name, gathering, now) {
+            Ok(job) => {
+                actions.push(Action::Note(format!(
+                    "job {} (`{}`): {} hosts, {} engines",
+                    job.id,
+                    job.name,
+                    job.members.len(),
+                    job.engines.len()
+                )));
+                let posts = job.engines.iter().filter_map(|(switch, spec)| Some((self.node(switch)?, spec)));
+                let posts = posts.map(|(switch, spec)| Action::Post(switch, Box::new(spec.clone())));
+                // Written down first: what a switch was asked to take it can be asked to forget.
+                let posts: Vec<Action> = posts.collect();
+                self.jobs.insert(job.id, job);
+                actions.push(Action::Save);
+                actions.extend(posts);
+            }
+            Err(why) => {
+                for connection in connections {
+                    actions.push(Action::Say(connection, Answer::Refused { why: why.clone() }));
+                    actions.push(Action::HangUp(connection));
+                }
+            }
+        }
+    }
+
+    fn plan(&mut self, name: String, gathering: &Gathering, now: u64) -> Result<Job, String> {
+        let named = |node: usize| format!("`{}`", self.map.names[node]);
+        let hosts: Vec<usize> = gathering.joins.values().map(|(.., node)| *node).collect();
+        let id = self.next_id;
+        let tree = Tree::over(&self.map.fabric, &hosts, id as usize).map_err(|e| e.map(named).to_string())?;
+        let end = |(_, join, _): &(Connection, Join, usize)| -> Result<HostEnd, String> {
+            Ok(HostEnd { address: (join.mac.parse()?, join.ip), qpn: Qpn(join.qpn) })
+        };
+        let ends = gathering.joins.values().map(end).collect::<Result<Vec<_>, _>>()?;
+        let template = template(&gathering.said, id)?;
+        let (names, rng) = (&self.map.names, &mut self.rng);
+        let named = |node: usize| format!("`{}`", names[node]);
+        let first_psn = || Psn::new(rng.next_u32() & 0xff_ffff);
+        let planned = tree.jobs(&template, Marks::default(), &ends, &mut self.map.engines, first_psn);
+        let planned = planned.map_err(|e| e.map(named).to_string())?;
+        let spec = |(node, params): &(usize, JobParams)| {
+            (self.map.names[*node].clone(), JobSpec::of(params, self.map.ports.get(node).cloned()))
+        };
+        let engines: Vec<(String, JobSpec)> = planned.engines.iter().map(spec).collect();
+        if let Some(error) = planned.engines.iter().find_map(|(_, params)| params.check().err()) {
+            self.occupy(&engines, false);
+            return Err(error.to_string());
+        }
+        self.next_id = self.next_id.wrapping_add(1).max(1);
+        let member = |(index, (connection, _, node)): (&u16, &(Connection, Join, usize))| Member {
+            index: *index,
+            host: self.map.names[*node].clone(),
+            left: false,
+            connection: Some(*connection),
+            away_since: now,
+        };
+        let root = &planned.engines[0].1;
+        Ok(Job {
+            id,
+            name,
+            members: gathering.joins.iter().map(member).collect(),
+            waits_for: planned.engines.iter().map(|(node, _)| *node).collect(),
+            seats: planned.seats.iter().map(|place| Seat::of(root, &tree, place)).collect(),
+            engines,
+        })
+    }
+
+    fn posted(
+        &mut self,
+        switch: usize,
+        id: u32,
+        result: Result<(), String>,
+        now: u64,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        match result {
+            Ok(()) => {
+                job.waits_for.remove(&switch);
+                if job.waits_for.is_empty() {
+                    let seats = std::mem::take(&mut job.seats);
+                    let seated =
+                        job.members.iter().zip(seats).filter_map(|(m, seat)| Some((m.connection?, seat)));
+                    let seated: Vec<_> = seated.collect();
+                    actions.push(Action::Save);
+                    actions.extend(
+                        seated.into_iter().map(|(to, seat)| Action::Say(to, Answer::Seat(Box::new(seat)))),
+                    );
+                }
+            }
+            Err(why) => {
+                let why = format!("switch `{}`: {why}", self.map.names[switch]);
+                self.fail(id, &why, now, actions);
+            }
+        }
+    }
+
+    fn ended(&mut self, switch: usize, id: u32, result: &Result<(), String>, actions: &mut Vec<Action>) {
+        if result.is_err() {
+            return; // It is asked again.
+        }
+        let name = self.map.names[switch].clone();
+        let done = |ending: &Ending| ending.switch == name && ending.spec.id == id;
+        let (done, rest) = std::mem::take(&mut self.endings).into_iter().partition(done);
+        self.endings = rest;
+        let done: Vec<Ending> = done;
+        self.occupy(&done.into_iter().map(|e| (e.switch, e.spec)).collect::<Vec<_>>(), false);
+        actions.push(Action::Save);
+    }
+
+    /// What a switch shows of its jobs.
+    fn seen(
+        &mut self,
+        switch: usize,
+        result: Result<Vec<JobState>, String>,
+        now: u64,
+        actions: &mut Vec<Action>,
+    ) {
+        let name = self.map.names[switch].clone();
+        let running = |job: &&Job| job.waits_for.is_empty() && job.engines.iter().any(|(s, _)| *s == name);
+        let here: Vec<u32> = self.jobs.values().filter(running).map(|job| job.id).collect();
+        let misses = self.misses.entry(switch).or_default();
+        match result {
+            Ok(shown) => {
+                *misses = 0;
+                for id in here {
+                    let why = match shown.iter().find(|state| state.id == id) {
+                        None => Some(format!(
+                            "switch `{name}` has lost the job: it was started anew, or somebody ended it"
+                        )),
+                        Some(JobState { failed, .. }) => {
+                            failed.as_ref().map(|why| format!("switch `{name}`: {why}"))
+                        }
+                    };
+                    if let Some(why) = why {
+                        self.fail(id, &why, now, actions);
+                    }
+                }
+                // What it does not have it need not forget.
+                let gone: Vec<u32> = self
+                    .endings
+                    .iter()
+                    .filter(|e| e.switch == name && shown.iter().all(|state| state.id != e.spec.id))
+                    .map(|e| e.spec.id)
+                    .collect();
+                gone.into_iter().for_each(|id| self.ended(switch, id, &Ok(()), actions));
+            }
+            Err(why) => {
+                *misses += 1;
+                if *misses == MISSES {
+                    actions.push(Action::Note(format!("switch `{name}` does not answer: {why}")));
+                }
+                if *misses >= MISSES {
+                    for id in here {
+                        self.fail(id, &format!("switch `{name}` does not answer: {why}"), now, actions);
+                    }
+                }
+            }
+        }
+    }
+
+    fn resume(
+        &mut self,
+        connection: Connection,
+        resume: &Resume,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), String> {
+        self.lets_in(&resume.token)?;
+        let job = self.jobs.get_mut(&resume.id);
+        let member = job.and_then(|job| job.members.iter_mut().find(|m| m.index == resume.index));
+        let Some(member) = member else {
+            let why = format!("job {} has ended", resume.id);
+            actions.push(Action::Say(connection, Answer::Failed { why }));
+            actions.push(Action::HangUp(connection));
+            return Ok(());
+        };
+        actions.extend(member.connection.replace(connection).map(Action::HangUp));
+        actions.push(Action::Say(connection, Answer::Resumed {}));
+        Ok(())
+    }
+
+    fn leave(&mut self, connection: Connection, now: u64, actions: &mut Vec<Action>) {
+        actions.push(Action::HangUp(connection));
+        let at = |job: &Job| job.members.iter().position(|m| m.connection == Some(connection));
+        let Some((id, at)) = self.jobs.values().find_map(|job| Some((job.id, at(job)?))) else { return };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        (job.members[at].left, job.members[at].connection) = (true, None);
+        let all = job.members.iter().all(|member| member.left);
+        actions.push(Action::Save);
+        if all {
+            actions.push(Action::Note(format!("job {id} (`{}`): all hosts have left", job.name)));
+            self.end(id, now, actions);
+        }
+    }
+
+    fn closed(&mut self, connection: Connection, now: u64) {
+        self.gatherings.retain(|_, gathering| {
+            gathering.joins.retain(|_, (other, ..)| *other != connection);
+            !gathering.joins.is_empty()
+        });
+        let members = self.jobs.values_mut().flat_map(|job| &mut job.members);
+        for member in members.filter(|member| member.connection == Some(connection)) {
+            (member.connection, member.away_since) = (None, now);
+        }
+    }
+
+    /// A job has failed: its hosts are told, its switches forget it.
+    fn fail(&mut self, id: u32, why: &str, now: u64, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        actions.push(Action::Note(format!("job {id} (`{}`) failed: {why}", job.name)));
+        for connection in job.members.iter().filter_map(|member| member.connection) {
+            let why = why.to_owned();
+            let answer =
+                if job.waits_for.is_empty() { Answer::Failed { why } } else { Answer::Refused { why } };
+            actions.push(Action::Say(connection, answer));
+            actions.push(Action::HangUp(connection));
+        }
+        self.end(id, now, actions);
+    }
+
+    /// A job is over: its switches forget it. Its numbers are free when they have.
+    fn end(&mut self, id: u32, now: u64, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        let ending = |(switch, spec)| Ending { switch, spec, asked_at: now };
+        let endings: Vec<Ending> = job.engines.into_iter().map(ending).collect();
+        let orders = endings.iter().filter_map(|e| Some(Action::End(self.node(&e.switch)?, e.spec.id)));
+        let orders: Vec<Action> = orders.collect();
+        self.endings.extend(endings);
+        actions.push(Action::Save);
+        actions.extend(orders);
+    }
+}
+
+/// What all engines of a job have in common.
+fn template(join: &Join, id: u32) -> Result<JobParams, String> {
+    let operation = join.operation.primitive().map_err(|error| error.to_string())?;
+    let straggler = match (join.straggler, join.deadline_ns) {
+        (Policy::Wait, None) => Straggler::Wait,
+        (Policy::Partial, Some(time)) => Straggler::Partial(time),
+        (Policy::Abort, Some(time)) => Straggler::Abort(time),
+        _ => return Err("deadline_ns goes with straggler \"partial\" or \"abort\", and they with it".into()),
+    };
+    let (mtu, window) = (join.mtu, join.window);
+    Ok(JobParams {
+        mtu,
+        window,
+        results: window.max(4),
+        straggler,
+        ..JobParams::new(id, join.hosts, operation)
+    })
+}
+
+#[cfg(test)]
+mod tests;
