@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::check;
+use crate::controller::{self, ControllerArgs};
 use crate::output::say;
 use crate::which::Which;
 use anyhow::{Context, Result, bail};
@@ -25,6 +26,8 @@ pub enum IncCommand {
     End(EndArgs),
     /// List jobs, as `weir show inc`.
     List(ListArgs),
+    /// Plan jobs for the hosts of a fabric, seat them, post jobs to its switches, notice failures.
+    Controller(ControllerArgs),
 }
 
 /// `weir inc add`
@@ -64,6 +67,7 @@ pub fn inc(command: &IncCommand) -> Result<Outcome> {
         IncCommand::Add(args) => add(args)?,
         IncCommand::End(args) => end(args)?,
         IncCommand::List(args) => list(args)?,
+        IncCommand::Controller(args) => return controller::controller(args),
     }
     Ok(Outcome::Good)
 }

@@ -13,6 +13,7 @@ mod bench;
 mod check;
 mod cli;
 mod config;
+mod controller;
 mod doctor;
 mod explain;
 mod golden;

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod controller;
 mod fdb;
 mod lab;
 mod pauses;

@@ -1,0 +1,121 @@
+//! `weir inc controller`: plans trees over the switches of a fabric, seats hosts, posts jobs, notices failures.
+//!
+//! One thread decides ([`weir_inc::controller::desk`]); each host's connection has one that reads, each switch one that
+//! speaks with it, so that a dead switch holds up nobody.
+
+mod hosts;
+mod store;
+mod switches;
+
+use crate::Outcome;
+use crate::check;
+use crate::output::say;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use hosts::Hosts;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant, SystemTime};
+use store::Store;
+use switches::Orders;
+use weir_inc::controller::desk::{Action, Desk, Event};
+use weir_inc::controller::topology::Topology;
+
+/// Time between two looks at what time has brought.
+const TICK: Duration = Duration::from_millis(250);
+
+/// `weir inc controller`
+#[derive(Debug, Args)]
+pub struct ControllerArgs {
+    /// The fabric: switches with their engines, hosts, links (TOML).
+    pub topology: PathBuf,
+    /// Where hosts come to.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:52300")]
+    pub listen: SocketAddr,
+    /// File with the token that lets hosts in.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: PathBuf,
+    /// What is known of jobs is kept here, so that they outlive the controller; kept nowhere unless given.
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+}
+
+/// A secret of one line.
+fn token(path: &Path) -> Result<String> {
+    let text = check::read(path)?.trim().to_owned();
+    if text.is_empty() {
+        bail!("{}: empty; write a token into it", path.display());
+    }
+    Ok(text)
+}
+
+pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
+    let file = args.topology.display();
+    let topology: Topology =
+        toml::from_str(&check::read(&args.topology)?).with_context(|| file.to_string())?;
+    let map = topology.map().with_context(|| file.to_string())?;
+    let secret = token(&args.token_file)?;
+    let mut store = Store::open(args.state.clone())?;
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&asked)).context("cannot catch signals")?;
+    }
+    let began = Instant::now();
+    let now = || began.elapsed().as_millis() as u64;
+    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
+    let nodes: BTreeMap<usize, String> =
+        map.engines.keys().map(|node| (*node, map.names[*node].clone())).collect();
+    let mut desk = Desk::new(map, secret, store.take(), seed, now());
+    for (id, name, _) in desk.jobs() {
+        say!("job {id} (`{name}`): its hosts may come back");
+    }
+    let (events, happened) = channel::<Event>();
+    let mut orders: BTreeMap<usize, Orders> = BTreeMap::new();
+    for (node, name) in &nodes {
+        let spec = topology.switches.iter().find(|s| s.name == *name);
+        let Some((spec, api)) = spec.and_then(|spec| Some((spec, spec.api.as_deref()?))) else { continue };
+        let token = spec.token_file.as_deref().map(token).transpose()?;
+        let port = spec.engine.as_ref().and_then(|engine| engine.port.clone());
+        orders.insert(*node, Orders::start(*node, api, port, token, events.clone())?);
+    }
+    let mut hosts = Hosts::listen(args.listen, events)?;
+    say!("controller {}: {} switches with engines", hosts.address(), orders.len());
+    let mut looked = Instant::now();
+    while !asked.load(Ordering::Relaxed) {
+        let mut actions = match happened.recv_timeout(TICK) {
+            Ok(event) => {
+                if let Event::Closed(connection) = event {
+                    hosts.forget(connection);
+                }
+                desk.handle(event, now())
+            }
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => bail!("nobody listens any more"),
+        };
+        if looked.elapsed() >= TICK {
+            looked = Instant::now();
+            actions.extend(desk.tick(now()));
+        }
+        for action in actions {
+            match action {
+                Action::Say(to, answer) => hosts.say(to, &answer),
+                Action::HangUp(to) => hosts.hang_up(to),
+                Action::Post(switch, spec) => order(&orders, switch, |o| o.post(*spec)),
+                Action::End(switch, id) => order(&orders, switch, |o| o.end(id)),
+                Action::Save => store.put(&desk.save())?,
+                Action::Note(text) => say!("{text}"),
+            }
+        }
+    }
+    Ok(Outcome::Good)
+}
+
+fn order(orders: &BTreeMap<usize, Orders>, switch: usize, give: impl FnOnce(&Orders)) {
+    if let Some(orders) = orders.get(&switch) {
+        give(orders);
+    }
+}

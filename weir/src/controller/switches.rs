@@ -1,0 +1,204 @@
+//! Switches, by their management interface: jobs are posted, ended and looked at.
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use weir_inc::controller::desk::{Event, JobState};
+use weir_inc::spec::JobSpec;
+use weir_mgmt::admin::inc::PATH as JOBS;
+use weir_mgmt::client;
+
+/// Time between two looks at the jobs of a switch.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long a switch may be silent.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest answer, bytes.
+const LONGEST: u64 = 16 << 20;
+
+/// Where a switch takes orders.
+#[derive(Clone, Debug)]
+enum Api {
+    Unix(PathBuf),
+    /// HOST:PORT and the token.
+    Tcp(String, Option<String>),
+}
+
+enum Order {
+    Post(Box<JobSpec>),
+    End(u32),
+}
+
+/// Orders for one switch.
+pub(super) struct Orders(Sender<Order>);
+
+impl Orders {
+    /// Starts to look at the switch at `node`, whose engine is at `port`; what comes of orders and looks are events.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(super) fn start(
+        node: usize,
+        api: &str,
+        port: Option<String>,
+        token: Option<String>,
+        events: Sender<Event>,
+    ) -> Result<Self> {
+        let api = match api.contains('/') {
+            true => Api::Unix(api.into()),
+            false => Api::Tcp(api.to_owned(), token),
+        };
+        let (orders, given) = channel();
+        let work = move || serve(node, &api, port.as_deref(), &given, &events);
+        std::thread::Builder::new().name("switch".into()).spawn(work)?;
+        Ok(Self(orders))
+    }
+
+    pub(super) fn post(&self, spec: JobSpec) {
+        let _ = self.0.send(Order::Post(Box::new(spec)));
+    }
+
+    pub(super) fn end(&self, id: u32) {
+        let _ = self.0.send(Order::End(id));
+    }
+}
+
+/// Does what is ordered, and looks at the jobs now and then, until nobody orders any more.
+fn serve(node: usize, api: &Api, port: Option<&str>, given: &Receiver<Order>, events: &Sender<Event>) {
+    let text = |error: anyhow::Error| format!("{error:#}");
+    let mut next = Instant::now();
+    loop {
+        let event = match given.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(Order::Post(spec)) => {
+                let id = spec.id;
+                Event::Posted(node, id, post(api, &spec).map_err(text))
+            }
+            Ok(Order::End(id)) => Event::Ended(node, id, end(api, id, port).map_err(text)),
+            Err(RecvTimeoutError::Timeout) => {
+                let seen = Event::Jobs(node, jobs(api).map_err(text));
+                next = Instant::now() + EVERY;
+                seen
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if events.send(event).is_err() {
+            return;
+        }
+    }
+}
+
+fn post(api: &Api, spec: &JobSpec) -> Result<()> {
+    let body = serde_json::to_string(spec)?;
+    ask(api, "POST", JOBS, &body)?;
+    Ok(())
+}
+
+/// A job that is not there has been forgotten.
+fn end(api: &Api, id: u32, port: Option<&str>) -> Result<()> {
+    let port = port.map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
+    match ask(api, "DELETE", &format!("{JOBS}/{id}{port}"), "") {
+        Err(Refused { status: 404, .. }) => Ok(()),
+        other => other.map(|_| ()).map_err(Into::into),
+    }
+}
+
+fn jobs(api: &Api) -> Result<Vec<JobState>> {
+    let document: Value =
+        serde_json::from_str(&ask(api, "GET", JOBS, "")?).context("the answer is no JSON")?;
+    let rows = document["inc"].as_array().context("the answer has no jobs")?;
+    let state = |row: &Value| {
+        let id =
+            row["job"].as_u64().and_then(|id| u32::try_from(id).ok()).context("a job without a number")?;
+        let reason = row["reason"].as_str().unwrap_or("failed");
+        let rank = row["rank"].as_u64().map(|rank| format!(", rank {rank}")).unwrap_or_default();
+        let failed = (row["state"] == "failed").then(|| format!("{reason}{rank}"));
+        Ok(JobState { id, failed })
+    };
+    rows.iter().map(state).collect()
+}
+
+/// An answer other than 200, or none (status 0).
+#[derive(Debug)]
+struct Refused {
+    status: u16,
+    text: String,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// One request over HTTP/1.0, so that an answer ends with the connection; the body of the answer.
+fn ask(api: &Api, method: &str, target: &str, body: &str) -> Result<String, Refused> {
+    exchange(api, method, target, body)
+        .unwrap_or_else(|error| Err(Refused { status: 0, text: format!("{error:#}") }))
+}
+
+fn exchange(api: &Api, method: &str, target: &str, body: &str) -> Result<Result<String, Refused>> {
+    match api {
+        Api::Unix(path) => {
+            let stream = UnixStream::connect(path).with_context(|| path.display().to_string())?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            over(stream, "localhost", None, method, target, body)
+        }
+        Api::Tcp(address, token) => {
+            let found = address.to_socket_addrs().with_context(|| address.clone())?.next();
+            let found = found.ok_or_else(|| anyhow!("{address}: no such address"))?;
+            let stream = TcpStream::connect_timeout(&found, PATIENCE).with_context(|| address.clone())?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            over(stream, address, token.as_deref(), method, target, body)
+        }
+    }
+}
+
+fn over(
+    mut stream: impl Read + Write,
+    host: &str,
+    token: Option<&str>,
+    method: &str,
+    target: &str,
+    body: &str,
+) -> Result<Result<String, Refused>> {
+    let mut head = format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\n");
+    if let Some(token) = token {
+        head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+    }
+    if method != "GET" {
+        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    if !body.is_empty() {
+        head.push_str("Content-Type: application/json\r\n");
+    }
+    stream.write_all(format!("{head}\r\n{body}").as_bytes())?;
+    let mut answer = BufReader::new(stream.take(LONGEST));
+    let mut status = String::new();
+    answer.read_line(&mut status)?;
+    let status: u16 = status.split(' ').nth(1).and_then(|n| n.parse().ok()).context("this is no weir")?;
+    loop {
+        let mut line = String::new();
+        if answer.read_line(&mut line)? == 0 {
+            bail!("the answer was cut short");
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut text = String::new();
+    answer.read_to_string(&mut text)?;
+    if status == 200 {
+        return Ok(Ok(text));
+    }
+    let problem: Value = serde_json::from_str(&text).unwrap_or_default();
+    let detail = problem["detail"].as_str().unwrap_or("this is no weir").to_owned();
+    Ok(Err(Refused { status, text: format!("{target}: {status} ({detail})") }))
+}

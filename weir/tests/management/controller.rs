@@ -1,0 +1,302 @@
+//! `weir inc controller` between hosts that speak over TCP and switches that only answer over HTTP.
+
+use crate::support::{PATIENCE, Program, WEIR, wait_for};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+/// Jobs of a switch, or that it is dead.
+#[derive(Default)]
+struct State {
+    jobs: BTreeMap<u64, Value>,
+    dead: bool,
+    /// What is said to a job instead of taking it.
+    refuses: Option<&'static str>,
+}
+
+/// The management interface of a switch, as far as a controller uses it.
+struct Switch {
+    address: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl Switch {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if !shared.lock().unwrap().dead {
+                    answer(&stream, &shared);
+                }
+            }
+        });
+        Self { address, state }
+    }
+
+    fn jobs(&self) -> Vec<u64> {
+        self.state.lock().unwrap().jobs.keys().copied().collect()
+    }
+}
+
+fn answer(mut stream: &TcpStream, state: &Mutex<State>) {
+    let mut lines = BufReader::new(stream);
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        match line.trim_end() {
+            "" => break,
+            line => head.push(line.to_owned()),
+        }
+    }
+    let length =
+        head.iter().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).unwrap();
+    let mut state = state.lock().unwrap();
+    let request: Vec<&str> = head[0].split(' ').collect();
+    let allowed = head.contains(&"Authorization: Bearer admin".to_owned());
+    let (status, said) = match (request[0], request[1]) {
+        _ if !allowed => ("401 Unauthorized", json!({ "detail": "present the token" })),
+        ("GET", "/v1/inc/jobs") => {
+            let row = |id: &u64| json!({ "port": "inc0", "job": id, "state": "running", "reason": "", "rank": null });
+            ("200 OK", json!({ "inc": state.jobs.keys().map(row).collect::<Vec<_>>() }))
+        }
+        ("POST", "/v1/inc/jobs") => match state.refuses {
+            Some(why) => ("409 Conflict", json!({ "detail": why })),
+            None => {
+                let job: Value = serde_json::from_slice(&body).unwrap();
+                state.jobs.insert(job["id"].as_u64().unwrap(), job);
+                ("200 OK", json!({}))
+            }
+        },
+        ("DELETE", target) => {
+            let id = target.strip_prefix("/v1/inc/jobs/").and_then(|t| t.strip_suffix("?port=inc0"));
+            match state.jobs.remove(&id.unwrap().parse().unwrap()) {
+                Some(_) => ("200 OK", json!({})),
+                None => ("404 Not Found", json!({ "detail": "no such job" })),
+            }
+        }
+        other => panic!("{other:?}"),
+    };
+    write!(stream, "HTTP/1.0 {status}\r\n\r\n{said}").unwrap();
+}
+
+/// A fabric of two leaves with two hosts each, and a spine; its switches.
+struct Place {
+    folder: TempDir,
+    switches: [Switch; 3],
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let switches = [(); 3].map(|()| Switch::start());
+        let token = folder.path().join("admin.token");
+        std::fs::write(&token, "admin\n").unwrap();
+        std::fs::write(folder.path().join("token"), "s3cret\n").unwrap();
+        let mut text = String::new();
+        for (i, (name, switch)) in ["leaf0", "leaf1", "spine"].iter().zip(&switches).enumerate() {
+            text += &format!(
+                "[[switch]]\nname = \"{name}\"\napi = \"{}\"\ntoken_file = \"{}\"\nengine = {{ port = \"inc0\", mac = \
+                 \"02:00:00:00:01:0{i}\", ip = \"10.0.1.{i}\" }}\n",
+                switch.address,
+                token.display()
+            );
+        }
+        for host in 0..4 {
+            text += &format!(
+                "[[host]]\nname = \"h{host}\"\nip = \"10.0.0.{host}\"\nswitch = \"leaf{}\"\n",
+                host / 2
+            );
+        }
+        text += "[[link]]\na = \"leaf0\"\nb = \"spine\"\n[[link]]\na = \"leaf1\"\nb = \"spine\"\n";
+        std::fs::write(folder.path().join("fabric.toml"), text).unwrap();
+        Self { folder, switches }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A controller and where it listens.
+    fn controller(&self, listen: &str) -> (Program, String) {
+        let mut command = Command::new(WEIR);
+        command.args(["inc", "controller", &self.path("fabric.toml"), "--listen", listen]);
+        command.args(["--token-file", &self.path("token"), "--state", &self.path("state.json")]);
+        let program = Program::start(&mut command);
+        let said = program.says("controller ");
+        let address = said.split(' ').nth(1).unwrap().trim_end_matches(':').to_owned();
+        (program, address)
+    }
+}
+
+struct Host {
+    lines: BufReader<TcpStream>,
+}
+
+impl Host {
+    fn connect(address: &str) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { lines: BufReader::new(stream) }
+    }
+
+    fn say(&mut self, line: &Value) {
+        writeln!(self.lines.get_mut(), "{line}").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"))
+    }
+
+    fn join(address: &str, job: &str, host: u64, (index, hosts): (u64, u64)) -> Self {
+        let mut new = Self::connect(address);
+        new.say(&json!({ "join": {
+            "token": "s3cret", "job": job, "hosts": hosts, "index": index, "ip": format!("10.0.0.{host}"),
+            "mac": format!("02:00:00:00:00:0{host}"), "qpn": 17,
+            "operation": { "kind": "all_reduce", "operator": "sum", "type": "f32" }, "mtu": 1024, "window": 64,
+        } }));
+        new
+    }
+}
+
+fn why(answer: &Value, kind: &str) -> String {
+    answer[kind]["why"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[test]
+fn jobs_outlive_their_controller_and_end_when_all_have_left() {
+    let place = Place::new();
+    let (controller, address) = place.controller("127.0.0.1:0");
+    let mut stranger = Host::connect(&address);
+    stranger.say(&json!({ "resume": { "token": "guess", "id": 1, "index": 0 } }));
+    assert_eq!(why(&stranger.hear(), "refused"), "the token is wrong");
+    let mut odd = Host::connect(&address);
+    odd.say(&json!({ "join": 7 }));
+    assert!(why(&odd.hear(), "refused").starts_with("not understood"));
+    let mut hosts: Vec<Host> = (0..4).map(|h| Host::join(&address, "train", h, (h, 4))).collect();
+    let seats: Vec<Value> = hosts.iter_mut().map(Host::hear).collect();
+    let ranks: Vec<&Value> = seats.iter().map(|seat| &seat["seat"]["rank"]).collect();
+    assert_eq!(ranks, [0, 1, 2, 3], "{seats:?}");
+    assert_eq!(seats[0]["seat"]["tree"], json!([[0, 1], [2, 3]]));
+    assert!(place.switches.iter().all(|switch| switch.jobs() == [1]));
+    controller.signal("-KILL");
+    controller.ended();
+    // The same address, as hosts know it.
+    let (_controller, address) = place.controller(&address);
+    let mut hosts: Vec<Host> = (0..4).map(|_| Host::connect(&address)).collect();
+    for (index, host) in hosts.iter_mut().enumerate() {
+        host.say(&json!({ "resume": { "token": "s3cret", "id": 1, "index": index } }));
+        assert_eq!(host.hear(), json!({ "resumed": {} }));
+    }
+    assert!(place.switches.iter().all(|switch| switch.jobs() == [1]), "nothing was touched");
+    hosts.iter_mut().for_each(|host| host.say(&json!({ "leave": {} })));
+    wait_for("switches to forget the job", || {
+        (place.switches.iter().all(|switch| switch.jobs().is_empty())).then_some(())
+    });
+}
+
+#[test]
+fn a_dead_switch_fails_its_jobs_and_no_others() {
+    let place = Place::new();
+    let (_controller, address) = place.controller("127.0.0.1:0");
+    let mut all: Vec<Host> =
+        [0, 2].into_iter().zip(0..).map(|(h, i)| Host::join(&address, "wide", h, (i, 2))).collect();
+    all.iter_mut().for_each(|host| assert!(host.hear()["seat"].is_object()));
+    let mut few: Vec<Host> = (0..2).map(|h| Host::join(&address, "small", h, (h, 2))).collect();
+    few.iter_mut().for_each(|host| assert!(host.hear()["seat"].is_object()));
+    let [leaf0, _, spine] = &place.switches;
+    assert_eq!((leaf0.jobs(), spine.jobs()), (vec![2], vec![1]), "one host of a leaf is summed at the spine");
+    spine.state.lock().unwrap().dead = true;
+    for host in &mut all {
+        let said = why(&host.hear(), "failed");
+        assert!(said.starts_with("switch `spine` does not answer: "), "{said}");
+    }
+    // It comes back with what it had, is told to forget that, and takes jobs again.
+    spine.state.lock().unwrap().dead = false;
+    wait_for("the spine to forget the job", || (spine.jobs().is_empty()).then_some(()));
+    assert_eq!(leaf0.jobs(), [2]);
+    // A switch that was started anew has no jobs.
+    leaf0.state.lock().unwrap().jobs.clear();
+    for host in &mut few {
+        assert!(why(&host.hear(), "failed").starts_with("switch `leaf0` has lost the job"));
+    }
+    leaf0.state.lock().unwrap().refuses = Some("no memory is left");
+    let mut few: Vec<Host> = (0..2).map(|h| Host::join(&address, "small", h, (h, 2))).collect();
+    for host in &mut few {
+        let said = why(&host.hear(), "refused");
+        assert_eq!(said, "switch `leaf0`: /v1/inc/jobs: 409 (no memory is left)");
+    }
+}
+
+/// The library of `contrib/inc`, on a device that is not there, and a real controller.
+#[test]
+fn the_library_for_hosts_meets_at_the_controller() {
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/inc");
+    let place = Place::new();
+    let library = place.path("libweir_inc_fake.so");
+    let built = Command::new("make")
+        .arg("-C")
+        .arg(&contrib)
+        .args([format!("OUT={}", place.folder.path().display()), library.clone()])
+        .output();
+    if !built.is_ok_and(|output| output.status.success()) || !Path::new(&library).exists() {
+        eprintln!("skipped: no C compiler, or libibverbs-dev is not installed");
+        return;
+    }
+    let (_controller, address) = place.controller("127.0.0.1:0");
+    // The address of the device is that of h1; a second host comes by hand.
+    let program = "import os, weir_inc\nfrom array import array\n\
+                   g = weir_inc.Group(os.environ['CONTROLLER'], token='s3cret', job='both', hosts=2, index=1, window=64)\n\
+                   data = array('f', [1.5] * 3000)\nprint(g.rank, g.ranks, g.tree, g.allreduce(data).count, data[2999])\n\
+                   g.leave()\n";
+    let mut other = Host::join(&address, "both", 0, (0, 2));
+    let output = Command::new("python3")
+        .args(["-c", program])
+        .current_dir(&contrib)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("WEIR_INC_LIBRARY", &library)
+        .env("CONTROLLER", &address)
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skipped: python3 is not installed");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "1 2 [0, 1] 2 6.0\n", "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(other.hear()["seat"]["rank"], 0);
+    other.say(&json!({ "leave": {} }));
+    wait_for("the job to end", || {
+        (place.switches.iter().all(|switch| switch.jobs().is_empty())).then_some(())
+    });
+}
+
+#[test]
+fn what_is_wrong_is_said_at_once() {
+    let place = Place::new();
+    let fabric = std::fs::read_to_string(place.path("fabric.toml")).unwrap();
+    let says = |text: &str, token: &str, what: &str| {
+        std::fs::write(place.path("wrong.toml"), text).unwrap();
+        std::fs::write(place.path("wrong.token"), token).unwrap();
+        let args =
+            ["inc", "controller", &place.path("wrong.toml"), "--token-file", &place.path("wrong.token")];
+        let output = Command::new(WEIR).args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(what) && !output.status.success(), "{said}\n--- should say: {what}");
+    };
+    says(&fabric, "\n", "write a token into it");
+    says(&fabric.replace("name = \"spine\"", "name = \"leaf0\""), "x", "`leaf0` is there twice");
+    says(&fabric.replacen("switch = \"leaf1\"", "switch = \"leaf9\"", 1), "x", "there is no switch `leaf9`");
+    says(&fabric.replacen("api =", "ap =", 1), "x", "unknown field `ap`");
+}
