@@ -6,7 +6,7 @@ CARGO ?= cargo
 FOR   ?= 20s
 export PREFIX DESTDIR
 
-.PHONY: help setup setup-demo setup-test demo build install deb test model test-nic fresh fresh-install bench bench-sim bench-management figures lint clean
+.PHONY: help setup setup-demo setup-test demo build install deb test model test-nic interop fresh fresh-install bench bench-sim bench-management figures lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
@@ -61,6 +61,12 @@ test-nic: setup-demo
 	@scripts/need nic
 	$(CARGO) build --locked -p weir
 	weir/tests/nic/run $(NICS)
+
+# Guests with stock soft-RoCE sum through the switch: root, Debian 12, and 20 minutes the first time.
+interop: setup-demo
+	interop/setup
+	$(CARGO) build --locked -p weir
+	interop/inc
 
 # Takes root, mmdebstrap and an hour: not part of anything else.
 fresh:
