@@ -17,7 +17,8 @@ use weir_endpoint::roce::wire::Qpn;
 
 /// A host that is not connected for so long has gone.
 const AWAY_MS: u64 = 30_000;
-/// A switch that fails to answer so many times in a row is dead.
+/// A switch that fails to answer so many times in a row is dead; a job it does not show so many times in a row is lost. (What a
+/// switch shows may be older than what it was told last.)
 const MISSES: u32 = 3;
 /// Orders to end a job that failed are given again after so long.
 const AGAIN_MS: u64 = 5_000;
@@ -135,6 +136,8 @@ pub struct Desk {
     endings: Vec<Ending>,
     /// Times in a row each switch has not answered.
     misses: BTreeMap<usize, u32>,
+    /// Times in a row a switch has not shown a job it has taken.
+    absent: BTreeMap<(usize, u32), u32>,
 }
 
 impl Desk {
@@ -149,6 +152,7 @@ impl Desk {
             jobs: BTreeMap::new(),
             endings: saved.endings,
             misses: BTreeMap::new(),
+            absent: BTreeMap::new(),
         };
         for mut job in saved.jobs {
             job.members.iter_mut().for_each(|member| member.away_since = now);
@@ -455,11 +459,16 @@ impl Desk {
         match result {
             Ok(shown) => {
                 *misses = 0;
+                self.absent.retain(|(other, id), _| *other != switch || here.contains(id));
                 for id in here {
-                    let why = match shown.iter().find(|state| state.id == id) {
-                        None => Some(format!(
+                    let state = shown.iter().find(|state| state.id == id);
+                    let times = self.absent.entry((switch, id)).or_default();
+                    *times = if state.is_some() { 0 } else { *times + 1 };
+                    let why = match state {
+                        None if *times >= MISSES => Some(format!(
                             "switch `{name}` has lost the job: it was started anew, or somebody ended it"
                         )),
+                        None => None,
                         Some(JobState { failed, .. }) => {
                             failed.as_ref().map(|why| format!("switch `{name}`: {why}"))
                         }

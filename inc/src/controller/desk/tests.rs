@@ -244,6 +244,14 @@ fn a_switch_that_was_started_anew_has_lost_its_jobs() {
         shown(&mut desk, LEAF1, &[(1, None), (77, None)], 2).is_empty(),
         "jobs of others are not touched"
     );
+    // What it shows may be from before it took the job.
+    for _ in 1..MISSES {
+        assert!(shown(&mut desk, LEAF1, &[], 3).is_empty());
+    }
+    assert!(shown(&mut desk, LEAF1, &[(1, None)], 3).is_empty());
+    for _ in 1..MISSES {
+        assert!(shown(&mut desk, LEAF1, &[], 3).is_empty());
+    }
     let said = shown(&mut desk, LEAF1, &[(77, None)], 3);
     assert!(matches!(told(&said)[3].1, Answer::Failed { why } if why.contains("`leaf1` has lost the job")));
     assert!(!ends(&said).iter().any(|(_, id)| *id == 77));
