@@ -213,6 +213,7 @@ impl Engine {
             if let Some(chosen) = job.choose(now, self.held) {
                 break (at, chosen);
             }
+            self.wake = self.wake.min(job.wake());
             self.runnable[at / 64] &= !(1 << (at % 64));
         };
         self.turn = at + 1;

@@ -5,6 +5,7 @@ use crate::immediate::Primitive;
 use crate::outbox::Outbox;
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
+use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::roce::qp::Path;
 use weir_endpoint::roce::wire::{DEFAULT_PKEY, Qpn};
 
@@ -90,6 +91,9 @@ pub struct JobParams {
     pub probe_after: Nanos,
     /// Least time between two CNPs to a peer, in ns.
     pub cnp_interval: Nanos,
+    /// Rate at which a peer is sent to before it sends a CNP, in bit/s; from then on as DCQCN says, with the parameters of its
+    /// paper.
+    pub line_rate: u64,
     /// Partition key.
     pub pkey: u16,
     /// Those below, in the order of their ranks.
@@ -116,6 +120,7 @@ impl JobParams {
             patience: 1_000_000_000,
             probe_after: 10_000_000,
             cnp_interval: 50_000,
+            line_rate: 100_000_000_000,
             pkey: DEFAULT_PKEY,
             children: Vec::new(),
             parent: None,
@@ -168,6 +173,9 @@ impl JobParams {
         if next > self.ranks || (self.parent.is_none() && next != self.ranks) {
             return Err(Refusal::World(id, next, self.ranks));
         }
+        if Params::paper(self.line_rate).check().is_err() {
+            return Err(Refusal::Rate(id, self.line_rate));
+        }
         if !self.operation.names_ranks_below(self.ranks) {
             return Err(Refusal::Root(id, self.ranks));
         }
@@ -201,6 +209,9 @@ pub enum Refusal {
     /// More or fewer ranks than the job has.
     #[error("job {0}: children have the ranks below {1}, the job has {2}")]
     World(u32, u16, u16),
+    /// Too slow for DCQCN's least rates.
+    #[error("job {0}: a rate of {1} bit/s; DCQCN needs more, e.g. 1000000000")]
+    Rate(u32, u64),
     /// The root is no rank.
     #[error("job {0}: the root of its operation is no rank; there are {1}")]
     Root(u32, u16),

@@ -2,14 +2,19 @@
 
 use crate::immediate::Primitive;
 use crate::outbox::Outbox;
-use weir_dataplane::types::Nanos;
+use weir_dataplane::types::{Nanos, wire_bytes};
+use weir_endpoint::dcqcn::standard::{Params, RateControl};
 use weir_endpoint::roce::cnp::NotificationPoint;
 use weir_endpoint::roce::go_back_n::{GoBackN, Limits, RNR_RETRY_FOREVER};
 use weir_endpoint::roce::head::Head;
 use weir_endpoint::roce::in_order::InOrder;
+use weir_endpoint::roce::pacer::Pacer;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::Path;
 use weir_endpoint::roce::wire::{Qpn, Syndrome};
+
+/// Time without a chance to send that a slowed peer is made good, ns: two turns of a polling loop.
+const SLACK: Nanos = 20_000;
 
 /// Where a peer stands in what it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,6 +110,9 @@ pub struct Peer {
     stuck_since: Option<Nanos>,
     /// Times in a row it was told to wait.
     pub refused: u32,
+    /// What its CNPs allow, while that is less than all.
+    rate: RateControl,
+    pacer: Pacer,
     /// It will never answer again.
     pub dead: bool,
     /// CNPs to it.
@@ -144,6 +152,8 @@ impl Peer {
             probed_at: 0,
             stuck_since: None,
             refused: 0,
+            rate: RateControl::new(Params::paper(params.line_rate), 0).ok()?,
+            pacer: Pacer::new(params.line_rate).with_slack(SLACK),
             dead: false,
             notify: NotificationPoint::new(params.cnp_interval),
             cnp_due: false,
@@ -191,8 +201,31 @@ impl Peer {
         if self.probe_due {
             return Some(Next::Probe);
         }
-        let open = self.window.is_open(self.queued) && self.window.rnr_until() <= now;
+        let open = self.window.is_open(self.queued) && self.window.rnr_until() <= now && !self.is_early(now);
         open.then(|| Next::Packet(outbox.next_for(self.next.1, self.bit)))
+    }
+
+    /// Its rate lets nothing go yet.
+    fn is_early(&self, now: Nanos) -> bool {
+        self.is_slowed() && self.pacer.ready() > now
+    }
+
+    fn is_slowed(&self) -> bool {
+        self.rate.rate() < self.rate.params().max_rate
+    }
+
+    /// When its rate lets the next packet go, if it is that which holds it.
+    pub(crate) fn paced(&self, now: Nanos) -> Option<Nanos> {
+        (!self.dead && self.is_early(now) && self.window.is_open(self.queued)).then(|| self.pacer.ready())
+    }
+
+    /// It has sent a CNP.
+    pub(crate) fn slow_down(&mut self, now: Nanos) {
+        self.counters.cnps += 1;
+        // Timers that were not looked at since then run first.
+        self.rate.handle_timeout(now);
+        self.rate.on_cnp(now);
+        self.pacer.set_rate(self.rate.rate());
     }
 
     /// PSN of that packet, and whether it asks for an answer: every so often, and the last one there is.
@@ -205,8 +238,13 @@ impl Peer {
         }
     }
 
-    /// That packet left.
-    pub(crate) fn sent(&mut self, what: Next, ack_req: bool, now: Nanos) {
+    /// That packet left, a frame of `len` bytes.
+    pub(crate) fn sent(&mut self, what: Next, ack_req: bool, len: usize, now: Nanos) {
+        if self.is_slowed() {
+            self.pacer.sent(len as u64, now);
+            self.rate.on_sent(wire_bytes(len as u64), now);
+            self.pacer.set_rate(self.rate.rate());
+        }
         match what {
             Next::Probe => {
                 self.counters.probes += 1;
@@ -246,10 +284,15 @@ impl Peer {
         if self.stuck_since.is_some_and(|since| since.saturating_add(patience) <= now) {
             return Err(());
         }
+        if self.rate.next_timeout().is_some_and(|at| at <= now) {
+            self.rate.handle_timeout(now);
+            self.pacer.set_rate(self.rate.rate());
+        }
         let again = self.window.handle_timeout(now).map_err(|_| ())?;
         self.counters.timeouts += u64::from(again);
         self.settle(outbox, now);
-        Ok(again || (self.window.rnr_until() != 0 && self.window.rnr_until() <= now))
+        let waited = self.is_slowed() && !self.is_early(now);
+        Ok(again || waited || (self.window.rnr_until() != 0 && self.window.rnr_until() <= now))
     }
 
     /// Carries what the window learnt over to the outbox.
@@ -287,7 +330,8 @@ impl Peer {
         }
         let resume = Some(self.window.rnr_until()).filter(|&at| at > now && self.window.is_open(self.queued));
         let give_up = self.stuck_since.map(|since| since.saturating_add(patience));
-        [self.window.ack_deadline(), resume, give_up].into_iter().flatten().min()
+        let events = [self.window.ack_deadline(), resume, give_up, self.paced(now), self.rate.next_timeout()];
+        events.into_iter().flatten().min()
     }
 
     /// A contribution came so long after the first of its number.

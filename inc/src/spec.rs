@@ -72,6 +72,9 @@ pub struct JobSpec {
     /// Time without a word from a peer that is waited for, before it is probed, in ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_after_ns: Option<Nanos>,
+    /// Rate at which a peer is sent to before it sends a CNP, in bit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
     /// Partition key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pkey: Option<u16>,
@@ -412,6 +415,7 @@ impl JobSpec {
             retries: self.retries.unwrap_or(usual.retries),
             patience: self.patience_ns.unwrap_or(usual.patience),
             probe_after: self.probe_after_ns.unwrap_or(usual.probe_after),
+            line_rate: self.rate_bps.unwrap_or(usual.line_rate),
             pkey: self.pkey.unwrap_or(usual.pkey),
             children: self.children.iter().enumerate().map(child).collect::<Result<_, _>>()?,
             parent: parent.transpose()?.map(|(qpn, path)| Parent { qpn, path }),

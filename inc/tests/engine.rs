@@ -651,7 +651,7 @@ fn every_frame_has_a_right_icrc_whatever_its_length() {
 #[test]
 fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
     let mut engine =
-        Engine::new(EngineParams { memory: 100_000, quota: 60_000, jobs: 3, ..EngineParams::default() });
+        Engine::new(EngineParams { memory: 110_000, quota: 60_000, jobs: 3, ..EngineParams::default() });
     let job = |id: u32, change: &dyn Fn(&mut JobParams)| {
         let mut params = params(JOB + id, 2, FIRST_QPN + 128 * id);
         change(&mut params);
@@ -661,7 +661,7 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
     let needed = small.memory();
     assert!((16_000..30_000).contains(&needed), "{needed}");
     engine.add(small).unwrap();
-    assert_eq!(engine.memory(), (needed, 100_000));
+    assert_eq!(engine.memory(), (needed, 110_000));
     assert_eq!(engine.add(job(0, &|_| {})), Err(Refusal::Exists(JOB)));
     let quota = engine.add(job(1, &|p| p.window = 128)).unwrap_err();
     assert!(matches!(quota, Refusal::Quota(8, _, 60_000)), "{quota}");
@@ -669,7 +669,7 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
     let memory = engine.add(job(2, &|p| p.window = 16)).unwrap_err();
     let text = memory.to_string();
     assert!(
-        text.contains("of 100000 are left") && text.contains("2 children x 16 slots x 1024 bytes"),
+        text.contains("of 110000 are left") && text.contains("2 children x 16 slots x 1024 bytes"),
         "{text}"
     );
     engine.add(job(2, &|_| {})).unwrap();
@@ -678,13 +678,14 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
     assert_eq!(engine.memory().0, 2 * needed);
 
     type Change = &'static dyn Fn(&mut JobParams);
-    let wrong: [(Change, &str); 9] = [
+    let wrong: [(Change, &str); 10] = [
         (&|p| p.mtu = 1000, "mtu is 1000; it is 256"),
         (&|p| p.window = 5, "window is 5; it is a power of two"),
         (&|p| p.results = 2, "results is 2"),
         (&|p| p.children.clear(), "0 children"),
         (&|p| p.children[1].first_rank = 0, "a child with rank 1 was expected, it has 0"),
         (&|p| p.children[1].ranks = 2, "a host has one rank"),
+        (&|p| p.line_rate = 0, "a rate of 0 bit/s"),
         (&|p| p.ranks = 3, "children have the ranks below 2, the job has 3"),
         (&|p| p.operation = Primitive::Broadcast(2), "the root of its operation is no rank"),
         (
@@ -828,4 +829,33 @@ fn a_job_that_is_refused_comes_back() {
     let job = Job::new(params(JOB, 2, FIRST_QPN + 128), hand.engine.kernels()).unwrap();
     let (refusal, job) = hand.engine.insert(Box::new(job)).unwrap_err();
     assert_eq!((refusal, job.params().id), (Refusal::Exists(JOB), JOB));
+}
+
+#[test]
+fn cnps_slow_down_what_their_sender_is_sent_and_nobody_else() {
+    let mut hand = Hand::new(2, |job| (job.window, job.results, job.line_rate) = (64, 64, 10_000_000_000));
+    for _ in 0..20 {
+        hand.give(&Hand::frame(0, JOB, Opcode::CNP, 0, Extensions::default(), &[0; 16]));
+        hand.wait(60_000);
+    }
+    assert_eq!(hand.report().peers[0].counters.cnps, 20);
+    let payload = words(&[1; 256]);
+    for n in 0..32 {
+        hand.only(0, n, &payload);
+        hand.only(1, n, &payload);
+    }
+    let to =
+        |sent: &[Sent], peer: usize| sent.iter().filter(|s| s.to == peer && !s.payload.is_empty()).count();
+    let first = hand.data();
+    assert_eq!(to(&first, 1), 32);
+    let mut slow = to(&first, 0);
+    assert!(slow < 16, "{slow}");
+    let from = hand.now;
+    while slow < 32 {
+        hand.wait(5_000);
+        slow += to(&hand.data(), 0);
+        assert!(hand.now - from < 4_000_000, "{slow} of 32");
+    }
+    // 32 frames of 1110 bytes take 28 us at 10 Gb/s.
+    assert!(hand.now - from > 100_000, "{} ns", hand.now - from);
 }

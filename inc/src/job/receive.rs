@@ -45,7 +45,11 @@ impl Job {
             self.answers |= u128::from(peer.cnp_due) << at;
         }
         match packet.bth.opcode {
-            Opcode::CNP => peer.counters.cnps += 1,
+            Opcode::CNP => {
+                peer.slow_down(now);
+                let at = peer.next_event(self.params.patience, now);
+                self.wake_by(at.unwrap_or(Nanos::MAX));
+            }
             Opcode::RC_ACK => self.answer(at, packet, now),
             Opcode(0x0d..=0x10 | 0x12) => return Err(Drop::Unasked),
             Opcode(0..0x20) => return self.request(at, packet, now),

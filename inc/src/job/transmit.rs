@@ -131,6 +131,9 @@ impl Job {
                 self.turn = at + 1;
                 return Some((at, What::Data(next)));
             }
+            if let Some(at) = peer.paced(now) {
+                self.wake = self.wake.min(at);
+            }
             self.ready &= !(1 << at);
         }
         None
@@ -207,7 +210,7 @@ impl Job {
             Payload::Down(number) | Payload::Up(number) => icrc::extended(first, outbox.payload(number)),
             Payload::Cnp | Payload::Nothing => first,
         };
-        peer.sent(next, ack_req, now);
+        peer.sent(next, ack_req, head.len() + fields.len.next_multiple_of(4) + icrc.to_le_bytes().len(), now);
         if let Some(event) = peer.next_event(params.patience, now) {
             self.wake = self.wake.min(event);
         }
