@@ -376,6 +376,7 @@ impl JobSpec {
             retries: (params.retries != usual.retries).then_some(params.retries),
             patience_ns: (params.patience != usual.patience).then_some(params.patience),
             probe_after_ns: (params.probe_after != usual.probe_after).then_some(params.probe_after),
+            rate_bps: (params.line_rate != usual.line_rate).then_some(params.line_rate),
             pkey: (params.pkey != usual.pkey).then_some(params.pkey),
             dscp: class.dscp,
             priority: class.priority,
