@@ -53,7 +53,7 @@ impl Kept {
     #[inline(always)]
     fn of(count: usize, label: bool, cnp: u64) -> Self {
         let cnp = if cnp == 0 { 0 } else { Self::CNP };
-        Self((count - LEAST) as u32 | u32::from(label) * Self::LABEL | cnp)
+        Self((count - LEAST) as u32 | (u32::from(label) * Self::LABEL) | cnp)
     }
 
     #[inline(always)]
