@@ -24,7 +24,7 @@ fn name(line: &str) -> Option<String> {
         outside
     });
     let bare: String = bare.collect();
-    let name = bare.split([':', ' ']).filter(|part| !part.is_empty() && !part.contains("{{")).next_back()?;
+    let name = bare.split([':', ' ']).rfind(|part| !part.is_empty() && !part.contains("{{"))?;
     (!name.starts_with('{')).then(|| name.to_owned())
 }
 
