@@ -87,6 +87,10 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     found.compare("mgmt.listen", &old.mgmt.listen, &new.mgmt.listen, SERVER);
     found.compare("mgmt.socket", &old.mgmt.socket, &new.mgmt.socket, SERVER);
     found.compare("mgmt.token_file", &old.mgmt.token_file, &new.mgmt.token_file, SERVER);
+    let operate = (&old.mgmt.operate_token_file, &new.mgmt.operate_token_file);
+    found.compare("mgmt.operate_token_file", operate.0, operate.1, SERVER);
+    found.compare("mgmt.hosts", &old.mgmt.hosts, &new.mgmt.hosts, SERVER);
+    found.compare("mgmt.tls_cert", &old.mgmt.tls, &new.mgmt.tls, SERVER);
     found.compare("mgmt.admin_token_file", &old.mgmt.admin_token_file, &new.mgmt.admin_token_file, SERVER);
     found.compare("mgmt.dumpcap", &old.mgmt.dumpcap, &new.mgmt.dumpcap, SERVER);
     found.compare("lab", &old.lab, &new.lab, "the hosts of a lab are made at start");

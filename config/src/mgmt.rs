@@ -2,7 +2,7 @@
 
 use super::read::{Ctx, Section};
 use super::schema;
-use super::types::{MgmtConfig, MgmtSocket};
+use super::types::{MgmtConfig, MgmtSocket, MgmtTls};
 use super::units::{BOOL, Bad, Kind, TEXT, wrong_type};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -29,6 +29,26 @@ const LISTEN: Kind<Option<SocketAddr>> = Kind {
     show: |address| address.map_or("off".into(), |a| a.to_string()),
 };
 
+/// Names without a port: they are compared with the `Host` of a request.
+const HOSTS: Kind<Vec<String>> = Kind {
+    parse: |v| {
+        const HELP: &str = "write names without a port, [\"leaf1\", \"leaf1.example\"]";
+        let items = v.as_array().ok_or_else(|| wrong_type(v, HELP))?;
+        let is_name = |text: &str| {
+            let part = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.' | b'_');
+            !text.is_empty() && text.len() <= 253 && text.bytes().all(part)
+        };
+        let one = |item: &toml::Spanned<toml::de::DeValue<'_>>| {
+            let item = item.get_ref();
+            let text = item.as_str().ok_or_else(|| wrong_type(item, HELP))?;
+            let name = is_name(text).then(|| text.to_owned());
+            name.ok_or_else(|| Bad::new(format!("`{text}` is no name of a host"), HELP))
+        };
+        items.iter().map(one).collect()
+    },
+    show: |hosts| format!("{hosts:?}"),
+};
+
 pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> MgmtConfig {
     let s = root.table(ctx, "mgmt", &schema::MGMT);
     let chosen = s.raw(ctx, "listen").is_some();
@@ -39,12 +59,39 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> MgmtConfig {
         Some(text) => MgmtSocket::Path(text),
     };
     let token_file = s.get(ctx, "token_file", &TEXT).map(|v| v.v);
+    let operate_token_file = s.get(ctx, "operate_token_file", &TEXT).map(|v| v.v);
     let admin_token_file = s.get(ctx, "admin_token_file", &TEXT).map(|v| v.v);
+    let hosts = s.get(ctx, "hosts", &HOSTS).map(|v| v.v).unwrap_or_default();
+    let tls = match (s.get(ctx, "tls_cert", &TEXT), s.get(ctx, "tls_key", &TEXT)) {
+        (Some(cert), Some(key)) => Some(MgmtTls { cert: cert.v, key: key.v }),
+        (None, None) => None,
+        (Some(one), None) | (None, Some(one)) => {
+            let message = "TLS takes a certificate and its key";
+            ctx.error(one.span, "mgmt.tls", message, "set both tls_cert and tls_key, or neither");
+            None
+        }
+    };
     if let Some(address) = listen.v.filter(|a| !a.ip().is_loopback() && token_file.is_none()) {
         let message = format!("{address} can be reached from other machines, and no token is asked for");
         ctx.error(listen.span, "mgmt.exposed", message, "set token_file, or listen on 127.0.0.1");
     }
+    if let Some(address) = listen.v.filter(|a| !a.ip().is_loopback() && token_file.is_some() && tls.is_none())
+    {
+        let message = format!("whoever is on the way to {address} can read tokens and all that is shown");
+        let remedy = "set tls_cert and tls_key, or listen on 127.0.0.1 behind a proxy that speaks TLS";
+        ctx.warn(listen.span, "mgmt.clear", message, remedy);
+    }
     let why = "at the end of a capture DPDK frees what a worker may be using";
     let dumpcap = s.or(ctx, "dumpcap", &BOOL, false, why).v;
-    MgmtConfig { listen: listen.v, chosen, socket, token_file, admin_token_file, dumpcap }
+    MgmtConfig {
+        listen: listen.v,
+        chosen,
+        socket,
+        token_file,
+        operate_token_file,
+        admin_token_file,
+        hosts,
+        tls,
+        dumpcap,
+    }
 }

@@ -316,6 +316,21 @@ fn management_is_for_this_machine_unless_a_token_is_asked_for() {
     assert!(open.chosen && open.token_file.is_some());
     let text = format!("{TWO}[mgmt]\nlisten = \"0.0.0.0:80\"\n");
     assert_eq!(pointed(&text, &bad(&text), "mgmt.exposed"), "\"0.0.0.0:80\"");
+    assert_eq!(mgmt("operate_token_file = \"/o\"").operate_token_file.as_deref(), Some("/o"));
+    assert_eq!(mgmt("hosts = [\"leaf1\", \"leaf1.example\"]").hosts, ["leaf1", "leaf1.example"]);
+    for wrong in ["\"leaf1\"", "[\"leaf1:80\"]", "[\"\"]", "[1]"] {
+        let text = format!("{TWO}[mgmt]\nhosts = {wrong}\n");
+        assert_eq!(pointed(&text, &bad(&text), "value"), wrong);
+    }
+    let tls = mgmt("tls_cert = \"/c\"\ntls_key = \"/k\"").tls.unwrap();
+    assert_eq!((tls.cert.as_str(), tls.key.as_str()), ("/c", "/k"));
+    let half = format!("{TWO}[mgmt]\ntls_key = \"/k\"\n");
+    assert_eq!(pointed(&half, &bad(&half), "mgmt.tls"), "\"/k\"");
+    let warned = |more: &str| {
+        let text = format!("{TWO}[mgmt]\nlisten = \"0.0.0.0:80\"\ntoken_file = \"/t\"\n{more}");
+        good(&text).warnings.iter().any(|warning| warning.rule == "mgmt.clear")
+    };
+    assert!(warned("") && !warned("tls_cert = \"/c\"\ntls_key = \"/k\"\n"));
     for wrong in ["\"9470\"", "\"example.org:80\"", "\"127.0.0.1:70000\"", "9470"] {
         let text = format!("{TWO}[mgmt]\nlisten = {wrong}\n");
         assert_eq!(pointed(&text, &bad(&text), "value"), wrong);

@@ -662,10 +662,25 @@ pub struct MgmtConfig {
     pub socket: MgmtSocket,
     /// File with the token TCP clients present.
     pub token_file: Option<String>,
-    /// File with the token of TCP clients that may also give orders; `None`: nobody may over TCP.
+    /// File with the token of TCP clients that may also look into frames.
+    pub operate_token_file: Option<String>,
+    /// File with the token of TCP clients that may also change the configuration; `None`: nobody may over TCP.
     pub admin_token_file: Option<String>,
+    /// Names TCP clients may call this machine by without a token.
+    pub hosts: Vec<String>,
+    /// TCP clients are answered with TLS.
+    pub tls: Option<MgmtTls>,
     /// `dpdk-dumpcap` may attach.
     pub dumpcap: bool,
+}
+
+/// Files of TLS, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MgmtTls {
+    /// Certificate, and those behind it.
+    pub cert: String,
+    /// Its private key.
+    pub key: String,
 }
 
 /// The Unix socket of management.

@@ -4,6 +4,7 @@
 //! there is to see; JSON, OpenAPI and the command line come from that list.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod admin;
 pub mod client;
 pub mod events;

@@ -1,5 +1,6 @@
 //! The OpenAPI 3.1 document, made from the tables. The one in `docs/openapi.json` is compared with it.
 
+use crate::access::{self, Role};
 use crate::table::{self, Form, Table};
 use crate::times::Part;
 use serde_json::{Map, Value, json};
@@ -96,12 +97,22 @@ pub fn document() -> Value {
             (_, operations) => drop(paths.insert(path, operations)),
         }
     }
+    for (path, item) in &mut paths {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            let Some(endpoint) = access::find(&method.to_uppercase(), path) else { continue };
+            operation["operationId"] = json!(operation_id(method, path));
+            operation["x-role"] = json!(endpoint.role.word());
+            if endpoint.role > Role::Anybody {
+                operation["security"] = json!([{ "token": [] }]);
+            }
+        }
+    }
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "weir management",
             "version": "1",
-            "description": "Reads a running switch, and takes orders for it. Counters only grow; integers above 2^53 are decimal text.",
+            "description": "Reads a running switch, and takes orders for it. Counters only grow; integers above 2^53 are decimal text. `x-role` says who may: over the Unix socket its owner may do all; over TCP tokens give roles, and reading takes none where no token for it is configured.",
         },
         "paths": paths,
         "components": {
@@ -109,6 +120,12 @@ pub fn document() -> Value {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
     })
+}
+
+/// `get_v1_latency_hgrm`
+fn operation_id(method: &str, path: &str) -> String {
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
 }
 
 /// The document as it is committed.

@@ -1,9 +1,15 @@
-//! What a client presents to be let in.
+//! What a client presents to be let in, and files that nobody else may read.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use subtle::ConstantTimeEq;
+
+/// Shortest token, bytes.
+const SHORTEST: usize = 16;
 
 /// A secret text. It is compared, and never shown.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
@@ -12,9 +18,23 @@ impl Token {
         Self(text.into())
     }
 
+    /// The first line of a file that nobody else may read.
+    ///
+    /// # Errors
+    /// What is wrong with the file, without a word of what is in it.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = private_text(path)?;
+        let token = text.lines().next().unwrap_or("").trim();
+        if token.len() < SHORTEST || !token.bytes().all(|b| b.is_ascii_graphic()) {
+            let need = format!("its first line must be at least {SHORTEST} printable ASCII characters");
+            return Err(format!("{}: {need}", path.display()));
+        }
+        Ok(Self::new(token))
+    }
+
     /// What was presented is it. Takes a time that does not tell how much is right.
     pub fn fits(&self, given: Option<&str>) -> bool {
-        given.is_some_and(|given| same(given.as_bytes(), self.0.as_bytes()))
+        given.is_some_and(|given| given.as_bytes().ct_eq(self.0.as_bytes()).into())
     }
 }
 
@@ -24,17 +44,32 @@ impl fmt::Debug for Token {
     }
 }
 
-fn same(a: &[u8], b: &[u8]) -> bool {
-    let mut difference = a.len() ^ b.len();
-    for (i, byte) in a.iter().enumerate() {
-        difference |= usize::from(byte ^ b.get(i % b.len().max(1)).unwrap_or(&0));
+/// The text of a file that belongs to us or to root, and that nobody else may read.
+///
+/// # Errors
+/// It cannot be read, or others may.
+pub fn private_text(path: &Path) -> Result<String, String> {
+    let at = |what: String| format!("{}: {what}", path.display());
+    let meta = std::fs::metadata(path).map_err(|error| at(error.to_string()))?;
+    if ![0, us()].contains(&meta.uid()) {
+        return Err(at(format!("it belongs to user {}: chown it to whoever runs the switch", meta.uid())));
     }
-    difference == 0
+    if meta.mode() & 0o077 != 0 {
+        return Err(at(format!("others may read it (mode {:o}): chmod 600", meta.mode() & 0o777)));
+    }
+    std::fs::read_to_string(path).map_err(|error| at(error.to_string()))
+}
+
+/// The user we are.
+pub(crate) fn us() -> u32 {
+    std::fs::metadata("/proc/self").map_or(u32::MAX, |us| us.uid())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn tokens_are_compared_whole_and_not_shown() {
@@ -44,7 +79,35 @@ mod tests {
             assert!(!token.fits(Some(wrong)), "{wrong:?}");
         }
         assert!(!Token::new("").fits(Some("x")));
-        let shown = format!("{:?}", crate::server::Options { token: Some(token), ..Default::default() });
-        assert!(shown.contains("token: Some(Token(...))") && !shown.contains("secret"), "{shown}");
+        let tokens = crate::access::Tokens { read: Some(token), ..Default::default() };
+        let shown = format!("{:?}", crate::server::Options { tokens, ..Default::default() });
+        assert!(shown.contains("read: Some(Token(...))") && !shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
+    fn a_token_is_long_printable_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let with = |text: &str, mode: u32| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            Token::read(&path)
+        };
+        assert!(with("0123456789abcdef\nmore\n", 0o600).unwrap().fits(Some("0123456789abcdef")));
+        for (text, mode, why) in [
+            ("0123456789abcdef", 0o644, "others may read it"),
+            ("short", 0o600, "at least 16"),
+            ("0123456789 abcdef", 0o600, "printable"),
+            ("", 0o400, "first line"),
+        ] {
+            let told = with(text, mode).unwrap_err();
+            assert!(told.contains(why) && told.contains("/token: "), "{told}");
+            assert!(text.is_empty() || !told.contains(text), "{told}");
+        }
+        assert!(Token::read(&dir.path().join("none")).is_err());
+        std::fs::write(&path, "0123456789abcdef").unwrap();
+        if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
+            assert!(Token::read(&path).unwrap_err().contains("belongs to user 65534"));
+        }
     }
 }

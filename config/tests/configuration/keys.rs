@@ -662,7 +662,16 @@ fn cases() -> Vec<Case> {
         "weir/tests/management/tools.rs",
         "secondary_processes_attach_to_a_switch_on_hugepages",
     ));
-    for key in ["listen", "socket", "token_file", "admin_token_file"] {
+    for key in [
+        "listen",
+        "socket",
+        "token_file",
+        "operate_token_file",
+        "admin_token_file",
+        "hosts",
+        "tls_cert",
+        "tls_key",
+    ] {
         cases.push(by(
             "[mgmt]",
             key,

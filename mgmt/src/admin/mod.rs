@@ -8,7 +8,6 @@ pub mod inc;
 pub mod openapi;
 pub mod watch;
 
-use crate::token::Token;
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -194,8 +193,6 @@ pub struct Desk {
     orders: Sender<Call>,
     /// What is in force.
     pub shown: Shown,
-    /// What clients over TCP present to give orders; `None`: they may not.
-    pub token: Option<Token>,
 }
 
 /// An order, and where its answer goes.
@@ -232,9 +229,9 @@ impl Orders {
 }
 
 /// Both ends.
-pub fn desk(shown: Shown, token: Option<Token>) -> (Desk, Orders) {
+pub fn desk(shown: Shown) -> (Desk, Orders) {
     let (sender, receiver) = channel();
-    (Desk { orders: sender, shown, token }, Orders(receiver))
+    (Desk { orders: sender, shown }, Orders(receiver))
 }
 
 impl Desk {

@@ -40,7 +40,6 @@ pub fn paths() -> Map<String, Value> {
     let order = |what: &str, kind: Option<&str>, parameters: Vec<Value>, answer: &str| {
         let mut operation = json!({
             "summary": what,
-            "description": "An order: over the Unix socket, or with the token of mgmt.admin_token_file.",
             "parameters": parameters,
             "responses": answers(what, answer),
         });

@@ -79,7 +79,7 @@ fn frame(from: u8, to: u8) -> OwnedFrame {
 #[test]
 fn nobody_is_watched_for_who_went_away_before_the_answer() {
     let in_force = crate::server::tests_in_force();
-    let (desk, orders) = crate::admin::desk(crate::admin::Shown::new(in_force), None);
+    let (desk, orders) = crate::admin::desk(crate::admin::Shown::new(in_force));
     let watch = Watch::from_json(b"{\"port\":\"p0\"}").unwrap();
     let held = Arc::new(());
     let armed = Arc::downgrade(&held);

@@ -1,24 +1,18 @@
-//! What a request has to pass before it is looked at: size, `Host`, token. And what every answer gets.
+//! What a request has to pass before it is looked at: size, `Host`, role, media type. And what every answer gets.
 
 use super::problem::{explain, problem};
 use super::routes::Via;
 use super::{App, lock};
-use crate::page;
+use crate::access::{self, Endpoint, Role};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::middleware::Next;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Longest body that is read past, bytes: nothing here wants one.
-const MAX_BODY: u64 = 4096;
-
-/// Documents without data: a browser gets them before it can present a token.
-fn is_public(path: &str) -> bool {
-    path == "/healthz" || page::FILES.iter().any(|file| file.path == path)
-}
+type Refusal = (StatusCode, String);
 
 pub(super) async fn guard(
     State((app, via)): State<(Arc<App>, Via)>,
@@ -26,13 +20,9 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response<Body> {
     let path = request.uri().path().to_owned();
-    let refusal = match super::orders::refuse(&app, via, &request, &path) {
-        Some(order) => order,
-        None => refuse(&app, via, &request, &path),
-    };
-    let mut response = match refusal {
-        Some(refusal) => refusal,
-        None => explain(next.run(request).await, &path),
+    let mut response = match refuse(&app, via, &request, &path) {
+        Ok(()) => explain(next.run(request).await, &path),
+        Err((status, detail)) => refused(status, &detail, &path, reads(&request)),
     };
     let headers = response.headers_mut();
     for (name, value) in [
@@ -47,53 +37,131 @@ pub(super) async fn guard(
     response
 }
 
-fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Option<Response<Body>> {
+fn refused(status: StatusCode, detail: &str, path: &str, reads: bool) -> Response<Body> {
+    let mut refusal = problem(status, path, detail, None);
+    if !reads || status == StatusCode::PAYLOAD_TOO_LARGE {
+        // A body that nobody reads must not be taken for the next request.
+        refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if reads && status == StatusCode::UNAUTHORIZED {
+        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    refusal
+}
+
+/// Every request that does not only read is an order, whether there is such a thing or not.
+fn reads(request: &Request) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
+/// What is wrong with a request, before its body is read and before it is known what it asks for.
+fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Result<(), Refusal> {
+    let (found, reads) = (access::find(request.method().as_str(), path), reads(request));
+    check_body(request, found, reads)?;
+    if !reads && app.desk.is_none() {
+        return Err((StatusCode::FORBIDDEN, "this switch takes no orders".into()));
+    }
+    let needed = found.map_or(if reads { Role::Read } else { Role::Admin }, |endpoint| endpoint.role);
+    check_role(app, via, request, needed)?;
+    match found {
+        // A route that nobody has listed is none.
+        None if reads => {
+            Err((StatusCode::NOT_FOUND, "there is nothing here: /v1 lists what there is".into()))
+        }
+        _ => check_kind(request.headers(), found),
+    }
+}
+
+fn check_body(request: &Request, found: Option<Endpoint>, reads: bool) -> Result<(), Refusal> {
     let headers = request.headers();
     let length =
         headers.get(header::CONTENT_LENGTH).map(|v| v.to_str().ok().and_then(|v| v.parse::<u64>().ok()));
-    if headers.contains_key(header::TRANSFER_ENCODING)
-        || length.is_some_and(|n| n.is_none_or(|n| n > MAX_BODY))
-    {
-        let mut refusal =
-            problem(StatusCode::PAYLOAD_TOO_LARGE, path, "this interface only reads: send no body", None);
-        // What follows is the body nobody will read.
-        refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        return Some(refusal);
+    let most = found.map_or(access::UNUSED, |endpoint| endpoint.most);
+    let chunked = headers.contains_key(header::TRANSFER_ENCODING);
+    if reads {
+        return match chunked || length.is_some_and(|n| n.is_none_or(|n| n > most)) {
+            true => Err((StatusCode::PAYLOAD_TOO_LARGE, "this only reads: send no body".into())),
+            false => Ok(()),
+        };
     }
-    if via == Via::Unix {
-        return None;
+    let has_body = found.is_some_and(|endpoint| endpoint.body.is_some());
+    match length {
+        _ if chunked => Err((StatusCode::LENGTH_REQUIRED, SAY_LENGTH.into())),
+        None if has_body => Err((StatusCode::LENGTH_REQUIRED, SAY_LENGTH.into())),
+        Some(None) => Err((StatusCode::BAD_REQUEST, "Content-Length is no number".into())),
+        Some(Some(length)) if length > most => {
+            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("at most {most} bytes of body for this order")))
+        }
+        _ => Ok(()),
     }
-    let admin = app.desk.as_ref().and_then(|desk| desk.token.as_ref());
-    let tokens = [app.token.as_ref(), admin];
-    let known = tokens.into_iter().flatten().any(|token| token.fits(presented(headers)));
-    // What a token protects has no need of the name.
-    let named = known || (app.token.is_some() && is_public(path));
-    if !host_is_ours(request.uri().authority(), headers, app.token.is_some(), named) {
-        return Some(problem(StatusCode::MISDIRECTED_REQUEST, path, MISDIRECTED, None));
-    }
-    if known || app.token.is_none() || is_public(path) {
-        return None;
-    }
-    let mut refusal =
-        problem(StatusCode::UNAUTHORIZED, path, "present the token: Authorization: Bearer ...", None);
-    refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    Some(refusal)
 }
 
-pub(super) const MISDIRECTED: &str =
-    "Host names another server: use 127.0.0.1, [::1] or localhost, or present a token";
+const SAY_LENGTH: &str = "say the length of the body: Content-Length";
+
+fn check_role(app: &App, via: Via, request: &Request, needed: Role) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let presented = app.tokens.role(presented(headers));
+    let role = match (via, presented) {
+        (Via::Owner, _) => Role::Admin,
+        (_, Some(role)) => role,
+        // Where nobody asks for a token everybody on this machine may read.
+        (Via::Tcp, None) if app.tokens.read.is_none() => Role::Read,
+        (Via::Tcp | Via::Stranger, None) => Role::Anybody,
+    };
+    if via == Via::Tcp {
+        let exposed = app.tokens.read.is_some();
+        // What a token protects has no need of the name.
+        let named = presented.is_some() || (exposed && needed == Role::Anybody);
+        if !host_is_ours(request.uri().authority(), headers, exposed, named, &app.hosts) {
+            return Err((StatusCode::MISDIRECTED_REQUEST, MISDIRECTED.into()));
+        }
+    }
+    if role >= needed {
+        return Ok(());
+    }
+    let key = needed.key();
+    if needed > Role::Read && !app.tokens.grant(needed) {
+        return Err((
+            StatusCode::FORBIDDEN,
+            format!("nobody may do this here: use the Unix socket, or set {key}"),
+        ));
+    }
+    match presented {
+        Some(role) => {
+            let word = role.word();
+            Err((StatusCode::FORBIDDEN, format!("this token is for `{word}`: present that of {key}")))
+        }
+        None => {
+            Err((StatusCode::UNAUTHORIZED, format!("present the token of {key}: Authorization: Bearer ...")))
+        }
+    }
+}
+
+fn check_kind(headers: &HeaderMap, found: Option<Endpoint>) -> Result<(), Refusal> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let kind = kind.split(';').next().unwrap_or("").trim();
+    match found.and_then(|endpoint| endpoint.body) {
+        Some(wanted) if !kind.eq_ignore_ascii_case(wanted) => {
+            Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, format!("Content-Type: {wanted}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) const MISDIRECTED: &str = "Host names another server: use 127.0.0.1, [::1] or localhost, list the name in mgmt.hosts, or present a token";
 
 /// A page of another site that makes its own name point here (DNS rebinding) still sends its own name: without a token
-/// only addresses and `localhost` are ours. Such a page has no token, so with one (`named`) any name will do. `exposed`: beyond
-/// loopback the token is what protects.
-pub(super) fn host_is_ours(
+/// only addresses, `localhost` and the names of `hosts` are ours. Such a page has no token, so with one (`named`) any name
+/// will do. `exposed`: beyond loopback the token is what protects.
+fn host_is_ours(
     authority: Option<&Authority>,
     headers: &HeaderMap,
     exposed: bool,
     named: bool,
+    hosts: &[String],
 ) -> bool {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let mut given = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (given.next(), given.next()) else { return false };
     let Some(host) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
     if authority.is_some_and(|asked| *asked != host) {
         return false;
@@ -101,11 +169,14 @@ pub(super) fn host_is_ours(
     let name = host.host().trim_start_matches('[').trim_end_matches(']');
     match name.parse::<IpAddr>() {
         Ok(ip) => exposed || ip.is_loopback(),
-        Err(_) => named || name.eq_ignore_ascii_case("localhost"),
+        Err(_) => {
+            let is_name = |known: &str| name.eq_ignore_ascii_case(known);
+            named || is_name("localhost") || hosts.iter().any(|known| is_name(known))
+        }
     }
 }
 
-pub(super) fn presented(headers: &HeaderMap) -> Option<&str> {
+fn presented(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -118,7 +189,7 @@ mod tests {
     fn ours(host: &str, exposed: bool) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
-        host_is_ours(None, &headers, exposed, false)
+        host_is_ours(None, &headers, exposed, false, &["leaf1.example".to_owned()])
     }
 
     #[test]
@@ -132,15 +203,20 @@ mod tests {
             assert!(!ours(host, false), "{host}");
         }
         assert!(ours("10.0.0.1:9470", true) && !ours("evil.example", true));
+        assert!(
+            ours("leaf1.example:9470", false)
+                && ours("LEAF1.example", true)
+                && !ours("leaf1.example.evil", true)
+        );
     }
 
     #[test]
     fn one_host_only() {
         let mut headers = HeaderMap::new();
-        assert!(!host_is_ours(None, &headers, false, true));
+        assert!(!host_is_ours(None, &headers, false, true, &[]));
         headers.append(header::HOST, HeaderValue::from_static("localhost"));
-        assert!(!host_is_ours(Some(&Authority::from_static("evil.example")), &headers, false, true));
+        assert!(!host_is_ours(Some(&Authority::from_static("evil.example")), &headers, false, true, &[]));
         headers.append(header::HOST, HeaderValue::from_static("localhost"));
-        assert!(!host_is_ours(None, &headers, false, true));
+        assert!(!host_is_ours(None, &headers, false, true, &[]));
     }
 }

@@ -3,6 +3,7 @@
 use super::App;
 use super::paced::Paced;
 use super::routes::{self, Via};
+use crate::token::us;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -92,12 +93,7 @@ pub fn is_private(folder: &Path) -> bool {
     };
     let is_link = std::fs::symlink_metadata(folder).is_ok_and(|meta| meta.is_symlink());
     let given_by_root = || folder.parent().and_then(closed) == Some(0);
-    !is_link && closed(folder).is_some_and(|owner| [0, me()].contains(&owner) || given_by_root())
-}
-
-/// Who we are.
-fn me() -> u32 {
-    std::fs::metadata("/proc/self").map_or(u32::MAX, |me| me.uid())
+    !is_link && closed(folder).is_some_and(|owner| [0, us()].contains(&owner) || given_by_root())
 }
 
 /// Folders of sockets whose path nobody chose, those of DPDK: our own first, then that of a service, which runs without
@@ -111,7 +107,7 @@ pub fn folders() -> Vec<PathBuf> {
     let own = match (given, named("XDG_RUNTIME_DIR")) {
         (Some(dir), _) => Some(dir),
         (None, Some(dir)) => Some(dir.join("weir")),
-        (None, None) if me() == 0 => None,
+        (None, None) if us() == 0 => None,
         (None, None) => Some(std::env::temp_dir().join("weir")),
     };
     let mut all: Vec<PathBuf> = own.into_iter().chain(["/var/run/weir".into()]).collect();
@@ -136,7 +132,7 @@ pub(super) async fn accept_tcp(listener: tokio::net::TcpListener, app: Arc<App>)
         match (listener.accept().await, Arc::clone(&places).try_acquire_owned()) {
             (Ok((stream, _)), Ok(place)) => {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(connection(stream, place, Via::Tcp, Arc::clone(&app)));
+                tokio::spawn(over_tcp(stream, place, Arc::clone(&app)));
             }
             (Ok((stream, _)), Err(_)) => {
                 app.refused.fetch_add(1, Relaxed);
@@ -153,7 +149,10 @@ pub(super) async fn accept_unix(listener: tokio::net::UnixListener, app: Arc<App
     loop {
         match (listener.accept().await, Arc::clone(&places).try_acquire_owned()) {
             (Ok((stream, _)), Ok(place)) => {
-                tokio::spawn(connection(stream, place, Via::Unix, Arc::clone(&app)));
+                // The mode of the socket keeps others away, unless somebody changes it.
+                let owner = stream.peer_cred().is_ok_and(|peer| [0, us()].contains(&peer.uid()));
+                let via = if owner { Via::Owner } else { Via::Stranger };
+                tokio::spawn(connection(stream, place, via, Arc::clone(&app)));
             }
             (Ok((stream, _)), Err(_)) => {
                 app.refused.fetch_add(1, Relaxed);
@@ -161,6 +160,17 @@ pub(super) async fn accept_unix(listener: tokio::net::UnixListener, app: Arc<App
             }
             (Err(_), _) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
+    }
+}
+
+/// As it is, or once the two sides agree on keys.
+async fn over_tcp(stream: tokio::net::TcpStream, place: OwnedSemaphorePermit, app: Arc<App>) {
+    let Some(tls) = &app.tls else { return connection(stream, place, Via::Tcp, app).await };
+    match tokio::time::timeout(app.patience, tls.acceptor().accept(stream)).await {
+        Ok(Ok(stream)) => connection(stream, place, Via::Tcp, Arc::clone(&app)).await,
+        // What comes without TLS, or asks for what is no longer safe.
+        Ok(Err(_)) => drop(app.malformed.fetch_add(1, Relaxed)),
+        Err(_) => drop(app.slow.fetch_add(1, Relaxed)),
     }
 }
 

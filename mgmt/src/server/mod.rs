@@ -11,8 +11,10 @@ mod paced;
 mod problem;
 mod routes;
 mod stream;
+mod tls;
 mod watching;
 
+use crate::access::Tokens;
 use crate::admin::Desk;
 use crate::events::{self, Log, Watcher};
 use crate::history::History;
@@ -20,7 +22,6 @@ use crate::latency::Intervals;
 use crate::metrics::OwnCounters;
 use crate::sample::Sampler;
 use crate::snapshot::{News, Reading, Snapshot, Source};
-use crate::token::Token;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ use tokio::sync::{Notify, oneshot};
 
 pub use listen::{default_socket, folders, is_private, socket_file};
 pub use orders::values;
+pub use tls::TlsFiles;
 
 /// How often the switch is looked at.
 pub const SAMPLE: Duration = Duration::from_millis(100);
@@ -48,8 +50,12 @@ pub struct Options {
     pub any_port: bool,
     /// Path of the Unix socket.
     pub socket: Option<PathBuf>,
-    /// What TCP clients have to present. Without one only loopback addresses are served.
-    pub token: Option<Token>,
+    /// What TCP clients have to present. Without one for reading only loopback addresses are served.
+    pub tokens: Tokens,
+    /// What TCP clients are answered with TLS by; `None`: in the clear.
+    pub tls: Option<TlsFiles>,
+    /// Names that this server has beside addresses and `localhost`.
+    pub hosts: Vec<String>,
     /// Where orders are handed in; `None`: none are taken.
     pub desk: Option<Desk>,
     /// How long a client may take to send a request, to read an answer, or to stay silent; `None`: 10 s.
@@ -62,6 +68,9 @@ pub enum StartError {
     /// An address others can reach, and no token.
     #[error("mgmt: {0} can be reached from outside: set token_file, or listen on 127.0.0.1")]
     Exposed(SocketAddr),
+    /// Certificate or key are none.
+    #[error("mgmt: TLS: {0}")]
+    Tls(String),
     /// The address cannot be had.
     #[error("mgmt: cannot listen on {0}: {1}; choose another `[mgmt] listen`, or \"off\"")]
     Tcp(SocketAddr, std::io::Error),
@@ -114,9 +123,24 @@ struct App {
     slow: Arc<AtomicU64>,
     streams: AtomicUsize,
     sending: long::Sending,
-    token: Option<Token>,
+    asked: Asked,
+}
+
+/// What of the options every request is measured by.
+struct Asked {
+    tokens: Tokens,
+    tls: Option<tls::Tls>,
+    hosts: Vec<String>,
     desk: Option<Desk>,
     patience: Duration,
+}
+
+impl std::ops::Deref for App {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.asked
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -148,9 +172,12 @@ impl Server {
     /// # Errors
     /// [`StartError`]; nothing is left behind.
     pub fn start(options: Options, source: impl Source) -> Result<Self, StartError> {
-        if let Some(address) = options.listen.filter(|a| !a.ip().is_loopback() && options.token.is_none()) {
+        if let Some(address) =
+            options.listen.filter(|a| !a.ip().is_loopback() && options.tokens.read.is_none())
+        {
             return Err(StartError::Exposed(address));
         }
+        let tls = options.tls.clone().map(tls::Tls::new).transpose().map_err(StartError::Tls)?;
         let tcp = options
             .listen
             .map(|address| {
@@ -171,13 +198,16 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let latest = Latest::default();
         let shared = latest.clone();
-        let (token, desk, patience) =
-            (options.token, options.desk, options.patience.unwrap_or(Duration::from_secs(10)));
+        let asked = Asked {
+            tokens: options.tokens,
+            tls,
+            hosts: options.hosts,
+            desk: options.desk,
+            patience: options.patience.unwrap_or(Duration::from_secs(10)),
+        };
         let thread = std::thread::Builder::new()
             .name("mgmt".into())
-            .spawn(move || {
-                runtime.block_on(serve(source, shared, tcp, listener, (token, desk, patience), stopped))
-            })
+            .spawn(move || runtime.block_on(serve(source, shared, tcp, listener, asked, stopped)))
             .map_err(StartError::Thread)?;
         Ok(Self { latest, address, socket, stop: Some(stop), thread: Some(thread) })
     }
@@ -214,7 +244,7 @@ async fn serve(
     latest: Latest,
     tcp: Option<std::net::TcpListener>,
     unix: Option<std::os::unix::net::UnixListener>,
-    (token, desk, patience): (Option<Token>, Option<Desk>, Duration),
+    asked: Asked,
     stopped: oneshot::Receiver<()>,
 ) {
     let mut sampler = Sampler::new(source.info());
@@ -252,9 +282,7 @@ async fn serve(
         slow: Arc::default(),
         streams: AtomicUsize::new(0),
         sending: long::Sending::default(),
-        token,
-        desk,
-        patience,
+        asked,
     });
     if let Some(tcp) = tcp.and_then(|tcp| tokio::net::TcpListener::from_std(tcp).ok()) {
         tokio::spawn(listen::accept_tcp(tcp, Arc::clone(&app)));
@@ -286,6 +314,9 @@ async fn serve(
     // Whoever drops the server wants it to end; the connections end with the runtime.
     futures_util::future::select(std::pin::pin!(sampling), stopped).await;
 }
+
+#[cfg(test)]
+mod access_tests;
 
 #[cfg(test)]
 mod tests;

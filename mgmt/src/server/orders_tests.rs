@@ -1,5 +1,6 @@
 //! Who may give orders over TCP, and what they must look like. Over real sockets.
 
+use crate::access::Tokens;
 use crate::admin::fdb::Page;
 use crate::admin::{self, Done, InForce, Order, Refusal, Shown};
 use crate::fake::Fake;
@@ -16,6 +17,7 @@ use weir_dataplane::fdb::{Fdb, FdbPage};
 use weir_dataplane::types::{Mac, PortId};
 
 const READ: &str = "reader-reader-reader";
+const OPERATE: &str = "operate-operate-operate";
 const ADMIN: &str = "admin-admin-admin";
 
 pub(crate) fn in_force() -> InForce {
@@ -47,7 +49,8 @@ impl Source for Changing {
 /// Once an order is answered everybody is shown what has become of it: no look at what was before.
 #[test]
 fn what_is_shown_after_an_order_is_what_holds_then() {
-    let (desk, orders) = admin::desk(Shown::new(in_force()), Some(Token::new(ADMIN)));
+    let (desk, orders) = admin::desk(Shown::new(in_force()));
+    let tokens = Tokens { admin: Some(Token::new(ADMIN)), ..Tokens::default() };
     let news: Arc<Mutex<Vec<News>>> = Arc::default();
     let source = Changing(Fake::default(), Arc::clone(&news));
     std::thread::spawn(move || {
@@ -60,7 +63,8 @@ fn what_is_shown_after_an_order_is_what_holds_then() {
         }
     });
     let listen = "127.0.0.1:0".parse().ok();
-    let server = Server::start(Options { listen, desk: Some(desk), ..Options::default() }, source).unwrap();
+    let server =
+        Server::start(Options { listen, tokens, desk: Some(desk), ..Options::default() }, source).unwrap();
     for kmin in 1..=20 {
         assert_eq!(apply(&server, &bearer(ADMIN), "x"), 200);
         let (_, ecn) = ask(&server, "GET", "/v1/ecn", "", "");
@@ -70,7 +74,7 @@ fn what_is_shown_after_an_order_is_what_holds_then() {
 
 /// A server whose orders are answered with what they are; every second one is refused.
 fn start(token: Option<&str>, admin: Option<&str>) -> Server {
-    let (desk, orders) = admin::desk(Shown::new(in_force()), admin.map(Token::new));
+    let (desk, orders) = admin::desk(Shown::new(in_force()));
     std::thread::spawn(move || {
         for _ in 0..1000 {
             let Some(call) = orders.next(Duration::from_millis(20)) else { continue };
@@ -83,7 +87,11 @@ fn start(token: Option<&str>, admin: Option<&str>) -> Server {
     });
     let options = Options {
         listen: "127.0.0.1:0".parse().ok(),
-        token: token.map(Token::new),
+        tokens: Tokens {
+            read: token.map(Token::new),
+            operate: admin.map(|_| Token::new(OPERATE)),
+            admin: admin.map(Token::new),
+        },
         desk: Some(desk),
         ..Options::default()
     };
@@ -189,7 +197,7 @@ fn the_configuration_in_force_is_shown_with_its_origins() {
 
 /// A switch of two workers that have learned 5000 addresses each; a page of the second never comes.
 fn start_with_tables() -> Server {
-    let (desk, orders) = admin::desk(Shown::new(in_force()), None);
+    let (desk, orders) = admin::desk(Shown::new(in_force()));
     std::thread::spawn(move || {
         let table = |worker: u16| {
             let mut fdb = Fdb::new(1 << 14, 16, 5);

@@ -3,6 +3,9 @@
 use super::guard::guard;
 use super::problem::problem;
 use super::{App, lock, stream};
+use crate::access::{
+    EVENTS, HEALTHZ, HGRM, HISTORY, HLOG, INDEX, METRICS, OPENAPI, READYZ, SNAPSHOT, endpoints,
+};
 use crate::admin::fdb;
 use crate::history::Behind;
 use crate::latency::{self, Selection};
@@ -10,7 +13,6 @@ use crate::metrics::{self, Scrape};
 use crate::openapi;
 use crate::page;
 use crate::snapshot::Snapshot;
-use crate::sonic;
 use crate::table::{self, Table};
 use crate::text::Text;
 use crate::times::Part;
@@ -28,29 +30,28 @@ use weir_dataplane::types::PRIORITIES;
 /// Which way a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Via {
+    /// From this machine, or from anywhere.
     Tcp,
-    Unix,
+    /// Over the Unix socket, by whoever runs the switch, or root.
+    Owner,
+    /// Over the Unix socket, by somebody else who was given access to it.
+    Stranger,
 }
 
 pub(super) const JSON: &str = "application/json";
-const SNAPSHOT: &str = "/v1/snapshot";
-const METRICS: &str = "/metrics";
-const HISTORY: &str = "/v1/history";
-const HGRM: &str = "/v1/latency.hgrm";
-const HLOG: &str = "/v1/latency.hlog";
 
 type Shared = State<Arc<App>>;
 
 /// The routes.
 pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
     let mut router = Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
+        .route(HEALTHZ, get(healthz))
+        .route(READYZ, get(readyz))
         .route(METRICS, get(scrape))
-        .route("/v1", get(index))
+        .route(INDEX, get(index))
         .route(SNAPSHOT, get(snapshot))
-        .route("/v1/openapi.json", get(|| async { json_text(&openapi::document()) }))
-        .route("/v1/events", get(stream::events))
+        .route(OPENAPI, get(|| async { json_text(&openapi::document()) }))
+        .route(EVENTS, get(stream::events))
         .route(fdb::PATH, get(super::fdb::page))
         .route(HISTORY, get(history))
         .route(HGRM, get(hgrm))
@@ -242,10 +243,10 @@ fn file(made: Result<Body, latency::WriteError>, path: &str) -> Response<Body> {
 
 async fn index() -> Response<Body> {
     let tables: Vec<Value> = table::ALL.iter().map(|t| json!({ "path": t.path, "what": t.what })).collect();
-    json_text(&json!({
-        "tables": tables,
-        "other": [HISTORY, HGRM, HLOG, SNAPSHOT, fdb::PATH, "/v1/config", sonic::PATH, "/v1/events", "/v1/openapi.json", METRICS, "/healthz", "/readyz"],
-    }))
+    let is_table = |path: &str| table::ALL.iter().any(|table| table.path == path);
+    let others = endpoints().filter(|endpoint| endpoint.method == "GET" && !is_table(endpoint.path));
+    let others: Vec<&str> = others.map(|endpoint| endpoint.path).filter(|path| *path != INDEX).collect();
+    json_text(&json!({ "tables": tables, "other": others }))
 }
 
 async fn scrape(State(app): Shared, headers: HeaderMap) -> Response<Body> {
@@ -264,7 +265,7 @@ async fn healthz(State(app): Shared) -> Response<Body> {
 
 /// The switch forwards.
 async fn readyz(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
-    let verbose = match parameters(query.as_deref(), &["verbose"], "/readyz") {
+    let verbose = match parameters(query.as_deref(), &["verbose"], READYZ) {
         Ok(parameters) => !parameters.is_empty(),
         Err(refusal) => return *refusal,
     };

@@ -10,10 +10,10 @@ use std::os::unix::fs::PermissionsExt;
 
 const LOCAL: &str = "127.0.0.1:0";
 
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub(super) struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
 impl Answer {
@@ -30,8 +30,12 @@ fn start(options: Options) -> Server {
     Server::start(Options { listen: LOCAL.parse().ok(), ..options }, Fake::default()).unwrap()
 }
 
+fn reading() -> Tokens {
+    Tokens { read: Some(crate::token::Token::new("0123456789abcdef")), ..Tokens::default() }
+}
+
 /// Sends bytes as they are and reads until the server closes.
-fn raw(server: &Server, bytes: &[u8]) -> Answer {
+pub(super) fn raw(server: &Server, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     // The server may close while we still send: what counts is what it says.
@@ -207,8 +211,7 @@ fn a_host_that_is_not_ours_is_misdirected() {
 fn a_token_is_asked_for_over_tcp_only() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("w.sock");
-    let token = Some(Token::new("0123456789abcdef"));
-    let server = start(Options { socket: Some(socket.clone()), token, ..Options::default() });
+    let server = start(Options { socket: Some(socket.clone()), tokens: reading(), ..Options::default() });
     for wrong in [
         "",
         "Authorization: Bearer 0123456789abcdeX\r\n",
@@ -228,7 +231,7 @@ fn a_token_is_asked_for_over_tcp_only() {
 /// Prometheus asks `leaf1:9470`, and has the token; a page that was rebound to us has none.
 #[test]
 fn a_token_makes_up_for_a_name() {
-    let server = start(Options { token: Some(Token::new("0123456789abcdef")), ..Options::default() });
+    let server = start(Options { tokens: reading(), ..Options::default() });
     let named = |target: &str, more: &str| {
         let head = format!("GET {target} HTTP/1.1\r\nHost: leaf1:9470\r\nConnection: close\r\n{more}\r\n");
         raw(&server, head.as_bytes()).status

@@ -3,6 +3,7 @@
 use super::App;
 use super::orders::refused;
 use super::problem::problem;
+use crate::access::WATCH;
 use crate::admin::watch::{Joiner, Watch};
 use crate::admin::{Done, Order};
 use axum::body::Body;
@@ -14,8 +15,6 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-pub(super) const PATH: &str = "/v1/watch";
 
 /// How often the workers' records are read: well before their rings are full.
 const LOOK: Duration = Duration::from_millis(20);
@@ -35,18 +34,18 @@ struct Watcher {
 
 pub(super) async fn watch(State(app): State<Arc<App>>, body: Bytes) -> Response<Body> {
     let Some(desk) = &app.desk else {
-        return problem(StatusCode::FORBIDDEN, PATH, "this switch takes no orders", None);
+        return problem(StatusCode::FORBIDDEN, WATCH, "this switch takes no orders", None);
     };
     let order = match Watch::from_json(&body) {
         Ok(order) => order,
-        Err(refusal) => return refused(&refusal, PATH),
+        Err(refusal) => return refused(&refusal, WATCH),
     };
     let watching = match desk.order(Order::Watch(order.clone())).await {
         Ok(Done::Watching(watching)) => watching,
         Ok(Done::Said(_) | Done::Fdb(_)) => {
-            return problem(StatusCode::INTERNAL_SERVER_ERROR, PATH, "an unexpected answer", None);
+            return problem(StatusCode::INTERNAL_SERVER_ERROR, WATCH, "an unexpected answer", None);
         }
-        Err(refusal) => return refused(&refusal, PATH),
+        Err(refusal) => return refused(&refusal, WATCH),
     };
     let joiner = Joiner::new(watching, order.count);
     let now = Instant::now();

@@ -3,9 +3,8 @@
 use super::control::{Control, Phase};
 use super::inc::PageReader;
 use super::off_core::Thread;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow};
 use serde_json::Value;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,18 +13,16 @@ use weir_dataplane::stats::Published;
 use weir_dpdk::telemetry::Answer;
 use weir_dpdk::{Eal, Port, Started};
 use weir_inc::job::Job;
+use weir_mgmt::access::{Role, Tokens};
 use weir_mgmt::admin::{Desk, Orders, Shown, desk};
 use weir_mgmt::inc::EngineReading;
-use weir_mgmt::server::{Options, Server, default_socket};
+use weir_mgmt::server::{Options, Server, TlsFiles, default_socket};
 use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, Reading, Source, SwitchInfo};
 use weir_mgmt::telemetry;
 use weir_mgmt::token::Token;
 
 /// Drivers are asked this often: some answer by way of their firmware.
 const ASK_DRIVERS: Duration = Duration::from_secs(1);
-
-/// Shortest token, bytes.
-const TOKEN: usize = 16;
 
 /// What the driver of a port said of its counters and its link, where it knows.
 type Said = (Option<NicStats>, Option<Link>);
@@ -150,9 +147,7 @@ fn ask(port: &Port<Started>) -> Said {
 /// # Errors
 /// An address, a socket or a token that cannot be had.
 pub fn start(config: &Config, window: Window, shown: Shown) -> Result<(Option<Server>, Orders)> {
-    let admin = config.mgmt.admin_token_file.as_ref();
-    let admin = admin.map(|path| token("mgmt.admin_token_file", Path::new(path))).transpose()?;
-    let (desk, orders) = desk(shown, admin);
+    let (desk, orders) = desk(shown);
     Ok((serve(config, window, desk)?, orders))
 }
 
@@ -166,12 +161,21 @@ fn serve(config: &Config, window: Window, desk: Desk) -> Result<Option<Server>> 
     if mgmt.listen.is_none() && socket.is_none() {
         return Ok(None);
     }
-    let token = mgmt.token_file.as_ref().map(|path| token("mgmt.token_file", Path::new(path))).transpose()?;
+    let token = |role: Role, path: &Option<String>| {
+        let read = |path: &String| Token::read(Path::new(path));
+        path.as_ref().map(read).transpose().map_err(|why| anyhow!("{}: {why}", role.key()))
+    };
     let options = Options {
         listen: mgmt.listen,
         any_port: !mgmt.chosen,
         socket,
-        token,
+        tokens: Tokens {
+            read: token(Role::Read, &mgmt.token_file)?,
+            operate: token(Role::Operate, &mgmt.operate_token_file)?,
+            admin: token(Role::Admin, &mgmt.admin_token_file)?,
+        },
+        tls: mgmt.tls.as_ref().map(|tls| TlsFiles { cert: (&tls.cert).into(), key: (&tls.key).into() }),
+        hosts: mgmt.hosts.clone(),
         desk: Some(desk),
         patience: None,
     };
@@ -199,45 +203,5 @@ fn answer(value: Value) -> Answer {
         Value::Object(parts) => Answer::Dict(parts.into_iter().map(|(k, v)| (k, answer(v))).collect()),
         Value::String(text) => Answer::Text(text),
         value => value.as_u64().map_or_else(|| Answer::Text(value.to_string()), Answer::Number),
-    }
-}
-
-/// The first line of the file, which nobody else may read.
-fn token(key: &str, path: &Path) -> Result<Token> {
-    let context = || format!("{key} {}", path.display());
-    let mode = std::fs::metadata(path).with_context(context)?.mode();
-    if mode & 0o077 != 0 {
-        bail!("{}: others may read it (mode {:o}): chmod 600", context(), mode & 0o777);
-    }
-    let text = std::fs::read_to_string(path).with_context(context)?;
-    let token = text.lines().next().unwrap_or("").trim();
-    if token.len() < TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        bail!("{}: its first line must be at least {TOKEN} printable ASCII characters", context());
-    }
-    Ok(Token::new(token))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn a_token_is_long_printable_and_private() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("token");
-        let with = |text: &str, mode: u32| {
-            std::fs::write(&path, text).unwrap();
-            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            token("mgmt.token_file", &path).map_err(|e| format!("{e:#}"))
-        };
-        assert_eq!(with("0123456789abcdef\nmore\n", 0o600), Ok(Token::new("0123456789abcdef")));
-        for (text, mode) in
-            [("0123456789abcdef", 0o644), ("short", 0o600), ("0123456789 abcdef", 0o600), ("", 0o400)]
-        {
-            assert!(with(text, mode).is_err_and(|e| e.contains("mgmt.token_file")), "{text} {mode:o}");
-        }
-        assert!(token("mgmt.token_file", &dir.path().join("none")).is_err());
     }
 }

@@ -1,6 +1,8 @@
 //! A folder in which shipped files and shown command lines can be run as they are.
 
 use crate::support::program::{Ended, Running, WEIR, floating, turn, two_cores};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::MutexGuard;
@@ -22,6 +24,8 @@ pub const SUBSTITUTES: &[(&str, &str)] = &[
     ("device = \"0000:3b:00.0\"", "device = \"net_null0\""),
     ("device = \"0000:3b:00.1\"", "device = \"net_null1\""),
     ("size = \"32MiB\"", "size = \"8MiB\""),
+    ("/etc/weir/", "FOLDER/"),
+    ("0.0.0.0:9470", "0.0.0.0:0"),
     ("\"--socket-mem=256\", \"--huge-dir=/dev/hugepages\"", "\"--no-huge\", \"-m\", \"256\""),
 ];
 
@@ -42,7 +46,20 @@ impl Place {
                 place.write(&name, &text);
             }
         }
+        place.secrets();
         place
+    }
+
+    /// What a configuration finds in `/etc/weir`.
+    fn secrets(&self) {
+        let tls = repository().join("mgmt/tests/tls");
+        for (shipped, name) in [("first.crt", "leaf1.crt"), ("first.key", "leaf1.key")] {
+            std::fs::copy(tls.join(shipped), self.path().join(name)).unwrap();
+        }
+        std::fs::write(self.path().join("read.token"), "0123456789abcdef\n").unwrap();
+        for name in ["leaf1.key", "read.token"] {
+            std::fs::set_permissions(self.path().join(name), Permissions::from_mode(0o600)).unwrap();
+        }
     }
 
     pub fn path(&self) -> &Path {

@@ -3,6 +3,7 @@
 //! A test that needs root, hugepages or a tool that is not there prints why it is skipped.
 #![forbid(unsafe_code)]
 
+mod access;
 mod browser;
 mod controller;
 mod fdb;
