@@ -35,7 +35,7 @@ setup-test: setup-demo
 	@scripts/need --try test
 
 build: setup-demo
-	$(CARGO) build --release --locked -p weir
+	WEIR_BUILD=$$(scripts/version) $(CARGO) build --release --locked -p weir
 
 # Not built here: as root there may be no Rust. `make && sudo make install`.
 install:

@@ -11,7 +11,7 @@ macro_rules! drop_reasons {
     (@never possible) => { None };
     (@never never($why:expr)) => { Some($why) };
     ($($(#[doc = $doc:literal])+ $variant:ident = (
-        $stage:literal, $reason:literal, $remedy:literal, $lossless:ident $(($why:expr))?
+        $stage:literal, $reason:literal, $side:ident, $remedy:literal, $lossless:ident $(($why:expr))?
     )),+ $(,)?) => {
         /// Stage and reason of a dropped frame.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +34,11 @@ macro_rules! drop_reasons {
                 match self { $(DropReason::$variant => $stage),+ }
             }
 
+            /// The port it is counted at.
+            pub fn side(self) -> Side {
+                match self { $(DropReason::$variant => Side::$side),+ }
+            }
+
             /// What an operator should look at.
             pub fn remedy(self) -> &'static str {
                 match self { $(DropReason::$variant => $remedy),+ }
@@ -52,6 +57,25 @@ macro_rules! drop_reasons {
     };
 }
 
+/// The port a lost frame is counted at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The one it came in by.
+    Arrival,
+    /// The one it waited at, or was to leave by.
+    Departure,
+}
+
+impl Side {
+    /// As it is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Arrival => "arrival",
+            Self::Departure => "departure",
+        }
+    }
+}
+
 /// What is not parsed has no class.
 const UNCLASSIFIED: &str = "dropped before it is classified";
 /// A lossless group goes on into its headroom, and has one reason of its own.
@@ -59,54 +83,54 @@ const LOSSY: &str = "only a lossy group is refused so";
 
 drop_reasons! {
     /// Shorter than the two addresses and EtherType of its format, or empty.
-    ParseTooShort = ("parse", "too_short", "the sender or the link cuts frames", never(UNCLASSIFIED)),
+    ParseTooShort = ("parse", "too_short", Arrival, "the sender or the link cuts frames", never(UNCLASSIFIED)),
     /// A VLAN tag is announced but the frame ends inside it.
-    ParseTruncatedVlan = ("parse", "truncated_vlan", "the sender or the link cuts frames", never(UNCLASSIFIED)),
+    ParseTruncatedVlan = ("parse", "truncated_vlan", Arrival, "the sender or the link cuts frames", never(UNCLASSIFIED)),
     /// Longer than the MTU of the port it arrived on.
-    ParseTooLong = ("parse", "too_long", "raise the port's mtu; behind an interface of the kernel: ethtool -K PEER tx off",
+    ParseTooLong = ("parse", "too_long", Arrival, "raise the port's mtu; behind an interface of the kernel: ethtool -K PEER tx off",
         never(UNCLASSIFIED)),
     /// The source address is a group address (802.1Q 8.8: never a valid sender).
-    ParseGroupSource = ("parse", "group_source", "the sender uses a multicast source address", never(UNCLASSIFIED)),
+    ParseGroupSource = ("parse", "group_source", Arrival, "the sender uses a multicast source address", never(UNCLASSIFIED)),
     /// Sent to a reserved address 01-80-C2-00-00-0x, which ends at a bridge (802.1Q table 8-1), and not passed on by `[fdb] link_local`.
-    ControlReserved = ("control", "reserved_address", "normal: link-local protocols end at the bridge; or set [fdb] link_local",
+    ControlReserved = ("control", "reserved_address", Arrival, "normal: link-local protocols end at the bridge; or set [fdb] link_local",
         never("meant for the bridge itself, not to be forwarded")),
     /// The only port the destination is known on is the one the frame came from.
-    LookupSamePort = ("lookup", "same_port", "normal on shared media; else a loop or a wrong static entry",
+    LookupSamePort = ("lookup", "same_port", Arrival, "normal on shared media; else a loop or a wrong static entry",
         never("its station is on the wire that it came by")),
     /// Unknown unicast while `unknown_unicast = "drop"`.
-    LookupUnknown = ("lookup", "unknown_unicast", "add a static entry or set unknown_unicast = \"flood\"", possible),
+    LookupUnknown = ("lookup", "unknown_unicast", Arrival, "add a static entry or set unknown_unicast = \"flood\"", possible),
     /// No port to flood to: every other port is down, of another format, or absent.
-    LookupNoPort = ("lookup", "no_port", "check link states and port formats", possible),
+    LookupNoPort = ("lookup", "no_port", Arrival, "check link states and port formats", possible),
     /// The egress port's link is down.
-    LookupPortDown = ("lookup", "port_down", "check the link of the egress port", possible),
+    LookupPortDown = ("lookup", "port_down", Arrival, "check the link of the egress port", possible),
     /// A lossless frame found the headroom of its priority group exhausted. An alarm: see headroom.
-    IngressHeadroom = ("ingress", "headroom_exhausted", "see whether PFC is sent and obeyed (show pfc, show ports); if it is, raise headroom: the peer answers Xoff too late", possible),
+    IngressHeadroom = ("ingress", "headroom_exhausted", Arrival, "see whether PFC is sent and obeyed (show pfc, show ports); if it is, raise headroom: the peer answers Xoff too late", possible),
     /// The priority group is over its shared threshold and has no headroom.
-    IngressShared = ("ingress", "shared_exceeded", "raise dynamic_th or the pool, or make the class lossless", never(LOSSY)),
+    IngressShared = ("ingress", "shared_exceeded", Arrival, "raise dynamic_th or the pool, or make the class lossless", never(LOSSY)),
     /// The ingress pool limit of the port is reached.
-    IngressPortPool = ("ingress", "port_pool_exceeded", "raise the per-port pool limit", never(LOSSY)),
+    IngressPortPool = ("ingress", "port_pool_exceeded", Arrival, "raise the per-port pool limit", never(LOSSY)),
     /// The buffer itself is full.
-    IngressBufferFull = ("ingress", "buffer_full", "the configured buffer is smaller than the load", never(LOSSY)),
+    IngressBufferFull = ("ingress", "buffer_full", Arrival, "the configured buffer is smaller than the load", never(LOSSY)),
     /// Every frame slot is in use: more small frames held than the buffer was sized for.
-    IngressNoSlot = ("ingress", "no_slot", "raise buffer.frames", possible),
+    IngressNoSlot = ("ingress", "no_slot", Arrival, "raise buffer.frames", possible),
     /// The frame could not be shared for a further flood copy (out of mbufs or reference count).
-    IngressNoCopy = ("ingress", "no_copy", "raise the number of mbufs", possible),
+    IngressNoCopy = ("ingress", "no_copy", Arrival, "raise the number of mbufs", possible),
     /// A lossy egress queue is over its limit.
-    EgressQueueFull = ("egress", "queue_full", "normal for a lossy class; else give its queue a lossless profile", possible),
+    EgressQueueFull = ("egress", "queue_full", Departure, "normal for a lossy class; else give its queue a lossless profile", possible),
     /// The egress pool limit of the port is reached.
-    EgressPortPool = ("egress", "port_pool_exceeded", "raise the per-port pool limit", possible),
+    EgressPortPool = ("egress", "port_pool_exceeded", Departure, "raise the per-port pool limit", possible),
     /// WRED dropped a not-ECT frame of a lossy queue.
-    EgressWred = ("egress", "wred", "normal under congestion of a lossy class without ECN", possible),
+    EgressWred = ("egress", "wred", Departure, "normal under congestion of a lossy class without ECN", possible),
     /// The egress port was closed or its link went down with the frame queued.
-    EgressPortDown = ("egress", "port_down", "check the link of the egress port", possible),
+    EgressPortDown = ("egress", "port_down", Departure, "check the link of the egress port", possible),
     /// The PFC watchdog flushed or refused the frame while its queue was in a storm.
-    WatchdogDrop = ("watchdog", "storm", "a peer pauses this queue without end: find it by its PFC counters", possible),
+    WatchdogDrop = ("watchdog", "storm", Departure, "a peer pauses this queue without end: find it by its PFC counters", possible),
     /// The ring to another lcore was full.
-    HandoffFull = ("handoff", "ring_full", "a sizing fault of weir itself: please report it", possible),
+    HandoffFull = ("handoff", "ring_full", Arrival, "a sizing fault of weir itself: please report it", possible),
     /// Frame refused while the switch drains before exit.
-    RunDraining = ("run", "draining", "normal at the end of a run", possible),
+    RunDraining = ("run", "draining", Arrival, "normal at the end of a run", possible),
     /// Still queued when the drain time ran out at exit.
-    RunUndrained = ("run", "undrained", "the egress was paused or too slow to drain before exit", possible),
+    RunUndrained = ("run", "undrained", Departure, "the egress was paused or too slow to drain before exit", possible),
 }
 
 impl DropReason {

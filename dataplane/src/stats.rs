@@ -114,6 +114,13 @@ macro_rules! counters {
             $($(#[doc = $doc])+ pub $field: counters!(@type $kind),)+
         }
 
+        impl $name {
+            /// Name of each counter and how many words it has, in the order of [`Words::words`].
+            pub const FIELDS: &'static [(&'static str, usize)] = &[
+                $((stringify!($field), size_of::<counters!(@type $kind)>() / size_of::<u64>()),)+
+            ];
+        }
+
         impl Words for $name {
             fn words(&mut self, f: &mut dyn FnMut(&mut [u64])) {
                 $(counters!(@visit $kind, self.$field, f);)+

@@ -75,12 +75,13 @@ fn drops_page() -> String {
         `lossless_drops_watchdog` instead. The column \"Lossless\" says for which reasons a frame of a lossless class can be lost.\n\
         Those with \"no\" never count: a frame that is malformed, too long or for the bridge itself is dropped before it has a\n\
         class, and what a bridge filters is where it should be. `dataplane/tests/scenarios/lossless.rs` makes each of the others happen.\n\n\
-        | Name | Meaning | Lossless | Remedy |\n| --- | --- | --- | --- |\n"
+        | Name | Meaning | Counted at | Lossless | Remedy |\n| --- | --- | --- | --- | --- |\n"
         .to_owned();
     for reason in DropReason::ALL {
         let meaning = reason.meaning().split_whitespace().collect::<Vec<_>>().join(" ");
         let lossless = reason.never_lossless().map_or("yes".to_owned(), |why| format!("no: {why}"));
-        writeln!(page, "| `{}` | {meaning} | {lossless} | {} |", reason.name(), reason.remedy()).unwrap();
+        let (name, side, remedy) = (reason.name(), reason.side().word(), reason.remedy());
+        writeln!(page, "| `{name}` | {meaning} | {side} | {lossless} | {remedy} |").unwrap();
     }
     page.push_str(
         "\nThis page is printed from `dataplane/src/drops.rs`: \

@@ -13,6 +13,12 @@ use weir_dataplane::stats::{
 use weir_dataplane::turn::Turns;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
+/// What this program calls itself: the version, and the commit where the build was told (`WEIR_BUILD`, as `make build` does).
+pub const VERSION: &str = match option_env!("WEIR_BUILD") {
+    Some(build) => build,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Where snapshots come from: the program that runs the switch, or a test.
 pub trait Source: Send + 'static {
     /// What stays as it is while the switch runs.
@@ -186,7 +192,7 @@ impl SwitchInfo {
         };
         Self {
             name: config.name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: VERSION.to_owned(),
             dpdk: dpdk.to_owned(),
             poll_gap: config.pfc.poll_gap,
             ports: config.ports.iter().zip(granted).zip(turns).map(port).collect(),

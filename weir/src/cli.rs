@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 /// EAL options of DPDK may stand before a `--`: `weir -l 1-2 --vdev net_null0 -- run CONFIG`. They
 /// come after those of the configuration's `[eal] args`.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version)]
+#[command(name = "weir", version = weir_mgmt::snapshot::VERSION)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

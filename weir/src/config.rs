@@ -16,6 +16,8 @@ use weir_mgmt::{client, server};
 pub enum ConfigCommand {
     /// Print values of a file, or of the running switch.
     Show(ConfigShowArgs),
+    /// Print the JSON Schema of configurations, for editors that complete and check.
+    Schema,
     /// Make a configuration from that of another system, and say what became of every row.
     Import(sonic::ConfigImportArgs),
     /// Write a configuration as that of another system, and say what cannot be.
@@ -44,6 +46,10 @@ pub struct ConfigShowArgs {
 pub fn config(command: &ConfigCommand) -> Result<Outcome> {
     match command {
         ConfigCommand::Show(args) => show(args),
+        ConfigCommand::Schema => {
+            OUT.text(&format!("{:#}\n", weir_config::json_schema()));
+            Ok(Outcome::Good)
+        }
         ConfigCommand::Import(args) => sonic::import(args),
         ConfigCommand::Export(args) => sonic::export(args),
     }

@@ -5,7 +5,7 @@ use crate::harness::frames::{host, ipv4, stamp};
 use crate::harness::{Plan, dscp};
 use std::collections::BTreeSet;
 use weir_dataplane::classify::Maps;
-use weir_dataplane::drops::DropReason;
+use weir_dataplane::drops::{DropReason, Side};
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::frame::{Frame, OwnedFrame};
@@ -98,15 +98,19 @@ impl Case {
     }
 
     fn lost(&self) -> [Reasons; 2] {
-        let ports = self.shards.iter().flat_map(|s| (0..s.ports() as u16).map(|port| s.stats(PortId(port))));
-        added(ports)
+        let of = |s| move |port: u16| (port, Switch::stats(s, PortId(port)));
+        added(self.shards.iter().flat_map(|s| (0..s.ports() as u16).map(of(s))))
     }
 }
 
-/// Frames lost, and those of them of lossless classes.
-fn added<'a>(ports: impl Iterator<Item = &'a PortStats>) -> [Reasons; 2] {
+/// Frames lost, and those of them of lossless classes. All frames came in by port 0, and were to leave by others.
+fn added<'a>(ports: impl Iterator<Item = (u16, &'a PortStats)>) -> [Reasons; 2] {
     let mut sums = [Reasons::default(), Reasons::default()];
-    for stats in ports {
+    for (port, stats) in ports {
+        let side = if port == 0 { Side::Arrival } else { Side::Departure };
+        for reason in DropReason::ALL.iter().filter(|reason| stats.drops.0[**reason as usize] > 0) {
+            assert_eq!(reason.side(), side, "{} at port {port}", reason.name());
+        }
         for (sum, counted) in sums.iter_mut().zip([&stats.drops, &stats.lossless]) {
             sum.0.iter_mut().zip(&counted.0).for_each(|(sum, n)| *sum += n);
         }
@@ -221,7 +225,7 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
     let mut alone: Switch<Alone> = Switch::new(Plan::new(4).params()).unwrap();
     let broadcast = Alone(OwnedFrame::new(ipv4(host(0), EVERYBODY, dscp(class), 0, 64)));
     alone.receive(PortId(0), &mut [broadcast].into_iter().collect(), 0);
-    found.push(("no copy", added((0..4).map(|port| alone.stats(PortId(port))))));
+    found.push(("no copy", added((0..4).map(|port| (port, alone.stats(PortId(port)))))));
     found
 }
 

@@ -215,6 +215,26 @@ pub const ALL: &[Family] = &[
         Gauges(|s| pools(s, &[("shared", |l| l.shared_peak), ("headroom", |l| l.headroom_peak)])),
     ),
     family(
+        "weir_priority_rx_packets",
+        "Data frames received, by priority",
+        Counts(|s| lanes(s, |p, i| p.stats.rx_priority_packets[i])),
+    ),
+    family(
+        "weir_priority_rx_bytes",
+        "Bytes received, without FCS, by priority",
+        Counts(|s| lanes(s, |p, i| p.stats.rx_priority_bytes[i])),
+    ),
+    family(
+        "weir_port_pfc_rx_packets",
+        "PFC frames received",
+        Counts(|s| per_port(s, |p| p.gauges.pfc_rx_frames)),
+    ),
+    family(
+        "weir_port_pfc_tx_packets",
+        "PFC frames sent",
+        Counts(|s| per_port(s, |p| p.gauges.pfc_tx_frames)),
+    ),
+    family(
         "weir_pfc_frames",
         "Priorities paused or resumed by PFC frames; rx: by the peer, tx: by us",
         Counts(|s| {

@@ -371,6 +371,8 @@ const PORTS: &[Column] = &[
     ),
     col("rx_control", Count, "", "MAC control frames received", |r| count(r.port().stats.rx_control)),
     col("tx_control", Count, "", "MAC control frames sent", |r| count(r.port().stats.tx_control)),
+    col("pfc_rx_frames", Count, "", "PFC frames received", |r| count(r.port().gauges.pfc_rx_frames)),
+    col("pfc_tx_frames", Count, "", "PFC frames sent", |r| count(r.port().gauges.pfc_tx_frames)),
     col("tx_control_no_memory", Count, "", "PFC frames that had to wait for memory", |r| {
         count(r.port().stats.tx_control_no_memory)
     }),
@@ -489,6 +491,10 @@ const PFC: &[Column] = &[
     PORT,
     col("priority", Count, "Prio", "priority", |r| json!(r.i)),
     col("enabled", Flag, "PFC", "PFC is on", |r| r.bit(r.info().pfc.into())),
+    col("rx_packets", Count, "", "data frames received of this priority", |r| {
+        count(r.port().stats.rx_priority_packets[r.i])
+    }),
+    col("rx_bytes", Count, "", "their bytes, without FCS", |r| count(r.port().stats.rx_priority_bytes[r.i])),
     col("rx_xoff", Count, "Rx Xoff", "frames received that paused it", |r| {
         count(r.port().gauges.pfc_rx_xoff[r.i])
     }),
@@ -686,6 +692,9 @@ const DROPS: &[Column] = &[
 const REASONS: &[Column] = &[
     col("reason", Text, "Reason", "stage and reason: the public name", |r| json!(r.reason().name())),
     col("stage", Text, "", "stage of the pipeline", |r| json!(r.reason().stage())),
+    col("side", Text, "Counted at", "the port it is counted at: that of arrival or of departure", |r| {
+        json!(r.reason().side().word())
+    }),
     col("lossless", Flag, "Lossless", "frames of a lossless class are among them: an alarm", |r| {
         json!(r.lost_everywhere(|s| &s.lossless) > 0)
     }),

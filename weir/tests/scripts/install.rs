@@ -66,6 +66,8 @@ fn what_belongs_to_weir_is_installed() {
         (there.sort(), shipped_sorted.sort());
         assert_eq!(there, shipped_sorted, "{folder}");
     }
+    let schema: serde_json::Value = serde_json::from_str(&text("share/weir/config.schema.json")).unwrap();
+    assert_eq!(schema["properties"]["port"]["type"], "array");
     for file in ["grafana/weir.json", "prometheus/weir-rules.yml", "systemd/user.conf", "systemd/uio.conf"] {
         assert!(at("share/weir").join(file).is_file(), "{file}");
     }
