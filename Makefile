@@ -94,6 +94,7 @@ figures:
 bench-management: build
 	bench/management
 
+# Not part of .ci/run: clippy and rustdoc compile the workspace twice more, which takes minutes.
 lint: setup-demo
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

@@ -121,6 +121,13 @@ function matrixPanel(snapshot) {
     }
   }
   if (labels) say(draw, "to →", 0, top / 2, "left", COLOUR.quiet);
+  if (snapshot.matrix.length === 0) {
+    const text = fit(draw, "nothing waits: queued bytes appear here", width - left - 12);
+    const w = draw.measureText(text).width + 12, middle = left + (width - left) / 2;
+    draw.fillStyle = COLOUR.white;
+    draw.fillRect(middle - w / 2, height / 2 - 9, w, 18);
+    say(draw, text, middle, height / 2, "center", COLOUR.quiet);
+  }
 }
 
 function bufferPanel(snapshot) {
@@ -160,7 +167,7 @@ function bufferPanel(snapshot) {
   const room = Math.floor((height - first - 6) / step);
   rule(draw, 0, first - 6.5, width, first - 6.5);
   if (groups.length === 0) {
-    say(draw, "no group holds anything now", 0, first + 6, "left", COLOUR.quiet);
+    say(draw, "no group holds anything now: those that do appear here", 0, first + 6, "left", COLOUR.quiet);
     return;
   }
   const left = 62, right = 66;
@@ -200,7 +207,7 @@ function markingPanel(q, measured) {
   const { draw, width, height } = canvas("marking");
   document.getElementById("marking-note").textContent = q ? q.port + " / " + q.queue : "";
   if (!q || q.kmax_bytes === null) {
-    say(draw, "this queue does not mark", 0, 12, "left", COLOUR.quiet);
+    say(draw, "this queue does not mark: a [[wred]] with kmin and kmax has it do so", 0, 12, "left", COLOUR.quiet);
     return;
   }
   const kmax = Number(q.kmax_bytes), deepest = kmax * 2;
@@ -262,6 +269,43 @@ function cursorLine(draw, x, top, bottom) {
   draw.setLineDash([]);
 }
 
+// Stretches of the last minute of which nothing is known: the switch was not up yet, or did not come to look.
+function unseen(state) {
+  const all = [], times = state.times, end = times.length ? times[times.length - 1] : 0;
+  let known = end - state.kept * state.step;
+  for (const ms of times) {
+    if (ms - state.step > known + state.step / 2) all.push([known, ms - state.step]);
+    known = Math.max(known, ms);
+  }
+  return all;
+}
+
+// Hatched, so that nobody takes it for a time in which nothing happened.
+function drawUnseen(draw, state, x, left, top, bottom) {
+  for (const [from, to] of unseen(state)) {
+    const a = Math.max(left, Math.round(x(from))), b = Math.round(x(to));
+    if (b - a < 2) continue;
+    draw.save();
+    draw.beginPath();
+    draw.rect(a, top, b - a, bottom - top);
+    draw.clip();
+    draw.fillStyle = COLOUR.white;
+    draw.fillRect(a, top, b - a, bottom - top);
+    for (let i = a - (bottom - top); i < b; i += 7) rule(draw, i, bottom, i + bottom - top, top, "#c3ccd6");
+    const text = "no data";
+    if (b - a > 60) {
+      const w = draw.measureText(text).width + 8;
+      draw.fillStyle = COLOUR.white;
+      draw.fillRect((a + b - w) / 2, (top + bottom) / 2 - 8, w, 16);
+      say(draw, text, (a + b) / 2, (top + bottom) / 2, "center", COLOUR.quiet);
+    }
+    draw.restore();
+  }
+}
+
+// Room for names before, and for numbers behind, the pauses.
+const pauseEdges = (width) => (width < 480 ? [46, 92] : [58, 168]);
+
 const CAUSES = [["queue", COLOUR.red, "queue full"], ["paused_queue", COLOUR.orange, "queue paused itself"], ["receive_ring", COLOUR.pink, "receive ring full"]];
 const causeColour = (cause) => (CAUSES.find(([word]) => cause && word === cause[0]) || CAUSES[0])[1];
 
@@ -269,10 +313,10 @@ function pausePanel(state, snapshot, cursor) {
   const { draw, width, height } = canvas("pfc");
   const weigh = (l) => [l.tx_paused, l.rx_paused].reduce((sum, c) => sum + (c ? c.reduce((a, b) => a + (b || 0), 0) : 0), 0);
   const paused = [...state.lanes.values()].map((l) => [weigh(l), l]).filter(([w]) => w > 0).sort((a, b) => b[0] - a[0]);
-  const bottom = 14, left = 58, right = 168;
+  const bottom = 14, [left, right] = pauseEdges(width);
   const enabled = snapshot.pfc.filter((p) => p.enabled).length;
   if (paused.length === 0) {
-    say(draw, enabled === 0 ? "no priority has PFC" : "nobody has paused anybody in the last minute", 0, 12, "left", COLOUR.quiet);
+    say(draw, enabled === 0 ? "no priority has PFC: a preset such as roce-lossless gives it to one" : "nobody has paused anybody in the last minute: a group that reaches its Xoff line appears here", 0, 12, "left", COLOUR.quiet);
     return;
   }
   const fits = Math.max(1, Math.floor((height - bottom) / 15));
@@ -300,6 +344,14 @@ function pausePanel(state, snapshot, cursor) {
         draw.fillRect(from, y + 2 + half, to - from, Math.max(1.5, half * Math.sqrt(rx)));
       }
     });
+    for (const storm of state.storms.filter((s) => s.port === l.port && s.priority === l.priority)) {
+      const from = Math.max(left, x(storm.from)), to = storm.to === null ? width - right : Math.min(width - right, x(storm.to));
+      if (to <= from) continue;
+      draw.strokeStyle = COLOUR.ink;
+      draw.lineWidth = 2;
+      draw.strokeRect(from, y + 2, Math.max(3, to - from), step - 4);
+      draw.lineWidth = 1;
+    }
     say(draw, fit(draw, l.port + " / " + l.priority, left - 6), left - 6, y + step / 2, "right");
     const tx = l.tx_paused && i >= 0 ? l.tx_paused[i] : 0, rx = l.rx_paused && i >= 0 ? l.rx_paused[i] : 0;
     const cause = l.cause && i >= 0 ? l.cause[i] : null;
@@ -307,6 +359,7 @@ function pausePanel(state, snapshot, cursor) {
     const text = (tx > 0 ? "▲ " + percent(tx) + by : "") + (rx > 0 ? (tx > 0 ? "  " : "") + "▼ " + percent(rx) : "");
     say(draw, fit(draw, text || "–", right - 10), width - right + 8, y + step / 2, "left", text ? COLOUR.ink : COLOUR.quiet);
   });
+  drawUnseen(draw, state, x, left, 1, step * shown.length);
   say(draw, "60 s ago", left, height - 5, "left", COLOUR.quiet);
   say(draw, "now", width - right, height - 5, "right", COLOUR.quiet);
   if (paused.length > shown.length) say(draw, "and " + (paused.length - shown.length) + " more", width, height - 5, "right", COLOUR.quiet);
@@ -342,7 +395,7 @@ function latencyPanel(state, part, priority, cursor) {
   const steps = state.times.map((_, i) => latencyCells(state, part, priority, i));
   const all = steps.flat();
   if (all.length === 0) {
-    say(draw, "no frame has left in the last minute", 0, 12, "left", COLOUR.quiet);
+    say(draw, "no frame has left in the last minute: times of those that do appear here", 0, 12, "left", COLOUR.quiet);
     return;
   }
   const left = 46, right = 4, bottom = 14;
@@ -368,6 +421,7 @@ function latencyPanel(state, part, priority, cursor) {
       draw.fillRect(Math.max(left, from), top, to - Math.max(left, from), end - top);
     }
   });
+  drawUnseen(draw, state, x, left, 0, height - bottom);
   const grid = [];
   for (let power = Math.ceil(low); power <= high; power++) grid.push(10 ** power);
   if (high - low < 2.5) for (const ns of [...grid, 10 ** Math.floor(low)]) grid.push(ns * 2, ns * 5);

@@ -16,7 +16,7 @@ let cursor = null;
 
 const LANE = ["depth", "shared", "headroom", "xoff", "xon", "packets", "selected", "rx_paused", "tx_paused", "cause"];
 // Times are ms since the switch came up: a wall clock can be set back, and charts go on.
-const state = { times: [], lanes: new Map(), latency: new Map(), kept: 300, step: 200 };
+const state = { times: [], lanes: new Map(), latency: new Map(), storms: [], kept: 300, step: 200 };
 
 // Takes steps of /v1/history behind those known.
 function learn(history) {
@@ -61,6 +61,7 @@ function forget() {
   state.times = [];
   state.lanes.clear();
   state.latency.clear();
+  state.storms = [];
   lastEvent = 0;
   cursor = null;
 }
@@ -176,7 +177,7 @@ function drops() {
     alarm: d.lossless,
     title: d.remedy,
   }));
-  fill($("drops"), heads, rows, "no frame has been dropped");
+  fill($("drops"), heads, rows, "no frame was dropped; reasons and remedies appear here");
 }
 
 const STAGES = [["rx_driver", COLOUR.sky, "RX driver"], ["receive", COLOUR.blue, "receive"], ["transmit", COLOUR.green, "transmit"],
@@ -360,7 +361,8 @@ function charted() {
   const ecn = snapshot.ecn.find((e) => e.port === queue.port && e.queue === queue.queue);
   markingPanel(ecn, snapshot.marking.filter((m) => m.port === queue.port && m.queue === queue.queue));
   pausePanel(state, snapshot, cursor);
-  legend("pfc-legend", [["none", COLOUR.ink, "▲ we pause:"], ...CAUSES.map(([, colour, text]) => ["box", colour, text]), ["box", COLOUR.blue, "▼ we are paused"]]);
+  const storm = state.storms.length ? [["frame", COLOUR.ink, "storm"]] : [];
+  legend("pfc-legend", [["none", COLOUR.ink, "▲ we pause:"], ...CAUSES.map(([, colour, text]) => ["box", colour, text]), ["box", COLOUR.blue, "▼ we are paused"], ...storm]);
   priorities();
   latencyPanel(state, part, priority, cursor);
   const cells = latencyCells(state, part, priority, cursor === null ? state.times.length - 1 : cursor);
@@ -377,7 +379,9 @@ function header() {
   $("name").textContent = s.name;
   document.title = s.name + " – weir";
   const when = saved ? ", saved " + new Date(snapshot.unix_ms).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "";
-  $("what").textContent = "weir " + s.version + ", " + s.dpdk + ", up " + duration(snapshot.uptime_seconds) + ", " + s.phase + when;
+  const since = new Date(snapshot.unix_ms - snapshot.uptime_seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
+  $("what").textContent = "weir " + s.version + ", " + s.dpdk + ", since " + since + " UTC (" + duration(snapshot.uptime_seconds) + "), " + s.phase + when;
+  $("what").title = $("what").textContent;
   $("rate").textContent = scaled(snapshot.ports.reduce((sum, p) => sum + p.tx_bps, 0), "bit/s");
   for (const [id, key] of [["lossless", "lossless_drops"], ["watchdog", "lossless_drops_watchdog"], ["possible", "lossless_drops_possible"], ["conservation", "conservation_error"]]) {
     const bad = Number(s[key]) > 0;
@@ -446,8 +450,8 @@ async function look() {
       return;
     }
     learn(history);
-    events.split("\n").filter((text) => text).forEach((text) => tell(JSON.parse(text)));
     snapshot = now;
+    events.split("\n").filter((text) => text).forEach((text) => tell(JSON.parse(text)));
     if (!frozen) draw();
   } catch (error) {
     health("bad", "no answer");
@@ -455,8 +459,21 @@ async function look() {
   setTimeout(look, EVERY);
 }
 
+// Storms by the clock of the charts, which is that of the switch.
+function weather(event) {
+  const at = event.unix_ms - (snapshot.unix_ms - snapshot.uptime_seconds * 1000);
+  if (event.phase === "detected") {
+    state.storms.push({ port: event.port, priority: event.priority, from: at, to: null });
+  } else {
+    const over = state.storms.find((s) => s.port === event.port && s.priority === event.priority && s.to === null);
+    if (over) over.to = at;
+  }
+  state.storms = state.storms.filter((s) => s.to === null || s.to > (state.times[0] || 0));
+}
+
 function tell(event) {
   lastEvent = event.id;
+  if (event.event === "storm") weather(event);
   const known = ["id", "unix_ms", "event", "phase", "since_unix_ms", "remedy"];
   const rest = Object.entries(event).filter(([key]) => !known.includes(key)).map(([key, value]) => key + "=" + value);
   const item = line();
@@ -536,7 +553,7 @@ new ResizeObserver(() => draw()).observe(document.querySelector("main"));
 
 for (const id of ["pfc", "latency"]) {
   $(id).addEventListener("mousemove", (event) => {
-    const left = id === "pfc" ? 58 : 46, right = id === "pfc" ? 168 : 4, width = event.target.clientWidth;
+    const width = event.target.clientWidth, [left, right] = id === "pfc" ? pauseEdges(width) : [46, 4];
     const share = (event.offsetX - left) / (width - left - right);
     const back = Math.round((1 - share) * state.kept);
     const index = state.times.length - 1 - back;

@@ -1,12 +1,12 @@
-//! The commands of the README are commands of the program, with the options it names.
+//! The commands of `docs/commands.md` are commands of the program, with the options it names; the README shows what a demo says.
 
 use std::process::Command;
 
 #[test]
-fn the_program_has_the_commands_and_options_of_the_readme() {
-    let readme = include_str!("../../../README.md");
+fn the_program_has_the_commands_and_options_of_the_documents() {
+    let page = include_str!("../../../docs/commands.md");
     let mut checked = Vec::new();
-    for line in readme.lines().filter_map(|line| line.strip_prefix("| `weir ")) {
+    for line in page.lines().filter_map(|line| line.strip_prefix("| `weir ")) {
         let usage = line.split('`').next().unwrap();
         let name = usage.split_whitespace().next().unwrap();
         // A command of a command is named in small letters too.
@@ -26,6 +26,6 @@ fn the_program_has_the_commands_and_options_of_the_readme() {
         commands.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("          "));
     let names = commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
     for name in names {
-        assert!(checked.iter().any(|c| c == name), "the README does not mention weir {name}");
+        assert!(checked.iter().any(|c| c == name), "docs/commands.md does not mention weir {name}");
     }
 }
