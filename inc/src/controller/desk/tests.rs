@@ -317,6 +317,15 @@ fn a_desk_that_was_closed_goes_on_where_it_was() {
 }
 
 #[test]
+fn the_topology_of_the_documentation_is_one() {
+    let docs = include_str!("../../../../docs/inc.md");
+    let (_, rest) = docs.split_once("```text\n[[switch]]").unwrap();
+    let (block, _) = rest.split_once("```").unwrap();
+    let map = toml::from_str::<Topology>(&format!("[[switch]]{block}")).unwrap().map().unwrap();
+    assert_eq!((map.hosts.len(), map.engines.len(), map.fabric.links.len()), (2, 1, 3));
+}
+
+#[test]
 fn a_topology_that_cannot_be_is_refused() {
     let refused = |from: &str, to: &str| {
         let text = TWO_LEAVES.replacen(from, to, 1);
