@@ -217,7 +217,7 @@ mod tests {
                     })
                 })
             };
-            schema::ALL.iter().any(|table| of(table))
+            schema::ALL.iter().any(of)
         };
         for table in schema::ALL.iter().filter(|table| !table.path.is_empty() && !table.free) {
             assert!(leads_to(table.path), "{}", table.path);

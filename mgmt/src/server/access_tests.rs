@@ -137,7 +137,9 @@ impl Renewed {
         let folder = tempfile::tempdir().unwrap();
         let files = TlsFiles { cert: folder.path().join("crt"), key: folder.path().join("key") };
         let mut renewed = Self(folder, SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000));
-        (renewed.put("first", "crt"), renewed.put("first", "key"));
+        for kind in ["crt", "key"] {
+            renewed.put("first", kind);
+        }
         (renewed, files)
     }
 

@@ -1,6 +1,7 @@
 //! `scripts/install` and `scripts/deb`, with the program under test.
 
 use crate::{WEIR, has, repository, said};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -60,11 +61,8 @@ fn what_belongs_to_weir_is_installed() {
     assert!(unit.contains("ExecStart=/opt/weir/bin/weir run") && !unit.contains("/usr/"), "{unit}");
     // What the repository ships, and nothing left out.
     for (folder, place) in [("configs", "share/weir/configs"), ("docs", "share/doc/weir/docs")] {
-        let shipped = files(&repository().join(folder));
-        let mut there = files(&at(place));
-        let mut shipped_sorted = shipped.clone();
-        (there.sort(), shipped_sorted.sort());
-        assert_eq!(there, shipped_sorted, "{folder}");
+        let sorted = |folder: &Path| files(folder).into_iter().collect::<BTreeSet<PathBuf>>();
+        assert_eq!(sorted(&at(place)), sorted(&repository().join(folder)), "{folder}");
     }
     let schema: serde_json::Value = serde_json::from_str(&text("share/weir/config.schema.json")).unwrap();
     assert_eq!(schema["properties"]["port"]["type"], "array");
