@@ -100,13 +100,13 @@ fn refusals_are_one_message_with_file_and_place() {
     for (text, place, what) in [
         (
             good.replace("{ a = \"sw2\", b = \"chip-b\" }", "{ a = \"sw2\", b = \"chip-x\" }"),
-            ":15: ",
+            ":14: ",
             "chip-x",
         ),
-        (good.replace("rate = \"200G\"", "rate = 0"), ":19: ", "rate 0"),
-        (good.replace("kind = \"incast\"", "kind = \"rumour\""), "line 45", "rumour"),
+        (good.replace("rate = \"200G\"", "rate = 0"), ":18: ", "rate 0"),
+        (good.replace("kind = \"incast\"", "kind = \"rumour\""), "line 40", "rumour"),
         (good.replace("name =", "profile = \"ns3-hpcc\"\nname ="), ": ", "contradicts profile"),
-        (good.split(" },\n  { a = \"sw2\"").next().unwrap().to_owned(), "line 14", "sw2"),
+        (good.split(" },\n  { a = \"sw2\"").next().unwrap().to_owned(), "line 13", "sw2"),
     ] {
         std::fs::write(&file, text).unwrap();
         let refused = weir(&[name]);
