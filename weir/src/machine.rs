@@ -88,7 +88,11 @@ impl Machine {
 
     /// The kernel's interfaces of a PCI device: drivers that share a NIC with DPDK keep theirs.
     pub fn interfaces(&self, address: &str) -> Vec<String> {
-        self.entries(&format!("sys/bus/pci/devices/{address}/net"))
+        let device = format!("sys/bus/pci/devices/{address}");
+        // Between a virtio NIC and its interface is a device of the virtio bus.
+        let children = self.entries(&device).into_iter().filter(|name| name.starts_with("virtio"));
+        let behind = children.map(|child| format!("{device}/{child}/net"));
+        std::iter::once(format!("{device}/net")).chain(behind).flat_map(|net| self.entries(&net)).collect()
     }
 
     /// Somebody has switched this interface on.
@@ -106,12 +110,14 @@ impl Machine {
 
     /// PCI devices of the network class, with their drivers.
     pub fn network_devices(&self) -> Vec<(String, Option<String>)> {
-        let devices = self.entries("sys/bus/pci/devices");
-        let is_nic = |address: &String| {
-            let class = self.text(&format!("sys/bus/pci/devices/{address}/class"));
-            class.is_some_and(|class| class.starts_with("0x02"))
-        };
-        devices.into_iter().filter(is_nic).map(|address| (address.clone(), self.driver(&address))).collect()
+        let devices = self.entries("sys/bus/pci/devices").into_iter().filter(|address| self.is_nic(address));
+        devices.map(|address| (address.clone(), self.driver(&address))).collect()
+    }
+
+    /// A PCI device is of the network class.
+    pub fn is_nic(&self, address: &str) -> bool {
+        let class = self.text(&format!("sys/bus/pci/devices/{address}/class"));
+        class.is_some_and(|class| class.starts_with("0x02"))
     }
 
     /// Interrupts with a device behind them that may go to one of these cores, as `number name`.

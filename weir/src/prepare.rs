@@ -71,6 +71,10 @@ fn bind(machine: &Machine, port: &str, address: &str) -> Result<Option<String>> 
     if driver.as_deref().is_some_and(|driver| DPDK_DRIVERS.contains(&driver)) {
         return Ok(None);
     }
+    // A slip of the pen must not take a disk from the machine.
+    if !machine.is_nic(address) {
+        bail!("port {port}: {address} is no network device; lspci lists what there is");
+    }
     // Whoever uses it, perhaps to reach this machine, has to let go of it first.
     if let Some(interface) = machine.interfaces(address).iter().find(|interface| machine.is_up(interface)) {
         bail!(
@@ -85,9 +89,13 @@ fn bind(machine: &Machine, port: &str, address: &str) -> Result<Option<String>> 
     if driver.is_some() {
         machine.set(&format!("{device}/driver/unbind"), address)?;
     }
-    machine.set("sys/bus/pci/drivers_probe", address)?;
+    let probe = || machine.set("sys/bus/pci/drivers_probe", address);
+    let probed = probe();
     let was = driver.as_deref().unwrap_or("nothing");
     if machine.driver(address).as_deref() != Some(VFIO) {
+        // The driver it had gets it back. An empty line is no override.
+        machine.set(&format!("{device}/driver_override"), "\n").and_then(|()| probe())?;
+        probed?;
         bail!(
             "port {port}: {VFIO} does not take {address}, which {was} had: dmesg says why (no IOMMU? weir doctor CONFIG)"
         );
@@ -114,6 +122,7 @@ mod tests {
                 (&*format!("{PAGES}/nr_hugepages"), "4096"),
                 (&*format!("{PAGES}/free_hugepages"), "4096"),
                 (&*format!("{DEVICE}/driver_override"), "(null)"),
+                (&*format!("{DEVICE}/class"), "0x020000"),
                 (&*format!("{DEVICE}/net/eth7/x"), ""),
                 ("sys/class/net/eth7/flags", "0x1002"),
                 ("sys/bus/pci/drivers/ixgbe/unbind", ""),
@@ -170,7 +179,7 @@ mod tests {
         let made = Made::new("ixgbe");
         let refused = made.prepared().unwrap_err();
         assert!(refused.contains("vfio-pci does not take 0000:3b:00.0, which ixgbe had"), "{refused}");
-        assert_eq!(made.read(&format!("{DEVICE}/driver_override")), "vfio-pci");
+        assert_eq!(made.read(&format!("{DEVICE}/driver_override")), "\n", "its own driver may have it back");
         assert_eq!(made.read("sys/bus/pci/drivers/ixgbe/unbind"), "0000:3b:00.0");
         assert_eq!(made.read("sys/bus/pci/drivers_probe"), "0000:3b:00.0");
     }
@@ -184,6 +193,27 @@ mod tests {
         assert!(refused.contains("ip link set eth7 down"), "{refused}");
         assert_eq!(made.read("sys/bus/pci/drivers/ixgbe/unbind"), "");
         assert_eq!(made.read(&format!("{PAGES}/nr_hugepages")), "4096", "nothing else was done either");
+    }
+
+    #[test]
+    fn an_interface_of_a_virtio_nic_is_left_alone_too() {
+        let made = Made::new("virtio-pci");
+        let device = made.0.path().join(DEVICE);
+        std::fs::create_dir(device.join("virtio0")).unwrap();
+        std::fs::rename(device.join("net"), device.join("virtio0/net")).unwrap();
+        made.write("sys/class/net/eth7/flags", "0x1003");
+        let refused = made.prepared().unwrap_err();
+        assert!(refused.contains("ip link set eth7 down"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_no_nic_is_left_alone() {
+        let made = Made::new("ixgbe");
+        made.write(&format!("{DEVICE}/class"), "0x010802\n");
+        let refused = made.prepared().unwrap_err();
+        assert!(refused.contains("0000:3b:00.0 is no network device"), "{refused}");
+        assert_eq!(made.read("sys/bus/pci/drivers/ixgbe/unbind"), "");
+        assert_eq!(made.read(&format!("{DEVICE}/driver_override")), "(null)");
     }
 
     #[test]
