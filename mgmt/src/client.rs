@@ -1,6 +1,6 @@
 //! Asks a running switch over its Unix socket. HTTP/1.0, so that an answer ends with the connection.
 
-use crate::server::{is_private, socket_file};
+use crate::server::{is_private, is_socket_of};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,9 @@ pub enum ClientError {
     /// More than one does.
     #[error("several switches run here: say which with --name NAME, or --socket PATH: {0}")]
     Several(String),
+    /// None of those that do is called so.
+    #[error("no switch called `{0}` runs here: --name NAME is its [switch] name; these run: {1}")]
+    Unknown(String, String),
     /// The connection failed.
     #[error("{0}: {1}")]
     Io(PathBuf, std::io::Error),
@@ -35,30 +38,28 @@ pub enum ClientError {
 /// else can put a socket there.
 ///
 /// # Errors
-/// [`ClientError::Nobody`] or [`ClientError::Several`].
+/// [`ClientError::Nobody`], [`ClientError::Unknown`] or [`ClientError::Several`].
 pub fn find(folders: &[PathBuf], name: Option<&str>) -> Result<PathBuf, ClientError> {
     let entries = folders.iter().filter(|folder| is_private(folder)).flat_map(std::fs::read_dir).flatten();
-    let is_its = |path: &Path| match name {
-        Some(name) => path.file_name().is_some_and(|file| file == &*socket_file(name)),
-        None => true,
-    };
     let mut alive: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "sock") && is_its(path))
+        .filter(|path| path.extension().is_some_and(|e| e == "sock"))
         .filter(|path| UnixStream::connect(path).is_ok())
         .collect();
     alive.sort();
-    match &alive[..] {
-        [] => {
-            let names: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
-            Err(ClientError::Nobody(names.join(", ")))
-        }
+    let list = |paths: &[PathBuf]| {
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    };
+    if alive.is_empty() {
+        return Err(ClientError::Nobody(list(folders)));
+    }
+    let its: Vec<PathBuf> =
+        alive.iter().filter(|path| name.is_none_or(|name| is_socket_of(path, name))).cloned().collect();
+    match &its[..] {
+        [] => Err(ClientError::Unknown(name.unwrap_or_default().to_owned(), list(&alive))),
         [one] => Ok(one.clone()),
-        many => {
-            let names: Vec<_> = many.iter().map(|path| path.display().to_string()).collect();
-            Err(ClientError::Several(names.join(", ")))
-        }
+        many => Err(ClientError::Several(list(many))),
     }
 }
 
@@ -151,7 +152,10 @@ fn exchange(
     for fault in problem["faults"].as_array().into_iter().flatten() {
         let word = |key: &str| fault[key].as_str().unwrap_or("").to_owned();
         let line = fault["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
-        message.push_str(&format!("\n  {line}{}: {}; {}", word("path"), word("detail"), word("remedy")));
+        message.push_str(&format!("\n  {line}{}: {}", word("path"), word("detail")));
+        if !word("remedy").is_empty() {
+            message.push_str(&format!("; {}", word("remedy")));
+        }
     }
     Err(ClientError::Answer(message))
 }

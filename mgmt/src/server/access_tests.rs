@@ -182,6 +182,7 @@ fn with_a_certificate_tcp_speaks_tls_alone_and_presents_the_newest() {
     let options = Options { tls: Some(files), tokens: tokens(), ..Options::default() };
     let server = start(options, |_| ());
     let ports = request("GET", "/v1/ports", TOKENS[0].1, "", "");
+    assert_eq!(server.url().unwrap(), format!("https://{}", server.address().unwrap()));
     let good = |name: &str| over_tls(&server, name, &ports).is_ok_and(|text| text.contains("200 OK"));
     assert!(good("first") && !good("second"));
     let stranger = over_tls(&server, "first", &request("GET", "/v1/ports", "", "", "")).unwrap();
@@ -218,6 +219,14 @@ fn what_is_no_certificate_or_no_key_of_it_is_refused_at_start() {
     assert!(told.contains("no private key in PEM") && !told.contains("nothing"), "{told}");
     let told = refused(&|r| std::fs::remove_file(at(r, "crt")).unwrap());
     assert!(told.contains("/crt: "), "{told}");
+    for kind in ["crt", "key"] {
+        let told = refused(&|r| {
+            std::fs::remove_file(at(r, kind)).unwrap();
+            // Nobody ever writes to it.
+            assert!(std::process::Command::new("mkfifo").arg(at(r, kind)).status().unwrap().success());
+        });
+        assert!(told.contains(&format!("/{kind}: it is no regular file")), "{told}");
+    }
 }
 
 /// Cuts, repeats and changes of bytes.

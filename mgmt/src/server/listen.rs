@@ -52,7 +52,13 @@ pub(super) fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     let mut path = path.to_owned();
-    if path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket()) {
+    if let Ok(file) = path.symlink_metadata() {
+        if !file.file_type().is_socket() {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "what is there is no socket, and stays",
+            ));
+        }
         if UnixStream::connect(&path).is_ok() {
             let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
             path.set_file_name(format!("{stem}-{}.sock", std::process::id()));
@@ -115,15 +121,22 @@ pub fn folders() -> Vec<PathBuf> {
     all
 }
 
-/// What the socket of a switch of this name is called.
-pub fn socket_file(switch: &str) -> String {
+/// What the socket of a switch of this name is called, without `.sock`. It has no `-`, which stands before the number of a
+/// process.
+fn socket_stem(switch: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    format!("{}.sock", switch.chars().map(safe).collect::<String>())
+    switch.chars().map(safe).collect()
 }
 
 /// Socket of a switch of this name.
 pub fn default_socket(switch: &str) -> PathBuf {
-    folders().swap_remove(0).join(socket_file(switch))
+    folders().swap_remove(0).join(format!("{}.sock", socket_stem(switch)))
+}
+
+/// A switch of this name may have this socket, be it the first one of that name or a later one.
+pub fn is_socket_of(path: &Path, switch: &str) -> bool {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+    stem.is_some_and(|stem| stem.split('-').next() == Some(&*socket_stem(switch)))
 }
 
 pub(super) async fn accept_tcp(listener: tokio::net::TcpListener, app: Arc<App>) {

@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, oneshot};
 
-pub use listen::{default_socket, folders, is_private, socket_file};
+pub use listen::{default_socket, folders, is_private, is_socket_of};
 pub use orders::values;
 pub use tls::TlsFiles;
 
@@ -102,6 +102,8 @@ impl Latest {
 pub struct Server {
     latest: Latest,
     address: Option<SocketAddr>,
+    /// `https` where TCP speaks TLS.
+    scheme: &'static str,
     socket: Option<PathBuf>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -178,6 +180,7 @@ impl Server {
             return Err(StartError::Exposed(address));
         }
         let tls = options.tls.clone().map(tls::Tls::new).transpose().map_err(StartError::Tls)?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let tcp = options
             .listen
             .map(|address| {
@@ -209,12 +212,17 @@ impl Server {
             .name("mgmt".into())
             .spawn(move || runtime.block_on(serve(source, shared, tcp, listener, asked, stopped)))
             .map_err(StartError::Thread)?;
-        Ok(Self { latest, address, socket, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { latest, address, scheme, socket, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The TCP address it listens on.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where a browser finds the page.
+    pub fn url(&self) -> Option<String> {
+        self.address.map(|address| format!("{}://{address}", self.scheme))
     }
 
     /// Where the last snapshot is.

@@ -307,8 +307,17 @@ fn the_socket_is_private_replaced_when_dead_and_removed() {
     let folder = path.parent().unwrap();
     assert_ne!(second.socket(), Some(path.as_path()), "the first lives: the second has a name of its own");
     assert!(client::find(&[folder.to_owned()], None).is_err_and(|e| e.to_string().contains("--socket")));
+    let named = |name| client::find(&[folder.to_owned()], Some(name));
+    assert!(named("leaf1").is_err_and(|e| e.to_string().contains("several switches")));
     drop(first);
     assert!(!path.exists());
+    assert_eq!(
+        named("leaf1").unwrap(),
+        second.socket().unwrap(),
+        "with a number in its name it is `leaf1` still"
+    );
+    let unknown = named("leaf").unwrap_err().to_string();
+    assert!(unknown.contains("no switch called `leaf`") && unknown.contains("leaf1-"), "{unknown}");
     assert_eq!(client::find(&[folder.to_owned()], None).unwrap(), second.socket().unwrap());
     drop(second);
     assert!(
@@ -319,6 +328,20 @@ fn the_socket_is_private_replaced_when_dead_and_removed() {
     assert!(path.exists(), "a socket nobody answers on");
     let third = Server::start(options(), Fake::default()).unwrap();
     assert!(client::get(third.socket().unwrap(), "/healthz").is_ok());
+}
+
+#[test]
+fn what_is_no_socket_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("leaf1.key"), dir.path().join("link"));
+    std::fs::write(&file, "precious").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for path in [&file, &link] {
+        let options = Options { socket: Some(path.clone()), ..Options::default() };
+        let refused = Server::start(options, Fake::default()).unwrap_err().to_string();
+        assert!(refused.contains("is no socket") && refused.contains("[mgmt] socket"), "{refused}");
+    }
+    assert_eq!(std::fs::read_to_string(&link).unwrap(), "precious");
 }
 
 #[test]

@@ -28,6 +28,14 @@ impl TlsFiles {
 
     fn load(&self) -> Result<Arc<ServerConfig>, String> {
         let at = |path: &Path, what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+        // Whoever waits for what a pipe will bring serves nobody meanwhile.
+        for path in [&self.cert, &self.key] {
+            match std::fs::metadata(path) {
+                Ok(meta) if meta.is_file() => {}
+                Ok(_) => return Err(at(path, &"it is no regular file")),
+                Err(error) => return Err(at(path, &error)),
+            }
+        }
         let chain: Vec<_> = CertificateDer::pem_file_iter(&self.cert)
             .and_then(Iterator::collect)
             .map_err(|error| at(&self.cert, &format!("no certificates in PEM ({error})")))?;

@@ -409,9 +409,8 @@ impl Running {
         );
         say!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
         if let Some(mgmt) = &self.mgmt {
-            let tcp = mgmt.address().map(|address| format!("http://{address}"));
             let unix = mgmt.socket().map(|path| path.display().to_string());
-            let both: Vec<String> = tcp.into_iter().chain(unix).collect();
+            let both: Vec<String> = mgmt.url().into_iter().chain(unix).collect();
             say!("management on {}", both.join(" and "));
         }
         for ((port, granted), settings) in self.ports.iter().zip(&self.pfc).zip(&config.ports) {
