@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use weir_dataplane::parse::Variant;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::flow::LinkNicConfig;
-use weir_endpoint::rclink::cbfc::CreditConfig;
+use weir_endpoint::rclink::cbfc::{CreditConfig, CreditError};
 use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::class::{Class, ClassMap};
 use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
@@ -152,6 +152,13 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     if let Some((key, _)) = periods.iter().find(|(_, time)| time.0 == 0) {
         return range(&format!("host.rclink.{key}"), "0".into(), "longer than 0");
     }
+    if link.read_rate.is_some_and(|rate| rate.0 == 0) {
+        return range(
+            "host.rclink.read_rate",
+            "0".into(),
+            "more than 0; without it messages are read as they come",
+        );
+    }
     let set = |key: &str| spec.source.sets(&format!("host.rclink.{key}"));
     let (idle, why) = match link.flow_control {
         FlowControlKind::Pfc => (
@@ -169,8 +176,18 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         if host.obey.is_some() {
             return range("host.obey", "set".into(), "absent: with credits hosts obey no pause");
         }
-        if let Err(error) = credits(spec).check() {
-            return range("host.rclink.credits", link.credits.to_string(), &format!("other: {error}"));
+        match credits(spec).check() {
+            Ok(()) => {}
+            Err(CreditError::Size(size)) => {
+                let must = "32, 64, 128, 256, 1024 or 2048";
+                return range("host.rclink.credit_bytes", size.to_string(), must);
+            }
+            Err(CreditError::ReportEvery(packets)) => {
+                return range("host.rclink.credit_report", packets.to_string(), "1 to 7");
+            }
+            Err(CreditError::Limit { limit, least, most }) => {
+                return range("host.rclink.credits", limit.to_string(), &format!("{least} to {most}"));
+            }
         }
     }
     if link.format == LinkFormat::AfhLite && link.retransmit && set("retransmit") {

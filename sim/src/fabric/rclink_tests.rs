@@ -183,7 +183,19 @@ fn options_that_contradict_are_refused_with_the_key() {
     let lite = "format = \"afh_lite\"";
     for (link, workload, wanted) in [
         ("credits = 7", flow, "host.rclink.credits is set; it must be absent: flow_control = \"pfc\""),
-        ("flow_control = \"cbfc\"\ncredit_bytes = 512", flow, "credit size 512"),
+        (
+            "flow_control = \"cbfc\"\ncredit_bytes = 512",
+            flow,
+            "host.rclink.credit_bytes is 512; it must be 32, 64",
+        ),
+        (
+            "flow_control = \"cbfc\"\ncredit_report = 8",
+            flow,
+            "host.rclink.credit_report is 8; it must be 1 to 7",
+        ),
+        ("flow_control = \"cbfc\"\ncredits = 1", flow, "host.rclink.credits is 1; it must be 18 to 524287"),
+        ("read_rate = 0", flow, "host.rclink.read_rate is 0; it must be more than 0"),
+        ("priorities = { request = [3, 3, 3, 3, 3] }", flow, "5 priorities; requests have 4"),
         ("flow_control = \"cbfc\"\nround_trip = \"1us\"", flow, "host.rclink.round_trip is set"),
         ("format = \"afh_lite\"\nretransmit = true", flow, "no numbers to ask for"),
         ("priorities = { ack = 9 }", flow, "host.rclink.priorities is 9"),

@@ -6,7 +6,8 @@ use super::sizes::SizeDistribution;
 use super::source::Source;
 use super::units::{Duration, Rate, Size};
 use crate::digest::Digest;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
 /// A whole experiment.
@@ -291,9 +292,17 @@ pub struct LinkPriorities {
     /// Responses.
     pub response: Option<u8>,
     /// Requests of banks 0 to 3.
+    #[serde(deserialize_with = "banks")]
     pub request: Option<[u8; 4]>,
     /// Acknowledgements and credits.
     pub ack: Option<u8>,
+}
+
+/// One priority for each bank. The reader of TOML would pass over further ones.
+fn banks<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 4]>, D::Error> {
+    let given = Vec::deserialize(from)?;
+    let wrong = |given: Vec<u8>| D::Error::custom(format!("{} priorities; requests have 4", given.len()));
+    given.try_into().map(Some).map_err(wrong)
 }
 
 /// Windows of RC Link's rate control.

@@ -649,6 +649,8 @@ fn what_cannot_be_is_refused_with_a_reason() {
         (plain.replace("to = \"b\"", "to = \"c\""), 8, "`c`, which is not a host"),
         (plain.replace("to = \"b\"", "to = \"a\""), 8, "does not send to itself"),
         (format!("{plain}shift = 1\n"), 8, "`shift` means nothing here"),
+        (format!("{plain}rate = 0\n"), 8, "`rate` is 0"),
+        (format!("{plain}stagger = -1\n"), 13, "wanted a time as \"10us\""),
         (format!("{plain}cc = \"dcqcn\"\nrate = \"1G\"\n"), 8, "both set the pace"),
         (format!("{plain}cc = \"dcqcn\"\nreliable = false\n"), 8, "needs a receiver that answers"),
         (format!("{STAR}[host.dcqcn]\nscheme = 2\n{FLOW}"), 9, "wanted string"),

@@ -75,7 +75,9 @@ impl<U: Unit> std::fmt::Debug for Quantity<U> {
 
 impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::read(Text::deserialize(from)?).map_err(D::Error::custom)
+        // The reader's own words would be about the variants of a type.
+        let text = Text::deserialize(from).map_err(|_| D::Error::custom(format!("wanted {}", U::HELP)))?;
+        Self::read(text).map_err(D::Error::custom)
     }
 }
 

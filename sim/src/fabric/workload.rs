@@ -141,6 +141,9 @@ impl Reader<'_> {
         if let Some((key, ..)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&w.kind)) {
             return Err(self.wrong(format!("`{key}` means nothing here; take it out")));
         }
+        if w.rate.is_some_and(|rate| rate.0 == 0) {
+            return Err(self.wrong("`rate` is 0: nothing would be sent; take it out, or write rate = \"1G\""));
+        }
         let (cc, steers) = (w.cc().word(), w.cc() == Congestion::Dcqcn || w.cc().hears_acks());
         if steers && w.rate.is_some() {
             return Err(self.wrong(format!("`rate` and `cc = \"{cc}\"` both set the pace; take one out")));
