@@ -6,11 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
+/// `make install` with this prefix into this folder, by an administrator who keeps new files to himself.
+fn install(prefix: &str, folder: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(repository().join("scripts/install")).arg(WEIR);
+    command.env("DESTDIR", folder).env("PREFIX", prefix);
+    command
+}
+
 /// Where everything is after `make install` with this prefix.
 pub fn installed(prefix: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let script = repository().join("scripts/install");
-    said(Command::new(script).arg(WEIR).env("DESTDIR", folder.path()).env("PREFIX", prefix));
+    said(&mut install(prefix, folder.path()));
     folder
 }
 
@@ -69,8 +76,26 @@ fn what_belongs_to_weir_is_installed() {
     for file in ["grafana/weir.json", "prometheus/weir-rules.yml", "systemd/user.conf", "systemd/uio.conf"] {
         assert!(at("share/weir").join(file).is_file(), "{file}");
     }
+    // What the unit refers to is there.
+    let document = unit.split_whitespace().find_map(|word| word.strip_prefix("file:/")).expect(&unit);
+    assert!(root.path().join(document).is_file(), "{document}");
     // Nothing outside the prefix, nothing that only its owner can read.
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1);
+    let everything =
+        Command::new("find").arg(root.path()).args(["-mindepth", "1", "!", "-perm", "-0004"]).output();
+    assert_eq!(String::from_utf8(everything.unwrap().stdout).unwrap(), "");
+}
+
+#[test]
+fn a_prefix_that_the_unit_cannot_name_is_refused() {
+    for prefix in ["relative", "/opt/my weir", "/opt/100%", "/opt/a|b", "/opt/a&b"] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = install(prefix, folder.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{prefix}: {told}");
+        assert!(told.contains(&format!("PREFIX={prefix}: ")), "{told}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{prefix}");
+    }
 }
 
 #[test]
