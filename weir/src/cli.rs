@@ -6,6 +6,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 
 /// A lossless Ethernet switch in software.
 ///
@@ -104,13 +105,18 @@ impl Command {
     }
 }
 
-/// Splits the arguments at the first `--`: EAL options before it, ours (with the program name) behind.
-pub fn split(mut args: Vec<String>) -> (Vec<String>, Vec<String>) {
-    let Some(at) = args.iter().position(|arg| arg == "--") else { return (Vec::new(), args) };
+/// Splits the arguments at the first `--`: EAL options before it, ours (with the program name) behind. Paths among ours may
+/// be any bytes.
+///
+/// # Errors
+/// The EAL option that is no text.
+pub fn split(mut args: Vec<OsString>) -> Result<(Vec<String>, Vec<OsString>), OsString> {
+    let Some(at) = args.iter().position(|arg| arg == "--") else { return Ok((Vec::new(), args)) };
     let own = args.split_off(at + 1);
     args.pop();
-    let program = if args.is_empty() { "weir".to_owned() } else { args.remove(0) };
-    (args, std::iter::once(program).chain(own).collect())
+    let program = if args.is_empty() { "weir".into() } else { args.remove(0) };
+    let eal = args.into_iter().map(OsString::into_string).collect::<Result<_, _>>()?;
+    Ok((eal, std::iter::once(program).chain(own).collect()))
 }
 
 #[cfg(test)]
@@ -142,10 +148,15 @@ mod tests {
 
     #[test]
     fn eal_options_stand_before_two_dashes() {
-        assert_eq!(split(words("weir run x")), (vec![], words("weir run x")));
-        assert_eq!(split(words("weir -l 1 -- run x")), (words("-l 1"), words("weir run x")));
-        assert_eq!(split(words("weir -- run x -- y")), (vec![], words("weir run x -- y")));
-        assert_eq!(split(vec![]), (vec![], vec![]));
+        let split = |text: &str| {
+            let args = words(text).into_iter().map(OsString::from).collect();
+            let (eal, own) = super::split(args).unwrap();
+            (eal, own.into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>())
+        };
+        assert_eq!(split("weir run x"), (vec![], words("weir run x")));
+        assert_eq!(split("weir -l 1 -- run x"), (words("-l 1"), words("weir run x")));
+        assert_eq!(split("weir -- run x -- y"), (vec![], words("weir run x -- y")));
+        assert_eq!(split(""), (vec![], vec![]));
     }
 
     #[test]

@@ -54,7 +54,13 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let (eal, own) = cli::split(std::env::args().collect());
+    let (eal, own) = match cli::split(std::env::args_os().collect()) {
+        Ok(both) => both,
+        Err(option) => {
+            say_err!("weir: EAL options are text in UTF-8: {}", option.display());
+            return ExitCode::from(REFUSED);
+        }
+    };
     let cli = match cli::Cli::try_parse_from(own) {
         Ok(cli) => cli,
         Err(error) => {

@@ -53,6 +53,22 @@ fn an_unknown_key() {
 }
 
 #[test]
+fn arguments_that_are_no_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = std::ffi::OsStr::from_bytes(b"\xff.toml");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(odd);
+    std::fs::write(&path, format!("{RING}{}", port("a", "ring"))).unwrap();
+    let ended = weir(&["check".as_ref(), path.as_os_str()]);
+    assert_eq!(ended.code(), Some(0), "a file may have any name: {ended:?}");
+    for arguments in [&[odd][..], &[odd, "--".as_ref(), "doctor".as_ref()]] {
+        let ended = weir(arguments);
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn text_that_is_no_toml() {
     refused_at(2, "[buffer]\nsize = \n", &["error[syntax]"]);
 }
