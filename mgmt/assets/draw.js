@@ -167,7 +167,7 @@ function bufferPanel(snapshot) {
   const room = Math.floor((height - first - 6) / step);
   rule(draw, 0, first - 6.5, width, first - 6.5);
   if (groups.length === 0) {
-    say(draw, "no group holds anything now: those that do appear here", 0, first + 6, "left", COLOUR.quiet);
+    say(draw, "no group holds anything now", 0, first + 6, "left", COLOUR.quiet);
     return;
   }
   const left = 62, right = 66;
@@ -395,7 +395,7 @@ function latencyPanel(state, part, priority, cursor) {
   const steps = state.times.map((_, i) => latencyCells(state, part, priority, i));
   const all = steps.flat();
   if (all.length === 0) {
-    say(draw, "no frame has left in the last minute: times of those that do appear here", 0, 12, "left", COLOUR.quiet);
+    say(draw, "no frame has left in the last minute", 0, 12, "left", COLOUR.quiet);
     return;
   }
   const left = 46, right = 4, bottom = 14;
