@@ -118,7 +118,7 @@ static void append_text(char *line, size_t size, const char *value)
 
 static int dial(struct rendezvous *r)
 {
-	char host[256];
+	char host[LONGEST_TEXT + 1];
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all = NULL;
 	char *port;
 	int error;
@@ -233,7 +233,8 @@ static int read_seat(struct rendezvous *r, struct seat *seat)
 
 int rendezvous_join(struct rendezvous *r, const char *controller, const struct join *join, struct seat *seat)
 {
-	char line[2048] = "{\"join\":{\"token\":\"", rest[512];
+	/* A byte of a text may become six. */
+	char line[6 * (LONGEST_TEXT + LONGEST_JOB) + 1024] = "{\"join\":{\"token\":\"", rest[512];
 	int heard;
 	snprintf(r->controller, sizeof r->controller, "%s", controller);
 	snprintf(r->token, sizeof r->token, "%s", join->token);
@@ -266,7 +267,7 @@ int rendezvous_join(struct rendezvous *r, const char *controller, const struct j
 /* Comes back to a controller that has hung up. Failing is no failure of the job. */
 static void resume(struct rendezvous *r)
 {
-	char line[1024] = "{\"resume\":{\"token\":\"", rest[64];
+	char line[6 * LONGEST_TEXT + 256] = "{\"resume\":{\"token\":\"", rest[64];
 	if (now_ms() < r->next_try_ms)
 		return;
 	r->next_try_ms = now_ms() + AGAIN_MS;

@@ -9,10 +9,14 @@
 /* Longest line, its end included. */
 #define LONGEST (64 * 1024)
 
+/* Longest address of a controller, token, and name of a job, in bytes. */
+#define LONGEST_TEXT 255
+#define LONGEST_JOB 128
+
 struct rendezvous {
 	int fd; /* -1: not connected */
 	/* For coming back. */
-	char controller[256], token[256];
+	char controller[LONGEST_TEXT + 1], token[LONGEST_TEXT + 1];
 	uint32_t id;
 	uint16_t index;
 	int seated;

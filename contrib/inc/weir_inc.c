@@ -260,6 +260,8 @@ static int check_options(struct weir_inc *inc)
 	o->retry = o->retry ? o->retry : 7;
 	if (!o->controller || !o->token || !o->job)
 		return fail(inc, "controller, token and job have no default");
+	if (strlen(o->controller) > LONGEST_TEXT || strlen(o->token) > LONGEST_TEXT || strlen(o->job) > LONGEST_JOB)
+		return fail(inc, "controller and token have at most %d bytes, job has %d", LONGEST_TEXT, LONGEST_JOB);
 	if (!o->hosts || o->index >= o->hosts)
 		return fail(inc, "index is %u of %u hosts; it counts from 0", o->index, o->hosts);
 	if (o->mtu < 256 || o->mtu > 4096 || (o->mtu & (o->mtu - 1)))

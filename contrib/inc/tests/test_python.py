@@ -68,6 +68,16 @@ class Tests(unittest.TestCase):
         with self.assertRaisesRegex(weir_inc.WeirIncError, "index is 4 of 4"):
             weir_inc.Group("127.0.0.1:1", token="t", job="j", hosts=4, index=4)
 
+    def test_numbers_that_would_become_others_are_errors(self):
+        usual = {"token": "t", "job": "j", "hosts": 4, "index": 1}
+        for more in ({"hosts": 65537}, {"hosts": -1}, {"index": 65537}, {"window": 2**32 + 64}, {"retry": 263}, {"mtu": -1}):
+            with self.assertRaisesRegex(weir_inc.WeirIncError, next(iter(more)) + " is -?[0-9]+; it is at most"):
+                weir_inc.Group("127.0.0.1:1", **{**usual, **more})
+        with self.assertRaisesRegex(weir_inc.WeirIncError, "join_timeout is -1"):
+            weir_inc.Group("127.0.0.1:1", **usual, join_timeout=-1)
+        with self.assertRaisesRegex(weir_inc.WeirIncError, "at most 255 bytes"):
+            weir_inc.Group("127.0.0.1:1", **{**usual, "token": "t" * 256})
+
     def test_buffers_that_cannot_be_folded(self):
         controller = Controller({"seat": SEAT})
         with group(controller) as g:

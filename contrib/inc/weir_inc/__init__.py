@@ -148,6 +148,15 @@ class Group:
         """
         self._handle: Optional[int] = None
         self._library = _load()
+        # What does not fit the types of C would arrive there as another number.
+        limits = {"hosts": 0xFFFF, "index": 0xFFFF, "mtu": 4096, "window": 4096, "retry": 7}
+        given = {"hosts": hosts, "index": index, "mtu": mtu, "window": window, "retry": retry}
+        for name, value in given.items():
+            if not 0 <= value <= limits[name]:
+                raise WeirIncError(f"{name} is {value}; it is at most {limits[name]}, and not negative")
+        for name, seconds in (("join_timeout", join_timeout), ("result_timeout", result_timeout)):
+            if not 0.001 <= seconds <= 4e6:
+                raise WeirIncError(f"{name} is {seconds}; it is 0.001 to 4000000 seconds")
         encode = lambda value: None if value is None else value.encode()  # noqa: E731
         options = _Options(
             encode(controller), encode(token), encode(job), hosts, index, encode(device), encode(ip),
