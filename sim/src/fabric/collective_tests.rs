@@ -137,6 +137,13 @@ fn what_no_engine_can_do_is_refused() {
         (sum(STAR, "4KB", "cc = \"hpcc\"\n"), "`cc = \"dcqcn\"` and \"none\" only"),
         (sum(STAR, "6", ""), "a multiple of 4"),
         (format!("{STAR}[[workload]]\nkind = \"inc_all_reduce\"\n"), "needs `bytes`"),
+        // The second one is looked at, too.
+        (sum(&sum(STAR, "4KB", ""), "6", ""), "workload 2 (inc_all_reduce): `bytes` is of 32-bit numbers"),
+        (
+            sum(STAR, "4KB", "[[workload]]\nkind = \"inc_all_reduce\"\n"),
+            "workload 2 (inc_all_reduce): needs `bytes`",
+        ),
+        (sum(&sum(STAR, "4KB", ""), "4KB", "cc = \"swift\"\n"), "`cc = \"dcqcn\"` and \"none\" only"),
         (sum(&format!("{STAR}[host]\nprotocol = \"rclink\"\n"), "4KB", ""), "engines RoCEv2"),
         (
             format!("{STAR}[inc]\nwindow = 64\n[[workload]]\nkind = \"all_reduce\"\nbytes = \"4KB\"\n"),

@@ -54,28 +54,30 @@ fn is_collective(w: &Workload) -> bool {
 
 /// What an engine, or a rank, cannot do.
 fn check(spec: &FabricSpec) -> Result<(), FabricError> {
-    let Some((index, w)) = spec.workloads.iter().enumerate().find(|(_, w)| is_collective(w)) else {
+    let mut collectives = spec.workloads.iter().enumerate().filter(|(_, w)| is_collective(w)).peekable();
+    if collectives.peek().is_none() {
         if spec.source.sets("inc") {
             let (got, must) = ("set".into(), "absent without a workload of kind `inc_all_reduce`".into());
             return Err(FabricError::Range { what: "inc".into(), got, must });
         }
         return Ok(());
-    };
-    let wrong = |problem: &str| {
-        Err(FabricError::Workload { index: index + 1, kind: w.kind.word(), problem: problem.into() })
-    };
-    if spec.host.protocol == Protocol::Rclink {
-        return wrong("hosts speak RC Link, engines RoCEv2; take `protocol` out of [host]");
     }
-    if !w.reliable {
-        return wrong("a sum needs every contribution; take `reliable = false` out");
-    }
-    if !matches!(w.cc(), Congestion::None | Congestion::Dcqcn) {
-        return wrong("ranks know `cc = \"dcqcn\"` and \"none\" only");
-    }
-    let Some(bytes) = w.bytes else { return wrong("needs `bytes`") };
-    if bytes.0 == 0 || bytes.0 % 4 != 0 {
-        return wrong("`bytes` is of 32-bit numbers: a multiple of 4, not 0");
+    for (index, w) in collectives {
+        let kind = w.kind.word();
+        let wrong = |problem: &str| FabricError::Workload { index: index + 1, kind, problem: problem.into() };
+        if spec.host.protocol == Protocol::Rclink {
+            return Err(wrong("hosts speak RC Link, engines RoCEv2; take `protocol` out of [host]"));
+        }
+        if !w.reliable {
+            return Err(wrong("a sum needs every contribution; take `reliable = false` out"));
+        }
+        if !matches!(w.cc(), Congestion::None | Congestion::Dcqcn) {
+            return Err(wrong("ranks know `cc = \"dcqcn\"` and \"none\" only"));
+        }
+        let bytes = w.bytes.ok_or_else(|| wrong("needs `bytes`"))?.0;
+        if bytes == 0 || bytes % 4 != 0 {
+            return Err(wrong("`bytes` is of 32-bit numbers: a multiple of 4, not 0"));
+        }
     }
     let range = |what: &str, got: u64, must: &str| {
         Err(FabricError::Range { what: what.into(), got: got.to_string(), must: must.into() })
