@@ -101,7 +101,20 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     for (a, b) in old.ports.iter().zip(&new.ports) {
         let key = |what: &str| format!("port.{}.{what}", b.name);
         found.compare(&key("device"), &a.device, &b.device, DEVICE);
-        found.compare(&key("inc"), &a.engine, &b.engine, "jobs live in its memory, by its addresses");
+        if let (Some(a), Some(b)) = (&a.engine, &b.engine) {
+            const JOBS: &str = "jobs live in its memory, by its addresses";
+            let key = |what: &str| key(&format!("inc.{what}"));
+            let (was, is) = (&a.address, &b.address);
+            found.compare(&key("mac"), &was.mac.to_string(), &is.mac.to_string(), JOBS);
+            found.compare(&key("ip"), &was.ip, &is.ip, JOBS);
+            found.compare(&key("vlan"), &was.vlan.unwrap_or(0), &is.vlan.unwrap_or(0), JOBS);
+            let (was, is) = (&a.params, &b.params);
+            found.compare(&key("jobs"), &was.jobs, &is.jobs, JOBS);
+            found.compare(&key("memory"), &was.memory, &is.memory, JOBS);
+            found.compare(&key("quota"), &was.quota, &is.quota, JOBS);
+            found.compare(&key("first_qpn"), &was.first_qpn.0, &is.first_qpn.0, JOBS);
+            found.compare(&key("qpns"), &was.qpns, &is.qpns, JOBS);
+        }
         found.compare(&key("lcore"), &a.lcore, &b.lcore, "a port belongs to one worker");
         found.compare(&key("mtu"), &a.mtu, &b.mtu, DEVICE);
         found.compare(
@@ -196,6 +209,32 @@ mod tests {
             let found = fixed(&config(BASE), &config(&format!("{BASE}{more}")));
             let one = found.iter().find(|f| f.key == key).unwrap_or_else(|| panic!("{key}: {found:?}"));
             assert_eq!(one.line, line, "{one:?}");
+        }
+    }
+
+    #[test]
+    fn keys_of_an_engine_are_named_one_by_one() {
+        let engine = |more: &str| {
+            let inc = format!("inc = {{ mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\"{more} }}");
+            config(&format!("{BASE}[[port]]\nname = \"i\"\ndevice = \"inc\"\n{inc}\n"))
+        };
+        for (more, keys) in [
+            (", vlan = 7", &["port.i.inc.vlan: 0 would become 7"][..]),
+            (", jobs = 3", &["port.i.inc.jobs: 64 would become 3"]),
+            (
+                ", memory = \"64MiB\", quota = \"64MiB\"",
+                &["port.i.inc.memory: 268435456 would become 67108864"],
+            ),
+            (", quota = \"1MiB\"", &["port.i.inc.quota: 67108864 would become 1048576"]),
+            (
+                ", first_qpn = 2, qpns = 9",
+                &["port.i.inc.first_qpn: 256 would become 2", "port.i.inc.qpns: 4160 would become 9"],
+            ),
+        ] {
+            let found = fixed(&engine(""), &engine(more));
+            let said: Vec<_> = found.iter().map(|f| format!("{}: {}", f.key, f.message)).collect();
+            assert_eq!(said, keys, "{found:?}");
+            assert_eq!(found[0].line, Some(12), "{found:?}");
         }
     }
 }

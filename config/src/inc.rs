@@ -81,6 +81,14 @@ pub(super) fn check(ctx: &mut Ctx<'_>, ports: &[PortConfig], at: &[Span]) {
             let message = format!("engine `{}` speaks RoCEv2, and the port another format", port.name);
             ctx.error(at[*i], "port.inc", message, "leave `format` out: \"standard\"");
         }
+        let address = |j: usize| ports[j].engine.map(|engine| (engine.address.ip, engine.address.vlan));
+        if let Some(other) = engines[..n].iter().find(|j| address(**j) == address(*i)) {
+            let message = format!(
+                "engines `{}` and `{}` have one IP address, and both would answer for it",
+                ports[*other].name, port.name
+            );
+            ctx.error(at[*i], "port.inc", message, "give each an IP address of its own");
+        }
         let same = engines[..n].iter().find(|j| ports[**j].lcore == port.lcore);
         if let Some(other) = same {
             let message = format!(

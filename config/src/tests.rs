@@ -210,12 +210,19 @@ fn engines_that_cannot_be_are_refused() {
     }
     let two = format!("{TWO}{ENGINE}{}", ENGINE.replace("\"i\"", "\"j\""));
     let rules: Vec<_> = bad(&two).iter().map(|d| d.rule).collect();
-    assert_eq!(rules, ["port.inc", "fdb.duplicate"], "one lcore, one address");
+    assert_eq!(
+        rules,
+        ["port.inc", "port.inc", "fdb.duplicate"],
+        "one IP address, one lcore, one MAC address"
+    );
     let apart = format!(
         "{ENGINE}lcore = 1\n{}lcore = 2\n{TWO}",
-        ENGINE.replace("\"i\"", "\"j\"").replace("01:00", "01:01")
+        ENGINE.replace("\"i\"", "\"j\"").replace("01:00", "01:01").replace("0.200", "0.201")
     );
     good(&apart);
+    let one_ip = apart.replace("0.201", "0.200");
+    assert!(shown(&bad(&one_ip)).contains("engines `i` and `j` have one IP address"));
+    good(&one_ip.replacen(" }", ", vlan = 7 }", 1));
     let taken = format!("{TWO}{ENGINE}[[fdb.static]]\nmac = \"02:00:00:00:01:00\"\nport = \"p0\"\n");
     assert_eq!(bad(&taken)[0].rule, "fdb.duplicate");
 }
