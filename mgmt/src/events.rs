@@ -471,6 +471,25 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_waits_is_told_of_unless_it_has_failed() {
+        use weir_inc::immediate::Failure;
+        use weir_inc::report::State;
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(7);
+        feed.step(&reading);
+        let mut step = |waiting: Option<u64>, state: State| {
+            let job = &mut reading.engines[0].jobs[0];
+            (job.waiting, job.state) = (waiting, state);
+            names(&feed.step(&reading))
+        };
+        assert_eq!(step(Some(1_000_000_000), State::Running), ["inc/straggler"]);
+        assert_eq!(step(None, State::Running), ["inc/resumed"]);
+        let failed = State::Failed(Failure::Unreachable, 1, 0);
+        assert_eq!(step(Some(900_000_000), failed), ["inc/alarm"]);
+        assert!(step(Some(1_100_000_000), failed).is_empty());
+    }
+
+    #[test]
     fn a_first_look_is_no_news_and_quiet_is_quiet() {
         let mut feed = Feed::new();
         let reading = fake::reading(7);

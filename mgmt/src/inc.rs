@@ -119,6 +119,8 @@ pub fn observe(before: &Snapshot, now: &Snapshot, log: &mut Log) {
             }
             let late = |job: &JobReport| job.waiting.is_some_and(|time| time >= STRAGGLING);
             match (late(old), late(job)) {
+                // What waits in a job that has failed waits for nobody any more.
+                _ if job.state != State::Running => {}
                 (false, true) => {
                     tell("straggler", &[("ranks", json!(missing(job))), ("waiting_ns", json!(job.waiting))]);
                 }
