@@ -173,6 +173,23 @@ impl JobParams {
         if next > self.ranks || (self.parent.is_none() && next != self.ranks) {
             return Err(Refusal::World(id, next, self.ranks));
         }
+        let deadline = match self.straggler {
+            Straggler::Wait => None,
+            Straggler::Partial(time) | Straggler::Abort(time) => Some(time),
+        };
+        for (what, time) in [
+            ("ack_timeout", Some(self.ack_timeout)),
+            ("patience", Some(self.patience)),
+            ("probe_after", Some(self.probe_after)),
+            ("deadline", deadline),
+        ] {
+            if time == Some(0) {
+                return Err(Refusal::Zero(id, what));
+            }
+        }
+        if self.pkey & 0x7fff == 0 {
+            return Err(Refusal::Partition(id, self.pkey));
+        }
         if Params::paper(self.line_rate).check().is_err() {
             return Err(Refusal::Rate(id, self.line_rate));
         }
@@ -183,6 +200,14 @@ impl JobParams {
         for (at, path) in peers.enumerate() {
             if path.outer(path.data, 0).is_none() {
                 return Err(Refusal::Family(id, at));
+            }
+        }
+        for (at, child) in self.children.iter().enumerate() {
+            let is_same = |other: &Child| {
+                (other.path.dst_ip, other.path.dest_qp) == (child.path.dst_ip, child.path.dest_qp)
+            };
+            if let Some(other) = self.children[..at].iter().position(is_same) {
+                return Err(Refusal::Twice(id, other, at));
             }
         }
         Ok(())
@@ -218,6 +243,15 @@ pub enum Refusal {
     /// IPv4 and IPv6 in one path.
     #[error("job {0}: addresses of peer {1} are of two families; both are IPv4 or both IPv6")]
     Family(u32, usize),
+    /// Two children are one queue pair of one host.
+    #[error("job {0}: peers {1} and {2} have one address and one queue pair; each rank has its own")]
+    Twice(u32, usize, usize),
+    /// A time that has always passed.
+    #[error("job {0}: {1}_ns is 0; it is 1 or more, or left out")]
+    Zero(u32, &'static str),
+    /// Nobody's partition.
+    #[error("job {0}: pkey is {1:#x}; its lower 15 bits are not all 0 (IBTA 10.9.1)")]
+    Partition(u32, u16),
     /// Memory for it is not there.
     #[error(
         "job {id} needs {needed} bytes ({children} children x {window} slots x {mtu} bytes, {results} results); {left} of {total} are left. Take a smaller window, or give the engine more memory"

@@ -102,8 +102,8 @@ pub struct Peer {
     next: (u64, u64),
     /// A probe is to be sent.
     probe_due: bool,
-    /// Probes since it was last heard.
-    unanswered: u8,
+    /// Probes since it was last heard: one more than `retries` at most.
+    unanswered: u16,
     /// When the last one was asked for.
     probed_at: Nanos,
     /// Since when it makes no progress, if something is outstanding.
@@ -185,7 +185,7 @@ impl Peer {
             return Ok(false);
         }
         self.probed_at = now;
-        if self.unanswered > retries {
+        if self.unanswered > u16::from(retries) {
             return Err(());
         }
         self.unanswered += 1;

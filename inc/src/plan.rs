@@ -89,20 +89,25 @@ pub struct EngineEnd {
     pub qpns: u32,
     /// Those that jobs have.
     pub used: BTreeSet<u32>,
+    /// Where the next one is looked for, counted from the first.
+    next: u32,
 }
 
 impl EngineEnd {
     /// An engine without jobs.
     pub fn new(address: (Mac, IpAddr), first_qpn: u32, qpns: u32) -> Self {
-        Self { address, first_qpn, qpns, used: BTreeSet::new() }
+        Self { address, first_qpn, qpns, used: BTreeSet::new(), next: 0 }
     }
 
-    /// The lowest number that is free; it is in use from here on.
+    /// A number that is free; it is in use from here on. All others come first before one is taken again: an engine has a
+    /// job until its ranks have heard that it has ended, and a late frame finds no other job.
     fn take(&mut self) -> Option<Qpn> {
-        let all = self.first_qpn..self.first_qpn.saturating_add(self.qpns);
-        let free = all.into_iter().find(|n| !self.used.contains(n))?;
-        self.used.insert(free);
-        Some(Qpn(free))
+        let turn = (self.next..self.qpns).chain(0..self.next.min(self.qpns));
+        let number = |n| self.first_qpn.saturating_add(n);
+        let free = turn.into_iter().find(|n| !self.used.contains(&number(*n)))?;
+        self.used.insert(number(free));
+        self.next = free + 1;
+        Some(Qpn(number(free)))
     }
 
     /// The numbers of a job are free again.

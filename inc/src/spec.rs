@@ -6,7 +6,7 @@ use crate::immediate::Primitive;
 use crate::kernels::{ByteOrder, DataType, Fold, Operator};
 use crate::params::{Child, JobParams, Parent, Straggler};
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use thiserror::Error;
 use weir_dataplane::types::{Mac, Nanos};
 use weir_endpoint::roce::psn::Psn;
@@ -166,6 +166,7 @@ pub struct PeerSpec {
 
 /// Somebody below.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ChildSpec {
     /// First of its ranks.
     pub rank: u16,
@@ -190,6 +191,9 @@ pub enum SpecError {
     /// An address.
     #[error("peer {0}: {1}")]
     Mac(usize, String),
+    /// An address that is not one of somebody else, or a queue pair that is nobody's.
+    #[error("peer {0}: {1} is {2}, which is not that of one host other than the engine")]
+    Nobody(usize, &'static str, String),
     /// A number of 24 bits.
     #[error("peer {0}: {1} is {2:#x}; it has 24 bits")]
     Wide(usize, &'static str, u32),
@@ -290,6 +294,21 @@ impl From<Primitive> for Operation {
     }
 }
 
+/// Whether this is the MAC address of one station.
+pub(crate) fn is_ones_mac(mac: Mac) -> bool {
+    !mac.is_group() && mac.to_u64() != 0
+}
+
+/// Whether this is the IP address of one host.
+pub(crate) fn is_ones_ip(ip: IpAddr) -> bool {
+    !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// Whether this can be the number of a host's queue pair: 0 and 1 are management's, the last is multicast's (IBTA 3.5.10).
+pub(crate) fn is_ones_qpn(qpn: u32) -> bool {
+    (2..0xff_ffff).contains(&qpn)
+}
+
 impl PeerSpec {
     /// The queue pair of the engine and the way to peer number `at`.
     fn path(&self, at: usize, engine: &Address, job: &JobSpec) -> Result<(Qpn, Path), SpecError> {
@@ -304,6 +323,15 @@ impl PeerSpec {
             }
         }
         let mac: Mac = self.mac.parse().map_err(|error| SpecError::Mac(at, error))?;
+        if !is_ones_mac(mac) || mac == engine.mac {
+            return Err(SpecError::Nobody(at, "mac", self.mac.clone()));
+        }
+        if !is_ones_ip(self.ip) || self.ip == engine.ip {
+            return Err(SpecError::Nobody(at, "ip", self.ip.to_string()));
+        }
+        if !is_ones_qpn(self.dest_qpn) {
+            return Err(SpecError::Nobody(at, "dest_qpn", self.dest_qpn.to_string()));
+        }
         let data = TrafficClass::of_data(job.dscp, job.priority);
         let path = Path {
             vlan: engine.vlan,
@@ -470,12 +498,26 @@ mod tests {
         assert!(said(|s| s.operation.root = Some(0)).contains("`root` means nothing"));
         assert!(said(|s| s.operation.operator = Some(Operator::Xor)).contains("integers"));
         assert!(said(|s| s.straggler = Policy::Abort).contains("deadline_ns"));
+        assert!(said(|s| s.children[0].peer.mac = "ff:ff:ff:ff:ff:ff".into()).contains("peer 0: mac is ff:"));
+        assert!(
+            said(|s| s.children[0].peer.mac = engine().mac.to_string()).contains("other than the engine")
+        );
+        for ip in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "10.0.0.200"] {
+            let mut job: JobSpec = serde_json::from_str(TWO).unwrap();
+            job.children[1].peer.ip = ip.parse().unwrap();
+            assert!(job.params(&engine()).unwrap_err().to_string().contains(&format!("peer 1: ip is {ip}")));
+        }
+        assert!(said(|s| s.children[1].peer.dest_qpn = 1).contains("peer 1: dest_qpn is 1"));
+        assert!(said(|s| s.children[1].peer.dest_qpn = 0xff_ffff).contains("peer 1: dest_qpn is 16777215"));
         assert!(said(|s| s.priority = 8).contains("priority is 8; it is 0 to 7"));
         for (key, text) in [("windows", "\"windows\": 4,"), ("id", "\"id\": -1,")] {
             let text = TWO.replacen('{', &format!("{{{text}"), 1);
             let error = serde_json::from_str::<JobSpec>(&text).unwrap_err().to_string();
             assert!(error.contains(key) || error.contains("u32"), "{error}");
         }
+        let text = TWO.replacen("\"rank\":", "\"engin\": true, \"rank\":", 1);
+        let error = serde_json::from_str::<JobSpec>(&text).unwrap_err().to_string();
+        assert!(error.contains("engin"), "{error}");
     }
 
     #[test]

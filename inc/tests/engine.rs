@@ -480,6 +480,20 @@ fn a_silent_child_is_probed_and_given_up_only_if_it_is_gone() {
 }
 
 #[test]
+fn a_silent_child_is_given_up_after_as_many_retries_as_there_can_be() {
+    let mut hand = Hand::new(2, |job| (job.probe_after, job.retries) = (1_000_000, u8::MAX));
+    hand.only(0, 0, &words(&[1]));
+    hand.sent();
+    let mut probes = 0;
+    for _ in 0..300 {
+        hand.wait(1_000_000);
+        probes += hand.data().iter().filter(|s| s.to == 1 && s.imm.is_none()).count();
+    }
+    assert_eq!(probes, 256);
+    assert!(matches!(hand.report().state, State::Failing(Failure::Unreachable, 1, _)));
+}
+
+#[test]
 fn a_late_child_is_left_out_after_the_deadline_and_counted() {
     let mut hand = Hand::new(3, |job| job.straggler = Straggler::Partial(100_000));
     for n in 0..2 {
@@ -678,7 +692,7 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
     assert_eq!(engine.memory().0, 2 * needed);
 
     type Change = &'static dyn Fn(&mut JobParams);
-    let wrong: [(Change, &str); 10] = [
+    let wrong: [(Change, &str); 17] = [
         (&|p| p.mtu = 1000, "mtu is 1000; it is 256"),
         (&|p| p.window = 5, "window is 5; it is a power of two"),
         (&|p| p.results = 2, "results is 2"),
@@ -686,6 +700,13 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
         (&|p| p.children[1].first_rank = 0, "a child with rank 1 was expected, it has 0"),
         (&|p| p.children[1].ranks = 2, "a host has one rank"),
         (&|p| p.line_rate = 0, "a rate of 0 bit/s"),
+        (&|p| p.ack_timeout = 0, "ack_timeout_ns is 0; it is 1 or more"),
+        (&|p| p.patience = 0, "patience_ns is 0"),
+        (&|p| p.probe_after = 0, "probe_after_ns is 0"),
+        (&|p| p.straggler = Straggler::Partial(0), "deadline_ns is 0"),
+        (&|p| p.straggler = Straggler::Abort(0), "deadline_ns is 0"),
+        (&|p| p.pkey = 0x8000, "pkey is 0x8000"),
+        (&|p| p.children[1].path = p.children[0].path, "peers 0 and 1 have one address and one queue pair"),
         (&|p| p.ranks = 3, "children have the ranks below 2, the job has 3"),
         (&|p| p.operation = Primitive::Broadcast(2), "the root of its operation is no rank"),
         (

@@ -143,6 +143,20 @@ fn partial_results_of_children_come_before_those_of_parents() {
 }
 
 #[test]
+fn numbers_that_were_free_for_long_come_first() {
+    let mut end = EngineEnd::new((Mac([2; 6]), std::net::Ipv4Addr::LOCALHOST.into()), 0x100, 3);
+    let mut take = |free: Option<u32>| {
+        if let Some(qpn) = free {
+            end.used.remove(&qpn);
+        }
+        end.take().map(|qpn| qpn.0)
+    };
+    assert_eq!([None, Some(0x100), None].map(&mut take), [Some(0x100), Some(0x101), Some(0x102)]);
+    assert_eq!([None, None].map(&mut take), [Some(0x100), None]);
+    assert_eq!([Some(0x101), Some(0x100)].map(&mut take), [Some(0x101), Some(0x100)]);
+}
+
+#[test]
 fn what_has_no_tree_is_refused() {
     let two = fabric(&[0, 1], &[SWITCH, SWITCH], &[]);
     assert_eq!(Tree::over(&two, &[0, 1], 0), Err(PlanError::NoEngine(1)));
