@@ -7,7 +7,7 @@ use super::topology::Map;
 use crate::params::{JobParams, Straggler};
 use crate::plan::{HostEnd, Marks, Tree};
 use crate::rendezvous::{Answer, Join, Request, Resume, Seat};
-use crate::spec::{JobSpec, Policy};
+use crate::spec::{JobSpec, Policy, is_ones_qpn};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::rng::Rng;
@@ -25,6 +25,9 @@ const AGAIN_MS: u64 = 5_000;
 /// Most jobs that gather hosts or run.
 const MOST_JOBS: usize = 4096;
 
+/// Longest name of a job, bytes.
+const LONGEST_NAME: usize = 128;
+
 /// A host's connection.
 pub type Connection = u64;
 
@@ -36,11 +39,20 @@ pub enum Event {
     /// A connection has ended.
     Closed(Connection),
     /// A switch has taken a job, or says why not.
-    Posted(usize, u32, Result<(), String>),
+    Posted(usize, u32, Result<(), NotTaken>),
     /// A switch has forgotten a job, or says why not.
     Ended(usize, u32, Result<(), String>),
     /// The jobs of a switch, or why there is no answer.
     Jobs(usize, Result<Vec<JobState>, String>),
+}
+
+/// Why a switch has not taken a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// It says so. A job of that number that it has is another's.
+    Refused(String),
+    /// There is no answer: it may have taken it all the same.
+    Silent(String),
 }
 
 /// A job as its switch shows it.
@@ -289,8 +301,20 @@ impl Desk {
         if index >= hosts {
             return Err(format!("index is {index} of {hosts} hosts; it counts from 0"));
         }
-        if join.qpn >> 24 != 0 {
-            return Err(format!("qpn is {:#x}; it has 24 bits", join.qpn));
+        if mac.is_group() {
+            return Err(format!("mac is {mac}, which is not the address of one host"));
+        }
+        if !is_ones_qpn(join.qpn) {
+            return Err(format!("qpn is {:#x}; that of a host is 2 to 0xfffffe", join.qpn));
+        }
+        if name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
+            return Err(format!(
+                "job is {name:?}; it is a name of 1 to {LONGEST_NAME} bytes without control characters"
+            ));
+        }
+        let known = self.map.hosts.len();
+        if usize::from(*hosts) > known {
+            return Err(format!("job `{name}` is of {hosts} hosts, the topology has {known}"));
         }
         template(&join, 0)?;
         if self.jobs.values().any(|job| job.name == *name) {
@@ -405,7 +429,7 @@ impl Desk {
         &mut self,
         switch: usize,
         id: u32,
-        result: Result<(), String>,
+        result: Result<(), NotTaken>,
         now: u64,
         actions: &mut Vec<Action>,
     ) {
@@ -424,8 +448,18 @@ impl Desk {
                     );
                 }
             }
-            Err(why) => {
+            Err(NotTaken::Silent(why)) => {
                 let why = format!("switch `{}`: {why}", self.map.names[switch]);
+                self.fail(id, &why, now, actions);
+            }
+            Err(NotTaken::Refused(why)) => {
+                // It has nothing to forget.
+                let name = &self.map.names[switch];
+                let why = format!("switch `{name}`: {why}");
+                let (refused, others): (Vec<_>, _) =
+                    std::mem::take(&mut job.engines).into_iter().partition(|(engine, _)| engine == name);
+                job.engines = others;
+                self.occupy(&refused, false);
                 self.fail(id, &why, now, actions);
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::params::MAX_CHILDREN;
 use crate::plan::{EngineEnd, Fabric, Node};
+use crate::spec::{is_ones_ip, is_ones_mac};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -98,7 +99,7 @@ pub struct LinkSpec {
 /// What is wrong with a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TopologyError {
-    /// Two nodes, or two hosts' addresses, are the same.
+    /// Two nodes, or two of their addresses, are the same.
     #[error("`{0}` is there twice; names and addresses are unique")]
     Twice(String),
     /// No such switch.
@@ -107,6 +108,9 @@ pub enum TopologyError {
     /// No address.
     #[error("`{0}`: {1}")]
     Mac(String, String),
+    /// An address that is not one of somebody.
+    #[error("`{0}`: {1} is not the address of one host")]
+    Nobody(String, String),
     /// Nobody sums, or nobody can be asked to.
     #[error("no switch has an engine; give one `engine = {{ mac = ..., ip = ... }}`")]
     NoEngine,
@@ -116,6 +120,9 @@ pub enum TopologyError {
     /// A number out of range.
     #[error("switch `{0}`: fan_in is {1}; it is 1 to 64")]
     FanIn(String, usize),
+    /// Queue pair numbers that are no host's.
+    #[error("switch `{0}`: {2} queue pairs from {1} on; theirs are the numbers 2 to 16777215")]
+    Numbers(String, u32, u32),
 }
 
 /// A topology that was checked: hosts first, then switches.
@@ -158,7 +165,15 @@ impl Topology {
                 .ok_or_else(|| TopologyError::NoSwitch(who.to_owned(), name.to_owned()))
         };
         let mac = |who: &str, text: &str| {
-            text.parse::<Mac>().map_err(|error| TopologyError::Mac(who.to_owned(), error))
+            let mac: Mac = text.parse().map_err(|error| TopologyError::Mac(who.to_owned(), error))?;
+            match is_ones_mac(mac) {
+                true => Ok(mac),
+                false => Err(TopologyError::Nobody(who.to_owned(), text.to_owned())),
+            }
+        };
+        let ip = |who: &str, ip: IpAddr| match is_ones_ip(ip) {
+            true => Ok(ip),
+            false => Err(TopologyError::Nobody(who.to_owned(), ip.to_string())),
         };
         let mut map = Map {
             fabric: Fabric::default(),
@@ -171,7 +186,7 @@ impl Topology {
         for (at, host) in self.hosts.iter().enumerate() {
             map.fabric.nodes.push(Node::Host);
             map.fabric.links.push((at, switch(&format!("host `{}`", host.name), &host.switch)?));
-            if map.hosts.insert(host.ip, at).is_some() {
+            if map.hosts.insert(ip(&host.name, host.ip)?, at).is_some() {
                 return Err(TopologyError::Twice(host.ip.to_string()));
             }
             if let Some(text) = &host.mac {
@@ -188,7 +203,19 @@ impl Topology {
             if spec.api.is_none() {
                 return Err(TopologyError::NoApi(spec.name.clone()));
             }
-            let address = (mac(&spec.name, &engine.mac)?, engine.ip);
+            let (first, qpns) = (engine.first_qpn, engine.qpns);
+            if first < 2 || qpns == 0 || u64::from(first) + u64::from(qpns) > 1 << 24 {
+                return Err(TopologyError::Numbers(spec.name.clone(), first, qpns));
+            }
+            let address = (mac(&spec.name, &engine.mac)?, ip(&spec.name, engine.ip)?);
+            let others = || map.engines.values().map(|end| end.address);
+            if map.macs.values().copied().chain(others().map(|other| other.0)).any(|other| other == address.0)
+            {
+                return Err(TopologyError::Twice(address.0.to_string()));
+            }
+            if map.hosts.contains_key(&address.1) || others().any(|other| other.1 == address.1) {
+                return Err(TopologyError::Twice(address.1.to_string()));
+            }
             map.engines.insert(at, EngineEnd::new(address, engine.first_qpn, engine.qpns));
             map.ports.extend(engine.port.clone().map(|port| (at, port)));
         }

@@ -2,13 +2,14 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::ErrorKind::{TimedOut, WouldBlock};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use weir_inc::controller::desk::{Event, JobState};
+use weir_inc::controller::desk::{Event, JobState, NotTaken};
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::PATH as JOBS;
 use weir_mgmt::client;
@@ -75,7 +76,7 @@ fn serve(node: usize, api: &Api, port: Option<&str>, given: &Receiver<Order>, ev
         let event = match given.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Ok(Order::Post(spec)) => {
                 let id = spec.id;
-                Event::Posted(node, id, post(api, &spec).map_err(text))
+                Event::Posted(node, id, post(api, &spec))
             }
             Ok(Order::End(id)) => Event::Ended(node, id, end(api, id, port).map_err(text)),
             Err(RecvTimeoutError::Timeout) => {
@@ -91,10 +92,13 @@ fn serve(node: usize, api: &Api, port: Option<&str>, given: &Receiver<Order>, ev
     }
 }
 
-fn post(api: &Api, spec: &JobSpec) -> Result<()> {
-    let body = serde_json::to_string(spec)?;
-    ask(api, "POST", JOBS, &body)?;
-    Ok(())
+fn post(api: &Api, spec: &JobSpec) -> Result<(), NotTaken> {
+    let body = serde_json::to_string(spec).map_err(|error| NotTaken::Refused(error.to_string()))?;
+    match ask(api, "POST", JOBS, &body) {
+        Ok(_) => Ok(()),
+        Err(Refused { status: 400..500, text }) => Err(NotTaken::Refused(text)),
+        Err(Refused { text, .. }) => Err(NotTaken::Silent(text)),
+    }
 }
 
 /// A job that is not there has been forgotten.
@@ -138,8 +142,14 @@ impl std::error::Error for Refused {}
 
 /// One request over HTTP/1.0, so that an answer ends with the connection; the body of the answer.
 fn ask(api: &Api, method: &str, target: &str, body: &str) -> Result<String, Refused> {
-    exchange(api, method, target, body)
-        .unwrap_or_else(|error| Err(Refused { status: 0, text: format!("{error:#}") }))
+    exchange(api, method, target, body).unwrap_or_else(|error| {
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        let text = match kind {
+            Some(WouldBlock | TimedOut) => format!("no answer within {} s", PATIENCE.as_secs()),
+            _ => format!("{error:#}"),
+        };
+        Err(Refused { status: 0, text })
+    })
 }
 
 fn exchange(api: &Api, method: &str, target: &str, body: &str) -> Result<Result<String, Refused>> {

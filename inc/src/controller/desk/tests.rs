@@ -165,6 +165,11 @@ fn who_may_not_join_is_told_why() {
         ("do not agree on `operation`", |j| j.operation.operator = Some(crate::kernels::Operator::Max)),
         ("index is 4 of 4 hosts", |j| j.index = 4),
         ("qpn is 0x1000000", |j| j.qpn = 1 << 24),
+        ("qpn is 0x1;", |j| j.qpn = 1),
+        ("mac is ff:ff:ff:ff:ff:ff", |j| j.mac = "ff:ff:ff:ff:ff:ff".into()),
+        ("a name of 1 to 128 bytes", |j| j.job = String::new()),
+        ("without control characters", |j| j.job = "train\njob 9 (`x`) failed".into()),
+        ("is of 5 hosts, the topology has 4", |j| j.hosts = 5),
         ("deadline_ns goes with", |j| j.straggler = Policy::Abort),
         ("`operator` is missing", |j| j.operation.operator = None),
         ("is not a MAC", |j| j.mac = "x".into()),
@@ -198,11 +203,13 @@ fn a_job_that_no_engine_can_take_is_refused_to_all() {
         say(&mut desk, u64::from(index), join(index, index));
     }
     desk.handle(Event::Posted(LEAF0, 1, Ok(())), 0);
-    let said = desk.handle(Event::Posted(SPINE, 1, Err("no memory".into())), 0);
+    let said = desk.handle(Event::Posted(SPINE, 1, Err(NotTaken::Refused("no memory".into()))), 0);
     assert!(
         told(&said).iter().all(|(_, a)| **a == Answer::Refused { why: "switch `spine`: no memory".into() })
     );
-    assert_eq!(ends(&said), [(SPINE, 1), (LEAF0, 1), (LEAF1, 1)]);
+    assert_eq!(ends(&said), [(LEAF0, 1), (LEAF1, 1)], "what is job 1 at the spine is another's");
+    assert!(desk.endings.iter().all(|ending| ending.switch != "spine"));
+    assert!(desk.map.engines[&SPINE].used.is_empty());
     assert!(!desk.map.engines[&LEAF0].used.is_empty(), "until the switch has forgotten it");
     desk.handle(Event::Ended(LEAF0, 1, Ok(())), 0);
     assert!(desk.map.engines[&LEAF0].used.is_empty());
@@ -210,6 +217,9 @@ fn a_job_that_no_engine_can_take_is_refused_to_all() {
         say(&mut desk, u64::from(index), join(index, index));
     }
     assert!(desk.jobs.contains_key(&2));
+    // Who does not answer may have taken it.
+    let said = desk.handle(Event::Posted(SPINE, 2, Err(NotTaken::Silent("no answer".into()))), 0);
+    assert_eq!(ends(&said), [(SPINE, 2), (LEAF0, 2), (LEAF1, 2)]);
 }
 
 #[test]
@@ -340,5 +350,22 @@ fn a_topology_that_cannot_be_is_refused() {
     );
     assert_eq!(refused("api = \"127.0.0.1:3\"", ""), TopologyError::NoApi("spine".into()));
     assert!(refused("02:00:00:00:01:02", "02").to_string().starts_with("`spine`: "));
+    // Addresses of engines are nobody else's either.
+    let twice = |from: &str, to: &str| matches!(refused(from, to), TopologyError::Twice(_));
+    assert!(twice("02:00:00:00:01:01", "02:00:00:00:01:00"));
+    assert!(twice("10.0.1.1", "10.0.1.0") && twice("10.0.1.1", "10.0.0.3"));
+    assert!(twice("\"02:00:00:00:00:02\"", "\"02:00:00:00:01:00\""));
+    for (from, to) in [
+        ("02:00:00:00:01:01", "ff:ff:ff:ff:ff:ff"),
+        ("02:00:00:00:00:02", "00:00:00:00:00:00"),
+        ("10.0.1.1", "0.0.0.0"),
+        ("10.0.0.3", "224.0.0.1"),
+    ] {
+        assert!(matches!(refused(from, to), TopologyError::Nobody(_, text) if text == to), "{to}");
+    }
+    for numbers in ["first_qpn = 1", "qpns = 0", "first_qpn = 0xffffff", "qpns = 4294967295"] {
+        let error = refused("port = \"inc0\"", numbers);
+        assert!(matches!(error, TopologyError::Numbers(..)), "{numbers}: {error}");
+    }
     assert_eq!(refused(", port = \"inc0\"", ", fan_in = 65"), TopologyError::FanIn("leaf0".into(), 65));
 }
