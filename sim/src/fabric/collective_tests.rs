@@ -133,6 +133,7 @@ fn what_no_engine_can_do_is_refused() {
         ),
         (sum(&format!("{STAR}[inc]\nrate = \"0\"\n"), "4KB", ""), "inc.rate is 0"),
         (sum(&format!("{STAR}[host]\npayload = 1000\n"), "4KB", ""), "host.payload is 1000"),
+        (sum(&format!("{STAR}[host]\ntimeout = \"0ns\"\n"), "4KB", ""), "host.timeout is 0"),
         (sum(STAR, "4KB", "reliable = false\n"), "take `reliable = false` out"),
         (sum(STAR, "4KB", "cc = \"hpcc\"\n"), "`cc = \"dcqcn\"` and \"none\" only"),
         (sum(STAR, "6", ""), "a multiple of 4"),

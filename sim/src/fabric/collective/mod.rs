@@ -90,6 +90,9 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     if !window.is_power_of_two() || !(4..=4096).contains(&window) {
         return range("inc.window", window.into(), "a power of two, 4 to 4096");
     }
+    if spec.host.timeout.0 == 0 {
+        return range("host.timeout", 0, "above 0 where engines sum");
+    }
     if spec.inc.rate.is_some_and(|rate| rate.0 == 0) {
         return range("inc.rate", 0, "above 0");
     }
