@@ -100,7 +100,10 @@ fn devices_without_a_driver_for_dpdk_fail() {
     assert_eq!(level(&examine(&machine, Some(&nic()), None), "driver"), Level::Fail);
     bind(&root, "ixgbe");
     let found = examine(&machine, Some(&nic()), None);
-    assert!(found.iter().any(|f| f.remedy.ends_with("dpdk-devbind.py -b vfio-pci 0000:3b:00.0")), "{found:?}");
+    assert!(
+        found.iter().any(|f| f.remedy.ends_with("dpdk-devbind.py -b vfio-pci 0000:3b:00.0")),
+        "{found:?}"
+    );
     std::fs::remove_dir_all(root.path().join("sys/bus/pci/devices")).unwrap();
     assert!(examine(&machine, Some(&nic()), None).iter().any(|f| f.text.contains("no such device")));
 }
