@@ -133,13 +133,6 @@ drop_reasons! {
     RunUndrained = ("run", "undrained", Departure, "the egress was paused or too slow to drain before exit", possible),
 }
 
-impl DropReason {
-    /// The queue at the port of departure refused the frame or let go of it, not the port of arrival.
-    pub fn is_of_queue(self) -> bool {
-        matches!(self.stage(), "egress" | "watchdog") || self == Self::RunUndrained
-    }
-}
-
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].
 pub const DROP_REASONS: usize = DropReason::ALL.len();
 

@@ -1,5 +1,8 @@
 //! F1 to F9 on the marker alone, and the measured frequencies of the published model.
 
+#[path = "../tests/harness/published.rs"]
+mod published;
+
 use super::*;
 use crate::rng::Rng;
 use proptest::prelude::*;
@@ -62,15 +65,9 @@ fn f3_probability_is_exact() {
 
 #[test]
 fn f3_frequencies_of_the_published_model() {
-    let folder = std::env::var("WEIR_GOLDEN")
-        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into());
-    let folder = format!("{folder}/ns3-mmu");
-    if !std::path::Path::new(&folder).is_dir() {
-        eprintln!("skipped: no folder {folder} (set WEIR_GOLDEN)");
-        return;
-    }
-    let path = format!("{folder}/hpcc_ecn_mark_freq.csv");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let Some(folder) = published::published("ns3-mmu") else { return };
+    let path = folder.join("hpcc_ecn_mark_freq.csv");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut rng = Rng::new(1);
     let mut rows = 0;
     for line in text.lines().skip(1) {

@@ -112,11 +112,11 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let class = port.classifier.class(&parsed);
     let mut mmu = Mmu::new(params.mmu.clone())?;
     mmu.restore(&seen.groups, &seen.queues)?;
-    let queue_of = |port: usize| QueueIx((port * PRIORITIES) as u32 + u32::from(class.queue));
+    let queue_of = |port: usize| QueueIx::of(PortId(port as u16), usize::from(class.queue));
     let others = (0..params.ports.len()).filter(|i| *i != asked.port.index());
     let fullest = others.max_by_key(|i| (mmu.queue(queue_of(*i)).used, std::cmp::Reverse(*i)));
     let to = asked.to.or(fullest.map(|i| PortId(i as u16))).unwrap_or(asked.port);
-    let pg_ix = PgIx((asked.port.index() * PRIORITIES) as u32 + u32::from(class.pg));
+    let pg_ix = PgIx::of(asked.port, usize::from(class.pg));
     let queue_ix = queue_of(to.index());
     let (pg, queue, pools) = (mmu.pg(pg_ix), mmu.queue(queue_ix), mmu.pools());
     let charge = mmu.charge(asked.len);

@@ -1,7 +1,8 @@
 //! Asks a running switch over its Unix socket. HTTP/1.0, so that an answer ends with the connection.
 
 use crate::server::{is_private, is_socket_of};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+use std::io::{self, BufRead, BufReader, Read, Take, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -119,36 +120,19 @@ fn exchange(
     body: &str,
 ) -> Result<impl BufRead + use<>, ClientError> {
     let io = |error| ClientError::Io(socket.to_owned(), error);
-    let mut stream = UnixStream::connect(socket).map_err(io)?;
+    let stream = UnixStream::connect(socket).map_err(io)?;
     stream
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
         .map_err(io)?;
-    let mut head = format!("{method} {target} HTTP/1.0\r\nHost: localhost\r\n");
-    if method != "GET" {
-        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
-    }
-    if !kind.is_empty() {
-        head.push_str(&format!("Content-Type: {kind}\r\n"));
-    }
-    // The switch may answer before it has read all of a body it does not want.
-    let _ = write!(stream, "{head}\r\n{body}");
-    let mut answer = BufReader::new(stream);
-    let mut status = String::new();
-    answer.read_line(&mut status).map_err(io)?;
-    loop {
-        let mut line = String::new();
-        if answer.read_line(&mut line).map_err(io)? == 0 || line.trim().is_empty() {
-            break;
-        }
-    }
-    if status.split(' ').nth(1) == Some("200") {
+    let request = Request { method, target, host: "localhost", token: None, kind, body };
+    let Answer { status, line, body: answer, .. } = request.send(stream, u64::MAX).map_err(io)?;
+    if status == Some(200) {
         return Ok(answer);
     }
-    let text = whole(socket, answer)?;
-    let problem: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let detail = problem["detail"].as_str().unwrap_or("this is no weir");
-    let mut message = format!("{target}: {} ({detail})", status.trim().trim_start_matches("HTTP/1.0 "));
+    let problem: serde_json::Value = serde_json::from_str(&whole(socket, answer)?).unwrap_or_default();
+    let mut message =
+        format!("{target}: {} ({})", line.trim().trim_start_matches("HTTP/1.0 "), detail(&problem));
     for fault in problem["faults"].as_array().into_iter().flatten() {
         let word = |key: &str| fault[key].as_str().unwrap_or("").to_owned();
         let line = fault["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -158,6 +142,80 @@ fn exchange(
         }
     }
     Err(ClientError::Answer(message))
+}
+
+/// A request over HTTP/1.0.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// GET, POST, DELETE.
+    pub method: &'a str,
+    /// Path and query.
+    pub target: &'a str,
+    /// Whom it is for: what stood before the path.
+    pub host: &'a str,
+    /// What shows that the switch may be asked that.
+    pub token: Option<&'a str>,
+    /// Media type of the body, or nothing.
+    pub kind: &'a str,
+    /// What is sent with it.
+    pub body: &'a str,
+}
+
+/// What came back, as far as its headers.
+#[derive(Debug)]
+pub struct Answer<S> {
+    /// The number in its first line, if that has one.
+    pub status: Option<u16>,
+    /// Its first line.
+    pub line: String,
+    /// Its headers have come to their end.
+    pub whole_head: bool,
+    /// The rest.
+    pub body: BufReader<Take<S>>,
+}
+
+impl Request<'_> {
+    /// Sends it, and reads no more than `longest` bytes of what is answered, headers included.
+    ///
+    /// # Errors
+    /// The connection fails, or is silent for longer than its time limits. Not if it ends before all has been written: the
+    /// switch may answer before it has read all of a body it does not want.
+    pub fn send<S: Read + Write>(&self, mut stream: S, longest: u64) -> io::Result<Answer<S>> {
+        let Self { method, target, host, token, kind, body } = self;
+        let mut head = format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\n");
+        if let Some(token) = token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        if *method != "GET" {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        if !kind.is_empty() {
+            head.push_str(&format!("Content-Type: {kind}\r\n"));
+        }
+        match stream.write_all(format!("{head}\r\n{body}").as_bytes()) {
+            Err(error) if !matches!(error.kind(), BrokenPipe | ConnectionReset) => return Err(error),
+            _ => {}
+        }
+        let mut answer = BufReader::new(stream.take(longest));
+        let (mut line, mut header) = (String::new(), String::new());
+        answer.read_line(&mut line)?;
+        let whole_head = loop {
+            header.clear();
+            if answer.read_line(&mut header)? == 0 {
+                break false;
+            }
+            if header.trim().is_empty() {
+                break true;
+            }
+        };
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok(Answer { status, line, whole_head, body: answer })
+    }
+}
+
+/// What the document of an answer other than 200 says of it.
+pub fn detail(problem: &serde_json::Value) -> &str {
+    problem["detail"].as_str().unwrap_or("this is no weir")
 }
 
 /// The whole answer to `GET target`.

@@ -1,5 +1,6 @@
 //! HPCC, TIMELY, DCTCP and HPCC over PINT of the published simulator: whole runs, one test per scenario.
-mod support;
+#[path = "../../dataplane/tests/harness/published.rs"]
+mod published;
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,7 @@ use weir_sim::ns3::config::{Control, WindowRule};
 
 /// The published folder, or `None` with the reason printed.
 static SET: LazyLock<Option<DataSet>> =
-    LazyLock::new(|| support::published("ns3-cc").map(|folder| DataSet::read(&folder).unwrap()));
+    LazyLock::new(|| published::published("ns3-cc").map(|folder| DataSet::read(&folder).unwrap()));
 
 /// Digests, completion times, PFC frames, losses, maxima, and the rows that are there.
 fn exact(name: &str) {

@@ -1,5 +1,6 @@
 //! The published end-to-end runs, one test per scenario.
-mod support;
+#[path = "../../dataplane/tests/harness/published.rs"]
+mod published;
 
 use std::sync::LazyLock;
 
@@ -11,7 +12,7 @@ use weir_sim::ns3::config::Control;
 
 /// The published folder, or `None` with the reason printed.
 static SET: LazyLock<Option<DataSet>> =
-    LazyLock::new(|| support::published("ns3-scenarios").map(|folder| DataSet::read(&folder).unwrap()));
+    LazyLock::new(|| published::published("ns3-scenarios").map(|folder| DataSet::read(&folder).unwrap()));
 
 fn exact(name: &str) {
     let Some(set) = &*SET else { return };

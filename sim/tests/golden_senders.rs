@@ -1,6 +1,7 @@
 //! HPCC, TIMELY, DCTCP and HPCC over PINT of the published simulator: the senders alone. Each row gives what an
 //! acknowledgement said; every column of state after it must agree.
-mod support;
+#[path = "../../dataplane/tests/harness/published.rs"]
+mod published;
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ use weir_sim::golden::scenarios::spec::Scenario;
 use weir_sim::ns3::config::{Control, WindowRule};
 
 fn set() -> Option<DataSet> {
-    support::published("ns3-cc").map(|folder| DataSet::read(&folder).unwrap())
+    published::published("ns3-cc").map(|folder| DataSet::read(&folder).unwrap())
 }
 
 /// A row, its columns by number, counted from `time_ns`.

@@ -1,11 +1,14 @@
 //! `weir golden` from outside: one line per file, exit codes, the first row that differs, damaged files.
 
+#[path = "../../dataplane/tests/harness/published.rs"]
+mod published;
+
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use std::fs;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 const TABLE: &str = "hpcc_a1_p4_b1M";
@@ -18,13 +21,7 @@ fn golden(dir: &Path) -> (Option<i32>, String, String) {
 
 /// A folder with one published table, its rows changed by `edit`, or `None` with the reason printed.
 fn copy(edit: impl FnOnce(&mut Vec<String>)) -> Option<tempfile::TempDir> {
-    let root = std::env::var_os("WEIR_GOLDEN")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from);
-    let folder = root.join("ns3-mmu");
-    if !folder.is_dir() {
-        eprintln!("skipped: no folder {} (set WEIR_GOLDEN)", folder.display());
-        return None;
-    }
+    let folder = published::published("ns3-mmu")?;
     let name = format!("{TABLE}.csv.gz");
     let mut text = String::new();
     GzDecoder::new(fs::File::open(folder.join(&name)).unwrap()).read_to_string(&mut text).unwrap();

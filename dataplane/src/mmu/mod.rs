@@ -16,14 +16,31 @@ pub use shared::{Held, Ledger, Mmu, PgView, PoolView, QueueView};
 pub use watermark::{PERSISTENT, WATERMARK_READERS, Watermark};
 
 use crate::drops::DropReason;
+use crate::types::{PRIORITIES, PortId};
 
 /// A priority group of the whole switch: `port * 8 + pg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgIx(pub u32);
 
+impl PgIx {
+    /// Priority group `pg` (0 to 7) of a port.
+    #[inline(always)]
+    pub fn of(port: PortId, pg: usize) -> Self {
+        Self((port.index() * PRIORITIES + pg) as u32)
+    }
+}
+
 /// An egress queue of the whole switch: `port * 8 + queue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueIx(pub u32);
+
+impl QueueIx {
+    /// Queue `queue` (0 to 7) of a port.
+    #[inline(always)]
+    pub fn of(port: PortId, queue: usize) -> Self {
+        Self((port.index() * PRIORITIES + queue) as u32)
+    }
+}
 
 /// What admission decided about a frame at its priority group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

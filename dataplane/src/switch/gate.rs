@@ -37,10 +37,6 @@ impl Charged {
     }
 }
 
-fn queue_ix(out: PortId, queue: usize) -> QueueIx {
-    QueueIx((out.index() * PRIORITIES + queue) as u32)
-}
-
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// What is charged here for a frame with one destination.
     #[inline(always)]
@@ -54,11 +50,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn admit_all(&mut self, charged: Charged, pg: u16, queue: usize, totals: BatchTotals) -> bool {
         let (group, charge) = (PgIx(u32::from(pg)), totals.charge);
         let admitted = match charged {
-            Charged::Both(out) => self.admission.admit_together(group, queue_ix(out, queue), charge),
+            Charged::Both(out) => self.admission.admit_together(group, QueueIx::of(out, queue), charge),
             Charged::Group => self.admission.admit_ingress_together(group, charge),
             Charged::Queue(out) => {
                 let clear = self.is_fast_path(out, queue as u8) && self.queues.has_room();
-                clear && self.admission.admit_egress(queue_ix(out, queue), charge).is_ok()
+                clear && self.admission.admit_egress(QueueIx::of(out, queue), charge).is_ok()
             }
         };
         if admitted && charged.group() {
@@ -114,10 +110,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn charge(&mut self, charged: Charged, meta: &Meta, charge: u32) -> AdmitVerdict {
         let (group, queue) = (PgIx(u32::from(meta.pg)), usize::from(meta.queue));
         match charged {
-            Charged::Both(out) => self.admission.admit(group, queue_ix(out, queue), charge),
+            Charged::Both(out) => self.admission.admit(group, QueueIx::of(out, queue), charge),
             Charged::Group => self.admission.admit_ingress(group, charge),
             Charged::Queue(_) if !self.queues.has_room() => AdmitVerdict::Refused(DropReason::IngressNoSlot),
-            Charged::Queue(out) => match self.admission.admit_egress(queue_ix(out, queue), charge) {
+            Charged::Queue(out) => match self.admission.admit_egress(QueueIx::of(out, queue), charge) {
                 Ok(()) => AdmitVerdict::Admitted,
                 Err(reason) => AdmitVerdict::Refused(reason),
             },

@@ -208,7 +208,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 Ok(false) => return,
                 Ok(true) => return self.ports[out.index()].scheduler.wake(queue),
                 Err(back) => {
-                    self.admission.release_egress(QueueIx((out.index() * PRIORITIES + queue) as u32), charge);
+                    self.admission.release_egress(QueueIx::of(out, queue), charge);
                     request = back;
                 }
             }
@@ -236,10 +236,7 @@ fn complete<F: Frame, A: Admission>(ports: &mut [Port<F>], admission: &mut A, co
     let port = &mut ports[out.index()];
     port.in_flight -= totals.frames as usize;
     port.in_flight_wire -= totals.wire();
-    admission.release_egress(
-        QueueIx((out.index() * PRIORITIES + usize::from(header.queue)) as u32),
-        totals.charge,
-    );
+    admission.release_egress(QueueIx::of(*out, usize::from(header.queue)), totals.charge);
     match outcome {
         TxOutcome::Sent(at) => port.note_sent(staged, *at),
         TxOutcome::Lost(reason) => {

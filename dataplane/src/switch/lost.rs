@@ -1,7 +1,7 @@
 //! The one place where a lost frame is counted: where, why, and whether it was of a lossless class.
 
 use super::{Port, Switch};
-use crate::drops::DropReason;
+use crate::drops::{DropReason, Side};
 use crate::egress::BatchHeader;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
@@ -33,11 +33,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         count_lost(&mut self.ports, &self.admission, at, reason, header, frames);
     }
 
-    /// The port where a refusal counts: that of departure, with the queue, if these were the reason or the port of arrival
-    /// is another lcore's; else that of arrival, with the group.
+    /// The port where a refusal counts: that of departure, with the queue, if that is the side of the reason or the port of
+    /// arrival is another lcore's; else that of arrival, with the group.
     fn note_refused(&mut self, out: PortId, header: &BatchHeader, reason: DropReason, frames: u64) -> PortId {
         let input = PortId(header.in_port);
-        if reason.is_of_queue() || self.owner[input.index()] != self.shard {
+        if reason.side() == Side::Departure || self.owner[input.index()] != self.shard {
             self.note_drops_at_queue(out, header, reason, frames);
             return out;
         }

@@ -450,10 +450,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn charged_to(&self, headers: &ParsedFrame, lookup: Lookup) -> (PgView, QueueView) {
         let pg = self.admission.pg_view(PgIx(u32::from(headers.meta.pg)));
         let queue = match lookup {
-            Lookup::Port(out) => {
-                let ix = QueueIx((out.index() * PRIORITIES) as u32 + u32::from(headers.meta.queue));
-                self.admission.queue_view(ix)
-            }
+            Lookup::Port(out) => self.admission.queue_view(QueueIx::of(out, usize::from(headers.meta.queue))),
             _ => QueueView::default(),
         };
         (pg, queue)

@@ -139,7 +139,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Gives back what frames of one header were charged.
     #[inline(always)]
     pub(super) fn release_staged(&mut self, Staged { header, totals, out, .. }: &Staged) {
-        let queue = QueueIx((out.index() * PRIORITIES + usize::from(header.queue)) as u32);
+        let queue = QueueIx::of(*out, usize::from(header.queue));
         self.admission.release_egress(queue, totals.charge);
         self.release_from_group(header, *totals);
     }
@@ -158,7 +158,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     #[inline(never)]
     fn release_copies(&mut self, header: &BatchHeader, BatchTotals { frames, charge, .. }: BatchTotals) {
-        let (first, each) = (header.copies, charge / frames);
+        let (first, each) = (header.copies, charge.checked_div(frames).unwrap_or(0));
         let ended = (first..first + frames).filter_map(|slot| self.copies.end_one(slot));
         let charge = ended.map(|copies| self.admission.charge_for_copies(each, copies)).sum();
         if charge > 0 {
@@ -169,9 +169,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame (or one copy of it) that was charged to its group will not be queued.
     #[cold]
     pub(super) fn release_group(&mut self, meta: &Meta) {
-        let charge = self.admission.charge(u32::from(meta.len));
-        let totals = BatchTotals { frames: 1, bytes: u32::from(meta.len), charge };
-        self.release_from_group(&meta.header(), totals);
+        self.release_from_group(&meta.header(), self.totals_of_one(meta));
+    }
+
+    fn totals_of_one(&self, meta: &Meta) -> BatchTotals {
+        let bytes = u32::from(meta.len);
+        BatchTotals { frames: 1, bytes, charge: self.admission.charge(bytes) }
     }
 
     #[inline(always)]
@@ -187,8 +190,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Releases a frame that was charged to its queue and group but never sent.
     #[cold]
     pub(super) fn release(&mut self, out: PortId, meta: &Meta) {
-        let charge = self.admission.charge(u32::from(meta.len));
-        let totals = BatchTotals { frames: 1, bytes: u32::from(meta.len), charge };
+        let totals = self.totals_of_one(meta);
         self.release_staged(&Staged { header: meta.header(), totals, out, paused_ns: 0 });
     }
 }

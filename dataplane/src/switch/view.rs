@@ -102,10 +102,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub fn gauges(&self, id: PortId, now: Nanos) -> PortGauges {
         let port = &self.ports[id.index()];
         let (rx, tx) = (&port.reaction, &port.generator);
-        let first = (id.index() * PRIORITIES) as u32;
-        let queues: [_; PRIORITIES] =
-            std::array::from_fn(|q| self.admission.queue_view(QueueIx(first + q as u32)));
-        let pgs: [_; PRIORITIES] = std::array::from_fn(|pg| self.admission.pg_view(PgIx(first + pg as u32)));
+        let queues: [_; PRIORITIES] = std::array::from_fn(|q| self.admission.queue_view(QueueIx::of(id, q)));
+        let pgs: [_; PRIORITIES] = std::array::from_fn(|pg| self.admission.pg_view(PgIx::of(id, pg)));
         let storms: [_; PRIORITIES] =
             std::array::from_fn(|q| port.watchdog.as_ref().map(|w| *w.counters(q)).unwrap_or_default());
         let evidence: [_; PRIORITIES] =

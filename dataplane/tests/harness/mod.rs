@@ -6,6 +6,7 @@
 //! with; it shares no code with the switch.
 #![allow(dead_code, unused_imports)]
 
+mod alone;
 mod bench;
 mod build;
 pub mod frames;
@@ -13,6 +14,7 @@ mod lab;
 pub mod oracle;
 mod tester;
 
+pub use alone::Alone;
 pub use bench::{Bench, Block};
 pub use build::{G, Plan, TEST_DSCP_OF_PRIORITY, classifier_of, dscp};
 pub use lab::{End, Lab, audit_mmu};

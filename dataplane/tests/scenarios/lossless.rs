@@ -2,13 +2,13 @@
 //! as lossless; a frame of another class, lost in the same way, never is.
 
 use crate::harness::frames::{host, ipv4, stamp};
-use crate::harness::{Plan, dscp};
+use crate::harness::{Alone, Plan, dscp};
 use std::collections::BTreeSet;
 use weir_dataplane::classify::Maps;
 use weir_dataplane::drops::{DropReason, Side};
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::egress::BATCH_MAX;
-use weir_dataplane::frame::{Frame, OwnedFrame};
+use weir_dataplane::frame::OwnedFrame;
 use weir_dataplane::mmu::{Limit, PoolId};
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::stats::{PortStats, Reasons};
@@ -20,24 +20,6 @@ const LOSSLESS: u8 = 3;
 const LOSSY: u8 = 0;
 
 const EVERYBODY: Mac = Mac([0xff; 6]);
-
-/// A frame that is here alone: no second handle to it can be had, as when memory is out.
-struct Alone(OwnedFrame);
-
-impl Frame for Alone {
-    fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        self.0.bytes_mut()
-    }
-    fn share(&self) -> Option<Self> {
-        None
-    }
-    fn make_unique(&mut self) -> bool {
-        true
-    }
-}
 
 /// A driver whose ring is full.
 struct Full;

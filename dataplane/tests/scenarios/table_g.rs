@@ -1,11 +1,11 @@
 //! Table G: watermarks and counters.
 
 use crate::harness::frames::{host, ipv4};
-use crate::harness::{Bench, Block, Flow, G, Lab, Plan, oracle};
+use crate::harness::{Alone, Bench, Block, Flow, G, Lab, Plan, oracle};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::egress::{Microburst, MicroburstConfig};
-use weir_dataplane::frame::{Frame, OwnedFrame};
+use weir_dataplane::frame::OwnedFrame;
 use weir_dataplane::mmu::{Limit, MmuParams, QueueIx, WATERMARK_READERS};
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::stats::{PortStats, Published, Words};
@@ -193,24 +193,6 @@ fn g6_each_cause_has_its_reason() {
     let mut b = Bench::new(stormed);
     b.put(0, ip(1, 3, 64));
     assert_eq!((b.drops(DropReason::WatchdogDrop), b.lost()), (1, 1));
-}
-
-/// A frame of which no second handle can be had: memory is out.
-struct Alone(OwnedFrame);
-
-impl Frame for Alone {
-    fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        self.0.bytes_mut()
-    }
-    fn share(&self) -> Option<Self> {
-        None
-    }
-    fn make_unique(&mut self) -> bool {
-        true
-    }
 }
 
 #[test]

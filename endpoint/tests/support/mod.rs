@@ -1,5 +1,8 @@
 //! Golden frames: the vectors of `roce/vectors.md` and the captures beside it.
 
+#[path = "../../../dataplane/tests/harness/published.rs"]
+mod published;
+
 use std::path::PathBuf;
 
 /// A published frame.
@@ -10,19 +13,12 @@ pub struct Vector {
 
 /// A file of the golden data; `WEIR_GOLDEN` overrides the folder.
 pub fn golden(name: &str) -> PathBuf {
-    let root = std::env::var_os("WEIR_GOLDEN")
-        .unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into());
-    PathBuf::from(root).join("roce").join(name)
+    published::root().join("roce").join(name)
 }
 
 /// Whether the golden frames are there; if not, says why a test skips.
 pub fn present() -> bool {
-    let folder = golden("");
-    let there = folder.is_dir();
-    if !there {
-        eprintln!("skipped: no folder {} (set WEIR_GOLDEN)", folder.display());
-    }
-    there
+    published::published("roce").is_some()
 }
 
 /// Ends a test early, with the reason printed, where the golden frames are not.

@@ -12,10 +12,10 @@ use weir_sim::golden::{FileReport, replay_dir, replay_each};
 
 mod changed;
 mod damaged;
-#[path = "../support/mod.rs"]
-mod support;
+#[path = "../../../dataplane/tests/harness/published.rs"]
+mod published;
 
-use support::published;
+use published::published;
 
 /// A copy of one table and its description, changed by `edit` as text.
 fn changed(data_set: &str, table: &str, edit: impl FnOnce(&mut String, &mut String)) -> Option<TempDir> {

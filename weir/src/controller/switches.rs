@@ -1,9 +1,9 @@
 //! Switches, by their management interface: jobs are posted, ended and looked at.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 use std::io::ErrorKind::{TimedOut, WouldBlock};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_inc::controller::desk::{Event, JobState, NotTaken};
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::PATH as JOBS;
-use weir_mgmt::client;
+use weir_mgmt::client::{self, Request};
 
 /// Time between two looks at the jobs of a switch.
 const EVERY: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// One request over HTTP/1.0, so that an answer ends with the connection; the body of the answer.
+/// One request; the body of the answer.
 fn ask(api: &Api, method: &str, target: &str, body: &str) -> Result<String, Refused> {
     exchange(api, method, target, body).unwrap_or_else(|error| {
         let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -153,12 +153,14 @@ fn ask(api: &Api, method: &str, target: &str, body: &str) -> Result<String, Refu
 }
 
 fn exchange(api: &Api, method: &str, target: &str, body: &str) -> Result<Result<String, Refused>> {
+    let kind = if body.is_empty() { "" } else { "application/json" };
+    let request = |host, token| Request { method, target, host, token, kind, body };
     match api {
         Api::Unix(path) => {
             let stream = UnixStream::connect(path).with_context(|| path.display().to_string())?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            over(stream, "localhost", None, method, target, body)
+            over(stream, &request("localhost", None))
         }
         Api::Tcp(address, token) => {
             let found = address.to_socket_addrs().with_context(|| address.clone())?.next();
@@ -166,49 +168,21 @@ fn exchange(api: &Api, method: &str, target: &str, body: &str) -> Result<Result<
             let stream = TcpStream::connect_timeout(&found, PATIENCE).with_context(|| address.clone())?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            over(stream, address, token.as_deref(), method, target, body)
+            over(stream, &request(address, token.as_deref()))
         }
     }
 }
 
-fn over(
-    mut stream: impl Read + Write,
-    host: &str,
-    token: Option<&str>,
-    method: &str,
-    target: &str,
-    body: &str,
-) -> Result<Result<String, Refused>> {
-    let mut head = format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\n");
-    if let Some(token) = token {
-        head.push_str(&format!("Authorization: Bearer {token}\r\n"));
-    }
-    if method != "GET" {
-        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
-    }
-    if !body.is_empty() {
-        head.push_str("Content-Type: application/json\r\n");
-    }
-    stream.write_all(format!("{head}\r\n{body}").as_bytes())?;
-    let mut answer = BufReader::new(stream.take(LONGEST));
-    let mut status = String::new();
-    answer.read_line(&mut status)?;
-    let status: u16 = status.split(' ').nth(1).and_then(|n| n.parse().ok()).context("this is no weir")?;
-    loop {
-        let mut line = String::new();
-        if answer.read_line(&mut line)? == 0 {
-            bail!("the answer was cut short");
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
+fn over(stream: impl Read + Write, request: &Request) -> Result<Result<String, Refused>> {
+    let mut answer = request.send(stream, LONGEST)?;
+    let status = answer.status.context("this is no weir")?;
+    ensure!(answer.whole_head, "the answer was cut short");
     let mut text = String::new();
-    answer.read_to_string(&mut text)?;
+    answer.body.read_to_string(&mut text)?;
     if status == 200 {
         return Ok(Ok(text));
     }
     let problem: Value = serde_json::from_str(&text).unwrap_or_default();
-    let detail = problem["detail"].as_str().unwrap_or("this is no weir").to_owned();
-    Ok(Err(Refused { status, text: format!("{target}: {status} ({detail})") }))
+    let text = format!("{}: {status} ({})", request.target, client::detail(&problem));
+    Ok(Err(Refused { status, text }))
 }

@@ -6,7 +6,7 @@ use super::control::{JobOrder, Told};
 use super::io::{Dpdk, DpdkWire, Io, Receive, Source};
 use super::mgmt::EngineWindow;
 use std::net::IpAddr;
-use weir_config::EngineConfig;
+use weir_config::{EngineConfig, RING_HAND};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::switch::Wire;
@@ -23,8 +23,8 @@ const MAC_CONTROL: &[u8] = &[0x88, 0x08];
 const ARP: &[u8] = &[0x08, 0x06];
 const VLAN: &[u8] = &[0x81, 0x00];
 
-/// Frames for the switch that are in hand at most: as many as headroom is reckoned with (`RING_HAND`).
-const HAND: usize = 2 * TURN;
+/// Frames for the switch that are in hand at most: as many as headroom is reckoned with.
+const HAND: usize = RING_HAND as usize;
 
 /// A job that has been ended stays so long for ranks that have not heard of it, ns.
 const FAREWELL: Nanos = 2_000_000_000;
