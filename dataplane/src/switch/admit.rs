@@ -1,18 +1,14 @@
 //! From a decision to a queue: a group of frames passes the gate ([`super::gate`]) together or frame by frame, and joins
-//! its queue or goes to the lcore that has it; multicast frames, copy by copy.
+//! its queue or goes to the lcore that has it.
 
 use super::Switch;
 use super::batching::AdmissionGroup;
 use super::gate::Charged;
-use super::lost::count_lost;
-use super::receive::ParsedFrame;
 use crate::drops::DropReason;
 use crate::egress::{BatchList, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
-use crate::portset::PortSet;
 use crate::types::{Nanos, PRIORITIES, PortId};
-use arrayvec::ArrayVec;
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Admits the frames of a group together if nothing is near a limit, else one by one.
@@ -66,6 +62,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Charges a frame with one destination and queues it, or hands it over.
     #[inline(never)]
     pub(super) fn forward(&mut self, out: PortId, frame: F, meta: Meta) {
+        self.copy_waiting();
         let (mut meta, charged) = (meta, self.charged_for(out));
         let charge = self.admission.charge(u32::from(meta.len));
         match self.admit(charged, &frame, &mut meta, charge) {
@@ -116,53 +113,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn no_slot(&mut self, out: PortId, frame: F, meta: &Meta) {
         self.release(out, meta);
         self.refuse(out, frame, &meta.header(), DropReason::IngressNoSlot);
-    }
-
-    /// Charges a frame once to its group, as much as its copies take of the memory for frames, and once to every queue
-    /// that takes one (B16).
-    #[cold]
-    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &ParsedFrame) {
-        let may = |out: &PortId| *out != port && self.ports[out.index()].up;
-        let outs: ArrayVec<PortId, { crate::types::MAX_PORTS }> =
-            ports.intersection(&self.ports[port.index()].flood).iter().filter(may).collect();
-        let Some((&last, others)) = outs.split_last() else {
-            return self.drop_frame(port, DropReason::LookupNoPort, frame, &headers.meta.header());
-        };
-        let mut meta = headers.meta;
-        if others.is_empty() {
-            return self.forward(last, frame, meta);
-        }
-        let Some(slot) = self.copies.next_free() else {
-            return self.refuse(last, frame, &meta.header(), DropReason::IngressNoCopy);
-        };
-        let each = self.admission.charge(u32::from(meta.len));
-        let charge = self.admission.charge_for_copies(each, outs.len() as u32);
-        if let Err(reason) = self.admit(Charged::Group, &frame, &mut meta, charge) {
-            return self.refuse(last, frame, &meta.header(), reason);
-        }
-        meta.copies = slot;
-        self.copies.begin(slot, outs.len());
-        self.ports[port.index()].stats.copies += others.len() as u64;
-        for &out in others {
-            match frame.share() {
-                Some(copy) => self.copy_to(out, copy, meta),
-                None => {
-                    self.release_group(&meta);
-                    let Self { ports, admission, .. } = self;
-                    count_lost(ports, admission, port, DropReason::IngressNoCopy, &meta.header(), 1);
-                }
-            }
-        }
-        self.copy_to(last, frame, meta);
-    }
-
-    /// One copy of a charged multicast frame to one port, ours or another lcore's.
-    fn copy_to(&mut self, out: PortId, frame: F, meta: Meta) {
-        if self.owner[out.index()] == self.shard {
-            self.accept_one(out, frame, meta, meta.rx_ns);
-        } else {
-            self.hand_off_one(out, frame, &meta);
-        }
     }
 
     /// Marking on arrival (DEV-28's other option), on the depth the frame finds.

@@ -58,6 +58,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let at = decision.place();
         if self.groups[at].decision != decision {
             if rx.waiting >> at & 1 == 1 {
+                self.copy_waiting();
                 self.admit_group(rx.port, at);
             }
             self.groups[at] = AdmissionGroup { decision, list: BatchList::NONE };

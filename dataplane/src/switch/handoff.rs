@@ -217,8 +217,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Some(buffer) = request.frames.unload(&mut frames) {
             self.return_path().note(PortId(header.in_port), Note::Empty(buffer));
         }
-        for frame in frames {
-            let meta = header.meta(frame.len() as u16, held_ns);
+        for (number, frame) in frames.into_iter().enumerate() {
+            let meta = header.behind(number as u32).meta(frame.len() as u16, held_ns);
             self.accept_one(out, frame, meta, now);
         }
     }

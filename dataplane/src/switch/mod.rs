@@ -18,6 +18,7 @@ mod batching;
 mod channels;
 mod control;
 mod copies;
+mod flood;
 mod flow_cache;
 mod flush;
 mod gate;
@@ -56,6 +57,7 @@ use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use batching::{AdmissionGroup, GROUPS};
 use channels::TxGrant;
 use copies::Copies;
+use flood::FloodGroup;
 use flow_cache::FlowCache;
 use lanes::Lanes;
 use stage::Stage;
@@ -145,6 +147,8 @@ pub struct Switch<F, A = Mmu> {
     queues: Queues<F>,
     /// Scratch of `receive`: what a burst is sorted into.
     groups: [AdmissionGroup; GROUPS],
+    /// The same for frames with several destinations.
+    flood: FloodGroup<F>,
     /// Ports whose stage holds frames the wire did not take. What a loop asks about every port in every turn must not
     /// take a cache line of each.
     unsent: PortSet,

@@ -134,9 +134,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[port.index()].stats.checksums_completed += completed as u64;
     }
 
-    /// Admits all groups.
+    /// Admits all groups; before them the frames with several destinations, after which they came.
     #[inline(always)]
     fn admit_waiting(&mut self, rx: &mut RxContext) {
+        self.copy_waiting();
         while rx.waiting != 0 {
             self.admit_group(rx.port, rx.waiting.trailing_zeros() as usize);
             rx.waiting &= rx.waiting - 1;
@@ -210,7 +211,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
         }
         self.count_received(port, usize::from(headers.tc), 1, frame.len() as u64);
-        if headers.forwards() {
+        if headers.forwards() && rx.waiting != 0 {
             // It must not overtake those of the burst that came before it.
             self.admit_waiting(rx);
         }

@@ -11,6 +11,8 @@ use crate::pfc::generate::{GenerateConfig, REFRESH};
 use crate::pfc::react::{ReactConfig, RxMode};
 use crate::stats::LoopStats;
 use crate::types::{BURST, Mac};
+use std::cell::Cell;
+use std::rc::Rc;
 
 #[path = "handoff_tests.rs"]
 mod handoff;
@@ -198,6 +200,65 @@ fn b16_flooded_frames_leave_together_and_are_released_one_by_one() {
     (1..4).for_each(|out| drop(transmit(&mut s, out, now)));
     assert_eq!((s.held(), s.admission().held_bytes()), (0, 0));
     assert!(s.copies.are_free() && lens.len() > 5000);
+}
+
+/// A frame whose copies sometimes find no memory.
+struct Scarce(OwnedFrame, Rc<Cell<u64>>);
+
+impl Frame for Scarce {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+    fn share(&self) -> Option<Self> {
+        let asked = self.1.replace(self.1.get() + 1);
+        (asked % 7 > 1).then(|| Self(self.0.clone(), Rc::clone(&self.1)))
+    }
+    fn make_unique(&mut self) -> bool {
+        true
+    }
+}
+
+/// Takes all, and remembers lengths.
+struct Lengths(Vec<usize>);
+
+impl Wire<Scarce> for Lengths {
+    fn send(&mut self, frames: &mut Burst<Scarce>) -> usize {
+        let n = frames.len();
+        self.0.extend(frames.drain(..).map(|frame| frame.len()));
+        n
+    }
+    fn send_control(&mut self, _: &[u8]) -> bool {
+        true
+    }
+}
+
+#[test]
+fn copies_that_find_no_memory_are_counted_and_the_others_leave_in_order() {
+    let mut s = Switch::<Scarce>::new(params(4)).unwrap();
+    let asked = Rc::new(Cell::new(0));
+    let mut sent = 0;
+    for round in 0..100 {
+        // Of one length, so that they share batches, or of several.
+        let len = |n: usize| if round % 2 == 0 { 100 } else { 100 + n / 3 };
+        let of_len = |n| Scarce(frame(1, 9, 0, len(n)), Rc::clone(&asked));
+        let mut burst: Burst<_> = (0..round).map(of_len).collect();
+        s.receive(PortId(0), &mut burst, round as u64);
+        for out in 1..4 {
+            let mut wire = Lengths(Vec::new());
+            while s.transmit(PortId(out), BURST, round as u64, &mut wire) > 0 {}
+            assert!(wire.0.is_sorted());
+            sent += wire.0.len() as u64;
+        }
+        assert_eq!((s.held(), s.admission().held_bytes(), s.admission().queued_bytes()), (0, 0, 0));
+        assert_eq!(s.conservation().error(), 0);
+    }
+    let lost = s.stats(PortId(0)).drops.0[DropReason::IngressNoCopy as usize];
+    let frames = (0..100).sum::<u64>();
+    assert_eq!((asked.get(), sent + lost), (2 * frames, 3 * frames));
+    assert!(lost > frames / 2 && s.copies.are_free());
 }
 
 #[test]
