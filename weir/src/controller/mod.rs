@@ -9,7 +9,7 @@ mod switches;
 
 use crate::Outcome;
 use crate::check;
-use crate::output::say;
+use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hosts::Hosts;
@@ -60,6 +60,8 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     let map = topology.map().with_context(|| file.to_string())?;
     let secret = token(&args.token_file)?;
     let mut store = Store::open(args.state.clone())?;
+    // Nobody who reads what is said keeps hosts waiting.
+    output::detach()?;
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&asked)).context("cannot catch signals")?;
@@ -99,6 +101,9 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             actions.extend(desk.tick(now()));
+            if store.is_behind() {
+                actions.push(Action::Save);
+            }
         }
         for action in actions {
             match action {
@@ -106,7 +111,7 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
                 Action::HangUp(to) => hosts.hang_up(to),
                 Action::Post(switch, spec) => order(&orders, switch, |o| o.post(*spec)),
                 Action::End(switch, id) => order(&orders, switch, |o| o.end(id)),
-                Action::Save => store.put(&desk.save())?,
+                Action::Save => store.keep(&desk.save()),
                 Action::Note(text) => say!("{text}"),
             }
         }

@@ -238,6 +238,34 @@ fn a_dead_switch_fails_its_jobs_and_no_others() {
         let said = why(&host.hear(), "refused");
         assert_eq!(said, "switch `leaf0`: /v1/inc/jobs: 409 (no memory is left)");
     }
+    // The next number is that of somebody else's job, which is not ours to end.
+    leaf0.state.lock().unwrap().refuses = Some("job 4 exists already");
+    leaf0.state.lock().unwrap().jobs.insert(4, json!({}));
+    let mut few: Vec<Host> = (0..2).map(|h| Host::join(&address, "small", h, (h, 2))).collect();
+    for host in &mut few {
+        assert!(why(&host.hear(), "refused").contains("job 4 exists already"));
+    }
+    leaf0.state.lock().unwrap().refuses = None;
+    // By the time it has taken another job it has been told all there was to say of the one before.
+    let mut few: Vec<Host> = (0..2).map(|h| Host::join(&address, "small", h, (h, 2))).collect();
+    few.iter_mut().for_each(|host| assert!(host.hear()["seat"].is_object()));
+    assert_eq!(leaf0.jobs(), [4, 5]);
+}
+
+/// As on a full disk.
+#[test]
+fn a_state_that_cannot_be_written_ends_no_job() {
+    let place = Place::new();
+    let (_controller, address) = place.controller("127.0.0.1:0");
+    let state = place.path("state.json");
+    // No file can take the place of a folder that is not empty.
+    std::fs::remove_file(&state).unwrap();
+    std::fs::create_dir_all(place.path("state.json/full")).unwrap();
+    let mut hosts: Vec<Host> = (0..4).map(|h| Host::join(&address, "train", h, (h, 4))).collect();
+    hosts.iter_mut().for_each(|host| assert!(host.hear()["seat"].is_object()));
+    std::fs::remove_dir_all(&state).unwrap();
+    let saved = wait_for("what is known to be written", || std::fs::read_to_string(&state).ok());
+    assert!(saved.contains("train"), "{saved}");
 }
 
 /// The library of `contrib/inc`, on a device that is not there, and a real controller.
@@ -299,4 +327,12 @@ fn what_is_wrong_is_said_at_once() {
     says(&fabric.replace("name = \"spine\"", "name = \"leaf0\""), "x", "`leaf0` is there twice");
     says(&fabric.replacen("switch = \"leaf1\"", "switch = \"leaf9\"", 1), "x", "there is no switch `leaf9`");
     says(&fabric.replacen("api =", "ap =", 1), "x", "unknown field `ap`");
+    let (_controller, _) = place.controller("127.0.0.1:0");
+    let output = Command::new(WEIR)
+        .args(["inc", "controller", &place.path("fabric.toml"), "--listen", "127.0.0.1:0"])
+        .args(["--token-file", &place.path("token"), "--state", &place.path("state.json")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("state.json: another controller keeps its jobs there"), "{said}");
 }
