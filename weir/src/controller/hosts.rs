@@ -1,20 +1,27 @@
 //! Hosts, over TCP: a line of JSON each way at a time.
 
 use anyhow::{Context, Result};
+use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_inc::controller::desk::{Connection, Event};
 use weir_inc::rendezvous::{Answer, LONGEST, Request};
 
 /// Most connections at a time.
 const MOST: usize = 4096;
-/// Time for the first line: who says nothing goes.
+/// Time for the first line, all of it: who says nothing goes.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Silence after which TCP asks a host whether it is there, seconds.
+const QUIET: u32 = 15;
+/// Time between two such questions, seconds.
+const AGAIN: u32 = 5;
+/// Time without an answer after which a host is not there, seconds: it may have lost its power, and closed nothing.
+const GONE: u32 = 30;
 /// Time for a host to take a line.
 const TAKES: Duration = Duration::from_millis(200);
 
@@ -83,10 +90,13 @@ fn accept(listener: &TcpListener, streams: &Streams, events: &Sender<Event>) {
         let (events, counted) = (events.clone(), Arc::clone(&readers));
         let Ok(kept) = stream.try_clone() else { continue };
         let _ = kept.set_write_timeout(Some(TAKES));
+        if notice_the_dead(&kept).is_err() {
+            continue;
+        }
         streams.lock().unwrap_or_else(PoisonError::into_inner).insert(connection, kept);
         readers.fetch_add(1, Ordering::Relaxed);
         let reader = move || {
-            read(&stream, connection, &events);
+            read(&stream, connection, &events, PATIENCE);
             // Who is told that a connection has ended forgets it.
             let _ = stream.shutdown(Shutdown::Both);
             let _ = events.send(Event::Closed(connection));
@@ -99,10 +109,36 @@ fn accept(listener: &TcpListener, streams: &Streams, events: &Sender<Event>) {
     }
 }
 
-/// Reads lines until one is none.
-fn read(stream: &TcpStream, connection: Connection, events: &Sender<Event>) {
-    let _ = stream.set_read_timeout(Some(PATIENCE));
-    let mut lines = BufReader::new(stream);
+/// A host that has gone without a word ends its connection, whether it was to be told something or not.
+fn notice_the_dead(stream: &TcpStream) -> nix::Result<()> {
+    setsockopt(stream, sockopt::KeepAlive, &true)?;
+    setsockopt(stream, sockopt::TcpKeepIdle, &QUIET)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &AGAIN)?;
+    setsockopt(stream, sockopt::TcpKeepCount, &((GONE - QUIET) / AGAIN))?;
+    setsockopt(stream, sockopt::TcpUserTimeout, &(GONE * 1000))
+}
+
+/// A connection that is read until then.
+struct Until<'a> {
+    stream: &'a TcpStream,
+    /// `None`: for ever.
+    end: Option<Instant>,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(left)?;
+        self.stream.read(bytes)
+    }
+}
+
+/// Reads lines until one is none, or the first is not whole in time.
+fn read(stream: &TcpStream, connection: Connection, events: &Sender<Event>, patience: Duration) {
+    let mut lines = BufReader::new(Until { stream, end: Some(Instant::now() + patience) });
     loop {
         let mut line = Vec::new();
         let read = (&mut lines).take(LONGEST as u64).read_until(b'\n', &mut line);
@@ -116,7 +152,7 @@ fn read(stream: &TcpStream, connection: Connection, events: &Sender<Event>) {
         if events.send(Event::Said(connection, request)).is_err() {
             return;
         }
-        let _ = stream.set_read_timeout(None);
+        lines.get_mut().end = None;
     }
 }
 
@@ -124,5 +160,52 @@ fn refuse(mut stream: &TcpStream, error: &serde_json::Error) {
     let answer = Answer::Refused { why: format!("not understood: {error}") };
     if let Ok(line) = serde_json::to_string(&answer) {
         let _ = writeln!(stream, "{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::getsockopt;
+    use std::sync::mpsc::channel;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn who_says_little_by_little_goes_too() {
+        let (mut host, stream) = pair();
+        let (events, happened) = channel();
+        let reader = std::thread::spawn(move || read(&stream, 1, &events, Duration::from_millis(50)));
+        // Long before the longest line is full.
+        let mut said = 0;
+        while !reader.is_finished() && said < LONGEST {
+            let _ = host.write_all(b" ");
+            said += 1;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(said < LONGEST);
+        assert!(happened.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_host_that_vanishes_is_noticed() {
+        let (events, _happened) = channel();
+        let hosts = Hosts::listen("127.0.0.1:0".parse().unwrap(), events).unwrap();
+        let mut host = TcpStream::connect(hosts.address()).unwrap();
+        // Its line is answered by the reader: by then it is among the streams.
+        host.write_all(b"no line of JSON\n").unwrap();
+        let _ = host.read(&mut [0; 1]).unwrap();
+        let streams = hosts.streams.lock().unwrap();
+        let stream = streams.get(&1).unwrap();
+        assert!(getsockopt(stream, sockopt::KeepAlive).unwrap());
+        let silence = getsockopt(stream, sockopt::TcpKeepIdle).unwrap()
+            + getsockopt(stream, sockopt::TcpKeepCount).unwrap()
+                * getsockopt(stream, sockopt::TcpKeepInterval).unwrap();
+        assert_eq!(silence, GONE);
+        assert_eq!(getsockopt(stream, sockopt::TcpUserTimeout).unwrap(), GONE * 1000);
     }
 }
