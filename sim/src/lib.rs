@@ -1,11 +1,13 @@
 //! Virtual time: the switch and its endpoints without hardware, and replay of published models.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod crossbar;
 pub mod digest;
 pub mod fabric;
 pub mod golden;
 pub mod models;
 pub mod ns3;
+mod page;
 pub mod replay;
 pub mod sweep;

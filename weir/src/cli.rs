@@ -168,6 +168,7 @@ mod tests {
             "weir sim sweep --plan p --out d",
             "weir sim sweep --plan p --shard 2/3 --out d",
             "weir sim merge a b --csv c",
+            "weir sim compare a b --out c.html",
             "weir sim replay a.pcapng --config c -w b.pcapng",
         ] {
             assert!(parse(good).is_ok(), "{good}");
@@ -177,6 +178,7 @@ mod tests {
             "weir sim sweep",
             "weir sim sweep --plan p",
             "weir sim merge",
+            "weir sim compare",
             "weir sim replay a",
             "weir sim --out x",
         ] {

@@ -92,6 +92,28 @@ fn a_killed_sweep_goes_on_and_any_sharding_has_one_digest() {
 }
 
 #[test]
+fn two_runs_are_compared_in_a_table_and_on_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for name in ["pfc-chain", "incast"] {
+        weir(&[&format!("{CONFIGS}/{name}.toml"), "--out", &path(name)]);
+    }
+    let done = weir(&["compare", &path("pfc-chain"), &path("incast"), "--out", &path("page.html")]);
+    assert!(done.status.success(), "{done:?}");
+    for part in ["A  ", "B  ", "the topology of B is not that of A", "B to A", "FCT p99, us"] {
+        assert!(out(&done).contains(part), "{part}: {done:?}");
+    }
+    assert!(std::fs::read_to_string(path("page.html")).unwrap().contains("FCT p99, us"));
+    let refused = weir(&["compare", &path("incast"), &path("incast/flows.csv")]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        said.contains("flows.csv: no report of `weir sim`") && said.contains("give a report.json"),
+        "{said}"
+    );
+}
+
+#[test]
 fn refusals_are_one_message_with_file_and_place() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bad.toml");

@@ -38,6 +38,7 @@ pub use play::{Progress, run, run_with};
 pub use report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
 };
+pub(crate) use report::{SCHEMA, completion};
 pub use sizes::SizeDistribution;
 pub use spec::{
     CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, FlowControlKind,
@@ -45,6 +46,7 @@ pub use spec::{
     Protocol, Scheme, SwitchSpec, Topology, Workload, load,
 };
 pub use timeline::{Pause, Series, Timeline};
+pub(crate) use topology::neighbours;
 pub use units::{Duration, Quantity, Rate, Size};
 
 /// Why a fabric is refused.

@@ -1,14 +1,12 @@
-//! The report as one HTML page that needs nothing else: no server, no network, no library.
+//! The report as one HTML page.
 
 use super::report::{FlowResult, Report, Spread};
+use crate::page::{distribution, fill};
 use serde_json::{Value, json};
 
 const HTML: &str = include_str!("../../assets/report.html");
-const CSS: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 
-/// Points of a distribution that are drawn.
-const POINTS: usize = 200;
 /// Ports and flows that are listed.
 const ROWS: usize = 200;
 /// Upper ends of the size classes, bytes.
@@ -23,13 +21,7 @@ const CLASSES: [(u64, &str); 5] = [
 impl Report {
     /// The page: queue depths, pauses, rates, completion times, reasons.
     pub fn to_html(&self) -> String {
-        // Inside a script element only `<` could end it.
-        let data = self.page_data().to_string().replace('<', "\\u003c");
-        let title = format!("{}: weir sim", self.name).replace('&', "&amp;").replace('<', "&lt;");
-        HTML.replace("/*css*/", CSS)
-            .replace("<!--title-->", &title)
-            .replace("/*script*/", SCRIPT)
-            .replace("/*data*/", &data)
+        fill(HTML, SCRIPT, &format!("{}: weir sim", self.name), &self.page_data())
     }
 
     fn page_data(&self) -> Value {
@@ -43,16 +35,7 @@ impl Report {
         let ports: Vec<Value> =
             ports.iter().take(ROWS).map(|(s, p)| json!({ "switch": s.name, "port": p })).collect();
         let hosts: Vec<_> = self.hosts.iter().filter(|h| h.pfc_rx > 0).take(ROWS).collect();
-        let mut fcts: Vec<u64> = self.flows.iter().filter_map(|f| f.fct_ns).collect();
-        fcts.sort_unstable();
-        let step = fcts.len().div_ceil(POINTS).max(1);
-        let last = fcts.len().saturating_sub(1);
-        let cdf: Vec<Value> = fcts
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| i % step == 0 || *i == last)
-            .map(|(i, fct)| json!([fct, (i + 1) * 1000 / fcts.len()]))
-            .collect();
+        let cdf = distribution(self.flows.iter().filter_map(|f| f.fct_ns).collect());
         json!({
             "name": self.name, "weir": self.weir, "profile": self.profile, "seed": self.seed, "config": self.config_hash,
             "end_ns": self.end_ns, "events": self.events, "summary": self.summary(), "why": self.why,

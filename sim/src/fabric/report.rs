@@ -4,8 +4,11 @@ use super::latency::Latency;
 use super::reasons;
 use super::spec::{FabricSpec, Profile};
 use super::timeline::Timeline;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Version of the layout of a report.
+pub(crate) const SCHEMA: u32 = 3;
 
 /// Everything about a run. Times in ns, sizes in bytes, rates in bit/s; frame bytes are without FCS.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,6 +96,8 @@ pub struct Summary {
     pub flows_finite: usize,
     /// See [`Report::flows_finite`].
     pub flows_done: usize,
+    /// When the last of the flows that have an end was delivered, ns; absent: not all were, or there were none.
+    pub completion_ns: Option<u64>,
     /// See [`Report::fct_ns`].
     pub fct_ns: Option<Spread>,
     /// See [`Report::slowdown_milli`].
@@ -131,7 +136,7 @@ pub struct Summary {
 }
 
 /// A distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Number of values.
     pub count: u64,
@@ -324,7 +329,7 @@ impl Report {
     /// What is known of a run before it is looked at: nothing but its identity.
     pub(super) fn begin(spec: &FabricSpec, end_ns: u64, events: u64) -> Self {
         Self {
-            schema: 3,
+            schema: SCHEMA,
             verdict: "",
             findings: Vec::new(),
             bytes_lost: 0,
@@ -372,6 +377,7 @@ impl Report {
             events: self.events,
             flows_finite: self.flows_finite,
             flows_done: self.flows_done,
+            completion_ns: completion(self.flows.iter().map(|f| (f.bytes, f.start_ns, f.fct_ns))),
             fct_ns: self.fct_ns,
             slowdown_milli: self.slowdown_milli,
             frame_delay_mean_ns: self.latency.as_ref().map(|l| l.end_to_end[0].total.mean_ps / 1000),
@@ -534,6 +540,15 @@ impl Report {
         };
         std::iter::once(head).chain(self.ports().map(line)).collect()
     }
+}
+
+/// When the last of the flows that have an end was delivered, from the size, start and completion time of each.
+pub(crate) fn completion(
+    flows: impl Iterator<Item = (Option<u64>, Option<u64>, Option<u64>)>,
+) -> Option<u64> {
+    let finite = flows.filter(|(bytes, ..)| bytes.is_some());
+    let mut ends = finite.map(|(_, start, fct)| start?.checked_add(fct?));
+    ends.try_fold(None, |last: Option<u64>, end| Some(last.max(Some(end?)))).flatten()
 }
 
 /// A name of the user's as a CSV cell.

@@ -1,6 +1,6 @@
 //! What happens when: depths, rates and pauses over a run of unknown length, in bounded memory.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Buckets a lane is kept in at most. A longer run makes them wider.
@@ -21,7 +21,7 @@ const MAX_DEPTHS: usize = 12;
 pub(super) const MAX_RATES: usize = 16;
 
 /// The course of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     /// Time from one value of a series to the next, ns; the first value is of the time from 0.
     pub period_ns: Nanos,
@@ -39,7 +39,7 @@ pub struct Timeline {
 }
 
 /// One value per period.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Of what.
     pub name: String,
@@ -48,7 +48,7 @@ pub struct Series {
 }
 
 /// A port held its peer back.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pause {
     /// The switch.
     pub node: String,

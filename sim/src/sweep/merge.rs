@@ -19,9 +19,9 @@ pub struct Merged {
     pub broken: Vec<(usize, String)>,
     /// Of all results that are there, in the order of the points.
     pub digest: String,
-    axes: Vec<String>,
+    pub(crate) axes: Vec<String>,
     /// By point: values of the axes, and the result.
-    rows: Vec<(Vec<String>, Option<Value>)>,
+    pub(crate) rows: Vec<(Vec<String>, Option<Value>)>,
 }
 
 /// Puts the results in `dirs` together: they hold shards of one sweep.
@@ -81,12 +81,13 @@ fn find(dirs: &[PathBuf], address: &str) -> Result<Option<(Vec<u8>, Value)>, Swe
 }
 
 /// What of a result becomes columns: name and place.
-const COLUMNS: [(&str, &[&str]); 21] = [
+const COLUMNS: [(&str, &[&str]); 22] = [
     ("fct_p50_ns", &["fct_ns", "p50"]),
     ("fct_p99_ns", &["fct_ns", "p99"]),
     ("fct_max_ns", &["fct_ns", "max"]),
     ("slowdown_p50_milli", &["slowdown_milli", "p50"]),
     ("slowdown_p99_milli", &["slowdown_milli", "p99"]),
+    ("completion_ns", &["completion_ns"]),
     ("flows_done", &["flows_done"]),
     ("flows_finite", &["flows_finite"]),
     ("delivered_bytes", &["delivered_bytes"]),

@@ -1,6 +1,7 @@
 //! `weir sim`: a fabric in virtual time, from a file; a summary on the terminal, everything in files.
 
 mod bar;
+mod compare;
 mod many;
 mod replay;
 
@@ -30,13 +31,15 @@ pub struct SimArgs {
     pub json: bool,
 }
 
-/// `weir sim sweep`, `weir sim merge` and `weir sim replay`
+/// `weir sim sweep`, `weir sim merge`, `weir sim compare` and `weir sim replay`
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
     /// Play the points of a plan; those whose result is in DIR already are left out.
     Sweep(many::SweepArgs),
     /// Put the results of shards together: a table, what is missing, and a digest of it all.
     Merge(many::MergeArgs),
+    /// Put results beside one another: figures, the difference of each to the first, and a page of their distributions.
+    Compare(compare::CompareArgs),
     /// Put a capture through a switch in virtual time, and say where the result differs from what was captured.
     Replay(replay::ReplayArgs),
 }
@@ -45,6 +48,7 @@ pub fn sim(args: &SimArgs) -> Result<Outcome> {
     match (&args.many, &args.file) {
         (Some(SimCommand::Sweep(args)), _) => many::sweep(args),
         (Some(SimCommand::Merge(args)), _) => many::merge(args),
+        (Some(SimCommand::Compare(args)), _) => compare::compare(args),
         (Some(SimCommand::Replay(args)), _) => replay::replay(args),
         (None, Some(file)) => one(file, args.out.as_deref(), args.json),
         (None, None) => unreachable!("the command line requires a file"),

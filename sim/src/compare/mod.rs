@@ -1,0 +1,181 @@
+//! Results beside one another: figures, the difference of each to the first, and a page of their distributions.
+//!
+//! What is compared are settings ([`side`]): the run of a report, or the points of a sweep that differ in `seed` alone. Where
+//! two settings have two seeds or more in common, their difference is that of the runs with one seed each, in the mean,
+//! with its 95 % confidence interval ([`difference`]); else that of the means, without one.
+
+mod difference;
+mod figures;
+mod page;
+mod side;
+
+use crate::sweep::SweepError;
+use figures::FIGURES;
+use side::Side;
+use std::path::{Path, PathBuf};
+
+/// Settings that are compared at most: a page has so many colours.
+const MOST: usize = 16;
+
+/// Settings and what they came to.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    sides: Vec<Side>,
+}
+
+/// Why nothing is compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A file that cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A folder with no results in it.
+    #[error(
+        "{}: neither report.json nor plan.json is in it; give a folder that `weir sim FILE --out DIR` or `weir sim sweep` \
+         has written", .0.display()
+    )]
+    Nothing(PathBuf),
+    /// A file that is no report.
+    #[error(
+        "{}: no report of `weir sim`: {problem}; give a report.json that `weir sim FILE --out DIR` has written",
+        path.display()
+    )]
+    NoReport {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A report of another version.
+    #[error("{}: layout {got} of reports, and this weir reads {}: play it again", path.display(), crate::fabric::SCHEMA)]
+    Layout {
+        /// Which.
+        path: PathBuf,
+        /// Its layout.
+        got: u32,
+    },
+    /// A sweep of which no point was played.
+    #[error("{}: no point of this sweep has a result; play it with `weir sim sweep`", .0.display())]
+    Empty(PathBuf),
+    /// A folder of a sweep that cannot be used.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+    /// Too few or too many to compare.
+    #[error(
+        "{0} settings, and 2 to {MOST} can be compared: give more folders, or sweeps with fewer values (those of the axis \
+         `seed` are runs of one setting)"
+    )]
+    Count(usize),
+}
+
+/// The results in these folders and files beside one another.
+///
+/// # Errors
+/// What cannot be read, is no result, or too few or too many of them.
+pub fn compare(paths: &[PathBuf]) -> Result<Comparison, CompareError> {
+    let mut sides = Vec::new();
+    for path in paths {
+        sides.append(&mut side::read(path)?);
+    }
+    if !(2..=MOST).contains(&sides.len()) {
+        return Err(CompareError::Count(sides.len()));
+    }
+    Ok(Comparison { sides })
+}
+
+/// A, B, C: settings have long names.
+fn letter(index: usize) -> char {
+    (b'A' + index as u8) as char
+}
+
+impl Comparison {
+    /// A line for each setting.
+    fn legend(&self) -> Vec<String> {
+        let line = |(i, side): (usize, &Side)| format!("{}  {}: {}", letter(i), side.name, side.seeds());
+        self.sides.iter().enumerate().map(line).collect()
+    }
+
+    /// What a reader of the figures has to know.
+    fn notes(&self) -> Vec<String> {
+        let lettered = || self.sides.iter().enumerate().map(|(i, side)| (letter(i), side));
+        let (first, mut notes) = (&self.sides[0], Vec::new());
+        for (letter, side) in lettered().skip(1) {
+            if side.neighbours != first.neighbours {
+                let (a, b) = (first.size(), side.size());
+                notes.push(format!("the topology of {letter} is not that of A: {b}; of A: {a}"));
+            }
+            let common = first.common(side);
+            if common >= 2 {
+                notes.push(format!(
+                    "{letter} to A: mean difference of {common} pairs of runs with one seed each, and its 95 % confidence \
+                     interval (Student's t)"
+                ));
+            } else if first.runs.len().max(side.runs.len()) > 1 {
+                notes.push(format!(
+                    "{letter} to A: fewer than two seeds in common, so the means are compared"
+                ));
+            }
+        }
+        for (letter, side) in lettered() {
+            notes.extend(side.left_out.iter().map(|why| format!("{letter}: {why}")));
+            let failed = side.runs.iter().filter(|(_, run)| !run.findings.is_empty());
+            notes.extend(
+                failed.map(|(seed, run)| {
+                    format!("{letter}: FAIL with seed {seed}: {}", run.findings.join("; "))
+                }),
+            );
+        }
+        notes
+    }
+
+    /// Figures as texts: the name with its unit, the mean of the first setting, then mean and difference of each other one.
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |figure: &figures::Figure| {
+            let of = |side: &Side| figure.text(side.mean(figure));
+            let first = &self.sides[0];
+            let others = self.sides[1..].iter().flat_map(|side| {
+                let difference = difference::between(first, side, figure);
+                [of(side), difference.map_or_else(|| "-".into(), |d| d.to_string())]
+            });
+            [figure.name.to_owned(), of(first)].into_iter().chain(others).collect()
+        };
+        FIGURES.iter().map(row).collect()
+    }
+
+    /// Names of the columns of `rows`.
+    fn heads(&self) -> Vec<String> {
+        let others =
+            (1..self.sides.len()).flat_map(|i| [letter(i).to_string(), format!("{} to A", letter(i))]);
+        ["".into(), "A".into()].into_iter().chain(others).collect()
+    }
+
+    /// Settings, notes and the table for a terminal.
+    pub fn text(&self) -> String {
+        let table: Vec<Vec<String>> = std::iter::once(self.heads()).chain(self.rows()).collect();
+        let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..table[0].len()).map(width).collect();
+        let cell = |(i, text): (usize, &String)| match i {
+            0 => format!("{text:<0$}", widths[0]),
+            _ => format!("  {text:>0$}", widths[i]),
+        };
+        let line =
+            |row: &Vec<String>| row.iter().enumerate().map(cell).collect::<String>().trim_end().to_owned();
+        let notes = self.notes().into_iter().map(|note| format!("   {note}"));
+        let lines: Vec<String> =
+            self.legend().into_iter().chain(notes).chain(table.iter().map(line)).collect();
+        lines.join("\n")
+    }
+}
+
+/// The folder or file a result is in, as a reader calls it.
+fn name_of(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! What is compared, as it lies in files: reports of `weir sim`, folders of `weir sim sweep`.
+
+use super::figures::{Figure, Figures};
+use super::{CompareError, name_of};
+use crate::fabric::{self, SCHEMA, Spread, Timeline, completion};
+use crate::sweep;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A setting and its runs.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    /// Where it lies and, of a sweep, the values of its axes.
+    pub name: String,
+    /// Runs by seed.
+    pub runs: BTreeMap<u64, Run>,
+    /// Ports of switches: the switch, and its neighbour. In order, without engines.
+    pub neighbours: Vec<(String, String)>,
+    /// Points of the sweep without a result, in words.
+    pub left_out: Option<String>,
+    /// What only a report has.
+    pub course: Option<Course>,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub figures: Figures,
+    /// What should not have happened.
+    pub findings: Vec<String>,
+}
+
+/// The flows, ports and course of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Course {
+    pub end_ns: u64,
+    /// Of each flow that was delivered, ns.
+    pub fct_ns: Vec<u64>,
+    /// The same over what it takes alone on its path, in thousandths.
+    pub slowdown_milli: Vec<u64>,
+    /// Of each port of a switch: share of the run in which it held its peer back, in millionths.
+    pub paused_ppm: Vec<u64>,
+    /// Longest queue of any port in each period, bytes.
+    pub depths: Vec<u64>,
+    /// Period of `depths`, ns.
+    pub period_ns: u64,
+}
+
+/// What is read of a report: see [`fabric::Report`].
+#[derive(Debug, Deserialize)]
+struct Stored {
+    findings: Vec<String>,
+    seed: u64,
+    end_ns: u64,
+    flows_done: u64,
+    fct_ns: Option<Spread>,
+    slowdown_milli: Option<Spread>,
+    frames_sent: u64,
+    frames_lost: u64,
+    frames_dropped: u64,
+    flows: Vec<StoredFlow>,
+    switches: Vec<StoredSwitch>,
+    hosts: Vec<StoredHost>,
+    timeline: Timeline,
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredFlow {
+    bytes: Option<u64>,
+    start_ns: Option<u64>,
+    fct_ns: Option<u64>,
+    ideal_ns: u64,
+    resent: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredSwitch {
+    name: String,
+    ports: Vec<StoredPort>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredPort {
+    peer: String,
+    queue_max: u64,
+    marked: u64,
+    pfc_tx_xoff: u64,
+    tx_paused_ns: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredHost {
+    paused_ns: [u64; 8],
+}
+
+/// The settings in a file or folder.
+pub(super) fn read(path: &Path) -> Result<Vec<Side>, CompareError> {
+    if !path.is_dir() {
+        return Ok(vec![report(path, name_of(path))?]);
+    }
+    let inside = path.join("report.json");
+    if inside.exists() {
+        return Ok(vec![report(&inside, name_of(path))?]);
+    }
+    match sweep::merge(&[path.to_owned()]) {
+        Ok(merged) => points(path, merged),
+        Err(sweep::SweepError::Nothing(_)) => Err(CompareError::Nothing(path.to_owned())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn report(path: &Path, name: String) -> Result<Side, CompareError> {
+    #[derive(Deserialize)]
+    struct Layout {
+        schema: u32,
+    }
+    let file = |error| CompareError::File { path: path.to_owned(), error };
+    let text = std::fs::read(path).map_err(file)?;
+    let no_report =
+        |e: serde_json::Error| CompareError::NoReport { path: path.to_owned(), problem: e.to_string() };
+    let Layout { schema } = serde_json::from_slice(&text).map_err(no_report)?;
+    if schema != SCHEMA {
+        return Err(CompareError::Layout { path: path.to_owned(), got: schema });
+    }
+    let stored: Stored = serde_json::from_slice(&text).map_err(no_report)?;
+    let run = Run { figures: stored.figures(), findings: stored.findings.clone() };
+    let ports = stored.switches.iter().flat_map(|s| s.ports.iter().map(|p| (s.name.clone(), p.peer.clone())));
+    // An engine of a switch is called after it and is no neighbour.
+    let mut neighbours: Vec<_> = ports.filter(|(switch, peer)| *peer != format!("{switch}.inc")).collect();
+    neighbours.sort_unstable();
+    let runs = BTreeMap::from([(stored.seed, run)]);
+    Ok(Side { name, runs, neighbours, left_out: None, course: Some(stored.course()) })
+}
+
+impl Stored {
+    fn ports(&self) -> impl Iterator<Item = &StoredPort> {
+        self.switches.iter().flat_map(|s| &s.ports)
+    }
+
+    fn figures(&self) -> Figures {
+        // A file may say anything.
+        let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
+        Figures {
+            end_ns: self.end_ns,
+            flows_done: self.flows_done,
+            completion_ns: completion(self.flows.iter().map(|f| (f.bytes, f.start_ns, f.fct_ns))),
+            fct_ns: self.fct_ns,
+            slowdown_milli: self.slowdown_milli,
+            frames_sent: self.frames_sent,
+            frames_dropped: self.frames_dropped,
+            frames_lost: self.frames_lost,
+            frames_resent: sum(&mut self.flows.iter().map(|f| f.resent)),
+            pfc_pauses: sum(&mut self.ports().map(|p| p.pfc_tx_xoff)),
+            host_paused_ns: self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0),
+            ecn_marks: sum(&mut self.ports().map(|p| p.marked)),
+            queue_max_bytes: self.ports().map(|p| p.queue_max).max().unwrap_or(0),
+        }
+    }
+
+    fn course(self) -> Course {
+        let share = |part: u64, whole: u64, of: u128| {
+            u64::try_from(u128::from(part) * of / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+        };
+        let Timeline { period_ns, depths: series, .. } = &self.timeline;
+        let periods = series.iter().map(|s| s.values.len()).max().unwrap_or(0);
+        let longest = |k| series.iter().filter_map(|s| s.values.get(k).copied()).max().unwrap_or(0);
+        let done = || self.flows.iter().filter_map(|f| Some((f.fct_ns?, f.ideal_ns)));
+        Course {
+            end_ns: self.end_ns,
+            fct_ns: done().map(|(fct, _)| fct).collect(),
+            slowdown_milli: done().map(|(fct, ideal)| share(fct, ideal, 1000)).collect(),
+            paused_ppm: self
+                .ports()
+                .filter_map(|p| Some(share(p.tx_paused_ns?, self.end_ns, 1_000_000)))
+                .collect(),
+            depths: (0..periods).map(longest).collect(),
+            period_ns: *period_ns,
+        }
+    }
+}
+
+/// What is read of a point of a sweep.
+#[derive(Debug, Deserialize)]
+struct Point {
+    spec: String,
+    seed: u64,
+    summary: PointSummary,
+}
+
+#[derive(Debug, Deserialize)]
+struct PointSummary {
+    findings: Vec<String>,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// The points of a sweep, those that differ in `seed` alone together.
+fn points(path: &Path, merged: sweep::Merged) -> Result<Vec<Side>, CompareError> {
+    let mut sides: Vec<(Vec<String>, Side)> = Vec::new();
+    for (values, result) in merged.rows {
+        let Some(result) = result.filter(|result| !result["summary"].is_null()) else { continue };
+        let settings: Vec<String> = merged
+            .axes
+            .iter()
+            .zip(values)
+            .filter(|(key, _)| *key != "seed")
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect();
+        let damaged = |problem: String| sweep::SweepError::Damaged {
+            path: path.join(format!("{}.json", result["address"].as_str().unwrap_or_default())),
+            problem,
+        };
+        let point: Point = Point::deserialize(&result).map_err(|e| damaged(e.to_string()))?;
+        let run = Run { figures: point.summary.figures, findings: point.summary.findings };
+        if let Some((_, side)) = sides.iter_mut().find(|(of, _)| *of == settings) {
+            side.runs.insert(point.seed, run);
+            continue;
+        }
+        let neighbours = fabric::load("spec", &point.spec).and_then(|spec| fabric::neighbours(&spec));
+        let neighbours = neighbours.map_err(|e| damaged(e.to_string()))?;
+        let mut name = name_of(path);
+        if !settings.is_empty() {
+            name = format!("{name}, {}", settings.join(", "));
+        }
+        let runs = BTreeMap::from([(point.seed, run)]);
+        sides.push((settings, Side { name, runs, neighbours, left_out: None, course: None }));
+    }
+    let (missing, broken) = (merged.missing.len(), merged.broken.len());
+    let Some((_, first)) = sides.first_mut() else { return Err(CompareError::Empty(path.to_owned())) };
+    if missing + broken > 0 {
+        let all = merged.points;
+        first.left_out = Some(format!("of {all} points of the sweep {missing} are missing, {broken} broken"));
+    }
+    Ok(sides.into_iter().map(|(_, side)| side).collect())
+}
+
+/// `None` of no values.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0u64, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / count as f64)
+}
+
+impl Side {
+    /// Mean of a figure over the runs that have it.
+    pub fn mean(&self, figure: &Figure) -> Option<f64> {
+        mean(self.runs.values().filter_map(|run| (figure.of)(&run.figures)))
+    }
+
+    /// Seeds both have.
+    pub fn common(&self, other: &Self) -> usize {
+        self.runs.keys().filter(|seed| other.runs.contains_key(seed)).count()
+    }
+
+    /// Its seeds in words.
+    pub fn seeds(&self) -> String {
+        let mut seeds = self.runs.keys();
+        match (self.runs.len(), seeds.next(), seeds.next_back()) {
+            (n, Some(first), Some(last)) => format!("{n} seeds, {first} to {last}"),
+            (_, first, _) => format!("seed {}", first.unwrap_or(&0)),
+        }
+    }
+
+    /// Its topology in words.
+    pub fn size(&self) -> String {
+        let mut switches: Vec<&str> = self.neighbours.iter().map(|(switch, _)| switch.as_str()).collect();
+        switches.dedup();
+        format!("switches: {}, ports in use: {}", switches.len(), self.neighbours.len())
+    }
+}

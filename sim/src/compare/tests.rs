@@ -1,0 +1,175 @@
+//! Reports and sweeps as they are written, and files that are none.
+
+use super::*;
+use crate::fabric::{load, run};
+use crate::sweep::{Plan, run_shard};
+use serde_json::Value;
+
+fn spec(hosts: usize, rate: &str, seed: u64) -> String {
+    format!(
+        "name = \"base\"\nuntil = \"1ms\"\nseed = {seed}\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \
+         \"{rate}\"\n[switch.config.buffer]\nsize = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind \
+         = \"poisson\"\nbytes = 1000\nload = 0.5\nduration = \"20us\"\n"
+    )
+}
+
+fn write(dir: &Path, name: &str, spec: &str) -> (PathBuf, crate::fabric::Report) {
+    let (to, report) = (dir.join(name), run(&load(name, spec).unwrap()).unwrap());
+    std::fs::create_dir_all(&to).unwrap();
+    std::fs::write(to.join("report.json"), report.to_json()).unwrap();
+    (to, report)
+}
+
+/// A sweep over `axes` in folder `name`.
+fn sweep_of(dir: &Path, name: &str, rate: &str, axes: &[(&str, &str)]) -> PathBuf {
+    std::fs::write(dir.join("base.toml"), spec(4, rate, 1)).unwrap();
+    let axes: String =
+        axes.iter().map(|(key, values)| format!("[[axis]]\nkey = \"{key}\"\nvalues = {values}\n")).collect();
+    let plan = dir.join("plan.toml");
+    std::fs::write(&plan, format!("name = \"{name}\"\nbase = \"base.toml\"\n{axes}")).unwrap();
+    run_shard(&Plan::read(&plan).unwrap(), "1/1", &dir.join(name), &mut |_| {}).unwrap();
+    dir.join(name)
+}
+
+fn row<'a>(rows: &'a [Vec<String>], name: &str) -> &'a [String] {
+    &rows.iter().find(|row| row[0] == name).unwrap()[1..]
+}
+
+#[test]
+fn a_stored_report_has_the_figures_of_its_summary() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, report) = write(dir.path(), "a", &spec(4, "100G", 7));
+    let [side] = &side::read(&folder).unwrap()[..] else { panic!("one") };
+    let summary = serde_json::to_value(report.summary()).unwrap();
+    let expected: figures::Figures = serde_json::from_value(summary).unwrap();
+    assert_eq!(side.runs[&7].figures, expected);
+    assert!(expected.completion_ns.unwrap() >= expected.fct_ns.unwrap().max);
+    // The spec of a sweep and the report of a run say the same of a topology.
+    let spec = load("a", &spec(4, "100G", 7)).unwrap();
+    assert_eq!(side.neighbours, crate::fabric::neighbours(&spec).unwrap());
+    assert_eq!(side.neighbours.len(), 4);
+    let course = side.course.as_ref().unwrap();
+    assert_eq!(course.fct_ns.len(), report.flows_done);
+    assert_eq!(course.depths.iter().max().copied().unwrap_or(0), report.queue_max());
+}
+
+#[test]
+fn two_reports_are_compared_in_percent_and_other_topologies_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, fast) = write(dir.path(), "a", &spec(4, "100G", 1));
+    let (b, slow) = write(dir.path(), "b", &spec(4, "25G", 1));
+    let (c, _) = write(dir.path(), "c", &spec(5, "100G", 1));
+    let both = compare(&[a.clone(), b.join("report.json")]).unwrap();
+    assert!(both.notes().is_empty(), "{:?}", both.notes());
+    let (was, is) = (fast.fct_ns.unwrap().p99 as f64, slow.fct_ns.unwrap().p99 as f64);
+    let rows = both.rows();
+    let [first, second, change] = row(&rows, "FCT p99, us") else { panic!("three cells") };
+    assert_eq!(*first, format!("{:.1}", was / 1e3));
+    assert_eq!(*second, format!("{:.1}", is / 1e3));
+    assert_eq!(*change, format!("{:+.1} %", (is - was) / was * 100.0));
+    let same = compare(&[a.clone(), a.clone()]).unwrap();
+    assert!(same.rows().iter().all(|row| row[1] == row[2] && row[3] == "+0.0 %"), "{:?}", same.rows());
+
+    let other = compare(&[a, c]).unwrap();
+    let note = "the topology of B is not that of A: switches: 1, ports in use: 5; of A: switches: 1, ports in use: 4";
+    assert_eq!(other.notes(), [note]);
+    assert!(other.text().contains(note));
+}
+
+#[test]
+fn seeds_of_sweeps_are_pairs_with_an_interval() {
+    let dir = tempfile::tempdir().unwrap();
+    let fast = sweep_of(dir.path(), "fast", "100G", &[("seed", "[1, 2, 3]")]);
+    let slow = sweep_of(dir.path(), "slow", "25G", &[("seed", "[2, 3, 4]")]);
+    let both = compare(&[fast.clone(), slow.clone()]).unwrap();
+    assert_eq!(both.legend()[1], format!("B  {}: 3 seeds, 2 to 4", slow.display()));
+    assert!(both.notes()[0].starts_with("B to A: mean difference of 2 pairs"), "{:?}", both.notes());
+    // By hand, of seeds 2 and 3; t(0.975, 1) = 12.7062.
+    let p50 = |side: &Side, seed| side.runs[&seed].figures.fct_ns.unwrap().p50 as f64;
+    let [a, b] = &both.sides[..] else { panic!("two") };
+    let (d2, d3) = (p50(b, 2) - p50(a, 2), p50(b, 3) - p50(a, 3));
+    let base = f64::midpoint(p50(a, 2), p50(a, 3));
+    // s / sqrt(2) of two values is half their distance.
+    let (middle, half) =
+        (f64::midpoint(d2, d3) / base * 100.0, 12.7062 * (d2 - d3).abs() / 2.0 / base * 100.0);
+    let got = difference::between(a, b, FIGURES.iter().find(|f| f.name == "FCT p50, us").unwrap()).unwrap();
+    assert!((got.percent - middle).abs() < 1e-9 && (got.half.unwrap() - half).abs() < 1e-3, "{got:?}");
+    assert!(row(&both.rows(), "FCT p50, us")[2].contains(" \u{b1} "));
+
+    // One sweep with another axis: a setting for each of its values.
+    let one = sweep_of(
+        dir.path(),
+        "one",
+        "100G",
+        &[("seed", "[1, 2]"), ("link.rate", "[\"100G\", \"0\", \"25G\"]")],
+    );
+    let one = compare(&[one]).unwrap();
+    assert!(one.legend()[1].contains("link.rate = \"25G\": 2 seeds, 1 to 2"), "{:?}", one.legend());
+    assert!(
+        one.notes().iter().any(|n| n == "A: of 6 points of the sweep 0 are missing, 2 broken"),
+        "{:?}",
+        one.notes()
+    );
+
+    // One run has no seed to pair with.
+    let (alone, _) = write(dir.path(), "alone", &spec(4, "100G", 9));
+    let means = compare(&[fast, alone]).unwrap();
+    assert_eq!(means.notes(), ["B to A: fewer than two seeds in common, so the means are compared"]);
+    assert!(means.rows().iter().all(|row| !row[3].contains('\u{b1}')));
+}
+
+#[test]
+fn what_is_no_result_is_refused_with_a_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let (good, report) = write(dir.path(), "good", &spec(4, "100G", 1));
+    std::fs::create_dir(path("empty")).unwrap();
+    std::fs::write(path("flows.csv"), report.flows_csv()).unwrap();
+    std::fs::write(path("short.json"), &report.to_json()[..2000]).unwrap();
+    std::fs::write(path("old.json"), "{ \"schema\": 2 }").unwrap();
+    std::fs::write(path("other.json"), "{ \"schema\": 3, \"ports\": [] }").unwrap();
+    for (name, what) in [
+        ("absent", "cannot read"),
+        ("empty", "neither report.json nor plan.json is in it; give a folder"),
+        ("flows.csv", "no report of `weir sim`: "),
+        ("short.json", "give a report.json that"),
+        ("old.json", "layout 2 of reports, and this weir reads 3: play it again"),
+        ("other.json", "missing field"),
+    ] {
+        let refused = compare(&[good.clone(), path(name)]).unwrap_err().to_string();
+        assert!(refused.contains(name) && refused.contains(what), "{name}: {refused}");
+    }
+    let alone = compare(std::slice::from_ref(&good)).unwrap_err().to_string();
+    assert!(alone.starts_with("1 settings, and 2 to 16 can be compared: give more folders"), "{alone}");
+    assert!(matches!(compare(&vec![good; 17]), Err(CompareError::Count(17))));
+    // A plan that was written before its first point was.
+    let sweep = sweep_of(dir.path(), "sweep", "100G", &[("seed", "[1]")]);
+    for file in std::fs::read_dir(&sweep).unwrap().map(|e| e.unwrap().path()) {
+        if !file.ends_with("plan.json") {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    assert!(matches!(compare(&[sweep]), Err(CompareError::Empty(_))));
+}
+
+#[test]
+fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, report) = write(dir.path(), "<b>", &spec(4, "100G", 1));
+    let (b, _) = write(dir.path(), "b", &spec(4, "25G", 1));
+    let page = compare(&[a, b]).unwrap().to_html();
+    assert!(!page.contains("<b>"));
+    assert_eq!(page.matches("</script>").count(), 2, "data and code");
+    for other in
+        ["http://", "https://", "src=", "@import", "/*css*/", "/*data*/", "/*script*/", "<!--title-->"]
+    {
+        assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(other), "{other}");
+    }
+    let data = page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert!(data["sides"][0]["name"].as_str().unwrap().contains("<b>"));
+    let last = data["sides"][0]["fct"].as_array().unwrap().last().unwrap();
+    assert_eq!(*last, serde_json::json!([report.fct_ns.unwrap().max, 1000]));
+    assert_eq!(data["sides"][1]["paused"].as_array().unwrap().len(), 4);
+    assert_eq!(data["rows"].as_array().unwrap().len(), FIGURES.len());
+}

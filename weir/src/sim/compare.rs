@@ -1,0 +1,30 @@
+//! `weir sim compare`.
+
+use crate::Outcome;
+use crate::output::say;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
+use weir_sim::compare;
+
+/// `weir sim compare`
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Folders or report.json files of `weir sim`, folders of `weir sim sweep`; the others are compared to the first.
+    #[arg(required = true, value_name = "RESULT")]
+    pub results: Vec<PathBuf>,
+    /// Write the page to this file.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+pub fn compare(args: &CompareArgs) -> Result<Outcome> {
+    let comparison = compare::compare(&args.results)?;
+    comparison.text().lines().for_each(|line| say!("{line}"));
+    if let Some(path) = &args.out {
+        std::fs::write(path, comparison.to_html())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        say!("written {}", path.display());
+    }
+    Ok(Outcome::Good)
+}
