@@ -25,8 +25,9 @@ fn audit<M: Model>(s: &Switch<OwnedFrame, Modelled<M>>) {
 fn incast<M: Model>(model: M) {
     let plan = Plan { rate: 10 * G, ..Plan::new(5) };
     let params = plan.params();
+    let lossless = params.mmu.pgs.iter().map(|pg| pg.lossless);
     let mut lab = Lab::new(audit::<M>);
-    lab.add_star(Switch::with_admission(&params, Modelled::new(model)).unwrap(), &params, 500);
+    lab.add_star(Switch::with_admission(&params, Modelled::new(model, lossless)).unwrap(), &params, 500);
     for from in 0..4 {
         lab.flow(from, Flow::new(4, 3, 1000));
     }

@@ -33,6 +33,15 @@ impl Limit {
         Limit { alpha_q8: 0, fixed: bytes.min(Limit::UNLIMITED.fixed) }
     }
 
+    /// The part of what is free, infinite where the pool is the only limit; `None`: a constant number of bytes.
+    pub fn alpha(self) -> Option<f64> {
+        match self {
+            Limit::UNLIMITED => Some(f64::INFINITY),
+            Limit { alpha_q8: 0, .. } => None,
+            Limit { alpha_q8, .. } => Some(f64::from(alpha_q8) / 256.0),
+        }
+    }
+
     /// The limit in bytes while `free` bytes of the pool are free.
     #[inline(always)]
     pub fn bytes(self, free: u64) -> u64 {

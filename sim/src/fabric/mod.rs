@@ -16,6 +16,7 @@ mod links;
 mod ns3;
 mod page;
 mod play;
+mod policy;
 mod rate_control;
 mod rclink;
 mod reasons;
@@ -143,6 +144,9 @@ pub enum FabricError {
         /// What is wrong.
         problem: String,
     },
+    /// `buffer.policy` of the switches is refused, or does not go with the rest of what they are.
+    #[error("[switch.config] buffer.policy: {0}")]
+    Policy(String),
     /// The configuration of the switches is refused.
     #[error("[switch.config]:\n{0}")]
     Switch(String),
@@ -158,6 +162,8 @@ mod core_tests;
 mod keys;
 #[cfg(test)]
 mod latency_tests;
+#[cfg(test)]
+mod policy_tests;
 #[cfg(test)]
 mod rclink_tests;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Switches from the weir configuration of a spec: the same checks, presets and defaults as on DPDK.
 
 use super::FabricError;
+use super::policy::{self, Buffer, Policy};
 use super::rclink;
 use super::routes::Routes;
 use super::sim_frame::SimFrame;
@@ -13,6 +14,9 @@ use weir_dataplane::switch::{Switch, UnknownUnicast};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
 
+/// A switch of a fabric, whatever its buffer policy.
+pub(super) type FabricSwitch = Switch<SimFrame, Buffer>;
+
 /// Signal speed in a cable: 5 ns per metre.
 const NS_PER_METRE: u64 = 5;
 /// Bytes of a frame without payload.
@@ -24,6 +28,7 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     if table.contains_key("port") {
         return Err(FabricError::Switch("the topology makes the ports: take `[[port]]` out".into()));
     }
+    policy::take(&mut table);
     fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
         table.entry(name).or_insert_with(|| Value::Table(Table::new())).as_table_mut()
     }
@@ -90,8 +95,9 @@ pub(super) fn build(
     plan: &Plan,
     spec: &FabricSpec,
     routes: &Routes,
+    policy: &Policy,
     node: usize,
-) -> Result<(Config, Switch<SimFrame>), FabricError> {
+) -> Result<(Config, FabricSwitch), FabricError> {
     let config = config_of(plan, spec, node)?;
     let device = |i: usize| Device {
         mac: Mac::from_u64(0x0201_0000_0000 | (node as u64) << 8 | i as u64),
@@ -125,6 +131,8 @@ pub(super) fn build(
     // Nothing is learned.
     params.fdb_capacity = params.stations.len().max(64);
     debug_assert!(config.ports.iter().all(|port| matches!(port.rate, PortRate::Fixed(_))));
-    let switch = Switch::new(params).map_err(|e| refused(&e))?;
+    let rates: Vec<u64> = plan.ports[node].iter().map(|link| plan.links[*link].spec.rate.0).collect();
+    let buffer = policy.build(&params, &rates)?;
+    let switch = Switch::with_admission(&params, buffer).map_err(|e| refused(&e))?;
     Ok((config, switch))
 }

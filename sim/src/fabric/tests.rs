@@ -723,14 +723,22 @@ fn the_shipped_examples_run() {
         // The axis it is called after moves what it is about.
         let (few, many) = (run(&specs[0]).unwrap(), run(&specs[specs.len() - 1]).unwrap());
         assert!(few.pauses() != many.pauses(), "{}", plan.name);
-        // More buffer for a group, or more iterations of a match: a longer queue, or a shorter one.
-        assert_eq!(few.queue_max() < many.queue_max(), plan.name == "alpha", "{}", plan.name);
+        // More buffer for a group, bursts that may pass: a longer queue. More iterations of a match,
+        // and the last seed: a shorter one.
+        assert_eq!(
+            few.queue_max() < many.queue_max(),
+            ["alpha", "buffer-policies"].contains(&&*plan.name),
+            "{}",
+            plan.name
+        );
     }
     for path in files {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let report = play(&std::fs::read_to_string(&path).unwrap());
         assert_eq!(report.name, name);
-        assert_eq!(report.frames_dropped, 0, "{name}: {:?}", report.why);
+        // One is about frames that may be lost.
+        assert_eq!(report.frames_dropped > 0, name == "buffer-policies", "{name}: {:?}", report.why);
+        assert_eq!(report.lossless_drops, 0, "{name}: {:?}", report.why);
         if name == "ring-deadlock" {
             // Pauses wait for each other in a circle: after a while nothing moves at all.
             let total = |i: usize| report.samples[report.samples.len() - i].delivered.iter().sum::<u64>();

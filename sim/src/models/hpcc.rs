@@ -224,6 +224,21 @@ impl Hpcc {
         self.pool.wrapping_sub(self.shared) >> self.ports[in_port].shift
     }
 
+    /// Reserve of every group, in bytes.
+    pub fn reserve(&self) -> u32 {
+        self.reserve
+    }
+
+    /// Most bytes a group of a port may hold in headroom.
+    pub fn headroom_limit(&self, in_port: usize) -> u32 {
+        self.ports[in_port].headroom_limit
+    }
+
+    /// How far below its threshold a paused group resumes, in bytes.
+    pub fn resume_offset(&self) -> u32 {
+        self.resume_offset
+    }
+
     /// U: shared bytes in use by a group.
     #[inline]
     pub fn shared_of(&self, in_port: usize, prio: usize) -> u32 {

@@ -40,6 +40,8 @@ pub(super) enum Event {
     Slot { switch: u32 },
     /// Time to record.
     Sample,
+    /// A window over which buffer policies measure ends.
+    Window,
 }
 
 /// A frame on its way and when its last bit arrives.
@@ -64,6 +66,7 @@ impl Fabric<'_> {
         if let Some(every) = self.spec.sample.filter(|every| every.0 > 0) {
             self.at(every.0 * PS, Event::Sample);
         }
+        self.expect_window();
         let until = self.spec.until.0.saturating_mul(PS);
         while let Some((time, what)) = self.queue.pop() {
             if time > until || (self.ended == self.finite && self.finite == self.flows.len()) {
@@ -87,11 +90,24 @@ impl Fabric<'_> {
                 Event::Start { flow } => self.start(flow),
                 Event::Slot { switch } => self.slot(switch as usize),
                 Event::Sample => self.sample(),
+                Event::Window => self.end_window(),
             }
         }
         if self.ended < self.finite || self.finite < self.flows.len() {
             self.now = until;
         }
+    }
+
+    fn expect_window(&mut self) {
+        if let Some(window) = self.window {
+            self.at(self.now.saturating_add(window.0.saturating_mul(PS)), Event::Window);
+        }
+    }
+
+    fn end_window(&mut self) {
+        let switches = self.switches.iter_mut().flat_map(|node| &mut node.parts);
+        switches.for_each(|part| part.admission_mut().end_window());
+        self.expect_window();
     }
 
     pub(super) fn start(&mut self, flow: u32) {

@@ -8,6 +8,7 @@ use crate::fabric::report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult,
 };
 use crate::fabric::sim_frame::SimFrame;
+use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::workload::{Planned, is_finite};
@@ -15,7 +16,6 @@ use std::collections::BTreeMap;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::stats::PortStats;
-use weir_dataplane::switch::Switch;
 use weir_dataplane::types::{PRIORITIES, PortId};
 use weir_endpoint::flow::{Received, Sent};
 
@@ -39,7 +39,7 @@ impl Gauge {
 }
 
 /// Frames in each queue of a port.
-pub(super) fn queued_frames(switch: &Switch<SimFrame>, port: PortId) -> [u32; PRIORITIES] {
+pub(super) fn queued_frames(switch: &FabricSwitch, port: PortId) -> [u32; PRIORITIES] {
     std::array::from_fn(|queue| switch.queue_frames(port, queue))
 }
 

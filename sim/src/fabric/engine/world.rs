@@ -10,21 +10,24 @@ use crate::fabric::hosts::{self, Host};
 use crate::fabric::latency::LatencyRecorder;
 use crate::fabric::links::{Direction, directions};
 use crate::fabric::play::{lanes, port_names};
+use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
 use crate::fabric::report::Sample;
 use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::{Address, SimFrame};
 use crate::fabric::spec::{FabricSpec, Protocol};
+use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::topology::Plan;
+use crate::fabric::units::Duration;
 use crate::fabric::workload::{Planned, flows, is_finite};
 use crate::fabric::{FabricError, switches};
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::CONTROL_DA;
 use weir_dataplane::rng::Rng;
-use weir_dataplane::switch::{Switch, Wire};
+use weir_dataplane::switch::Wire;
 use weir_dataplane::types::{Burst, Mac, Nanos, PRIORITIES, PortId};
 use weir_endpoint::flow::HeaderFrame;
 
@@ -55,7 +58,7 @@ impl Wire<SimFrame> for OneFrameWire {
 
 pub(super) struct SwitchNode {
     /// The switch; with a crossbar one for each port, that receives by it.
-    pub(super) parts: Vec<Switch<SimFrame>>,
+    pub(super) parts: Vec<FabricSwitch>,
     pub(super) core: Option<Box<Core>>,
     /// Priorities it holds back, all ports together.
     pub(super) pausing: i32,
@@ -68,12 +71,12 @@ pub(super) struct SwitchNode {
 impl SwitchNode {
     /// What receives by `port`, and generates and obeys PFC there.
     #[inline]
-    pub(super) fn part(&self, port: usize) -> &Switch<SimFrame> {
+    pub(super) fn part(&self, port: usize) -> &FabricSwitch {
         &self.parts[if self.parts.len() == 1 { 0 } else { port }]
     }
 
     #[inline]
-    pub(super) fn part_mut(&mut self, port: usize) -> &mut Switch<SimFrame> {
+    pub(super) fn part_mut(&mut self, port: usize) -> &mut FabricSwitch {
         let at = if self.parts.len() == 1 { 0 } else { port };
         &mut self.parts[at]
     }
@@ -83,7 +86,7 @@ impl SwitchNode {
     pub(super) fn waiting_bytes(&self, port: usize) -> u64 {
         let id = PortId(port as u16);
         let queued =
-            |part: &Switch<SimFrame>| (0..PRIORITIES).map(|queue| part.queue_bytes(id, queue)).sum::<u64>();
+            |part: &FabricSwitch| (0..PRIORITIES).map(|queue| part.queue_bytes(id, queue)).sum::<u64>();
         match &self.core {
             None => queued(&self.parts[0]),
             Some(core) => core.bytes(port) + self.parts.iter().map(queued).sum::<u64>(),
@@ -158,6 +161,8 @@ pub(super) struct Fabric<'a> {
     /// Flows each flow still waits for.
     pub(super) waits: Vec<u32>,
     pub(super) queue: EventQueue<Event>,
+    /// Buffer policies measure over windows of this length.
+    pub(super) window: Option<Duration>,
     pub(super) slab: Vec<Flying>,
     pub(super) unused: Vec<u32>,
     /// Earliest call asked for, by direction.
@@ -188,6 +193,7 @@ impl<'a> Fabric<'a> {
         }
         hosts::check(spec)?;
         core::check(spec)?;
+        let policy = Policy::of(spec)?;
         let (plan, collectives) = lay_out_with_engines(spec)?;
         let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
         let flows = flows(spec, &plan, &routes, &collectives)?;
@@ -197,10 +203,10 @@ impl<'a> Fabric<'a> {
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let rates: Vec<u64> = plan.ports[node].iter().map(|l| plan.links[*l].spec.rate.0).collect();
             let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
-            let (config, first) = switches::build(&plan, spec, &routes, node)?;
+            let (config, first) = switches::build(&plan, spec, &routes, &policy, node)?;
             let mut parts = vec![first];
             for _ in 1..if core.is_some() { rates.len() } else { 1 } {
-                parts.push(switches::build(&plan, spec, &routes, node)?.1);
+                parts.push(switches::build(&plan, spec, &routes, &policy, node)?.1);
             }
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
             let holding = vec![0; gauges.len()];
@@ -266,6 +272,7 @@ impl<'a> Fabric<'a> {
             followers,
             waits,
             queue: EventQueue::new(),
+            window: policy.window(),
             slab: Vec::new(),
             unused: Vec::new(),
             now: 0,

@@ -79,7 +79,7 @@ pub(super) fn replay_reverie(folder: &Folder, table: &Table) -> Result<FileRepor
 }
 
 pub(super) fn replay_abm(folder: &Folder, table: &Table) -> Result<FileReport, GoldenError> {
-    let window = AbmParams { window_ns: 25_000.0, port_bps: 25e9 };
+    let window = AbmParams { window_ns: 25_000.0, port_bps: vec![25e9; 8] };
     let mmu = published(2_048, 0.5, |params| Ns3Dc::abm(params, window));
     let mmu = mmu.map_err(|error| folder.bad_params(table, &error))?;
     let tick = |mmu: &mut Ns3Dc<_>, _: &Row<'_>| {

@@ -8,12 +8,12 @@ use weir_dataplane::types::PRIORITIES;
 const IDLE_BYTES: u64 = 2_048;
 
 /// The measuring window of [`Abm`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AbmParams {
     /// Length of the window between two ticks, in nanoseconds.
     pub window_ns: f64,
-    /// Rate of every port, in bit/s.
-    pub port_bps: f64,
+    /// Rate of each port, in bit/s: one element per port. The original has one rate for all.
+    pub port_bps: Vec<f64>,
 }
 
 /// One side of the switch: crowds, bytes sent in the window, and rates of the last window.
@@ -41,11 +41,12 @@ impl Side {
         (alpha * free as f64 * factor * self.rate[port][prio]) as u64
     }
 
-    fn tick(&mut self, params: AbmParams, held: impl Fn(usize, usize) -> u64) {
-        for (port, (rates, sents)) in self.rate.iter_mut().zip(&mut self.sent).enumerate() {
+    fn tick(&mut self, params: &AbmParams, held: impl Fn(usize, usize) -> u64) {
+        let sides = self.rate.iter_mut().zip(&mut self.sent).zip(&params.port_bps);
+        for (port, ((rates, sents), port_bps)) in sides.enumerate() {
             for (prio, (rate, sent)) in rates.iter_mut().zip(sents).enumerate() {
                 let busy = held(port, prio) > FULL_BYTES && *sent > IDLE_BYTES;
-                *rate = if busy { *sent as f64 * 8e9 / params.window_ns / params.port_bps } else { 1.0 };
+                *rate = if busy { *sent as f64 * 8e9 / params.window_ns / port_bps } else { 1.0 };
                 *sent = 0;
             }
         }
@@ -69,15 +70,15 @@ impl Ns3Dc<Abm> {
     /// See [`DcParams::check`].
     pub fn abm(params: DcParams, window: AbmParams) -> Result<Self, DcParamsError> {
         let ports = params.xoff.len();
+        if window.port_bps.len() != ports {
+            return Err(DcParamsError::Length {
+                list: "port_bps",
+                found: window.port_bps.len(),
+                wanted: ports,
+            });
+        }
         let policy = Abm { params: window, ingress: Side::new(ports), egress: Side::new(ports) };
         Ok(Self { counters: Counters::new(params)?, policy })
-    }
-
-    /// The window ends: rates follow from what was sent, and counting starts anew.
-    pub fn tick(&mut self) {
-        let Self { counters, policy } = self;
-        policy.ingress.tick(policy.params, |port, prio| counters.used(port, prio));
-        policy.egress.tick(policy.params, |port, prio| counters.egress(port, prio));
     }
 }
 
@@ -109,6 +110,12 @@ impl Policy for Abm {
         if counters.lossy(prio) {
             self.egress.crowd.remember(out_port, prio, counters.egress(out_port, prio));
         }
+    }
+
+    /// Rates follow from what was sent in the window, and counting starts anew.
+    fn window_ended(&mut self, counters: &Counters) {
+        self.ingress.tick(&self.params, |port, prio| counters.used(port, prio));
+        self.egress.tick(&self.params, |port, prio| counters.egress(port, prio));
     }
 
     fn released(&mut self, _: &Counters, in_port: usize, prio: usize, out_port: usize, bytes: u64) {

@@ -82,6 +82,9 @@ pub trait Policy {
             || bytes + counters.total() > counters.params().buffer)
     }
 
+    /// A measuring window has ended.
+    fn window_ended(&mut self, _counters: &Counters) {}
+
     /// A frame of `bytes` has left; the counters are those after it.
     fn released(&mut self, _counters: &Counters, _in: usize, _prio: usize, _out: usize, _bytes: u64) {}
 }
@@ -165,6 +168,11 @@ impl<P: Policy> Ns3Dc<P> {
         }
         counters.set_paused(in_port, prio, false);
         true
+    }
+
+    /// A measuring window of the policy ends; the owner calls this once per window.
+    pub fn tick(&mut self) {
+        self.policy.window_ended(&self.counters);
     }
 
     /// The pause rule: not paused, and headroom in use. [`admit`](Self::admit) acts on it.

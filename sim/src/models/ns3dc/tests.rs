@@ -77,7 +77,7 @@ fn reverie_sees_a_burst_only_when_frames_leave() {
 /// 25,000 ns at 25 Gb/s move 78,125 B; a queue that sent 10,000 B of them keeps 12.8 %.
 #[test]
 fn abm_scales_a_busy_queue_by_its_rate() {
-    let window = AbmParams { window_ns: 25_000.0, port_bps: 25e9 };
+    let window = AbmParams { window_ns: 25_000.0, port_bps: vec![25e9; 4] };
     let mut mmu = Ns3Dc::abm(params(0), window).unwrap();
     for _ in 0..60 {
         assert_eq!(mmu.admit(0, 3, 1, 1000), Verdict::Stored);

@@ -1,0 +1,238 @@
+//! Published buffer policies under a whole fabric: each is itself, each constant counts, what they cannot be is refused.
+
+use super::{Report, load, run};
+
+/// Two senders of endless lossless traffic to one receiver at equal rates, nobody slows down.
+const INCAST: &str = r#"
+name = "policy"
+until = "300us"
+[topology]
+kind = "star"
+hosts = 4
+[link]
+rate = "100G"
+delay = "500ns"
+[host]
+payload = 1000
+[switch.config.port_defaults]
+mtu = 1600
+[switch.config.buffer]
+size = "2MiB"
+"#;
+
+/// Both lossless flows, and two that may be lost: to another host than these and to the same.
+const MIXED: &str = r#"
+[[workload]]
+kind = "incast"
+to = "h3"
+bytes = "1MB"
+[[workload]]
+kind = "all_to_all"
+bytes = "300KB"
+priority = 0
+dscp = 0
+reliable = false
+[[workload]]
+kind = "incast"
+to = "h2"
+bytes = "400KB"
+priority = 0
+dscp = 0
+reliable = false
+"#;
+
+/// `with` are lines of `[switch.config.buffer]`.
+fn text(with: &str, workload: &str) -> String {
+    format!("{INCAST}{with}\n{workload}")
+}
+
+fn play(with: &str, workload: &str) -> Report {
+    let text = text(with, workload);
+    run(&load("policy.toml", &text).unwrap()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Everything a run says but its identity.
+fn said(report: &Report) -> serde_json::Value {
+    let mut said = serde_json::to_value(report).unwrap();
+    said.as_object_mut().unwrap().remove("config_hash");
+    said
+}
+
+const ALL: [&str; 5] = ["weir", "hpcc", "dt", "abm", "reverie"];
+
+#[test]
+fn every_policy_has_results_of_its_own_and_keeps_the_books() {
+    let mut seen: Vec<(&str, serde_json::Value)> = Vec::new();
+    for policy in ALL {
+        let report = play(&format!("policy = \"{policy}\""), MIXED);
+        assert_eq!(report.conservation_error, 0, "{policy}");
+        assert_eq!(report.lossless_drops, 0, "{policy}");
+        assert!(report.pauses() > 0, "{policy}: three senders to one are paused");
+        let now = said(&report);
+        for (other, then) in &seen {
+            assert_ne!(then, &now, "{policy} is no other than {other}");
+        }
+        seen.push((policy, now));
+    }
+    assert_eq!(seen[0].1, said(&play("", MIXED)), "\"weir\" is what there is without the key");
+}
+
+#[test]
+fn a_policy_runs_the_same_twice() {
+    for policy in ALL {
+        let with = format!("policy = \"{policy}\"");
+        assert_eq!(said(&play(&with, MIXED)), said(&play(&with, MIXED)), "{policy}");
+    }
+}
+
+#[test]
+fn every_constant_of_a_policy_has_an_effect() {
+    let pairs = [
+        ("\"hpcc\"", "{ kind = \"hpcc\", reserve = \"20KB\" }"),
+        ("\"hpcc\"", "{ kind = \"hpcc\", resume_offset = \"60KB\" }"),
+        ("\"abm\"", "{ kind = \"abm\", window = \"3us\" }"),
+        ("\"reverie\"", "{ kind = \"reverie\", shared_pool = \"900KB\" }"),
+    ];
+    for (plain, with) in pairs {
+        let of = |policy: &str| said(&play(&format!("policy = {policy}"), MIXED));
+        assert_ne!(of(plain), of(with), "{with} changes nothing");
+    }
+    // The constants as published are the defaults.
+    let spelt = [
+        ("\"hpcc\"", "{ kind = \"hpcc\", reserve = 4096, resume_offset = 3072 }"),
+        ("\"abm\"", "{ kind = \"abm\", window = \"25us\" }"),
+        ("\"dt\"", "{ kind = \"dt\" }"),
+    ];
+    for (plain, with) in spelt {
+        let of = |policy: &str| said(&play(&format!("policy = {policy}"), MIXED));
+        assert_eq!(of(plain), of(with));
+    }
+}
+
+/// What a policy takes from the profiles counts, too.
+#[test]
+fn profiles_count_under_every_policy() {
+    let profile = |keys: &str| format!("[[switch.config.buffer.profile]]\nname = \"lossless\"\n{keys}");
+    for policy in &ALL[1..] {
+        let of = |keys: &str| said(&play(&format!("policy = \"{policy}\"\n{}", profile(keys)), MIXED));
+        let plain = of("dynamic_th = -1");
+        assert_ne!(plain, of("dynamic_th = -2"), "{policy}: alpha");
+        assert_ne!(plain, of("dynamic_th = -1\nxoff = \"120KB\""), "{policy}: headroom");
+        if *policy != "hpcc" {
+            assert_ne!(plain, of("dynamic_th = -1\nxon_offset = \"40KB\""), "{policy}: xon_offset");
+        }
+    }
+}
+
+/// n groups that fill alike pause when each has u of the shared part: u = alpha (pool - n u), so u = alpha pool / (1 + n alpha).
+/// Beside that a group holds its reserve and what comes after the pause.
+#[test]
+fn groups_pause_where_the_formula_of_their_policy_says() {
+    let incast = "[[workload]]\nkind = \"incast\"\nto = \"h3\"\nbytes = \"4MB\"\n";
+    let senders = 3.0;
+    for (policy, th) in [("hpcc", -1), ("hpcc", -3), ("dt", 0), ("dt", -2)] {
+        let profile =
+            "[[switch.config.buffer.profile]]\nname = \"lossless\"\nxoff = \"60KB\"\nreserved = \"4KiB\"";
+        let report = play(&format!("policy = \"{policy}\"\n{profile}\ndynamic_th = {th}"), incast);
+        let (alpha, size, headroom, reserve) = (2f64.powi(th), 2_097_152.0, 60_000.0, 4096.0);
+        // Both take a headroom and a reserve per port, of which there are four; dt one of each lossless group, which
+        // is the same here, and compares the whole group, reserve included, with its limit.
+        let pool = size - 4.0 * (headroom + reserve);
+        let shared = alpha * pool / (1.0 + senders * alpha);
+        let used = if policy == "hpcc" {
+            shared + reserve
+        } else {
+            // u = alpha (pool - n (u - reserve))
+            alpha * (pool + senders * reserve) / (1.0 + senders * alpha)
+        };
+        // A frame is in three places by half a microsecond of cable each way, and answers to a pause take their time.
+        let in_flight = 12_500.0 * 1.6 + 3.0 * 1_600.0;
+        let peak = report.switches[0].ports[3].queue_max as f64;
+        let least = senders * used - senders * 1_100.0;
+        assert!(
+            (least..least + senders * (in_flight + 1_100.0)).contains(&peak),
+            "{policy} {th}: the queue was {peak} bytes at most, {least} expected and {in_flight} for each of three more"
+        );
+        assert_eq!((report.lossless_drops, report.frames_dropped), (0, 0), "{policy} {th}");
+    }
+}
+
+/// The line of the policy, and what to change.
+#[test]
+fn what_a_policy_cannot_be_is_refused_with_its_line() {
+    let cases = [
+        (
+            "policy = \"complete\"",
+            "unknown variant `complete`, expected one of `weir`, `hpcc`, `dt`, `abm`, `reverie`",
+        ),
+        ("policy = 3", "write a name, as \"dt\""),
+        ("policy = { kind = \"dt\", window = \"1us\" }", "unknown field `window`"),
+        ("policy = { kind = \"weir\", reserve = 1 }", "unknown field `reserve`"),
+        ("policy = { kind = \"hpcc\", shared_pool = \"1MB\" }", "unknown field `shared_pool`"),
+        ("policy = { reserve = 1 }", "kind"),
+        ("policy = { kind = \"abm\", window = 0 }", "must be 1ns or more"),
+        ("policy = { kind = \"abm\", window = \"soon\" }", "a time as"),
+        (
+            "policy = { kind = \"reverie\", shared_pool = \"3MB\" }",
+            "are left of the buffer beside the headroom",
+        ),
+        (
+            "policy = { kind = \"hpcc\", reserve = \"600KB\" }",
+            "make `buffer.size` larger or `reserve` smaller",
+        ),
+        ("policy = { kind = \"hpcc\", reserve = \"5GB\" }", "make `buffer.size` larger or `reserve` smaller"),
+        ("policy = \"dt\"\nheadroom_pool = \"90KB\"", "take `buffer.headroom_pool` out"),
+        (
+            "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = 1",
+            "make `dynamic_th` 0 or less",
+        ),
+        (
+            "policy = \"dt\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"100KB\"",
+            "`dynamic_th` instead of `static_th`",
+        ),
+        (
+            "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"100KB\"",
+            "`dynamic_th` instead of `static_th`",
+        ),
+        ("policy = \"dt\"\n[switch]\ncore = \"islip\"", "take `switch.core` out"),
+    ];
+    for (with, expected) in cases {
+        let text = text(with, MIXED);
+        let error = load("policy.toml", &text).and_then(|spec| run(&spec)).unwrap_err().to_string();
+        let line = text.lines().position(|line| line.starts_with("policy")).unwrap() + 1;
+        assert!(
+            error.starts_with(&format!("policy.toml:{line}: [switch.config] buffer.policy: ")),
+            "{with}: {error}"
+        );
+        assert!(error.contains(expected), "{with}: {error}");
+    }
+    let own = text("policy = \"hpcc\"", MIXED).replace("until", "profile = \"ns3-hpcc\"\nuntil");
+    let error = load("policy.toml", &own).and_then(|spec| run(&spec)).unwrap_err().to_string();
+    assert!(error.contains("profile"), "{error}");
+}
+
+/// The rows of docs/simulation.md, from the file beside them.
+#[test]
+fn the_table_of_policies_is_what_runs_give() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+    let (file, docs) = (read("configs/sim/buffer-policies.toml"), read("docs/simulation.md"));
+    for policy in ALL {
+        let text = file.replace("policy = \"dt\"", &format!("policy = \"{policy}\""));
+        let report = run(&load("buffer-policies.toml", &text).unwrap()).unwrap();
+        let paused: u64 = report.hosts.iter().flat_map(|host| host.paused_ns).sum();
+        let ports = || report.switches[0].ports.iter();
+        let last = report.flows.iter().filter_map(|f| Some(f.start_ns? + f.fct_ns?)).max().unwrap();
+        assert_eq!((report.verdict, report.lossless_drops), ("PASS", 0), "{policy}");
+        let row = format!(
+            "| {policy} | {} | {:.1} | {} | {:.0} | {:.1} | {:.0} |",
+            report.pauses(),
+            paused as f64 / 1e3,
+            report.frames_dropped,
+            report.queue_max() as f64 / 1e3,
+            ports().map(|port| port.headroom_peak).max().unwrap() as f64 / 1e3,
+            last as f64 / 1e3,
+        );
+        assert!(docs.contains(&row), "docs/simulation.md has other figures than\n{row}");
+    }
+}
