@@ -172,6 +172,8 @@ words! {
         Send = "send",
         /// RDMA WRITE.
         Write = "write",
+        /// SEND to an engine that sums.
+        AllReduce = "allreduce",
     }
 }
 

@@ -20,6 +20,7 @@ pub mod params;
 pub mod peer;
 pub mod places;
 pub mod plan;
+pub mod reference;
 pub mod rendezvous;
 pub mod report;
 pub mod spec;

@@ -141,6 +141,14 @@ impl Shape {
         Self::below(tree, Below::Engine(0))
     }
 
+    /// The ranks in it, from the left.
+    pub fn ranks(&self) -> Vec<u16> {
+        match self {
+            Self::Rank(rank) => vec![*rank],
+            Self::Engine(below) => below.iter().flat_map(Self::ranks).collect(),
+        }
+    }
+
     fn below(tree: &Tree, below: Below) -> Self {
         match below {
             Below::Host(nth) => Self::Rank(tree.seats[nth]),

@@ -263,7 +263,7 @@ impl std::fmt::Display for Operation {
         })?;
         if let (Some(operator), Some(data_type)) = (self.operator, self.data_type) {
             let big = if self.byte_order == Some(ByteOrder::Big) { " big-endian" } else { "" };
-            write!(f, " {}{big}", format!("{operator:?} {data_type:?}").to_lowercase())?;
+            write!(f, " {} {}{big}", operator.name(), data_type.name())?;
         }
         match (self.kind, self.root) {
             (Kind::Reduce, Some(root)) => write!(f, " to {root}"),

@@ -1,6 +1,7 @@
 //! The file of a traffic host (`weir host`): ports, connections and what is sent over them, checked like a
 //! switch's file.
 
+mod rank;
 mod rclink;
 mod rclink_types;
 mod read;
@@ -12,6 +13,8 @@ use super::diag::Diagnostic;
 use super::types::{CongestionControl, DcqcnScheme, HostOperation, PortConfig};
 use std::net::IpAddr;
 use weir_dataplane::types::{Mac, Nanos};
+use weir_inc::kernels::Fold;
+use weir_inc::rendezvous::Shape;
 
 pub use rclink_types::*;
 pub use read::load;
@@ -46,7 +49,9 @@ impl HostConfig {
     pub fn counts(&self) -> bool {
         match &self.traffic {
             HostTraffic::Roce { qps, .. } => {
-                qps.iter().any(|qp| qp.expect.is_some() || qp.stream.is_some_and(|s| s.messages.is_some()))
+                // A rank may be told by the others that all end.
+                let ends = |qp: &HostQp| qp.rank.is_some() || qp.stream.is_some_and(|s| s.messages.is_some());
+                qps.iter().any(|qp| qp.expect.is_some() || ends(qp))
             }
             HostTraffic::RcLink(link) => {
                 let ends = |qp: &HostRcQp| qp.stream.is_some_and(|s| s.messages.is_some());
@@ -160,7 +165,7 @@ impl HostDcqcn {
 }
 
 /// One connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostQp {
     /// Index of its port.
     pub port: usize,
@@ -208,6 +213,19 @@ pub struct HostQp {
     pub expect: Option<u64>,
     /// Messages to send.
     pub stream: Option<HostStream>,
+    /// They are contributions of this rank.
+    pub rank: Option<HostRank>,
+}
+
+/// A rank of an AllReduce.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRank {
+    /// How contributions become a sum.
+    pub fold: Fold,
+    /// Which rank it is.
+    pub rank: u16,
+    /// Who is folded with whom.
+    pub tree: Shape,
 }
 
 /// Messages a connection sends.

@@ -1,7 +1,7 @@
 //! From text to [`HostConfig`], or every error in it.
 
 use super::schema;
-use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic, Loaded, rclink};
+use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic, Loaded, rank, rclink};
 use crate::buffer;
 use crate::diag::{Diagnostic, Span};
 use crate::parse;
@@ -355,6 +355,21 @@ fn read_qp(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[HostPort], at: &mut [Por
     let (cnp_priority, cnp_dscp) = (byte(ctx, "cnp_priority", 7, 6), byte(ctx, "cnp_dscp", 63, 48));
     let mtu = read_mtu(ctx, s, port.map(|port| (&ports[port], &at[port])));
     let stream = read_stream(ctx, s);
+    let sums = stream.filter(|stream| stream.operation == HostOperation::AllReduce);
+    let rank = match (sums, s.raw(ctx, "inc")) {
+        (Some(sums), _) => {
+            let at = s.raw(ctx, "message").map_or_else(|| s.span(ctx), |raw| raw.span);
+            rank::read(ctx, s, (sums.bytes, at))
+        }
+        (None, Some(raw)) => {
+            let message = "`inc` is about sums this connection takes no part in";
+            ctx.error(raw.span, "qp.rank", message, "add send = \"allreduce\", or remove it");
+            None
+        }
+        (None, None) => None,
+    };
+    let window = if sums.is_some() { 256 } else { 4096 };
+    let receive = sums.map_or(64 << 10, |sums| sums.bytes);
     let mut qp = HostQp {
         port: 0,
         qpn: 0,
@@ -369,16 +384,17 @@ fn read_qp(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[HostPort], at: &mut [Por
         cnp_priority,
         cnp_dscp,
         mtu,
-        window: small(ctx, s, "window", 1..=1 << 22).unwrap_or(4096),
+        window: small(ctx, s, "window", 1..=1 << 22).unwrap_or(window),
         ack_timeout: time(ctx, s, "ack_timeout", 10 * US..=10 * SECOND).unwrap_or(4096 << 14),
         retries: byte(ctx, "retries", 255, 7),
         rate: rate(ctx, s, "rate"),
-        receive: size(ctx, s, "receive", 16..=64 << 20).map_or(64 << 10, |bytes| bytes as u32),
+        receive: size(ctx, s, "receive", 16..=64 << 20).map_or(receive, |bytes| bytes as u32),
         memory_address: s.int(ctx, "memory_address", 0..=LAST_ADDRESS).map(|val| val.v),
         memory_key: small(ctx, s, "memory_key", 0..=u64::from(u32::MAX)),
         verify: s.get(ctx, "verify", &BOOL).is_none_or(|val| val.v),
         expect: s.int(ctx, "expect", 1..=u64::MAX).map(|val| val.v),
         stream,
+        rank,
     };
     let (port, peer_ip) = (port?, peer_ip?);
     if peer_ip.v == ports[port].ip {
@@ -486,11 +502,11 @@ fn read_stream(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Option<HostStream> {
             && s.raw(ctx, "send").is_none()
         {
             let message = format!("`{key}` is about messages this connection does not send");
-            ctx.error(raw.span, "qp.stream", message, "add send = \"write\" or send = \"send\"");
+            ctx.error(raw.span, "qp.stream", message, "add send = \"write\", \"send\" or \"allreduce\"");
         }
         return None;
     };
-    if operation.v == HostOperation::Send
+    if operation.v != HostOperation::Write
         && let Some(raw) = s.raw(ctx, "remote_address").or_else(|| s.raw(ctx, "remote_key"))
     {
         let message = "a SEND goes into a receive buffer, not to an address";

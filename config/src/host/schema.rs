@@ -146,7 +146,11 @@ pub(super) static QP: Table = table(
         key("cnp_priority", "0 to 7, default 6", "PFC priority of CNPs (cnp_802p_prio)"),
         key("cnp_dscp", "0 to 63, default 48", "DSCP of CNPs (cnp_dscp)"),
         key("mtu", "256, 512, 1024, 2048 or 4096, default 1024", "path MTU: payload of a packet"),
-        key("window", "1 to 4194304, default 4096", "packets in flight"),
+        key(
+            "window",
+            "1 to 4194304, default 4096; of a rank 256",
+            "packets in flight; a rank is no further ahead of the last sum, nor 16 messages",
+        ),
         key("ack_timeout", "time 10us to 10s, default 67ms", "silence after which packets are sent again"),
         key("retries", "0 to 255, default 7", "how often, without progress, before the connection fails"),
         key("rate", "rate, default that of the port", "highest rate on the wire"),
@@ -171,7 +175,12 @@ pub(super) static QP: Table = table(
             "messages are those of a weir host and their content is checked; false takes what comes, as from an RNIC",
         ),
         key("expect", "integer from 1, default none", "messages that will come: the run ends when all have"),
-        key("send", "\"send\" or \"write\", default nothing", "messages to send, and how"),
+        key(
+            "send",
+            "\"send\", \"write\" or \"allreduce\", default nothing",
+            "messages to send, and how; allreduce: the peer is an engine that sums",
+        ),
+        key("inc", "table, with send = \"allreduce\"", "which rank this is, and what is summed"),
         key("message", "size 16 to 64MiB, default 64KiB", "bytes of a message"),
         key(
             "messages",
@@ -188,6 +197,30 @@ pub(super) static QP: Table = table(
             "remote_key",
             "integer, default that of a weir host with the same first_qpn",
             "key of the peer's memory, for writes",
+        ),
+    ],
+);
+
+pub(super) static QP_INC: Table = table(
+    "[qp.inc]",
+    "A rank of an AllReduce. All ranks of a job say the same but `rank`, and send messages of one length.",
+    &[
+        key(
+            "operator",
+            "\"sum\", \"min\", \"max\", \"prod\", \"and\", \"or\" or \"xor\", default \"sum\"",
+            "how two elements become one; the last three of integers",
+        ),
+        key(
+            "type",
+            "\"u32\", \"i32\", \"i64\", \"f32\", \"f64\", \"f16\" or \"bf16\", default \"f32\"",
+            "what an element is",
+        ),
+        key("byte_order", "\"big\" or \"little\", default \"little\"", "how it lies in a message"),
+        key("rank", "0 to 65534, required", "rank of this connection at the engine"),
+        key(
+            "tree",
+            "list, required",
+            "who is folded with whom: `[0, 1]` is an engine with two ranks, `[[0, 1], [2, 3]]` two such below a third",
         ),
     ],
 );
@@ -337,4 +370,4 @@ pub(super) static RCLINK_QP: Table = table(
 
 /// Every table, in the order of the documentation.
 pub static ALL: &[&Table] =
-    &[&ROOT, &HOST, &PORT, &DCQCN, &QP, &RCLINK, &RCLINK_PRIORITIES, &RCLINK_BACKOFF, &RCLINK_QP];
+    &[&ROOT, &HOST, &PORT, &DCQCN, &QP, &QP_INC, &RCLINK, &RCLINK_PRIORITIES, &RCLINK_BACKOFF, &RCLINK_QP];

@@ -137,6 +137,35 @@ fn what_clashes_in_rc_link_is_named() {
     assert_eq!(["\"standard\"", "\"afh_gen1\""].map(without_ip), [false, true]);
 }
 
+const RANKS: &str = include_str!("../../../configs/host-inc.toml");
+
+#[test]
+fn ranks_are_read_and_what_cannot_be_is_named() {
+    let loaded = load("host.toml", RANKS).unwrap_or_else(|found| panic!("{}", shown(&found)));
+    assert!(loaded.warnings.is_empty() && loaded.config.counts(), "{}", shown(&loaded.warnings));
+    let HostTraffic::Roce { qps, .. } = loaded.config.traffic else { panic!("protocol") };
+    let ranks: Vec<_> = qps.iter().map(|qp| qp.rank.as_ref().unwrap().rank).collect();
+    assert_eq!((ranks, qps[1].receive, qps[1].window), (vec![0, 1], 16_384, 256));
+    let at = |from: &str, to: &str, rule: &str, word: &str| {
+        let d = error_in(RANKS, from, to);
+        assert_eq!(d.rule, rule, "{d}");
+        assert!(d.to_string().contains(word), "{d}");
+    };
+    at("rank = 1", "rank = 2", "qp.rank", "use 0 to 1");
+    at("rank = 1", "rank = 1\noperator = \"xor\"", "qp.rank", "`xor` of f32");
+    at("rank = 1", "rank = 1\ntype = \"f8\"", "value", "\"bf16\"");
+    at("rank = 1", "rank = 1\nrnak = 1", "unknown_key", "did you mean `rank`?");
+    at("rank = 1\n", "", "required", "inc.rank is missing");
+    at("[qp.inc]\nrank = 1", "message = 1022\ninc.rank = 1", "qp.rank", "multiple of 4");
+    at("[qp.inc]\nrank = 1", "expect = 5\ninc.rank = 1", "qp.rank", "`expect`");
+    at("[qp.inc]\nrank = 1", "send = \"send\"\ninc.rank = 1", "qp.rank", "takes no part");
+    for tree in
+        ["[1, 0]", "[0, 0]", "[]", "0", "[0, []]", "[0, \"1\"]", "[0, 1, -2]", "[[[[[[[[[0, 1]]]]]]]]]"]
+    {
+        at("rank = 1", &format!("rank = 1\ntree = {tree}"), "value", "tree");
+    }
+}
+
 #[test]
 fn the_document_holds_every_key() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/host.md");
@@ -158,8 +187,8 @@ fn the_document_holds_every_key() {
 
 proptest! {
     #[test]
-    fn no_text_panics(rclink: bool, cut in 0usize..1500, piece in "[ -~\n]{0,30}") {
-        let good = if rclink { RCLINK } else { GOOD };
+    fn no_text_panics(kind in 0usize..3, cut in 0usize..1500, piece in "[ -~\n]{0,30}") {
+        let good = [GOOD, RCLINK, RANKS][kind];
         let cut = (0..=cut.min(good.len())).rev().find(|at| good.is_char_boundary(*at)).unwrap_or(0);
         let _ = load("host.toml", &format!("{}{piece}{}", &good[..cut], &good[cut..]));
     }

@@ -5,6 +5,7 @@ use crate::walk::{Case, Observed, Shown, walk, with};
 use weir_config::host::{load, schema};
 
 const ROCE: &str = include_str!("../../../configs/host.toml");
+const RANK: &str = include_str!("../../../configs/host-inc.toml");
 const RCLINK: &str = include_str!("../../../configs/host-rclink.toml");
 
 fn observe(text: &str) -> Observed {
@@ -42,6 +43,7 @@ fn every_key_of_a_host_has_an_effect() {
     let port = |key, one: &str, other: &str| case(ROCE, "[[port]]", key, one, other);
     let dcqcn = |key, other: &str| case(firmware, "[dcqcn]", key, "", other);
     let qp = |key, one: &str, other: &str| case(ROCE, "[[qp]]", key, one, other);
+    let inc = |key, one: &str, other: &str| case(RANK, "[qp.inc]", key, one, other);
     let rclink = |key, one: &str, other: &str| case(RCLINK, "[rclink]", key, one, other);
     let cbfc = |key, one: &str, other: &str| case(credits, "[rclink]", key, one, other);
     let priority = |key, one: &str, other: &str| case(RCLINK, "[rclink.priorities]", key, one, other);
@@ -110,6 +112,12 @@ fn every_key_of_a_host_has_an_effect() {
         qp("verify", "true", "false"),
         qp("expect", "", "10"),
         qp("send", "\"write\"", "\"send\""),
+        qp("inc", "", "").of(RANK, &with(RANK, "[qp.inc]", "operator", "\"max\"")),
+        inc("operator", "\"sum\"", "\"min\""),
+        inc("type", "\"f32\"", "\"bf16\""),
+        inc("byte_order", "\"little\"", "\"big\""),
+        inc("rank", "0", "1"),
+        inc("tree", "[0, 1]", "[[0], [1]]"),
         qp("message", "\"64KiB\"", "\"32KiB\""),
         qp("messages", "10000", "10"),
         qp("start", "0", "\"1s\""),

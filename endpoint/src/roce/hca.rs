@@ -12,7 +12,7 @@ use super::qp::{Path, Qp, QpConfig};
 use super::responder::Outcome;
 use super::ud::{FIRST_UD_QPN, UdQp};
 use super::verbs::{Completion, MAX_MESSAGE, PostError, RecvWr, SendWr, Sge, Status};
-use super::wire::{Bth, Extensions, Opcode, Packet, Qpn, Syndrome};
+use super::wire::{Bth, Extensions, Nak, Opcode, Packet, Qpn, Syndrome};
 use std::collections::VecDeque;
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
@@ -132,6 +132,8 @@ pub struct Counters {
     pub rx_cnp: u64,
     /// Answers that asked for a sequence to be sent again.
     pub rx_nak_sequence: u64,
+    /// Answers that said that the peer had no room, and when to try again.
+    pub rx_nak_rnr: u64,
     /// Request packets sent.
     pub tx_data: u64,
     /// Those of them sent again.
@@ -432,7 +434,11 @@ impl Hca {
     fn answer(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) {
         let Some(aeth) = packet.ext.aeth else { return };
         let syndrome = Syndrome::decode(aeth.syndrome);
-        self.counters.rx_nak_sequence += u64::from(aeth.syndrome == 0x60);
+        match syndrome {
+            Syndrome::Nak(Nak::Sequence) => self.counters.rx_nak_sequence += 1,
+            Syndrome::Rnr(_) => self.counters.rx_nak_rnr += 1,
+            _ => {}
+        }
         let qp = &mut self.qps[at];
         let result = qp.requester.answer(packet.bth.psn, syndrome, now);
         qp.complete_sends(&mut self.cqs);

@@ -214,6 +214,8 @@ pub struct PairReport {
     pub sends: bool,
     /// Messages that will come, if known.
     pub expect: Option<u64>,
+    /// Of a rank: the immediate data that ended its job.
+    pub told: Option<u32>,
     /// Messages.
     pub progress: Progress,
 }

@@ -45,6 +45,19 @@ pub enum Operator {
 impl Operator {
     /// All of them.
     pub const ALL: [Self; 7] = [Self::Sum, Self::Min, Self::Max, Self::Prod, Self::And, Self::Or, Self::Xor];
+
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Prod => "prod",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Xor => "xor",
+        }
+    }
 }
 
 /// What an element is.
@@ -64,6 +77,19 @@ pub enum DataType {
 impl DataType {
     /// All of them.
     pub const ALL: [Self; 7] = [Self::U32, Self::I32, Self::I64, Self::F32, Self::F64, Self::F16, Self::Bf16];
+
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
 
     /// Bytes of an element.
     pub const fn bytes(self) -> usize {
@@ -89,6 +115,19 @@ pub enum ByteOrder {
     Little,
 }
 
+impl ByteOrder {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Big, Self::Little];
+
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Big => "big",
+            Self::Little => "little",
+        }
+    }
+}
+
 /// A fold that exists: bits of floats are not combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fold {
@@ -106,9 +145,10 @@ impl Fold {
 
     /// Every fold there is.
     pub fn all() -> impl Iterator<Item = Self> {
-        let orders = [ByteOrder::Big, ByteOrder::Little];
         let pairs = DataType::ALL.into_iter().flat_map(|t| Operator::ALL.map(|o| (t, o)));
-        pairs.flat_map(move |(t, o)| orders.into_iter().filter_map(move |order| Self::new(o, t, order)))
+        pairs.flat_map(move |(t, o)| {
+            ByteOrder::ALL.into_iter().filter_map(move |order| Self::new(o, t, order))
+        })
     }
 
     /// What is done.

@@ -2,7 +2,7 @@
 
 use super::rclink;
 use anyhow::{Context, Result};
-use weir_config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic};
+use weir_config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostRank, HostStream, HostTraffic};
 use weir_config::{CongestionControl, DcqcnScheme, HostOperation};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::firmware::Dcqcn;
@@ -13,6 +13,7 @@ use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::Station;
 use weir_endpoint::station::roce::{self, Operation, PairConfig, Peer, Rate, Remote, StationConfig, Stream};
+use weir_inc::reference::Reference;
 
 /// From the answer of a peer to the first message to it: a switch looks at its links every 20 ms, and drops
 /// what goes to one that is down.
@@ -56,7 +57,15 @@ fn roce_stations(
     for (i, qp) in qps.iter().enumerate() {
         let first = config.ports[qp.port].first_qpn;
         let pair = pair(qp, dcqcn, rates[qp.port], first, trace);
-        stations[qp.port].add(pair).with_context(|| place(i))?;
+        let station = &mut stations[qp.port];
+        let added = match &qp.rank {
+            Some(HostRank { fold, rank, tree }) => {
+                let reference = Reference::new(*fold, (*rank, tree.clone()), pair.receive_bytes as usize);
+                station.add_rank(pair, Box::new(reference))
+            }
+            None => station.add(pair),
+        };
+        added.with_context(|| place(i))?;
     }
     Ok(stations.into_iter().map(Station::from).collect())
 }
@@ -87,6 +96,7 @@ fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) 
         verify,
         expect,
         stream,
+        rank: _,
     } = *qp;
     let usual = Remote::of_pair(qpn - first_qpn);
     PairConfig {
@@ -119,7 +129,7 @@ fn messages(stream: &HostStream, peer_qpn: u32, first_qpn: u32) -> Stream {
         Remote { va: stream.remote_address.unwrap_or(weir.va), rkey: stream.remote_key.unwrap_or(weir.rkey) };
     Stream {
         operation: match stream.operation {
-            HostOperation::Send => Operation::Send,
+            HostOperation::Send | HostOperation::AllReduce => Operation::Send,
             HostOperation::Write => Operation::Write(remote),
         },
         bytes: stream.bytes,

@@ -3,17 +3,20 @@
 use super::seats::Seat;
 use crate::output::say;
 use serde_json::{Value, json};
-use weir_config::host::HostConfig;
+use weir_config::host::{HostConfig, HostRank, HostTraffic};
 use weir_endpoint::dcqcn::trace::CSV_HEADER;
 use weir_endpoint::rclink::link;
 use weir_endpoint::roce;
 use weir_endpoint::station::{Adapter, Address, Kind, PairReport, StationReport};
+use weir_inc::immediate::{ALL_RANKS, Immediate};
 
 /// One connection of the file and what it came to.
 #[derive(Debug)]
 struct Line<'a> {
     port: &'a str,
     report: PairReport,
+    /// Which rank it is, and how many rounds it was to take part in.
+    rank: Option<(&'a HostRank, Option<u64>)>,
 }
 
 /// Everything at the end of a run.
@@ -23,6 +26,13 @@ pub struct Results<'a> {
     ports: Vec<(&'a str, StationReport)>,
     trace: String,
     seconds: f64,
+}
+
+/// The rank that queue pair `qpn` of a port is, and how many rounds it was to take part in.
+fn rank_of(config: &HostConfig, port: usize, qpn: u32) -> Option<(&HostRank, Option<u64>)> {
+    let HostTraffic::Roce { qps, .. } = &config.traffic else { return None };
+    let qp = qps.iter().find(|qp| qp.port == port && qp.qpn == qpn)?;
+    Some((qp.rank.as_ref()?, qp.stream.and_then(|stream| stream.messages)))
 }
 
 /// bits/s over a span of ns.
@@ -51,6 +61,31 @@ impl Line<'_> {
         self.report.progress.out_of_order + self.report.progress.corrupted
     }
 
+    /// Sums per second.
+    fn sum_rate(&self) -> f64 {
+        let p = &self.report.progress;
+        p.receive_span
+            .map_or(0.0, |(first, last)| p.received as f64 * 1e9 / last.saturating_sub(first).max(1) as f64)
+    }
+
+    /// Contributions without a sum.
+    fn unanswered(&self) -> u64 {
+        let p = &self.report.progress;
+        p.posted.saturating_sub(p.received + p.corrupted)
+    }
+
+    /// What ended a job before its time.
+    fn job_end(&self) -> Option<String> {
+        let word = self.report.told?;
+        Some(match Immediate::decode(word) {
+            Some(Immediate::Failed(failure, rank)) if rank != ALL_RANKS => {
+                format!("the engine says {} because of rank {rank}", failure.name())
+            }
+            Some(Immediate::Failed(failure, _)) => format!("the engine says {}", failure.name()),
+            _ => format!("the engine says {word:#010x}"),
+        })
+    }
+
     fn state(&self) -> &'static str {
         match (self.report.failure, self.report.connected) {
             (Some(_), _) => "failed",
@@ -66,7 +101,9 @@ impl<'a> Results<'a> {
         let mut lines = Vec::new();
         for (port, seat) in seats.iter().enumerate() {
             let name = config.ports[port].port.name.as_str();
-            lines.extend(seat.station.pairs().map(|report| Line { port: name, report }));
+            let line =
+                |report: PairReport| Line { port: name, rank: rank_of(config, port, report.number), report };
+            lines.extend(seat.station.pairs().map(line));
         }
         let names = config.ports.iter().map(|port| port.port.name.as_str());
         let ports = names.zip(seats.iter().map(|seat| seat.station.report(now))).collect();
@@ -111,6 +148,20 @@ impl<'a> Results<'a> {
                 p.cnps
             );
         }
+        for (line, rank, _) in self.ranks() {
+            let p = &line.report.progress;
+            say!(
+                "rank {} ({}): {} sums of {} {}, {:.0} per second; {} wrong, {} contributions without a sum",
+                rank.rank,
+                line.name(),
+                p.received,
+                rank.fold.operator().name(),
+                rank.fold.data_type().name(),
+                line.sum_rate(),
+                p.corrupted,
+                line.unanswered()
+            );
+        }
         for (name, r) in &self.ports {
             say!(
                 "port {name}: {} frames out, {} in; {}CE {}, CNPs out {}; PFC {} frames in, {} out, held back {:.1} ms",
@@ -126,12 +177,18 @@ impl<'a> Results<'a> {
         }
     }
 
+    fn ranks(&self) -> impl Iterator<Item = (&Line<'a>, &'a HostRank, Option<u64>)> {
+        self.lines.iter().filter_map(|line| line.rank.map(|(rank, rounds)| (line, rank, rounds)))
+    }
+
     /// Everything that should not have happened. Empty: all is well.
     pub fn findings(&self) -> Vec<String> {
         let mut found = Vec::new();
         for line in &self.lines {
             let (p, name) = (&line.report.progress, line.name());
-            if let Some(failure) = line.report.failure {
+            if let Some(end) = line.job_end() {
+                found.push(format!("connection {name}: the job has ended, {end}"));
+            } else if let Some(failure) = line.report.failure {
                 found.push(format!("connection {name} failed: {failure:?}"));
             } else if !line.report.connected {
                 found.push(format!("connection {name}: {} never answered", line.report.peer.0));
@@ -154,6 +211,15 @@ impl<'a> Results<'a> {
             }
             if let Some(expect) = line.report.expect.filter(|expect| p.received != *expect) {
                 found.push(format!("connection {name}: {} messages of {expect} received", p.received));
+            }
+        }
+        for (line, _, rounds) in self.ranks().filter(|(line, ..)| line.report.failure.is_none()) {
+            let (p, name) = (&line.report.progress, line.name());
+            if line.unanswered() > 0 {
+                found.push(format!("connection {name}: {} contributions without a sum", line.unanswered()));
+            }
+            if let Some(all) = rounds.filter(|all| p.received + p.corrupted < *all) {
+                found.push(format!("connection {name}: {} sums of {all}", p.received));
             }
         }
         for (name, r) in self.ports.iter().filter(|(_, r)| r.adapter.no_room() > 0) {
@@ -193,8 +259,8 @@ pub fn trace(seats: &[Seat]) -> String {
 fn again(adapter: &Adapter) -> String {
     match adapter {
         Adapter::Roce(c) => format!(
-            "sent again {} ({} NAKs, {} overdue); gaps seen {}, ",
-            c.tx_retransmitted, c.rx_nak_sequence, c.timeouts, c.tx_nak_sequence
+            "sent again {} ({} NAKs, {} RNR, {} overdue); gaps seen {}, ",
+            c.tx_retransmitted, c.rx_nak_sequence, c.rx_nak_rnr, c.timeouts, c.tx_nak_sequence
         ),
         Adapter::RcLink(c) => format!(
             "sent again {} ({} overdue); gaps seen {}, ",
@@ -223,6 +289,12 @@ fn line_json(line: &Line<'_>) -> Value {
         "rate_bps": line.report.rate,
         "lowest_rate_bps": (p.lowest_rate != u64::MAX).then_some(p.lowest_rate),
     });
+    if let Some((rank, _)) = line.rank {
+        all["rank"] = json!(rank.rank);
+        all["sums_per_second"] = json!(line.sum_rate());
+        all["unanswered"] = json!(line.unanswered());
+        all["job_end"] = json!(line.job_end());
+    }
     match line.report.peer.0 {
         Address::Ip(ip) => all["peer_ip"] = json!(ip.to_string()),
         Address::Mac(mac) => all["peer_mac"] = json!(mac.to_string()),
@@ -273,6 +345,7 @@ fn roce_json(c: &roce::hca::Counters) -> Value {
         "rx_duplicates": c.rx_duplicates,
         "rx_out_of_sequence": c.rx_out_of_sequence,
         "rx_nak_sequence": c.rx_nak_sequence,
+        "rx_nak_rnr": c.rx_nak_rnr,
         "rx_cnp": c.rx_cnp,
         "rx_rnr": c.rx_rnr,
         "tx_acks": c.tx_acks,

@@ -12,15 +12,15 @@ use std::process::Command;
 const RATE: u64 = 100_000_000;
 
 /// A host process: its file, where its results go, and the command that runs it.
-struct Host {
+pub struct Host {
     summary: PathBuf,
     trace: PathBuf,
-    program: Running,
+    pub program: Running,
 }
 
 impl Host {
     /// `rest`: everything of the file but `[eal]` and what of `[host]` all have.
-    fn start(mut command: Command, folder: &Path, name: &str, rest: &str) -> Self {
+    pub fn start(mut command: Command, folder: &Path, name: &str, rest: &str) -> Self {
         let path = |end: &str| folder.join(format!("{name}.{end}"));
         let eal = format!("--file-prefix=weir-{name}-{}", std::process::id());
         let text = format!(
@@ -35,7 +35,7 @@ impl Host {
     }
 
     /// Waits until it has done what it counts: what it said, and its results.
-    fn ended(self) -> (Ended, Value, String) {
+    pub fn ended(self) -> (Ended, Value, String) {
         let ended = self.program.ended();
         let text = std::fs::read_to_string(&self.summary).unwrap_or_else(|_| panic!("no summary: {ended:?}"));
         let trace = std::fs::read_to_string(&self.trace).unwrap();
@@ -43,19 +43,19 @@ impl Host {
     }
 }
 
-fn port(n: u8, device: &str) -> String {
+pub fn port(n: u8, device: &str) -> String {
     format!(
         "[[port]]\nname = \"h{n}\"\ndevice = {device:?}\nrate = {RATE}\nmtu = 1500\n\
          mac = \"02:00:00:00:00:0{n}\"\nip = \"10.0.0.{n}\"\n"
     )
 }
 
-fn number(value: &Value, key: &str) -> u64 {
+pub fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("no number {key} in {value:#}"))
 }
 
 /// Both passed, and these are their connections in order.
-fn passed((ended, results, _): &(Ended, Value, String)) -> &[Value] {
+pub fn passed((ended, results, _): &(Ended, Value, String)) -> &[Value] {
     assert_eq!(ended.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("verdict: PASS"), "{}", ended.stdout);
     assert_eq!(results["verdict"], "PASS");
@@ -82,13 +82,13 @@ fn both_directions_arrive(one: Host, other: Host) {
     );
 }
 
-fn memif(folder: &Path, port: u8, role: &str) -> String {
+pub fn memif(folder: &Path, port: u8, role: &str) -> String {
     let socket = folder.join(format!("{port}.sock"));
     // The number is that of the device in its process.
     format!("net_memif{port},role={role},socket={},socket-abstract=no", socket.display())
 }
 
-fn switch_ports(devices: impl IntoIterator<Item = String>) -> String {
+pub fn switch_ports(devices: impl IntoIterator<Item = String>) -> String {
     switch_of("roce-lossless", devices)
 }
 

@@ -17,6 +17,7 @@ mod kernel;
 mod lcores;
 mod memif;
 mod output;
+mod ranks;
 mod refused;
 mod sockets;
 mod stp;

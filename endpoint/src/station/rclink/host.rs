@@ -196,6 +196,7 @@ impl Station {
             },
             sends: pair.outgoing.is_some(),
             expect: pair.config.expect,
+            told: None,
             progress: pair.progress,
         })
     }

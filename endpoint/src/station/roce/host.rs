@@ -3,6 +3,7 @@
 use super::arp::Arp;
 use super::config::{PairConfig, Rate, Remote, SLOTS, StationConfig, StationError};
 use super::echo;
+use super::rank::{Collective, Rank};
 use super::traffic::{Incoming, Outgoing};
 use crate::dcqcn::firmware::Adapter as Control;
 use crate::dcqcn::trace::Trace;
@@ -42,12 +43,18 @@ struct Pair {
     control: Option<Control>,
     outgoing: Option<Outgoing>,
     incoming: Incoming,
+    /// Messages are contributions and sums.
+    rank: Option<Rank>,
     progress: Progress,
 }
 
 impl Pair {
     /// All it is to do has been done, or can not be done any more.
     fn is_done(&self) -> bool {
+        if let Some(rank) = &self.rank {
+            let acknowledged = self.progress.acknowledged == self.progress.posted;
+            return self.failure.is_some() || rank.told.is_some() || (rank.is_done() && acknowledged);
+        }
         let sent = self.outgoing.as_ref().is_none_or(|out| {
             out.all_posted(self.progress.posted) && self.progress.acknowledged == self.progress.posted
         });
@@ -152,6 +159,7 @@ impl Station {
             control,
             outgoing,
             incoming,
+            rank: None,
             progress: Progress::new(),
         });
         let at = self.pairs.len() - 1;
@@ -163,6 +171,25 @@ impl Station {
         self.apply_rate(at);
         if let Some(mac) = config.peer.mac {
             self.connect(at, mac)?;
+        }
+        Ok(qpn)
+    }
+
+    /// Adds a connection to an engine: what is sent are contributions, as many as the stream says, what comes are sums.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn add_rank(
+        &mut self,
+        config: PairConfig,
+        collective: Box<dyn Collective>,
+    ) -> Result<Qpn, StationError> {
+        let qpn = self.add(config)?;
+        let packets = config.stream.map_or(1, |s| s.bytes.div_ceil(u32::from(config.mtu)));
+        let ahead = u64::from(config.window / packets.max(1));
+        let rounds = config.stream.and_then(|s| s.messages);
+        if let Some(pair) = self.pairs.last_mut() {
+            pair.rank = Some(Rank::new(collective, ahead, rounds));
         }
         Ok(qpn)
     }
@@ -224,7 +251,13 @@ impl Station {
 
     /// No more messages. What is under way is finished.
     pub fn stop(&mut self) {
-        self.pairs.iter_mut().filter_map(|pair| pair.outgoing.as_mut()).for_each(Outgoing::stop);
+        for pair in &mut self.pairs {
+            match (&mut pair.rank, &mut pair.outgoing) {
+                (Some(rank), _) => rank.stop(),
+                (None, Some(outgoing)) => outgoing.stop(),
+                (None, None) => {}
+            }
+        }
     }
 
     /// Every message that was to be sent is acknowledged, every one that was to come has come.
@@ -244,6 +277,7 @@ impl Station {
             rate: self.hca.rate(pair.qpn).unwrap_or(0),
             sends: pair.outgoing.is_some(),
             expect: pair.config.expect,
+            told: pair.rank.as_ref().and_then(|rank| rank.told),
             progress: pair.progress,
         })
     }
@@ -370,7 +404,7 @@ impl Station {
         if completion.status != Status::Success {
             return; // The failure of the queue pair is an event of its own.
         }
-        let Pair { qpn, incoming, progress, outgoing, .. } = &mut self.pairs[at];
+        let Pair { qpn, incoming, progress, outgoing, rank, .. } = &mut self.pairs[at];
         match (completion.verb, completion.imm) {
             (Verb::Send | Verb::Write, _) => {
                 progress.acknowledged += 1;
@@ -381,8 +415,11 @@ impl Station {
                 incoming.written(completion.len, imm, &self.hca, progress, now);
                 incoming.post(completion.wr_id, *qpn, &mut self.hca);
             }
-            (Verb::Recv | Verb::RecvWriteImm, _) => {
-                incoming.sent(completion.wr_id, completion.len, &self.hca, progress, now);
+            (Verb::Recv | Verb::RecvWriteImm, imm) => {
+                match (rank, incoming.bytes(completion.wr_id, completion.len, &self.hca)) {
+                    (Some(rank), Some(bytes)) => rank.received(bytes, imm, progress, now),
+                    (_, bytes) => incoming.sent(bytes, completion.len, progress, now),
+                }
                 incoming.post(completion.wr_id, *qpn, &mut self.hca);
             }
         }
@@ -414,7 +451,7 @@ impl Station {
         for pair in &mut self.pairs {
             let may = pair.connected && pair.failure.is_none() && pair.settled_at <= now;
             if let Some(outgoing) = pair.outgoing.as_mut().filter(|_| may) {
-                while outgoing.post(pair.qpn, &mut self.hca, &mut pair.progress, now) {}
+                while outgoing.post(pair.qpn, &mut self.hca, &mut pair.progress, pair.rank.as_mut(), now) {}
             }
         }
         if now >= self.ask_at {

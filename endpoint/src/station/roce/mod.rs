@@ -4,9 +4,11 @@ pub mod arp;
 mod config;
 mod echo;
 mod host;
+mod rank;
 #[cfg(test)]
 mod tests;
 mod traffic;
 
 pub use config::{Operation, PairConfig, Peer, Rate, Remote, SLOTS, StationConfig, StationError, Stream};
 pub use host::Station;
+pub use rank::{Collective, Judgement};

@@ -1,6 +1,7 @@
 //! The two directions of a connection: messages made and posted, messages received and checked.
 
 use super::config::{Operation, SLOTS, Stream};
+use super::rank::Rank;
 use crate::roce::hca::Hca;
 use crate::roce::verbs::{RecvWr, SendOp, SendWr, Sge};
 use crate::roce::wire::Qpn;
@@ -40,17 +41,28 @@ impl Outgoing {
         (self.stopped && self.announced) || self.stream.messages.is_some_and(|all| posted >= all)
     }
 
-    /// Posts the next message, if one is to come and its slot is free.
-    pub fn post(&mut self, qpn: Qpn, hca: &mut Hca, progress: &mut Progress, now: Nanos) -> bool {
+    /// Posts the next message, if one is to come and its slot is free; that of a rank is a contribution.
+    pub fn post(
+        &mut self,
+        qpn: Qpn,
+        hca: &mut Hca,
+        progress: &mut Progress,
+        rank: Option<&mut Rank>,
+        now: Nanos,
+    ) -> bool {
         let number = progress.posted;
         let room = number - progress.acknowledged < SLOTS;
-        if !room || now < self.stream.start || self.all_posted(number) {
+        let due = rank.as_ref().map_or(!self.all_posted(number), |rank| rank.may_post(number));
+        if !room || !due || now < self.stream.start {
             return false;
         }
         let slot = number % SLOTS * u64::from(self.stream.bytes);
         let sge = Sge { lkey: self.lkey, addr: self.va + slot, len: self.stream.bytes };
         let Some(bytes) = hca.memory_mut(sge) else { return false };
-        self.pattern.fill(number, bytes);
+        match rank {
+            Some(rank) => rank.contribute(number, bytes),
+            None => self.pattern.fill(number, bytes),
+        }
         let last = self.stopped || self.stream.messages == Some(number + 1);
         let announce = last || (number + 1).is_multiple_of(BATCH);
         let op = match self.stream.operation {
@@ -96,10 +108,18 @@ impl Incoming {
         let _ = hca.post_recv(qpn, RecvWr { wr_id: slot, sge });
     }
 
-    /// A SEND of `len` bytes arrived in a slot.
-    pub fn sent(&mut self, slot: u64, len: u32, hca: &Hca, progress: &mut Progress, now: Nanos) {
-        let addr = self.va + slot * u64::from(self.bytes);
-        self.look(addr, len, hca, progress, now);
+    /// The first `len` bytes of a slot.
+    pub fn bytes<'a>(&self, slot: u64, len: u32, hca: &'a Hca) -> Option<&'a [u8]> {
+        hca.memory(Sge { lkey: self.lkey, addr: self.va + slot * u64::from(self.bytes), len })
+    }
+
+    /// A SEND of `len` bytes arrived, these.
+    pub fn sent(&mut self, bytes: Option<&[u8]>, len: u32, progress: &mut Progress, now: Nanos) {
+        let content = match self.verify {
+            true => bytes.and_then(|bytes| self.pattern.check(bytes)),
+            false => Some(self.next),
+        };
+        progress.look(content, &mut self.next, len, false, now);
     }
 
     /// The peer has written messages of `len` bytes up to the one whose number ends in `imm`.
@@ -114,17 +134,10 @@ impl Incoming {
             return;
         }
         for number in self.next..self.next + count {
+            // Written one after the other, each as long as this one.
             let addr = self.va + number % SLOTS * u64::from(len);
-            self.look(addr, len, hca, progress, now);
+            let bytes = hca.memory(Sge { lkey: self.lkey, addr, len });
+            self.sent(bytes, len, progress, now);
         }
-    }
-
-    fn look(&mut self, addr: u64, len: u32, hca: &Hca, progress: &mut Progress, now: Nanos) {
-        let sge = Sge { lkey: self.lkey, addr, len };
-        let content = match self.verify {
-            true => hca.memory(sge).and_then(|bytes| self.pattern.check(bytes)),
-            false => Some(self.next),
-        };
-        progress.look(content, &mut self.next, len, false, now);
     }
 }
