@@ -131,9 +131,11 @@ impl<F: Frame> Switch<F> {
             self.apply_port(PortId(i as u16), params, now);
         }
         self.apply_watchdog(change.watchdog, now);
-        for i in 0..self.ports.len() {
-            self.note_slow_path_queues(PortId(i as u16));
-            self.note_held(PortId(i as u16), now);
+        for id in self.ports.ids() {
+            self.note_slow_path_queues(id);
+            if self.ports.is_own(id) {
+                self.note_held(id, now);
+            }
         }
         self.go_on_flushing(now);
         // Decisions were made from what was there before.
@@ -143,6 +145,9 @@ impl<F: Frame> Switch<F> {
 
     fn apply_port(&mut self, id: PortId, new: &mut PortParams, now: Nanos) {
         self.fdb.set_learning(id, new.learning, new.learn_limit);
+        if let Some(port) = self.ports.remote_mut(id) {
+            return std::mem::swap(&mut port.params, new);
+        }
         let first = (id.index() * PRIORITIES) as u32;
         let xoff: [bool; PRIORITIES] =
             std::array::from_fn(|pg| self.admission.pg_view(PgIx(first + pg as u32)).xoff);
@@ -185,20 +190,21 @@ impl<F: Frame> Switch<F> {
     fn apply_watchdog(&mut self, config: Option<WatchdogConfig>, now: Nanos) {
         self.watch_at = 0;
         let Some(config) = config else {
-            for port in &mut self.ports {
+            for id in self.ports.ids() {
+                let Some(port) = self.ports.get_own_mut(id.index()) else { continue };
                 port.watchdog = None;
                 (port.storm_drop, port.storm_forward) = (0, 0);
             }
             return;
         };
-        for i in 0..self.ports.len() {
-            let port = &mut self.ports[i];
+        for id in self.ports.ids() {
+            let Some(port) = self.ports.get_own_mut(id.index()) else { continue };
             let watchdog = port.watchdog.get_or_insert_with(|| Watchdog::new(config, now));
             let flush = watchdog.configure(config, now) | watchdog.drop_queues() & !port.storm_drop;
             port.storm_drop = watchdog.drop_queues();
             port.storm_forward = watchdog.forward_queues();
             for queue in bits(flush) {
-                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop);
+                self.flush(id, queue, DropReason::WatchdogDrop);
             }
         }
     }

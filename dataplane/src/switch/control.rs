@@ -34,16 +34,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// red switch flushes what it stops (H15).
     pub fn set_watchdog(&mut self, config: WatchdogConfig, now: Nanos) {
         self.watch_at = 0;
-        for i in 0..self.ports.len() {
-            let port = &mut self.ports[i];
+        for id in self.ports.ids() {
+            let Some(port) = self.ports.get_own_mut(id.index()) else { continue };
             let Some(watchdog) = &mut port.watchdog else { continue };
             let flush = watchdog.configure(config, now);
             port.storm_drop = watchdog.drop_queues();
             port.storm_forward = watchdog.forward_queues();
-            self.note_slow_path_queues(PortId(i as u16));
-            self.note_held(PortId(i as u16), now);
+            self.note_slow_path_queues(id);
+            self.note_held(id, now);
             for queue in bits(flush) {
-                self.flush(PortId(i as u16), queue, DropReason::WatchdogDrop);
+                self.flush(id, queue, DropReason::WatchdogDrop);
             }
         }
         self.go_on_flushing(now);

@@ -51,7 +51,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &ParsedFrame) {
         if self.flood.frames.is_empty() || self.flood.ports != ports {
             self.make_copies();
-            let may = |out: &PortId| *out != port && self.ports[out.index()].up;
+            let may = |out: &PortId| *out != port && self.ports.is_up(*out);
             let flood = &self.ports[port.index()].flood;
             self.flood.outs = ports.intersection(flood).iter().filter(may).collect();
             self.flood.ports = ports;

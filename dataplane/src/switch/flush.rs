@@ -42,10 +42,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn flush_some(&mut self, now: Nanos) {
         let mut left = FLUSHED_AT_ONCE;
         for out in self.flushing.iter() {
-            let ours = self.owner[out.index()] == self.shard;
-            left -= if ours { self.flush_queues(out, left, now) } else { self.flush_grants(out, left) };
-            let port = &self.ports[out.index()];
-            if port.flushing == 0 && port.condemned == 0 {
+            left -= match self.ports.is_own(out) {
+                true => self.flush_queues(out, left, now),
+                false => self.flush_grants(out, left),
+            };
+            let shut = self.ports.get_own(out.index()).is_some_and(|port| port.flushing != 0);
+            let condemned = self.ports.remote(out).is_some_and(|port| port.condemned != 0);
+            if !shut && !condemned {
                 self.flushing.remove(out);
                 self.note_slow_path_queues(out);
             }
@@ -108,9 +111,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Drops what could not leave in time, with a reason, at the end of a run: all of it.
     pub fn abandon(&mut self) {
         const ALL: usize = usize::MAX;
-        for i in 0..self.ports.len() {
-            let out = PortId(i as u16);
-            if self.owner[i] != self.shard {
+        for out in self.ports.ids() {
+            if !self.ports.is_own(out) {
                 self.condemn_grants(out, DropReason::RunUndrained);
                 self.flush_grants(out, ALL);
                 continue;

@@ -3,7 +3,7 @@
 //! another one.
 
 use super::lost::control_group;
-use super::{Port, Switch};
+use super::{OwnPort, Switch};
 use crate::drops::DropReason;
 use crate::ecn;
 use crate::egress::{BatchTotals, Meta};
@@ -124,7 +124,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     fn count_charged(&mut self, pg: u16, frames: u32) {
         let (port, pg) = (usize::from(pg) / PRIORITIES, usize::from(pg) % PRIORITIES);
-        if let Some(port) = self.ports.get_mut(port) {
+        if let Some(port) = self.ports.get_own_mut(port) {
             port.stats.pg_packets[pg] += u64::from(frames);
             if port.storm_drop | port.storm_forward != 0 {
                 port.count_in_storm(pg, Seen::RxOk, u64::from(frames));
@@ -170,7 +170,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-impl<F> Port<F> {
+impl<F> OwnPort<F> {
     /// Why a queue takes no frames at all, if it takes none.
     fn shut(&self, queue: usize) -> Option<DropReason> {
         if !self.up {

@@ -3,8 +3,9 @@
 use super::channels::{Note, Peer, TxCompletion, TxGrant, TxOutcome};
 use super::gate::Charged;
 use super::lost::count_lost;
+use super::ports::Ports;
 use super::stage::Staged;
-use super::{Key, Port, PortParams, Switch, Wire};
+use super::{Key, PortParams, Switch, Wire};
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchBuffer, BatchHeader, BatchList, EnqueueRequest, FrameBatch, Meta};
 use crate::frame::Frame;
@@ -161,7 +162,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Who is to send what is received here for a port of another lcore: this one, if it has a transmit queue there.
     #[inline(always)]
     fn home_of(&self, out: PortId) -> u8 {
-        if self.ports[out.index()].params.tx_per_lcore { self.shard } else { BatchHeader::HERE }
+        match self.ports.remote(out) {
+            Some(port) if port.params.tx_per_lcore => self.shard,
+            _ => BatchHeader::HERE,
+        }
     }
 
     /// Puts charged frames into the ring of the lcore that owns their egress port.
@@ -230,7 +234,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
 /// Frames that another lcore was granted to send have left, or are lost.
 #[inline(always)]
-fn complete<F: Frame, A: Admission>(ports: &mut [Port<F>], admission: &mut A, completion: &TxCompletion) {
+fn complete<F: Frame, A: Admission>(ports: &mut Ports<F>, admission: &mut A, completion: &TxCompletion) {
     let TxCompletion { staged, outcome } = completion;
     let Staged { header, totals, out, .. } = staged;
     let port = &mut ports[out.index()];
@@ -254,7 +258,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let Some(peer) = self.peers[peer].as_mut() else { return };
             let Some(TxGrant { staged, buffer }) = peer.grants.peek() else { return };
             let (out, loose) = (staged.out, buffer.is_none());
-            let port = &mut self.ports[out.index()];
+            let Some(port) = self.ports.remote_mut(out) else { return };
             if loose && !peer.loose.take(staged.totals.frames as usize, &mut port.loose) {
                 return;
             }
@@ -271,7 +275,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 // again, or is dropped at the end.
                 let available = self.peers[peer].as_ref().map_or(0, |peer| peer.grants.available());
                 self.accept_grants(peer, available);
-                self.ports[out.index()].up = up;
+                if let Some(port) = self.ports.remote_mut(out) {
+                    port.up = up;
+                }
                 if !up {
                     self.condemn_grants(out, DropReason::EgressPortDown);
                     self.fdb.flush_port(out);
@@ -286,7 +292,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn stage_granted(&mut self, out: PortId, budget: usize) -> bool {
         let Self { ports, buffers, granted, .. } = self;
-        let port = &mut ports[out.index()];
+        let Some(port) = ports.remote_mut(out) else { return false };
         let budget = budget.min(port.stage.capacity());
         while let Some(next) = port.grants.front()
             && (port.stage.is_empty() || next.staged.totals.frames as usize + port.stage.len() <= budget)
@@ -331,7 +337,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// What has been granted from us by now for another lcore's port is to be dropped.
     #[cold]
     pub(super) fn condemn_grants(&mut self, out: PortId, reason: DropReason) {
-        let port = &mut self.ports[out.index()];
+        let Some(port) = self.ports.remote_mut(out) else { return };
         let granted: usize = port.grants.iter().map(|order| order.staged.totals.frames as usize).sum();
         (port.condemned, port.condemned_as) = (port.stage.len() + granted, reason);
         if port.condemned > 0 {
@@ -344,12 +350,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn flush_grants(&mut self, out: PortId, most: usize) -> usize {
         let mut dropped = 0;
-        while dropped < most && self.ports[out.index()].condemned > 0 {
-            if self.ports[out.index()].stage.is_empty() {
+        while dropped < most && self.ports.remote(out).is_some_and(|port| port.condemned > 0) {
+            if self.ports.stage(out).is_empty() {
                 // A grant at a time: what was granted later, when the link was back, is to be sent.
                 self.stage_granted(out, 0);
             }
-            let port = &mut self.ports[out.index()];
+            let Some(port) = self.ports.remote_mut(out) else { break };
             let (count, reason) = (port.stage.len(), port.condemned_as);
             port.condemned = if count == 0 { 0 } else { port.condemned.saturating_sub(count) };
             dropped += count;
@@ -358,7 +364,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 self.send_completion(staged, TxOutcome::Lost(reason));
             }
         }
-        if self.ports[out.index()].grants.is_empty() {
+        if self.ports.remote(out).is_none_or(|port| port.grants.is_empty()) {
             self.granted.remove(out);
         }
         dropped.min(most)

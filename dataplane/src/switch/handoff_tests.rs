@@ -175,14 +175,16 @@ impl Fabric {
             let (held, queued) = (shard.admission().held_bytes(), shard.admission().queued_bytes());
             assert_eq!((held, queued), (0, 0));
             assert_eq!(shard.buffers.len(), self.stock, "buffers went astray");
-            assert!(shard.ports.iter().all(|port| port.in_flight == 0 && port.grants.is_empty()));
+            assert!(shard.ports.own().all(|port| port.in_flight == 0));
+            let idle = |port| shard.ports.remote(port).is_none_or(|port| port.grants.is_empty());
+            assert!(shard.ports.ids().all(idle));
             assert!(shard.copies.are_free());
             let mut own = LoopStats::default();
             shard.fill_loop_stats(&mut own);
             assert_eq!(own.conservation_error(), 0);
         }
         let stats = |f: &dyn Fn(&PortStats) -> u64| -> u64 {
-            self.shards.iter().flat_map(|shard| &shard.ports).map(|port| f(&port.stats)).sum()
+            self.shards.iter().flat_map(|shard| shard.ports.own()).map(|port| f(&port.stats)).sum()
         };
         self.seen.marked = stats(&|stats| stats.ecn_marked.iter().sum());
         self.seen.lost = books.dropped;
@@ -191,7 +193,7 @@ impl Fabric {
         let latency: u64 = self
             .shards
             .iter()
-            .flat_map(|s| &s.ports)
+            .flat_map(|s| s.ports.own())
             .flat_map(|p| &p.latency.residence)
             .map(|h| h.count())
             .sum();

@@ -7,7 +7,7 @@
 //!
 //! [`Reaction`]: crate::pfc::react::Reaction
 
-use super::{Port, Switch};
+use super::{OwnPort, Switch};
 use crate::egress::Queues;
 use crate::frame::Frame;
 use crate::mmu::Admission;
@@ -27,7 +27,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     #[inline(never)]
     fn ask_held_ns(&self, queue_ix: usize, now: Nanos) -> Nanos {
-        self.ports[queue_ix / PRIORITIES].reaction.held_ns(queue_ix % PRIORITIES, now)
+        // Those of another lcore's port are known when its owner has the frame.
+        let port = self.ports.get_own(queue_ix / PRIORITIES);
+        port.map_or(0, |port| port.reaction.held_ns(queue_ix % PRIORITIES, now))
     }
 
     /// The peer of a port, the watchdog or an operator has said something about its pauses.
@@ -37,7 +39,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-impl<F: Frame> Port<F> {
+impl<F: Frame> OwnPort<F> {
     /// Pauses that run until `now` end.
     #[cold]
     #[inline(never)]

@@ -5,7 +5,7 @@
 //! empty or the burst ends. Nobody asks it in between: a queue has a lane only while no other input waits for it and its
 //! depth, which only falls, marks nothing.
 
-use super::Port;
+use super::OwnPort;
 use super::stage::Staged;
 use super::transmit::Limits;
 use crate::egress::{BatchTotals, Front, Queues};
@@ -37,7 +37,7 @@ impl Lanes {
     }
 }
 
-impl<F: Frame> Port<F> {
+impl<F: Frame> OwnPort<F> {
     /// Opens a lane for a queue, if its frames can have one.
     #[inline(always)]
     pub(super) fn open_lane(

@@ -1,6 +1,7 @@
 //! The one place where a lost frame is counted: where, why, and whether it was of a lossless class.
 
-use super::{Port, Switch};
+use super::Switch;
+use super::ports::Ports;
 use crate::drops::{DropReason, Side};
 use crate::egress::BatchHeader;
 use crate::frame::Frame;
@@ -68,7 +69,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 /// Counts lost frames of one header, of which nothing is left to drop: another lcore had them, or a copy was never made.
 #[cold]
 pub(super) fn count_lost<F, A: Admission>(
-    ports: &mut [Port<F>],
+    ports: &mut Ports<F>,
     admission: &A,
     at: PortId,
     reason: DropReason,
@@ -83,14 +84,14 @@ pub(super) fn count_lost<F, A: Admission>(
 
 /// A class is lossless where its priority group at the port of arrival is. Frames in the control pool are of the group
 /// they fall back to when it is full.
-fn is_lossless<F, A: Admission>(ports: &[Port<F>], admission: &A, header: &BatchHeader) -> bool {
+fn is_lossless<F, A: Admission>(ports: &Ports<F>, admission: &A, header: &BatchHeader) -> bool {
     let own = usize::from(header.pg) < ports.len() * PRIORITIES;
     let pg = if own { header.pg } else { control_group(ports, header.in_port) };
     admission.is_lossless(PgIx(u32::from(pg)))
 }
 
 /// The priority group of control frames that are not charged to the control pool.
-pub(super) fn control_group<F>(ports: &[Port<F>], in_port: u16) -> u16 {
-    let class = ports[usize::from(in_port)].params.classifier.control_class();
+pub(super) fn control_group<F>(ports: &Ports<F>, in_port: u16) -> u16 {
+    let class = ports.params(usize::from(in_port)).classifier.control_class();
     in_port * PRIORITIES as u16 + u16::from(class.pg)
 }

@@ -27,6 +27,7 @@ mod held;
 mod lanes;
 mod lost;
 mod params;
+mod ports;
 mod receive;
 mod stage;
 mod tap;
@@ -55,13 +56,12 @@ use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use batching::{AdmissionGroup, GROUPS};
-use channels::TxGrant;
 use copies::Copies;
 use flood::FloodGroup;
 use flow_cache::FlowCache;
 use lanes::Lanes;
+use ports::Ports;
 use stage::Stage;
-use std::collections::VecDeque;
 
 /// Where frames go when they leave: a driver, a link of the simulator, a test.
 pub trait Wire<F> {
@@ -74,9 +74,9 @@ pub trait Wire<F> {
     fn send_control(&mut self, frame: &[u8]) -> bool;
 }
 
-/// Everything one lcore owns of a port.
+/// A port of this lcore.
 #[derive(Debug)]
-struct Port<F> {
+struct OwnPort<F> {
     params: PortParams,
     /// Ports a frame from here may be flooded to: same format, link up, not itself.
     flood: PortSet,
@@ -109,13 +109,6 @@ struct Port<F> {
     /// The bytes on the wire of those, and above how many no more are granted.
     in_flight_wire: u64,
     most_in_flight_wire: u64,
-    /// A port of another shard: its grants that are not yet in the stage.
-    grants: VecDeque<TxGrant<F>>,
-    /// Frames of those, and of what is staged for it, that are to be dropped because its link went down.
-    condemned: usize,
-    condemned_as: DropReason,
-    /// Frames of those that name no buffer.
-    loose: VecDeque<F>,
     stats: PortStats,
     latency: LatencyStats,
     /// Frames sent when that was published.
@@ -131,10 +124,13 @@ struct Port<F> {
 
 /// A switch, or one shard of it.
 ///
+/// What concerns a port is asked of, and said to, the shard that owns it ([`Switch::owns`]): methods that take the index
+/// of a port panic on one of another shard, but for those about grants.
+///
 /// `F` is the frame, `A` the admission policy; weir's own [`Mmu`] unless a published model is compared.
 #[derive(Debug)]
 pub struct Switch<F, A = Mmu> {
-    ports: Vec<Port<F>>,
+    ports: Ports<F>,
     /// Which shard owns each port.
     owner: Vec<u8>,
     /// Queues (a bit each) of each port that a frame may not simply be admitted to.

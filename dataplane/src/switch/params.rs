@@ -6,9 +6,10 @@ use super::flood::FloodGroup;
 use super::flow_cache::FlowCache;
 use super::handoff::{FRAMES_IN_FLIGHT, most_in_flight_wire, stock};
 use super::lanes::Lanes;
+use super::ports::{Ports, RemotePort};
 use super::stage::Stage;
 use super::tick::Ageing;
-use super::{Peer, Port, Switch, peers};
+use super::{OwnPort, Peer, Switch, peers};
 use crate::classify::Classifier;
 use crate::drops::DropReason;
 use crate::ecn::{MarkAt, Wred};
@@ -24,7 +25,6 @@ use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
-use std::collections::VecDeque;
 
 /// What happens to unicast whose destination is unknown (SW-053).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,48 +223,53 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             fdb.set_learning(PortId(i as u16), port.learning, port.learn_limit);
         }
         let flood = flood_sets(params);
-        let one_port = |(port, flood): (&PortParams, PortSet)| Port {
-            flood,
-            up: true,
-            held_back: 0,
-            // The big red switch may be on from the start (H15).
-            storm_drop: params.watchdog.map_or(0, |config| Watchdog::new(config, 0).drop_queues()),
-            storm_forward: 0,
-            flushing: 0,
-            flush_as: [DropReason::EgressPortDown; PRIORITIES],
-            scheduler: Scheduler::new(&port.queues, port.burst),
-            shaper: port.rate.map(|rate| Shaper::new(rate, port.burst)),
-            mark: marking(port).0,
-            mark_on_arrival: marking(port).1,
-            drops_early: marking(port).2,
-            reaction: Reaction::new(port.react),
-            generator: Generator::new(port.generate),
-            watchdog: params.watchdog.map(|config| Watchdog::new(config, 0)),
-            bursts: None,
-            stage: Stage::default(),
-            lanes: Lanes::default(),
-            in_flight: 0,
-            in_flight_wire: 0,
-            most_in_flight_wire: most_in_flight_wire(port),
-            condemned: 0,
-            condemned_as: DropReason::EgressPortDown,
-            grants: VecDeque::with_capacity(if port.tx_per_lcore { FRAMES_IN_FLIGHT } else { 0 }),
-            loose: VecDeque::with_capacity(if port.tx_per_lcore { FRAMES_IN_FLIGHT } else { 0 }),
-            stats: PortStats::default(),
-            latency: LatencyStats::default(),
-            told_sent: 0,
-            pauses: Box::default(),
-            pauses_new: false,
-            published: Published::new::<((PortStats, LatencyStats), PauseStats)>(),
-            gauges: Published::new::<PortGauges>(),
-            carried: Published::of_words(n),
-            params: PortParams {
-                profile: port.profile.clone().with_max_frame(port.mtu.min(port.profile.max_frame())),
-                ..port.clone()
-            },
+        let checked_params = |port: &PortParams| PortParams {
+            profile: port.profile.clone().with_max_frame(port.mtu.min(port.profile.max_frame())),
+            ..port.clone()
         };
+        let own = |at: usize| {
+            let port = &params.ports[at];
+            OwnPort {
+                flood: flood[at],
+                up: true,
+                held_back: 0,
+                // The big red switch may be on from the start (H15).
+                storm_drop: params.watchdog.map_or(0, |config| Watchdog::new(config, 0).drop_queues()),
+                storm_forward: 0,
+                flushing: 0,
+                flush_as: [DropReason::EgressPortDown; PRIORITIES],
+                scheduler: Scheduler::new(&port.queues, port.burst),
+                shaper: port.rate.map(|rate| Shaper::new(rate, port.burst)),
+                mark: marking(port).0,
+                mark_on_arrival: marking(port).1,
+                drops_early: marking(port).2,
+                reaction: Reaction::new(port.react),
+                generator: Generator::new(port.generate),
+                watchdog: params.watchdog.map(|config| Watchdog::new(config, 0)),
+                bursts: None,
+                stage: Stage::default(),
+                lanes: Lanes::default(),
+                in_flight: 0,
+                in_flight_wire: 0,
+                most_in_flight_wire: most_in_flight_wire(port),
+                stats: PortStats::default(),
+                latency: LatencyStats::default(),
+                told_sent: 0,
+                pauses: Box::default(),
+                pauses_new: false,
+                published: Published::new::<((PortStats, LatencyStats), PauseStats)>(),
+                gauges: Published::new::<PortGauges>(),
+                carried: Published::of_words(n),
+                params: checked_params(port),
+            }
+        };
+        let remote = |at: usize| {
+            let port = &params.ports[at];
+            RemotePort::new(checked_params(port), if port.tx_per_lcore { FRAMES_IN_FLIGHT } else { 0 })
+        };
+        let is_own = |at: usize| usize::from(params.ports[at].shard) == shard;
         let mut switch = Self {
-            ports: params.ports.iter().zip(flood).map(one_port).collect(),
+            ports: Ports::new(n, is_own, own, remote),
             owner: params.ports.iter().map(|port| port.shard).collect(),
             slow_path_queues: vec![0; n],
             shard: shard as u8,
@@ -290,7 +295,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             draining: false,
             tap: None,
         };
-        (0..n).for_each(|i| switch.note_slow_path_queues(PortId(i as u16)));
+        switch.ports.ids().for_each(|port| switch.note_slow_path_queues(port));
         Ok(switch)
     }
 }

@@ -261,12 +261,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// down, the switch drains, the watchdog drops, the queue is being emptied, drops or marks on
     /// arrival, its depth is watched frame by frame.
     pub(super) fn note_slow_path_queues(&mut self, out: PortId) {
-        let port = &self.ports[out.index()];
-        let ours = self.owner[out.index()] == self.shard;
         let watched = self.tap.as_ref().is_some_and(|tap| tap.hinders());
-        let all = !port.up || self.draining || watched || (ours && port.bursts.is_some());
-        let some = port.storm_drop | port.flushing | port.drops_early | port.mark_on_arrival;
-        let slow_path_queues = if all { 0xff } else { some * u8::from(ours) };
+        // What else stands between a frame and another lcore's queue is its owner's to look at.
+        let own = self.ports.get_own(out.index());
+        let all = !self.ports.is_up(out) || self.draining || watched;
+        let slow_path_queues = match own {
+            Some(port) if !all && port.bursts.is_none() => {
+                port.storm_drop | port.flushing | port.drops_early | port.mark_on_arrival
+            }
+            None if !all => 0,
+            _ => 0xff,
+        };
         if std::mem::replace(&mut self.slow_path_queues[out.index()], slow_path_queues) != slow_path_queues {
             self.invalidate_decisions();
         }
@@ -279,7 +284,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             Lookup::Port(out) if out == port => {
                 self.drop_frame(port, DropReason::LookupSamePort, frame, &headers.meta.header());
             }
-            Lookup::Port(out) if self.ports[out.index()].up => self.forward(out, frame, headers.meta),
+            Lookup::Port(out) if self.ports.is_up(out) => self.forward(out, frame, headers.meta),
             Lookup::Port(_) if self.fdb.is_static(headers.dst_key) => {
                 self.drop_frame(port, DropReason::LookupPortDown, frame, &headers.meta.header());
             }

@@ -340,7 +340,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Arms a tap, or none; gives back the one that was there.
     pub fn arm(&mut self, tap: Option<Box<Tap>>) -> Option<Box<Tap>> {
         let before = std::mem::replace(&mut self.tap, tap);
-        (0..self.ports.len()).for_each(|i| self.note_slow_path_queues(PortId(i as u16)));
+        self.ports.ids().for_each(|port| self.note_slow_path_queues(port));
         before
     }
 
@@ -368,7 +368,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         go_on(self, port, frame, &start.headers);
         self.note_arrival(port, &start);
         if !self.tap.as_ref().is_some_and(|tap| tap.hinders()) {
-            (0..self.ports.len()).for_each(|i| self.note_slow_path_queues(PortId(i as u16)));
+            self.ports.ids().for_each(|port| self.note_slow_path_queues(port));
         }
     }
 
@@ -459,7 +459,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames lost so far, by reason, at all ports together.
     fn losses(&self) -> [u64; crate::drops::DROP_REASONS] {
         let mut sum = [0; crate::drops::DROP_REASONS];
-        for port in &self.ports {
+        for port in self.ports.own() {
             sum.iter_mut().zip(&port.stats.drops.0).for_each(|(sum, n)| *sum += n);
         }
         sum
@@ -474,7 +474,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| queues.bytes(out, queue));
         let own = owner[out.index()] == *shard;
         // What stands behind a frame is what it left behind. A frame with a count of its own is alone in its entry.
-        let stage = tap.is_some().then(|| ports[out.index()].stage.backwards());
+        let stage = tap.is_some().then(|| ports.stage(out).backwards());
         for (at, Staged { header, totals, .. }, frame) in stage.into_iter().flatten() {
             let Some(tap) = tap else { break };
             let lane = usize::from(header.queue) % PRIORITIES;

@@ -1,6 +1,7 @@
 //! What does not happen on account of a frame: other lcores, resumes, watchdog, ageing, publishing.
 
-use super::{Port, Switch};
+use super::Switch;
+use super::ports::Ports;
 use crate::drops::DropReason;
 use crate::fdb::FdbEvent;
 use crate::frame::Frame;
@@ -121,11 +122,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     fn watch_ports(&mut self, now: Nanos) {
         self.watch_at = Nanos::MAX;
-        for i in 0..self.ports.len() {
-            if self.ports[i].watchdog.as_ref().is_some_and(|w| now >= w.next_poll()) {
-                self.watch_port(PortId(i as u16), now);
+        for id in self.ports.ids() {
+            let next_poll = |ports: &Ports<F>| {
+                let watchdog = ports.get_own(id.index()).and_then(|port| port.watchdog.as_ref());
+                watchdog.map_or(Nanos::MAX, Watchdog::next_poll)
+            };
+            if now >= next_poll(&self.ports) {
+                self.watch_port(id, now);
             }
-            let next = self.ports[i].watchdog.as_ref().map_or(Nanos::MAX, Watchdog::next_poll);
+            let next = next_poll(&self.ports);
             self.watch_at = self.watch_at.min(next);
         }
     }
@@ -185,8 +190,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.publish_at = now + PUBLISH_ROUND / self.ports.len() as u64;
         self.publish_cursor = (self.publish_cursor + 1) % self.ports.len();
-        if self.owner[self.publish_cursor] == self.shard {
-            self.publish_port(PortId(self.publish_cursor as u16), now);
+        let port = PortId(self.publish_cursor as u16);
+        if self.ports.is_own(port) {
+            self.publish_port(port, now);
         }
     }
 
@@ -202,10 +208,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
 /// A group is back at its resume point: nobody needs to be paused on its account.
 #[cold]
-pub(super) fn xon<F>(ports: &mut [Port<F>], PgIx(pg): PgIx) {
+pub(super) fn xon<F>(ports: &mut Ports<F>, PgIx(pg): PgIx) {
     let (port, pg) = (pg as usize / PRIORITIES, pg as usize % PRIORITIES);
     // The control group stands behind the last port and pauses nobody.
-    let Some(port) = ports.get_mut(port) else { return };
+    let Some(port) = ports.get_own_mut(port) else { return };
     for priority in crate::pfc::bits(port.params.pg_priorities[pg]) {
         port.generator.xon(priority, Source::Buffer);
     }

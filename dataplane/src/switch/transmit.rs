@@ -5,7 +5,7 @@ use super::handoff::{IN_FLIGHT_MAX, ReturnPath};
 use super::stage::Staged;
 use super::tap::Taken;
 use super::tick::xon;
-use super::{Key, Port, Switch, Wire};
+use super::{Key, OwnPort, Switch, Wire};
 use crate::ecn;
 use crate::egress::{
     BATCH_MAX, BatchHeader, BatchTotals, FrameBatch, Front, Meta, QueuePick, Queues, Standing,
@@ -105,13 +105,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         wire: &mut impl Wire<F>,
         sent: impl Fn(&mut Self, &Staged),
     ) -> usize {
-        let port = &mut self.ports[out.index()];
-        let before = port.stage.len();
-        if before == 0 || !port.up {
+        let (up, stage) = (self.ports.is_up(out), self.ports.stage_mut(out));
+        let before = stage.len();
+        if before == 0 || !up {
             return 0;
         }
-        wire.send(port.stage.frames_mut());
-        let left = port.stage.len();
+        wire.send(stage.frames_mut());
+        let left = stage.len();
         if left > 0 {
             self.unsent.insert(out);
             if left < before {
@@ -120,11 +120,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return before - left;
         }
         self.unsent.remove(out);
-        for at in 0..port.stage.entries().len() {
-            let Some(&entry) = self.ports[out.index()].stage.entries().get(at) else { break };
+        for at in 0..stage.entries().len() {
+            let Some(&entry) = self.ports.stage(out).entries().get(at) else { break };
             sent(self, &entry);
         }
-        self.ports[out.index()].stage.clear();
+        self.ports.stage_mut(out).clear();
         before
     }
 
@@ -132,7 +132,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     fn hand_over_some(&mut self, out: PortId, sent: impl Fn(&mut Self, &Staged)) {
         let Self { ports, admission, .. } = self;
-        let taken = ports[out.index()].stage.split(|len| admission.charge(len));
+        let taken = ports.stage_mut(out).split(|len| admission.charge(len));
         taken.iter().for_each(|entry| sent(self, entry));
     }
 
@@ -195,7 +195,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-impl<F: Frame> Port<F> {
+impl<F: Frame> OwnPort<F> {
     /// Moves up to `most` frames of the picked queue to the stage, marking on the way, or grants them. How many, and
     /// `false`: the shaper is shut.
     #[inline(always)]

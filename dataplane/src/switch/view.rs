@@ -1,7 +1,7 @@
 //! What a switch says about itself, and what an operator may tell it while it runs.
 
 use super::channels::Note;
-use super::{Peer, Port, Switch};
+use super::{OwnPort, Peer, Switch};
 use crate::drops::DropReason;
 use crate::ecn::Wred;
 use crate::egress::Microbursts;
@@ -61,6 +61,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports.len()
     }
 
+    /// The port is this shard's.
+    pub fn owns(&self, port: PortId) -> bool {
+        self.ports.is_own(port)
+    }
+
     /// Counters of a port, by the thread that owns it.
     pub fn stats(&self, port: PortId) -> &PortStats {
         &self.ports[port.index()].stats
@@ -93,8 +98,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Publishes everything now: at the end of a run.
     pub fn publish_all(&mut self, now: Nanos) {
-        for i in (0..self.ports.len()).filter(|i| self.owner[*i] == self.shard).collect::<Vec<_>>() {
-            self.publish_port(PortId(i as u16), now);
+        for port in self.ports.own_ids().collect::<Vec<_>>() {
+            self.publish_port(port, now);
         }
     }
 
@@ -208,14 +213,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Nothing is there for a port to send, and no control frame is due.
     #[inline(always)]
     pub fn is_idle(&self, port: PortId, now: Nanos) -> bool {
-        let Some(ours) = self.ports.get(port.index()) else { return true };
+        let Some(ours) = self.ports.get_own(port.index()) else { return true };
         self.queues.occupied(port) == 0 && !self.unsent.contains(port) && !ours.generator.due(now)
     }
 
     /// Frames of a port that were staged before and that the wire has not taken.
     #[inline(always)]
     pub fn staged(&self, port: PortId) -> usize {
-        if self.unsent.contains(port) { self.ports[port.index()].stage.len() } else { 0 }
+        if self.unsent.contains(port) { self.ports.stage(port).len() } else { 0 }
     }
 
     /// Frames of a port that other shards were granted to send and have not yet said that they did.
@@ -237,8 +242,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames this shard holds: queued for its ports, staged, or with other lcores that are to send them. What is on its
     /// way between two shards is held by neither: see [`Switch::expects_more`].
     pub fn held(&self) -> u64 {
-        let ours = self.ports.iter().zip(&self.owner).filter(|(_, owner)| **owner == self.shard);
-        let staged: usize = ours.map(|(port, _)| port.stage.len() + port.in_flight).sum();
+        let staged: usize = self.ports.own().map(|port| port.stage.len() + port.in_flight).sum();
         u64::from(self.queues.held()) + staged as u64
     }
 
@@ -259,7 +263,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             handed_out: self.handed_out,
             ..Conservation::default()
         };
-        for port in &self.ports {
+        for port in self.ports.own() {
             sum.received += port.stats.rx_packets;
             sum.copies += port.stats.copies;
             sum.transmitted += port.stats.tx_packets;
@@ -311,7 +315,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// From now on nothing is admitted; what is queued may leave.
     pub fn drain(&mut self) {
         self.draining = true;
-        (0..self.ports.len()).for_each(|i| self.note_slow_path_queues(PortId(i as u16)));
+        self.ports.ids().for_each(|port| self.note_slow_path_queues(port));
     }
 
     /// First instant after `now` at which [`Switch::transmit`] of this port or [`Switch::tick`] may
@@ -370,7 +374,7 @@ impl<F: Frame> Switch<F> {
     }
 }
 
-impl<F> Port<F> {
+impl<F> OwnPort<F> {
     fn link_down(&mut self, now: Nanos) {
         self.generator.link_down(now);
         self.reaction.link_down(now);

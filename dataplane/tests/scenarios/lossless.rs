@@ -80,13 +80,16 @@ impl Case {
     }
 
     fn lost(&self) -> [Reasons; 2] {
-        let of = |s| move |port: u16| (port, Switch::stats(s, PortId(port)));
-        added(self.shards.iter().flat_map(|s| (0..s.ports() as u16).map(of(s))))
+        let of = |s: &'_ Switch<OwnedFrame>| -> Vec<(u16, PortStats)> {
+            let own = (0..s.ports() as u16).filter(|port| s.owns(PortId(*port)));
+            own.map(|port| (port, s.stats(PortId(port)).clone())).collect()
+        };
+        added(self.shards.iter().flat_map(of))
     }
 }
 
 /// Frames lost, and those of them of lossless classes. All frames came in by port 0, and were to leave by others.
-fn added<'a>(ports: impl Iterator<Item = (u16, &'a PortStats)>) -> [Reasons; 2] {
+fn added(ports: impl Iterator<Item = (u16, PortStats)>) -> [Reasons; 2] {
     let mut sums = [Reasons::default(), Reasons::default()];
     for (port, stats) in ports {
         let side = if port == 0 { Side::Arrival } else { Side::Departure };
@@ -207,7 +210,7 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
     let mut alone: Switch<Alone> = Switch::new(Plan::new(4).params()).unwrap();
     let broadcast = Alone(OwnedFrame::new(ipv4(host(0), EVERYBODY, dscp(class), 0, 64)));
     alone.receive(PortId(0), &mut [broadcast].into_iter().collect(), 0);
-    found.push(("no copy", added((0..4).map(|port| (port, alone.stats(PortId(port)))))));
+    found.push(("no copy", added((0..4).map(|port| (port, alone.stats(PortId(port)).clone())))));
     found
 }
 

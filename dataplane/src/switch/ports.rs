@@ -1,0 +1,194 @@
+//! Ports as one lcore has them: its own whole, of another one's what it takes to send for its owner.
+
+use super::stage::Stage;
+use super::{OwnPort, PortParams, channels::TxGrant};
+use crate::drops::DropReason;
+use crate::types::PortId;
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+
+/// A port of another lcore. Its queues, pauses and counters are its owner's; here are the frames that were received by
+/// this lcore and that the owner has granted it to send.
+#[derive(Debug)]
+pub(super) struct RemotePort<F> {
+    pub params: PortParams,
+    /// As its owner said last.
+    pub up: bool,
+    /// Frames handed to the wire and not yet taken by it, with what is known of them.
+    pub stage: Stage<F>,
+    /// Grants that are not yet in the stage.
+    pub grants: VecDeque<TxGrant<F>>,
+    /// Frames of those that name no buffer.
+    pub loose: VecDeque<F>,
+    /// Frames of those, and of what is staged, that are to be dropped because the link went down.
+    pub condemned: usize,
+    pub condemned_as: DropReason,
+}
+
+impl<F> RemotePort<F> {
+    /// A port whose owner grants at most `grants` frames at a time; 0: it sends all itself.
+    pub fn new(params: PortParams, grants: usize) -> Self {
+        Self {
+            params,
+            up: true,
+            stage: Stage::default(),
+            grants: VecDeque::with_capacity(grants),
+            loose: VecDeque::with_capacity(grants),
+            condemned: 0,
+            condemned_as: DropReason::EgressPortDown,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Slot<F> {
+    Own(Box<OwnPort<F>>),
+    Remote(Box<RemotePort<F>>),
+}
+
+/// All ports of the switch, by their index. Indexing is for ports of this lcore: whoever names another one's has mixed
+/// them up.
+#[derive(Debug)]
+pub(super) struct Ports<F>(Vec<Slot<F>>);
+
+impl<F> Ports<F> {
+    /// Ports made by `own` where `is_own`, else by `remote`.
+    pub fn new(
+        count: usize,
+        is_own: impl Fn(usize) -> bool,
+        own: impl Fn(usize) -> OwnPort<F>,
+        remote: impl Fn(usize) -> RemotePort<F>,
+    ) -> Self {
+        let slot = |at| match is_own(at) {
+            true => Slot::Own(Box::new(own(at))),
+            false => Slot::Remote(Box::new(remote(at))),
+        };
+        Self((0..count).map(slot).collect())
+    }
+
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Index of every port, whoever owns it.
+    pub fn ids(&self) -> impl Iterator<Item = PortId> + use<F> {
+        (0..self.0.len() as u16).map(PortId)
+    }
+
+    /// Indices of ports of this lcore.
+    pub fn own_ids(&self) -> impl Iterator<Item = PortId> {
+        self.ids().filter(|port| self.is_own(*port))
+    }
+
+    #[inline(always)]
+    pub fn is_own(&self, port: PortId) -> bool {
+        matches!(self.0.get(port.index()), Some(Slot::Own(_)))
+    }
+
+    /// Ports of this lcore.
+    pub fn own(&self) -> impl Iterator<Item = &OwnPort<F>> {
+        self.0.iter().filter_map(|slot| match slot {
+            Slot::Own(port) => Some(&**port),
+            Slot::Remote(_) => None,
+        })
+    }
+
+    /// A port of this lcore, if it is one.
+    #[inline(always)]
+    pub fn get_own(&self, port: usize) -> Option<&OwnPort<F>> {
+        match self.0.get(port) {
+            Some(Slot::Own(port)) => Some(port),
+            _ => None,
+        }
+    }
+
+    /// A port of this lcore, if it is one.
+    #[inline(always)]
+    pub fn get_own_mut(&mut self, port: usize) -> Option<&mut OwnPort<F>> {
+        match self.0.get_mut(port) {
+            Some(Slot::Own(port)) => Some(port),
+            _ => None,
+        }
+    }
+
+    /// A port of another lcore, if it is one.
+    #[inline(always)]
+    pub fn remote(&self, port: PortId) -> Option<&RemotePort<F>> {
+        match self.0.get(port.index()) {
+            Some(Slot::Remote(port)) => Some(port),
+            _ => None,
+        }
+    }
+
+    /// A port of another lcore, if it is one.
+    #[inline(always)]
+    pub fn remote_mut(&mut self, port: PortId) -> Option<&mut RemotePort<F>> {
+        match self.0.get_mut(port.index()) {
+            Some(Slot::Remote(port)) => Some(port),
+            _ => None,
+        }
+    }
+
+    /// What is configured for any port.
+    pub fn params(&self, port: usize) -> &PortParams {
+        match &self.0[port] {
+            Slot::Own(port) => &port.params,
+            Slot::Remote(port) => &port.params,
+        }
+    }
+
+    /// The link of any port is up.
+    pub fn is_up(&self, port: PortId) -> bool {
+        match &self.0[port.index()] {
+            Slot::Own(port) => port.up,
+            Slot::Remote(port) => port.up,
+        }
+    }
+
+    /// The stage of any port.
+    #[inline(always)]
+    pub fn stage(&self, port: PortId) -> &Stage<F> {
+        match &self.0[port.index()] {
+            Slot::Own(port) => &port.stage,
+            Slot::Remote(port) => &port.stage,
+        }
+    }
+
+    /// The stage of any port.
+    #[inline(always)]
+    pub fn stage_mut(&mut self, port: PortId) -> &mut Stage<F> {
+        match &mut self.0[port.index()] {
+            Slot::Own(port) => &mut port.stage,
+            Slot::Remote(port) => &mut port.stage,
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn not_own(port: usize) -> ! {
+    panic!("port {port} is another lcore's")
+}
+
+impl<F> Index<usize> for Ports<F> {
+    type Output = OwnPort<F>;
+
+    #[inline(always)]
+    fn index(&self, port: usize) -> &OwnPort<F> {
+        match self.get_own(port) {
+            Some(own) => own,
+            None => not_own(port),
+        }
+    }
+}
+
+impl<F> IndexMut<usize> for Ports<F> {
+    #[inline(always)]
+    fn index_mut(&mut self, port: usize) -> &mut OwnPort<F> {
+        match self.get_own_mut(port) {
+            Some(own) => own,
+            None => not_own(port),
+        }
+    }
+}
