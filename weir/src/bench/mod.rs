@@ -1,6 +1,7 @@
 //! `weir bench`: what parts of weir cost by themselves.
 
 mod pipeline;
+mod residence;
 mod setup;
 
 use crate::Outcome;
@@ -9,17 +10,46 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::PathBuf;
+use weir_dataplane::stats::Histogram;
 
 /// `weir bench`
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// The three verbs alone over frames in memory: cycles per frame and stage, as JSON.
     Pipeline(PipelineArgs),
+    /// The polling loop over frames in memory that come as wires would bring them: how long they are in the switch, as JSON.
+    Residence(ResidenceArgs),
 }
 
 /// `weir bench pipeline`
 #[derive(Debug, Args)]
 pub struct PipelineArgs {
+    /// Windows of some hundred microseconds, of which the best counts.
+    #[arg(long, default_value_t = 300)]
+    pub windows: u32,
+    #[command(flatten)]
+    pub traffic: TrafficArgs,
+}
+
+/// `weir bench residence`
+#[derive(Debug, Args)]
+pub struct ResidenceArgs {
+    /// Rate of every port, in and out; with --config those of the configuration hold.
+    #[arg(long, default_value = "10G", value_parser = weir_config::units::rate, conflicts_with = "config")]
+    pub rate: u64,
+    /// Share of the time for which each port receives, in per cent: 50 is half load.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub load: u8,
+    /// Windows of 100 ms.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=36000))]
+    pub windows: u32,
+    #[command(flatten)]
+    pub traffic: TrafficArgs,
+}
+
+/// The switch of a bench, and what comes to it.
+#[derive(Clone, Debug, Args)]
+pub struct TrafficArgs {
     /// Stations behind each port.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub macs: u32,
@@ -35,9 +65,6 @@ pub struct PipelineArgs {
     /// Priorities in use, frame by frame in turn.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub classes: u8,
-    /// Windows of some hundred microseconds, of which the best counts.
-    #[arg(long, default_value_t = 300)]
-    pub windows: u32,
     /// A switch of one's own in place of the one the options above describe; its devices are not opened.
     #[arg(long, requires = "capture", conflicts_with_all = ["macs", "ports", "busy", "frame_bytes", "classes"])]
     pub config: Option<PathBuf>,
@@ -52,12 +79,13 @@ const TURNS: usize = 64;
 pub fn bench(command: &BenchCommand) -> Result<Outcome> {
     match command {
         BenchCommand::Pipeline(args) => pipeline(args),
+        BenchCommand::Residence(args) => residence(args),
     }
 }
 
 /// Prints one JSON object: cycles per frame and stage, of the least disturbed of many short windows.
 fn pipeline(args: &PipelineArgs) -> Result<Outcome> {
-    let load = setup::Load::new(args)?;
+    let load = setup::Load::new(&args.traffic, None)?;
     let (ports, busy) = (load.params.ports.len(), load.captures.len());
     let report = pipeline::measure(load, args.windows as usize)?;
     // The kernel's word for the rate of the time stamp counter; without it, the report is in nanoseconds.
@@ -86,8 +114,37 @@ fn pipeline(args: &PipelineArgs) -> Result<Outcome> {
     });
     say!("{said:#}");
     // A configuration of one's own may be one that drops.
-    let lost = args.config.is_none() && report.lost != 0;
+    let lost = args.traffic.config.is_none() && report.lost != 0;
     Ok(if report.conservation_error == 0 && !lost { Outcome::Good } else { Outcome::Bad })
+}
+
+/// Prints one JSON object: percentiles of the time frames were in the switch.
+fn residence(args: &ResidenceArgs) -> Result<Outcome> {
+    let (traffic, rate) = (args.traffic.clone(), args.rate);
+    let load = move || setup::Load::new(&traffic, Some(rate));
+    let report = residence::measure(load, f64::from(args.load) / 100.0, args.windows as usize)?;
+    let percentiles = |times: &Histogram| {
+        let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|q| times.quantile(q));
+        json!({ "frames": times.count(), "p50": p50, "p99": p99, "p99_9": p999, "max": times.max() })
+    };
+    let books = report.books;
+    let said = json!({
+        "unit": "ns",
+        "load_percent": args.load,
+        "windows": report.windows,
+        "quiet_windows": report.quiet_windows,
+        "arrival_to_transmit_quiet": percentiles(&report.quiet),
+        "arrival_to_transmit": percentiles(&report.all),
+        "residence": percentiles(&report.residence),
+        "frames": books.received,
+        "missed": report.missed,
+        "lost": books.dropped,
+        "conservation_error": books.error(),
+    });
+    say!("{said:#}");
+    // A machine that is too slow misses frames in the ring, where nothing of the switch is to blame.
+    let lost = args.traffic.config.is_none() && books.dropped != 0;
+    Ok(if books.error() == 0 && !lost { Outcome::Good } else { Outcome::Bad })
 }
 
 /// Cycles per nanosecond.

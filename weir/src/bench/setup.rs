@@ -1,6 +1,6 @@
-//! The switch and the frames of `weir bench pipeline`.
+//! The switch and the frames of `weir bench`.
 
-use super::PipelineArgs;
+use super::TrafficArgs;
 use anyhow::{Context, Result, bail};
 use pcap_file::pcap::PcapReader;
 use std::fs::File;
@@ -56,16 +56,18 @@ impl Frame for Replayed {
 }
 
 impl Load {
+    /// Ports that nobody configured have `rate` in bit/s; `None`: no shaper.
+    ///
     /// # Errors
     /// A configuration or a capture that cannot be used.
-    pub fn new(args: &PipelineArgs) -> Result<Self> {
+    pub fn new(args: &TrafficArgs, rate: Option<u64>) -> Result<Self> {
         match &args.config {
             Some(path) => {
                 let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
                 let captures = args.capture.iter().map(|path| read(path));
                 Self::of(&load(&path.display().to_string(), &text)?, captures.collect::<Result<_>>()?)
             }
-            None => Self::built_in(args),
+            None => Self::built_in(args, rate),
         }
     }
 
@@ -87,7 +89,7 @@ impl Load {
     }
 
     /// Everything on: PFC on priority 3, a real buffer, DWRR, ECN, watchdog.
-    fn built_in(args: &PipelineArgs) -> Result<Self> {
+    fn built_in(args: &TrafficArgs, rate: Option<u64>) -> Result<Self> {
         let busy = args.busy.unwrap_or(args.ports & !1);
         if busy % 2 == 1 || busy > args.ports {
             bail!(
@@ -106,8 +108,7 @@ impl Load {
         }
         let captures = (0..busy).map(|port| frames(args, port)).collect();
         let mut load = Self::of(&load("the bench", &text)?, captures)?;
-        // Frames come as fast as they can be forwarded: nothing is held back by a shaper.
-        load.params.ports.iter_mut().for_each(|port| port.rate = None);
+        load.params.ports.iter_mut().for_each(|port| port.rate = rate);
         let stations = usize::from(busy) * args.macs as usize;
         load.params.fdb_capacity = load.params.fdb_capacity.max(2 * stations);
         Ok(load)
@@ -136,7 +137,7 @@ fn read(path: &Path) -> Result<Vec<Replayed>> {
 }
 
 /// Frames of `port`: from its stations to those of its neighbour, classes in turn.
-fn frames(args: &PipelineArgs, port: u16) -> Vec<Replayed> {
+fn frames(args: &TrafficArgs, port: u16) -> Vec<Replayed> {
     let macs = u64::from(args.macs);
     let station = |port: u16, n: u64| Mac::from_u64(0x0200_0000_0000 | u64::from(port) << 32 | (n % macs));
     debug_assert!(usize::from(port) < MAX_PORTS);

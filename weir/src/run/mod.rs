@@ -1,23 +1,23 @@
 //! `weir run`: a configuration becomes a switch on worker lcores, until somebody says stop.
 
 mod af_packet;
-mod control;
+pub mod control;
 pub mod devargs;
 pub mod devices;
 mod inc;
-mod io;
+pub mod io;
 pub mod kernel;
 mod launched;
 mod links;
 pub mod memory;
 mod mgmt;
 mod notify;
-mod off_core;
+pub mod off_core;
 mod office;
 mod sockets;
 mod stages;
 pub mod summary;
-mod worker;
+pub mod worker;
 
 use crate::Outcome;
 use crate::check;

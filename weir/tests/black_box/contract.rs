@@ -177,6 +177,25 @@ fn help_and_version_are_no_errors() {
     }
 }
 
+/// `weir bench residence`: frames come at the load that was asked for, and each is timed.
+#[test]
+fn the_bench_of_the_residence_times_every_frame() {
+    let ended = weir(&["bench", "residence", "--windows", "2", "--rate", "10M", "--load", "40"]);
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&report["lost"], &report["conservation_error"]), (&0.into(), &0.into()));
+    let count = |times: &str| report[times]["frames"].as_u64().unwrap();
+    // Two ports of 10 Mbit/s at 40 % bring 11 900 frames of 64 bytes in a second, some 3 570 while it runs; a machine that is
+    // late is late with all of them.
+    assert!(count("residence") > 0 && count("arrival_to_transmit") <= count("residence"), "{report}");
+    assert!(report["residence"]["p50"].as_u64() <= report["residence"]["p99"].as_u64(), "{report}");
+    for (args, wrong) in [(["--load", "0"], "1..=100"), (["--rate", "fast"], "write a rate as")] {
+        let ended = weir(&[&["bench", "residence"][..], &args[..]].concat());
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(wrong), "{ended:?}");
+    }
+}
+
 /// `weir bench pipeline`: one JSON object, and nothing lost on the way to it.
 #[test]
 fn the_bench_of_the_pipeline_loses_nothing_and_prints_json() {
