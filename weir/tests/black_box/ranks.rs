@@ -1,7 +1,7 @@
 //! `weir host` as ranks of a job: an engine of a switch sums for them over shared memory, and they check every sum.
 
 use super::host::{Host, memif, number, passed, port, switch_ports};
-use crate::support::program::{Switch, WEIR, weir};
+use crate::support::program::{Ended, Switch, WEIR, floating, two_cores, weir};
 use crate::support::wait_for;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -10,79 +10,97 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Queue pairs of the engine begin here.
-const QPN: u64 = 0x100;
+const QPN: usize = 0x100;
 
 /// PSNs of both ways wrap soon.
 const UP: u64 = 0xff_ffe0;
 const DOWN: u64 = 0xff_fff0;
 
-/// A switch with an engine and shared memory for so many hosts.
+/// A switch with engines and shared memory for hosts 1, 2, ...
 struct Rig {
     switch: Switch,
     folder: TempDir,
+    /// What it was started with.
+    config: String,
 }
 
 impl Rig {
+    /// One engine, and everything on one lcore.
     fn new(hosts: u8) -> Self {
+        Self::with(hosts, &floating(), &[String::new()])
+    }
+
+    /// An engine for each of these, which are keys of its port and of every other host's.
+    fn with(hosts: u8, eal: &str, lcores: &[String]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s.sock");
-        let config = switch_ports((1..=hosts).map(|n| memif(folder.path(), n, "server")))
+        let mut config = switch_ports([])
             .replace("socket = \"off\"", &format!("socket = {socket:?}"))
-            + "[[port]]\nname = \"inc0\"\ndevice = \"inc\"\n\
-               inc = { mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\", quota = \"4MiB\" }\n";
-        Self { switch: Switch::start(&config), folder }
+            .replace("\"32MiB\"", "\"64MiB\"");
+        for (n, lcore) in (1..=hosts).zip(lcores.iter().cycle()) {
+            let device = memif(folder.path(), n, "server");
+            config += &format!("[[port]]\nname = \"p{n}\"\ndevice = {device:?}\n{lcore}");
+        }
+        for (n, lcore) in lcores.iter().enumerate() {
+            config += &format!(
+                "[[port]]\nname = \"inc{n}\"\ndevice = \"inc\"\n{lcore}\
+                 inc = {{ mac = \"02:00:00:00:01:0{n}\", ip = \"10.0.0.20{n}\", quota = \"4MiB\" }}\n"
+            );
+        }
+        let config = format!("[eal]\nargs = [{eal:?}]\n{config}");
+        Self { switch: Switch::start_as_it_is(&config), folder, config }
     }
 
     fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn socket(&self) -> String {
-        self.path().join("s.sock").to_str().unwrap().to_owned()
+    fn weir(&self, words: &[&str]) -> Ended {
+        weir(&[words, &["--socket", self.path().join("s.sock").to_str().unwrap()]].concat())
     }
 
-    /// A job of hosts 1, 2, ... as ranks 0, 1, ...
-    fn add(&self, ranks: u64, operation: &Value, window: u32) {
-        let child = |rank: u64| {
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// A job of these hosts, as ranks 0, 1, ..., at an engine.
+    fn add(&self, engine: usize, hosts: &[u8], operation: &Value, window: u32) {
+        let child = |(rank, host): (usize, &u8)| {
             json!({
-                "rank": rank, "qpn": QPN + rank, "mac": format!("02:00:00:00:00:0{}", rank + 1),
-                "ip": format!("10.0.0.{}", rank + 1), "dest_qpn": 17, "send_psn": DOWN, "recv_psn": UP,
+                "rank": rank, "qpn": QPN + rank, "mac": format!("02:00:00:00:00:0{host}"),
+                "ip": format!("10.0.0.{host}"), "dest_qpn": 17, "send_psn": DOWN, "recv_psn": UP,
             })
         };
         // Times longer than a busy machine keeps anybody from a core.
         let job = json!({
-            "id": 7, "ranks": ranks, "operation": operation, "children": (0..ranks).map(child).collect::<Vec<_>>(),
-            "window": window, "ack_timeout_ns": 1_000_000_000u64, "patience_ns": 100_000_000_000u64,
+            "id": 7 + engine, "port": format!("inc{engine}"), "ranks": hosts.len(), "operation": operation,
+            "children": hosts.iter().enumerate().map(child).collect::<Vec<_>>(), "window": window,
+            "ack_timeout_ns": 1_000_000_000u64, "patience_ns": 100_000_000_000u64,
             "probe_after_ns": 1_000_000_000u64,
         });
-        let file = self.path().join("job.json");
-        std::fs::write(&file, job.to_string()).unwrap();
-        let ended = weir(&["inc", "add", file.to_str().unwrap(), "--socket", &self.socket()]);
+        let ended = self.weir(&["inc", "add", &self.write("job.json", &job.to_string())]);
         assert_eq!(ended.code(), Some(0), "{ended:?}");
     }
 
-    /// Hosts `1 + rank` of these ranks in one process; `sums`: keys of every connection.
-    fn hosts(&self, ranks: impl Iterator<Item = u8> + Clone, sums: &str) -> Host {
-        let name = format!("rank-{}", ranks.clone().next().unwrap());
+    /// Hosts and their ranks at an engine, in one process; `sums`: keys of every connection.
+    fn hosts(&self, engine: usize, hosts: &[(u8, usize)], sums: &str) -> Host {
         let mut file: String =
-            ranks.clone().map(|rank| port(rank + 1, &memif(self.path(), rank + 1, "client"))).collect();
+            hosts.iter().map(|(host, _)| port(*host, &memif(self.path(), *host, "client"))).collect();
         file += &format!(
-            "[qp_defaults]\npeer_ip = \"10.0.0.200\"\nsend_psn = {UP}\nrecv_psn = {DOWN}\nack_timeout = \"1s\"\n\
+            "[qp_defaults]\npeer_ip = \"10.0.0.20{engine}\"\nsend_psn = {UP}\nrecv_psn = {DOWN}\nack_timeout = \"1s\"\n\
              retries = 50\nsend = \"allreduce\"\n{sums}"
         );
-        for rank in ranks {
-            file += &format!(
-                "[[qp]]\nport = \"h{}\"\npeer_qpn = {}\ninc.rank = {rank}\n",
-                rank + 1,
-                QPN + u64::from(rank)
-            );
+        for (host, rank) in hosts {
+            file += &format!("[[qp]]\nport = \"h{host}\"\npeer_qpn = {}\ninc.rank = {rank}\n", QPN + rank);
         }
-        Host::start(Command::new(WEIR), self.path(), &name, &file)
+        Host::start(Command::new(WEIR), self.path(), &format!("rank-{}", hosts[0].0), &file)
     }
 
     /// Rows of a table.
     fn rows(&self, table: &str) -> Vec<Value> {
-        let ended = weir(&["show", table, "--json", "--socket", &self.socket()]);
+        let ended = self.weir(&["show", table, "--json"]);
         let shown: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
         shown[table].as_array().unwrap().clone()
     }
@@ -99,10 +117,10 @@ fn rank(connection: &Value) -> [u64; 4] {
 #[test]
 fn four_ranks_check_every_sum_and_end_with_their_rounds() {
     let rig = Rig::new(4);
-    rig.add(4, &json!({ "kind": "all_reduce", "operator": "sum", "type": "f32" }), 256);
+    rig.add(0, &[1, 2, 3, 4], &json!({ "kind": "all_reduce", "operator": "sum", "type": "f32" }), 256);
     // Messages of several packets, the last of them odd.
     let sums = "message = 5000\nmessages = 300\ninc.tree = [0, 1, 2, 3]\n";
-    let (one, other) = (rig.hosts(0..2, sums), rig.hosts(2..4, sums));
+    let (one, other) = (rig.hosts(0, &[(1, 0), (2, 1)], sums), rig.hosts(0, &[(3, 2), (4, 3)], sums));
     let (one, other) = (one.ended(), other.ended());
     let connections = passed(&one).iter().chain(passed(&other));
     for (nth, connection) in connections.enumerate() {
@@ -117,13 +135,18 @@ fn four_ranks_check_every_sum_and_end_with_their_rounds() {
 #[test]
 fn ranks_end_with_the_same_round_when_one_is_told_to() {
     let rig = Rig::new(2);
-    rig.add(2, &json!({ "kind": "all_reduce", "operator": "max", "type": "i64", "byte_order": "big" }), 16);
+    rig.add(
+        0,
+        &[1, 2],
+        &json!({ "kind": "all_reduce", "operator": "max", "type": "i64", "byte_order": "big" }),
+        16,
+    );
     // Further ahead than the engine has room for, which is what RNR NAKs are for.
     let sums = "message = 4096\nwindow = 256\n\
                 inc = { tree = [0, 1], operator = \"max\", type = \"i64\", byte_order = \"big\" }\n";
-    let one = rig.hosts(0..1, sums);
+    let one = rig.hosts(0, &[(1, 0)], sums);
     wait_for("an RNR NAK", || (number(&rig.rows("inc_ranks")[0], "rnr_sent") > 0).then_some(()));
-    let other = rig.hosts(1..2, sums);
+    let other = rig.hosts(0, &[(2, 1)], sums);
     rig.wait_for_sums(400);
     one.program.signal(Signal::SIGINT);
     let (one, other) = (one.ended(), other.ended());
@@ -138,21 +161,21 @@ fn ranks_end_with_the_same_round_when_one_is_told_to() {
 #[test]
 fn sums_that_are_not_those_are_counted_and_a_failed_job_is_named() {
     let rig = Rig::new(2);
-    rig.add(2, &json!({ "kind": "all_reduce", "operator": "sum", "type": "f32" }), 256);
+    rig.add(0, &[1, 2], &json!({ "kind": "all_reduce", "operator": "sum", "type": "f32" }), 256);
     // They hold sums against products.
     let sums = "message = 1024\nmessages = 20\ninc = { tree = [0, 1], operator = \"prod\" }\n";
-    let (one, other) = (rig.hosts(0..1, sums), rig.hosts(1..2, sums));
+    let (one, other) = (rig.hosts(0, &[(1, 0)], sums), rig.hosts(0, &[(2, 1)], sums));
     for (ended, results, _) in [one.ended(), other.ended()] {
         assert_eq!(ended.code(), Some(1), "{ended:?}");
         assert_eq!(number(&results["connections"][0], "corrupted"), 20);
     }
-    assert_eq!(weir(&["inc", "end", "7", "--socket", &rig.socket()]).code(), Some(0));
+    assert_eq!(rig.weir(&["inc", "end", "7"]).code(), Some(0));
     wait_for("the job to go", || rig.rows("inc").is_empty().then_some(()));
-    rig.add(2, &json!({ "kind": "all_reduce", "operator": "sum", "type": "f32" }), 256);
+    rig.add(0, &[1, 2], &json!({ "kind": "all_reduce", "operator": "sum", "type": "f32" }), 256);
     let sums = "message = 1024\ninc.tree = [0, 1]\n";
-    let (one, other) = (rig.hosts(0..1, sums), rig.hosts(1..2, sums));
+    let (one, other) = (rig.hosts(0, &[(1, 0)], sums), rig.hosts(0, &[(2, 1)], sums));
     rig.wait_for_sums(20);
-    assert_eq!(weir(&["inc", "end", "7", "--socket", &rig.socket()]).code(), Some(0));
+    assert_eq!(rig.weir(&["inc", "end", "7"]).code(), Some(0));
     for (ended, results, _) in [one.ended(), other.ended()] {
         assert_eq!(ended.code(), Some(1), "{ended:?}");
         // Whichever came first: the word, or the refusal of what was on its way.
@@ -161,4 +184,53 @@ fn sums_that_are_not_those_are_counted_and_a_failed_job_is_named() {
         assert_eq!(number(&results["connections"][0], "corrupted"), 0);
     }
     rig.switch.stop_after_links_came_up();
+}
+
+#[test]
+fn engines_on_two_lcores_sum_for_hosts_of_both() {
+    let Some([one, other]) = two_cores() else {
+        eprintln!("skipped: one core is not enough for two workers");
+        return;
+    };
+    let lcores = [one, other].map(|core| format!("lcore = {core}\n"));
+    let rig = Rig::with(4, &format!("--lcores=0@{one},1@{one},2@{other}"), &lcores);
+    // Hosts 1 and 3 are on the lcore of the first engine, 2 and 4 on that of the second; each job has one of either.
+    let sum = json!({ "kind": "all_reduce", "operator": "sum", "type": "bf16" });
+    rig.add(0, &[1, 2], &sum, 256);
+    rig.add(1, &[3, 4], &sum, 256);
+    let sums = "message = 5000\nmessages = 200\ninc = { tree = [0, 1], type = \"bf16\" }\n";
+    let (one, other) = (rig.hosts(0, &[(1, 0), (2, 1)], sums), rig.hosts(1, &[(3, 0), (4, 1)], sums));
+    for ended in [one.ended(), other.ended()] {
+        for (nth, connection) in passed(&ended).iter().enumerate() {
+            assert_eq!(rank(connection), [nth as u64, 200, 0, 0], "{connection:#}");
+        }
+    }
+    let folded: Vec<_> = rig.rows("inc").iter().map(|job| number(job, "folded")).collect();
+    assert_eq!(folded, [1000, 1000]);
+    rig.switch.stop_after_links_came_up();
+}
+
+#[test]
+fn sums_go_on_while_the_configuration_changes() {
+    let rig = Rig::new(2);
+    rig.add(0, &[1, 2], &json!({ "kind": "all_reduce", "operator": "sum", "type": "f32" }), 256);
+    let sums = "message = 5000\ninc.tree = [0, 1]\n";
+    let (one, other) = (rig.hosts(0, &[(1, 0)], sums), rig.hosts(0, &[(2, 1)], sums));
+    rig.wait_for_sums(100);
+    for (rate, xoff) in [("200M", "5MiB"), ("50M", "6MiB"), ("1G", "4MiB")] {
+        let next = rig
+            .config
+            .replacen("rate = 100000000", &format!("rate = {rate:?}"), 1)
+            .replace("xoff = \"6MiB\"", &format!("xoff = {xoff:?}"));
+        let ended = rig.weir(&["apply", &rig.write("next.toml", &next)]);
+        assert!(ended.code() == Some(0) && ended.stdout.contains("applied: "), "{ended:?}");
+        let folded = number(&rig.rows("inc")[0], "folded");
+        rig.wait_for_sums(folded + 200);
+    }
+    one.program.signal(Signal::SIGINT);
+    let (one, other) = (one.ended(), other.ended());
+    let [mine, theirs] = [&one, &other].map(|ended| rank(&passed(ended)[0]));
+    assert_eq!(mine[1..], theirs[1..]);
+    assert!(mine[1] > 100 && mine[2..] == [0, 0], "{mine:?}");
+    assert_eq!(rig.switch.stop_after_links_came_up().total("lossless_drops"), 0);
 }

@@ -184,6 +184,11 @@ impl Switch {
         Self::spawn(Command::new(WEIR), config)
     }
 
+    /// The same with a configuration that says which lcores there are.
+    pub fn start_as_it_is(config: &str) -> Self {
+        Self::begin(Command::new(WEIR), config)
+    }
+
     /// The same inside a namespace.
     pub fn start_in(namespace: &Namespace, config: &str) -> Self {
         Self::spawn(namespace.command(WEIR), config)
