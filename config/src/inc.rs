@@ -19,15 +19,20 @@ const LEAST_MEMORY: u64 = 64 << 10;
 
 /// The engine of a port, if that is what its device is.
 pub(super) fn read(ctx: &mut Ctx<'_>, port: &Section<'_>, is_engine: bool) -> Option<EngineConfig> {
-    let s = port.table(ctx, "inc", &schema::PORT_INC);
+    let raw = port.raw(ctx, "inc");
     if !is_engine {
-        if let Some(raw) = port.raw(ctx, "inc") {
+        if let Some(raw) = raw {
             let message = "`inc` describes an engine, and the device of this port is none";
             ctx.error(raw.span, "port.inc", message, "write device = \"inc\", or remove `inc`");
         }
         return None;
     }
+    let s = port.table(ctx, "inc", &schema::PORT_INC);
     if s.is_empty() {
+        // What is there and no table has been refused.
+        if raw.is_some() {
+            return None;
+        }
         let at = port.span(ctx);
         let message = "an engine has an address of its own, and here is none";
         let remedy = "add inc = { mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\" }";

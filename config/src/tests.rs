@@ -200,13 +200,15 @@ fn engines_that_cannot_be_are_refused() {
         (" }", ", quota = \"1GiB\" }", "port.inc", "\"1GiB\""),
         (" }", ", first_qpn = 0xffffff, qpns = 2 }", "port.inc", "2"),
         (" }", ", window = 4 }", "unknown_key", "window"),
+        ("inc = {", "inc = 5 # {", "value", "5"),
+        ("inc = {", "inc = \"on\" # {", "value", "\"on\""),
         ("inc = {", "format = \"afh_gen1\"\ninc = {", "port.inc", "[[port]]"),
         ("\"inc\"", "\"ring\"", "port.inc", "{ mac"),
     ] {
         let text = format!("{TWO}{}", ENGINE.replace(from, to));
         let found = bad(&text);
         let pointed = pointed(&text, &found, rule);
-        assert!(pointed.starts_with(at), "{rule}: {pointed}: {}", shown(&found));
+        assert!(pointed.starts_with(at) && found.len() == 1, "{rule}: {pointed}: {}", shown(&found));
     }
     let two = format!("{TWO}{ENGINE}{}", ENGINE.replace("\"i\"", "\"j\""));
     let rules: Vec<_> = bad(&two).iter().map(|d| d.rule).collect();

@@ -119,6 +119,21 @@ pub fn find(method: &str, path: &str) -> Option<Endpoint> {
     endpoints().chain(files).find(|endpoint| endpoint.method == method && is_at(endpoint.path, path))
 }
 
+/// What may be asked for at a path, and below it: for who has taken the wrong method.
+pub fn uses(path: &str) -> String {
+    let mut uses: Vec<(&str, Vec<&str>)> = Vec::new();
+    for endpoint in endpoints().filter(|at| is_at(at.path, path) || at.path.starts_with(&format!("{path}/")))
+    {
+        match uses.iter_mut().find(|(at, _)| *at == endpoint.path) {
+            Some((_, methods)) => methods.push(endpoint.method),
+            None => uses.push((endpoint.path, vec![endpoint.method])),
+        }
+    }
+    let uses: Vec<_> =
+        uses.iter().map(|(at, methods)| format!("{at} takes {}", methods.join(" and "))).collect();
+    uses.join(", ")
+}
+
 /// The path is one of those the pattern stands for.
 fn is_at(pattern: &str, path: &str) -> bool {
     let fits = |(of, part): (&str, &str)| of == part || (of.starts_with('{') && !part.is_empty());
@@ -198,6 +213,13 @@ mod tests {
         assert!(one.grant(Role::Operate), "an admin may operate");
         assert_eq!(Tokens::default().role(Some("")), None);
         assert!(!Tokens::default().grant(Role::Read));
+    }
+
+    #[test]
+    fn who_takes_the_wrong_method_is_told_the_right_ones() {
+        assert_eq!(uses("/v1/inc/jobs"), "/v1/inc/jobs takes GET and POST, /v1/inc/jobs/{id} takes DELETE");
+        assert_eq!(uses("/v1/inc/jobs/7"), "/v1/inc/jobs/{id} takes DELETE");
+        assert_eq!(uses("/v1/ports"), "/v1/ports takes GET");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use crate::Outcome;
 use crate::inc;
+use crate::machine::Machine;
 use crate::output::{say, say_err};
 use crate::run::devices;
-use crate::run::memory::PoolSize;
+use crate::run::memory::{PoolSize, engines_fit};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use std::fs::File;
@@ -96,8 +97,10 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
     }
     let workers = weir_config::workers(&config.ports);
     let eal_args = devices::eal_args(&config.ports, &config.eal_args, &[])?;
-    PoolSize::of(&config, workers, 0)
-        .fits(&eal_args, workers)
+    let pool = PoolSize::of(&config, workers, 0);
+    let machine = Machine::new(Path::new("/"));
+    pool.fits(&eal_args, workers)
+        .and_then(|()| engines_fit(&config.ports, pool, (&eal_args, workers), &machine))
         .with_context(|| format!("{}: 1 error", args.config.display()))?;
     say!(
         "{}: {} ports, {} bytes of buffer ({} shared), {} warnings",

@@ -79,6 +79,23 @@ impl Machine {
         found
     }
 
+    /// Bytes of memory this process may have beside hugepages, whoever has them now: those of the machine, or the lowest limit
+    /// of a control group (version 2) it is in.
+    pub fn memory(&self) -> Option<u64> {
+        let text = self.text("proc/meminfo")?;
+        let line = |key: &str| {
+            text.lines().find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse().ok())
+        };
+        let total: u64 = line("MemTotal:")?;
+        let all = (total - line("Hugetlb:").unwrap_or(0).min(total)) << 10;
+        let groups = self.text("proc/self/cgroup").unwrap_or_default();
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        let limit = |group: &Path| -> Option<u64> {
+            self.text(&format!("sys/fs/cgroup/{}/memory.max", group.display()))?.trim().parse().ok()
+        };
+        Path::new(own).ancestors().filter_map(limit).chain([all]).min()
+    }
+
     /// The driver a PCI device is bound to.
     pub fn driver(&self, address: &str) -> Option<String> {
         let link =

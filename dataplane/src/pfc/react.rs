@@ -246,6 +246,11 @@ impl Reaction {
         running.map(|p| self.deadline[p]).max().unwrap_or(0)
     }
 
+    /// The rate in whose bit times pauses are counted, bit/s.
+    pub fn rate(&self) -> u64 {
+        self.config.rate
+    }
+
     /// New settings. A running pause goes on unless its priority is no longer obeyed.
     pub fn configure(&mut self, config: ReactConfig, now: Nanos) {
         self.expire(now);

@@ -167,6 +167,14 @@ fn whatever_does_more_than_read_needs_the_token_for_orders() {
 }
 
 #[test]
+fn another_method_is_answered_with_those_there_are() {
+    let server = start(None, Some(ADMIN));
+    let (status, problem) = ask(&server, "PUT", "/v1/inc/jobs", &bearer(ADMIN), "");
+    let told = "not this method: /v1/inc/jobs takes GET and POST, /v1/inc/jobs/{id} takes DELETE";
+    assert_eq!((status, problem["detail"].as_str()), (405, Some(told)));
+}
+
+#[test]
 fn an_order_arrives_as_it_was_given() {
     let server = start(None, Some(ADMIN));
     let headers = format!("Content-Type: application/toml; charset=utf-8\r\n{}", bearer(ADMIN));

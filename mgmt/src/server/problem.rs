@@ -1,5 +1,6 @@
 //! Errors as `application/problem+json` (RFC 9457), naming the place of the fault.
 
+use crate::access::uses;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
@@ -55,11 +56,11 @@ pub(super) fn explain(response: Response<Body>, path: &str) -> Response<Body> {
         return response;
     }
     let detail = match status {
-        StatusCode::NOT_FOUND => "there is nothing here: /v1 lists what there is",
-        StatusCode::METHOD_NOT_ALLOWED => "this interface only reads: GET and HEAD",
-        _ => "the request cannot be served",
+        StatusCode::NOT_FOUND => "there is nothing here: /v1 lists what there is".to_owned(),
+        StatusCode::METHOD_NOT_ALLOWED => format!("not this method: {}", uses(path)),
+        _ => "the request cannot be served".to_owned(),
     };
-    let mut fresh = problem(status, path, detail, None);
+    let mut fresh = problem(status, path, &detail, None);
     for (name, value) in response.headers() {
         if name != header::CONTENT_LENGTH {
             fresh.headers_mut().insert(name.clone(), value.clone());

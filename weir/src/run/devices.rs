@@ -1,9 +1,11 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
-use super::memory::{POOL_CACHE, PoolSize};
+use super::memory::{POOL_CACHE, PoolSize, engines_fit};
 use super::{af_packet, devargs, sockets};
+use crate::machine::Machine;
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_config::{DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::Mac;
@@ -98,6 +100,7 @@ pub fn start_eal(
 ) -> Result<Eal> {
     let args = eal_args(ports, configured, own)?;
     pool.fits(&args, lcores)?;
+    engines_fit(ports, pool, (&args, lcores), &Machine::new(Path::new("/")))?;
     Ok(Eal::init_with(&args, pool.mebibytes(lcores))?)
 }
 

@@ -223,6 +223,12 @@ impl<D: Io> EngineEnd<D> {
         }
     }
 
+    /// The port has this rate from `now` on, bit/s: quanta of the pauses to come are bit times of it.
+    #[cold]
+    pub fn follow(&mut self, rate: u64, now: Nanos) {
+        self.pauses.configure(ReactConfig::host(rate, 0xff), now);
+    }
+
     /// Carries out an order about jobs.
     #[cold]
     pub fn obey(&mut self, order: JobOrder, now: Nanos) -> Told {

@@ -2,8 +2,9 @@
 //! `run` ask the same function.
 
 use super::af_packet;
+use crate::machine::Machine;
 use anyhow::{Result, bail};
-use weir_config::{Config, DeviceKind, PortConfig};
+use weir_config::{Config, DeviceKind, PortConfig, show_size};
 use weir_dataplane::types::BURST;
 use weir_dpdk::{Mempool, args};
 
@@ -93,6 +94,42 @@ impl PoolSize {
     }
 }
 
+/// Whether the machine has what the engines of these ports may take for jobs, beside frames that lie in no hugepages. What
+/// it has in all counts, not what others leave of it now: jobs come later.
+///
+/// # Errors
+/// The sum, what there is, and what to change.
+pub fn engines_fit(
+    ports: &[PortConfig],
+    pool: PoolSize,
+    (args, lcores): (&[String], usize),
+    machine: &Machine,
+) -> Result<()> {
+    let engines = ports.iter().filter_map(|port| Some((&port.name, port.engine?.params.memory)));
+    let engines: Vec<_> = engines.collect();
+    let Some(there) = machine.memory().filter(|_| !engines.is_empty()) else { return Ok(()) };
+    let jobs = engines.iter().fold(0, |sum: u64, (_, memory)| sum.saturating_add(*memory));
+    let frames = if args::wants_hugepages(args) { 0 } else { pool.mebibytes(lcores) << 20 };
+    let sum = jobs.saturating_add(frames);
+    if sum > there {
+        let each: Vec<_> =
+            engines.iter().map(|(name, memory)| format!("`{name}` {}", show_size(*memory))).collect();
+        let beside = if frames > 0 {
+            format!(", frames {}: {} in all", show_size(frames), show_size(sum))
+        } else {
+            String::new()
+        };
+        bail!(
+            "memory for jobs: engine {}{beside}, but {} for this process is all the machine has beside hugepages: lower \
+             `memory` of `inc` to {} or less altogether",
+            each.join(", "),
+            show_size(there & !0xfffff),
+            show_size(there.saturating_sub(frames) & !0xfffff)
+        );
+    }
+    Ok(())
+}
+
 /// Bytes a frame of the pool must hold for the port to receive each of its frames in one.
 fn room(port: &PortConfig) -> u16 {
     match port.kind {
@@ -168,6 +205,41 @@ mod tests {
         for enough in [&format!("-m {needed}"), "--no-huge", "--in-memory -m 512", "-a 0000:03:00.0 -m 512"] {
             pool.fits(&args(enough), 1).unwrap();
         }
+    }
+
+    #[test]
+    fn engines_take_no_more_than_the_machine_has() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let machine = Machine::new(root.path());
+        let fits = |memory: &str, args: &str| {
+            let text = format!(
+                "[[port]]\nname = \"p\"\ndevice = \"ring\"\n[port_defaults]\nrate = \"1G\"\n[buffer]\nsize = \"8MiB\"\n\
+                 [[port]]\nname = \"inc0\"\ndevice = \"inc\"\n\
+                 inc = {{ mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\", memory = {memory:?} }}\n"
+            );
+            let config = weir_config::load("test", &text).unwrap_or_else(|found| panic!("{found:?}")).config;
+            let args: Vec<_> = args.split(' ').map(str::to_owned).collect();
+            engines_fit(&config.ports, PoolSize::of(&config, 1, 0), (&args, 1), &machine)
+                .map_err(|error| error.to_string())
+        };
+        fits("1024GiB", "--no-huge").expect("a machine that does not say what it has");
+        write("proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1 kB\nHugetlb: 4194304 kB\n");
+        fits("10GiB", "--no-huge").unwrap();
+        fits("12GiB", "--in-memory").unwrap();
+        let error = fits("12GiB", "--no-huge").unwrap_err();
+        assert!(error.contains("`inc0` 12GiB, frames ") && error.contains("but 12GiB for"), "{error}");
+        // The limit of a group it is in, or of one above.
+        write("proc/self/cgroup", "0::/system.slice/weir.service\n");
+        write("sys/fs/cgroup/system.slice/weir.service/memory.max", "max\n");
+        write("sys/fs/cgroup/system.slice/memory.max", "1073741824\n");
+        let error = fits("2GiB", "--in-memory").unwrap_err();
+        assert!(error.contains("1GiB for this process") && error.contains("to 1GiB or less"), "{error}");
+        fits("512MiB", "--in-memory").unwrap();
     }
 
     #[test]

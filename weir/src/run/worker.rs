@@ -339,6 +339,9 @@ impl<D: Io> Worker<D> {
                     for port in &mut self.ports {
                         port.curve.follow(self.switch.marking(port.id));
                     }
+                    for engine in &mut self.engines {
+                        engine.follow(self.switch.reaction(engine.id).rate(), now);
+                    }
                     // Nobody is sent more orders than there is room for answers.
                     let _ = self.replies.push(Reply::Applied { id, at: now, change, result });
                 }
