@@ -102,6 +102,8 @@ fn config(buffer_mib: u32, dcqcn: bool) -> Config {
         buffer: buffer_mib << 20,
         reserve: 4096,
         resume_offset: 3072,
+        shift: 3,
+        nack_interval: 500_000,
         marking: if dcqcn { vec![marking(100 * G, 1), marking(400 * G, 4)] } else { Vec::new() },
         control: if dcqcn { Control::Dcqcn(Params::default()) } else { Control::None },
         window: WindowRule::None,

@@ -443,6 +443,7 @@ pub(super) fn published(
     host: &HostSpec,
     cc: Congestion,
     line: u64,
+    payload: u64,
 ) -> Result<(Control, WindowRule), FabricError> {
     let rule = match window_kind(host, cc) {
         _ if cc == Congestion::FixedWindow => WindowRule::Fixed,
@@ -457,9 +458,7 @@ pub(super) fn published(
         Congestion::Hpcc => Control::Hpcc(hpcc_params(&host.hpcc, line, 0, 0)),
         Congestion::HpccPint => Control::Pint(pint_params(&host.hpcc, line)),
         Congestion::Timely => Control::Timely(timely_params(&host.timely, line)),
-        Congestion::Dctcp => {
-            Control::Dctcp(dctcp_params(&host.dctcp, line, crate::ns3::port::PAYLOAD.into()))
-        }
+        Congestion::Dctcp => Control::Dctcp(dctcp_params(&host.dctcp, line, payload)),
         Congestion::Swift | Congestion::Backoff => {
             return Err(FabricError::Profile {
                 key: "host.congestion_control".into(),

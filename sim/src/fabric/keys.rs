@@ -83,6 +83,55 @@ const FLOW: More<'_> = &[("workload.0", "{ kind = \"flow\", from = \"h0\", to = 
 const SHIFT: More<'_> = &[("workload.0", "{ kind = \"permutation\", shift = 1, bytes = \"50KB\" }")];
 const NS3: More<'_> =
     &[("switch.config", "{}"), ("switch.config.buffer.size", "\"1MiB\""), ("workload.0.cc", "\"none\"")];
+/// The same with marks and DCQCN.
+const NS3_DCQCN: More<'_> = &[
+    ("profile", "\"ns3-hpcc\""),
+    ("switch.config", "{}"),
+    ("switch.config.buffer.size", "\"1MiB\""),
+    ("workload.0.bytes", "\"1MB\""),
+];
+/// Rates that rise within the run.
+const NS3_RISES: More<'_> =
+    &[NS3_DCQCN[0], NS3_DCQCN[1], NS3_DCQCN[2], NS3_DCQCN[3], ("ns3.rp_timer", "\"2us\"")];
+/// Congestion that ends: one flow rises for long.
+const NS3_HYPER: More<'_> = &[
+    NS3_DCQCN[0],
+    NS3_DCQCN[1],
+    NS3_DCQCN[2],
+    ("ns3.rp_timer", "\"5us\""),
+    ("ns3.clamp_target_rate", "true"),
+    (
+        "workload",
+        "[{ kind = \"incast\", to = \"h3\", bytes = \"500KB\", cc = \"dcqcn\" }, \
+          { kind = \"flow\", from = \"h0\", to = \"h3\", bytes = \"2MB\", cc = \"dcqcn\" }]",
+    ),
+];
+/// Several cuts between two increases.
+const NS3_CUTS: More<'_> =
+    &[NS3_DCQCN[0], NS3_DCQCN[1], NS3_DCQCN[2], NS3_DCQCN[3], ("ns3.rp_timer", "\"100us\"")];
+/// Pauses alone.
+const NS3_PAUSES: More<'_> =
+    &[NS3_DCQCN[0], NS3_DCQCN[1], NS3_DCQCN[2], NS3_DCQCN[3], ("workload.0.cc", "\"none\"")];
+/// Headroom of less than a frame: frames are lost, again and again.
+const NS3_LOSES: More<'_> = &[
+    NS3_DCQCN[0],
+    NS3_DCQCN[1],
+    NS3_DCQCN[2],
+    NS3_DCQCN[3],
+    ("workload.0.cc", "\"none\""),
+    ("link.delay", "\"10ns\""),
+];
+/// Round trips count, and those of hosts at one leaf are shorter.
+const NS3_WINDOW: More<'_> = &[
+    NS3_DCQCN[0],
+    NS3_DCQCN[1],
+    NS3_DCQCN[2],
+    ("workload.0", "{ kind = \"incast\", to = \"h3\", bytes = \"300KB\" }"),
+    cc("\"fixed_window\""),
+];
+/// h3 is paused for what it sends, and acknowledges what it receives.
+const NS3_TWO_WAYS: More<'_> =
+    &[NS3_DCQCN[0], NS3_DCQCN[1], NS3_DCQCN[2], ("workload", TWO_WAYS), cc("\"none\"")];
 /// Three senders under an algorithm, small packets in a small buffer.
 const fn cc(algorithm: &str) -> (&str, &str) {
     ("host.congestion_control", algorithm)
@@ -327,6 +376,23 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("workload.0.duration", "\"300us\"", POISSON),
     ("workload.0.reliable", "false", &[PAUSES[0], PAUSES[1], ("link.loss", "0.01")]),
     ("workload.0.cc", "\"none\"", PLAIN),
+    ("ns3.reserve", "\"60KB\"", NS3_PAUSES),
+    ("ns3.resume_offset", "\"50KB\"", NS3_PAUSES),
+    ("ns3.shift", "5", NS3_PAUSES),
+    ("ns3.payload", "500", NS3_DCQCN),
+    ("ns3.nack_interval", "\"20us\"", NS3_LOSES),
+    ("ns3.global_t", "false", NS3_WINDOW),
+    ("ns3.rate_bound", "false", NS3_DCQCN),
+    ("ns3.ack_gate", "3", NS3_TWO_WAYS),
+    ("ns3.ewma_gain", "0.25", NS3_DCQCN),
+    ("ns3.alpha_resume_interval", "\"50us\"", NS3_DCQCN),
+    ("ns3.rate_decrease_interval", "\"20us\"", NS3_DCQCN),
+    ("ns3.rp_timer", "\"3us\"", NS3_DCQCN),
+    ("ns3.fast_recovery_times", "8", NS3_RISES),
+    ("ns3.rate_ai", "\"2G\"", NS3_RISES),
+    ("ns3.rate_hai", "\"5G\"", NS3_HYPER),
+    ("ns3.min_rate", "\"5G\"", NS3_DCQCN),
+    ("ns3.clamp_target_rate", "true", NS3_CUTS),
     ("workload.0.rate", "\"1G\"", PAUSES),
     ("workload.0.priority", "4", PAUSES),
     ("workload.0.dscp", "0", PAUSES),
@@ -421,6 +487,7 @@ fn every_key_of_a_fabric_has_a_case() {
         ("host.dctcp.", "host.dctcp.", PLAIN),
         ("host.swift.", "host.swift.", PLAIN),
         ("inc.", "inc.", PLAIN),
+        ("ns3.", "ns3.", PLAIN),
         ("workload.0.", "workload.0.", PLAIN),
     ];
     // Tables, whose keys have cases of their own.
@@ -428,6 +495,7 @@ fn every_key_of_a_fabric_has_a_case() {
         ["topology", "link", "trunk", "switch", "host", "workload", "host.rclink", "host.dcqcn", "host.hpcc"];
     let tables_within = tables_within.iter().chain(&[
         "inc",
+        "ns3",
         "host.rclink.priorities",
         "host.timely",
         "host.dctcp",

@@ -14,6 +14,7 @@ mod hosts;
 mod latency;
 mod links;
 mod ns3;
+mod ns3_spec;
 mod page;
 mod play;
 mod policy;
@@ -35,6 +36,7 @@ mod workload;
 
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};
+pub use ns3_spec::Ns3Spec;
 pub use play::{Progress, run, run_with};
 pub use report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,

@@ -12,7 +12,7 @@ use super::workload::{Planned, flows, is_finite};
 use super::{FabricError, congestion, reasons};
 use crate::models::hpcc::Hpcc;
 use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology as Network};
-use crate::ns3::port::{FrameSizes, PAYLOAD};
+use crate::ns3::port::FrameSizes;
 use crate::ns3::record::{PfcReceived, PfcSent, Recorder};
 use crate::ns3::sim::Sim;
 use crate::ns3::units::transmit_ns;
@@ -20,9 +20,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
-/// Reserve of a group and distance of the resume below the threshold, bytes.
-const RESERVE: u32 = 4096;
-const RESUME_OFFSET: u32 = 3072;
 const EVENTS_PER_STEP: u64 = 1 << 16;
 
 /// Keys about which the profile leaves no choice.
@@ -46,7 +43,7 @@ const FIXED: [(&str, &str); 21] = [
     ("switch.crossbar", "switches have no latency of their own"),
     ("switch.egress", "switches have no latency of their own"),
     ("host.response", "hosts obey at once"),
-    ("host.payload", "a full frame has 1000 bytes of payload"),
+    ("host.payload", "the payload of a full frame is `ns3.payload`"),
     ("host.ack_every", "every frame is acknowledged"),
 ];
 
@@ -136,7 +133,10 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
     };
     let given: SwitchConfig = spec.switch.config.clone().try_into().map_err(|e| refused(&e))?;
     let cc = spec.workloads.first().map_or(Congestion::None, |w| w.cc());
-    let (control, window) = congestion::published(&spec.host, cc, host_rate)?;
+    let constants = &spec.ns3;
+    constants.check()?;
+    let (control, window) = congestion::published(&spec.host, cc, host_rate, constants.payload.0)?;
+    let control = constants.control(control)?;
     let percent =
         |text: &str| text.strip_suffix('%').and_then(|n| n.trim().parse().ok()).map(|n: f64| n / 100.0);
     let base = match given.wred.first() {
@@ -167,21 +167,22 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
     })?;
     Ok(Config {
         buffer,
-        reserve: RESERVE,
-        resume_offset: RESUME_OFFSET,
+        reserve: constants.reserve.0 as u32,
+        resume_offset: constants.resume_offset.0 as u32,
+        shift: constants.shift,
+        nack_interval: constants.nack_interval.0,
         marking: rates.iter().filter_map(|rate| marking(*rate)).collect(),
         control,
         window,
-        global_t: true,
-        rate_bound: true,
-        payload: PAYLOAD,
+        global_t: constants.global_t,
+        rate_bound: constants.rate_bound,
+        payload: constants.payload.0 as u32,
         epoch: 2_000_000_000,
         // As in the published presets: without a priority of their own ACKs wait with the data.
-        ack_gate: if matches!(control, Control::Hpcc(_) | Control::Dctcp(_) | Control::Pint(_)) {
-            3
-        } else {
-            0
-        },
+        ack_gate: constants.ack_gate.unwrap_or(match control {
+            Control::Hpcc(_) | Control::Dctcp(_) | Control::Pint(_) => 3,
+            _ => 0,
+        }),
         stop: spec.until.0,
         seed: spec.seed,
     })
@@ -373,8 +374,9 @@ fn ideal(plan: &Plan, routes: &Routes, planned: &Planned, sizes: FrameSizes) -> 
     let rates = || links.iter().map(|l| plan.links[*l].spec.rate.0);
     let delays: Nanos = links.iter().map(|l| plan.links[*l].spec.delay.0).sum();
     let bytes = planned.flow.bytes;
-    let frames = bytes.div_ceil(PAYLOAD.into());
-    let last = (bytes - (frames - 1) * u64::from(PAYLOAD)) as u16 + sizes.headers;
+    let payload = u64::from(sizes.payload);
+    let frames = bytes.div_ceil(payload);
+    let last = (bytes - (frames - 1) * payload) as u16 + sizes.headers;
     let slowest = rates().map(|rate| transmit_ns(sizes.data, rate)).max().unwrap_or(0);
     let once: Nanos = rates().map(|rate| transmit_ns(last, rate) + transmit_ns(sizes.ack, rate)).sum();
     (frames - 1) * slowest + once + 2 * delays
@@ -449,7 +451,7 @@ fn report(
         name: plan.names[plan.hosts + s].clone(),
         buffer: params[s].0.into(),
         shared: u64::from(params[s].0)
-            .saturating_sub(params[s].1.iter().map(|h| u64::from(h + RESERVE)).sum()),
+            .saturating_sub(params[s].1.iter().map(|h| u64::from(h + config.reserve)).sum()),
         ports: (0..plan.ports[plan.hosts + s].len()).map(|i| port(s, i)).collect(),
     };
     let host = |h: usize| HostResult {

@@ -236,3 +236,31 @@ fn the_table_of_policies_is_what_runs_give() {
         assert!(docs.contains(&row), "docs/simulation.md has other figures than\n{row}");
     }
 }
+
+/// Constants of the published simulator are refused where they would mean nothing, and out of range.
+#[test]
+fn constants_of_the_published_simulator_are_its_own() {
+    let ns3 = |keys: &str, cc: &str| {
+        format!(
+            "name = \"ns3\"\nuntil = \"1ms\"\nprofile = \"ns3-hpcc\"\n[topology]\nkind = \"star\"\nhosts = 3\n[ns3]\n{keys}\n\
+             [[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = \"100KB\"\ncc = \"{cc}\"\n"
+        )
+    };
+    let cases = [
+        (ns3("rp_timer = \"5us\"", "none"), "ns3.toml:8: `ns3.rp_timer` contradicts profile"),
+        (ns3("shift = 32", "none"), "ns3.toml:8: ns3.shift is 32; it must be 0 to 31"),
+        (ns3("payload = 0", "none"), "ns3.toml:8: ns3.payload is 0"),
+        (ns3("ack_gate = 8", "none"), "ns3.toml:8: ns3.ack_gate is 8"),
+        (ns3("ewma_gain = 1.5", "dcqcn"), "ns3.toml:8: ns3.ewma_gain is 1.5"),
+        (ns3("rp_timer = 0", "dcqcn"), "ns3.toml:8: ns3.rp_timer is 0; it must be 1ns or more"),
+        (ns3("reserve = \"5GB\"", "none"), "ns3.toml:8: ns3.reserve is 5000000000"),
+        (
+            ns3("shift = 3", "none").replace("ns3-hpcc", "weir"),
+            "ns3.toml:7: ns3 is given; it must be left out unless",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = load("ns3.toml", &text).and_then(|spec| run(&spec)).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}\n{text}");
+    }
+}

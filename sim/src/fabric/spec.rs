@@ -2,6 +2,7 @@
 
 use super::FabricError;
 use super::congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
+use super::ns3_spec::Ns3Spec;
 use super::sizes::SizeDistribution;
 use super::source::Source;
 use super::units::{Duration, Rate, Size};
@@ -52,6 +53,9 @@ pub struct FabricSpec {
     /// Engines of switches that sum for hosts.
     #[serde(default)]
     pub inc: IncSpec,
+    /// Constants of profile "ns3-hpcc".
+    #[serde(default)]
+    pub ns3: Ns3Spec,
     /// The traffic.
     #[serde(rename = "workload")]
     pub workloads: Vec<Workload>,

@@ -608,7 +608,7 @@ fn what_contradicts_the_profile_is_refused_with_the_line() {
     let line = |text: &str, part: &str| 1 + text[..text.find(part).unwrap()].matches('\n').count();
     for (text, place, what) in [
         (with("[link]\nloss = 0.1"), "loss", "`link.loss` contradicts profile"),
-        (with("[host]\npayload = 512"), "payload", "1000 bytes"),
+        (with("[host]\npayload = 512"), "payload", "`ns3.payload`"),
         (with("[host]\nobey = [4]"), "[host]", "`host.obey` contradicts"),
         (with("[switch]\nforwarding = \"cut_through\""), "forwarding", "store and forward"),
         (spec.replace("kind = \"star\"\nhosts = 9", "kind = \"direct\""), "kind = \"direct\"", "is a switch"),

@@ -15,9 +15,6 @@ use super::routing::{End, Routes, largest, path};
 use super::switch::Switch;
 use super::units::transmit_ns;
 
-/// Shift of the threshold at ports no faster than the hosts.
-const BASE_SHIFT: u32 = 3;
-
 /// Also bounds the nodes by the links, before anything is sized by them.
 pub(super) fn check_links(topology: &Topology) -> Result<(), BuildError> {
     let (nodes, ends) = (topology.hosts.checked_add(topology.switches), 2 * topology.links.len());
@@ -149,7 +146,7 @@ pub(super) fn build_switches(
             reserve: config.reserve,
             resume_offset: config.resume_offset,
             headroom: links().map(headroom).collect(),
-            shift: links().map(|link| shift(link.rate, host_rate)).collect(),
+            shift: links().map(|link| shift(config.shift, link.rate, host_rate)).collect(),
         };
         Ok(Switch {
             mmu: Hpcc::new(&params).map_err(|error| BuildError::Mmu(node, error))?,
@@ -172,9 +169,9 @@ fn headroom(link: &Link) -> u32 {
 }
 
 /// One less for each doubling of the port's rate over the host's.
-fn shift(rate: u64, host_rate: u64) -> u32 {
-    let doublings = (0..BASE_SHIFT).take_while(|&n| rate >> n > host_rate).count();
-    BASE_SHIFT - doublings as u32
+fn shift(base: u32, rate: u64, host_rate: u64) -> u32 {
+    let doublings = (0..base).take_while(|&n| rate >> n > host_rate).count();
+    base - doublings as u32
 }
 
 pub(super) fn build_hosts(

@@ -106,6 +106,10 @@ pub struct Config {
     pub reserve: u32,
     /// Distance below the threshold at which a paused group resumes.
     pub resume_offset: u32,
+    /// Shift of the threshold at ports no faster than the hosts: alpha = 2^-shift; one less for each doubling of the rate.
+    pub shift: u32,
+    /// A receiver says NACK about one gap again after this time.
+    pub nack_interval: Nanos,
     /// Marking by port rate; empty means no marking.
     pub marking: Vec<Marking>,
     /// Congestion control.

@@ -10,7 +10,7 @@ use super::engine::Engine;
 use super::port::FrameSizes;
 use super::units::transmit_ns;
 
-/// A NACK for the same byte is repeated no sooner than this.
+/// A NACK for the same byte is repeated no sooner than this, as published.
 pub const NACK_INTERVAL: Nanos = 500_000;
 
 /// The sending end.
@@ -136,7 +136,13 @@ pub struct FlowRx {
 impl FlowRx {
     /// A frame of `payload` bytes from byte `psn` arrived: the answer and its byte, if there is one.
     #[inline]
-    pub fn receive(&mut self, psn: u32, payload: u32, now: Nanos) -> Option<(Kind, u32)> {
+    pub fn receive(
+        &mut self,
+        psn: u32,
+        payload: u32,
+        now: Nanos,
+        nack_interval: Nanos,
+    ) -> Option<(Kind, u32)> {
         if psn == self.expected {
             self.expected += payload;
             return Some((Kind::Ack, self.expected));
@@ -144,7 +150,7 @@ impl FlowRx {
         if psn < self.expected || (now < self.nack_again && self.last_nack == self.expected) {
             return None;
         }
-        self.nack_again = now + NACK_INTERVAL;
+        self.nack_again = now.saturating_add(nack_interval);
         self.last_nack = self.expected;
         Some((Kind::Nack, self.expected))
     }
@@ -256,12 +262,12 @@ mod tests {
     #[test]
     fn one_nack_per_gap_until_the_interval_is_over() {
         let mut rx = FlowRx::default();
-        assert_eq!(rx.receive(0, 1000, 0), Some((Kind::Ack, 1000)));
-        assert_eq!(rx.receive(2000, 1000, 10), Some((Kind::Nack, 1000)));
-        assert_eq!(rx.receive(3000, 1000, 20), None);
-        assert_eq!(rx.receive(0, 1000, 30), None, "a duplicate is not answered");
-        assert_eq!(rx.receive(4000, 1000, 10 + NACK_INTERVAL), Some((Kind::Nack, 1000)));
-        assert_eq!(rx.receive(1000, 1000, 600_000), Some((Kind::Ack, 2000)));
-        assert_eq!(rx.receive(3000, 1000, 600_001), Some((Kind::Nack, 2000)), "another gap");
+        assert_eq!(rx.receive(0, 1000, 0, NACK_INTERVAL), Some((Kind::Ack, 1000)));
+        assert_eq!(rx.receive(2000, 1000, 10, NACK_INTERVAL), Some((Kind::Nack, 1000)));
+        assert_eq!(rx.receive(3000, 1000, 20, NACK_INTERVAL), None);
+        assert_eq!(rx.receive(0, 1000, 30, NACK_INTERVAL), None, "a duplicate is not answered");
+        assert_eq!(rx.receive(4000, 1000, 10 + NACK_INTERVAL, NACK_INTERVAL), Some((Kind::Nack, 1000)));
+        assert_eq!(rx.receive(1000, 1000, 600_000, NACK_INTERVAL), Some((Kind::Ack, 2000)));
+        assert_eq!(rx.receive(3000, 1000, 600_001, NACK_INTERVAL), Some((Kind::Nack, 2000)), "another gap");
     }
 }

@@ -65,7 +65,8 @@ impl<R: Recorder> Sim<R> {
     #[inline]
     fn receive_data(&mut self, index: u32, port: u32, cell: &Cell) {
         let payload = u32::from(cell.bytes - self.sizes.headers);
-        let answer = self.receivers[cell.flow as usize].receive(cell.psn, payload, self.engine.now());
+        let (now, interval) = (self.engine.now(), self.nack_interval);
+        let answer = self.receivers[cell.flow as usize].receive(cell.psn, payload, now, interval);
         let Some((kind, psn)) = answer else {
             self.engine.slab.release(index);
             return;

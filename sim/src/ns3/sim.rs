@@ -32,6 +32,7 @@ pub struct Sim<R> {
     /// What frames carry for their senders; none where these need nothing.
     pub(super) telemetry: Option<Box<Telemetry>>,
     pub(super) sizes: FrameSizes,
+    pub(super) nack_interval: Nanos,
     pub(super) ack_gate: u8,
     pub(super) seed: u64,
     released: usize,
@@ -103,6 +104,7 @@ impl<R: Recorder> Sim<R> {
             totals: HostTotals::default(),
             telemetry,
             sizes,
+            nack_interval: config.nack_interval,
             ack_gate: config.ack_gate % PRIORITIES as u8,
             seed: config.seed,
             released: 0,

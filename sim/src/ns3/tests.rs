@@ -22,6 +22,8 @@ fn config() -> Config {
         buffer: 32 << 20,
         reserve: 4096,
         resume_offset: 3072,
+        shift: 3,
+        nack_interval: super::flow::NACK_INTERVAL,
         marking: Vec::new(),
         control: Control::None,
         window: WindowRule::None,

@@ -191,6 +191,13 @@ impl<'a> Fabric<'a> {
             let got = spec.paths.to_string();
             return Err(FabricError::Range { what: "paths".into(), got, must: "1 to 64".into() });
         }
+        if spec.source.sets("ns3") {
+            return Err(FabricError::Range {
+                what: "ns3".into(),
+                got: "given".into(),
+                must: "left out unless profile = \"ns3-hpcc\", whose constants it has".into(),
+            });
+        }
         hosts::check(spec)?;
         core::check(spec)?;
         let policy = Policy::of(spec)?;

@@ -8,6 +8,7 @@ use weir_endpoint::congestion::{dctcp, hpcc, pint, timely};
 use weir_endpoint::dcqcn::ns3::Params;
 
 use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology, WindowRule};
+use crate::ns3::flow::NACK_INTERVAL;
 use crate::ns3::port::PAYLOAD;
 use crate::ns3::sim::Sampler;
 use crate::ns3::units::truncated_ns;
@@ -208,6 +209,8 @@ impl Settings<'_> {
             buffer: self.int("BUFFER_SIZE")?.checked_mul(1 << 20).ok_or("BUFFER_SIZE is too large")?,
             reserve: RESERVE,
             resume_offset: RESUME_OFFSET,
+            shift: 3,
+            nack_interval: NACK_INTERVAL,
             marking,
             control: self.control()?,
             window: self.window()?,
