@@ -9,6 +9,7 @@ use super::read::{Ctx, Section, Val};
 use super::schema;
 use super::types::{FdbConfig, GroupEntry, LinkLocal, PortConfig, StaticEntry, UnknownUnicast};
 use super::units::{COUNT, TEXT, TIME, show_time};
+use super::vlan;
 use weir_dataplane::types::PortId;
 
 const AGEING: u64 = 300_000_000_000;
@@ -67,6 +68,7 @@ pub(super) fn read_entries(
             let message = format!("{} is the address of another engine, too", engine.address.mac);
             ctx.error(spans[at], "fdb.duplicate", message, "give each engine a MAC address of its own");
         }
+        let vlan = vlan::of_entry(ctx, spans[at], vlan, port);
         fdb.statics.push(StaticEntry { key, vlan, format: port.format, port: PortId(at as u16) });
     }
     for item in s.items(ctx, "static", &schema::FDB_STATIC) {
@@ -84,6 +86,8 @@ pub(super) fn read_entries(
             ctx.error(at, "fdb.format", message, "leave `format` out, or name a port of that format");
         }
         if let Some((key, vlan)) = address(ctx, &item, &formats[format], format, false, &mut seen) {
+            let at = item.span(ctx);
+            let vlan = vlan::of_entry(ctx, at, vlan, &ports[port.index()]);
             fdb.statics.push(StaticEntry { key, vlan, format, port });
         }
     }
@@ -134,6 +138,8 @@ pub(super) fn read_entries(
         let format = ports[first.index()].format;
         members.sort_unstable();
         if let Some((key, vlan)) = address(ctx, &item, &formats[format], format, true, &mut seen) {
+            let at = item.span(ctx);
+            let vlan = vlan::of_group(ctx, at, vlan, &members, ports);
             fdb.groups.push(GroupEntry { key, vlan, format, ports: members });
         }
     }

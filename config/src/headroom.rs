@@ -12,6 +12,7 @@ use weir_dataplane::mmu::headroom::{
 use weir_dataplane::pfc::response::{Paused, response};
 use weir_dataplane::turn::Turns;
 use weir_dataplane::types::{MIN_FRAME_BYTES, wire_bytes};
+use weir_dataplane::vlan::TAG_BYTES;
 
 /// What an automatic headroom depends on beside the port.
 #[derive(Clone, Copy)]
@@ -23,11 +24,15 @@ pub(super) struct Charged<'a> {
 impl Charged<'_> {
     /// A headroom of `bytes` on the wire, as it is charged. An in-process ring bounds the number of frames, so the
     /// largest count; on a wire the smallest waste most.
-    fn as_charged(self, bytes: u64, mtu: u64, kind: DeviceKind) -> (u64, String) {
+    fn as_charged(self, bytes: u64, port: &PortConfig) -> (u64, String) {
+        let (mtu, kind) = (u64::from(port.mtu), port.kind);
         let (frame, wire) = match kind {
             DeviceKind::Ring | DeviceKind::Inc => (mtu, mtu),
             DeviceKind::Pci | DeviceKind::Vdev => (MIN_FRAME_BYTES, wire_bytes(MIN_FRAME_BYTES)),
         };
+        // A frame is charged with the tag it leaves with.
+        let native = port.vlans.as_ref().is_some_and(|vlans| vlans.native.is_some());
+        let frame = frame + if native { TAG_BYTES as u64 } else { 0 };
         let charged = self.buffer.charge(frame);
         if charged <= wire {
             return (bytes, String::new());
@@ -96,7 +101,7 @@ pub(super) fn auto_headroom(
     match headroom(Model::Weir, &input) {
         Ok(Headroom { terms, xoff, .. }) => {
             let (rate, key) = (show_rate(rate), format!("port.{}.xoff", port.name));
-            let (xoff, cells) = charged.as_charged(xoff, port.mtu.into(), port.kind);
+            let (xoff, cells) = charged.as_charged(xoff, port);
             let why = format!("at {rate}: {}{cells}", sum_of(&terms));
             ctx.explain(key, show_size(xoff), Origin::Derived, why);
             Some(xoff)
@@ -136,7 +141,7 @@ pub(super) fn warn_if_short<'p>(
     let need = |(port, turns): (&'p PortConfig, Turns)| {
         let input = port_input(port, port.rate.bps()?, port.cable_mm?, turns);
         let Headroom { terms, xoff, .. } = headroom(Model::Weir, &input).ok()?;
-        let (most, cells) = Charged { turns, buffer }.as_charged(xoff, port.mtu.into(), port.kind);
+        let (most, cells) = Charged { turns, buffer }.as_charged(xoff, port);
         Some((most, &port.name, format!("{}{cells}", sum_of(&terms))))
     };
     if let Some((most, port, sum)) = ports.filter_map(need).max()

@@ -36,6 +36,7 @@ fn behind(table: &Table, key: &str) -> Option<Behind> {
         ("", "mgmt") => One(&schema::MGMT),
         ("", "lab") => One(&schema::LAB),
         ("[[port]]", "pfc") => One(&schema::PORT_PFC),
+        ("[[port]]", "vlan") => One(&schema::PORT_VLAN),
         ("[[port]]", "inc") => One(&schema::PORT_INC),
         (path, "fdb_key") if path == schema::FORMAT.path => One(&schema::FDB_KEY),
         ("[fdb]", "static") => List(&schema::FDB_STATIC),

@@ -31,6 +31,7 @@ pub mod schema;
 pub mod sonic;
 mod types;
 pub mod units;
+mod vlan;
 
 use toml::Spanned;
 use toml::de::DeTable;
@@ -43,6 +44,7 @@ pub use json_schema::json_schema;
 pub use read::{Explained, Origin};
 pub use types::*;
 pub use units::{show_rate, show_size, show_time};
+pub use vlan::show as show_vids;
 
 use read::{Ctx, Layer, Section};
 use units::{COUNT, TEXT};
@@ -118,6 +120,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let (mut ports, at): (Vec<_>, Vec<_>) = port::read(ctx, root, &around).into_iter().unzip();
     let spans: Vec<Span> = at.iter().map(|at: &port::PortAt| at.port).collect();
     inc::check(ctx, &ports, &spans);
+    vlan::check(ctx, &ports, &at, &formats);
     fdb::read_entries(ctx, &fdb_section, &mut fdb, &ports, &spans, &formats);
     let (pfc, quanta) = pfc::read(ctx, root);
     let turns = types::turns(platform, &ports, pfc.poll_gap);

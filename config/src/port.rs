@@ -15,6 +15,7 @@ use super::types::{
 use super::units::{
     BOOL, Bad, Kind, LENGTH, RATE, SIZE, SIZE_OR_AUTO, TEXT, show_rate, show_size, wrong_type,
 };
+use super::vlan;
 use weir_dataplane::types::{MAX_PORTS, Mac};
 
 /// Lcores the packaged DPDK is built for.
@@ -317,6 +318,7 @@ fn read_one(
     ]
     .map(|(key, default, why)| descriptors(ctx, s, key, default, why));
     let (pfc, enable_at) = read_pfc(ctx, s);
+    let vlans = vlan::read(ctx, s, profile);
     let engine = inc::read(ctx, s, kind == DeviceKind::Inc);
     let maps = around.maps.for_port(ctx, s);
     let at = PortAt { port: here, rate: rate_at, cable: cable_at, enable: enable_at, trust: trust_at };
@@ -336,6 +338,7 @@ fn read_one(
         learning,
         learn_limit,
         unknown_unicast: unknown,
+        vlans,
         cable_mm,
         peer_response,
         rx_descriptors,

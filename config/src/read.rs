@@ -167,6 +167,12 @@ impl<'a> Section<'a> {
         self
     }
 
+    /// The first of its tables alone: what stands there is the whole.
+    pub fn nearest(mut self) -> Self {
+        self.layers.truncate(1);
+        self
+    }
+
     /// Where the section stands; the start of the text if it is not written.
     pub fn span(&self, ctx: &Ctx<'_>) -> Span {
         self.layers.first().map_or(Span::default(), |l| ctx.place(l, l.at).0)
@@ -410,6 +416,15 @@ pub(super) fn ranges(text: &str, limit: u64) -> Result<Vec<u8>, Bad> {
     if matches!(text, "*" | "all") {
         return (0..limit).map(|n| index(n, limit)).collect();
     }
+    let mut all = Vec::new();
+    for (low, high) in number_ranges(text)? {
+        all.extend(index(low, limit)?..=index(high, limit)?);
+    }
+    Ok(all)
+}
+
+/// `"0-2,5"` as the first and last number of each range.
+pub(super) fn number_ranges(text: &str) -> Result<Vec<(u64, u64)>, Bad> {
     let bad = || {
         Bad::new(
             format!("`{text}` is no list of numbers and ranges"),
@@ -420,17 +435,16 @@ pub(super) fn ranges(text: &str, limit: u64) -> Result<Vec<u8>, Bad> {
         s if !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit()) => s.parse::<u64>().map_err(|_| bad()),
         _ => Err(bad()),
     };
-    let mut all = Vec::new();
-    for part in text.split(',') {
+    let range = |part: &str| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let (low, high) = (index(number(low)?, limit)?, index(number(high)?, limit)?);
+        let (low, high) = (number(low)?, number(high)?);
         if low > high {
             return Err(Bad::new(
                 format!("the range {low}-{high} runs backwards"),
                 format!("write {high}-{low}"),
             ));
         }
-        all.extend(low..=high);
-    }
-    Ok(all)
+        Ok((low, high))
+    };
+    text.split(',').map(range).collect()
 }

@@ -133,6 +133,7 @@ tables! {
         key("tx_descriptors", "32 to 32768, default 256", "frames the device's transmit ring holds: they cannot be held back when the peer pauses, so it is short"),
         key("pfc", "table", "PFC of the port"),
         key("inc", "table", "the engine of a port whose device is `inc`"),
+        key("vlan", "table, default none", "the VLANs of the port; where one port of a switch has it, all have it. Without it tags pass as they are, and stations are known per VLAN"),
         key("maps", "name or list of names, default []", "`[map.NAME]` tables laid over the switch's maps, later ones win (PORT_QOS_MAP)"),
     ]);
     PORT_PFC = table("pfc = { ... } of a port", "PFC of a port.", &[
@@ -141,6 +142,11 @@ tables! {
         key("visible", "boolean, default what is known of the driver", "PFC frames of the peer reach software, and those of software leave; overrules what `doctor` and `show ports` say is known"),
         key("rx", "\"enabled\", \"all\", \"link\" or \"none\", default \"enabled\"", "pauses obeyed: PFC of enabled priorities, PFC of all eight (asymmetric PFC), 802.3x PAUSE of the whole link instead of PFC, or none"),
         key("tx", "boolean, default true", "send pauses; false with `rx` on is semi-lossless"),
+    ]);
+    PORT_VLAN = table("vlan = { ... } of a port", "VLAN membership (802.1Q): `access` for an access port, or `trunk` with `native`. A frame for a port that is no member is dropped by name, flooded ones go to members only, and the tag is pushed or popped as the port it leaves by asks; a pushed one carries the PCP of the class. `mtu` counts the tag.", &[
+        key("access", "1 to 4094", "the one VLAN of the port; its frames have no tag (VLAN_MEMBER untagged)"),
+        key("trunk", "10, \"10,20-29\", \"*\" or a list of these", "VLANs whose frames have a tag (VLAN_MEMBER tagged)"),
+        key("native", "1 to 4094, default none", "VLAN of a trunk's frames without a tag; without it they are dropped (`vlan.untagged`)"),
     ]);
     PORT_INC = table("inc = { ... } of a port", "An engine of in-network aggregation. One per lcore.", &[
         key("mac", "MAC address, required", "where hosts send to; a fixed entry of the forwarding table leads there"),

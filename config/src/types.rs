@@ -8,6 +8,7 @@ use super::format::FormatConfig;
 use std::net::SocketAddr;
 use weir_dataplane::turn::{Platform, Turns};
 use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
+use weir_dataplane::vlan::PortVlans;
 use weir_inc::engine::EngineParams;
 use weir_inc::spec::Address;
 
@@ -305,6 +306,8 @@ pub struct PortConfig {
     pub learn_limit: Option<u32>,
     /// Unknown unicast received here.
     pub unknown_unicast: UnknownUnicast,
+    /// The VLANs it is a member of; `None`: the switch knows nothing of VLANs, or its frames have no tags.
+    pub vlans: Option<PortVlans>,
     /// Cable length in mm; `None`: unknown.
     pub cable_mm: Option<u64>,
     /// Bytes the peer may still send after a pause has reached it; `None`: 802.3's limit for the rate.

@@ -159,6 +159,12 @@ impl Classifier {
         self.table[CONTROL_AT]
     }
 
+    /// PCP of a frame of this class that gets a tag: the class itself, or the first PCP that leads to it, or else 0.
+    pub fn pcp_of(&self, tc: u8) -> u8 {
+        let leads = |pcp: &u8| self.table[PCP_AT + usize::from(*pcp)].tc == tc;
+        std::iter::once(tc & 7).chain(0..PRIORITIES as u8).find(leads).unwrap_or(0)
+    }
+
     /// Class of a parsed frame. No branch depends on the frame: tagged and untagged, data and CNPs
     /// come in any order.
     #[inline(always)]

@@ -113,7 +113,7 @@ drop_reasons! {
     IngressBufferFull = ("ingress", "buffer_full", Arrival, "the configured buffer is smaller than the load", never(LOSSY)),
     /// Every frame slot is in use: more small frames held than the buffer was sized for.
     IngressNoSlot = ("ingress", "no_slot", Arrival, "raise buffer.frames", possible),
-    /// The frame could not be shared for a further flood copy (out of mbufs or reference count).
+    /// The frame could not be shared for a further flood copy, or copied to change its tag (out of mbufs or reference count).
     IngressNoCopy = ("ingress", "no_copy", Arrival, "raise the number of mbufs", possible),
     /// A lossy egress queue is over its limit.
     EgressQueueFull = ("egress", "queue_full", Departure, "normal for a lossy class; else give its queue a lossless profile", possible),
@@ -131,6 +131,16 @@ drop_reasons! {
     RunDraining = ("run", "draining", Arrival, "normal at the end of a run", possible),
     /// Still queued when the drain time ran out at exit.
     RunUndrained = ("run", "undrained", Departure, "the egress was paused or too slow to drain before exit", possible),
+    /// Tagged with VID 4095, which no VLAN has (802.1Q table 9-2).
+    VlanReserved = ("vlan", "reserved_vid", Arrival, "the sender uses VID 4095", possible),
+    /// Without a tag, or with a priority tag (VID 0), at a port without a native VLAN.
+    VlanUntagged = ("vlan", "untagged", Arrival, "give the port vlan = { native = VID }, or let the sender tag", possible),
+    /// Tagged with a VLAN the port it came by is no member of (802.1Q 8.6.2).
+    VlanIngressFiltered = ("vlan", "ingress_filtered", Arrival, "add the VLAN to `trunk` of the port, or take it off the sender", possible),
+    /// The station is known at a port that is no member of the frame's VLAN (802.1Q 8.6.4).
+    VlanEgressFiltered = ("vlan", "egress_filtered", Arrival, "the membership of the port has changed: add the VLAN there, or wait until the station is forgotten", possible),
+    /// With the tag that is pushed it would be longer than the MTU of the port it was to leave by.
+    VlanTooLong = ("vlan", "too_long", Arrival, "raise mtu of the port it leaves by: 4 bytes above that of the ports without a tag", possible),
 }
 
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].

@@ -2,12 +2,14 @@
 //! law of the pipeline are put into the state that was seen, and asked.
 
 use crate::classify::Class;
+use crate::drops::DropReason;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::mmu::{Admission, AdmitVerdict, Held, Mmu, MmuError, PgIx, PgView, PoolView, QueueIx, QueueView};
 use crate::parse::{EcnField, EcnPlace, Kind, Parsed};
 use crate::stats::PortGauges;
 use crate::switch::SwitchParams;
 use crate::types::{PRIORITIES, PortId};
+use crate::vlan::{Retag, Vlans};
 
 /// The frame that is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct Asked {
     pub dscp: Option<u8>,
     /// PCP, if it is tagged.
     pub pcp: Option<u8>,
+    /// VID, if it is tagged with one.
+    pub vid: Option<u16>,
     /// AFH traffic-class octet, if it has one.
     pub tc: Option<u8>,
     /// ECN code point: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
@@ -60,6 +64,8 @@ impl Occupancy {
 pub struct Explanation {
     /// How it is classified.
     pub class: Class,
+    /// Its VLAN and what is done to its tag, if ports know of VLANs and it is in one.
+    pub vlan: Option<(u16, Retag)>,
     /// Bytes it is charged.
     pub charge: u32,
     /// Port it leaves by.
@@ -113,14 +119,29 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let mut mmu = Mmu::new(params.mmu.clone())?;
     mmu.restore(&seen.groups, &seen.queues)?;
     let queue_of = |port: usize| QueueIx::of(PortId(port as u16), usize::from(class.queue));
-    let others = (0..params.ports.len()).filter(|i| *i != asked.port.index());
+    let tag = asked.vid.or(asked.pcp.map(|_| 0));
+    let vlan = port.vlans.as_ref().map(|vlans| vlans.of_tag(tag));
+    let vlans = Vlans::of(params.ports.iter().map(|port| port.vlans.as_ref()));
+    let retag_at = |out: usize| match (vlan, &vlans) {
+        (Some(Ok(vlan)), Some(vlans)) => vlans.retag(vlan, PortId(out as u16)),
+        _ => Some(Retag::Keep),
+    };
+    let others = (0..params.ports.len()).filter(|i| *i != asked.port.index() && retag_at(*i).is_some());
     let fullest = others.max_by_key(|i| (mmu.queue(queue_of(*i)).used, std::cmp::Reverse(*i)));
     let to = asked.to.or(fullest.map(|i| PortId(i as u16))).unwrap_or(asked.port);
     let pg_ix = PgIx::of(asked.port, usize::from(class.pg));
     let queue_ix = queue_of(to.index());
     let (pg, queue, pools) = (mmu.pg(pg_ix), mmu.queue(queue_ix), mmu.pools());
-    let charge = mmu.charge(asked.len);
-    let verdict = mmu.admit(pg_ix, queue_ix, charge);
+    let retag = retag_at(to.index());
+    let leaves = asked.len.saturating_add_signed(retag.map_or(0, Retag::growth) as i32);
+    let charge = mmu.charge(leaves);
+    let longest = params.ports[to.index()].profile.max_frame().min(params.ports[to.index()].mtu);
+    let verdict = match (vlan, retag) {
+        (Some(Err(reason)), _) => AdmitVerdict::Refused(reason),
+        (_, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
+        (_, Some(Retag::Push)) if leaves as usize > longest => AdmitVerdict::Refused(DropReason::VlanTooLong),
+        _ => mmu.admit(pg_ix, queue_ix, charge),
+    };
     let after = mmu.pg(pg_ix);
     let reserve = |pg: &PgView| pg.used - pg.shared;
     let out = &params.ports[to.index()];
@@ -134,6 +155,7 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
         out.early_drop[lane].filter(|_| asked.ecn == 0).map_or(0, |wred| share(&wred, queue.used));
     Ok(Explanation {
         class,
+        vlan: vlan.and_then(Result::ok).zip(retag).map(|(vlan, retag)| (vlan.vid, retag)),
         charge,
         to,
         pg,

@@ -4,6 +4,7 @@
 //! test. Everything the switch knows about a frame beyond its bytes lives in the queue entry, so
 //! two handles to the same bytes (a flooded frame) never disturb each other.
 
+use crate::vlan::TAG_BYTES;
 use arrayvec::ArrayVec;
 
 /// A frame from destination address to the last payload byte, without FCS.
@@ -31,6 +32,19 @@ pub trait Frame: Sized {
     /// Makes the bytes private to this handle, copying them if they are shared. `false`: no memory,
     /// the frame is unchanged and must not be written.
     fn make_unique(&mut self) -> bool;
+
+    /// Puts a VLAN tag between the bytes in front of `at` and those behind. Call [`Frame::make_unique`] first. `false`: there
+    /// is no place for it, and nothing has changed. A frame type that never goes through VLANs can leave it at that.
+    fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
+        let _ = (at, tag);
+        false
+    }
+
+    /// Takes the VLAN tag at `at` out. `false` as for [`Frame::insert_tag`].
+    fn remove_tag(&mut self, at: usize) -> bool {
+        let _ = at;
+        false
+    }
 
     /// Hint that `what` is about to be read. A frame type whose crate may use `unsafe` turns this
     /// into a prefetch instruction; the default does nothing.
@@ -92,6 +106,22 @@ impl Frame for OwnedFrame {
     fn make_unique(&mut self) -> bool {
         std::sync::Arc::make_mut(&mut self.0);
         true
+    }
+
+    fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
+        let fits = at <= self.0.len();
+        if fits {
+            std::sync::Arc::make_mut(&mut self.0).splice(at..at, tag);
+        }
+        fits
+    }
+
+    fn remove_tag(&mut self, at: usize) -> bool {
+        let fits = at + TAG_BYTES <= self.0.len();
+        if fits {
+            std::sync::Arc::make_mut(&mut self.0).drain(at..at + TAG_BYTES);
+        }
+        fits
     }
 }
 

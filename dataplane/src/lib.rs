@@ -22,3 +22,4 @@ pub mod switch;
 mod sync;
 pub mod turn;
 pub mod types;
+pub mod vlan;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use arrayvec::ArrayVec;
 use weir_dataplane::frame::Frame;
+use weir_dataplane::vlan::TAG_BYTES;
 use weir_dpdk_sys as sys;
 use weir_dpdk_sys::weir_mbuf_offset::{
     WEIR_MBUF_BUF_ADDR, WEIR_MBUF_BUF_LEN, WEIR_MBUF_DATA_LEN, WEIR_MBUF_DATA_OFF, WEIR_MBUF_NB_SEGS,
@@ -101,6 +102,28 @@ impl Mbuf {
             self.at::<u16>(WEIR_MBUF_DATA_LEN).write(len);
             self.at::<u32>(WEIR_MBUF_PKT_LEN).write(u32::from(len));
         }
+    }
+
+    /// Lets the frame begin so many bytes further behind, or, if that is negative, in front: those bytes are whatever stood
+    /// there. Segments behind the first one stay as they are. `false`, and nothing changed, if that is not within the
+    /// buffer, or if the frame is shared.
+    fn move_start(&mut self, by: i16) -> bool {
+        let (off, len, _) = self.range();
+        let (Some(off), Some(len)) = (off.checked_add_signed(by), len.checked_add_signed(-by)) else {
+            return false;
+        };
+        if !self.is_unique() {
+            return false;
+        }
+        // SAFETY: we are alone; the end of the segment stays where it is and its new start is not in front of the buffer,
+        // all bytes of which are initialised memory of the pool. pkt_len is at least data_len.
+        unsafe {
+            let all = self.get::<u32>(WEIR_MBUF_PKT_LEN).wrapping_add_signed(-i32::from(by));
+            self.at::<u16>(WEIR_MBUF_DATA_OFF).write(off);
+            self.at::<u16>(WEIR_MBUF_DATA_LEN).write(len);
+            self.at::<u32>(WEIR_MBUF_PKT_LEN).write(all);
+        }
+        true
     }
 
     /// Offset and length of the frame, and length of the buffer.
@@ -216,6 +239,24 @@ impl Frame for Mbuf {
     #[inline]
     fn make_unique(&mut self) -> bool {
         self.is_unique() || self.copy_out()
+    }
+
+    fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
+        let inserted = at <= usize::from(self.data_len()) && self.move_start(-(TAG_BYTES as i16));
+        if inserted {
+            let bytes = self.bytes_mut();
+            bytes.copy_within(TAG_BYTES..TAG_BYTES + at, 0);
+            bytes[at..at + TAG_BYTES].copy_from_slice(&tag);
+        }
+        inserted
+    }
+
+    fn remove_tag(&mut self, at: usize) -> bool {
+        if at + TAG_BYTES > usize::from(self.data_len()) || !self.is_unique() {
+            return false;
+        }
+        self.bytes_mut().copy_within(0..at, TAG_BYTES);
+        self.move_start(TAG_BYTES as i16)
     }
 
     #[inline(always)]

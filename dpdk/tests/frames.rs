@@ -114,6 +114,27 @@ fn frames_grow_and_shrink_within_their_buffer() {
 }
 
 #[test]
+fn a_tag_goes_into_the_headroom_and_out_again() {
+    let pool = pool(2);
+    let bytes = pattern(3, 80);
+    let mut frame = pool.frame(&bytes).unwrap();
+    let tag = [0x81, 0, 1, 2];
+    assert!(frame.insert_tag(12, tag));
+    assert_eq!(frame.bytes(), [&bytes[..12], &tag, &bytes[12..]].concat());
+    assert_eq!(frame.len(), 84);
+    let other = frame.share().unwrap();
+    assert!(!frame.insert_tag(12, tag) && !frame.remove_tag(12), "others read it");
+    assert!(frame.make_unique() && frame.remove_tag(12));
+    assert_eq!((frame.bytes(), frame.len(), other.len()), (&bytes[..], 80, 84));
+    drop(other);
+    assert!(!frame.remove_tag(77) && !frame.insert_tag(81, tag));
+    // As often as the headroom allows, and not once more.
+    let inserted = (0..1000).take_while(|_| frame.insert_tag(0, tag)).count();
+    assert_eq!(frame.len(), 80 + 4 * inserted);
+    assert!((1..1000).contains(&inserted) && frame.bytes().ends_with(&bytes));
+}
+
+#[test]
 fn a_shared_frame_is_written_only_after_a_copy() {
     let pool = pool(3);
     let mut one = pool.frame(&pattern(1, 100)).unwrap();

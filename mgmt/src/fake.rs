@@ -10,6 +10,7 @@ use weir_config::EngineConfig;
 use weir_dataplane::pfc::generate::{Cause, LastCause};
 use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats};
 use weir_dataplane::types::Mac;
+use weir_dataplane::vlan::PortVlans;
 use weir_endpoint::roce::wire::Qpn;
 use weir_inc::engine::{Engine, EngineParams};
 use weir_inc::report::ReportPage;
@@ -33,6 +34,8 @@ pub fn info() -> SwitchInfo {
         pg_priorities: [0, 0, 0, 1 << 3, 0, 0, 0, 0],
         headroom: [0, 0, 0, 60_000, 0, 0, 0, 0],
         dynamic_th: [Some(0); 8],
+        vlans: (lcore == 1)
+            .then(|| PortVlans { native: Some(1), members: [1, 10, 11].into_iter().collect() }),
         marking,
     };
     SwitchInfo {

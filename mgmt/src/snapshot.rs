@@ -12,6 +12,7 @@ use weir_dataplane::stats::{
 };
 use weir_dataplane::turn::Turns;
 use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_dataplane::vlan::PortVlans;
 
 /// What this program calls itself: the version, and the commit where the build was told (`WEIR_BUILD`, as `make build` does).
 pub const VERSION: &str = match option_env!("WEIR_BUILD") {
@@ -102,6 +103,8 @@ pub struct PortInfo {
     pub headroom: [u64; PRIORITIES],
     /// Exponent of each group's dynamic threshold; `None`: static.
     pub dynamic_th: [Option<i8>; PRIORITIES],
+    /// The VLANs it is a member of, where ports know of VLANs.
+    pub vlans: Option<PortVlans>,
     /// Marking of each queue.
     pub marking: [Option<Marking>; PRIORITIES],
 }
@@ -185,6 +188,7 @@ impl SwitchInfo {
                 SharedLimit::Dynamic(n) => Some(n),
                 SharedLimit::Static(_) => None,
             }),
+            vlans: port.vlans.clone(),
             marking: port.queues.map(|queue| {
                 let wred = queue.wred.filter(|w| w.ecn != EcnMode::None)?;
                 Some(Marking { kmin: wred.kmin, kmax: wred.kmax, pmax: wred.pmax })

@@ -12,6 +12,7 @@ use weir_config::runtime::{Device, RuntimeError, switch_params};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::switch::{Filter, Switch, SwitchError, Tap, TapOrder, TapReader, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos, PortId};
+use weir_dataplane::vlan::TAG_BYTES;
 
 /// Virtual time of the first frame, ns: what a switch does once at its start is over by then.
 pub const FIRST_FRAME_AT: Nanos = 1_000_000_000;
@@ -61,6 +62,24 @@ impl Frame for CapturedFrame {
 
     fn make_unique(&mut self) -> bool {
         true
+    }
+
+    fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
+        let fits = at <= self.bytes.len();
+        if fits {
+            self.bytes.splice(at..at, tag);
+            self.len += TAG_BYTES;
+        }
+        fits
+    }
+
+    fn remove_tag(&mut self, at: usize) -> bool {
+        let fits = at + TAG_BYTES <= self.bytes.len();
+        if fits {
+            self.bytes.drain(at..at + TAG_BYTES);
+            self.len -= TAG_BYTES;
+        }
+        fits
     }
 }
 

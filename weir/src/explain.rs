@@ -38,6 +38,9 @@ pub struct ExplainArgs {
     /// PCP of its VLAN tag.
     #[arg(long)]
     pub pcp: Option<u8>,
+    /// VID of its VLAN tag; with --pcp alone it is a priority tag, VID 0.
+    #[arg(long)]
+    pub vid: Option<u16>,
     /// Its AFH traffic-class octet.
     #[arg(long)]
     pub tc: Option<u8>,
@@ -91,6 +94,7 @@ fn question(args: &ExplainArgs) -> Question {
         ("len", Some(args.len.to_string())),
         ("dscp", number(args.dscp)),
         ("pcp", number(args.pcp)),
+        ("vid", args.vid.map(|vid| vid.to_string())),
         ("tc", number(args.tc)),
         ("ecn", Some(args.ecn.clone())),
         ("kind", Some(args.kind.clone())),

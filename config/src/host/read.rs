@@ -271,6 +271,7 @@ fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
         learning: false,
         learn_limit: None,
         unknown_unicast: UnknownUnicast::Drop,
+        vlans: None,
         cable_mm: None,
         peer_response: None,
         rx_descriptors: RX_DESCRIPTORS,

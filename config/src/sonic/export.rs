@@ -444,6 +444,7 @@ impl Exporter<'_> {
                 (port.peer_response.is_some(), "port.peer_response", "it is in xoff already"),
                 (!port.learning, "port.learning", "a matter of VLANs there"),
                 (port.mac.is_some(), "port.mac", "the chip has its own"),
+                (port.vlans.is_some(), "port.vlan", "tables VLAN and VLAN_MEMBER"),
             ];
             for (_, what, why) in odd.into_iter().filter(|(is, ..)| *is) {
                 self.note(Ignored, what, &port.name, why);

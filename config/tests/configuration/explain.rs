@@ -26,6 +26,7 @@ fn frame() -> Asked {
         len: 1000,
         dscp: Some(26),
         pcp: None,
+        vid: None,
         tc: None,
         ecn: 2,
         kind: Kind::Data,

@@ -365,6 +365,17 @@ fn cases() -> Vec<Case> {
         pfc("rx", "\"enabled\"", "\"link\""),
         pfc("tx", "true", "false"),
     ]);
+    let vlans = |text: &str| format!("{BASE}[port_defaults.vlan]\n{text}\n");
+    let (access, trunk) = (vlans("access = 9"), vlans("trunk = \"1-9\""));
+    let vlan = |base: &str, key, one: &str, other: &str| {
+        case(base, "vlan = { ... } of a port", "[port_defaults.vlan]", key, one, other)
+    };
+    cases.extend([
+        case(BASE, "[[port]]", "[port_defaults]", "vlan", "", "{ access = 9 }"),
+        vlan(&access, "access", "9", "7"),
+        vlan(&trunk, "trunk", "\"1-9\"", "\"1-8\""),
+        vlan(&trunk, "native", "", "9"),
+    ]);
     let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];
     let test = "an_engine_is_a_port_with_an_address_and_memory";
     cases.extend(engine.map(|key| by("inc = { ... } of a port", key, "config/src/tests.rs", test)));

@@ -15,4 +15,5 @@ mod mutate;
 mod order;
 mod response;
 mod sonic;
+mod vlan;
 mod walk;

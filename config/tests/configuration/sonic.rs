@@ -320,7 +320,7 @@ fn tomahawk_comes_out_with_its_published_numbers() {
     }
     let shown = report(&import.notes);
     assert!(shown.starts_with("ignored") && shown.trim_end().ends_with("ignored"), "{shown}");
-    assert!(shown.contains("VLAN|Vlan1000: weir has no VLAN membership"), "{shown}");
+    assert!(shown.contains("VLAN|Vlan1000: write it as vlan = "), "{shown}");
 }
 
 /// sonic-mgmt has PFC begin at packet 6542 of one cell: 13 071 cells of 208 bytes to share in each of four slices, alpha

@@ -331,6 +331,15 @@ impl<F: Frame> FrameBatch<F> {
         self.frames.push(frame);
     }
 
+    /// Changes the frames, one after the other, in an open batch that is not yet sealed; those that `edit` says no to are
+    /// dropped.
+    pub(super) fn edit(&mut self, edit: impl FnMut(&mut F) -> bool) {
+        debug_assert!(self.buffer.is_none() && !self.reversed);
+        self.frames.retain(edit);
+        self.len = self.frames.first().map_or(0, |frame| frame.len() as u16);
+        self.mixed = self.frames.iter().fold(0, |mixed, frame| mixed | frame.len() as u16 ^ self.len);
+    }
+
     /// Adds up all frames, each charged `charge_of(its length)`.
     #[inline(always)]
     pub fn seal(&mut self, charge_of: impl Fn(u32) -> u32) {

@@ -232,6 +232,26 @@ impl<F: Frame> Queues<F> {
         totals
     }
 
+    /// Changes the frames of a list that is to be sealed again; those that `edit` says no to are dropped.
+    pub fn edit(&mut self, list: &mut BatchList, mut edit: impl FnMut(&mut F) -> bool) {
+        let (mut kept, mut ix) = (BatchList::NONE, list.head);
+        while let Some(batch) = self.batches.get_mut(ix as usize) {
+            let (this, next) = (ix, std::mem::replace(&mut batch.next, NIL));
+            batch.edit(&mut edit);
+            if batch.is_empty() {
+                self.put_free(this);
+            } else {
+                match self.batches.get_mut(kept.tail as usize) {
+                    Some(tail) => tail.next = this,
+                    None => kept.head = this,
+                }
+                kept.tail = this;
+            }
+            ix = next;
+        }
+        *list = kept;
+    }
+
     /// Takes the first frame of a list out again; batches that are empty are free.
     pub fn unlist(&mut self, list: &mut BatchList, charge_of: impl Fn(u32) -> u32) -> Option<(F, Meta)> {
         loop {

@@ -21,6 +21,11 @@ pub mod key_space {
 
 pub(super) const SPACE_SHIFT: u32 = 60;
 pub(super) const VID_SHIFT: u32 = 48;
+/// A key in another VLAN.
+pub(crate) fn in_vlan(key: u64, vid: u16) -> u64 {
+    key & !(0xfff << VID_SHIFT) | u64::from(vid & 0xfff) << VID_SHIFT
+}
+
 pub(super) const ADDRESS_MASK: u64 = (1 << 48) - 1;
 
 /// A key taken apart, for display.

@@ -13,6 +13,7 @@ mod tests;
 
 pub use flow_key::FlowKey;
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
+pub(crate) use key::in_vlan;
 pub use key::{GROUP_BIT, KeyParts, key_space};
 pub use profile::{DEFAULT_MAX_FRAME, Profile};
 
@@ -108,6 +109,16 @@ impl EcnCode {
     #[inline(always)]
     pub fn is_ce(self) -> bool {
         self.0 & 1 == 1
+    }
+
+    /// The same in a frame whose bytes from the EtherType on have moved by so many.
+    pub(crate) fn moved(self, bytes: isize) -> Self {
+        let field = |place| EcnField { place, codepoint: if self.is_ce() { CE } else { 0 } }.code();
+        match self.place() {
+            EcnPlace::Ipv4(at) => field(EcnPlace::Ipv4(at.saturating_add_signed(bytes as i8))),
+            EcnPlace::Ipv6(at) => field(EcnPlace::Ipv6(at.saturating_add_signed(bytes as i8))),
+            EcnPlace::None | EcnPlace::Tc(_) => self,
+        }
     }
 
     /// Where the bits are.

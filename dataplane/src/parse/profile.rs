@@ -171,6 +171,11 @@ impl Profile {
         (self.space >> SPACE_SHIFT) as u8
     }
 
+    /// Where a VLAN tag stands in frames of this format, if they can have one.
+    pub fn tag_at(&self) -> Option<usize> {
+        self.ethertype.filter(|_| self.vlan)
+    }
+
     /// FDB key of a configured address. Of `address` the format's address bits count, and bit 40 as
     /// the group bit: a MAC address as a number (GEN1: its top byte only for the group bit), or a
     /// 16-bit station number, plus [`super::GROUP_BIT`] for a group.

@@ -3,9 +3,10 @@
 
 use super::Switch;
 use super::batching::AdmissionGroup;
+use super::flow_cache::ForwardingDecision;
 use super::gate::Charged;
 use crate::drops::DropReason;
-use crate::egress::{BatchList, Meta};
+use crate::egress::{BatchList, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::types::{Nanos, PRIORITIES, PortId};
@@ -18,6 +19,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let Self { queues, admission, .. } = self;
         let totals = queues.seal(&list, |len| admission.charge(len));
         self.count_received(port, decision.tc(), u64::from(totals.frames), u64::from(totals.bytes));
+        self.admit_list(port, decision, list, totals);
+    }
+
+    /// Admits frames of a decision, which add up to `totals`.
+    #[inline(always)]
+    pub(super) fn admit_list(
+        &mut self,
+        port: PortId,
+        decision: ForwardingDecision,
+        list: BatchList,
+        totals: BatchTotals,
+    ) {
         let (out, queue) = (decision.out(), decision.queue() as usize % PRIORITIES);
         let charged = self.charged_for(out);
         if !self.admit_all(charged, decision.pg(), queue, totals) {

@@ -5,7 +5,7 @@
 //! stay where they are and are released to where they were charged (A7, B15, E2, H11).
 
 use super::handoff::most_in_flight_wire;
-use super::params::marking;
+use super::params::{marking, vlans_of};
 use super::tick::xon;
 use super::{PortParams, Switch, SwitchError, SwitchParams};
 use crate::drops::DropReason;
@@ -17,6 +17,7 @@ use crate::pfc::generate::Source;
 use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::types::{Nanos, PRIORITIES, PortId};
+use crate::vlan::Vlans;
 
 /// The way from one set of parameters to another.
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub struct Change {
     ports: Vec<PortParams>,
     mmu: MmuParams,
     watchdog: Option<WatchdogConfig>,
+    vlans: Option<Vlans>,
     ageing: Option<Nanos>,
     /// Static keys that go.
     forget: Vec<u64>,
@@ -99,6 +101,7 @@ impl Change {
         Ok(Self {
             ports: new.ports.clone(),
             mmu: new.mmu.clone(),
+            vlans: vlans_of(&new.ports),
             watchdog: new.watchdog,
             ageing: new.ageing,
             forget: keys(old).into_iter().filter(|key| stay.binary_search(key).is_err()).collect(),
@@ -125,6 +128,7 @@ impl<F: Frame> Switch<F> {
         for key in &change.forget {
             self.fdb.remove(*key);
         }
+        std::mem::swap(&mut self.vlans, &mut change.vlans);
         self.ageing.change(change.ageing, now);
         self.fdb.set_ageing(self.ageing.ticks());
         for (i, params) in change.ports.iter_mut().enumerate() {
@@ -145,6 +149,10 @@ impl<F: Frame> Switch<F> {
 
     fn apply_port(&mut self, id: PortId, new: &mut PortParams, now: Nanos) {
         self.fdb.set_learning(id, new.learning, new.learn_limit);
+        if new.vlans != self.ports.params(id.index()).vlans {
+            // What is known there may be in no VLAN of the port any more.
+            self.fdb.flush_port(id);
+        }
         if let Some(port) = self.ports.remote_mut(id) {
             return std::mem::swap(&mut port.params, new);
         }

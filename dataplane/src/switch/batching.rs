@@ -59,7 +59,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.groups[at].decision != decision {
             if rx.waiting >> at & 1 == 1 {
                 self.copy_waiting();
-                self.admit_group(rx.port, at);
+                if rx.vlans {
+                    self.admit_retagged(rx.port, at);
+                } else {
+                    self.admit_group(rx.port, at);
+                }
             }
             self.groups[at] = AdmissionGroup { decision, list: BatchList::NONE };
         }

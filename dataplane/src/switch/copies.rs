@@ -85,6 +85,11 @@ impl Copies {
         self.last
     }
 
+    /// One that was begun before is taken for the last again.
+    pub fn set_last_begun(&mut self, slot: u32) {
+        self.last = slot;
+    }
+
     /// Nobody counts with it.
     pub fn is_free(&self, slot: u32) -> bool {
         self.shared.counts[slot as usize].copies.load(Relaxed) == 0

@@ -6,7 +6,6 @@
 use super::Switch;
 use super::gate::Charged;
 use super::lost::count_lost;
-use super::receive::ParsedFrame;
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchHeader, BatchList, Meta};
 use crate::frame::Frame;
@@ -48,7 +47,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Charges a frame once to its group, as much as its copies take of the memory for frames; each copy is charged to its
     /// queue (B16) when it is made.
     #[cold]
-    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &ParsedFrame) {
+    pub(super) fn multicast_as_it_is(&mut self, port: PortId, ports: PortSet, frame: F, meta: Meta) {
         if self.flood.frames.is_empty() || self.flood.ports != ports {
             self.make_copies();
             let may = |out: &PortId| *out != port && self.ports.is_up(*out);
@@ -56,7 +55,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.flood.outs = ports.intersection(flood).iter().filter(may).collect();
             self.flood.ports = ports;
         }
-        let (mut meta, copies) = (headers.meta, self.flood.outs.len());
+        let (mut meta, copies) = (meta, self.flood.outs.len());
         let Some(&last) = self.flood.outs.last() else {
             return self.drop_frame(port, DropReason::LookupNoPort, frame, &meta.header());
         };

@@ -11,13 +11,14 @@ use crate::fdb::Changed;
 use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey, Profile};
 use crate::types::{MAX_PORTS, PRIORITIES, PortId};
+use crate::vlan::Retag;
 use index::Index;
 
 /// Where a frame goes and what it is charged to, in one word: nothing but admission is left to decide. Frames with the
 /// same decision are admitted together.
 ///
 /// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 9, place among
-/// the groups of a burst 6, and 1 in the top bit.
+/// the groups of a burst 6, [`Retag`] 2, and 1 in the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForwardingDecision(u64);
 
@@ -27,14 +28,23 @@ impl ForwardingDecision {
 
     /// `control`: `pg` is the control pool, so these are CNPs. They are the only frames that may overtake others of their
     /// queue, and only within a burst.
+    ///
+    /// `ecn` is that of the frames as they leave, once their tag is changed.
     #[inline(always)]
-    pub fn new(out: PortId, queue: u8, (pg, control): (u16, bool), tc: u8, ecn: EcnCode) -> Self {
+    pub fn new(
+        out: PortId,
+        queue: u8,
+        (pg, control): (u16, bool),
+        tc: u8,
+        ecn: EcnCode,
+        retag: Retag,
+    ) -> Self {
         let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
         // Neither the queues of a port nor a queue of many ports share a place.
         let spread = queue ^ (queue / PRIORITIES as u64) ^ (u64::from(control) << 5);
         let place = spread % GROUPS as u64;
         let charged = u64::from(ecn.bits()) << 36 | u64::from(pg) << 20;
-        Self(1 << 63 | place << 45 | charged | queue << 4 | u64::from(tc & 7))
+        Self(1 << 63 | (retag as u64) << 51 | place << 45 | charged | queue << 4 | u64::from(tc & 7))
     }
 
     /// Where its group is among those of a burst.
@@ -46,6 +56,12 @@ impl ForwardingDecision {
     #[inline(always)]
     pub fn is_decided(self) -> bool {
         self != Self::NONE
+    }
+
+    /// What is done to the tags of its frames.
+    #[inline(always)]
+    pub fn retag(self) -> Retag {
+        Retag::from_bits(self.0 >> 51)
     }
 
     /// Egress queue of the whole switch.

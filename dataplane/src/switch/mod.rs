@@ -34,6 +34,7 @@ mod tap;
 mod tick;
 mod transmit;
 mod view;
+mod vlan;
 
 pub use apply::{ApplyError, Change, ChangeError};
 pub use channels::{Peer, peers};
@@ -55,6 +56,7 @@ use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
+use crate::vlan::Vlans;
 use batching::{AdmissionGroup, GROUPS};
 use copies::Copies;
 use flood::FloodGroup;
@@ -137,6 +139,8 @@ pub struct Switch<F, A = Mmu> {
     slow_path_queues: Vec<u8>,
     shard: u8,
     fdb: Fdb,
+    /// The ports of each VLAN; `None`: none of them knows of VLANs.
+    vlans: Option<Vlans>,
     /// Decisions made from the tables and maps above, while these are what they were.
     flow_cache: FlowCache,
     admission: A,

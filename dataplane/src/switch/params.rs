@@ -25,6 +25,7 @@ use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
+use crate::vlan::{PortVlans, Vlans};
 
 /// What happens to unicast whose destination is unknown (SW-053).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct PortParams {
     /// Addresses 01-80-C2-00-00-00 to -0F, a bit each, whose frames go to every other port. MAC control is consumed
     /// whatever stands here.
     pub link_local: u16,
+    /// The VLANs it is a member of; `None`: it knows nothing of VLANs. All ports of a switch know of them, or none.
+    pub vlans: Option<PortVlans>,
     /// Source addresses are learned.
     pub learning: bool,
     /// Most addresses learned here.
@@ -146,6 +149,11 @@ fn flood_sets(params: &SwitchParams) -> Vec<PortSet> {
         set
     };
     params.ports.iter().enumerate().map(|(i, port)| set_of(i, port)).collect()
+}
+
+/// The ports of each VLAN; `None`: no port knows of VLANs.
+pub(super) fn vlans_of(ports: &[PortParams]) -> Option<Vlans> {
+    Vlans::of(ports.iter().map(|port| port.vlans.as_ref()))
 }
 
 /// Marking at departure by queue; queues that mark on arrival and queues that drop early, a bit each.
@@ -274,6 +282,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             slow_path_queues: vec![0; n],
             shard: shard as u8,
             fdb,
+            vlans: vlans_of(&params.ports),
             flow_cache: FlowCache::new(params.flow_cache),
             admission,
             groups: [AdmissionGroup::NONE; GROUPS],

@@ -13,8 +13,9 @@ use crate::egress::{BatchHeader, Meta};
 use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
-use crate::parse::{Kind, Parsed, Profile, checksum};
+use crate::parse::{Kind, Parsed, Profile, checksum, in_vlan};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
+use crate::vlan::FrameVlan;
 use arrayvec::ArrayVec;
 
 /// Frames that are parsed before the first of them is acted upon: enough to hide the time their lines of the forwarding
@@ -30,6 +31,8 @@ pub(super) struct ParsedFrame {
     src_home: Home,
     pub meta: Meta,
     pub tc: u8,
+    /// Its VLAN, if ports know of VLANs.
+    pub vlan: Option<FrameVlan>,
     action: Action,
     malformed_l3: bool,
 }
@@ -58,6 +61,8 @@ pub(super) struct RxContext {
     pub port: PortId,
     pub now: Nanos,
     learning: bool,
+    /// The port knows of VLANs: frames may leave with another tag.
+    pub vlans: bool,
     /// Priority group 0 of the port, and the group that stands for the control pool if the port uses it.
     first_pg: u16,
     control_pg: Option<u16>,
@@ -79,6 +84,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             port,
             now,
             learning: params.learning,
+            vlans: params.vlans.is_some(),
             first_pg: (port.index() * PRIORITIES) as u16,
             control_pg: control_pg.map(|pg| pg.0 as u16),
             waiting: 0,
@@ -138,6 +144,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     fn admit_waiting(&mut self, rx: &mut RxContext) {
         self.copy_waiting();
+        if rx.vlans {
+            return self.admit_waiting_retagged(rx);
+        }
         while rx.waiting != 0 {
             self.admit_group(rx.port, rx.waiting.trailing_zeros() as usize);
             rx.waiting &= rx.waiting - 1;
@@ -244,8 +253,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let meta = &headers.meta;
         match self.fdb.lookup_at(headers.dst_home, headers.dst_key) {
             Lookup::Port(out) if out != port && self.is_fast_path(out, meta.queue) => {
+                let retag = self.retag(out, headers)?;
                 let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
-                Some(ForwardingDecision::new(out, meta.queue, (meta.pg, control), headers.tc, meta.ecn))
+                let charged = (meta.pg, control);
+                let ecn = retag.moved(meta.ecn);
+                Some(ForwardingDecision::new(out, meta.queue, charged, headers.tc, ecn, retag))
             }
             _ => None,
         }
@@ -284,7 +296,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             Lookup::Port(out) if out == port => {
                 self.drop_frame(port, DropReason::LookupSamePort, frame, &headers.meta.header());
             }
-            Lookup::Port(out) if self.ports.is_up(out) => self.forward(out, frame, headers.meta),
+            Lookup::Port(out) if self.ports.is_up(out) => match self.retag(out, headers) {
+                Some(retag) => self.forward_retagged(out, frame, headers, retag),
+                None => self.drop_frame(port, DropReason::VlanEgressFiltered, frame, &headers.meta.header()),
+            },
             Lookup::Port(_) if self.fdb.is_static(headers.dst_key) => {
                 self.drop_frame(port, DropReason::LookupPortDown, frame, &headers.meta.header());
             }
@@ -342,19 +357,25 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
+/// What frames of a decision have in common that came by `port` at `now`.
+#[inline(always)]
+pub(super) fn header_of(port: PortId, decision: ForwardingDecision, now: Nanos) -> BatchHeader {
+    BatchHeader {
+        rx_ns: now,
+        copies: Meta::SINGLE,
+        pg: decision.pg(),
+        in_port: port.0,
+        queue: (decision.queue() as usize % PRIORITIES) as u8,
+        ecn: decision.ecn(),
+        home: BatchHeader::HERE,
+    }
+}
+
 impl RxContext {
     /// What the frames of a group have in common.
     #[inline(always)]
     pub fn header(&self, decision: ForwardingDecision) -> BatchHeader {
-        BatchHeader {
-            rx_ns: self.now,
-            copies: Meta::SINGLE,
-            pg: decision.pg(),
-            in_port: self.port.0,
-            queue: (decision.queue() as usize % PRIORITIES) as u8,
-            ecn: decision.ecn(),
-            home: BatchHeader::HERE,
-        }
+        header_of(self.port, decision, self.now)
     }
 
     #[inline(always)]
@@ -381,11 +402,25 @@ impl RxContext {
     /// Reads the headers of any frame, and starts fetching the table lines it will need.
     #[inline(never)]
     fn read<F: Frame>(&self, frame: &F, params: &PortParams, fdb: &Fdb) -> ParsedFrame {
-        let (parsed, refused) = match params.profile.parse(frame.bytes(), frame.len()) {
+        let (mut parsed, mut refused) = match params.profile.parse(frame.bytes(), frame.len()) {
             Ok(parsed) => (parsed, None),
             Err(reason) => (Parsed::NOTHING, Some(Action::Drop(reason))),
         };
         let class = if refused.is_none() { params.classifier.class(&parsed) } else { Class::default() };
+        let mut vlan = None;
+        if let Some(vlans) = &params.vlans
+            && refused.is_none()
+            && matches!(parsed.kind, Kind::Data | Kind::Cnp | Kind::Ack)
+        {
+            match vlans.classify(&params.profile, frame.bytes()) {
+                Ok(found) => {
+                    parsed.dst_key = in_vlan(parsed.dst_key, found.vid);
+                    parsed.src_key = in_vlan(parsed.src_key, found.vid);
+                    vlan = Some(found);
+                }
+                Err(reason) => refused = Some(Action::Drop(reason)),
+            }
+        }
         let forward = if parsed.group { Action::ForwardGroup } else { Action::Forward };
         ParsedFrame {
             dst_key: parsed.dst_key,
@@ -394,6 +429,7 @@ impl RxContext {
             src_home: fdb.prefetch::<F>(parsed.src_key),
             meta: self.meta(frame.len(), class, &parsed),
             tc: class.tc,
+            vlan,
             action: match (refused, parsed.kind) {
                 (Some(refused), _) => refused,
                 (None, Kind::MacControl) => Action::Consume,

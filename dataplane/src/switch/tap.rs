@@ -19,6 +19,7 @@ use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
 use crate::parse::{Kind, Parsed};
 use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
+use crate::vlan::FrameVlan;
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -188,6 +189,10 @@ pub struct Arrival {
     pub lost: Option<DropReason>,
     /// Queues it waits in.
     pub copies: u32,
+    /// Its VLAN, if ports know of VLANs.
+    pub vlan: Option<FrameVlan>,
+    /// Further copies, with a tag or without one where the frame is followed as it came: these are not followed.
+    pub aside: u32,
 }
 
 /// When the scheduler took a copy of a frame that is followed, and, if it was another lcore's, what it left behind.
@@ -211,6 +216,8 @@ pub struct Tap {
     records: Producer<Record>,
     bytes: Producer<u8>,
     lost: Arc<AtomicU64>,
+    /// Copies made and frames lost aside from the frame that is being followed.
+    aside: (u64, [u64; crate::drops::DROP_REASONS]),
 }
 
 /// The reader's end.
@@ -249,7 +256,8 @@ impl Tap {
         let reader = TapReader { records: record_reader, bytes: byte_reader, lost: Arc::clone(&lost) };
         let left = order.count;
         let (followed, taken) = (ArrayVec::new(), ArrayVec::new());
-        (Self { order, left, now: 0, followed, taken, records, bytes, lost }, reader)
+        let aside = (0, [0; crate::drops::DROP_REASONS]);
+        (Self { order, left, now: 0, followed, taken, records, bytes, lost, aside }, reader)
     }
 
     /// It waits for frames to follow.
@@ -385,6 +393,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             tap.count_lost();
             return None;
         };
+        tap.aside = (0, [0; crate::drops::DROP_REASONS]);
         let mut headers = *headers;
         let slot = if headers.forwards() && !tap.followed.is_full() { copies.next_free() } else { None };
         if let Some(slot) = slot {
@@ -407,11 +416,32 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         })
     }
 
+    /// Does something with a second frame that is made of one that may be `followed`: nothing of it is part of that one's
+    /// story.
+    pub(super) fn aside(&mut self, port: PortId, followed: bool, act: impl FnOnce(&mut Self)) {
+        let Some(mut tap) = self.tap.take_if(|_| followed) else { return act(self) };
+        let (last, copies, losses) =
+            (self.copies.last_begun(), self.ports[port.index()].stats.copies, self.losses());
+        act(self);
+        self.copy_waiting();
+        self.copies.set_last_begun(last);
+        let now = self.losses();
+        tap.aside.0 += self.ports[port.index()].stats.copies - copies;
+        tap.aside
+            .1
+            .iter_mut()
+            .zip(now.iter().zip(&losses))
+            .for_each(|(aside, (now, then))| *aside += now - then);
+        self.tap = Some(tap);
+    }
+
     /// What has become of a frame that came in.
     fn note_arrival(&mut self, port: PortId, start: &Start) {
         let Start { headers, slot, .. } = start;
-        let lost = self.losses().iter().zip(&start.losses).position(|(now, then)| now > then);
-        let more = self.ports[port.index()].stats.copies - start.copies;
+        let (aside, losses_aside) = self.tap.as_ref().map_or((0, [0; _]), |tap| tap.aside);
+        let then = start.losses.iter().zip(&losses_aside).map(|(then, aside)| then + aside);
+        let lost = self.losses().iter().zip(then).position(|(now, then)| *now > then);
+        let more = self.ports[port.index()].stats.copies - start.copies - aside;
         let mut key = Key { rx_ns: headers.meta.rx_ns, in_port: port.0, slot: slot.unwrap_or(u32::MAX) };
         if let Some(slot) = *slot {
             // Flooded frames have a count of their own.
@@ -436,6 +466,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             queue: [before.1, after.1],
             lost: lost.map(|reason| DropReason::ALL[reason]),
             copies: if queued && slot.is_some() { 1 + more as u32 } else { 0 },
+            vlan: headers.vlan,
+            aside: aside as u32,
         };
         let Some(tap) = &mut self.tap else { return };
         if slot.is_some() && queued {

@@ -23,9 +23,9 @@ mod walk;
 
 /// A wire that takes at most `room` frames per call and remembers what it took.
 #[derive(Default)]
-struct Tap {
+pub(super) struct Tap {
     room: usize,
-    frames: Vec<Vec<u8>>,
+    pub(super) frames: Vec<Vec<u8>>,
     control: Vec<Vec<u8>>,
 }
 
@@ -55,6 +55,7 @@ fn port(index: usize) -> PortParams {
         classifier: Classifier::new(&Maps::default(), &default_trust()).unwrap(),
         unknown_unicast: UnknownUnicast::Flood,
         link_local: 1,
+        vlans: None,
         learning: true,
         learn_limit: 1000,
         queues: [QueueSchedule::STRICT; PRIORITIES],
@@ -96,7 +97,7 @@ fn host(n: u64) -> Mac {
 }
 
 /// An IPv4 frame of `len` bytes with this DSCP, from host to host.
-fn frame(from: u64, to: u64, dscp: u8, len: usize) -> OwnedFrame {
+pub(super) fn frame(from: u64, to: u64, dscp: u8, len: usize) -> OwnedFrame {
     let mut bytes = vec![0; len];
     bytes[..6].copy_from_slice(&host(to).0);
     bytes[6..12].copy_from_slice(&host(from).0);
@@ -105,7 +106,7 @@ fn frame(from: u64, to: u64, dscp: u8, len: usize) -> OwnedFrame {
     OwnedFrame::new(bytes)
 }
 
-fn receive(
+pub(super) fn receive(
     switch: &mut Switch<OwnedFrame>,
     at: u16,
     frames: impl IntoIterator<Item = OwnedFrame>,
@@ -116,7 +117,7 @@ fn receive(
     assert!(burst.is_empty());
 }
 
-fn transmit(switch: &mut Switch<OwnedFrame>, at: u16, now: Nanos) -> Tap {
+pub(super) fn transmit(switch: &mut Switch<OwnedFrame>, at: u16, now: Nanos) -> Tap {
     let mut tap = Tap { room: BURST, ..Tap::default() };
     while switch.transmit(PortId(at), BURST, now, &mut tap) > 0 {}
     tap
@@ -135,7 +136,7 @@ fn two_shards(params: SwitchParams) -> [Switch<OwnedFrame>; 2] {
     [a, b]
 }
 
-fn assert_conserved(switch: &Switch<OwnedFrame>) {
+pub(super) fn assert_conserved(switch: &Switch<OwnedFrame>) {
     assert_eq!(switch.conservation().error(), 0, "{:?}", switch.conservation());
     switch.admission().audit().unwrap();
 }

@@ -1,7 +1,7 @@
 //! A lossless class is a matter of the frame: for whatever reason and at whatever stage one is lost, it is counted
 //! as lossless; a frame of another class, lost in the same way, never is.
 
-use crate::harness::frames::{host, ipv4, stamp};
+use crate::harness::frames::{host, ipv4, stamp, tagged};
 use crate::harness::{Alone, Plan, dscp};
 use std::collections::BTreeSet;
 use weir_dataplane::classify::Maps;
@@ -14,6 +14,7 @@ use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::stats::{PortStats, Reasons};
 use weir_dataplane::switch::{Switch, SwitchParams, UnknownUnicast, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, PortId};
+use weir_dataplane::vlan::PortVlans;
 
 /// The lossless class, and one that is not. All others of [`Plan::new`] are like the second.
 const LOSSLESS: u8 = 3;
@@ -56,6 +57,17 @@ impl Case {
             stamp(&mut frame, 1, self.seq);
             let mut burst: Burst<_> = [OwnedFrame::new(frame)].into_iter().collect();
             self.shards[0].receive(PortId(0), &mut burst, self.seq);
+        }
+        self
+    }
+
+    /// The same with a tag of this VLAN.
+    fn send_tagged(&mut self, vid: u16, count: u64) -> &mut Self {
+        for _ in 0..count {
+            let mut frame = tagged(&ipv4(host(0), host(1), dscp(self.class), 0, 64), 0x8100, self.class);
+            frame[14] |= (vid >> 8) as u8;
+            frame[15] = vid as u8;
+            self.shards[0].receive(PortId(0), &mut [OwnedFrame::new(frame)].into_iter().collect(), 0);
         }
         self
     }
@@ -206,6 +218,26 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
     case("flooded while draining", new().drain().send(EVERYBODY, 3, 64));
     case("draining, another lcore's port", Case::new(class, remote(true)).drain().send(host(1), 3, 64));
     case("never sent", new().with(hold).send(host(1), 3, 64).with(Switch::abandon));
+
+    // Port 0 is in VLAN 10 without a tag, or with one, port 1 in VLAN `other` with a tag.
+    let vlans = |native: bool, other: u16, mtu: usize| {
+        Case::new(class, |p| {
+            for port in &mut p.ports {
+                port.vlans = Some(PortVlans { native: None, members: [10].into_iter().collect() });
+            }
+            p.ports[0].vlans =
+                Some(PortVlans { native: native.then_some(10), members: [10].into_iter().collect() });
+            p.ports[1].vlans = Some(PortVlans { native: None, members: [other].into_iter().collect() });
+            p.ports[1].mtu = mtu;
+            p.stations = vec![(p.ports[0].profile.key(host(1).to_u64(), 10), PortId(1))];
+        })
+    };
+    case("VID 4095", vlans(true, 10, 9216).send_tagged(4095, 2));
+    case("of another VLAN", vlans(true, 10, 9216).send_tagged(11, 2));
+    case("without a tag", vlans(false, 10, 9216).send(host(1), 2, 64));
+    case("to a port that has left the VLAN", vlans(true, 11, 9216).send(host(1), 2, 64));
+    case("too long with its tag", vlans(true, 10, 1500).send(host(1), 2, 1498));
+    case("too long with its tag, flooded", vlans(true, 10, 1500).send(EVERYBODY, 2, 1498));
 
     let mut alone: Switch<Alone> = Switch::new(Plan::new(4).params()).unwrap();
     let broadcast = Alone(OwnedFrame::new(ipv4(host(0), EVERYBODY, dscp(class), 0, 64)));

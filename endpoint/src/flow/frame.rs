@@ -8,6 +8,7 @@ use crate::roce::wire::{Aeth, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Qpn, 
 use std::net::Ipv4Addr;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::Mac;
+use weir_dataplane::vlan::TAG_BYTES;
 
 /// Header bytes a frame can hold: the longest are those of a credit message of RC Link, tagged, with IP.
 pub const HEADER_ROOM: usize = 93;
@@ -63,6 +64,29 @@ impl Frame for HeaderFrame {
     }
 
     fn make_unique(&mut self) -> bool {
+        true
+    }
+
+    fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
+        let (have, end) = (usize::from(self.have), usize::from(self.have) + TAG_BYTES);
+        let Some(len) = self.len.checked_add(TAG_BYTES as u16).filter(|_| at <= have) else { return false };
+        // What no longer fits is represented no longer, like the payload.
+        let kept = end.min(HEADER_ROOM);
+        let Some(moved) = kept.checked_sub(at + TAG_BYTES) else { return false };
+        self.bytes.copy_within(at..at + moved, at + TAG_BYTES);
+        self.bytes[at..at + TAG_BYTES].copy_from_slice(&tag);
+        (self.len, self.have) = (len, kept as u8);
+        true
+    }
+
+    fn remove_tag(&mut self, at: usize) -> bool {
+        let have = usize::from(self.have);
+        if at + TAG_BYTES > have {
+            return false;
+        }
+        self.bytes.copy_within(at + TAG_BYTES..have, at);
+        self.bytes[have - TAG_BYTES..have].fill(0);
+        (self.len, self.have) = (self.len - TAG_BYTES as u16, (have - TAG_BYTES) as u8);
         true
     }
 }
@@ -194,4 +218,23 @@ pub(super) fn hear(bytes: &[u8]) -> Option<Heard> {
         payload,
         syndrome: if aeth { Some(Syndrome::decode(*bytes.get(END)?)) } else { None },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_comes_and_goes() {
+        let bytes: Vec<u8> = (0..120).collect();
+        for have in [54, 91, HEADER_ROOM] {
+            let mut frame = HeaderFrame::new(&bytes[..have], 1000);
+            assert!(frame.insert_tag(12, [0x81, 0, 1, 2]));
+            assert_eq!((frame.len(), frame.bytes().len()), (1004, (have + 4).min(HEADER_ROOM)));
+            assert_eq!(frame.bytes()[..18], [&bytes[..12], &[0x81, 0, 1, 2], &bytes[12..14]].concat());
+            assert!(frame.remove_tag(12));
+            assert_eq!((frame.len(), frame.bytes()), (1000, &bytes[..have.min(HEADER_ROOM - 4)]));
+            assert!(!frame.insert_tag(200, [0; 4]) && !frame.remove_tag(200));
+        }
+    }
 }

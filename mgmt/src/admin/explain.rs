@@ -12,7 +12,7 @@ use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{PRIORITIES, PortId};
 
 /// Parameters of a question, in the query as on the command line.
-pub const PARAMETERS: [&str; 8] = ["port", "to", "len", "dscp", "pcp", "tc", "ecn", "kind"];
+pub const PARAMETERS: [&str; 9] = ["port", "to", "len", "dscp", "pcp", "vid", "tc", "ecn", "kind"];
 
 /// ECN code points, by value.
 const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
@@ -60,6 +60,7 @@ impl Question {
             len: self.number("len", 16_128)?.unwrap_or(1024).max(1),
             dscp: small("dscp", 63)?,
             pcp: small("pcp", 7)?,
+            vid: self.number("vid", 4095)?.map(|vid| vid as u16),
             tc: small("tc", 255)?,
             ecn: self.word("ecn", &code)?.unwrap_or(2),
             kind: self.word("kind", &kinds)?.unwrap_or(Kind::Data),
@@ -104,6 +105,8 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> Value {
         "len_bytes": asked.len,
         "dscp": asked.dscp,
         "pcp": asked.pcp,
+        "vid": asked.vid,
+        "vlan": e.vlan.map(|(vid, retag)| json!({ "vid": vid, "tag": retag.word() })),
         "ecn": ECN[usize::from(asked.ecn & 3)],
         "class": { "tc": e.class.tc, "pg": e.class.pg, "queue": e.class.queue },
         "lossless": pg.lossless,
@@ -153,14 +156,19 @@ pub fn text(d: &Value) -> String {
     line(
         "frame",
         format!(
-            "{} bytes on {}{}{}, {}",
+            "{} bytes on {}{}{}{}, {}",
             n(&d["len_bytes"]),
             word(&d["port"]),
             field("dscp"),
             field("pcp"),
+            field("vid"),
             word(&d["ecn"])
         ),
     );
+    let vlan = &d["vlan"];
+    if vlan.is_object() {
+        line("vlan", format!("{}, tag {}", vlan["vid"], word(&vlan["tag"])));
+    }
     let class = &d["class"];
     let kind = if d["lossless"] == true { "lossless" } else { "lossy" };
     line(

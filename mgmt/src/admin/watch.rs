@@ -332,6 +332,7 @@ fn arrived(info: &SwitchInfo, number: u64, record: &Record, a: &Arrival, bytes: 
             "kind": kind_word(p.kind),
             "malformed_l3": p.malformed_l3,
         },
+        "vlan": a.vlan.map(|vlan| vlan.vid),
         "class": { "tc": a.class.tc, "pg": a.class.pg, "queue": a.class.queue },
         "lookup": lookup,
         "charge_bytes": a.charge,
@@ -348,6 +349,7 @@ fn arrived(info: &SwitchInfo, number: u64, record: &Record, a: &Arrival, bytes: 
         "reason": a.lost.map(|reason| reason.name()),
         "remedy": a.lost.map(|reason| reason.remedy()),
         "copies": a.copies,
+        "copies_aside": a.aside,
     })
 }
 
@@ -422,6 +424,9 @@ fn story_of_arrival(event: &Value) -> Vec<(&'static str, String)> {
             headers.push_str(&format!(", {key} {n}"));
         }
     }
+    if let Some(vid) = event["vlan"].as_u64() {
+        headers.push_str(&format!(", VLAN {vid}"));
+    }
     headers.push_str(&format!(", {}", word(p, "kind")));
     let (class, g, q) = (&event["class"], &event["group"], &event["queue"]);
     let moved = |pair: &Value| format!("{} -> {}", pair[0], pair[1]);
@@ -448,6 +453,10 @@ fn story_of_arrival(event: &Value) -> Vec<(&'static str, String)> {
         Some(reason) => ("DROPPED", format!("{reason}: {}", word(event, "remedy"))),
         None => ("verdict", format!("{}, charged {}", word(event, "verdict"), event["charge_bytes"])),
     });
+    if let Some(aside) = event["copies_aside"].as_u64().filter(|aside| *aside > 0) {
+        stages
+            .push(("aside", format!("{aside} more copies with another tag or none, which are not followed")));
+    }
     stages
 }
 

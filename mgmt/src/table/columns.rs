@@ -6,9 +6,11 @@ use super::{At, Column, Form, Table, count, limit, rate, share};
 use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReading, Snapshot};
 use crate::times::{Part, Times};
 use serde_json::{Value, json};
+use weir_config::show_vids;
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
 use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, PortStats, Reasons, Stage};
 use weir_dataplane::types::PRIORITIES;
+use weir_dataplane::vlan::PortVlans;
 
 /// Every table.
 pub const ALL: &[Table] = &[
@@ -51,6 +53,10 @@ pub const ALL: &[Table] = &[
             pairs.collect()
         },
     ),
+    table("vlans", "/v1/vlans", "VLAN membership of ports, where they have any.", VLANS, true, |s| {
+        let ports = s.info.ports.iter().enumerate();
+        ports.filter(|(_, port)| port.vlans.is_some()).map(|(port, _)| (port, 0)).collect()
+    }),
     table("drops", "/v1/drops", "Frames lost, by port and reason; lossless ones first.", DROPS, true, lost),
     table("reasons", "/v1/drops/reasons", "Why frames can be lost.", REASONS, false, |_| {
         (0..DROP_REASONS).map(|i| (0, i)).collect()
@@ -139,6 +145,10 @@ impl<'a> At<'a> {
         &self.snapshot.info.ports[self.port]
     }
 
+    fn vlans(&self) -> Option<&'a PortVlans> {
+        self.info().vlans.as_ref()
+    }
+
     fn port(&self) -> &'a PortReading {
         &self.snapshot.now.ports[self.port]
     }
@@ -210,6 +220,30 @@ fn quantile(histogram: &Histogram, q: f64) -> Value {
 }
 
 pub(super) const PORT: Column = col("port", Text, "Port", "name of the port", |r| json!(r.info().name));
+
+const VLANS: &[Column] = &[
+    PORT,
+    col("mode", Text, "Mode", "`access`: one VLAN, without tags; or `trunk`", |r| {
+        json!(r.vlans().map(|vlans| if vlans.native.is_some() && vlans.members.iter().count() == 1 {
+            "access"
+        } else {
+            "trunk"
+        }))
+    }),
+    col("native", Maybe, "Native", "VLAN of frames without a tag; null: they are dropped", |r| {
+        json!(r.vlans().and_then(|vlans| vlans.native))
+    }),
+    col("tagged", Text, "Tagged", "VLANs whose frames leave with a tag", |r| {
+        let tagged = |vlans: &PortVlans| {
+            show_vids(&vlans.members.iter().filter(|vid| vlans.native != Some(*vid)).collect())
+        };
+        json!(r.vlans().map(tagged))
+    }),
+    col("dropped_packets", Count, "Dropped", "frames received here that VLANs have kept from leaving", |r| {
+        let drops = DropReason::ALL.iter().zip(&r.port().stats.drops.0);
+        count(drops.filter(|(reason, _)| reason.stage() == "vlan").map(|(_, n)| n).sum())
+    }),
+];
 
 const SWITCH: &[Column] = &[
     col("name", Text, "Name", "name of the switch", |r| json!(r.snapshot.info.name)),

@@ -2,6 +2,7 @@
 
 use super::latency::Journey;
 use weir_dataplane::frame::Frame;
+use weir_dataplane::vlan::TAG_BYTES;
 use weir_endpoint::congestion::telemetry::Stamp;
 use weir_endpoint::flow::HeaderFrame;
 
@@ -121,5 +122,31 @@ impl Frame for SimFrame {
 
     fn make_unique(&mut self) -> bool {
         true
+    }
+
+    fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
+        match &mut self.0.body {
+            Body::Headers(frame) => frame.insert_tag(at, tag),
+            Body::Whole(bytes) => {
+                let fits = at <= bytes.len();
+                if fits {
+                    bytes.splice(at..at, tag);
+                }
+                fits
+            }
+        }
+    }
+
+    fn remove_tag(&mut self, at: usize) -> bool {
+        match &mut self.0.body {
+            Body::Headers(frame) => frame.remove_tag(at),
+            Body::Whole(bytes) => {
+                let fits = at + TAG_BYTES <= bytes.len();
+                if fits {
+                    bytes.drain(at..at + TAG_BYTES);
+                }
+                fits
+            }
+        }
     }
 }

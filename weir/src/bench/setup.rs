@@ -11,6 +11,7 @@ use weir_config::{self as config, Config};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{MAX_PORTS, Mac};
+use weir_dataplane::vlan::TAG_BYTES;
 use weir_dpdk::Mbuf;
 
 /// Frames that go round on each port.
@@ -47,6 +48,22 @@ impl Frame for Replayed {
     fn make_unique(&mut self) -> bool {
         Rc::make_mut(&mut self.0);
         true
+    }
+
+    fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
+        let fits = at <= self.0.len();
+        if fits {
+            self.0 = [&self.0[..at], &tag, &self.0[at..]].concat().into();
+        }
+        fits
+    }
+
+    fn remove_tag(&mut self, at: usize) -> bool {
+        let fits = at + TAG_BYTES <= self.0.len();
+        if fits {
+            self.0 = [&self.0[..at], &self.0[at + TAG_BYTES..]].concat().into();
+        }
+        fits
     }
 
     #[inline(always)]

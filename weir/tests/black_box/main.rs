@@ -21,3 +21,4 @@ mod ranks;
 mod refused;
 mod sockets;
 mod stp;
+mod vlan;

@@ -284,7 +284,7 @@ impl<'t> Importer<'t> {
 fn why_ignored(table: &str) -> &'static str {
     match table {
         "VLAN" | "VLAN_MEMBER" => {
-            "weir has no VLAN membership: tagged and untagged frames go by address and VLAN id alone"
+            "write it as vlan = { access = VID } or vlan = { trunk = \"VIDS\", native = VID } of the ports"
         }
         "VLAN_INTERFACE"
         | "INTERFACE"

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::parse::{EcnField, EcnPlace, Profile};
+use crate::vlan::Retag;
 
 /// More than any test fills.
 const ROOM: usize = 8192;
@@ -16,7 +17,7 @@ fn key(src: u64, dst: u64) -> FlowKey {
 }
 
 fn decision() -> ForwardingDecision {
-    ForwardingDecision::new(PortId(3), 1, (2, false), 0, EcnCode::NONE)
+    ForwardingDecision::new(PortId(3), 1, (2, false), 0, EcnCode::NONE, Retag::Keep)
 }
 
 fn keep(cache: &mut FlowCache, (src, dst): (u64, u64), port: u16) {
@@ -36,8 +37,10 @@ fn a_decision_says_what_was_put_into_it() {
     for (n, place) in places.into_iter().enumerate() {
         let (out, queue, pg, tc) = (PortId(255 - n as u16), 7 - n as u8, 2050 - n as u16, n as u8);
         let ecn = EcnField { place, codepoint: n as u8 & 3 };
-        let decision = ForwardingDecision::new(out, queue, (pg, n == 2), tc, ecn.code());
+        let retag = Retag::from_bits(n as u64);
+        let decision = ForwardingDecision::new(out, queue, (pg, n == 2), tc, ecn.code(), retag);
         assert!(decision.is_decided());
+        assert_eq!(decision.retag(), retag);
         assert_eq!((decision.ecn(), decision.tc()), (ecn.code(), usize::from(tc)));
         assert_eq!((decision.ecn().place(), decision.ecn().is_ce()), (place, n == 3));
         assert_eq!((decision.out(), decision.queue() % 8, decision.pg()), (out, u32::from(queue), pg));
@@ -48,7 +51,8 @@ fn a_decision_says_what_was_put_into_it() {
 #[test]
 fn frames_that_can_be_marked_and_others_share_a_decision() {
     let code = |codepoint| EcnField { place: EcnPlace::Ipv4(14), codepoint }.code();
-    let decision = |codepoint| ForwardingDecision::new(PortId(3), 1, (2, false), 0, code(codepoint));
+    let decision =
+        |codepoint| ForwardingDecision::new(PortId(3), 1, (2, false), 0, code(codepoint), Retag::Keep);
     assert!((1..3).all(|codepoint| decision(codepoint) == decision(0)));
     assert_ne!(decision(3), decision(0));
     assert_eq!(decision(3).place(), decision(0).place(), "they stay in order");
@@ -206,7 +210,7 @@ fn stations_that_are_numbered_find_places() {
 #[test]
 fn queues_of_a_port_and_one_queue_of_many_ports_are_told_apart() {
     let place = |out: u16, queue: u8, control: bool| {
-        ForwardingDecision::new(PortId(out), queue, (0, control), 0, EcnCode::NONE).place()
+        ForwardingDecision::new(PortId(out), queue, (0, control), 0, EcnCode::NONE, Retag::Keep).place()
     };
     for out in [0, 7, 31] {
         let own: std::collections::BTreeSet<_> = (0..8).map(|queue| place(out, queue, false)).collect();

@@ -1,0 +1,200 @@
+//! Tags of frames between the VLANs of their ports ([`crate::vlan`]): they are changed before a frame is charged, so that
+//! what is charged, queued, shaped and sent has one length.
+
+use super::Switch;
+use super::batching::AdmissionGroup;
+use super::lost::count_lost;
+use super::receive::{ParsedFrame, RxContext};
+use crate::drops::DropReason;
+use crate::egress::Meta;
+use crate::frame::Frame;
+use crate::mmu::Admission;
+use crate::portset::PortSet;
+use crate::types::PortId;
+use crate::vlan::{FrameVlan, Retag, VlanPorts};
+
+/// A tag for frames of a port without one.
+#[derive(Clone, Copy)]
+struct NewTag {
+    at: usize,
+    pcp: u8,
+    vid: u16,
+}
+
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// What is done to the tag of a frame that leaves by `out`. `None`: that is no member of its VLAN.
+    pub(super) fn retag(&self, out: PortId, headers: &ParsedFrame) -> Option<Retag> {
+        match (headers.vlan, &self.vlans) {
+            (Some(vlan), Some(vlans)) => vlans.retag(vlan, out),
+            _ => Some(Retag::Keep),
+        }
+    }
+
+    fn new_tag(&self, port: PortId, tc: usize) -> NewTag {
+        let params = &self.ports[port.index()].params;
+        NewTag {
+            // Formats that can have no tag have no place for one, and none will be found there.
+            at: params.profile.tag_at().unwrap_or(usize::MAX >> 1),
+            pcp: params.classifier.pcp_of(tc as u8),
+            vid: params.vlans.as_ref().and_then(|vlans| vlans.native).unwrap_or(0),
+        }
+    }
+
+    /// Frames of this length, tag included, are not longer than the port may send.
+    fn fits(&self, out: PortId, len: usize) -> bool {
+        len <= self.ports.params(out.index()).profile.max_frame()
+    }
+
+    /// [`Switch::admit_waiting`] of a port that knows of VLANs.
+    #[inline(never)]
+    pub(super) fn admit_waiting_retagged(&mut self, rx: &mut RxContext) {
+        while rx.waiting != 0 {
+            self.admit_retagged(rx.port, rx.waiting.trailing_zeros() as usize);
+            rx.waiting &= rx.waiting - 1;
+        }
+    }
+
+    /// [`Switch::admit_group`] of frames that get the tag they leave with before they are charged.
+    #[inline(never)]
+    pub(super) fn admit_retagged(&mut self, port: PortId, at: usize) {
+        let retag = self.groups[at].decision.retag();
+        if retag == Retag::Keep {
+            return self.admit_group(port, at);
+        }
+        let AdmissionGroup { decision, mut list } =
+            std::mem::replace(&mut self.groups[at], AdmissionGroup::NONE);
+        let new = self.new_tag(port, decision.tc());
+        let longest = self.ports.params(decision.out().index()).profile.max_frame();
+        let Self { queues, admission, tap, .. } = self;
+        let came = queues.seal(&list, |len| admission.charge(len));
+        let (mut too_long, mut no_memory) = (0, 0);
+        queues.edit(&mut list, |frame| {
+            let (reason, lost) = if retag == Retag::Push && frame.len() + crate::vlan::TAG_BYTES > longest {
+                (DropReason::VlanTooLong, &mut too_long)
+            } else if !retag.apply(frame, new.at, new.pcp, new.vid) {
+                (DropReason::IngressNoCopy, &mut no_memory)
+            } else {
+                return true;
+            };
+            *lost += 1;
+            if let Some(tap) = tap {
+                tap.dropped(port, reason, frame.bytes(), frame.len());
+            }
+            false
+        });
+        let totals = queues.seal(&list, |len| admission.charge(len));
+        self.count_received(port, decision.tc(), u64::from(came.frames), u64::from(came.bytes));
+        for (reason, frames) in [(DropReason::VlanTooLong, too_long), (DropReason::IngressNoCopy, no_memory)]
+        {
+            if frames > 0 {
+                let header = super::receive::header_of(port, decision, 0);
+                count_lost(&mut self.ports, &self.admission, port, reason, &header, frames);
+            }
+        }
+        if !list.is_empty() {
+            self.admit_list(port, decision, list, totals);
+        }
+    }
+
+    /// A frame with the tag it leaves with, and what is known of it then. `None`: it is dropped.
+    fn retagged(&mut self, frame: F, (meta, tc): (Meta, u8), retag: Retag) -> Option<(F, Meta)> {
+        let (mut frame, mut meta, port) = (frame, meta, PortId(meta.in_port));
+        let NewTag { at, pcp, vid } = self.new_tag(port, usize::from(tc));
+        if !retag.apply(&mut frame, at, pcp, vid) {
+            self.drop_frame(port, DropReason::IngressNoCopy, frame, &meta.header());
+            return None;
+        }
+        (meta.len, meta.ecn) = (frame.len() as u16, retag.moved(meta.ecn));
+        Some((frame, meta))
+    }
+
+    /// [`Switch::forward`] of a frame that gets another tag, or keeps its own.
+    #[cold]
+    pub(super) fn forward_retagged(&mut self, out: PortId, frame: F, headers: &ParsedFrame, retag: Retag) {
+        if retag == Retag::Push && !self.fits(out, frame.len() + crate::vlan::TAG_BYTES) {
+            let port = PortId(headers.meta.in_port);
+            return self.drop_frame(port, DropReason::VlanTooLong, frame, &headers.meta.header());
+        }
+        if let Some((frame, meta)) = self.retagged(frame, (headers.meta, headers.tc), retag) {
+            self.forward(out, frame, meta);
+        }
+    }
+
+    /// A frame to several ports, of which those that are no members of its VLAN get none.
+    #[cold]
+    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &ParsedFrame) {
+        match (headers.vlan, &self.vlans) {
+            (Some(vlan), Some(vlans)) => {
+                let members = vlans.ports(vlan.vid);
+                self.multicast_in_vlan((port, ports), frame, headers, (vlan, members));
+            }
+            _ => self.multicast_as_it_is(port, ports, frame, headers.meta),
+        }
+    }
+
+    /// Those that leave with a tag and those that leave without one are two frames.
+    fn multicast_in_vlan(
+        &mut self,
+        (port, ports): (PortId, PortSet),
+        frame: F,
+        headers: &ParsedFrame,
+        (vlan, members): (FrameVlan, VlanPorts),
+    ) {
+        let all = ports.intersection(&self.ports[port.index()].flood).without(port);
+        let live: PortSet = all.iter().filter(|out| self.ports.is_up(*out)).collect();
+        let mut with = live.intersection(&members.tagged);
+        let without = live.intersection(&members.untagged);
+        if vlan.with_tag() == Retag::Push {
+            let len = frame.len() + crate::vlan::TAG_BYTES;
+            let fit: PortSet = with.iter().filter(|out| self.fits(*out, len)).collect();
+            let too_long = with.len() - fit.len();
+            with = fit;
+            let left = !(with.is_empty() && without.is_empty());
+            if too_long > 0 && !left {
+                self.copies_not_made(port, DropReason::VlanTooLong, headers, too_long - 1);
+                return self.drop_frame(port, DropReason::VlanTooLong, frame, &headers.meta.header());
+            }
+            self.copies_not_made(port, DropReason::VlanTooLong, headers, too_long);
+        }
+        let mut parts = [(with, vlan.with_tag()), (without, vlan.without_tag())];
+        // What leaves as it came is the frame itself.
+        parts.sort_by_key(|(ports, retag)| (ports.is_empty(), *retag != Retag::Keep));
+        let [(ports, retag), (others, other_retag)] = parts;
+        if !others.is_empty() {
+            match frame.share() {
+                None => self.copies_not_made(port, DropReason::IngressNoCopy, headers, 1),
+                Some(other) => self.aside(port, headers.meta.copies != Meta::SINGLE, |switch| {
+                    switch.ports[port.index()].stats.copies += 1;
+                    let meta = Meta { copies: Meta::SINGLE, ..headers.meta };
+                    switch.multicast_retagged((port, others), other, (meta, headers.tc), other_retag);
+                }),
+            }
+        }
+        self.multicast_retagged((port, ports), frame, (headers.meta, headers.tc), retag);
+    }
+
+    fn multicast_retagged(
+        &mut self,
+        (port, ports): (PortId, PortSet),
+        frame: F,
+        class: (Meta, u8),
+        retag: Retag,
+    ) {
+        if let Some((frame, meta)) = self.retagged(frame, class, retag) {
+            self.multicast_as_it_is(port, ports, frame, meta);
+        }
+    }
+
+    /// Copies that were to be made and are lost before.
+    fn copies_not_made(&mut self, port: PortId, reason: DropReason, headers: &ParsedFrame, copies: usize) {
+        if copies > 0 {
+            self.ports[port.index()].stats.copies += copies as u64;
+            let header = headers.meta.header();
+            count_lost(&mut self.ports, &self.admission, port, reason, &header, copies as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "vlan_tests.rs"]
+mod tests;
