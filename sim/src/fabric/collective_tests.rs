@@ -177,7 +177,7 @@ fn way(k: usize, kind: &str, circumstance: &str) -> String {
         _ => ("", String::new()),
     };
     format!(
-        "name = \"t\"\nuntil = \"200ms\"\npaths = 8\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[host]\ntimeout = \
+        "name = \"t\"\nuntil = \"200ms\"\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[host]\ntimeout = \
          \"200us\"\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n{link}[[workload]]\nkind = \"{kind}\"\nbytes = \"1MB\"\n{workload}"
     )
 }

@@ -371,7 +371,7 @@ pub(super) fn set_paces(
     routes: &Routes,
     flows: &mut [Planned],
 ) -> Result<(), FabricError> {
-    let mut paths: BTreeMap<(usize, usize, usize, u16), Path> = BTreeMap::new();
+    let mut paths: BTreeMap<(usize, usize, u64, u16), Path> = BTreeMap::new();
     let more = |cc: Congestion| {
         algorithm(spec, cc, 1, Path::default(), Path::default()).map_or(0, |a| a.header_bytes())
     };

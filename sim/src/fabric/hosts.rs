@@ -36,8 +36,8 @@ pub(super) enum Host {
 /// A flow about to start, and the addresses of its ends.
 pub(super) struct Opening {
     pub flow: Flow,
-    pub path: u64,
-    /// Sender and receiver: number, address of the path.
+    pub src_port: u16,
+    /// Sender and receiver: number, address.
     pub ends: [(usize, Mac); 2],
     /// CNPs slow it down, in RC Link.
     pub backs_off: bool,
@@ -45,7 +45,7 @@ pub(super) struct Opening {
     pub class: Class,
 }
 
-fn ip(host: usize) -> Ipv4Addr {
+pub(super) fn ip(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, (host >> 16) as u8, (host >> 8) as u8, host as u8)
 }
 
@@ -211,7 +211,7 @@ impl Host {
                     src_ip: ip(own.0),
                     dst_ip: ip(other.0),
                     qpn: peer,
-                    src_port: 0xc000 | opening.path as u16,
+                    src_port: opening.src_port,
                 };
                 if sends {
                     nic.send(opening.flow, &route).is_ok()

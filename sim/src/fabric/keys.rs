@@ -137,6 +137,8 @@ const fn cc(algorithm: &str) -> (&str, &str) {
     ("host.congestion_control", algorithm)
 }
 const BY_HOST: (&str, &str) = ("workload.0", "{ kind = \"incast\", to = \"h3\", bytes = \"300KB\" }");
+/// Two senders share the line between leaf and spine.
+const ONE_SPINE: (&str, &str) = ("topology.spines", "1");
 const HPCC: More<'_> = &[BY_HOST, cc("\"hpcc\"")];
 const PINT: More<'_> = &[BY_HOST, cc("\"hpcc-pint\"")];
 const TIMELY: More<'_> = &[BY_HOST, cc("\"timely\""), ("host.window", "\"variable\"")];
@@ -145,9 +147,16 @@ const GRADIENT: More<'_> =
     &[BY_HOST, cc("\"timely\""), ("host.timely.t_low", "\"5us\""), ("host.window", "\"variable\"")];
 const DCTCP: More<'_> = &[BY_HOST, cc("\"dctcp\"")];
 const SWIFT: More<'_> = &[BY_HOST, cc("\"swift\""), ("host.swift.base_target", "\"5us\"")];
+const TO_ALL: (&str, &str) = ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\" }");
+const FAILURE: More<'_> = &[
+    TO_ALL,
+    ("failure", "[{ a = \"s0\", b = \"s2\", at = \"5us\", repair = \"100us\" }]"),
+    ("routing.convergence", "\"20us\""),
+    ("host.timeout", "\"50us\""),
+];
 const ISLIP: More<'_> =
     &[("switch.core", "\"islip\""), ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\" }")];
-const FAST_ISLIP: More<'_> = &[ISLIP[0], ISLIP[1], ("switch.speedup", "4.0")];
+const FAST_ISLIP: More<'_> = &[ISLIP[0], ISLIP[1], ONE_SPINE, ("switch.speedup", "4.0")];
 const CUSTOM: More<'_> = &[
     (
         "topology",
@@ -155,6 +164,15 @@ const CUSTOM: More<'_> = &[
          { a = \"s\", b = \"t\" }, { a = \"h3\", b = \"t\" }, { a = \"u\", b = \"t\" }, { a = \"s\", b = \"u\" }] }",
     ),
     ("workload.0", "{ kind = \"flow\", from = \"h0\", to = \"h3\", bytes = \"50KB\" }"),
+];
+const PARALLEL: More<'_> = &[
+    (
+        "topology",
+        "{ kind = \"custom\", hosts = [\"a\", \"b\", \"c\", \"d\"], switches = [\"s\", \"t\"], links = [\
+         { a = \"a\", b = \"s\" }, { a = \"s\", b = \"t\" }, { a = \"s\", b = \"t\" }, { a = \"b\", b = \"s\" }, \
+         { a = \"c\", b = \"t\" }, { a = \"d\", b = \"t\" }] }",
+    ),
+    TO_ALL,
 ];
 
 /// h3 is paused for what it sends, and sends CNPs for what it receives.
@@ -175,7 +193,13 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("measure_from", "\"50us\"", PLAIN),
     ("sample", "\"10us\"", PLAIN),
     ("latency", "true", PLAIN),
-    ("paths", "8", &[("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\" }")]),
+    ("routing.mode", "\"spray\"", &[TO_ALL]),
+    ("routing.convergence", "\"1ms\"", FAILURE),
+    ("failure", "[]", &[FAILURE[0], FAILURE[1]]),
+    ("failure.0.a", "\"s1\"", FAILURE),
+    ("failure.0.b", "\"s3\"", FAILURE),
+    ("failure.0.at", "\"10us\"", FAILURE),
+    ("failure.0.repair", "\"30us\"", FAILURE),
     ("topology.kind", "\"ring\"", &[topology("{ kind = \"chain\", switches = 3, hosts_per_switch = 2 }")]),
     ("topology.star.hosts", "5", &[topology("{ kind = \"star\", hosts = 4 }")]),
     ("topology.dumbbell.pairs", "3", &[topology("{ kind = \"dumbbell\", pairs = 2 }")]),
@@ -207,6 +231,7 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("topology.custom.links.0.b", "\"u\"", CUSTOM),
     ("topology.custom.links.0.rate", "\"10G\"", CUSTOM),
     ("topology.custom.links.0.delay", "\"2us\"", CUSTOM),
+    ("topology.custom.links.1.weight", "8", PARALLEL),
     ("link.rate", "\"25G\"", PLAIN),
     ("link.delay", "\"1us\"", PLAIN),
     ("link.loss", "0.01", PLAIN),
@@ -289,7 +314,7 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("host.hpcc.min_rate", "\"15G\"", HPCC),
     ("host.hpcc.mi_thresh", "5", HPCC),
     ("host.hpcc.fast_react", "false", HPCC),
-    ("host.hpcc.multi_rate", "true", HPCC),
+    ("host.hpcc.multi_rate", "true", &[HPCC[0], HPCC[1], ONE_SPINE]),
     ("host.hpcc.sample_feedback", "true", HPCC),
     ("host.hpcc.int_multi", "16", HPCC),
     ("host.hpcc.log_base", "1.5", PINT),
@@ -477,6 +502,8 @@ fn every_key_of_a_fabric_has_a_case() {
         ("topology.links.0.", "topology.custom.links.0.", CUSTOM),
         ("link.", "link.", PLAIN),
         ("trunk.", "trunk.", PLAIN),
+        ("routing.", "routing.", PLAIN),
+        ("failure.0.", "failure.0.", FAILURE),
         ("switch.", "switch.", PLAIN),
         ("host.", "host.", PLAIN),
         ("host.rclink.", "host.rclink.", PLAIN),
@@ -491,8 +518,18 @@ fn every_key_of_a_fabric_has_a_case() {
         ("workload.0.", "workload.0.", PLAIN),
     ];
     // Tables, whose keys have cases of their own.
-    let tables_within =
-        ["topology", "link", "trunk", "switch", "host", "workload", "host.rclink", "host.dcqcn", "host.hpcc"];
+    let tables_within = [
+        "topology",
+        "link",
+        "trunk",
+        "routing",
+        "switch",
+        "host",
+        "workload",
+        "host.rclink",
+        "host.dcqcn",
+        "host.hpcc",
+    ];
     let tables_within = tables_within.iter().chain(&[
         "inc",
         "ns3",

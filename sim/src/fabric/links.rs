@@ -18,7 +18,11 @@ pub(super) struct Direction {
     pause_loss: u64,
     pub carried: u64,
     pub bytes: u64,
+    /// Frames that are put on it come nowhere.
+    pub down: bool,
     pub lost: u64,
+    /// Data frames lost because it was down.
+    pub lost_down: u64,
     pub lost_pauses: u64,
 }
 
@@ -37,7 +41,9 @@ pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
             pause_loss: chance(link.spec.pause_loss),
             carried: 0,
             bytes: 0,
+            down: false,
             lost: 0,
+            lost_down: 0,
             lost_pauses: 0,
         })
     });
@@ -47,11 +53,21 @@ pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
 impl Direction {
     /// Whether the frame that is sent now is lost on the way; counts it.
     pub fn loses(&mut self, is_pause: bool, rng: &mut Rng) -> bool {
+        if self.down {
+            self.cut(is_pause);
+            return true;
+        }
         let chance = if is_pause { self.pause_loss } else { self.loss };
         // No dice without a chance: a clean link leaves the stream of the others alone.
         let lost = chance > 0 && u64::from(rng.next_u32()) < chance;
         self.lost += u64::from(lost && !is_pause);
         self.lost_pauses += u64::from(lost && is_pause);
         lost
+    }
+
+    /// Counts a frame that is lost because the link is down.
+    pub fn cut(&mut self, is_pause: bool) {
+        self.lost_down += u64::from(!is_pause);
+        self.lost_pauses += u64::from(is_pause);
     }
 }

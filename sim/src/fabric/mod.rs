@@ -44,9 +44,9 @@ pub use report::{
 pub(crate) use report::{SCHEMA, completion};
 pub use sizes::SizeDistribution;
 pub use spec::{
-    CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, FlowControlKind,
-    Forwarding, HostSpec, IncSpec, LinkFormat, LinkHostSpec, LinkPriorities, LinkSpec, Pattern, Profile,
-    Protocol, Scheme, SwitchSpec, Topology, Workload, load,
+    CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, FailureSpec,
+    FlowControlKind, Forwarding, HostSpec, IncSpec, LinkFormat, LinkHostSpec, LinkPriorities, LinkSpec,
+    Pattern, Profile, Protocol, RoutingMode, RoutingSpec, Scheme, SwitchSpec, Topology, Workload, load,
 };
 pub use timeline::{Pause, Series, Timeline};
 pub(crate) use topology::neighbours;
@@ -168,5 +168,7 @@ mod latency_tests;
 mod policy_tests;
 #[cfg(test)]
 mod rclink_tests;
+#[cfg(test)]
+mod routing_tests;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ use weir_dataplane::types::{Nanos, PRIORITIES};
 const EVENTS_PER_STEP: u64 = 1 << 16;
 
 /// Keys about which the profile leaves no choice.
-const FIXED: [(&str, &str); 21] = [
+const FIXED: [(&str, &str); 22] = [
     ("switch.core", "the core of a switch is output-queued"),
     ("switch.iterations", "the core of a switch is output-queued"),
     ("switch.speedup", "the core of a switch is output-queued"),
@@ -31,7 +31,8 @@ const FIXED: [(&str, &str); 21] = [
     ("switch.cell", "the core of a switch is output-queued"),
     ("switch.output_buffer", "the core of a switch is output-queued"),
     ("latency", "the time of frames is not split"),
-    ("paths", "every switch chooses among equal paths by a hash of the flow"),
+    ("routing", "every switch chooses among equal paths by a hash of the flow"),
+    ("failure", "links do not fail"),
     ("measure_from", "mean depths are not measured"),
     ("sample", "the timeline is always recorded"),
     ("link.loss", "links lose nothing"),
@@ -300,7 +301,7 @@ impl Recorder for ReportRecorder {
 pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
     check(spec)?;
     let plan = lay_out(spec)?;
-    let routes = Routes::new(&plan, 1, spec.seed);
+    let routes = Routes::new(&plan, spec.seed, |_| true);
     let mut planned = flows(spec, &plan, &routes, &Collectives::default())?;
     if let Some(f) = planned.iter().find(|f| !f.after.is_empty() || f.flow.bytes > u64::from(u32::MAX)) {
         let what = if !f.after.is_empty() { "a flow that waits for another" } else { "bytes of a flow" };
@@ -367,7 +368,7 @@ fn ideal(plan: &Plan, routes: &Routes, planned: &Planned, sizes: FrameSizes) -> 
     };
     let mut node = far(planned.from, links[0]);
     while node >= plan.hosts {
-        let Some(port) = routes.port(node - plan.hosts, planned.to, 0) else { break };
+        let Some(port) = routes.port(node - plan.hosts, planned.to, planned.path) else { break };
         links.push(plan.ports[node][port]);
         node = far(node, plan.ports[node][port]);
     }

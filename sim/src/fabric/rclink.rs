@@ -138,9 +138,6 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     if usize::from(host.payload) > MAX_PAYLOAD {
         return range("host.payload", host.payload.to_string(), "1 to 1344 in RC Link");
     }
-    if spec.paths != 1 {
-        return range("paths", spec.paths.to_string(), "1: an RC Link station has one address");
-    }
     if !(1..=2048).contains(&link.window) {
         return range("host.rclink.window", link.window.to_string(), "1 to 2048");
     }

@@ -31,9 +31,17 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     if lost > 0 {
         all.push(format!("{lost} data frames were lost on links: their `loss` says so."));
     }
+    for link in report.links.iter().filter(|l| l.lost_down > 0) {
+        let LinkResult { from, to, lost_down, .. } = link;
+        all.push(format!("{lost_down} data frames from {from} to {to} were lost while the link was down."));
+    }
     let lost: u64 = report.links.iter().map(|l| l.lost_pauses).sum();
     if lost > 0 {
-        all.push(format!("{lost} PFC frames were lost on links: their `pause_loss` says so."));
+        let cause = match report.links.iter().any(|l| l.lost_down > 0) {
+            true => "by their `pause_loss`, or while they were down",
+            false => "their `pause_loss` says so",
+        };
+        all.push(format!("{lost} PFC frames were lost on links: {cause}."));
     }
     all
 }

@@ -308,8 +308,10 @@ pub struct LinkResult {
     pub bytes: u64,
     /// Share of the run in which it was busy, in thousandths.
     pub busy_milli: u64,
-    /// Data frames lost.
+    /// Data frames lost by its `loss`.
     pub lost: u64,
+    /// Data frames lost because it was down.
+    pub lost_down: u64,
     /// PFC frames lost.
     pub lost_pauses: u64,
 }

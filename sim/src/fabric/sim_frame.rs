@@ -39,23 +39,25 @@ impl Body {
 struct Inner {
     body: Body,
     to: Option<Address>,
+    /// The port it leaves the switch it comes to by, once that was asked.
+    egress: Option<u16>,
     /// What it carries for congestion control.
     stamp: Option<Box<Stamp>>,
     /// Where its time went, if somebody wants to know.
     journey: Option<Box<Journey>>,
 }
 
-/// The receiving host and the path to it.
+/// The receiving host, and a hash of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub host: u32,
-    pub path: u32,
+    pub flow: u64,
 }
 
 impl SimFrame {
     /// A frame to a host; `None`: to the next node only.
     pub fn new(body: impl Into<Body>, to: Option<Address>) -> Self {
-        Self(Box::new(Inner { body: body.into(), to, stamp: None, journey: None }))
+        Self(Box::new(Inner { body: body.into(), to, egress: None, stamp: None, journey: None }))
     }
 
     /// It has a payload; else it is headers and a length.
@@ -85,6 +87,12 @@ impl SimFrame {
     /// The same, for a switch to write into; not on the way back.
     pub fn stamp_mut(&mut self) -> Option<&mut Stamp> {
         self.0.stamp.as_deref_mut().filter(|stamp| !stamp.returns)
+    }
+
+    /// The port it leaves the switch it comes to by, once that was asked.
+    #[inline]
+    pub fn egress(&mut self) -> &mut Option<u16> {
+        &mut self.0.egress
     }
 
     /// Where it goes.

@@ -33,10 +33,6 @@ pub struct FabricSpec {
     /// The time of every frame is split into its parts, end to end and per leg.
     #[serde(default)]
     pub latency: bool,
-    /// Paths a pair of hosts can use (1 to 64): each host has this many addresses, every switch
-    /// spreads them over its shortest paths, every flow picks one. ECMP per flow in static tables.
-    #[serde(default = "one")]
-    pub paths: u64,
     /// Who is connected with whom.
     pub topology: Topology,
     /// Links of hosts.
@@ -44,6 +40,12 @@ pub struct FabricSpec {
     pub link: LinkSpec,
     /// Links between switches; like those of hosts unless given.
     pub trunk: Option<LinkSpec>,
+    /// How switches choose among equal paths.
+    #[serde(default)]
+    pub routing: RoutingSpec,
+    /// Links that fail.
+    #[serde(default, rename = "failure")]
+    pub failures: Vec<FailureSpec>,
     /// All switches.
     #[serde(default)]
     pub switch: SwitchSpec,
@@ -146,6 +148,49 @@ pub struct CustomLink {
     pub rate: Option<Rate>,
     /// One-way delay; that of `[link]` unless given.
     pub delay: Option<Duration>,
+    /// Its share among equal paths, 1 to 64; 1 unless given.
+    pub weight: Option<u32>,
+}
+
+/// Which of its equal paths a switch sends a frame by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoutingMode {
+    /// One for all frames of a flow, by a hash of the 5-tuple.
+    #[default]
+    Ecmp,
+    /// Any, frame by frame: packet spraying.
+    Spray,
+}
+
+/// Routing in switches.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RoutingSpec {
+    /// Among equal paths.
+    pub mode: RoutingMode,
+    /// From the failure or the repair of a link to routes that know of it.
+    pub convergence: Duration,
+}
+
+impl Default for RoutingSpec {
+    fn default() -> Self {
+        Self { mode: RoutingMode::Ecmp, convergence: Duration::of(100_000) }
+    }
+}
+
+/// Links between two nodes fail, both ways.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailureSpec {
+    /// One end.
+    pub a: String,
+    /// The other end.
+    pub b: String,
+    /// When.
+    pub at: Duration,
+    /// When they work again; never unless given.
+    pub repair: Option<Duration>,
 }
 
 /// A kind of link.

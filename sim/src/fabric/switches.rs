@@ -3,10 +3,9 @@
 use super::FabricError;
 use super::policy::{self, Buffer, Policy};
 use super::rclink;
-use super::routes::Routes;
 use super::sim_frame::SimFrame;
 use super::spec::{FabricSpec, FlowControlKind, Protocol};
-use super::topology::Plan;
+use super::topology::{Plan, hop_mac};
 use toml::{Table, Value};
 use weir_config::runtime::{Device, switch_params};
 use weir_config::{Config, PortRate};
@@ -94,7 +93,6 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
 pub(super) fn build(
     plan: &Plan,
     spec: &FabricSpec,
-    routes: &Routes,
     policy: &Policy,
     node: usize,
 ) -> Result<(Config, FabricSwitch), FabricError> {
@@ -120,13 +118,12 @@ pub(super) fn build(
         params.frames = (config.buffer.size / mean.max(64)).max(1024) as usize;
     }
     params.ageing = None;
-    for host in 0..plan.hosts {
-        for path in 0..spec.paths as usize {
-            if let Some(port) = routes.port(node - plan.hosts, host, path) {
-                let mac = plan.macs[host].to_u64() + path as u64;
-                params.stations.push((params.ports[port].profile.key(mac, 0), PortId(port as u16)));
-            }
-        }
+    // Its hosts, and a next hop behind every other port: frames come addressed to one of them.
+    for (port, link) in plan.ports[node].iter().enumerate() {
+        let [a, b] = plan.links[*link].ends;
+        let far = if (a.node, a.port) == (node, port) { b.node } else { a.node };
+        let mac = plan.macs.get(far).copied().unwrap_or_else(|| hop_mac(port));
+        params.stations.push((params.ports[port].profile.key(mac.to_u64(), 0), PortId(port as u16)));
     }
     // Nothing is learned.
     params.fdb_capacity = params.stations.len().max(64);

@@ -540,7 +540,7 @@ fn a_permutation_goes_round_whatever_its_shift() {
 fn same_spec_same_report_and_another_seed_another() {
     let text = |seed: u32| {
         format!(
-            "name = \"twice\"\nseed = {seed}\nuntil = \"3ms\"\npaths = 4\n[topology]\nkind = \"leaf_spine\"\nleaves = \
+            "name = \"twice\"\nseed = {seed}\nuntil = \"3ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = \
              2\nspines = 2\nhosts_per_leaf = 4\n[[workload]]\nkind = \"poisson\"\nsizes = \"fb_hadoop\"\nload = \
              0.4\nduration = \"100us\"\ncc = \"dcqcn\"\n"
         )
@@ -694,7 +694,13 @@ fn what_cannot_be_is_refused_with_a_reason() {
         (format!("{STAR}[host]\nprotocol = \"rclink\"\n{FLOW}priority = 0\n"), 15, "2 (responses)"),
         (format!("{STAR}[host]\nprotocol = \"rclink\"\n{FLOW}reliable = false\n"), 15, "retransmit = false"),
         (format!("{STAR}[host.rclink]\nformat = \"afh_gen3\"\n{FLOW}"), 9, "unknown variant `afh_gen3`"),
-        (format!("paths = 65\n{plain}"), 1, "paths is 65"),
+        (format!("{plain}[[failure]]\na = \"a\"\nb = \"t\"\nat = \"1us\"\n"), 13, "a - t"),
+        (
+            format!("{plain}[[failure]]\na = \"a\"\nb = \"s\"\nat = \"1us\"\nrepair = \"1us\"\n"),
+            17,
+            "failure.0.repair is 1000 ns",
+        ),
+        (format!("{plain}[routing]\nconvergence = \"1us\"\n"), 14, "no link fails"),
         (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "at least one flow"),
         (plain[..plain.len() - 6].to_owned(), 12, ""),
         ("\0\u{feff}".to_owned(), 1, ""),

@@ -18,6 +18,8 @@ pub(super) struct End {
 pub(super) struct Wire {
     pub ends: [End; 2],
     pub spec: LinkSpec,
+    /// Its share among equal paths.
+    pub weight: u32,
 }
 
 /// All nodes and links.
@@ -64,7 +66,7 @@ impl Builder {
             self.plan.ports[node].push(self.plan.links.len());
             End { node, port: self.plan.ports[node].len() - 1 }
         });
-        self.plan.links.push(Wire { ends, spec });
+        self.plan.links.push(Wire { ends, spec, weight: 1 });
     }
 
     /// Host `h` to switch `s`.
@@ -78,9 +80,15 @@ impl Builder {
     }
 }
 
-/// The base address of host `i`; its other addresses differ in the last byte.
+/// The address of host `i`. Its last byte is 0.
 fn host_mac(i: usize) -> Mac {
     Mac::from_u64(0x0200_0000_0000 + ((i as u64) << 8))
+}
+
+/// The address of the next hop behind `port` of a switch, which no host has: its last byte is not 0. As routers do, a
+/// switch puts it in place of that of the host; the last one puts that of the host back.
+pub(super) fn hop_mac(port: usize) -> Mac {
+    Mac::from_u64(0x0200_0000_0000 + (1 + port + port / 255) as u64)
 }
 
 impl Plan {
@@ -106,7 +114,7 @@ impl Plan {
                 self.ports[node].push(self.links.len());
                 End { node, port: self.ports[node].len() - 1 }
             });
-            self.links.push(Wire { ends, spec });
+            self.links.push(Wire { ends, spec, weight: 1 });
         }
         self
     }
@@ -190,6 +198,9 @@ pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
                 let rate: Rate = link.rate.unwrap_or(base.rate);
                 let delay: Duration = link.delay.unwrap_or(base.delay);
                 b.connect(x, y, LinkSpec { rate, delay, ..base.clone() });
+                let (what, weight) = ("weight of a link", link.weight.unwrap_or(1));
+                range(what, weight as usize, 1, 64)?;
+                b.plan.links.last_mut().into_iter().for_each(|link| link.weight = weight);
             }
             b.plan
         }
@@ -245,7 +256,7 @@ fn custom_macs(hosts: &[String], macs: &BTreeMap<String, String>) -> Result<Vec<
             None => Ok(host_mac(i)),
             Some(text) => {
                 let mac: Result<Mac, String> = text.parse();
-                let must = "a unicast address whose last byte is 00 (the fabric numbers paths there)";
+                let must = "a unicast address whose last byte is 00 (in those of next hops it is not)";
                 mac.ok().filter(|mac| !mac.is_group() && mac.0[5] == 0).ok_or_else(|| FabricError::Range {
                     what: format!("topology.macs.{name}"),
                     got: text.clone(),

@@ -4,11 +4,11 @@ mod trees;
 
 use super::collective::Collectives;
 use super::rclink;
-use super::routes::Routes;
+use super::routes::{self, Routes};
 use super::sizes::SizeDistribution;
 use super::spec::{Congestion, FabricSpec, Pattern, Protocol, Workload};
 use super::topology::Plan;
-use super::{FabricError, congestion, rate_control};
+use super::{FabricError, congestion, hosts, rate_control};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::flow::{Flow, Pace, Transport};
@@ -27,8 +27,10 @@ const MAX_FLOWS: usize = 1 << 22;
 pub(super) struct Planned {
     pub from: usize,
     pub to: usize,
-    /// Address of the receiver (and of the sender, for answers) it uses.
-    pub path: usize,
+    /// UDP source port of both ends of its queue pair.
+    pub src_port: u16,
+    /// Hash of its 5-tuple; 0 where the hosts do not speak RoCEv2.
+    pub path: u64,
     /// Number of the first flow of its queue pair: its own, or that of the flow before it.
     pub pair: u32,
     pub flow: Flow,
@@ -375,11 +377,11 @@ pub(super) fn flows(
             rate_control::check(&pace).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
             let id = all.len() as u32;
             let pair = d.pair.unwrap_or(id);
-            let drawn = (rng.next_u64() % spec.paths) as usize;
-            let path = match d.seat {
-                // A queue pair to an engine is agreed with the first address.
-                Some(_) => 0,
-                None => all.get(pair as usize).map_or(drawn, |first| first.path),
+            let drawn = 0xc000 | rng.next_u64() as u16;
+            let src_port = all.get(pair as usize).map_or(drawn, |first| first.src_port);
+            let path = match (host.protocol, d.seat) {
+                (Protocol::Rocev2, None) => routes::roce_flow(hosts::ip(d.from), hosts::ip(d.to), src_port),
+                _ => 0,
             };
             let reach = |from: usize, to: usize| path_exists(plan, routes, from, to, path);
             if !(reach(d.from, d.to) && reach(d.to, d.from)) {
@@ -400,7 +402,19 @@ pub(super) fn flows(
                 timeout: host.timeout.0,
             };
             let (Draft { from, to, after, seat, .. }, cc) = (d, w.cc());
-            all.push(Planned { from, to, path, pair, flow, after, cc, seat, answers: None, base_rtt: 0 });
+            all.push(Planned {
+                from,
+                to,
+                src_port,
+                path,
+                pair,
+                flow,
+                after,
+                cc,
+                seat,
+                answers: None,
+                base_rtt: 0,
+            });
         }
         reader.answers(spec, first, &mut all)?;
     }
@@ -413,7 +427,7 @@ pub(super) fn flows(
 }
 
 /// Follows the tables from host to host.
-fn path_exists(plan: &Plan, routes: &Routes, from: usize, to: usize, path: usize) -> bool {
+fn path_exists(plan: &Plan, routes: &Routes, from: usize, to: usize, path: u64) -> bool {
     let far = |node: usize, port: usize| {
         let [a, b] = plan.links[plan.ports[node][port]].ends;
         if a.node == node && a.port == port { b.node } else { a.node }

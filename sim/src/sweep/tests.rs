@@ -78,7 +78,7 @@ fn every_key_of_a_plan_has_an_effect() {
         ("name", one.replace("small", "large")),
         ("base", one.replace("base.toml", "other.toml")),
         ("axis", one.replace("[[axis]]", "[[axis]]\nkey = \"until\"\nvalues = [\"2ms\"]\n[[axis]]")),
-        ("key", one.replace("\"seed\"", "\"paths\"")),
+        ("key", one.replace("\"seed\"", "\"measure_from\"")),
         ("values", one.replace("[1, 2]", "[3]")),
     ];
     for (key, changed) in &cases {

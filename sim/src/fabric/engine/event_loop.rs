@@ -13,7 +13,7 @@ use crate::fabric::time::{PS, Ps};
 use crate::fabric::workload::{Planned, is_finite};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::CONTROL_DA;
-use weir_dataplane::types::{MIN_FRAME_BYTES, Mac, Nanos, PRIORITIES, PortId, wire_bytes};
+use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, PortId, wire_bytes};
 use weir_endpoint::flow::Arrival;
 use weir_endpoint::rclink::class::Class;
 
@@ -42,14 +42,19 @@ pub(super) enum Event {
     Sample,
     /// A window over which buffer policies measure ends.
     Window,
+    /// A link goes down or up: an entry of the list of them.
+    Link { change: u32 },
+    /// Routes are those over the links that are up.
+    Converge,
 }
 
 /// A frame on its way and when its last bit arrives.
 #[derive(Debug)]
 pub(super) struct Flying {
-    /// `None`: it has arrived.
+    /// `None`: it has arrived, or was lost on the way.
     pub(super) frame: Option<SimFrame>,
     pub(super) tail: Ps,
+    pub(super) dir: u32,
 }
 
 impl Fabric<'_> {
@@ -65,6 +70,10 @@ impl Fabric<'_> {
         }
         if let Some(every) = self.spec.sample.filter(|every| every.0 > 0) {
             self.at(every.0 * PS, Event::Sample);
+        }
+        for change in 0..self.failures.len() {
+            let at = self.failures[change].at.saturating_mul(PS);
+            self.at(at, Event::Link { change: change as u32 });
         }
         self.expect_window();
         let until = self.spec.until.0.saturating_mul(PS);
@@ -91,6 +100,8 @@ impl Fabric<'_> {
                 Event::Slot { switch } => self.slot(switch as usize),
                 Event::Sample => self.sample(),
                 Event::Window => self.end_window(),
+                Event::Link { change } => self.change_link(change as usize),
+                Event::Converge => self.converge(),
             }
         }
         if self.ended < self.finite || self.finite < self.flows.len() {
@@ -122,7 +133,7 @@ impl Fabric<'_> {
             return self.try_transmit(self.out[from][0]);
         }
         let backs_off = cc == Congestion::Backoff;
-        let path = planned.path as u64;
+        let src_port = planned.src_port;
         let known = self.pairs[pair as usize];
         let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
             sender: self.hosts[from].next().0,
@@ -135,10 +146,10 @@ impl Fabric<'_> {
             self.hosts[to].open_more(flow, false, receiver);
             self.hosts[from].open_more(flow, true, sender);
         } else {
-            let address = |host: usize| (host, Mac::from_u64(self.plan.macs[host].to_u64() + path));
+            let address = |host: usize| (host, self.plan.macs[host]);
             let class = rclink::class_of(&rclink::classes(self.spec), flow.priority, answers.is_some());
             let class = class.unwrap_or(Class::Request(0));
-            let opening = Opening { flow, path, ends: [address(from), address(to)], backs_off, class };
+            let opening = Opening { flow, src_port, ends: [address(from), address(to)], backs_off, class };
             self.hosts[to].open(&opening, false, sender);
             self.hosts[from].open(&opening, true, receiver);
         }
@@ -308,7 +319,7 @@ impl Fabric<'_> {
         if lost {
             return;
         }
-        let flying = Flying { frame: Some(frame), tail };
+        let flying = Flying { frame: Some(frame), tail, dir };
         let slot = match self.unused.pop() {
             Some(slot) => {
                 self.slab[slot as usize] = flying;
@@ -328,10 +339,15 @@ impl Fabric<'_> {
 
     /// The headers are in: the frame may cut through if nothing is in its way.
     pub(super) fn head(&mut self, dir: usize, slot: u32) {
-        let Flying { frame, tail } = &self.slab[slot as usize];
-        let (tail, to) = (*tail, self.dirs[dir].to);
+        let (mut frame, tail) = (self.slab[slot as usize].frame.take(), self.slab[slot as usize].tail);
+        let to = self.dirs[dir].to;
         let s = to.node - self.plan.hosts;
-        let egress = frame.as_ref().and_then(|frame| self.egress(s, frame));
+        let egress = frame.as_mut().and_then(|frame| {
+            let egress = self.egress(s, frame);
+            *frame.egress() = egress.map(|port| port as u16);
+            egress
+        });
+        self.slab[slot as usize].frame = frame;
         let clear = egress.is_some_and(|port| {
             let out = &self.dirs[self.out[to.node][port]].line;
             let (switch, id) = (self.switches[s].part(port), PortId(port as u16));
@@ -349,8 +365,9 @@ impl Fabric<'_> {
     }
 
     pub(super) fn arrive(&mut self, dir: usize, slot: u32) {
-        let Some(mut frame) = self.slab[slot as usize].frame.take() else { return };
+        let frame = self.slab[slot as usize].frame.take();
         self.unused.push(slot);
+        let Some(mut frame) = frame else { return };
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
             let arrival = self.hosts[to.node].handle_frame(&frame, ns);
@@ -363,7 +380,8 @@ impl Fabric<'_> {
             return self.try_transmit(self.out[to.node][0]);
         }
         let s = to.node - self.plan.hosts;
-        let egress = self.egress(s, &frame);
+        let known = frame.egress().take().map(usize::from);
+        let egress = known.or_else(|| self.egress(s, &mut frame));
         if let (Some(journey), Some(port)) = (frame.journey(), egress) {
             let reaction = self.switches[s].part(port).reaction(PortId(port as u16));
             let held = std::array::from_fn(|queue| reaction.held_ns(queue, ns));

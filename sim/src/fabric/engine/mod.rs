@@ -8,6 +8,7 @@ use world::Fabric;
 
 mod core;
 mod event_loop;
+mod failures;
 mod ideal;
 mod probe;
 mod world;

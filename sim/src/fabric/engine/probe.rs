@@ -118,7 +118,7 @@ impl Fabric<'_> {
             fct_ns: Spread::of(done.clone().map(|(fct, _)| fct).collect()),
             slowdown_milli: Spread::of(done.map(slow).collect()),
             frames_sent: self.frames_sent,
-            frames_lost: self.dirs.iter().map(|d| d.lost).sum(),
+            frames_lost: self.dirs.iter().map(|d| d.lost + d.lost_down).sum(),
             frames_dropped: dropped.sum(),
             lossless_drops: self.ports().map(|p| p.lossless_drops()).sum(),
             lossless_drops_watchdog: self.ports().map(|p| p.lossless_drops_watchdog()).sum(),
@@ -275,6 +275,7 @@ impl Fabric<'_> {
             bytes: d.bytes,
             busy_milli: (busy * 1000 / u128::from(self.now.max(1))) as u64,
             lost: d.lost,
+            lost_down: d.lost_down,
             lost_pauses: d.lost_pauses,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::core::{self, Core};
 use super::event_loop::{Event, Flying};
+use super::failures::{self, LinkChange};
 use super::probe::Gauge;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
 use crate::fabric::congestion::Telemetry;
@@ -13,13 +14,13 @@ use crate::fabric::play::{lanes, port_names};
 use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
 use crate::fabric::report::Sample;
-use crate::fabric::routes::Routes;
+use crate::fabric::routes::{self, Hop, Routes};
 use crate::fabric::sim_frame::{Address, SimFrame};
-use crate::fabric::spec::{FabricSpec, Protocol};
+use crate::fabric::spec::{FabricSpec, Protocol, RoutingMode};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
-use crate::fabric::topology::Plan;
+use crate::fabric::topology::{Plan, hop_mac};
 use crate::fabric::units::Duration;
 use crate::fabric::workload::{Planned, flows, is_finite};
 use crate::fabric::{FabricError, switches};
@@ -142,6 +143,10 @@ pub(super) struct Fabric<'a> {
     pub(super) plan: Plan,
     pub(super) collectives: Collectives,
     pub(super) routes: Routes,
+    /// What frames are sprayed by.
+    pub(super) dice: Rng,
+    /// When which link goes down or up.
+    pub(super) failures: Vec<LinkChange>,
     /// First address of each host, shifted, with its number; sorted.
     pub(super) owners: Vec<(u64, usize)>,
     /// Bits of an address that tell hosts apart.
@@ -187,10 +192,6 @@ pub(super) struct Fabric<'a> {
 
 impl<'a> Fabric<'a> {
     pub(super) fn new(spec: &'a FabricSpec) -> Result<Self, FabricError> {
-        if !(1..=64).contains(&spec.paths) {
-            let got = spec.paths.to_string();
-            return Err(FabricError::Range { what: "paths".into(), got, must: "1 to 64".into() });
-        }
         if spec.source.sets("ns3") {
             return Err(FabricError::Range {
                 what: "ns3".into(),
@@ -202,7 +203,8 @@ impl<'a> Fabric<'a> {
         core::check(spec)?;
         let policy = Policy::of(spec)?;
         let (plan, collectives) = lay_out_with_engines(spec)?;
-        let routes = Routes::new(&plan, spec.paths as usize, spec.seed);
+        let routes = Routes::new(&plan, spec.seed, |_| true);
+        let failures = failures::planned(spec, &plan)?;
         let flows = flows(spec, &plan, &routes, &collectives)?;
         if spec.host.protocol == Protocol::Rclink {
             rclink::count(spec, &plan, &flows)?;
@@ -210,10 +212,10 @@ impl<'a> Fabric<'a> {
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let rates: Vec<u64> = plan.ports[node].iter().map(|l| plan.links[*l].spec.rate.0).collect();
             let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
-            let (config, first) = switches::build(&plan, spec, &routes, &policy, node)?;
+            let (config, first) = switches::build(&plan, spec, &policy, node)?;
             let mut parts = vec![first];
             for _ in 1..if core.is_some() { rates.len() } else { 1 } {
-                parts.push(switches::build(&plan, spec, &routes, &policy, node)?.1);
+                parts.push(switches::build(&plan, spec, &policy, node)?.1);
             }
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
             let holding = vec![0; gauges.len()];
@@ -268,7 +270,9 @@ impl<'a> Fabric<'a> {
             spec,
             plan,
             collectives,
+            dice: Rng::new(spec.seed ^ 0x7370_7261),
             routes,
+            failures,
             owners,
             address_mask,
             dirs,
@@ -309,13 +313,27 @@ impl<'a> Fabric<'a> {
         }
         let mac = Mac(*frame.first_chunk()?).to_u64() & self.address_mask;
         let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
-        Some(Address { host: self.owners[at].1 as u32, path: (mac & 0xff) as u32 })
+        let flow = if self.routes.has_choices() { routes::flow_of(frame) } else { 0 };
+        Some(Address { host: self.owners[at].1 as u32, flow })
     }
 
-    /// The egress port of a frame at a switch.
+    /// The egress port of a frame at a switch, which addresses it to the next hop.
     #[inline]
-    pub(super) fn egress(&self, s: usize, frame: &SimFrame) -> Option<usize> {
-        let Address { host, path } = frame.to()?;
-        self.routes.port(s, host as usize, path as usize)
+    pub(super) fn egress(&mut self, s: usize, frame: &mut SimFrame) -> Option<usize> {
+        let Address { host, flow } = frame.to()?;
+        let hop = match self.spec.routing.mode {
+            RoutingMode::Ecmp => self.routes.by_flow(s, host as usize, flow),
+            RoutingMode::Spray => self.routes.hop(s, host as usize, || self.dice.next_u64()),
+        };
+        // Without a route the address of the host stays, which this switch does not know.
+        let mac = match hop {
+            Some(Hop { port, last: false }) => hop_mac(port),
+            _ => self.plan.macs[host as usize],
+        };
+        if let Some(bytes) = frame.bytes_mut().first_chunk_mut::<6>() {
+            let kept = Mac(*bytes).to_u64() & !self.address_mask;
+            *bytes = Mac::from_u64(kept | mac.to_u64() & self.address_mask).0;
+        }
+        hop.map(|hop| hop.port)
     }
 }

@@ -1,0 +1,95 @@
+//! Links that go down and up, and routes that follow.
+
+use super::event_loop::Event;
+use super::world::Fabric;
+use crate::fabric::FabricError;
+use crate::fabric::routes::Routes;
+use crate::fabric::spec::FabricSpec;
+use crate::fabric::time::PS;
+use crate::fabric::topology::Plan;
+use weir_dataplane::frame::Frame;
+use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::types::Nanos;
+
+/// A link goes down or up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkChange {
+    pub at: Nanos,
+    link: usize,
+    up: bool,
+}
+
+/// All changes the file asks for.
+///
+/// # Errors
+/// Ends without a link, a repair before its failure.
+pub(super) fn planned(spec: &FabricSpec, plan: &Plan) -> Result<Vec<LinkChange>, FabricError> {
+    let mut all = Vec::new();
+    for (nth, failure) in spec.failures.iter().enumerate() {
+        let wrong = |key: &str, got: String, must: &str| {
+            let (what, must) = (format!("failure.{nth}{key}"), must.into());
+            Err(FabricError::Range { what, got, must })
+        };
+        let (a, b) = (&failure.a, &failure.b);
+        let ends = |link: usize| plan.links[link].ends.map(|end| &plan.names[end.node]);
+        let links: Vec<usize> =
+            (0..plan.links.len()).filter(|link| [[a, b], [b, a]].contains(&ends(*link))).collect();
+        if links.is_empty() {
+            return wrong("", format!("{a} - {b}"), "two nodes with a link between them");
+        }
+        if let Some(repair) = failure.repair.filter(|repair| repair.0 <= failure.at.0) {
+            return wrong(
+                ".repair",
+                format!("{} ns", repair.0),
+                "after `at`; without it the link stays down",
+            );
+        }
+        for link in links {
+            all.push(LinkChange { at: failure.at.0, link, up: false });
+            all.extend(failure.repair.map(|repair| LinkChange { at: repair.0, link, up: true }));
+        }
+    }
+    if spec.failures.is_empty() && spec.source.sets("routing.convergence") {
+        let must = "absent: no link fails; add a [[failure]]".into();
+        return Err(FabricError::Range { what: "routing.convergence".into(), got: "set".into(), must });
+    }
+    Ok(all)
+}
+
+impl Fabric<'_> {
+    /// A link goes down, and what is on it is lost; or up.
+    pub(super) fn change_link(&mut self, change: usize) {
+        let LinkChange { link, up, .. } = self.failures[change];
+        for dir in [2 * link, 2 * link + 1] {
+            self.dirs[dir].down = !up;
+            if !up {
+                self.cut(dir);
+            }
+        }
+        let routed = self.now.saturating_add(self.spec.routing.convergence.0.saturating_mul(PS));
+        self.at(routed, Event::Converge);
+    }
+
+    /// Loses the frames whose last bit has not come out of `dir`.
+    fn cut(&mut self, dir: usize) {
+        let spec = self.spec;
+        let pipeline = |is_pause: bool| match (self.dirs[dir].to.node >= self.plan.hosts, is_pause) {
+            (true, _) => (spec.switch.ingress.0 + spec.switch.crossbar.0) * PS,
+            (false, true) => spec.host.response.0 * PS,
+            (false, false) => spec.host.rx_delay.0 * PS,
+        };
+        let pipelines = [false, true].map(pipeline);
+        for flying in self.slab.iter_mut().filter(|flying| flying.dir as usize == dir) {
+            let Some(frame) = &flying.frame else { continue };
+            let is_pause = frame.bytes().starts_with(&CONTROL_DA.0);
+            if flying.tail > self.now + pipelines[usize::from(is_pause)] {
+                self.dirs[dir].cut(is_pause);
+                flying.frame = None;
+            }
+        }
+    }
+
+    pub(super) fn converge(&mut self) {
+        self.routes = Routes::new(&self.plan, self.spec.seed, |link| !self.dirs[2 * link].down);
+    }
+}

@@ -1,0 +1,146 @@
+//! Equal paths, links that fail.
+
+use super::report::Report;
+use super::routes::{Routes, five_tuple, flow_of};
+use super::topology::lay_out;
+use super::{load, run};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use weir_dataplane::rng::Rng;
+
+fn play(text: &str) -> Report {
+    load("test", text).and_then(|spec| run(&spec)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn carried(report: &Report, from: &str, to: &str) -> u64 {
+    let way = report.links.iter().filter(|l| (&*l.from, &*l.to) == (from, to));
+    way.map(|l| l.bytes).sum()
+}
+
+/// Two leaves, two spines (s2, s3), 100G; `hosts` a leaf.
+fn leaf_spine(hosts: usize, more: &str) -> String {
+    format!(
+        "name = \"t\"\nuntil = \"10ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = \
+         2\nhosts_per_leaf = {hosts}\n{more}\n"
+    )
+}
+
+#[test]
+fn a_hash_of_one_switch_says_nothing_about_that_of_the_next() {
+    let spec = load(
+        "t",
+        "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"fat_tree\"\nk = 8\n[[workload]]\nkind = \"all_to_all\"\n",
+    );
+    let plan = lay_out(&spec.unwrap()).unwrap();
+    let routes = Routes::new(&plan, 1, |_| true);
+    let mut rng = Rng::new(5);
+    // From the first edge switch over its four aggregation switches to the last host: sixteen cores.
+    let mut ways: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+    for _ in 0..16_000 {
+        let flow =
+            five_tuple(Ipv4Addr::from(rng.next_u32()), Ipv4Addr::from(7), 17, [rng.next_u32() as u16, 4791]);
+        let up = routes.port(0, plan.hosts - 1, flow).unwrap();
+        let aggregation = 32 + up - 4;
+        let core = routes.port(aggregation, plan.hosts - 1, flow).unwrap();
+        *ways.entry((up, core)).or_default() += 1;
+    }
+    assert_eq!(ways.len(), 16);
+    // 1000 each, give or take five standard deviations.
+    assert!(ways.values().all(|flows| flows.abs_diff(1000) < 155), "{ways:?}");
+}
+
+#[test]
+fn the_hash_is_of_addresses_protocol_and_ports_alone() {
+    let mut frame = vec![0u8; 60];
+    frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
+    frame[23] = 17;
+    frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[34..38].copy_from_slice(&[0xc0, 1, 0x12, 0xb7]);
+    let flow = flow_of(&frame);
+    assert_eq!(flow, five_tuple(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), 17, [0xc001, 4791]));
+    for (at, counts) in
+        [(0, false), (15, false), (45, false), (23, true), (26, true), (33, true), (34, true), (37, true)]
+    {
+        let mut other = frame.clone();
+        other[at] ^= 1;
+        assert_eq!(flow_of(&other) != flow, counts, "byte {at}");
+    }
+    let mut tagged = frame.clone();
+    tagged.splice(12..12, [0x81, 0, 0x60, 1]);
+    assert_eq!(flow_of(&tagged), flow);
+    // Not IPv4, or cut short: addresses.
+    for len in 0..60 {
+        flow_of(&frame[..len]);
+    }
+    frame[12] = 0x88;
+    assert_ne!(flow_of(&frame), flow);
+}
+
+#[test]
+fn flows_keep_their_path_and_frames_that_are_sprayed_do_not() {
+    let flow = "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n";
+    let of = |mode: &str| play(&leaf_spine(1, &format!("[routing]\nmode = \"{mode}\"\n{flow}")));
+    let (ecmp, spray) = (of("ecmp"), of("spray"));
+    let spines = |report: &Report| ["s2", "s3"].map(|spine| carried(report, "s0", spine));
+    assert!(spines(&ecmp).contains(&0), "{:?}", spines(&ecmp));
+    let [a, b] = spines(&spray);
+    assert!(a.abs_diff(b) * 10 < a + b && a + b >= 1_000_000, "{a} {b}");
+    assert_eq!([&ecmp, &spray].map(|r| r.flows_done), [1, 1]);
+}
+
+#[test]
+fn weights_are_shares() {
+    let of = |weight: u32| {
+        play(&format!(
+            "name = \"t\"\nuntil = \"10ms\"\n[routing]\nmode = \"spray\"\n[topology]\nkind = \"custom\"\nhosts = \
+             [\"a\", \"b\"]\nswitches = [\"s\", \"t\", \"u\", \"v\"]\nlinks = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b \
+             = \"t\" }}, {{ a = \"s\", b = \"u\", weight = {weight} }}, {{ a = \"u\", b = \"t\" }}, {{ a = \"s\", b = \"v\" \
+             }}, {{ a = \"v\", b = \"t\" }}]\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbytes = \
+             \"3MB\"\nreliable = false\n"
+        ))
+    };
+    for weight in [1, 3, 9] {
+        let report = of(weight);
+        let (heavy, light) = (carried(&report, "s", "u") as f64, carried(&report, "s", "v") as f64);
+        let want = f64::from(weight);
+        assert!((heavy / light / want - 1.0).abs() < 0.1, "{weight}: {heavy} {light}");
+        assert_eq!(report.flows_done, 1);
+    }
+}
+
+#[test]
+fn what_a_failed_link_loses_is_named_and_flows_go_on_by_the_other() {
+    let flow = "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"2MB\"\n[host]\ntimeout = \"100us\"\n";
+    let quiet = play(&leaf_spine(1, flow));
+    let used = if carried(&quiet, "s0", "s2") > 0 { ("s2", "s3") } else { ("s3", "s2") };
+    let failing = |more: &str| {
+        let text = format!(
+            "[routing]\nconvergence = \"50us\"\n[[failure]]\na = \"{}\"\nb = \"s0\"\nat = \"40us\"\n{more}{flow}",
+            used.0
+        );
+        play(&leaf_spine(1, &text))
+    };
+    let down = failing("");
+    assert_eq!((down.flows_done, down.verdict), (1, "PASS"), "{:?}", down.findings);
+    let lost: u64 = down.links.iter().map(|l| l.lost_down).sum();
+    // 100G for 50 us is 574 frames of a KB; what is on the cable (1 us) is lost, too.
+    assert!((500..600).contains(&lost), "{lost}");
+    assert_eq!(down.frames_lost, lost);
+    assert!(down.why.iter().any(|w| w.contains("while the link was down")), "{:?}", down.why);
+    assert!(carried(&down, "s0", used.1) > 1_000_000);
+    // The second half of what is sent again goes by the first link once more.
+    let repaired = failing("repair = \"150us\"\n");
+    assert_eq!(repaired.flows_done, 1);
+    assert!(carried(&repaired, "s0", used.0) > carried(&down, "s0", used.0));
+    assert!(carried(&repaired, "s0", used.1) > 0);
+}
+
+#[test]
+fn without_any_path_frames_are_dropped_by_name() {
+    let text = "[routing]\nconvergence = \"10us\"\n[[failure]]\na = \"s0\"\nb = \"s2\"\nat = \"20us\"\n[[failure]]\na = \
+                \"s0\"\nb = \"s3\"\nat = \"20us\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n";
+    let report = play(&leaf_spine(1, text));
+    assert_eq!((report.flows_done, report.verdict), (0, "FAIL"));
+    assert!(report.frames_dropped > 0 && report.frames_lost > 0);
+    assert!(report.why.iter().any(|w| w.contains("s0") && w.contains("dropped")), "{:?}", report.why);
+}
