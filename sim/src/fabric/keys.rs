@@ -148,6 +148,15 @@ const GRADIENT: More<'_> =
 const DCTCP: More<'_> = &[BY_HOST, cc("\"dctcp\"")];
 const SWIFT: More<'_> = &[BY_HOST, cc("\"swift\""), ("host.swift.base_target", "\"5us\"")];
 const TO_ALL: (&str, &str) = ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\" }");
+const NO_TRUNK: (&str, &str) = ("trunk", "{ delay = \"500ns\" }");
+const RAIL: More<'_> =
+    &[topology("{ kind = \"rail\", servers = 4, rails = 2, servers_per_unit = 2, spines = 2 }"), TO_ALL];
+const DRAGONFLY: More<'_> = &[
+    topology(
+        "{ kind = \"dragonfly_plus\", groups = 3, leaves = 2, spines = 2, hosts_per_leaf = 1, links_per_pair = 1 }",
+    ),
+    TO_ALL,
+];
 const FAILURE: More<'_> = &[
     TO_ALL,
     ("failure", "[{ a = \"s0\", b = \"s2\", at = \"5us\", repair = \"100us\" }]"),
@@ -218,6 +227,18 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("topology.leaf_spine.leaves", "3", PLAIN),
     ("topology.leaf_spine.spines", "3", PLAIN),
     ("topology.leaf_spine.hosts_per_leaf", "3", PLAIN),
+    ("topology.leaf_spine.links_per_spine", "2", &[TO_ALL]),
+    ("topology.leaf_spine.oversubscription", "3.0", &[NO_TRUNK]),
+    ("topology.rail.servers", "5", RAIL),
+    ("topology.rail.rails", "3", RAIL),
+    ("topology.rail.servers_per_unit", "4", RAIL),
+    ("topology.rail.spines", "1", RAIL),
+    ("topology.rail.oversubscription", "3.0", &[RAIL[0], RAIL[1], NO_TRUNK]),
+    ("topology.dragonfly_plus.groups", "4", DRAGONFLY),
+    ("topology.dragonfly_plus.leaves", "3", DRAGONFLY),
+    ("topology.dragonfly_plus.spines", "1", DRAGONFLY),
+    ("topology.dragonfly_plus.hosts_per_leaf", "2", DRAGONFLY),
+    ("topology.dragonfly_plus.links_per_pair", "3", DRAGONFLY),
     ("topology.fat_tree.k", "4", &[topology("{ kind = \"fat_tree\", k = 2 }"), TO_H1]),
     ("topology.custom.hosts", "[\"h3\", \"h0\"]", CUSTOM),
     ("topology.custom.switches", "[\"t\", \"s\", \"u\"]", CUSTOM),
@@ -497,6 +518,8 @@ fn every_key_of_a_fabric_has_a_case() {
             &[topology("{ kind = \"ring\", switches = 3, hosts_per_switch = 2 }")],
         ),
         ("topology.", "topology.leaf_spine.", PLAIN),
+        ("topology.", "topology.rail.", RAIL),
+        ("topology.", "topology.dragonfly_plus.", DRAGONFLY),
         ("topology.", "topology.fat_tree.", &[topology("{ kind = \"fat_tree\", k = 2 }")]),
         ("topology.", "topology.custom.", CUSTOM),
         ("topology.links.0.", "topology.custom.links.0.", CUSTOM),

@@ -144,3 +144,84 @@ fn without_any_path_frames_are_dropped_by_name() {
     assert!(report.frames_dropped > 0 && report.frames_lost > 0);
     assert!(report.why.iter().any(|w| w.contains("s0") && w.contains("dropped")), "{:?}", report.why);
 }
+
+/// A permutation of small flows in this topology.
+fn around(topology: &str) -> Report {
+    play(&format!(
+        "name = \"t\"\nuntil = \"10ms\"\n[topology]\n{topology}\n[[workload]]\nkind = \"permutation\"\nbytes = \"20KB\"\n"
+    ))
+}
+
+fn rate(report: &Report, from: &str, to: &str) -> u64 {
+    let way = report.links.iter().filter(|l| (&*l.from, &*l.to) == (from, to));
+    way.map(|l| l.rate_bps).sum()
+}
+
+#[test]
+fn a_fat_tree_has_any_even_k() {
+    for (k, hosts, switches) in [(2, 2, 5), (6, 54, 45), (18, 1458, 405)] {
+        let text = format!(
+            "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[[workload]]\nkind = \"all_to_all\"\n"
+        );
+        let plan = lay_out(&load("t", &text).unwrap()).unwrap();
+        assert_eq!(
+            (plan.hosts, plan.names.len() - plan.hosts, plan.links.len()),
+            (hosts, switches, 3 * hosts)
+        );
+        assert!(plan.ports[plan.hosts..].iter().all(|links| links.len() == k));
+    }
+    let report = around("kind = \"fat_tree\"\nk = 6");
+    assert_eq!((report.flows_done, report.verdict), (54, "PASS"));
+}
+
+#[test]
+fn oversubscription_is_the_rate_of_hosts_in_that_of_trunks() {
+    let of = |more: &str| {
+        around(&format!("kind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 6\n{more}"))
+    };
+    let (plain, three) = (of(""), of("oversubscription = 3.0"));
+    let double = of("oversubscription = 3.0\nlinks_per_spine = 2");
+    let up = |report: &Report| [rate(report, "s0", "s2"), rate(report, "s0", "s3")];
+    assert_eq!(up(&plain), [100_000_000_000; 2]);
+    // Six hosts of 100G to two trunks.
+    assert_eq!((up(&three), up(&double)), ([100_000_000_000; 2], [100_000_000_000; 2]));
+    assert_eq!(double.links.iter().filter(|l| (&*l.from, &*l.to) == ("s0", "s2")).count(), 2);
+    assert_eq!(up(&of("oversubscription = 1.0")), [300_000_000_000; 2]);
+    let text = "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 6\noversubscription = \
+                2.0\n[trunk]\nrate = \"40G\"\n[[workload]]\nkind = \"all_to_all\"\n";
+    let refused = load("t", text).and_then(|spec| run(&spec)).unwrap_err().to_string();
+    assert!(refused.starts_with("t:8: ") && refused.contains("trunk.rate"), "{refused}");
+}
+
+#[test]
+fn hosts_of_one_rail_share_a_leaf_and_others_meet_in_the_spines() {
+    let of = |from: &str, to: &str| {
+        play(&format!(
+            "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"rail\"\nservers = 4\nrails = 4\nservers_per_unit = 2\nspines = \
+             2\n[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\nbytes = \"10KB\"\n"
+        ))
+    };
+    let lines = |report: &Report| report.links.iter().filter(|l| l.bytes > 10_000).count();
+    // Server 0 and server 1, host 2 of each; host 3 of server 1; host 2 of server 2, which is in the other unit.
+    for (to, links) in [("h6", 2), ("h7", 4), ("h10", 4)] {
+        let report = of("h2", to);
+        assert_eq!((lines(&report), report.flows_done), (links, 1), "{to}");
+    }
+    assert!(carried(&of("h2", "h6"), "s2", "h6") > 10_000);
+    assert!(carried(&of("h2", "h10"), "s6", "h10") > 10_000);
+}
+
+#[test]
+fn groups_of_a_dragonfly_are_one_global_link_apart() {
+    let shape = "kind = \"dragonfly_plus\"\ngroups = 5\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\nlinks_per_pair = 2";
+    let report = around(shape);
+    assert_eq!((report.flows_done, report.verdict), (20, "PASS"));
+    let global = report.links.iter().filter(|l| {
+        let spine = |name: &str| name[1..].parse::<usize>().unwrap() >= 10 && name.starts_with('s');
+        spine(&l.from) && spine(&l.to)
+    });
+    let mut per_spine: BTreeMap<&str, usize> = BTreeMap::new();
+    global.for_each(|l| *per_spine.entry(&l.from).or_default() += 1);
+    // Eight global links of a group, two of them to each other group, by two spines.
+    assert!(per_spine.len() == 10 && per_spine.values().all(|links| *links == 4), "{per_spine:?}");
+}

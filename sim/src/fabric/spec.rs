@@ -109,6 +109,38 @@ pub enum Topology {
         spines: usize,
         /// Hosts on each leaf.
         hosts_per_leaf: usize,
+        /// Links between a leaf and a spine.
+        #[serde(default = "one")]
+        links_per_spine: usize,
+        /// Rate of the hosts of a leaf in that of its trunks, from which it follows; `[trunk] rate` unless given.
+        oversubscription: Option<f64>,
+    },
+    /// Servers of `rails` hosts each. Host r of every server of a unit is at leaf r of the unit; all leaves at all spines.
+    Rail {
+        /// Servers. Host r of server n is `h(n * rails + r)`.
+        servers: usize,
+        /// Hosts of a server.
+        rails: usize,
+        /// Servers that share their leaves; all unless given.
+        servers_per_unit: Option<usize>,
+        /// Spines.
+        spines: usize,
+        /// As of `leaf_spine`.
+        oversubscription: Option<f64>,
+    },
+    /// Groups of leaves and spines, all leaves of a group at all its spines, and links between the spines of every two
+    /// groups.
+    DragonflyPlus {
+        /// Groups.
+        groups: usize,
+        /// Leaves of a group.
+        leaves: usize,
+        /// Spines of a group.
+        spines: usize,
+        /// Hosts on each leaf.
+        hosts_per_leaf: usize,
+        /// Links between two groups, by the spines of both in turn.
+        links_per_pair: usize,
     },
     /// Three stages, k pods of k/2 edge and k/2 aggregation switches, k^3/4 hosts.
     FatTree {
@@ -688,8 +720,8 @@ impl Workload {
     }
 }
 
-fn one() -> u64 {
-    1
+fn one<T: From<u8>>() -> T {
+    1.into()
 }
 
 fn yes() -> bool {

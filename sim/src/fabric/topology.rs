@@ -74,6 +74,33 @@ impl Builder {
         self.connect(h, self.plan.hosts + s, self.link.clone());
     }
 
+    /// Gives trunks the rate with which `down` hosts have so many times that of `up` trunks.
+    fn oversubscribe(
+        &mut self,
+        spec: &FabricSpec,
+        ratio: Option<f64>,
+        down: usize,
+        up: usize,
+    ) -> Result<(), FabricError> {
+        let Some(ratio) = ratio else { return Ok(()) };
+        let wrong = |got: String, must: &str| {
+            let (what, must) = ("topology.oversubscription".into(), must.into());
+            Err(FabricError::Range { what, got, must })
+        };
+        if spec.source.sets("trunk.rate") {
+            return wrong(
+                "set beside trunk.rate".into(),
+                "absent, or trunk.rate: one follows from the other",
+            );
+        }
+        if !(0.01..=100.0).contains(&ratio) {
+            return wrong(ratio.to_string(), "0.01 to 100, e.g. 3.0");
+        }
+        let rate = down as f64 * self.link.rate.0 as f64 / (ratio * up as f64);
+        self.trunk.rate = Rate::of(rate.round() as u64);
+        Ok(())
+    }
+
     /// Switch to switch.
     fn trunk(&mut self, a: usize, b: usize) {
         self.connect(self.plan.hosts + a, self.plan.hosts + b, self.trunk.clone());
@@ -164,13 +191,53 @@ pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
         Topology::Star { hosts } => chain(spec, 1, *hosts)?,
         Topology::Dumbbell { pairs } => chain(spec, 2, *pairs)?,
         Topology::Chain { switches, hosts_per_switch } => chain(spec, *switches, *hosts_per_switch)?,
-        Topology::LeafSpine { leaves, spines, hosts_per_leaf } => {
-            range("leaves", *leaves, 1, 128)?;
-            range("spines", *spines, 1, 128)?;
-            range("hosts_per_leaf", *hosts_per_leaf, 1, 128)?;
+        Topology::LeafSpine { leaves, spines, hosts_per_leaf, links_per_spine, oversubscription } => {
+            range("topology.leaves", *leaves, 1, MAX_PORTS)?;
+            range("topology.spines", *spines, 1, MAX_PORTS)?;
+            range("topology.hosts_per_leaf", *hosts_per_leaf, 1, MAX_PORTS)?;
+            range("topology.links_per_spine", *links_per_spine, 1, MAX_PORTS)?;
             let mut b = Builder::new(spec, leaves * hosts_per_leaf, leaves + spines);
+            b.oversubscribe(spec, *oversubscription, *hosts_per_leaf, spines * links_per_spine)?;
             (0..leaves * hosts_per_leaf).for_each(|h| b.host(h, h / hosts_per_leaf));
+            for i in 0..leaves * spines {
+                (0..*links_per_spine).for_each(|_| b.trunk(i / spines, leaves + i % spines));
+            }
+            b.plan
+        }
+        Topology::Rail { servers, rails, servers_per_unit, spines, oversubscription } => {
+            range("topology.servers", *servers, 1, 1 << 16)?;
+            range("topology.rails", *rails, 1, MAX_PORTS)?;
+            range("topology.spines", *spines, 1, MAX_PORTS)?;
+            let unit = servers_per_unit.unwrap_or(*servers);
+            range("topology.servers_per_unit", unit, 1, MAX_PORTS)?;
+            let (hosts, leaves) = (servers * rails, servers.div_ceil(unit) * rails);
+            let mut b = Builder::new(spec, hosts, leaves + spines);
+            b.oversubscribe(spec, *oversubscription, unit, *spines)?;
+            (0..hosts).for_each(|h| b.host(h, h / rails / unit * rails + h % rails));
             (0..leaves * spines).for_each(|i| b.trunk(i / spines, leaves + i % spines));
+            b.plan
+        }
+        Topology::DragonflyPlus { groups, leaves, spines, hosts_per_leaf, links_per_pair } => {
+            range("topology.groups", *groups, 2, 1024)?;
+            range("topology.leaves", *leaves, 1, MAX_PORTS)?;
+            range("topology.spines", *spines, 1, MAX_PORTS)?;
+            range("topology.hosts_per_leaf", *hosts_per_leaf, 1, MAX_PORTS)?;
+            range("topology.links_per_pair", *links_per_pair, 1, MAX_PORTS)?;
+            let (all, per_group) = (groups * leaves, leaves + spines);
+            let mut b = Builder::new(spec, all * hosts_per_leaf, groups * per_group);
+            let leaf = |group: usize, nth: usize| group * leaves + nth;
+            let spine = |group: usize, nth: usize| all + group * spines + nth % spines;
+            (0..all * hosts_per_leaf).for_each(|h| b.host(h, h / hosts_per_leaf));
+            for group in 0..*groups {
+                (0..leaves * spines).for_each(|i| b.trunk(leaf(group, i / spines), spine(group, i % spines)));
+            }
+            for (x, y) in (0..*groups).flat_map(|x| (x + 1..*groups).map(move |y| (x, y))) {
+                // Seen from either group the others come one after the other, each with as many links.
+                let first = |from: usize, to: usize| ((to + groups - from) % groups - 1) * links_per_pair;
+                for i in 0..*links_per_pair {
+                    b.trunk(spine(x, first(x, y) + i), spine(y, first(y, x) + i));
+                }
+            }
             b.plan
         }
         Topology::FatTree { k } => fat_tree(spec, *k)?,
@@ -221,10 +288,10 @@ fn chain(spec: &FabricSpec, switches: usize, hosts: usize) -> Result<Plan, Fabri
 
 /// Al-Fares et al., SIGCOMM 2008: edge switches first, then aggregation, then core.
 fn fat_tree(spec: &FabricSpec, k: usize) -> Result<Plan, FabricError> {
-    range("k of a fat tree", k, 2, 16)?;
+    range("topology.k", k, 2, 128)?;
     if k % 2 == 1 {
         return Err(FabricError::Range {
-            what: "k of a fat tree".into(),
+            what: "topology.k".into(),
             got: k.to_string(),
             must: "even".into(),
         });
