@@ -235,10 +235,12 @@ impl Net {
         assert_eq!(self.used.load(Relaxed), 0, "frames are held that nobody knows of");
     }
 
-    /// What each shard counted at each port.
+    /// What each shard counted at its ports.
     fn stats(&self) -> impl Iterator<Item = &PortStats> {
-        let of = |shard| (0..PORTS as u16).map(move |port| Switch::stats(shard, PortId(port)));
-        self.shards.iter().flat_map(of)
+        let ports = || (0..PORTS as u16).map(PortId);
+        self.shards
+            .iter()
+            .flat_map(move |shard| ports().filter(|port| shard.owns(*port)).map(|port| shard.stats(port)))
     }
 
     fn drops(&self, reason: DropReason) -> u64 {
