@@ -479,7 +479,12 @@ fn base(more: More<'_>) -> Vec<(String, Value)> {
 fn said(key: &str, text: &str) -> serde_json::Value {
     let report = load("keys.toml", text).and_then(|spec| run(&spec));
     let report = report.unwrap_or_else(|e| panic!("{key}: {e}\n{text}"));
-    let mut said = serde_json::to_value(&report).unwrap();
+    without_identity(&report)
+}
+
+/// Everything a report says but whose it is.
+pub(super) fn without_identity(report: &super::Report) -> serde_json::Value {
+    let mut said = serde_json::to_value(report).unwrap();
     for identity in ["config_hash", "seed", "profile"] {
         said.as_object_mut().unwrap().remove(identity);
     }

@@ -3,7 +3,8 @@
 
 use super::FabricError;
 use super::units::{Duration, Rate, Size};
-use crate::ns3::config::Control;
+use crate::models::hpcc::{RESERVE, RESUME_OFFSET};
+use crate::ns3::config::{Control, SHIFT};
 use crate::ns3::flow::NACK_INTERVAL;
 use crate::ns3::port::PAYLOAD;
 use serde::Deserialize;
@@ -56,9 +57,9 @@ pub struct Ns3Spec {
 impl Default for Ns3Spec {
     fn default() -> Self {
         Self {
-            reserve: Size::of(4096),
-            resume_offset: Size::of(3072),
-            shift: 3,
+            reserve: Size::of(RESERVE as u64),
+            resume_offset: Size::of(RESUME_OFFSET as u64),
+            shift: SHIFT,
             payload: Size::of(PAYLOAD as u64),
             nack_interval: Duration::of(NACK_INTERVAL),
             global_t: true,

@@ -6,7 +6,7 @@
 use super::FabricError;
 use super::spec::{CoreKind, FabricSpec};
 use super::units::{Duration, Size};
-use crate::models::hpcc::{Hpcc, HpccParams};
+use crate::models::hpcc::{Hpcc, HpccParams, RESERVE, RESUME_OFFSET};
 use crate::models::ns3dc::{AbmParams, DcParams, Ns3Dc, PerQueue};
 use crate::models::{Model, Modelled};
 use serde::Deserialize;
@@ -50,12 +50,12 @@ pub(super) enum Policy {
 
 /// Of the simulator as published.
 const fn hpcc_reserve() -> Size {
-    Size::of(4096)
+    Size::of(RESERVE as u64)
 }
 
 /// Of the simulator as published.
 const fn hpcc_resume_offset() -> Size {
-    Size::of(3072)
+    Size::of(RESUME_OFFSET as u64)
 }
 
 /// That of the published run at 25 Gb/s.
@@ -178,6 +178,11 @@ fn group_of(params: &SwitchParams, port: usize, queue: usize) -> usize {
     params.ports[port].pg_queues.iter().position(|queues| queues >> queue & 1 == 1).unwrap_or(queue)
 }
 
+/// Limits of that group.
+fn pg_of(params: &SwitchParams, port: usize, queue: usize) -> &PgParams {
+    &params.mmu.pgs[port * PRIORITIES + group_of(params, port, queue)]
+}
+
 /// Alpha of a limit; a constant has none.
 fn alpha(limit: Limit, profile: &str) -> Result<f64, FabricError> {
     limit.alpha().ok_or_else(|| {
@@ -201,8 +206,8 @@ fn hpcc(params: &SwitchParams, reserve: Size, resume_offset: Size) -> Result<Hpc
         let lossless = || groups.iter().filter(|pg| pg.lossless);
         let headroom = small("the headroom of a group", lossless().map(|pg| pg.headroom).max().unwrap_or(0))?;
         // Where nothing is lossless the limit of group 0 stands for all.
-        let alphas = lossless().chain(&groups[..1]).map(|pg| alpha(pg.limit, "profiles of ingress groups"));
-        let alpha = alphas.into_iter().next().unwrap_or(Ok(1.0))?;
+        let first = lossless().next().unwrap_or(&groups[0]);
+        let alpha = alpha(first.limit, "profiles of ingress groups")?;
         if let Some(other) = lossless().find(|pg| pg.limit.alpha() != Some(alpha)) {
             return Err(wrong(format!(
                 "hpcc has one alpha per port, the profiles give {alpha} and {}: give all lossless groups of a port the \
@@ -248,13 +253,10 @@ fn dc(params: &SwitchParams) -> Result<DcParams, FabricError> {
     check(params)?;
     let mmu = &params.mmu;
     let ports = mmu.ports();
-    let per_queue = |of: &dyn Fn(usize, usize, &PgParams) -> u64| -> PerQueue<u64> {
-        let pg = |port: usize, queue: usize| {
-            let group = group_of(params, port, queue);
-            of(group, queue, &mmu.pgs[port * PRIORITIES + group])
-        };
-        (0..ports).map(|port| std::array::from_fn(|queue| pg(port, queue))).collect()
+    let per_queue = |of: &dyn Fn(usize, usize) -> u64| -> PerQueue<u64> {
+        (0..ports).map(|port| std::array::from_fn(|queue| of(port, queue))).collect()
     };
+    let pg = |port: usize, queue: usize| pg_of(params, port, queue);
     let alphas = |of: &dyn Fn(usize, usize) -> Limit, profile: &str| -> Result<PerQueue<f64>, FabricError> {
         let mut all = vec![[0.0; PRIORITIES]; ports];
         for (port, alphas) in all.iter_mut().enumerate() {
@@ -285,12 +287,12 @@ fn dc(params: &SwitchParams) -> Result<DcParams, FabricError> {
         ingress_pool,
         egress_lossless_pool: of_pool(PoolId::Lossless, mmu.total),
         egress_lossy_pool: of_pool(PoolId::Lossy, ingress_pool),
-        xoff: per_queue(&|_, _, pg| if pg.lossless { pg.headroom } else { 0 }),
-        reserve: per_queue(&|group, queue, pg| if group == queue { pg.reserved } else { 0 }),
-        alpha_ingress: alphas(
-            &|port, queue| mmu.pgs[port * PRIORITIES + group_of(params, port, queue)].limit,
-            "profiles of ingress groups",
-        )?,
+        xoff: per_queue(&|port, queue| if pg(port, queue).lossless { pg(port, queue).headroom } else { 0 }),
+        reserve: per_queue(&|port, queue| match group_of(params, port, queue) == queue {
+            true => pg(port, queue).reserved,
+            false => 0,
+        }),
+        alpha_ingress: alphas(&|port, queue| pg(port, queue).limit, "profiles of ingress groups")?,
         alpha_egress: alphas(
             &|port, queue| mmu.queues[port * PRIORITIES + queue].limit,
             "profiles of queues",
@@ -304,8 +306,7 @@ fn dc(params: &SwitchParams) -> Result<DcParams, FabricError> {
 /// Queues (a bit each) whose group is lossy, the same at every port.
 fn lossy_queues(params: &SwitchParams) -> Result<u8, FabricError> {
     let of_port = |port: usize| {
-        let lossy =
-            |queue: &usize| !params.mmu.pgs[port * PRIORITIES + group_of(params, port, *queue)].lossless;
+        let lossy = |queue: &usize| !pg_of(params, port, *queue).lossless;
         (0..PRIORITIES).filter(lossy).fold(0u8, |mask, queue| mask | 1 << queue)
     };
     let mask = of_port(0);

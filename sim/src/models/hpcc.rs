@@ -16,14 +16,19 @@
 
 use weir_dataplane::types::{MAX_PORTS, PRIORITIES};
 
+/// Reserve of each ingress group as published, bytes.
+pub const RESERVE: u32 = 4096;
+/// How far below its threshold a paused group resumes as published, bytes.
+pub const RESUME_OFFSET: u32 = 3072;
+
 /// Sizes and thresholds of one switch, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HpccParams {
     /// The buffer of the switch.
     pub buffer: u32,
-    /// Reserve of each ingress group (4096 in the original).
+    /// Reserve of each ingress group ([`RESERVE`] in the original).
     pub reserve: u32,
-    /// A paused group resumes this far below its threshold (3072 in the original).
+    /// A paused group resumes this far below its threshold ([`RESUME_OFFSET`] in the original).
     pub resume_offset: u32,
     /// Headroom of every group of a port; one element per port.
     pub headroom: Vec<u32>,

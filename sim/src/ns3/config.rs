@@ -4,6 +4,9 @@ use weir_endpoint::congestion::telemetry::{INT_BYTES, MAX_HOPS, PINT_BYTES, TIME
 use weir_endpoint::congestion::{dctcp, hpcc, pint, timely};
 use weir_endpoint::dcqcn::ns3::Params;
 
+/// [`Config::shift`] as published.
+pub const SHIFT: u32 = 3;
+
 /// A full-duplex link. Node ids are those of [`Topology`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {

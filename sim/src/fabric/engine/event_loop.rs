@@ -8,7 +8,7 @@ use crate::fabric::latency::Journey;
 use crate::fabric::play::Progress;
 use crate::fabric::rclink;
 use crate::fabric::sim_frame::SimFrame;
-use crate::fabric::spec::{Congestion, Forwarding};
+use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::workload::{Planned, is_finite};
 use weir_dataplane::frame::Frame;
@@ -55,6 +55,16 @@ pub(super) struct Flying {
     pub(super) frame: Option<SimFrame>,
     pub(super) tail: Ps,
     pub(super) dir: u32,
+}
+
+/// From the last bit of a frame to its effect, at a switch or at a host.
+pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps {
+    let time = match (at_switch, is_pause) {
+        (true, _) => spec.switch.ingress.0 + spec.switch.crossbar.0,
+        (false, true) => spec.host.response.0,
+        (false, false) => spec.host.rx_delay.0,
+    };
+    time * PS
 }
 
 impl Fabric<'_> {
@@ -300,11 +310,7 @@ impl Fabric<'_> {
         let begin =
             self.now + d.delay + if from_host { self.spec.host.tx_delay.0 } else { spec.egress.0 } * PS;
         let to_switch = d.to.node >= hosts;
-        let pipeline = match (to_switch, is_pause) {
-            (true, _) => (spec.ingress.0 + spec.crossbar.0) * PS,
-            (false, true) => self.spec.host.response.0 * PS,
-            (false, false) => self.spec.host.rx_delay.0 * PS,
-        };
+        let pipeline = pipeline(self.spec, to_switch, is_pause);
         let tail = begin + pipeline + d.line.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
         let head = begin + pipeline + d.line.takes(HEAD_BYTES);
         d.line.occupy(self.now, wire_bytes(len));

@@ -1,6 +1,6 @@
 //! Links that go down and up, and routes that follow.
 
-use super::event_loop::Event;
+use super::event_loop::{Event, pipeline};
 use super::world::Fabric;
 use crate::fabric::FabricError;
 use crate::fabric::routes::Routes;
@@ -72,13 +72,8 @@ impl Fabric<'_> {
 
     /// Loses the frames whose last bit has not come out of `dir`.
     fn cut(&mut self, dir: usize) {
-        let spec = self.spec;
-        let pipeline = |is_pause: bool| match (self.dirs[dir].to.node >= self.plan.hosts, is_pause) {
-            (true, _) => (spec.switch.ingress.0 + spec.switch.crossbar.0) * PS,
-            (false, true) => spec.host.response.0 * PS,
-            (false, false) => spec.host.rx_delay.0 * PS,
-        };
-        let pipelines = [false, true].map(pipeline);
+        let to_switch = self.dirs[dir].to.node >= self.plan.hosts;
+        let pipelines = [false, true].map(|is_pause| pipeline(self.spec, to_switch, is_pause));
         for flying in self.slab.iter_mut().filter(|flying| flying.dir as usize == dir) {
             let Some(frame) = &flying.frame else { continue };
             let is_pause = frame.bytes().starts_with(&CONTROL_DA.0);

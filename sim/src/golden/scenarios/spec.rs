@@ -7,7 +7,8 @@ use weir_dataplane::types::Nanos;
 use weir_endpoint::congestion::{dctcp, hpcc, pint, timely};
 use weir_endpoint::dcqcn::ns3::Params;
 
-use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology, WindowRule};
+use crate::models::hpcc::{RESERVE, RESUME_OFFSET};
+use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, SHIFT, Topology, WindowRule};
 use crate::ns3::flow::NACK_INTERVAL;
 use crate::ns3::port::PAYLOAD;
 use crate::ns3::sim::Sampler;
@@ -17,10 +18,6 @@ const SECOND: Nanos = 1_000_000_000;
 
 /// What the reference's clock shows at time 0 of the tables.
 const EPOCH: Nanos = 2 * SECOND;
-
-/// Constants of the reference that are no parameters of a scenario.
-const RESERVE: u32 = 4096;
-const RESUME_OFFSET: u32 = 3072;
 
 /// No run takes longer than this, in simulated time: a hung flow keeps its timers for ever.
 const LONGEST: Nanos = 10 * SECOND;
@@ -209,7 +206,7 @@ impl Settings<'_> {
             buffer: self.int("BUFFER_SIZE")?.checked_mul(1 << 20).ok_or("BUFFER_SIZE is too large")?,
             reserve: RESERVE,
             resume_offset: RESUME_OFFSET,
-            shift: 3,
+            shift: SHIFT,
             nack_interval: NACK_INTERVAL,
             marking,
             control: self.control()?,
