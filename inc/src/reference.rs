@@ -2,16 +2,20 @@
 //! the tree, against which every sum is held bit for bit.
 //!
 //! Integers have any bits. Floats have any sign and fraction, and exponents of -7 to 0: sums in another order are other
-//! sums. The first element says whether a rank goes on: 0, and 1 if it wants to end; the other way round where 0 is what
-//! shows in the fold.
+//! sums. The first two elements say the same, whether a rank goes on: 0, and 1 if it wants to end; the other way round where
+//! 0 is what shows in the fold. So one element that is wrong is not taken for the wish to end.
 
 use crate::immediate::{Immediate, Status};
 use crate::kernels::{ByteOrder, DataType, Flags, Fold, Kernels, Operator};
 use crate::rendezvous::Shape;
+use half::{bf16, f16};
 use weir_endpoint::station::roce::{Collective, Judgement};
 
 /// Step between words: odd, so that no two words of a vector are equal.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Elements that say whether a rank goes on, of a vector that has as many.
+const FLAGS: usize = 2;
 
 /// A bijection that spreads every bit (the finalizer of splitmix64).
 fn mix(mut x: u64) -> u64 {
@@ -62,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// The first element of who goes on, or not.
+    /// A flag of who goes on, or not.
     fn flag(&self, stop: bool) -> u64 {
         let quiet = matches!(self.fold.operator(), Operator::Min | Operator::Prod | Operator::And);
         match (stop != quiet, self.fold.data_type()) {
@@ -72,6 +76,46 @@ impl Reference {
             (true, DataType::F64) => 1023 << 52,
             (true, DataType::F16) => 15 << 10,
             (true, DataType::Bf16) => 127 << 7,
+        }
+    }
+
+    /// How many bytes of a vector are flags.
+    fn flag_bytes(&self) -> usize {
+        (FLAGS * self.fold.data_type().bytes()).min(self.bytes)
+    }
+
+    /// Whether this is what the flags of some who want to end, among others, are folded to.
+    fn says_stop(&self, flags: &[u8]) -> bool {
+        let mut each = flags.chunks_exact(self.fold.data_type().bytes());
+        let Some(first) = each.next() else { return false };
+        let value = match self.fold.operator() {
+            // Numbers of ranks: each is exact, or rounded to another one.
+            Operator::Sum => (1.0..=f64::from(self.ranks)).contains(&self.number(first)),
+            _ => self.bits(first) == self.flag(true),
+        };
+        value && each.all(|other| other == first)
+    }
+
+    /// The bits of one element.
+    fn bits(&self, element: &[u8]) -> u64 {
+        let wider = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
+        match self.fold.order() {
+            ByteOrder::Big => element.iter().fold(0, wider),
+            ByteOrder::Little => element.iter().rev().fold(0, wider),
+        }
+    }
+
+    /// The value of one element.
+    fn number(&self, element: &[u8]) -> f64 {
+        let bits = self.bits(element);
+        match self.fold.data_type() {
+            DataType::U32 => f64::from(bits as u32),
+            DataType::I32 => f64::from(bits as i32),
+            DataType::I64 => bits as i64 as f64,
+            DataType::F32 => f64::from(f32::from_bits(bits as u32)),
+            DataType::F64 => f64::from_bits(bits),
+            DataType::F16 => f16::from_bits(bits as u16).to_f64(),
+            DataType::Bf16 => bf16::from_bits(bits as u16).to_f64(),
         }
     }
 
@@ -92,8 +136,8 @@ impl Reference {
         }
         // Two ranks cancel one another in an exclusive or, but not in every round.
         let stop = stop && (self.fold.operator() != Operator::Xor || word >> 63 == 1);
-        if let Some(first) = out.get_mut(..bytes) {
-            self.write(self.flag(stop), first);
+        for flag in out.chunks_exact_mut(bytes).take(FLAGS) {
+            self.write(self.flag(stop), flag);
         }
     }
 
@@ -129,14 +173,16 @@ impl Collective for Reference {
             None => None,
             Some(_) => return Judgement::Wrong,
         };
-        let bytes = self.fold.data_type().bytes();
         let (sum, flags) = self.sum(&self.tree, round);
         let stated = status.is_none_or(|told| told == Status { count: self.ranks, flags });
-        match (message.get(..bytes), message.get(bytes..)) {
-            (Some(first), Some(rest)) if stated && rest == &sum[bytes..] => match first == &sum[..bytes] {
-                true => Judgement::Right,
-                false => Judgement::Last,
-            },
+        if !stated || message.len() != sum.len() {
+            return Judgement::Wrong;
+        }
+        let (said, content) = message.split_at(self.flag_bytes());
+        let (go_on, expected) = sum.split_at(self.flag_bytes());
+        match content == expected {
+            true if said == go_on => Judgement::Right,
+            true if self.says_stop(said) => Judgement::Last,
             _ => Judgement::Wrong,
         }
     }
@@ -174,8 +220,20 @@ mod tests {
                 let mut sum = folded(fold, &tree(), &vectors);
                 assert_eq!(ranks[3].judge(round, &sum, None), Judgement::Right, "{fold:?}");
                 assert_eq!(ranks[3].judge(round + 1, &sum, None), Judgement::Wrong, "{fold:?}");
-                sum[100] ^= 8;
-                assert_eq!(ranks[3].judge(round, &sum, None), Judgement::Wrong, "{fold:?}");
+                for at in [0, 1, 7, 100, 239] {
+                    sum[at] ^= 8;
+                    assert_eq!(ranks[3].judge(round, &sum, None), Judgement::Wrong, "{fold:?}, byte {at}");
+                    sum[at] ^= 8;
+                }
+                let ends = {
+                    let element = fold.data_type().bytes();
+                    let stop = ranks[3].flag(true);
+                    sum[..2 * element].chunks_exact_mut(element).for_each(|flag| ranks[3].write(stop, flag));
+                    ranks[3].judge(round, &sum, None)
+                };
+                assert_eq!(ends, Judgement::Last, "{fold:?}");
+                sum[0] ^= 0x40;
+                assert_eq!(ranks[3].judge(round, &sum, None), Judgement::Wrong, "{fold:?}: two that differ");
                 assert_eq!(ranks[3].judge(round, &sum[..5], None), Judgement::Wrong);
             }
         }
