@@ -2,10 +2,10 @@
 //! frames in memory that come when a wire would bring them.
 
 use super::setup::{Load, Replayed};
-use crate::run::control::{Control, Obeyed, Phase};
+use crate::run::control::{Control, Phase};
 use crate::run::io::{Io, Receive, Source, Time};
 use crate::run::off_core::Thread;
-use crate::run::worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
+use crate::run::worker::{RING_LIMIT_EIGHTHS, Worker, WorkerEnds, WorkerPort};
 use anyhow::{Result, bail};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,15 +13,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::rng::Rng;
-use weir_dataplane::stats::{Histogram, LoopStats, Published};
+use weir_dataplane::stats::Histogram;
 use weir_dataplane::switch::{Conservation, Switch, Wire};
 use weir_dataplane::turn;
 use weir_dataplane::types::{Burst, Nanos, PortId, wire_bytes};
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Gap a turn is made for, as on DPDK without another one in the configuration.
-const POLL_GAP: Nanos = 10_000;
 /// Frames of a receive ring.
 const RING: usize = 1024;
 /// Random times between frames that go round, at least.
@@ -265,7 +263,7 @@ fn worker(
     window: &Arc<AtomicUsize>,
     control: &Control,
 ) -> Result<Worker<Memory>> {
-    let Load { params, mut captures } = load;
+    let Load { params, mut captures, poll_gap } = load;
     let count = params.ports.len();
     captures.resize_with(count, Vec::new);
     let clock = Since(Instant::now());
@@ -276,24 +274,13 @@ fn worker(
         let wire = Departures { windows: vec![Histogram::default(); windows], window: window.clone(), clock };
         ports.push(WorkerPort::new(PortId(n as u16), rx, wire, Some(RING as u32 * RING_LIMIT_EIGHTHS / 8)));
     }
-    Ok(Worker {
-        shard: 0,
-        switch: Switch::new(params)?,
-        ports,
-        others: Vec::new(),
-        engines: Vec::new(),
+    let ends = WorkerEnds {
         commands: rtrb::RingBuffer::new(1).1,
         replies: rtrb::RingBuffer::new(1).0,
-        obeyed: Obeyed::default(),
         departed: rtrb::RingBuffer::new(1).0,
-        control: control.clone(),
-        polling: None,
-        clock,
-        stats: LoopStats::default(),
-        published: Published::new::<LoopStats>(),
-        curve_cursor: 0,
-        frames: turn::frames(count, POLL_GAP),
-        first: 0,
-        page: None,
-    })
+    };
+    let frames = turn::frames(count, poll_gap);
+    let mut worker = Worker::new((0, Switch::new(params)?), frames, clock, control.clone(), ends);
+    worker.ports = ports;
+    Ok(worker)
 }

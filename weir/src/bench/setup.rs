@@ -10,7 +10,7 @@ use weir_config::runtime::{Device, switch_params};
 use weir_config::{self as config, Config};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::switch::SwitchParams;
-use weir_dataplane::types::{MAX_PORTS, Mac};
+use weir_dataplane::types::{MAX_PORTS, Mac, Nanos};
 use weir_dataplane::vlan::TAG_BYTES;
 use weir_dpdk::Mbuf;
 
@@ -25,6 +25,8 @@ pub struct Load {
     pub params: SwitchParams,
     /// The frames that come to each port, over and over; ports behind the last one have none.
     pub captures: Vec<Vec<Replayed>>,
+    /// Longest time between two looks at a port that is allowed for, ns.
+    pub poll_gap: Nanos,
 }
 
 /// A handle to bytes that come from a capture, shared with it.
@@ -102,7 +104,8 @@ impl Load {
             partial_checksums: false,
         };
         let devices: Vec<_> = (0..ports).map(device).collect();
-        Ok(Self { params: switch_params(config, &devices, 1)?, captures })
+        let params = switch_params(config, &devices, 1)?;
+        Ok(Self { params, captures, poll_gap: config.pfc.poll_gap })
     }
 
     /// Everything on: PFC on priority 3, a real buffer, DWRR, ECN, watchdog.

@@ -24,7 +24,7 @@ use crate::check;
 use crate::log;
 use crate::output::{self, say, say_err};
 use anyhow::{Context, Result, bail};
-use control::{Control, Obeyed, Phase};
+use control::{Control, Phase};
 use devices::OpenPort;
 use io::DpdkWire;
 use launched::Launched;
@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use summary::PortTotals;
 use weir_config::runtime::{self, Device, NOMINAL_RATE};
 use weir_config::{Config, PortConfig};
-use weir_dataplane::stats::{LoopStats, Published};
+use weir_dataplane::stats::Published;
 use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::turn;
 use weir_dataplane::types::PortId;
@@ -47,7 +47,7 @@ use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool, Port, Started};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
-use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerPort};
+use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerEnds, WorkerPort};
 
 use crate::quantity::time;
 use clap::Args;
@@ -265,26 +265,12 @@ impl Running {
                 let (commands, replies) = hired.hire();
                 let (departed, departure) = rtrb::RingBuffer::new(ports.len());
                 departures.push(departure);
-                Worker {
-                    shard,
-                    switch,
-                    ports: Vec::new(),
-                    others: Vec::new(),
-                    engines: Vec::new(),
-                    commands,
-                    replies,
-                    obeyed: Obeyed::default(),
-                    departed,
-                    control: control.clone(),
-                    polling: interrupts.as_ref().map(Interrupts::polling),
-                    clock,
-                    stats: LoopStats::default(),
-                    published: Published::new::<LoopStats>(),
-                    curve_cursor: 0,
-                    frames: turn::frames(owner.iter().filter(|o| **o == shard).count(), config.pfc.poll_gap),
-                    first: 0,
-                    page: None,
-                }
+                let own = owner.iter().filter(|o| **o == shard).count();
+                let ends = WorkerEnds { commands, replies, departed };
+                let frames = turn::frames(own, config.pfc.poll_gap);
+                let mut worker = Worker::new((shard, switch), frames, clock, control.clone(), ends);
+                worker.polling = interrupts.as_ref().map(Interrupts::polling);
+                worker
             })
             .collect();
         let mut handles = Vec::new();

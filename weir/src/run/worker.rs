@@ -121,7 +121,45 @@ const BURSTS_PER_TURN: usize = 2;
 /// A receive queue this full (of its ring) means frames are about to be lost.
 pub const RING_LIMIT_EIGHTHS: u32 = 6;
 
+/// The worker's ends of the rings between it and the main thread.
+#[derive(Debug)]
+pub struct WorkerEnds<D: Io = Dpdk> {
+    pub commands: rtrb::Consumer<Command>,
+    pub replies: rtrb::Producer<Reply>,
+    pub departed: rtrb::Producer<Departed<D>>,
+}
+
 impl<D: Io> Worker<D> {
+    /// A worker without ports, which receives at most `frames` in a turn.
+    pub fn new(
+        (shard, switch): (usize, Switch<D::Frame>),
+        frames: usize,
+        clock: D::Clock,
+        control: Control,
+        WorkerEnds { commands, replies, departed }: WorkerEnds<D>,
+    ) -> Self {
+        Self {
+            shard,
+            switch,
+            ports: Vec::new(),
+            others: Vec::new(),
+            engines: Vec::new(),
+            commands,
+            replies,
+            obeyed: Obeyed::default(),
+            departed,
+            control,
+            polling: None,
+            clock,
+            stats: LoopStats::default(),
+            published: Published::new::<LoopStats>(),
+            curve_cursor: 0,
+            frames,
+            first: 0,
+            page: None,
+        }
+    }
+
     /// Polls until told to stop. Gives itself back with all it counted.
     pub fn run(mut self) -> Self {
         let mut burst = Burst::new();

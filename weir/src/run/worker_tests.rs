@@ -2,7 +2,7 @@
 //! memory, refuse a control frame; links that change in between. What is counted is frames, not time.
 
 use super::*;
-use crate::run::control::{Command, Control, Obeyed};
+use crate::run::control::{Command, Control};
 use crate::run::io::Source;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -176,26 +176,16 @@ impl Bench {
             let mine = |n: &usize| n % lcores == shard;
             let limit = Some(RING as u32 * RING_LIMIT_EIGHTHS / 8);
             let port = |n: usize| WorkerPort::new(PortId(n as u16), rx(), tx(), limit);
-            Worker {
-                shard,
-                switch,
-                ports: (0..ports).filter(mine).map(port).collect(),
-                others: (0..ports).filter(|n| !mine(n)).map(|n| (PortId(n as u16), tx())).collect(),
-                engines: Vec::new(),
+            let ends = WorkerEnds {
                 commands: obeys,
                 replies: rtrb::RingBuffer::new(16).0,
-                obeyed: Obeyed::default(),
                 departed: rtrb::RingBuffer::new(1).0,
-                control: Control::new(lcores),
-                polling: None,
-                clock: clock.clone(),
-                stats: LoopStats::default(),
-                published: Published::new::<LoopStats>(),
-                curve_cursor: 0,
-                frames: turn::frames((0..ports).filter(mine).count(), GAP),
-                first: 0,
-                page: None,
-            }
+            };
+            let frames = turn::frames((0..ports).filter(mine).count(), GAP);
+            let mut worker = Worker::new((shard, switch), frames, clock.clone(), Control::new(lcores), ends);
+            worker.ports = (0..ports).filter(mine).map(port).collect();
+            worker.others = (0..ports).filter(|n| !mine(n)).map(|n| (PortId(n as u16), tx())).collect();
+            worker
         };
         let workers: Vec<_> = switches.into_iter().enumerate().map(worker).collect();
         let before = workers.iter().map(|_| Turn::default()).collect();
