@@ -150,7 +150,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let Self { queues, admission, .. } = self;
         let totals = queues.seal(&list, |len| admission.charge(len));
         let (input, queue) = (PortId(header.in_port), usize::from(header.queue));
-        if self.owner[out.index()] != self.shard {
+        if !self.ports.is_own(out) {
             self.hand_off_list(out, list);
         } else if !self.admit_all(Charged::Queue(out), header.pg, queue, totals) {
             let mut list = list;
@@ -164,7 +164,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// A copy that has no others behind it: it joins those before it in the queue.
     fn copy_alone(&mut self, out: PortId, frame: F, meta: Meta) {
-        if self.owner[out.index()] == self.shard {
+        if self.ports.is_own(out) {
             self.accept_one(out, frame, meta, meta.rx_ns);
         } else {
             self.hand_off_one(out, frame, &meta);

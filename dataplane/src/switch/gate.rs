@@ -41,7 +41,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// What is charged here for a frame with one destination.
     #[inline(always)]
     pub(super) fn charged_for(&self, out: PortId) -> Charged {
-        if self.owner[out.index()] == self.shard { Charged::Both(out) } else { Charged::Group }
+        if self.ports.is_own(out) { Charged::Both(out) } else { Charged::Group }
     }
 
     /// Lets frames of one group and queue pass together, where nothing but limits stands in their way and those are far.

@@ -38,7 +38,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// arrival is another lcore's; else that of arrival, with the group.
     fn note_refused(&mut self, out: PortId, header: &BatchHeader, reason: DropReason, frames: u64) -> PortId {
         let input = PortId(header.in_port);
-        if reason.side() == Side::Departure || self.owner[input.index()] != self.shard {
+        if reason.side() == Side::Departure || !self.ports.is_own(input) {
             self.note_drops_at_queue(out, header, reason, frames);
             return out;
         }

@@ -502,9 +502,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     pub(super) fn hand_over_watched(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
         let mut watched: ArrayVec<(usize, Record), BURST> = ArrayVec::new();
-        let Self { tap, ports, queues, owner, shard, .. } = self;
+        let Self { tap, ports, queues, .. } = self;
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| queues.bytes(out, queue));
-        let own = owner[out.index()] == *shard;
+        let own = ports.is_own(out);
         // What stands behind a frame is what it left behind. A frame with a count of its own is alone in its entry.
         let stage = tap.is_some().then(|| ports.stage(out).backwards());
         for (at, Staged { header, totals, .. }, frame) in stage.into_iter().flatten() {
@@ -513,7 +513,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let depth = behind[lane];
             behind[lane] += frame.len() as u64;
             let key = Key::of(header);
-            if !tap.follows(key, owner[usize::from(header.in_port)] == *shard) {
+            if !tap.follows(key, ports.is_own(PortId(header.in_port))) {
                 continue;
             }
             let Taken { at: taken_at, depth: told, .. } = tap.taken(Taken { key, out, at: now, depth: None });
@@ -544,8 +544,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A queued frame is lost.
     #[cold]
     pub(super) fn flushed_watched(&mut self, out: PortId, key: Key, len: u32, reason: DropReason) {
-        let Self { tap: Some(tap), owner, shard, copies, .. } = self else { return };
-        if tap.follows(key, owner[usize::from(key.in_port)] == *shard) {
+        let Self { tap: Some(tap), ports, copies, .. } = self else { return };
+        if tap.follows(key, ports.is_own(PortId(key.in_port))) {
             let record = Record { key, at: tap.now, len, kept: 0, what: What::Flushed { out, reason } };
             // It is released right after this.
             tap.gone(out, &record, copies.left(key.slot) == 1);

@@ -180,7 +180,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     fn release_group_charge(&mut self, header: &BatchHeader, charge: u32) {
         let pg = PgIx(u32::from(header.pg));
-        if self.owner[usize::from(header.in_port)] != self.shard {
+        if !self.ports.is_own(PortId(header.in_port)) {
             self.admission.release_for_owner(pg, charge);
         } else if self.admission.release_ingress(pg, charge) {
             xon(&mut self.ports, pg);
