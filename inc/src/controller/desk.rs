@@ -24,7 +24,8 @@ const MISSES: u32 = 3;
 const AGAIN_MS: u64 = 5_000;
 /// Most jobs that gather hosts or run.
 const MOST_JOBS: usize = 4096;
-
+/// Largest packet sequence number.
+const MOST_PSN: u32 = 0xff_ffff;
 /// Longest name of a job, bytes.
 const LONGEST_NAME: usize = 128;
 
@@ -307,6 +308,9 @@ impl Desk {
         if !is_ones_qpn(join.qpn) {
             return Err(format!("qpn is {:#x}; that of a host is 2 to 0xfffffe", join.qpn));
         }
+        if let Some(psn) = join.psn.filter(|psn| *psn > MOST_PSN) {
+            return Err(format!("psn is {psn:#x}; it has 24 bits"));
+        }
         if name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
             return Err(format!(
                 "job is {name:?}; it is a name of 1 to {LONGEST_NAME} bytes without control characters"
@@ -335,6 +339,7 @@ impl Desk {
                 ("operation", ours.operation == theirs.operation),
                 ("mtu", ours.mtu == theirs.mtu),
                 ("window", ours.window == theirs.window),
+                ("psn", ours.psn == theirs.psn),
             ];
             let what = what.iter().find(|(_, same)| !same).map_or("straggler", |(what, _)| what);
             return Err(format!("the hosts of job `{name}` do not agree on `{what}`"));
@@ -395,7 +400,8 @@ impl Desk {
         let template = template(&gathering.said, id)?;
         let (names, rng) = (&self.map.names, &mut self.rng);
         let named = |node: usize| format!("`{}`", names[node]);
-        let first_psn = || Psn::new(rng.next_u32() & 0xff_ffff);
+        let given = gathering.said.psn;
+        let first_psn = || Psn::new(given.unwrap_or_else(|| rng.next_u32() & MOST_PSN));
         let planned = tree.jobs(&template, Marks::default(), &ends, &mut self.map.engines, first_psn);
         let planned = planned.map_err(|e| e.map(named).to_string())?;
         let spec = |(node, params): &(usize, JobParams)| {

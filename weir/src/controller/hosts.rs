@@ -13,9 +13,9 @@ use weir_inc::controller::desk::{Connection, Event};
 use weir_inc::rendezvous::{Answer, LONGEST, Request};
 
 /// Most connections at a time.
-const MOST: usize = 4096;
+pub(super) const MOST: usize = 4096;
 /// Time for the first line, all of it: who says nothing goes.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Silence after which TCP asks a host whether it is there, seconds.
 const QUIET: u32 = 15;
 /// Time between two such questions, seconds.
@@ -110,7 +110,7 @@ fn accept(listener: &TcpListener, streams: &Streams, events: &Sender<Event>) {
 }
 
 /// A host that has gone without a word ends its connection, whether it was to be told something or not.
-fn notice_the_dead(stream: &TcpStream) -> nix::Result<()> {
+pub(super) fn notice_the_dead(stream: &TcpStream) -> nix::Result<()> {
     setsockopt(stream, sockopt::KeepAlive, &true)?;
     setsockopt(stream, sockopt::TcpKeepIdle, &QUIET)?;
     setsockopt(stream, sockopt::TcpKeepInterval, &AGAIN)?;
@@ -119,10 +119,10 @@ fn notice_the_dead(stream: &TcpStream) -> nix::Result<()> {
 }
 
 /// A connection that is read until then.
-struct Until<'a> {
-    stream: &'a TcpStream,
+pub(super) struct Until<'a> {
+    pub stream: &'a TcpStream,
     /// `None`: for ever.
-    end: Option<Instant>,
+    pub end: Option<Instant>,
 }
 
 impl Read for Until<'_> {

@@ -4,6 +4,7 @@
 //! speaks with it, so that a dead switch holds up nobody.
 
 mod hosts;
+mod inccl;
 mod store;
 mod switches;
 
@@ -13,6 +14,7 @@ use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hosts::Hosts;
+use inccl::Groups;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -39,6 +41,10 @@ pub struct ControllerArgs {
     /// File with the token that lets hosts in.
     #[arg(long, value_name = "FILE")]
     pub token_file: PathBuf,
+    /// Where hosts come to that use INCCL (its port is 52200). They present no token: whoever reaches this address can begin a job
+    /// among the hosts of the fabric.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub inccl: Option<SocketAddr>,
     /// What is known of jobs is kept here, so that they outlive the controller; kept nowhere unless given.
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
@@ -71,11 +77,15 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
     let nodes: BTreeMap<usize, String> =
         map.engines.keys().map(|node| (*node, map.names[*node].clone())).collect();
+    let (events, happened) = channel::<Event>();
+    let groups = match args.inccl {
+        Some(address) => Some(Groups::listen(address, inccl::LINGER, &map, secret.clone(), events.clone())?),
+        None => None,
+    };
     let mut desk = Desk::new(map, secret, store.take(), seed, now());
     for (id, name, _) in desk.jobs() {
         say!("job {id} (`{name}`): its hosts may come back");
     }
-    let (events, happened) = channel::<Event>();
     let mut orders: BTreeMap<usize, Orders> = BTreeMap::new();
     for (node, name) in &nodes {
         let spec = topology.switches.iter().find(|s| s.name == *name);
@@ -86,6 +96,9 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     }
     let mut hosts = Hosts::listen(args.listen, events)?;
     say!("controller {}: {} switches with engines", hosts.address(), orders.len());
+    if let Some(groups) = &groups {
+        say!("INCCL {}: its hosts are let in without a token", groups.address());
+    }
     let mut looked = Instant::now();
     while !asked.load(Ordering::Relaxed) {
         let mut actions = match happened.recv_timeout(TICK) {
@@ -107,7 +120,10 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
         }
         for action in actions {
             match action {
-                Action::Say(to, answer) => hosts.say(to, &answer),
+                Action::Say(to, answer) => match &groups {
+                    Some(groups) if Groups::has(to) => groups.say(to, answer),
+                    _ => hosts.say(to, &answer),
+                },
                 Action::HangUp(to) => hosts.hang_up(to),
                 Action::Post(switch, spec) => order(&orders, switch, |o| o.post(*spec)),
                 Action::End(switch, id) => order(&orders, switch, |o| o.end(id)),

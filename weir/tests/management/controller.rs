@@ -129,8 +129,12 @@ impl Place {
 
     /// A controller and where it listens.
     fn controller(&self, listen: &str) -> (Program, String) {
+        self.controller_with(listen, &[])
+    }
+
+    fn controller_with(&self, listen: &str, more: &[&str]) -> (Program, String) {
         let mut command = Command::new(WEIR);
-        command.args(["inc", "controller", &self.path("fabric.toml"), "--listen", listen]);
+        command.args(["inc", "controller", &self.path("fabric.toml"), "--listen", listen]).args(more);
         command.args(["--token-file", &self.path("token"), "--state", &self.path("state.json")]);
         let program = Program::start(&mut command);
         let said = program.says("controller ");
@@ -335,4 +339,48 @@ fn what_is_wrong_is_said_at_once() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("state.json: another controller keeps its jobs there"), "{said}");
+}
+
+#[test]
+fn hosts_of_inccl_are_seated() {
+    let place = Place::new();
+    let mut fabric = std::fs::read_to_string(place.path("fabric.toml")).unwrap();
+    let stranger = ["inc", "controller", &place.path("fabric.toml"), "--token-file", &place.path("token")];
+    let refused = Command::new(WEIR).args(stranger).args(["--inccl", "127.0.0.1:0"]).output().unwrap();
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("give each [[host]] of the topology its `mac`")
+    );
+    for host in 0..4 {
+        let ip = format!("ip = \"10.0.0.{host}\"\n");
+        fabric = fabric.replace(&ip, &format!("{ip}mac = \"02:00:00:00:00:0{host}\"\n"));
+    }
+    std::fs::write(place.path("fabric.toml"), fabric).unwrap();
+    let (controller, _) = place.controller_with("127.0.0.1:0", &["--inccl", "127.0.0.1:0"]);
+    let said = controller.says("INCCL ");
+    let address = said.split(' ').nth(1).unwrap().trim_end_matches(':').to_owned();
+    let mut first = TcpStream::connect(address).unwrap();
+    first.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut said = b"G\x03\0\0\0".to_vec();
+    (0..3).for_each(|host| said.extend([10, 0, 0, host]));
+    first.write_all(&said).unwrap();
+    let mut number = [0; 4];
+    first.read_exact(&mut number).unwrap();
+    assert_eq!(u32::from_le_bytes(number), 1);
+    first.write_all(b"C\x11\0\0\0\x12\0\0\0\x13\0\0\0").unwrap();
+    first.read_exact(&mut number).unwrap();
+    let mut file = vec![0; u32::from_be_bytes(number) as usize];
+    first.read_exact(&mut file).unwrap();
+    let file = String::from_utf8(file).unwrap();
+    let lines: Vec<&str> = file.lines().map(str::trim).collect();
+    let peers: Vec<&&str> = lines.iter().filter(|line| line.starts_with("peer_qp")).collect();
+    assert_eq!(peers, [&"peer_qp: 17", &"peer_qp: 18", &"peer_qp: 19"], "{file}");
+    assert!(lines.contains(&"host_id: 2"), "{file}");
+    // The job was posted as these hosts need it.
+    let posted = |switch: &Switch| switch.state.lock().unwrap().jobs.values().next().cloned();
+    let job = place.switches.iter().find_map(posted).unwrap();
+    assert_eq!(
+        (&job["operation"]["type"], &job["operation"]["byte_order"]),
+        (&json!("i32"), &json!("big")),
+        "{job}"
+    );
 }

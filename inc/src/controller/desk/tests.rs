@@ -163,6 +163,8 @@ fn who_may_not_join_is_told_why() {
         ("do not agree on `hosts`", |j| j.hosts = 3),
         ("do not agree on `mtu`", |j| j.mtu = 256),
         ("do not agree on `operation`", |j| j.operation.operator = Some(crate::kernels::Operator::Max)),
+        ("do not agree on `psn`", |j| j.psn = Some(0)),
+        ("psn is 0x1000000", |j| j.psn = Some(1 << 24)),
         ("index is 4 of 4 hosts", |j| j.index = 4),
         ("qpn is 0x1000000", |j| j.qpn = 1 << 24),
         ("qpn is 0x1;", |j| j.qpn = 1),
@@ -186,6 +188,20 @@ fn who_may_not_join_is_told_why() {
     // Who goes away before all have come can come again.
     desk.handle(Event::Closed(1), 0);
     assert!(say(&mut desk, 4, join(0, 0)).is_empty());
+}
+
+#[test]
+fn hosts_that_know_their_first_psn_get_it() {
+    let mut desk = desk();
+    for index in 0..2 {
+        say(&mut desk, u64::from(index), Join { hosts: 2, psn: Some(7), ..join(index, index) });
+    }
+    let seated = desk.handle(Event::Posted(LEAF0, 1, Ok(())), 0);
+    assert_eq!(told(&seated).len(), 2);
+    for (_, answer) in told(&seated) {
+        let Answer::Seat(seat) = answer else { panic!("{answer:?}") };
+        assert_eq!((seat.send_psn, seat.recv_psn), (7, 7));
+    }
 }
 
 #[test]
