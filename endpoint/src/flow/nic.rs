@@ -61,6 +61,8 @@ pub struct Nic {
     cnps: VecDeque<u32>,
     reaction: Reaction,
     unexpected: u64,
+    /// Flows that are complete at their sender, until somebody asks.
+    completed: VecDeque<u32>,
     /// What the last frame sent carries for an algorithm.
     carried: Option<Stamp>,
 }
@@ -79,6 +81,7 @@ impl Nic {
             cnps: VecDeque::new(),
             reaction,
             unexpected: 0,
+            completed: VecDeque::new(),
             carried: None,
         }
     }
@@ -158,6 +161,7 @@ impl Nic {
             match self.senders.get_mut(at) {
                 Some(sender) => {
                     sender.on_answer(&heard, stamp, now);
+                    self.completed.extend(std::iter::from_fn(|| sender.take_completed()));
                     if sender.is_done() {
                         self.retire(heard.qpn);
                     }
@@ -222,6 +226,7 @@ impl Nic {
                 continue;
             }
             let frame = sender.send(now);
+            self.completed.extend(std::iter::from_fn(|| sender.take_completed()));
             self.carried = matches!(sender.flow().pace, Pace::Acks(_)).then(|| Stamp::new(now));
             self.turn = at + 1;
             if sender.is_done() {
@@ -230,6 +235,11 @@ impl Nic {
             return Some(frame);
         }
         None
+    }
+
+    /// The next flow that has become complete at its sender: every packet is acknowledged or, of datagrams, sent.
+    pub fn poll_completed(&mut self) -> Option<u32> {
+        self.completed.pop_front()
     }
 
     /// What the frame of the last [`Nic::poll_transmit`] carries for an algorithm.

@@ -73,6 +73,8 @@ pub enum LinkFlowError {
 struct Outgoing {
     flow: Flow,
     posted: u64,
+    /// Packets of it that the peer has acknowledged.
+    acknowledged: u64,
     /// What the queue pair had done before this flow began.
     before: Sent,
     /// Answers: as many messages as have been read there may be. `None`: it answers nobody.
@@ -148,6 +150,8 @@ pub struct LinkNic {
     lag: Nanos,
     credit_wait: CreditWait,
     memory_peak: u64,
+    /// Flows that are complete at their sender, until somebody asks.
+    completed: VecDeque<u32>,
     /// A frame with its payload.
     scratch: Vec<u8>,
 }
@@ -191,6 +195,7 @@ impl LinkNic {
             reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
             credit_wait: CreditWait::default(),
             memory_peak: 0,
+            completed: VecDeque::new(),
             scratch: Vec::new(),
         })
     }
@@ -245,7 +250,13 @@ impl LinkNic {
         let backoff = backs_off.then(|| Backoff::new(params, length_thr)).transpose()?;
         self.ends.push(match sends {
             true => Role::Sends {
-                flows: vec![Outgoing { flow, posted: 0, before: Sent::default(), asked: None }],
+                flows: vec![Outgoing {
+                    flow,
+                    posted: 0,
+                    acknowledged: 0,
+                    before: Sent::default(),
+                    asked: None,
+                }],
                 sent: Sent::default(),
                 backoff,
             },
@@ -275,7 +286,9 @@ impl LinkNic {
     pub fn add_more(&mut self, at: u32, flow: Flow) {
         let (before, cnps_before) = (self.sent_so_far(at as usize), self.cnps_so_far(at as usize));
         match &mut self.ends[at as usize] {
-            Role::Sends { flows, .. } => flows.push(Outgoing { flow, posted: 0, before, asked: None }),
+            Role::Sends { flows, .. } => {
+                flows.push(Outgoing { flow, posted: 0, acknowledged: 0, before, asked: None })
+            }
             Role::Receives { incoming, cnps, .. } => {
                 incoming.append(flow);
                 cnps.push(cnps_before);
@@ -452,10 +465,32 @@ impl LinkNic {
                         let _ = self.link.set_threshold(qp, backoff.threshold());
                     }
                 }
-                Event::Acknowledged { .. } | Event::Multicast { .. } | Event::Raw(_) | Event::Failed(_) => {}
+                Event::Acknowledged { qp, messages } => self.acknowledged(qp, messages),
+                Event::Multicast { .. } | Event::Raw(_) | Event::Failed(_) => {}
             }
         }
         arrival
+    }
+
+    /// The oldest messages of queue pair `qp` have arrived at the peer.
+    fn acknowledged(&mut self, qp: u16, mut messages: u64) {
+        let Some(Role::Sends { flows, .. }) = self.ends.get_mut(usize::from(qp)) else { return };
+        for out in flows.iter_mut().filter(|out| out.acknowledged < out.flow.packets()) {
+            let taken = messages.min(out.flow.packets() - out.acknowledged);
+            out.acknowledged += taken;
+            messages -= taken;
+            if out.acknowledged == out.flow.packets() {
+                self.completed.push_back(out.flow.id);
+            }
+            if messages == 0 {
+                break;
+            }
+        }
+    }
+
+    /// The next flow that has become complete at its sender: every packet is acknowledged. In LITE mode none ever is.
+    pub fn poll_completed(&mut self) -> Option<u32> {
+        self.completed.pop_front()
     }
 
     fn run(&mut self, now: Nanos) {

@@ -128,6 +128,8 @@ pub struct Sender {
     /// Packets of a work request; 0: nothing counts them.
     request: u64,
     messages: Vec<Message>,
+    /// Messages that [`Sender::take_completed`] has named.
+    completed: usize,
     /// Packets of all messages.
     packets: u64,
     /// Packets acknowledged: all before this one.
@@ -168,6 +170,7 @@ impl Sender {
             control,
             request,
             messages: Vec::with_capacity(1),
+            completed: 0,
             packets: 0,
             acked: 0,
             next: 0,
@@ -218,6 +221,15 @@ impl Sender {
             Transport::Reliable => self.acked == self.packets,
             Transport::Datagram => self.next == self.packets,
         }
+    }
+
+    /// The flow of the next message that is complete, each once: all of it is acknowledged or, of datagrams, sent.
+    pub(super) fn take_completed(&mut self) -> Option<u32> {
+        let Message { flow, first, .. } = *self.messages.get(self.completed)?;
+        let upto = if flow.transport == Transport::Reliable { self.acked } else { self.next };
+        let complete = first + flow.packets() <= upto;
+        self.completed += usize::from(complete);
+        complete.then_some(flow.id)
     }
 
     /// The message packet `number` belongs to; the last one behind its end.

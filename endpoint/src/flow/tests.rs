@@ -215,6 +215,10 @@ fn several_flows_share_a_queue_pair_its_numbers_and_its_rate() {
     let now = run(&mut nics, 1_000_000, mark);
     let rate = nics[0].senders()[0].rate().unwrap();
     assert!(nics[0].senders()[0].is_done() && rate < RATE * 6 / 10, "{rate}");
+    assert_eq!(
+        (nics[0].poll_completed(), nics[0].poll_completed(), nics[1].poll_completed()),
+        (Some(7), None, None)
+    );
     let second = Flow { id: 8, bytes: 3_500, start: now, ..first };
     nics[0].send_more(0, second);
     nics[1].expect_more(0, second);
@@ -234,6 +238,11 @@ fn several_flows_share_a_queue_pair_its_numbers_and_its_rate() {
     let receiver = &nics[1].receivers()[0];
     assert_eq!((receiver.received(0).bytes, receiver.received(1).bytes), (200_000, 3_500));
     assert_eq!((nics[0].senders()[0].sent(0).packets, nics[0].senders()[0].sent(1).packets), (200, 4));
+    // All packets have arrived, and nobody has said so to the sender.
+    assert_eq!(nics[0].poll_completed(), None);
+    let ack = nics[1].poll_transmit(now + 40_000).unwrap();
+    assert!(nics[0].handle_frame(ack.bytes(), None, now + 41_000).is_none());
+    assert_eq!((nics[0].poll_completed(), nics[0].poll_completed()), (Some(8), None));
 }
 
 #[test]
@@ -259,6 +268,8 @@ fn a_flow_whose_end_is_lost_ends_with_the_next_one_and_is_not_delivered() {
     );
     let received = nics[1].receivers()[0].received(0);
     assert_eq!((received.missing, received.lost, received.delivered()), (2, 1_500, None));
+    // Nobody acknowledges: what has been sent is complete.
+    assert_eq!((nics[0].poll_completed(), nics[0].poll_completed()), (Some(7), Some(8)));
 }
 
 #[test]

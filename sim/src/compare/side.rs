@@ -217,7 +217,8 @@ fn points(path: &Path, merged: sweep::Merged) -> Result<Vec<Side>, CompareError>
             side.runs.insert(point.seed, run);
             continue;
         }
-        let neighbours = fabric::load("spec", &point.spec).and_then(|spec| fabric::neighbours(&spec));
+        let neighbours =
+            fabric::load_in("spec", &point.spec, path).and_then(|spec| fabric::neighbours(&spec));
         let neighbours = neighbours.map_err(|e| damaged(e.to_string()))?;
         let mut name = name_of(path);
         if !settings.is_empty() {

@@ -281,6 +281,15 @@ impl Host {
         }
     }
 
+    /// The next flow that it has sent and knows to have arrived; of datagrams, that it has sent.
+    pub fn poll_completed(&mut self) -> Option<u32> {
+        match self {
+            Self::Roce(host) => host.nic.poll_completed(),
+            Self::RcLink(nic) => nic.poll_completed(),
+            Self::Engine(_) => None,
+        }
+    }
+
     /// When there may be another.
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
         match self {

@@ -1,7 +1,7 @@
 //! Every key of a fabric file has an effect: another legal value gives another report. Which keys there are is asked of
 //! the reader itself, so a key without a case here fails.
 
-use super::{load, run};
+use super::{load, load_in, run};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
@@ -192,6 +192,21 @@ const fn topology(text: &str) -> (&str, &str) {
     ("topology", text)
 }
 const TO_H1: (&str, &str) = ("workload.0.to", "\"h1\"");
+
+/// Files beside the fabric, of which each key that names one has two.
+const FILES: &[(&str, &str)] = &[
+    ("one.cm", "Nodes 4\nConnections 1\n0->3 start 2000000 size 50000\n"),
+    ("two.cm", "Nodes 4\nConnections 1\n0->3 start 3000000 size 50000\n"),
+    ("one.txt", "3 1 2\n2\n0 2 40Gbps 500ns 0\n1 2 40Gbps 500ns 0\n"),
+    ("two.txt", "3 1 2\n2\n0 2 40Gbps 600ns 0\n1 2 40Gbps 500ns 0\n"),
+];
+const MATRIX: More<'_> = &[("workload.0", "{ kind = \"htsim_matrix\", file = \"one.cm\" }")];
+const HPCC_FILE: More<'_> = &[
+    topology("{ kind = \"hpcc_file\", file = \"one.txt\" }"),
+    ("link", "{}"),
+    ("trunk", "{}"),
+    ("workload.0", "{ kind = \"flow\", from = \"h0\", to = \"h1\", bytes = \"50KB\" }"),
+];
 
 /// A key, another value of it, and what the base says besides.
 const CASES: &[(&str, &str, More<'_>)] = &[
@@ -411,6 +426,9 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("inc.window", "4", INC),
     ("workload.0.kind", "\"all_to_all\"", &[("workload.0", "{ kind = \"permutation\", bytes = \"50KB\" }")]),
     ("workload.0.bytes", "\"100KB\"", PLAIN),
+    ("workload.0.file", "\"two.cm\"", MATRIX),
+    ("workload.0.origin", "\"1us\"", MATRIX),
+    ("topology.hpcc_file.file", "\"two.txt\"", HPCC_FILE),
     ("workload.0.start", "\"10us\"", PLAIN),
     ("workload.0.stagger", "\"10us\"", PLAIN),
     ("workload.0.from", "\"h1\"", FLOW),
@@ -477,7 +495,9 @@ fn base(more: More<'_>) -> Vec<(String, Value)> {
 
 /// Everything a run says but its identity.
 fn said(key: &str, text: &str) -> serde_json::Value {
-    let report = load("keys.toml", text).and_then(|spec| run(&spec));
+    let dir = tempfile::tempdir().unwrap();
+    FILES.iter().for_each(|(name, text)| std::fs::write(dir.path().join(name), text).unwrap());
+    let report = load_in("keys.toml", text, dir.path()).and_then(|spec| run(&spec));
     let report = report.unwrap_or_else(|e| panic!("{key}: {e}\n{text}"));
     without_identity(&report)
 }
@@ -526,6 +546,7 @@ fn every_key_of_a_fabric_has_a_case() {
         ("topology.", "topology.rail.", RAIL),
         ("topology.", "topology.dragonfly_plus.", DRAGONFLY),
         ("topology.", "topology.fat_tree.", &[topology("{ kind = \"fat_tree\", k = 2 }")]),
+        ("topology.", "topology.hpcc_file.", HPCC_FILE),
         ("topology.", "topology.custom.", CUSTOM),
         ("topology.links.0.", "topology.custom.links.0.", CUSTOM),
         ("link.", "link.", PLAIN),

@@ -9,8 +9,10 @@ mod collective;
 mod congestion;
 mod engine;
 mod event_queue;
+mod graph;
 mod histogram;
 mod hosts;
+mod import;
 mod latency;
 mod links;
 mod ns3;
@@ -35,6 +37,7 @@ mod units;
 mod workload;
 
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
+pub(crate) use import::{file_names, names_file};
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};
 pub use ns3_spec::Ns3Spec;
 pub use play::{Progress, run, run_with};
@@ -47,6 +50,7 @@ pub use spec::{
     CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, FailureSpec,
     FlowControlKind, Forwarding, HostSpec, IncSpec, LinkFormat, LinkHostSpec, LinkPriorities, LinkSpec,
     Pattern, Profile, Protocol, RoutingMode, RoutingSpec, Scheme, SwitchSpec, Topology, Workload, load,
+    load_in,
 };
 pub use timeline::{Pause, Series, Timeline};
 pub(crate) use topology::neighbours;
@@ -146,6 +150,16 @@ pub enum FabricError {
         /// What is wrong.
         problem: String,
     },
+    /// Something in a file that the spec names, or the file itself.
+    #[error("{place}: {problem}")]
+    Import {
+        /// The key that names it.
+        key: String,
+        /// The file and, where there is one, the line.
+        place: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// `buffer.policy` of the switches is refused, or does not go with the rest of what they are.
     #[error("[switch.config] buffer.policy: {0}")]
     Policy(String),
@@ -160,6 +174,8 @@ mod collective_tests;
 mod congestion_tests;
 #[cfg(test)]
 mod core_tests;
+#[cfg(test)]
+mod import_tests;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]

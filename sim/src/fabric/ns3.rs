@@ -111,7 +111,7 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         if w.kind == Pattern::IncAllReduce {
             return wrong("switches have no engines");
         }
-        if w.bytes.is_none() && w.sizes.is_none() {
+        if w.bytes.is_none() && w.sizes.is_none() && w.file.is_none() {
             return wrong("every flow has an end: `bytes` is needed");
         }
         if Some(w.cc()) != cc {
@@ -302,9 +302,13 @@ pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Resu
     check(spec)?;
     let plan = lay_out(spec)?;
     let routes = Routes::new(&plan, spec.seed, |_| true);
-    let mut planned = flows(spec, &plan, &routes, &Collectives::default())?;
-    if let Some(f) = planned.iter().find(|f| !f.after.is_empty() || f.flow.bytes > u64::from(u32::MAX)) {
-        let what = if !f.after.is_empty() { "a flow that waits for another" } else { "bytes of a flow" };
+    if plan.links.iter().any(|link| link.spec.loss > 0.0) {
+        return Err(fixed("topology.file", "links lose nothing, and one in this file has an error rate"));
+    }
+    let (mut planned, ops) = flows(spec, &plan, &routes, &Collectives::default())?;
+    let waits = ops.iter().any(|op| !op.after.is_empty());
+    if let Some(f) = planned.iter().find(|f| waits || f.flow.bytes > u64::from(u32::MAX)) {
+        let what = if waits { "a flow that waits for another" } else { "bytes of a flow" };
         let must =
             "at most 4294967295, and start at a time of its own (no all_reduce), in profile = \"ns3-hpcc\"";
         return Err(FabricError::Range {

@@ -38,6 +38,11 @@ pub(super) fn address_mask(spec: &FabricSpec) -> u64 {
     }
 }
 
+/// Whether what has arrived is acknowledged.
+pub(super) fn is_acknowledged(spec: &FabricSpec) -> bool {
+    spec.host.rclink.retransmit && spec.host.rclink.format != LinkFormat::AfhLite
+}
+
 /// The preset of a switch, and the format of its ports.
 pub(super) fn switch_preset(format: LinkFormat) -> (&'static str, &'static str) {
     match format {

@@ -104,7 +104,7 @@ impl FabricSpec {
             }
             FabricError::Range { what, .. } => key(what).or_else(|| key("topology")),
             FabricError::Workload { index, .. } => key(&format!("workload.{}", index - 1)),
-            FabricError::Profile { key: set, .. } => key(set),
+            FabricError::Profile { key: set, .. } | FabricError::Import { key: set, .. } => key(set),
             FabricError::Policy(_) => key("switch.config.buffer.policy"),
             FabricError::Switch(_) => key("switch.config").or_else(|| key("switch")),
         };

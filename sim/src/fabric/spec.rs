@@ -2,6 +2,7 @@
 
 use super::FabricError;
 use super::congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
+use super::import::Files;
 use super::ns3_spec::Ns3Spec;
 use super::sizes::SizeDistribution;
 use super::source::Source;
@@ -10,6 +11,7 @@ use crate::digest::Digest;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A whole experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -64,6 +66,9 @@ pub struct FabricSpec {
     /// Where it was read from.
     #[serde(skip)]
     pub(super) source: Source,
+    /// Files it names.
+    #[serde(skip)]
+    pub(super) files: Files,
 }
 
 /// Whose switches and hosts play.
@@ -153,6 +158,11 @@ pub enum Topology {
         switches: usize,
         /// Hosts on each.
         hosts_per_switch: usize,
+    },
+    /// The topology file of the HPCC simulator. Hosts are `h` and switches `s` with their number in it.
+    HpccFile {
+        /// The file; beside this one unless the path is absolute.
+        file: String,
     },
     /// As listed.
     Custom {
@@ -645,6 +655,11 @@ pub struct Workload {
     pub sizes: Option<SizeDistribution>,
     /// Flows arrive for this long (poisson).
     pub duration: Option<Duration>,
+    /// What is sent (htsim_matrix, hpcc_flows); beside this file unless the path is absolute.
+    pub file: Option<String>,
+    /// Time of that file that is `start` here.
+    #[serde(default)]
+    pub origin: Duration,
     /// Reliable, or datagrams nobody acknowledges.
     #[serde(default = "yes")]
     pub reliable: bool,
@@ -685,6 +700,10 @@ pub enum Pattern {
     IncAllReduce,
     /// Flows of random `sizes`, or of `bytes` each, between random hosts or to one, `load`, for `duration`.
     Poisson,
+    /// The connection matrix of htsim in `file`, triggers included.
+    HtsimMatrix,
+    /// The flow file of the HPCC simulator in `file`.
+    HpccFlows,
 }
 
 /// How a flow reacts to marks.
@@ -736,11 +755,19 @@ fn dscp_26() -> u8 {
     26
 }
 
-/// Reads a spec from TOML, calling it `file` in messages.
+/// Reads a spec from TOML, calling it `file` in messages, and the files it names, which are beside that one.
 ///
 /// # Errors
-/// [`FabricError::Syntax`]; what the spec says is checked by [`super::run`].
+/// [`FabricError::Syntax`], or a file that cannot be read; what the spec says is checked by [`super::run`].
 pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
+    load_in(file, text, Path::new(file).parent().unwrap_or(Path::new("")))
+}
+
+/// The same with the files it names in `folder`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_in(file: &str, text: &str, folder: &Path) -> Result<FabricSpec, FabricError> {
     let wrong = |e: toml::de::Error| FabricError::Syntax {
         file: file.into(),
         message: e.to_string().trim_end().into(),
@@ -750,7 +777,9 @@ pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
     for w in &mut spec.workloads {
         w.cc = w.cc.or(Some(common));
     }
-    Ok(FabricSpec { source: Source { file: file.into(), text: text.into() }, ..spec })
+    spec.source = Source { file: file.into(), text: text.into() };
+    spec.files = Files::read(&spec, folder).map_err(|e| spec.locate(e))?;
+    Ok(spec)
 }
 
 impl FabricSpec {

@@ -1,6 +1,7 @@
 //! From a named shape to nodes, ports and links.
 
 use super::FabricError;
+use super::import::hpcc;
 use super::spec::{FabricSpec, LinkSpec, Topology};
 use super::units::{Duration, Rate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -250,6 +251,7 @@ pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
             b.plan.clockwise = true;
             b.plan
         }
+        Topology::HpccFile { .. } => from_hpcc_file(spec)?,
         Topology::Custom { hosts, switches, links, macs } => {
             let mut b = Builder::new(spec, hosts.len(), switches.len());
             b.plan.names = hosts.iter().chain(switches).cloned().collect();
@@ -274,6 +276,36 @@ pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
     };
     check(&plan)?;
     Ok(plan)
+}
+
+/// That of the HPCC simulator's file. Rates, delays and losses are its own.
+fn from_hpcc_file(spec: &FabricSpec) -> Result<Plan, FabricError> {
+    let of_links = ["link", "trunk"]
+        .map(|table| spec.source.keys(table).into_iter().map(move |key| format!("{table}.{key}")));
+    if let Some(what) = of_links.into_iter().flatten().next() {
+        let must = "absent: every link is as `topology.file` says".into();
+        return Err(FabricError::Range { what, got: "set".into(), must });
+    }
+    let missing =
+        || FabricError::Range { what: "topology.file".into(), got: "missing".into(), must: "a path".into() };
+    let file = spec.files.get("topology.file").ok_or_else(missing)?;
+    let network = hpcc::network(file)?;
+    let is_switch = |node: &u64| network.switches.contains(node);
+    let hosts: Vec<u64> = (0..network.nodes).filter(|node| !is_switch(node)).collect();
+    let mut b = Builder::new(spec, hosts.len(), network.switches.len());
+    let place = |node: u64| match hosts.binary_search(&node) {
+        Ok(host) => host,
+        Err(before) => hosts.len() + (node as usize - before),
+    };
+    let switches = network.switches.iter().map(|n| format!("s{n}"));
+    b.plan.names = hosts.iter().map(|n| format!("h{n}")).chain(switches).collect();
+    for link in &network.links {
+        let (rate, delay) = (Rate::of(link.rate), Duration::of(link.delay));
+        // The reference loses frames where they arrive, whatever they are.
+        let spec = LinkSpec { rate, delay, loss: link.loss, pause_loss: link.loss };
+        b.connect(place(link.a), place(link.b), spec);
+    }
+    Ok(b.plan)
 }
 
 /// Switches in a row, the first hosts on the first switch.

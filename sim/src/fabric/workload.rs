@@ -1,12 +1,14 @@
 //! From traffic patterns to flows.
 
+mod imported;
 mod trees;
 
 use super::collective::Collectives;
+use super::graph::{Graph, Message, Op, OpId, Work};
 use super::rclink;
 use super::routes::{self, Routes};
 use super::sizes::SizeDistribution;
-use super::spec::{Congestion, FabricSpec, Pattern, Protocol, Workload};
+use super::spec::{Congestion, FabricSpec, Pattern, Protocol, Topology, Workload};
 use super::topology::Plan;
 use super::{FabricError, congestion, hosts, rate_control};
 use weir_dataplane::rng::Rng;
@@ -34,8 +36,6 @@ pub(super) struct Planned {
     /// Number of the first flow of its queue pair: its own, or that of the flow before it.
     pub pair: u32,
     pub flow: Flow,
-    /// Starts when these flows have been delivered, not before `flow.start`.
-    pub after: Vec<u32>,
     /// Its congestion control.
     pub cc: Congestion,
     /// It is a rank, this one of its host, and goes to an engine.
@@ -49,19 +49,6 @@ pub(super) struct Planned {
 /// Whether a flow has an end.
 pub(super) fn is_finite(planned: &Planned) -> bool {
     planned.flow.bytes < ENDLESS
-}
-
-/// What a pattern says before the common keys are added.
-struct Draft {
-    from: usize,
-    to: usize,
-    bytes: u64,
-    start: u64,
-    after: Vec<u32>,
-    /// Number of the first flow of its queue pair, if that is another.
-    pair: Option<u32>,
-    /// See [`Planned::seat`].
-    seat: Option<usize>,
 }
 
 /// Sizes of flows.
@@ -105,6 +92,8 @@ impl Pattern {
             Self::TreeAllReduce => "tree_all_reduce",
             Self::IncAllReduce => "inc_all_reduce",
             Self::Poisson => "poisson",
+            Self::HtsimMatrix => "htsim_matrix",
+            Self::HpccFlows => "hpcc_flows",
         }
     }
 }
@@ -127,9 +116,11 @@ impl Reader<'_> {
 
     /// Keys that say nothing to this kind, or contradict one another.
     fn check(&self) -> Result<(), FabricError> {
-        use Pattern::{Flow, Incast, Permutation, Poisson};
+        use Pattern::{Flow, HpccFlows, HtsimMatrix, Incast, Permutation, Poisson};
+        const FILES: &[Pattern] = &[HtsimMatrix, HpccFlows];
         let w = self.w;
-        let keys: [(&str, bool, &[Pattern]); 9] = [
+        let from_file = FILES.contains(&w.kind);
+        let keys: [(&str, bool, &[Pattern]); 12] = [
             ("from", w.from.is_some(), &[Flow]),
             ("to", w.to.is_some(), &[Flow, Incast, Poisson]),
             ("senders", w.senders.is_some(), &[Incast]),
@@ -138,7 +129,10 @@ impl Reader<'_> {
             ("sizes", w.sizes.is_some(), &[Poisson]),
             ("duration", w.duration.is_some(), &[Poisson]),
             ("sizes", w.bytes.is_some() && w.sizes.is_some(), &[]),
-            ("stagger", w.stagger.0 > 0 && w.kind == Poisson, &[]),
+            ("stagger", w.stagger.0 > 0 && (w.kind == Poisson || from_file), &[]),
+            ("bytes", w.bytes.is_some() && from_file, &[]),
+            ("file", w.file.is_some(), FILES),
+            ("origin", w.origin.0 > 0, FILES),
         ];
         if let Some((key, ..)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&w.kind)) {
             return Err(self.wrong(format!("`{key}` means nothing here; take it out")));
@@ -157,22 +151,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn drafts(&self, spec: &FabricSpec, first: u32, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
+    fn graph(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Graph, FabricError> {
         let (w, n) = (self.w, self.plan.stations());
         if n < 2 {
             return Err(self.wrong("needs two hosts"));
         }
         let bytes = w.bytes.map_or(ENDLESS, |size| size.0.max(1));
         let start = |i: usize| w.start.0.saturating_add(w.stagger.0.saturating_mul(i as u64));
-        let draft = |i: usize, (from, to): (usize, usize)| Draft {
-            from,
-            to,
-            bytes,
-            start: start(i),
-            after: Vec::new(),
-            pair: None,
-            seat: None,
-        };
+        let message = |(from, to): (usize, usize)| Message { from, to, bytes, pair: None, seat: None };
         let pairs: Vec<(usize, usize)> = match w.kind {
             Pattern::Flow => vec![(self.host("from", &w.from)?, self.host("to", &w.to)?)],
             Pattern::Incast => {
@@ -190,27 +176,33 @@ impl Reader<'_> {
             }
             Pattern::AllReduce => {
                 let whole = self.need("bytes", w.bytes)?.0;
-                return Ok(all_reduce(n, whole.div_ceil(n as u64).max(1), start, first));
+                return Ok(all_reduce(n, whole.div_ceil(n as u64).max(1), start));
             }
             Pattern::TreeAllReduce => {
                 let half = self.need("bytes", w.bytes)?.0.div_ceil(2).max(1);
                 let chunks = half.div_ceil(CHUNK_PACKETS * u64::from(spec.host.payload));
-                return Ok(trees::all_reduce(n, (half, chunks), start, first));
+                return Ok(trees::all_reduce(n, (half, chunks), start));
             }
             Pattern::IncAllReduce => {
                 let engines = self.collectives.engines_of(self.index);
-                let rank = |(from, (seat, to)): (usize, (usize, usize))| Draft {
-                    seat: Some(seat),
-                    ..draft(from, (from, to))
-                };
-                return Ok(engines.enumerate().map(rank).collect());
+                let mut graph = Graph::default();
+                for (from, (seat, to)) in engines.enumerate() {
+                    graph.send(Message { seat: Some(seat), ..message((from, to)) }, start(from), Vec::new());
+                }
+                return Ok(graph);
             }
             Pattern::Poisson => return self.poisson(spec, rng),
+            Pattern::HtsimMatrix => return self.htsim_matrix(spec),
+            Pattern::HpccFlows => return self.hpcc_flows(spec),
         };
         if pairs.iter().any(|(from, to)| from == to) {
             return Err(self.wrong("a host does not send to itself"));
         }
-        Ok(pairs.into_iter().enumerate().map(|(i, pair)| draft(i, pair)).collect())
+        let mut graph = Graph::default();
+        for (i, pair) in pairs.into_iter().enumerate() {
+            graph.send(message(pair), start(i), Vec::new());
+        }
+        Ok(graph)
     }
 
     /// Responses to the flows from number `first` on, if they are answered.
@@ -243,7 +235,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn poisson(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Vec<Draft>, FabricError> {
+    fn poisson(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Graph, FabricError> {
         let load = self.need("load", self.w.load)?;
         let sizes = match self.w.bytes {
             Some(bytes) => Sizes::All(bytes.0.max(1)),
@@ -257,14 +249,14 @@ impl Reader<'_> {
         let to = self.w.to.as_ref().map(|_| self.host("to", &self.w.to)).transpose()?;
         // The load of each sender's link, or of the one receiver's, which all others share.
         let (rate, senders) = match to {
-            None => (spec.link.rate.0, 1.0),
+            None => (self.offered_rate(spec)?, 1.0),
             Some(to) => (self.plan.links[self.plan.ports[to][0]].spec.rate.0, (n - 1) as f64),
         };
         let mean_gap = senders * sizes.mean() * 8.0 * 1e9 / (load * rate as f64);
         if n as f64 * duration as f64 / mean_gap > MAX_FLOWS as f64 {
             return Err(self.wrong(format!("more than {MAX_FLOWS} flows; make `duration` shorter")));
         }
-        let mut drafts = Vec::new();
+        let mut graph = Graph::default();
         for from in (0..n).filter(|from| Some(*from) != to) {
             let mut at = exponential(mean_gap, rng);
             while at < duration {
@@ -273,19 +265,26 @@ impl Reader<'_> {
                     if other < from { other } else { other + 1 }
                 });
                 let bytes = sizes.draw(rng);
-                drafts.push(Draft {
-                    from,
-                    to,
-                    bytes,
-                    start: self.w.start.0 + at,
-                    after: Vec::new(),
-                    pair: None,
-                    seat: None,
-                });
+                let message = Message { from, to, bytes, pair: None, seat: None };
+                graph.send(message, self.w.start.0 + at, Vec::new());
                 at += exponential(mean_gap, rng);
             }
         }
-        Ok(drafts)
+        Ok(graph)
+    }
+}
+
+impl Reader<'_> {
+    /// Rate of the links of hosts that all may send, bit/s: that of `[link]`, unless a file has the links.
+    fn offered_rate(&self, spec: &FabricSpec) -> Result<u64, FabricError> {
+        if !matches!(spec.topology, Topology::HpccFile { .. }) {
+            return Ok(spec.link.rate.0);
+        }
+        let rate = |host: usize| self.plan.links[self.plan.ports[host][0]].spec.rate.0;
+        match (1..self.plan.stations()).find(|host| rate(*host) != rate(0)) {
+            None => Ok(rate(0)),
+            Some(_) => Err(self.wrong("`load` is of links of one rate, and hosts have several; give a `to`")),
+        }
     }
 }
 
@@ -325,28 +324,27 @@ fn permutation(n: usize, shift: Option<usize>, rng: &mut Rng) -> Vec<(usize, usi
 }
 
 /// Ring all-reduce: in step k host i passes on what it got in step k - 1.
-fn all_reduce(n: usize, chunk: u64, start: impl Fn(usize) -> u64, first: u32) -> Vec<Draft> {
-    let id = |step: usize, host: usize| first + (step * n + host) as u32;
-    let flow = |step: usize, from: usize| Draft {
-        from,
-        to: (from + 1) % n,
-        bytes: chunk,
-        start: start(from),
-        seat: None,
-        after: step.checked_sub(1).map(|before| id(before, (from + n - 1) % n)).into_iter().collect(),
-        pair: Some(id(0, from)),
-    };
-    let steps = (0..2 * (n - 1)).flat_map(|step| (0..n).map(move |from| (step, from)));
-    steps.map(|(step, from)| flow(step, from)).collect()
+fn all_reduce(n: usize, chunk: u64, start: impl Fn(usize) -> u64) -> Graph {
+    let mut graph = Graph::default();
+    let steps = 2 * (n - 1);
+    // Receptions follow all sendings, in the same order.
+    let came = |step: usize, from: usize| ((steps + step) * n + from) as OpId;
+    for (step, from) in (0..steps).flat_map(|step| (0..n).map(move |from| (step, from))) {
+        let message = Message { from, to: (from + 1) % n, bytes: chunk, pair: Some(from as u32), seat: None };
+        let after = step.checked_sub(1).map(|before| came(before, (from + n - 1) % n));
+        graph.send(message, start(from), after.into_iter().collect());
+    }
+    graph.receive_all();
+    graph
 }
 
-/// All flows, in the order of their numbers.
+/// All flows, in the order of their numbers, and the operations on them.
 pub(super) fn flows(
     spec: &FabricSpec,
     plan: &Plan,
     routes: &Routes,
     collectives: &Collectives,
-) -> Result<Vec<Planned>, FabricError> {
+) -> Result<(Vec<Planned>, Vec<Op>), FabricError> {
     let host = &spec.host;
     let range = |what: &str, got: u64, low: u64, high: u64| {
         let must = format!("{low} to {high}");
@@ -357,14 +355,21 @@ pub(super) fn flows(
     range("host.ack_every", host.ack_every.unwrap_or(ACK_EVERY).into(), 1, 4096)?;
     range("host.timeout", host.timeout.0, 1, u64::MAX)?;
     let mut rng = Rng::new(spec.seed ^ 0x776f_726b);
-    let mut all: Vec<Planned> = Vec::new();
+    let (mut all, mut ops): (Vec<Planned>, Vec<Op>) = (Vec::new(), Vec::new());
     for (index, w) in spec.workloads.iter().enumerate() {
         let reader = Reader { plan, collectives, index, w };
         range(&format!("workload.{index}.priority"), w.priority.into(), 0, PRIORITIES as u64 - 1)?;
         range(&format!("workload.{index}.dscp"), w.dscp.into(), 0, 63)?;
         reader.check()?;
         let first = all.len();
-        for d in reader.drafts(spec, first as u32, &mut rng)? {
+        let graph = reader.graph(spec, &mut rng)?;
+        if host.protocol == Protocol::Rclink && !rclink::is_acknowledged(spec) && graph.follows_sends() {
+            let lite = "without retransmission nothing is acknowledged, and this waits for it";
+            return Err(reader.wrong(format!("{lite}; wait for what is received, or use another format")));
+        }
+        add_operations(&graph, first as u32, &mut ops);
+        let starts = graph.starts();
+        for (d, start) in graph.messages.into_iter().zip(starts) {
             if all.len() >= MAX_FLOWS {
                 return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
             }
@@ -376,7 +381,7 @@ pub(super) fn flows(
             };
             rate_control::check(&pace).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
             let id = all.len() as u32;
-            let pair = d.pair.unwrap_or(id);
+            let pair = d.pair.map_or(id, |pair| first as u32 + pair);
             let drawn = 0xc000 | rng.next_u64() as u16;
             let src_port = all.get(pair as usize).map_or(drawn, |first| first.src_port);
             let path = match (host.protocol, d.seat) {
@@ -393,7 +398,7 @@ pub(super) fn flows(
                 id,
                 bytes: d.bytes,
                 payload: host.payload,
-                start: d.start,
+                start,
                 priority: w.priority,
                 dscp: w.dscp,
                 transport,
@@ -401,29 +406,34 @@ pub(super) fn flows(
                 ack_every: host.ack_every.unwrap_or(ACK_EVERY),
                 timeout: host.timeout.0,
             };
-            let (Draft { from, to, after, seat, .. }, cc) = (d, w.cc());
-            all.push(Planned {
-                from,
-                to,
-                src_port,
-                path,
-                pair,
-                flow,
-                after,
-                cc,
-                seat,
-                answers: None,
-                base_rtt: 0,
-            });
+            let (Message { from, to, seat, .. }, cc) = (d, w.cc());
+            all.push(Planned { from, to, src_port, path, pair, flow, cc, seat, answers: None, base_rtt: 0 });
         }
+        let requests = all.len();
         reader.answers(spec, first, &mut all)?;
+        let answer = |planned: &Planned| Op::send(planned.flow.id, planned.flow.start, Vec::new());
+        ops.extend(all[requests..].iter().map(answer));
     }
     if all.is_empty() {
         let (what, must) = ("workload".into(), "a list with at least one flow".into());
         return Err(FabricError::Range { what, got: "empty".into(), must });
     }
     congestion::set_paces(spec, plan, routes, &mut all)?;
-    Ok(all)
+    Ok((all, ops))
+}
+
+/// Adds the operations of a workload whose first flow has number `first`.
+fn add_operations(graph: &Graph, first: u32, ops: &mut Vec<Op>) {
+    let before = ops.len() as OpId;
+    ops.extend(graph.ops.iter().map(|op| Op {
+        work: match op.work {
+            Work::Send(message) => Work::Send(first + message),
+            Work::Receive(message) => Work::Receive(first + message),
+            Work::Join => Work::Join,
+        },
+        after: op.after.iter().map(|op| before + op).collect(),
+        ..*op
+    }));
 }
 
 /// Follows the tables from host to host.

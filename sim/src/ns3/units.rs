@@ -1,5 +1,11 @@
-//! Times as the reference computes them: seconds in double, cut to 64 fractional bits, then to ns.
+//! Times as the reference computes them: seconds in double, cut to 64 fractional bits, then to ns. And the notation of its files.
 use weir_dataplane::types::Nanos;
+
+/// A second, ns.
+pub const SECOND: Nanos = 1_000_000_000;
+
+/// Longest time in a file, s.
+const LONGEST_S: f64 = 1000.0;
 
 /// Nanoseconds in `value` units of `unit` ns each, truncated the way the reference truncates.
 ///
@@ -16,6 +22,42 @@ pub fn transmit_ns(bytes: u16, rate: u64) -> Nanos {
     truncated_ns(f64::from(bytes) * 8.0 / rate as f64, 1_000_000_000)
 }
 
+/// bit/s of a rate in the reference's notation: `100Gbps`, `40Gb/s`, `100Mbps`.
+///
+/// # Errors
+/// What it is not, in words.
+pub fn bit_rate(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.strip_suffix("Gbps").or_else(|| text.strip_suffix("Gb/s")) {
+        Some(number) => (number, 1_000_000_000),
+        None => (text.strip_suffix("Mbps").or_else(|| text.strip_suffix("Mb/s")).unwrap_or(""), 1_000_000),
+    };
+    let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|&rate| rate > 0);
+    rate.ok_or_else(|| format!("`{text}` is not a rate such as 100Gbps"))
+}
+
+/// ns of a delay in the reference's notation: `0.001ms`, `1us`, `600ns`.
+///
+/// # Errors
+/// What it is not, in words.
+pub fn delay_ns(text: &str) -> Result<Nanos, String> {
+    let units = [("ms", 1_000_000), ("us", 1000), ("ns", 1), ("s", SECOND)];
+    let split = units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
+    let delay = split.and_then(|(number, unit)| Some((number.parse::<f64>().ok()?, unit)));
+    let delay = delay.filter(|(n, unit)| (0.0..=LONGEST_S * 1e9).contains(&(n * *unit as f64)));
+    delay
+        .map(|(n, unit)| truncated_ns(n, unit))
+        .ok_or_else(|| format!("`{text}` is not a delay such as 0.001ms"))
+}
+
+/// ns of a time in seconds.
+///
+/// # Errors
+/// What it is not, in words.
+pub fn seconds(text: &str) -> Result<Nanos, String> {
+    let number = text.parse().ok().filter(|n| (0.0..=LONGEST_S).contains(n));
+    number.map(|n| truncated_ns(n, SECOND)).ok_or_else(|| format!("`{text}` is not a time in seconds"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,6 +67,16 @@ mod tests {
         let at = |gbps: u64, bytes| transmit_ns(bytes, gbps * 1_000_000_000);
         assert_eq!((at(100, 1048), at(25, 1048), at(400, 1048)), (83, 335, 20));
         assert_eq!((at(100, 60), at(100, 43)), (4, 3));
+    }
+
+    #[test]
+    fn delays_have_the_units_of_the_reference() {
+        for (text, ns) in [("0.001ms", 1000), ("0.00001ms", 9), ("1us", 1000), ("600ns", 600), ("0s", 0)] {
+            assert_eq!(delay_ns(text), Ok(ns), "{text}");
+        }
+        for odd in ["1", "ms", "-1us", "1001s", "nans", "1 us"] {
+            assert!(delay_ns(odd).is_err(), "{odd}");
+        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use super::SweepError;
 use crate::digest::Digest;
+use crate::fabric;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -37,6 +39,9 @@ pub struct Plan {
     /// What varies. The last axis varies fastest.
     pub axes: Vec<Axis>,
     base: Table,
+    /// Files that points name: contents by name. A name begins with the digest of the content, so that the spec of a
+    /// point says all that decides its result.
+    pub(super) files: BTreeMap<String, Vec<u8>>,
 }
 
 /// One combination of values.
@@ -64,12 +69,34 @@ impl Plan {
         };
         let file = path.display().to_string();
         let plan = text(path)?;
-        // The base is looked for beside the plan.
+        // The base is looked for beside the plan, files of fabrics beside the base.
         let beside = path.parent().unwrap_or(Path::new("."));
-        Self::parse(&file, &plan, |name| {
+        let mut folder = beside.to_owned();
+        let mut plan = Self::parse(&file, &plan, |name| {
             let path = beside.join(name);
+            folder = path.parent().unwrap_or(beside).to_owned();
             Ok((path.display().to_string(), text(&path)?))
-        })
+        })?;
+        plan.take_files(&folder)?;
+        Ok(plan)
+    }
+
+    /// Reads the files that the base and the axes name, from `folder`, and names them by their content.
+    fn take_files(&mut self, folder: &Path) -> Result<(), SweepError> {
+        let mut values: Vec<&mut Value> = fabric::file_names(&mut self.base);
+        let axes = self.axes.iter_mut().filter(|axis| fabric::names_file(&axis.key));
+        values.extend(axes.flat_map(|axis| &mut axis.values));
+        for value in values {
+            // What is no string the reader of the point refuses.
+            let Value::String(name) = value else { continue };
+            let path = folder.join(&*name);
+            let content =
+                std::fs::read(&path).map_err(|error| SweepError::File { path: path.clone(), error })?;
+            let last = path.file_name().unwrap_or_default().to_string_lossy();
+            *name = format!("{}-{last}", Digest::of(&content));
+            self.files.insert(name.clone(), content);
+        }
+        Ok(())
     }
 
     fn parse(
@@ -99,7 +126,7 @@ impl Plan {
         if points > MAX_POINTS {
             return Err(wrong(format!("{points} points; at most {MAX_POINTS} are possible")));
         }
-        Ok(Self { name: said.name, axes: said.axes, base })
+        Ok(Self { name: said.name, axes: said.axes, base, files: BTreeMap::new() })
     }
 
     /// Number of points.

@@ -188,6 +188,9 @@ pub fn run_shard(
         Err(SweepError::Nothing(_) | SweepError::Damaged { .. }) => put(&dir.join(PLAN), &json(&described))?,
         Err(error) => return Err(error),
     }
+    for (name, content) in &plan.files {
+        put(&dir.join(name), content)?;
+    }
     let mine: Vec<usize> = (0..plan.len()).filter(|index| index % n == i - 1).collect();
     let of = mine.len();
     let mut tally = Tally::default();
@@ -200,7 +203,7 @@ pub fn run_shard(
             tally.broken += usize::from(!value["error"].is_null());
             Done::Before
         } else {
-            let outcome = play(point, &mut |at| seen(&Seen { point, over, of, step: Step::At(at) }));
+            let outcome = play(point, dir, &mut |at| seen(&Seen { point, over, of, step: Step::At(at) }));
             put(&path, &json(&outcome))?;
             tally.now += 1;
             tally.broken += usize::from(outcome.error.is_some());
@@ -211,8 +214,9 @@ pub fn run_shard(
     Ok(tally)
 }
 
-fn play<'a>(point: &'a Point, progress: &mut dyn FnMut(Progress)) -> Outcome<'a> {
-    let loaded = fabric::load(&format!("spec of point {}", point.index), &point.spec);
+/// Plays a point, whose files are in `dir`.
+fn play<'a>(point: &'a Point, dir: &Path, progress: &mut dyn FnMut(Progress)) -> Outcome<'a> {
+    let loaded = fabric::load_in(&format!("spec of point {}", point.index), &point.spec, dir);
     let (config_hash, seed) = loaded.as_ref().map_or((None, None), |s| (Some(s.hash()), Some(s.seed)));
     let played = loaded.and_then(|spec| fabric::run_with(&spec, progress));
     let (error, summary) = match played {

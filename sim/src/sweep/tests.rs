@@ -60,6 +60,46 @@ fn any_sharding_has_one_digest_and_twice_does_nothing() {
     assert!(csv.contains(&all.digest));
 }
 
+/// Files that points name go along by content: another content is another point, another folder is not.
+#[test]
+fn points_take_the_files_they_name_along() {
+    let fabric = "name = \"f\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"htsim_matrix\"\n\
+                  file = \"a.cm\"\n";
+    let plan = "name = \"p\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"workload.0.file\"\nvalues = [\"a.cm\", \"b.cm\"]\n";
+    let root = tempfile::tempdir().unwrap();
+    let digest = |name: &str, bytes: u32| {
+        let dir = root.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        let matrix = |bytes: u32| format!("Nodes 4\nConnections 1\n0->1 start 0 size {bytes}\n");
+        for (name, text) in
+            [("base.toml", fabric), ("plan.toml", plan), ("a.cm", &matrix(1000)), ("b.cm", &matrix(bytes))]
+        {
+            std::fs::write(dir.join(name), text).unwrap();
+        }
+        let plan = Plan::read(&dir.join("plan.toml")).unwrap();
+        let out = dir.join("out");
+        assert_eq!(play(&plan, "1/1", &out), Tally { before: 0, now: 2, broken: 0 });
+        // Without the files they were made of, results can be looked at and points played again.
+        std::fs::remove_file(dir.join("a.cm")).unwrap();
+        assert_eq!(play(&plan, "1/1", &out), Tally { before: 2, now: 0, broken: 0 });
+        let merged = merge(std::slice::from_ref(&out)).unwrap();
+        let delivered: Vec<u64> = merged
+            .rows
+            .iter()
+            .map(|(_, result)| result.as_ref().unwrap()["summary"]["delivered_bytes"].as_u64().unwrap())
+            .collect();
+        assert_eq!(delivered, [1000, u64::from(bytes)]);
+        crate::compare::compare(&[out]).unwrap_or_else(|e| panic!("{e}"));
+        merged.digest
+    };
+    let one = digest("one", 2000);
+    assert_eq!(digest("two", 2000), one);
+    assert_ne!(digest("three", 3000), one);
+    let plan = root.path().join("one/plan.toml");
+    let absent = Plan::read(&plan).unwrap_err().to_string();
+    assert!(absent.contains("a.cm: No such file"), "{absent}");
+}
+
 #[test]
 fn every_key_of_a_plan_has_an_effect() {
     let root = tempfile::tempdir().unwrap();

@@ -41,7 +41,7 @@ impl Place {
         let place = Self { folder: tempfile::tempdir().unwrap(), _turn };
         for folder in ["configs", "configs/sim", "configs/sonic"] {
             std::fs::create_dir(place.path().join(folder)).unwrap();
-            for name in [files_of(folder, "toml"), files_of(folder, "json")].concat() {
+            for name in ["toml", "json", "cm", "txt"].into_iter().flat_map(|kind| files_of(folder, kind)) {
                 let text = std::fs::read_to_string(repository().join(&name)).unwrap();
                 place.write(&name, &text);
             }

@@ -69,12 +69,7 @@ pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps
 
 impl Fabric<'_> {
     pub(super) fn play(&mut self, progress: &mut dyn FnMut(Progress)) {
-        for flow in 0..self.flows.len() {
-            if self.waits[flow] == 0 {
-                let start = self.flows[flow].flow.start.saturating_mul(PS);
-                self.at(start, Event::Start { flow: flow as u32 });
-            }
-        }
+        self.begin_operations();
         for dir in 0..self.dirs.len() {
             self.at(0, Event::Wake { dir: dir as u32 });
         }
@@ -218,6 +213,7 @@ impl Fabric<'_> {
                     *frame.journey() = Some(Box::new(Journey::new(dir, self.now, tx, delay)));
                 }
                 self.start_transmission(dir, frame);
+                self.note_acknowledged(from.node);
             }
             if let Some(late) = self.hosts[from.node].take_late() {
                 self.arrived(&late);
@@ -383,6 +379,7 @@ impl Fabric<'_> {
             if let Some(arrival) = arrival {
                 self.arrived(&arrival);
             }
+            self.note_acknowledged(to.node);
             return self.try_transmit(self.out[to.node][0]);
         }
         let s = to.node - self.plan.hosts;
@@ -434,12 +431,6 @@ impl Fabric<'_> {
 
     pub(super) fn delivered(&mut self, flow: u32) {
         self.done += usize::from(is_finite(&self.flows[flow as usize]));
-        for follower in std::mem::take(&mut self.followers[flow as usize]) {
-            self.waits[follower as usize] -= 1;
-            if self.waits[follower as usize] == 0 {
-                let start = self.flows[follower as usize].flow.start.saturating_mul(PS).max(self.now);
-                self.at(start, Event::Start { flow: follower });
-            }
-        }
+        self.received(flow);
     }
 }

@@ -10,6 +10,7 @@ mod core;
 mod event_loop;
 mod failures;
 mod ideal;
+mod operations;
 mod probe;
 mod world;
 

@@ -3,6 +3,7 @@
 use super::core::{self, Core};
 use super::event_loop::{Event, Flying};
 use super::failures::{self, LinkChange};
+use super::operations::Operations;
 use super::probe::Gauge;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
 use crate::fabric::congestion::Telemetry;
@@ -162,9 +163,7 @@ pub(super) struct Fabric<'a> {
     pub(super) pairs: Vec<Option<Pair>>,
     /// Priorities each host obeys pauses of, one bit each.
     pub(super) obeyed: Vec<u8>,
-    pub(super) followers: Vec<Vec<u32>>,
-    /// Flows each flow still waits for.
-    pub(super) waits: Vec<u32>,
+    pub(super) operations: Operations,
     pub(super) queue: EventQueue<Event>,
     /// Buffer policies measure over windows of this length.
     pub(super) window: Option<Duration>,
@@ -205,7 +204,7 @@ impl<'a> Fabric<'a> {
         let (plan, collectives) = lay_out_with_engines(spec)?;
         let routes = Routes::new(&plan, spec.seed, |_| true);
         let failures = failures::planned(spec, &plan)?;
-        let flows = flows(spec, &plan, &routes, &collectives)?;
+        let (flows, ops) = flows(spec, &plan, &routes, &collectives)?;
         if spec.host.protocol == Protocol::Rclink {
             rclink::count(spec, &plan, &flows)?;
         }
@@ -246,11 +245,7 @@ impl<'a> Fabric<'a> {
         let mut owners: Vec<(u64, usize)> =
             plan.macs.iter().enumerate().map(|(i, mac)| ((mac.to_u64() & address_mask) >> 8, i)).collect();
         owners.sort_unstable();
-        let mut followers = vec![Vec::new(); flows.len()];
-        for planned in &flows {
-            planned.after.iter().for_each(|before| followers[*before as usize].push(planned.flow.id));
-        }
-        let waits = flows.iter().map(|planned| planned.after.len() as u32).collect();
+        let operations = Operations::new(ops, flows.len());
         let (rates, rate_of) = lanes(&plan, &flows);
         let timeline = TimelineRecorder::new(port_names(&plan), rates);
         let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
@@ -280,8 +275,7 @@ impl<'a> Fabric<'a> {
             hosts,
             switches,
             flows,
-            followers,
-            waits,
+            operations,
             queue: EventQueue::new(),
             window: policy.window(),
             slab: Vec::new(),

@@ -1,7 +1,7 @@
 //! All-reduce by two binary trees of hosts (after Sanders, Speck, Traff, Parallel Computing 35, 2009): inner hosts of one
 //! tree are leaves of the other, so every line carries about the same.
 
-use super::Draft;
+use crate::fabric::graph::{Graph, Message};
 
 /// The place above place `at` > 0 in the first tree, whose root is 0: places in order from left to right.
 fn above(n: usize, at: usize) -> usize {
@@ -19,39 +19,38 @@ fn host(n: usize, tree: usize, at: usize) -> usize {
     }
 }
 
-/// Flows of `chunks` chunks of `half` the vector in each tree: first up, then down, chunk by chunk. `start`: when a host
-/// may send. `first`: number of the first flow.
-pub(super) fn all_reduce(
-    n: usize,
-    (half, chunks): (u64, u64),
-    start: impl Fn(usize) -> u64,
-    first: u32,
-) -> Vec<Draft> {
+/// Messages of `chunks` chunks of `half` the vector in each tree: first up, then down, chunk by chunk. `start`: when a
+/// host may send.
+pub(super) fn all_reduce(n: usize, (half, chunks): (u64, u64), start: impl Fn(usize) -> u64) -> Graph {
     let mut below = vec![Vec::new(); n];
     (1..n).for_each(|at| below[above(n, at)].push(at));
     let id = |chunk: u64, tree: usize, down: usize, at: usize| {
-        first + (((chunk as usize * 2 + tree) * 2 + down) * (n - 1) + at - 1) as u32
+        (((chunk as usize * 2 + tree) * 2 + down) * (n - 1) + at - 1) as u32
     };
-    let mut all = Vec::new();
+    let mut graph = Graph::default();
+    let all = id(chunks, 0, 0, 1);
     for chunk in 0..chunks {
         // What is left is spread over the chunks that are left.
         let bytes = (half * (chunk + 1) / chunks - half * chunk / chunks).max(1);
         for (tree, down) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             for at in 1..n {
                 let up = above(n, at);
-                let sums_of = |place: usize| below[place].iter().map(|at| id(chunk, tree, 0, *at)).collect();
+                // Receptions follow all sendings, in the same order.
+                let sums_of =
+                    |place: usize| below[place].iter().map(|at| all + id(chunk, tree, 0, *at)).collect();
                 let (from, to, after) = match (down, up) {
                     (0, _) => (at, up, sums_of(at)),
                     (_, 0) => (up, at, sums_of(0)),
-                    _ => (up, at, vec![id(chunk, tree, 1, up)]),
+                    _ => (up, at, vec![all + id(chunk, tree, 1, up)]),
                 };
                 let (from, to) = (host(n, tree, from), host(n, tree, to));
-                let (start, pair) = (start(from), Some(id(0, tree, down, at)));
-                all.push(Draft { from, to, bytes, start, after, pair, seat: None });
+                let pair = Some(id(0, tree, down, at));
+                graph.send(Message { from, to, bytes, pair, seat: None }, start(from), after);
             }
         }
     }
-    all
+    graph.receive_all();
+    graph
 }
 
 #[cfg(test)]
@@ -73,7 +72,9 @@ mod tests {
                 hosts.sort_unstable();
                 assert_eq!(hosts, (0..n).collect::<Vec<_>>());
             }
-            let flows = all_reduce(n, (1000, 3), |_| 0, 7);
+            let graph = all_reduce(n, (1000, 3), |_| 0);
+            assert_eq!(graph.circle(), None);
+            let flows = graph.messages;
             assert_eq!(flows.len(), 12 * (n - 1));
             for part in [0, 1, 2, 3] {
                 let one: u64 = flows.chunks(n - 1).skip(part).step_by(4).map(|flows| flows[0].bytes).sum();

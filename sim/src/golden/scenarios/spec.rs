@@ -12,9 +12,7 @@ use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, SHIFT, Topolo
 use crate::ns3::flow::NACK_INTERVAL;
 use crate::ns3::port::PAYLOAD;
 use crate::ns3::sim::Sampler;
-use crate::ns3::units::truncated_ns;
-
-const SECOND: Nanos = 1_000_000_000;
+use crate::ns3::units::{SECOND, bit_rate, delay_ns, seconds};
 
 /// What the reference's clock shows at time 0 of the tables.
 const EPOCH: Nanos = 2 * SECOND;
@@ -118,7 +116,7 @@ impl Entry {
             return Err("hosts do not come first".to_owned());
         }
         let link = |(a, b, rate, delay): &(u32, u32, String, String)| {
-            Ok(Link { a: *a, b: *b, rate: bit_rate(rate)?, delay: milliseconds(delay)? })
+            Ok(Link { a: *a, b: *b, rate: bit_rate(rate)?, delay: delay_ns(delay)? })
         };
         let links = self.links.iter().map(link).collect::<Result<_, String>>()?;
         Ok(Topology { hosts, switches: self.switches.len() as u32, links })
@@ -321,27 +319,6 @@ impl Settings<'_> {
 
 fn yes() -> bool {
     true
-}
-
-fn bit_rate(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.strip_suffix("Gbps").or_else(|| text.strip_suffix("Gb/s")) {
-        Some(number) => (number, 1_000_000_000),
-        None => (text.strip_suffix("Mbps").or_else(|| text.strip_suffix("Mb/s")).unwrap_or(""), 1_000_000),
-    };
-    let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|&rate| rate > 0);
-    rate.ok_or_else(|| format!("`{text}` is not a rate such as 100Gbps"))
-}
-
-fn milliseconds(text: &str) -> Result<Nanos, String> {
-    let number = text.strip_suffix("ms").and_then(|n| n.parse().ok()).filter(|n| (0.0..=1000.0).contains(n));
-    number
-        .map(|n| truncated_ns(n, 1_000_000))
-        .ok_or_else(|| format!("`{text}` is not a delay such as 0.001ms"))
-}
-
-fn seconds(text: &str) -> Result<Nanos, String> {
-    let number = text.parse().ok().filter(|n| (0.0..=1000.0).contains(n));
-    number.map(|n| truncated_ns(n, SECOND)).ok_or_else(|| format!("`{text}` is not a time in seconds"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,111 @@
+//! Operations as they begin and end: what has ended lets go of what waits for it.
+
+use super::event_loop::Event;
+use super::world::Fabric;
+use crate::fabric::graph::{Op, OpId, Work};
+use crate::fabric::time::PS;
+use std::collections::VecDeque;
+
+/// No operation.
+const NONE: OpId = OpId::MAX;
+
+/// How far all operations are.
+#[derive(Debug)]
+pub(super) struct Operations {
+    ops: Vec<Op>,
+    /// Ends each still waits for.
+    waits: Vec<u32>,
+    /// What waits for each.
+    followers: Vec<Vec<OpId>>,
+    /// Of each flow: the operation that sends it, and the one that receives it.
+    ends: Vec<(OpId, OpId)>,
+    /// Somebody waits for the end of a sending.
+    pub(super) follows_sends: bool,
+}
+
+impl Operations {
+    pub(super) fn new(mut ops: Vec<Op>, flows: usize) -> Self {
+        let mut followers = vec![Vec::new(); ops.len()];
+        let mut ends = vec![(NONE, NONE); flows];
+        let mut waits = Vec::with_capacity(ops.len());
+        for (at, op) in (0..).zip(&mut ops) {
+            for before in std::mem::take(&mut op.after) {
+                followers[before as usize].push(at);
+            }
+            // A message that is received has to come.
+            waits.push(op.needs + u32::from(matches!(op.work, Work::Receive(_))));
+            match op.work {
+                Work::Send(flow) => ends[flow as usize].0 = at,
+                Work::Receive(flow) => ends[flow as usize].1 = at,
+                Work::Join => {}
+            }
+        }
+        let follows_sends =
+            ends.iter().any(|(send, _)| followers.get(*send as usize).is_some_and(|f| !f.is_empty()));
+        Self { ops, waits, followers, ends, follows_sends }
+    }
+
+    /// One of those that `op` waits for has ended: whether it may begin now. It may need no more of them.
+    fn one_less(&mut self, op: OpId) -> bool {
+        let waits = &mut self.waits[op as usize];
+        let last = *waits == 1;
+        *waits = waits.saturating_sub(1);
+        last
+    }
+
+    /// `op` has ended: what may begin now.
+    fn end(&mut self, op: OpId) -> Vec<OpId> {
+        let mut followers = std::mem::take(&mut self.followers[op as usize]);
+        followers.retain(|follower| self.one_less(*follower));
+        followers
+    }
+}
+
+impl Fabric<'_> {
+    /// Begins what waits for nothing.
+    pub(super) fn begin_operations(&mut self) {
+        let free = (0..).zip(&self.operations.waits).filter(|(_, waits)| **waits == 0).map(|(at, _)| at);
+        self.begin(free.collect());
+    }
+
+    /// All bytes of a flow have arrived.
+    pub(super) fn received(&mut self, flow: u32) {
+        let op = self.operations.ends[flow as usize].1;
+        if op != NONE && self.operations.one_less(op) {
+            self.begin([op].into());
+        }
+    }
+
+    /// Ends what the sending of flows by `host` has become complete of.
+    #[inline]
+    pub(super) fn note_acknowledged(&mut self, host: usize) {
+        while self.operations.follows_sends
+            && let Some(flow) = self.hosts[host].poll_completed()
+        {
+            self.acknowledged(flow);
+        }
+    }
+
+    /// The sender of a flow knows that all bytes have arrived.
+    fn acknowledged(&mut self, flow: u32) {
+        let op = self.operations.ends[flow as usize].0;
+        if op != NONE {
+            let open = self.operations.end(op).into();
+            self.begin(open);
+        }
+    }
+
+    /// Begins these, in order, and what follows at once from their ends.
+    fn begin(&mut self, mut open: VecDeque<OpId>) {
+        while let Some(op) = open.pop_front() {
+            let Op { work, start, .. } = self.operations.ops[op as usize];
+            match work {
+                Work::Send(flow) => {
+                    let start = start.saturating_mul(PS).max(self.now);
+                    self.at(start, Event::Start { flow });
+                }
+                Work::Receive(_) | Work::Join => open.extend(self.operations.end(op)),
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Files that a fabric names beside its own: they are read when it is loaded, so that playing it needs none.
+
+pub(super) mod hpcc;
+pub(super) mod htsim;
+
+use super::FabricError;
+use super::spec::{FabricSpec, Topology};
+use crate::digest::Digest;
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// A file.
+#[derive(Clone)]
+struct Content {
+    /// Its path, for messages.
+    path: String,
+    bytes: Vec<u8>,
+}
+
+/// Files by the keys that name them.
+#[derive(Clone, Default)]
+pub(super) struct Files(BTreeMap<String, Content>);
+
+/// What is hashed of them: what they say, not where they are.
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.values().map(|file| Digest::of(&file.bytes).to_string())).finish()
+    }
+}
+
+impl Files {
+    /// Reads what `spec` names, from `folder` unless a path is absolute.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn read(spec: &FabricSpec, folder: &Path) -> Result<Self, FabricError> {
+        let mut named: Vec<(String, &String)> = Vec::new();
+        if let Topology::HpccFile { file } = &spec.topology {
+            named.push(("topology.file".into(), file));
+        }
+        let workloads = spec.workloads.iter().enumerate();
+        named.extend(workloads.filter_map(|(i, w)| Some((format!("workload.{i}.file"), w.file.as_ref()?))));
+        let mut all = BTreeMap::new();
+        for (key, name) in named {
+            let path = folder.join(name);
+            let place = path.display().to_string();
+            let bytes = std::fs::read(&path).map_err(|error| FabricError::Import {
+                key: key.clone(),
+                place: place.clone(),
+                problem: format!("cannot be read ({error}); paths count from the folder of the fabric file"),
+            })?;
+            all.insert(key, Content { path: place, bytes });
+        }
+        Ok(Self(all))
+    }
+
+    /// The file that `key` names.
+    pub fn get(&self, key: &str) -> Option<File<'_>> {
+        let (key, content) = self.0.get_key_value(key)?;
+        Some(File { key, content })
+    }
+}
+
+/// Whether the value of this key of a fabric is the name of a file.
+pub(crate) fn names_file(key: &str) -> bool {
+    matches!(key.split('.').collect::<Vec<_>>()[..], ["topology" | "workload", .., "file"])
+}
+
+/// Names of files in a fabric that is not read yet.
+pub(crate) fn file_names(spec: &mut Table) -> Vec<&mut Value> {
+    let mut names = Vec::new();
+    for (key, value) in spec.iter_mut() {
+        match (key.as_str(), value) {
+            ("topology", Value::Table(topology)) => names.extend(topology.get_mut("file")),
+            ("workload", Value::Array(all)) => {
+                names.extend(all.iter_mut().filter_map(|w| w.as_table_mut()?.get_mut("file")));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// A file that is looked into.
+#[derive(Clone, Copy)]
+pub(super) struct File<'a> {
+    key: &'a str,
+    content: &'a Content,
+}
+
+impl<'a> File<'a> {
+    /// What is wrong in a line (from 1; 0: with the whole file), and what to do.
+    pub fn wrong(&self, line: usize, problem: impl Into<String>) -> FabricError {
+        let path = &self.content.path;
+        let place = if line == 0 { path.clone() } else { format!("{path}:{line}") };
+        FabricError::Import { key: self.key.into(), place, problem: problem.into() }
+    }
+
+    /// Its text.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn text(&self) -> Result<&'a str, FabricError> {
+        std::str::from_utf8(&self.content.bytes).map_err(|error| {
+            let before = &self.content.bytes[..error.valid_up_to()];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            self.wrong(line, "is no text (UTF-8 is expected)")
+        })
+    }
+}
