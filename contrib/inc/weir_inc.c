@@ -16,6 +16,8 @@
 #define PACKETS 8
 /* Completions between two looks at the clock and at the controller. */
 #define LOOK_EVERY 1024
+/* Most jobs a vector is spread over. */
+#define STRIPES 16
 
 struct weir_inc {
 	struct ibv_context *context;
@@ -40,6 +42,8 @@ struct weir_inc {
 	unsigned count;
 	int failed;
 	char error[256];
+	/* The stripes after the first, which is this. */
+	struct weir_inc *more[STRIPES - 1];
 };
 
 static int fail(struct weir_inc *inc, const char *format, ...)
@@ -258,6 +262,7 @@ static int check_options(struct weir_inc *inc)
 	or_default(&o->join_ms, 60000);
 	or_default(&o->result_ms, 10000);
 	o->retry = o->retry ? o->retry : 7;
+	o->stripes = o->stripes ? o->stripes : 1;
 	if (!o->controller || !o->token || !o->job)
 		return fail(inc, "controller, token and job have no default");
 	if (strlen(o->controller) > LONGEST_TEXT || strlen(o->token) > LONGEST_TEXT || strlen(o->job) > LONGEST_JOB)
@@ -270,6 +275,8 @@ static int check_options(struct weir_inc *inc)
 		return fail(inc, "window is %u; it is a power of two, 4 to 4096", o->window);
 	if (o->retry > 7)
 		return fail(inc, "retry is %u; it is 1 to 7", o->retry);
+	if (o->stripes > STRIPES)
+		return fail(inc, "stripes is %u; it is 1 to %d", o->stripes, STRIPES);
 	return 0;
 }
 
@@ -293,6 +300,22 @@ static int join(struct weir_inc *inc)
 	return connect_queue_pair(inc);
 }
 
+/* The other stripes are jobs of their own, with the number of the stripe behind the name. */
+static int join_more(struct weir_inc *inc)
+{
+	for (unsigned n = 1; n < inc->options.stripes; n++) {
+		char job[LONGEST_JOB + 8];
+		struct weir_inc_options options = inc->options;
+		snprintf(job, sizeof job, "%s/%u", inc->options.job, n);
+		options.job = job;
+		options.stripes = 1;
+		inc->more[n - 1] = weir_inc_join(&options, inc->error, sizeof inc->error);
+		if (!inc->more[n - 1])
+			return -1;
+	}
+	return 0;
+}
+
 struct weir_inc *weir_inc_join(const struct weir_inc_options *options, char *error, size_t error_size)
 {
 	struct weir_inc *inc = calloc(1, sizeof *inc);
@@ -302,7 +325,7 @@ struct weir_inc *weir_inc_join(const struct weir_inc_options *options, char *err
 	}
 	inc->options = *options;
 	rendezvous_init(&inc->meeting);
-	if (!join(inc))
+	if (!join(inc) && !join_more(inc))
 		return inc;
 	snprintf(error, error_size, "%s", inc->error);
 	weir_inc_leave(inc);
@@ -313,6 +336,8 @@ void weir_inc_leave(struct weir_inc *inc)
 {
 	if (!inc)
 		return;
+	for (unsigned n = 0; n < STRIPES - 1; n++)
+		weir_inc_leave(inc->more[n]);
 	rendezvous_leave(&inc->meeting);
 	if (inc->qp)
 		ibv_destroy_qp(inc->qp);
@@ -336,6 +361,11 @@ struct call {
 	size_t bytes;
 	/* Messages of it, posted, results of them. */
 	size_t messages, posted, results;
+	/* The immediate word of each, if they have one. */
+	const uint32_t *word;
+	/* When a result came last, and how often none did. */
+	uint64_t heard;
+	unsigned polls;
 };
 
 static size_t message_bytes(const struct weir_inc *inc, const struct call *call, size_t n)
@@ -383,41 +413,89 @@ static int complete(struct weir_inc *inc, struct call *call, const struct ibv_wc
 	return 0;
 }
 
-/* Sends all messages of a call, as far ahead of the results as the window allows, until all results are here. */
-static int run(struct weir_inc *inc, struct call *call, const uint32_t *word)
+/* Begins a call. `operation`: what its messages are. */
+static int begin(struct weir_inc *inc, struct call *call, uint32_t operation)
 {
-	uint64_t heard = now_ms();
-	unsigned polls = 0;
 	if (inc->failed)
 		return -1;
 	inc->flags = 0;
 	inc->count = inc->seat.ranks;
-	while (call->results < call->messages) {
-		struct ibv_wc done[16];
-		int n;
-		while (call->posted < call->messages && call->posted - call->results < inc->slots && inc->sending < inc->slots) {
-			unsigned slot = (unsigned)(call->posted % inc->slots);
-			size_t bytes = call->bytes ? message_bytes(inc, call, call->posted) : 0;
-			memcpy(inc->buffer + slot * inc->message, call->data + call->posted * inc->message, bytes);
-			if (post_send(inc, slot, bytes, word))
-				return -1;
-			call->posted++;
+	call->heard = now_ms();
+	if (!call->messages)
+		return 0;
+	/* A word alone names the operation of what follows. */
+	if (!call->word && operation != inc->operation && post_send(inc, 0, 0, &operation))
+		return -1;
+	inc->operation = operation;
+	return 0;
+}
+
+/* Sends messages of a call as far ahead of the results as the window allows, and takes results that have come. */
+static int turn(struct weir_inc *inc, struct call *call)
+{
+	struct ibv_wc done[16];
+	int n;
+	while (call->posted < call->messages && call->posted - call->results < inc->slots && inc->sending < inc->slots) {
+		unsigned slot = (unsigned)(call->posted % inc->slots);
+		size_t bytes = call->bytes ? message_bytes(inc, call, call->posted) : 0;
+		memcpy(inc->buffer + slot * inc->message, call->data + call->posted * inc->message, bytes);
+		if (post_send(inc, slot, bytes, call->word))
+			return -1;
+		call->posted++;
+	}
+	n = ibv_poll_cq(inc->cq, 16, done);
+	if (n < 0)
+		return fail(inc, "the completion queue has failed");
+	for (int i = 0; i < n; i++) {
+		if (complete(inc, call, &done[i]))
+			return -1;
+		if (done[i].opcode & IBV_WC_RECV)
+			call->heard = now_ms();
+	}
+	if (n || ++call->polls % LOOK_EVERY)
+		return 0;
+	if (rendezvous_look(&inc->meeting))
+		return fail(inc, "%s", inc->meeting.error);
+	if (now_ms() - call->heard > inc->options.result_ms)
+		return fail(inc, "no result for %u ms: a host has not called, or an engine is gone", inc->options.result_ms);
+	return 0;
+}
+
+static struct weir_inc *stripe_of(const struct weir_inc *inc, unsigned stripe)
+{
+	return stripe ? inc->more[stripe - 1] : (struct weir_inc *)inc;
+}
+
+/* The share of a stripe in `count` elements: what is left over goes to the first ones. */
+static size_t share(const struct weir_inc *inc, unsigned stripe, size_t count, size_t *from)
+{
+	size_t each = count / inc->options.stripes, over = count % inc->options.stripes;
+	*from = stripe * each + (stripe < over ? stripe : over);
+	return each + (stripe < over);
+}
+
+/* Runs the calls of all stripes, until each has all its results. */
+static int run(struct weir_inc *inc, struct call *calls, uint32_t operation)
+{
+	unsigned stripes = inc->options.stripes, left = stripes;
+	for (unsigned n = 0; n < stripes; n++)
+		if (begin(stripe_of(inc, n), &calls[n], operation))
+			return fail(inc, "%s", stripe_of(inc, n)->error);
+	while (left) {
+		left = 0;
+		for (unsigned n = 0; n < stripes; n++) {
+			struct weir_inc *stripe = stripe_of(inc, n);
+			if (calls[n].results == calls[n].messages)
+				continue;
+			if (turn(stripe, &calls[n]))
+				return fail(inc, "%s", stripe->error);
+			left++;
 		}
-		n = ibv_poll_cq(inc->cq, 16, done);
-		if (n < 0)
-			return fail(inc, "the completion queue has failed");
-		for (int i = 0; i < n; i++) {
-			if (complete(inc, call, &done[i]))
-				return -1;
-			if (done[i].opcode & IBV_WC_RECV)
-				heard = now_ms();
-		}
-		if (n || ++polls % LOOK_EVERY)
-			continue;
-		if (rendezvous_look(&inc->meeting))
-			return fail(inc, "%s", inc->meeting.error);
-		if (now_ms() - heard > inc->options.result_ms)
-			return fail(inc, "no result for %u ms: a host has not called, or an engine is gone", inc->options.result_ms);
+	}
+	for (unsigned n = 1; n < stripes; n++) {
+		struct weir_inc *stripe = stripe_of(inc, n);
+		inc->flags |= stripe->flags;
+		inc->count = stripe->count < inc->count ? stripe->count : inc->count;
 	}
 	return 0;
 }
@@ -425,31 +503,37 @@ static int run(struct weir_inc *inc, struct call *call, const uint32_t *word)
 int weir_inc_allreduce(struct weir_inc *inc, void *data, size_t count, enum weir_inc_type type,
 		       enum weir_inc_operator operator)
 {
-	struct call call = { .data = data };
-	uint32_t word;
+	struct call calls[STRIPES] = { 0 };
 	if ((unsigned)type > WEIR_INC_BF16 || (unsigned)operator> WEIR_INC_XOR)
 		return fail(inc, "no such type or operator");
 	if (operator>= WEIR_INC_AND && type != WEIR_INC_I32 && type != WEIR_INC_U32 && type != WEIR_INC_I64)
 		return fail(inc, "and, or, xor are of integers");
 	if (!count)
 		return inc->failed ? -1 : 0;
-	call.bytes = count * element_size(type);
-	call.messages = (call.bytes + inc->message - 1) / inc->message;
-	word = operation_word(type, operator);
-	/* A word alone names the operation of what follows. */
-	if (!inc->failed && word != inc->operation && post_send(inc, 0, 0, &word))
-		return -1;
-	inc->operation = word;
-	return run(inc, &call, NULL);
+	for (unsigned n = 0; n < inc->options.stripes; n++) {
+		size_t from, length = share(inc, n, count, &from);
+		calls[n].data = (uint8_t *)data + from * element_size(type);
+		calls[n].bytes = length * element_size(type);
+		calls[n].messages = (calls[n].bytes + inc->message - 1) / inc->message;
+	}
+	return run(inc, calls, operation_word(type, operator));
 }
 
 int weir_inc_barrier(struct weir_inc *inc)
 {
 	static uint8_t nothing;
-	struct call call = { .data = &nothing, .messages = 1 };
-	uint32_t word = BARRIER_WORD;
-	inc->operation = word;
-	return run(inc, &call, &word);
+	static const uint32_t word = BARRIER_WORD;
+	/* Calls have ended when they return, so that one stripe is enough. */
+	struct call calls[STRIPES] = { { .data = &nothing, .messages = 1, .word = &word } };
+	return run(inc, calls, word);
+}
+
+const char *weir_inc_stripe(const struct weir_inc *inc, unsigned stripe, size_t count, size_t *from, size_t *length)
+{
+	if (stripe >= inc->options.stripes)
+		return NULL;
+	*length = share(inc, stripe, count, from);
+	return stripe_of(inc, stripe)->meeting.seat_text;
 }
 
 unsigned weir_inc_flags(const struct weir_inc *inc)

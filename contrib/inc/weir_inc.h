@@ -1,6 +1,6 @@
 /* Sums by the engines of a weir switch (docs/inc.md), for hosts with libibverbs. Licensed as weir: MIT or Apache-2.0.
  *
- * One handle is one queue pair and one job. No function but weir_inc_error may be called on a handle by two threads at once.
+ * One handle is one queue pair and one job, or as many as it has stripes. No function but weir_inc_error may be called on a handle by two threads at once.
  * Numbers are in the byte order of the host. */
 #ifndef WEIR_INC_H
 #define WEIR_INC_H
@@ -49,6 +49,7 @@ struct weir_inc_options {
 	uint32_t join_ms;       /* time for all hosts to come; default 60000 */
 	uint32_t result_ms;     /* time without a result after which a call fails; default 10000 */
 	uint8_t retry;          /* times the adapter sends again, 1 to 7; default 7 */
+	uint8_t stripes;        /* jobs a vector is spread over, 1 (default) to 16: engines, and trees, work side by side */
 };
 
 struct weir_inc;
@@ -74,8 +75,12 @@ unsigned weir_inc_count(const struct weir_inc *inc);
 uint16_t weir_inc_rank(const struct weir_inc *inc);
 uint16_t weir_inc_ranks(const struct weir_inc *inc);
 
-/* What the controller said of this host's place: one line of JSON. */
+/* What the controller said of this host's place: one line of JSON. With several stripes, of the first. */
 const char *weir_inc_seat(const struct weir_inc *inc);
+
+/* The same of stripe `stripe`, and which elements of a vector of `count` are folded in it: `length` from `from` on. NULL: there is
+ * no such stripe. */
+const char *weir_inc_stripe(const struct weir_inc *inc, unsigned stripe, size_t count, size_t *from, size_t *length);
 
 /* Why the last call failed. */
 const char *weir_inc_error(const struct weir_inc *inc);

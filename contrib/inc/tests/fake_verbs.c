@@ -1,5 +1,5 @@
-/* libibverbs with one device and an engine behind it, in one process: as if FAKE_RANKS hosts sent the same. What it does
- * wrong is told by `fake`. */
+/* libibverbs with one device and an engine behind each queue pair, in one process: as if FAKE_RANKS hosts sent the same. What
+ * it does wrong is told by `fake`. */
 #define _GNU_SOURCE
 #include "fake_verbs.h"
 
@@ -14,31 +14,39 @@ struct fake fake = { .ranks = 4 };
 
 #define DEPTH 8192
 
-static struct {
+/* What one who opened the device has made with it. */
+struct adapter {
+	struct ibv_context context; /* first: found by it */
+	struct ibv_pd pd;
+	struct ibv_mr mr;
+	struct ibv_cq cq;
+	struct ibv_qp qp;
 	struct ibv_recv_wr receives[DEPTH];
 	struct ibv_sge receive_sges[DEPTH];
 	unsigned posted, used;
 	struct ibv_wc done[DEPTH];
 	unsigned head, tail;
 	uint32_t operation;
-} engine;
+};
 
 static struct ibv_device device = { .name = "fake0" };
-static struct ibv_context context;
-static struct ibv_pd pd;
-static struct ibv_mr mr;
-static struct ibv_cq cq;
-static struct ibv_qp qp;
+static struct adapter adapters[4];
+static unsigned opened;
 
-static void complete(struct ibv_wc wc)
+static struct adapter *adapter(struct ibv_context *c)
 {
-	engine.done[engine.tail++ % DEPTH] = wc;
+	return (struct adapter *)c;
+}
+
+static void complete(struct adapter *a, struct ibv_wc wc)
+{
+	a->done[a->tail++ % DEPTH] = wc;
 }
 
 /* The fold of `ranks` equal vectors. */
-static void fold(uint8_t *data, size_t bytes)
+static void fold(uint32_t operation, uint8_t *data, size_t bytes)
 {
-	uint32_t type = engine.operation >> 8 & 0xf, operator = engine.operation >> 12 & 3, more = engine.operation >> 4 & 7;
+	uint32_t type = operation >> 8 & 0xf, operator = operation >> 12 & 3, more = operation >> 4 & 7;
 	for (size_t at = 0; at + 4 <= bytes && operator == 1 && !more; at += 4) {
 		float f;
 		uint32_t u;
@@ -52,6 +60,7 @@ static void fold(uint8_t *data, size_t bytes)
 
 static int post_send(struct ibv_qp *q, struct ibv_send_wr *work, struct ibv_send_wr **bad)
 {
+	struct adapter *a = adapter(q->context);
 	size_t bytes = work->num_sge ? work->sg_list->length : 0;
 	uint32_t word = work->opcode == IBV_WR_SEND_WITH_IMM ? be32toh(work->imm_data) : 0;
 	struct ibv_wc sent = { .wr_id = work->wr_id, .opcode = IBV_WC_SEND, .qp_num = q->qp_num };
@@ -59,25 +68,25 @@ static int post_send(struct ibv_qp *q, struct ibv_send_wr *work, struct ibv_send
 	fake.sends++;
 	if (fake.fail_send == fake.sends)
 		sent.status = IBV_WC_RETRY_EXC_ERR;
-	complete(sent);
+	complete(a, sent);
 	if (word) {
-		engine.operation = word;
+		a->operation = word;
 		fake.words[fake.n_words++ % 16] = word;
 		if (word != 0xffffu << 16)
 			return 0;
 	}
 	if (fake.silent_from && fake.sends >= fake.silent_from)
 		return 0;
-	if (engine.used == engine.posted)
+	if (a->used == a->posted)
 		return ENOMEM; /* An engine would wait: tests post enough. */
-	struct ibv_recv_wr *slot = &engine.receives[engine.used++ % DEPTH];
+	struct ibv_recv_wr *slot = &a->receives[a->used++ % DEPTH];
 	struct ibv_wc result = {
 		.wr_id = slot->wr_id, .opcode = IBV_WC_RECV, .wc_flags = IBV_WC_WITH_IMM, .qp_num = q->qp_num, .byte_len = (uint32_t)bytes,
 		.imm_data = htobe32(fake.ranks << 16 | fake.flags << 8 | 1),
 	};
 	if (bytes) {
 		memcpy((void *)(uintptr_t)slot->sg_list->addr, (void *)(uintptr_t)work->sg_list->addr, bytes);
-		fold((void *)(uintptr_t)slot->sg_list->addr, bytes);
+		fold(a->operation, (void *)(uintptr_t)slot->sg_list->addr, bytes);
 	}
 	if (fake.fail_word) {
 		result.imm_data = htobe32(fake.fail_word);
@@ -85,26 +94,27 @@ static int post_send(struct ibv_qp *q, struct ibv_send_wr *work, struct ibv_send
 	}
 	if (fake.short_result)
 		result.byte_len -= 4;
-	complete(result);
+	complete(a, result);
 	return 0;
 }
 
 static int post_recv(struct ibv_qp *q, struct ibv_recv_wr *work, struct ibv_recv_wr **bad)
 {
-	unsigned at = engine.posted++ % DEPTH;
-	(void)q, (void)bad;
-	engine.receives[at] = *work;
-	engine.receive_sges[at] = *work->sg_list;
-	engine.receives[at].sg_list = &engine.receive_sges[at];
+	struct adapter *a = adapter(q->context);
+	unsigned at = a->posted++ % DEPTH;
+	(void)bad;
+	a->receives[at] = *work;
+	a->receive_sges[at] = *work->sg_list;
+	a->receives[at].sg_list = &a->receive_sges[at];
 	return 0;
 }
 
 static int poll_cq(struct ibv_cq *c, int n, struct ibv_wc *wc)
 {
+	struct adapter *a = adapter(c->context);
 	int got = 0;
-	(void)c;
-	while (got < n && engine.head != engine.tail)
-		wc[got++] = engine.done[engine.head++ % DEPTH];
+	while (got < n && a->head != a->tail)
+		wc[got++] = a->done[a->head++ % DEPTH];
 	return got;
 }
 
@@ -128,15 +138,15 @@ const char *ibv_get_device_name(struct ibv_device *d)
 
 struct ibv_context *ibv_open_device(struct ibv_device *d)
 {
-	memset(&engine, 0, sizeof engine);
-	engine.operation = 0xffff1180;
-	memset(&context, 0, sizeof context);
-	context.device = d;
-	context.ops.post_send = post_send;
-	context.ops.post_recv = post_recv;
-	context.ops.poll_cq = poll_cq;
+	struct adapter *a = &adapters[opened = fake.open ? (opened + 1) % 4 : 0];
+	memset(a, 0, sizeof *a);
+	a->operation = 0xffff1180;
+	a->context.device = d;
+	a->context.ops.post_send = post_send;
+	a->context.ops.post_recv = post_recv;
+	a->context.ops.poll_cq = poll_cq;
 	fake.open++;
-	return &context;
+	return &a->context;
 }
 
 int ibv_close_device(struct ibv_context *c)
@@ -171,9 +181,9 @@ int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, stru
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 {
-	pd.context = c;
+	adapter(c)->pd.context = c;
 	fake.open++;
-	return &pd;
+	return &adapter(c)->pd;
 }
 
 int ibv_dealloc_pd(struct ibv_pd *p)
@@ -186,10 +196,10 @@ int ibv_dealloc_pd(struct ibv_pd *p)
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *p, void *addr, size_t length, int access)
 {
-	(void)p, (void)addr, (void)length, (void)access;
-	mr.lkey = 7;
+	(void)addr, (void)length, (void)access;
+	adapter(p->context)->mr.lkey = 7;
 	fake.open++;
-	return &mr;
+	return &adapter(p->context)->mr;
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova, unsigned int access)
@@ -208,9 +218,9 @@ int ibv_dereg_mr(struct ibv_mr *m)
 struct ibv_cq *ibv_create_cq(struct ibv_context *c, int n, void *cookie, struct ibv_comp_channel *channel, int vector)
 {
 	(void)n, (void)cookie, (void)channel, (void)vector;
-	cq.context = c;
+	adapter(c)->cq.context = c;
 	fake.open++;
-	return &cq;
+	return &adapter(c)->cq;
 }
 
 int ibv_destroy_cq(struct ibv_cq *c)
@@ -222,11 +232,12 @@ int ibv_destroy_cq(struct ibv_cq *c)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *init)
 {
+	struct ibv_qp *qp = &adapter(p->context)->qp;
 	(void)init;
-	qp.context = p->context;
-	qp.qp_num = 17;
+	qp->context = p->context;
+	qp->qp_num = 17 + opened;
 	fake.open++;
-	return &qp;
+	return qp;
 }
 
 int ibv_modify_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask)

@@ -19,22 +19,27 @@ SEAT = {
 
 
 class Controller:
-    """Gives the first to come a seat, or refuses it."""
+    """Gives the first ones to come a seat, or refuses them."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, hosts=1):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
         self.heard = []
-        self.thread = threading.Thread(target=self.serve, args=(answer,), daemon=True)
+        self.thread = threading.Thread(target=self.serve, args=(answer, hosts), daemon=True)
         self.thread.start()
 
-    def serve(self, answer):
-        connection, _ = self.listener.accept()
-        with connection, connection.makefile("rw") as lines:
+    def serve(self, answer, hosts):
+        connections = []
+        for _ in range(hosts):
+            connection, _ = self.listener.accept()
+            lines = connection.makefile("rw")
+            connections.append((connection, lines))
             self.heard.append(json.loads(lines.readline()))
             lines.write(json.dumps(answer) + "\n")
             lines.flush()
-            self.heard += [json.loads(line) for line in lines]
+        for connection, lines in connections:
+            with connection, lines:
+                self.heard += [json.loads(line) for line in lines]
         self.listener.close()
 
 
@@ -62,6 +67,18 @@ class Tests(unittest.TestCase):
         self.assertEqual([list(line) for line in controller.heard], [["join"], ["leave"]])
         self.assertEqual(controller.heard[0]["join"]["hosts"], 4)
 
+    def test_stripes(self):
+        controller = Controller({"seat": SEAT}, 2)
+        with group(controller, stripes=2) as g:
+            data = array("f", [i / 2 for i in range(5001)])
+            self.assertEqual(g.allreduce(data).count, 4)
+            self.assertEqual(data, array("f", [i * 2.0 for i in range(5001)]))
+            parts = g.stripes(5001)
+            self.assertEqual([part.elements for part in parts], [range(0, 2501), range(2501, 5001)])
+            self.assertEqual((parts[1].rank, parts[1].tree), (2, SEAT["tree"]))
+        controller.thread.join(5)
+        self.assertEqual([line["join"]["job"] for line in controller.heard if "join" in line], ["train", "train/1"])
+
     def test_refusals_are_errors(self):
         with self.assertRaisesRegex(weir_inc.WeirIncError, "the token is wrong"):
             group(Controller({"refused": {"why": "the token is wrong"}}))
@@ -70,7 +87,7 @@ class Tests(unittest.TestCase):
 
     def test_numbers_that_would_become_others_are_errors(self):
         usual = {"token": "t", "job": "j", "hosts": 4, "index": 1}
-        for more in ({"hosts": 65537}, {"hosts": -1}, {"index": 65537}, {"window": 2**32 + 64}, {"retry": 263}, {"mtu": -1}):
+        for more in ({"hosts": 65537}, {"hosts": -1}, {"index": 65537}, {"window": 2**32 + 64}, {"retry": 263}, {"stripes": 257}, {"mtu": -1}):
             with self.assertRaisesRegex(weir_inc.WeirIncError, next(iter(more)) + " is -?[0-9]+; it is at most"):
                 weir_inc.Group("127.0.0.1:1", **{**usual, **more})
         with self.assertRaisesRegex(weir_inc.WeirIncError, "join_timeout is -1"):

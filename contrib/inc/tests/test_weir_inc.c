@@ -186,6 +186,45 @@ static void failures(void)
 	CHECK(fake.open == 0);
 }
 
+/* A vector over several jobs, each with its own queue pair. */
+static void stripes(void)
+{
+	struct controller c = { .connections = 3, .says = { SEAT, SEAT, SEAT } };
+	struct weir_inc_options o;
+	struct weir_inc *inc;
+	static float f[100001];
+	size_t from, length, all = 0;
+	memset(&fake, 0, sizeof fake);
+	fake.ranks = 4;
+	start(&c);
+	o = options(&c);
+	o.stripes = 3;
+	CHECK((inc = weir_inc_join(&o, error, sizeof error)));
+	for (size_t i = 0; i < 100001; i++)
+		f[i] = (float)i / 2;
+	CHECK(!weir_inc_allreduce(inc, f, 100001, WEIR_INC_F32, WEIR_INC_SUM));
+	for (size_t i = 0; i < 100001; i++)
+		CHECK(f[i] == (float)i * 2);
+	/* Fewer elements than stripes, another operation, and what follows it. */
+	CHECK(!weir_inc_allreduce(inc, f, 2, WEIR_INC_U32, WEIR_INC_MAX) && fake.n_words == 2);
+	CHECK(!weir_inc_barrier(inc) && weir_inc_count(inc) == 4);
+	for (unsigned n = 0; n < 3; n++) {
+		CHECK(!strcmp(weir_inc_stripe(inc, n, 100001, &from, &length), weir_inc_seat(inc)) && from == all);
+		all += length;
+	}
+	CHECK(all == 100001 && !weir_inc_stripe(inc, 3, 1, &from, &length));
+	/* One of them fails. */
+	fake.fail_word = 3u << 16 | 1 << 1 | 1;
+	CHECK(weir_inc_allreduce(inc, f, 9, WEIR_INC_F32, WEIR_INC_SUM) == -1);
+	CHECK(!strcmp(weir_inc_error(inc), "the job failed: unreachable, rank 3"));
+	weir_inc_leave(inc);
+	stop(&c);
+	CHECK(strstr(c.heard[0], "\"job\":\"train\",") && strstr(c.heard[1], "\"job\":\"train/1\",") && strstr(c.heard[2], "\"job\":\"train/2\","));
+	CHECK(strstr(c.heard[2], "\"qpn\":19,") && fake.open == 0);
+	o.stripes = 17;
+	CHECK(!weir_inc_join(&o, error, sizeof error) && strstr(error, "stripes is 17; it is 1 to 16"));
+}
+
 /* A controller that was started anew hears who is there. */
 static void comes_back(void)
 {
@@ -241,7 +280,7 @@ int main(void)
 	static const struct {
 		const char *name;
 		void (*test)(void);
-	} tests[] = { { "sums", sums }, { "failures", failures }, { "comes_back", comes_back }, { "refusals", refusals } };
+	} tests[] = { { "sums", sums }, { "failures", failures }, { "stripes", stripes }, { "comes_back", comes_back }, { "refusals", refusals } };
 	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
 		name = tests[i].name;
 		tests[i].test();

@@ -20,7 +20,7 @@ import json
 import os
 from typing import Any, NamedTuple, Optional
 
-__all__ = ["Flags", "Group", "Operator", "Outcome", "Type", "WeirIncError"]
+__all__ = ["Flags", "Group", "Operator", "Outcome", "Stripe", "Type", "WeirIncError"]
 
 
 class WeirIncError(RuntimeError):
@@ -68,6 +68,17 @@ class Outcome(NamedTuple):
     flags: Flags
 
 
+class Stripe(NamedTuple):
+    """A part of every vector, folded in a job of its own."""
+
+    #: The elements in it.
+    elements: range
+    #: Place of this host in the order of folding there.
+    rank: int
+    #: Who is folded with whom there.
+    tree: list[Any]
+
+
 class _Options(ctypes.Structure):
     _fields_ = [
         ("controller", ctypes.c_char_p),
@@ -82,6 +93,7 @@ class _Options(ctypes.Structure):
         ("join_ms", ctypes.c_uint32),
         ("result_ms", ctypes.c_uint32),
         ("retry", ctypes.c_uint8),
+        ("stripes", ctypes.c_uint8),
     ]
 
 
@@ -103,7 +115,7 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(path)
     except OSError as error:
         raise WeirIncError(f"{error}; run `make` in contrib/inc, or set WEIR_INC_LIBRARY") from error
-    handle, text = ctypes.c_void_p, ctypes.c_char_p
+    handle, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "join": (handle, [ctypes.POINTER(_Options), text, ctypes.c_size_t]),
         "allreduce": (ctypes.c_int, [handle, handle, ctypes.c_size_t, ctypes.c_int, ctypes.c_int]),
@@ -113,6 +125,7 @@ def _load() -> ctypes.CDLL:
         "rank": (ctypes.c_uint16, [handle]),
         "ranks": (ctypes.c_uint16, [handle]),
         "seat": (text, [handle]),
+        "stripe": (text, [handle, ctypes.c_uint, ctypes.c_size_t, size, size]),
         "error": (text, [handle]),
         "leave": (None, [handle]),
     }
@@ -140,17 +153,19 @@ class Group:
         join_timeout: float = 60.0,
         result_timeout: float = 10.0,
         retry: int = 7,
+        stripes: int = 1,
     ) -> None:
         """Joins job ``job`` as host ``index`` of ``hosts``; returns when all have come.
 
         ``controller``: HOST:PORT. ``result_timeout``: seconds without a result after which a call fails.
-        ``retry``: times the adapter sends again what nobody acknowledges.
+        ``retry``: times the adapter sends again what nobody acknowledges. ``stripes``: jobs that vectors are spread over, 1
+        to 16, so that several engines and trees work side by side.
         """
         self._handle: Optional[int] = None
         self._library = _load()
         # What does not fit the types of C would arrive there as another number.
-        limits = {"hosts": 0xFFFF, "index": 0xFFFF, "mtu": 4096, "window": 4096, "retry": 7}
-        given = {"hosts": hosts, "index": index, "mtu": mtu, "window": window, "retry": retry}
+        limits = {"hosts": 0xFFFF, "index": 0xFFFF, "mtu": 4096, "window": 4096, "retry": 7, "stripes": 16}
+        given = {"hosts": hosts, "index": index, "mtu": mtu, "window": window, "retry": retry, "stripes": stripes}
         for name, value in given.items():
             if not 0 <= value <= limits[name]:
                 raise WeirIncError(f"{name} is {value}; it is at most {limits[name]}, and not negative")
@@ -160,7 +175,7 @@ class Group:
         encode = lambda value: None if value is None else value.encode()  # noqa: E731
         options = _Options(
             encode(controller), encode(token), encode(job), hosts, index, encode(device), encode(ip),
-            mtu, window, int(join_timeout * 1000), int(result_timeout * 1000), retry,
+            mtu, window, int(join_timeout * 1000), int(result_timeout * 1000), retry, stripes,
         )
         error = ctypes.create_string_buffer(256)
         self._handle = self._library.weir_inc_join(ctypes.byref(options), error, len(error))
@@ -193,8 +208,19 @@ class Group:
 
     @property
     def tree(self) -> list[Any]:
-        """Who is folded with whom: ``[[0, 1], [2, 3]]`` folds 0 with 1, 2 with 3, and these two."""
+        """Who is folded with whom: ``[[0, 1], [2, 3]]`` folds 0 with 1, 2 with 3, and these two. See ``stripes``."""
         return list(self._seat()["tree"])
+
+    def stripes(self, count: int) -> list[Stripe]:
+        """Which elements of a vector of ``count`` are folded in which tree."""
+        found = []
+        start, length = ctypes.c_size_t(), ctypes.c_size_t()
+        while True:
+            seat = self._library.weir_inc_stripe(self._open(), len(found), count, ctypes.byref(start), ctypes.byref(length))
+            if not seat:
+                return found
+            told = json.loads(seat)["seat"]
+            found.append(Stripe(range(start.value, start.value + length.value), int(told["rank"]), list(told["tree"])))
 
     def allreduce(self, data: Any, operator: Operator = Operator.SUM, type: Optional[Type] = None) -> Outcome:
         """Replaces ``data`` by the fold over all hosts, which all pass the same length, type and operator.

@@ -3,7 +3,7 @@
 //! Hosts are known by the number of their connection, switches by their place in the topology. Times are milliseconds of any
 //! clock that does not go back.
 
-use super::topology::Map;
+use super::topology::{Engine, Map};
 use crate::params::{JobParams, Straggler};
 use crate::plan::{HostEnd, Marks, Tree};
 use crate::rendezvous::{Answer, Join, Request, Resume, Seat};
@@ -74,8 +74,8 @@ pub enum Action {
     HangUp(Connection),
     /// Have a switch take a job.
     Post(usize, Box<JobSpec>),
-    /// Have a switch forget a job.
-    End(usize, u32),
+    /// Have a switch forget a job, at this port if it is named.
+    End(usize, u32, Option<String>),
     /// Something to be written down: [`Desk::save`].
     Save,
     /// Something for people to know.
@@ -205,9 +205,9 @@ impl Desk {
     /// Marks the queue pair numbers of jobs as taken, or free.
     fn occupy(&mut self, engines: &[(String, JobSpec)], taken: bool) {
         for (switch, spec) in engines {
-            let Some(end) = self.node(switch).and_then(|node| self.map.engines.get_mut(&node)) else {
-                continue;
-            };
+            let engines = self.node(switch).and_then(|node| self.map.engines.get_mut(&node));
+            let engine = engines.into_iter().flatten().find(|engine| engine.port == spec.port);
+            let Some(Engine { end, .. }) = engine else { continue };
             for qpn in spec.children.iter().map(|c| c.peer.qpn).chain(spec.parent.as_ref().map(|p| p.qpn)) {
                 if taken {
                     end.used.insert(qpn);
@@ -249,8 +249,8 @@ impl Desk {
         for at in 0..self.endings.len() {
             if now.saturating_sub(self.endings[at].asked_at) >= AGAIN_MS {
                 self.endings[at].asked_at = now;
-                let (switch, id) = (self.node(&self.endings[at].switch), self.endings[at].spec.id);
-                actions.extend(switch.map(|switch| Action::End(switch, id)));
+                let Ending { switch, spec, .. } = &self.endings[at];
+                actions.extend(self.node(switch).map(|node| Action::End(node, spec.id, spec.port.clone())));
             }
         }
         actions
@@ -396,16 +396,26 @@ impl Desk {
         let end = |(_, join, _): &(Connection, Join, usize)| -> Result<HostEnd, String> {
             Ok(HostEnd { address: (join.mac.parse()?, join.ip), qpn: Qpn(join.qpn) })
         };
-        let ends = gathering.joins.values().map(end).collect::<Result<Vec<_>, _>>()?;
+        let hosts_ends = gathering.joins.values().map(end).collect::<Result<Vec<_>, _>>()?;
         let template = template(&gathering.said, id)?;
         let (names, rng) = (&self.map.names, &mut self.rng);
         let named = |node: usize| format!("`{}`", names[node]);
         let given = gathering.said.psn;
         let first_psn = || Psn::new(given.unwrap_or_else(|| rng.next_u32() & MOST_PSN));
-        let planned = tree.jobs(&template, Marks::default(), &ends, &mut self.map.engines, first_psn);
+        let chosen = self.map.least_used();
+        let mut ends =
+            chosen.iter().map(|(node, at)| (*node, self.map.engines[node][*at].end.clone())).collect();
+        let planned = tree.jobs(&template, Marks::default(), &hosts_ends, &mut ends, first_psn);
         let planned = planned.map_err(|e| e.map(named).to_string())?;
+        let mut ports = BTreeMap::new();
+        for (node, engines) in &mut self.map.engines {
+            let (Some(at), Some(end)) = (chosen.get(node), ends.remove(node)) else { continue };
+            engines[*at].end = end;
+            ports.insert(*node, engines[*at].port.clone());
+        }
         let spec = |(node, params): &(usize, JobParams)| {
-            (self.map.names[*node].clone(), JobSpec::of(params, self.map.ports.get(node).cloned()))
+            let port = ports.get(node).cloned().flatten();
+            (self.map.names[*node].clone(), JobSpec::of(params, port))
         };
         let engines: Vec<(String, JobSpec)> = planned.engines.iter().map(spec).collect();
         if let Some(error) = planned.engines.iter().find_map(|(_, params)| params.check().err()) {
@@ -604,7 +614,8 @@ impl Desk {
         let Some(job) = self.jobs.remove(&id) else { return };
         let ending = |(switch, spec)| Ending { switch, spec, asked_at: now };
         let endings: Vec<Ending> = job.engines.into_iter().map(ending).collect();
-        let orders = endings.iter().filter_map(|e| Some(Action::End(self.node(&e.switch)?, e.spec.id)));
+        let order = |e: &Ending| Some(Action::End(self.node(&e.switch)?, e.spec.id, e.spec.port.clone()));
+        let orders = endings.iter().filter_map(order);
         let orders: Vec<Action> = orders.collect();
         self.endings.extend(endings);
         actions.push(Action::Save);

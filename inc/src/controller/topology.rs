@@ -3,8 +3,11 @@
 use crate::params::MAX_CHILDREN;
 use crate::plan::{EngineEnd, Fabric, Node};
 use crate::spec::{is_ones_ip, is_ones_mac};
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::fmt::{self, Formatter};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -35,15 +38,37 @@ pub struct SwitchSpec {
     pub api: Option<String>,
     /// File with the token that lets orders in, over TCP.
     pub token_file: Option<PathBuf>,
-    /// What sums.
-    pub engine: Option<EngineSpec>,
+    /// What sums: a table, or a list of them.
+    #[serde(default, rename = "engine", deserialize_with = "one_or_more")]
+    pub engines: Vec<EngineSpec>,
+}
+
+/// A table is a list of one.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<EngineSpec>, D::Error> {
+    struct Tables;
+    impl<'de> Visitor<'de> for Tables {
+        type Value = Vec<EngineSpec>;
+
+        fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            f.write_str("an engine, { mac = ..., ip = ... }, or a list of them")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            EngineSpec::deserialize(MapAccessDeserializer::new(map)).map(|engine| vec![engine])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+    }
+    from.deserialize_any(Tables)
 }
 
 /// An engine of a switch, as its configuration has it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// Its port; may be left out where the switch has one engine.
+    /// Its port; may be left out where the switch has one engine and no other.
     pub port: Option<String>,
     /// Its MAC address.
     pub mac: String,
@@ -117,6 +142,9 @@ pub enum TopologyError {
     /// An engine that takes no orders.
     #[error("switch `{0}` has an engine and no `api`; jobs are posted there")]
     NoApi(String),
+    /// Engines of a switch that cannot be told apart.
+    #[error("switch `{0}` has several engines; each names a `port` of its own")]
+    Port(String),
     /// A number out of range.
     #[error("switch `{0}`: fan_in is {1}; it is 1 to 64")]
     FanIn(String, usize),
@@ -136,10 +164,17 @@ pub struct Map {
     pub hosts: BTreeMap<IpAddr, usize>,
     /// MAC addresses that hosts must have.
     pub macs: BTreeMap<usize, Mac>,
-    /// Engines, by node.
-    pub engines: BTreeMap<usize, EngineEnd>,
-    /// Their ports, where they are named.
-    pub ports: BTreeMap<usize, String>,
+    /// Engines, by node; none of a node without.
+    pub engines: BTreeMap<usize, Vec<Engine>>,
+}
+
+/// An engine of a switch.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// Its port, where it is named.
+    pub port: Option<String>,
+    /// Its address and numbers.
+    pub end: EngineEnd,
 }
 
 impl Topology {
@@ -164,24 +199,12 @@ impl Topology {
             at.map(|at| self.hosts.len() + at)
                 .ok_or_else(|| TopologyError::NoSwitch(who.to_owned(), name.to_owned()))
         };
-        let mac = |who: &str, text: &str| {
-            let mac: Mac = text.parse().map_err(|error| TopologyError::Mac(who.to_owned(), error))?;
-            match is_ones_mac(mac) {
-                true => Ok(mac),
-                false => Err(TopologyError::Nobody(who.to_owned(), text.to_owned())),
-            }
-        };
-        let ip = |who: &str, ip: IpAddr| match is_ones_ip(ip) {
-            true => Ok(ip),
-            false => Err(TopologyError::Nobody(who.to_owned(), ip.to_string())),
-        };
         let mut map = Map {
             fabric: Fabric::default(),
             names: names.clone(),
             hosts: BTreeMap::new(),
             macs: BTreeMap::new(),
             engines: BTreeMap::new(),
-            ports: BTreeMap::new(),
         };
         for (at, host) in self.hosts.iter().enumerate() {
             map.fabric.nodes.push(Node::Host);
@@ -194,30 +217,33 @@ impl Topology {
             }
         }
         for (at, spec) in (self.hosts.len()..).zip(&self.switches) {
-            let fan_in = spec.engine.as_ref().map_or(0, |engine| engine.fan_in);
+            // A job may be given any of them.
+            let fan_in = spec.engines.iter().map(|engine| engine.fan_in).min().unwrap_or(0);
             map.fabric.nodes.push(Node::Switch { fan_in });
-            let Some(engine) = &spec.engine else { continue };
-            if !(1..=MAX_CHILDREN).contains(&fan_in) {
-                return Err(TopologyError::FanIn(spec.name.clone(), fan_in));
-            }
-            if spec.api.is_none() {
+            if !spec.engines.is_empty() && spec.api.is_none() {
                 return Err(TopologyError::NoApi(spec.name.clone()));
             }
-            let (first, qpns) = (engine.first_qpn, engine.qpns);
-            if first < 2 || qpns == 0 || u64::from(first) + u64::from(qpns) > 1 << 24 {
-                return Err(TopologyError::Numbers(spec.name.clone(), first, qpns));
+            let mut engines: Vec<Engine> = Vec::new();
+            for engine in &spec.engines {
+                let end = engine.end(&spec.name)?;
+                let others = || map.engines.values().flatten().chain(&engines).map(|other| other.end.address);
+                let macs = map.macs.values().copied().chain(others().map(|other| other.0));
+                if macs.into_iter().any(|other| other == end.address.0) {
+                    return Err(TopologyError::Twice(end.address.0.to_string()));
+                }
+                if map.hosts.contains_key(&end.address.1) || others().any(|other| other.1 == end.address.1) {
+                    return Err(TopologyError::Twice(end.address.1.to_string()));
+                }
+                let alone = spec.engines.len() == 1;
+                if !alone && (engine.port.is_none() || engines.iter().any(|other| other.port == engine.port))
+                {
+                    return Err(TopologyError::Port(spec.name.clone()));
+                }
+                engines.push(Engine { port: engine.port.clone(), end });
             }
-            let address = (mac(&spec.name, &engine.mac)?, ip(&spec.name, engine.ip)?);
-            let others = || map.engines.values().map(|end| end.address);
-            if map.macs.values().copied().chain(others().map(|other| other.0)).any(|other| other == address.0)
-            {
-                return Err(TopologyError::Twice(address.0.to_string()));
+            if !engines.is_empty() {
+                map.engines.insert(at, engines);
             }
-            if map.hosts.contains_key(&address.1) || others().any(|other| other.1 == address.1) {
-                return Err(TopologyError::Twice(address.1.to_string()));
-            }
-            map.engines.insert(at, EngineEnd::new(address, engine.first_qpn, engine.qpns));
-            map.ports.extend(engine.port.clone().map(|port| (at, port)));
         }
         for link in &self.links {
             let who = format!("link {} - {}", link.a, link.b);
@@ -227,5 +253,44 @@ impl Topology {
             return Err(TopologyError::NoEngine);
         }
         Ok(map)
+    }
+}
+
+impl Map {
+    /// Which engine of each switch has the fewest connections.
+    pub fn least_used(&self) -> BTreeMap<usize, usize> {
+        let least = |engines: &[Engine]| (0..engines.len()).min_by_key(|at| engines[*at].end.used.len());
+        self.engines.iter().filter_map(|(node, engines)| Some((*node, least(engines)?))).collect()
+    }
+}
+
+impl EngineSpec {
+    /// Its address and numbers, on switch `name`.
+    fn end(&self, name: &str) -> Result<EngineEnd, TopologyError> {
+        if !(1..=MAX_CHILDREN).contains(&self.fan_in) {
+            return Err(TopologyError::FanIn(name.to_owned(), self.fan_in));
+        }
+        let (first, qpns) = (self.first_qpn, self.qpns);
+        if first < 2 || qpns == 0 || u64::from(first) + u64::from(qpns) > 1 << 24 {
+            return Err(TopologyError::Numbers(name.to_owned(), first, qpns));
+        }
+        Ok(EngineEnd::new((mac(name, &self.mac)?, ip(name, self.ip)?), first, qpns))
+    }
+}
+
+/// The MAC address of `who`.
+fn mac(who: &str, text: &str) -> Result<Mac, TopologyError> {
+    let mac: Mac = text.parse().map_err(|error| TopologyError::Mac(who.to_owned(), error))?;
+    match is_ones_mac(mac) {
+        true => Ok(mac),
+        false => Err(TopologyError::Nobody(who.to_owned(), text.to_owned())),
+    }
+}
+
+/// The IP address of `who`.
+fn ip(who: &str, ip: IpAddr) -> Result<IpAddr, TopologyError> {
+    match is_ones_ip(ip) {
+        true => Ok(ip),
+        false => Err(TopologyError::Nobody(who.to_owned(), ip.to_string())),
     }
 }

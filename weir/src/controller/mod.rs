@@ -91,8 +91,7 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
         let spec = topology.switches.iter().find(|s| s.name == *name);
         let Some((spec, api)) = spec.and_then(|spec| Some((spec, spec.api.as_deref()?))) else { continue };
         let token = spec.token_file.as_deref().map(token).transpose()?;
-        let port = spec.engine.as_ref().and_then(|engine| engine.port.clone());
-        orders.insert(*node, Orders::start(*node, api, port, token, events.clone())?);
+        orders.insert(*node, Orders::start(*node, api, token, events.clone())?);
     }
     let mut hosts = Hosts::listen(args.listen, events)?;
     say!("controller {}: {} switches with engines", hosts.address(), orders.len());
@@ -126,7 +125,7 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
                 },
                 Action::HangUp(to) => hosts.hang_up(to),
                 Action::Post(switch, spec) => order(&orders, switch, |o| o.post(*spec)),
-                Action::End(switch, id) => order(&orders, switch, |o| o.end(id)),
+                Action::End(switch, id, port) => order(&orders, switch, |o| o.end(id, port)),
                 Action::Save => store.keep(&desk.save()),
                 Action::Note(text) => say!("{text}"),
             }

@@ -31,21 +31,20 @@ enum Api {
 
 enum Order {
     Post(Box<JobSpec>),
-    End(u32),
+    End(u32, Option<String>),
 }
 
 /// Orders for one switch.
 pub(super) struct Orders(Sender<Order>);
 
 impl Orders {
-    /// Starts to look at the switch at `node`, whose engine is at `port`; what comes of orders and looks are events.
+    /// Starts to look at the switch at `node`; what comes of orders and looks are events.
     ///
     /// # Errors
     /// A thread cannot be started.
     pub(super) fn start(
         node: usize,
         api: &str,
-        port: Option<String>,
         token: Option<String>,
         events: Sender<Event>,
     ) -> Result<Self> {
@@ -54,7 +53,7 @@ impl Orders {
             false => Api::Tcp(api.to_owned(), token),
         };
         let (orders, given) = channel();
-        let work = move || serve(node, &api, port.as_deref(), &given, &events);
+        let work = move || serve(node, &api, &given, &events);
         std::thread::Builder::new().name("switch".into()).spawn(work)?;
         Ok(Self(orders))
     }
@@ -63,13 +62,14 @@ impl Orders {
         let _ = self.0.send(Order::Post(Box::new(spec)));
     }
 
-    pub(super) fn end(&self, id: u32) {
-        let _ = self.0.send(Order::End(id));
+    /// `port`: of the engine that has the job, where it is named.
+    pub(super) fn end(&self, id: u32, port: Option<String>) {
+        let _ = self.0.send(Order::End(id, port));
     }
 }
 
 /// Does what is ordered, and looks at the jobs now and then, until nobody orders any more.
-fn serve(node: usize, api: &Api, port: Option<&str>, given: &Receiver<Order>, events: &Sender<Event>) {
+fn serve(node: usize, api: &Api, given: &Receiver<Order>, events: &Sender<Event>) {
     let text = |error: anyhow::Error| format!("{error:#}");
     let mut next = Instant::now();
     loop {
@@ -78,7 +78,7 @@ fn serve(node: usize, api: &Api, port: Option<&str>, given: &Receiver<Order>, ev
                 let id = spec.id;
                 Event::Posted(node, id, post(api, &spec))
             }
-            Ok(Order::End(id)) => Event::Ended(node, id, end(api, id, port).map_err(text)),
+            Ok(Order::End(id, port)) => Event::Ended(node, id, end(api, id, port.as_deref()).map_err(text)),
             Err(RecvTimeoutError::Timeout) => {
                 let seen = Event::Jobs(node, jobs(api).map_err(text));
                 next = Instant::now() + EVERY;

@@ -82,7 +82,7 @@ fn posts(actions: &[Action]) -> Vec<(usize, &JobSpec)> {
 
 fn ends(actions: &[Action]) -> Vec<(usize, u32)> {
     let end = |action: &Action| match action {
-        Action::End(switch, id) => Some((*switch, *id)),
+        Action::End(switch, id, _) => Some((*switch, *id)),
         _ => None,
     };
     actions.iter().filter_map(end).collect()
@@ -141,7 +141,7 @@ fn hosts_that_have_all_come_are_seated_when_switches_have_taken_the_job() {
     assert_eq!((child.peer.qpn, child.peer.send_psn), (seats[2].qpn, seats[2].recv_psn));
     assert_eq!((child.peer.dest_qpn, child.rank), (19, 2));
     for (switch, spec) in &job.engines {
-        let engine = desk.map.engines[&desk.node(switch).unwrap()].address;
+        let engine = desk.map.engines[&desk.node(switch).unwrap()][0].end.address;
         let address = crate::spec::Address { mac: engine.0, ip: engine.1, vlan: None };
         let params = spec.params(&address).unwrap();
         assert_eq!(JobSpec::of(&params, spec.port.clone()), *spec);
@@ -213,7 +213,10 @@ fn a_job_that_no_engine_can_take_is_refused_to_all() {
     let said = say(&mut desk, 3, Join { window: 5, ..join(3, 3) });
     assert_eq!(told(&said).len(), 4);
     assert!(matches!(told(&said)[0].1, Answer::Refused { why } if why.contains("window is 5")), "{said:?}");
-    assert!(desk.map.engines.values().all(|end| end.used.is_empty()), "numbers are free again");
+    assert!(
+        desk.map.engines.values().flatten().all(|engine| engine.end.used.is_empty()),
+        "numbers are free again"
+    );
     // A switch refuses: the others forget, hosts may try again.
     for index in 0..4 {
         say(&mut desk, u64::from(index), join(index, index));
@@ -225,10 +228,10 @@ fn a_job_that_no_engine_can_take_is_refused_to_all() {
     );
     assert_eq!(ends(&said), [(LEAF0, 1), (LEAF1, 1)], "what is job 1 at the spine is another's");
     assert!(desk.endings.iter().all(|ending| ending.switch != "spine"));
-    assert!(desk.map.engines[&SPINE].used.is_empty());
-    assert!(!desk.map.engines[&LEAF0].used.is_empty(), "until the switch has forgotten it");
+    assert!(desk.map.engines[&SPINE][0].end.used.is_empty());
+    assert!(!desk.map.engines[&LEAF0][0].end.used.is_empty(), "until the switch has forgotten it");
     desk.handle(Event::Ended(LEAF0, 1, Ok(())), 0);
-    assert!(desk.map.engines[&LEAF0].used.is_empty());
+    assert!(desk.map.engines[&LEAF0][0].end.used.is_empty());
     for index in 0..4 {
         say(&mut desk, u64::from(index), join(index, index));
     }
@@ -260,7 +263,7 @@ fn jobs_of_a_dead_switch_fail_and_others_go_on() {
     let again = desk.tick(AGAIN_MS + 3);
     assert_eq!(ends(&again).len(), 3);
     let gone = shown(&mut desk, SPINE, &[], 5);
-    assert!(gone.contains(&Action::Save) && desk.map.engines[&SPINE].used.is_empty());
+    assert!(gone.contains(&Action::Save) && desk.map.engines[&SPINE][0].end.used.is_empty());
 }
 
 #[test]
@@ -314,7 +317,7 @@ fn a_desk_that_was_closed_goes_on_where_it_was() {
     desk.handle(Event::Said(10, Box::new(Request::Leave {})), 5);
     let text = serde_json::to_string(&desk.save()).unwrap();
     let mut desk = Desk::new(map(), "s3cret".into(), serde_json::from_str(&text).unwrap(), 1, 1000);
-    assert_eq!(desk.map.engines[&LEAF0].used.len(), 3, "two children and a parent");
+    assert_eq!(desk.map.engines[&LEAF0][0].end.used.len(), 3, "two children and a parent");
     let resume = |token: &str, id, index| Request::Resume(Resume { token: token.into(), id, index });
     let said = desk.handle(Event::Said(1, Box::new(resume("wrong", 1, 1))), 1000);
     assert!(refusal(&said).contains("token"));
@@ -384,4 +387,78 @@ fn a_topology_that_cannot_be_is_refused() {
         assert!(matches!(error, TopologyError::Numbers(..)), "{numbers}: {error}");
     }
     assert_eq!(refused(", port = \"inc0\"", ", fan_in = 65"), TopologyError::FanIn("leaf0".into(), 65));
+    let engine = "engine = { mac = \"02:00:00:00:01:01\", ip = \"10.0.1.1\" }";
+    let two = |port: &str| {
+        let other = "{ port = \"inc1\", mac = \"02:00:00:00:01:09\", ip = \"10.0.1.9\" }";
+        refused(
+            engine,
+            &format!("engine = [{{ mac = \"02:00:00:00:01:01\", ip = \"10.0.1.1\"{port} }}, {other}]"),
+        )
+    };
+    assert_eq!(two(""), TopologyError::Port("leaf1".into()));
+    assert_eq!(two(", port = \"inc1\""), TopologyError::Port("leaf1".into()));
+    let text = TWO_LEAVES.replacen(engine, "engine = 7", 1);
+    let error = toml::from_str::<Topology>(&text).unwrap_err().to_string();
+    assert!(error.contains("expected an engine, { mac = ..., ip = ... }, or a list of them"), "{error}");
+}
+
+#[test]
+fn jobs_take_the_engines_of_a_switch_in_turn() {
+    let one = "engine = { mac = \"02:00:00:00:01:01\", ip = \"10.0.1.1\" }";
+    let engine =
+        |n: u8| format!("{{ port = \"inc{n}\", mac = \"02:00:00:00:02:0{n}\", ip = \"10.0.2.{n}\" }}");
+    let text = TWO_LEAVES.replacen(one, &format!("engine = [{}, {}]", engine(0), engine(1)), 1);
+    assert_ne!(text, TWO_LEAVES);
+    let map = toml::from_str::<Topology>(&text).unwrap().map().unwrap();
+    let mut desk = Desk::new(map, "s3cret".into(), Saved::default(), 1, 0);
+    let begin = |desk: &mut Desk, name: &str, first: Connection| {
+        let host = |host, index| Join { hosts: 2, job: name.into(), ..join(host, index) };
+        say(desk, first, host(2, 0));
+        let begun = say(desk, first + 1, host(3, 1));
+        let (switch, spec) = posts(&begun)[0];
+        assert_eq!(switch, LEAF1);
+        let port = spec.port.clone().unwrap();
+        let seated = desk.handle(Event::Posted(LEAF1, spec.id, Ok(())), 0);
+        let Answer::Seat(seat) = told(&seated)[0].1 else { panic!("{seated:?}") };
+        assert_eq!(seat.mac[..16], *"02:00:00:00:02:0");
+        (spec.id, port, seat.ip.to_string())
+    };
+    let first = begin(&mut desk, "a", 10);
+    let second = begin(&mut desk, "b", 20);
+    assert_eq!((first.1.as_str(), first.2.as_str()), ("inc0", "10.0.2.0"));
+    assert_eq!((second.1.as_str(), second.2.as_str()), ("inc1", "10.0.2.1"));
+    // The one that has become free is the next one.
+    for connection in [10, 11] {
+        desk.handle(Event::Said(connection, Box::new(Request::Leave {})), 1);
+    }
+    let orders = desk.tick(10_000);
+    assert!(orders.contains(&Action::End(LEAF1, first.0, Some("inc0".into()))), "{orders:?}");
+    desk.handle(Event::Ended(LEAF1, first.0, Ok(())), 1);
+    assert_eq!(begin(&mut desk, "c", 30).1, "inc0");
+    // What it knew of engines it knows again.
+    let (map, saved) = (desk.map.clone(), desk.save());
+    let desk = Desk::new(
+        Map {
+            engines: map
+                .engines
+                .into_iter()
+                .map(|(node, engines)| (node, engines.into_iter().map(blank).collect()))
+                .collect(),
+            ..map
+        },
+        "s3cret".into(),
+        saved,
+        1,
+        0,
+    );
+    assert_eq!(
+        desk.map.engines[&LEAF1].iter().map(|engine| engine.end.used.len()).collect::<Vec<_>>(),
+        [2, 2]
+    );
+}
+
+/// An engine that has no jobs.
+fn blank(engine: Engine) -> Engine {
+    let end = crate::plan::EngineEnd::new(engine.end.address, engine.end.first_qpn, engine.end.qpns);
+    Engine { end, ..engine }
 }
