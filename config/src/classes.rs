@@ -98,9 +98,28 @@ pub(super) fn follow<'c>(ctx: &mut Ctx<'_>, config: &'c Config, at: &[PortAt]) {
         told(ctx, config, way, &mut once);
         held(ctx, way, goes, &mut once);
     }
+    for (way, at) in ways.iter().zip(at) {
+        flooded(ctx, way, at.storm_control, &mut once);
+    }
 }
 
 type Once = HashSet<(&'static str, Span, usize)>;
+
+/// A limit on what is flooded loses frames whatever their class.
+fn flooded(ctx: &mut Ctx<'_>, way: &Way<'_>, at: Span, once: &mut Once) {
+    let lossless = set(members(way.comes).filter(|tc| way.port.pgs[way.group(*tc)].lossless));
+    if way.port.storm_control.is_none() || lossless == 0 || !once.insert(("class.flooded", at, 0)) {
+        return;
+    }
+    let message = format!(
+        "frames of lossless class {} that port `{}` would flood above its storm_control are dropped: no pause prevents that",
+        list(lossless),
+        way.port.name
+    );
+    let remedy =
+        "keep what is flooded in lossy classes, and stations of lossless ones in the table ([[fdb.static]])";
+    ctx.warn(at, "class.flooded", message, remedy);
+}
 
 /// A class whose queue is lossless enters a lossless group.
 fn arrives(ctx: &mut Ctx<'_>, ways: &[Way<'_>], way: &Way<'_>, once: &mut Once) {

@@ -37,6 +37,7 @@ fn behind(table: &Table, key: &str) -> Option<Behind> {
         ("", "lab") => One(&schema::LAB),
         ("[[port]]", "pfc") => One(&schema::PORT_PFC),
         ("[[port]]", "vlan") => One(&schema::PORT_VLAN),
+        ("[[port]]", "storm_control") => One(&schema::PORT_STORM_CONTROL),
         ("[[port]]", "inc") => One(&schema::PORT_INC),
         (path, "fdb_key") if path == schema::FORMAT.path => One(&schema::FDB_KEY),
         ("[fdb]", "static") => List(&schema::FDB_STATIC),

@@ -29,6 +29,7 @@ pub mod runtime;
 mod sched;
 pub mod schema;
 pub mod sonic;
+mod storm_control;
 mod types;
 pub mod units;
 mod vlan;
@@ -43,7 +44,7 @@ pub use headroom::{headroom_input, pause_response, xon_offset};
 pub use json_schema::json_schema;
 pub use read::{Explained, Origin};
 pub use types::*;
-pub use units::{show_rate, show_size, show_time};
+pub use units::{show_flood_limit, show_rate, show_size, show_time};
 pub use vlan::show as show_vids;
 
 use read::{Ctx, Layer, Section};

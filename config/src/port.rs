@@ -9,6 +9,7 @@ use super::inc;
 use super::qos::ClassMaps;
 use super::read::{Ctx, Origin, Section, Val, check_name, indices};
 use super::schema;
+use super::storm_control;
 use super::types::{
     DeviceKind, FdbConfig, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
@@ -47,6 +48,7 @@ pub(super) struct PortAt {
     pub cable: Span,
     pub enable: Span,
     pub trust: Span,
+    pub storm_control: Span,
 }
 
 pub(super) const MAC: Kind<Mac> = Kind {
@@ -319,9 +321,17 @@ fn read_one(
     .map(|(key, default, why)| descriptors(ctx, s, key, default, why));
     let (pfc, enable_at) = read_pfc(ctx, s);
     let vlans = vlan::read(ctx, s, profile);
+    let (storm_control, storm_control_at) = storm_control::read(ctx, s);
     let engine = inc::read(ctx, s, kind == DeviceKind::Inc);
     let maps = around.maps.for_port(ctx, s);
-    let at = PortAt { port: here, rate: rate_at, cable: cable_at, enable: enable_at, trust: trust_at };
+    let at = PortAt {
+        port: here,
+        rate: rate_at,
+        cable: cable_at,
+        enable: enable_at,
+        trust: trust_at,
+        storm_control: storm_control_at,
+    };
     let (pg, queue) = buffer::base();
     let port = PortConfig {
         name,
@@ -339,6 +349,7 @@ fn read_one(
         learn_limit,
         unknown_unicast: unknown,
         vlans,
+        storm_control,
         cable_mm,
         peer_response,
         rx_descriptors,

@@ -160,6 +160,7 @@ fn port_params(
             crate::LinkLocal::Forward => !(1 << 1),
         },
         vlans: port.vlans.clone(),
+        storm_control: port.storm_control,
         learning: port.learning,
         learn_limit: port.learn_limit.unwrap_or(u32::MAX),
         queues: std::array::from_fn(|q| schedule(q, &port.queues[q])),

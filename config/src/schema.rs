@@ -114,7 +114,7 @@ tables! {
     EAL = table("[eal]", "DPDK's environment layer.", &[
         key("args", "list of texts, default []", "EAL arguments, one per element; those of the command line come after them"),
     ]);
-    PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`; `pfc` is merged key by key.", &[
+    PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`; `pfc` and `storm_control` are merged key by key.", &[
         key("name", "text, required", "unique name: letters, digits and _ - . /, at most 32"),
         key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`), `ring`, or `inc`: an engine that sums ([inc.md](inc.md))"),
         key("rate", "rate from 1M, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed)"),
@@ -134,6 +134,7 @@ tables! {
         key("pfc", "table", "PFC of the port"),
         key("inc", "table", "the engine of a port whose device is `inc`"),
         key("vlan", "table, default none", "the VLANs of the port; where one port of a switch has it, all have it. Without it tags pass as they are, and stations are known per VLAN"),
+        key("storm_control", "table, default none", "limits on what is flooded of the frames received here"),
         key("maps", "name or list of names, default []", "`[map.NAME]` tables laid over the switch's maps, later ones win (PORT_QOS_MAP)"),
     ]);
     PORT_PFC = table("pfc = { ... } of a port", "PFC of a port.", &[
@@ -147,6 +148,12 @@ tables! {
         key("access", "1 to 4094", "the one VLAN of the port; its frames have no tag (VLAN_MEMBER untagged)"),
         key("trunk", "10, \"10,20-29\", \"*\" or a list of these", "VLANs whose frames have a tag (VLAN_MEMBER tagged)"),
         key("native", "1 to 4094, default none", "VLAN of a trunk's frames without a tag; without it they are dropped (`vlan.untagged`)"),
+    ]);
+    PORT_STORM_CONTROL = table("storm_control = { ... } of a port", "Storm control: how much of what the port receives may be flooded, as bits on the wire (`\"100M\"`) or frames per second (`\"5Kpps\"`). What is above is dropped and counted by kind. Frames for known stations, for groups of `[[fdb.group]]` and of `link_local` protocols have no limit.", &[
+        key("broadcast", "rate, frames per second or \"unlimited\", the default", "frames for ff:ff:ff:ff:ff:ff (PORT_STORM_CONTROL broadcast)"),
+        key("unknown_unicast", "rate, frames per second or \"unlimited\", the default", "frames for stations that are not in the forwarding table (PORT_STORM_CONTROL unknown-unicast)"),
+        key("multicast", "rate, frames per second or \"unlimited\", the default", "frames for groups without an entry (PORT_STORM_CONTROL unknown-multicast)"),
+        key("burst", "time to 10s, default 10ms", "a limit that was not used for this long lets as much more pass at once"),
     ]);
     PORT_INC = table("inc = { ... } of a port", "An engine of in-network aggregation. One per lcore.", &[
         key("mac", "MAC address, required", "where hosts send to; a fixed entry of the forwarding table leads there"),

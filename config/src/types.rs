@@ -6,6 +6,7 @@
 use super::Explained;
 use super::format::FormatConfig;
 use std::net::SocketAddr;
+use weir_dataplane::storm_control::StormControl;
 use weir_dataplane::turn::{Platform, Turns};
 use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use weir_dataplane::vlan::PortVlans;
@@ -308,6 +309,8 @@ pub struct PortConfig {
     pub unknown_unicast: UnknownUnicast,
     /// The VLANs it is a member of; `None`: the switch knows nothing of VLANs, or its frames have no tags.
     pub vlans: Option<PortVlans>,
+    /// Limits on what is flooded of the frames received here; `None`: there are none.
+    pub storm_control: Option<StormControl>,
     /// Cable length in mm; `None`: unknown.
     pub cable_mm: Option<u64>,
     /// Bytes the peer may still send after a pause has reached it; `None`: 802.3's limit for the rate.

@@ -4,6 +4,7 @@
 //! base unit (`0.3B`) is refused, never rounded.
 
 use toml::de::DeValue;
+use weir_dataplane::storm_control::FloodLimit;
 
 /// Why a value was refused, and what would be accepted.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ const RATES: Units = &[
     ("Gbps", 1_000_000_000),
     ("Tbps", 1_000_000_000_000),
 ];
+/// Frames per second: decimal multiples.
+const FRAME_RATES: Units = &[("pps", 1), ("Kpps", 1_000), ("Mpps", 1_000_000)];
 /// Sizes: `KB` and `K` are 1000 bytes, `KiB` is 1024.
 const SIZES: Units = &[
     ("", 1),
@@ -61,6 +64,8 @@ const LENGTHS: Units = &[("mm", 1), ("cm", 10), ("m", 1_000), ("km", 1_000_000)]
 const SHARES: Units = &[("%", 10_000)];
 
 const RATE_HELP: &str = "write a rate as \"1G\", \"2.5G\", \"400G\" or an integer of bit/s";
+const FLOOD_LIMIT_HELP: &str =
+    "write a rate as \"100M\", frames per second as \"5000pps\" or \"5Kpps\", or an integer of bit/s";
 const SIZE_HELP: &str =
     "write a size as \"64KiB\" (1024), \"64KB\" or \"64K\" (1000), \"12MiB\" or an integer of bytes";
 const TIME_HELP: &str = "write a time as \"200ms\", \"50us\", \"10s\" or an integer of nanoseconds";
@@ -77,6 +82,25 @@ pub(super) const RATE: Kind<Option<u64>> = Kind {
         },
     },
     show: |r| r.map_or("unlimited".into(), show_rate),
+};
+/// How much may be flooded: bit/s on the wire, or frames per second; `None` is `"unlimited"`.
+pub(super) const FLOOD_LIMIT: Kind<Option<FloodLimit>> = Kind {
+    parse: |v| {
+        if v.as_str() == Some("unlimited") {
+            return Ok(None);
+        }
+        let is_frames = v.as_str().is_some_and(|text| text.trim_end().to_ascii_lowercase().ends_with("pps"));
+        let limit = match is_frames {
+            true => FloodLimit::Frames(quantity(v, FRAME_RATES, 1, FLOOD_LIMIT_HELP)?),
+            false => FloodLimit::Bits(quantity(v, RATES, 1, FLOOD_LIMIT_HELP)?),
+        };
+        if matches!(limit, FloodLimit::Bits(0) | FloodLimit::Frames(0)) {
+            let remedy = "write the least that stations need to find each other, such as \"10pps\"";
+            return Err(Bad::new("a limit of 0 would stop ARP and all that begins with it", remedy));
+        }
+        Ok(Some(limit))
+    },
+    show: |limit| limit.as_ref().map_or("unlimited".into(), show_flood_limit),
 };
 /// Bytes.
 pub(super) const SIZE: Kind<u64> =
@@ -273,6 +297,14 @@ pub fn show_rate(bps: u64) -> String {
         bps,
         &[("T", 1_000_000_000_000), ("G", 1_000_000_000), ("M", 1_000_000), ("K", 1_000), ("bit/s", 1)],
     )
+}
+
+/// A limit on what is flooded, for people: `100M` or `5Kpps`.
+pub fn show_flood_limit(limit: &FloodLimit) -> String {
+    match *limit {
+        FloodLimit::Bits(rate) => show_rate(rate),
+        FloodLimit::Frames(rate) => scaled(rate, &[("Mpps", 1_000_000), ("Kpps", 1_000), ("pps", 1)]),
+    }
 }
 
 /// A size for people, exact: `12MiB`, `9216B`.

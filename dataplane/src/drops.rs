@@ -141,6 +141,12 @@ drop_reasons! {
     VlanEgressFiltered = ("vlan", "egress_filtered", Arrival, "the membership of the port has changed: add the VLAN there, or wait until the station is forgotten", possible),
     /// With the tag that is pushed it would be longer than the MTU of the port it was to leave by.
     VlanTooLong = ("vlan", "too_long", Arrival, "raise mtu of the port it leaves by: 4 bytes above that of the ports without a tag", possible),
+    /// Broadcast above the limit of the port it came by.
+    IngressBroadcastLimit = ("ingress", "broadcast_limit", Arrival, "find who sends so much of it, or a loop; else raise storm_control = { broadcast } of the port", possible),
+    /// Its station is unknown, and flooding it would be above the limit of the port it came by.
+    IngressUnknownUnicastLimit = ("ingress", "unknown_unicast_limit", Arrival, "find the station that never answers (show fdb); else raise storm_control = { unknown_unicast } of the port", possible),
+    /// For a group without a static entry, above the limit of the port it came by.
+    IngressMulticastLimit = ("ingress", "multicast_limit", Arrival, "give the group an [[fdb.group]]; else raise storm_control = { multicast } of the port", possible),
 }
 
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].

@@ -7,7 +7,8 @@ use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::mmu::{Admission, AdmitVerdict, Held, Mmu, MmuError, PgIx, PgView, PoolView, QueueIx, QueueView};
 use crate::parse::{EcnField, EcnPlace, Kind, Parsed};
 use crate::stats::PortGauges;
-use crate::switch::SwitchParams;
+use crate::storm_control::{FloodKind, FloodLimit};
+use crate::switch::{SwitchParams, UnknownUnicast};
 use crate::types::{PRIORITIES, PortId};
 use crate::vlan::{Retag, Vlans};
 
@@ -32,6 +33,8 @@ pub struct Asked {
     pub ecn: u8,
     /// What it is to the switch: CNP and ACK frames have a class of their own.
     pub kind: Kind,
+    /// Why it goes to many ports; `None`: it goes to `to` alone.
+    pub flood: Option<FloodKind>,
 }
 
 /// What the buffer held when it was looked at: `port * 8 + group` and `port * 8 + queue`.
@@ -41,6 +44,8 @@ pub struct Occupancy {
     pub groups: Vec<Held>,
     /// Egress queues, bytes.
     pub queues: Vec<u64>,
+    /// By port: kinds of flooded frames ([`FloodKind`]) that are above their limit, a bit each.
+    pub flood_exceeded: Vec<u64>,
 }
 
 impl Occupancy {
@@ -54,6 +59,7 @@ impl Occupancy {
                 xoff: gauges.xoff_priorities as u8 & port.pg_priorities[pg] & port.generate.enabled != 0,
             }));
             seen.queues.extend(gauges.queue_bytes);
+            seen.flood_exceeded.push(gauges.flood_exceeded);
         }
         seen
     }
@@ -66,6 +72,8 @@ pub struct Explanation {
     pub class: Class,
     /// Its VLAN and what is done to its tag, if ports know of VLANs and it is in one.
     pub vlan: Option<(u16, Retag)>,
+    /// The limit of its kind at its port, if it is flooded and there is one, and that it is exceeded.
+    pub flood_limit: Option<(FloodLimit, bool)>,
     /// Bytes it is charged.
     pub charge: u32,
     /// Port it leaves by.
@@ -136,8 +144,19 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let leaves = asked.len.saturating_add_signed(retag.map_or(0, Retag::growth) as i32);
     let charge = mmu.charge(leaves);
     let longest = params.ports[to.index()].profile.max_frame().min(params.ports[to.index()].mtu);
-    let verdict = match (vlan, retag) {
-        (Some(Err(reason)), _) => AdmitVerdict::Refused(reason),
+    let exceeded = seen.flood_exceeded.get(asked.port.index()).copied().unwrap_or(0);
+    let flood_limit = asked.flood.and_then(|kind| {
+        let limit = port.storm_control.and_then(|limits| limits.limit(kind))?;
+        Some((limit, exceeded >> kind as u64 & 1 == 1))
+    });
+    let not_flooded = asked.flood.and_then(|kind| {
+        if kind == FloodKind::UnknownUnicast && port.unknown_unicast == UnknownUnicast::Drop {
+            return Some(DropReason::LookupUnknown);
+        }
+        flood_limit.filter(|(_, exceeded)| *exceeded).map(|_| kind.reason())
+    });
+    let verdict = match (vlan.and_then(Result::err).or(not_flooded), retag) {
+        (Some(reason), _) => AdmitVerdict::Refused(reason),
         (_, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
         (_, Some(Retag::Push)) if leaves as usize > longest => AdmitVerdict::Refused(DropReason::VlanTooLong),
         _ => mmu.admit(pg_ix, queue_ix, charge),
@@ -156,6 +175,7 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     Ok(Explanation {
         class,
         vlan: vlan.and_then(Result::ok).zip(retag).map(|(vlan, retag)| (vlan.vid, retag)),
+        flood_limit,
         charge,
         to,
         pg,

@@ -18,6 +18,7 @@ pub mod portset;
 mod published;
 pub mod rng;
 pub mod stats;
+pub mod storm_control;
 pub mod switch;
 mod sync;
 pub mod turn;

@@ -320,6 +320,8 @@ counters! {
         tx_cause: per_priority,
         /// Queues in a storm, a bit each.
         stormed_queues: one,
+        /// Kinds of flooded frames ([`crate::storm_control::FloodKind`]) that are above their limit, a bit each.
+        flood_exceeded: one,
         /// PFC frames received, and those that paused or resumed each priority.
         pfc_rx_frames: one,
         /// Frames received that paused this priority.

@@ -9,9 +9,11 @@ use crate::inc;
 use crate::snapshot::{NicStats, Snapshot};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
+use weir_config::show_flood_limit;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::parse::KeyParts;
 use weir_dataplane::stats::{PortGauges, PortStats, Reasons};
+use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::types::PRIORITIES;
 
 /// Events kept for readers who come later.
@@ -107,6 +109,8 @@ struct Lane {
 #[derive(Debug, Default)]
 pub struct Watcher {
     lanes: Vec<[Lane; PRIORITIES]>,
+    /// What of each port is being flooded above its limit, by [`FloodKind`].
+    flooding: Vec<[Option<Episode>; 3]>,
     /// When the receive ring of each port last lost frames, as [`Snapshot::uptime_ms`].
     overrun_at: Vec<Option<u64>>,
     /// Samples for which the addresses of each worker have moved as in a loop.
@@ -127,6 +131,7 @@ impl Watcher {
     pub fn observe(&mut self, now: &Snapshot, log: &mut Log) {
         let before = self.before.replace(now.clone());
         self.lanes.resize(now.now.ports.len(), Default::default());
+        self.flooding.resize(now.now.ports.len(), Default::default());
         self.overrun_at.resize(now.now.ports.len(), None);
         self.looping.resize(now.now.loops.len(), 0);
         // The first snapshot has nothing to be compared with: counters from before are no news.
@@ -134,6 +139,9 @@ impl Watcher {
         for port in 0..now.now.ports.len() {
             link(&before, now, port, log);
             drops(&before, now, port, log);
+            for (kind, episode) in FloodKind::ALL.into_iter().zip(&mut self.flooding[port]) {
+                rate_limit(episode, &before, now, (port, kind), log);
+            }
             overrun(&mut self.overrun_at[port], &before, now, port, log);
             for priority in 0..PRIORITIES {
                 let lane = &mut self.lanes[port][priority];
@@ -242,7 +250,9 @@ fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
         // A run of drops is told once: when the reason was quiet at the sample before. What the watchdog does to
         // lossless frames is told by its storms.
         let alarm = lossless > 0 && *reason != DropReason::WatchdogDrop;
-        if frames > 0 && (alarm || is_quiet(before.last_drop[port][i], now)) {
+        // What limits on flooding cost has an event of its own.
+        let elsewhere = FloodKind::ALL.iter().any(|kind| kind.reason() == *reason);
+        if frames > 0 && (alarm || !elsewhere && is_quiet(before.last_drop[port][i], now)) {
             let mut body = at_port(now, "drops", if alarm { "alarm" } else { "start" }, port);
             body.insert("reason".into(), json!(reason.name()));
             body.insert("frames".into(), json!(frames));
@@ -251,6 +261,40 @@ fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
             log.push(body);
         }
     }
+}
+
+/// What a port receives and would flood is above its limit: from the first frame lost until none was for a while.
+fn rate_limit(
+    episode: &mut Option<Episode>,
+    before: &Snapshot,
+    now: &Snapshot,
+    (port, kind): (usize, FloodKind),
+    log: &mut Log,
+) {
+    let reason = kind.reason();
+    let lost = |s: &Snapshot| s.now.ports[port].stats.drops.0[reason as usize];
+    let phase = match &episode {
+        None if lost(now) > lost(before) => "start",
+        Some(_) if is_quiet(now.last_drop[port][reason as usize], now) => "end",
+        Some(e) if now.uptime_ms >= e.told + UPDATE => "update",
+        _ => return,
+    };
+    let begun = Episode { since: now.unix_ms, told: 0, count: lost(before), ns: 0, peak: 0 };
+    let e = episode.get_or_insert(begun);
+    e.told = now.uptime_ms;
+    let mut body = at_port(now, "rate_limit", phase, port);
+    let limit = now.info.ports[port].storm_control.and_then(|limits| limits.limit(kind));
+    body.insert("kind".into(), json!(kind.word()));
+    body.insert("limit".into(), json!(limit.map(|limit| show_flood_limit(&limit))));
+    body.insert("since_unix_ms".into(), json!(e.since));
+    body.insert("frames".into(), json!(lost(now).saturating_sub(e.count)));
+    if phase == "start" {
+        body.insert("remedy".into(), json!(reason.remedy()));
+    }
+    if phase == "end" {
+        *episode = None;
+    }
+    log.push(body);
 }
 
 /// Frames lost before the switch saw them: the receive ring was full, or there was no memory to receive into (I4); and
@@ -644,6 +688,33 @@ mod tests {
             [again(0), again(0), again(1), again(1)].map(|e| e.join(" ")),
             ["drops/start", "", "drops/alarm", "drops/alarm"]
         );
+    }
+
+    #[test]
+    fn flooding_above_a_limit_is_one_episode_and_lossless_loss_an_alarm_beside_it() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        let mut lose = |frames: u64, lossless: u64| {
+            let stats = &mut reading.ports[0].stats;
+            stats.drops.0[DropReason::IngressBroadcastLimit as usize] += frames;
+            stats.lossless.0[DropReason::IngressBroadcastLimit as usize] += lossless;
+            feed.step(&reading)
+        };
+        let start = lose(5, 0);
+        assert_eq!(names(&start), ["rate_limit/start"]);
+        let fields = ["port", "kind", "limit"].map(|key| start[0][key].as_str());
+        assert_eq!(fields, [Some("p0"), Some("broadcast"), Some("5Kpps")]);
+        assert!(start[0]["remedy"].as_str().is_some_and(|remedy| remedy.contains("storm_control")));
+        // A second later it says how much that was, although it paused meanwhile.
+        let later: Vec<_> = (0..15).flat_map(|n| lose(n % 2, 0)).collect();
+        assert_eq!((names(&later), &later[0]["frames"]), (vec!["rate_limit/update".to_owned()], &json!(10)));
+        assert_eq!(names(&lose(1, 1)), ["drops/alarm"]);
+        let end: Vec<_> = (0..30).flat_map(|_| lose(0, 0)).collect();
+        let phases = names(&end);
+        assert_eq!(phases.last().map(String::as_str), Some("rate_limit/end"), "{phases:?}");
+        assert_eq!(end.last().unwrap()["frames"], json!(13));
+        assert_eq!(names(&lose(2, 0)), ["rate_limit/start"]);
     }
 
     /// A wall clock that is set back by an hour keeps no event back.

@@ -9,6 +9,7 @@ use crate::times::Times;
 use weir_config::EngineConfig;
 use weir_dataplane::pfc::generate::{Cause, LastCause};
 use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats};
+use weir_dataplane::storm_control::{FloodLimit, StormControl};
 use weir_dataplane::types::Mac;
 use weir_dataplane::vlan::PortVlans;
 use weir_endpoint::roce::wire::Qpn;
@@ -36,6 +37,10 @@ pub fn info() -> SwitchInfo {
         dynamic_th: [Some(0); 8],
         vlans: (lcore == 1)
             .then(|| PortVlans { native: Some(1), members: [1, 10, 11].into_iter().collect() }),
+        storm_control: Some(StormControl {
+            limits: [Some(FloodLimit::Frames(5_000)), None, Some(FloodLimit::Bits(100_000_000))],
+            burst: 10_000_000,
+        }),
         marking,
     };
     SwitchInfo {

@@ -10,6 +10,7 @@ use weir_dataplane::pfc::generate::LastCause;
 use weir_dataplane::stats::{
     Histogram, LatencyStats, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats, Published, Stage,
 };
+use weir_dataplane::storm_control::StormControl;
 use weir_dataplane::turn::Turns;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_dataplane::vlan::PortVlans;
@@ -105,6 +106,8 @@ pub struct PortInfo {
     pub dynamic_th: [Option<i8>; PRIORITIES],
     /// The VLANs it is a member of, where ports know of VLANs.
     pub vlans: Option<PortVlans>,
+    /// Limits on what is flooded of the frames received here.
+    pub storm_control: Option<StormControl>,
     /// Marking of each queue.
     pub marking: [Option<Marking>; PRIORITIES],
 }
@@ -189,6 +192,7 @@ impl SwitchInfo {
                 SharedLimit::Static(_) => None,
             }),
             vlans: port.vlans.clone(),
+            storm_control: port.storm_control,
             marking: port.queues.map(|queue| {
                 let wred = queue.wred.filter(|w| w.ecn != EcnMode::None)?;
                 Some(Marking { kmin: wred.kmin, kmax: wred.kmax, pmax: wred.pmax })

@@ -50,6 +50,9 @@ pub struct ExplainArgs {
     /// What it is: CNP and ACK frames have a class of their own.
     #[arg(long, default_value = "data", value_parser = ["data", "cnp", "ack"])]
     pub kind: String,
+    /// It is flooded, as this: the limits of the port are asked, too.
+    #[arg(long, value_parser = ["broadcast", "unknown_unicast", "multicast"])]
+    pub flood: Option<String>,
     /// With a file: bytes its priority group holds, e.g. 200KB.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
     pub used: u64,
@@ -98,6 +101,7 @@ fn question(args: &ExplainArgs) -> Question {
         ("tc", number(args.tc)),
         ("ecn", Some(args.ecn.clone())),
         ("kind", Some(args.kind.clone())),
+        ("flood", args.flood.clone()),
     ];
     Question(all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
@@ -113,7 +117,7 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Valu
     // Its class does not depend on what is held; where it goes follows from it.
     let plain = ask(&params, &Occupancy::default(), &asked)?;
     let n = config.ports.len() * PRIORITIES;
-    let mut seen = Occupancy { groups: vec![Held::default(); n], queues: vec![0; n] };
+    let mut seen = Occupancy { groups: vec![Held::default(); n], queues: vec![0; n], ..Occupancy::default() };
     let group = asked.port.index() * PRIORITIES + usize::from(plain.class.pg);
     seen.groups[group] = Held { used: args.used, headroom: args.headroom_used, xoff: args.headroom_used > 0 };
     // Any other group will do: what counts is what it leaves of the pool.

@@ -272,6 +272,7 @@ fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
         learn_limit: None,
         unknown_unicast: UnknownUnicast::Drop,
         vlans: None,
+        storm_control: None,
         cable_mm: None,
         peer_response: None,
         rx_descriptors: RX_DESCRIPTORS,

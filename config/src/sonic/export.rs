@@ -1,13 +1,15 @@
 //! From a checked configuration to tables.
 
-use super::{HEADERS, MAPS, Note, Outcome};
+use super::{HEADERS, MAPS, Note, Outcome, STORM_TYPES};
 use crate::sonic::toml_text::ranges;
+use crate::storm_control::BURST;
 use crate::{
     Config, EcnMode, MarkPoint, PfcRx, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType,
     SharedLimit, Trust, WatchdogAction, WredConfig,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
+use weir_dataplane::storm_control::FloodLimit;
 
 use Outcome::{Approximated, Ignored, Mapped};
 
@@ -30,6 +32,7 @@ const EGRESS_LOSSY: &str = "egress_lossy_pool";
 pub fn export(config: &Config) -> Export {
     let mut out = Exporter { config, tables: Ordered(Vec::new()), notes: Vec::new() };
     out.ports();
+    out.storm_control();
     out.maps();
     out.buffer();
     out.queues();
@@ -169,6 +172,37 @@ impl Exporter<'_> {
             );
         }
         self.row("CABLE_LENGTH", "AZURE", Value::Object(cables));
+    }
+
+    fn storm_control(&mut self) {
+        let config = self.config;
+        for port in &config.ports {
+            let Some(limits) = port.storm_control else { continue };
+            for (word, kind) in STORM_TYPES {
+                let key = format!("port.storm_control.{}", kind.word());
+                match limits.limit(kind) {
+                    Some(FloodLimit::Bits(rate)) => {
+                        let kbps = text(rate.div_ceil(1_000));
+                        let name = format!("{}|{word}", port.name);
+                        self.row("PORT_STORM_CONTROL", &name, json!({ "kbps": kbps }));
+                        match rate.is_multiple_of(1_000) {
+                            true => self.note(Mapped, &key, &port.name, "PORT_STORM_CONTROL"),
+                            false => {
+                                let why = "SONiC counts whole kbit/s: rounded up";
+                                self.note(Approximated, &key, &port.name, why);
+                            }
+                        }
+                    }
+                    Some(FloodLimit::Frames(_)) => {
+                        self.note(Ignored, &key, &port.name, "SONiC limits kbit/s, not frames per second");
+                    }
+                    None => {}
+                }
+            }
+            if limits.burst != BURST {
+                self.note(Ignored, "port.storm_control.burst", &port.name, "SONiC has the chip choose it");
+            }
+        }
     }
 
     fn maps(&mut self) {

@@ -18,6 +18,7 @@ pub use import::{Import, Options, import};
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use weir_dataplane::storm_control::FloodKind;
 
 /// Bytes of an Ethernet header and a VLAN tag: SONiC's mtu is that of Linux, weir's counts the frame without FCS.
 const HEADERS: u64 = 18;
@@ -31,6 +32,13 @@ const MAPS: [(&str, &str, &str, usize, Rest); 6] = [
     ("TC_TO_PRIORITY_GROUP_MAP", "tc_to_pg_map", "tc_to_pg", 8, Rest::Zero),
     ("MAP_PFC_PRIORITY_TO_QUEUE", "pfc_to_queue_map", "pfc_to_queue", 8, Rest::Same),
     ("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", "pfc_to_pg_map", "pfc_to_pg", 8, Rest::Same),
+];
+
+/// What `PORT_STORM_CONTROL` calls the kinds of flooded frames.
+const STORM_TYPES: [(&str, FloodKind); 3] = [
+    ("broadcast", FloodKind::Broadcast),
+    ("unknown-unicast", FloodKind::UnknownUnicast),
+    ("unknown-multicast", FloodKind::Multicast),
 ];
 
 /// Where an input leads that a map does not list.

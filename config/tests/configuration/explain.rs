@@ -7,7 +7,8 @@ use weir_dataplane::explain::{Asked, Occupancy, explain};
 use weir_dataplane::mmu::{AdmitVerdict, Held, Mmu, PgIx, QueueIx};
 use weir_dataplane::parse::Kind;
 use weir_dataplane::stats::PortGauges;
-use weir_dataplane::switch::SwitchParams;
+use weir_dataplane::storm_control::{FloodKind, FloodLimit, StormControl};
+use weir_dataplane::switch::{SwitchParams, UnknownUnicast};
 use weir_dataplane::types::{Mac, PortId};
 
 fn params() -> SwitchParams {
@@ -30,6 +31,7 @@ fn frame() -> Asked {
         tc: None,
         ecn: 2,
         kind: Kind::Data,
+        flood: None,
     }
 }
 
@@ -44,7 +46,8 @@ fn an_empty_switch_takes_a_frame_out_of_the_reserve() {
 #[test]
 fn at_the_line_it_goes_to_headroom_and_pauses_beyond_that_it_is_lost() {
     let params = params();
-    let mut seen = Occupancy { groups: vec![Held::default(); 24], queues: vec![0; 24] };
+    let mut seen =
+        Occupancy { groups: vec![Held::default(); 24], queues: vec![0; 24], ..Occupancy::default() };
     let shared = Mmu::new(params.mmu.clone()).unwrap().pools().shared_size;
     // alpha 1: half of the pool is the line of a single user.
     seen.groups[3].used = 4096 + shared / 2;
@@ -59,6 +62,28 @@ fn at_the_line_it_goes_to_headroom_and_pauses_beyond_that_it_is_lost() {
     let told = explain(&params, &seen, &frame()).unwrap();
     assert_eq!(told.verdict, AdmitVerdict::Refused(DropReason::IngressHeadroom));
     assert_eq!((told.takes, told.pauses), ([0; 3], 1 << 3));
+}
+
+#[test]
+fn a_flooded_frame_is_held_against_the_limit_of_its_kind() {
+    let mut params = params();
+    let limit = FloodLimit::Frames(10);
+    params.ports[0].storm_control = Some(StormControl { limits: [Some(limit), None, None], burst: 0 });
+    let mut gauges = vec![PortGauges::default(); 3];
+    let ask = |params: &SwitchParams, gauges: &[PortGauges], flood| {
+        let asked = Asked { flood, ..frame() };
+        let told = explain(params, &Occupancy::of(params, gauges.iter()), &asked).unwrap();
+        (told.flood_limit, told.verdict)
+    };
+    let (broadcast, unknown) = (Some(FloodKind::Broadcast), Some(FloodKind::UnknownUnicast));
+    assert_eq!(ask(&params, &gauges, broadcast), (Some((limit, false)), AdmitVerdict::Admitted));
+    gauges[0].flood_exceeded = 1;
+    let refused = AdmitVerdict::Refused(DropReason::IngressBroadcastLimit);
+    assert_eq!(ask(&params, &gauges, broadcast), (Some((limit, true)), refused));
+    assert_eq!(ask(&params, &gauges, None), (None, AdmitVerdict::Admitted));
+    assert_eq!(ask(&params, &gauges, unknown), (None, AdmitVerdict::Admitted));
+    params.ports[0].unknown_unicast = UnknownUnicast::Drop;
+    assert_eq!(ask(&params, &gauges, unknown).1, AdmitVerdict::Refused(DropReason::LookupUnknown));
 }
 
 #[test]

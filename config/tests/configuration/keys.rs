@@ -106,6 +106,11 @@ fn play(lab: &mut Lab) {
     // A bridge of the spanning tree says something.
     put(lab, 0, other(host(0), Mac::from_u64(0x0180_c200_0000), 70));
     lab.run_for(5 * US);
+    // Somebody asks everybody, several times at once.
+    for nth in 0..4 {
+        put(lab, 0, frame(0, Mac::from_u64(0xffff_ffff_ffff), 0, 0, 75, nth));
+    }
+    lab.run_for(5 * US);
     // Two more stations behind the first port.
     for n in [10, 11] {
         put(lab, 0, frame(n, host(2), 0, 0, 100, 3));
@@ -375,6 +380,23 @@ fn cases() -> Vec<Case> {
         vlan(&access, "access", "9", "7"),
         vlan(&trunk, "trunk", "\"1-9\"", "\"1-8\""),
         vlan(&trunk, "native", "", "9"),
+    ]);
+    let storm = |key, one: &str, other: &str| {
+        case(
+            &format!("{BASE}[port_defaults.storm_control]\nbroadcast = \"1Mpps\"\nmulticast = \"1pps\"\n"),
+            "storm_control = { ... } of a port",
+            "[port_defaults.storm_control]",
+            key,
+            one,
+            other,
+        )
+    };
+    cases.extend([
+        case(BASE, "[[port]]", "[port_defaults]", "storm_control", "", "{ multicast = \"1pps\" }"),
+        storm("broadcast", "\"1Mpps\"", "\"1pps\""),
+        storm("unknown_unicast", "\"1G\"", "\"1pps\""),
+        storm("multicast", "\"1pps\"", "\"1Mpps\""),
+        storm("burst", "\"10us\"", "\"1us\""),
     ]);
     let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];
     let test = "an_engine_is_a_port_with_an_address_and_memory";

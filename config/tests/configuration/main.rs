@@ -15,5 +15,6 @@ mod mutate;
 mod order;
 mod response;
 mod sonic;
+mod storm_control;
 mod vlan;
 mod walk;

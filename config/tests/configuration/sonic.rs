@@ -12,6 +12,7 @@ use weir_config::{Config, EcnMode, PfcRx, SchedulerType, SharedLimit, Trust, Wat
 use weir_dataplane::frame::OwnedFrame;
 use weir_dataplane::mmu::{Admission, AdmitVerdict, Mmu, PgIx, QueueIx};
 use weir_dataplane::rng::Rng;
+use weir_dataplane::storm_control::FloodLimit;
 use weir_dataplane::switch::Switch;
 use weir_dataplane::types::Mac;
 
@@ -617,9 +618,14 @@ fn random(rng: &mut Rng) -> String {
         let rate = ["1G", "10G", "25G", "100G"][below(4) as usize];
         let rx = ["", ", rx = \"all\""][below(2) as usize];
         text += &format!(
-            "[[port]]\nname = \"Ethernet{i}\"\ndevice = \"ring\"\nrate = \"{rate}\"\nmtu = {}\ncable = \"{}m\"\npfc = {{ enable = [3, 4]{rx} }}\n",
+            "[[port]]\nname = \"Ethernet{i}\"\ndevice = \"ring\"\nrate = \"{rate}\"\nmtu = {}\ncable = \"{}m\"\npfc = {{ enable = [3, 4]{rx} }}\n{}",
             1518 + below(8000),
-            1 + below(300)
+            1 + below(300),
+            [
+                "",
+                "storm_control = { broadcast = \"64Kbps\", multicast = \"3G\" }\n",
+                "storm_control.unknown_unicast = 7000\n"
+            ][below(3) as usize],
         );
     }
     text
@@ -632,6 +638,50 @@ fn configurations_at_random_come_back_as_the_same_switch() {
         let text = random(&mut rng);
         let config = load("t.toml", &text).unwrap_or_else(|found| panic!("{text}\n{found:?}")).config;
         round_trip(&config);
+    }
+}
+
+#[test]
+fn storm_control_is_read_by_port_and_kind_and_what_it_cannot_be_is_told() {
+    let with = |rows: &[(&str, &str)]| {
+        let storm: Vec<_> =
+            rows.iter().map(|(key, fields)| ((*key).to_owned(), (*fields).to_owned())).collect();
+        let mut tables = fabric(2, "5m");
+        tables.push(self::rows("PORT_STORM_CONTROL", &storm));
+        file(&tables)
+    };
+    let options = Options { buffer: Some(32 << 20), ..Options::default() };
+    let json = with(&[
+        ("Ethernet0|broadcast", "\"kbps\": \"1500\""),
+        ("Ethernet0|unknown-multicast", "\"kbps\": \"10000000\""),
+        ("Ethernet4|unknown-unicast", "\"kbps\": \"0\""),
+        ("Ethernet99|broadcast", "\"kbps\": \"7\""),
+    ]);
+    let (import, config) = made(&[("config_db.json", &json)], &options);
+    let limits = config.ports[0].storm_control.unwrap().limits;
+    assert_eq!(limits, [Some(FloodLimit::Bits(1_500_000)), None, Some(FloodLimit::Bits(10_000_000_000))]);
+    assert_eq!(config.ports[1].storm_control, None);
+    let shown = report(&import.notes);
+    assert!(shown.contains("PORT_STORM_CONTROL|Ethernet4|unknown-unicast kbps: a limit of 0"), "{shown}");
+    assert!(shown.contains("PORT_STORM_CONTROL|Ethernet99|broadcast: there is no such port"), "{shown}");
+    let exported = round_trip(&config);
+    assert!(
+        exported.contains("\"Ethernet0|unknown-multicast\": {\n      \"kbps\": \"10000000\""),
+        "{exported}"
+    );
+    for (key, fields, reason) in [
+        ("Ethernet0|multicast", "\"kbps\": \"7\"", "unknown-unicast"),
+        ("Ethernet0|broadcast", "\"kbps\": \"much\"", "from 0 to 10000000000"),
+    ] {
+        let json = with(&[(key, fields)]);
+        let found = self::import(&[("config_db.json", &json)], &options).map(|_| ()).unwrap_err();
+        assert!(found.iter().any(|fault| fault.remedy.contains(reason)), "{key}: {found:?}");
+    }
+    let odd = "[[port]]\nname = \"Ethernet0\"\ndevice = \"ring\"\n\
+               storm_control = { broadcast = 1500, multicast = \"9pps\", burst = \"1ms\" }\n";
+    let notes = report(&export(&load("t.toml", odd).unwrap().config).notes);
+    for what in ["whole kbit/s: rounded up", "not frames per second", "SONiC has the chip choose it"] {
+        assert!(notes.contains(what), "{what}: {notes}");
     }
 }
 

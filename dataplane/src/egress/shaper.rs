@@ -24,10 +24,14 @@ impl Shaper {
     ///
     /// The product must fit 63 bits: 1 Tb/s allows bursts of 9 ms, more is cut.
     pub fn new(rate: u64, burst: Nanos) -> Self {
-        let rate = rate.max(1);
-        let most = (i64::MAX as u64 / 4) / rate;
+        let (rate, most) = (rate.max(1), Self::longest_burst(rate));
         // Below one nanosecond of credit, callers that come at whole nanoseconds would lose the fraction.
-        Self { rate, burst: burst.clamp(1, most.max(1)), tokens: 0, last: 0, most: most.max(1) }
+        Self { rate, burst: burst.clamp(1, most), tokens: 0, last: 0, most }
+    }
+
+    /// Longer bursts than this, ns, are cut at a rate in bit/s.
+    pub fn longest_burst(rate: u64) -> Nanos {
+        ((i64::MAX as u64 / 4) / rate.max(1)).max(1)
     }
 
     /// The rate in bit/s.

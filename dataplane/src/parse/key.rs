@@ -40,6 +40,11 @@ pub struct KeyParts {
 }
 
 impl KeyParts {
+    /// The address all ones.
+    pub fn is_broadcast(&self) -> bool {
+        self.address == ADDRESS_MASK
+    }
+
     /// Takes `key` apart.
     pub fn of(key: u64) -> Self {
         Self {

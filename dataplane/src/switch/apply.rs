@@ -16,6 +16,7 @@ use crate::pfc::bits;
 use crate::pfc::generate::Source;
 use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
 use crate::portset::PortSet;
+use crate::storm_control::Policers;
 use crate::types::{Nanos, PRIORITIES, PortId};
 use crate::vlan::Vlans;
 
@@ -170,6 +171,12 @@ impl<F: Frame> Switch<F> {
             port.shaper = params.rate.map(|rate| crate::egress::Shaper::new(rate, params.burst));
         }
         (port.mark, port.mark_on_arrival, port.drops_early) = marking(params);
+        if params.storm_control != old.storm_control {
+            match (&mut port.policers, params.storm_control) {
+                (Some(policers), Some(config)) => policers.change(config),
+                (policers, config) => *policers = config.map(|config| Box::new(Policers::new(config))),
+            }
+        }
         if params.react != old.react {
             port.reaction.configure(params.react, now);
         }

@@ -55,6 +55,7 @@ use crate::pfc::watchdog::Watchdog;
 use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
+use crate::storm_control::Policers;
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use crate::vlan::Vlans;
 use batching::{AdmissionGroup, GROUPS};
@@ -122,6 +123,8 @@ struct OwnPort<F> {
     gauges: Published,
     /// Bytes queued for this port, by input.
     carried: Published,
+    /// What of the frames received here may be flooded, where that has limits.
+    policers: Option<Box<Policers>>,
 }
 
 /// A switch, or one shard of it.

@@ -24,6 +24,7 @@ use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortGauges, PortStats, Published};
+use crate::storm_control::{Policers, StormControl};
 use crate::types::{MAX_PORTS, Mac, Nanos, PRIORITIES, PortId};
 use crate::vlan::{PortVlans, Vlans};
 
@@ -55,6 +56,8 @@ pub struct PortParams {
     pub classifier: Classifier,
     /// What happens to unknown unicast from here.
     pub unknown_unicast: UnknownUnicast,
+    /// Limits on what is flooded from here; `None`: there are none.
+    pub storm_control: Option<StormControl>,
     /// Addresses 01-80-C2-00-00-00 to -0F, a bit each, whose frames go to every other port. MAC control is consumed
     /// whatever stands here.
     pub link_local: u16,
@@ -268,6 +271,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                 published: Published::new::<((PortStats, LatencyStats), PauseStats)>(),
                 gauges: Published::new::<PortGauges>(),
                 carried: Published::of_words(n),
+                policers: port.storm_control.map(|config| Box::new(Policers::new(config))),
                 params: checked_params(port),
             }
         };

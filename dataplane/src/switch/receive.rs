@@ -14,6 +14,7 @@ use crate::fdb::{Fdb, Home, Learned, Lookup};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
 use crate::parse::{Kind, Parsed, Profile, checksum, in_vlan};
+use crate::storm_control::FloodKind;
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use crate::vlan::FrameVlan;
 use arrayvec::ArrayVec;
@@ -330,22 +331,35 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     fn receive_group(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
         self.learn(port, headers.src_key);
-        let ports = match self.fdb.lookup(headers.dst_key) {
-            Lookup::Group(group) => self.fdb.group(group),
-            _ => self.ports[port.index()].flood,
-        };
+        match self.fdb.lookup(headers.dst_key) {
+            Lookup::Group(group) => {
+                let ports = self.fdb.group(group);
+                self.multicast(port, ports, frame, headers);
+            }
+            _ => self.flood(port, FloodKind::of_group(headers.dst_key), frame, headers),
+        }
+    }
+
+    /// To every other port, within the limit of this one.
+    #[cold]
+    fn flood(&mut self, port: PortId, kind: FloodKind, frame: F, headers: &ParsedFrame) {
+        let input = &mut self.ports[port.index()];
+        if let Some(policers) = &mut input.policers
+            && !policers.admits(kind, frame.len() as u64, headers.meta.rx_ns)
+        {
+            return self.drop_frame(port, kind.reason(), frame, &headers.meta.header());
+        }
+        input.stats.flooded += u64::from(kind == FloodKind::UnknownUnicast);
+        let ports = input.flood;
         self.multicast(port, ports, frame, headers);
     }
 
     #[cold]
     fn unknown(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        let input = &mut self.ports[port.index()];
-        if input.params.unknown_unicast == UnknownUnicast::Drop {
+        if self.ports[port.index()].params.unknown_unicast == UnknownUnicast::Drop {
             return self.drop_frame(port, DropReason::LookupUnknown, frame, &headers.meta.header());
         }
-        input.stats.flooded += 1;
-        let ports = input.flood;
-        self.multicast(port, ports, frame, headers);
+        self.flood(port, FloodKind::UnknownUnicast, frame, headers);
     }
 
     /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11).

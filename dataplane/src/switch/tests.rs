@@ -18,6 +18,8 @@ use std::rc::Rc;
 mod handoff;
 #[path = "held_tests.rs"]
 mod held;
+#[path = "storm_control_tests.rs"]
+mod storm_control;
 #[path = "walk_tests.rs"]
 mod walk;
 
@@ -55,6 +57,7 @@ fn port(index: usize) -> PortParams {
         classifier: Classifier::new(&Maps::default(), &default_trust()).unwrap(),
         unknown_unicast: UnknownUnicast::Flood,
         link_local: 1,
+        storm_control: None,
         vlans: None,
         learning: true,
         learn_limit: 1000,

@@ -129,6 +129,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             xoff_priorities: u64::from(tx.paused_mask()),
             tx_cause: std::array::from_fn(|p| tx.last_cause(p).word()),
             stormed_queues: u64::from(port.watchdog.as_ref().map_or(0, Watchdog::stormed_queues)),
+            flood_exceeded: port.policers.as_ref().map_or(0, |policers| policers.exceeded(now)),
             pfc_rx_frames: rx.counters().pfc_frames,
             pfc_rx_xoff: rx.counters().xoff,
             pfc_rx_xon: rx.counters().xon,

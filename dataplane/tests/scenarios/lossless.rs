@@ -12,6 +12,7 @@ use weir_dataplane::frame::OwnedFrame;
 use weir_dataplane::mmu::{Limit, PoolId};
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::stats::{PortStats, Reasons};
+use weir_dataplane::storm_control::{FloodKind, FloodLimit, StormControl};
 use weir_dataplane::switch::{Switch, SwitchParams, UnknownUnicast, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, PortId};
 use weir_dataplane::vlan::PortVlans;
@@ -238,6 +239,18 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
     case("to a port that has left the VLAN", vlans(true, 11, 9216).send(host(1), 2, 64));
     case("too long with its tag", vlans(true, 10, 1500).send(host(1), 2, 1498));
     case("too long with its tag, flooded", vlans(true, 10, 1500).send(EVERYBODY, 2, 1498));
+
+    let limited = |kind: FloodKind| {
+        Case::new(class, move |p| {
+            let mut limits = [None; 3];
+            limits[kind as usize] = Some(FloodLimit::Frames(1));
+            p.ports[0].storm_control = Some(StormControl { limits, burst: 0 });
+        })
+    };
+    case("too many broadcasts", limited(FloodKind::Broadcast).send(EVERYBODY, 3, 64));
+    case("too many for strangers", limited(FloodKind::UnknownUnicast).send(host(77), 3, 64));
+    let group = Mac::from_u64(0x0100_5e00_0001);
+    case("too many for a group", limited(FloodKind::Multicast).send(group, 3, 64));
 
     let mut alone: Switch<Alone> = Switch::new(Plan::new(4).params()).unwrap();
     let broadcast = Alone(OwnedFrame::new(ipv4(host(0), EVERYBODY, dscp(class), 0, 64)));

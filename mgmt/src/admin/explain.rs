@@ -3,16 +3,17 @@
 use crate::admin::Fault;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use weir_config::Config;
+use weir_config::{Config, show_flood_limit};
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, Explanation, Occupancy, explain};
 use weir_dataplane::mmu::AdmitVerdict;
 use weir_dataplane::parse::Kind;
+use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{PRIORITIES, PortId};
 
 /// Parameters of a question, in the query as on the command line.
-pub const PARAMETERS: [&str; 9] = ["port", "to", "len", "dscp", "pcp", "vid", "tc", "ecn", "kind"];
+pub const PARAMETERS: [&str; 10] = ["port", "to", "len", "dscp", "pcp", "vid", "tc", "ecn", "kind", "flood"];
 
 /// ECN code points, by value.
 const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
@@ -64,6 +65,7 @@ impl Question {
             tc: small("tc", 255)?,
             ecn: self.word("ecn", &code)?.unwrap_or(2),
             kind: self.word("kind", &kinds)?.unwrap_or(Kind::Data),
+            flood: self.word("flood", &FloodKind::ALL.map(|kind| (kind.word(), kind)))?,
         })
     }
 }
@@ -108,6 +110,11 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> Value {
         "vid": asked.vid,
         "vlan": e.vlan.map(|(vid, retag)| json!({ "vid": vid, "tag": retag.word() })),
         "ecn": ECN[usize::from(asked.ecn & 3)],
+        "flood": asked.flood.map(|kind| json!({
+            "kind": kind.word(),
+            "limit": e.flood_limit.map(|(limit, _)| show_flood_limit(&limit)),
+            "exceeded": e.flood_limit.is_some_and(|(_, exceeded)| exceeded),
+        })),
         "class": { "tc": e.class.tc, "pg": e.class.pg, "queue": e.class.queue },
         "lossless": pg.lossless,
         "charge_bytes": e.charge,
@@ -168,6 +175,12 @@ pub fn text(d: &Value) -> String {
     let vlan = &d["vlan"];
     if vlan.is_object() {
         line("vlan", format!("{}, tag {}", vlan["vid"], word(&vlan["tag"])));
+    }
+    let flood = &d["flood"];
+    if flood.is_object() {
+        let limit = flood["limit"].as_str().map_or("no limit".to_owned(), |limit| format!("at most {limit}"));
+        let state = if flood["exceeded"] == true { ", which is exceeded now" } else { "" };
+        line("flooded", format!("{}, {limit}{state}; what follows is of one copy", word(&flood["kind"])));
     }
     let class = &d["class"];
     let kind = if d["lossless"] == true { "lossless" } else { "lossy" };
@@ -297,6 +310,7 @@ mod tests {
             ("port=p0&len=-1", "len"),
             ("port=p0&ecn=red", "ecn"),
             ("port=p0&kind=red", "kind"),
+            ("port=p0&flood=red", "flood"),
         ] {
             assert_eq!(question(text).asked(&f.config).unwrap_err().path, path, "{text}");
         }
@@ -311,7 +325,8 @@ mod tests {
             (calm["verdict"].as_str(), calm["takes"]["reserved_bytes"].as_u64()),
             (Some("admitted"), Some(1000))
         );
-        let mut seen = Occupancy { groups: vec![Held::default(); 16], queues: vec![0; 16] };
+        let mut seen =
+            Occupancy { groups: vec![Held::default(); 16], queues: vec![0; 16], ..Occupancy::default() };
         seen.groups[3].used = 1 << 30;
         seen.queues[11] = 1 << 30;
         let full = ask(&seen, "port=p0&dscp=26&len=1000");
@@ -320,6 +335,8 @@ mod tests {
         seen.groups[3].headroom = 1 << 30;
         let lost = text(&ask(&seen, "port=p0&dscp=26&len=1000"));
         assert!(lost.contains("DROPPED: ingress.headroom_exhausted"), "{lost}");
+        let broadcast = text(&ask(&Occupancy::default(), "port=p0&flood=broadcast"));
+        assert!(broadcast.contains("flooded     broadcast, no limit"), "{broadcast}");
         assert_eq!((grouped(7), grouped(1_234_567)), ("7".into(), "1 234 567".into()));
     }
 }

@@ -6,9 +6,10 @@ use super::{At, Column, Form, Table, count, limit, rate, share};
 use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReading, Snapshot};
 use crate::times::{Part, Times};
 use serde_json::{Value, json};
-use weir_config::show_vids;
+use weir_config::{show_flood_limit, show_vids};
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
 use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, PortStats, Reasons, Stage};
+use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::types::PRIORITIES;
 use weir_dataplane::vlan::PortVlans;
 
@@ -57,6 +58,20 @@ pub const ALL: &[Table] = &[
         let ports = s.info.ports.iter().enumerate();
         ports.filter(|(_, port)| port.vlans.is_some()).map(|(port, _)| (port, 0)).collect()
     }),
+    table(
+        "storm_control",
+        "/v1/storm_control",
+        "Limits on what ports flood of the frames they receive, where they have any.",
+        STORM_CONTROL,
+        true,
+        |s| {
+            let limited = |(port, kind): &(usize, usize)| {
+                s.info.ports[*port].storm_control.is_some_and(|all| all.limits[*kind].is_some())
+            };
+            let kinds = |port| (0..FloodKind::ALL.len()).map(move |kind| (port, kind));
+            (0..s.info.ports.len()).flat_map(kinds).filter(limited).collect()
+        },
+    ),
     table("drops", "/v1/drops", "Frames lost, by port and reason; lossless ones first.", DROPS, true, lost),
     table("reasons", "/v1/drops/reasons", "Why frames can be lost.", REASONS, false, |_| {
         (0..DROP_REASONS).map(|i| (0, i)).collect()
@@ -147,6 +162,10 @@ impl<'a> At<'a> {
 
     fn vlans(&self) -> Option<&'a PortVlans> {
         self.info().vlans.as_ref()
+    }
+
+    fn flood_kind(&self) -> FloodKind {
+        FloodKind::ALL[self.i]
     }
 
     fn port(&self) -> &'a PortReading {
@@ -242,6 +261,26 @@ const VLANS: &[Column] = &[
     col("dropped_packets", Count, "Dropped", "frames received here that VLANs have kept from leaving", |r| {
         let drops = DropReason::ALL.iter().zip(&r.port().stats.drops.0);
         count(drops.filter(|(reason, _)| reason.stage() == "vlan").map(|(_, n)| n).sum())
+    }),
+];
+
+const STORM_CONTROL: &[Column] = &[
+    PORT,
+    col("kind", Text, "Kind", "`broadcast`, `unknown_unicast` or `multicast`", |r| {
+        json!(r.flood_kind().word())
+    }),
+    col("limit", Text, "Limit", "bit/s on the wire, or frames per second", |r| {
+        let limit = r.info().storm_control.and_then(|limits| limits.limit(r.flood_kind()));
+        json!(limit.map(|limit| show_flood_limit(&limit)))
+    }),
+    col("burst_ns", Count, "Burst", "unused time that lets as much more pass at once", |r| {
+        count(r.info().storm_control.map_or(0, |limits| limits.burst))
+    }),
+    col("exceeded", Flag, "Exceeded", "a frame of this kind would be dropped now", |r| {
+        r.bit(r.port().gauges.flood_exceeded)
+    }),
+    col("dropped_packets", Count, "Dropped", "frames above the limit", |r| {
+        count(r.port().stats.drops.0[r.flood_kind().reason() as usize])
     }),
 ];
 

@@ -20,5 +20,6 @@ mod output;
 mod ranks;
 mod refused;
 mod sockets;
+mod storm_control;
 mod stp;
 mod vlan;

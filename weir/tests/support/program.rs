@@ -228,6 +228,13 @@ impl Switch {
         &mut self.program
     }
 
+    /// Where it may be asked.
+    pub fn socket(&mut self) -> String {
+        let said = self.program.stdout();
+        let line = said.lines().find_map(|line| line.strip_prefix("management on ")).expect("a socket");
+        line.rsplit(' ').next().expect("a path").to_owned()
+    }
+
     /// Waits until it ends by itself, or has obeyed a signal sent before.
     pub fn ended(self) -> Ended {
         self.program.ended()

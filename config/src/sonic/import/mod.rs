@@ -95,6 +95,8 @@ struct Port {
     cable: Option<String>,
     asymmetric: bool,
     pfc: u8,
+    /// Limits on what is flooded, kbit/s, by kind.
+    storm_control: [Option<u64>; 3],
     maps: [Option<String>; MAPS.len()],
     pgs: [Option<usize>; PRIORITIES],
     queues: [Option<usize>; PRIORITIES],
@@ -204,6 +206,7 @@ impl<'t> Importer<'t> {
         self.metadata();
         self.read_ports();
         self.cables();
+        self.storm_control();
         self.read_pools();
         self.lossless_parameters();
         self.read_profiles();

@@ -4,7 +4,7 @@ use super::{FASTEST, Importer, Port};
 use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::{Row, shown};
-use crate::sonic::{HEADERS, MAPS, Rest};
+use crate::sonic::{HEADERS, MAPS, Rest, STORM_TYPES};
 use crate::units;
 
 impl Importer<'_> {
@@ -77,6 +77,32 @@ impl Importer<'_> {
                 }
             }
             self.db.done(&row, "");
+        }
+    }
+
+    /// `PORT_STORM_CONTROL|Ethernet0|broadcast`: a limit of one kind at one port.
+    pub(super) fn storm_control(&mut self) {
+        for mut row in self.db.take("PORT_STORM_CONTROL") {
+            let (name, kind) = row.key.split_once('|').unwrap_or((&row.key, ""));
+            let Some((_, kind)) = STORM_TYPES.iter().find(|(word, _)| *word == kind) else {
+                let message = format!("PORT_STORM_CONTROL|{}", shown(&row.key));
+                let words = STORM_TYPES.map(|(word, _)| word).join(", ");
+                self.db.error(row.at, "sonic.key", message, &format!("write a port and one of {words}"));
+                continue;
+            };
+            let Some(port) = self.ports.iter().position(|port| port.name == name) else {
+                self.db.whole(&row, Ignored, "there is no such port in PORT".into());
+                continue;
+            };
+            match self.db.number(&row, "kbps", 0..=FASTEST * 1_000) {
+                Some(0) => row.note(&["kbps"], Ignored, "a limit of 0 would stop ARP, and weir has none"),
+                kbps => {
+                    self.ports[port].storm_control[*kind as usize] = kbps.map(|n| n as u64);
+                    let why = format!("port.storm_control.{}: preamble and gap count", kind.word());
+                    row.note(&["kbps"], Mapped, why);
+                }
+            }
+            self.db.done(&row, "a limit of weir is a rate");
         }
     }
 

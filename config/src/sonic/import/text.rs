@@ -4,6 +4,7 @@ use super::{Importer, Limit, Port};
 use crate::sonic::MAPS;
 use crate::sonic::toml_text::{TomlText, class_map, list, quoted, ranges};
 use std::collections::BTreeMap;
+use weir_dataplane::storm_control::FloodKind;
 
 /// What is to be written of one port, or of all: key and value.
 type Keys = Vec<(&'static str, String)>;
@@ -45,6 +46,12 @@ impl Importer<'_> {
         }
         if let Some(cable) = &port.cable {
             keys.push(("cable", quoted(cable)));
+        }
+        let limits = FloodKind::ALL.iter().zip(port.storm_control);
+        let limits: Vec<String> =
+            limits.filter_map(|(kind, kbps)| Some(format!("{} = \"{}Kbps\"", kind.word(), kbps?))).collect();
+        if !limits.is_empty() {
+            keys.push(("storm_control", format!("{{ {} }}", limits.join(", "))));
         }
         let chosen = |key: &str| {
             MAPS.iter().position(|(_, _, k, ..)| *k == key).is_some_and(|k| port.maps[k].is_some())
