@@ -26,17 +26,21 @@ def fold(tree, i):
     return total
 
 
-window = int(os.environ.get("WINDOW", "64"))
-with weir_inc.Group(controller, token="s3cret", job=job, hosts=hosts, index=index, window=window,
+def expected(group, n):
+    return array("f", [fold(part.tree, i) for part in group.stripes(n) for i in part.elements])
+
+
+window, stripes = int(os.environ.get("WINDOW", "64")), int(os.environ.get("STRIPES", "1"))
+with weir_inc.Group(controller, token="s3cret", job=job, hosts=hosts, index=index, window=window, stripes=stripes,
                     result_timeout=float(os.environ.get("LIMIT", "20")), join_timeout=120) as g:
     print(f"rank {g.rank} of {g.ranks}, tree {g.tree}", flush=True)
     for word in what:
         kind, _, count = word.partition("=")
         n, begin = int(count or 0), time.monotonic()
         if kind == "f32":
-            data = array("f", [element(g.rank, i) for i in range(n)])
+            data = array("f", [element(part.rank, i) for part in g.stripes(n) for i in part.elements])
             outcome = g.allreduce(data)
-            assert data == array("f", [fold(g.tree, i) for i in range(n)]), "f32 sums differ"
+            assert data == expected(g, n), "f32 sums differ"
         elif kind == "i32":
             data = array("i", [(g.rank + 1) * (i * 100003 % 2**20 - 2**19) for i in range(n)])
             outcome = g.allreduce(data)

@@ -340,6 +340,7 @@ impl Desk {
                 ("mtu", ours.mtu == theirs.mtu),
                 ("window", ours.window == theirs.window),
                 ("psn", ours.psn == theirs.psn),
+                ("patience_ns", ours.patience_ns == theirs.patience_ns),
             ];
             let what = what.iter().find(|(_, same)| !same).map_or("straggler", |(what, _)| what);
             return Err(format!("the hosts of job `{name}` do not agree on `{what}`"));
@@ -633,13 +634,9 @@ fn template(join: &Join, id: u32) -> Result<JobParams, String> {
         _ => return Err("deadline_ns goes with straggler \"partial\" or \"abort\", and they with it".into()),
     };
     let (mtu, window) = (join.mtu, join.window);
-    Ok(JobParams {
-        mtu,
-        window,
-        results: window.max(4),
-        straggler,
-        ..JobParams::new(id, join.hosts, operation)
-    })
+    let usual = JobParams::new(id, join.hosts, operation);
+    let patience = join.patience_ns.unwrap_or(usual.patience);
+    Ok(JobParams { mtu, window, results: window.max(4), straggler, patience, ..usual })
 }
 
 #[cfg(test)]

@@ -102,6 +102,7 @@ pub fn joins(job: &str, token: &str, hosts: &[Host]) -> Vec<Join> {
         window: WINDOW,
         straggler: Policy::Wait,
         deadline_ns: None,
+        patience_ns: None,
         psn: Some(0),
     };
     hosts.iter().enumerate().map(join).collect()

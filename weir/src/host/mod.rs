@@ -1,6 +1,7 @@
 //! `weir host`: RoCEv2 or RC Link endpoints on DPDK ports, as a traffic host.
 
 mod build;
+mod meeting;
 mod rclink;
 mod report;
 mod seats;
@@ -24,6 +25,7 @@ use weir_dpdk::{Clock, Interrupts, LinkWatch};
 use crate::quantity::time;
 pub use build::{SETTLE, rate_control};
 use clap::Args;
+use meeting::{Meeting, MeetingArgs};
 pub use rclink::back_off;
 pub use report::trace;
 pub use seats::{Look, Seat, Shared, work};
@@ -43,6 +45,8 @@ pub struct HostArgs {
     /// Write what moved the rates to this file as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub meeting: MeetingArgs,
 }
 
 /// Frames in hand per port beside those of the device.
@@ -62,7 +66,7 @@ const QUIET: u64 = 300_000_000;
 
 pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     output::detach()?;
-    let config = load(&args.config)?;
+    let mut config = load(&args.config)?;
     let stop = Stop::on_signal()?;
     let ports: Vec<_> = config.ports.iter().map(|port| port.port.clone()).collect();
     let held = HELD * ports.len() as u64;
@@ -71,6 +75,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let core = core(&config, &eal.cores())?;
     let (pools, open) = devices::open(&eal, &ports, &vec![0; ports.len()], 1, size)?;
     let rates: Vec<u64> = open.iter().zip(&config.ports).map(|(open, port)| link_rate(open, port)).collect();
+    let mut meeting = Meeting::join(&args.meeting, &mut config)?;
     let stations = build::stations(&config, &rates, args.trace.is_some())?;
     describe(&config, &open, &stations)?;
 
@@ -97,7 +102,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let counted = config.counts();
     let mut links: Vec<LinkWatch> = handles.iter().map(|_| LinkWatch::default()).collect();
     let mut teller = Teller::new();
-    loop {
+    let failed = loop {
         std::thread::sleep(LOOK);
         for ((port, watch), named) in handles.iter().zip(&mut links).zip(&config.ports) {
             if let Ok(Some(link)) = watch.poll(port) {
@@ -106,10 +111,11 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         }
         teller.tell(start.elapsed(), shared.look());
         let over = args.duration.is_some_and(|time| start.elapsed() >= time);
-        if stop.asked() || over || (counted && shared.is_done()) {
-            break;
+        let failed = meeting.failed();
+        if stop.asked() || over || failed.is_some() || (counted && shared.is_done()) {
+            break failed;
         }
-    }
+    };
     shared.stop_sending();
     let deadline = Instant::now() + DRAIN;
     while Instant::now() < deadline {
@@ -120,8 +126,9 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         }
     }
     shared.end();
+    meeting.leave();
     let Ok(seats) = worker.join() else { bail!("the hosts panicked: please report it") };
-    let results = Results::of(&config, &seats, clock.now(), start.elapsed().as_secs_f64());
+    let results = Results::of(&config, &seats, clock.now(), start.elapsed().as_secs_f64(), failed);
     // Files first: they wait for nobody.
     let files = write_files(args, &results);
     results.print();

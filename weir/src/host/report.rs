@@ -26,6 +26,8 @@ pub struct Results<'a> {
     ports: Vec<(&'a str, StationReport)>,
     trace: String,
     seconds: f64,
+    /// Why the controller says that there are no more sums.
+    failed: Option<String>,
 }
 
 /// The rank that queue pair `qpn` of a port is, and how many rounds it was to take part in.
@@ -97,7 +99,13 @@ impl Line<'_> {
 
 impl<'a> Results<'a> {
     /// Reads the stations of a configuration; `now` in ns.
-    pub fn of(config: &'a HostConfig, seats: &[Seat], now: u64, seconds: f64) -> Self {
+    pub fn of(
+        config: &'a HostConfig,
+        seats: &[Seat],
+        now: u64,
+        seconds: f64,
+        failed: Option<String>,
+    ) -> Self {
         let mut lines = Vec::new();
         for (port, seat) in seats.iter().enumerate() {
             let name = config.ports[port].port.name.as_str();
@@ -107,7 +115,7 @@ impl<'a> Results<'a> {
         }
         let names = config.ports.iter().map(|port| port.port.name.as_str());
         let ports = names.zip(seats.iter().map(|seat| seat.station.report(now))).collect();
-        Self { lines, ports, trace: trace(seats), seconds }
+        Self { lines, ports, trace: trace(seats), seconds, failed }
     }
 
     /// What moved the rates, as CSV.
@@ -183,7 +191,8 @@ impl<'a> Results<'a> {
 
     /// Everything that should not have happened. Empty: all is well.
     pub fn findings(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found: Vec<String> =
+            self.failed.iter().map(|why| format!("the controller says: {why}")).collect();
         for line in &self.lines {
             let (p, name) = (&line.report.progress, line.name());
             if let Some(end) = line.job_end() {

@@ -20,7 +20,12 @@ pub struct Host {
 
 impl Host {
     /// `rest`: everything of the file but `[eal]` and what of `[host]` all have.
-    pub fn start(mut command: Command, folder: &Path, name: &str, rest: &str) -> Self {
+    pub fn start(command: Command, folder: &Path, name: &str, rest: &str) -> Self {
+        Self::start_with(command, &[], folder, name, rest)
+    }
+
+    /// With more options.
+    pub fn start_with(mut command: Command, more: &[&str], folder: &Path, name: &str, rest: &str) -> Self {
         let path = |end: &str| folder.join(format!("{name}.{end}"));
         let eal = format!("--file-prefix=weir-{name}-{}", std::process::id());
         let text = format!(
@@ -30,7 +35,7 @@ impl Host {
         std::fs::write(path("toml"), text).unwrap();
         let (summary, trace) = (path("json"), path("csv"));
         command.arg("host").arg(path("toml")).args(["--for", "100s", "--summary"]).arg(&summary);
-        let program = Running::start(command.arg("--trace").arg(&trace));
+        let program = Running::start(command.arg("--trace").arg(&trace).args(more));
         Self { summary, trace, program }
     }
 

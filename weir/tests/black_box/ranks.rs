@@ -1,7 +1,7 @@
 //! `weir host` as ranks of a job: an engine of a switch sums for them over shared memory, and they check every sum.
 
 use super::host::{Host, memif, number, passed, port, switch_ports};
-use crate::support::program::{Ended, Switch, WEIR, floating, two_cores, weir};
+use crate::support::program::{Ended, Running, Switch, WEIR, floating, two_cores, weir};
 use crate::support::wait_for;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -106,7 +106,9 @@ impl Rig {
     }
 
     fn wait_for_sums(&self, more_than: u64) {
-        wait_for("sums", || (number(&self.rows("inc")[0], "folded") > more_than).then_some(()));
+        wait_for("sums", || {
+            self.rows("inc").first().filter(|job| number(job, "folded") > more_than).map(|_| ())
+        });
     }
 }
 
@@ -184,6 +186,51 @@ fn sums_that_are_not_those_are_counted_and_a_failed_job_is_named() {
         assert_eq!(number(&results["connections"][0], "corrupted"), 0);
     }
     rig.switch.stop_after_links_came_up();
+}
+
+#[test]
+fn ranks_meet_at_a_controller_and_hear_from_it_that_their_switch_is_gone() {
+    let mut rig = Rig::new(2);
+    let api = rig.path().join("s.sock");
+    let mut fabric = format!(
+        "[[switch]]\nname = \"weir\"\napi = {api:?}\n\
+         engine = {{ port = \"inc0\", mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\" }}\n"
+    );
+    for host in [1, 2] {
+        fabric += &format!("[[host]]\nname = \"h{host}\"\nip = \"10.0.0.{host}\"\nswitch = \"weir\"\n");
+    }
+    let (fabric, token) = (rig.write("fabric.toml", &fabric), rig.write("token", "s3cret\n"));
+    let mut command = Command::new(WEIR);
+    command.args(["inc", "controller", &fabric, "--listen", "127.0.0.1:0", "--token-file", &token]);
+    let mut controller = Running::start(&mut command);
+    controller.says("switches with engines");
+    let said = controller.stdout();
+    let address = said.split(' ').nth(1).unwrap().trim_end_matches(':').to_owned();
+    // Nothing of the numbers in the file is so.
+    let start = |(host, index): (u8, usize), job: &str, sums: &str| {
+        let file = format!(
+            "{}[[qp]]\nport = \"h{host}\"\npeer_ip = \"10.0.0.9\"\npeer_qpn = 5\nack_timeout = \"1s\"\nretries = 50\n\
+             send = \"allreduce\"\n{sums}inc = {{ rank = {index}, tree = [0, 1] }}\n",
+            port(host, &memif(rig.path(), host, "client"))
+        );
+        let at = ["--controller", &address, "--token-file", &token, "--job", job];
+        Host::start_with(Command::new(WEIR), &at, rig.path(), &format!("rank-{host}"), &file)
+    };
+    let sums = "message = 5000\nmessages = 100\n";
+    let (one, other) = (start((2, 0), "counted", sums), start((1, 1), "counted", sums));
+    for (nth, ended) in [one.ended(), other.ended()].iter().enumerate() {
+        assert_eq!(rank(&passed(ended)[0]), [nth as u64, 100, 0, 0], "{:#}", ended.1);
+    }
+    wait_for("the job to go", || rig.rows("inc").is_empty().then_some(()));
+    let (one, other) =
+        (start((1, 0), "endless", "message = 5000\n"), start((2, 1), "endless", "message = 5000\n"));
+    rig.wait_for_sums(10);
+    rig.switch.program().signal(Signal::SIGKILL);
+    for (ended, results, _) in [one.ended(), other.ended()] {
+        assert_eq!(ended.code(), Some(1), "{ended:?}");
+        let findings = results["findings"].to_string();
+        assert!(findings.contains("the controller says: switch `weir` does not answer"), "{findings}");
+    }
 }
 
 #[test]

@@ -1,0 +1,178 @@
+//! Ranks that meet the others of their job at a controller (docs/inc.md, "Rendezvous"), and are told there what the file of the
+//! host would have to say.
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_config::host::{HostConfig, HostPort, HostQp, HostRank, HostTraffic};
+use weir_dataplane::types::Nanos;
+use weir_inc::rendezvous::{Answer, Join, LONGEST, Request, Seat};
+use weir_inc::spec::{Kind, Operation, Policy};
+
+use crate::check;
+
+/// Time for all ranks to come.
+const JOIN: Duration = Duration::from_secs(60);
+/// Time to take or give a line once all have.
+const LINE: Duration = Duration::from_secs(2);
+/// What an engine waits for a rank by itself.
+const PATIENCE: Nanos = 1_000_000_000;
+
+/// Where ranks meet.
+#[derive(Debug, Args)]
+pub struct MeetingArgs {
+    /// Controller (`weir inc controller`) at which the ranks of the file meet those of other hosts; what it says of engine,
+    /// numbers and tree holds, not what the file says.
+    #[arg(long, value_name = "HOST:PORT", requires_all = ["token_file", "job"])]
+    pub controller: Option<String>,
+    /// File with the token that lets ranks in.
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    pub token_file: Option<PathBuf>,
+    /// What all ranks of the job call it.
+    #[arg(long, value_name = "NAME", requires = "controller")]
+    pub job: Option<String>,
+}
+
+/// Ranks that have their seats.
+#[derive(Debug, Default)]
+pub struct Meeting(Vec<Connection>);
+
+#[derive(Debug)]
+struct Connection {
+    lines: BufReader<TcpStream>,
+    /// What has come of a line that is not whole.
+    begun: Vec<u8>,
+}
+
+impl Meeting {
+    /// Has all ranks of the file take their seats, if they are to. Waits until all ranks of the job have come.
+    ///
+    /// # Errors
+    /// No rank in the file, no controller there, or what it says against it.
+    pub fn join(args: &MeetingArgs, config: &mut HostConfig) -> Result<Self> {
+        let (Some(address), Some(file), Some(job)) = (&args.controller, &args.token_file, &args.job) else {
+            return Ok(Self::default());
+        };
+        let token = check::read(file)?.trim().to_owned();
+        let HostConfig { ports, traffic: HostTraffic::Roce { qps, .. }, .. } = config else {
+            bail!("--controller: RC Link hosts are no ranks");
+        };
+        let mut connections = Vec::new();
+        for qp in qps.iter().filter(|qp| qp.rank.is_some()) {
+            let mut connection = Connection::to(address)?;
+            connection.say(&Request::Join(Box::new(join(qp, &ports[qp.port], &token, job))))?;
+            connections.push(connection);
+        }
+        ensure!(!connections.is_empty(), "--controller: no connection of the file has send = \"allreduce\"");
+        let ranks = qps.iter_mut().filter(|qp| qp.rank.is_some());
+        for (qp, connection) in ranks.zip(&mut connections) {
+            sit(qp, &connection.seat(address)?)?;
+        }
+        Ok(Self(connections))
+    }
+
+    /// Why there will be no more sums, once the controller says so. Waits for nothing.
+    pub fn failed(&mut self) -> Option<String> {
+        self.0.iter_mut().find_map(|connection| match connection.heard() {
+            Some(Answer::Failed { why }) => Some(why),
+            _ => None,
+        })
+    }
+
+    /// They need no more sums.
+    pub fn leave(mut self) {
+        for connection in &mut self.0 {
+            // Who has gone is told nothing.
+            let _ = connection.say(&Request::Leave {});
+        }
+    }
+}
+
+fn join(qp: &HostQp, port: &HostPort, token: &str, job: &str) -> Join {
+    let rank = qp.rank.as_ref();
+    let fold = rank.map(|rank| rank.fold);
+    Join {
+        token: token.to_owned(),
+        job: job.to_owned(),
+        hosts: rank.map_or(0, |rank| rank.tree.ranks().len() as u16),
+        index: rank.map_or(0, |rank| rank.rank),
+        ip: port.ip,
+        mac: port.mac.to_string(),
+        qpn: qp.qpn,
+        operation: Operation {
+            kind: Kind::AllReduce,
+            operator: fold.map(|fold| fold.operator()),
+            data_type: fold.map(|fold| fold.data_type()),
+            byte_order: fold.map(|fold| fold.order()),
+            root: None,
+        },
+        mtu: qp.mtu,
+        window: 256,
+        straggler: Policy::Wait,
+        deadline_ns: None,
+        // As patient with the rank as it is itself.
+        patience_ns: Some(PATIENCE.max(qp.ack_timeout.saturating_mul(u64::from(qp.retries) + 1))),
+        psn: None,
+    }
+}
+
+/// What the file said, as the seat says it.
+fn sit(qp: &mut HostQp, seat: &Seat) -> Result<()> {
+    let of_seat = || format!("the seat of rank {}", seat.rank);
+    qp.peer_ip = seat.ip;
+    qp.peer_mac = Some(seat.mac.parse().map_err(anyhow::Error::msg).with_context(of_seat)?);
+    (qp.peer_qpn, qp.send_psn, qp.recv_psn) = (seat.qpn, seat.send_psn, seat.recv_psn);
+    (qp.mtu, qp.dscp, qp.priority) = (seat.mtu, seat.dscp, seat.priority);
+    if let Some(HostRank { rank, tree, .. }) = &mut qp.rank {
+        (*rank, *tree) = (seat.rank, seat.tree.clone());
+    }
+    Ok(())
+}
+
+impl Connection {
+    fn to(address: &str) -> Result<Self> {
+        let stream = TcpStream::connect(address).with_context(|| format!("controller {address}"))?;
+        stream.set_write_timeout(Some(LINE))?;
+        stream.set_read_timeout(Some(JOIN))?;
+        Ok(Self { lines: BufReader::new(stream), begun: Vec::new() })
+    }
+
+    fn say(&mut self, request: &Request) -> Result<()> {
+        let line = serde_json::to_string(request)? + "\n";
+        self.lines.get_mut().write_all(line.as_bytes()).context("the controller does not listen")
+    }
+
+    /// The first answer.
+    fn seat(&mut self, address: &str) -> Result<Seat> {
+        let mut line = Vec::new();
+        let read = (&mut self.lines).take(LONGEST as u64).read_until(b'\n', &mut line);
+        let seat = match read {
+            Ok(0) => bail!("controller {address}: the connection has ended"),
+            Ok(_) => match serde_json::from_slice(&line).with_context(|| format!("controller {address}"))? {
+                Answer::Seat(seat) => *seat,
+                Answer::Refused { why } | Answer::Failed { why } => bail!("controller {address}: {why}"),
+                Answer::Resumed {} => bail!("controller {address}: no seat, but a return"),
+            },
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                bail!("controller {address}: not all ranks of the job came within {} s", JOIN.as_secs())
+            }
+            Err(error) => return Err(error).with_context(|| format!("controller {address}")),
+        };
+        self.lines.get_mut().set_nonblocking(true)?;
+        Ok(seat)
+    }
+
+    /// What the controller has said by now, if that is a line.
+    fn heard(&mut self) -> Option<Answer> {
+        let room = LONGEST.saturating_sub(self.begun.len()) as u64;
+        // An end, or an error: nothing more will be heard. The engine, too, tells of the end of a job.
+        let _ = (&mut self.lines).take(room).read_until(b'\n', &mut self.begun);
+        if self.begun.last() != Some(&b'\n') {
+            return None;
+        }
+        serde_json::from_slice(&std::mem::take(&mut self.begun)).ok()
+    }
+}
