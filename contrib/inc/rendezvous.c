@@ -247,8 +247,9 @@ int rendezvous_join(struct rendezvous *r, const char *controller, const struct j
 	append_text(line, sizeof line, join->job);
 	snprintf(rest, sizeof rest,
 		 "\",\"hosts\":%u,\"index\":%u,\"ip\":\"%s\",\"mac\":\"%s\",\"qpn\":%u,\"operation\":{\"kind\":\"all_reduce\","
-		 "\"operator\":\"sum\",\"type\":\"f32\"},\"mtu\":%u,\"window\":%u}}\n",
-		 join->hosts, join->index, join->ip, r->mac, join->qpn, join->mtu, join->window);
+		 "\"operator\":\"sum\",\"type\":\"f32\"},\"mtu\":%u,\"window\":%u,\"patience_ns\":%llu}}\n",
+		 join->hosts, join->index, join->ip, r->mac, join->qpn, join->mtu, join->window,
+		 (unsigned long long)join->engine_patience_ns);
 	strncat(line, rest, sizeof line - strlen(line) - 1);
 	if (dial(r) || say(r, line))
 		return -1;

@@ -33,6 +33,8 @@ struct join {
 	const char *token, *job, *ip;
 	uint16_t hosts, index;
 	uint32_t qpn, mtu, window, patience_ms;
+	/* Silence after which an engine gives this host up. */
+	uint64_t engine_patience_ns;
 };
 
 struct seat {

@@ -293,6 +293,8 @@ static int join(struct weir_inc *inc)
 	struct join join = {
 		.token = o->token, .job = o->job, .hosts = o->hosts, .index = o->index, .ip = ip,
 		.qpn = inc->qp->qp_num, .mtu = o->mtu, .window = o->window, .patience_ms = o->join_ms,
+		/* So that the engine says who is missing before nothing but silence is known here. */
+		.engine_patience_ns = o->result_ms * 500000ull,
 	};
 	if (rendezvous_join(&inc->meeting, o->controller, &join, &inc->seat))
 		return fail(inc, "%s", inc->meeting.error);

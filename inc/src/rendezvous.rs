@@ -57,7 +57,8 @@ pub struct Join {
     /// For `partial` and `abort`: so long after the first contribution, in ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<Nanos>,
-    /// Time without an answer after which the engine gives a rank up, in ns; 1 s unless given.
+    /// Time without an answer after which the engine gives a rank up, in ns: of what hosts say, the longest. Where nobody
+    /// says it, the timers are the defaults of a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience_ns: Option<Nanos>,
     /// First PSN in both directions; whatever the controller makes up unless given.

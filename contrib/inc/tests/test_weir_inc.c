@@ -127,7 +127,7 @@ static void sums(void)
 	weir_inc_leave(inc);
 	stop(&c);
 	CHECK(strstr(c.heard[0], "{\"join\":{\"token\":\"s3\\\"cret\",\"job\":\"train\",\"hosts\":4,\"index\":1,\"ip\":\"10.0.0.1\",\"mac\":\"00:00:00:00:00:00\",\"qpn\":17,"));
-	CHECK(strstr(c.heard[0], "\n{\"leave\":{}}\n"));
+	CHECK(strstr(c.heard[0], "\"window\":64,\"patience_ns\":100000000}}\n") && strstr(c.heard[0], "\n{\"leave\":{}}\n"));
 	CHECK(fake.open == 0);
 }
 

@@ -11,7 +11,7 @@ use crate::spec::{JobSpec, Policy, is_ones_qpn};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::rng::Rng;
-use weir_dataplane::types::Mac;
+use weir_dataplane::types::{Mac, Nanos};
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::wire::Qpn;
 
@@ -26,6 +26,8 @@ const AGAIN_MS: u64 = 5_000;
 const MOST_JOBS: usize = 4096;
 /// Largest packet sequence number.
 const MOST_PSN: u32 = 0xff_ffff;
+/// Longest time after which an engine sends again, as is usual for RC (local ACK timeout 14), ns.
+const LONGEST_ACK_TIMEOUT: Nanos = 4096 << 14;
 /// Longest name of a job, bytes.
 const LONGEST_NAME: usize = 128;
 
@@ -308,6 +310,9 @@ impl Desk {
         if !is_ones_qpn(join.qpn) {
             return Err(format!("qpn is {:#x}; that of a host is 2 to 0xfffffe", join.qpn));
         }
+        if join.patience_ns == Some(0) {
+            return Err("patience_ns is 0; it is a time".into());
+        }
         if let Some(psn) = join.psn.filter(|psn| *psn > MOST_PSN) {
             return Err(format!("psn is {psn:#x}; it has 24 bits"));
         }
@@ -327,7 +332,14 @@ impl Desk {
         if !self.gatherings.contains_key(name) && self.gatherings.len() + self.jobs.len() >= MOST_JOBS {
             return Err(format!("there are {MOST_JOBS} jobs, that is all there can be"));
         }
-        let said = Join { index: 0, ip: [0, 0, 0, 0].into(), mac: String::new(), qpn: 0, ..join.clone() };
+        let said = Join {
+            index: 0,
+            ip: [0, 0, 0, 0].into(),
+            mac: String::new(),
+            qpn: 0,
+            patience_ns: None,
+            ..join.clone()
+        };
         let gathering = self
             .gatherings
             .entry(name.clone())
@@ -340,7 +352,6 @@ impl Desk {
                 ("mtu", ours.mtu == theirs.mtu),
                 ("window", ours.window == theirs.window),
                 ("psn", ours.psn == theirs.psn),
-                ("patience_ns", ours.patience_ns == theirs.patience_ns),
             ];
             let what = what.iter().find(|(_, same)| !same).map_or("straggler", |(what, _)| what);
             return Err(format!("the hosts of job `{name}` do not agree on `{what}`"));
@@ -398,7 +409,8 @@ impl Desk {
             Ok(HostEnd { address: (join.mac.parse()?, join.ip), qpn: Qpn(join.qpn) })
         };
         let hosts_ends = gathering.joins.values().map(end).collect::<Result<Vec<_>, _>>()?;
-        let template = template(&gathering.said, id)?;
+        let patience_ns = gathering.joins.values().filter_map(|(_, join, _)| join.patience_ns).max();
+        let template = template(&Join { patience_ns, ..gathering.said.clone() }, id)?;
         let (names, rng) = (&self.map.names, &mut self.rng);
         let named = |node: usize| format!("`{}`", names[node]);
         let given = gathering.said.psn;
@@ -624,6 +636,16 @@ impl Desk {
     }
 }
 
+/// Timers with which a rank that says nothing is given up after `patience`, and not before.
+fn be_patient(params: &mut JobParams, patience: Nanos) {
+    let most = Nanos::from(u8::MAX);
+    params.patience = patience;
+    params.ack_timeout =
+        (patience / 32).clamp(params.ack_timeout, LONGEST_ACK_TIMEOUT).max(patience.div_ceil(most));
+    params.retries = (patience / params.ack_timeout).clamp(1, most) as u8;
+    params.probe_after = params.probe_after.max(patience / (Nanos::from(params.retries) + 1));
+}
+
 /// What all engines of a job have in common.
 fn template(join: &Join, id: u32) -> Result<JobParams, String> {
     let operation = join.operation.primitive().map_err(|error| error.to_string())?;
@@ -634,9 +656,11 @@ fn template(join: &Join, id: u32) -> Result<JobParams, String> {
         _ => return Err("deadline_ns goes with straggler \"partial\" or \"abort\", and they with it".into()),
     };
     let (mtu, window) = (join.mtu, join.window);
-    let usual = JobParams::new(id, join.hosts, operation);
-    let patience = join.patience_ns.unwrap_or(usual.patience);
-    Ok(JobParams { mtu, window, results: window.max(4), straggler, patience, ..usual })
+    let mut params = JobParams::new(id, join.hosts, operation);
+    if let Some(patience) = join.patience_ns {
+        be_patient(&mut params, patience);
+    }
+    Ok(JobParams { mtu, window, results: window.max(4), straggler, ..params })
 }
 
 #[cfg(test)]

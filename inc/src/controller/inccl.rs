@@ -12,7 +12,7 @@ use crate::spec::{Kind, Operation, Policy};
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read};
 use std::net::Ipv4Addr;
-use weir_dataplane::types::Mac;
+use weir_dataplane::types::{Mac, Nanos};
 use weir_endpoint::roce::wire::UDP_PORT;
 
 /// TCP port of its controller for hosts.
@@ -21,6 +21,9 @@ pub const PORT: u16 = 52200;
 const MTU: u16 = 1024;
 /// Packets a rank may be ahead of the slowest. Its hosts send eight and take an RNR NAK for an error.
 const WINDOW: u32 = 256;
+
+/// As long as its hosts send again: six times after 1.07 s, ns.
+const PATIENCE: Nanos = 7_500_000_000;
 
 /// What the first host says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ pub fn joins(job: &str, token: &str, hosts: &[Host]) -> Vec<Join> {
         window: WINDOW,
         straggler: Policy::Wait,
         deadline_ns: None,
-        patience_ns: None,
+        patience_ns: Some(PATIENCE),
         psn: Some(0),
     };
     hosts.iter().enumerate().map(join).collect()

@@ -164,6 +164,7 @@ fn who_may_not_join_is_told_why() {
         ("do not agree on `mtu`", |j| j.mtu = 256),
         ("do not agree on `operation`", |j| j.operation.operator = Some(crate::kernels::Operator::Max)),
         ("do not agree on `psn`", |j| j.psn = Some(0)),
+        ("patience_ns is 0", |j| j.patience_ns = Some(0)),
         ("psn is 0x1000000", |j| j.psn = Some(1 << 24)),
         ("index is 4 of 4 hosts", |j| j.index = 4),
         ("qpn is 0x1000000", |j| j.qpn = 1 << 24),
@@ -201,6 +202,30 @@ fn hosts_that_know_their_first_psn_get_it() {
     for (_, answer) in told(&seated) {
         let Answer::Seat(seat) = answer else { panic!("{answer:?}") };
         assert_eq!((seat.send_psn, seat.recv_psn), (7, 7));
+    }
+}
+
+#[test]
+fn engines_are_as_patient_as_the_most_patient_host() {
+    for (said, patience) in [([Some(5), Some(30)], 30_000), ([None, Some(1)], 1_000), ([None, None], 0)] {
+        let mut desk = desk();
+        let of = |s: u64| s * 1_000_000_000;
+        say(&mut desk, 1, Join { hosts: 2, patience_ns: said[0].map(of), ..join(0, 0) });
+        let begun = say(&mut desk, 2, Join { hosts: 2, patience_ns: said[1].map(of), ..join(1, 1) });
+        let address = crate::spec::Address { mac: Mac([2; 6]), ip: [10, 0, 1, 0].into(), vlan: None };
+        let params = posts(&begun)[0].1.params(&address).unwrap();
+        let usual = JobParams::new(1, 2, params.operation);
+        if patience == 0 {
+            assert_eq!((params.patience, params.retries), (usual.patience, usual.retries));
+            continue;
+        }
+        let patience = patience * 1_000_000;
+        assert_eq!(params.patience, patience);
+        // Neither timer ends before it, by more than one of its turns.
+        let retries = u64::from(params.retries);
+        assert!((retries + 1) * params.ack_timeout >= patience, "{params:?}");
+        assert!((retries + 2) * params.probe_after >= patience, "{params:?}");
+        assert!(params.ack_timeout >= usual.ack_timeout && params.probe_after >= usual.probe_after);
     }
 }
 
