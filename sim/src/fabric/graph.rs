@@ -18,6 +18,37 @@ pub(super) struct Message {
     pub pair: Option<u32>,
     /// It is a rank, this one of its host, and goes to an engine.
     pub seat: Option<usize>,
+    /// What it is a part of.
+    pub part: Option<Part>,
+}
+
+/// The place of a message in a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Number of the collective.
+    pub collective: u32,
+    /// From 0.
+    pub step: u32,
+}
+
+/// Messages that are reported together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Collective {
+    /// What it is, in the words of a fabric file.
+    pub kind: &'static str,
+    /// Who takes part.
+    pub ranks: usize,
+    /// Its size as nccl-tests counts it, bytes; `None`: such a thing has no bandwidth.
+    pub bytes: Option<u64>,
+    /// Bus bandwidth in that of the algorithm, as a fraction.
+    pub bus: (u64, u64),
+}
+
+impl Message {
+    /// A message on a queue pair of its own.
+    pub fn new(from: usize, to: usize, bytes: u64) -> Self {
+        Self { from, to, bytes, pair: None, seat: None, part: None }
+    }
 }
 
 /// What an operation does.
@@ -27,6 +58,8 @@ pub(super) enum Work {
     Send(u32),
     /// Ends when all bytes of this message, or flow, are at the receiver.
     Receive(u32),
+    /// Takes so many ns on a stream of a host, which does one after the other.
+    Compute { host: u32, stream: u32, ns: Nanos },
     /// Nothing: it ends when it may begin.
     Join,
 }
@@ -47,6 +80,7 @@ pub(super) struct Op {
 pub(super) struct Graph {
     pub messages: Vec<Message>,
     pub ops: Vec<Op>,
+    pub collectives: Vec<Collective>,
 }
 
 impl Op {
@@ -82,6 +116,18 @@ impl Graph {
             self.receive(message, Vec::new());
         });
         first
+    }
+
+    /// Computing for `ns` on a stream of a host.
+    pub fn compute(&mut self, (host, stream): (usize, u32), ns: Nanos, after: Vec<OpId>) -> OpId {
+        self.push(Work::Compute { host: host as u32, stream, ns }, after)
+    }
+
+    /// Lets `op` wait for all of these.
+    pub fn wait(&mut self, op: OpId, after: Vec<OpId>) {
+        let op = &mut self.ops[op as usize];
+        op.needs = after.len() as u32;
+        op.after = after;
     }
 
     /// The end of all of these.
@@ -160,7 +206,7 @@ mod tests {
     use super::*;
 
     fn message() -> Message {
-        Message { from: 0, to: 1, bytes: 1, pair: None, seat: None }
+        Message::new(0, 1, 1)
     }
 
     #[test]

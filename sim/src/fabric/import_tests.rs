@@ -5,13 +5,19 @@ use super::{FabricError, Report, load_in, run};
 use std::path::Path;
 
 /// A folder with these files.
-fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(super) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    folder_of(files.iter().map(|(name, text)| (*name, text.as_bytes())))
+}
+
+pub(super) fn folder_of<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    files.iter().for_each(|(name, text)| std::fs::write(dir.path().join(name), text).unwrap());
+    for (name, bytes) in files {
+        std::fs::write(dir.path().join(name), bytes).unwrap();
+    }
     dir
 }
 
-fn play_in(dir: &Path, text: &str) -> Result<Report, FabricError> {
+pub(super) fn play_in(dir: &Path, text: &str) -> Result<Report, FabricError> {
     load_in("test.toml", text, dir).and_then(|spec| run(&spec))
 }
 

@@ -201,6 +201,12 @@ const FILES: &[(&str, &str)] = &[
     ("two.txt", "3 1 2\n2\n0 2 40Gbps 600ns 0\n1 2 40Gbps 500ns 0\n"),
 ];
 const MATRIX: More<'_> = &[("workload.0", "{ kind = \"htsim_matrix\", file = \"one.cm\" }")];
+const RING: More<'_> = &[("workload.0", "{ kind = \"all_reduce\", bytes = \"50KB\" }")];
+const GROUPS: More<'_> = &[("workload.0", "{ kind = \"rail_all_reduce\", bytes = \"50KB\", group = 2 }")];
+const SIZED: More<'_> = &[(
+    "workload.0",
+    "{ kind = \"all_to_allv\", matrix = [[0, 1000, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0]] }",
+)];
 const HPCC_FILE: More<'_> = &[
     topology("{ kind = \"hpcc_file\", file = \"one.txt\" }"),
     ("link", "{}"),
@@ -428,6 +434,11 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("workload.0.bytes", "\"100KB\"", PLAIN),
     ("workload.0.file", "\"two.cm\"", MATRIX),
     ("workload.0.origin", "\"1us\"", MATRIX),
+    ("workload.0.hosts", "[\"h3\", \"h1\"]", RING),
+    ("workload.0.ranks", "2", RING),
+    ("workload.0.placement", "\"spread\"", &[RING[0], ("workload.0.ranks", "2")]),
+    ("workload.0.group", "4", GROUPS),
+    ("workload.0.matrix", "[[0, 1000, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]", SIZED),
     ("topology.hpcc_file.file", "\"two.txt\"", HPCC_FILE),
     ("workload.0.start", "\"10us\"", PLAIN),
     ("workload.0.stagger", "\"10us\"", PLAIN),

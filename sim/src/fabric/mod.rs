@@ -6,6 +6,7 @@
 //! called at whole nanoseconds, never early.
 
 mod collective;
+mod collective_report;
 mod congestion;
 mod engine;
 mod event_queue;
@@ -36,8 +37,9 @@ mod topology;
 mod units;
 mod workload;
 
+pub use collective_report::{CollectiveResult, StepResult, Straggler};
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
-pub(crate) use import::{file_names, names_file};
+pub(crate) use import::{file_names, names_file, names_ranks, of_rank};
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};
 pub use ns3_spec::Ns3Spec;
 pub use play::{Progress, run, run_with};
@@ -49,8 +51,8 @@ pub use sizes::SizeDistribution;
 pub use spec::{
     CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, FailureSpec,
     FlowControlKind, Forwarding, HostSpec, IncSpec, LinkFormat, LinkHostSpec, LinkPriorities, LinkSpec,
-    Pattern, Profile, Protocol, RoutingMode, RoutingSpec, Scheme, SwitchSpec, Topology, Workload, load,
-    load_in,
+    Pattern, Placement, Profile, Protocol, RoutingMode, RoutingSpec, Scheme, SwitchSpec, Topology, Workload,
+    load, load_in,
 };
 pub use timeline::{Pause, Series, Timeline};
 pub(crate) use topology::neighbours;
@@ -176,6 +178,8 @@ mod congestion_tests;
 mod core_tests;
 #[cfg(test)]
 mod import_tests;
+#[cfg(test)]
+mod job_tests;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::spec::{Congestion, FabricSpec, Pattern, Topology};
 use super::timeline::TimelineRecorder;
 use super::topology::{Plan, lay_out};
 use super::units::Size;
-use super::workload::{Planned, flows, is_finite};
+use super::workload::{Planned, Traffic, flows, is_finite};
 use super::{FabricError, congestion, reasons};
 use crate::models::hpcc::Hpcc;
 use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology as Network};
@@ -305,7 +305,7 @@ pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Resu
     if plan.links.iter().any(|link| link.spec.loss > 0.0) {
         return Err(fixed("topology.file", "links lose nothing, and one in this file has an error rate"));
     }
-    let (mut planned, ops) = flows(spec, &plan, &routes, &Collectives::default())?;
+    let Traffic { flows: mut planned, ops, .. } = flows(spec, &plan, &routes, &Collectives::default())?;
     let waits = ops.iter().any(|op| !op.after.is_empty());
     if let Some(f) = planned.iter().find(|f| waits || f.flow.bytes > u64::from(u32::MAX)) {
         let what = if waits { "a flow that waits for another" } else { "bytes of a flow" };

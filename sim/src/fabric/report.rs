@@ -1,5 +1,6 @@
 //! What a run came to. Serialises to JSON that explains itself; flows and ports also as CSV.
 
+use super::collective_report::CollectiveResult;
 use super::latency::Latency;
 use super::reasons;
 use super::spec::{FabricSpec, Profile};
@@ -70,6 +71,9 @@ pub struct Report {
     pub hosts: Vec<HostResult>,
     /// Links, both directions.
     pub links: Vec<LinkResult>,
+    /// Collectives, in the order of the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub collectives: Vec<CollectiveResult>,
     /// Recorded over time, if asked for.
     pub samples: Vec<Sample>,
     /// The course of the run.
@@ -363,6 +367,7 @@ impl Report {
             switches: Vec::new(),
             hosts: Vec::new(),
             links: Vec::new(),
+            collectives: Vec::new(),
             samples: Vec::new(),
             timeline: Timeline::default(),
             latency: None,
@@ -515,6 +520,15 @@ impl Report {
         ])
     }
 
+    /// A line for each step of each collective; `None`: there are no collectives.
+    pub fn collectives_csv(&self) -> Option<(&'static str, String)> {
+        let head = "workload,kind,ranks,bytes,time_ns,algbw_bytes_per_s,busbw_bytes_per_s,step,messages,start_ns,end_ns,straggler,cause,late_ns\n";
+        let head = self.csv_head("collectives, step by step") + head;
+        let lines = self.collectives.iter().flat_map(CollectiveResult::csv);
+        (!self.collectives.is_empty())
+            .then(|| ("collectives.csv", std::iter::once(head).chain(lines).collect()))
+    }
+
     /// One line per switch port.
     pub fn ports_csv(&self) -> String {
         let head = "switch,port,peer,rx_frames,tx_frames,queue_max_bytes,queue_mean_bytes,marked,drops,\
@@ -554,7 +568,7 @@ pub(crate) fn completion(
 }
 
 /// A name of the user's as a CSV cell.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     if name.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", name.replace('"', "\"\""))
     } else {

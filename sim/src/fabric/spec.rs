@@ -655,11 +655,21 @@ pub struct Workload {
     pub sizes: Option<SizeDistribution>,
     /// Flows arrive for this long (poisson).
     pub duration: Option<Duration>,
-    /// What is sent (htsim_matrix, hpcc_flows); beside this file unless the path is absolute.
+    /// What is sent (htsim_matrix, hpcc_flows, operations, chakra); beside this file unless the path is absolute.
     pub file: Option<String>,
     /// Time of that file that is `start` here.
     #[serde(default)]
     pub origin: Duration,
+    /// Hosts of the ranks, in their order.
+    pub hosts: Option<Vec<String>>,
+    /// How many ranks there are; one for each host unless given.
+    pub ranks: Option<usize>,
+    /// Which hosts they are on.
+    pub placement: Option<Placement>,
+    /// Ranks of a group (hierarchical_all_reduce, rail_all_reduce); those of a server in a `rail` topology unless given.
+    pub group: Option<usize>,
+    /// Bytes from each rank, a row, to each (all_to_allv).
+    pub matrix: Option<Vec<Vec<Size>>>,
     /// Reliable, or datagrams nobody acknowledges.
     #[serde(default = "yes")]
     pub reliable: bool,
@@ -704,6 +714,37 @@ pub enum Pattern {
     HtsimMatrix,
     /// The flow file of the HPCC simulator in `file`.
     HpccFlows,
+    /// Ring reduce-scatter of `bytes` at each rank.
+    ReduceScatter,
+    /// Ring all-gather to `bytes` at each rank.
+    AllGather,
+    /// Each to every other what `matrix` says.
+    #[serde(rename = "all_to_allv")]
+    AllToAllV,
+    /// All-reduce of `bytes` by recursive halving and doubling, of a power of two of ranks.
+    HalvingDoublingAllReduce,
+    /// All-reduce of `bytes`: each `group` of ranks sends to its first, the first ones form a ring, and send back.
+    HierarchicalAllReduce,
+    /// All-reduce of `bytes`: ring reduce-scatter within each `group`, a ring of the ranks with the same place in all groups,
+    /// ring all-gather within each group.
+    RailAllReduce,
+    /// The operations in `file`, rank by rank.
+    Operations,
+    /// The Chakra execution traces in `file`, one for each rank.
+    Chakra,
+}
+
+/// Which hosts the ranks of a job are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// The first ones.
+    #[default]
+    Packed,
+    /// Equally far apart in the order of their numbers.
+    Spread,
+    /// At random.
+    Random,
 }
 
 /// How a flow reacts to marks.

@@ -89,12 +89,19 @@ impl Plan {
         for value in values {
             // What is no string the reader of the point refuses.
             let Value::String(name) = value else { continue };
-            let path = folder.join(&*name);
-            let content =
-                std::fs::read(&path).map_err(|error| SweepError::File { path: path.clone(), error })?;
-            let last = path.file_name().unwrap_or_default().to_string_lossy();
-            *name = format!("{}-{last}", Digest::of(&content));
-            self.files.insert(name.clone(), content);
+            let read = |rank: usize| {
+                let path = folder.join(fabric::of_rank(name, rank));
+                std::fs::read(&path).map_err(|error| SweepError::File { path, error })
+            };
+            let mut contents = vec![read(0)?];
+            while fabric::names_ranks(name) && folder.join(fabric::of_rank(name, contents.len())).exists() {
+                contents.push(read(contents.len())?);
+            }
+            let digest = contents.iter().fold(Digest::default(), |digest, content| digest.feed(content));
+            let last = Path::new(&*name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            *name = format!("{digest}-{last}");
+            let of_rank = |(rank, content)| (fabric::of_rank(name, rank), content);
+            self.files.extend(contents.into_iter().enumerate().map(of_rank));
         }
         Ok(())
     }

@@ -13,6 +13,9 @@ use std::path::Path;
 use std::path::PathBuf;
 use weir_sim::fabric::{self, Report};
 
+/// Collectives that are printed.
+const MAX_COLLECTIVES: usize = 8;
+
 /// `weir sim`
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -70,7 +73,9 @@ fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
     if let Some(dir) = out {
         write(dir, &report)?;
         if !json {
-            let more = report.latency.as_ref().map_or("", |_| ", latency.csv, latency_histogram.csv");
+            let latency = report.latency.as_ref().map_or("", |_| ", latency.csv, latency_histogram.csv");
+            let more =
+                latency.to_owned() + if report.collectives.is_empty() { "" } else { ", collectives.csv" };
             say!("  written   {}/report.html, report.json, flows.csv, ports.csv{more}", dir.display());
         }
     }
@@ -97,6 +102,12 @@ fn print(r: &Report) {
         r.marks(),
         r.queue_max()
     );
+    for c in r.collectives.iter().take(MAX_COLLECTIVES) {
+        say!("  {}", c.line());
+    }
+    if r.collectives.len() > MAX_COLLECTIVES {
+        say!("  ... and {} more in the report", r.collectives.len() - MAX_COLLECTIVES);
+    }
     if let Some(line) = r.latency.as_ref().and_then(weir_sim::fabric::Latency::line) {
         say!("  latency   {line}");
     }
@@ -117,7 +128,8 @@ fn write(dir: &Path, report: &Report) -> Result<()> {
         ("flows.csv", report.flows_csv()),
         ("ports.csv", report.ports_csv()),
     ];
-    for (name, text) in always.into_iter().chain(report.latency_csv().into_iter().flatten()) {
+    let more = report.latency_csv().into_iter().flatten().chain(report.collectives_csv());
+    for (name, text) in always.into_iter().chain(more) {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }

@@ -41,9 +41,13 @@ impl Place {
         let place = Self { folder: tempfile::tempdir().unwrap(), _turn };
         for folder in ["configs", "configs/sim", "configs/sonic"] {
             std::fs::create_dir(place.path().join(folder)).unwrap();
-            for name in ["toml", "json", "cm", "txt"].into_iter().flat_map(|kind| files_of(folder, kind)) {
+            let texts = ["toml", "json", "jsonl", "cm", "txt"];
+            for name in texts.into_iter().flat_map(|kind| files_of(folder, kind)) {
                 let text = std::fs::read_to_string(repository().join(&name)).unwrap();
                 place.write(&name, &text);
+            }
+            for name in files_of(folder, "et") {
+                std::fs::copy(repository().join(&name), place.path().join(&name)).unwrap();
             }
         }
         place.secrets();

@@ -46,6 +46,8 @@ pub(super) enum Event {
     Link { change: u32 },
     /// Routes are those over the links that are up.
     Converge,
+    /// A computation is over.
+    Computed { op: u32 },
 }
 
 /// A frame on its way and when its last bit arrives.
@@ -83,7 +85,7 @@ impl Fabric<'_> {
         self.expect_window();
         let until = self.spec.until.0.saturating_mul(PS);
         while let Some((time, what)) = self.queue.pop() {
-            if time > until || (self.ended == self.finite && self.finite == self.flows.len()) {
+            if time > until || self.is_over() {
                 break;
             }
             self.now = time;
@@ -107,11 +109,17 @@ impl Fabric<'_> {
                 Event::Window => self.end_window(),
                 Event::Link { change } => self.change_link(change as usize),
                 Event::Converge => self.converge(),
+                Event::Computed { op } => self.computed(op),
             }
         }
-        if self.ended < self.finite || self.finite < self.flows.len() {
+        if !self.is_over() {
             self.now = until;
         }
+    }
+
+    /// All there was to do has ended.
+    fn is_over(&self) -> bool {
+        self.ended >= self.finite && self.finite == self.flows.len() && self.operations.computing == 0
     }
 
     fn expect_window(&mut self) {
@@ -127,6 +135,7 @@ impl Fabric<'_> {
     }
 
     pub(super) fn start(&mut self, flow: u32) {
+        self.note_pause(flow);
         let ns = self.ns();
         let planned = &mut self.flows[flow as usize];
         planned.flow.start = planned.flow.start.max(ns);
@@ -431,6 +440,7 @@ impl Fabric<'_> {
 
     pub(super) fn delivered(&mut self, flow: u32) {
         self.done += usize::from(is_finite(&self.flows[flow as usize]));
+        self.note_pause(flow);
         self.received(flow);
     }
 }

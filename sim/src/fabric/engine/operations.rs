@@ -3,8 +3,11 @@
 use super::event_loop::Event;
 use super::world::Fabric;
 use crate::fabric::graph::{Op, OpId, Work};
-use crate::fabric::time::PS;
-use std::collections::VecDeque;
+use crate::fabric::time::{PS, Ps};
+use crate::fabric::workload::Planned;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weir_dataplane::types::Nanos;
+use weir_endpoint::flow::Flow;
 
 /// No operation.
 const NONE: OpId = OpId::MAX;
@@ -19,6 +22,12 @@ pub(super) struct Operations {
     followers: Vec<Vec<OpId>>,
     /// Of each flow: the operation that sends it, and the one that receives it.
     ends: Vec<(OpId, OpId)>,
+    /// When each stream of a host has done what it was given, ps.
+    busy: BTreeMap<(u32, u32), Ps>,
+    /// Computations that have not ended.
+    pub(super) computing: usize,
+    /// Hosts and times at which computations ended.
+    pub(super) computed: BTreeSet<(u32, Nanos)>,
     /// Somebody waits for the end of a sending.
     pub(super) follows_sends: bool,
 }
@@ -37,12 +46,14 @@ impl Operations {
             match op.work {
                 Work::Send(flow) => ends[flow as usize].0 = at,
                 Work::Receive(flow) => ends[flow as usize].1 = at,
-                Work::Join => {}
+                Work::Join | Work::Compute { .. } => {}
             }
         }
+        let computing = ops.iter().filter(|op| matches!(op.work, Work::Compute { .. })).count();
         let follows_sends =
             ends.iter().any(|(send, _)| followers.get(*send as usize).is_some_and(|f| !f.is_empty()));
-        Self { ops, waits, followers, ends, follows_sends }
+        let (busy, computed) = (BTreeMap::new(), BTreeSet::new());
+        Self { ops, waits, followers, ends, busy, computing, computed, follows_sends }
     }
 
     /// One of those that `op` waits for has ended: whether it may begin now. It may need no more of them.
@@ -68,12 +79,34 @@ impl Fabric<'_> {
         self.begin(free.collect());
     }
 
+    /// Notes how long the host of a flow is held back while it is sent, at both its ends.
+    pub(super) fn note_pause(&mut self, flow: u32) {
+        let Planned { part: Some(_), from, flow: Flow { priority, .. }, .. } = self.flows[flow as usize]
+        else {
+            return;
+        };
+        let now = self.hosts[from].report(self.ns()).paused_ns[usize::from(priority)];
+        let before = self.paused.entry(flow).or_default();
+        *before = now - *before;
+    }
+
     /// All bytes of a flow have arrived.
     pub(super) fn received(&mut self, flow: u32) {
         let op = self.operations.ends[flow as usize].1;
         if op != NONE && self.operations.one_less(op) {
             self.begin([op].into());
         }
+    }
+
+    /// A computation is over.
+    pub(super) fn computed(&mut self, op: OpId) {
+        self.operations.computing -= 1;
+        if let Work::Compute { host, .. } = self.operations.ops[op as usize].work {
+            let now = self.ns();
+            self.operations.computed.insert((host, now));
+        }
+        let open = self.operations.end(op).into();
+        self.begin(open);
     }
 
     /// Ends what the sending of flows by `host` has become complete of.
@@ -103,6 +136,12 @@ impl Fabric<'_> {
                 Work::Send(flow) => {
                     let start = start.saturating_mul(PS).max(self.now);
                     self.at(start, Event::Start { flow });
+                }
+                Work::Compute { host, stream, ns } => {
+                    let busy = self.operations.busy.entry((host, stream)).or_default();
+                    *busy = (*busy).max(start.saturating_mul(PS)).max(self.now) + ns.saturating_mul(PS);
+                    let end = *busy;
+                    self.at(end, Event::Computed { op });
                 }
                 Work::Receive(_) | Work::Join => open.extend(self.operations.end(op)),
             }

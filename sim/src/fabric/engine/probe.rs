@@ -2,6 +2,7 @@
 
 use super::event_loop::Event;
 use super::world::{Fabric, SwitchNode};
+use crate::fabric::collective_report::{self, Known};
 use crate::fabric::links::Direction;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
@@ -105,6 +106,9 @@ impl Fabric<'_> {
         let timeline = std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
         self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
         let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
+        let known: Vec<Option<Known>> = self.flows.iter().map(|f| self.known(f)).collect();
+        let collectives =
+            collective_report::results(&self.reported, &flows, &known, &self.operations.computed);
         let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
         let slow = |(fct, ideal): (u64, u64)| (fct * 1000).div_ceil(ideal.max(1));
         let parts = || self.switches.iter().flat_map(|s| &s.parts);
@@ -127,12 +131,20 @@ impl Fabric<'_> {
             switches: (0..self.switches.len()).map(|s| self.switch_result(s)).collect(),
             hosts: (0..self.hosts.len()).map(|h| self.host_result(h)).collect(),
             links: self.dirs.iter().map(|d| self.link_result(d)).collect(),
+            collectives,
             samples: std::mem::take(&mut self.samples),
             timeline: timeline.finish(ns),
             latency: self.latency.as_ref().map(|latency| latency.report(|dir| self.leg_name(dir))),
             ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)
+    }
+
+    /// What is known of a part of a collective.
+    fn known(&self, planned: &Planned) -> Option<Known> {
+        let ends = (planned.from as u32, planned.to as u32);
+        let paused = self.paused.get(&planned.flow.id).copied().unwrap_or(0);
+        planned.part.map(|part| Known { part, ends, paused })
     }
 
     /// Counters of all ports of all switches.

@@ -8,6 +8,7 @@ use super::probe::Gauge;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
 use crate::fabric::congestion::Telemetry;
 use crate::fabric::event_queue::EventQueue;
+use crate::fabric::graph::Collective;
 use crate::fabric::hosts::{self, Host};
 use crate::fabric::latency::LatencyRecorder;
 use crate::fabric::links::{Direction, directions};
@@ -23,8 +24,9 @@ use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::topology::{Plan, hop_mac};
 use crate::fabric::units::Duration;
-use crate::fabric::workload::{Planned, flows, is_finite};
+use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
 use crate::fabric::{FabricError, switches};
+use std::collections::BTreeMap;
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::CONTROL_DA;
@@ -164,6 +166,11 @@ pub(super) struct Fabric<'a> {
     /// Priorities each host obeys pauses of, one bit each.
     pub(super) obeyed: Vec<u8>,
     pub(super) operations: Operations,
+    /// What is reported together, and the numbers of its workloads.
+    pub(super) reported: Vec<(usize, Collective)>,
+    /// Time the host of each flow had been held back when it started and, once it was delivered, since then, ns. Of parts of
+    /// collectives only.
+    pub(super) paused: BTreeMap<u32, Nanos>,
     pub(super) queue: EventQueue<Event>,
     /// Buffer policies measure over windows of this length.
     pub(super) window: Option<Duration>,
@@ -204,7 +211,7 @@ impl<'a> Fabric<'a> {
         let (plan, collectives) = lay_out_with_engines(spec)?;
         let routes = Routes::new(&plan, spec.seed, |_| true);
         let failures = failures::planned(spec, &plan)?;
-        let (flows, ops) = flows(spec, &plan, &routes, &collectives)?;
+        let Traffic { flows, ops, collectives: reported } = flows(spec, &plan, &routes, &collectives)?;
         if spec.host.protocol == Protocol::Rclink {
             rclink::count(spec, &plan, &flows)?;
         }
@@ -276,6 +283,8 @@ impl<'a> Fabric<'a> {
             switches,
             flows,
             operations,
+            reported,
+            paused: BTreeMap::new(),
             queue: EventQueue::new(),
             window: policy.window(),
             slab: Vec::new(),

@@ -1,7 +1,9 @@
 //! Files that a fabric names beside its own: they are read when it is loaded, so that playing it needs none.
 
+pub(super) mod chakra;
 pub(super) mod hpcc;
 pub(super) mod htsim;
+pub(super) mod operations;
 
 use super::FabricError;
 use super::spec::{FabricSpec, Topology};
@@ -18,14 +20,38 @@ struct Content {
     bytes: Vec<u8>,
 }
 
+/// Stands for the number of a rank in the name of a file that each rank has.
+const RANK: &str = "{rank}";
+
+/// The file of a rank.
+pub(crate) fn of_rank(name: &str, rank: usize) -> String {
+    name.replace(RANK, &rank.to_string())
+}
+
+impl Content {
+    fn read(key: &str, path: &Path) -> Result<Self, FabricError> {
+        let place = path.display().to_string();
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(Self { path: place, bytes }),
+            Err(error) => {
+                let problem =
+                    format!("cannot be read ({error}); paths count from the folder of the fabric file");
+                Err(FabricError::Import { key: key.into(), place, problem })
+            }
+        }
+    }
+}
+
 /// Files by the keys that name them.
 #[derive(Clone, Default)]
-pub(super) struct Files(BTreeMap<String, Content>);
+pub(super) struct Files(BTreeMap<String, Vec<Content>>);
 
 /// What is hashed of them: what they say, not where they are.
 impl std::fmt::Debug for Files {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.values().map(|file| Digest::of(&file.bytes).to_string())).finish()
+        f.debug_list()
+            .entries(self.0.values().flatten().map(|file| Digest::of(&file.bytes).to_string()))
+            .finish()
     }
 }
 
@@ -43,23 +69,31 @@ impl Files {
         named.extend(workloads.filter_map(|(i, w)| Some((format!("workload.{i}.file"), w.file.as_ref()?))));
         let mut all = BTreeMap::new();
         for (key, name) in named {
-            let path = folder.join(name);
-            let place = path.display().to_string();
-            let bytes = std::fs::read(&path).map_err(|error| FabricError::Import {
-                key: key.clone(),
-                place: place.clone(),
-                problem: format!("cannot be read ({error}); paths count from the folder of the fabric file"),
-            })?;
-            all.insert(key, Content { path: place, bytes });
+            let mut contents = vec![Content::read(&key, &folder.join(of_rank(name, 0)))?];
+            // Ranks end before the first that has no file.
+            while names_ranks(name) && folder.join(of_rank(name, contents.len())).exists() {
+                contents.push(Content::read(&key, &folder.join(of_rank(name, contents.len())))?);
+            }
+            all.insert(key, contents);
         }
         Ok(Self(all))
     }
 
-    /// The file that `key` names.
+    /// The file that `key` names; of files of several ranks that of rank 0.
     pub fn get(&self, key: &str) -> Option<File<'_>> {
-        let (key, content) = self.0.get_key_value(key)?;
-        Some(File { key, content })
+        self.all(key).next()
     }
+
+    /// The files that `key` names, rank by rank.
+    pub fn all(&self, key: &str) -> impl Iterator<Item = File<'_>> {
+        let named = self.0.get_key_value(key);
+        named.into_iter().flat_map(|(key, all)| all.iter().map(move |content| File { key, content }))
+    }
+}
+
+/// Whether every rank has a file of this name.
+pub(crate) fn names_ranks(name: &str) -> bool {
+    name.contains(RANK)
 }
 
 /// Whether the value of this key of a fabric is the name of a file.
@@ -95,6 +129,11 @@ impl<'a> File<'a> {
         let path = &self.content.path;
         let place = if line == 0 { path.clone() } else { format!("{path}:{line}") };
         FabricError::Import { key: self.key.into(), place, problem: problem.into() }
+    }
+
+    /// What is in it.
+    pub fn bytes(&self) -> &'a [u8] {
+        &self.content.bytes
     }
 
     /// Its text.

@@ -90,7 +90,7 @@ impl Reader<'_> {
                 return Err(file.wrong(line, problem));
             }
             let start = self.on_our_clock(file, line, start)?;
-            graph.send(Message { from, to, bytes, pair: None, seat: None }, start, Vec::new());
+            graph.send(Message::new(from, to, bytes), start, Vec::new());
         }
         Ok(graph)
     }
@@ -127,7 +127,7 @@ impl Reader<'_> {
                 }
             };
             let bytes = bytes.unwrap_or(ENDLESS);
-            graph.send(Message { from, to, bytes, pair: None, seat: None }, start, Vec::new());
+            graph.send(Message::new(from, to, bytes), start, Vec::new());
         }
         for (at, connection) in (0..).zip(&matrix.connections) {
             let received = connection.recv_done.map(|id| (id, graph.receive(at, Vec::new())));

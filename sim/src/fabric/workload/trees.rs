@@ -1,7 +1,7 @@
 //! All-reduce by two binary trees of hosts (after Sanders, Speck, Traff, Parallel Computing 35, 2009): inner hosts of one
 //! tree are leaves of the other, so every line carries about the same.
 
-use crate::fabric::graph::{Graph, Message};
+use crate::fabric::graph::{Graph, Message, Part};
 
 /// The place above place `at` > 0 in the first tree, whose root is 0: places in order from left to right.
 fn above(n: usize, at: usize) -> usize {
@@ -19,9 +19,10 @@ fn host(n: usize, tree: usize, at: usize) -> usize {
     }
 }
 
-/// Messages of `chunks` chunks of `half` the vector in each tree: first up, then down, chunk by chunk. `start`: when a
+/// The messages of collective 0: `chunks` chunks of `half` the vector in each tree: first up, then down, chunk by chunk. `start`: when a
 /// host may send.
-pub(super) fn all_reduce(n: usize, (half, chunks): (u64, u64), start: impl Fn(usize) -> u64) -> Graph {
+pub(super) fn all_reduce(hosts: &[usize], (half, chunks): (u64, u64), start: impl Fn(usize) -> u64) -> Graph {
+    let n = hosts.len();
     let mut below = vec![Vec::new(); n];
     (1..n).for_each(|at| below[above(n, at)].push(at));
     let id = |chunk: u64, tree: usize, down: usize, at: usize| {
@@ -44,8 +45,12 @@ pub(super) fn all_reduce(n: usize, (half, chunks): (u64, u64), start: impl Fn(us
                     _ => (up, at, vec![all + id(chunk, tree, 1, up)]),
                 };
                 let (from, to) = (host(n, tree, from), host(n, tree, to));
-                let pair = Some(id(0, tree, down, at));
-                graph.send(Message { from, to, bytes, pair, seat: None }, start(from), after);
+                let message = Message {
+                    pair: Some(id(0, tree, down, at)),
+                    part: Some(Part { collective: 0, step: chunk as u32 }),
+                    ..Message::new(hosts[from], hosts[to], bytes)
+                };
+                graph.send(message, start(from), after);
             }
         }
     }
@@ -72,7 +77,7 @@ mod tests {
                 hosts.sort_unstable();
                 assert_eq!(hosts, (0..n).collect::<Vec<_>>());
             }
-            let graph = all_reduce(n, (1000, 3), |_| 0);
+            let graph = all_reduce(&(0..n).collect::<Vec<_>>(), (1000, 3), |_| 0);
             assert_eq!(graph.circle(), None);
             let flows = graph.messages;
             assert_eq!(flows.len(), 12 * (n - 1));

@@ -1,0 +1,235 @@
+//! How long collectives took, step by step, and who held them up.
+
+use super::graph::{Collective, Part};
+use super::report::{FlowResult, quoted};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_dataplane::types::Nanos;
+
+/// A collective: its messages from the first that was sent to the last that arrived.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CollectiveResult {
+    /// Number of its workload, from 0.
+    pub workload: usize,
+    /// What it is, in the words of a fabric file.
+    pub kind: &'static str,
+    /// Ranks that take part.
+    pub ranks: usize,
+    /// Its size as nccl-tests counts it, bytes; absent: such a thing has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Its first message could be sent; absent: none was.
+    pub start_ns: Option<u64>,
+    /// From then to the end of the last one; absent: not all have arrived.
+    pub time_ns: Option<u64>,
+    /// Size by time, bytes per second (nccl-tests: `algbw`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algbw_bytes_per_s: Option<u64>,
+    /// The same times the share of the size that each line carries (nccl-tests: `busbw`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busbw_bytes_per_s: Option<u64>,
+    /// Who added most to the chain of messages that ended last.
+    pub straggler: Option<Straggler>,
+    /// Step by step.
+    pub steps: Vec<StepResult>,
+}
+
+/// A step of a collective.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepResult {
+    /// From 0.
+    pub step: u32,
+    /// Messages.
+    pub messages: usize,
+    /// The first message could be sent; absent: none was.
+    pub start_ns: Option<u64>,
+    /// The last one had arrived; absent: not all have.
+    pub end_ns: Option<u64>,
+    /// Who sent what ended last.
+    pub straggler: Option<Straggler>,
+}
+
+/// A rank that was late, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Straggler {
+    /// The sending host.
+    pub host: String,
+    /// Number of the flow.
+    pub flow: u32,
+    /// What took most of the time that a fabric of its own would not have taken: `compute`, `pause` (of the host), `retransmission`,
+    /// `queue` (everything else on the way, the rate of congestion control included), or `none`.
+    pub cause: &'static str,
+    /// That time, ns.
+    pub late_ns: u64,
+}
+
+impl CollectiveResult {
+    /// In a sentence.
+    pub fn line(&self) -> String {
+        let bytes = self.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
+        let what = format!("{} of {} ranks{bytes}", self.kind, self.ranks);
+        let Some(time) = self.time_ns else { return format!("{what}: has not ended") };
+        let gb = |bytes: u64| bytes as f64 / 1e9;
+        let bandwidth =
+            self.algbw_bytes_per_s.zip(self.busbw_bytes_per_s).map_or(String::new(), |(alg, bus)| {
+                format!(", algbw {:.2} GB/s, busbw {:.2} GB/s", gb(alg), gb(bus))
+            });
+        let straggler = self.straggler.as_ref().filter(|s| s.late_ns > 0).map_or(String::new(), |s| {
+            format!("; {} was late by {:.1} us: {}", s.host, s.late_ns as f64 / 1e3, s.cause)
+        });
+        format!("{what}: {:.1} us in {} steps{bandwidth}{straggler}", time as f64 / 1e3, self.steps.len())
+    }
+
+    /// Lines of a table, one for each step.
+    pub(super) fn csv(&self) -> Vec<String> {
+        let cell = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
+        let Self { workload, kind, ranks, .. } = self;
+        let whole =
+            [self.bytes, self.time_ns, self.algbw_bytes_per_s, self.busbw_bytes_per_s].map(cell).join(",");
+        let line = |s: &StepResult| {
+            let late = s.straggler.as_ref().map_or(",,".into(), |late| {
+                format!("{},{},{}", quoted(&late.host), late.cause, late.late_ns)
+            });
+            let StepResult { step, messages, start_ns, end_ns, .. } = s;
+            let times = [*start_ns, *end_ns].map(cell).join(",");
+            format!("{workload},{kind},{ranks},{whole},{step},{messages},{times},{late}\n")
+        };
+        self.steps.iter().map(line).collect()
+    }
+}
+
+/// What is known of a message beyond its flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub part: Part,
+    /// Numbers of its hosts.
+    pub ends: (u32, u32),
+    /// Time its host was held back while it was sent, ns.
+    pub paused: Nanos,
+}
+
+/// A message.
+#[derive(Clone, Copy)]
+struct Sent<'a> {
+    flow: &'a FlowResult,
+    known: &'a Known,
+}
+
+impl Sent<'_> {
+    fn end(&self) -> Option<Nanos> {
+        self.flow.start_ns?.checked_add(self.flow.fct_ns?)
+    }
+
+    /// What it lost most time by, and how much. `since`: the first message of its step could be sent then.
+    fn cause(&self, computed: &BTreeSet<(u32, Nanos)>, since: Nanos) -> (&'static str, Nanos) {
+        let (start, fct) = (self.flow.start_ns.unwrap_or(0), self.flow.fct_ns.unwrap_or(0));
+        let excess = fct.saturating_sub(self.flow.ideal_ns);
+        let paused = self.known.paused.min(excess);
+        let rest = excess - paused;
+        let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };
+        let by_compute = computed.contains(&(self.known.ends.0, start));
+        let computed = if by_compute { start.saturating_sub(since) } else { 0 };
+        let causes =
+            [("compute", computed), ("retransmission", resent), ("pause", paused), ("queue", queued)];
+        let most = causes.into_iter().rev().max_by_key(|(_, ns)| *ns);
+        most.filter(|(_, ns)| *ns > 0).unwrap_or(("none", 0))
+    }
+
+    fn straggler(&self, cause: &'static str, late_ns: Nanos) -> Straggler {
+        Straggler { host: self.flow.from.clone(), flow: self.flow.id, cause, late_ns }
+    }
+}
+
+/// What became of all collectives. `known` of each flow, in their order; `computed`: hosts, and when computations on them ended.
+pub(super) fn results(
+    collectives: &[(usize, Collective)],
+    flows: &[FlowResult],
+    known: &[Option<Known>],
+    computed: &BTreeSet<(u32, Nanos)>,
+) -> Vec<CollectiveResult> {
+    let mut messages: Vec<BTreeMap<u32, Vec<Sent<'_>>>> = vec![BTreeMap::new(); collectives.len()];
+    for (flow, known) in flows.iter().zip(known).filter_map(|(flow, known)| Some((flow, known.as_ref()?))) {
+        let steps = &mut messages[known.part.collective as usize];
+        steps.entry(known.part.step).or_default().push(Sent { flow, known });
+    }
+    let all = collectives.iter().zip(&messages);
+    all.map(|((workload, collective), steps)| result(*workload, collective, steps, computed)).collect()
+}
+
+fn start(messages: &[Sent<'_>]) -> Option<Nanos> {
+    messages.iter().filter_map(|m| m.flow.start_ns).min()
+}
+
+/// The message that ended last; `None`: not all have ended.
+fn last<'a>(messages: &[Sent<'a>]) -> Option<Sent<'a>> {
+    let ends: Option<Vec<(Nanos, Sent<'a>)>> = messages.iter().map(|m| Some((m.end()?, *m))).collect();
+    // The first of several.
+    ends?.into_iter().rev().max_by_key(|(end, _)| *end).map(|(_, m)| m)
+}
+
+fn result(
+    workload: usize,
+    collective: &Collective,
+    steps: &BTreeMap<u32, Vec<Sent<'_>>>,
+    computed: &BTreeSet<(u32, Nanos)>,
+) -> CollectiveResult {
+    let step = |(step, messages): (&u32, &Vec<Sent<'_>>)| {
+        let (start, last) = (start(messages), last(messages));
+        StepResult {
+            step: *step,
+            messages: messages.len(),
+            start_ns: start,
+            end_ns: last.and_then(|m| m.end()),
+            straggler: last.map(|m| {
+                let (cause, late) = m.cause(computed, start.unwrap_or(0));
+                m.straggler(cause, late)
+            }),
+        }
+    };
+    let all: Vec<Sent<'_>> = steps.values().flatten().copied().collect();
+    let (start, end) = (start(&all), last(&all));
+    let time = end.and_then(|m| m.end()).zip(start).map(|(end, start)| end - start);
+    let per_second = |bytes: u64, (times, parts): (u64, u64), ns: Nanos| {
+        let share = u128::from(bytes) * 1_000_000_000 * u128::from(times);
+        (share / (u128::from(ns.max(1)) * u128::from(parts.max(1)))) as u64
+    };
+    let bandwidth = |share| Some(per_second(collective.bytes?, share, time?));
+    CollectiveResult {
+        workload,
+        kind: collective.kind,
+        ranks: collective.ranks,
+        bytes: collective.bytes,
+        start_ns: start,
+        time_ns: time,
+        algbw_bytes_per_s: bandwidth((1, 1)),
+        busbw_bytes_per_s: bandwidth(collective.bus),
+        straggler: end.and_then(|last| straggler(last, steps, &all, computed)),
+        steps: steps.iter().map(step).collect(),
+    }
+}
+
+/// Goes back from the message that ended last to those it waited for; who of their senders added most, and by what.
+fn straggler(
+    last: Sent<'_>,
+    steps: &BTreeMap<u32, Vec<Sent<'_>>>,
+    all: &[Sent<'_>],
+    computed: &BTreeSet<(u32, Nanos)>,
+) -> Option<Straggler> {
+    // Who got the last byte of something when: what was sent then waited for it.
+    let arrivals = all.iter().filter_map(|m| Some(((m.known.ends.1, m.end()?), *m)));
+    let arrivals: BTreeMap<(u32, Nanos), Sent<'_>> = arrivals.collect();
+    let mut added: BTreeMap<(u32, &'static str), (Nanos, Sent<'_>)> = BTreeMap::new();
+    let (mut at, mut left) = (Some(last), all.len());
+    while let Some(message) = at.filter(|_| left > 0) {
+        left -= 1;
+        let since = steps.get(&message.known.part.step).and_then(|messages| start(messages)).unwrap_or(0);
+        let (cause, late) = message.cause(computed, since);
+        let sum = added.entry((message.known.ends.0, cause)).or_insert((0, message));
+        sum.0 += late;
+        let before = message.flow.start_ns.map(|start| (message.known.ends.0, start));
+        // What takes no time at all would be found again.
+        at = before.and_then(|key| arrivals.get(&key)).filter(|m| m.flow.id != message.flow.id).copied();
+    }
+    let most = added.into_iter().rev().max_by_key(|(_, (ns, _))| *ns);
+    most.map(|((_, cause), (ns, message))| message.straggler(cause, ns))
+}

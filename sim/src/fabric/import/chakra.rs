@@ -1,0 +1,212 @@
+//! Chakra execution traces (`et_def.proto` of mlcommons/chakra): one file per rank, in which each message follows its length,
+//! the metadata first and a node each after them. Only what decides about traffic and time is read.
+
+use super::File;
+use crate::fabric::FabricError;
+use crate::fabric::workload::collectives::Kind;
+use crate::fabric::workload::operations::{Does, Listed, Place};
+use prost::Message;
+
+/// Nanoseconds of a microsecond.
+const NS: u64 = 1000;
+
+/// `GlobalMetadata`, of which nothing is needed here.
+#[derive(Clone, PartialEq, Message)]
+struct Metadata {
+    #[prost(string, tag = "1")]
+    version: String,
+}
+
+/// `AttributeProto`: values that are whole numbers, flags or words.
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29")]
+    value: Option<Value>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Value {
+    #[prost(int32, tag = "7")]
+    Int32(i32),
+    #[prost(int64, tag = "9")]
+    Int64(i64),
+    #[prost(uint32, tag = "11")]
+    Uint32(u32),
+    #[prost(uint64, tag = "13")]
+    Uint64(u64),
+    #[prost(sint32, tag = "15")]
+    Sint32(i32),
+    #[prost(sint64, tag = "17")]
+    Sint64(i64),
+    #[prost(fixed32, tag = "19")]
+    Fixed32(u32),
+    #[prost(fixed64, tag = "21")]
+    Fixed64(u64),
+    #[prost(sfixed32, tag = "23")]
+    Sfixed32(i32),
+    #[prost(sfixed64, tag = "25")]
+    Sfixed64(i64),
+    #[prost(bool, tag = "27")]
+    Bool(bool),
+    #[prost(string, tag = "29")]
+    Text(String),
+}
+
+/// `NodeType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+enum NodeType {
+    Invalid = 0,
+    Metadata = 1,
+    MemLoad = 2,
+    MemStore = 3,
+    Comp = 4,
+    CommSend = 5,
+    CommRecv = 6,
+    CommColl = 7,
+}
+
+/// `Node`.
+#[derive(Clone, PartialEq, Message)]
+struct Node {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(enumeration = "NodeType", tag = "3")]
+    kind: i32,
+    #[prost(uint64, repeated, tag = "4")]
+    ctrl_deps: Vec<u64>,
+    #[prost(uint64, repeated, tag = "5")]
+    data_deps: Vec<u64>,
+    #[prost(uint64, tag = "7")]
+    duration_micros: u64,
+    #[prost(message, repeated, tag = "10")]
+    attr: Vec<Attribute>,
+}
+
+/// Collectives of `CollectiveCommType` that are played, by number; the others are refused by their names.
+const COLLECTIVES: [(&str, Option<Kind>); 10] = [
+    ("ALL_REDUCE", Some(Kind::AllReduce)),
+    ("REDUCE", None),
+    ("ALL_GATHER", Some(Kind::AllGather)),
+    ("GATHER", None),
+    ("SCATTER", None),
+    ("BROADCAST", Some(Kind::Broadcast)),
+    ("ALL_TO_ALL", Some(Kind::AllToAll)),
+    ("REDUCE_SCATTER", Some(Kind::ReduceScatter)),
+    ("REDUCE_SCATTER_BLOCK", Some(Kind::ReduceScatter)),
+    ("BARRIER", Some(Kind::Barrier)),
+];
+
+impl Node {
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.attr.iter().find(|attr| attr.name == name)?.value.as_ref()
+    }
+
+    /// An attribute that is a number, of whatever type.
+    fn number(&self, name: &str) -> Option<u64> {
+        match *self.value(name)? {
+            Value::Int32(n) | Value::Sint32(n) | Value::Sfixed32(n) => u64::try_from(n).ok(),
+            Value::Int64(n) | Value::Sint64(n) | Value::Sfixed64(n) => u64::try_from(n).ok(),
+            Value::Uint32(n) | Value::Fixed32(n) => Some(n.into()),
+            Value::Uint64(n) | Value::Fixed64(n) => Some(n),
+            Value::Bool(_) | Value::Text(_) => None,
+        }
+    }
+
+    fn need(&self, name: &str) -> Result<u64, String> {
+        self.number(name).ok_or_else(|| format!("has no attribute `{name}` that is a number from 0"))
+    }
+
+    fn bytes(&self) -> Result<u64, String> {
+        match self.need("comm_size")? {
+            0 => Err("has `comm_size` 0; leave it out or give it bytes".into()),
+            bytes => Ok(bytes),
+        }
+    }
+
+    fn duration(&self) -> Result<Does, String> {
+        if self.duration_micros == 0 && self.number("num_ops").is_some_and(|ops| ops > 0) {
+            return Err("has `num_ops` and no `duration_micros`; there is no model of a processor here: give it a duration".into());
+        }
+        let ns = self.duration_micros.checked_mul(NS).ok_or("has a `duration_micros` beyond all measure")?;
+        Ok(Does::Compute { ns, stream: 0 })
+    }
+
+    fn collective(&self) -> Result<Does, String> {
+        let number = self.need("comm_type")?;
+        let known = usize::try_from(number).ok().and_then(|number| COLLECTIVES.get(number));
+        let (name, kind) =
+            known.ok_or_else(|| format!("has `comm_type` {number}, which the schema does not know"))?;
+        let kind = kind.ok_or_else(|| format!("is a {name}; write it as sends and receives"))?;
+        let group = match self.value("pg_name") {
+            Some(Value::Text(name)) => name.clone(),
+            _ => String::new(),
+        };
+        let bytes = if kind == Kind::Barrier { 0 } else { self.bytes()? };
+        // Of an all-gather the size is what each rank contributes.
+        Ok(Does::Collective { kind, bytes, each: kind == Kind::AllGather, group })
+    }
+
+    fn does(&self) -> Result<Does, String> {
+        match NodeType::try_from(self.kind).unwrap_or(NodeType::Invalid) {
+            NodeType::Metadata => Ok(Does::Nothing),
+            NodeType::Comp | NodeType::MemLoad | NodeType::MemStore => self.duration(),
+            NodeType::CommSend => {
+                let (to, bytes, tag) = (self.need("comm_dst")?, self.bytes()?, self.number("comm_tag"));
+                Ok(Does::Send { to, bytes, tag: tag.unwrap_or(0), stream: 0 })
+            }
+            NodeType::CommRecv => {
+                let (from, bytes, tag) =
+                    (self.need("comm_src")?, self.number("comm_size"), self.number("comm_tag"));
+                Ok(Does::Recv { from, bytes, tag: tag.unwrap_or(0) })
+            }
+            NodeType::CommColl => self.collective(),
+            NodeType::Invalid => Err(format!("is of type {}, which is not one of the schema", self.kind)),
+        }
+    }
+}
+
+/// Reads the trace of `rank`.
+///
+/// # Errors
+/// What is no such trace, with the node.
+fn trace(file: File<'_>, rank: usize) -> Result<Vec<Listed>, FabricError> {
+    let broken = |what: String| {
+        let how = "it must be a Chakra trace of this rank, protobuf messages that follow their lengths";
+        file.wrong(0, format!("{what}; {how}"))
+    };
+    let mut rest = file.bytes();
+    Metadata::decode_length_delimited(&mut rest)
+        .map_err(|e| broken(format!("its metadata cannot be read ({e})")))?;
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        let node = Node::decode_length_delimited(&mut rest);
+        let node =
+            node.map_err(|e| broken(format!("behind {} nodes the next cannot be read ({e})", all.len())))?;
+        let does = node.does().map_err(|problem| {
+            let Node { id, name, .. } = &node;
+            file.wrong(0, format!("node {id} (`{name}`) {problem}"))
+        })?;
+        let after = node.data_deps.iter().chain(&node.ctrl_deps).copied().collect();
+        let place = Place { file: rank, line: 0 };
+        all.push(Listed { place, rank: rank as u64, id: node.id, does, after });
+    }
+    Ok(all)
+}
+
+/// Reads the traces of ranks 0, 1, ...
+///
+/// # Errors
+/// What is no such trace.
+pub(in crate::fabric) fn read(files: &[File<'_>]) -> Result<Vec<Listed>, FabricError> {
+    let traces = files.iter().enumerate().map(|(rank, file)| trace(*file, rank));
+    Ok(traces.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+#[cfg(test)]
+#[path = "chakra_tests.rs"]
+mod tests;

@@ -1,0 +1,154 @@
+//! Traces written here are read as their schema says.
+
+use super::{Attribute, Metadata, Node, NodeType, Value};
+use crate::fabric::import_tests::{folder_of, play_in};
+use crate::fabric::{FabricError, Report};
+use prost::Message;
+
+fn attribute(name: &str, value: Value) -> Attribute {
+    Attribute { name: name.into(), value: Some(value) }
+}
+
+fn number(name: &str, value: u64) -> Attribute {
+    attribute(name, Value::Uint64(value))
+}
+
+fn node(id: u64, kind: NodeType, after: &[u64], attr: Vec<Attribute>) -> Node {
+    let name = format!("{kind:?}");
+    Node {
+        id,
+        name,
+        kind: kind.into(),
+        ctrl_deps: Vec::new(),
+        data_deps: after.to_vec(),
+        duration_micros: 0,
+        attr,
+    }
+}
+
+fn compute(id: u64, micros: u64, after: &[u64]) -> Node {
+    Node { duration_micros: micros, ..node(id, NodeType::Comp, after, Vec::new()) }
+}
+
+/// `comm_type` and `comm_size` are of other types in other writers.
+fn all_reduce(id: u64, bytes: u64, after: &[u64]) -> Node {
+    let attr =
+        vec![attribute("comm_type", Value::Int64(0)), attribute("comm_size", Value::Int64(bytes as i64))];
+    node(id, NodeType::CommColl, after, attr)
+}
+
+fn trace(nodes: &[Node]) -> Vec<u8> {
+    let mut bytes = Metadata { version: "1.0.0".into() }.encode_length_delimited_to_vec();
+    nodes.iter().for_each(|node| bytes.extend(node.encode_length_delimited_to_vec()));
+    bytes
+}
+
+fn play(traces: &[Vec<u8>], more: &str) -> Result<Report, String> {
+    let names: Vec<String> = (0..traces.len()).map(|rank| format!("t.{rank}.et")).collect();
+    let dir = folder_of(names.iter().zip(traces).map(|(name, bytes)| (name.as_str(), bytes.as_slice())));
+    let text = format!(
+        "name = \"c\"\nuntil = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"chakra\"\nfile = \
+         \"t.{{rank}}.et\"\n{more}"
+    );
+    let cut = |e: FabricError| e.to_string().replace(&format!("{}/", dir.path().display()), "");
+    play_in(dir.path(), &text).map_err(cut)
+}
+
+/// Those of configs/sim/chakra.toml: ranks compute for 10 to 40 us, sum 1 MB, and hand 100 KB around.
+fn shipped() -> Vec<Vec<u8>> {
+    let rank = |rank: u64| {
+        let to =
+            vec![number("comm_dst", (rank + 1) % 4), number("comm_size", 100_000), number("comm_tag", 5)];
+        let from =
+            vec![number("comm_src", (rank + 3) % 4), number("comm_size", 100_000), number("comm_tag", 5)];
+        trace(&[
+            node(1, NodeType::Metadata, &[], vec![attribute("is_cpu_op", Value::Bool(true))]),
+            compute(2, 10 * (rank + 1), &[1]),
+            all_reduce(3, 1_000_000, &[2]),
+            node(4, NodeType::CommSend, &[3], to),
+            node(5, NodeType::CommRecv, &[3], from),
+        ])
+    };
+    (0..4).map(rank).collect()
+}
+
+#[test]
+fn the_shipped_traces_are_these_and_mean_what_the_schema_says() {
+    for (rank, trace) in shipped().iter().enumerate() {
+        let path = format!("{}/../configs/sim/chakra.{rank}.et", env!("CARGO_MANIFEST_DIR"));
+        assert!(std::fs::read(&path).is_ok_and(|bytes| bytes == *trace), "{path} is another");
+    }
+    let report = play(&shipped(), "").unwrap();
+    let [messages, sum] = &report.collectives[..] else { panic!("{:?}", report.collectives) };
+    assert_eq!((sum.kind, sum.ranks, sum.bytes, sum.steps.len()), ("all_reduce", 4, Some(1_000_000), 6));
+    assert_eq!((sum.start_ns, messages.steps[0].messages), (Some(10_000), 4));
+    let late = sum.straggler.as_ref().unwrap();
+    assert_eq!((late.host.as_str(), late.cause, late.late_ns), ("h3", "compute", 30_000));
+    assert!(messages.start_ns > Some(40_000) && report.verdict == "PASS");
+}
+
+#[test]
+fn groups_are_the_ranks_that_name_them_and_a_gather_counts_what_each_has() {
+    let gather = |id: u64, group: &str| {
+        let attr = vec![
+            number("comm_type", 2),
+            number("comm_size", 1000),
+            attribute("pg_name", Value::Text(group.into())),
+        ];
+        node(id, NodeType::CommColl, &[], attr)
+    };
+    let report = play(
+        &[
+            trace(&[gather(1, "a")]),
+            trace(&[gather(9, "b")]),
+            trace(&[gather(3, "a")]),
+            trace(&[gather(1, "b")]),
+        ],
+        "",
+    );
+    let report = report.unwrap();
+    let pairs: Vec<_> = report.flows.iter().map(|f| (f.from.as_str(), f.to.as_str(), f.delivered)).collect();
+    assert_eq!(pairs, [("h0", "h2", 1000), ("h2", "h0", 1000), ("h1", "h3", 1000), ("h3", "h1", 1000)]);
+    assert_eq!(report.collectives[0].bytes, Some(2000));
+}
+
+#[test]
+fn traces_that_cannot_be_are_refused_with_file_node_and_remedy() {
+    let good = trace(&[all_reduce(1, 1000, &[])]);
+    let of = |kind: NodeType, attr: Vec<Attribute>| trace(&[node(4, kind, &[], attr)]);
+    let idle = Node { attr: vec![number("num_ops", 5)], ..compute(4, 0, &[]) };
+    for (first, what) in [
+        (b"no trace".to_vec(), "t.0.et: its metadata cannot be read"),
+        (good[..good.len() - 1].to_vec(), "t.0.et: behind 0 nodes the next cannot be read"),
+        (
+            of(NodeType::CommColl, vec![number("comm_type", 1)]),
+            "t.0.et: node 4 (`CommColl`) is a REDUCE; write it",
+        ),
+        (of(NodeType::CommColl, vec![number("comm_type", 77)]), "which the schema does not know"),
+        (of(NodeType::CommColl, vec![number("comm_type", 0)]), "has no attribute `comm_size`"),
+        (of(NodeType::CommSend, vec![number("comm_size", 5)]), "has no attribute `comm_dst`"),
+        (of(NodeType::CommSend, vec![number("comm_dst", 1), number("comm_size", 0)]), "has `comm_size` 0"),
+        (of(NodeType::Invalid, vec![]), "is of type 0, which is not one of the schema"),
+        (trace(&[idle]), "has `num_ops` and no `duration_micros`"),
+        (
+            of(NodeType::CommSend, vec![number("comm_dst", 2), number("comm_size", 5)]),
+            "t.0.et: operation 4 of rank 0 names rank 2, but there are 2, 0 to 1",
+        ),
+        (
+            of(NodeType::CommSend, vec![number("comm_dst", 1), number("comm_size", 5)]),
+            "t.0.et: operation 4 of rank 0 is sent and not received",
+        ),
+        (trace(&[compute(1, 1, &[2]), compute(2, 1, &[1])]), "in a circle"),
+        (trace(&[compute(1, 1, &[3])]), "waits for operation 3, which rank 0 does not have"),
+        (
+            trace(&[all_reduce(1, 1000, &[]), all_reduce(2, 1000, &[])]),
+            "is number 2 of group ``, and rank 1 has 1 only",
+        ),
+    ] {
+        let said = play(&[first, good.clone()], "").unwrap_err();
+        assert!(said.starts_with("test.toml:8: ") || said.starts_with("test.toml:6: "), "{said}");
+        assert!(said.contains(what), "{said}\n--- should say: {what}");
+    }
+    let said = play(&[good.clone(), good.clone(), good], "ranks = 2\n").unwrap_err();
+    assert!(said.contains("3 traces, but 2 ranks"), "{said}");
+}

@@ -1,0 +1,393 @@
+//! Jobs: what their messages are, what waits for what, and what is said of them.
+
+use super::collective::lay_out_with_engines;
+use super::graph::Work;
+use super::import_tests::{folder, play_in};
+use super::routes::Routes;
+use super::workload::{self, Planned, Traffic};
+use super::{CollectiveResult, Report, load, run};
+use crate::digest::Digest;
+use std::collections::BTreeMap;
+
+/// Of the traffic of each generator, with seed 3.
+const DIGESTS: [&str; 7] = [
+    "96fb8b3f956bcb7e7616a001b29ab39b",
+    "cf8c5c50a797989c893d2652130dbe48",
+    "f57d159d3a8fd3c70afea61e6cebbaa7",
+    "9ca0a9f136fd54fa8409ea3bbf956429",
+    "dd5ecb0e90544d3d983d75b0009fc36d",
+    "dc3e1194b1c49bf4e272c1cab14cb980",
+    "53a72e095a2567cbacff70ecd442e6f6",
+];
+
+/// A star of 100G lines and a cable of 1 us.
+fn play(hosts: usize, more: &str) -> Result<Report, String> {
+    let text =
+        format!("name = \"j\"\nuntil = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\n{more}");
+    load("test.toml", &text).and_then(|spec| run(&spec)).map_err(|e| e.to_string())
+}
+
+fn job(hosts: usize, kind: &str, more: &str) -> Report {
+    let report = play(hosts, &format!("[[workload]]\nkind = \"{kind}\"\n{more}"));
+    let report = report.unwrap_or_else(|e| panic!("{kind}: {e}"));
+    assert_eq!((report.verdict, report.flows_done), ("PASS", report.flows.len()), "{kind}");
+    report
+}
+
+fn only(report: &Report) -> &CollectiveResult {
+    assert_eq!(report.collectives.len(), 1);
+    &report.collectives[0]
+}
+
+/// Bytes each host has received.
+fn received(report: &Report) -> BTreeMap<&str, u64> {
+    let mut all = BTreeMap::new();
+    report.flows.iter().for_each(|f| *all.entry(f.to.as_str()).or_default() += f.delivered);
+    all
+}
+
+/// Every message but those that begin at 0 waits for one that came to its sender at that moment.
+fn follow_one_another(report: &Report) {
+    let arrivals = report.flows.iter().map(|f| (f.to.as_str(), f.start_ns.unwrap() + f.fct_ns.unwrap()));
+    let arrivals: Vec<_> = arrivals.collect();
+    for flow in report.flows.iter().filter(|f| f.start_ns != Some(0)) {
+        assert!(arrivals.contains(&(flow.from.as_str(), flow.start_ns.unwrap())), "{flow:?}");
+    }
+}
+
+/// Kind, keys, messages, steps, bytes that come to each rank, bus bandwidth in that of the algorithm.
+#[test]
+fn every_collective_moves_what_it_must_and_is_measured_as_by_nccl_tests() {
+    let eighth = 800_000 / 8;
+    for (kind, more, messages, steps, each, bus) in [
+        ("all_reduce", "", 112, 14, 14 * eighth, (14, 8)),
+        ("reduce_scatter", "", 56, 7, 7 * eighth, (7, 8)),
+        ("all_gather", "", 56, 7, 7 * eighth, (7, 8)),
+        ("halving_doubling_all_reduce", "", 48, 6, 14 * eighth, (14, 8)),
+        ("rail_all_reduce", "group = 4\n", 4 * 6 + 8 * 2 + 4 * 6, 8, 14 * eighth, (14, 8)),
+        ("rail_all_reduce", "group = 8\n", 112, 14, 14 * eighth, (14, 8)),
+        ("rail_all_reduce", "group = 1\n", 112, 14, 14 * eighth, (14, 8)),
+    ] {
+        let report = job(8, kind, &format!("bytes = 800000\n{more}"));
+        let collective = only(&report);
+        assert_eq!((report.flows.len(), collective.steps.len()), (messages, steps), "{kind} {more}");
+        assert!(
+            received(&report).values().all(|bytes| *bytes == each),
+            "{kind} {more}: {:?}",
+            received(&report)
+        );
+        follow_one_another(&report);
+        let last = report.flows.iter().map(|f| f.start_ns.unwrap() + f.fct_ns.unwrap()).max();
+        assert_eq!((collective.kind, collective.ranks, collective.bytes), (kind, 8, Some(800_000)));
+        assert_eq!(
+            (collective.start_ns, collective.time_ns, collective.steps[steps - 1].end_ns),
+            (Some(0), last, last)
+        );
+        let time = last.unwrap();
+        assert_eq!(collective.algbw_bytes_per_s, Some(800_000_000_000_000 / time));
+        assert_eq!(collective.busbw_bytes_per_s, Some(800_000_000_000_000 * bus.0 / (time * bus.1)));
+        // Lines of 12.5 GB/s carry the bus bandwidth, less headers and what each step waits for cables.
+        let bus = collective.busbw_bytes_per_s.unwrap();
+        assert!((4_500_000_000..12_500_000_000).contains(&bus), "{kind} {more}: {bus}");
+    }
+    // Leaders get three vectors, then sums of the other leader, and send the result to three.
+    let report = job(8, "hierarchical_all_reduce", "bytes = 800000\ngroup = 4\n");
+    assert_eq!((report.flows.len(), only(&report).steps.len()), (6 + 2 * 2 + 6, 4));
+    assert_eq!((received(&report)["h0"], received(&report)["h1"]), (3 * 800_000 + 800_000, 800_000));
+    // It has all three before it goes on.
+    let sums = only(&report).steps[0].end_ns;
+    assert!(
+        report.flows.iter().any(|f| f.from == "h0" || f.from == "h4")
+            && only(&report).steps[1].start_ns <= sums
+    );
+    let tree = job(8, "tree_all_reduce", "bytes = 800000\n");
+    assert_eq!((only(&tree).bytes, tree.collectives[0].steps.len()), (Some(800_000), 13));
+    let all = job(8, "all_to_all", "bytes = 100000\n");
+    assert_eq!((only(&all).bytes, only(&all).steps.len()), (Some(800_000), 7));
+    let sized = job(3, "all_to_allv", "matrix = [[7, 100, 0], [\"1KB\", 0, 300], [0, 0, 0]]\n");
+    let flows: Vec<_> = sized.flows.iter().map(|f| (f.from.as_str(), f.to.as_str(), f.delivered)).collect();
+    assert_eq!(flows, [("h0", "h1", 100), ("h1", "h2", 300), ("h1", "h0", 1000)]);
+    // The fullest rank sends 1300 bytes to two others: of a size of 1950 one third stays.
+    assert_eq!(only(&sized).bytes, Some(1950));
+}
+
+#[test]
+fn ranks_are_where_they_are_placed() {
+    let hosts = |more: &str| -> Vec<String> {
+        let report = job(8, "reduce_scatter", &format!("bytes = 3000\n{more}"));
+        report.flows[..report.collectives[0].ranks].iter().map(|f| f.from.clone()).collect()
+    };
+    assert_eq!(hosts("ranks = 3\n"), ["h0", "h1", "h2"]);
+    assert_eq!(hosts("ranks = 3\nplacement = \"spread\"\n"), ["h0", "h2", "h5"]);
+    assert_eq!(hosts("hosts = [\"h6\", \"h1\"]\n"), ["h6", "h1"]);
+    let random = hosts("placement = \"random\"\n");
+    assert_eq!(random, hosts("placement = \"random\"\n"), "by the seed");
+    assert_ne!(random, hosts("placement = \"packed\"\n"));
+    assert!((0..8).all(|host| random.contains(&format!("h{host}"))));
+    let tree = job(8, "tree_all_reduce", "bytes = 3000\nhosts = [\"h7\", \"h5\", \"h3\"]\n");
+    assert!(received(&tree).keys().eq(["h3", "h5", "h7"].iter()));
+    for (kind, more, what) in [
+        ("all_reduce", "bytes = 1\nranks = 9\n", "9 `ranks`, but only 8 hosts"),
+        ("all_reduce", "bytes = 1\nranks = 1\n", "1 ranks; a job has two at least"),
+        ("all_reduce", "bytes = 1\nhosts = [\"h1\", \"h1\"]\n", "`hosts` names `h1` twice"),
+        ("all_reduce", "bytes = 1\nhosts = [\"h1\", \"h8\"]\n", "`h8`, which is not a host"),
+        (
+            "all_reduce",
+            "bytes = 1\nhosts = [\"h1\", \"h2\"]\nranks = 2\n",
+            "take `ranks` and `placement` out",
+        ),
+        ("all_reduce", "bytes = 1\ngroup = 2\n", "`group` means nothing here"),
+        ("incast", "to = \"h1\"\nranks = 2\n", "`ranks` means nothing here"),
+        ("rail_all_reduce", "bytes = 1\n", "needs `group`"),
+        ("rail_all_reduce", "bytes = 1\ngroup = 3\n", "8 ranks are no whole number of groups of 3"),
+        ("halving_doubling_all_reduce", "bytes = 1\nranks = 6\n", "6 ranks are no power of two"),
+        ("all_to_allv", "", "needs `matrix`"),
+        (
+            "all_to_allv",
+            "matrix = [[0, 1], [1, 0]]\n",
+            "2 rows, one of 2 sizes, for 8 ranks; it must be square",
+        ),
+        ("all_to_allv", "ranks = 2\nmatrix = [[5, 0], [0, 5]]\n", "nothing to send"),
+    ] {
+        let said = play(8, &format!("[[workload]]\nkind = \"{kind}\"\n{more}")).unwrap_err();
+        assert!(said.starts_with("test.toml:6: ") && said.contains(what), "{said}\n--- should say: {what}");
+    }
+}
+
+/// Who was late, and why.
+#[test]
+fn stragglers_are_named_with_the_cause() {
+    let ring = "[[workload]]\nkind = \"all_reduce\"\nbytes = 400000\nranks = 4\n";
+    let of = |more: &str| {
+        let report = play(8, more).unwrap();
+        let late = report.collectives[0].straggler.clone().unwrap();
+        (late.host, late.cause, late.late_ns)
+    };
+    // Alone nobody waits for more than the last of a step.
+    let (_, _, alone) = of(ring);
+    assert!(alone < 2_000, "{alone}");
+    // Others send to h2, what h1 sends to it waits in the queue.
+    let incast = "[[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = \"1MB\"\nsenders = 6\n";
+    let (host, cause, late) = of(&format!("{ring}{incast}"));
+    assert_eq!((host.as_str(), cause), ("h1", "queue"));
+    assert!(late > 100_000, "{late}");
+    // A small buffer: the host is paused instead.
+    let small = "[switch.config.buffer]\nsize = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n";
+    let (host, cause, late) = of(&format!("{ring}{incast}{small}"));
+    assert_eq!((host.as_str(), cause), ("h1", "pause"));
+    assert!(late > 50_000, "{late}");
+    // Losses and a long timeout.
+    let (_, cause, late) = of(&format!("{ring}[link]\nloss = 0.005\n[host]\ntimeout = \"500us\"\n"));
+    assert_eq!(cause, "retransmission");
+    assert!(late > 20_000, "{late}");
+}
+
+/// Plays operations on four hosts.
+fn operations(lines: &str, more: &str) -> Result<Report, String> {
+    let dir = folder(&[("o.jsonl", lines)]);
+    let text = format!(
+        "name = \"o\"\nuntil = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"operations\"\nfile = \
+         \"o.jsonl\"\n{more}"
+    );
+    let cut = |e: super::FabricError| e.to_string().replace(&format!("{}/", dir.path().display()), "");
+    play_in(dir.path(), &text).map_err(cut)
+}
+
+#[test]
+fn operations_wait_for_one_another_and_streams_do_one_thing_after_the_other() {
+    let lines = r#"
+        {"rank": 0, "id": 1, "op": "compute", "ns": 10000}
+        {"rank": 0, "id": 2, "op": "compute", "ns": 5000}
+        {"rank": 0, "id": 3, "op": "compute", "ns": 7000, "stream": 1}
+        {"rank": 0, "id": 4, "op": "send", "to": 1, "bytes": 1000, "after": [2]}
+        {"rank": 0, "id": 5, "op": "send", "to": 2, "bytes": 1000, "after": [3]}
+        {"rank": 1, "id": 1, "op": "recv", "from": 0, "bytes": 1000}
+        {"rank": 2, "id": 1, "op": "recv", "from": 0}
+        {"rank": 1, "id": 2, "op": "send", "to": 0, "bytes": 50000, "after": [1]}
+        {"rank": 0, "id": 6, "op": "recv", "from": 1}
+        {"rank": 1, "id": 3, "op": "send", "to": 2, "bytes": 1000, "tag": 4, "after": [2]}
+        {"rank": 2, "id": 2, "op": "recv", "from": 1, "tag": 4}
+    "#;
+    let report = operations(lines, "").unwrap();
+    let start = |flow: usize| report.flows[flow].start_ns.unwrap();
+    let end = |flow: usize| start(flow) + report.flows[flow].fct_ns.unwrap();
+    // Stream 0 of rank 0 does both, stream 1 goes on beside it.
+    assert_eq!((start(0), start(1)), (15_000, 7_000));
+    assert_eq!(start(2), end(0));
+    // Sending ends when the sender knows.
+    assert!((end(2) + 2_000..end(2) + 2_300).contains(&start(3)), "{} {}", end(2), start(3));
+    let messages = only(&report);
+    assert_eq!(
+        (messages.kind, messages.ranks, messages.bytes, messages.busbw_bytes_per_s),
+        ("messages", 4, None, None)
+    );
+    assert_eq!(messages.steps[0].messages, 4);
+    // The ranks are where they are placed, and begin at `start`.
+    let report = operations(lines, "hosts = [\"h3\", \"h0\", \"h2\"]\nstart = \"20us\"\n").unwrap();
+    assert_eq!((report.flows[0].from.as_str(), report.flows[0].to.as_str()), ("h3", "h0"));
+    assert_eq!((report.flows[0].start_ns, report.flows[1].start_ns), (Some(20_000), Some(20_000)));
+    // A collective of one rank takes no time, and is waited for.
+    let alone = r#"{"rank": 3, "id": 1, "op": "compute", "ns": 30000}
+        {"rank": 3, "id": 2, "op": "all_to_all", "bytes": 1, "group": "alone", "after": [1]}
+        {"rank": 3, "id": 3, "op": "send", "to": 0, "bytes": 1, "after": [2]}
+        {"rank": 0, "id": 8, "op": "recv", "from": 3}"#;
+    let report = operations(&format!("{lines}\n{alone}"), "").unwrap();
+    assert_eq!(report.flows.iter().find(|f| f.from == "h3").unwrap().start_ns, Some(30_000));
+    // Computing goes on after the last message has come.
+    let tail = r#"{"rank": 1, "id": 9, "op": "compute", "ns": 500000, "after": [2]}"#;
+    let report = operations(&format!("{lines}\n{tail}"), "").unwrap();
+    assert!((500_000..600_000).contains(&report.end_ns), "{}", report.end_ns);
+}
+
+#[test]
+fn collectives_of_files_begin_with_their_last_rank_and_hold_back_what_follows() {
+    let mut lines = String::new();
+    for rank in 0..4 {
+        let compute = if rank == 2 { 40_000 } else { 1_000 };
+        lines += &format!(
+            "{{\"rank\": {rank}, \"id\": 1, \"op\": \"compute\", \"ns\": {compute}}}\n\
+             {{\"rank\": {rank}, \"id\": 2, \"op\": \"all_reduce\", \"bytes\": 400000, \"after\": [1]}}\n\
+             {{\"rank\": {rank}, \"id\": 3, \"op\": \"barrier\", \"after\": [2]}}\n\
+             {{\"rank\": {rank}, \"id\": 4, \"op\": \"broadcast\", \"bytes\": 1000, \"group\": \"{}\", \"after\": [3]}}\n",
+            rank % 2
+        );
+    }
+    let report = operations(&lines, "").unwrap();
+    let [sum, wait, one, other] = &report.collectives[..] else { panic!("{:?}", report.collectives) };
+    // Groups are in the order of their names: "", "0", "1".
+    assert_eq!([sum, wait, one, other].map(|c| c.kind), ["all_reduce", "barrier", "broadcast", "broadcast"]);
+    assert_eq!([sum, wait, one, other].map(|c| c.ranks), [4, 4, 2, 2]);
+    assert_eq!((sum.start_ns, wait.bytes, wait.algbw_bytes_per_s), (Some(1_000), None, None));
+    let late = sum.straggler.as_ref().unwrap();
+    assert_eq!((late.host.as_str(), late.cause, late.late_ns), ("h2", "compute", 39_000));
+    let end = |c: &CollectiveResult| c.start_ns.unwrap() + c.time_ns.unwrap();
+    assert!(end(sum) > 40_000 && wait.start_ns >= sum.start_ns && one.start_ns.unwrap() > 40_000);
+    // Nobody leaves a barrier before all have come to it.
+    assert!(one.start_ns.unwrap() > end(sum) && other.start_ns.unwrap() > end(sum));
+    assert_eq!(one.busbw_bytes_per_s, one.algbw_bytes_per_s);
+}
+
+#[test]
+fn operations_that_cannot_be_are_refused_with_line_id_and_remedy() {
+    let send = r#"{"rank": 0, "id": 1, "op": "send", "to": 1, "bytes": 10}"#;
+    let recv = r#"{"rank": 1, "id": 7, "op": "recv", "from": 0}"#;
+    for (lines, line, what) in [
+        (send.to_owned(), 1, "operation 1 of rank 0 is sent and not received: rank 1 receives 0 messages"),
+        (recv.to_owned(), 1, "operation 7 of rank 1 is received and not sent"),
+        (format!("{send}\n{recv}\n{recv}"), 3, "add a send there"),
+        (
+            format!("{send}\n{recv}\n{}", r#"{"rank": 0, "id": 1, "op": "compute", "ns": 1}"#),
+            3,
+            "is there twice",
+        ),
+        (
+            format!("{send}\n{}", recv.replace("\"from\": 0", "\"from\": 0, \"bytes\": 11")),
+            2,
+            "expects 11 bytes, and operation 1 of rank 0 sends 10",
+        ),
+        (
+            format!("{send}\n{}", recv.replace("\"from\": 0", "\"from\": 0, \"tag\": 1")),
+            1,
+            "with tag 0; add a recv",
+        ),
+        (
+            send.replace("\"to\": 1", "\"to\": 4"),
+            1,
+            "names rank 4, but there are 4, 0 to 3; correct it or `ranks`",
+        ),
+        (send.replace("\"rank\": 0", "\"rank\": 9"), 1, "names rank 9"),
+        (send.replace("\"to\": 1", "\"to\": 0"), 1, "is between a rank and itself"),
+        (send.replace("10}", "10, \"after\": [8]}"), 1, "a recv there"),
+        (
+            format!("{}\n{recv}", send.replace("10}", "10, \"after\": [8]}")),
+            1,
+            "waits for operation 8, which rank 0 does not have",
+        ),
+        (send.replace("10}", "0}"), 1, "a message of 0 bytes"),
+        (send.replace("10}", "10, \"colour\": 1}"), 1, "unknown field `colour`"),
+        (send.replace("\"bytes\": 10", "\"ns\": 10"), 1, "unknown field `ns`"),
+        (send.replace("\"send\"", "\"shout\""), 1, "unknown variant `shout`"),
+        (send.replace("\"rank\": 0, ", ""), 1, "missing field `rank`"),
+        (format!("\n{}", &send[..20]), 2, "a line is e.g."),
+        (
+            r#"{"rank": 0, "id": 1, "op": "compute", "ns": 99999999999999}"#.to_owned(),
+            1,
+            "an hour, are possible",
+        ),
+        (
+            r#"{"rank": 0, "id": 1, "op": "compute", "ns": 1, "after": [2]}
+               {"rank": 0, "id": 2, "op": "compute", "ns": 1, "after": [1]}"#
+                .to_owned(),
+            1,
+            "in a circle, so none of them ever begins: operation 1 of rank 0, operation 2 of rank 0",
+        ),
+        (
+            r#"{"rank": 0, "id": 1, "op": "barrier"}
+               {"rank": 0, "id": 2, "op": "barrier"}
+               {"rank": 1, "id": 1, "op": "barrier"}"#
+                .to_owned(),
+            2,
+            "is number 2 of group ``, and rank 1 has 1 only; add it there",
+        ),
+        (
+            r#"{"rank": 0, "id": 1, "op": "all_gather", "bytes": 100}
+               {"rank": 1, "id": 1, "op": "all_gather", "bytes": 200}"#
+                .to_owned(),
+            2,
+            "differ; make them the same",
+        ),
+        // A rank waits for what another sends after the same collective.
+        (
+            r#"{"rank": 0, "id": 1, "op": "barrier"}
+               {"rank": 1, "id": 1, "op": "recv", "from": 0}
+               {"rank": 1, "id": 2, "op": "barrier", "after": [1]}
+               {"rank": 0, "id": 2, "op": "send", "to": 1, "bytes": 1, "after": [1]}"#
+                .to_owned(),
+            4,
+            "in a circle",
+        ),
+    ] {
+        let said = operations(&lines, "").unwrap_err();
+        assert!(
+            said.starts_with(&format!("test.toml:8: o.jsonl:{line}: ")),
+            "{said}\n--- line {line} of\n{lines}"
+        );
+        assert!(said.contains(what), "{said}\n--- should say: {what}");
+    }
+}
+
+/// Who sends what to whom, over which queue pair, after what: of the generators, as it has always been.
+#[test]
+fn the_traffic_of_a_seed_stays_what_it_is() {
+    let head = "name = \"d\"\nseed = 3\nuntil = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\n\
+                hosts_per_leaf = 4\n";
+    let digest = |workload: &str| {
+        let spec = load("d.toml", &format!("{head}[[workload]]\n{workload}")).unwrap();
+        let (plan, engines) = lay_out_with_engines(&spec).unwrap();
+        let routes = Routes::new(&plan, spec.seed, |_| true);
+        let Traffic { flows, ops, .. } = workload::flows(&spec, &plan, &routes, &engines).unwrap();
+        let flow = |op: &u32| match ops[*op as usize].work {
+            Work::Receive(flow) => flow,
+            other => panic!("{other:?} is waited for"),
+        };
+        let mut text = String::new();
+        for op in &ops {
+            if let Work::Send(sent) = op.work {
+                let Planned { from, to, src_port, path, pair, flow: f, .. } = &flows[sent as usize];
+                let after: Vec<u32> = op.after.iter().map(flow).collect();
+                text += &format!("{from} {to} {src_port} {path} {pair} {} {} {after:?}\n", f.bytes, f.start);
+            }
+        }
+        Digest::of(text.as_bytes()).to_string()
+    };
+    let all = [
+        "kind = \"incast\"\nto = \"h3\"\nbytes = 1000\nstagger = 5\n",
+        "kind = \"permutation\"\nbytes = 1000\n",
+        "kind = \"all_to_all\"\nbytes = 1000\nstagger = 5\n",
+        "kind = \"all_reduce\"\nbytes = 100000\nstagger = 5\n",
+        "kind = \"tree_all_reduce\"\nbytes = 200000\nstagger = 5\n",
+        "kind = \"inc_all_reduce\"\nbytes = 100000\n",
+        "kind = \"poisson\"\nload = 0.4\nsizes = \"fb_hadoop\"\nduration = \"20us\"\n",
+    ];
+    assert_eq!(all.map(digest), DIGESTS);
+}
