@@ -130,12 +130,18 @@ pub(super) fn read(
     let frames =
         s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(smallest), "enough for the smallest frames");
     let control = s.or(ctx, "control_bytes", &SIZE, 256 << 10, "a burst of CNPs never waits for data").v;
+    let (mirrors, why) = match root.raw(ctx, "mirror") {
+        Some(_) => (256 << 10, "copies take nothing else of the buffer"),
+        None => (0, "there are no mirrors"),
+    };
+    let mirrors = s.or(ctx, "mirror_bytes", &SIZE, mirrors, why).v;
     let egress_lossy_pool = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer").v;
     let mut buffer = BufferConfig {
         size,
         frames: frames.v,
         cell_bytes: cell,
         control_bytes: control,
+        mirror_bytes: mirrors,
         reserved: 0,
         headroom: 0,
         headroom_pooled: false,

@@ -54,7 +54,7 @@ pub(super) fn whole(
 
 type Once = HashSet<(&'static str, Span, usize)>;
 
-/// `size = reserved + headroom + control + shared`, and enough slots for it. False if nothing is left to share,
+/// `size = reserved + headroom + control + mirrors + shared`, and enough slots for it. False if nothing is left to share,
 /// so that limits derived from it mean nothing.
 fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
     let b = &config.buffer;
@@ -70,10 +70,14 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
         0 => String::new(),
         bytes => format!(" + staleness of {} workers {bytes}", workers(&config.ports)),
     };
+    let mirrors = match b.mirror_bytes {
+        0 => String::new(),
+        bytes => format!(" + mirrors {bytes}"),
+    };
     let largest = config.ports.iter().map(|p| u64::from(p.mtu)).max().unwrap_or(0);
     if claimed > b.size {
         let message = format!(
-            "reserved {} ({groups} groups) + {headroom} {} + control {}{workers} = {claimed}, more than size {}",
+            "reserved {} ({groups} groups) + {headroom} {} + control {}{mirrors}{workers} = {claimed}, more than size {}",
             b.reserved, b.headroom, b.control_bytes, b.size
         );
         let fits = claimed.saturating_add(2 * largest).checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX);

@@ -31,6 +31,8 @@ fn behind(table: &Table, key: &str) -> Option<Behind> {
         ("", "scheduler") => List(&schema::SCHEDULER),
         ("", "wred") => List(&schema::WRED),
         ("", "queue") => List(&schema::QUEUE),
+        ("", "mirror") => List(&schema::MIRROR),
+        ("[[mirror]]", "filter") => One(&schema::MIRROR_FILTER),
         ("", "pfc") => One(&schema::PFC),
         ("", "watchdog") => One(&schema::WATCHDOG),
         ("", "mgmt") => One(&schema::MGMT),

@@ -20,6 +20,7 @@ mod json_schema;
 mod lab;
 mod marking;
 mod mgmt;
+mod mirror;
 mod pfc;
 mod port;
 mod preset;
@@ -125,7 +126,9 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     fdb::read_entries(ctx, &fdb_section, &mut fdb, &ports, &spans, &formats);
     let (pfc, quanta) = pfc::read(ctx, root);
     let turns = types::turns(platform, &ports, pfc.poll_gap);
+    let mirrors = mirror::read(ctx, root, &ports);
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns);
+    mirror::check_buffer(ctx, &mirrors, &ports, &buffer);
     let (wreds, marks) = sched::read(ctx, root, &mut ports);
     marking::resolve(ctx, &turns, &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root, &ports);
@@ -142,6 +145,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
         buffer,
         voq: qos.voq,
         control_tc: qos.control_tc,
+        mirrors: mirrors.into_iter().map(|(mirror, _)| mirror).collect(),
         pfc,
         watchdog,
         lab,

@@ -1,8 +1,8 @@
 //! From a checked configuration to the parameters of a switch: copies, no decisions.
 
 use crate::{
-    Config, FormatConfig, MarkPoint, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq,
-    WatchdogAction, turns_of,
+    Config, FormatConfig, MarkPoint, MirrorConfig, MirrorDirection, PgConfig, PortConfig, QueueConfig,
+    SchedulerType, SharedLimit, Voq, WatchdogAction, turns_of,
 };
 use weir_dataplane::classify::{self, Classifier, MapError, TrustSource};
 use weir_dataplane::ecn::{MarkAt, Wred, q32_from_millionths};
@@ -14,7 +14,7 @@ use weir_dataplane::pfc::generate::GenerateConfig;
 use weir_dataplane::pfc::react::{ReactConfig, RxMode};
 use weir_dataplane::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
 use weir_dataplane::portset::PortSet;
-use weir_dataplane::switch::{PortParams, SwitchParams, UnknownUnicast};
+use weir_dataplane::switch::{MirrorParams, PortParams, SwitchParams, UnknownUnicast};
 use weir_dataplane::turn::{Platform, Turns};
 use weir_dataplane::types::{BURST, Mac, PRIORITIES};
 
@@ -107,8 +107,20 @@ pub fn switch_params(
             .iter()
             .map(|g| (key(g.format, g.key, g.vlan), g.ports.iter().copied().collect::<PortSet>()))
             .collect(),
+        mirrors: config.mirrors.iter().map(|mirror| mirror_params(config, mirror)).collect(),
         seed: config.seed,
     })
+}
+
+fn mirror_params(config: &Config, mirror: &MirrorConfig) -> MirrorParams {
+    let from = |wanted: bool| mirror.ports.iter().copied().filter(|_| wanted).collect();
+    MirrorParams {
+        rx: from(mirror.direction != MirrorDirection::Tx),
+        tx: from(mirror.direction != MirrorDirection::Rx),
+        filter: mirror.filter,
+        to: mirror.to,
+        queue: mirror.queue(&config.ports[mirror.to.index()]),
+    }
 }
 
 fn port_params(
@@ -273,6 +285,7 @@ pub fn mmu_params(config: &Config, shards: usize) -> MmuParams {
         port_ingress_limit: config.ports.iter().map(|port| port.ingress_limit).collect(),
         port_egress_limit: config.ports.iter().map(|port| port.egress_limit).collect(),
         control: buffer.control_bytes,
+        mirror: buffer.mirror_bytes,
         staleness: buffer.staleness_of(&config.ports, shards),
     }
 }

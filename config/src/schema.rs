@@ -102,6 +102,7 @@ tables! {
         key("scheduler", "list of tables", "scheduler profiles"),
         key("wred", "list of tables", "marking profiles"),
         key("queue", "list of tables", "which queue uses which scheduler and marking profile"),
+        key("mirror", "list of tables", "copies of frames of some ports to another"),
         key("pfc", "table", "priority flow control"),
         key("watchdog", "table", "the PFC watchdog"),
         key("mgmt", "table", "where a running switch may be looked at"),
@@ -230,13 +231,14 @@ tables! {
         key("pfc_to_queue", "table", "as in `[qos]`"),
     ]);
     MAP_TABLE = free("a class map", "From numbers, ranges and lists to a class: `{ \"*\" = 0, \"8-15,20\" = 1, \"26\" = 3 }`.");
-    BUFFER = table("[buffer]", "The shared buffer. `size = reserved + headroom + control + shared`, exactly.", &[
+    BUFFER = table("[buffer]", "The shared buffer. `size = reserved + headroom + control + mirrors + shared`, exactly.", &[
         key("size", "size, default 16MiB", "bytes in all (BUFFER_POOL.size)"),
         key("frames", "integer, default size / 64", "most frames held at once; each costs an mbuf, and is charged at least size / frames, however short it is"),
         key("cell_bytes", "0 to 4096, default 1", "bytes of one accounting cell; 0 and 1 count bytes"),
         key("control_bytes", "size, default 256KiB", "set aside for CNPs where `control_tc` gives them a class"),
         key("headroom_pool", "size, default none", "one headroom pool for all lossless groups (BUFFER_POOL.xoff)"),
         key("over_subscribe_ratio", "1 to 64, default none", "pool = sum of headrooms / ratio (DEFAULT_LOSSLESS_BUFFER_PARAMETER)"),
+        key("mirror_bytes", "size, default 256KiB with a `[[mirror]]`, else 0", "set aside for copies of mirrors; they take nothing else of the buffer"),
         key("egress_lossy_pool", "size, default `size`", "most bytes waiting in lossy queues (egress_lossy_pool)"),
         key("profile", "list of tables", "buffer profiles"),
         key("pg", "list of tables", "which priority group uses which profile"),
@@ -291,6 +293,21 @@ tables! {
         key("queues", "numbers and ranges, required", "which queues"),
         key("scheduler", "scheduler name", "its scheduler"),
         key("wred", "wred name, or \"none\"", "its marking profile"),
+    ]);
+    MIRROR = table("[[mirror]]", "A port mirror (SPAN): frames that ports receive or send are copied to another port (MIRROR_SESSION of type SPAN). Copies are lossy, and pause nobody.", &[
+        key("name", "text, required", "its name"),
+        key("ports", "name, list of names or \"*\", default \"*\": all but `to`", "whose frames are copied (src_port)"),
+        key("direction", "\"rx\", \"tx\" or \"both\", default \"both\"", "frames received, as they came; frames sent, as they leave; both: what goes from one of `ports` to another is copied twice (direction)"),
+        key("filter", "table, default none", "which of them"),
+        key("to", "port name, required", "where the copies go; it stays a port like any other (dst_port)"),
+        key("tc", "0 to 7, default 0", "class whose queue the copies wait in there, a lossy one"),
+    ]);
+    MIRROR_FILTER = table("filter = { ... } of a mirror", "Which frames: all conditions must hold, as in `weir capture`.", &[
+        key("dst", "MAC address", "destination"),
+        key("src", "MAC address", "source"),
+        key("ethertype", "0 to 65535", "EtherType, behind VLAN tags"),
+        key("dscp", "0 to 63", "DSCP of IP"),
+        key("udp_port", "0 to 65535", "source or destination port of UDP over IP"),
     ]);
     PFC = table("[pfc]", "Priority flow control, for the whole switch.", &[
         key("pause_quanta", "1 to 65535, default 65535", "pause time in frames, in units of 512 bit times"),

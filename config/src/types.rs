@@ -7,6 +7,7 @@ use super::Explained;
 use super::format::FormatConfig;
 use std::net::SocketAddr;
 use weir_dataplane::storm_control::StormControl;
+use weir_dataplane::switch::Filter;
 use weir_dataplane::turn::{Platform, Turns};
 use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use weir_dataplane::vlan::PortVlans;
@@ -67,6 +68,15 @@ words! {
         Drop = "drop",
         /// All go to every other port, but for -01, which is MAC control.
         Forward = "forward",
+    }
+    /// Which frames of a port are copied.
+    MirrorDirection {
+        /// Those it receives, as they come.
+        Rx = "rx",
+        /// Those it sends, as they leave.
+        Tx = "tx",
+        /// All.
+        Both = "both",
     }
     /// Who builds and obeys PFC frames on a port.
     PfcMode {
@@ -202,6 +212,8 @@ pub struct Config {
     pub voq: Voq,
     /// Class of CNPs, if they have one of their own.
     pub control_tc: Option<u8>,
+    /// Port mirrors.
+    pub mirrors: Vec<MirrorConfig>,
     /// PFC timing.
     pub pfc: PfcConfig,
     /// The watchdog, if on.
@@ -211,6 +223,30 @@ pub struct Config {
     /// Management.
     pub mgmt: MgmtConfig,
     pub(super) explained: Vec<Explained>,
+}
+
+/// A port mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorConfig {
+    /// Its name.
+    pub name: String,
+    /// Ports whose frames are copied, in order.
+    pub ports: Vec<PortId>,
+    /// Which of their frames.
+    pub direction: MirrorDirection,
+    /// And of these.
+    pub filter: Filter,
+    /// Where the copies go.
+    pub to: PortId,
+    /// Class of the copies there.
+    pub tc: u8,
+}
+
+impl MirrorConfig {
+    /// Egress queue of the copies at the port they go to.
+    pub fn queue(&self, to: &PortConfig) -> u8 {
+        to.maps.tc_to_queue[usize::from(self.tc) % PRIORITIES]
+    }
 }
 
 /// Speed of a port.
@@ -449,7 +485,7 @@ pub struct WredConfig {
     pub wred_drop: bool,
 }
 
-/// The shared buffer. `size = reserved + headroom + control + shared`, exactly.
+/// The shared buffer. `size = reserved + headroom + control + mirrors + shared`, exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferConfig {
     /// Bytes in all.
@@ -460,6 +496,8 @@ pub struct BufferConfig {
     pub cell_bytes: u64,
     /// Bytes set aside for CNPs.
     pub control_bytes: u64,
+    /// Bytes set aside for copies of mirrors.
+    pub mirror_bytes: u64,
     /// Sum of the priority groups' reserves.
     pub reserved: u64,
     /// Headroom set aside: the pool if there is one, else the sum over lossless groups.
@@ -490,15 +528,18 @@ impl BufferConfig {
 
     /// Bytes that are nobody's to share.
     pub fn promised(&self) -> u64 {
-        let parts = [self.reserved, self.headroom, self.control_bytes, self.staleness];
+        let parts = [self.reserved, self.headroom, self.control_bytes, self.mirror_bytes, self.staleness];
         parts.into_iter().fold(0, u64::saturating_add)
     }
 
     /// How [`BufferConfig::shared`] comes about, in words.
     pub fn division(&self) -> String {
-        let Self { size, reserved, headroom, control_bytes, staleness, .. } = self;
+        let Self { size, reserved, headroom, control_bytes, mirror_bytes, staleness, .. } = self;
+        let mirrors = if *mirror_bytes > 0 { format!(" - mirrors {mirror_bytes}") } else { String::new() };
         let workers = if *staleness > 0 { format!(" - staleness {staleness}") } else { String::new() };
-        format!("size {size} - reserved {reserved} - headroom {headroom} - control {control_bytes}{workers}")
+        format!(
+            "size {size} - reserved {reserved} - headroom {headroom} - control {control_bytes}{mirrors}{workers}"
+        )
     }
 
     /// Bytes that workers besides the one that looks may have admitted before they say so: a burst of the longest

@@ -78,6 +78,8 @@ impl Side {
 
 /// What is not parsed has no class.
 const UNCLASSIFIED: &str = "dropped before it is classified";
+/// What the frame itself is, and where it goes, is no matter of its copy.
+const COPY: &str = "a copy for whoever looks, not the frame";
 /// A lossless group goes on into its headroom, and has one reason of its own.
 const LOSSY: &str = "only a lossy group is refused so";
 
@@ -141,6 +143,12 @@ drop_reasons! {
     VlanEgressFiltered = ("vlan", "egress_filtered", Arrival, "the membership of the port has changed: add the VLAN there, or wait until the station is forgotten", possible),
     /// With the tag that is pushed it would be longer than the MTU of the port it was to leave by.
     VlanTooLong = ("vlan", "too_long", Arrival, "raise mtu of the port it leaves by: 4 bytes above that of the ports without a tag", possible),
+    /// A copy for a mirror found no room in the buffer of mirrors or in its queue.
+    MirrorNoRoom = ("mirror", "no_room", Arrival, "the port of the mirror is slower than what is copied: mirror less (filter), or raise buffer.mirror_bytes", never(COPY)),
+    /// A copy for a mirror whose port is down.
+    MirrorPortDown = ("mirror", "port_down", Arrival, "check the link of the port the mirror sends to", never(COPY)),
+    /// A copy for a mirror is longer than the MTU of its port.
+    MirrorTooLong = ("mirror", "too_long", Arrival, "raise mtu of the port the mirror sends to", never(COPY)),
     /// Broadcast above the limit of the port it came by.
     IngressBroadcastLimit = ("ingress", "broadcast_limit", Arrival, "find who sends so much of it, or a loop; else raise storm_control = { broadcast } of the port", possible),
     /// Its station is unknown, and flooding it would be above the limit of the port it came by.

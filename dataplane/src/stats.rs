@@ -171,8 +171,11 @@ counters! {
         tx_packets: one,
         /// Their bytes, without FCS.
         tx_bytes: one,
-        /// Copies made of frames received here, beyond the first, for flooding and multicast.
+        /// Copies made of frames received here, beyond the first, for flooding and multicast, and of frames received or sent
+        /// here for mirrors.
         copies: one,
+        /// Those of them that were made for mirrors, of frames received or sent here.
+        mirrored: one,
         /// MAC control frames received and consumed.
         rx_control: one,
         /// MAC control frames (PFC) sent.

@@ -6,11 +6,12 @@ use crate::snapshot::{
     SwitchInfo,
 };
 use crate::times::Times;
-use weir_config::EngineConfig;
+use weir_config::{EngineConfig, MirrorConfig, MirrorDirection};
 use weir_dataplane::pfc::generate::{Cause, LastCause};
 use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats};
 use weir_dataplane::storm_control::{FloodLimit, StormControl};
-use weir_dataplane::types::Mac;
+use weir_dataplane::switch::Filter;
+use weir_dataplane::types::{Mac, PortId};
 use weir_dataplane::vlan::PortVlans;
 use weir_endpoint::roce::wire::Qpn;
 use weir_inc::engine::{Engine, EngineParams};
@@ -49,11 +50,20 @@ pub fn info() -> SwitchInfo {
         dpdk: "none".into(),
         poll_gap: 10_000,
         ports: vec![port("p0", 1), port("p\"1\\", 2)],
+        mirrors: vec![MirrorConfig {
+            name: "probe".into(),
+            ports: vec![PortId(0)],
+            direction: MirrorDirection::Both,
+            filter: Filter { dscp: Some(26), ..Filter::default() },
+            to: PortId(1),
+            tc: 0,
+        }],
         buffer: BufferInfo {
             size: 1 << 20,
             reserved: 65_536,
             headroom: 120_000,
             control: 262_144,
+            mirrors: 0,
             shared: 600_896,
         },
         lcores: vec![1, 2],

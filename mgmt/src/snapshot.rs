@@ -4,7 +4,7 @@
 use crate::inc::{EngineInfo, EngineReading, JobRates};
 use crate::times::Times;
 use std::sync::Arc;
-use weir_config::{Config, EcnMode, PortConfig, SharedLimit, pause_response, turns_of};
+use weir_config::{Config, EcnMode, MirrorConfig, PortConfig, SharedLimit, pause_response, turns_of};
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
 use weir_dataplane::stats::{
@@ -65,6 +65,8 @@ pub struct SwitchInfo {
     pub poll_gap: Nanos,
     /// Its ports, in order.
     pub ports: Vec<PortInfo>,
+    /// Port mirrors, in order.
+    pub mirrors: Vec<MirrorConfig>,
     /// How its buffer is divided.
     pub buffer: BufferInfo,
     /// Its workers' cores, in order.
@@ -123,7 +125,7 @@ pub struct Marking {
     pub pmax: u32,
 }
 
-/// How the buffer is divided, bytes. `size = reserved + headroom + control + shared`.
+/// How the buffer is divided, bytes. `size = reserved + headroom + control + mirrors + shared`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferInfo {
     /// All of it.
@@ -134,6 +136,8 @@ pub struct BufferInfo {
     pub headroom: u64,
     /// Set aside for CNP, ACK and PFC frames.
     pub control: u64,
+    /// Set aside for copies of mirrors.
+    pub mirrors: u64,
     /// What dynamic thresholds divide.
     pub shared: u64,
 }
@@ -204,11 +208,13 @@ impl SwitchInfo {
             dpdk: dpdk.to_owned(),
             poll_gap: config.pfc.poll_gap,
             ports: config.ports.iter().zip(granted).zip(turns).map(port).collect(),
+            mirrors: config.mirrors.clone(),
             buffer: BufferInfo {
                 size: config.buffer.size,
                 reserved: config.buffer.reserved,
                 headroom: config.buffer.headroom,
                 control: config.buffer.control_bytes,
+                mirrors: config.buffer.mirror_bytes,
                 shared: config.buffer.shared,
             },
             lcores,

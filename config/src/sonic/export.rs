@@ -10,6 +10,8 @@ use crate::{
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use weir_dataplane::storm_control::FloodLimit;
+use weir_dataplane::switch::Filter;
+use weir_dataplane::types::PortId;
 
 use Outcome::{Approximated, Ignored, Mapped};
 
@@ -37,6 +39,7 @@ pub fn export(config: &Config) -> Export {
     out.buffer();
     out.queues();
     out.watchdog();
+    out.mirrors();
     out.left_out();
     // A tree of texts always has a text.
     let json = serde_json::to_string_pretty(&out.tables).unwrap_or_default() + "\n";
@@ -456,6 +459,30 @@ impl Exporter<'_> {
         }
         if watchdog.allow_short {
             self.note(Ignored, "watchdog.allow_short", "", "SONiC's times are 100 ms at least: check these");
+        }
+    }
+
+    fn mirrors(&mut self) {
+        let config = self.config;
+        for mirror in &config.mirrors {
+            if mirror.filter != Filter::default() {
+                let why = "SONiC chooses what to mirror with access lists: table ACL_RULE";
+                self.note(Ignored, "mirror.filter", &mirror.name, why);
+                continue;
+            }
+            let name = |port: &PortId| config.ports[port.index()].name.as_str();
+            let fields = json!({
+                "type": "SPAN",
+                "src_port": mirror.ports.iter().map(name).collect::<Vec<_>>().join(","),
+                "direction": mirror.direction.word().to_ascii_uppercase(),
+                "dst_port": name(&mirror.to),
+                "queue": text(mirror.queue(&config.ports[mirror.to.index()])),
+            });
+            self.row("MIRROR_SESSION", &mirror.name, fields);
+            self.note(Mapped, "mirror", &mirror.name, "MIRROR_SESSION of type SPAN");
+        }
+        if config.buffer.mirror_bytes > 0 {
+            self.note(Ignored, "buffer.mirror_bytes", "", "SONiC sets nothing aside for copies");
         }
     }
 

@@ -398,6 +398,32 @@ fn cases() -> Vec<Case> {
         storm("multicast", "\"1pps\"", "\"1Mpps\""),
         storm("burst", "\"10us\"", "\"1us\""),
     ]);
+    let apart = with(BASE, "[buffer]", "mirror_bytes", "\"16KiB\"");
+    let mirrors = format!("{apart}[[mirror]]\nname = \"m\"\nports = \"a\"\nto = \"d\"\n");
+    let mirror = |key, one: &str, other: &str| case(&mirrors, "[[mirror]]", "[[mirror]]", key, one, other);
+    let chosen = |key, one: &str, other: &str| {
+        case(&mirrors, "filter = { ... } of a mirror", "[mirror.filter]", key, one, other)
+    };
+    cases.extend([
+        Case { table: "", key: "mirror", shown: Shown::Differs(apart, mirrors.clone()) },
+        by(
+            "[[mirror]]",
+            "name",
+            "config/tests/configuration/mirror.rs",
+            "mirrors_have_names_ports_and_a_way",
+        ),
+        mirror("ports", "\"a\"", "[\"a\", \"b\"]"),
+        mirror("direction", "\"rx\"", "\"both\""),
+        mirror("filter", "", "{ dscp = 26 }"),
+        mirror("to", "\"d\"", "\"c\""),
+        mirror("tc", "0", "1"),
+        chosen("dst", "", "\"ff:ff:ff:ff:ff:ff\""),
+        chosen("src", "", "\"02:00:00:00:00:09\""),
+        chosen("ethertype", "0x800", "0x86dd"),
+        chosen("dscp", "26", "8"),
+        chosen("udp_port", "4791", "4790"),
+        case(&mirrors, "[buffer]", "[buffer]", "mirror_bytes", "\"16KiB\"", "\"8KiB\""),
+    ]);
     let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];
     let test = "an_engine_is_a_port_with_an_address_and_memory";
     cases.extend(engine.map(|key| by("inc = { ... } of a port", key, "config/src/tests.rs", test)));

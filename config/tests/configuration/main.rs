@@ -11,6 +11,7 @@ mod explain;
 mod host_keys;
 mod keys;
 mod memory;
+mod mirror;
 mod mutate;
 mod order;
 mod response;

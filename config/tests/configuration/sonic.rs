@@ -8,13 +8,15 @@ use std::fmt::Write;
 use std::panic::catch_unwind;
 use weir_config::runtime::{Device, switch_params};
 use weir_config::sonic::{Import, Options, Outcome, export, import, report};
-use weir_config::{Config, EcnMode, PfcRx, SchedulerType, SharedLimit, Trust, WatchdogAction, load};
+use weir_config::{
+    Config, EcnMode, MirrorDirection, PfcRx, SchedulerType, SharedLimit, Trust, WatchdogAction, load,
+};
 use weir_dataplane::frame::OwnedFrame;
 use weir_dataplane::mmu::{Admission, AdmitVerdict, Mmu, PgIx, QueueIx};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::storm_control::FloodLimit;
 use weir_dataplane::switch::Switch;
-use weir_dataplane::types::Mac;
+use weir_dataplane::types::{Mac, PortId};
 
 fn rows(table: &str, rows: &[(String, String)]) -> String {
     let rows: Vec<_> = rows.iter().map(|(key, fields)| format!("    \"{key}\": {{ {fields} }}")).collect();
@@ -683,6 +685,37 @@ fn storm_control_is_read_by_port_and_kind_and_what_it_cannot_be_is_told() {
     for what in ["whole kbit/s: rounded up", "not frames per second", "SONiC has the chip choose it"] {
         assert!(notes.contains(what), "{what}: {notes}");
     }
+}
+
+#[test]
+fn span_sessions_are_mirrors_and_others_are_told() {
+    let session = |key: &str, fields: &str| (key.to_owned(), fields.to_owned());
+    let rows = [
+        session(
+            "probe",
+            "\"type\": \"SPAN\", \"src_port\": \"Ethernet0,Ethernet8,Ethernet99\", \"direction\": \"RX\", \"dst_port\": \"Ethernet4\", \"queue\": \"1\"",
+        ),
+        session("far", "\"dst_ip\": \"2.2.2.2\", \"gre_type\": \"0x88ee\""),
+        session("acl", "\"type\": \"SPAN\", \"dst_port\": \"Ethernet4\""),
+        session("gone", "\"type\": \"SPAN\", \"src_port\": \"Ethernet0\", \"dst_port\": \"Ethernet98\""),
+    ];
+    let mut tables = fabric(3, "5m");
+    tables.push(self::rows("MIRROR_SESSION", &rows));
+    let options = Options { buffer: Some(32 << 20), ..Options::default() };
+    let (import, config) = made(&[("config_db.json", &file(&tables))], &options);
+    let [mirror] = config.mirrors.as_slice() else { panic!("{:?}", config.mirrors) };
+    assert_eq!((mirror.name.as_str(), mirror.to, mirror.tc), ("probe", PortId(1), 1));
+    assert_eq!((mirror.ports.clone(), mirror.direction), (vec![PortId(0), PortId(2)], MirrorDirection::Rx));
+    let shown = report(&import.notes);
+    for told in [
+        "MIRROR_SESSION|far: weir mirrors to its own ports",
+        "MIRROR_SESSION|acl: it names no src_port",
+        "MIRROR_SESSION|gone: there is no such dst_port",
+        "MIRROR_SESSION|probe src_port: there is no Ethernet99 in PORT",
+    ] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    assert!(round_trip(&config).contains("\"Ethernet0,Ethernet8\""));
 }
 
 #[test]

@@ -119,6 +119,18 @@ pub trait Admission {
         None
     }
 
+    /// The group that copies for mirrors are charged to, if the policy has one.
+    #[inline(always)]
+    fn mirror_pg(&self) -> Option<PgIx> {
+        None
+    }
+
+    /// The group, of whatever shard, is one that copies for mirrors are charged to.
+    fn is_mirror(&self, pg: PgIx) -> bool {
+        let _ = pg;
+        false
+    }
+
     /// Frames of this group wait rather than be lost. `false` where the policy does not say.
     fn is_lossless(&self, pg: PgIx) -> bool {
         let _ = pg;

@@ -65,6 +65,8 @@ pub struct MmuParams {
     pub port_egress_limit: Vec<Option<u64>>,
     /// Bytes set apart for CNPs; they fall back to their group when it is full.
     pub control: u64,
+    /// Bytes set apart for copies that mirrors make.
+    pub mirror: u64,
     /// Bytes set apart because what shards know of each other is old: each of the others may admit an equal part of it
     /// before it says so.
     pub staleness: u64,
@@ -76,7 +78,7 @@ pub enum MmuError {
     /// More is promised than there is (DEV-18, DEV-19, DEV-53).
     #[error(
         "the buffer is over-committed: reserved {reserved} + headroom {headroom} + control {control} + \
-         staleness {staleness} = {sum} bytes, but the buffer has {total}; make it at least {sum} bytes plus \
+         mirror {mirror} + staleness {staleness} = {sum} bytes, but the buffer has {total}; make it at least {sum} bytes plus \
          what is to be shared, or reserve less"
     )]
     OverCommitted {
@@ -86,6 +88,8 @@ pub enum MmuError {
         headroom: u64,
         /// Control pool.
         control: u64,
+        /// Copies of mirrors.
+        mirror: u64,
         /// Cross-shard allowance.
         staleness: u64,
         /// Their sum.
@@ -149,12 +153,13 @@ impl MmuParams {
             return Err(MmuError::NoHeadroom { port: i / PRIORITIES, pg: i % PRIORITIES });
         }
         let (reserved, headroom) = (self.reserved(), self.headroom());
-        let sum = reserved + headroom + self.control + self.staleness;
+        let sum = reserved + headroom + self.control + self.mirror + self.staleness;
         if sum > self.total {
             return Err(MmuError::OverCommitted {
                 reserved,
                 headroom,
                 control: self.control,
+                mirror: self.mirror,
                 staleness: self.staleness,
                 sum,
                 total: self.total,
@@ -187,6 +192,7 @@ impl MmuParams {
             port_ingress_limit: vec![None; ports],
             port_egress_limit: vec![None; ports],
             control: 0,
+            mirror: 0,
             staleness: 0,
         }
     }

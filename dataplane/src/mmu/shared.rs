@@ -317,7 +317,7 @@ fn resume_point(pg: &Pg, free: u64) -> u64 {
     pg.xon.max(limit.saturating_sub(pg.xon_offset))
 }
 
-/// Control groups stand behind the last port and have no port limit.
+/// Control groups and those of mirrors stand behind the last port and have no port limit.
 fn port_fits(ports: &[PortLimit], ix: usize, growth: u64) -> bool {
     ports.get(ix / PRIORITIES).is_none_or(|port| growth == 0 || port.used + growth <= port.limit)
 }
@@ -424,6 +424,14 @@ impl Admission for Mmu {
 
     fn control_pg(&self) -> Option<PgIx> {
         Some(PgIx((self.ports * PRIORITIES + self.shard) as u32))
+    }
+
+    fn mirror_pg(&self) -> Option<PgIx> {
+        Some(PgIx((self.ports * PRIORITIES + self.ledger.shards.len() + self.shard) as u32))
+    }
+
+    fn is_mirror(&self, PgIx(pg): PgIx) -> bool {
+        pg as usize >= self.ports * PRIORITIES + self.ledger.shards.len()
     }
 
     fn exchange(&mut self) {

@@ -7,7 +7,7 @@
 use super::handoff::most_in_flight_wire;
 use super::params::{marking, vlans_of};
 use super::tick::xon;
-use super::{PortParams, Switch, SwitchError, SwitchParams};
+use super::{MirrorParams, PortParams, Switch, SwitchError, SwitchParams};
 use crate::drops::DropReason;
 use crate::fdb::{Fdb, FdbFull};
 use crate::frame::Frame;
@@ -27,6 +27,7 @@ pub struct Change {
     mmu: MmuParams,
     watchdog: Option<WatchdogConfig>,
     vlans: Option<Vlans>,
+    mirrors: Vec<MirrorParams>,
     ageing: Option<Nanos>,
     /// Static keys that go.
     forget: Vec<u64>,
@@ -103,6 +104,7 @@ impl Change {
             ports: new.ports.clone(),
             mmu: new.mmu.clone(),
             vlans: vlans_of(&new.ports),
+            mirrors: new.mirrors.clone(),
             watchdog: new.watchdog,
             ageing: new.ageing,
             forget: keys(old).into_iter().filter(|key| stay.binary_search(key).is_err()).collect(),
@@ -130,6 +132,7 @@ impl<F: Frame> Switch<F> {
             self.fdb.remove(*key);
         }
         std::mem::swap(&mut self.vlans, &mut change.vlans);
+        std::mem::swap(&mut self.mirrors, &mut change.mirrors);
         self.ageing.change(change.ageing, now);
         self.fdb.set_ageing(self.ageing.ticks());
         for (i, params) in change.ports.iter_mut().enumerate() {

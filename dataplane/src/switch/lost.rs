@@ -23,6 +23,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame that may not join its queue at `out`, or is taken out of it.
     #[cold]
     pub(super) fn refuse(&mut self, out: PortId, frame: F, header: &BatchHeader, reason: DropReason) {
+        let reason = self.reason_for(header, reason);
         let at = self.note_refused(out, header, reason, 1);
         self.drop_frame(at, reason, frame, header);
     }
@@ -48,6 +49,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Ingress reasons count at the port of arrival and at the priority group.
     fn note_drops_at_group(&mut self, header: &BatchHeader, frames: u64) {
+        if self.admission.is_mirror(PgIx(u32::from(header.pg))) {
+            return;
+        }
         let (input, pg) = (PortId(header.in_port), usize::from(header.pg) % PRIORITIES);
         let port = &mut self.ports[input.index()];
         port.stats.pg_drops[pg] += frames;
@@ -83,8 +87,11 @@ pub(super) fn count_lost<F, A: Admission>(
 }
 
 /// A class is lossless where its priority group at the port of arrival is. Frames in the control pool are of the group
-/// they fall back to when it is full.
+/// they fall back to when it is full; copies for mirrors are of none.
 fn is_lossless<F, A: Admission>(ports: &Ports<F>, admission: &A, header: &BatchHeader) -> bool {
+    if admission.is_mirror(PgIx(u32::from(header.pg))) {
+        return false;
+    }
     let own = usize::from(header.pg) < ports.len() * PRIORITIES;
     let pg = if own { header.pg } else { control_group(ports, header.in_port) };
     admission.is_lossless(PgIx(u32::from(pg)))

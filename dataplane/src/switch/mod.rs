@@ -26,6 +26,7 @@ mod handoff;
 mod held;
 mod lanes;
 mod lost;
+mod mirror;
 mod params;
 mod ports;
 mod receive;
@@ -39,6 +40,7 @@ mod vlan;
 pub use apply::{ApplyError, Change, ChangeError};
 pub use channels::{Peer, peers};
 pub use handoff::{FRAMES_IN_FLIGHT, bytes_in_flight};
+pub use mirror::MirrorParams;
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
@@ -144,6 +146,8 @@ pub struct Switch<F, A = Mmu> {
     fdb: Fdb,
     /// The ports of each VLAN; `None`: none of them knows of VLANs.
     vlans: Option<Vlans>,
+    /// Ports whose frames are copied to others.
+    mirrors: Vec<MirrorParams>,
     /// Decisions made from the tables and maps above, while these are what they were.
     flow_cache: FlowCache,
     admission: A,
@@ -184,7 +188,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline]
     pub fn transmit(&mut self, port: PortId, budget: usize, now: Nanos, wire: &mut impl Wire<F>) -> usize {
         self.transmit_control(port, now, wire);
-        self.stage(port, budget, now);
+        if self.mirrors.is_empty() {
+            self.stage(port, budget, now);
+        } else {
+            self.stage_mirrored(port, budget, now);
+        }
         self.tell_peers();
         if self.tap.is_some() {
             return self.hand_over_watched(port, now, wire);
@@ -208,8 +216,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         now: Nanos,
         wire: &mut impl Wire<F>,
     ) -> usize {
+        let before = self.ports.stage(port).len();
         if self.flushing.contains(port) || !self.stage_granted(port, budget) {
             return 0;
+        }
+        if !self.mirrors.is_empty() {
+            self.mirror_staged(port, before, now);
         }
         let sent = if self.tap.is_some() {
             self.hand_over_watched(port, now, wire)

@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 use super::ports::{Ports, RemotePort};
 use super::stage::Stage;
 use super::tick::Ageing;
-use super::{OwnPort, Peer, Switch, peers};
+use super::{MirrorParams, OwnPort, Peer, Switch, peers};
 use crate::classify::Classifier;
 use crate::drops::DropReason;
 use crate::ecn::{MarkAt, Wred};
@@ -111,6 +111,8 @@ pub struct SwitchParams {
     pub stations: Vec<(u64, PortId)>,
     /// Static multicast groups: key and ports.
     pub groups: Vec<(u64, PortSet)>,
+    /// Ports whose frames are copied to others.
+    pub mirrors: Vec<MirrorParams>,
     /// PFC watchdog, the same for all ports; `None`: off.
     pub watchdog: Option<WatchdogConfig>,
     /// Seed of everything random.
@@ -287,6 +289,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             shard: shard as u8,
             fdb,
             vlans: vlans_of(&params.ports),
+            mirrors: params.mirrors.clone(),
             flow_cache: FlowCache::new(params.flow_cache),
             admission,
             groups: [AdmissionGroup::NONE; GROUPS],

@@ -79,6 +79,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.ports[port.index()].params.complete_checksums {
             self.complete_checksums(port, burst);
         }
+        if !self.mirrors.is_empty() {
+            self.mirror_received(port, burst, now);
+        }
         let params = &self.ports[port.index()].params;
         let control_pg = if params.control_pool { self.admission.control_pg() } else { None };
         let mut rx = RxContext {

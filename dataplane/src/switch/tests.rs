@@ -31,6 +31,13 @@ pub(super) struct Tap {
     control: Vec<Vec<u8>>,
 }
 
+impl Tap {
+    /// One that takes `room` frames per call.
+    pub(super) fn of(room: usize) -> Self {
+        Self { room, ..Self::default() }
+    }
+}
+
 impl Wire<OwnedFrame> for Tap {
     fn send(&mut self, frames: &mut Burst<OwnedFrame>) -> usize {
         let n = frames.len().min(self.room);
@@ -90,6 +97,7 @@ pub(super) fn params(ports: usize) -> SwitchParams {
         ageing: None,
         stations: Vec::new(),
         groups: Vec::new(),
+        mirrors: Vec::new(),
         watchdog: None,
         seed: 1,
     }

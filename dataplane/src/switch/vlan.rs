@@ -41,7 +41,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Frames of this length, tag included, are not longer than the port may send.
-    fn fits(&self, out: PortId, len: usize) -> bool {
+    pub(super) fn fits(&self, out: PortId, len: usize) -> bool {
         len <= self.ports.params(out.index()).profile.max_frame()
     }
 

@@ -152,6 +152,7 @@ impl Plan {
             ageing: None,
             stations: (0..self.ports as u16).map(station).collect(),
             groups: Vec::new(),
+            mirrors: Vec::new(),
             watchdog: None,
             seed: 1,
         }

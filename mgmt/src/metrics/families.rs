@@ -200,6 +200,7 @@ pub const ALL: &[Family] = &[
                 ("shared", b.shared),
                 ("headroom", b.headroom),
                 ("control", b.control),
+                ("mirrors", b.mirrors),
             ];
             parts.into_iter().map(|(part, n)| (vec![("part", part.to_owned())], n as f64)).collect()
         }),

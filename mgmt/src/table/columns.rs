@@ -6,10 +6,11 @@ use super::{At, Column, Form, Table, count, limit, rate, share};
 use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReading, Snapshot};
 use crate::times::{Part, Times};
 use serde_json::{Value, json};
-use weir_config::{show_flood_limit, show_vids};
+use weir_config::{MirrorConfig, show_flood_limit, show_vids};
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
 use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, PortStats, Reasons, Stage};
 use weir_dataplane::storm_control::FloodKind;
+use weir_dataplane::switch::Filter;
 use weir_dataplane::types::PRIORITIES;
 use weir_dataplane::vlan::PortVlans;
 
@@ -71,6 +72,14 @@ pub const ALL: &[Table] = &[
             let kinds = |port| (0..FloodKind::ALL.len()).map(move |kind| (port, kind));
             (0..s.info.ports.len()).flat_map(kinds).filter(limited).collect()
         },
+    ),
+    table(
+        "mirrors",
+        "/v1/mirrors",
+        "Port mirrors: whose frames are copied, and where to.",
+        MIRRORS,
+        false,
+        |s| s.info.mirrors.iter().enumerate().map(|(i, mirror)| (mirror.to.index(), i)).collect(),
     ),
     table("drops", "/v1/drops", "Frames lost, by port and reason; lossless ones first.", DROPS, true, lost),
     table("reasons", "/v1/drops/reasons", "Why frames can be lost.", REASONS, false, |_| {
@@ -162,6 +171,16 @@ impl<'a> At<'a> {
 
     fn vlans(&self) -> Option<&'a PortVlans> {
         self.info().vlans.as_ref()
+    }
+
+    fn mirror(&self) -> &'a MirrorConfig {
+        &self.snapshot.info.mirrors[self.i]
+    }
+
+    /// Of all ports whose frames the mirror copies.
+    fn of_mirrored(&self, get: impl Fn(&PortStats) -> u64) -> u64 {
+        let ports = &self.snapshot.now.ports;
+        self.mirror().ports.iter().map(|port| get(&ports[port.index()].stats)).sum()
     }
 
     fn flood_kind(&self) -> FloodKind {
@@ -284,6 +303,48 @@ const STORM_CONTROL: &[Column] = &[
     }),
 ];
 
+const MIRRORS: &[Column] = &[
+    col("name", Text, "Name", "name of the mirror", |r| json!(r.mirror().name)),
+    col("ports", Text, "Ports", "whose frames are copied", |r| {
+        let names = r.mirror().ports.iter().map(|port| r.snapshot.info.ports[port.index()].name.as_str());
+        json!(names.collect::<Vec<_>>().join(","))
+    }),
+    col("direction", Text, "Direction", "`rx`, `tx` or `both`", |r| json!(r.mirror().direction.word())),
+    col("filter", Text, "Filter", "which of their frames; empty: all", |r| {
+        json!(show_filter(&r.mirror().filter))
+    }),
+    col("to", Text, "To", "where the copies go", |r| json!(r.info().name)),
+    col("mirrored_packets", Count, "Copies", "copies made of frames of these ports, for any mirror", |r| {
+        count(r.of_mirrored(|stats| stats.mirrored))
+    }),
+    col(
+        "dropped_packets",
+        Count,
+        "Dropped",
+        "copies of frames of these ports that found no room, or were too long",
+        |r| {
+            let of_mirrors = |stats: &PortStats| {
+                let drops = DropReason::ALL.iter().zip(&stats.drops.0);
+                drops.filter(|(reason, _)| reason.stage() == "mirror").map(|(_, n)| n).sum()
+            };
+            count(r.of_mirrored(of_mirrors))
+        },
+    ),
+];
+
+/// As it is asked for on the command line of `weir capture`.
+fn show_filter(filter: &Filter) -> String {
+    let Filter { dst, src, ethertype, dscp, udp_port } = filter;
+    let texts = [
+        dst.map(|mac| format!("dst {mac}")),
+        src.map(|mac| format!("src {mac}")),
+        ethertype.map(|n| format!("ethertype {n:#06x}")),
+        dscp.map(|n| format!("dscp {n}")),
+        udp_port.map(|n| format!("udp_port {n}")),
+    ];
+    texts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 const SWITCH: &[Column] = &[
     col("name", Text, "Name", "name of the switch", |r| json!(r.snapshot.info.name)),
     col("version", Text, "Version", "version of weir", |r| json!(r.snapshot.info.version)),
@@ -318,7 +379,7 @@ const SWITCH: &[Column] = &[
         })
     }),
     col("received", Count, "Received", "data frames received", |r| count(r.snapshot.total(|l| l.received))),
-    col("copies", Count, "Copies", "copies made for flooding, beyond the first", |r| {
+    col("copies", Count, "Copies", "copies made for flooding, beyond the first, and for mirrors", |r| {
         count(r.snapshot.total(|l| l.copies))
     }),
     col("transmitted", Count, "Transmitted", "data frames the drivers have taken", |r| {
@@ -430,7 +491,16 @@ const PORTS: &[Column] = &[
         "frames that the driver lost, if the port has lossless classes: perhaps of one",
         |r| count(r.snapshot.possible_at(r.port)),
     ),
-    col("copies", Count, "", "copies made of frames received here", |r| count(r.port().stats.copies)),
+    col(
+        "copies",
+        Count,
+        "",
+        "copies made of frames received here, and for mirrors of frames sent here",
+        |r| count(r.port().stats.copies),
+    ),
+    col("mirrored_packets", Count, "", "those of them that were made for mirrors", |r| {
+        count(r.port().stats.mirrored)
+    }),
     col("flooded", Count, "", "frames flooded for want of a destination", |r| count(r.port().stats.flooded)),
     col("malformed_l3", Count, "", "frames forwarded although their IP header is malformed", |r| {
         count(r.port().stats.malformed_l3)
@@ -542,6 +612,7 @@ const POOLS: &[Pool] = &[
         |s| Some(pool(s, |l| l.headroom_peak)),
     ),
     ("control", |s| s.info.buffer.control, |_| None, |_| None),
+    ("mirrors", |s| s.info.buffer.mirrors, |_| None, |_| None),
 ];
 
 /// Every worker sees the pools of all; the one that saw most is nearest.

@@ -701,6 +701,11 @@ fn what_cannot_be_is_refused_with_a_reason() {
             "failure.0.repair is 1000 ns",
         ),
         (format!("{plain}[routing]\nconvergence = \"1us\"\n"), 14, "no link fails"),
+        (
+            format!("{plain}[[switch.config.mirror]]\nname = \"m\"\nto = \"p0\"\n"),
+            13,
+            "no host looks at copies",
+        ),
         (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "at least one flow"),
         (plain[..plain.len() - 6].to_owned(), 12, ""),
         ("\0\u{feff}".to_owned(), 1, ""),

@@ -143,7 +143,14 @@ mod tests {
             name: "leaf1".into(),
             ports: (0..40).map(port).collect(),
             lcores: vec![4],
-            buffer: BufferInfo { size: 4000, reserved: 1000, headroom: 1000, control: 1000, shared: 1000 },
+            buffer: BufferInfo {
+                size: 4000,
+                reserved: 1000,
+                headroom: 1000,
+                control: 1000,
+                mirrors: 0,
+                shared: 1000,
+            },
             ..SwitchInfo::default()
         };
         let reading = |n: u64| {

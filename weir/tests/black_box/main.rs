@@ -16,6 +16,7 @@ mod incast;
 mod kernel;
 mod lcores;
 mod memif;
+mod mirror;
 mod output;
 mod ranks;
 mod refused;

@@ -1,6 +1,7 @@
 //! From tables to TOML.
 
 mod buffer;
+mod mirror;
 mod ports;
 mod queues;
 mod text;
@@ -130,6 +131,15 @@ struct Profile {
     xoff: Option<u64>,
 }
 
+/// A port mirror.
+struct Mirror {
+    name: String,
+    ports: Vec<usize>,
+    direction: &'static str,
+    to: usize,
+    tc: Option<usize>,
+}
+
 struct Scheduler {
     name: String,
     kind: &'static str,
@@ -174,6 +184,7 @@ struct Importer<'t> {
     profiles: Vec<Profile>,
     schedulers: Vec<Scheduler>,
     wreds: Vec<Wred>,
+    mirrors: Vec<Mirror>,
     watch: Option<Watch>,
     poll: Option<i64>,
     big_red_switch: bool,
@@ -196,6 +207,7 @@ impl<'t> Importer<'t> {
             profiles: Vec::new(),
             schedulers: Vec::new(),
             wreds: Vec::new(),
+            mirrors: Vec::new(),
             watch: None,
             poll: None,
             big_red_switch: false,
@@ -220,6 +232,7 @@ impl<'t> Importer<'t> {
         self.bind_queues();
         self.finish_wreds();
         self.watchdog();
+        self.mirrors();
         for row in self.db.rest() {
             let why = why_ignored(&row.table);
             self.db.whole(&row, Outcome::Ignored, why.into());

@@ -22,6 +22,15 @@ impl Importer<'_> {
         self.write_maps(&mut out);
         self.write_buffer(&mut out, size);
         self.write_queues(&mut out);
+        for mirror in &self.mirrors {
+            let name = |port: usize| self.ports[port].name.as_str();
+            out.table("[[mirror]]");
+            out.key("name", quoted(&mirror.name));
+            out.key("ports", list(mirror.ports.iter().map(|port| name(*port))));
+            out.key("direction", quoted(mirror.direction));
+            out.key("to", quoted(name(mirror.to)));
+            out.maybe("tc", mirror.tc);
+        }
         if let Some(watch) = &self.watch {
             let ms = |n: i64| format!("\"{n}ms\"");
             out.table("[watchdog]");

@@ -15,7 +15,7 @@ impl Mmu {
     /// [`MmuError`] when the division does not add up.
     pub fn new(params: MmuParams) -> Result<Self, MmuError> {
         params.shared()?;
-        let ledger = Arc::new(Ledger::new(1, params.pgs.len() + 1));
+        let ledger = Arc::new(Ledger::new(1, params.pgs.len() + 2));
         Self::shard(params, 0, 1, ledger)
     }
 
@@ -25,7 +25,7 @@ impl Mmu {
     /// [`MmuError`] when the division does not add up.
     pub fn sharded(params: &MmuParams, shards: usize) -> Result<Vec<Self>, MmuError> {
         params.shared()?;
-        let ledger = Arc::new(Ledger::new(shards, params.pgs.len() + shards));
+        let ledger = Arc::new(Ledger::new(shards, params.pgs.len() + 2 * shards));
         (0..shards).map(|shard| Self::shard(params.clone(), shard, shards, Arc::clone(&ledger))).collect()
     }
 
@@ -35,7 +35,7 @@ impl Mmu {
         shards: usize,
         ledger: Arc<Ledger>,
     ) -> Result<Self, MmuError> {
-        let (ports, pgs) = (params.ports(), params.pgs.len() + shards);
+        let (ports, pgs) = (params.ports(), params.pgs.len() + 2 * shards);
         let empty_pg = |reserved| Pg {
             account: Account::new(reserved, Limit::fixed(0)),
             headroom_used: 0,
@@ -49,8 +49,9 @@ impl Mmu {
             headroom_peak: Watermark::default(),
         };
         let mut mmu = Self {
-            // The control pools are groups of their own, one per shard, with nothing but a minimum.
-            pgs: vec![empty_pg(params.control / shards as u64); pgs],
+            // The control pools are groups of their own, one per shard, with nothing but a minimum, and so are those of
+            // mirrors behind them.
+            pgs: vec![empty_pg(0); pgs],
             queues: params
                 .queues
                 .iter()
@@ -130,10 +131,10 @@ impl Mmu {
             pg.xon_offset = p.xon_offset;
             pg.lossless = p.lossless;
         }
-        let control = params.control / self.ledger.shards.len() as u64;
-        for pg in &mut self.pgs[params.pgs.len()..] {
+        let shards = self.ledger.shards.len();
+        for (i, pg) in self.pgs[params.pgs.len()..].iter_mut().enumerate() {
             let before = pg.account.shared();
-            pg.account.reserved = control;
+            pg.account.reserved = (if i < shards { params.control } else { params.mirror }) / shards as u64;
             self.shared_used = self.shared_used + pg.account.shared() - before;
         }
         for (queue, p) in self.queues.iter_mut().zip(&params.queues) {

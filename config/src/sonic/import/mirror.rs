@@ -1,0 +1,60 @@
+//! `MIRROR_SESSION` of type SPAN.
+
+use super::{Importer, Mirror};
+use crate::read::fits_name;
+use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
+use weir_dataplane::types::PRIORITIES;
+
+impl Importer<'_> {
+    pub(super) fn mirrors(&mut self) {
+        for mut row in self.db.take("MIRROR_SESSION") {
+            if row.text("type") != Some("SPAN") {
+                self.db.whole(&row, Ignored, "weir mirrors to its own ports (SPAN), not through IP".into());
+                continue;
+            }
+            let port =
+                |importer: &Self, name: &str| importer.ports.iter().position(|port| port.name == name.trim());
+            let named = row.text("src_port").unwrap_or_default().to_owned();
+            let (known, unknown): (Vec<&str>, Vec<&str>) =
+                named.split(',').filter(|name| !name.is_empty()).partition(|name| port(self, name).is_some());
+            let ports: Vec<usize> = known.iter().filter_map(|name| port(self, name)).collect();
+            let Some(to) = row.text("dst_port").and_then(|name| port(self, name)) else {
+                self.db.whole(&row, Ignored, "there is no such dst_port in PORT".into());
+                continue;
+            };
+            if ports.is_empty() {
+                self.db.whole(
+                    &row,
+                    Ignored,
+                    "it names no src_port: what an access list chooses, weir has none".into(),
+                );
+                continue;
+            }
+            let words = [("RX", "rx"), ("TX", "tx"), ("BOTH", "both")];
+            let direction = self.db.word(&row, "direction", &words).unwrap_or("both");
+            let queue = self.db.number(&row, "queue", 0..=PRIORITIES as i64 - 1);
+            let tc = queue.and_then(|queue| {
+                (0..PRIORITIES).find(|tc| self.leads(to, "tc_to_queue", *tc) as i64 == queue)
+            });
+            row.note(&["type", "dst_port", "direction"], Mapped, "mirror, the same key");
+            match unknown.as_slice() {
+                [] => row.note(&["src_port"], Mapped, "mirror.ports"),
+                _ => row.note(
+                    &["src_port"],
+                    Approximated,
+                    format!("there is no {} in PORT", unknown.join(", ")),
+                ),
+            }
+            match tc {
+                Some(_) => row.note(&["queue"], Mapped, "mirror.tc: a class of that queue"),
+                None => row.note(&["queue"], Ignored, "no class leads to that queue"),
+            }
+            let name = match fits_name(&row.key) {
+                true => row.key.clone(),
+                false => format!("mirror_{}", self.mirrors.len()),
+            };
+            self.mirrors.push(Mirror { name, ports, direction, to, tc });
+            self.db.done(&row, "copies are neither policed nor sampled here");
+        }
+    }
+}
