@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use super::diag::Span;
 use super::format::FormatConfig;
+use super::link_local;
 use super::port::{MAC, find_format};
 use super::read::{Ctx, Section, Val};
 use super::schema;
-use super::types::{FdbConfig, GroupEntry, LinkLocal, PortConfig, StaticEntry, UnknownUnicast};
+use super::types::{FdbConfig, GroupEntry, LoopAlarm, PortConfig, StaticEntry, UnknownUnicast};
 use super::units::{COUNT, TEXT, TIME, show_time};
 use super::vlan;
 use weir_dataplane::types::PortId;
@@ -28,13 +29,21 @@ pub(super) fn read<'a>(ctx: &mut Ctx<'_>, root: &Section<'a>) -> (FdbConfig, Sec
             let why = "what a bridge does";
             s.or(ctx, "unknown_unicast", &UnknownUnicast::KIND, UnknownUnicast::Flood, why).v
         },
-        link_local: s
-            .or(ctx, "link_local", &LinkLocal::KIND, LinkLocal::Bpdu, "what a bridge without STP does")
-            .v,
+        link_local: link_local::read(ctx, &s),
+        loop_alarm: loop_alarm(ctx, &s),
         statics: vec![],
         groups: vec![],
     };
     (fdb, s)
+}
+
+fn loop_alarm(ctx: &mut Ctx<'_>, s: &Section<'_>) -> LoopAlarm {
+    let LoopAlarm { moves, time } = LoopAlarm::default();
+    let moves = s.int_or(ctx, "loop_moves", 0..=1_000_000, moves, "more than machines that migrate");
+    let long = s.or(ctx, "loop_time", &TIME, time, "three looks at the counters");
+    let range = 100_000_000..=60_000_000_000;
+    let long = s.within(ctx, "loop_time", long, &range, |n| show_time(*n));
+    LoopAlarm { moves: moves.v, time: long.map_or(time, |v| v.v) }
 }
 
 /// Zero for never, else long enough for an answer to come.

@@ -18,6 +18,7 @@ pub mod host;
 mod inc;
 mod json_schema;
 mod lab;
+mod link_local;
 mod marking;
 mod mgmt;
 mod mirror;

@@ -166,11 +166,7 @@ fn port_params(
             crate::UnknownUnicast::Flood => UnknownUnicast::Flood,
             crate::UnknownUnicast::Drop => UnknownUnicast::Drop,
         },
-        link_local: match config.fdb.link_local {
-            crate::LinkLocal::Bpdu => 1,
-            crate::LinkLocal::Drop => 0,
-            crate::LinkLocal::Forward => !(1 << 1),
-        },
+        link_local: config.fdb.link_local,
         vlans: port.vlans.clone(),
         storm_control: port.storm_control,
         learning: port.learning,

@@ -58,17 +58,6 @@ words! {
         /// Dropped and counted (`lookup.unknown_unicast`).
         Drop = "drop",
     }
-    /// What happens to frames for 01-80-C2-00-00-00 to -0F, which end at a bridge that speaks the protocol. weir speaks
-    /// none of them.
-    LinkLocal {
-        /// Those of a spanning tree (-00) go to every other port, so that bridges beyond find their loops; the
-        /// others are dropped (`control.reserved_address`).
-        Bpdu = "bpdu",
-        /// All are dropped.
-        Drop = "drop",
-        /// All go to every other port, but for -01, which is MAC control.
-        Forward = "forward",
-    }
     /// Which frames of a port are copied.
     MirrorDirection {
         /// Those it receives, as they come.
@@ -588,12 +577,29 @@ pub struct FdbConfig {
     pub ageing: Nanos,
     /// Default of the ports.
     pub unknown_unicast: UnknownUnicast,
-    /// Link-local group addresses.
-    pub link_local: LinkLocal,
+    /// Addresses 01:80:c2:00:00:00 to :0f whose frames are passed on, a bit each.
+    pub link_local: u16,
+    /// When moves of addresses are a loop.
+    pub loop_alarm: LoopAlarm,
     /// Fixed entries.
     pub statics: Vec<StaticEntry>,
     /// Multicast groups.
     pub groups: Vec<GroupEntry>,
+}
+
+/// How many addresses have to change ports for how long to be an alarm: only a loop moves many of them all the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopAlarm {
+    /// Moves in each 100 ms, by one worker; 0: there is no alarm.
+    pub moves: u64,
+    /// How long, ns.
+    pub time: Nanos,
+}
+
+impl Default for LoopAlarm {
+    fn default() -> Self {
+        Self { moves: 20, time: 300_000_000 }
+    }
 }
 
 /// A fixed forwarding entry.

@@ -6,10 +6,11 @@
 
 use crate::admin::fdb;
 use crate::inc;
+use crate::server::SAMPLE;
 use crate::snapshot::{NicStats, Snapshot};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
-use weir_config::show_flood_limit;
+use weir_config::{LoopAlarm, show_flood_limit};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::parse::KeyParts;
 use weir_dataplane::stats::{PortGauges, PortStats, Reasons};
@@ -21,10 +22,6 @@ pub const KEPT: usize = 1024;
 
 /// How often an episode under way tells of itself, ms.
 const UPDATE: u64 = 1_000;
-
-/// Moves of addresses in one sample that only a loop makes, and for how many samples.
-const LOOP_MOVES: u64 = 20;
-const LOOP_SAMPLES: u32 = 3;
 
 /// An event: a number that only grows, and its document.
 #[derive(Clone, Debug, PartialEq)]
@@ -205,8 +202,11 @@ fn link(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
 fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
     let (Some(was), is) = (before.now.loops.get(worker), &now.now.loops[worker]) else { return };
     let moves = is.fdb_moved.saturating_sub(was.fdb_moved);
-    let looped = std::mem::replace(looping, if moves < LOOP_MOVES { 0 } else { looping.saturating_add(1) });
-    if moves == 0 && looped < LOOP_SAMPLES {
+    let LoopAlarm { moves: many, time } = now.info.loop_alarm;
+    let long = time.div_ceil(SAMPLE.as_nanos() as u64) as u32;
+    let on = many > 0 && moves >= many;
+    let looped = std::mem::replace(looping, if on { looping.saturating_add(1) } else { 0 });
+    if moves == 0 && looped < long {
         return;
     }
     let name = |port: u64| now.info.ports.get(port as usize).map(|port| &port.name);
@@ -223,7 +223,7 @@ fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, lo
         let fields = fields.map(|(name, value)| (name.to_owned(), json!(value)));
         body.clone().into_iter().chain(fields).collect::<Map<_, _>>()
     };
-    match (looped >= LOOP_SAMPLES, *looping >= LOOP_SAMPLES) {
+    match (looped >= long, *looping >= long) {
         (false, true) => log.push(edge(
             "alarm",
             "the ports are joined beyond the switch: pull a cable, or run STP on that bridge",
@@ -558,6 +558,26 @@ mod tests {
         assert_eq!([moves(900), moves(900)].concat(), ["fdb/moved"; 2]);
         assert_eq!(moves(0), ["loop/end"]);
         assert!(moves(0).is_empty());
+    }
+
+    /// `loop_moves` and `loop_time`.
+    #[test]
+    fn how_many_moves_for_how_long_are_a_loop_is_configured() {
+        let run = |moves: u64, ms: u64| {
+            let mut feed = Feed::new();
+            let mut info = fake::info();
+            info.loop_alarm = LoopAlarm { moves, time: ms * 1_000_000 };
+            feed.sampler = Sampler::new(info);
+            let mut reading = fake::reading(1);
+            feed.step(&reading);
+            let mut step = |moves: u64| {
+                reading.loops[0].fdb_moved += moves;
+                names(&feed.step(&reading)).iter().any(|name| name == "loop/alarm")
+            };
+            (0..20).position(|_| step(50))
+        };
+        assert_eq!(run(20, 300), Some(2));
+        assert_eq!((run(50, 100), run(50, 450), run(51, 100), run(0, 100)), (Some(0), Some(4), None, None));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::snapshot::{
     SwitchInfo,
 };
 use crate::times::Times;
-use weir_config::{EngineConfig, MirrorConfig, MirrorDirection};
+use weir_config::{EngineConfig, LoopAlarm, MirrorConfig, MirrorDirection};
 use weir_dataplane::pfc::generate::{Cause, LastCause};
 use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats};
 use weir_dataplane::storm_control::{FloodLimit, StormControl};
@@ -50,6 +50,7 @@ pub fn info() -> SwitchInfo {
         dpdk: "none".into(),
         poll_gap: 10_000,
         ports: vec![port("p0", 1), port("p\"1\\", 2)],
+        loop_alarm: LoopAlarm::default(),
         mirrors: vec![MirrorConfig {
             name: "probe".into(),
             ports: vec![PortId(0)],

@@ -4,7 +4,9 @@
 use crate::inc::{EngineInfo, EngineReading, JobRates};
 use crate::times::Times;
 use std::sync::Arc;
-use weir_config::{Config, EcnMode, MirrorConfig, PortConfig, SharedLimit, pause_response, turns_of};
+use weir_config::{
+    Config, EcnMode, LoopAlarm, MirrorConfig, PortConfig, SharedLimit, pause_response, turns_of,
+};
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
 use weir_dataplane::stats::{
@@ -65,6 +67,8 @@ pub struct SwitchInfo {
     pub poll_gap: Nanos,
     /// Its ports, in order.
     pub ports: Vec<PortInfo>,
+    /// When moves of addresses are a loop.
+    pub loop_alarm: LoopAlarm,
     /// Port mirrors, in order.
     pub mirrors: Vec<MirrorConfig>,
     /// How its buffer is divided.
@@ -208,6 +212,7 @@ impl SwitchInfo {
             dpdk: dpdk.to_owned(),
             poll_gap: config.pfc.poll_gap,
             ports: config.ports.iter().zip(granted).zip(turns).map(port).collect(),
+            loop_alarm: config.fdb.loop_alarm,
             mirrors: config.mirrors.clone(),
             buffer: BufferInfo {
                 size: config.buffer.size,

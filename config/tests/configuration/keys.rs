@@ -484,7 +484,19 @@ fn cases() -> Vec<Case> {
     cases.extend([
         fdb("capacity", "16", "4096"),
         fdb("ageing", "", "\"10ms\""),
-        fdb("link_local", "\"bpdu\"", "\"drop\""),
+        fdb("link_local", "\"bpdu\"", "[\"lldp\"]"),
+        by(
+            "[fdb]",
+            "loop_moves",
+            "mgmt/src/events.rs",
+            "how_many_moves_for_how_long_are_a_loop_is_configured",
+        ),
+        by(
+            "[fdb]",
+            "loop_time",
+            "mgmt/src/events.rs",
+            "how_many_moves_for_how_long_are_a_loop_is_configured",
+        ),
         fdb("unknown_unicast", "\"flood\"", "\"drop\""),
         Case { table: "[fdb]", key: "static", shown: Shown::Differs(BASE.into(), statics.clone()) },
         Case { table: "[fdb]", key: "group", shown: Shown::Differs(BASE.into(), group.clone()) },
