@@ -9,6 +9,8 @@ use crate::types::BURST;
 use std::collections::HashMap;
 
 const PORTS: usize = 6;
+/// Where copies go, of those switches that have mirrors.
+const MONITOR: usize = 5;
 
 /// What crosses, or could not, in one run.
 #[derive(Default)]
@@ -17,6 +19,7 @@ struct Seen {
     marked: u64,
     lost: u64,
     flooded: u64,
+    mirrored: u64,
 }
 
 struct Fabric {
@@ -29,6 +32,7 @@ struct Fabric {
     next: HashMap<(u8, u8, u8), u32>,
     left: HashMap<((u8, u8, u8), usize), u32>,
     now: Nanos,
+    mirrors: bool,
     seen: Seen,
     /// Buffers each shard has.
     stock: usize,
@@ -54,6 +58,14 @@ impl Fabric {
                 };
             }
         }
+        let mirrors = rng.next_u32().is_multiple_of(2);
+        if mirrors {
+            let set = |ports: &[u16]| ports.iter().copied().map(PortId).collect();
+            let (to, filter) = (PortId(MONITOR as u16), Filter::default());
+            let one = MirrorParams { rx: set(&[0, 1, 2]), tx: set(&[1, 3]), filter, to, queue: 1 };
+            params.mirrors = vec![one, MirrorParams { rx: set(&[]), tx: set(&[0, 4]), queue: 2, ..one }];
+            params.mmu.mirror = 30_000;
+        }
         let stock = super::super::handoff::stock::<OwnedFrame>(params.frames).len();
         let shards = Switch::<OwnedFrame>::sharded(&params, shards).unwrap();
         let (room, up) = ([BURST; PORTS], [true; PORTS]);
@@ -64,6 +76,7 @@ impl Fabric {
             next: HashMap::new(),
             left: HashMap::new(),
             now: 0,
+            mirrors,
             seen: Seen::default(),
             stock,
         };
@@ -121,8 +134,8 @@ impl Fabric {
     fn left(&mut self, frame: &[u8], port: usize) {
         let flow = (frame[11], frame[5], frame[15] >> 5);
         let number = u32::from_be_bytes(frame[frame.len() - 8..frame.len() - 4].try_into().unwrap());
-        if flow.1 == 0xee {
-            // Copies of one frame leave by several ports.
+        if flow.1 == 0xee || self.mirrors && port == MONITOR {
+            // Copies of one frame leave by several ports, and those of mirrors beside it.
             return;
         }
         let (sent, left) = (&self.next[&flow], self.left.entry((flow, port)).or_default());
@@ -188,6 +201,8 @@ impl Fabric {
         };
         self.seen.marked = stats(&|stats| stats.ecn_marked.iter().sum());
         self.seen.lost = books.dropped;
+        self.seen.mirrored = stats(&|stats| stats.mirrored);
+        assert!(self.mirrors || self.seen.mirrored == 0);
         let sent = stats(&|stats| stats.tx_packets);
         assert_eq!(stats(&|stats| stats.queue_packets.iter().sum()), sent);
         let latency: u64 = self
@@ -244,9 +259,11 @@ fn whatever_happens_between_shards_nothing_is_lost_count_of() {
             all.marked += seen.marked;
             all.lost += seen.lost;
             all.flooded += seen.flooded;
+            all.mirrored += seen.mirrored;
         }
         assert_eq!(all.granted > 1000, tx_per_lcore, "{} granted", all.granted);
-        let Seen { granted, marked, lost, flooded } = all;
+        let Seen { granted, marked, lost, flooded, mirrored } = all;
+        assert!(mirrored > 10_000, "{mirrored}");
         assert!(marked > 100 && lost > 1000 && flooded > 10, "{marked} {lost} {flooded} {granted}");
     }
 }
