@@ -70,10 +70,10 @@ impl CollectiveResult {
         let what = format!("{} of {} ranks{bytes}", self.kind, self.ranks);
         let Some(time) = self.time_ns else { return format!("{what}: has not ended") };
         let gb = |bytes: u64| bytes as f64 / 1e9;
-        let bandwidth =
-            self.algbw_bytes_per_s.zip(self.busbw_bytes_per_s).map_or(String::new(), |(alg, bus)| {
-                format!(", algbw {:.2} GB/s, busbw {:.2} GB/s", gb(alg), gb(bus))
-            });
+        let of = |name: &str, bytes: Option<u64>| {
+            bytes.map_or(String::new(), |bytes| format!(", {name} {:.2} GB/s", gb(bytes)))
+        };
+        let bandwidth = of("algbw", self.algbw_bytes_per_s) + &of("busbw", self.busbw_bytes_per_s);
         let straggler = self.straggler.as_ref().filter(|s| s.late_ns > 0).map_or(String::new(), |s| {
             format!("; {} was late by {:.1} us: {}", s.host, s.late_ns as f64 / 1e3, s.cause)
         });
@@ -202,7 +202,7 @@ fn result(
         start_ns: start,
         time_ns: time,
         algbw_bytes_per_s: bandwidth((1, 1)),
-        busbw_bytes_per_s: bandwidth(collective.bus),
+        busbw_bytes_per_s: collective.bus.and_then(bandwidth),
         straggler: end.and_then(|last| straggler(last, steps, &all, computed)),
         steps: steps.iter().map(step).collect(),
     }

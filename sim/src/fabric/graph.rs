@@ -40,8 +40,8 @@ pub(super) struct Collective {
     pub ranks: usize,
     /// Its size as nccl-tests counts it, bytes; `None`: such a thing has no bandwidth.
     pub bytes: Option<u64>,
-    /// Bus bandwidth in that of the algorithm, as a fraction.
-    pub bus: (u64, u64),
+    /// Bus bandwidth in that of the algorithm, as a fraction; `None`: there is none.
+    pub bus: Option<(u64, u64)>,
 }
 
 impl Message {
@@ -128,6 +128,13 @@ impl Graph {
         let op = &mut self.ops[op as usize];
         op.needs = after.len() as u32;
         op.after = after;
+    }
+
+    /// Lets `op` wait for `before`, too.
+    pub fn wait_too(&mut self, op: OpId, before: OpId) {
+        let op = &mut self.ops[op as usize];
+        op.needs += 1;
+        op.after.push(before);
     }
 
     /// The end of all of these.

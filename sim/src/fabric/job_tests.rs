@@ -182,6 +182,71 @@ fn stragglers_are_named_with_the_cause() {
     assert!(late > 20_000, "{late}");
 }
 
+/// Stages that compute 100 us there and 200 us back: without a bubble but that of filling and emptying.
+#[test]
+fn a_pipeline_takes_one_step_more_for_each_stage() {
+    let keys = "bytes = 1000\nmicrobatches = 8\nforward = \"100us\"\nbackward = \"200us\"\n";
+    let report = job(4, "pipeline", keys);
+    assert_eq!((report.flows.len(), only(&report).steps.len()), (2 * 3 * 8, 8));
+    let ideal = (8 + 3) * 300_000;
+    // Cables, three there and three back for each that fills or empties.
+    assert!((ideal..ideal + 60_000).contains(&report.end_ns), "{}", report.end_ns);
+    let late = only(&report).straggler.as_ref().unwrap();
+    assert_eq!(late.cause, "compute");
+    // Messages of 90 us: six to fill and empty it at least, and two for each micro-batch at most, as a stage has no more
+    // micro-batches on their way than there are stages behind it.
+    let wide = job(4, "pipeline", &keys.replace("1000", "\"1MB\""));
+    assert!((ideal + 6 * 87_000..ideal + (6 + 16) * 93_000).contains(&wide.end_ns), "{}", wide.end_ns);
+    for (keys, what) in [
+        ("bytes = 1\n", "needs `microbatches`"),
+        ("bytes = 1\nmicrobatches = 0\nforward = 1\nbackward = 1\n", "0 `microbatches`; it must be 1 to"),
+        ("microbatches = 1\nforward = 1\nbackward = 1\n", "needs `bytes`"),
+        ("bytes = 1\nmicrobatches = 1\nforward = 1\n", "needs `backward`"),
+    ] {
+        let said = play(4, &format!("[[workload]]\nkind = \"pipeline\"\n{keys}")).unwrap_err();
+        assert!(said.contains(what), "{said}");
+    }
+}
+
+#[test]
+fn storage_reads_writes_and_copies() {
+    let storage = |more: &str| job(6, "storage", &format!("bytes = 100000\nservers = 2\nios = 10\n{more}"));
+    let servers = ["h4", "h5"];
+    let reads = storage("");
+    // A request and the data for each of four clients.
+    assert_eq!((reads.flows.len(), only(&reads).bytes), (80, Some(4_000_000)));
+    assert!(reads.flows.iter().all(|f| servers.contains(&f.from.as_str()) == (f.delivered == 100_000)));
+    assert!(only(&reads).algbw_bytes_per_s.is_some() && only(&reads).busbw_bytes_per_s.is_none());
+    follow_one_another(&reads);
+    // More at once: sooner. A server that takes its time: later, by its time at least.
+    assert!(storage("depth = 4\n").end_ns < reads.end_ns);
+    assert!(storage("service = \"50us\"\n").end_ns > 20 * 50_000);
+    let writes = storage("reads = 0.0\n");
+    assert!(writes.flows.iter().all(|f| servers.contains(&f.to.as_str()) == (f.delivered == 100_000)));
+    // Data to one server, to the other, and an answer.
+    let copied = storage("reads = 0.0\nreplicas = 2\n");
+    assert_eq!(copied.flows.len(), 120);
+    assert_eq!(copied.flows.iter().filter(|f| f.delivered == 64).count(), 40);
+    assert!(
+        copied.flows.iter().any(|f| servers.contains(&f.from.as_str()) && servers.contains(&f.to.as_str()))
+    );
+    let mixed = storage("reads = 0.5\n");
+    let share =
+        mixed.flows.iter().filter(|f| f.delivered == 100_000 && servers.contains(&f.from.as_str())).count();
+    assert!((10..30).contains(&share), "{share} of 40 are reads");
+    for (keys, what) in [
+        ("servers = 6\nios = 1\n", "6 `servers` of 6 ranks; there must be one, and a client"),
+        ("ios = 1\n", "needs `servers`"),
+        ("servers = 1\n", "needs `ios`"),
+        ("servers = 1\nios = 1\ndepth = 0\n", "`depth` 0"),
+        ("servers = 1\nios = 1\nreads = 1.5\n", "`reads` is 1.5"),
+        ("servers = 1\nios = 1\nreplicas = 2\n", "2 `replicas` on 1 servers"),
+    ] {
+        let said = play(6, &format!("[[workload]]\nkind = \"storage\"\nbytes = 1\n{keys}")).unwrap_err();
+        assert!(said.contains(what), "{said}");
+    }
+}
+
 /// Plays operations on four hosts.
 fn operations(lines: &str, more: &str) -> Result<Report, String> {
     let dir = folder(&[("o.jsonl", lines)]);

@@ -207,6 +207,12 @@ const SIZED: More<'_> = &[(
     "workload.0",
     "{ kind = \"all_to_allv\", matrix = [[0, 1000, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0]] }",
 )];
+const PIPELINE: More<'_> = &[(
+    "workload.0",
+    "{ kind = \"pipeline\", bytes = \"50KB\", microbatches = 2, forward = \"10us\", backward = \"20us\" }",
+)];
+const STORAGE: More<'_> =
+    &[("workload.0", "{ kind = \"storage\", bytes = \"20KB\", servers = 1, ios = 6, reads = 0.5 }")];
 const HPCC_FILE: More<'_> = &[
     topology("{ kind = \"hpcc_file\", file = \"one.txt\" }"),
     ("link", "{}"),
@@ -439,6 +445,15 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("workload.0.placement", "\"spread\"", &[RING[0], ("workload.0.ranks", "2")]),
     ("workload.0.group", "4", GROUPS),
     ("workload.0.matrix", "[[0, 1000, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]", SIZED),
+    ("workload.0.microbatches", "3", PIPELINE),
+    ("workload.0.forward", "\"5us\"", PIPELINE),
+    ("workload.0.backward", "\"5us\"", PIPELINE),
+    ("workload.0.servers", "2", STORAGE),
+    ("workload.0.ios", "7", STORAGE),
+    ("workload.0.depth", "2", STORAGE),
+    ("workload.0.reads", "0.1", STORAGE),
+    ("workload.0.replicas", "2", &[STORAGE[0], ("workload.0.servers", "2")]),
+    ("workload.0.service", "\"3us\"", STORAGE),
     ("topology.hpcc_file.file", "\"two.txt\"", HPCC_FILE),
     ("workload.0.start", "\"10us\"", PLAIN),
     ("workload.0.stagger", "\"10us\"", PLAIN),

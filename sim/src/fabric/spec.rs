@@ -670,6 +670,24 @@ pub struct Workload {
     pub group: Option<usize>,
     /// Bytes from each rank, a row, to each (all_to_allv).
     pub matrix: Option<Vec<Vec<Size>>>,
+    /// Micro-batches of a step (pipeline).
+    pub microbatches: Option<usize>,
+    /// Time of a micro-batch at a stage (pipeline).
+    pub forward: Option<Duration>,
+    /// The same on the way back (pipeline).
+    pub backward: Option<Duration>,
+    /// Ranks that store (storage).
+    pub servers: Option<usize>,
+    /// Reads and writes of each client (storage).
+    pub ios: Option<usize>,
+    /// Those of them that are under way at once (storage); 1 unless given.
+    pub depth: Option<usize>,
+    /// Share of reads (storage); 1 unless given.
+    pub reads: Option<f64>,
+    /// Servers that what is written goes to, one after the other (storage); 1 unless given.
+    pub replicas: Option<usize>,
+    /// Time of a server for each, one after the other (storage); none unless given.
+    pub service: Option<Duration>,
     /// Reliable, or datagrams nobody acknowledges.
     #[serde(default = "yes")]
     pub reliable: bool,
@@ -728,6 +746,11 @@ pub enum Pattern {
     /// All-reduce of `bytes`: ring reduce-scatter within each `group`, a ring of the ranks with the same place in all groups,
     /// ring all-gather within each group.
     RailAllReduce,
+    /// A training step of a pipeline, one forward, one backward: ranks are stages, `bytes` go from one to the next for each of
+    /// `microbatches`, and back; `forward` and `backward` are computed.
+    Pipeline,
+    /// The last `servers` ranks store; each other reads and writes `ios` times `bytes`.
+    Storage,
     /// The operations in `file`, rank by rank.
     Operations,
     /// The Chakra execution traces in `file`, one for each rank.

@@ -4,7 +4,9 @@ pub(in crate::fabric) mod collectives;
 mod imported;
 mod jobs;
 pub(in crate::fabric) mod operations;
+mod pipeline;
 mod poisson;
+mod storage;
 mod trees;
 
 use super::collective::Collectives;
@@ -94,6 +96,8 @@ impl Pattern {
             Self::HalvingDoublingAllReduce => "halving_doubling_all_reduce",
             Self::HierarchicalAllReduce => "hierarchical_all_reduce",
             Self::RailAllReduce => "rail_all_reduce",
+            Self::Pipeline => "pipeline",
+            Self::Storage => "storage",
             Self::Chakra => "chakra",
         }
     }
@@ -119,8 +123,8 @@ impl Reader<'_> {
     fn check(&self) -> Result<(), FabricError> {
         use Pattern::{
             AllGather, AllReduce, AllToAll, AllToAllV, Chakra, Flow, HalvingDoublingAllReduce,
-            HierarchicalAllReduce, HpccFlows, HtsimMatrix, Incast, Operations, Permutation, Poisson,
-            RailAllReduce, ReduceScatter, TreeAllReduce,
+            HierarchicalAllReduce, HpccFlows, HtsimMatrix, Incast, Operations, Permutation, Pipeline,
+            Poisson, RailAllReduce, ReduceScatter, Storage, TreeAllReduce,
         };
         const CLOCKS: &[Pattern] = &[HtsimMatrix, HpccFlows];
         const FILES: &[Pattern] = &[HtsimMatrix, HpccFlows, Operations, Chakra];
@@ -135,13 +139,15 @@ impl Reader<'_> {
             HalvingDoublingAllReduce,
             HierarchicalAllReduce,
             RailAllReduce,
+            Pipeline,
+            Storage,
             Operations,
             Chakra,
         ];
         const GROUPED: &[Pattern] = &[HierarchicalAllReduce, RailAllReduce];
         let w = self.w;
         let from_file = FILES.contains(&w.kind);
-        let keys: [(&str, bool, &[Pattern]); 17] = [
+        let keys: [(&str, bool, &[Pattern]); 26] = [
             ("from", w.from.is_some(), &[Flow]),
             ("to", w.to.is_some(), &[Flow, Incast, Poisson]),
             ("senders", w.senders.is_some(), &[Incast]),
@@ -159,6 +165,15 @@ impl Reader<'_> {
             ("placement", w.placement.is_some(), RANKED),
             ("group", w.group.is_some(), GROUPED),
             ("matrix", w.matrix.is_some(), &[AllToAllV]),
+            ("microbatches", w.microbatches.is_some(), &[Pipeline]),
+            ("forward", w.forward.is_some(), &[Pipeline]),
+            ("backward", w.backward.is_some(), &[Pipeline]),
+            ("servers", w.servers.is_some(), &[Storage]),
+            ("ios", w.ios.is_some(), &[Storage]),
+            ("depth", w.depth.is_some(), &[Storage]),
+            ("reads", w.reads.is_some(), &[Storage]),
+            ("replicas", w.replicas.is_some(), &[Storage]),
+            ("service", w.service.is_some(), &[Storage]),
         ];
         if let Some((key, ..)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&w.kind)) {
             return Err(self.wrong(format!("`{key}` means nothing here; take it out")));
@@ -233,6 +248,8 @@ impl Reader<'_> {
             | Pattern::HierarchicalAllReduce
             | Pattern::RailAllReduce
             | Pattern::AllToAllV => return self.collective(spec, &hosts),
+            Pattern::Pipeline => return self.pipeline(&hosts),
+            Pattern::Storage => return self.storage(&hosts, rng),
             Pattern::Poisson => return self.poisson(spec, rng),
             Pattern::HtsimMatrix => return self.htsim_matrix(spec),
             Pattern::HpccFlows => return self.hpcc_flows(spec),

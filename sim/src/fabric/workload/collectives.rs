@@ -34,7 +34,7 @@ impl Kind {
     /// What is reported of one of so many ranks and bytes, as nccl-tests counts them.
     pub fn described(self, word: &'static str, ranks: usize, bytes: u64) -> Collective {
         let bytes = (self != Self::Barrier).then_some(bytes);
-        Collective { kind: word, ranks, bytes, bus: self.bus(ranks.max(1) as u64) }
+        Collective { kind: word, ranks, bytes, bus: Some(self.bus(ranks.max(1) as u64)) }
     }
 
     /// Bus bandwidth in algorithm bandwidth, as nccl-tests has it.
@@ -70,8 +70,14 @@ impl<'a> Builder<'a> {
     }
 
     /// The same of what has no size that a bandwidth could be of.
-    pub fn begin_other(&mut self, word: &'static str, ranks: usize) {
-        self.graph.collectives.push(Collective { kind: word, ranks, bytes: None, bus: (1, 1) });
+    pub fn begin_other(&mut self, kind: &'static str, ranks: usize) {
+        self.graph.collectives.push(Collective { kind, ranks, bytes: None, bus: None });
+        self.step = 0;
+    }
+
+    /// The same of `bytes` that ranks move for themselves, not together.
+    pub fn begin_transfers(&mut self, kind: &'static str, ranks: usize, bytes: u64) {
+        self.graph.collectives.push(Collective { kind, ranks, bytes: Some(bytes), bus: None });
         self.step = 0;
     }
 

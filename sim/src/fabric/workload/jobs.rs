@@ -57,7 +57,7 @@ impl Reader<'_> {
     }
 
     /// When the hosts of these ranks may begin, ns.
-    fn starts(&self, hosts: &[usize]) -> BTreeMap<usize, Nanos> {
+    pub(super) fn starts(&self, hosts: &[usize]) -> BTreeMap<usize, Nanos> {
         let start = |rank: usize| self.w.start.0.saturating_add(self.w.stagger.0.saturating_mul(rank as u64));
         hosts.iter().enumerate().map(|(rank, host)| (*host, start(rank))).collect()
     }
