@@ -2,7 +2,7 @@
 
 use crate::{
     Outcome, advise, apply, bench, check, config, doctor, explain, golden, headroom, host, inc, lab, papers,
-    prepare, report, run, show, sim, top, trace,
+    prepare, qp, report, run, show, sim, top, trace,
 };
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -29,6 +29,9 @@ pub enum Command {
     Lab(lab::LabArgs),
     /// Be a traffic host: RoCEv2 connections over DPDK ports, checked at the receiver.
     Host(host::HostArgs),
+    /// Look at queue pairs of a running host, and change how they react to congestion.
+    #[command(subcommand)]
+    Qp(qp::QpCommand),
     /// Look at a running switch.
     Show(show::ShowArgs),
     /// Save the page of a running switch, with its last minute, as one file that opens anywhere.
@@ -82,6 +85,7 @@ impl Command {
             Self::Run(args) => run::run(&args, eal),
             Self::Lab(args) => lab::lab(&args, eal),
             Self::Host(args) => host::host(&args, eal),
+            Self::Qp(command) => qp::qp(&command),
             Self::Show(args) => show::show(&args),
             Self::Report(args) => report::report(&args),
             Self::Top(args) => top::top(&args),

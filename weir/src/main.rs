@@ -26,6 +26,7 @@ mod machine;
 mod output;
 mod papers;
 mod prepare;
+mod qp;
 mod quantity;
 mod report;
 mod run;

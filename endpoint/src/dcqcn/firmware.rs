@@ -6,7 +6,7 @@
 //! queue pair: one that has sent more than its rate allows is stopped until it has paid, and in between goes at
 //! full speed.
 
-use super::registers::RegisterView;
+use super::registers::{Globals, MASK_BIT, Register, RegisterView, TIMER_START_BIT, units_to_rate};
 use super::scheme::{Allowance, Outstanding, ReactionPoint, Scheme};
 use super::standard::{ParamError, Params, RateControl};
 use super::trace::Trace;
@@ -31,6 +31,17 @@ impl Dcqcn {
     /// The algorithm alone: scheme 1 without a limit to the work requests in flight.
     pub fn plain(params: Params) -> Self {
         Self { scheme: Scheme::Hardware, params, outstanding: Outstanding::NONE, firmware_period: 1 }
+    }
+
+    fn check(&self) -> Result<(), DcqcnError> {
+        let Outstanding { normal, reduced, .. } = self.outstanding;
+        if reduced == 0 || reduced > normal {
+            return Err(DcqcnError::Outstanding { normal, reduced });
+        }
+        if self.firmware_period == 0 {
+            return Err(DcqcnError::Period);
+        }
+        Ok(())
     }
 }
 
@@ -70,6 +81,23 @@ struct Firmware {
 }
 
 impl Firmware {
+    /// That of a scheme, if it has one.
+    fn of(dcqcn: &Dcqcn, now: Nanos) -> Result<Option<Box<Self>>, ParamError> {
+        if dcqcn.scheme == Scheme::Hardware {
+            return Ok(None);
+        }
+        let control = RateControl::new(dcqcn.params, now)?;
+        Ok(Some(Box::new(Self {
+            period: dcqcn.firmware_period,
+            due: (control.rate() < dcqcn.params.max_rate).then_some(now),
+            control,
+            looked: now,
+            cnp: false,
+            sent: 0,
+            budget: 0,
+        })))
+    }
+
     /// The rate it wants at `now`, and whether the queue pair is to be stopped.
     fn look(&mut self, now: Nanos) -> (u64, bool) {
         self.control.handle_timeout(now);
@@ -102,7 +130,7 @@ impl Firmware {
 /// The reaction point of one queue pair with all that moves it.
 #[derive(Clone, Debug)]
 pub struct Adapter {
-    scheme: Scheme,
+    settings: Dcqcn,
     point: ReactionPoint,
     firmware: Option<Box<Firmware>>,
 }
@@ -113,30 +141,46 @@ impl Adapter {
     /// # Errors
     /// What does not fit.
     pub fn new(dcqcn: &Dcqcn, now: Nanos) -> Result<Self, DcqcnError> {
-        let Dcqcn { scheme, params, outstanding, firmware_period: period } = *dcqcn;
-        let Outstanding { normal, reduced, .. } = outstanding;
-        if reduced == 0 || reduced > normal {
-            return Err(DcqcnError::Outstanding { normal, reduced });
-        }
-        if period == 0 {
-            return Err(DcqcnError::Period);
-        }
-        let firmware = |control: RateControl| Firmware {
-            period,
-            due: (control.rate() < params.max_rate).then_some(now),
-            control,
-            looked: now,
-            cnp: false,
-            sent: 0,
-            budget: 0,
+        dcqcn.check()?;
+        let Dcqcn { scheme, params, outstanding, .. } = *dcqcn;
+        let firmware = Firmware::of(dcqcn, now)?;
+        Ok(Self { settings: *dcqcn, point: ReactionPoint::new(scheme, params, outstanding, now)?, firmware })
+    }
+
+    /// What it was told to do.
+    pub fn settings(&self) -> &Dcqcn {
+        &self.settings
+    }
+
+    /// Does something else from now on (CC-024: all of it can be set at run time). The rate goes on from where it is, within
+    /// its new bounds, also where another one decides than before.
+    ///
+    /// # Errors
+    /// What does not fit; nothing is changed.
+    pub fn configure(&mut self, dcqcn: &Dcqcn, now: Nanos) -> Result<(), DcqcnError> {
+        dcqcn.check()?;
+        let Dcqcn { scheme, params, outstanding, firmware_period } = *dcqcn;
+        params.check()?;
+        let mut firmware = match scheme == self.settings.scheme {
+            true => self.firmware.take(),
+            false => Firmware::of(dcqcn, now)?,
         };
-        let firmware = match scheme {
-            Scheme::Hardware => None,
-            Scheme::FirmwareRate | Scheme::Firmware => {
-                Some(Box::new(firmware(RateControl::new(params, now)?)))
+        if scheme != self.settings.scheme {
+            let rate = self.rate();
+            for control in [Some(self.point.control_mut()), firmware.as_mut().map(|f| &mut f.control)] {
+                control.into_iter().for_each(|control| control.go_on_from(rate, now));
             }
-        };
-        Ok(Self { scheme, point: ReactionPoint::new(scheme, params, outstanding, now)?, firmware })
+            self.point.mask(false);
+        }
+        self.point.configure(&Globals { scheme, params, outstanding }, now)?;
+        if let Some(firmware) = &mut firmware {
+            firmware.control.set_params(params, now)?;
+            firmware.period = firmware_period;
+            firmware.due = (firmware.control.rate() < params.max_rate).then_some(firmware.after(now));
+            self.point.write_rate(firmware.control.rate());
+        }
+        (self.settings, self.firmware) = (*dcqcn, firmware);
+        Ok(())
     }
 
     /// What the queue pair may do.
@@ -147,6 +191,41 @@ impl Adapter {
     /// The rate the algorithm wants, wherever it runs, bits/s.
     pub fn rate(&self) -> u64 {
         self.control().rate()
+    }
+
+    /// Reads a register at `now`.
+    pub fn read(&self, register: Register, now: Nanos) -> u32 {
+        let control = self.control().registers(now);
+        match register {
+            Register::CcRate | Register::CcByteCount => self.point.registers(now).read(register),
+            of_algorithm => control.read(of_algorithm),
+        }
+    }
+
+    /// Writes a register at `now` (CC-015, CC-016).
+    pub fn write(&mut self, register: Register, value: u32, now: Nanos) {
+        match register {
+            Register::CcRate => self.point.write_rate(units_to_rate(value as u16)),
+            Register::CcByteCount => self.point.write_window(u64::from(value), now),
+            of_algorithm => self.control_mut().write(of_algorithm, value, now),
+        }
+        if let Some(firmware) = &mut self.firmware {
+            let full = firmware.control.rate() >= firmware.control.params().max_rate;
+            firmware.due = if full { None } else { firmware.due.or(Some(firmware.after(now))) };
+        }
+    }
+
+    /// `sq_arb_mask` and the rest of [`ARBITRATION`](super::registers::ARBITRATION).
+    pub fn arbitration(&self) -> u64 {
+        if self.point.is_masked() { MASK_BIT } else { 0 }
+    }
+
+    /// Writes them.
+    pub fn write_arbitration(&mut self, value: u64, now: Nanos) {
+        self.point.mask(value & MASK_BIT != 0);
+        if value & TIMER_START_BIT != 0 {
+            self.control_mut().start_timer(now);
+        }
     }
 
     /// A CNP arrived.
@@ -183,7 +262,7 @@ impl Adapter {
             && firmware.due.is_some_and(|at| at <= now)
         {
             let (rate, stop) = firmware.look(now);
-            match self.scheme {
+            match self.settings.scheme {
                 Scheme::FirmwareRate => self.point.write_rate(rate),
                 _ => self.point.mask(stop),
             }
@@ -199,12 +278,21 @@ impl Adapter {
         self.firmware.as_ref().map_or(self.point.control(), |firmware| &firmware.control)
     }
 
+    fn control_mut(&mut self) -> &mut RateControl {
+        match &mut self.firmware {
+            Some(firmware) => &mut firmware.control,
+            None => self.point.control_mut(),
+        }
+    }
+
     /// Starts to record what moves the rate, from an empty trace (CC-021).
     pub fn start_trace(&mut self) {
-        match &mut self.firmware {
-            Some(firmware) => firmware.control.start_trace(),
-            None => self.point.start_trace(),
-        }
+        self.control_mut().start_trace();
+    }
+
+    /// Stops that; what was recorded can still be read.
+    pub fn stop_trace(&mut self) {
+        self.control_mut().stop_trace();
     }
 
     /// What was recorded.

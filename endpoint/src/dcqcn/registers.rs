@@ -17,7 +17,7 @@ pub const QP_STRIDE: u64 = 0x100;
 /// Bytes of one unit of the byte counter and its threshold (DEV-44: 19 bits of bytes would end at 512 KiB).
 pub const BYTE_UNIT: u64 = 64;
 /// Nanoseconds of the microsecond fields.
-const MICROSECOND: Nanos = 1_000;
+pub(super) const MICROSECOND: Nanos = 1_000;
 
 /// Per-QP registers of queue pair 1 (CC-015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,72 @@ pub enum Register {
 }
 
 impl Register {
+    /// All of them, in the order of their addresses.
+    pub const ALL: [Self; 7] = [
+        Self::CnpMerge,
+        Self::Rate,
+        Self::Alpha,
+        Self::ByteCounter,
+        Self::TimeAndByteCount,
+        Self::CcRate,
+        Self::CcByteCount,
+    ];
+
+    /// Its name in the manual of the adapter.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CnpMerge => "CNP_MERGE_MEM",
+            Self::Rate => "RATE_MEM",
+            Self::Alpha => "ALPHA_MEM",
+            Self::ByteCounter => "BYTE_COUNTER_MEM",
+            Self::TimeAndByteCount => "T_BC_MEM",
+            Self::CcRate => "CC_RATE_MEM",
+            Self::CcByteCount => "CC_BYTE_CNT_MEM",
+        }
+    }
+
     /// Address of this register of queue pair `qp`, from 1; `None` for 0.
     pub fn address(self, qp: u64) -> Option<u64> {
         qp.checked_sub(1)?.checked_mul(QP_STRIDE)?.checked_add(self as u64)
+    }
+}
+
+/// `sq_arb_mask` in bit 1, `nocnp_timer_start` in bit 5 of queue pair 1 (CC-017, CC-020).
+pub const ARBITRATION: u64 = 0x40_0000;
+/// `sq_arb_mask`: the queue pair sends nothing.
+pub const MASK_BIT: u64 = 1 << 1;
+/// `nocnp_timer_start`: written, never read as set.
+pub const TIMER_START_BIT: u64 = 1 << 5;
+
+/// What stands at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// A register that all queue pairs share.
+    Global(GlobalRegister),
+    /// A register of queue pair `.1`, from 1.
+    Qp(Register, u64),
+    /// [`ARBITRATION`] of queue pair `.0`, from 1.
+    Arbitration(u64),
+}
+
+impl At {
+    /// `None`: nothing is there.
+    pub fn address(address: u64) -> Option<Self> {
+        if let Some(global) = GlobalRegister::ALL.into_iter().find(|register| *register as u64 == address) {
+            return Some(Self::Global(global));
+        }
+        let (base, of_qp): (u64, fn(u64) -> Option<Register>) = match address {
+            0x40_0000..0x60_0000 => (ARBITRATION, |_| None),
+            0x60_0000.. => {
+                (Register::CnpMerge as u64, |at| Register::ALL.into_iter().find(|r| *r as u64 == at))
+            }
+            _ => return None,
+        };
+        let (qp, offset) = ((address - base) / QP_STRIDE + 1, (address - base) % QP_STRIDE);
+        match of_qp(base + offset) {
+            Some(register) => Some(Self::Qp(register, qp)),
+            None => (base == ARBITRATION && offset == 0).then_some(Self::Arbitration(qp)),
+        }
     }
 }
 
@@ -143,6 +206,11 @@ pub enum WriteError {
     Params(#[from] ParamError),
 }
 
+impl GlobalRegister {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::CnpTimer, Self::Increase, Self::Alpha, Self::Control];
+}
+
 impl Globals {
     /// What a read returns; what does not fit its field shows the field's largest value.
     pub fn read(&self, register: GlobalRegister) -> u64 {
@@ -205,6 +273,18 @@ mod tests {
         assert_eq!(Register::CcRate.address(3), Some(0x60_0228));
         assert_eq!(Register::CcByteCount.address(2), Some(0x60_0130));
         assert_eq!(Register::Rate.address(0), None);
+    }
+
+    #[test]
+    fn every_address_is_of_one_register() {
+        for register in Register::ALL {
+            let address = register.address(7).unwrap();
+            assert_eq!(At::address(address), Some(At::Qp(register, 7)));
+            assert_eq!(At::address(address + 1), None);
+        }
+        assert_eq!(At::address(0x40_0100), Some(At::Arbitration(2)));
+        assert_eq!(At::address(0x20_0220), Some(At::Global(GlobalRegister::Control)));
+        assert!([0, 0x20_0208, 0x40_0008, 0x60_0038, u64::MAX].iter().all(|at| At::address(*at).is_none()));
     }
 
     #[test]

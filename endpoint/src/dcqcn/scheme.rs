@@ -171,14 +171,23 @@ impl ReactionPoint {
         self.masked = masked;
     }
 
+    /// It is masked.
+    pub fn is_masked(&self) -> bool {
+        self.masked
+    }
+
+    /// Writes the bytes of the limiter's present window.
+    pub(super) fn write_window(&mut self, bytes: u64, now: Nanos) {
+        self.window = (now / RATE_WINDOW, bytes);
+    }
+
     /// The rate machine.
     pub fn control(&self) -> &RateControl {
         &self.control
     }
 
-    /// Starts to record what moves the rate, from an empty trace (CC-021).
-    pub fn start_trace(&mut self) {
-        self.control.start_trace();
+    pub(super) fn control_mut(&mut self) -> &mut RateControl {
+        &mut self.control
     }
 
     /// When [`Self::handle_timeout`] has something to do.

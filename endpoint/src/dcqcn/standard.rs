@@ -4,7 +4,7 @@
 //! Rates are bits/s; alpha has 30 fractional bits, of which hardware shows the upper ten (DEV-43).
 //! A flow at full rate is left alone: no timers, no counters, until a CNP comes.
 
-use super::registers::RegisterView;
+use super::registers::{BYTE_UNIT, MICROSECOND, Register, RegisterView, units_to_rate};
 use super::trace::{Cause, State, Trace};
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
@@ -301,9 +301,50 @@ impl RateControl {
         self.trace.as_deref()
     }
 
-    /// Stops recording and hands out the trace.
-    pub fn stop_trace(&mut self) -> Option<Box<Trace>> {
-        self.trace.take()
+    /// Stops recording; the trace can still be read.
+    pub fn stop_trace(&mut self) -> Option<&Trace> {
+        self.trace.iter_mut().for_each(|trace| trace.stop());
+        self.trace()
+    }
+
+    /// Writes a register of the algorithm, as firmware does before a flow starts (CC-016). Rates stay within their bounds.
+    pub(super) fn write(&mut self, register: Register, value: u32, now: Nanos) {
+        let (high, low) = ((value >> 16) as u16, value as u16);
+        match register {
+            Register::CnpMerge => {
+                let until = now.saturating_add(u64::from(value) * MICROSECOND);
+                self.cut_before |= value != 0;
+                self.cuts_again_at = until;
+                self.cut_deadline = self.cut_deadline.map(|_| until);
+            }
+            Register::Rate => {
+                let bounds = |units| units_to_rate(units).clamp(self.params.min_rate, self.params.max_rate);
+                (self.target, self.current) = (bounds(high), bounds(low));
+                if self.at_full_rate() {
+                    self.increase_deadline = None;
+                }
+            }
+            Register::Alpha => self.alpha = (value & 0x3ff) << ALPHA_HIDDEN,
+            Register::ByteCounter => self.bytes = u64::from(value) * BYTE_UNIT,
+            Register::TimeAndByteCount => {
+                (self.time_count, self.byte_count) = (u32::from(high), u32::from(low));
+            }
+            // The limiter's.
+            Register::CcRate | Register::CcByteCount => {}
+        }
+    }
+
+    /// Takes over from another reaction point, whose rate this is, bits/s.
+    pub(super) fn go_on_from(&mut self, rate: u64, now: Nanos) {
+        self.current = rate.clamp(self.params.min_rate, self.params.max_rate);
+        self.arm_increase(now);
+    }
+
+    /// `nocnp_timer_start`: the increase timer runs, unless it does or there is nothing to rise to (CC-017).
+    pub(super) fn start_timer(&mut self, now: Nanos) {
+        if self.increase_deadline.is_none() {
+            self.arm_increase(now);
+        }
     }
 
     fn record(&mut self, cause: Cause, now: Nanos) {

@@ -95,17 +95,22 @@ pub const CSV_HEADER: &str = "qpn,time_ns,code,event,rate_bps\n";
 pub struct Trace {
     initial: State,
     entries: Vec<Entry>,
+    stopped: bool,
 }
 
 impl Trace {
     pub(super) fn new(initial: State) -> Self {
-        Self { initial, entries: Vec::with_capacity(TRACE_ENTRIES) }
+        Self { initial, entries: Vec::with_capacity(TRACE_ENTRIES), stopped: false }
     }
 
     pub(super) fn record(&mut self, cause: Cause, rate: u64, at: Nanos) {
-        if self.entries.len() < TRACE_ENTRIES {
+        if !self.stopped && self.entries.len() < TRACE_ENTRIES {
             self.entries.push(Entry { cause, rate, at });
         }
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
     }
 
     /// The state before the first event.
@@ -118,9 +123,14 @@ impl Trace {
         &self.entries
     }
 
-    /// Nothing more is recorded.
+    /// Nothing more fits.
     pub fn is_full(&self) -> bool {
         self.entries.len() == TRACE_ENTRIES
+    }
+
+    /// Events are still recorded.
+    pub fn is_running(&self) -> bool {
+        !self.stopped && !self.is_full()
     }
 
     /// How many events of each class it holds.

@@ -41,7 +41,7 @@ pub(super) fn tcp(address: SocketAddr, any_port: bool) -> io::Result<TcpListener
 
 /// A listener on a Unix socket for its owner alone. A socket nobody answers on any more is replaced;
 /// one that is alive stays, and this process takes a name with its number.
-pub(super) fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
+pub fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }

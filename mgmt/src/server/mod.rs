@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, oneshot};
 
-pub use listen::{default_socket, folders, is_private, is_socket_of};
+pub use listen::{default_socket, folders, is_private, is_socket_of, unix as unix_listener};
 pub use orders::values;
 pub use tls::TlsFiles;
 

@@ -13,7 +13,7 @@ const PACKET: u64 = 1000;
 
 /// A flow that sends at its rate until its trace is full. The byte counter is shorter than the paper's 10 MB,
 /// so that it has a say in so short a time.
-fn play() -> Box<Trace> {
+fn play() -> Trace {
     let params = Params { byte_threshold: 600_000, ..Params::paper(LINE) };
     let mut flow = RateControl::new(params, 0).expect("the parameters of the paper");
     flow.start_trace();
@@ -28,7 +28,7 @@ fn play() -> Box<Trace> {
         flow.on_sent(PACKET, now);
         now += PACKET * 8 * 1_000_000_000 / flow.rate();
     }
-    flow.stop_trace().expect("it was started")
+    flow.stop_trace().expect("it was started").clone()
 }
 
 /// Events of the trace against the formulas, and the rate they left.

@@ -2,6 +2,7 @@
 
 mod build;
 mod meeting;
+pub mod operate;
 mod rclink;
 mod report;
 mod seats;
@@ -26,6 +27,7 @@ use crate::quantity::time;
 pub use build::{SETTLE, rate_control};
 use clap::Args;
 use meeting::{Meeting, MeetingArgs};
+use operate::Operator;
 pub use rclink::back_off;
 pub use report::trace;
 pub use seats::{Look, Seat, Shared, work};
@@ -45,6 +47,9 @@ pub struct HostArgs {
     /// Write what moved the rates to this file as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Socket for `weir qp`, for its owner alone; none unless given.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
     #[command(flatten)]
     pub meeting: MeetingArgs,
 }
@@ -102,6 +107,11 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let counted = config.counts();
     let mut links: Vec<LinkWatch> = handles.iter().map(|_| LinkWatch::default()).collect();
     let mut teller = Teller::new();
+    let listen = |path: &PathBuf| Operator::listen(path, &config, &check::read(&args.config)?);
+    let mut operator = args.socket.as_ref().map(listen).transpose()?;
+    if let Some(operator) = &operator {
+        say!("queue pairs: weir qp show --socket {}", operator.path().display());
+    }
     let failed = loop {
         std::thread::sleep(LOOK);
         for ((port, watch), named) in handles.iter().zip(&mut links).zip(&config.ports) {
@@ -110,6 +120,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
             }
         }
         teller.tell(start.elapsed(), shared.look());
+        operator.iter_mut().for_each(|operator| operator.turn(&shared));
         let over = args.duration.is_some_and(|time| start.elapsed() >= time);
         let failed = meeting.failed();
         if stop.asked() || over || failed.is_some() || (counted && shared.is_done()) {

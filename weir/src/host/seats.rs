@@ -1,6 +1,7 @@
 //! Hosts on their links: the loop that moves frames between stations and DPDK queues, for `weir host` and for
 //! the hosts of `weir lab`.
 
+use std::fmt::{self, Debug, Formatter};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,9 +53,15 @@ pub struct Look {
     pub paused: u64,
 }
 
+/// Something the loop is to do between two of its turns, told what time it is.
+pub type Ordered = Box<dyn FnOnce(&mut [Seat], u64) + Send>;
+
 /// What the hosts' thread and the others know of each other.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Shared {
+    /// There are orders.
+    ordered: AtomicBool,
+    orders: Mutex<Vec<Ordered>>,
     phase: AtomicU8,
     done: AtomicBool,
     frozen: AtomicBool,
@@ -62,7 +69,28 @@ pub struct Shared {
     look: Mutex<Look>,
 }
 
+impl Debug for Shared {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("look", &self.look()).finish_non_exhaustive()
+    }
+}
+
 impl Shared {
+    /// Has the loop do something.
+    pub fn order(&self, order: Ordered) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push(order);
+        self.ordered.store(true, Relaxed);
+    }
+
+    /// What it is to do.
+    fn take_orders(&self) -> Vec<Ordered> {
+        if !self.ordered.load(Relaxed) {
+            return Vec::new();
+        }
+        self.ordered.store(false, Relaxed);
+        std::mem::take(&mut *self.orders.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Nothing new is sent; what is on its way is still received and acknowledged.
     pub fn stop_sending(&self) {
         self.phase.store(Phase::Listen as u8, Relaxed);
@@ -153,6 +181,9 @@ pub fn work(
         let now = clock.now();
         if busy {
             shared.last_frame.store(now, Relaxed);
+        }
+        for order in shared.take_orders() {
+            order(&mut seats, now);
         }
         let phase = shared.phase.load(Relaxed);
         if sending && phase != Phase::Send as u8 {

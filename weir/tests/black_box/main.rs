@@ -18,6 +18,7 @@ mod lcores;
 mod memif;
 mod mirror;
 mod output;
+mod qp;
 mod ranks;
 mod refused;
 mod sockets;

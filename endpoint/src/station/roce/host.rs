@@ -63,6 +63,10 @@ impl Pair {
     }
 }
 
+#[path = "operate.rs"]
+mod operate;
+pub use operate::OrderError;
+
 /// What tells an end of a connection apart from all others.
 fn end(ip: IpAddr, qpn: Qpn) -> u64 {
     let address = match ip {

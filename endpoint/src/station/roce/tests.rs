@@ -21,7 +21,7 @@ fn counters(net: &Net, station: usize) -> crate::roce::hca::Counters {
     }
 }
 
-fn config(n: usize) -> StationConfig {
+pub(super) fn config(n: usize) -> StationConfig {
     let ip = IpAddr::V4(ip(n));
     StationConfig { mac: mac(n), ip, rate: RATE, obey: 8, slack: 0, settle: 0, first_qpn: 0x11 }
 }
@@ -40,7 +40,7 @@ fn scheme(scheme: Scheme) -> Rate {
 }
 
 /// From queue pair `qpn` of station `peer`, silent itself.
-fn pair(peer: usize, qpn: u32) -> PairConfig {
+pub(super) fn pair(peer: usize, qpn: u32) -> PairConfig {
     PairConfig {
         peer: Peer { ip: IpAddr::V4(ip(peer)), mac: None, qpn: Qpn(qpn) },
         send_psn: Psn::new(0xff_fff0),

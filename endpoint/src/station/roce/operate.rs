@@ -1,0 +1,252 @@
+//! Looking at queue pairs of a station while it runs, and changing how they react to congestion (CC-015, CC-024).
+
+use super::{Pair, Station};
+use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
+use crate::dcqcn::registers::{At, Globals, Register, WriteError};
+use crate::dcqcn::trace::Trace;
+use crate::roce::wire::Qpn;
+use thiserror::Error;
+use weir_dataplane::types::Nanos;
+
+/// Why an order is refused. Nothing is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OrderError {
+    /// No such queue pair.
+    #[error("there is no queue pair {}", .0.0)]
+    NoQueuePair(Qpn),
+    /// Its rate is fixed.
+    #[error("queue pair {} has a fixed rate: set [dcqcn] parameters in the host's file", .0.0)]
+    Fixed(Qpn),
+    /// Nothing stands there.
+    #[error("{0:#x}: no register, or none of a queue pair that is there")]
+    Address(u64),
+    /// More bits than the register has.
+    #[error("{1:#x} does not fit the 32 bits of {0:#x}")]
+    Wide(u64, u64),
+    /// What does not fit.
+    #[error(transparent)]
+    Dcqcn(#[from] DcqcnError),
+    /// What a shared register refuses.
+    #[error(transparent)]
+    Register(#[from] WriteError),
+}
+
+impl Station {
+    fn control_of(&mut self, qpn: Qpn) -> Result<(usize, &mut Adapter), OrderError> {
+        let at = self.pairs.iter().position(|pair| pair.qpn == qpn).ok_or(OrderError::NoQueuePair(qpn))?;
+        Ok((at, self.pairs[at].control.as_mut().ok_or(OrderError::Fixed(qpn))?))
+    }
+
+    /// Queue pair `nth`, from 1, as registers count them.
+    fn nth(&self, address: u64, nth: u64) -> Result<Qpn, OrderError> {
+        let at = usize::try_from(nth - 1).ok();
+        at.and_then(|at| self.pairs.get(at)).map(|pair| pair.qpn).ok_or(OrderError::Address(address))
+    }
+
+    /// How a queue pair reacts to congestion now; `None`: it has a fixed rate, or is not there.
+    pub fn dcqcn(&self, qpn: Qpn) -> Option<&Dcqcn> {
+        Some(self.pairs.iter().find(|pair| pair.qpn == qpn)?.control.as_ref()?.settings())
+    }
+
+    /// The registers of a queue pair at `now`, with their addresses.
+    pub fn registers(&self, qpn: Qpn, now: Nanos) -> Vec<(Register, u64, u32)> {
+        let at = self.pairs.iter().position(|pair| pair.qpn == qpn);
+        let Some((at, control)) = at.and_then(|at| Some((at, self.pairs[at].control.as_ref()?))) else {
+            return Vec::new();
+        };
+        let row = |register: Register| {
+            Some((register, register.address(at as u64 + 1)?, control.read(register, now)))
+        };
+        Register::ALL.into_iter().filter_map(row).collect()
+    }
+
+    /// Has a queue pair react in another way from `now` on.
+    ///
+    /// # Errors
+    /// No such queue pair, one with a fixed rate, or what does not fit.
+    pub fn configure(&mut self, qpn: Qpn, dcqcn: &Dcqcn, now: Nanos) -> Result<(), OrderError> {
+        let (at, control) = self.control_of(qpn)?;
+        control.configure(dcqcn, now)?;
+        self.apply_rate(at);
+        Ok(())
+    }
+
+    /// Reads the register at an address; one that is shared as the first queue pair has it.
+    ///
+    /// # Errors
+    /// Nothing stands there.
+    pub fn read(&self, address: u64, now: Nanos) -> Result<u64, OrderError> {
+        let control = |nth| {
+            let qpn = self.nth(address, nth)?;
+            let pair = self.pairs.iter().find(|pair| pair.qpn == qpn);
+            pair.and_then(|pair| pair.control.as_ref()).ok_or(OrderError::Fixed(qpn))
+        };
+        match At::address(address).ok_or(OrderError::Address(address))? {
+            At::Global(register) => {
+                let first = self.pairs.iter().find_map(|pair| pair.control.as_ref());
+                Ok(globals(first.ok_or(OrderError::Address(address))?).read(register))
+            }
+            At::Qp(register, nth) => Ok(u64::from(control(nth)?.read(register, now))),
+            At::Arbitration(nth) => Ok(control(nth)?.arbitration()),
+        }
+    }
+
+    /// Writes the register at an address, for all queue pairs if they share it.
+    ///
+    /// # Errors
+    /// Nothing stands there, or what does not fit.
+    pub fn write(&mut self, address: u64, value: u64, now: Nanos) -> Result<(), OrderError> {
+        match At::address(address).ok_or(OrderError::Address(address))? {
+            At::Global(register) => {
+                // Of each what else it has stays as it is; all or none.
+                let written = |control: &Adapter| {
+                    let mut globals = globals(control);
+                    globals.write(register, value)?;
+                    let Globals { scheme, params, outstanding } = globals;
+                    Ok::<_, WriteError>(Dcqcn { scheme, params, outstanding, ..*control.settings() })
+                };
+                let of_all = |pair: &Pair| pair.control.as_ref().map(written).transpose();
+                let new = self.pairs.iter().map(of_all).collect::<Result<Vec<_>, _>>()?;
+                if new.iter().all(Option::is_none) {
+                    return Err(OrderError::Address(address));
+                }
+                for (at, new) in new.into_iter().enumerate() {
+                    if let (Some(new), Some(control)) = (new, &mut self.pairs[at].control) {
+                        control.configure(&new, now)?;
+                        self.apply_rate(at);
+                    }
+                }
+            }
+            At::Qp(register, nth) => {
+                let narrow = u32::try_from(value).map_err(|_| OrderError::Wide(address, value))?;
+                let (at, control) = self.control_of(self.nth(address, nth)?)?;
+                control.write(register, narrow, now);
+                self.apply_rate(at);
+            }
+            At::Arbitration(nth) => {
+                let (at, control) = self.control_of(self.nth(address, nth)?)?;
+                control.write_arbitration(value, now);
+                self.apply_rate(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts to record what moves the rate of a queue pair, from an empty trace, or stops (CC-021).
+    ///
+    /// # Errors
+    /// No such queue pair, or one with a fixed rate.
+    pub fn record(&mut self, qpn: Qpn, on: bool) -> Result<(), OrderError> {
+        let (_, control) = self.control_of(qpn)?;
+        match on {
+            true => control.start_trace(),
+            false => control.stop_trace(),
+        }
+        Ok(())
+    }
+
+    /// What was recorded of a queue pair.
+    pub fn trace(&self, qpn: Qpn) -> Option<&Trace> {
+        self.pairs.iter().find(|pair| pair.qpn == qpn)?.control.as_ref()?.trace()
+    }
+}
+
+/// What shared registers say of a queue pair.
+fn globals(control: &Adapter) -> Globals {
+    let Dcqcn { scheme, params, outstanding, .. } = *control.settings();
+    Globals { scheme, params, outstanding }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dcqcn::registers::{GlobalRegister, MASK_BIT, TIMER_START_BIT};
+    use crate::dcqcn::scheme::{Outstanding, Scheme};
+    use crate::dcqcn::standard::Params;
+    use crate::station::roce::tests::{config, pair};
+    use crate::station::roce::{PairConfig, Rate, Remote};
+
+    const LINE: u64 = 100_000_000_000;
+
+    /// Three queue pairs: two that react, one that does not.
+    fn station() -> (Station, [Qpn; 3]) {
+        let mut station = Station::new(config(0));
+        let dcqcn = Dcqcn {
+            outstanding: Outstanding::adapter(300_000),
+            firmware_period: 10_000,
+            ..Dcqcn::plain(Params { cut_period: 50_000, ..Params::paper(LINE) })
+        };
+        let mut nth = 0;
+        let qpns = [Rate::Dcqcn(dcqcn), Rate::Fixed(LINE), Rate::Dcqcn(dcqcn)].map(|rate| {
+            let memory = Remote::of_pair(nth);
+            nth += 1;
+            station.add(PairConfig { rate, memory, ..pair(1, 0x11) }).unwrap()
+        });
+        (station, qpns)
+    }
+
+    #[test]
+    fn cc015_cc016_registers_of_a_queue_pair_are_read_and_written() {
+        let (mut station, [first, fixed, third]) = station();
+        let address = |register: Register, nth| register.address(nth).unwrap();
+        assert_eq!(station.read(address(Register::Rate, 1), 0), Ok(12_800 << 16 | 12_800));
+        station.write(address(Register::Rate, 3), 6_400 << 16 | 3_200, 0).unwrap();
+        station.write(address(Register::Alpha, 3), 0x7ff, 0).unwrap();
+        for (register, value) in [(Register::TimeAndByteCount, 2 << 16 | 3), (Register::ByteCounter, 100)] {
+            station.write(address(register, 3), value, 0).unwrap();
+            assert_eq!(station.read(address(register, 3), 0), Ok(value));
+        }
+        let shown: Vec<u32> = station.registers(third, 0).iter().map(|(.., value)| *value).collect();
+        assert_eq!(shown, [0, 6_400 << 16 | 3_200, 0x3ff, 100, 2 << 16 | 3, 3_200, 0]);
+        assert_eq!(station.hca.rate(third), Some(25_000_000_000), "and is kept to");
+        assert_eq!(station.hca.rate(first), Some(LINE), "its own alone");
+        // Below the line rate the timer is started by hand (CC-017).
+        assert_eq!(station.next_event(0), None);
+        station.write(0x40_0200, TIMER_START_BIT, 0).unwrap();
+        assert!(station.next_event(0).is_some());
+        station.write(0x40_0000, MASK_BIT, 0).unwrap();
+        assert_eq!((station.read(0x40_0000, 0), station.read(0x40_0200, 0)), (Ok(MASK_BIT), Ok(0)));
+        assert_eq!(station.read(address(Register::Rate, 2), 0), Err(OrderError::Fixed(fixed)));
+        for wrong in [address(Register::Rate, 4), 0x20_0208, 0x60_0038] {
+            assert_eq!(station.write(wrong, 1, 0), Err(OrderError::Address(wrong)));
+        }
+        let rate = address(Register::Rate, 1);
+        assert_eq!(station.write(rate, 1 << 32, 0), Err(OrderError::Wide(rate, 1 << 32)));
+    }
+
+    #[test]
+    fn cc024_what_queue_pairs_share_is_set_at_run_time_for_all_or_none() {
+        let (mut station, [first, _, third]) = station();
+        let slow = Params { max_rate: LINE / 10, initial_rate: LINE / 10, ..Params::paper(LINE / 10) };
+        station.configure(third, &Dcqcn { params: slow, ..*station.dcqcn(third).unwrap() }, 0).unwrap();
+        assert_eq!(station.hca.rate(third), Some(LINE / 10));
+        station.write(GlobalRegister::Alpha as u64, 77, 0).unwrap();
+        let of = |station: &Station, qpn| *station.dcqcn(qpn).unwrap();
+        assert_eq!(of(&station, first).params.alpha_period, 77_000);
+        assert_eq!(
+            (of(&station, third).params.alpha_period, of(&station, third).params.max_rate),
+            (77_000, LINE / 10)
+        );
+        let control = Scheme::FirmwareRate.enable_bits() | 4;
+        station.write(GlobalRegister::Control as u64, control, 0).unwrap();
+        assert_eq!(station.read(GlobalRegister::Control as u64, 0), Ok(control));
+        assert_eq!(station.hca.rate(first), Some(LINE), "the rate goes on");
+        let before = of(&station, first);
+        assert!(station.write(GlobalRegister::Alpha as u64, 0, 0).is_err());
+        assert!(station.write(GlobalRegister::Control as u64, 1 << 24, 0).is_err());
+        assert_eq!(of(&station, first), before);
+    }
+
+    #[test]
+    fn cc021_a_trace_is_started_and_stopped() {
+        let (mut station, [first, fixed, _]) = station();
+        assert!(station.trace(first).is_none());
+        station.record(first, true).unwrap();
+        assert!(station.trace(first).unwrap().is_running());
+        station.record(first, false).unwrap();
+        let trace = station.trace(first).unwrap();
+        assert!(!trace.is_running() && trace.initial().current == LINE);
+        assert_eq!(station.record(fixed, true), Err(OrderError::Fixed(fixed)));
+        assert_eq!(station.record(Qpn(9), true), Err(OrderError::NoQueuePair(Qpn(9))));
+    }
+}

@@ -1,0 +1,272 @@
+//! `weir qp`: queue pairs of a running `weir host`.
+
+use crate::Outcome;
+use crate::host::operate::{Order, Which, ask};
+use crate::output::say;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// `weir qp`
+#[derive(Debug, Subcommand)]
+pub enum QpCommand {
+    /// List queue pairs: rates, what moves them, messages.
+    Show(ShowArgs),
+    /// Set parameters of [dcqcn] (`gain=8 alpha_period=50us`), or registers by their address (`0x600028=1280`).
+    Set(SetArgs),
+    /// Record what moves rates: 64 events of each queue pair.
+    #[command(subcommand)]
+    Trace(TraceCommand),
+}
+
+/// Which host, which queue pairs.
+#[derive(Clone, Debug, Args)]
+pub struct WhichArgs {
+    /// Socket of the host, its --socket.
+    #[arg(long, value_name = "PATH")]
+    pub socket: PathBuf,
+    /// Queue pairs of this port; of all unless given.
+    #[arg(long)]
+    pub port: Option<String>,
+    /// The queue pair with this number; all unless given.
+    #[arg(long)]
+    pub qpn: Option<u32>,
+}
+
+/// `weir qp show`
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    pub which: WhichArgs,
+    /// All there is to know, as JSON: parameters and registers, too.
+    #[arg(long, short)]
+    pub json: bool,
+    /// The registers, with their addresses.
+    #[arg(long, conflicts_with = "json")]
+    pub registers: bool,
+}
+
+/// `weir qp set`
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    /// KEY=VALUE: a key of [dcqcn] with a value as in a file, or the address of a register and a number.
+    #[arg(required = true, value_name = "KEY=VALUE")]
+    pub values: Vec<String>,
+    #[command(flatten)]
+    pub which: WhichArgs,
+}
+
+/// `weir qp trace`
+#[derive(Debug, Subcommand)]
+pub enum TraceCommand {
+    /// Start to record, from an empty trace.
+    Start(WhichArgs),
+    /// Stop; what was recorded stays.
+    Stop(WhichArgs),
+    /// Print what was recorded: how it began, each event, and how many there were of each class.
+    Show(ShowTraceArgs),
+}
+
+/// `weir qp trace show`
+#[derive(Debug, Args)]
+pub struct ShowTraceArgs {
+    #[command(flatten)]
+    pub which: WhichArgs,
+    /// As JSON.
+    #[arg(long, short)]
+    pub json: bool,
+}
+
+impl WhichArgs {
+    fn which(&self) -> Which {
+        Which { port: self.port.clone(), qpn: self.qpn }
+    }
+
+    fn ask(&self, order: &Order) -> Result<Vec<Value>> {
+        ask(&self.socket, order)
+    }
+}
+
+pub fn qp(command: &QpCommand) -> Result<Outcome> {
+    match command {
+        QpCommand::Show(args) => show(args)?,
+        QpCommand::Set(args) => set(args)?,
+        QpCommand::Trace(TraceCommand::Start(which)) => record(which, true)?,
+        QpCommand::Trace(TraceCommand::Stop(which)) => record(which, false)?,
+        QpCommand::Trace(TraceCommand::Show(args)) => show_trace(args)?,
+    }
+    Ok(Outcome::Good)
+}
+
+fn number(row: &Value, key: &str) -> u64 {
+    row[key].as_u64().unwrap_or(0)
+}
+
+fn name(row: &Value) -> String {
+    format!("{} {}", row["port"].as_str().unwrap_or(""), number(row, "qpn"))
+}
+
+fn gbps(row: &Value, key: &str) -> f64 {
+    number(row, key) as f64 / 1e9
+}
+
+fn show(args: &ShowArgs) -> Result<()> {
+    let rows = args.which.ask(&Order::Show(args.which.which()))?;
+    if args.json {
+        say!("{:#}", Value::Array(rows));
+        return Ok(());
+    }
+    if args.registers {
+        say!("{:12} {:>10} {:>18} {:>12}", "queue pair", "address", "register", "value");
+        for row in &rows {
+            for register in row["registers"].as_array().into_iter().flatten() {
+                let (address, value) = (number(register, "address"), number(register, "value"));
+                let register = register["name"].as_str().unwrap_or("");
+                say!("{:12} {:>#10x} {:>18} {:>#12x}", name(row), address, register, value);
+            }
+        }
+        return Ok(());
+    }
+    say!(
+        "{:12} {:>22} {:>9} {:>9} {:>9} {:>6} {:>5} {:>5} {:>10} {:>10} {:>9}",
+        "queue pair",
+        "peer",
+        "state",
+        "Gb/s",
+        "target",
+        "alpha",
+        "T",
+        "BC",
+        "posted",
+        "acked",
+        "CNPs"
+    );
+    for row in &rows {
+        let register = |name: &str| {
+            let all = row["registers"].as_array().into_iter().flatten();
+            all.into_iter().find(|r| r["name"] == name).map(|r| number(r, "value"))
+        };
+        let or_dash = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
+        let target =
+            register("RATE_MEM").map(|rate| (rate >> 16) * weir_endpoint::dcqcn::registers::RATE_UNIT);
+        let counts = register("T_BC_MEM");
+        let state = match (&row["failure"], &row["connected"]) {
+            (Value::String(_), _) => "failed",
+            (_, Value::Bool(true)) => "connected",
+            _ => "unknown",
+        };
+        say!(
+            "{:12} {:>22} {:>9} {:>9.3} {:>9} {:>6} {:>5} {:>5} {:>10} {:>10} {:>9}",
+            name(row),
+            row["peer"].as_str().unwrap_or(""),
+            state,
+            gbps(row, "rate_bps"),
+            target.map_or("-".into(), |bps| format!("{:.3}", bps as f64 / 1e9)),
+            or_dash(register("ALPHA_MEM")),
+            or_dash(counts.map(|counts| counts >> 16)),
+            or_dash(counts.map(|counts| counts & 0xffff)),
+            number(row, "posted"),
+            number(row, "acknowledged"),
+            number(row, "cnps")
+        );
+    }
+    Ok(())
+}
+
+/// A number as people write registers.
+fn register_number(text: &str) -> Result<u64> {
+    let text = text.replace('_', "");
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.with_context(|| format!("`{text}` is no number"))
+}
+
+fn set(args: &SetArgs) -> Result<()> {
+    let mut parameters = String::new();
+    let mut writes = Vec::new();
+    for value in &args.values {
+        let Some((key, value)) = value.split_once('=') else { bail!("`{value}`: write KEY=VALUE") };
+        let (key, value) = (key.trim(), value.trim());
+        if key.starts_with("0x") {
+            writes.push((register_number(key)?, register_number(value)?));
+            continue;
+        }
+        // A value as it stands in a file, or without its quotes.
+        let bare = format!("{key} = {value}\n");
+        let quoted = format!("{key} = {value:?}\n");
+        let is_toml = bare.parse::<toml::Table>().is_ok();
+        parameters += if is_toml { &bare } else { &quoted };
+    }
+    let which = args.which.which();
+    if !parameters.is_empty() {
+        let rows = args.which.ask(&Order::Set(which.clone(), parameters))?;
+        for row in &rows {
+            let said = if row["dcqcn"].is_null() { "has a fixed rate, nothing is changed" } else { "set" };
+            say!("{}: {said}", name(row));
+        }
+    }
+    for (address, value) in writes {
+        for row in args.which.ask(&Order::Write(which.clone(), address, value))? {
+            let port = row["port"].as_str().unwrap_or("");
+            say!("{port}: {address:#x} is {:#x}", number(&row, "value"));
+        }
+    }
+    Ok(())
+}
+
+fn record(which: &WhichArgs, on: bool) -> Result<()> {
+    for row in which.ask(&Order::Record(which.which(), on))? {
+        let said = match (row["dcqcn"].is_null(), on) {
+            (true, _) => "has a fixed rate, there is nothing to record",
+            (false, true) => "recording",
+            (false, false) => "stopped",
+        };
+        say!("{}: {said}", name(&row));
+    }
+    Ok(())
+}
+
+fn show_trace(args: &ShowTraceArgs) -> Result<()> {
+    let rows = args.which.ask(&Order::Trace(args.which.which()))?;
+    if args.json {
+        say!("{:#}", Value::Array(rows));
+        return Ok(());
+    }
+    for row in &rows {
+        let trace = &row["trace"];
+        if trace.is_null() {
+            say!("{}: nothing was recorded; `weir qp trace start` begins", name(row));
+            continue;
+        }
+        let (initial, counts) = (&trace["initial"], &trace["counts"]);
+        say!(
+            "{}: began at {:.3} Gb/s, target {:.3} Gb/s, alpha {}, T {}, BC {}{}",
+            name(row),
+            gbps(initial, "rate_bps"),
+            gbps(initial, "target_bps"),
+            number(initial, "alpha"),
+            number(initial, "time_count"),
+            number(initial, "byte_count"),
+            if trace["running"] == true { ", still recording" } else { "" }
+        );
+        for entry in trace["entries"].as_array().into_iter().flatten() {
+            say!(
+                "  {:>15} ns  {:03b}  {:32} {:>9.3} Gb/s",
+                number(entry, "time_ns"),
+                number(entry, "code"),
+                entry["event"].as_str().unwrap_or(""),
+                gbps(entry, "rate_bps")
+            );
+        }
+        say!(
+            "  {} cuts, {} increases by the byte counter, {} by the timer",
+            number(counts, "decrease"),
+            number(counts, "byte_counter"),
+            number(counts, "timer")
+        );
+    }
+    Ok(())
+}
