@@ -41,9 +41,8 @@ fn hosts_with_all_offloads_are_told_what_to_type() {
     const SAID: &str = "-> ethtool -K PEER tx off";
     switch.program().says(SAID);
     drop((server, client));
-    let program = switch.program().stdout();
-    let socket = program.lines().find_map(|line| line.strip_prefix("management on ")).expect("a socket");
-    let socket = socket.rsplit(' ').next().expect("a path");
+    let socket = switch.socket();
+    let socket = socket.as_str();
     wait_for("the event", || {
         let events =
             weir_mgmt::client::get(Path::new(socket), "/v1/events?follow=false&format=ndjson").ok()?;

@@ -58,9 +58,8 @@ fn a_loop_is_an_alarm() {
     wait_for("a bridge that forwards", || {
         ["h0", "h1"].iter().all(|port| state(&ns, port) == "forwarding").then_some(())
     });
-    let said = switch.program().stdout();
-    let socket = said.lines().find_map(|line| line.strip_prefix("management on ")).expect("a socket");
-    let socket = Path::new(socket.rsplit(' ').next().expect("a path"));
+    let socket = switch.socket();
+    let socket = Path::new(&socket);
     Socket::open(&ns, "h0").send(&plain(Mac([0xff; 6]), Mac([2, 0, 0, 0, 0, 9]), 60, 0));
     wait_for("the alarm", || {
         let events = weir_mgmt::client::get(socket, "/v1/events?follow=false&format=ndjson").ok()?;

@@ -76,9 +76,8 @@ fn hosts_of_a_vlan_hear_each_other_and_no_others() {
     seen.sort_unstable();
     assert_eq!(seen, [(10, 1), (10, 2), (20, 3), (20, 3)]);
 
-    let said = switch.program().stdout();
-    let path = said.lines().find_map(|line| line.strip_prefix("management on ")).expect("a socket");
-    let path = path.rsplit(' ').next().expect("a path");
+    let path = switch.socket();
+    let path = path.as_str();
     crate::support::wait_for("the memberships, and what they have kept away", || {
         let shown = weir(&["show", "vlans", "--socket", path]).stdout;
         let row = |line: &str| line.split_whitespace().map(str::to_owned).collect();
