@@ -22,7 +22,7 @@ pub struct Shaper {
 impl Shaper {
     /// A limit of `rate` bit/s (not zero) that makes up for at most `burst` ns of lateness.
     ///
-    /// The product must fit 63 bits: 1 Tb/s allows bursts of 9 ms, more is cut.
+    /// The product must fit 63 bits: 1 Tb/s allows bursts of 2.3 ms, more is cut.
     pub fn new(rate: u64, burst: Nanos) -> Self {
         let (rate, most) = (rate.max(1), Self::longest_burst(rate));
         // Below one nanosecond of credit, callers that come at whole nanoseconds would lose the fraction.
