@@ -195,12 +195,14 @@ impl Graph {
         }
         // From one that cannot begin to one it waits for, until one comes again.
         let mut way: Vec<OpId> = vec![begun.iter().position(|begun| !begun)? as OpId];
+        let mut places = vec![None; self.ops.len()];
         loop {
             let at = *way.last()?;
+            places[at as usize] = Some(way.len() - 1);
             let op = &self.ops[at as usize];
             let mut before = op.after.iter().copied().chain(sender(op));
             let next = before.find(|before| !begun[*before as usize]).unwrap_or(at);
-            if let Some(first) = way.iter().position(|op| *op == next) {
+            if let Some(first) = places[next as usize] {
                 return Some(way.split_off(first));
             }
             way.push(next);

@@ -3,6 +3,7 @@
 use super::keys::without_identity;
 use super::{FabricError, Report, load_in, run};
 use std::path::Path;
+use weir_dataplane::rng::Rng;
 
 /// A folder with these files.
 pub(super) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -265,4 +266,47 @@ fn hpcc_files_that_cannot_be_are_refused_with_line_and_remedy() {
     std::fs::remove_file(dir.path().join("f.txt")).unwrap();
     let said = play_in(dir.path(), &text).unwrap_err().to_string();
     assert!(said.starts_with("test.toml:9: ") && said.contains("f.txt: cannot be read"), "{said}");
+}
+
+/// Whatever is in a file: an answer, and no panic.
+#[test]
+fn damaged_files_are_refused_or_mean_something() {
+    let shipped =
+        |name: &str| std::fs::read(format!("{}/../configs/sim/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let star = "kind = \"star\"\nhosts = 8\n";
+    let mut rng = Rng::new(5);
+    let mut refused = 0;
+    for (file, topology, workload) in [
+        ("htsim.cm", star, "kind = \"htsim_matrix\"\nfile = \"htsim.cm\"\n"),
+        ("hpcc-flows.txt", star, "kind = \"hpcc_flows\"\nfile = \"hpcc-flows.txt\"\n"),
+        (
+            "hpcc-topology.txt",
+            "kind = \"hpcc_file\"\nfile = \"hpcc-topology.txt\"\n",
+            "kind = \"all_to_all\"\nbytes = 1\n",
+        ),
+        ("operations.jsonl", star, "kind = \"operations\"\nfile = \"operations.jsonl\"\n"),
+        ("chakra.0.et", star, "kind = \"chakra\"\nfile = \"chakra.0.et\"\n"),
+    ] {
+        let good = shipped(file);
+        let dir = folder_of([(file, good.as_slice())].into_iter());
+        let text = format!("name = \"d\"\nuntil = 1\n[topology]\n{topology}[[workload]]\n{workload}");
+        for _ in 0..200 {
+            let mut bytes = good.clone();
+            for _ in 0..=rng.next_u32() % 3 {
+                let at = rng.next_u32() as usize % bytes.len();
+                match rng.next_u32() % 4 {
+                    0 => bytes.truncate(at + 1),
+                    1 => bytes[at] = rng.next_u32() as u8,
+                    2 => bytes[at] = b'0' + (rng.next_u32() % 10) as u8,
+                    _ => bytes.insert(at, b'9'),
+                }
+            }
+            std::fs::write(dir.path().join(file), &bytes).unwrap();
+            if let Err(error) = play_in(dir.path(), &text) {
+                assert!(error.to_string().starts_with("test.toml"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!((200..1000).contains(&refused), "{refused}");
 }

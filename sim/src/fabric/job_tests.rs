@@ -141,6 +141,7 @@ fn ranks_are_where_they_are_placed() {
         ("rail_all_reduce", "bytes = 1\n", "needs `group`"),
         ("rail_all_reduce", "bytes = 1\ngroup = 3\n", "8 ranks are no whole number of groups of 3"),
         ("halving_doubling_all_reduce", "bytes = 1\nranks = 6\n", "6 ranks are no power of two"),
+        ("storage", "bytes = 1\nservers = 1\nios = 1000000\n", "14000000 messages; at most 4194304"),
         ("all_to_allv", "", "needs `matrix`"),
         (
             "all_to_allv",
@@ -369,6 +370,11 @@ fn operations_that_cannot_be_are_refused_with_line_id_and_remedy() {
             "waits for operation 8, which rank 0 does not have",
         ),
         (send.replace("10}", "0}"), 1, "a message of 0 bytes"),
+        (
+            format!("{}\n{recv}", send.replace("10}", "18000000000000000000}")),
+            0,
+            "18000000000000000000 bytes; at most",
+        ),
         (send.replace("10}", "10, \"colour\": 1}"), 1, "unknown field `colour`"),
         (send.replace("\"bytes\": 10", "\"ns\": 10"), 1, "unknown field `ns`"),
         (send.replace("\"send\"", "\"shout\""), 1, "unknown variant `shout`"),
@@ -413,10 +419,9 @@ fn operations_that_cannot_be_are_refused_with_line_id_and_remedy() {
         ),
     ] {
         let said = operations(&lines, "").unwrap_err();
-        assert!(
-            said.starts_with(&format!("test.toml:8: o.jsonl:{line}: ")),
-            "{said}\n--- line {line} of\n{lines}"
-        );
+        // What is in no line of its own is said of the workload.
+        let place = if line == 0 { "test.toml:6: ".into() } else { format!("test.toml:8: o.jsonl:{line}: ") };
+        assert!(said.starts_with(&place), "{said}\n--- line {line} of\n{lines}");
         assert!(said.contains(what), "{said}\n--- should say: {what}");
     }
 }

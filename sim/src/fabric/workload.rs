@@ -27,6 +27,8 @@ const CHUNK_PACKETS: u64 = 32;
 const ENDLESS: u64 = u64::MAX >> 8;
 /// Packets per ACK unless told.
 const ACK_EVERY: u16 = 16;
+/// Longest message that has an end, bytes: that of a size of the fabric file.
+const MAX_BYTES: u64 = 1_000_000_000_000_000;
 /// Most flows of a run.
 const MAX_FLOWS: usize = 1 << 22;
 
@@ -117,6 +119,14 @@ impl Reader<'_> {
 
     fn need<T: Copy>(&self, key: &str, value: Option<T>) -> Result<T, FabricError> {
         value.ok_or_else(|| self.wrong(format!("needs `{key}`")))
+    }
+
+    /// So many messages, a product, are not too many.
+    fn check_count<const N: usize>(&self, factors: [usize; N]) -> Result<(), FabricError> {
+        match factors.into_iter().fold(1, usize::saturating_mul) {
+            count if count <= MAX_FLOWS => Ok(()),
+            count => Err(self.wrong(format!("{count} messages; at most {MAX_FLOWS} are possible"))),
+        }
     }
 
     /// Keys that say nothing to this kind, or contradict one another.
@@ -217,6 +227,7 @@ impl Reader<'_> {
                 pairs.map(|(from, to)| (hosts[from], hosts[to])).collect()
             }
             Pattern::AllToAll => {
+                self.check_count([ranks, ranks - 1])?;
                 // Everybody begins with another partner, as collectives do.
                 let all =
                     (1..ranks).flat_map(|shift| (0..ranks).map(move |from| (from, (from + shift) % ranks)));
@@ -351,6 +362,11 @@ pub(super) fn flows(
         for (d, start) in graph.messages.into_iter().zip(starts) {
             if all.len() >= MAX_FLOWS {
                 return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
+            }
+            if d.bytes > MAX_BYTES && d.bytes != ENDLESS {
+                return Err(
+                    reader.wrong(format!("a message of {} bytes; at most {MAX_BYTES} are possible", d.bytes))
+                );
             }
             let line = plan.links[plan.ports[d.from][0]].spec.rate.0;
             let pace = match (w.cc(), w.rate) {

@@ -100,6 +100,26 @@ fn points_take_the_files_they_name_along() {
     assert!(absent.contains("a.cm: No such file"), "{absent}");
 }
 
+/// A file of each rank, all of which decide about the name.
+#[test]
+fn points_take_the_files_of_all_ranks_along() {
+    let shipped = |rank: usize| format!("{}/../configs/sim/chakra.{rank}.et", env!("CARGO_MANIFEST_DIR"));
+    let base = "name = \"c\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"chakra\"\nfile = \
+                \"t.{rank}.et\"\n";
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("base.toml"), base).unwrap();
+    std::fs::write(root.path().join("plan.toml"), "name = \"p\"\nbase = \"base.toml\"\naxis = []\n").unwrap();
+    (0..4).for_each(|rank| {
+        std::fs::copy(shipped(rank), root.path().join(format!("t.{rank}.et"))).unwrap();
+    });
+    let read = || Plan::read(&root.path().join("plan.toml")).unwrap();
+    let plan = read();
+    let out = root.path().join("out");
+    assert_eq!(play(&plan, "1/1", &out), Tally { before: 0, now: 1, broken: 0 });
+    std::fs::copy(shipped(0), root.path().join("t.3.et")).unwrap();
+    assert_ne!(read().point(0).address, plan.point(0).address);
+}
+
 #[test]
 fn every_key_of_a_plan_has_an_effect() {
     let root = tempfile::tempdir().unwrap();

@@ -139,7 +139,10 @@ impl Fabric<'_> {
                 }
                 Work::Compute { host, stream, ns } => {
                     let busy = self.operations.busy.entry((host, stream)).or_default();
-                    *busy = (*busy).max(start.saturating_mul(PS)).max(self.now) + ns.saturating_mul(PS);
+                    *busy = (*busy)
+                        .max(start.saturating_mul(PS))
+                        .max(self.now)
+                        .saturating_add(ns.saturating_mul(PS));
                     let end = *busy;
                     self.at(end, Event::Computed { op });
                 }

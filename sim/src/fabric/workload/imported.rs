@@ -9,6 +9,9 @@ use htsim::{Begin, Connection, Fires};
 use std::collections::BTreeMap;
 use weir_dataplane::types::Nanos;
 
+/// Connections of a circle that are named.
+const MAX_NAMED: usize = 16;
+
 /// Activations, and connections, of a trigger.
 #[derive(Default)]
 struct Trigger {
@@ -147,7 +150,8 @@ impl Reader<'_> {
         }
         if let Some(circle) = graph.circle() {
             let connections = circle.iter().filter_map(|op| matrix.connections.get(*op as usize));
-            let lines: Vec<String> = connections.map(|connection| connection.line.to_string()).collect();
+            let lines = connections.map(|connection| connection.line.to_string());
+            let lines: Vec<String> = lines.take(MAX_NAMED).collect();
             let line = circle.iter().find_map(|op| Some(matrix.connections.get(*op as usize)?.line));
             let problem = format!(
                 "connections wait for one another in a circle, so none of them ever begins: lines {}; let one of \

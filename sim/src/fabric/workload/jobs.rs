@@ -89,6 +89,13 @@ impl Reader<'_> {
         let mut graph = Graph::default();
         let mut builder = Builder::new(&mut graph, &start);
         let free: PerRank = vec![Vec::new(); ranks];
+        let rounds = match w.kind {
+            Pattern::AllReduce => 2 * (ranks - 1),
+            Pattern::HalvingDoublingAllReduce => 2 * ranks.ilog2() as usize,
+            Pattern::RailAllReduce | Pattern::HierarchicalAllReduce => 1,
+            _ => ranks - 1,
+        };
+        self.check_count([ranks, rounds])?;
         if w.kind == Pattern::AllToAllV {
             self.all_to_allv(&mut builder, hosts, &free)?;
             return Ok(graph);
@@ -140,7 +147,8 @@ impl Reader<'_> {
         if most == 0 {
             return Err(self.wrong("`matrix` has nothing to send from one rank to another; give it sizes"));
         }
-        builder.begin(self.w.kind.word(), Kind::AllToAll, ranks, most * ranks as u64 / (ranks as u64 - 1));
+        let size = u128::from(most) * ranks as u128 / (ranks as u128 - 1);
+        builder.begin(self.w.kind.word(), Kind::AllToAll, ranks, size as u64);
         builder.all_to_all(hosts, &bytes, free);
         Ok(())
     }

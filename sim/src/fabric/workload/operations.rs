@@ -54,6 +54,9 @@ pub(in crate::fabric) struct Listed {
     pub after: Vec<u64>,
 }
 
+/// Operations of a circle that are named.
+const MAX_NAMED: usize = 8;
+
 /// What is wrong with a file, and where.
 pub(in crate::fabric) type Wrong<'a> = &'a dyn Fn(Place, String) -> FabricError;
 
@@ -289,6 +292,10 @@ impl Reader<'_> {
         };
         let mut names: Vec<String> = circle.iter().filter_map(of).map(Listed::name).collect();
         names.dedup();
+        if names.len() > MAX_NAMED {
+            names.truncate(MAX_NAMED);
+            names.push("...".into());
+        }
         let place = circle.iter().find_map(of).map_or(Place { file: 0, line: 0 }, |op| op.place);
         let problem = "operations wait for one another in a circle, so none of them ever begins";
         wrong(place, format!("{problem}: {}; take one `after` back", names.join(", ")))

@@ -34,6 +34,7 @@ impl Reader<'_> {
         if !(1..=MAX_MICROBATCHES).contains(&batches) {
             return Err(self.wrong(format!("{batches} `microbatches`; it must be 1 to {MAX_MICROBATCHES}")));
         }
+        self.check_count([2, stages - 1, batches])?;
         let (forward, backward) = (self.need("forward", w.forward)?.0, self.need("backward", w.backward)?.0);
         let starts = self.starts(hosts);
         let start = |host: usize| starts.get(&host).copied().unwrap_or_default();

@@ -34,6 +34,7 @@ impl Reader<'_> {
             return Err(self
                 .wrong(format!("{replicas} `replicas` on {servers} servers; 1 to {servers} are possible")));
         }
+        self.check_count([hosts.len() - servers, ios, replicas + 1])?;
         // In 2^-32: exact comparisons.
         let reads = (reads * 4_294_967_296.0) as u64;
         let service = w.service.map_or(0, |time| time.0);
