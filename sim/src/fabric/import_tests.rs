@@ -191,7 +191,10 @@ const BY_HAND_FLOWS: &str = "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = 
 #[test]
 fn files_of_the_hpcc_simulator_are_what_they_are_by_hand_under_both_profiles() {
     let matrix = "Nodes 4\nConnections 3\n0->2 start 0 size 200000\n1->2 start 0 size 200000\n3->1 start 4998001 size 50000\n";
-    let dir = folder(&[("t.txt", NETWORK), ("f.txt", FLOWS), ("m.cm", matrix)]);
+    // What is more than was counted is passed over, as in the examples that come with that simulator.
+    let (network, flows) =
+        (format!("{NETWORK}0 5 1Gbps 1us 0\n"), format!("{FLOWS}1 3 3 100 7 9\nand so on\n"));
+    let dir = folder(&[("t.txt", &network), ("f.txt", &flows), ("m.cm", matrix)]);
     for profile in ["weir", "ns3-hpcc"] {
         let head = format!("name = \"t\"\nprofile = \"{profile}\"\nuntil = \"2ms\"\n");
         let said = |topology: &str, flows: &str| {
@@ -227,7 +230,6 @@ fn hpcc_files_that_cannot_be_are_refused_with_line_and_remedy() {
         ("100Gbps 1us", "100Gbps long", 3, "`long` is not a delay such as 0.001ms"),
         ("1us 0\n1", "1us 2\n1", 3, "`2` is not a share of 0 to 1"),
         ("0 4 100Gbps", "4 4 100Gbps", 3, "a link from node 4 to itself"),
-        ("6 2 5", "6 2 4", 7, "`4` comes after all 4 links"),
         ("6 2 5", "6 2 6", 7, "the file ends here"),
         ("6 2 5", "99999999999 2 5", 1, "at most 1048576 are possible"),
     ] {
@@ -237,7 +239,6 @@ fn hpcc_files_that_cannot_be_are_refused_with_line_and_remedy() {
         assert!(cut || said.contains(what), "{said}\n--- should say: {what}");
     }
     for (from, to, line, what) in [
-        ("3\n", "2\n", 4, "`5` comes after all 2 flows that the first line names; correct the count"),
         ("3\n", "4\n", 4, "the file ends here, before the sending node of a flow; is it whole?"),
         ("0 3 3", "2 3 3", 2, "there is no host 2: [topology] has 4, 0 to 5"),
         ("0 3 3", "3 3 3", 2, "does not send to itself"),
