@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub enum QpCommand {
     /// List queue pairs: rates, what moves them, messages.
     Show(ShowArgs),
-    /// Set parameters of [dcqcn] (`gain=8 alpha_period=50us`), or registers by their address (`0x600028=1280`).
+    /// Set parameters of a section dcqcn (`gain=8 alpha_period=50us`), or registers by their address (`0x600028=1280`).
     Set(SetArgs),
     /// Record what moves rates: 64 events of each queue pair.
     #[command(subcommand)]
@@ -50,7 +50,7 @@ pub struct ShowArgs {
 /// `weir qp set`
 #[derive(Debug, Args)]
 pub struct SetArgs {
-    /// KEY=VALUE: a key of [dcqcn] with a value as in a file, or the address of a register and a number.
+    /// KEY=VALUE: a key of the section dcqcn with a value as in a file, or the address of a register and a number.
     #[arg(required = true, value_name = "KEY=VALUE")]
     pub values: Vec<String>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! SONiC's configuration: `config_db.json` in, TOML of weir out, and back.
 //!
-//! [`import()`] reads tables ([`db`]), says of every row what became of it ([`Note`]), and writes a text that
+//! [`import()`] reads tables (`db.rs`), says of every row what became of it ([`Note`]), and writes a text that
 //! [`crate::load`] accepts. [`export()`] writes the tables a checked configuration comes to. What one side cannot say is
 //! reported, never left out silently: a field nobody has asked for is reported as ignored, whatever it is.
 //!

@@ -1,8 +1,8 @@
 //! Results beside one another: figures, the difference of each to the first, and a page of their distributions.
 //!
-//! What is compared are settings ([`side`]): the run of a report, or the points of a sweep that differ in `seed` alone. Where
+//! What is compared are settings (`side.rs`): the run of a report, or the points of a sweep that differ in `seed` alone. Where
 //! two settings have two seeds or more in common, their difference is that of the runs with one seed each, in the mean,
-//! with its 95 % confidence interval ([`difference`]); else that of the means, without one.
+//! with its 95 % confidence interval (`difference.rs`); else that of the means, without one.
 
 mod difference;
 mod figures;
