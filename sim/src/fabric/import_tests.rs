@@ -159,6 +159,11 @@ fn a_matrix_that_cannot_be_is_refused_with_line_and_remedy() {
             "in a circle, so none of them ever begins: lines 4, 5",
         ),
         ("Nodes 4\nFailures 1\nfailure switch_type TOR switch_id 0 link_id 1\n", 3, "write [[failure]]"),
+        (
+            "Nodes 4\nConnections 1\n0->1 start 0 size 18446744073709551615\n",
+            3,
+            "at most 1000000000000000 are possible",
+        ),
         ("Nodes 4\nConnections 1\n\u{b5}\n", 3, "begins no line of a matrix"),
     ];
     for (text, line, what) in cases {
@@ -244,6 +249,7 @@ fn hpcc_files_that_cannot_be_are_refused_with_line_and_remedy() {
         ("0 3 3", "3 3 3", 2, "does not send to itself"),
         ("0 3 3", "0 3 1", 2, "one workload for each group"),
         ("200000", "0", 2, "a flow of 0 bytes"),
+        ("200000", "18446744073709551615", 2, "at most 1000000000000000 are possible"),
         ("200000 2", "200000 soon", 2, "`soon` is not a time in seconds"),
         ("200000 2", "200000 1", 2, "before `origin`, 2000000000 ns"),
     ] {

@@ -28,7 +28,7 @@ const ENDLESS: u64 = u64::MAX >> 8;
 /// Packets per ACK unless told.
 const ACK_EVERY: u16 = 16;
 /// Longest message that has an end, bytes: that of a size of the fabric file.
-const MAX_BYTES: u64 = 1_000_000_000_000_000;
+pub(super) const MAX_BYTES: u64 = 1_000_000_000_000_000;
 /// Most flows of a run.
 const MAX_FLOWS: usize = 1 << 22;
 

@@ -3,20 +3,23 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_config::host::{HostConfig, HostPort, HostQp, HostRank, HostTraffic};
 use weir_dataplane::types::Nanos;
 use weir_inc::rendezvous::{Answer, Join, LONGEST, Request, Seat};
 use weir_inc::spec::{Kind, Operation, Policy};
 
 use crate::check;
+use crate::output::say;
 
 /// Time for all ranks to come.
 const JOIN: Duration = Duration::from_secs(60);
-/// Time to take or give a line once all have.
+/// Between two looks whether it is still waited for.
+const LOOK: Duration = Duration::from_millis(200);
+/// Time to connect, and to take or give a line once all have.
 const LINE: Duration = Duration::from_secs(2);
 /// What an engine waits for a rank by itself.
 const PATIENCE: Nanos = 1_000_000_000;
@@ -48,13 +51,19 @@ struct Connection {
 }
 
 impl Meeting {
-    /// Has all ranks of the file take their seats, if they are to. Waits until all ranks of the job have come.
+    /// Has all ranks of the file take their seats, if they are to. Waits until all ranks of the job have come, for as long as
+    /// `duration`; `None`: that is over, or nobody wants to wait any more.
     ///
     /// # Errors
     /// No rank in the file, no controller there, or what it says against it.
-    pub fn join(args: &MeetingArgs, config: &mut HostConfig) -> Result<Self> {
+    pub fn join(
+        args: &MeetingArgs,
+        config: &mut HostConfig,
+        stop: impl Fn() -> bool,
+        duration: Option<Duration>,
+    ) -> Result<Option<Self>> {
         let (Some(address), Some(file), Some(job)) = (&args.controller, &args.token_file, &args.job) else {
-            return Ok(Self::default());
+            return Ok(Some(Self::default()));
         };
         let token = check::read(file)?.trim().to_owned();
         let HostConfig { ports, traffic: HostTraffic::Roce { qps, .. }, .. } = config else {
@@ -67,11 +76,17 @@ impl Meeting {
             connections.push(connection);
         }
         ensure!(!connections.is_empty(), "--controller: no connection of the file has send = \"allreduce\"");
+        say!("waiting for the other ranks of job `{job}` at {address}");
+        let began = Instant::now();
+        let over = || stop() || duration.is_some_and(|duration| began.elapsed() >= duration);
         let ranks = qps.iter_mut().filter(|qp| qp.rank.is_some());
         for (qp, connection) in ranks.zip(&mut connections) {
-            sit(qp, &connection.seat(address)?)?;
+            match connection.seat(address, &over)? {
+                Some(seat) => sit(qp, &seat)?,
+                None => return Ok(None),
+            }
         }
-        Ok(Self(connections))
+        Ok(Some(Self(connections)))
     }
 
     /// Why there will be no more sums, once the controller says so. Waits for nothing.
@@ -132,11 +147,18 @@ fn sit(qp: &mut HostQp, seat: &Seat) -> Result<()> {
     Ok(())
 }
 
+/// Nothing has come yet.
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
 impl Connection {
     fn to(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address).with_context(|| format!("controller {address}"))?;
+        let of = || format!("controller {address}");
+        let found = address.to_socket_addrs().with_context(of)?.next().with_context(of)?;
+        let stream = TcpStream::connect_timeout(&found, LINE).with_context(of)?;
         stream.set_write_timeout(Some(LINE))?;
-        stream.set_read_timeout(Some(JOIN))?;
+        stream.set_read_timeout(Some(LOOK))?;
         Ok(Self { lines: BufReader::new(stream), begun: Vec::new() })
     }
 
@@ -145,10 +167,21 @@ impl Connection {
         self.lines.get_mut().write_all(line.as_bytes()).context("the controller does not listen")
     }
 
-    /// The first answer.
-    fn seat(&mut self, address: &str) -> Result<Seat> {
+    /// The first answer; `None`: nobody waits for it any more.
+    fn seat(&mut self, address: &str, over: &impl Fn() -> bool) -> Result<Option<Seat>> {
         let mut line = Vec::new();
-        let read = (&mut self.lines).take(LONGEST as u64).read_until(b'\n', &mut line);
+        let began = Instant::now();
+        let read = loop {
+            let room = LONGEST.saturating_sub(line.len()) as u64;
+            match (&mut self.lines).take(room).read_until(b'\n', &mut line) {
+                Err(error) if is_silence(&error) && began.elapsed() < JOIN => {
+                    if over() {
+                        return Ok(None);
+                    }
+                }
+                read => break read,
+            }
+        };
         let seat = match read {
             Ok(0) => bail!("controller {address}: the connection has ended"),
             Ok(_) => match serde_json::from_slice(&line).with_context(|| format!("controller {address}"))? {
@@ -156,13 +189,13 @@ impl Connection {
                 Answer::Refused { why } | Answer::Failed { why } => bail!("controller {address}: {why}"),
                 Answer::Resumed {} => bail!("controller {address}: no seat, but a return"),
             },
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(error) if is_silence(&error) => {
                 bail!("controller {address}: not all ranks of the job came within {} s", JOIN.as_secs())
             }
             Err(error) => return Err(error).with_context(|| format!("controller {address}")),
         };
         self.lines.get_mut().set_nonblocking(true)?;
-        Ok(seat)
+        Ok(Some(seat))
     }
 
     /// What the controller has said by now, if that is a line.

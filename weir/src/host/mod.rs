@@ -73,6 +73,12 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     output::detach()?;
     let mut config = load(&args.config)?;
     let stop = Stop::on_signal()?;
+    // What can fail comes before the loop that moves frames.
+    let listen = |path: &PathBuf| Operator::listen(path, &config, &check::read(&args.config)?);
+    let mut operator = args.socket.as_ref().map(listen).transpose()?;
+    if let Some(operator) = &operator {
+        say!("queue pairs: weir qp show --socket {}", operator.path().display());
+    }
     let ports: Vec<_> = config.ports.iter().map(|port| port.port.clone()).collect();
     let held = HELD * ports.len() as u64;
     let size = PoolSize::of_ports(&ports, 1, held, held);
@@ -80,7 +86,10 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let core = core(&config, &eal.cores())?;
     let (pools, open) = devices::open(&eal, &ports, &vec![0; ports.len()], 1, size)?;
     let rates: Vec<u64> = open.iter().zip(&config.ports).map(|(open, port)| link_rate(open, port)).collect();
-    let mut meeting = Meeting::join(&args.meeting, &mut config)?;
+    let Some(mut meeting) = Meeting::join(&args.meeting, &mut config, || stop.asked(), args.duration)? else {
+        say!("nobody waits for the other ranks any more");
+        return Ok(Outcome::Bad);
+    };
     let stations = build::stations(&config, &rates, args.trace.is_some())?;
     describe(&config, &open, &stations)?;
 
@@ -107,11 +116,6 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let counted = config.counts();
     let mut links: Vec<LinkWatch> = handles.iter().map(|_| LinkWatch::default()).collect();
     let mut teller = Teller::new();
-    let listen = |path: &PathBuf| Operator::listen(path, &config, &check::read(&args.config)?);
-    let mut operator = args.socket.as_ref().map(listen).transpose()?;
-    if let Some(operator) = &operator {
-        say!("queue pairs: weir qp show --socket {}", operator.path().display());
-    }
     let failed = loop {
         std::thread::sleep(LOOK);
         for ((port, watch), named) in handles.iter().zip(&mut links).zip(&config.ports) {

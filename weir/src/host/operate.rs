@@ -24,8 +24,10 @@ use weir_endpoint::station::{PairReport, Station};
 
 /// Longest line, bytes.
 const LONGEST: u64 = 64 << 10;
-/// Time to say a line, and for the loop to do it.
+/// Time for the loop to do what is asked.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time to say a line once connected: the hosts have other things to do.
+const LINE: Duration = Duration::from_millis(50);
 
 /// Which queue pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,9 +124,9 @@ impl Operator {
         &self.path
     }
 
-    /// Answers who has come.
+    /// Answers whoever has come first.
     pub fn turn(&mut self, shared: &Shared) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        if let Ok((stream, _)) = self.listener.accept() {
             // Who says nothing, or goes away, is not waited for.
             let _ = self.answer(&stream, shared);
         }
@@ -132,8 +134,8 @@ impl Operator {
 
     fn answer(&mut self, mut stream: &UnixStream, shared: &Shared) -> Result<()> {
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(LINE))?;
+        stream.set_write_timeout(Some(LINE))?;
         let mut line = String::new();
         BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
         let done = serde_json::from_str(&line)

@@ -22,6 +22,13 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let switch = Switch::start(&switch_ports((1..=2).map(|n| memif(path, n, "server"))));
+    // What is there stays, and is said before anything runs.
+    std::fs::write(path.join("taken"), "mine").unwrap();
+    let file = path.join("early.toml");
+    let one = "[[qp]]\nport = \"h1\"\npeer_ip = \"10.0.0.2\"\npeer_qpn = 17\n";
+    std::fs::write(&file, port(1, &memif(path, 1, "client")) + one).unwrap();
+    let ended = weir(&["host", file.to_str().unwrap(), "--socket", path.join("taken").to_str().unwrap()]);
+    assert!(ended.code() == Some(2) && ended.stderr.contains("is no socket, and stays"), "{ended:?}");
     let qps = |to: u8, what: &str| {
         let of = |peer: u8| {
             format!(
@@ -85,6 +92,10 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
     assert_eq!(qp(&socket, &["set", "0x600110=0x155"]).stdout, "h1: 0x600110 is 0x155\n");
     let ended = qp(&socket, &["show", "--registers"]);
     assert!(ended.stdout.contains("ALPHA_MEM"), "{ended:?}");
+    // Who connects and says nothing holds up nobody.
+    let idle: Vec<_> = (0..20).map(|_| std::os::unix::net::UnixStream::connect(&socket).unwrap()).collect();
+    assert_eq!(qp(&socket, &["show"]).code(), Some(0));
+    drop(idle);
     sender.program.signal(Signal::SIGINT);
     let sent = sender.ended();
     receiver.program.signal(Signal::SIGINT);

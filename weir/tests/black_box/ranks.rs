@@ -206,6 +206,29 @@ fn ranks_meet_at_a_controller_and_hear_from_it_that_their_switch_is_gone() {
     controller.says("switches with engines");
     let said = controller.stdout();
     let address = said.split(' ').nth(1).unwrap().trim_end_matches(':').to_owned();
+    // One that waits for another who never comes can be ended.
+    let alone = format!(
+        "[eal]\nargs = [\"--no-huge\", \"--no-pci\", {:?}, \"--file-prefix=weir-alone-{}\"]\n{}[[qp]]\nport = \"h1\"\n\
+         peer_ip = \"10.0.0.9\"\npeer_qpn = 5\nsend = \"allreduce\"\ninc = {{ rank = 0, tree = [0, 1] }}\n",
+        floating(),
+        std::process::id(),
+        port(1, "net_ring0")
+    );
+    let alone = rig.write("alone.toml", &alone);
+    let ended = weir(&[
+        "host",
+        &alone,
+        "--for",
+        "1s",
+        "--controller",
+        &address,
+        "--token-file",
+        &token,
+        "--job",
+        "alone",
+    ]);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert!(ended.stdout.contains("waiting for the other ranks of job `alone`"), "{ended:?}");
     // Nothing of the numbers in the file is so.
     let start = |(host, index): (u8, usize), job: &str, sums: &str| {
         let file = format!(

@@ -3,6 +3,7 @@
 
 use super::File;
 use crate::fabric::FabricError;
+use crate::fabric::workload::MAX_BYTES;
 use crate::fabric::workload::collectives::Kind;
 use crate::fabric::workload::operations::{Does, Listed, Place};
 use prost::Message;
@@ -124,6 +125,9 @@ impl Node {
     fn bytes(&self) -> Result<u64, String> {
         match self.need("comm_size")? {
             0 => Err("has `comm_size` 0; leave it out or give it bytes".into()),
+            bytes if bytes > MAX_BYTES => {
+                Err(format!("has `comm_size` {bytes}; at most {MAX_BYTES} bytes are possible"))
+            }
             bytes => Ok(bytes),
         }
     }

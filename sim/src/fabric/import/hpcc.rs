@@ -104,6 +104,7 @@ pub(in crate::fabric) fn flows(file: File<'_>) -> Result<Vec<HpccFlow>, FabricEr
         let pg = words.number("the priority group of a flow")?;
         words.number("the destination port of a flow")?;
         let bytes = words.number("the size of a flow in bytes")?;
+        let bytes = words.file.message(words.line, bytes)?;
         if bytes == 0 {
             return Err(words.wrong("a flow of 0 bytes; give it some or delete it"));
         }

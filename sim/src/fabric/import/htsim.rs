@@ -136,6 +136,7 @@ impl Line<'_> {
         let begin =
             begin.ok_or_else(|| self.wrong("never begins; add `start 0`, or `trigger` and a number"))?;
         let bytes = bytes.ok_or_else(|| self.wrong("has no `size`; add one in bytes (0: without an end)"))?;
+        let bytes = self.file.message(self.number, bytes)?;
         if let (Begin::Trigger(_), false) = (begin, named) {
             return Err(self.wrong("is triggered and has no `id`; add one"));
         }

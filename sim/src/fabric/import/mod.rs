@@ -7,6 +7,7 @@ pub(super) mod operations;
 
 use super::FabricError;
 use super::spec::{FabricSpec, Topology};
+use super::workload::MAX_BYTES;
 use crate::digest::Digest;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -129,6 +130,16 @@ impl<'a> File<'a> {
         let path = &self.content.path;
         let place = if line == 0 { path.clone() } else { format!("{path}:{line}") };
         FabricError::Import { key: self.key.into(), place, problem: problem.into() }
+    }
+
+    /// Bytes of a message that a line (as above) gives.
+    pub fn message(&self, line: usize, bytes: u64) -> Result<u64, FabricError> {
+        match bytes <= MAX_BYTES {
+            true => Ok(bytes),
+            false => {
+                Err(self.wrong(line, format!("a message of {bytes} bytes; at most {MAX_BYTES} are possible")))
+            }
+        }
     }
 
     /// What is in it.
