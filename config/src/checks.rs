@@ -91,6 +91,9 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
                 _ => remedy.push_str(", or lower `reserved` of the profiles"),
             }
         }
+        if b.mirror_bytes > claimed - b.size {
+            remedy.push_str(", or lower buffer.mirror_bytes");
+        }
         if u64::from(b.least_charge()) > b.cell_bytes.max(SMALLEST) {
             remedy.push_str(", or raise `frames`: headroom is for the shortest frames, too");
         }

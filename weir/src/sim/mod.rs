@@ -62,6 +62,8 @@ fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
     let spec = fabric::load(&name, &text)?;
+    // Not after hours of a run.
+    out.map(folder).transpose()?;
     let bar = bar::run(&spec.name);
     let report = fabric::run_with(&spec, &mut |progress| bar::show(&bar, progress))?;
     bar.finish_and_clear();
@@ -120,8 +122,11 @@ fn print(r: &Report) {
     say!("  verdict: {}: {found}", r.verdict);
 }
 
+fn folder(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {} (--out)", dir.display()))
+}
+
 fn write(dir: &Path, report: &Report) -> Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let always = [
         ("report.html", report.to_html()),
         ("report.json", report.to_json()),
