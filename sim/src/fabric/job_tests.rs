@@ -372,7 +372,7 @@ fn operations_that_cannot_be_are_refused_with_line_id_and_remedy() {
         (send.replace("10}", "0}"), 1, "a message of 0 bytes"),
         (
             format!("{}\n{recv}", send.replace("10}", "18000000000000000000}")),
-            0,
+            1,
             "18000000000000000000 bytes; at most",
         ),
         (send.replace("10}", "10, \"colour\": 1}"), 1, "unknown field `colour`"),
