@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use weir_dataplane::frame::Frame;
@@ -29,7 +30,10 @@ struct Veth {
 impl Veth {
     /// `None` where we may not make one.
     fn new() -> Option<Self> {
-        let names = ["a", "b"].map(|end| format!("wt{}{end}", std::process::id()));
+        // Tests of one process run side by side.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Relaxed);
+        let names = ["a", "b"].map(|end| format!("wt{}{end}{number}", std::process::id()));
         let made = ip(&["link", "add", &names[0], "type", "veth", "peer", "name", &names[1]]);
         if !made {
             eprintln!("skipped: making a veth pair needs root (CAP_NET_ADMIN) and ip(8)");
