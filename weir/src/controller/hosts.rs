@@ -1,27 +1,19 @@
 //! Hosts, over TCP: a line of JSON each way at a time.
 
+use super::sessions;
 use anyhow::{Context, Result};
-use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_inc::controller::desk::{Connection, Event};
 use weir_inc::rendezvous::{Answer, LONGEST, Request};
 
-/// Most connections at a time.
-pub(super) const MOST: usize = 4096;
 /// Time for the first line, all of it: who says nothing goes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Silence after which TCP asks a host whether it is there, seconds.
-const QUIET: u32 = 15;
-/// Time between two such questions, seconds.
-const AGAIN: u32 = 5;
-/// Time without an answer after which a host is not there, seconds: it may have lost its power, and closed nothing.
-const GONE: u32 = 30;
 /// Time for a host to take a line.
 const TAKES: Duration = Duration::from_millis(200);
 
@@ -42,8 +34,10 @@ impl Hosts {
         let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
         let address = listener.local_addr()?;
         let streams = Streams::default();
-        let all = Arc::clone(&streams);
-        std::thread::Builder::new().name("hosts".into()).spawn(move || accept(&listener, &all, &events))?;
+        let (all, numbers) = (Arc::clone(&streams), AtomicU64::new(1));
+        sessions::start(listener, "host", move |_, stream| {
+            serve(&stream, numbers.fetch_add(1, Ordering::Relaxed), &all, &events);
+        })?;
         Ok(Self { address, streams })
     }
 
@@ -76,46 +70,15 @@ impl Hosts {
     }
 }
 
-fn accept(listener: &TcpListener, streams: &Streams, events: &Sender<Event>) {
-    let readers = Arc::new(AtomicUsize::new(0));
-    for connection in 1.. {
-        let Ok((stream, _)) = listener.accept() else {
-            // No descriptors left, say: others end and give theirs back.
-            std::thread::sleep(TAKES);
-            continue;
-        };
-        if readers.load(Ordering::Relaxed) >= MOST {
-            continue;
-        }
-        let (events, counted) = (events.clone(), Arc::clone(&readers));
-        let Ok(kept) = stream.try_clone() else { continue };
-        let _ = kept.set_write_timeout(Some(TAKES));
-        if notice_the_dead(&kept).is_err() {
-            continue;
-        }
-        streams.lock().unwrap_or_else(PoisonError::into_inner).insert(connection, kept);
-        readers.fetch_add(1, Ordering::Relaxed);
-        let reader = move || {
-            read(&stream, connection, &events, PATIENCE);
-            // Who is told that a connection has ended forgets it.
-            let _ = stream.shutdown(Shutdown::Both);
-            let _ = events.send(Event::Closed(connection));
-            counted.fetch_sub(1, Ordering::Relaxed);
-        };
-        if std::thread::Builder::new().name("host".into()).spawn(reader).is_err() {
-            readers.fetch_sub(1, Ordering::Relaxed);
-            streams.lock().unwrap_or_else(PoisonError::into_inner).remove(&connection);
-        }
-    }
-}
-
-/// A host that has gone without a word ends its connection, whether it was to be told something or not.
-pub(super) fn notice_the_dead(stream: &TcpStream) -> nix::Result<()> {
-    setsockopt(stream, sockopt::KeepAlive, &true)?;
-    setsockopt(stream, sockopt::TcpKeepIdle, &QUIET)?;
-    setsockopt(stream, sockopt::TcpKeepInterval, &AGAIN)?;
-    setsockopt(stream, sockopt::TcpKeepCount, &((GONE - QUIET) / AGAIN))?;
-    setsockopt(stream, sockopt::TcpUserTimeout, &(GONE * 1000))
+/// Reads what a host says until its connection has ended, which it then says.
+fn serve(stream: &TcpStream, connection: Connection, streams: &Streams, events: &Sender<Event>) {
+    let Ok(kept) = stream.try_clone() else { return };
+    let _ = kept.set_write_timeout(Some(TAKES));
+    streams.lock().unwrap_or_else(PoisonError::into_inner).insert(connection, kept);
+    read(stream, connection, events, PATIENCE);
+    // Who is told that a connection has ended forgets it.
+    let _ = stream.shutdown(Shutdown::Both);
+    let _ = events.send(Event::Closed(connection));
 }
 
 /// A connection that is read until then.
@@ -165,8 +128,9 @@ fn refuse(mut stream: &TcpStream, error: &serde_json::Error) {
 
 #[cfg(test)]
 mod tests {
+    use super::sessions::GONE;
     use super::*;
-    use nix::sys::socket::getsockopt;
+    use nix::sys::socket::{getsockopt, sockopt};
     use std::sync::mpsc::channel;
 
     fn pair() -> (TcpStream, TcpStream) {

@@ -1,12 +1,13 @@
 //! Hosts that use INCCL, over TCP: for the desk each of them is one that joins.
 
-use super::hosts::{MOST, PATIENCE, Until, notice_the_dead};
+use super::hosts::{PATIENCE, Until};
+use super::sessions;
 use crate::output::say;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -87,7 +88,7 @@ impl Groups {
             linger,
         });
         let all = Arc::clone(&shared);
-        std::thread::Builder::new().name("groups".into()).spawn(move || accept(&listener, &all))?;
+        sessions::start(listener, "group", move |who, stream| serve(&all, who, &stream))?;
         Ok(Self { address, shared })
     }
 
@@ -190,29 +191,6 @@ fn gather(answers: &Receiver<(usize, Answer)>, hosts: usize) -> Result<Vec<Seat>
         }
     }
     Ok(seats.into_iter().flatten().collect())
-}
-
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    let sessions = Arc::new(AtomicUsize::new(0));
-    loop {
-        let Ok((stream, who)) = listener.accept() else {
-            // No descriptors left, say: others end and give theirs back.
-            std::thread::sleep(Duration::from_millis(200));
-            continue;
-        };
-        if sessions.load(Ordering::Relaxed) >= MOST || notice_the_dead(&stream).is_err() {
-            continue;
-        }
-        sessions.fetch_add(1, Ordering::Relaxed);
-        let (shared, counted) = (Arc::clone(shared), Arc::clone(&sessions));
-        let session = move || {
-            serve(&shared, who, &stream);
-            counted.fetch_sub(1, Ordering::Relaxed);
-        };
-        if std::thread::Builder::new().name("group".into()).spawn(session).is_err() {
-            sessions.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
 }
 
 /// A group from its first word to its end.

@@ -5,6 +5,7 @@
 
 mod hosts;
 mod inccl;
+mod sessions;
 mod store;
 mod switches;
 

@@ -71,10 +71,10 @@ const QUIET: u64 = 300_000_000;
 
 pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     output::detach()?;
-    let mut config = load(&args.config)?;
+    let (mut config, text) = load(&args.config)?;
     let stop = Stop::on_signal()?;
     // What can fail comes before the loop that moves frames.
-    let listen = |path: &PathBuf| Operator::listen(path, &config, &check::read(&args.config)?);
+    let listen = |path: &PathBuf| Operator::listen(path, &config, &text);
     let mut operator = args.socket.as_ref().map(listen).transpose()?;
     if let Some(operator) = &operator {
         say!("queue pairs: weir qp show --socket {}", operator.path().display());
@@ -168,7 +168,8 @@ fn write_files(args: &HostArgs, results: &Results<'_>) -> Result<()> {
     Ok(())
 }
 
-fn load(path: &Path) -> Result<HostConfig> {
+/// A file, and what it says.
+fn load(path: &Path) -> Result<(HostConfig, String)> {
     let text = check::read(path)?;
     let (loaded, found) = match host::load(&path.display().to_string(), &text) {
         Ok(loaded) => (Some(loaded.config), loaded.warnings),
@@ -177,7 +178,7 @@ fn load(path: &Path) -> Result<HostConfig> {
     for diagnostic in &found {
         say_err!("{diagnostic}\n");
     }
-    loaded.ok_or_else(|| {
+    loaded.map(|config| (config, text)).ok_or_else(|| {
         let errors: usize = found.iter().filter(|d: &&Diagnostic| d.is_error()).map(|d| d.count).sum();
         anyhow!("{}: {errors} error{}", path.display(), if errors == 1 { "" } else { "s" })
     })
