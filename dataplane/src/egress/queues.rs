@@ -12,7 +12,7 @@ use crate::types::{Nanos, PRIORITIES, PortId};
 /// No batch, no VOQ.
 const NIL: u32 = u32::MAX;
 
-/// Packs of one input for one queue of one output that wait for admission together.
+/// Batches of one input for one queue of one output that wait for admission together.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchList {
     head: u32,

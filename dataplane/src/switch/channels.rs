@@ -68,7 +68,8 @@ pub(super) enum TxOutcome {
 /// One end of a direction and one of the other: a ring, and what is to go into it.
 ///
 /// Entries wait in `pending` first and are put into the ring together: its slots are in the cache of the
-/// lcore that reads it, and a core waits for them with whatever it was about to read of its own recent writes.
+/// lcore that reads it, so that each store to one is a coherence miss, which later loads of the same core wait behind.
+/// Entries that do not fit wait in `pending`, in order.
 #[derive(Debug)]
 pub(super) struct Channel<T> {
     to: Producer<T>,
@@ -121,7 +122,7 @@ impl<T> Channel<T> {
             places.fill_from_iter(self.pending.drain(..count));
         }
         if self.pending.is_empty() {
-            // It begins at its beginning again, which is in a near cache.
+            // Reset to slot 0: keeps the buffer cache-hot.
             self.pending.clear();
         }
     }
@@ -236,28 +237,28 @@ pub fn peers<F>(shards: usize, frames: usize, in_flight: usize) -> Vec<Vec<Optio
     for a in 0..shards {
         for b in a + 1..shards {
             let ring = RING.min(frames);
-            let (tickets_a, tickets_b) = channel(ring, frames - ring);
+            let (requests_a, requests_b) = channel(ring, frames - ring);
             // These are bounded by what was granted and is not yet completed.
-            let (orders_a, orders_b) = channel(RING, in_flight);
+            let (grants_a, grants_b) = channel(RING, in_flight);
             let (loose_a, loose_b) = channel(RING, in_flight);
-            let (reports_a, reports_b) = channel(RING, in_flight);
+            let (completions_a, completions_b) = channel(RING, in_flight);
             let (notes_a, notes_b) = channel(RING, in_flight);
             let (news_ab, news_from_a) = RingBuffer::new(NEWS);
             let (news_ba, news_from_b) = RingBuffer::new(NEWS);
             all[a][b] = Some(Peer {
-                requests: tickets_a,
-                grants: orders_a,
+                requests: requests_a,
+                grants: grants_a,
                 loose: loose_a,
-                completions: reports_a,
+                completions: completions_a,
                 notes: notes_a,
                 news_to: news_ab,
                 news_from: news_from_b,
             });
             all[b][a] = Some(Peer {
-                requests: tickets_b,
-                grants: orders_b,
+                requests: requests_b,
+                grants: grants_b,
                 loose: loose_b,
-                completions: reports_b,
+                completions: completions_b,
                 notes: notes_b,
                 news_to: news_ba,
                 news_from: news_from_a,
@@ -273,12 +274,12 @@ mod tests {
     use crate::frame::OwnedFrame;
 
     #[test]
-    fn orders_and_reports_are_a_cache_line_each() {
+    fn grants_and_completions_are_a_cache_line_each() {
         assert_eq!((size_of::<TxGrant<OwnedFrame>>(), size_of::<TxCompletion>()), (64, 64));
     }
 
     #[test]
-    fn what_finds_the_ring_full_comes_behind_it_and_no_more_than_was_agreed() {
+    fn entries_that_do_not_fit_wait_in_order_and_no_more_than_was_agreed() {
         let (mut a, mut b) = channel(2, 3);
         let pending: Vec<_> = (0..7).map(|n| a.send(n)).collect();
         assert_eq!(pending, [Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Err(5), Err(6)]);

@@ -310,7 +310,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             port.stage.note(staged);
         }
         if port.grants.is_empty() {
-            // It begins at its beginning again, which is in a near cache.
+            // Reset to slot 0: keeps the buffers cache-hot.
             port.grants.clear();
             port.loose.clear();
         }
@@ -338,7 +338,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn condemn_grants(&mut self, out: PortId, reason: DropReason) {
         let Some(port) = self.ports.remote_mut(out) else { return };
-        let granted: usize = port.grants.iter().map(|order| order.staged.totals.frames as usize).sum();
+        let granted: usize = port.grants.iter().map(|grant| grant.staged.totals.frames as usize).sum();
         (port.condemned, port.condemned_as) = (port.stage.len() + granted, reason);
         if port.condemned > 0 {
             self.flushing.insert(out);
