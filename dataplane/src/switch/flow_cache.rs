@@ -270,19 +270,15 @@ impl FlowCache {
         self.kept > NEAR
     }
 
-    /// Where the decisions about some frames are. They are on their way when it returns.
+    /// Where the decision about a frame is. It is on its way when this returns.
     #[inline(always)]
-    pub fn find_places<F: Frame>(&self, profile: &Profile, tag: Tag, frames: &[F], places: &mut [Place]) {
-        for (place, frame) in places.iter_mut().zip(frames) {
-            let Some(key) = profile.flow_key(frame.bytes(), frame.len()) else {
-                *place = Place::NOWHERE;
-                continue;
-            };
-            *place = self.place(key, tag);
-            if let Some(set) = self.sets.get(place.set) {
-                F::prefetch(set);
-            }
+    pub fn find_place<F: Frame>(&self, profile: &Profile, tag: Tag, frame: &F) -> Place {
+        let Some(key) = profile.flow_key(frame.bytes(), frame.len()) else { return Place::NOWHERE };
+        let place = self.place(key, tag);
+        if let Some(set) = self.sets.get(place.set) {
+            F::prefetch(set);
         }
+        place
     }
 
     #[inline(always)]

@@ -112,20 +112,23 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// than inlined: the other loop needs its registers.
     #[inline(never)]
     fn receive_far(&mut self, rx: &mut RxContext, frames: impl Iterator<Item = F>) {
-        let mut frames = frames;
+        let (mut frames, mut some) = (frames, ArrayVec::<F, AT_ONCE>::new());
+        let mut places = [Place::NOWHERE; AT_ONCE];
         loop {
-            let some: ArrayVec<F, AT_ONCE> = frames.by_ref().take(AT_ONCE).collect();
+            let profile = &self.ports[rx.port.index()].params.profile;
+            let tag = self.flow_cache.tag(rx.port);
+            for (place, frame) in places.iter_mut().zip(frames.by_ref()) {
+                *place = self.flow_cache.find_place(profile, tag, &frame);
+                some.push(frame);
+            }
             if some.is_empty() {
                 return;
             }
-            let profile = &self.ports[rx.port.index()].params.profile;
-            let mut places = [Place::NOWHERE; AT_ONCE];
-            self.flow_cache.find_places(profile, self.flow_cache.tag(rx.port), &some, &mut places);
             let mut places = places.iter();
             let decide = |cache: &FlowCache, _: &Profile, _: &F| {
                 places.next().map_or(ForwardingDecision::NONE, |place| cache.at(*place))
             };
-            let mut some = some.into_iter();
+            let mut some = some.drain(..);
             if let Some(undecided) = self.batch_frames(rx, &mut some, decide) {
                 self.receive_some(rx, std::iter::once(undecided).chain(some).collect());
             }
