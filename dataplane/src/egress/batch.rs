@@ -144,6 +144,23 @@ pub struct FrameBatch<F> {
     buffer: Option<BatchBuffer<F>>,
 }
 
+/// How much may leave a queue in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Frames.
+    pub frames: usize,
+    /// Bytes on the wire after which no other frame begins. One goes in any case.
+    pub wire: u64,
+}
+
+impl Limits {
+    /// Another frame may begin when so many bytes on the wire have gone.
+    #[inline(always)]
+    pub fn goes_on(self, wire: u64) -> bool {
+        wire < self.wire
+    }
+}
+
 /// Frames that may leave the front of a batch together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Front {
@@ -382,49 +399,35 @@ impl<F: Frame> FrameBatch<F> {
         Some(count)
     }
 
-    /// The frames from the front, `most` at most, that go one after the other while `goes_on(bytes on the wire of those
-    /// before)`; the first goes in any case. They are charged `charge_of(length of each)`.
+    /// The frames from the front that may go one after the other within `limits`. They are charged `charge_of(length of each)`.
     #[inline(always)]
-    pub fn front(&self, most: usize, goes_on: impl Fn(u64) -> bool, charge_of: impl Fn(u32) -> u32) -> Front {
+    pub fn front(&self, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
         let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
-        if self.len() <= most && goes_on(all) {
+        if self.len() <= limits.frames && limits.goes_on(all) {
             let last = wire_bytes(u64::from(self.len_of(Place::Last)));
             return Front { totals: self.totals(), wire: all, last };
         }
         match self.mixed {
-            0 => self.front_of_one_length(most, goes_on, charge_of),
-            _ => self.front_of_mixed(most, goes_on, charge_of),
+            0 => self.front_of_one_length(limits, charge_of),
+            _ => self.front_of_mixed(limits, charge_of),
         }
     }
 
     #[inline(always)]
-    fn front_of_one_length(
-        &self,
-        most: usize,
-        goes_on: impl Fn(u64) -> bool,
-        charge_of: impl Fn(u32) -> u32,
-    ) -> Front {
+    fn front_of_one_length(&self, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
         let (len, last) = (u32::from(self.len), wire_bytes(u64::from(self.len)));
-        let most = self.len().min(most) as u32;
-        let (mut frames, mut wire) = (1, last);
-        while frames < most && goes_on(wire) {
-            frames += 1;
-            wire += last;
-        }
+        // A batch has fewer bytes than 2^32.
+        let begin = (limits.wire.min(u32::MAX.into()) as u32).div_ceil(last as u32).max(1);
+        let frames = begin.min(self.len().min(limits.frames) as u32);
         let totals = BatchTotals { frames, bytes: frames * len, charge: frames * charge_of(len) };
-        Front { totals, wire, last }
+        Front { totals, wire: u64::from(frames) * last, last }
     }
 
     #[inline(always)]
-    fn front_of_mixed(
-        &self,
-        most: usize,
-        goes_on: impl Fn(u64) -> bool,
-        charge_of: impl Fn(u32) -> u32,
-    ) -> Front {
+    fn front_of_mixed(&self, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
         let mut front = Front::default();
         let mut add = |frame: &F| {
-            if front.totals.frames > 0 && !goes_on(front.wire) {
+            if front.totals.frames > 0 && !limits.goes_on(front.wire) {
                 return false;
             }
             let len = frame.len() as u32;
@@ -433,9 +436,9 @@ impl<F: Frame> FrameBatch<F> {
         };
         let frames = self.buffer.as_deref().unwrap_or(&self.frames);
         if self.reversed {
-            let _ = frames.iter().rev().take(most).all(&mut add);
+            let _ = frames.iter().rev().take(limits.frames).all(&mut add);
         } else {
-            let _ = frames.iter().take(most).all(&mut add);
+            let _ = frames.iter().take(limits.frames).all(&mut add);
         }
         front
     }
@@ -459,6 +462,16 @@ impl<F: Frame> FrameBatch<F> {
     pub fn pop_unaccounted(&mut self) -> Option<F> {
         debug_assert!(self.reversed);
         self.frames.pop()
+    }
+
+    /// What these frames were, which were all and are popped: they count no longer.
+    #[inline(always)]
+    pub fn all_popped(&mut self, frames: u32) -> BatchTotals {
+        debug_assert!(self.is_empty());
+        self.skip_copies(frames);
+        let (bytes, charge) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.charge));
+        self.padding = 0;
+        BatchTotals { frames, bytes, charge }
     }
 
     /// Moves the first frames of an open batch, as [`FrameBatch::front`] has found them, behind those of `to`, which has room for
@@ -584,6 +597,8 @@ mod tests {
     use super::*;
     use crate::parse::{EcnField, EcnPlace};
 
+    const ALL: Limits = Limits { frames: BATCH_MAX, wire: u64::MAX };
+
     fn header() -> BatchHeader {
         let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();
         BatchHeader {
@@ -605,13 +620,13 @@ mod tests {
             batch.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
         }
         assert_eq!(batch.totals(), BatchTotals { frames: 4, bytes: 1752, charge: 1900 });
-        let front = batch.front(BATCH_MAX, |_| true, cells);
+        let front = batch.front(ALL, cells);
         assert_eq!((front.wire, front.last, batch.header().is_ce()), (84 + 174 + 84 + 1524, 1524, true));
         let (frame, meta) = batch.pop(cells).unwrap();
         assert_eq!((frame.n, meta.len, meta.header(), meta.held_ns), (0, 60, header(), 2));
         assert_eq!(batch.pop(cells).map(|(frame, meta)| (frame.n, meta.len)), Some((1, 150)));
         assert_eq!(batch.totals(), BatchTotals { frames: 2, bytes: 1542, charge: 1600 });
-        assert_eq!((batch.first_len(), batch.front(BATCH_MAX, |_| true, cells).wire), (42, 84 + 1524));
+        assert_eq!((batch.first_len(), batch.front(ALL, cells).wire), (42, 84 + 1524));
         let rest: Vec<_> = std::iter::from_fn(|| batch.pop(cells)).map(|(frame, _)| frame.n).collect();
         assert_eq!(rest, [2, 3]);
         assert!(batch.is_empty());
@@ -630,7 +645,7 @@ mod tests {
             for (n, len) in lens.into_iter().enumerate() {
                 added.add(Numbered::new(n, len), cells(u32::from(len))).unwrap();
             }
-            let front = |batch: &FrameBatch<_>| batch.front(BATCH_MAX, |_| true, cells);
+            let front = |batch: &FrameBatch<_>| batch.front(ALL, cells);
             assert_eq!((filled.totals(), front(&filled)), (added.totals(), front(&added)));
             while let Some(one) = added.pop(cells) {
                 assert_eq!(filled.pop(cells), Some(one));
@@ -655,7 +670,7 @@ mod tests {
                     while !batch.is_empty() {
                         let mut want = Front::default();
                         let mut taken = ArrayVec::<Numbered, BATCH_MAX>::new();
-                        let front = batch.front(most, |wire| wire < turn, cells);
+                        let front = batch.front(Limits { frames: most, wire: turn }, cells);
                         batch.take(&front, &mut taken);
                         for frame in taken {
                             assert!(want.totals.frames == 0 || want.wire < turn, "{lens:?} {turn} {most}");

@@ -8,9 +8,10 @@ mod queues;
 mod request;
 mod schedule;
 mod shaper;
+mod tournament;
 
 pub use batch::BATCH_MAX;
-pub(crate) use batch::{BatchHeader, BatchTotals, FrameBatch, Front, Meta};
+pub(crate) use batch::{BatchHeader, BatchTotals, FrameBatch, Front, Limits, Meta};
 pub(crate) use microburst::Microbursts;
 pub use microburst::{Microburst, MicroburstConfig};
 #[cfg(test)]

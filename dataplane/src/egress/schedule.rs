@@ -6,9 +6,9 @@
 //! from its share, no credit can be hoarded by an idle or paused queue, and weights need no quantum tuned to the MTU.
 
 use super::shaper::Shaper;
+use super::tournament::Tournament;
 use crate::types::{Nanos, PRIORITIES};
 use arrayvec::ArrayVec;
-use std::hint::select_unpredictable;
 
 /// How a queue competes (SONiC SCHEDULER `type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,11 @@ pub struct Scheduler {
     /// Finish tags.
     tags: [u64; PRIORITIES],
     weighted: [Weighted; PRIORITIES],
+    /// The queues that were ready when a level was looked for, and the first one that has any of them.
+    ready: u8,
+    first_level: usize,
+    /// Among queues of one level.
+    tournament: Tournament,
     /// When tags are looked at, ns.
     look_at: Nanos,
     rates: [Rates; PRIORITIES],
@@ -145,7 +150,20 @@ impl Scheduler {
         let shaper = |rate: Option<u64>| rate.map(|rate| Shaper::new(rate, burst));
         let rates = queues.map(|q| Rates { cir: shaper(q.cir), pir: shaper(q.pir) });
         let any_rate = rates.iter().any(|r| r.cir.is_some() || r.pir.is_some());
-        Self { levels, level_of, tags: [0; PRIORITIES], weighted, look_at: 0, rates, any_rate }
+        let tournament = Tournament::default();
+        Self {
+            // Of no queues: there is no such level.
+            first_level: levels.len(),
+            ready: 0,
+            levels,
+            level_of,
+            tags: [0; PRIORITIES],
+            weighted,
+            tournament,
+            look_at: 0,
+            rates,
+            any_rate,
+        }
     }
 
     /// Takes over another set of weights and rates while frames wait (E2): tags restart level, so
@@ -169,6 +187,7 @@ impl Scheduler {
     /// Who has sent nothing for long is behind its group as before, but not further than can be told.
     #[cold]
     fn keep_in_reach(&mut self) {
+        self.tournament.forget();
         for (tag, level) in self.tags.iter_mut().zip(self.level_of) {
             let now = self.levels[usize::from(level)].virtual_time;
             let behind = now.wrapping_sub(*tag) as i64;
@@ -195,12 +214,13 @@ impl Scheduler {
         let tag = &mut self.tags[queue];
         if (now.wrapping_sub(*tag) as i64) > 0 {
             *tag = now;
+            self.tournament.forget();
         }
     }
 
     /// The queue to serve among those whose bit is set in `ready`, if any may send now.
     #[inline(always)]
-    pub fn pick(&self, ready: u8) -> Option<QueuePick> {
+    pub fn pick(&mut self, ready: u8) -> Option<QueuePick> {
         if self.any_rate {
             return self.pick_rated(ready);
         }
@@ -208,32 +228,23 @@ impl Scheduler {
     }
 
     #[inline(always)]
-    fn pick_level(&self, ready: u8) -> Option<QueuePick> {
-        let level = self.levels.iter().find(|level| level.queues & ready != 0)?;
+    fn pick_level(&mut self, ready: u8) -> Option<QueuePick> {
+        if self.ready != ready {
+            self.first_level = self.levels.iter().position(|level| level.queues & ready != 0)?;
+            self.ready = ready;
+        }
+        let level = self.levels.get(self.first_level)?;
         let candidates = level.queues & ready;
         if level.strict || candidates.is_power_of_two() {
             return Some(QueuePick { queue: candidates.ilog2() as usize, wire_bytes: QueuePick::ALONE });
         }
-        let queue = self.smallest_tag(candidates, level.virtual_time);
+        let queue = self.tournament.winner(candidates, &self.tags, level.virtual_time);
         Some(QueuePick { queue, wire_bytes: self.weighted[queue].turn })
-    }
-
-    /// The lowest of the queues whose tag is the smallest; `now` is the group's present time. Which one that is nobody can
-    /// guess, so nothing here is a jump.
-    #[inline(always)]
-    fn smallest_tag(&self, candidates: u8, now: u64) -> usize {
-        let ahead: [_; PRIORITIES] = std::array::from_fn(|queue| {
-            let waits = candidates >> queue & 1 == 1;
-            (select_unpredictable(waits, self.tags[queue].wrapping_sub(now) as i64, i64::MAX), queue)
-        });
-        let [a, b, c, d, e, f, g, h] = ahead;
-        let first = |low: (i64, usize), high: (i64, usize)| select_unpredictable(high.0 < low.0, high, low);
-        first(first(first(a, b), first(c, d)), first(first(e, f), first(g, h))).1
     }
 
     /// Queues over their pir are not ready; queues under their cir go first.
     #[cold]
-    fn pick_rated(&self, ready: u8) -> Option<QueuePick> {
+    fn pick_rated(&mut self, ready: u8) -> Option<QueuePick> {
         let mask = |open: &dyn Fn(&Rates) -> bool| {
             (0..PRIORITIES).filter(|q| open(&self.rates[*q])).fold(0u8, |m, q| m | 1 << q)
         };
@@ -257,6 +268,7 @@ impl Scheduler {
             }
             *tag = tag.wrapping_add(w.per_byte * wire_bytes + w.per_frame * frames);
             level.virtual_time = tag.wrapping_sub(w.per_byte * behind + w.per_frame);
+            self.tournament.moved(queue, *tag);
         }
         if self.any_rate {
             self.pay_rates(queue, wire_bytes);
@@ -373,7 +385,7 @@ mod tests {
         let mut queues = [queue(Discipline::Dwrr(10), 0); 8];
         queues[6] = QueueSchedule::STRICT;
         queues[1] = queue(Discipline::Dwrr(1), 3);
-        let s = Scheduler::new(&queues, 0);
+        let mut s = Scheduler::new(&queues, 0);
         assert_eq!(s.pick(0xff).unwrap().queue, 1);
         assert_eq!(s.pick(0xfd).unwrap().queue, 6);
         assert!(s.pick(0b1011_1101).unwrap().wire_bytes < QueuePick::ALONE);

@@ -69,10 +69,10 @@ impl Shaper {
         self.tokens -= wire_bytes as i64 * 8 * BIT;
     }
 
-    /// May a frame start when frames of `wire_bytes` bytes have gone before it?
+    /// Bytes on the wire after which no other frame may start: 0 if none may now.
     #[inline(always)]
-    pub fn open_after(&self, wire_bytes: u64) -> bool {
-        self.tokens >= wire_bytes as i64 * 8 * BIT
+    pub fn wire_left(&self) -> u64 {
+        u64::try_from(self.tokens).map_or(0, |tokens| tokens / (8 * BIT as u64) + 1)
     }
 
     /// [`Shaper::pay`]; may another frame start?
@@ -128,6 +128,18 @@ mod tests {
             sent += 1;
         }
         assert_eq!(sent, 11, "10 us of credit at 1 us a frame, and one that starts at zero");
+    }
+
+    #[test]
+    fn frames_go_on_while_they_could_one_by_one() {
+        for tokens in [-1, 0, 1, 8 * BIT - 1, 8 * BIT, 8 * BIT + 1, 84 * 8 * BIT - 1, 84 * 8 * BIT] {
+            for wire in [0, 1, 2, 83, 84, 85] {
+                let shaper = Shaper { tokens, ..Shaper::new(1_000_000_000, 0) };
+                let mut after = shaper;
+                after.pay(wire);
+                assert_eq!(wire < shaper.wire_left(), after.open(), "{tokens} {wire}");
+            }
+        }
     }
 
     #[test]

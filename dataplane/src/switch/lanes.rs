@@ -1,16 +1,17 @@
 //! Queues that send in turns: what a burst takes from the batch at the front of each is accounted for once.
 //!
 //! A turn of a weighted queue is a few frames. From its first turn of a burst a queue has a lane: it names the batch at its
-//! front and the entry of the stage its frames are of, and adds up what has left. The queue learns of that when the batch is
-//! empty or the burst ends. Nobody asks it in between: a queue has a lane only while no other input waits for it and its
-//! depth, which only falls, marks nothing.
+//! front and the entry of the stage its frames are of, and counts what has left. The queue learns of that when the batch is
+//! empty or the burst ends: of an empty batch it is known what its frames were, of another one those that left are summed up
+//! in the stage. Nobody asks it in between: a queue has a lane only while no other input waits for it and its depth, which
+//! only falls, marks nothing.
 
 use super::OwnPort;
 use super::stage::Staged;
-use super::transmit::Limits;
-use crate::egress::{BatchTotals, Front, Queues};
+use super::transmit::Departed;
+use crate::egress::{BatchTotals, Front, Limits, Queues};
 use crate::frame::Frame;
-use crate::types::{PRIORITIES, PortId};
+use crate::types::{PRIORITIES, PortId, wire_bytes};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +20,9 @@ struct Lane {
     batch: u32,
     /// In the stage.
     entry: u8,
-    gone: Front,
+    /// Frames that were in the stage before, and that have left since.
+    before: u16,
+    gone: u16,
 }
 
 /// The lanes of a port.
@@ -39,7 +42,7 @@ impl Lanes {
 
 impl<F: Frame> OwnPort<F> {
     /// Opens a lane for a queue, if its frames can have one.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn open_lane(
         &mut self,
         queues: &mut Queues<F>,
@@ -57,9 +60,10 @@ impl<F: Frame> OwnPort<F> {
         batch.reverse();
         let paused_ns = standing.held_ns.wrapping_sub(batch.held_ns());
         let staged = Staged { header: batch.header(), totals: BatchTotals::default(), out, paused_ns };
+        let before = self.stage.len() as u16;
         let entry = self.stage.account(staged);
         self.lanes.open |= 1 << queue;
-        self.lanes.lanes[queue] = Lane { batch: ix, entry, gone: Front::default() };
+        self.lanes.lanes[queue] = Lane { batch: ix, entry, before, gone: 0 };
         true
     }
 
@@ -70,50 +74,73 @@ impl<F: Frame> OwnPort<F> {
         queues: &mut Queues<F>,
         (out, queue): (PortId, usize),
         limits: Limits,
-        charge_of: impl Fn(u32) -> u32,
-    ) -> Front {
-        let mut front = Front::default();
-        let Lane { batch, entry, .. } = self.lanes.lanes[queue];
-        let Some(batch) = queues.batch_mut(batch) else { return front };
-        let mut most = limits.frames;
-        while most > 0
+    ) -> Departed {
+        let mut departed = Departed::default();
+        let lane = &mut self.lanes.lanes[queue];
+        let Some(batch) = queues.batch_mut(lane.batch) else { return departed };
+        while departed.frames < limits.frames
             && let Some(frame) = batch.pop_unaccounted()
         {
-            let len = frame.len() as u32;
+            departed.last = wire_bytes(frame.len() as u64);
+            departed.wire += departed.last;
+            departed.frames += 1;
             self.stage.frames_mut().push(frame);
-            front.add(len, charge_of(len));
-            most -= 1;
-            if !self.goes_on(limits, front.wire) {
+            if !limits.goes_on(departed.wire) {
                 break;
             }
         }
-        self.stage.note_run(entry, front.totals.frames);
-        let lane = &mut self.lanes.lanes[queue];
-        lane.gone.totals.add(front.totals);
-        lane.gone.wire += front.wire;
+        lane.gone += departed.frames as u16;
+        self.stage.note_run(lane.entry, departed.frames as u32);
         if batch.is_empty() {
-            self.close_lane(queues, (out, queue));
+            let totals = batch.all_popped(lane.gone.into());
+            self.close_lane(queues, (out, queue), totals);
         }
-        front
+        departed
     }
 
     /// The queue learns what has left its lane.
-    fn close_lane(&mut self, queues: &mut Queues<F>, (out, queue): (PortId, usize)) {
+    fn close_lane(&mut self, queues: &mut Queues<F>, (out, queue): (PortId, usize), gone: BatchTotals) {
         self.lanes.open &= !(1 << queue);
-        let Lane { batch, entry, gone } = self.lanes.lanes[queue];
+        let Lane { batch, entry, .. } = self.lanes.lanes[queue];
         let Some(batch) = queues.batch_mut(batch) else { return };
-        batch.less(&gone);
         let ce = u64::from(batch.header().is_ce());
-        self.stats.ecn_seen_ce[queue] += u64::from(gone.totals.frames) * ce;
-        self.stage.add(entry, gone.totals);
-        queues.left(out, queue, gone.totals);
+        self.stats.ecn_seen_ce[queue] += u64::from(gone.frames) * ce;
+        self.stage.add(entry, gone);
+        queues.left(out, queue, gone);
     }
 
     /// No queue has a lane any longer.
     #[inline(always)]
-    pub(super) fn close_lanes(&mut self, queues: &mut Queues<F>, out: PortId) {
-        while self.lanes.open != 0 {
-            self.close_lane(queues, (out, self.lanes.open.trailing_zeros() as usize));
+    pub(super) fn close_lanes(
+        &mut self,
+        queues: &mut Queues<F>,
+        out: PortId,
+        charge_of: impl Fn(u32) -> u32,
+    ) {
+        if self.lanes.open != 0 {
+            self.close_open_lanes(queues, out, charge_of);
+        }
+    }
+
+    /// The batches of these are not empty.
+    #[inline(never)]
+    fn close_open_lanes(&mut self, queues: &mut Queues<F>, out: PortId, charge_of: impl Fn(u32) -> u32) {
+        let mut gone = [Front::default(); PRIORITIES];
+        for (entry, queue, frames) in self.stage.runs_backwards() {
+            let lane = &self.lanes.lanes[queue];
+            if self.lanes.is_open(queue) && lane.entry == entry {
+                let others = usize::from(lane.before).saturating_sub(frames.start);
+                for len in self.stage.frames()[frames].iter().skip(others).map(|frame| frame.len() as u32) {
+                    gone[queue].add(len, charge_of(len));
+                }
+            }
+        }
+        for queue in crate::pfc::bits(self.lanes.open) {
+            if let Some(batch) = queues.batch_mut(self.lanes.lanes[queue].batch) {
+                batch.less(&gone[queue]);
+            }
+            debug_assert_eq!(gone[queue].totals.frames, self.lanes.lanes[queue].gone.into());
+            self.close_lane(queues, (out, queue), gone[queue].totals);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::tick::xon;
 use super::{Key, OwnPort, Switch, Wire};
 use crate::ecn;
 use crate::egress::{
-    BATCH_MAX, BatchHeader, BatchTotals, FrameBatch, Front, Meta, QueuePick, Queues, Standing,
+    BATCH_MAX, BatchHeader, BatchTotals, FrameBatch, Front, Limits, Meta, QueuePick, Queues, Shaper, Standing,
 };
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
@@ -29,11 +29,13 @@ struct Departure<'a, F, C> {
     watched_at: Option<Nanos>,
 }
 
-/// How much may leave a queue in one go: frames, and bytes on the wire after which no other frame begins.
-#[derive(Clone, Copy)]
-pub(super) struct Limits {
+/// What left a queue in one go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Departed {
     pub frames: usize,
-    pub turn: u64,
+    /// Their bytes on the wire, and those of the last one alone.
+    pub wire: u64,
+    pub last: u64,
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -85,7 +87,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             ready &= queues.occupied(out);
         }
-        port.close_lanes(queues, out);
+        port.close_lanes(queues, out, &departure.charge_of);
     }
 
     /// Gives the stage to the wire and releases what the wire took.
@@ -209,30 +211,24 @@ impl<F: Frame> OwnPort<F> {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
             return (0, false);
         }
-        let out = departure.out;
+        let (out, queue) = (departure.out, queue % PRIORITIES);
         debug_assert!(queues.held_ns(out.index() * PRIORITIES + queue).is_some(), "what sends is not held");
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
         while taken < most && go_on {
-            let limits = Limits { frames: most - taken, turn: turn.saturating_sub(wire) };
+            let shaper = self.shaper.as_ref().map_or(u64::MAX, Shaper::wire_left);
+            let limits = Limits { frames: most - taken, wire: shaper.min(turn.saturating_sub(wire)) };
             let turns = turn != QueuePick::ALONE && limits.frames > 1;
             let in_lane = self.lanes.is_open(queue) || (turns && self.open_lane(queues, (out, queue), turn));
-            let front = if in_lane {
-                self.take_from_lane(queues, (out, queue), limits, &departure.charge_of)
+            let departed = if in_lane {
+                self.take_from_lane(queues, (out, queue), limits)
             } else {
-                let front = queues.offer(out, queue, |batch, standing| {
-                    let front = match batch.is_foreign() {
-                        false => self.take_front(batch, standing, limits, departure),
-                        true => self.grant_front(batch, standing, limits, departure),
-                    };
-                    (front.totals, front)
-                });
-                let Some(front) = front else { break };
-                front
+                let Some(departed) = self.take_from_queue(queues, departure, limits) else { break };
+                departed
             };
-            last = front.last;
-            taken += front.totals.frames as usize;
-            wire += front.wire;
-            let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(front.wire));
+            last = departed.last;
+            taken += departed.frames;
+            wire += departed.wire;
+            let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(departed.wire));
             go_on = open && wire < turn && queues.occupied(out) >> queue & 1 == 1;
         }
         // While nobody else could be served the group's time follows each frame; a turn has one time.
@@ -241,22 +237,29 @@ impl<F: Frame> OwnPort<F> {
         (taken, true)
     }
 
+    /// Moves to the stage, or grants, what may leave the batch at the front of a queue at once.
+    #[inline(never)]
+    fn take_from_queue<C: Fn(u32) -> u32>(
+        &mut self,
+        queues: &mut Queues<F>,
+        departure: &mut Departure<'_, F, C>,
+        limits: Limits,
+    ) -> Option<Departed> {
+        let (out, queue) = (departure.out, departure.queue);
+        let front = queues.offer(out, queue, |batch, standing| {
+            let front = match batch.is_foreign() {
+                false => self.take_front(batch, standing, limits, departure),
+                true => self.grant_front(batch, standing, limits, departure),
+            };
+            (front.totals, front)
+        });
+        front.map(|Front { totals, wire, last }| Departed { frames: totals.frames as usize, wire, last })
+    }
+
     /// Several frames may leave a queue at once: no other input waits for it, and none of them might be marked.
     #[inline(always)]
     pub(super) fn goes_together(&self, standing: &Standing, queue: usize) -> bool {
         standing.alone && standing.depth <= self.mark[queue].kmin
-    }
-
-    /// What may leave the front of a batch at once.
-    #[inline(always)]
-    fn front_of(&self, batch: &FrameBatch<F>, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
-        batch.front(limits.frames, |wire| self.goes_on(limits, wire), charge_of)
-    }
-
-    /// Another frame may follow in the same turn when so many bytes on the wire have gone.
-    #[inline(always)]
-    pub(super) fn goes_on(&self, limits: Limits, wire: u64) -> bool {
-        wire < limits.turn && self.shaper.as_ref().is_none_or(|shaper| shaper.open_after(wire))
     }
 
     /// Moves to the stage what may leave the front of a batch at once.
@@ -271,7 +274,7 @@ impl<F: Frame> OwnPort<F> {
         let (header, queue) = (batch.header(), departure.queue);
         let paused_ns = standing.held_ns.wrapping_sub(batch.held_ns());
         let front = if self.goes_together(&standing, queue) {
-            let front = self.front_of(batch, limits, &departure.charge_of);
+            let front = batch.front(limits, &departure.charge_of);
             batch.take(&front, self.stage.frames_mut());
             self.stats.ecn_seen_ce[queue] += u64::from(front.totals.frames) * u64::from(header.is_ce());
             front
@@ -308,7 +311,7 @@ impl<F: Frame> OwnPort<F> {
         Some((frame, Front { totals, wire, last: wire }))
     }
 
-    /// [`Port::take_front`] for frames that came from another lcore: if that is to send them, grants it to, a whole batch
+    /// [`OwnPort::take_front`] for frames that came from another lcore: if that is to send them, grants it to, a whole batch
     /// unopened if its turn allows that. Such a batch needs no room here, and is not divided because more frames than were
     /// asked for are in it.
     #[inline(never)]
@@ -327,7 +330,7 @@ impl<F: Frame> OwnPort<F> {
         let paused_ns = standing.held_ns.wrapping_sub(batch.held_ns());
         let staged = |front: &Front| Staged { header, totals: front.totals, out, paused_ns };
         let front = if header.copies == Meta::SINGLE && self.goes_together(&standing, queue) {
-            let front = self.front_of(batch, Limits { frames: usize::MAX, ..limits }, &departure.charge_of);
+            let front = batch.front(Limits { frames: usize::MAX, ..limits }, &departure.charge_of);
             let whole = front.totals.frames as usize == batch.len();
             if whole && let Some(buffer) = batch.take_buffer() {
                 departure.return_path.grant(staged(&front), buffer);
