@@ -12,6 +12,11 @@ use arrayvec::ArrayVec;
 /// Most frames of a batch: a batch of handles is nine cache lines, of which a short one uses two.
 pub const BATCH_MAX: usize = 64;
 
+const _: () = {
+    assert!(BATCH_MAX <= u8::MAX as usize, "a batch counts the frames in its buffer in an octet");
+    assert!(BATCH_MAX * MIN_FRAME_BYTES as usize <= u16::MAX as usize, "and their padding in two");
+};
+
 /// As many frames of one length are taken as cheaply one by one as together.
 const FEW: u64 = 4;
 

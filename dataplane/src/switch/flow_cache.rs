@@ -22,6 +22,12 @@ use index::Index;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForwardingDecision(u64);
 
+const _: () = {
+    // Behind the groups of the ports are those of control frames and mirrors, of each shard.
+    assert!(MAX_PORTS * (PRIORITIES + 2) <= 1 << 16, "queues and groups have 16 bits");
+    assert!(PRIORITIES <= 1 << 4 && GROUPS <= 1 << 6, "class and place have 4 and 6");
+};
+
 impl ForwardingDecision {
     /// Not decided.
     pub const NONE: Self = Self(0);

@@ -11,7 +11,9 @@ use super::stage::Staged;
 use super::transmit::Departed;
 use crate::egress::{BatchTotals, Front, Limits, Queues};
 use crate::frame::Frame;
-use crate::types::{PRIORITIES, PortId, wire_bytes};
+use crate::types::{BURST, PRIORITIES, PortId, wire_bytes};
+
+const _: () = assert!(BURST <= u16::MAX as usize, "frames of a stage are counted in two octets");
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]

@@ -87,7 +87,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             ready &= queues.occupied(out);
         }
-        port.close_lanes(queues, out, &departure.charge_of);
+        port.close_lanes(queues, out, departure.charge_of);
     }
 
     /// Gives the stage to the wire and releases what the wire took.
