@@ -8,6 +8,7 @@ mod divide;
 mod ledger;
 mod restore;
 mod views;
+mod xoff_groups;
 
 pub use ledger::Ledger;
 pub use restore::Held;
@@ -21,6 +22,7 @@ use crate::drops::DropReason;
 use crate::types::PRIORITIES;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use xoff_groups::XoffGroups;
 
 /// One ingress priority group. What every frame touches is in the first cache line.
 #[derive(Clone, Debug)]
@@ -89,8 +91,8 @@ pub struct Mmu {
     shard: usize,
     ports: usize,
     held: u64,
-    /// Groups in Xoff: while there are none, a tick has nothing to look at.
-    xoff_groups: u32,
+    /// While there are none, a tick has nothing to look at.
+    xoff_groups: XoffGroups,
     cells: Cells,
     params: MmuParams,
 }
@@ -173,7 +175,7 @@ impl Mmu {
             && free_headroom >= pg.headroom_limit.min(headroom_size);
         if due {
             pg.xoff = false;
-            self.xoff_groups -= 1;
+            self.xoff_groups.remove(ix);
         }
         due
     }
@@ -210,7 +212,7 @@ impl Mmu {
         if std::mem::replace(&mut pg.xoff, true) {
             return AdmitVerdict::Admitted;
         }
-        self.xoff_groups += 1;
+        self.xoff_groups.insert(ix);
         AdmitVerdict::AdmittedXoff
     }
 
@@ -278,7 +280,7 @@ impl Mmu {
         let over = overcommitted || growth > 0 && shared > pg.account.limit.bytes(free - growth);
         if pg.lossless && over && !pg.xoff {
             pg.xoff = true;
-            self.xoff_groups += 1;
+            self.xoff_groups.insert(ix);
             return AdmitVerdict::AdmittedXoff;
         }
         AdmitVerdict::Admitted
@@ -382,13 +384,15 @@ impl Admission for Mmu {
     }
 
     fn resume_moved(&mut self, resume: &mut dyn FnMut(PgIx)) {
-        if self.xoff_groups == 0 {
+        if self.xoff_groups.is_empty() {
             return;
         }
-        for ix in 0..self.pgs.len() {
-            if self.pgs[ix].xoff && self.may_resume(ix) {
+        let mut from = 0;
+        while let Some(ix) = self.xoff_groups.next(from) {
+            if self.may_resume(ix) {
                 resume(PgIx(ix as u32));
             }
+            from = ix + 1;
         }
     }
 

@@ -1,6 +1,7 @@
 //! How the buffer is divided, at start and again while frames are held.
 
 use super::ledger::Ledger;
+use super::xoff_groups::XoffGroups;
 use super::{Cells, Mmu, Pg, PortLimit, Queue};
 use crate::mmu::account::{Account, Limit};
 use crate::mmu::params::{MmuError, MmuParams, PoolId};
@@ -85,7 +86,7 @@ impl Mmu {
             shard,
             ports,
             held: 0,
-            xoff_groups: 0,
+            xoff_groups: XoffGroups::new(pgs),
             cells: Cells::of(&params),
             params: params.clone(),
         };

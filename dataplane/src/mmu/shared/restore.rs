@@ -21,7 +21,8 @@ impl Mmu {
     /// # Errors
     /// [`MmuError`] if the parameters in force do not add up.
     pub fn restore(&mut self, groups: &[Held], queues: &[u64]) -> Result<(), MmuError> {
-        (self.shared_used, self.headroom_used, self.held, self.xoff_groups) = (0, 0, 0, 0);
+        (self.shared_used, self.headroom_used, self.held) = (0, 0, 0);
+        self.xoff_groups.clear();
         for (i, pg) in self.pgs.iter_mut().enumerate() {
             let held = groups.get(i).copied().unwrap_or_default();
             pg.account.used = held.used;
@@ -30,7 +31,9 @@ impl Mmu {
             self.shared_used += pg.account.shared();
             self.headroom_used += held.headroom;
             self.held += held.used + held.headroom;
-            self.xoff_groups += u32::from(held.xoff);
+            if held.xoff {
+                self.xoff_groups.insert(i);
+            }
         }
         self.egress_used = [0; 2];
         for (i, queue) in self.queues.iter_mut().enumerate() {
