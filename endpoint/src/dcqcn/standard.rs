@@ -453,7 +453,11 @@ impl RateControl {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Nanos> {
-        [self.alpha_deadline, self.cut_deadline, self.increase_deadline].into_iter().flatten().min()
+        let deadlines = [self.alpha_deadline, self.cut_deadline, self.increase_deadline];
+        // Asked before and after every packet: three comparisons, no iterator over what may be absent.
+        let [alpha, cut, increase] = deadlines.map(|at| at.unwrap_or(Nanos::MAX));
+        let first = alpha.min(cut).min(increase);
+        (first != Nanos::MAX).then_some(first)
     }
 
     /// Runs the timers that have expired by `now`, each as if at its own time.

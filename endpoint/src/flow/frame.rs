@@ -7,7 +7,7 @@ use crate::roce::qp::TrafficClass;
 use crate::roce::wire::{Aeth, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Qpn, Syndrome, UDP_PORT};
 use std::net::Ipv4Addr;
 use weir_dataplane::frame::Frame;
-use weir_dataplane::types::Mac;
+use weir_dataplane::types::{MIN_FRAME_BYTES, Mac};
 use weir_dataplane::vlan::TAG_BYTES;
 
 /// Header bytes a frame can hold: the longest are those of a credit message of RC Link, tagged, with IP.
@@ -19,6 +19,10 @@ const IP: usize = 14;
 const UDP: usize = 34;
 const BTH: usize = 42;
 const END: usize = 54;
+const AETH_END: usize = END + 4;
+/// Bytes of RoCEv2 frames that are represented: what a switch reads to know that one is like another (a shortest frame on the
+/// wire). What is behind the headers of a packet is zeros.
+const HAVE: usize = MIN_FRAME_BYTES as usize;
 /// Bytes of IP, UDP and BTH headers and the ICRC: what the IP length says beyond the payload.
 const IP_OVERHEAD: usize = END - IP + ICRC_BYTES;
 
@@ -47,14 +51,17 @@ impl std::fmt::Debug for HeaderFrame {
 }
 
 impl Frame for HeaderFrame {
+    #[inline]
     fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.have)]
     }
 
+    #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..usize::from(self.have)]
     }
 
+    #[inline]
     fn len(&self) -> usize {
         self.len.into()
     }
@@ -129,16 +136,17 @@ impl Route {
     pub(super) fn data(&self, class: TrafficClass) -> HeaderFrame {
         let bth = Bth::new(Opcode::RC_SEND_ONLY, Qpn(self.qpn), Psn::new(0));
         let frame = self.emit(class, bth, Extensions::default(), &[]);
-        HeaderFrame::new(&frame.bytes()[..END], END)
+        frame.cut(END)
     }
 
-    /// An answer: ACK or NAK, with so many bytes for the sender's algorithm.
-    pub(super) fn answer(&self, class: TrafficClass, psn: Psn, syndrome: Syndrome, more: u16) -> HeaderFrame {
-        let aeth = Aeth { syndrome: syndrome.encode(), msn: 0 };
-        let ext = Extensions { aeth: Some(aeth), ..Extensions::default() };
+    /// An answer (ACK or NAK) to be completed by [`HeaderFrame::set_answer`]: headers, and so many bytes for the sender's
+    /// algorithm.
+    pub(super) fn answer(&self, class: TrafficClass, more: u16) -> HeaderFrame {
+        let ext = Extensions { aeth: Some(Aeth { syndrome: 0, msn: 0 }), ..Extensions::default() };
         let rest = [0; INT_BYTES as usize];
         let rest = &rest[..usize::from(more).min(rest.len())];
-        self.emit(class, Bth::new(Opcode::RC_ACK, Qpn(self.qpn), psn), ext, rest)
+        let frame = self.emit(class, Bth::new(Opcode::RC_ACK, Qpn(self.qpn), Psn::new(0)), ext, rest);
+        frame.cut(AETH_END)
     }
 
     /// A congestion notification.
@@ -177,6 +185,19 @@ fn ip_checksum(header: &[u8]) -> u16 {
 }
 
 impl HeaderFrame {
+    /// The same with zeros behind the first `headers` bytes, and so many of them that [`HAVE`] are there.
+    fn cut(mut self, headers: usize) -> Self {
+        self.bytes[headers..].fill(0);
+        self.have = HAVE as u8;
+        self
+    }
+
+    /// Completes an answer made by [`Route::answer`].
+    pub(super) fn set_answer(&mut self, psn: Psn, syndrome: Syndrome) {
+        self.bytes[BTH + 9..END].copy_from_slice(&psn.get().to_be_bytes()[1..]);
+        self.bytes[END] = syndrome.encode();
+    }
+
     /// Completes a data frame made by [`Route::data`].
     pub(super) fn set_data(&mut self, opcode: Opcode, psn: Psn, ack_req: bool, payload: u16) {
         let pad = payload.wrapping_neg() & 3;

@@ -10,7 +10,7 @@ use crate::roce::qp::TrafficClass;
 use crate::roce::wire::Opcode;
 use std::collections::VecDeque;
 use weir_dataplane::pfc::NEVER;
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
@@ -148,7 +148,7 @@ impl Nic {
 
     /// Takes a frame (at least its headers) from the wire, with what it carries for an algorithm.
     pub fn handle_frame(&mut self, bytes: &[u8], stamp: Option<&Stamp>, now: Nanos) -> Option<Arrival> {
-        if bytes.starts_with(&CONTROL_DA.0) {
+        if is_mac_control(bytes) {
             self.reaction.receive(bytes, now);
             return None;
         }
@@ -258,10 +258,17 @@ impl Nic {
         if !self.cnps.is_empty() {
             next = waits(self.config.cnp.priority);
         }
+        // With something to send now it does not matter when there will be more.
         for at in &self.answers {
+            if next <= now {
+                break;
+            }
             next = next.min(waits(self.receivers[*at as usize].priority()));
         }
         for &ix in &self.active {
+            if next <= now {
+                break;
+            }
             let sender = &self.senders[ix as usize];
             let ready = sender.ready();
             let ready =

@@ -18,6 +18,8 @@ pub struct Receiver {
     /// Class of the data, and of its answers. Marks on those are not answered: nothing of theirs could slow down.
     class: TrafficClass,
     back: Route,
+    /// What all its answers have in common.
+    answer: HeaderFrame,
     np: NotificationPoint,
     incoming: Incoming,
     /// The gap before the expected packet has been named.
@@ -38,6 +40,7 @@ impl Receiver {
             reliable: flow.transport == Transport::Reliable,
             class: flow.class(),
             incoming: Incoming::new(flow),
+            answer: back.answer(flow.class(), flow.pace.header_bytes()),
             back,
             np: NotificationPoint::new(cnp_interval),
             gap_named: false,
@@ -74,12 +77,13 @@ impl Receiver {
         let expected = Psn::new(0).plus(self.incoming.expected);
         // A NAK acknowledges all before the gap, too.
         self.ack_due = false;
-        let class = self.class;
+        let mut frame = self.answer;
         if std::mem::take(&mut self.nak_due) {
-            self.back.answer(class, expected, Syndrome::Nak(Nak::Sequence), self.header_bytes)
+            frame.set_answer(expected, Syndrome::Nak(Nak::Sequence));
         } else {
-            self.back.answer(class, expected.previous(), Syndrome::ACK_NO_CREDITS, self.header_bytes)
+            frame.set_answer(expected.previous(), Syndrome::ACK_NO_CREDITS);
         }
+        frame
     }
 
     /// What the answer carries back.

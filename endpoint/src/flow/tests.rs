@@ -95,6 +95,7 @@ fn headers_are_what_the_switch_and_the_transport_read() {
         assert_eq!(frame.len(), len);
         let parsed = profile.parse(frame.bytes(), frame.len()).unwrap();
         assert_eq!((parsed.kind, parsed.dscp, parsed.malformed_l3), (Kind::Data, Some(26), false));
+        assert!(profile.flow_key(frame.bytes(), frame.len()).is_some(), "a switch can keep what it decides");
         opcodes.push(hear(frame.bytes()).unwrap().opcode);
         // With the payload put back the full transport agrees but for the ICRC.
         let mut whole = frame.bytes().to_vec();
@@ -106,7 +107,10 @@ fn headers_are_what_the_switch_and_the_transport_read() {
     assert_eq!(opcodes, [Opcode::RC_SEND_FIRST, Opcode::RC_SEND_MIDDLE, Opcode::RC_SEND_LAST]);
     let ack = nics[1].poll_transmit(1_000_200).unwrap();
     assert_eq!(profile.parse(ack.bytes(), ack.len()).unwrap().kind, Kind::Ack);
-    assert!(Roce::parse(ack.bytes()).is_ok(), "an answer is a whole frame");
+    assert!(profile.flow_key(ack.bytes(), ack.len()).is_some(), "of an answer, too");
+    let mut whole = ack.bytes().to_vec();
+    whole.resize(ack.len(), 0);
+    assert_eq!(Roce::parse(&whole).unwrap_err().to_string(), "wrong invariant CRC", "the same for answers");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::receive::{FlowReport, Receiver};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_dataplane::pfc::NEVER;
-use weir_dataplane::pfc::frame::{CONTROL_BYTES, CONTROL_DA, Control, PfcFrame, decode};
+use weir_dataplane::pfc::frame::{CONTROL_BYTES, Control, PfcFrame, decode, is_mac_control};
 use weir_dataplane::pfc::react::{ReactConfig, Reaction, RxCounters};
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 
@@ -234,7 +234,7 @@ impl Host {
 
     /// Takes a frame from the wire, without FCS.
     pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
-        if bytes.starts_with(&CONTROL_DA.0) {
+        if is_mac_control(bytes) {
             return self.handle_control(bytes, now);
         }
         let group = bytes.first().is_some_and(|b| b & 1 == 1);

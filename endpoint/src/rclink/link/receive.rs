@@ -6,14 +6,14 @@ use crate::rclink::class::{Class, TcType};
 use crate::rclink::frame::{Body, Frame};
 use crate::rclink::qp::Verdict;
 use crate::rclink::rh::{Opcode, Rh};
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::Nanos;
 
 impl Link {
     /// Takes a frame from the wire, without FCS. What can not be used is counted.
     pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
         // MAC control before any format (DEV-02).
-        if bytes.starts_with(&CONTROL_DA.0) {
+        if is_mac_control(bytes) {
             self.reaction.receive(bytes, now);
             return;
         }

@@ -16,7 +16,7 @@ use crate::traffic::Clock;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use weir_dataplane::pfc::NEVER;
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 
 /// EtherType of the raw frames made here: the OUI extended one (IEEE 802a), beside the two local experimental ones
@@ -222,7 +222,7 @@ impl Station {
 
     /// Takes a frame from the wire, without FCS.
     pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
-        if !bytes.starts_with(&CONTROL_DA.0) {
+        if !is_mac_control(bytes) {
             self.cable.arrived(bytes.len());
             let Some(head) = bytes.first_chunk::<12>() else {
                 self.cable.carried.rx_other += 1;

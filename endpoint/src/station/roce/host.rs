@@ -20,7 +20,7 @@ use crate::station::report::{Adapter, Address, Kind, PairReport, Progress, Stati
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use weir_dataplane::pfc::NEVER;
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 
@@ -312,7 +312,7 @@ impl Station {
 
     /// Takes a frame from the wire, without FCS.
     pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
-        if bytes.starts_with(&CONTROL_DA.0) {
+        if is_mac_control(bytes) {
             self.reaction.receive(bytes, now);
             return;
         }

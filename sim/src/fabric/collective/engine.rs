@@ -1,6 +1,6 @@
 //! An engine behind an internal port of its switch.
 
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::flow::NicReport;
@@ -46,7 +46,7 @@ impl EnginePort {
 
     /// Takes a frame from its switch.
     pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
-        if bytes.starts_with(&CONTROL_DA.0) {
+        if is_mac_control(bytes) {
             self.reaction.receive(bytes, now);
         } else {
             self.engine.receive(bytes, now);

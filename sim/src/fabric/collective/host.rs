@@ -3,7 +3,7 @@
 use super::rank::{Rank, RankConfig};
 use crate::fabric::sim_frame::{Body, SimFrame};
 use weir_dataplane::frame::Frame;
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::flow::{Arrival, Nic, NicConfig};
 use weir_endpoint::roce::hca::FIRST_QPN;
@@ -52,7 +52,7 @@ impl RoceHost {
             let at = u32::from_be_bytes([0, qpn[0], qpn[1], qpn[2]]).checked_sub(FIRST_QPN)?;
             return self.ranks.get_mut(at as usize)?.handle_frame(bytes, now);
         }
-        if bytes.starts_with(&CONTROL_DA.0) {
+        if is_mac_control(bytes) {
             self.ranks.iter_mut().for_each(|rank| rank.handle_pause(bytes, now));
         }
         self.nic.handle_frame(bytes, frame.stamp(), now)
@@ -75,6 +75,9 @@ impl RoceHost {
     }
 
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.ranks.is_empty() {
+            return self.nic.next_transmit(now);
+        }
         let ranks = self.ranks.iter().filter_map(|rank| rank.next_transmit(now)).min();
         self.nic.next_transmit(now).into_iter().chain(ranks).min()
     }

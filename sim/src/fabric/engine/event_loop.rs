@@ -12,7 +12,7 @@ use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::workload::{Planned, is_finite};
 use weir_dataplane::frame::Frame;
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, PortId, wire_bytes};
 use weir_endpoint::flow::Arrival;
 use weir_endpoint::rclink::class::Class;
@@ -310,7 +310,7 @@ impl Fabric<'_> {
         let (hosts, spec) = (self.plan.hosts, &self.spec.switch);
         let d = &mut self.dirs[dir];
         let len = frame.len() as u64;
-        let is_pause = frame.bytes().starts_with(&CONTROL_DA.0);
+        let is_pause = is_mac_control(frame.bytes());
         let from_host = d.from.node < hosts;
         let begin =
             self.now + d.delay + if from_host { self.spec.host.tx_delay.0 } else { spec.egress.0 } * PS;
@@ -412,7 +412,7 @@ impl Fabric<'_> {
                 core.admitted(to.port, port);
             }
         } else {
-            let is_pfc = egress.is_none() && frame.bytes().starts_with(&CONTROL_DA.0);
+            let is_pfc = egress.is_none() && is_mac_control(frame.bytes());
             node.receive(to.port, frame, is_pfc, ns);
         }
         let switch = self.switches[s].part(to.port);

@@ -8,7 +8,7 @@ use crate::fabric::spec::FabricSpec;
 use crate::fabric::time::PS;
 use crate::fabric::topology::Plan;
 use weir_dataplane::frame::Frame;
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::Nanos;
 
 /// A link goes down or up.
@@ -76,7 +76,7 @@ impl Fabric<'_> {
         let pipelines = [false, true].map(|is_pause| pipeline(self.spec, to_switch, is_pause));
         for flying in self.slab.iter_mut().filter(|flying| flying.dir as usize == dir) {
             let Some(frame) = &flying.frame else { continue };
-            let is_pause = frame.bytes().starts_with(&CONTROL_DA.0);
+            let is_pause = is_mac_control(frame.bytes());
             if flying.tail > self.now + pipelines[usize::from(is_pause)] {
                 self.dirs[dir].cut(is_pause);
                 flying.frame = None;
