@@ -55,7 +55,7 @@ pub const NOMINAL_RATE: u64 = 100_000_000_000;
 /// hardly one finds none.
 const FLOW_CACHE: usize = 65536;
 /// The same of a switch in a simulation, of which there may be thousands.
-const SIMULATED_FLOW_CACHE: usize = 2048;
+const SIMULATED_FLOW_CACHE: usize = 1024;
 
 /// Builds the parameters of a switch with `shards` shards.
 ///
@@ -99,6 +99,8 @@ pub fn switch_params(
             Platform::Simulated => SIMULATED_FLOW_CACHE,
         },
         fdb_capacity: config.fdb.capacity as usize,
+        copied: config.buffer.frames as usize + BURST,
+        observed: true,
         ageing: (config.fdb.ageing > 0).then_some(config.fdb.ageing),
         stations: config.fdb.statics.iter().map(|s| (key(s.format, s.key, s.vlan), s.port)).collect(),
         groups: config

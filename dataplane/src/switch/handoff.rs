@@ -359,7 +359,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let (count, reason) = (port.stage.len(), port.condemned_as);
             port.condemned = if count == 0 { 0 } else { port.condemned.saturating_sub(count) };
             dropped += count;
-            for staged in std::mem::take(&mut port.stage).entries() {
+            let entries: ArrayVec<Staged, BURST> = port.stage.entries().iter().copied().collect();
+            port.stage.clear();
+            for staged in &entries {
                 self.flushed_watched(out, Key::of(&staged.header), staged.totals.bytes, reason);
                 self.send_completion(staged, TxOutcome::Lost(reason));
             }

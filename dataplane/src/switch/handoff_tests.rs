@@ -209,7 +209,8 @@ impl Fabric {
             .shards
             .iter()
             .flat_map(|s| s.ports.own())
-            .flat_map(|p| &p.latency.residence)
+            .filter_map(|p| p.latency.as_ref())
+            .flat_map(|latency| &latency.residence)
             .map(|h| h.count())
             .sum();
         assert_eq!(latency, sent, "each frame that left has a latency");

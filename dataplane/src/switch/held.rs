@@ -61,8 +61,10 @@ impl<F: Frame> OwnPort<F> {
     #[cold]
     #[inline(never)]
     pub(super) fn note_paused(&mut self, queue: usize, residence: Nanos, paused: Nanos, frames: u64) {
-        self.pauses.note(queue, residence, paused, frames);
-        self.pauses_new = true;
+        if let Some(pauses) = &mut self.pauses {
+            pauses.note(queue, residence, paused, frames);
+            self.pauses_new = true;
+        }
     }
 
     /// Puts the counters where other threads read them.
@@ -71,7 +73,9 @@ impl<F: Frame> OwnPort<F> {
         published.publish_all(|f| {
             stats.words(f);
             // Every frame that leaves is in `latency`.
-            if std::mem::replace(told_sent, stats.tx_packets) != stats.tx_packets {
+            if std::mem::replace(told_sent, stats.tx_packets) != stats.tx_packets
+                && let (Some(latency), Some(pauses)) = (latency, pauses)
+            {
                 latency.words(f);
                 if std::mem::take(pauses_new) {
                     pauses.words(f);

@@ -189,6 +189,29 @@ fn readers_see_both_parts_of_the_same_instant() {
 }
 
 #[test]
+fn a_switch_that_nobody_observes_does_the_same_and_keeps_less() {
+    let [seen, unseen] = [true, false].map(|observed| {
+        let mut s = switch(SwitchParams { observed, ..params(2) });
+        for at in [20_000_000, 40_000_000] {
+            pause(&mut s, 100, at);
+            arrive(&mut s, 2, at);
+            leave(&mut s, 2, at + 1_000);
+            s.tick(at + 1_000);
+            s.publish_all(at + 1_000);
+        }
+        s
+    });
+    let port = PortId(1);
+    assert_eq!(seen.stats(port), unseen.stats(port));
+    assert!(*seen.latency(port) != LatencyStats::default() && *seen.pauses(port) != PauseStats::default());
+    assert!(
+        *unseen.latency(port) == LatencyStats::default() && *unseen.pauses(port) == PauseStats::default()
+    );
+    let cells = [unseen.published(port), unseen.published_gauges(port), unseen.published_carried(port)];
+    assert!(cells.iter().all(|cell| cell.read_words().is_empty()));
+}
+
+#[test]
 fn whatever_happens_the_pause_parts_are_what_counting_gives() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed);

@@ -115,11 +115,12 @@ struct OwnPort<F> {
     in_flight_wire: u64,
     most_in_flight_wire: u64,
     stats: PortStats,
-    latency: LatencyStats,
+    /// `None`: nobody asks.
+    latency: Option<Box<LatencyStats>>,
     /// Frames sent when that was published.
     told_sent: u64,
     /// The part of pauses in the times of `latency`, and that it was added to since it was published.
-    pauses: Box<PauseStats>,
+    pauses: Option<Box<PauseStats>>,
     pauses_new: bool,
     published: Published,
     gauges: Published,

@@ -107,6 +107,11 @@ pub struct SwitchParams {
     pub fdb_capacity: usize,
     /// An address not seen for this long is forgotten, ns; `None`: never.
     pub ageing: Option<Nanos>,
+    /// Frames with several destinations of which each shard holds copies at once, at most.
+    pub copied: usize,
+    /// Somebody reads what ports publish, and how long frames were in their queues. If not, neither is kept: it is most of the
+    /// memory of a port.
+    pub observed: bool,
     /// Static stations: key and port.
     pub stations: Vec<(u64, PortId)>,
     /// Static multicast groups: key and ports.
@@ -193,7 +198,7 @@ impl<F: Frame> Switch<F> {
         let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * FRAMES_IN_FLIGHT));
         mmus.into_iter()
             .zip(rings)
-            .zip(Copies::sharded(params.frames, shards))
+            .zip(Copies::sharded(params.copied, shards))
             .enumerate()
             .map(|(shard, ((mmu, rings), copies))| Self::assemble(params, mmu, shard, rings, copies))
             .collect()
@@ -206,7 +211,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
     /// # Errors
     /// [`SwitchError`].
     pub fn with_admission(params: &SwitchParams, admission: A) -> Result<Self, SwitchError> {
-        let copies = Copies::sharded(params.frames, 1).swap_remove(0);
+        let copies = Copies::sharded(params.copied, 1).swap_remove(0);
         Self::assemble(params, admission, 0, vec![None], copies)
     }
 
@@ -240,6 +245,10 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             profile: port.profile.clone().with_max_frame(port.mtu.min(port.profile.max_frame())),
             ..port.clone()
         };
+        let cell = |make: &dyn Fn() -> Published| match params.observed {
+            true => make(),
+            false => Published::of_words(0),
+        };
         let own = |at: usize| {
             let port = &params.ports[at];
             OwnPort {
@@ -266,13 +275,13 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                 in_flight_wire: 0,
                 most_in_flight_wire: most_in_flight_wire(port),
                 stats: PortStats::default(),
-                latency: LatencyStats::default(),
+                latency: params.observed.then(Box::default),
                 told_sent: 0,
-                pauses: Box::default(),
+                pauses: params.observed.then(Box::default),
                 pauses_new: false,
-                published: Published::new::<((PortStats, LatencyStats), PauseStats)>(),
-                gauges: Published::new::<PortGauges>(),
-                carried: Published::of_words(n),
+                published: cell(&Published::new::<((PortStats, LatencyStats), PauseStats)>),
+                gauges: cell(&Published::new::<PortGauges>),
+                carried: cell(&|| Published::of_words(n)),
                 policers: port.storm_control.map(|config| Box::new(Policers::new(config))),
                 params: checked_params(port),
             }
@@ -307,7 +316,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             ageing,
             watch_at: 0,
             publish_cursor: 0,
-            publish_at: 0,
+            publish_at: if params.observed { 0 } else { Nanos::MAX },
             draining: false,
             tap: None,
         };

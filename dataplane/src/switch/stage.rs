@@ -40,19 +40,20 @@ struct Run {
 
 const _: () = assert!(BURST - 1 <= u8::MAX as usize, "a run names its entry by an octet");
 
-/// See the module.
+/// See the module. There is room for what can be said of a burst, so that nothing is allocated later; a port that never has that
+/// much never touches it.
 #[derive(Debug)]
 pub(super) struct Stage<F> {
     frames: Burst<F>,
-    entries: ArrayVec<Staged, BURST>,
-    runs: ArrayVec<Run, BURST>,
+    entries: Vec<Staged>,
+    runs: Vec<Run>,
     /// The entry that was added to last, by queue.
     last: [u8; PRIORITIES],
 }
 
 impl<F> Default for Stage<F> {
     fn default() -> Self {
-        let (frames, entries, runs) = (ArrayVec::new(), ArrayVec::new(), ArrayVec::new());
+        let (frames, entries, runs) = (ArrayVec::new(), Vec::with_capacity(BURST), Vec::with_capacity(BURST));
         Self { frames, entries, runs, last: [0; PRIORITIES] }
     }
 }
@@ -153,8 +154,8 @@ impl<F: Frame> Stage<F> {
     /// those of the frames it took are returned. Frames are charged `charge_of(length)`.
     #[cold]
     pub fn split(&mut self, charge_of: impl Fn(u32) -> u32) -> ArrayVec<Staged, BURST> {
-        let mut taken = std::mem::take(&mut self.entries);
-        let runs = std::mem::take(&mut self.runs);
+        let mut taken: ArrayVec<Staged, BURST> = self.entries.drain(..).collect();
+        let runs: ArrayVec<Run, BURST> = self.runs.drain(..).collect();
         let mut gone = runs.iter().map(|run| usize::from(run.frames)).sum::<usize>() - self.frames.len();
         let mut at = 0;
         // Frames of each entry that stood before the run.

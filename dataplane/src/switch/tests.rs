@@ -95,6 +95,8 @@ pub(super) fn params(ports: usize) -> SwitchParams {
         flow_cache: 256,
         fdb_capacity: 256,
         ageing: None,
+        copied: 1024,
+        observed: true,
         stations: Vec::new(),
         groups: Vec::new(),
         mirrors: Vec::new(),

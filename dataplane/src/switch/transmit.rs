@@ -409,7 +409,9 @@ impl<F: Frame> OwnPort<F> {
         self.stats.queue_packets[queue] += frames;
         self.stats.queue_bytes[queue] += u64::from(totals.bytes);
         let residence = now.saturating_sub(header.rx_ns);
-        self.latency.residence[queue].note(residence, frames);
+        if let Some(latency) = &mut self.latency {
+            latency.residence[queue].note(residence, frames);
+        }
         if *paused_ns != 0 {
             self.note_paused(queue, residence, *paused_ns, frames);
         }

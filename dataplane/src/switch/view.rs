@@ -13,6 +13,7 @@ use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
 use crate::stats::{LatencyStats, LoopStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{Nanos, PRIORITIES, PortId};
+use std::sync::LazyLock;
 
 /// Frames of a switch (or of all its shards, added up) at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,14 +72,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &self.ports[port.index()].stats
     }
 
-    /// How long frames were here, by the thread that owns the port.
+    /// How long frames were here, by the thread that owns the port; zeros of a switch that nobody observes.
     pub fn latency(&self, port: PortId) -> &LatencyStats {
-        &self.ports[port.index()].latency
+        static NONE: LazyLock<Box<LatencyStats>> = LazyLock::new(Box::default);
+        self.ports[port.index()].latency.as_deref().unwrap_or_else(|| &NONE)
     }
 
-    /// The part of pauses in the latency of a port's queues, by the thread that owns it.
+    /// The part of pauses in the latency of a port's queues, by the thread that owns it; zeros of a switch that nobody
+    /// observes.
     pub fn pauses(&self, port: PortId) -> &PauseStats {
-        &self.ports[port.index()].pauses
+        static NONE: LazyLock<Box<PauseStats>> = LazyLock::new(Box::default);
+        self.ports[port.index()].pauses.as_deref().unwrap_or_else(|| &NONE)
     }
 
     /// The cell through which other threads read a port's counters: [`PortStats`], [`LatencyStats`], [`PauseStats`].
@@ -233,6 +237,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Bytes waiting in an egress queue (not counting what is staged).
     pub fn queue_bytes(&self, port: PortId, queue: usize) -> u64 {
         self.queues.bytes(port, queue)
+    }
+
+    /// Bytes waiting in all egress queues of a port (not counting what is staged).
+    #[inline]
+    pub fn port_bytes(&self, port: PortId) -> u64 {
+        crate::pfc::bits(self.queues.occupied(port)).map(|queue| self.queues.bytes(port, queue)).sum()
     }
 
     /// Frames waiting in an egress queue (not counting what is staged).

@@ -150,6 +150,8 @@ impl Plan {
             flow_cache: 1024,
             fdb_capacity: 1024,
             ageing: None,
+            copied: 1 << 16,
+            observed: true,
             stations: (0..self.ports as u16).map(station).collect(),
             groups: Vec::new(),
             mirrors: Vec::new(),

@@ -6,6 +6,8 @@ use super::rclink;
 use super::sim_frame::SimFrame;
 use super::spec::{FabricSpec, FlowControlKind, Protocol};
 use super::topology::{Plan, hop_mac};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use toml::{Table, Value};
 use weir_config::runtime::{Device, switch_params};
 use weir_config::{Config, PortRate};
@@ -18,6 +20,8 @@ pub(super) type FabricSwitch = Switch<SimFrame, Buffer>;
 
 /// Signal speed in a cable: 5 ns per metre.
 const NS_PER_METRE: u64 = 5;
+/// Frames with several destinations that a switch holds at once.
+const COPIED: usize = 1024;
 /// Bytes of a frame without payload.
 const HEADER_BYTES: u64 = 58;
 
@@ -65,8 +69,7 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     }
     if let Some(about) = section(&mut table, "switch") {
         about.insert("name".into(), plan.names[node].clone().into());
-        let seed = spec.seed.wrapping_add(node as u64) & 0xffff_ffff;
-        about.insert("seed".into(), (seed as i64).into());
+        about.insert("seed".into(), (seed_of(spec, node) as i64).into());
     }
     let port = |(i, link): (usize, &usize)| {
         let link = &plan.links[*link].spec;
@@ -92,14 +95,37 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     loaded.map(|loaded| loaded.config).map_err(errors)
 }
 
+/// Seed of everything random in the switch of `node`.
+fn seed_of(spec: &FabricSpec, node: usize) -> u64 {
+    spec.seed.wrapping_add(node as u64) & 0xffff_ffff
+}
+
+/// Configurations by what tells switches apart: rate and delay of the link at each port.
+#[derive(Default)]
+pub(super) struct Configs(BTreeMap<Vec<(u64, u64)>, Rc<Config>>);
+
+impl Configs {
+    /// That of the switch of `node`, but for its name and its seed: switches that are cabled alike share one.
+    pub fn of(&mut self, plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Rc<Config>, FabricError> {
+        let link = |link: &usize| (plan.links[*link].spec.rate.0, plan.links[*link].spec.delay.0);
+        let cables: Vec<(u64, u64)> = plan.ports[node].iter().map(link).collect();
+        if let Some(known) = self.0.get(&cables) {
+            return Ok(Rc::clone(known));
+        }
+        let config = Rc::new(config_of(plan, spec, node)?);
+        self.0.insert(cables, Rc::clone(&config));
+        Ok(config)
+    }
+}
+
 /// Builds the switch of `node` with its static addresses.
 pub(super) fn build(
     plan: &Plan,
     spec: &FabricSpec,
     policy: &Policy,
     node: usize,
-) -> Result<(Config, FabricSwitch), FabricError> {
-    let config = config_of(plan, spec, node)?;
+    config: &Config,
+) -> Result<FabricSwitch, FabricError> {
     let device = |i: usize| Device {
         mac: Mac::from_u64(0x0201_0000_0000 | (node as u64) << 8 | i as u64),
         pfc: true,
@@ -107,7 +133,8 @@ pub(super) fn build(
     };
     let devices: Vec<Device> = (0..config.ports.len()).map(device).collect();
     let refused = |e: &dyn std::fmt::Display| FabricError::Switch(e.to_string());
-    let mut params = switch_params(&config, &devices, 1).map_err(|e| refused(&e))?;
+    let mut params = switch_params(config, &devices, 1).map_err(|e| refused(&e))?;
+    params.seed = seed_of(spec, node);
     for port in &mut params.ports {
         // The link keeps the rate; quanta and headroom were computed from it.
         port.rate = None;
@@ -121,6 +148,9 @@ pub(super) fn build(
         params.frames = (config.buffer.size / mean.max(64)).max(1024) as usize;
     }
     params.ageing = None;
+    // Hosts send to one another only, and their fabric is looked at when it has ended.
+    params.copied = params.copied.min(COPIED);
+    params.observed = false;
     // Its hosts, and a next hop behind every other port: frames come addressed to one of them.
     for (port, link) in plan.ports[node].iter().enumerate() {
         let [a, b] = plan.links[*link].ends;
@@ -133,6 +163,5 @@ pub(super) fn build(
     debug_assert!(config.ports.iter().all(|port| matches!(port.rate, PortRate::Fixed(_))));
     let rates: Vec<u64> = plan.ports[node].iter().map(|link| plan.links[*link].spec.rate.0).collect();
     let buffer = policy.build(&params, &rates)?;
-    let switch = Switch::with_admission(&params, buffer).map_err(|e| refused(&e))?;
-    Ok((config, switch))
+    Switch::with_admission(&params, buffer).map_err(|e| refused(&e))
 }

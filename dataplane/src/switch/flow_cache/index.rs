@@ -3,7 +3,7 @@
 
 /// No member.
 const NONE: u32 = u32::MAX;
-/// Lists; stations share them.
+/// Most lists; stations share them.
 const LISTS: usize = 4096;
 /// Most members of a list that are gone through: some microseconds.
 const MOST: u32 = 512;
@@ -50,9 +50,10 @@ pub(super) struct Index {
 impl Index {
     /// For `decisions` decisions.
     pub fn new(decisions: usize) -> Self {
+        let lists = (decisions / 2).next_power_of_two().min(LISTS);
         let nobody = Member { before: NONE, behind: NONE, station: StationHash { list: 0, rest: 0 } };
         Self {
-            lists: vec![List { epoch: 0, members: 0, first: NONE }; LISTS].into_boxed_slice(),
+            lists: vec![List { epoch: 0, members: 0, first: NONE }; lists].into_boxed_slice(),
             members: vec![nobody; 2 * decisions].into_boxed_slice(),
         }
     }
@@ -73,7 +74,7 @@ impl Index {
     #[must_use]
     pub fn remove(&mut self, station: u64, epoch: u64, mut is_void: impl FnMut(usize)) -> bool {
         let station = StationHash::of(station);
-        let list = self.lists[usize::from(station.list)];
+        let list = self.lists[self.place(station)];
         if list.epoch != epoch {
             return true;
         }
@@ -96,8 +97,14 @@ impl Index {
         true
     }
 
+    /// Which list a station is in.
+    fn place(&self, station: StationHash) -> usize {
+        usize::from(station.list) % self.lists.len()
+    }
+
     fn link(&mut self, member: usize, station: StationHash, epoch: u64) {
-        let head = &mut self.lists[usize::from(station.list)];
+        let at = self.place(station);
+        let head = &mut self.lists[at];
         if head.epoch != epoch {
             *head = List { epoch, members: 0, first: NONE };
         }
@@ -111,7 +118,8 @@ impl Index {
 
     fn unlink(&mut self, member: usize) {
         let Member { before, behind, station } = self.members[member];
-        let head = &mut self.lists[usize::from(station.list)];
+        let at = self.place(station);
+        let head = &mut self.lists[at];
         head.members -= 1;
         match before {
             NONE => head.first = behind,

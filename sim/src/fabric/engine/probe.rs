@@ -14,6 +14,7 @@ use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::workload::{Planned, is_finite};
 use std::collections::BTreeMap;
+use weir_config::Config;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::stats::PortStats;
@@ -114,8 +115,10 @@ impl Fabric<'_> {
         let parts = || self.switches.iter().flat_map(|s| &s.parts);
         let errors = parts().map(|part| part.conservation().error().unsigned_abs());
         let dropped = parts().map(|part| part.conservation().dropped);
-        let context =
-            Context { config: self.switches.first().map(|s| s.config.clone()), deaf: self.deaf_hosts() };
+        let context = Context {
+            config: self.switches.first().map(|s| Config::clone(&s.config)),
+            deaf: self.deaf_hosts(),
+        };
         Report {
             flows_finite: self.finite,
             flows_done: self.done,

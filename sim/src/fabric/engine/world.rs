@@ -27,12 +27,13 @@ use crate::fabric::units::Duration;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
 use crate::fabric::{FabricError, switches};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
-use weir_dataplane::pfc::frame::CONTROL_DA;
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::switch::Wire;
-use weir_dataplane::types::{Burst, Mac, Nanos, PRIORITIES, PortId};
+use weir_dataplane::types::{Burst, Mac, Nanos, PortId};
 use weir_endpoint::flow::HeaderFrame;
 
 /// What a switch hands to the wire in one call.
@@ -69,7 +70,8 @@ pub(super) struct SwitchNode {
     /// The same by port.
     pub(super) holding: Vec<i8>,
     pub(super) gauges: Vec<Gauge>,
-    pub(super) config: Config,
+    /// But for its name and its seed.
+    pub(super) config: Rc<Config>,
 }
 
 impl SwitchNode {
@@ -89,11 +91,9 @@ impl SwitchNode {
     #[inline]
     pub(super) fn waiting_bytes(&self, port: usize) -> u64 {
         let id = PortId(port as u16);
-        let queued =
-            |part: &FabricSwitch| (0..PRIORITIES).map(|queue| part.queue_bytes(id, queue)).sum::<u64>();
         match &self.core {
-            None => queued(&self.parts[0]),
-            Some(core) => core.bytes(port) + self.parts.iter().map(queued).sum::<u64>(),
+            None => self.parts[0].port_bytes(id),
+            Some(core) => core.bytes(port) + self.parts.iter().map(|part| part.port_bytes(id)).sum::<u64>(),
         }
     }
 
@@ -215,14 +215,14 @@ impl<'a> Fabric<'a> {
         if spec.host.protocol == Protocol::Rclink {
             rclink::count(spec, &plan, &flows)?;
         }
+        let mut configs = switches::Configs::default();
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let rates: Vec<u64> = plan.ports[node].iter().map(|l| plan.links[*l].spec.rate.0).collect();
             let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
-            let (config, first) = switches::build(&plan, spec, &policy, node)?;
-            let mut parts = vec![first];
-            for _ in 1..if core.is_some() { rates.len() } else { 1 } {
-                parts.push(switches::build(&plan, spec, &policy, node)?.1);
-            }
+            let config = configs.of(&plan, spec, node)?;
+            let parts = 0..if core.is_some() { rates.len() } else { 1 };
+            let parts = parts.map(|_| switches::build(&plan, spec, &policy, node, &config));
+            let parts = parts.collect::<Result<Vec<_>, _>>()?;
             let gauges = vec![Gauge::default(); plan.ports[node].len()];
             let holding = vec![0; gauges.len()];
             Ok(SwitchNode { parts, core, pausing: 0, holding, gauges, config })
@@ -237,7 +237,7 @@ impl<'a> Fabric<'a> {
             links.iter().enumerate().map(side).collect()
         });
         let out: Vec<Vec<usize>> = out.collect();
-        let configs: Vec<&Config> = switches.iter().map(|s| &s.config).collect();
+        let configs: Vec<&Config> = switches.iter().map(|s| &*s.config).collect();
         let obeyed = (0..plan.hosts).map(|host| hosts::obeyed(spec, &plan, host, &configs));
         let obeyed = obeyed.collect::<Result<Vec<u8>, _>>()?;
         let made = obeyed.iter().enumerate().map(|(at, obey)| match at < plan.stations() {
@@ -311,13 +311,24 @@ impl<'a> Fabric<'a> {
 
     /// Whose address a frame bears.
     pub(super) fn address(&self, frame: &[u8]) -> Option<Address> {
-        if frame.starts_with(&CONTROL_DA.0) {
+        if is_mac_control(frame) {
             return None;
         }
         let mac = Mac(*frame.first_chunk()?).to_u64() & self.address_mask;
-        let at = self.owners.binary_search_by_key(&(mac >> 8), |(base, _)| *base).ok()?;
+        let at = self.owner_of(mac >> 8)?;
         let flow = if self.routes.has_choices() { routes::flow_of(frame) } else { 0 };
         Some(Address { host: self.owners[at].1 as u32, flow })
+    }
+
+    /// Place of an address, shifted, among [`Fabric::owners`]. Hosts are numbered in a row unless the file gives them others:
+    /// then nobody has to search.
+    #[inline]
+    fn owner_of(&self, base: u64) -> Option<usize> {
+        let guess = base.wrapping_sub(self.owners.first()?.0) as usize;
+        if self.owners.get(guess).is_some_and(|(there, _)| *there == base) {
+            return Some(guess);
+        }
+        self.owners.binary_search_by_key(&base, |(there, _)| *there).ok()
     }
 
     /// The egress port of a frame at a switch, which addresses it to the next hop.
