@@ -1,7 +1,7 @@
 //! Speed of weir's own fabric: frames forwarded by switches and events per second of one core, as JSON.
 //!
-//! The runs are those the reference's speed was measured with: `cargo run --release -p weir-sim
-//! --example fabric_speed [NAME ..]`. CPU time is that of the thread: a busy machine does not change it much.
+//! The runs are those the reference's speed was measured with, and fabrics from files: `cargo run --release -p weir-sim
+//! --example fabric_speed [NAME | FILE.toml ..]`. CPU time is that of the thread: a busy machine does not change it much.
 
 mod process;
 
@@ -94,5 +94,10 @@ fn main() {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {
             measure(name, &load(name, text).unwrap_or_else(|e| panic!("{e}")));
         }
+    }
+    for file in wanted.iter().filter(|w| w.ends_with(".toml")) {
+        let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let spec = load(file, &text).unwrap_or_else(|e| panic!("{e}"));
+        measure(&spec.name, &spec);
     }
 }
