@@ -53,7 +53,7 @@ fn fat_tree() -> String {
     }
     let links = links.join(", ");
     format!(
-        "name = \"x\"\nuntil = \"1s\"\npaths = 16\n[topology]\nkind = \"custom\"\nhosts = [{hosts}]\nswitches = [{switches}]\n\
+        "name = \"x\"\nuntil = \"1s\"\n[topology]\nkind = \"custom\"\nhosts = [{hosts}]\nswitches = [{switches}]\n\
          links = [{links}]\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n[host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"32MiB\"\n\
          [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"poisson\"\nsizes = \"websearch\"\nload = 0.3\n\
          duration = \"500us\"\ncc = \"dcqcn\"\n"
