@@ -122,6 +122,7 @@ impl Case {
                 first_rank: child as u16,
                 ranks: 1,
                 engine: false,
+                remote: Default::default(),
             });
             let mtu = if self.bytes > 1024 { 4096 } else { 1024 };
             let params = JobParams {

@@ -29,6 +29,8 @@ pub enum Drop {
     ResultsFull,
     /// No packet a rank may send: refused, the job fails.
     InvalidRequest,
+    /// A WRITE to memory that the rank was not told of: refused, the job fails.
+    RemoteAccess,
     /// Not what the others sent: refused, the job fails.
     Mismatch,
     /// The result went out without it; acknowledged.
@@ -39,7 +41,7 @@ pub enum Drop {
 
 impl Drop {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NotRoce,
         Self::Malformed,
         Self::BadIcrc,
@@ -53,6 +55,7 @@ impl Drop {
         Self::WindowFull,
         Self::ResultsFull,
         Self::InvalidRequest,
+        Self::RemoteAccess,
         Self::Mismatch,
         Self::Late,
         Self::JobFailed,
@@ -74,6 +77,7 @@ impl Drop {
             Self::WindowFull => "too far ahead of the slowest rank: told to wait",
             Self::ResultsFull => "results are not acknowledged below: the engine above is told to wait",
             Self::InvalidRequest => "no packet a rank may send: refused, the job fails",
+            Self::RemoteAccess => "a WRITE to memory the rank was not told of: refused, the job fails",
             Self::Mismatch => "another operation, length or place than the others': refused, the job fails",
             Self::Late => "the result went out without it; acknowledged",
             Self::JobFailed => "the job has failed: refused",
@@ -96,6 +100,7 @@ impl Drop {
             Self::WindowFull => "window_full",
             Self::ResultsFull => "results_full",
             Self::InvalidRequest => "invalid_request",
+            Self::RemoteAccess => "remote_access",
             Self::Mismatch => "mismatch",
             Self::Late => "late",
             Self::JobFailed => "job_failed",

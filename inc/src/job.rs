@@ -13,9 +13,11 @@ use crate::kernels::{Flags, Kernels};
 use crate::outbox::{Entry, Outbox};
 use crate::params::{Child, JobParams, Refusal, Straggler};
 use crate::peer::Peer;
+use crate::remote::{Mirror, Remote};
 use std::collections::VecDeque;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::icrc::Append;
+use weir_endpoint::roce::wire::Nak;
 
 /// A result that is to come from the parent.
 #[derive(Clone, Copy, Debug)]
@@ -94,12 +96,12 @@ impl Job {
     /// Makes it; all memory is taken here.
     pub fn new(params: JobParams, kernels: Kernels) -> Result<Self, Refusal> {
         params.check()?;
-        let children = params.children.iter().map(|c| (c.qpn, c.path));
-        let parent = params.parent.iter().map(|p| (p.qpn, p.path));
+        let children = params.children.iter().map(|c| (c.qpn, c.path, c.remote));
+        let parent = params.parent.iter().map(|p| (p.qpn, p.path, Remote::default()));
         let bits = (0..params.children.len()).map(|at| 1 << at).chain([1]);
         let mut peers = Vec::with_capacity(params.children.len() + 1);
-        for (at, ((qpn, path), bit)) in children.chain(parent).zip(bits).enumerate() {
-            peers.push(Peer::new(qpn, path, bit, &params).ok_or(Refusal::Family(params.id, at))?);
+        for (at, ((qpn, path, remote), bit)) in children.chain(parent).zip(bits).enumerate() {
+            peers.push(Peer::new(qpn, path, bit, remote, &params).ok_or(Refusal::Family(params.id, at))?);
         }
         let (window, mtu) = (params.window, params.mtu);
         Ok(Self {
@@ -287,6 +289,13 @@ impl Job {
         let alive = self.peers[..children].iter().filter(|p| !p.dead).fold(0, |mask, p| mask | p.bit);
         self.down.push(Entry::word(alive, word));
         self.announce_down(alive, now);
+        // Whoever waits for WRITEs to be done is not told by a word.
+        for (at, peer) in self.peers[..children].iter_mut().enumerate() {
+            if peer.mirror.as_ref().and_then(Mirror::held).is_some() {
+                peer.order.refuse(Nak::RemoteOperational);
+                self.answers |= 1 << at;
+            }
+        }
         if let Some(up) = self.up.as_mut().filter(|_| !self.peers[children].dead) {
             up.push(Entry::word(1, word));
             self.announce_up(1, now);

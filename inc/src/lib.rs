@@ -21,6 +21,7 @@ pub mod peer;
 pub mod places;
 pub mod plan;
 pub mod reference;
+pub mod remote;
 pub mod rendezvous;
 pub mod report;
 pub mod spec;

@@ -3,11 +3,12 @@
 use crate::collector::Collector;
 use crate::immediate::Primitive;
 use crate::outbox::Outbox;
+use crate::remote::{Mirror, Remote, Writes};
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::roce::qp::Path;
-use weir_endpoint::roce::wire::{DEFAULT_PKEY, Qpn};
+use weir_endpoint::roce::wire::{DEFAULT_PKEY, Qpn, Reth};
 
 /// Most children of a job at one engine: one bit each of a word.
 pub const MAX_CHILDREN: usize = 64;
@@ -44,6 +45,8 @@ pub struct Child {
     pub ranks: u16,
     /// It is an engine.
     pub engine: bool,
+    /// What it has to do with RDMA WRITEs.
+    pub remote: Remote,
 }
 
 impl Child {
@@ -132,12 +135,25 @@ impl JobParams {
         self.window.max(LEAST_RESULTS)
     }
 
+    /// Bytes of its longest frame, without FCS.
+    pub fn longest_frame(&self) -> usize {
+        let writes = self.children.iter().any(|child| child.remote.is_used());
+        usize::from(self.mtu) + HEADERS + if writes { Reth::BYTES } else { 0 }
+    }
+
+    /// Places of what is known of each host whose WRITEs are mirrored.
+    pub(crate) fn mirror_places(&self) -> usize {
+        Mirror::places(self.window, self.results)
+    }
+
     /// Bytes it takes, known before it is made.
     pub fn memory(&self) -> u64 {
         let up = self.parent.map_or(0, |_| Outbox::memory(self.sums(), self.mtu));
         Collector::memory(self.window, self.mtu, self.children.len())
             + Outbox::memory(self.results, self.mtu)
             + up
+            + self.children.iter().filter(|c| c.remote.writes == Writes::Mirrored).count() as u64
+                * Mirror::memory(self.mirror_places())
             + crate::job::fixed_memory(self)
     }
 
@@ -196,6 +212,15 @@ impl JobParams {
         if !self.operation.names_ranks_below(self.ranks) {
             return Err(Refusal::Root(id, self.ranks));
         }
+        for (at, child) in self.children.iter().enumerate() {
+            let fits = child.remote.check(self.mtu).and(match self.operation {
+                _ if child.engine && child.remote.is_used() => Err("WRITEs, but it is an engine: these SEND"),
+                Primitive::AllReduce(_) => Ok(()),
+                _ if child.remote.writes != Writes::Mirrored => Ok(()),
+                _ => Err("WRITEs that name where their result goes, which AllReduce alone has for each"),
+            });
+            fits.map_err(|what| Refusal::Remote(id, at, what))?;
+        }
         let peers = self.children.iter().map(|c| c.path).chain(self.parent.map(|p| p.path));
         for (at, path) in peers.enumerate() {
             if path.outer(path.data, 0).is_none() {
@@ -246,6 +271,9 @@ pub enum Refusal {
     /// Two children are one queue pair of one host.
     #[error("job {0}: peers {1} and {2} have one address and one queue pair; each rank has its own")]
     Twice(u32, usize, usize),
+    /// Memory, or who writes to it.
+    #[error("job {0}: peer {1} has {2}")]
+    Remote(u32, usize, &'static str),
     /// A time that has always passed.
     #[error("job {0}: {1}_ns is 0; it is 1 or more, or left out")]
     Zero(u32, &'static str),

@@ -2,6 +2,7 @@
 
 use crate::immediate::Primitive;
 use crate::outbox::Outbox;
+use crate::remote::{Mirror, Remote, Writes};
 use weir_dataplane::types::{Nanos, wire_bytes};
 use weir_endpoint::dcqcn::standard::{Params, RateControl};
 use weir_endpoint::roce::cnp::NotificationPoint;
@@ -11,10 +12,14 @@ use weir_endpoint::roce::in_order::InOrder;
 use weir_endpoint::roce::pacer::Pacer;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::Path;
-use weir_endpoint::roce::wire::{Qpn, Syndrome};
+use weir_endpoint::roce::wire::{Aeth, Qpn, Reth, Syndrome};
 
 /// Time without a chance to send that a slowed peer is made good, ns: two turns of a polling loop.
 const SLACK: Nanos = 20_000;
+
+/// Times the wait for an acknowledgement doubles without progress: sixteen times `ack_timeout` at most. Results that a host was
+/// too slow for are only more work for it when they come again.
+pub(crate) const DOUBLINGS: u8 = 4;
 
 /// Where a peer stands in what it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +30,8 @@ pub struct Cursor {
     pub index: u64,
     /// It is within a message.
     pub open: bool,
+    /// What is to come of a WRITE that it is within.
+    pub write: Option<Reth>,
     /// Packets with data so far: the number of the next.
     pub number: u64,
 }
@@ -88,6 +95,10 @@ pub struct Peer {
     pub(crate) heads: Heads,
     /// Its bit in an outbox.
     pub bit: u64,
+    /// WRITEs from it and to it.
+    pub(crate) remote: Remote,
+    /// If its WRITEs are mirrored.
+    pub(crate) mirror: Option<Mirror>,
     /// Receiving half.
     pub order: InOrder,
     /// Where it stands in what it sends.
@@ -127,7 +138,13 @@ pub struct Peer {
 
 impl Peer {
     /// A peer with this bit, before the first packet either way. `None`: its addresses are of two families.
-    pub(crate) fn new(qpn: Qpn, path: Path, bit: u64, params: &crate::params::JobParams) -> Option<Self> {
+    pub(crate) fn new(
+        qpn: Qpn,
+        path: Path,
+        bit: u64,
+        remote: Remote,
+        params: &crate::params::JobParams,
+    ) -> Option<Self> {
         let head = |class| Head::new(&path, class, params.pkey);
         let heads = Heads { data: head(path.data)?, answer: head(path.ack)? };
         let limits = Limits {
@@ -135,14 +152,17 @@ impl Peer {
             retry_cnt: params.retries,
             rnr_retry: RNR_RETRY_FOREVER,
             ack_timeout: params.ack_timeout,
+            doublings: DOUBLINGS,
         };
         Some(Self {
             qpn,
             path,
             heads,
             bit,
+            remote,
+            mirror: (remote.writes == Writes::Mirrored).then(|| Mirror::new(params.mirror_places())),
             order: InOrder::new(path.recv_psn),
-            cursor: Cursor { operation: params.operation, index: 0, open: false, number: 0 },
+            cursor: Cursor { operation: params.operation, index: 0, open: false, write: None, number: 0 },
             window: GoBackN::new(limits, path.send_psn),
             queued: 0,
             oldest: (0, 0),
@@ -258,6 +278,32 @@ impl Peer {
         }
     }
 
+    /// Where packet `index` to it is written, of `len` bytes of a result; `None`: it is a SEND.
+    pub(crate) fn target(&self, index: u64, mtu: u16, len: u16) -> Option<Reth> {
+        match (&self.remote.results, &self.mirror) {
+            (Some(memory), _) => Some(memory.place(index, mtu, len)),
+            (None, Some(mirror)) => mirror.target(index, len),
+            (None, None) => None,
+        }
+    }
+
+    /// Packets it was sent so far: the place of the next among them.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.next.0
+    }
+
+    /// The answer that is owed to it. Contributions that are to be acknowledged with their results are not acknowledged by
+    /// anything else either: what is said is said of the oldest of them.
+    pub(crate) fn take_answer(&mut self) -> Option<(Psn, Aeth)> {
+        let (psn, aeth) = self.order.answer()?;
+        let Some((oldest, msn)) = self.mirror.as_ref().and_then(Mirror::held) else {
+            return Some((psn, aeth));
+        };
+        let oldest = self.path.recv_psn.plus(oldest);
+        let acknowledges = matches!(Syndrome::decode(aeth.syndrome), Syndrome::Ack(_));
+        Some((if acknowledges { oldest.previous() } else { oldest }, Aeth { msn, ..aeth }))
+    }
+
     /// It answered. `Err`: it will take nothing more.
     pub(crate) fn answer(
         &mut self,
@@ -300,6 +346,12 @@ impl Peer {
         let progress = self.oldest.0 < self.window.una();
         while self.oldest.0 < self.window.una() {
             let number = outbox.next_for(self.oldest.1, self.bit);
+            if let Some(mirror) = self.mirror.as_mut().filter(|_| !outbox.entry(number).named) {
+                if mirror.held().is_some() {
+                    self.order.acknowledge();
+                }
+                mirror.release();
+            }
             outbox.acknowledge(number, self.bit);
             self.oldest = (self.oldest.0 + 1, number + 1);
         }

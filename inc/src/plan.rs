@@ -245,7 +245,8 @@ impl Tree {
             Below::Host(nth) => (self.seats[nth], 1),
             Below::Engine(lower) => (self.branches[lower].first_rank, self.branches[lower].ranks),
         };
-        let child = Child { qpn, path, first_rank, ranks, engine: matches!(below, Below::Engine(_)) };
+        let engine = matches!(below, Below::Engine(_));
+        let child = Child { qpn, path, first_rank, ranks, engine, remote: Default::default() };
         Ok((child, Parent { qpn: lower_qpn, path: upwards }))
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::params::JobParams;
 use crate::plan::{Below, Seat as Place, Tree};
-use crate::spec::{Operation, Policy};
+use crate::spec::{Operation, Policy, Range};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use weir_dataplane::types::Nanos;
@@ -64,6 +64,15 @@ pub struct Join {
     /// First PSN in both directions; whatever the controller makes up unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub psn: Option<u32>,
+    /// It will contribute by RDMA WRITE, too: [`Seat::memory`] says where to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub write: bool,
+    /// Its memory that results are to be written to; left out, they are SENDs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_to: Option<Range>,
+    /// Its WRITEs name its own memory (INCCL); no host can say so here.
+    #[serde(skip)]
+    pub mirror: bool,
 }
 
 /// A host that comes back.
@@ -122,6 +131,9 @@ pub struct Seat {
     pub mtu: u16,
     /// Packets it may be ahead of the slowest.
     pub window: u32,
+    /// Memory of the engine that it may write contributions to, if it asked for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Range>,
     /// DSCP of its packets.
     pub dscp: u8,
     /// Their priority.
@@ -181,6 +193,7 @@ impl Seat {
             recv_psn: path.recv_psn.get(),
             mtu: job.mtu,
             window: job.window,
+            memory: None,
             dscp: path.data.dscp,
             priority: path.data.priority,
             order: tree.seats.clone(),

@@ -5,6 +5,7 @@
 use crate::immediate::Primitive;
 use crate::kernels::{ByteOrder, DataType, Fold, Operator};
 use crate::params::{Child, JobParams, Parent, Straggler};
+use crate::remote::{Memory, Remote, Writes};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use thiserror::Error;
@@ -176,9 +177,55 @@ pub struct ChildSpec {
     /// It is an engine.
     #[serde(default)]
     pub engine: bool,
+    /// Memory it may WRITE its contributions to, of the engine; the same as it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<Range>,
+    /// Its own memory, which results are written to; left out, they are SENDs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_to: Option<Range>,
+    /// Its WRITEs name its own memory: the result of each packet is written there, and acknowledges it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mirror: bool,
     /// How to speak with it.
     #[serde(flatten)]
     pub peer: PeerSpec,
+}
+
+/// A range of registered memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// First address.
+    pub addr: u64,
+    /// Remote key.
+    pub rkey: u32,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl From<Memory> for Range {
+    fn from(memory: Memory) -> Self {
+        Self { addr: memory.addr, rkey: memory.rkey, bytes: memory.len }
+    }
+}
+
+impl From<Range> for Memory {
+    fn from(range: Range) -> Self {
+        Self { addr: range.addr, rkey: range.rkey, len: range.bytes }
+    }
+}
+
+impl ChildSpec {
+    /// WRITEs from it and to it.
+    fn remote(&self, at: usize) -> Result<Remote, SpecError> {
+        let writes = match (self.write, self.mirror) {
+            (None, false) => Writes::Refused,
+            (Some(range), false) => Writes::Into(range.into()),
+            (None, true) => Writes::Mirrored,
+            (Some(_), true) => return Err(SpecError::Both(at)),
+        };
+        Ok(Remote { writes, results: self.results_to.map(Memory::from) })
+    }
 }
 
 const fn one() -> u16 {
@@ -197,6 +244,11 @@ pub enum SpecError {
     /// A number of 24 bits.
     #[error("peer {0}: {1} is {2:#x}; it has 24 bits")]
     Wide(usize, &'static str, u32),
+    /// Two meanings of the address of a WRITE.
+    #[error(
+        "peer {0}: write and mirror exclude one another: a WRITE names the engine's memory or the host's own"
+    )]
+    Both(usize),
     /// A key that this kind of operation needs.
     #[error("operation: `{0}` is missing")]
     Missing(&'static str),
@@ -380,6 +432,12 @@ impl JobSpec {
             rank: child.first_rank,
             ranks: child.ranks,
             engine: child.engine,
+            write: match child.remote.writes {
+                Writes::Into(memory) => Some(memory.into()),
+                Writes::Refused | Writes::Mirrored => None,
+            },
+            results_to: child.remote.results.map(Range::from),
+            mirror: child.remote.writes == Writes::Mirrored,
             peer: PeerSpec::of(child.qpn, &child.path),
         };
         let usual = JobParams::new(params.id, params.ranks, params.operation);
@@ -430,7 +488,7 @@ impl JobSpec {
         let child = |(at, child): (usize, &ChildSpec)| {
             let (qpn, path) = child.peer.path(at, engine, self)?;
             let ChildSpec { rank, ranks, engine, .. } = *child;
-            Ok(Child { qpn, path, first_rank: rank, ranks, engine })
+            Ok(Child { qpn, path, first_rank: rank, ranks, engine, remote: child.remote(at)? })
         };
         let parent = self.parent.as_ref().map(|parent| parent.path(self.children.len(), engine, self));
         let usual = JobParams::new(self.id, self.ranks, self.operation.primitive()?);
@@ -487,6 +545,37 @@ mod tests {
         let spec: JobSpec = serde_json::from_str(TWO).unwrap();
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<JobSpec>(&text).unwrap(), spec);
+    }
+
+    #[test]
+    fn memory_survives_being_written_down() {
+        let mut spec: JobSpec = serde_json::from_str(TWO).unwrap();
+        let text = r#"{ "addr": 140737488355328, "rkey": 4294967295, "bytes": 262144 }"#;
+        let range: Range = serde_json::from_str(text).unwrap();
+        spec.children[0].write = Some(range);
+        spec.children[0].results_to = Some(Range { bytes: 1024, ..range });
+        spec.children[1].mirror = true;
+        let params = spec.params(&engine()).unwrap();
+        params.check().unwrap();
+        assert!(matches!(params.children[0].remote.writes, Writes::Into(Memory { len: 262_144, .. })));
+        let text = serde_json::to_string(&JobSpec::of(&params, None)).unwrap();
+        let read: JobSpec = serde_json::from_str(&text).unwrap();
+        assert_eq!((&read.children, text.matches("mirror").count()), (&spec.children, 1));
+        spec.children[1].write = Some(range);
+        assert_eq!(spec.params(&engine()).unwrap_err(), SpecError::Both(1));
+        spec.children[1].write = None;
+        for (change, text) in [
+            (Range { addr: u64::MAX, ..range }, "peer 0 has memory that ends beyond the last address"),
+            (Range { bytes: 1023, ..range }, "peer 0 has memory for results that is shorter than a packet"),
+        ] {
+            spec.children[0].results_to = Some(change);
+            assert!(spec.params(&engine()).unwrap().check().unwrap_err().to_string().contains(text));
+        }
+        spec.children[1].results_to = Some(range);
+        let error = spec.params(&engine()).unwrap();
+        let error = JobParams { children: vec![error.children[1]; 1], ranks: 1, ..error };
+        let error = JobParams { children: vec![Child { first_rank: 0, ..error.children[0] }], ..error };
+        assert!(error.check().unwrap_err().to_string().contains("two places for a result"));
     }
 
     #[test]

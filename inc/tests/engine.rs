@@ -387,11 +387,14 @@ fn dev73_what_is_not_acknowledged_is_sent_again_and_not_without_end() {
     hand.ack(0, 0);
     let timeout = hand.job().params().ack_timeout;
     for round in 0..3 {
-        hand.wait(timeout + 1000);
+        let wait = timeout << round;
+        hand.wait(wait - 1000);
+        assert_eq!(hand.data(), [], "round {round}: twice as long as before");
+        hand.wait(2000);
         let all: Vec<_> = hand.data().iter().map(|s| (s.to, s.number)).collect();
-        assert_eq!(all, [(0, 1), (0, 2)], "round {round}: from the first missing, both of them");
+        assert_eq!(all, [(0, 1)], "round {round}: the first missing, to hear whether there is room");
     }
-    hand.wait(timeout + 1000);
+    hand.wait(8 * timeout + 1000);
     let told = hand.data();
     assert_eq!(
         told.iter().map(|s| (s.to, s.word())).collect::<Vec<_>>(),
@@ -406,6 +409,30 @@ fn dev73_what_is_not_acknowledged_is_sent_again_and_not_without_end() {
     hand.only(1, 3, &words(&[3]));
     assert_eq!(hand.answers(), [(1, 3, Syndrome::Nak(Nak::RemoteOperational))]);
     assert_eq!(hand.drops(Drop::JobFailed), 1);
+}
+
+#[test]
+fn the_wait_for_an_acknowledgement_doubles_up_to_a_bound_and_progress_ends_that() {
+    let mut hand = Hand::new(1, |job| (job.retries, job.patience) = (200, 1 << 40));
+    (0..3).for_each(|n| hand.only(0, n, &words(&[n])));
+    hand.sent();
+    let timeout = hand.job().params().ack_timeout;
+    let waits = |hand: &mut Hand, doubled: &[u32]| {
+        for &doubled in doubled {
+            hand.wait((timeout << doubled) - 1);
+            assert_eq!(hand.data(), [], "{doubled}");
+            hand.wait(1);
+            assert!(!hand.data().is_empty(), "{doubled}");
+        }
+    };
+    waits(&mut hand, &[0, 1, 2, 3, 4, 4, 4]);
+    hand.ack(0, 0);
+    assert_eq!(hand.data().len(), 2, "one more for each that is acknowledged");
+    waits(&mut hand, &[0, 1, 2]);
+    hand.ack(0, 2);
+    hand.only(0, 3, &words(&[3]));
+    hand.data();
+    waits(&mut hand, &[0, 1]);
 }
 
 #[test]

@@ -39,7 +39,14 @@ fn engine(frames: &[Vec<u8>], operation: Primitive) -> Engine {
             ..Path::new((outer.dst, SWITCH.into()), host, Qpn(0x11))
         };
         let first_rank = children.len() as u16;
-        children.push(Child { qpn: bth.dest_qp, path, first_rank, ranks: 1, engine: false });
+        children.push(Child {
+            qpn: bth.dest_qp,
+            path,
+            first_rank,
+            ranks: 1,
+            engine: false,
+            remote: Default::default(),
+        });
     }
     assert_eq!(children.len(), 2);
     let mut engine = Engine::new(EngineParams::default());

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::path::PathBuf;
 use weir_config::EngineConfig;
-use weir_inc::params::{HEADERS, JobParams};
+use weir_inc::params::JobParams;
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::PATH;
 use weir_mgmt::client;
@@ -79,7 +79,7 @@ pub fn inc(command: &IncCommand) -> Result<Outcome> {
 pub fn fits(spec: &JobSpec, engine: &EngineConfig, mtu: u16) -> Result<JobParams> {
     let params = spec.params(&engine.address).with_context(|| format!("job {}", spec.id))?;
     params.check()?;
-    let longest = usize::from(params.mtu) + HEADERS;
+    let longest = params.longest_frame();
     if longest > usize::from(mtu) {
         let (id, packet) = (spec.id, params.mtu);
         bail!("job {id}: packets of {packet} bytes make frames of up to {longest}, the port's mtu is {mtu}");

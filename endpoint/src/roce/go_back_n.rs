@@ -15,6 +15,9 @@ const PACKETS_PER_ACK: u64 = 64;
 /// `rnr_retry` that never gives up (IBTA 9.7.5.2.8).
 pub const RNR_RETRY_FOREVER: u8 = 7;
 
+/// Largest of [`Limits::doublings`].
+const MOST_DOUBLINGS: u8 = 16;
+
 /// How much is sent ahead and how often it is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
@@ -27,6 +30,9 @@ pub struct Limits {
     /// Silence after a packet that asked for an answer, or after the last progress, before sending
     /// starts again, in ns.
     pub ack_timeout: Nanos,
+    /// Times that silence doubles while there is no progress. Above 0, one packet is outstanding after silence, too,
+    /// and one more for each that is acknowledged. An adapter does neither (IBTA 9.7.6.1.3): 0.
+    pub doublings: u8,
 }
 
 /// Where the sending half of a connection stands.
@@ -45,6 +51,10 @@ pub struct GoBackN {
     asked_end: u64,
     retries_left: u8,
     rnr_retries_left: u8,
+    /// Timeouts in a row, up to [`Limits::doublings`].
+    doubled: u8,
+    /// Packets outstanding at most; the window, but after silence.
+    allowed: u64,
     ack_deadline: Option<Nanos>,
     rnr_until: Nanos,
 }
@@ -53,8 +63,9 @@ impl GoBackN {
     /// A connection that has sent nothing; its first packet has PSN `start`.
     pub fn new(limits: Limits, start: Psn) -> Self {
         let window = limits.window.clamp(1, 1 << 22);
+        let doublings = limits.doublings.min(MOST_DOUBLINGS);
         Self {
-            limits: Limits { window, ..limits },
+            limits: Limits { window, doublings, ..limits },
             ack_every: u64::from(window / 2).clamp(1, PACKETS_PER_ACK),
             start,
             una: 0,
@@ -63,6 +74,8 @@ impl GoBackN {
             asked_end: 0,
             retries_left: limits.retry_cnt,
             rnr_retries_left: limits.rnr_retry,
+            doubled: 0,
+            allowed: u64::from(window),
             ack_deadline: None,
             rnr_until: 0,
         }
@@ -95,7 +108,7 @@ impl GoBackN {
 
     /// Whether the next packet may be sent, of `tail` there are so far, once [`Self::rnr_until`] has passed.
     pub fn is_open(&self, tail: u64) -> bool {
-        self.next < tail.min(self.una + u64::from(self.limits.window))
+        self.next < tail.min(self.una + self.allowed)
     }
 
     /// End of the wait the peer asked for.
@@ -105,12 +118,19 @@ impl GoBackN {
 
     /// Whether the next packet should ask for an answer even if more follow.
     pub fn asks(&self) -> bool {
-        (self.next + 1).is_multiple_of(self.ack_every)
+        let next = self.next + 1;
+        let is_short = self.allowed < u64::from(self.limits.window);
+        next.is_multiple_of(self.ack_every) || (is_short && next == self.una + self.allowed)
     }
 
     /// When an acknowledgement is overdue.
     pub fn ack_deadline(&self) -> Option<Nanos> {
         self.ack_deadline
+    }
+
+    /// When an answer to what is sent at `now` is overdue.
+    fn overdue(&self, now: Nanos) -> Nanos {
+        now.saturating_add(self.limits.ack_timeout.saturating_mul(1 << self.doubled))
     }
 
     /// The next packet left. `true`: it had been sent before.
@@ -122,7 +142,7 @@ impl GoBackN {
         // asked; and only the oldest one, else a lost NAK would go unnoticed while packets flow.
         if ack_req {
             self.asked_end = self.next;
-            self.ack_deadline = self.ack_deadline.or(Some(now.saturating_add(self.limits.ack_timeout)));
+            self.ack_deadline = self.ack_deadline.or(Some(self.overdue(now)));
         }
         again
     }
@@ -162,12 +182,13 @@ impl GoBackN {
         if una == self.una {
             return;
         }
+        self.allowed = (self.allowed + una - self.una).min(u64::from(self.limits.window));
         self.una = una;
         self.next = self.next.max(una);
         self.retries_left = self.limits.retry_cnt;
         self.rnr_retries_left = self.limits.rnr_retry;
-        let overdue = now.saturating_add(self.limits.ack_timeout);
-        self.ack_deadline = (self.una < self.asked_end).then_some(overdue);
+        self.doubled = 0;
+        self.ack_deadline = (self.una < self.asked_end).then_some(self.overdue(now));
     }
 
     /// Sends again from the oldest packet not acknowledged, if retries are left.
@@ -200,7 +221,18 @@ impl GoBackN {
         if self.ack_deadline.is_none_or(|at| at > now) {
             return Ok(false);
         }
-        self.go_back().map(|()| true)
+        self.go_back()?;
+        // Who could not keep up with all that was outstanding is not helped by the same again and again.
+        self.doubled = (self.doubled + 1).min(self.limits.doublings);
+        self.allow(1);
+        Ok(true)
+    }
+
+    /// So much is outstanding at most, for a while.
+    fn allow(&mut self, packets: u64) {
+        if self.limits.doublings > 0 {
+            self.allowed = packets.clamp(1, self.allowed);
+        }
     }
 
     /// Nothing more is sent of the `tail` packets there are, after a failure.

@@ -3,11 +3,11 @@
 use super::frame::Frame;
 use super::psn::Psn;
 use super::qp::{Path, TrafficClass};
-use super::wire::{BTH_BYTES, Bth, Extensions, ICRC_BYTES, Opcode, Packet};
+use super::wire::{BTH_BYTES, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Reth};
 
 const UDP_BYTES: usize = 8;
 
-/// What comes before a payload, but for opcode, PSN, lengths, identification and one word of extension header.
+/// What comes before a payload, but for opcode, PSN, lengths, identification and extension headers.
 #[derive(Clone, Debug)]
 pub struct Head {
     bytes: Vec<u8>,
@@ -27,6 +27,8 @@ pub struct Fields {
     pub psn: Psn,
     /// Asks for an acknowledgement.
     pub ack_req: bool,
+    /// Where a WRITE goes.
+    pub reth: Option<Reth>,
     /// AETH or immediate data.
     pub word: Option<u32>,
     /// Bytes of payload, without pad.
@@ -57,6 +59,9 @@ impl Head {
         let Self { ip, udp, .. } = *self;
         out.clear();
         out.extend_from_slice(&self.bytes);
+        if let Some(reth) = fields.reth {
+            out.extend_from_slice(&reth.bytes());
+        }
         if let Some(word) = fields.word {
             out.extend_from_slice(&word.to_be_bytes());
         }
@@ -100,7 +105,7 @@ mod tests {
         #[test]
         fn a_head_is_what_a_frame_begins_with(
             numbers in any::<[u32; 4]>(), id in any::<u16>(), len in 0usize..4096,
-            kind in 0usize..3, v6 in any::<bool>(), vlan in any::<bool>(), ack_req in any::<bool>(),
+            kind in 0usize..5, v6 in any::<bool>(), vlan in any::<bool>(), ack_req in any::<bool>(),
         ) {
             let ip = |n: u32| -> IpAddr {
                 if v6 { Ipv6Addr::from(u128::from(n) << 64 | 7).into() } else { Ipv4Addr::from(n).into() }
@@ -108,10 +113,15 @@ mod tests {
             let [a, b, psn, word] = numbers;
             let ends = ((Mac([2; 6]), ip(a)), (Mac([4; 6]), ip(b)));
             let path = Path { vlan: vlan.then_some(9), ..Path::new(ends.0, ends.1, Qpn(a & 0xff_ffff)) };
-            let opcode = [Opcode::RC_SEND_MIDDLE, Opcode::RC_SEND_ONLY_IMM, Opcode::RC_ACK][kind];
+            let opcode = [
+                Opcode::RC_SEND_MIDDLE, Opcode::RC_SEND_ONLY_IMM, Opcode::RC_ACK, Opcode::RC_WRITE_ONLY,
+                Opcode::RC_WRITE_ONLY_IMM,
+            ][kind];
+            let reth = (kind > 2).then_some(Reth { va: u64::from(a) << 32 | 5, rkey: b, len: len as u32 });
             let aeth = Aeth { syndrome: (word >> 24) as u8, msn: word & 0xff_ffff };
             let ext = Extensions {
-                imm: (kind == 1).then_some(word),
+                imm: matches!(kind, 1 | 4).then_some(word),
+                reth,
                 aeth: (kind == 2).then_some(aeth),
                 ..Extensions::default()
             };
@@ -122,7 +132,8 @@ mod tests {
             let (mut whole, mut written) = (Vec::new(), Vec::new());
             let start = Frame { outer, packet: Packet { bth, ext, payload: &payload } }.emit_head(&mut whole);
             let head = Head::new(&path, path.data, 0x8003).unwrap();
-            let fields = Fields { opcode, psn, ack_req, word: (kind > 0).then_some(word), len, id };
+            let word = matches!(kind, 1 | 2 | 4).then_some(word);
+            let fields = Fields { opcode, psn, ack_req, reth, word, len, id };
             prop_assert_eq!(head.write(&fields, &mut written), start);
             prop_assert_eq!(written, whole);
         }

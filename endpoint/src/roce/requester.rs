@@ -51,6 +51,7 @@ impl Requester {
             retry_cnt: config.retry_cnt,
             rnr_retry: config.rnr_retry,
             ack_timeout: config.ack_timeout,
+            doublings: 0,
         };
         Self {
             mtu: u32::from(config.mtu),

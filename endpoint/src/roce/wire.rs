@@ -195,7 +195,7 @@ pub struct Deth {
 }
 
 /// RDMA extended transport header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reth {
     /// Remote virtual address.
     pub va: u64,
@@ -302,6 +302,20 @@ pub struct Extensions {
     pub imm: Option<u32>,
 }
 
+impl Reth {
+    /// Bytes of it.
+    pub const BYTES: usize = 16;
+
+    /// As it is on the wire.
+    pub fn bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.va.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.rkey.to_be_bytes());
+        bytes[12..].copy_from_slice(&self.len.to_be_bytes());
+        bytes
+    }
+}
+
 impl Extensions {
     /// Which headers are here.
     pub fn layout(&self) -> Layout {
@@ -342,9 +356,7 @@ impl Extensions {
             out.extend(deth.src_qp.0.to_be_bytes());
         }
         if let Some(reth) = self.reth {
-            out.extend(reth.va.to_be_bytes());
-            out.extend(reth.rkey.to_be_bytes());
-            out.extend(reth.len.to_be_bytes());
+            out.extend(reth.bytes());
         }
         if let Some(aeth) = self.aeth {
             out.extend(aeth.word().to_be_bytes());

@@ -5,7 +5,8 @@
 
 use super::topology::{Engine, Map};
 use crate::params::{JobParams, Straggler};
-use crate::plan::{HostEnd, Marks, Tree};
+use crate::plan::{HostEnd, JobPlan, Marks, Tree};
+use crate::remote::{Memory, Remote, Writes};
 use crate::rendezvous::{Answer, Join, Request, Resume, Seat};
 use crate::spec::{JobSpec, Policy, is_ones_qpn};
 use serde::{Deserialize, Serialize};
@@ -338,6 +339,9 @@ impl Desk {
             mac: String::new(),
             qpn: 0,
             patience_ns: None,
+            write: false,
+            results_to: None,
+            mirror: false,
             ..join.clone()
         };
         let gathering = self
@@ -419,7 +423,12 @@ impl Desk {
         let mut ends =
             chosen.iter().map(|(node, at)| (*node, self.map.engines[node][*at].end.clone())).collect();
         let planned = tree.jobs(&template, Marks::default(), &hosts_ends, &mut ends, first_psn);
-        let planned = planned.map_err(|e| e.map(named).to_string())?;
+        let mut planned = planned.map_err(|e| e.map(named).to_string())?;
+        let joins = gathering.joins.values().map(|(_, join, _)| join);
+        let shown: Vec<Option<Memory>> = joins
+            .enumerate()
+            .map(|(nth, join)| share_memory(&mut planned, nth, join, &mut self.rng))
+            .collect();
         let mut ports = BTreeMap::new();
         for (node, engines) in &mut self.map.engines {
             let (Some(at), Some(end)) = (chosen.get(node), ends.remove(node)) else { continue };
@@ -449,7 +458,15 @@ impl Desk {
             name,
             members: gathering.joins.iter().map(member).collect(),
             waits_for: planned.engines.iter().map(|(node, _)| *node).collect(),
-            seats: planned.seats.iter().map(|place| Seat::of(root, &tree, place)).collect(),
+            seats: planned
+                .seats
+                .iter()
+                .zip(shown)
+                .map(|(place, memory)| Seat {
+                    memory: memory.map(Into::into),
+                    ..Seat::of(root, &tree, place)
+                })
+                .collect(),
             engines,
         })
     }
@@ -634,6 +651,29 @@ impl Desk {
         actions.push(Action::Save);
         actions.extend(orders);
     }
+}
+
+/// What host `nth` has to do with WRITEs, told to its engine. Returns the memory that is shown to it: a window of packets at an
+/// address and with a key that nobody guesses.
+fn share_memory(planned: &mut JobPlan, nth: usize, join: &Join, rng: &mut Rng) -> Option<Memory> {
+    let rank = planned.seats[nth].rank;
+    let is_its = |child: &&mut crate::params::Child| !child.engine && child.first_rank == rank;
+    let (bytes, child) = planned.engines.iter_mut().find_map(|(_, job)| {
+        let bytes = u64::from(job.window) * u64::from(job.mtu);
+        Some((bytes, job.children.iter_mut().find(is_its)?))
+    })?;
+    let shown = join.write.then(|| Memory {
+        addr: u64::from(rng.next_u32()) << 12,
+        rkey: rng.next_u32(),
+        len: bytes,
+    });
+    let writes = match shown {
+        _ if join.mirror => Writes::Mirrored,
+        Some(memory) => Writes::Into(memory),
+        None => Writes::Refused,
+    };
+    child.remote = Remote { writes, results: join.results_to.map(Into::into) };
+    shown
 }
 
 /// Timers with which a rank that says nothing is given up after `patience`, and not before.

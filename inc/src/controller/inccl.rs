@@ -107,6 +107,9 @@ pub fn joins(job: &str, token: &str, hosts: &[Host]) -> Vec<Join> {
         deadline_ns: None,
         patience_ns: Some(PATIENCE),
         psn: Some(0),
+        write: false,
+        results_to: None,
+        mirror: true,
     };
     hosts.iter().enumerate().map(join).collect()
 }

@@ -80,7 +80,14 @@ impl Model {
         let children = (0..RANKS).map(|rank| {
             let (send_psn, recv_psn) = (Psn::new(DOWN), Psn::new(UP));
             let path = Path { send_psn, recv_psn, ..Path::new(end(9), end(rank as u8), Qpn(0x11)) };
-            Child { qpn: Qpn(0x100 + rank as u32), path, first_rank: rank as u16, ranks: 1, engine: false }
+            Child {
+                qpn: Qpn(0x100 + rank as u32),
+                path,
+                first_rank: rank as u16,
+                ranks: 1,
+                engine: false,
+                remote: Default::default(),
+            }
         });
         let params = JobParams {
             mtu: 256,
@@ -92,8 +99,13 @@ impl Model {
             children: children.collect(),
             ..JobParams::new(1, RANKS as u16, Primitive::AllReduce(sum))
         };
-        let limits =
-            Limits { window: WINDOW + 1, retry_cnt: 7, rnr_retry: RNR_RETRY_FOREVER, ack_timeout: TIMEOUT };
+        let limits = Limits {
+            window: WINDOW + 1,
+            retry_cnt: 7,
+            rnr_retry: RNR_RETRY_FOREVER,
+            ack_timeout: TIMEOUT,
+            doublings: 0,
+        };
         let rank = Rank {
             window: GoBackN::new(limits, Psn::new(UP)),
             waits: false,

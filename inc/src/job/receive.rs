@@ -7,21 +7,23 @@ use crate::immediate::{Failure, Immediate, Primitive, Status, Who};
 use crate::kernels::Flags;
 use crate::outbox::Entry;
 use crate::peer::Cursor;
+use crate::remote::Writes;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::frame::{ECN_CE, Frame};
 use weir_endpoint::roce::in_order::{Shape, Turn};
-use weir_endpoint::roce::wire::{Nak, Opcode, Packet, Syndrome, rnr_code};
+use weir_endpoint::roce::wire::{Nak, Opcode, Packet, Reth, Syndrome, rnr_code};
 
 /// Why a packet that was next in order is not taken.
 enum Refused {
     /// Not now.
     Wait(Drop),
     /// Not ever.
-    Invalid(Drop, Failure),
+    Invalid(Drop, Failure, Nak),
 }
 
-const INVALID: Refused = Refused::Invalid(Drop::InvalidRequest, Failure::Protocol);
-const MISMATCH: Refused = Refused::Invalid(Drop::Mismatch, Failure::Mismatch);
+const INVALID: Refused = Refused::Invalid(Drop::InvalidRequest, Failure::Protocol, Nak::InvalidRequest);
+const MISMATCH: Refused = Refused::Invalid(Drop::Mismatch, Failure::Mismatch, Nak::InvalidRequest);
+const NO_ACCESS: Refused = Refused::Invalid(Drop::RemoteAccess, Failure::Protocol, Nak::RemoteAccess);
 
 /// Shortest and longest wait asked of a peer, in ns. What was lost in the meantime costs no more than the longest.
 const RNR_WAIT: std::ops::RangeInclusive<Nanos> = 20_000..=10_000_000;
@@ -69,7 +71,10 @@ impl Job {
             Syndrome::Rnr(_) => peer.counters.rnr_received += 1,
             _ => {}
         }
-        if peer.answer(packet.bth.psn, syndrome, outbox, now).is_err() {
+        let refused = peer.answer(packet.bth.psn, syndrome, outbox, now).is_err();
+        // What waited for this is acknowledged.
+        self.answers |= u128::from(peer.order.owes()) << at;
+        if refused {
             let unreachable = matches!(syndrome, Syndrome::Nak(Nak::Sequence));
             return self.lose(at, if unreachable { Failure::Unreachable } else { Failure::Refused }, now);
         }
@@ -119,7 +124,8 @@ impl Job {
                 if last {
                     peer.order.message_done();
                 }
-                peer.order.taken(1, packet.bth.ack_req);
+                let held = peer.mirror.as_ref().is_some_and(|mirror| mirror.held().is_some());
+                peer.order.taken(1, packet.bth.ack_req && !held);
                 self.answers |= u128::from(peer.order.owes()) << at;
                 self.advance(now);
                 dropped.map_or(Ok(()), Err)
@@ -133,8 +139,8 @@ impl Job {
                 self.answers |= answer;
                 Err(drop)
             }
-            Err(Refused::Invalid(drop, failure)) => {
-                self.peers[at].order.refuse(Nak::InvalidRequest);
+            Err(Refused::Invalid(drop, failure, nak)) => {
+                self.peers[at].order.refuse(nak);
                 self.answers |= answer;
                 self.fail(failure, self.rank_of(at), now);
                 Err(drop)
@@ -165,13 +171,30 @@ impl Job {
         (first << self.peers[at].refused.min(16)).min(*RNR_WAIT.end())
     }
 
-    /// Place in a message, if a SEND may come here in this form.
+    /// Place in a message, if a request may come here in this form.
     fn shape(&self, at: usize, packet: &Packet<'_>) -> Result<Shape, Refused> {
+        let cursor = &self.peers[at].cursor;
         let shape = Shape::of(packet.bth.opcode).filter(|shape| {
-            let in_turn = shape.first != self.peers[at].cursor.open;
-            !shape.write && in_turn && shape.fits(packet.payload.len(), usize::from(self.params.mtu))
+            let in_turn =
+                shape.first != cursor.open && (shape.first || shape.write == cursor.write.is_some());
+            in_turn && shape.fits(packet.payload.len(), usize::from(self.params.mtu))
         });
         shape.ok_or(INVALID)
+    }
+
+    /// Where a packet of a WRITE goes, if it may go there. Its bytes are those its first packet has told, and no key is looked at
+    /// for none.
+    fn destination(&self, at: usize, shape: Shape, packet: &Packet<'_>) -> Result<Reth, Refused> {
+        let peer = &self.peers[at];
+        let reth = packet.ext.reth.or(peer.cursor.write).ok_or(INVALID)?;
+        match peer.remote.writes {
+            Writes::Refused => return Err(INVALID),
+            Writes::Into(memory) if shape.first && !memory.holds(&reth) => return Err(NO_ACCESS),
+            Writes::Into(_) | Writes::Mirrored => {}
+        }
+        let rest = (reth.len as usize).checked_sub(packet.payload.len());
+        let whole = rest.is_some_and(|rest| shape.last == (rest == 0));
+        if whole { Ok(reth) } else { Err(INVALID) }
     }
 
     /// The next packet of a child. `Ok`: taken, unless for this reason it is of no use any more.
@@ -181,6 +204,11 @@ impl Job {
         let (only, empty) = (shape.first && shape.last, payload.is_empty());
         let child = &self.params.children[at];
         let mut cursor = self.peers[at].cursor;
+        let write = shape.write.then(|| self.destination(at, shape, packet)).transpose()?;
+        cursor.write = write.filter(|_| !shape.last).map(|reth| {
+            let len = payload.len() as u32;
+            Reth { va: reth.va.wrapping_add(len.into()), len: reth.len - len, ..reth }
+        });
         let mut told = Status { count: child.ranks, flags: Flags::default() };
         let mut operation = cursor.operation;
         match packet.ext.imm.map(|word| Immediate::decode(word).ok_or(INVALID)).transpose()? {
@@ -190,6 +218,9 @@ impl Job {
             Some(Immediate::Operation(named)) if only && named.names_ranks_below(self.params.ranks) => {
                 if empty || named != cursor.operation {
                     cursor = Cursor { operation: named, index: 0, ..cursor };
+                }
+                if empty && child.remote.writes == Writes::Mirrored {
+                    return Err(INVALID);
                 }
                 if empty {
                     self.peers[at].cursor = cursor;
@@ -201,6 +232,10 @@ impl Job {
             Some(Immediate::Operation(named)) if named == cursor.operation => {}
             Some(Immediate::Operation(_)) => return Err(MISMATCH),
             Some(Immediate::Status(_) | Immediate::Failed(..)) => return Err(INVALID),
+        }
+        // Where the result goes is found by counting, so that all have one.
+        if operation != self.params.operation && child.remote.writes == Writes::Mirrored {
+            return Err(INVALID);
         }
         let barrier = operation == Primitive::Barrier;
         let index = if barrier { 0 } else { cursor.index };
@@ -232,6 +267,9 @@ impl Job {
                 None
             }
         };
+        if let Some(mirror) = &mut self.peers[at].mirror {
+            mirror.take(write, shape.last);
+        }
         cursor.number += 1;
         cursor.index += u64::from(shape.last && !barrier);
         self.peers[at].cursor = cursor;
@@ -240,7 +278,7 @@ impl Job {
 
     /// The next packet of the parent: a result, on its way to children.
     fn result(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) -> Result<Option<Drop>, Refused> {
-        let shape = self.shape(at, packet)?;
+        let shape = self.shape(at, packet).and_then(|s| if s.write { Err(INVALID) } else { Ok(s) })?;
         let payload = packet.payload;
         let imm = match packet.ext.imm.map(|word| (word, Immediate::decode(word))) {
             Some((word, Some(Immediate::Status(_)))) => Some(word),

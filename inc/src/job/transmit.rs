@@ -6,6 +6,7 @@ use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::frame::Frame;
 use weir_endpoint::roce::head::Fields;
 use weir_endpoint::roce::icrc;
+use weir_endpoint::roce::in_order::Shape;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::{Bth, Extensions, Opcode, Packet};
 
@@ -152,9 +153,10 @@ impl Job {
             What::Cnp => self.write_cnp(at, id, head),
             What::Answer => {
                 let peer = &mut self.peers[at];
-                let (psn, aeth) = peer.order.answer()?;
+                let (psn, aeth) = peer.take_answer()?;
                 let word = Some(aeth.word());
-                let fields = Fields { opcode: Opcode::RC_ACK, psn, ack_req: false, word, len: 0, id };
+                let fields =
+                    Fields { opcode: Opcode::RC_ACK, psn, ack_req: false, reth: None, word, len: 0, id };
                 let ip = peer.heads.answer.write(&fields, head);
                 let icrc = icrc::head(&head[ip..], head.len() - ip)?.to_le_bytes();
                 let (kind, priority) = (Kind::Answer, peer.path.ack.priority);
@@ -191,13 +193,24 @@ impl Job {
         let child = params.children.get(at);
         let outbox = if child.is_some() { &*down } else { up.as_ref()? };
         let (psn, ack_req) = peer.stamp(next);
-        let mut fields = Fields { opcode: Opcode::RC_SEND_ONLY, psn, ack_req, word: None, len: 0, id };
+        let opcode = Opcode::RC_SEND_ONLY;
+        let mut fields = Fields { opcode, psn, ack_req, reth: None, word: None, len: 0, id };
         let mut payload = Payload::Nothing;
         if let Next::Packet(number) = next {
             let entry = outbox.entry(number);
             let wants = params.status || child.is_none_or(|c| c.engine);
-            fields.word = entry.imm.filter(|_| entry.named || wants);
-            fields.opcode = entry.shape.opcode(fields.word.is_some());
+            // Words alone and other empty messages are SENDs whatever results are.
+            let len = Some(entry.len).filter(|len| *len > 0 && !entry.named);
+            fields.reth = len.and_then(|len| peer.target(peer.next_index(), params.mtu, len));
+            let mut shape = entry.shape;
+            if fields.reth.is_some() {
+                // How long a message is is not known when it begins: each packet is a WRITE of its own.
+                shape = Shape { first: true, last: true, write: true };
+                fields.word = entry.imm.filter(|_| peer.remote.results.is_some());
+            } else {
+                fields.word = entry.imm.filter(|_| entry.named || wants);
+            }
+            fields.opcode = shape.opcode(fields.word.is_some());
             fields.len = usize::from(entry.len);
             payload = if child.is_some() { Payload::Down(number) } else { Payload::Up(number) };
         }

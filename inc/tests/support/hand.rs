@@ -5,7 +5,7 @@ use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::frame::Frame;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::Path;
-use weir_endpoint::roce::wire::{Aeth, Bth, Extensions, Opcode, Packet, Qpn, Syndrome};
+use weir_endpoint::roce::wire::{Aeth, Bth, Extensions, Opcode, Packet, Qpn, Reth, Syndrome};
 use weir_inc::drops::Drop;
 use weir_inc::engine::{Engine, EngineParams};
 use weir_inc::immediate::{Immediate, Status};
@@ -36,6 +36,8 @@ pub struct Sent {
     pub number: i32,
     pub ack_req: bool,
     pub imm: Option<u32>,
+    /// Address, key, bytes.
+    pub reth: Option<(u64, u32, u32)>,
     pub syndrome: Option<Syndrome>,
     pub msn: Option<u32>,
     pub payload: Vec<u8>,
@@ -68,6 +70,7 @@ pub fn params(id: u32, children: usize, first_qpn: u32) -> JobParams {
         first_rank: at as u16,
         ranks: 1,
         engine: false,
+        remote: Default::default(),
     });
     let children: Vec<Child> = children.collect();
     JobParams {
@@ -140,6 +143,28 @@ impl Hand {
         self.send(peer, number, Opcode::RC_SEND_ONLY, None, payload);
     }
 
+    /// A peer WRITEs one packet, with a RETH if it is the first.
+    pub fn write(
+        &mut self,
+        peer: usize,
+        number: i32,
+        opcode: Opcode,
+        reth: Option<(u64, u32, u32)>,
+        payload: &[u8],
+    ) {
+        let layout = opcode.layout().unwrap();
+        let imm = layout.imm.then(|| sum_i32().encode());
+        let reth = reth.map(|(va, rkey, len)| Reth { va, rkey, len });
+        self.give(&Self::frame(
+            peer,
+            JOB,
+            opcode,
+            number,
+            Extensions { imm, reth, ..Extensions::default() },
+            payload,
+        ));
+    }
+
     /// The same with immediate data.
     pub fn with(&mut self, peer: usize, number: i32, imm: Immediate, payload: &[u8]) {
         self.send(peer, number, Opcode::RC_SEND_ONLY_IMM, Some(imm.encode()), payload);
@@ -173,6 +198,7 @@ impl Hand {
                 number: bth.psn.since(Psn::new(if up { UP } else { DOWN })),
                 ack_req: bth.ack_req,
                 imm: ext.imm,
+                reth: ext.reth.map(|r| (r.va, r.rkey, r.len)),
                 syndrome: ext.aeth.map(|a| Syndrome::decode(a.syndrome)),
                 msn: ext.aeth.map(|a| a.msn),
                 payload: payload.to_vec(),

@@ -6,7 +6,7 @@ pub mod rank;
 
 use rank::Rank;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_dataplane::types::{Mac, Nanos};
 use weir_endpoint::roce::psn::Psn;
@@ -122,6 +122,33 @@ pub enum Way {
     DownAck,
 }
 
+/// A host that takes one frame after the other, and loses what comes when its queue is full.
+#[derive(Clone, Copy, Debug)]
+pub struct Slow {
+    /// For each frame, ns.
+    pub service: Nanos,
+    /// Frames that wait at most.
+    pub queue: u64,
+    free_at: Nanos,
+    pub lost: u64,
+}
+
+impl Slow {
+    pub fn new(service: Nanos, queue: u64) -> Self {
+        Self { service, queue, free_at: 0, lost: 0 }
+    }
+
+    /// When a frame is taken that comes at this time.
+    fn take(&mut self, at: Nanos) -> Option<Nanos> {
+        if self.free_at.saturating_sub(at) / self.service > self.queue {
+            self.lost += 1;
+            return None;
+        }
+        self.free_at = self.free_at.max(at) + self.service;
+        Some(self.free_at)
+    }
+}
+
 #[derive(Debug)]
 pub enum Node {
     Rank(Box<Rank>),
@@ -141,8 +168,12 @@ pub struct Net {
     pub depth: Vec<usize>,
     pub faults: Faults,
     pub filter: Option<Filter>,
+    /// By node.
+    pub slow: BTreeMap<usize, Slow>,
     pub random: Random,
     pub delay: Nanos,
+    /// Of ranks made from here on, ns.
+    pub rank_timeout: Nanos,
     pub frames: u64,
     arrivals: BinaryHeap<Arrival>,
     sequence: u64,
@@ -163,8 +194,10 @@ impl Net {
             depth: Vec::new(),
             faults: Faults::default(),
             filter: None,
+            slow: BTreeMap::new(),
             random: Random::new(seed),
             delay: 2_000,
+            rank_timeout: 2_000_000,
             frames: 0,
             arrivals: BinaryHeap::new(),
             sequence: 0,
@@ -215,7 +248,7 @@ impl Net {
                 Path { send_psn: up, recv_psn: down, ..Path::new(address(child_node), address(node), qpn) };
             match below {
                 Tree::Rank => {
-                    let rank = Rank::new(*next_rank, params.mtu, to_parent);
+                    let rank = Rank::with_timeout(*next_rank, params.mtu, to_parent, self.rank_timeout);
                     self.nodes.push(Node::Rank(Box::new(rank)));
                     self.depth.push(depth + 1);
                     places.ranks.push(child_node);
@@ -228,7 +261,8 @@ impl Net {
             }
             let engine = matches!(below, Tree::Engine(_));
             let ranks = below.ranks();
-            params.children.push(Child { qpn, path: to_child, first_rank, ranks, engine });
+            let remote = Default::default();
+            params.children.push(Child { qpn, path: to_child, first_rank, ranks, engine, remote });
         }
         change(&mut params);
         self.engine(node).add(params).unwrap();
@@ -250,6 +284,8 @@ impl Net {
     }
 
     fn put(&mut self, at: Nanos, node: usize, bytes: Vec<u8>) {
+        let at = self.slow.get_mut(&node).map_or(Some(at), |slow| slow.take(at));
+        let Some(at) = at else { return };
         self.sequence += 1;
         self.arrivals.push(Reverse((at, self.sequence, node, bytes)));
     }
@@ -335,6 +371,10 @@ impl Net {
             if next > end {
                 self.now = end;
                 return done(self);
+            }
+            // Where little happens, too.
+            if next > self.now + 1_000_000 && done(self) {
+                return true;
             }
             self.now = self.now.max(next);
             if arrival.is_some_and(|at| at <= next) {

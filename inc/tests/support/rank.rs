@@ -1,5 +1,6 @@
 //! A host of a collective: one queue pair of endpoint's adapter, as stock verbs have it.
 
+use std::collections::VecDeque;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::cq::CqId;
 use weir_endpoint::roce::hca::Hca;
@@ -8,6 +9,7 @@ use weir_endpoint::roce::qp::{Path, QpConfig};
 use weir_endpoint::roce::verbs::{RecvWr, SendOp, SendWr, Sge, Status, Verb};
 use weir_endpoint::roce::wire::Qpn;
 use weir_inc::immediate::{Immediate, Primitive};
+use weir_inc::remote::Memory;
 
 /// A message to be sent.
 #[derive(Clone, Debug)]
@@ -57,8 +59,28 @@ const SLOTS: u64 = 64;
 const MESSAGE: u32 = 8192;
 const BASE: u64 = 0x10_0000;
 
+/// How a rank contributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Send,
+    /// WRITEs into this memory, with immediate data where there is a word to say.
+    Write(Memory, Option<u32>),
+    /// WRITEs that name where the result goes.
+    Mirror,
+}
+
+/// Where results may be written.
+pub const RESULTS: Memory = Memory { addr: BASE + SLOTS * MESSAGE as u64, rkey: 0x1234, len: SLOTS * 256 };
+
 pub struct Rank {
     pub rank: u16,
+    mtu: u16,
+    pub by: By,
+    /// Lengths of messages whose results are to come.
+    lengths: VecDeque<u32>,
+    /// Packets of results so far.
+    packets: u64,
+
     hca: Hca,
     cq: CqId,
     qpn: Qpn,
@@ -107,9 +129,10 @@ impl Rank {
     pub fn with_timeout(rank: u16, mtu: u16, path: Path, ack_timeout: Nanos) -> Self {
         let mut hca = Hca::new();
         let cq = hca.create_cq(4 * SLOTS as usize);
-        let access = Access { local_write: true, ..Access::default() };
+        let access = Access { local_write: true, remote_write: true, ..Access::default() };
         // Sends in the first half, receives in the second.
-        let mr = hca.register(BASE, vec![0; (2 * SLOTS * u64::from(MESSAGE)) as usize], access).unwrap();
+        let memory = vec![0; (2 * SLOTS * u64::from(MESSAGE)) as usize];
+        let mr = hca.register_as(RESULTS.rkey, BASE, memory, access).unwrap();
         let config = QpConfig {
             mtu,
             ack_timeout,
@@ -120,6 +143,10 @@ impl Rank {
         let qpn = hca.create_qp(config).unwrap();
         let mut new = Self {
             rank,
+            mtu,
+            by: By::Send,
+            lengths: VecDeque::new(),
+            packets: 0,
             hca,
             cq,
             qpn,
@@ -199,15 +226,34 @@ impl Rank {
                     if let Some(failed @ Immediate::Failed(..)) = word {
                         self.told = Some(failed);
                     } else {
-                        let bytes = self.hca.memory(sge).unwrap();
-                        if (self.check)(self.results, bytes, imm) {
-                            self.received.push(Received { bytes: bytes.to_vec(), imm });
-                        }
-                        self.results += 1;
+                        let bytes = self.hca.memory(sge).unwrap().to_vec();
+                        self.packets += bytes.len().div_ceil(self.mtu.into()).max(1) as u64;
+                        self.lengths.pop_front();
+                        self.result(&bytes, imm);
                     }
                     self.free.push(completion.wr_id);
                 }
-                _ => self.acknowledged += 1,
+                // A WRITE for each packet; this is the last of a message.
+                Verb::RecvWriteImm => {
+                    let len = self.lengths.pop_front().unwrap();
+                    let mut bytes = Vec::new();
+                    while bytes.len() < len as usize {
+                        let left = (len - bytes.len() as u32).min(self.mtu.into());
+                        let at = RESULTS.place(self.packets, self.mtu, 0).va;
+                        let sge = Sge { lkey: self.mr.lkey, addr: at, len: left };
+                        bytes.extend_from_slice(self.hca.memory(sge).unwrap());
+                        self.packets += 1;
+                    }
+                    self.result(&bytes, completion.imm);
+                    self.free.push(completion.wr_id);
+                }
+                Verb::Write if self.by == By::Mirror => {
+                    self.acknowledged += 1;
+                    let len = self.lengths.pop_front().unwrap();
+                    let bytes = self.hca.memory(self.sge(1, completion.wr_id, len)).unwrap().to_vec();
+                    self.result(&bytes, None);
+                }
+                Verb::Send | Verb::Write => self.acknowledged += 1,
             }
         }
         if now >= self.deaf_until {
@@ -219,6 +265,13 @@ impl Rank {
         while let Some(transmit) = self.hca.poll_transmit(now) {
             out.push(transmit.bytes.to_vec());
         }
+    }
+
+    fn result(&mut self, bytes: &[u8], imm: Option<u32>) {
+        if (self.check)(self.results, bytes, imm) {
+            self.received.push(Received { bytes: bytes.to_vec(), imm });
+        }
+        self.results += 1;
     }
 
     fn post_sends(&mut self) {
@@ -234,16 +287,29 @@ impl Rank {
                 return;
             }
             let (imm, results) = (message.imm, message.results);
-            let sge = self.sge(0, self.slot_in % SLOTS, message.bytes.len() as u32);
+            let (slot, len) = (self.slot_in % SLOTS, message.bytes.len() as u32);
+            let sge = self.sge(0, slot, len);
             self.hca.memory_mut(sge).unwrap().copy_from_slice(&message.bytes);
-            let op = imm.map_or(SendOp::Send, SendOp::SendImm);
-            if self.hca.post_send(self.qpn, SendWr { wr_id: 0, op, sge }).is_err() {
+            let op = match self.by {
+                By::Send => imm.map_or(SendOp::Send, SendOp::SendImm),
+                By::Write(memory, word) => {
+                    let room = memory.len + 1 - u64::from(len);
+                    let (va, rkey) = (memory.addr + self.slot_in * 52 % room, memory.rkey);
+                    let imm = imm.or(word);
+                    imm.map_or(SendOp::Write { va, rkey }, |imm| SendOp::WriteImm { va, rkey, imm })
+                }
+                By::Mirror => SendOp::Write { va: self.sge(1, slot, len).addr, rkey: self.mr.rkey },
+            };
+            if self.hca.post_send(self.qpn, SendWr { wr_id: slot, op, sge }).is_err() {
                 return;
             }
             self.waiting = None;
             self.slot_in += 1;
             self.posted += 1;
             self.expected += results;
+            if results > 0 {
+                self.lengths.push_back(len);
+            }
         }
     }
 

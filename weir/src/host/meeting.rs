@@ -131,6 +131,9 @@ fn join(qp: &HostQp, port: &HostPort, token: &str, job: &str) -> Join {
         // As patient with the rank as it is itself.
         patience_ns: Some(PATIENCE.max(qp.ack_timeout.saturating_mul(u64::from(qp.retries) + 1))),
         psn: None,
+        write: false,
+        results_to: None,
+        mirror: false,
     }
 }
 

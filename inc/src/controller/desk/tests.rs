@@ -1,5 +1,6 @@
 use super::*;
 use crate::controller::topology::{Topology, TopologyError};
+use crate::spec::Range;
 
 /// Two leaves with engines, a spine with one, two hosts on each leaf.
 const TWO_LEAVES: &str = r#"
@@ -425,6 +426,56 @@ fn a_topology_that_cannot_be_is_refused() {
     let text = TWO_LEAVES.replacen(engine, "engine = 7", 1);
     let error = toml::from_str::<Topology>(&text).unwrap_err().to_string();
     assert!(error.contains("expected an engine, { mac = ..., ip = ... }, or a list of them"), "{error}");
+}
+
+#[test]
+fn hosts_and_their_engines_are_told_of_the_same_memory() {
+    let mut desk = desk();
+    let own = Range { addr: 0x5000, rkey: 7, bytes: 65_536 };
+    say(&mut desk, 10, Join { write: true, ..join(0, 0) });
+    say(&mut desk, 11, Join { write: true, results_to: Some(own), ..join(1, 1) });
+    say(&mut desk, 12, Join { mirror: true, ..join(2, 2) });
+    let begun = say(&mut desk, 13, join(3, 3));
+    let posts = posts(&begun);
+    let hosts: Vec<_> =
+        posts.iter().flat_map(|(_, spec)| &spec.children).filter(|c| !c.engine).cloned().collect();
+    let engines = posts.iter().flat_map(|(_, spec)| &spec.children).filter(|c| c.engine);
+    assert!(engines.into_iter().all(|c| c.write.is_none() && c.results_to.is_none() && !c.mirror));
+    let (id, switches) = (posts[0].1.id, posts.iter().map(|(switch, _)| *switch).collect::<Vec<_>>());
+    let mut seated = Vec::new();
+    for switch in switches {
+        seated.extend(desk.handle(Event::Posted(switch, id, Ok(())), 0));
+    }
+    let seats = told(&seated);
+    let of = |n: usize| {
+        let Answer::Seat(seat) = seats[n].1 else { panic!("{seated:?}") };
+        let child = hosts.iter().find(|child| child.rank == seat.rank).unwrap();
+        (seat.memory, child.write, child.results_to, child.mirror)
+    };
+    let shown = of(0).0.unwrap();
+    assert_eq!(shown.bytes, 64 * 1024, "a window of packets");
+    assert_eq!(of(0), (Some(shown), Some(shown), None, false));
+    let other = of(1).0.unwrap();
+    assert_eq!(of(1), (Some(other), Some(other), Some(own), false));
+    assert!(other.rkey != shown.rkey && other.addr != shown.addr);
+    assert_eq!((of(2), of(3)), ((None, None, None, true), (None, None, None, false)));
+    // No host says so over the wire.
+    let text = serde_json::to_string(&Join { mirror: true, ..join(0, 0) }).unwrap();
+    assert!(!text.contains("mirror"));
+    assert!(serde_json::from_str::<Join>(&text.replacen('{', "{\"mirror\": true,", 1)).is_err());
+}
+
+#[test]
+fn memory_that_cannot_be_is_refused_to_all() {
+    let mut desk = desk();
+    let short = Range { addr: 0x5000, rkey: 7, bytes: 1000 };
+    let alone = |host, index| Join { hosts: 2, ..join(host, index) };
+    say(&mut desk, 10, Join { results_to: Some(short), ..alone(0, 0) });
+    let said = say(&mut desk, 11, alone(1, 1));
+    let refused = said.iter().filter(
+        |a| matches!(a, Action::Say(_, Answer::Refused { why }) if why.contains("shorter than a packet")),
+    );
+    assert_eq!(refused.count(), 2, "{said:?}");
 }
 
 #[test]
