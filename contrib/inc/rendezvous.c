@@ -206,16 +206,20 @@ static int hear(struct rendezvous *r, uint32_t patience_ms)
 	}
 }
 
-static int read_seat(struct rendezvous *r, struct seat *seat)
+static int read_seat(struct rendezvous *r, int write, struct seat *seat)
 {
 	const char *line = r->line;
-	uint64_t id, rank, ranks, qpn, send_psn, recv_psn, mtu, dscp, priority;
+	uint64_t id, rank, ranks, qpn, send_psn, recv_psn, mtu, dscp, priority, rkey = 0;
 	if (number(line, "id", UINT32_MAX, &id) || number(line, "rank", UINT16_MAX, &rank) ||
 	    number(line, "ranks", UINT16_MAX, &ranks) || number(line, "qpn", 0xffffff, &qpn) ||
 	    number(line, "send_psn", 0xffffff, &send_psn) || number(line, "recv_psn", 0xffffff, &recv_psn) ||
 	    number(line, "mtu", 4096, &mtu) || number(line, "dscp", 63, &dscp) || number(line, "priority", 7, &priority) ||
 	    text(line, "ip", seat->ip_text, sizeof seat->ip_text) || inet_pton(AF_INET, seat->ip_text, &seat->ip) != 1)
 		return fail(r, "controller %s: a seat that cannot be understood", r->controller);
+	if (write && (number(line, "addr", UINT64_MAX, &seat->addr) || number(line, "rkey", UINT32_MAX, &rkey) ||
+		      number(line, "bytes", UINT64_MAX, &seat->bytes)))
+		return fail(r, "controller %s: a seat without memory of the engine; it knows no `write`", r->controller);
+	seat->rkey = (uint32_t)rkey;
 	seat->id = r->id = (uint32_t)id;
 	seat->rank = (uint16_t)rank;
 	seat->ranks = (uint16_t)ranks;
@@ -247,9 +251,9 @@ int rendezvous_join(struct rendezvous *r, const char *controller, const struct j
 	append_text(line, sizeof line, join->job);
 	snprintf(rest, sizeof rest,
 		 "\",\"hosts\":%u,\"index\":%u,\"ip\":\"%s\",\"mac\":\"%s\",\"qpn\":%u,\"operation\":{\"kind\":\"all_reduce\","
-		 "\"operator\":\"sum\",\"type\":\"f32\"},\"mtu\":%u,\"window\":%u,\"patience_ns\":%llu}}\n",
+		 "\"operator\":\"sum\",\"type\":\"f32\"},\"mtu\":%u,\"window\":%u,\"patience_ns\":%llu%s}}\n",
 		 join->hosts, join->index, join->ip, r->mac, join->qpn, join->mtu, join->window,
-		 (unsigned long long)join->engine_patience_ns);
+		 (unsigned long long)join->engine_patience_ns, join->write ? ",\"write\":true" : "");
 	strncat(line, rest, sizeof line - strlen(line) - 1);
 	if (dial(r) || say(r, line))
 		return -1;
@@ -259,7 +263,7 @@ int rendezvous_join(struct rendezvous *r, const char *controller, const struct j
 	if (!heard)
 		return fail(r, "not all %u hosts of job `%s` came within %u ms", join->hosts, join->job, join->patience_ms);
 	if (value_of(r->line, "seat"))
-		return read_seat(r, seat);
+		return read_seat(r, join->write, seat);
 	if (text(r->line, "why", rest, sizeof rest))
 		return fail(r, "controller %s: an answer that cannot be understood", r->controller);
 	return fail(r, "%s", rest);

@@ -35,6 +35,8 @@ struct join {
 	uint32_t qpn, mtu, window, patience_ms;
 	/* Silence after which an engine gives this host up. */
 	uint64_t engine_patience_ns;
+	/* Asks for memory of the engine to write to. */
+	int write;
 };
 
 struct seat {
@@ -43,6 +45,9 @@ struct seat {
 	uint8_t dscp, priority;
 	struct in_addr ip;
 	char ip_text[INET_ADDRSTRLEN];
+	/* Memory of the engine, if it was asked for. */
+	uint64_t addr, bytes;
+	uint32_t rkey;
 };
 
 void rendezvous_init(struct rendezvous *r);

@@ -195,6 +195,13 @@ static int post_send(struct weir_inc *inc, unsigned slot, size_t bytes, const ui
 	int error;
 	if (word)
 		work.imm_data = htobe32(*word);
+	if (inc->options.write && bytes) {
+		/* Slot by slot the memory of the engine is what the buffer is here; every WRITE says what it is. */
+		work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		work.imm_data = htobe32(word ? *word : inc->operation);
+		work.wr.rdma.remote_addr = inc->seat.addr + slot * inc->message;
+		work.wr.rdma.rkey = inc->seat.rkey;
+	}
 	error = ibv_post_send(inc->qp, &work, &bad);
 	if (error)
 		return fail(inc, "a send: %s", strerror(error));
@@ -295,9 +302,13 @@ static int join(struct weir_inc *inc)
 		.qpn = inc->qp->qp_num, .mtu = o->mtu, .window = o->window, .patience_ms = o->join_ms,
 		/* So that the engine says who is missing before nothing but silence is known here. */
 		.engine_patience_ns = o->result_ms * 500000ull,
+		.write = o->write,
 	};
 	if (rendezvous_join(&inc->meeting, o->controller, &join, &inc->seat))
 		return fail(inc, "%s", inc->meeting.error);
+	if (o->write && inc->seat.bytes < inc->slots * inc->message)
+		return fail(inc, "the engine's memory has %llu bytes, a window has %zu", (unsigned long long)inc->seat.bytes,
+			    inc->slots * inc->message);
 	inc->operation = JOINED_WORD;
 	return connect_queue_pair(inc);
 }

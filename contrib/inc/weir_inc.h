@@ -50,6 +50,7 @@ struct weir_inc_options {
 	uint32_t result_ms;     /* time without a result after which a call fails; default 10000 */
 	uint8_t retry;          /* times the adapter sends again, 1 to 7; default 7 */
 	uint8_t stripes;        /* jobs a vector is spread over, 1 (default) to 16: engines, and trees, work side by side */
+	uint8_t write;          /* not 0: contribute by RDMA WRITE with Immediate; default: by SEND. Others may do otherwise */
 };
 
 struct weir_inc;

@@ -68,6 +68,14 @@ static int post_send(struct ibv_qp *q, struct ibv_send_wr *work, struct ibv_send
 	fake.sends++;
 	if (fake.fail_send == fake.sends)
 		sent.status = IBV_WC_RETRY_EXC_ERR;
+	if (work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+		uint64_t from = work->wr.rdma.remote_addr - fake.addr;
+		sent.opcode = IBV_WC_RDMA_WRITE;
+		if (work->wr.rdma.rkey != fake.rkey || from > fake.room || bytes > fake.room - from)
+			sent.status = IBV_WC_REM_ACCESS_ERR;
+		fake.writes++;
+		fake.written_word = be32toh(work->imm_data);
+	}
 	complete(a, sent);
 	if (word) {
 		a->operation = word;

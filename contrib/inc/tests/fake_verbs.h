@@ -12,6 +12,11 @@ struct fake {
 	uint32_t fail_word;   /* every result is this word */
 	uint32_t words[16];   /* operations named */
 	unsigned n_words;
+	/* Memory that may be written to, and what was. */
+	uint64_t addr, room;
+	uint32_t rkey;
+	unsigned writes;
+	uint32_t written_word; /* immediate data of the last one */
 	int open; /* objects that are not freed */
 	struct ibv_qp_attr rtr;
 	uint32_t sq_psn;

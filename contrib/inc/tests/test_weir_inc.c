@@ -225,6 +225,47 @@ static void stripes(void)
 	CHECK(!weir_inc_join(&o, error, sizeof error) && strstr(error, "stripes is 17; it is 1 to 16"));
 }
 
+/* Contributions by WRITE, into the memory of the seat. */
+static void writes(void)
+{
+	static const char seat[] = "{\"seat\": {\"id\": 9, \"rank\": 2, \"ranks\": 4, \"mac\": \"02:00:00:00:01:00\", \"ip\": \"10.0.0.200\", "
+				   "\"qpn\": 258, \"send_psn\": 1, \"recv_psn\": 77, \"mtu\": 1024, \"window\": 64, \"memory\": {\"addr\": "
+				   "140737488355328, \"rkey\": 4294967295, \"bytes\": 65536}, \"dscp\": 26, \"priority\": 3}}\n";
+	struct controller c = { .connections = 1, .says = { seat } };
+	struct weir_inc_options o;
+	struct weir_inc *inc;
+	static float f[100001];
+	memset(&fake, 0, sizeof fake);
+	fake.ranks = 4;
+	fake.addr = 140737488355328;
+	fake.room = 65536;
+	fake.rkey = 0xffffffff;
+	start(&c);
+	o = options(&c);
+	o.write = 1;
+	CHECK((inc = weir_inc_join(&o, error, sizeof error)));
+	for (size_t i = 0; i < 100001; i++)
+		f[i] = (float)i / 2;
+	CHECK(!weir_inc_allreduce(inc, f, 100001, WEIR_INC_F32, WEIR_INC_SUM));
+	for (size_t i = 0; i < 100001; i++)
+		CHECK(f[i] == (float)i * 2);
+	/* 400004 bytes in messages of 8 KiB; each says what it is. */
+	CHECK(fake.writes == 49 && fake.written_word == 0xffff1180 && fake.n_words == 0);
+	CHECK(!weir_inc_barrier(inc) && fake.writes == 49);
+	fake.room = 1000;
+	CHECK(weir_inc_allreduce(inc, f, 100001, WEIR_INC_F32, WEIR_INC_SUM) == -1);
+	weir_inc_leave(inc);
+	stop(&c);
+	CHECK(strstr(c.heard[0], ",\"write\":true}}\n") && fake.open == 0);
+	/* A controller that knows nothing of it. */
+	c = (struct controller){ .connections = 1, .says = { SEAT } };
+	start(&c);
+	o = options(&c);
+	o.write = 1;
+	CHECK(!weir_inc_join(&o, error, sizeof error) && strstr(error, "a seat without memory of the engine"));
+	stop(&c);
+}
+
 /* A controller that was started anew hears who is there. */
 static void comes_back(void)
 {
@@ -280,7 +321,7 @@ int main(void)
 	static const struct {
 		const char *name;
 		void (*test)(void);
-	} tests[] = { { "sums", sums }, { "failures", failures }, { "stripes", stripes }, { "comes_back", comes_back }, { "refusals", refusals } };
+	} tests[] = { { "sums", sums }, { "failures", failures }, { "stripes", stripes }, { "writes", writes }, { "comes_back", comes_back }, { "refusals", refusals } };
 	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
 		name = tests[i].name;
 		tests[i].test();

@@ -94,6 +94,7 @@ class _Options(ctypes.Structure):
         ("result_ms", ctypes.c_uint32),
         ("retry", ctypes.c_uint8),
         ("stripes", ctypes.c_uint8),
+        ("write", ctypes.c_uint8),
     ]
 
 
@@ -154,12 +155,14 @@ class Group:
         result_timeout: float = 10.0,
         retry: int = 7,
         stripes: int = 1,
+        write: bool = False,
     ) -> None:
         """Joins job ``job`` as host ``index`` of ``hosts``; returns when all have come.
 
         ``controller``: HOST:PORT. ``result_timeout``: seconds without a result after which a call fails.
         ``retry``: times the adapter sends again what nobody acknowledges. ``stripes``: jobs that vectors are spread over, 1
-        to 16, so that several engines and trees work side by side.
+        to 16, so that several engines and trees work side by side. ``write``: contributes by RDMA WRITE with Immediate, not by
+        SEND; others may do otherwise.
         """
         self._handle: Optional[int] = None
         self._library = _load()
@@ -175,7 +178,7 @@ class Group:
         encode = lambda value: None if value is None else value.encode()  # noqa: E731
         options = _Options(
             encode(controller), encode(token), encode(job), hosts, index, encode(device), encode(ip),
-            mtu, window, int(join_timeout * 1000), int(result_timeout * 1000), retry, stripes,
+            mtu, window, int(join_timeout * 1000), int(result_timeout * 1000), retry, stripes, bool(write),
         )
         error = ctypes.create_string_buffer(256)
         self._handle = self._library.weir_inc_join(ctypes.byref(options), error, len(error))
