@@ -116,7 +116,7 @@ static void append_text(char *line, size_t size, const char *value)
 
 /* ---- lines over TCP ---- */
 
-static int dial(struct rendezvous *r)
+static int dial(struct rendezvous *r, uint32_t patience_ms)
 {
 	char host[LONGEST_TEXT + 1];
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all = NULL;
@@ -140,7 +140,7 @@ static int dial(struct rendezvous *r)
 		wait.fd = fd;
 		if (connect(fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
 			error = errno;
-		else if (poll(&wait, 1, CONNECT_MS) != 1)
+		else if (poll(&wait, 1, (int)patience_ms) != 1)
 			error = ETIMEDOUT;
 		else if (!getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) && !error)
 			r->fd = fd;
@@ -255,7 +255,8 @@ int rendezvous_join(struct rendezvous *r, const char *controller, const struct j
 		 join->hosts, join->index, join->ip, r->mac, join->qpn, join->mtu, join->window,
 		 (unsigned long long)join->engine_patience_ns, join->write ? ",\"write\":true" : "");
 	strncat(line, rest, sizeof line - strlen(line) - 1);
-	if (dial(r) || say(r, line))
+	/* The first packet may be lost: the kernel tries again a second later, and so on. */
+	if (dial(r, join->patience_ms) || say(r, line))
 		return -1;
 	heard = hear(r, join->patience_ms);
 	if (heard < 0)
@@ -279,7 +280,7 @@ static void resume(struct rendezvous *r)
 	append_text(line, sizeof line, r->token);
 	snprintf(rest, sizeof rest, "\",\"id\":%u,\"index\":%u}}\n", r->id, r->index);
 	strncat(line, rest, sizeof line - strlen(line) - 1);
-	if (dial(r) || say(r, line))
+	if (dial(r, CONNECT_MS) || say(r, line))
 		hang_up(r);
 }
 
