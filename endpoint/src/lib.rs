@@ -5,7 +5,7 @@
 //! queue pair may send, [`congestion`] has the other algorithms and the trait of all; [`station`] is a host with queue pairs, DCQCN and checked traffic, for real ports;
 //! [`traffic`] are plain hosts with known frames that check what arrives; [`flow`] are RC flows of headers
 //! only, for fabrics.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod checksum;
 pub mod congestion;

@@ -65,17 +65,17 @@ struct Slot {
     count: u16,
     flags: Flags,
     opened: Nanos,
+    /// Which of [`Collector::payloads`] is its; none while `arrived` is zero.
+    buffer: u16,
     /// It goes out as it is.
     closed: bool,
 }
 
 /// What a slot holds when it goes out.
-#[derive(Debug)]
-pub struct Gathered<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Gathered {
     /// What the contributions have in common.
     pub head: Head,
-    /// Payloads, in the order of ranks.
-    pub inputs: ArrayVec<&'a [u8], MAX_CHILDREN>,
     /// Ranks in it.
     pub count: u16,
     /// What folds below met.
@@ -86,7 +86,10 @@ pub struct Gathered<'a> {
 #[derive(Clone, Debug)]
 pub struct Collector {
     slots: Vec<Slot>,
+    /// Room for a payload of each child, as often as there are slots.
     payloads: Vec<u8>,
+    /// Those that no slot has. The one that was freed last is taken first: so only what is open at once has to be in a cache.
+    free: Vec<u16>,
     mtu: usize,
     children: usize,
     /// Oldest number that has not gone out.
@@ -96,7 +99,7 @@ pub struct Collector {
 impl Collector {
     /// Bytes of a window.
     pub fn memory(window: u32, mtu: u16, children: usize) -> u64 {
-        u64::from(window) * (u64::from(mtu) * children as u64 + size_of::<Slot>() as u64)
+        u64::from(window) * (u64::from(mtu) * children as u64 + (size_of::<Slot>() + size_of::<u16>()) as u64)
     }
 
     /// `window` slots (a power of two) for so many children (1 to 64).
@@ -110,11 +113,13 @@ impl Collector {
             count: 0,
             flags: Flags::default(),
             opened: 0,
+            buffer: 0,
             closed: false,
         };
         Self {
             slots: vec![empty; window],
             payloads: crate::outbox::resident(window * mtu * children),
+            free: crate::outbox::buffers(window),
             mtu,
             children,
             base: 0,
@@ -136,6 +141,7 @@ impl Collector {
     }
 
     /// Takes number `number` of a child.
+    #[inline]
     pub fn place(&mut self, child: usize, number: u64, part: &Part<'_>, now: Nanos) -> Placed {
         if number < self.base {
             return Placed::Late;
@@ -146,16 +152,19 @@ impl Collector {
         let at = self.at(number);
         let slot = &mut self.slots[at];
         if slot.arrived == 0 {
-            let head = part.head;
+            // There are as many as slots.
+            let buffer = self.free.pop().unwrap_or_default();
+            let (head, flags) = (part.head, Flags::default());
             *slot = Slot {
                 number,
+                arrived: 0,
                 sources: 0,
                 head,
                 count: 0,
-                flags: Flags::default(),
+                flags,
                 opened: now,
+                buffer,
                 closed: false,
-                ..*slot
             };
         }
         debug_assert_eq!(slot.number, number);
@@ -173,7 +182,7 @@ impl Collector {
         if part.source {
             slot.head = part.head;
             slot.sources |= 1 << child;
-            let start = (at * self.children + child) * self.mtu;
+            let start = (usize::from(slot.buffer) * self.children + child) * self.mtu;
             let room = &mut self.payloads[start..start + self.mtu];
             if let Some(room) = room.get_mut(..part.payload.len()) {
                 room.copy_from_slice(part.payload);
@@ -190,9 +199,17 @@ impl Collector {
     }
 
     /// The oldest number, if it can go out.
-    pub fn gathered(&self) -> Option<Gathered<'_>> {
+    #[inline]
+    pub fn gathered(&self) -> Option<Gathered> {
         let slot = self.oldest().filter(|slot| slot.closed || slot.arrived == self.all())?;
-        let first = self.at(self.base) * self.children;
+        Some(Gathered { head: slot.head, count: slot.count, flags: slot.flags })
+    }
+
+    /// Payloads of the oldest number, in the order of ranks.
+    pub fn inputs(&self) -> ArrayVec<&[u8], MAX_CHILDREN> {
+        let at = self.at(self.base);
+        let slot = &self.slots[at];
+        let first = usize::from(slot.buffer) * self.children;
         let mut inputs = ArrayVec::new();
         let mut sources = slot.sources;
         while sources != 0 {
@@ -200,13 +217,14 @@ impl Collector {
             inputs.push(&self.payloads[start..start + usize::from(slot.head.len)]);
             sources &= sources - 1;
         }
-        Some(Gathered { head: slot.head, inputs, count: slot.count, flags: slot.flags })
+        inputs
     }
 
     /// The oldest number has gone out.
     pub fn release(&mut self) {
         let at = self.at(self.base);
         self.slots[at].arrived = 0;
+        self.free.push(self.slots[at].buffer);
         self.base += 1;
     }
 

@@ -9,6 +9,7 @@ use crate::places::Places;
 use crate::report::{JobReport, ReportPage};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::frame::{Frame, ParseError};
+use weir_endpoint::roce::head::Headers;
 use weir_endpoint::roce::wire::Qpn;
 
 /// Frames a polling loop hands an engine in one turn at most, and takes of it twice as many: what that costs at most by
@@ -67,7 +68,7 @@ pub struct Engine {
     /// Priorities that send nothing now, a bit each.
     held: u8,
     ip_id: u16,
-    head: Vec<u8>,
+    head: Headers,
     counters: EngineCounters,
 }
 
@@ -85,7 +86,7 @@ impl Engine {
             wake: Nanos::MAX,
             held: 0,
             ip_id: 0,
-            head: Vec::with_capacity(128),
+            head: Headers::default(),
             counters: EngineCounters::default(),
         }
     }

@@ -7,7 +7,7 @@ mod transmit;
 
 pub use transmit::{Kind, Transmit};
 
-use crate::collector::Collector;
+use crate::collector::{Collector, Gathered};
 use crate::immediate::{ALL_RANKS, Failure, Immediate, Primitive, Status, Who};
 use crate::kernels::{Flags, Kernels};
 use crate::outbox::{Entry, Outbox};
@@ -82,12 +82,9 @@ pub struct Job {
 /// Results outstanding at the parent for each slot of the window.
 const PENDING_PER_SLOT: usize = 2;
 
-/// Bytes of the two written headers of a peer, at most.
-const HEADS: usize = 2 * 86;
-
 /// Bytes of a job besides its rings.
 pub(crate) fn fixed_memory(params: &JobParams) -> u64 {
-    let peers = (params.children.len() + 1) * (size_of::<Peer>() + size_of::<Child>() + HEADS);
+    let peers = (params.children.len() + 1) * (size_of::<Peer>() + size_of::<Child>());
     let pending = PENDING_PER_SLOT * params.window as usize * size_of::<Pending>();
     (size_of::<Job>() + peers + pending + size_of::<[[u32; 256]; 4]>()) as u64
 }
@@ -187,8 +184,7 @@ impl Job {
     /// Sends on the oldest number, if it is complete and there is room for it. Decided in one place, by one owner (DEV-68).
     fn send_on(&mut self, now: Nanos) -> bool {
         let Self { params, collector, up, down, kernels, .. } = self;
-        let Some(gathered) = collector.gathered() else { return false };
-        let head = gathered.head;
+        let Some(Gathered { head, count, flags: below }) = collector.gathered() else { return false };
         let to = match head.operation.target(head.index, params.ranks) {
             Who::All => collector.all(),
             Who::Rank(rank) => params.children.iter().position(|c| c.holds(rank)).map_or(0, |at| 1 << at),
@@ -207,18 +203,18 @@ impl Job {
         }
         let len = usize::from(head.len);
         let out = &mut outbox.payload_mut()[..len];
+        let inputs = collector.inputs();
         let folded = match head.operation.fold() {
-            Some(fold) => kernels.fold(fold, &gathered.inputs, out),
+            Some(fold) => kernels.fold(fold, &inputs, out),
             None => {
-                if let Some(input) = gathered.inputs.first() {
+                if let Some(input) = inputs.first() {
                     out.copy_from_slice(input);
                 }
                 Ok(Flags::default())
             }
         };
-        let (count, below) = (gathered.count, gathered.flags);
-        let (sources, bytes) = (!gathered.inputs.is_empty(), (gathered.inputs.len() * len) as u64);
-        drop(gathered);
+        let (sources, bytes) = (!inputs.is_empty(), (inputs.len() * len) as u64);
+        drop(inputs);
         // Contributions of other lengths were refused; should one come through, better no sum than a wrong one.
         let Ok(flags) = folded else {
             self.fail(Failure::Protocol, ALL_RANKS, now);

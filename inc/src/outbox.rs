@@ -20,13 +20,15 @@ pub struct Entry {
     pub named: bool,
     /// CRC of payload and pad.
     pub crc: u32,
+    /// Which of [`Outbox::payloads`] is its.
+    buffer: u16,
 }
 
 impl Entry {
     /// For these peers, with so many bytes.
     pub fn new(to: u64, first: bool, last: bool, len: u16) -> Self {
         let shape = Shape { first, last, write: false };
-        Self { to, waiting: to, shape, len, imm: None, named: false, crc: 0 }
+        Self { to, waiting: to, shape, len, imm: None, named: false, crc: 0, buffer: 0 }
     }
 
     /// An empty message with this word.
@@ -39,7 +41,10 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub struct Outbox {
     entries: Vec<Entry>,
+    /// Room for a payload, as often as there are entries.
     payloads: Vec<u8>,
+    /// Those that no packet has; the one that was freed last is taken first, while it is in a cache.
+    free: Vec<u16>,
     mtu: usize,
     /// Oldest one that somebody waits for.
     tail: u64,
@@ -55,20 +60,32 @@ pub(crate) fn resident(len: usize) -> Vec<u8> {
     bytes
 }
 
+/// Numbers of so many buffers, 65536 at most.
+pub(crate) fn buffers(n: usize) -> Vec<u16> {
+    (0..n).rev().map(|at| at as u16).collect()
+}
+
 /// Places that only words take: the one that names an operation before its first packet, and the last one of a job.
 pub const SPARE: u64 = 2;
 
 impl Outbox {
     /// Bytes of a ring.
     pub fn memory(places: u32, mtu: u16) -> u64 {
-        u64::from(places) * (u64::from(mtu) + size_of::<Entry>() as u64)
+        u64::from(places) * (u64::from(mtu) + (size_of::<Entry>() + size_of::<u16>()) as u64)
     }
 
     /// So many places, a power of two above [`SPARE`].
     pub fn new(places: u32, mtu: u16) -> Self {
         let (places, mtu) = (places as usize, usize::from(mtu));
         let empty = Entry::new(0, true, true, 0);
-        Self { entries: vec![empty; places], payloads: resident(places * mtu), mtu, tail: 0, head: 0 }
+        Self {
+            entries: vec![empty; places],
+            payloads: resident(places * mtu),
+            free: buffers(places),
+            mtu,
+            tail: 0,
+            head: 0,
+        }
     }
 
     fn at(&self, number: u64) -> usize {
@@ -87,7 +104,7 @@ impl Outbox {
 
     /// Where the payload of the next packet is to be written.
     pub fn payload_mut(&mut self) -> &mut [u8] {
-        let start = self.at(self.head) * self.mtu;
+        let start = usize::from(self.free.last().copied().unwrap_or_default()) * self.mtu;
         &mut self.payloads[start..start + self.mtu]
     }
 
@@ -98,7 +115,9 @@ impl Outbox {
         payload[usize::from(entry.len)..padded].fill(0);
         let crc = icrc::payload(&payload[..padded]);
         let at = self.at(self.head);
-        self.entries[at] = Entry { crc, ..entry };
+        // There are as many as entries.
+        let buffer = self.free.pop().unwrap_or_default();
+        self.entries[at] = Entry { crc, buffer, ..entry };
         self.head += 1;
         self.release();
     }
@@ -110,9 +129,9 @@ impl Outbox {
 
     /// Its payload and pad.
     pub fn payload(&self, number: u64) -> &[u8] {
-        let at = self.at(number);
-        let len = usize::from(self.entries[at].len).next_multiple_of(4);
-        &self.payloads[at * self.mtu..at * self.mtu + len]
+        let entry = self.entry(number);
+        let (start, len) = (usize::from(entry.buffer) * self.mtu, usize::from(entry.len).next_multiple_of(4));
+        &self.payloads[start..start + len]
     }
 
     /// First packet from `number` on that is for the peer with this bit. What nobody waits for any more is not looked at: its
@@ -138,7 +157,8 @@ impl Outbox {
     }
 
     fn release(&mut self) {
-        while self.tail < self.head && self.entries[self.at(self.tail)].waiting == 0 {
+        while self.tail < self.head && self.entry(self.tail).waiting == 0 {
+            self.free.push(self.entry(self.tail).buffer);
             self.tail += 1;
         }
     }

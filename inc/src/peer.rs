@@ -82,6 +82,7 @@ pub enum Next {
 pub(crate) struct Heads {
     pub data: Head,
     pub answer: Head,
+    pub cnp: Head,
 }
 
 /// A connection.
@@ -146,7 +147,8 @@ impl Peer {
         params: &crate::params::JobParams,
     ) -> Option<Self> {
         let head = |class| Head::new(&path, class, params.pkey);
-        let heads = Heads { data: head(path.data)?, answer: head(path.ack)? };
+        let cnp = Head::of_cnps(&path, params.pkey)?;
+        let heads = Heads { data: head(path.data)?, answer: head(path.ack)?, cnp };
         let limits = Limits {
             window: params.results.max(params.window),
             retry_cnt: params.retries,
@@ -384,6 +386,19 @@ impl Peer {
         let give_up = self.stuck_since.map(|since| since.saturating_add(patience));
         let events = [self.window.ack_deadline(), resume, give_up, self.paced(now), self.rate.next_timeout()];
         events.into_iter().flatten().min()
+    }
+
+    /// What a packet that was just sent may have moved forward of [`Self::next_event`]; without end: nothing.
+    #[inline]
+    pub(crate) fn next_event_of_sent(&self, ack_req: bool, now: Nanos) -> Nanos {
+        let paced = if self.is_slowed() {
+            let events = [self.paced(now), self.rate.next_timeout()];
+            events.into_iter().flatten().min().unwrap_or(Nanos::MAX)
+        } else {
+            Nanos::MAX
+        };
+        let overdue = if ack_req { self.window.ack_deadline() } else { None };
+        overdue.map_or(paced, |at| at.min(paced))
     }
 
     /// A contribution came so long after the first of its number.

@@ -4,7 +4,7 @@
 //! IPv4 options and IPv6 extension headers are refused: no RNIC sends them. The UDP checksum is
 //! carried but not checked, because the ICRC covers more (RoCEv2 senders put zero there).
 
-use super::icrc::icrc;
+use super::icrc;
 use super::wire::{BTH_BYTES, Bth, Extensions, ICRC_BYTES, Layout, MAX_MTU, Packet, Reader, UDP_PORT};
 use crate::checksum::ones_complement_sum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -136,9 +136,11 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Takes a frame apart and checks lengths, IPv4 checksum and ICRC. Bytes after the IP packet
     /// (Ethernet padding, a captured FCS) are ignored.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let mut r = Reader(bytes);
         let (dst, src, vlan, ethertype) = ethernet(&mut r).ok_or(ParseError::Length)?;
+        let behind_ethernet = r.0.len();
         let (ip, packet, udp) = match ethertype {
             ETHERTYPE_IPV4 => ipv4(r.0)?,
             ETHERTYPE_IPV6 => ipv6(r.0)?,
@@ -154,7 +156,8 @@ impl<'a> Frame<'a> {
             return Err(ParseError::Length);
         }
         let (covered, sent) = packet.split_last_chunk::<ICRC_BYTES>().ok_or(ParseError::Length)?;
-        if icrc(covered).as_ref() != Some(sent) {
+        let ip_at = bytes.len() - behind_ethernet;
+        if icrc::of_frame(bytes, ip_at, ip_at + covered.len()) != Some(u32::from_le_bytes(*sent)) {
             return Err(ParseError::Icrc);
         }
         let packet = transport(&r.0[..r.0.len() - ICRC_BYTES])?;
@@ -169,8 +172,8 @@ impl<'a> Frame<'a> {
         let payload = self.packet.payload;
         out.extend_from_slice(payload);
         out.resize(out.len() + (payload.len().wrapping_neg() & 3), 0);
-        let crc = icrc(&out[ip..]).unwrap_or_default();
-        out.extend(crc);
+        let crc = icrc::of_frame(out, ip, out.len()).unwrap_or_default();
+        out.extend(crc.to_le_bytes());
     }
 
     /// Writes what comes before the payload over `out`, complete but for the payload's bytes. Returns where in it the IP
@@ -210,6 +213,7 @@ impl<'a> Frame<'a> {
 }
 
 /// Destination, source, tag and EtherType.
+#[inline]
 fn ethernet(r: &mut Reader<'_>) -> Option<(Mac, Mac, Option<u16>, u16)> {
     let (dst, src) = (Mac(r.take()?), Mac(r.take()?));
     match r.u16()? {
@@ -221,6 +225,7 @@ fn ethernet(r: &mut Reader<'_>) -> Option<(Mac, Mac, Option<u16>, u16)> {
 /// What the IP parsers return: the header, the packet cut to its IP length, and its UDP part.
 type IpParts<'a> = (IpHeader, &'a [u8], &'a [u8]);
 
+#[inline]
 fn ipv4(bytes: &[u8]) -> Result<IpParts<'_>, ParseError> {
     let header = bytes.first_chunk::<20>().ok_or(ParseError::Length)?;
     let fragment = u16::from_be_bytes([header[6], header[7]]);
@@ -263,6 +268,7 @@ fn ipv6(bytes: &[u8]) -> Result<IpParts<'_>, ParseError> {
 }
 
 /// BTH to pad, without ICRC.
+#[inline]
 fn transport(bytes: &[u8]) -> Result<Packet<'_>, ParseError> {
     let mut r = Reader(bytes);
     let (bth, pad, version) = Bth::read(&mut r).ok_or(ParseError::Length)?;

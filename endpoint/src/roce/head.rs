@@ -1,18 +1,50 @@
 //! Headers of the many frames of one path: written once, and filled in where frames differ.
 
 use super::frame::Frame;
+use super::icrc;
 use super::psn::Psn;
 use super::qp::{Path, TrafficClass};
 use super::wire::{BTH_BYTES, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Reth};
 
 const UDP_BYTES: usize = 8;
 
-/// What comes before a payload, but for opcode, PSN, lengths, identification and extension headers.
+/// Room for the headers of a frame: Ethernet with a tag, IPv6, UDP, BTH, RETH and a word are 98 bytes.
+const ROOM: usize = 112;
+
+/// What comes before the payload of one frame.
+#[derive(Clone, Debug)]
+pub struct Headers {
+    bytes: [u8; ROOM],
+    len: usize,
+    /// Where the IP header starts.
+    ip: usize,
+}
+
+impl Default for Headers {
+    fn default() -> Self {
+        Self { bytes: [0; ROOM], len: 0, ip: 0 }
+    }
+}
+
+impl Headers {
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// CRC of them, the ICRC's first part ([`icrc::head`]).
+    #[inline]
+    pub fn icrc(&self) -> Option<u32> {
+        icrc::of_frame(&self.bytes, self.ip, self.len)
+    }
+}
+
+/// Headers of a path, but for opcode, PSN, lengths, identification and extension headers.
 #[derive(Clone, Debug)]
 pub struct Head {
-    bytes: Vec<u8>,
-    /// Where the IP header and the UDP header start.
-    ip: usize,
+    template: Headers,
+    /// Where the UDP header starts.
     udp: usize,
     /// Sum of the IPv4 header's 16-bit words, without checksum, length and identification.
     sum: Option<u32>,
@@ -40,7 +72,16 @@ pub struct Fields {
 impl Head {
     /// For frames on this path in this class; `None` if its addresses are of two families.
     pub fn new(path: &Path, class: TrafficClass, pkey: u16) -> Option<Self> {
-        let bth = Bth { pkey, ..Bth::new(Opcode::RC_SEND_ONLY, path.dest_qp, Psn::default()) };
+        Self::with_becn(path, class, pkey, false)
+    }
+
+    /// For CNPs on this path.
+    pub fn of_cnps(path: &Path, pkey: u16) -> Option<Self> {
+        Self::with_becn(path, path.cnp, pkey, true)
+    }
+
+    fn with_becn(path: &Path, class: TrafficClass, pkey: u16, becn: bool) -> Option<Self> {
+        let bth = Bth { pkey, becn, ..Bth::new(Opcode::RC_SEND_ONLY, path.dest_qp, Psn::default()) };
         let packet = Packet { bth, ext: Extensions::default(), payload: &[] };
         let mut bytes = Vec::new();
         let ip = Frame { outer: path.outer(class, 0)?, packet }.emit_head(&mut bytes);
@@ -50,36 +91,43 @@ impl Head {
             // Length, identification, checksum.
             words.enumerate().filter(|(at, _)| ![1, 2, 5].contains(at)).map(|(_, word)| word).sum()
         });
-        Some(Self { bytes, ip, udp, sum })
+        let mut template = Headers { len: bytes.len(), ip, ..Headers::default() };
+        template.bytes.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+        Some(Self { template, udp, sum })
     }
 
-    /// Writes it over `out`. Returns where in it the IP header starts.
+    /// Writes it over `out`.
     #[inline]
-    pub fn write(&self, fields: &Fields, out: &mut Vec<u8>) -> usize {
-        let Self { ip, udp, .. } = *self;
-        out.clear();
-        out.extend_from_slice(&self.bytes);
-        if let Some(reth) = fields.reth {
-            out.extend_from_slice(&reth.bytes());
+    pub fn write(&self, fields: &Fields, out: &mut Headers) {
+        out.clone_from(&self.template);
+        let Headers { bytes, len, ip } = out;
+        if let Some(reth) = fields.reth
+            && let Some(room) = bytes[*len..].first_chunk_mut()
+        {
+            *room = reth.bytes();
+            *len += room.len();
         }
-        if let Some(word) = fields.word {
-            out.extend_from_slice(&word.to_be_bytes());
+        if let Some(word) = fields.word
+            && let Some(room) = bytes[*len..].first_chunk_mut()
+        {
+            *room = word.to_be_bytes();
+            *len += room.len();
         }
         let padded = fields.len.next_multiple_of(4);
-        let len = (out.len() - udp + padded + ICRC_BYTES) as u16;
-        let (network, rest) = out.split_at_mut(udp);
+        let len = (*len - self.udp + padded + ICRC_BYTES) as u16;
+        let (network, rest) = bytes.split_at_mut(self.udp);
         if let Some(sum) = self.sum {
-            let len = len + (udp - ip) as u16;
+            let len = len + (self.udp - *ip) as u16;
             let sum = sum + u32::from(len) + u32::from(fields.id);
             let sum = (sum & 0xffff) + (sum >> 16);
             let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
-            if let Some(header) = network[ip..].first_chunk_mut::<20>() {
+            if let Some(header) = network[*ip..].first_chunk_mut::<20>() {
                 header[2..4].copy_from_slice(&len.to_be_bytes());
                 header[4..6].copy_from_slice(&fields.id.to_be_bytes());
                 header[10..12].copy_from_slice(&checksum.to_be_bytes());
             }
         } else {
-            network[ip + 4..ip + 6].copy_from_slice(&len.to_be_bytes());
+            network[*ip + 4..*ip + 6].copy_from_slice(&len.to_be_bytes());
         }
         if let Some(transport) = rest.first_chunk_mut::<{ UDP_BYTES + BTH_BYTES }>() {
             transport[4..6].copy_from_slice(&len.to_be_bytes());
@@ -88,7 +136,6 @@ impl Head {
             transport[16] = u8::from(fields.ack_req) << 7;
             transport[17..20].copy_from_slice(&fields.psn.get().to_be_bytes()[1..]);
         }
-        ip
     }
 }
 
@@ -105,7 +152,7 @@ mod tests {
         #[test]
         fn a_head_is_what_a_frame_begins_with(
             numbers in any::<[u32; 4]>(), id in any::<u16>(), len in 0usize..4096,
-            kind in 0usize..5, v6 in any::<bool>(), vlan in any::<bool>(), ack_req in any::<bool>(),
+            kind in 0usize..6, v6 in any::<bool>(), vlan in any::<bool>(), ack_req in any::<bool>(),
         ) {
             let ip = |n: u32| -> IpAddr {
                 if v6 { Ipv6Addr::from(u128::from(n) << 64 | 7).into() } else { Ipv4Addr::from(n).into() }
@@ -114,28 +161,31 @@ mod tests {
             let ends = ((Mac([2; 6]), ip(a)), (Mac([4; 6]), ip(b)));
             let path = Path { vlan: vlan.then_some(9), ..Path::new(ends.0, ends.1, Qpn(a & 0xff_ffff)) };
             let opcode = [
-                Opcode::RC_SEND_MIDDLE, Opcode::RC_SEND_ONLY_IMM, Opcode::RC_ACK, Opcode::RC_WRITE_ONLY,
+                Opcode::RC_SEND_MIDDLE, Opcode::RC_SEND_ONLY_IMM, Opcode::RC_ACK, Opcode::CNP, Opcode::RC_WRITE_ONLY,
                 Opcode::RC_WRITE_ONLY_IMM,
             ][kind];
-            let reth = (kind > 2).then_some(Reth { va: u64::from(a) << 32 | 5, rkey: b, len: len as u32 });
+            let reth = (kind > 3).then_some(Reth { va: u64::from(a) << 32 | 5, rkey: b, len: len as u32 });
             let aeth = Aeth { syndrome: (word >> 24) as u8, msn: word & 0xff_ffff };
             let ext = Extensions {
-                imm: matches!(kind, 1 | 4).then_some(word),
+                imm: matches!(kind, 1 | 5).then_some(word),
                 reth,
                 aeth: (kind == 2).then_some(aeth),
                 ..Extensions::default()
             };
             let psn = Psn::new(psn);
-            let bth = Bth { pkey: 0x8003, ack_req, ..Bth::new(opcode, path.dest_qp, psn) };
+            let bth = Bth { pkey: 0x8003, ack_req, becn: kind == 3, ..Bth::new(opcode, path.dest_qp, psn) };
             let payload = vec![0; len];
-            let outer = path.outer(path.data, if v6 { 0 } else { id }).unwrap();
-            let (mut whole, mut written) = (Vec::new(), Vec::new());
+            let class = if kind == 3 { path.cnp } else { path.data };
+            let outer = path.outer(class, if v6 { 0 } else { id }).unwrap();
+            let (mut whole, mut written) = (Vec::new(), Headers::default());
             let start = Frame { outer, packet: Packet { bth, ext, payload: &payload } }.emit_head(&mut whole);
-            let head = Head::new(&path, path.data, 0x8003).unwrap();
-            let word = matches!(kind, 1 | 2 | 4).then_some(word);
+            let head =
+                if kind == 3 { Head::of_cnps(&path, 0x8003) } else { Head::new(&path, class, 0x8003) }.unwrap();
+            let word = matches!(kind, 1 | 2 | 5).then_some(word);
             let fields = Fields { opcode, psn, ack_req, reth, word, len, id };
-            prop_assert_eq!(head.write(&fields, &mut written), start);
-            prop_assert_eq!(written, whole);
+            head.write(&fields, &mut written);
+            prop_assert_eq!(written.as_slice(), &whole[..]);
+            prop_assert_eq!(written.icrc(), icrc::head(&whole[start..]));
         }
     }
 }

@@ -6,13 +6,52 @@
 
 use crc32fast::Hasher;
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod clmul;
+
 /// Register of the CRC after the eight bytes of ones that stand in for the LRH.
 const LRH_REGISTER: u32 = 0xdebb_20e3;
-/// Bytes from which on carry-less multiplication is used, and bytes it takes at a time.
-const WIDE: usize = 128;
-const BLOCK: usize = 16;
 const UDP: usize = 8;
 const BTH: usize = 12;
+/// Longest header with bytes that are replaced: IPv6, UDP, and of the BTH what comes before its fifth byte.
+const MASKED: usize = 40 + UDP + 5;
+
+/// What of a packet is replaced before its CRC is taken.
+#[derive(Debug)]
+struct Masks {
+    /// Bytes of IP header, UDP and BTH.
+    least: usize,
+    /// Bits that become ones.
+    ones: [u8; MASKED],
+}
+
+static IPV4: Masks = masks(20, 0, &[1, 8, 10, 11, 20 + 6, 20 + 7, 20 + UDP + 4]);
+static IPV6: Masks = masks(40, 0x0f, &[1, 2, 3, 7, 40 + 6, 40 + 7, 40 + UDP + 4]);
+
+/// Of the first byte these bits, of others all: TOS or traffic class and flow label, TTL, checksums, and the BTH's marks.
+const fn masks(ip: usize, first: u8, whole: &[usize]) -> Masks {
+    let mut ones = [0; MASKED];
+    ones[0] = first;
+    let mut i = 0;
+    while i < whole.len() {
+        ones[whole[i]] = 0xff;
+        i += 1;
+    }
+    Masks { least: ip + UDP + BTH, ones }
+}
+
+impl Masks {
+    /// Of the packet that begins so.
+    #[inline]
+    fn of(first: u8) -> Option<&'static Self> {
+        match first {
+            0x45 => Some(&IPV4),
+            b if b >> 4 == 6 => Some(&IPV6),
+            _ => None,
+        }
+    }
+}
 
 /// The four bytes that follow `packet` on the wire. `packet` runs from the first byte of the IP
 /// header to the last byte before the ICRC.
@@ -20,59 +59,31 @@ const BTH: usize = 12;
 /// `None`: not IPv4 without options or IPv6 without extension headers, or shorter than IP, UDP and
 /// BTH together.
 pub fn icrc(packet: &[u8]) -> Option<[u8; 4]> {
-    head(packet, packet.len()).map(u32::to_le_bytes)
+    head(packet).map(u32::to_le_bytes)
 }
 
-/// CRC of the first `len` bytes of `packet`, which starts with its IP header: the whole ICRC as a number, or the part of
+/// CRC of a packet that starts with its IP header: the whole ICRC as a number, or the part of
 /// it that [`Append`] joins with the CRC of a payload. `None` as for [`icrc`].
-///
-/// Carry-less multiplication takes 16 bytes at a time, from 128 on. Zeros in front of a register that is zero
-/// change nothing, and a register that is not may be added to the first bytes instead; so what is short is made
-/// long enough, and whole blocks, from the front.
-pub fn head(packet: &[u8], len: usize) -> Option<u32> {
-    let packet = packet.get(..len)?;
-    let ip = match packet.first()? {
-        0x45 => 20,
-        b if b >> 4 == 6 => 40,
-        _ => return None,
-    };
-    if len < ip + UDP + BTH {
-        return None;
-    }
-    let padded = len.next_multiple_of(BLOCK).max(WIDE);
-    let pad = padded - len;
-    // All of it, or what leaves enough for a second round.
-    Some(if (WIDE + 1..2 * WIDE).contains(&padded) {
-        in_rounds(packet, ip, pad, &mut [0; 2 * WIDE][..padded])
-    } else {
-        in_rounds(packet, ip, pad, &mut [0; WIDE])
-    })
+pub fn head(packet: &[u8]) -> Option<u32> {
+    let masks = Masks::of(*packet.first()?).filter(|masks| packet.len() >= masks.least)?;
+    let (head, rest) = packet.split_at(packet.len().min(MASKED));
+    let mut masked = masks.ones;
+    masked.iter_mut().zip(head).for_each(|(byte, head)| *byte |= head);
+    let mut crc = Hasher::new_with_initial(!LRH_REGISTER);
+    crc.update(&masked[..head.len()]);
+    crc.update(rest);
+    Some(crc.finalize())
 }
 
-/// CRC of `packet` behind `pad` zeros; as much as `masked` (zeros) holds is masked and taken in the first round.
-#[inline(always)]
-fn in_rounds(packet: &[u8], ip: usize, pad: usize, masked: &mut [u8]) -> u32 {
-    let (head, rest) = packet.split_at(masked.len() - pad);
-    masked[pad..].copy_from_slice(head);
-    let head = &mut masked[pad..];
-    if ip == 20 {
-        head[1] = 0xff; // TOS
-        head[8] = 0xff; // TTL
-        head[10..12].fill(0xff); // header checksum
-    } else {
-        head[0] |= 0x0f; // traffic class and flow label
-        head[1..4].fill(0xff);
-        head[7] = 0xff; // hop limit
+/// The same of the packet in `frame[ip..end]`, faster where the machine multiplies without carry: what lies in front of the
+/// packet makes its blocks whole.
+#[inline]
+pub fn of_frame(frame: &[u8], ip: usize, end: usize) -> Option<u32> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(crc) = clmul::Clmul::detect().and_then(|clmul| clmul.icrc(frame, ip, end)) {
+        return Some(crc);
     }
-    head[ip + 6..ip + 8].fill(0xff); // UDP checksum
-    head[ip + UDP + 4] = 0xff; // FECN, BECN, reserved
-    for (byte, register) in head.iter_mut().zip(LRH_REGISTER.to_le_bytes()) {
-        *byte ^= register;
-    }
-    let mut crc = Hasher::new_with_initial(!0);
-    crc.update(masked);
-    crc.update(rest);
-    crc.finalize()
+    head(frame.get(ip..end)?)
 }
 
 /// CRC-32 of a payload and its pad bytes by themselves.
@@ -166,12 +177,22 @@ mod tests {
                 let mut masked = [vec![0xff; 8], packet.clone()].concat();
                 let ones: &[usize] =
                     if ip == 20 { &[1, 8, 10, 11, 26, 27, 32] } else { &[1, 2, 3, 7, 46, 47, 52] };
-                if len >= ip + UDP + BTH {
+                let crc = (len >= ip + UDP + BTH).then(|| {
                     ones.iter().for_each(|at| masked[8 + at] = 0xff);
                     masked[8] |= if ip == 40 { 0x0f } else { 0 };
-                    assert_eq!(icrc(&packet), Some(crc32fast::hash(&masked).to_le_bytes()), "{len} bytes");
-                } else {
-                    assert_eq!(icrc(&packet), None);
+                    crc32fast::hash(&masked)
+                });
+                assert_eq!(head(&packet), crc, "{len} bytes");
+                for before in [0, 14, 18] {
+                    let frame = [&vec![0xa5; before][..], &packet].concat();
+                    let (ip, end) = (before, frame.len());
+                    assert_eq!(of_frame(&frame, ip, end), crc, "{len} bytes behind {before}");
+                    #[cfg(target_arch = "x86_64")]
+                    for clmul in clmul::Clmul::all() {
+                        let fast = clmul.icrc(&frame, ip, end);
+                        let can = before >= len.wrapping_neg() % 16;
+                        assert_eq!(fast, crc.filter(|_| can), "{clmul:?}: {len} bytes behind {before}");
+                    }
                 }
             }
         }
@@ -182,7 +203,7 @@ mod tests {
         let packet: Vec<u8> =
             (0..44 + 4096u32).map(|i| if i == 0 { 0x45 } else { ((i * 37) >> 3) as u8 }).collect();
         for len in [0, 4, 16, 256, 1024, 4096] {
-            let (whole, first) = (icrc(&packet[..44 + len]).unwrap(), head(&packet, 44).unwrap());
+            let (whole, first) = (icrc(&packet[..44 + len]).unwrap(), head(&packet[..44]).unwrap());
             let joined = Append::new(len).join(first, payload(&packet[44..44 + len]));
             assert_eq!(joined.to_le_bytes(), whole, "{len} bytes");
             assert_eq!(extended(first, &packet[44..44 + len]), joined);

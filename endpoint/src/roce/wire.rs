@@ -93,6 +93,7 @@ impl Opcode {
     /// The extension headers of this opcode; `None` for transports not spoken here (RD, XRC, extended opcodes).
     /// Every operation of a reliable connection has some, reserved ones too: what is not spoken is answered with a
     /// NAK, so it has to be understood that far (IBTA 9.9.3).
+    #[inline]
     pub fn layout(self) -> Option<Layout> {
         let none = Layout::default();
         let (transport, operation) = (self.0 >> 5, self.0 & 0x1f);
@@ -156,6 +157,7 @@ impl Bth {
     }
 
     /// Reads 12 bytes. Also returns the pad count and the header version.
+    #[inline]
     pub(crate) fn read(r: &mut Reader<'_>) -> Option<(Self, usize, u8)> {
         let [opcode, flags, p0, p1, marks, q0, q1, q2, ack, s0, s1, s2] = r.take()?;
         let bth = Self {
@@ -329,6 +331,7 @@ impl Extensions {
     }
 
     /// Reads the headers of `layout`; `None` if the bytes end first.
+    #[inline]
     pub(crate) fn read(layout: Layout, r: &mut Reader<'_>) -> Option<Self> {
         let mut ext = Self::default();
         if layout.deth {

@@ -227,7 +227,7 @@ impl Model {
                 self.answer(at);
             }
         }
-        let mut head = Vec::new();
+        let mut head = Default::default();
         while let Some(chosen) = self.job.choose(NOW, 0) {
             let mut bytes = Vec::new();
             let written = self.job.write(chosen, 0, &mut head, NOW).unwrap();

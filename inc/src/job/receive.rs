@@ -244,8 +244,8 @@ impl Job {
                 Who::All => true,
                 Who::Rank(rank) => child.holds(rank),
             };
-        let whole =
-            operation.fold().is_none_or(|fold| payload.len().is_multiple_of(fold.data_type().bytes()));
+        // Sizes of elements are powers of two.
+        let whole = operation.fold().is_none_or(|fold| payload.len() & (fold.data_type().bytes() - 1) == 0);
         let single = only || (source && operation != Primitive::AllGather);
         if source == empty || !whole || !single {
             return Err(INVALID);

@@ -3,12 +3,12 @@
 use super::Job;
 use crate::peer::{Next, Peer};
 use weir_dataplane::types::Nanos;
-use weir_endpoint::roce::frame::Frame;
-use weir_endpoint::roce::head::Fields;
+use weir_endpoint::roce::head::{Fields, Headers};
 use weir_endpoint::roce::icrc;
 use weir_endpoint::roce::in_order::Shape;
+use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
-use weir_endpoint::roce::wire::{Bth, Extensions, Opcode, Packet};
+use weir_endpoint::roce::wire::Opcode;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Job {
         &mut self,
         (at, what): (usize, What),
         id: u16,
-        head: &mut Vec<u8>,
+        head: &mut Headers,
         now: Nanos,
     ) -> Option<Written> {
         match what {
@@ -157,8 +157,8 @@ impl Job {
                 let word = Some(aeth.word());
                 let fields =
                     Fields { opcode: Opcode::RC_ACK, psn, ack_req: false, reth: None, word, len: 0, id };
-                let ip = peer.heads.answer.write(&fields, head);
-                let icrc = icrc::head(&head[ip..], head.len() - ip)?.to_le_bytes();
+                peer.heads.answer.write(&fields, head);
+                let icrc = head.icrc()?.to_le_bytes();
                 let (kind, priority) = (Kind::Answer, peer.path.ack.priority);
                 Some(Written { kind, priority, payload: Payload::Nothing, icrc })
             }
@@ -167,15 +167,16 @@ impl Job {
     }
 
     #[cold]
-    fn write_cnp(&mut self, at: usize, id: u16, head: &mut Vec<u8>) -> Option<Written> {
+    fn write_cnp(&mut self, at: usize, id: u16, head: &mut Headers) -> Option<Written> {
         let peer = &mut self.peers[at];
         peer.cnp_due = false;
         let class = peer.path.cnp;
-        let bth = Bth::new(Opcode::CNP, peer.path.dest_qp, Default::default());
-        let bth = Bth { pkey: self.params.pkey, becn: true, ..bth };
-        let packet = Packet { bth, ext: Extensions::default(), payload: &CNP_RESERVED };
-        let ip = Frame { outer: peer.path.outer(class, id)?, packet }.emit_head(head);
-        let icrc = icrc::extended(icrc::head(&head[ip..], head.len() - ip)?, &CNP_RESERVED);
+        let (psn, len) = (Psn::default(), CNP_RESERVED.len());
+        peer.heads.cnp.write(
+            &Fields { opcode: Opcode::CNP, psn, ack_req: false, reth: None, word: None, len, id },
+            head,
+        );
+        let icrc = icrc::extended(head.icrc()?, &CNP_RESERVED);
         let (kind, priority) = (Kind::Cnp, class.priority);
         Some(Written { kind, priority, payload: Payload::Cnp, icrc: icrc.to_le_bytes() })
     }
@@ -185,7 +186,7 @@ impl Job {
         at: usize,
         next: Next,
         id: u16,
-        head: &mut Vec<u8>,
+        head: &mut Headers,
         now: Nanos,
     ) -> Option<Written> {
         let Self { params, peers, up, down, append, .. } = self;
@@ -214,8 +215,8 @@ impl Job {
             fields.len = usize::from(entry.len);
             payload = if child.is_some() { Payload::Down(number) } else { Payload::Up(number) };
         }
-        let ip = peer.heads.data.write(&fields, head);
-        let first = icrc::head(&head[ip..], head.len() - ip)?;
+        peer.heads.data.write(&fields, head);
+        let first = head.icrc()?;
         let icrc = match payload {
             Payload::Down(number) | Payload::Up(number) if fields.len == append.len() => {
                 append.join(first, outbox.entry(number).crc)
@@ -223,16 +224,19 @@ impl Job {
             Payload::Down(number) | Payload::Up(number) => icrc::extended(first, outbox.payload(number)),
             Payload::Cnp | Payload::Nothing => first,
         };
-        peer.sent(next, ack_req, head.len() + fields.len.next_multiple_of(4) + icrc.to_le_bytes().len(), now);
-        if let Some(event) = peer.next_event(params.patience, now) {
-            self.wake = self.wake.min(event);
-        }
+        peer.sent(
+            next,
+            ack_req,
+            head.as_slice().len() + fields.len.next_multiple_of(4) + icrc.to_le_bytes().len(),
+            now,
+        );
+        self.wake = self.wake.min(peer.next_event_of_sent(ack_req, now));
         let priority = peer.path.data.priority;
         Some(Written { kind: Kind::Data, priority, payload, icrc: icrc.to_le_bytes() })
     }
 
     /// The frame whose first part is `head`.
-    pub(crate) fn frame<'a>(&'a self, written: &Written, head: &'a [u8]) -> Option<Transmit<'a>> {
+    pub(crate) fn frame<'a>(&'a self, written: &Written, head: &'a Headers) -> Option<Transmit<'a>> {
         let payload = match written.payload {
             Payload::Nothing => &[],
             Payload::Cnp => &CNP_RESERVED[..],
@@ -240,6 +244,6 @@ impl Job {
             Payload::Up(number) => self.up.as_ref()?.payload(number),
         };
         let Written { kind, priority, icrc, .. } = *written;
-        Some(Transmit { kind, priority, head, payload, icrc })
+        Some(Transmit { kind, priority, head: head.as_slice(), payload, icrc })
     }
 }

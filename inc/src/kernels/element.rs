@@ -2,7 +2,7 @@
 
 use super::Flags;
 
-/// Elements handled at a time: two AVX2 registers of 32-bit numbers.
+/// Elements handled at a time: two AVX2 registers of 32-bit numbers. (With more, compilers keep the sums in memory.)
 pub const LANES: usize = 16;
 
 /// An element type, in blocks of [`LANES`]. A block handed in is at least that long.

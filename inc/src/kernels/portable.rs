@@ -15,12 +15,13 @@ pub fn fold<E: Element, S: Step<E::Wide>, const BIG: bool>(inputs: &[&[u8]], out
     let mut overflow = [E::Wide::default(); LANES];
     let bytes = E::BYTES * LANES;
     let end = out.len() - out.len() % bytes;
-    for at in (0..end).step_by(bytes) {
-        let mut sum = E::load::<BIG>(&first[at..]);
+    for (n, out) in out.chunks_exact_mut(bytes).enumerate() {
+        let block = n * bytes..(n + 1) * bytes;
+        let mut sum = E::load::<BIG>(&first[block.clone()]);
         for input in rest {
-            add::<E, S, BIG>(&mut sum, &input[at..], &mut overflow);
+            add::<E, S, BIG>(&mut sum, &input[block.clone()], &mut overflow);
         }
-        E::store::<BIG>(sum, &mut out[at..], &mut special);
+        E::store::<BIG>(sum, out, &mut special);
     }
     // The rest of the elements among zeros, which raise no flag.
     let tail = out.len() - end;
@@ -57,6 +58,8 @@ fn add<E: Element, S: Step<E::Wide>, const BIG: bool>(
 pub trait Run: Copy {
     /// How it reads and writes binary16.
     type Half: Element<Wide = f32>;
+    /// How it reads and writes bfloat16.
+    type Brain: Element<Wide = f32>;
 
     /// Runs it.
     fn run<E: Element, S: Step<E::Wide>, const BIG: bool>(self, inputs: &[&[u8]], out: &mut [u8]) -> Flags;
@@ -68,6 +71,7 @@ pub struct Portable;
 
 impl Run for Portable {
     type Half = F16;
+    type Brain = Bf16;
 
     fn run<E: Element, S: Step<E::Wide>, const BIG: bool>(self, inputs: &[&[u8]], out: &mut [u8]) -> Flags {
         fold::<E, S, BIG>(inputs, out)
@@ -83,7 +87,7 @@ pub fn dispatch<R: Run>(run: R, fold: Fold, inputs: &[&[u8]], out: &mut [u8]) ->
         DataType::F32 => float::<R, F32>(run, fold, inputs, out),
         DataType::F64 => float::<R, F64>(run, fold, inputs, out),
         DataType::F16 => float::<R, R::Half>(run, fold, inputs, out),
-        DataType::Bf16 => float::<R, Bf16>(run, fold, inputs, out),
+        DataType::Bf16 => float::<R, R::Brain>(run, fold, inputs, out),
     }
 }
 

@@ -1,8 +1,4 @@
-//! How much one core sums: contributions from memory through an engine, results into memory.
-//!
-//! `bench/inc` runs it. Every frame's ICRC is checked, every frame sent has one; results are acknowledged. In the same run
-//! the same frames are copied, for comparison. `--once K BYTES` runs one case a few times, for
-//! callgrind, and prints how many contributions there were.
+//! Frames of children, and an engine that sums them.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,11 +14,11 @@ use weir_inc::params::{Child, JobParams};
 
 const FIRST_QPN: u32 = 0x100;
 /// Frames of a child that come together, and are acknowledged together.
-const BURST: usize = 8;
+pub const BURST: usize = 8;
 /// Frames taken before what there is is sent.
-const TURN: usize = 16;
+pub const TURN: usize = 16;
 /// Frames are this far apart in memory.
-const STRIDE: usize = 4224;
+pub const STRIDE: usize = 4224;
 
 fn address(n: usize) -> (Mac, IpAddr) {
     (Mac([2, 0, 0, 0, 0, n as u8]), Ipv4Addr::new(10, 0, 0, n as u8).into())
@@ -33,19 +29,19 @@ fn qpn(job: usize, child: usize) -> Qpn {
 }
 
 /// One set of frames: messages of one packet, from all children of all jobs.
-struct Case {
-    k: usize,
+pub struct Case {
+    pub k: usize,
     bytes: usize,
     jobs: usize,
     operation: Primitive,
     /// Bursts of contributions and, behind them, of acknowledgements, in the order they come.
     frames: Vec<u8>,
     lengths: Vec<usize>,
-    contributions: usize,
+    pub contributions: usize,
 }
 
 impl Case {
-    fn new(k: usize, bytes: usize, jobs: usize, data_type: DataType) -> Self {
+    pub fn new(k: usize, bytes: usize, jobs: usize, data_type: DataType) -> Self {
         let fold = Fold::new(Operator::Sum, data_type, ByteOrder::Little).expect("a sum");
         let mut new = Self {
             k,
@@ -103,7 +99,7 @@ impl Case {
         self.frames.extend(bytes);
     }
 
-    fn each(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn each(&self) -> impl Iterator<Item = &[u8]> {
         let mut at = 0;
         self.lengths.iter().map(move |&len| {
             let frame = &self.frames[at..at + len];
@@ -112,7 +108,7 @@ impl Case {
         })
     }
 
-    fn engine(&self) -> Engine {
+    pub fn engine(&self) -> Engine {
         let params = EngineParams { memory: 1 << 32, quota: 1 << 32, ..EngineParams::default() };
         let mut engine = Engine::new(params);
         for job in 0..self.jobs {
@@ -139,7 +135,7 @@ impl Case {
 
     /// Time for all frames once; results are written to a ring of buffers. Never inlined: callgrind counts what is in it.
     #[inline(never)]
-    fn run(&self, engine: &mut Engine, out: &mut [u8]) -> Duration {
+    pub fn run(&self, engine: &mut Engine, out: &mut [u8]) -> Duration {
         let mut now: Nanos = 1;
         let (mut at, mut results) = (0, 0usize);
         let start = Instant::now();
@@ -166,7 +162,7 @@ impl Case {
     }
 
     /// Time to copy all frames once.
-    fn copy(&self, out: &mut [u8]) -> Duration {
+    pub fn copy(&self, out: &mut [u8]) -> Duration {
         let start = Instant::now();
         let mut at = 0;
         for frame in self.each() {
@@ -179,49 +175,8 @@ impl Case {
     }
 
     /// Gb/s of payload that children send, and ns a contribution.
-    fn rate(&self, time: Duration) -> (f64, f64) {
+    pub fn rate(&self, time: Duration) -> (f64, f64) {
         let ns = time.as_nanos() as f64 / self.contributions as f64;
         (self.bytes as f64 * 8.0 / ns, ns)
-    }
-}
-
-fn main() {
-    let mut out = vec![0; 66 * STRIDE];
-    let args: Vec<String> = std::env::args().collect();
-    if let [_, once, k, bytes] = &args[..]
-        && once == "--once"
-    {
-        let case = Case::new(k.parse().expect("children"), bytes.parse().expect("bytes"), 1, DataType::F32);
-        for _ in 0..3 {
-            case.run(&mut case.engine(), &mut out);
-        }
-        println!("{}", 3 * case.contributions);
-        return;
-    }
-    println!("kernels: {}", Engine::new(EngineParams::default()).kernels().name());
-    println!("| children | bytes | jobs | type | Gb/s in | ns each | copy of the same Gb/s |");
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
-    let (f32, i32, bf16) = (DataType::F32, DataType::I32, DataType::Bf16);
-    let cases = [
-        (8, 1024, 1, f32),
-        (8, 1024, 1, i32),
-        (8, 1024, 1, bf16),
-        (2, 1024, 1, f32),
-        (16, 1024, 1, f32),
-        (64, 1024, 1, f32),
-        (8, 256, 1, f32),
-        (8, 4096, 1, f32),
-        (8, 1024, 16, f32),
-        (8, 1024, 64, f32),
-    ];
-    for (k, bytes, jobs, data_type) in cases {
-        let case = Case::new(k, bytes, jobs, data_type);
-        let best =
-            |mut run: Box<dyn FnMut() -> Duration + '_>| (0..30).map(|_| run()).min().unwrap_or_default();
-        let (mut out_a, mut out_b) = (out.clone(), out.clone());
-        let sum = best(Box::new(|| case.run(&mut case.engine(), &mut out_a)));
-        let copy = best(Box::new(|| case.copy(&mut out_b)));
-        let ((rate, ns), (copied, _)) = (case.rate(sum), case.rate(copy));
-        println!("| {k} | {bytes} | {jobs} | {data_type:?} | {rate:.1} | {ns:.0} | {copied:.0} |");
     }
 }
