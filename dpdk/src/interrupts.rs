@@ -124,7 +124,7 @@ fn wait_for(what: impl Fn() -> bool) -> bool {
 }
 
 /// An eventfd.
-fn event() -> std::io::Result<File> {
+pub(crate) fn event() -> std::io::Result<File> {
     // SAFETY: makes a file descriptor, or says that it did not.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if fd < 0 {
@@ -135,7 +135,7 @@ fn event() -> std::io::Result<File> {
 }
 
 /// Sets it.
-fn set(mut event: &File) {
+pub(crate) fn set(mut event: &File) {
     // What could fail is a counter that is full after 2^64 times.
     let _ = event.write(&1_u64.to_ne_bytes());
 }

@@ -8,6 +8,7 @@
 //! | [`RxQueue`], [`TxQueue`] | one queue of a started port | one owner each, `&mut` to move frames |
 //! | [`Worker`] | a polling thread on a core of its own | joined on drop |
 //! | [`Interrupts`] | DPDK's interrupt thread, which drivers use | held back while a worker is inside a burst |
+//! | [`MemifListener`] | the socket of a `net_memif` server | peers that come and go never reach the driver half |
 //! | [`Clock`] | nanoseconds from the time stamp counter | plain arithmetic |
 //!
 //! **Lifetimes.** A worker takes its queues with it, so nothing here borrows: handles count. The port
@@ -29,6 +30,7 @@ mod error;
 mod folder;
 mod interrupts;
 mod mbuf;
+mod memif;
 mod mempool;
 pub mod port;
 pub mod telemetry;
@@ -40,6 +42,7 @@ pub use eal::{Eal, LogLevel};
 pub use error::{EalError, FrameError, InterruptError, LaunchError, MempoolError, PortError, TelemetryError};
 pub use interrupts::{Interrupts, Polling};
 pub use mbuf::{Mbuf, free_burst};
+pub use memif::{MemifAddress, MemifListener};
 pub use mempool::Mempool;
 pub use port::{
     Link, LinkWatch, Port, PortConfig, RxQueue, StartError, Started, Stats, StopError, Stopped, TxQueue,

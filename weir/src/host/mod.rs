@@ -13,6 +13,7 @@ use crate::output::{self, OUT, say, say_err};
 use crate::run::Stop;
 use crate::run::devices::{self, OpenPort};
 use crate::run::memory::PoolSize;
+use crate::run::sockets::MemifSockets;
 use crate::run::summary::write_file;
 use anyhow::{Result, anyhow, bail};
 use report::Results;
@@ -84,7 +85,8 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let size = PoolSize::of_ports(&ports, 1, held, held);
     let eal = devices::start_eal(&ports, &config.eal_args, eal_args, size, 1)?;
     let core = core(&config, &eal.cores())?;
-    let (pools, open) = devices::open(&eal, &ports, &vec![0; ports.len()], 1, size)?;
+    let mut memif = MemifSockets::default();
+    let (pools, open) = devices::open(&eal, &ports, &vec![0; ports.len()], 1, size, &mut memif)?;
     let rates: Vec<u64> = open.iter().zip(&config.ports).map(|(open, port)| link_rate(open, port)).collect();
     let Some(mut meeting) = Meeting::join(&args.meeting, &mut config, || stop.asked(), args.duration)? else {
         say!("nobody waits for the other ranks any more");

@@ -1,7 +1,8 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
 use super::memory::{POOL_CACHE, PoolSize, engines_fit};
-use super::{af_packet, devargs, sockets};
+use super::sockets::{self, MemifSockets};
+use super::{af_packet, devargs};
 use crate::machine::Machine;
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
@@ -106,6 +107,7 @@ pub fn start_eal(
 
 /// Makes the pools and opens every port for the lcore, of `lcores`, that is its `owner`. Each lcore has a pool of its own
 /// if each has a transmit queue of every port, so that frames are freed where they were received; else they share one.
+/// Peers of memif servers can connect as long as `memif` lives.
 ///
 /// # Errors
 /// The first device that cannot be had, with its name and what the driver says; those opened before are
@@ -116,10 +118,11 @@ pub fn open(
     owner: &[usize],
     lcores: usize,
     size: PoolSize,
+    memif: &mut MemifSockets,
 ) -> Result<(Vec<Mempool>, Vec<OpenPort>)> {
     let named = |port: &PortConfig| format!("port {} ({})", port.name, port.device);
-    let probed: Vec<Probed> =
-        ports.iter().map(|port| probe(eal, port).with_context(|| named(port))).collect::<Result<_>>()?;
+    let probed = ports.iter().map(|port| probe(eal, port, memif).with_context(|| named(port)));
+    let probed: Vec<Probed> = probed.collect::<Result<_>>()?;
     let tx_per_lcore = lcores > 1 && probed.iter().all(|port| port.tx_queues >= lcores);
     // A pool is on the node of the first device that takes frames from it.
     let node = |lcore| owner.iter().position(|o| *o == lcore).and_then(|i| probed[i].near.socket());
@@ -229,18 +232,22 @@ struct Probed {
     tx_queues: usize,
 }
 
-fn probe(eal: &Eal, config: &PortConfig) -> Result<Probed> {
+fn probe(eal: &Eal, config: &PortConfig, memif: &mut MemifSockets) -> Result<Probed> {
     let (near, far) = match config.kind {
         DeviceKind::Ring | DeviceKind::Inc => {
             let (near, far) = ring_pair(eal, &config.name, RING_FRAMES)?;
             (near, Some(far))
         }
         DeviceKind::Pci | DeviceKind::Vdev => {
-            sockets::clear_way(config)?;
+            if !memif.accepts(&config.device) {
+                sockets::clear_way(config)?;
+            }
             af_packet::permitted(config)?;
-            (Port::<Stopped>::probe(eal, &af_packet::devargs(config)?)?, None)
+            let devargs = af_packet::devargs(config)?;
+            (Port::<Stopped>::probe(eal, &memif.devargs(eal, &devargs))?, None)
         }
     };
+    memif.listen(&config.device)?;
     let device = near.capabilities()?;
     let tx_queues = if device.one_wire { usize::from(device.max_tx_queues) } else { 1 };
     Ok(Probed { near, far, tx_queues })

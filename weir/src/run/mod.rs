@@ -14,7 +14,7 @@ mod mgmt;
 mod notify;
 pub mod off_core;
 mod office;
-mod sockets;
+pub mod sockets;
 mod stages;
 pub mod summary;
 pub mod worker;
@@ -33,6 +33,7 @@ use memory::PoolSize;
 use notify::Notifier;
 use off_core::{Absence, Thread};
 use office::{Granting, Office, Work, Workers};
+use sockets::MemifSockets;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -107,6 +108,8 @@ pub struct Running {
     /// Ends of in-process rings, one per port that has one.
     pub far: Vec<Option<FarEnd>>,
     started: Instant,
+    /// Where peers of memif servers connect: after the ports, which may have a last word for theirs.
+    _memif: MemifSockets,
     /// DPDK.
     pub eal: Eal,
 }
@@ -216,7 +219,8 @@ impl Running {
             say_err!("weir: mgmt.dumpcap: dpdk-dumpcap cannot attach, it takes hugepages ([eal] args)");
         }
         let (cores, owner) = place(config, &eal)?;
-        let (mut pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size)?;
+        let mut memif = MemifSockets::default();
+        let (mut pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size, &mut memif)?;
         let device = |((port, shard), settings): ((&OpenPort, &usize), &PortConfig)| Device {
             mac: port.mac,
             rate: port.rate,
@@ -381,6 +385,7 @@ impl Running {
             pool: pools.swap_remove(0),
             far,
             started: Instant::now(),
+            _memif: memif,
             eal,
         })
     }

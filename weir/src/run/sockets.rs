@@ -4,25 +4,97 @@
 //! refuses the next start because of it, so what nobody listens at any more is removed. One that is in use is refused
 //! before the driver sees it: that of vhost would remove it, and guests of the switch that lives would find it no more.
 //! Whoever may connect shares memory with the switch: that is its owner alone.
+//!
+//! The socket of a memif server is ours, and the driver's lies behind it ([`MemifListener`] says why).
 
 use super::devargs;
 use crate::output::say_err;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::Permissions;
 use std::io::ErrorKind::ConnectionRefused;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir_config::PortConfig;
+use weir_dpdk::{Eal, MemifAddress, MemifListener};
 
-/// The socket file a port of this driver will make.
-fn socket(device: &str) -> Option<&Path> {
+/// Where the driver listens if it is not told.
+const MEMIF_SOCKET: &str = "/run/memif.sock";
+
+/// Where peers of a memif server connect.
+fn memif_server(device: &str) -> Option<MemifAddress> {
     let memif = |key| devargs::argument(device, &["net_memif"], key);
+    if !matches!(memif("role"), Some("server" | "master")) {
+        return None;
+    }
+    let socket = memif("socket").unwrap_or(MEMIF_SOCKET);
+    Some(match memif("socket-abstract") {
+        Some("no") => MemifAddress::Path(socket.into()),
+        _ => MemifAddress::Abstract(socket.into()),
+    })
+}
+
+/// The socket file the driver of this port will make.
+fn driver_socket(device: &str) -> Option<&Path> {
     let vhost = |key| devargs::argument(device, &["net_vhost", "eth_vhost"], key);
-    let is_memif =
-        matches!(memif("role"), Some("server" | "master")) && memif("socket-abstract") == Some("no");
-    let named = memif("socket").filter(|_| is_memif);
-    named.or_else(|| vhost("iface").filter(|_| matches!(vhost("client"), None | Some("0")))).map(Path::new)
+    vhost("iface").filter(|_| matches!(vhost("client"), None | Some("0"))).map(Path::new)
+}
+
+/// The socket file there will be for a port.
+fn socket(device: &str) -> Option<PathBuf> {
+    match memif_server(device) {
+        Some(MemifAddress::Path(path)) => Some(path),
+        Some(MemifAddress::Abstract(_)) => None,
+        None => driver_socket(device).map(Path::to_path_buf),
+    }
+}
+
+/// Sockets of memif servers, several ports may share one: peers can connect as long as this lives.
+#[derive(Debug, Default)]
+pub struct MemifSockets {
+    drivers: BTreeMap<MemifAddress, PathBuf>,
+    listeners: BTreeMap<MemifAddress, MemifListener>,
+}
+
+impl MemifSockets {
+    /// What the driver of this port is told: a memif server listens where nobody but we connect.
+    pub fn devargs<'a>(&mut self, eal: &Eal, device: &'a str) -> Cow<'a, str> {
+        let Some(address) = memif_server(device) else { return device.into() };
+        let number = self.drivers.len();
+        let socket = self.drivers.entry(address).or_insert_with(|| {
+            let socket = eal.runtime_folder().join(format!("memif{number}.sock"));
+            // Of an earlier process with this `--file-prefix`; the EAL has seen to it that it is gone.
+            let _ = std::fs::remove_file(&socket);
+            socket
+        });
+        let others = device.split(',').filter(|part| !part.starts_with("socket"));
+        let ours = format!("socket={},socket-abstract=no", socket.display());
+        others.chain([ours.as_str()]).collect::<Vec<_>>().join(",").into()
+    }
+
+    /// Peers of this port can connect already, as those of another one with the same socket.
+    pub fn accepts(&self, device: &str) -> bool {
+        memif_server(device).is_some_and(|address| self.listeners.contains_key(&address))
+    }
+
+    /// Accepts peers of a port whose driver listens.
+    ///
+    /// # Errors
+    /// The address is in use, or cannot be had.
+    pub fn listen(&mut self, device: &str) -> Result<()> {
+        let Some(address) = memif_server(device) else { return Ok(()) };
+        let Entry::Vacant(place) = self.listeners.entry(address) else { return Ok(()) };
+        let listener = MemifListener::listen(place.key(), &self.drivers[place.key()]);
+        let listener = listener.with_context(|| match place.key() {
+            MemifAddress::Path(path) => format!("cannot listen at {}", path.display()),
+            MemifAddress::Abstract(name) => format!("cannot listen at the abstract socket {name}"),
+        })?;
+        place.insert(listener);
+        Ok(())
+    }
 }
 
 /// What is in the way of a socket.
@@ -52,10 +124,10 @@ fn way(path: &Path) -> Way {
 /// Somebody listens there.
 pub fn clear_way(port: &PortConfig) -> Result<()> {
     let Some(path) = socket(&port.device) else { return Ok(()) };
-    match way(path) {
+    match way(&path) {
         Way::Free => {}
         Way::Deserted => {
-            if std::fs::remove_file(path).is_ok() {
+            if std::fs::remove_file(&path).is_ok() {
                 say_err!(
                     "weir: port {}: removed {}, left by a run that was killed",
                     port.name,
@@ -70,9 +142,9 @@ pub fn clear_way(port: &PortConfig) -> Result<()> {
     Ok(())
 }
 
-/// Lets nobody but the owner connect to the socket this port has made.
+/// Lets nobody but the owner connect to the socket the driver of this port has made.
 pub fn close_to_others(port: &PortConfig) {
-    if let Some(path) = socket(&port.device)
+    if let Some(path) = driver_socket(&port.device)
         && let Err(error) = std::fs::set_permissions(path, Permissions::from_mode(0o600))
     {
         say_err!("weir: port {}: others may connect to {}: {error}", port.name, path.display());
@@ -85,20 +157,26 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn only_servers_make_socket_files() {
+    fn only_servers_listen() {
         let server = "net_memif0,role=server,id=0,socket=/run/a.sock,socket-abstract=no";
-        assert_eq!(socket(server), Some(Path::new("/run/a.sock")));
+        assert_eq!(socket(server), Some("/run/a.sock".into()));
+        for (device, name) in [
+            ("net_memif0,role=server,socket=/run/a.sock", "/run/a.sock"),
+            ("net_memif0,role=master,socket-abstract=yes", MEMIF_SOCKET),
+        ] {
+            assert_eq!(memif_server(device), Some(MemifAddress::Abstract(name.into())), "{device}");
+            assert_eq!(socket(device), None, "{device}");
+        }
         for other in [
             "net_memif0,role=client,socket=/run/a.sock,socket-abstract=no",
-            "net_memif0,role=server,socket=/run/a.sock",
             "net_memif0,socket=/run/a.sock,socket-abstract=no",
-            "net_memif0,role=server,socket-abstract=no",
             "net_tap0,role=server,socket=/run/a.sock,socket-abstract=no",
         ] {
+            assert_eq!(memif_server(other), None, "{other}");
             assert_eq!(socket(other), None, "{other}");
         }
         for vhost in ["net_vhost0,iface=/run/a.sock", "eth_vhost1,queues=1,iface=/run/a.sock,client=0"] {
-            assert_eq!(socket(vhost), Some(Path::new("/run/a.sock")), "{vhost}");
+            assert_eq!(socket(vhost), Some("/run/a.sock".into()), "{vhost}");
         }
         for other in ["net_vhost0,iface=/run/a.sock,client=1", "net_virtio_user0,path=/run/a.sock"] {
             assert_eq!(socket(other), None, "{other}");

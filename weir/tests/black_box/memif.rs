@@ -18,6 +18,14 @@ const EVERYBODY: Mac = Mac([0xff; 6]);
 /// chains buffers, and spoils frames when the ring is full.
 const BUFFER: u32 = 10_240;
 
+/// Where a host connects: the last one to a name that is no file.
+fn socket(folder: &Path, host: &str) -> String {
+    match host {
+        "c" => format!("socket=weir-test-{},socket-abstract=yes", std::process::id()),
+        _ => format!("socket={},socket-abstract=no", folder.join(format!("{host}.sock")).display()),
+    }
+}
+
 /// testpmd with a file and a link for each host.
 fn testpmd(folder: &Path) -> Running {
     let path = |name: &str| folder.join(name).display().to_string();
@@ -27,10 +35,7 @@ fn testpmd(folder: &Path) -> Running {
     for (i, host) in ["a", "b", "c"].iter().enumerate() {
         let input = if i == 0 { format!("rx_pcap={},", path("a-in.pcap")) } else { String::new() };
         command.arg(format!("--vdev=net_pcap{i},{input}tx_pcap={}", path(&format!("{host}-out.pcap"))));
-        let socket = path(&format!("{host}.sock"));
-        command.arg(format!(
-            "--vdev=net_memif{i},role=client,socket={socket},socket-abstract=no,bsize={BUFFER}"
-        ));
+        command.arg(format!("--vdev=net_memif{i},role=client,{},bsize={BUFFER}", socket(folder, host)));
     }
     command.args(["--", "-i", "--total-num-mbufs=8192", "--no-flush-rx"]);
     command.arg(format!("--mbuf-size={BUFFER}"));
@@ -70,10 +75,8 @@ fn two_processes_exchange_frames_byte_for_byte() {
         "[buffer]\nsize = \"16MiB\"\nframes = 16384\n[port_defaults]\nrate = \"10G\"\nmtu = 9216\n"
             .to_owned();
     for (i, host) in ["a", "b", "c"].iter().enumerate() {
-        let socket = folder.path().join(format!("{host}.sock"));
         config += &format!("[[port]]\nname = \"{host}\"\n");
-        let socket = socket.display();
-        config += &format!("device = \"net_memif{i},role=server,socket={socket},socket-abstract=no\"\n");
+        config += &format!("device = \"net_memif{i},role=server,{}\"\n", socket(folder.path(), host));
     }
     config += "[[fdb.static]]\nmac = \"02:00:00:00:00:0b\"\nport = \"b\"\n";
     let mut switch = Switch::start(&config);

@@ -2,6 +2,8 @@
 
 use crate::support::program::{Switch, weir};
 use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -44,4 +46,37 @@ fn a_memif_server_that_was_killed_starts_again() {
 #[test]
 fn a_vhost_server_that_was_killed_starts_again() {
     starts_again_but_not_beside_one_that_lives(|socket| format!("net_vhost0,iface={}", socket.display()));
+}
+
+/// Clients of memif that are gone before they are greeted, such as those that are killed as they start: the driver by
+/// itself ends the process over the eighth or so.
+#[test]
+fn memif_clients_that_leave_at_once_do_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sock");
+    let name = format!("weir-test-{}", std::process::id());
+    let port = |n: u8, socket: &str| {
+        format!("[[port]]\nname = \"p{n}\"\ndevice = \"net_memif{n},role=server,id={n},{socket}\"\n")
+    };
+    let (named, hidden) = (format!("socket={},socket-abstract=no", path.display()), format!("socket={name}"));
+    let ports = port(0, &named) + &port(1, &named) + &port(2, &hidden);
+    let base = "[buffer]\nsize = \"2MiB\"\nframes = 4096\n[port_defaults]\nrate = \"10G\"\n";
+    let mut switch = Switch::start(&format!("{base}{ports}"));
+    for address in [UnixAddr::new(&path).unwrap(), UnixAddr::new_abstract(name.as_bytes()).unwrap()] {
+        for _ in 0..300 {
+            let client = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::empty(), None).unwrap();
+            connect(client.as_raw_fd(), &address).unwrap();
+        }
+    }
+    let client = folder.path().join("client.toml");
+    let text = format!(
+        "[[port]]\nname = \"h\"\ndevice = \"net_memif9,role=client,id=2,{hidden}\"\nmac = \"02:00:00:00:00:01\"\n\
+         ip = \"10.0.0.1\"\nrate = \"1G\"\n[[qp]]\npeer_ip = \"10.0.0.2\"\npeer_qpn = 17\n"
+    );
+    std::fs::write(&client, text).unwrap();
+    let host = weir(&["host".as_ref(), client.as_os_str(), "--for".as_ref(), "3s".as_ref()]);
+    assert!(host.stdout.contains("link up"), "{host:?}");
+    switch.program().says("port p2: link up");
+    switch.stop();
+    assert!(!path.exists());
 }
