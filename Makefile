@@ -6,7 +6,7 @@ CARGO ?= cargo
 FOR   ?= 20s
 export PREFIX DESTDIR
 
-.PHONY: help setup setup-demo setup-test demo build install deb test model test-nic interop fresh fresh-install bench bench-sim bench-management figures lint clean
+.PHONY: help setup setup-demo setup-test demo build install deb test model test-nic interop fresh fresh-install bench bench-sim bench-management figures docs deny lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
@@ -21,6 +21,8 @@ help:
 	@echo 'make bench   weir beside testpmd and OVS-DPDK, and the speed of simulation (docs/performance.md)'
 	@echo 'make bench-management   what looking at a switch costs it (docs/management.md)'
 	@echo 'make figures  the published tables beside what weir makes of them, figures/index.html'
+	@echo 'make docs    the documents as a site, target/book/index.html (mdbook)'
+	@echo 'make deny    advisories, licences and sources of dependencies (cargo-deny)'
 	@echo 'make lint    formatting, clippy, rustdoc, licences of dependencies'
 	@echo 'make setup   install what any of these, and the tools of docs, need'
 	@echo 'make clean   remove what was built'
@@ -94,7 +96,16 @@ figures:
 bench-management: build
 	bench/management
 
-# Not part of .ci/run: clippy and rustdoc compile the workspace twice more, which takes minutes.
+# The documents as a site; the first page is README.
+docs:
+	@scripts/docs
+
+# Known holes of dependencies, for which it fetches a list; whether they may be used; where they come from: deny.toml.
+deny:
+	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install cargo-deny --locked' >&2; exit 1; }
+	$(CARGO) deny check
+
+# clippy and rustdoc compile the workspace twice more, which takes minutes.
 lint: setup-demo
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

@@ -160,6 +160,22 @@ fn files_named_in_documents_exist() {
     }
 }
 
+/// The site (`make docs`) has every document once.
+#[test]
+fn the_summary_of_the_site_names_every_document() {
+    let summary = read("docs/SUMMARY.md");
+    let mut listed: Vec<_> =
+        summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect();
+    listed.sort();
+    let files = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = files.filter_map(|name| name.into_string().ok());
+    let mut wanted: Vec<_> = names.filter(|name| name.ends_with(".md") && name != "SUMMARY.md").collect();
+    // README, which `scripts/docs` puts beside them.
+    wanted.push("index.md".to_owned());
+    wanted.sort();
+    assert_eq!(listed, wanted);
+}
+
 /// How a deviation stands.
 const STATES: &[&str] = &["done", "partly", "by design", "words", "not yet"];
 
