@@ -3,7 +3,7 @@
 //! [`CongestionControl`] is what a sender asks and tells: how fast, how much in flight; what was sent, acknowledged,
 //! notified. [`hpcc`], [`pint`], [`timely`] and [`dctcp`] are the senders of the published HPCC simulator
 //! (alibaba-edu/High-Precision-Congestion-Control, 9f4be2a), bit for bit: every operation is an IEEE double rounded
-//! once, in the order written. [`swift`] is the published algorithm, [`fixed_window`] none at all. DCQCN
+//! once, in the order written. [`swift`] and [`nscc`] are the published algorithms, [`fixed_window`] none at all. DCQCN
 //! ([`crate::dcqcn`]) implements the trait, too.
 //!
 //! What these senders read of a path is in [`telemetry`]: the INT record of a hop, and the eight bits of PINT.
@@ -14,11 +14,13 @@ use weir_dataplane::types::Nanos;
 pub mod dctcp;
 pub mod fixed_window;
 pub mod hpcc;
+pub mod nscc;
 pub mod pint;
 pub mod swift;
 pub mod telemetry;
 pub mod timely;
 
+use crate::dcqcn::firmware::Adapter;
 use crate::dcqcn::scheme::UNLIMITED;
 use telemetry::{INT_BYTES, IntHop, PINT_BYTES, TIME_BYTES};
 
@@ -88,6 +90,16 @@ pub trait CongestionControl: Debug {
 
     /// Runs what is due by `now`.
     fn run_timers(&mut self, _now: Nanos) {}
+
+    /// The adapter it is, for whoever reads and writes its registers; `None`: it is none.
+    fn adapter(&self) -> Option<&Adapter> {
+        None
+    }
+
+    /// The same.
+    fn adapter_mut(&mut self) -> Option<&mut Adapter> {
+        None
+    }
 }
 
 /// An algorithm that is driven by acknowledgements, with its parameters.
@@ -103,6 +115,8 @@ pub enum Algorithm {
     Dctcp(dctcp::Params, Window),
     /// Swift.
     Swift(swift::Params),
+    /// NSCC of Ultra Ethernet.
+    Nscc(nscc::Params),
     /// So many bytes in flight at this line rate, bit/s.
     FixedWindow {
         /// Line rate, bit/s.
@@ -121,6 +135,7 @@ impl Algorithm {
             Self::Timely(params, window) => Box::new(timely::Timely::new(params, window)),
             Self::Dctcp(params, window) => Box::new(dctcp::Dctcp::new(params, window)),
             Self::Swift(params) => Box::new(swift::Swift::new(params)),
+            Self::Nscc(params) => Box::new(nscc::Nscc::new(params)),
             Self::FixedWindow { line_bps, window } => {
                 Box::new(fixed_window::FixedWindow::new(line_bps, window))
             }
@@ -132,7 +147,7 @@ impl Algorithm {
         match self {
             Self::Hpcc(..) => INT_BYTES,
             Self::Pint(..) => PINT_BYTES,
-            Self::Timely(..) | Self::Swift(_) => TIME_BYTES,
+            Self::Timely(..) | Self::Swift(_) | Self::Nscc(_) => TIME_BYTES,
             Self::Dctcp(..) | Self::FixedWindow { .. } => 0,
         }
     }

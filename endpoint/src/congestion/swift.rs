@@ -33,8 +33,10 @@ pub struct Params {
     pub max_mdf: f64,
     /// Smallest window.
     pub min_cwnd: f64,
-    /// Largest window, and the first.
+    /// Largest window.
     pub max_cwnd: f64,
+    /// The first.
+    pub initial_cwnd: f64,
     /// Timeouts in a row after which the window is the smallest.
     pub retx_reset: u32,
 }
@@ -54,13 +56,13 @@ pub struct Swift {
 }
 
 impl Swift {
-    /// A sender with the largest window.
+    /// A sender with the first window.
     pub fn new(params: Params) -> Self {
         let (min, max) = (params.flow_min.sqrt().recip(), params.flow_max.sqrt().recip());
         let slope = params.flow_range as f64 / (min - max);
         Self {
             params,
-            cwnd: params.max_cwnd,
+            cwnd: params.initial_cwnd,
             slope,
             offset: -slope * max,
             rtt: 0,
@@ -151,6 +153,7 @@ mod tests {
             max_mdf: 0.5,
             min_cwnd: 0.001,
             max_cwnd: 100.0,
+            initial_cwnd: 100.0,
             retx_reset: 5,
         }
     }
@@ -191,7 +194,7 @@ mod tests {
 
     #[test]
     fn less_than_a_packet_is_a_pace() {
-        let mut swift = Swift::new(Params { max_cwnd: 0.5, ..params() });
+        let mut swift = Swift::new(Params { max_cwnd: 0.5, initial_cwnd: 0.5, ..params() });
         swift.on_ack(&ack(1, 0, 20_000));
         let permit = swift.permit();
         // 0.5 packets of 8000 bits per 20 us.

@@ -323,6 +323,14 @@ impl CongestionControl for Adapter {
     fn run_timers(&mut self, now: Nanos) {
         self.handle_timeout(now);
     }
+
+    fn adapter(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    fn adapter_mut(&mut self) -> Option<&mut Self> {
+        Some(self)
+    }
 }
 
 #[cfg(test)]

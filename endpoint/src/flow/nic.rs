@@ -5,7 +5,7 @@ use super::messages::Arrival;
 use super::receiver::Receiver;
 use super::sender::{Flow, Pace, Sender};
 use crate::congestion::telemetry::Stamp;
-use crate::dcqcn::firmware::DcqcnError;
+use crate::dcqcn::firmware::{Adapter, DcqcnError};
 use crate::roce::qp::TrafficClass;
 use crate::roce::wire::Opcode;
 use std::collections::VecDeque;
@@ -128,6 +128,11 @@ impl Nic {
     /// Sending ends, in the order they were added.
     pub fn senders(&self) -> &[Sender] {
         &self.senders
+    }
+
+    /// The adapters of its sending ends, in the order they were added; `None` of those that have none.
+    pub fn adapters_mut(&mut self) -> Vec<Option<&mut Adapter>> {
+        self.senders.iter_mut().map(Sender::adapter_mut).collect()
     }
 
     /// Receiving ends, in the order they were added.

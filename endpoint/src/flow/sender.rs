@@ -215,6 +215,16 @@ impl Sender {
         }
     }
 
+    /// The adapter that says how fast it may send; `None`: another algorithm does, or none.
+    pub fn adapter(&self) -> Option<&Adapter> {
+        self.control.as_ref()?.adapter()
+    }
+
+    /// The same. What it allows is asked anew with each frame.
+    pub(super) fn adapter_mut(&mut self) -> Option<&mut Adapter> {
+        self.control.as_mut()?.adapter_mut()
+    }
+
     /// Nothing remains to be done.
     pub fn is_done(&self) -> bool {
         match self.flow().transport {

@@ -2,6 +2,7 @@
 
 use super::FabricError;
 use super::hosts::packet_bytes;
+use super::nscc;
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, HostSpec};
 use super::topology::Plan;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
 use weir_endpoint::congestion::pint::{Departure, PortLoad};
-use weir_endpoint::congestion::telemetry::{IntHop, MAX_HOPS, Stamp, rate_code};
+use weir_endpoint::congestion::telemetry::{IntHop, MAX_HOPS, Stamp, TIME_BYTES, rate_code};
 use weir_endpoint::congestion::{Algorithm, Window, dctcp, hpcc, pint, swift, timely};
 use weir_endpoint::flow::Pace;
 
@@ -111,8 +112,10 @@ pub struct SwiftSpec {
     pub max_mdf: Option<f64>,
     /// Smallest window.
     pub min_window: Option<f64>,
-    /// Largest window, and the first.
+    /// Largest window.
     pub max_window: Option<f64>,
+    /// First window; the largest unless given.
+    pub initial_window: Option<f64>,
     /// Timeouts in a row after which the window is the smallest.
     pub retx_reset: Option<u32>,
 }
@@ -128,6 +131,7 @@ impl Congestion {
             Self::Timely => "timely",
             Self::Dctcp => "dctcp",
             Self::Swift => "swift",
+            Self::Nscc => "nscc",
             Self::FixedWindow => "fixed_window",
             Self::None => "none",
         }
@@ -144,6 +148,14 @@ impl Congestion {
     }
 }
 
+/// # Errors
+/// A number outside `low` to `high`; a `low` of [`f64::MIN_POSITIVE`] says above 0.
+pub(super) fn check_real(key: &str, value: Option<f64>, low: f64, high: f64) -> Result<(), FabricError> {
+    let Some(x) = value.filter(|x| !(low..=high).contains(x)) else { return Ok(()) };
+    let low = if low == f64::MIN_POSITIVE { "above 0".to_owned() } else { format!("from {low}") };
+    Err(wrong(key, &x, format!("{low} and at most {high}")))
+}
+
 fn wrong(key: &str, got: &impl ToString, must: impl Into<String>) -> FabricError {
     FabricError::Range { what: key.into(), got: got.to_string(), must: must.into() }
 }
@@ -154,8 +166,8 @@ fn wrong(key: &str, got: &impl ToString, must: impl Into<String>) -> FabricError
 /// A key that says nothing, or a value outside what is possible.
 pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     let used = |cc: &[Congestion]| spec.workloads.iter().any(|w| cc.contains(&w.cc()));
-    use Congestion::{Dctcp, FixedWindow, Hpcc, HpccPint, Swift, Timely};
-    let idle: [(&str, &[Congestion], &str); 11] = [
+    use Congestion::{Dctcp, FixedWindow, Hpcc, HpccPint, Nscc, Swift, Timely};
+    let idle: [(&str, &[Congestion], &str); 12] = [
         ("host.hpcc", &[Hpcc, HpccPint], "hpcc or hpcc-pint"),
         ("host.hpcc.log_base", &[HpccPint], "hpcc-pint"),
         ("host.hpcc.probability", &[HpccPint], "hpcc-pint"),
@@ -166,6 +178,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         ("host.timely", &[Timely], "timely"),
         ("host.dctcp", &[Dctcp], "dctcp"),
         ("host.swift", &[Swift], "swift"),
+        ("host.nscc", &[Nscc], "nscc"),
         ("host.window", &[Hpcc, HpccPint, Timely, Dctcp], "hpcc, hpcc-pint, timely or dctcp"),
     ];
     for (key, cc, names) in idle {
@@ -185,8 +198,8 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     if host.window_bytes.is_some_and(|bytes| bytes.0 == 0) {
         return Err(wrong("host.window_bytes", &0, "at least 1"));
     }
-    if host.base_rtt.is_some() && !used(&[Hpcc, HpccPint]) {
-        return Err(wrong("host.base_rtt", &"set", "absent: only hpcc and hpcc-pint measure by it"));
+    if host.base_rtt.is_some() && !used(&[Hpcc, HpccPint, Nscc]) {
+        return Err(wrong("host.base_rtt", &"set", "absent: only hpcc, hpcc-pint and nscc measure by it"));
     }
     if host.base_rtt.is_some_and(|t| t.0 == 0) {
         return Err(wrong("host.base_rtt", &0, "longer than 0"));
@@ -207,12 +220,10 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         ("swift.max_mdf", s.max_mdf, positive, 0.999),
         ("swift.min_window", s.min_window, 1e-6, 1e6),
         ("swift.max_window", s.max_window, 1e-6, 1e6),
+        ("swift.initial_window", s.initial_window, 1e-6, 1e6),
     ];
     for (key, value, low, high) in reals {
-        if let Some(x) = value.filter(|x| !(low..=high).contains(x)) {
-            let low = if low == positive { "above 0".to_owned() } else { format!("from {low}") };
-            return Err(wrong(&format!("host.{key}"), &x, format!("{low} and at most {high}")));
-        }
+        check_real(&format!("host.{key}"), value, low, high)?;
     }
     if h.int_multi == Some(0) || h.int_multi.is_some_and(|m| m > 1 << 20) {
         return Err(wrong("host.hpcc.int_multi", &h.int_multi.unwrap_or(0), "1 to 1048576"));
@@ -220,6 +231,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     if t.min_rtt.is_some_and(|rtt| rtt.0 == 0) {
         return Err(wrong("host.timely.min_rtt", &0, "longer than 0"));
     }
+    host.nscc.check()?;
     let swift = swift_params(s, 1, 1, 0, 0.0);
     if swift.flow_min >= swift.flow_max {
         let must = format!("below flow_max, which is {}", swift.flow_max);
@@ -228,6 +240,11 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     if s.max_window.is_some_and(|max| max < swift.min_cwnd) {
         let must = format!("at least min_window, which is {}", swift.min_cwnd);
         return Err(wrong("host.swift.max_window", &swift.max_cwnd, must));
+    }
+    if let Some(first) =
+        s.initial_window.filter(|w| *w < swift.min_cwnd || s.max_window.is_some_and(|max| *w > max))
+    {
+        return Err(wrong("host.swift.initial_window", &first, "at least min_window and at most max_window"));
     }
     if host.window == Some(WindowKind::None) && used(&[Hpcc]) {
         let must =
@@ -296,6 +313,7 @@ fn dctcp_params(d: &DctcpSpec, line: u64, payload: u64) -> dctcp::Params {
 /// `bdp`: bandwidth-delay product in packets, of which the largest window is twice as much unless given.
 fn swift_params(s: &SwiftSpec, line: u64, payload: u64, hops: u32, bdp: f64) -> swift::Params {
     let min_cwnd = s.min_window.unwrap_or(0.001);
+    let max_cwnd = s.max_window.unwrap_or((2.0 * bdp).max(1.0).max(min_cwnd));
     swift::Params {
         line_bps: line,
         payload,
@@ -309,7 +327,8 @@ fn swift_params(s: &SwiftSpec, line: u64, payload: u64, hops: u32, bdp: f64) -> 
         beta: s.beta.unwrap_or(0.8),
         max_mdf: s.max_mdf.unwrap_or(0.5),
         min_cwnd,
-        max_cwnd: s.max_window.unwrap_or((2.0 * bdp).max(1.0).max(min_cwnd)),
+        max_cwnd,
+        initial_cwnd: s.initial_window.unwrap_or(max_cwnd).min(max_cwnd),
         retx_reset: s.retx_reset.unwrap_or(5),
     }
 }
@@ -430,6 +449,11 @@ fn algorithm(spec: &FabricSpec, cc: Congestion, line: u64, largest: Path, own: P
             let packets = own.bdp() as f64 / payload as f64;
             Algorithm::Swift(swift_params(&host.swift, line, payload, own.switches, packets))
         }
+        Congestion::Nscc => {
+            let packet = packet_bytes(spec, payload + u64::from(TIME_BYTES));
+            let link = nscc::Link { line_bps: line, base_rtt, payload, packet };
+            Algorithm::Nscc(host.nscc.params(&link))
+        }
         Congestion::FixedWindow => Algorithm::FixedWindow { line_bps: line, window: bdp },
         Congestion::Dcqcn | Congestion::Backoff | Congestion::None => return None,
     })
@@ -459,7 +483,7 @@ pub(super) fn published(
         Congestion::HpccPint => Control::Pint(pint_params(&host.hpcc, line)),
         Congestion::Timely => Control::Timely(timely_params(&host.timely, line)),
         Congestion::Dctcp => Control::Dctcp(dctcp_params(&host.dctcp, line, payload)),
-        Congestion::Swift | Congestion::Backoff => {
+        Congestion::Swift | Congestion::Nscc | Congestion::Backoff => {
             return Err(FabricError::Profile {
                 key: "host.congestion_control".into(),
                 why: format!("the published simulator has no {}; use profile = \"weir\"", cc.word()),

@@ -12,7 +12,7 @@ use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::congestion::telemetry::Stamp;
-use weir_endpoint::flow::{Arrival, Flow, LinkNic, NicConfig, NicReport, Received, Route, Sent};
+use weir_endpoint::flow::{Arrival, Flow, LinkNic, Nic, NicConfig, NicReport, Received, Route, Sent};
 use weir_endpoint::rclink::class::Class;
 use weir_endpoint::rclink::frame::Station;
 use weir_endpoint::roce::qp::TrafficClass;
@@ -177,6 +177,11 @@ impl Host {
     /// A RoCEv2 host: one that can have ranks.
     pub fn roce(&mut self) -> Option<&mut RoceHost> {
         if let Self::Roce(host) = self { Some(host) } else { None }
+    }
+
+    /// Queue pairs of a RoCEv2 host.
+    pub fn nic(&self) -> Option<&Nic> {
+        if let Self::Roce(host) = self { Some(&host.nic) } else { None }
     }
 
     /// Its rank `seat`.

@@ -147,6 +147,11 @@ const GRADIENT: More<'_> =
     &[BY_HOST, cc("\"timely\""), ("host.timely.t_low", "\"5us\""), ("host.window", "\"variable\"")];
 const DCTCP: More<'_> = &[BY_HOST, cc("\"dctcp\"")];
 const SWIFT: More<'_> = &[BY_HOST, cc("\"swift\""), ("host.swift.base_target", "\"5us\"")];
+const NSCC: More<'_> = &[BY_HOST, cc("\"nscc\"")];
+const NSCC_LOSES: More<'_> = &[BY_HOST, NSCC[1], ("link.loss", "0.02"), ("host.timeout", "\"50us\"")];
+const ORDERS: More<'_> = &[("order", "[{ at = \"30us\", host = \"h0\", set = { gain = 900 } }]")];
+const TO_ALL_DCQCN: (&str, &str) =
+    ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\", cc = \"dcqcn\" }");
 const TO_ALL: (&str, &str) = ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\" }");
 const NO_TRUNK: (&str, &str) = ("trunk", "{ delay = \"500ns\" }");
 const RAIL: More<'_> =
@@ -398,6 +403,17 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("host.swift.max_mdf", "0.05", SWIFT),
     ("host.swift.min_window", "20.0", SWIFT),
     ("host.swift.max_window", "4.0", SWIFT),
+    ("host.swift.initial_window", "1.0", SWIFT),
+    ("host.nscc.target_delay", "\"30us\"", NSCC),
+    ("host.nscc.fair", "20.0", NSCC),
+    ("host.nscc.proportional", "20.0", NSCC),
+    ("host.nscc.fast", "1.0", NSCC),
+    ("host.nscc.eta", "5.0", NSCC),
+    ("host.nscc.gamma", "0.1", NSCC),
+    ("host.nscc.delay_gain", "0.2", NSCC),
+    ("host.nscc.max_window", "3.0", NSCC),
+    ("host.nscc.quick_adapt", "false", NSCC_LOSES),
+    ("host.nscc.quick_adapt_gate", "0", NSCC_LOSES),
     (
         "host.swift.retx_reset",
         "1",
@@ -487,6 +503,13 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("workload.0.priority", "4", PAUSES),
     ("workload.0.dscp", "0", PAUSES),
     ("workload.0.response", "500", RCLINK),
+    ("order", "[]", ORDERS),
+    ("order.0.at", "\"10us\"", ORDERS),
+    ("order.0.host", "\"h1\"", ORDERS),
+    ("order.0.qpn", "0", &[TO_ALL_DCQCN, ORDERS[0]]),
+    ("order.0.set", "{ min_rate = \"1G\" }", ORDERS),
+    ("order.0.trace", "\"stop\"", &[("order", "[{ at = \"30us\", trace = \"start\" }]")]),
+    ("order.0.show", "true", &[("order", "[{ at = \"30us\", trace = \"start\" }]")]),
 ];
 
 fn value(text: &str) -> Value {
@@ -588,7 +611,9 @@ fn every_key_of_a_fabric_has_a_case() {
         ("host.timely.", "host.timely.", PLAIN),
         ("host.dctcp.", "host.dctcp.", PLAIN),
         ("host.swift.", "host.swift.", PLAIN),
+        ("host.nscc.", "host.nscc.", PLAIN),
         ("inc.", "inc.", PLAIN),
+        ("order.0.", "order.0.", ORDERS),
         ("ns3.", "ns3.", PLAIN),
         ("workload.0.", "workload.0.", PLAIN),
     ];
@@ -612,6 +637,7 @@ fn every_key_of_a_fabric_has_a_case() {
         "host.timely",
         "host.dctcp",
         "host.swift",
+        "host.nscc",
     ]);
     let tables_within: Vec<&str> = tables_within.copied().collect();
     let mut missing = Vec::new();

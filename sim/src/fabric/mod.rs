@@ -18,6 +18,8 @@ mod latency;
 mod links;
 mod ns3;
 mod ns3_spec;
+mod nscc;
+mod orders;
 mod page;
 mod play;
 mod policy;
@@ -42,6 +44,11 @@ pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 pub(crate) use import::{file_names, names_file, names_ranks, of_rank};
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};
 pub use ns3_spec::Ns3Spec;
+pub use nscc::NsccSpec;
+pub use orders::{
+    OrderResult, OrderSpec, PairTrace, QueuePair, RegisterValue, TraceCounts, TraceEntry, TraceState,
+    TraceSwitch,
+};
 pub use play::{Progress, run, run_with};
 pub use report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
@@ -177,6 +184,8 @@ mod congestion_tests;
 #[cfg(test)]
 mod core_tests;
 #[cfg(test)]
+mod htsim_tests;
+#[cfg(test)]
 mod import_tests;
 #[cfg(test)]
 mod job_tests;
@@ -184,6 +193,8 @@ mod job_tests;
 mod keys;
 #[cfg(test)]
 mod latency_tests;
+#[cfg(test)]
+mod orders_tests;
 #[cfg(test)]
 mod policy_tests;
 #[cfg(test)]

@@ -23,7 +23,8 @@ use weir_dataplane::types::{Nanos, PRIORITIES};
 const EVENTS_PER_STEP: u64 = 1 << 16;
 
 /// Keys about which the profile leaves no choice.
-const FIXED: [(&str, &str); 22] = [
+const FIXED: [(&str, &str); 23] = [
+    ("order", "queue pairs have no registers"),
     ("switch.core", "the core of a switch is output-queued"),
     ("switch.iterations", "the core of a switch is output-queued"),
     ("switch.speedup", "the core of a switch is output-queued"),

@@ -2,6 +2,7 @@
 
 use super::collective_report::CollectiveResult;
 use super::latency::Latency;
+use super::orders::{OrderResult, PairTrace};
 use super::reasons;
 use super::spec::{FabricSpec, Profile};
 use super::timeline::Timeline;
@@ -74,6 +75,12 @@ pub struct Report {
     /// Collectives, in the order of the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub collectives: Vec<CollectiveResult>,
+    /// What came of orders to queue pairs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<OrderResult>,
+    /// What orders had recorded of queue pairs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<PairTrace>,
     /// Recorded over time, if asked for.
     pub samples: Vec<Sample>,
     /// The course of the run.
@@ -368,6 +375,8 @@ impl Report {
             hosts: Vec::new(),
             links: Vec::new(),
             collectives: Vec::new(),
+            orders: Vec::new(),
+            traces: Vec::new(),
             samples: Vec::new(),
             timeline: Timeline::default(),
             latency: None,
@@ -464,6 +473,11 @@ impl Report {
         if self.bytes_lost > 0 {
             found.push(format!("{} bytes lost that nobody sends again", self.bytes_lost));
         }
+        for (nth, order) in (1..).zip(&self.orders) {
+            if let Some(why) = &order.refused {
+                found.push(format!("order {nth} ({} at {} ns): {why}", order.order, order.at_ns));
+            }
+        }
         found
     }
 
@@ -527,6 +541,15 @@ impl Report {
         let lines = self.collectives.iter().flat_map(CollectiveResult::csv);
         (!self.collectives.is_empty())
             .then(|| ("collectives.csv", std::iter::once(head).chain(lines).collect()))
+    }
+
+    /// A line for each event of each record; `None`: nothing was recorded.
+    pub fn traces_csv(&self) -> Option<(&'static str, String)> {
+        let head = self.csv_head("what moved the rates of queue pairs")
+            + "host,"
+            + weir_endpoint::dcqcn::trace::CSV_HEADER;
+        let lines = self.traces.iter().flat_map(PairTrace::csv);
+        (!self.traces.is_empty()).then(|| ("traces.csv", std::iter::once(head).chain(lines).collect()))
     }
 
     /// One line per switch port.

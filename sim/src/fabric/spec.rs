@@ -4,6 +4,8 @@ use super::FabricError;
 use super::congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 use super::import::Files;
 use super::ns3_spec::Ns3Spec;
+use super::nscc::NsccSpec;
+use super::orders::OrderSpec;
 use super::sizes::SizeDistribution;
 use super::source::Source;
 use super::units::{Duration, Rate, Size};
@@ -63,6 +65,9 @@ pub struct FabricSpec {
     /// The traffic.
     #[serde(rename = "workload")]
     pub workloads: Vec<Workload>,
+    /// What is done to queue pairs while it runs.
+    #[serde(default, rename = "order")]
+    pub orders: Vec<OrderSpec>,
     /// Where it was read from.
     #[serde(skip)]
     pub(super) source: Source,
@@ -512,11 +517,13 @@ pub struct HostSpec {
     pub dctcp: DctcpSpec,
     /// Swift.
     pub swift: SwiftSpec,
+    /// NSCC.
+    pub nscc: NsccSpec,
     /// How the bytes in flight of HPCC, TIMELY and DCTCP follow the rate; variable unless given, of TIMELY none.
     pub window: Option<WindowKind>,
     /// Bytes in flight at line rate; the largest bandwidth-delay product of the flows unless given.
     pub window_bytes: Option<Size>,
-    /// Base round trip of HPCC; the largest of the flows unless given.
+    /// Base round trip of HPCC and NSCC; the largest of the flows unless given.
     pub base_rtt: Option<Duration>,
 }
 
@@ -540,6 +547,7 @@ impl Default for HostSpec {
             timely: TimelySpec::default(),
             dctcp: DctcpSpec::default(),
             swift: SwiftSpec::default(),
+            nscc: NsccSpec::default(),
             window: None,
             window_bytes: None,
             base_rtt: None,
@@ -789,6 +797,8 @@ pub enum Congestion {
     Dctcp,
     /// Swift.
     Swift,
+    /// NSCC of Ultra Ethernet.
+    Nscc,
     /// Line rate, `window_bytes` in flight.
     FixedWindow,
     /// Not at all.

@@ -133,7 +133,8 @@ fn write(dir: &Path, report: &Report) -> Result<()> {
         ("flows.csv", report.flows_csv()),
         ("ports.csv", report.ports_csv()),
     ];
-    let more = report.latency_csv().into_iter().flatten().chain(report.collectives_csv());
+    let more =
+        report.latency_csv().into_iter().flatten().chain(report.collectives_csv()).chain(report.traces_csv());
     for (name, text) in always.into_iter().chain(more) {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,8 +1,9 @@
 //! Looking at queue pairs of a station while it runs, and changing how they react to congestion (CC-015, CC-024).
 
-use super::{Pair, Station};
+use super::Station;
+use crate::dcqcn::access::{self, AccessError};
 use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
-use crate::dcqcn::registers::{At, Globals, Register, WriteError};
+use crate::dcqcn::registers::Register;
 use crate::dcqcn::trace::Trace;
 use crate::roce::wire::Qpn;
 use thiserror::Error;
@@ -17,30 +18,18 @@ pub enum OrderError {
     /// Its rate is fixed.
     #[error("queue pair {} has a fixed rate: set [dcqcn] parameters in the host's file", .0.0)]
     Fixed(Qpn),
-    /// Nothing stands there.
-    #[error("{0:#x}: no register, or none of a queue pair that is there")]
-    Address(u64),
-    /// More bits than the register has.
-    #[error("{1:#x} does not fit the 32 bits of {0:#x}")]
-    Wide(u64, u64),
     /// What does not fit.
     #[error(transparent)]
     Dcqcn(#[from] DcqcnError),
-    /// What a shared register refuses.
+    /// An address, or what is to stand there.
     #[error(transparent)]
-    Register(#[from] WriteError),
+    Access(AccessError),
 }
 
 impl Station {
     fn control_of(&mut self, qpn: Qpn) -> Result<(usize, &mut Adapter), OrderError> {
         let at = self.pairs.iter().position(|pair| pair.qpn == qpn).ok_or(OrderError::NoQueuePair(qpn))?;
         Ok((at, self.pairs[at].control.as_mut().ok_or(OrderError::Fixed(qpn))?))
-    }
-
-    /// Queue pair `nth`, from 1, as registers count them.
-    fn nth(&self, address: u64, nth: u64) -> Result<Qpn, OrderError> {
-        let at = usize::try_from(nth - 1).ok();
-        at.and_then(|at| self.pairs.get(at)).map(|pair| pair.qpn).ok_or(OrderError::Address(address))
     }
 
     /// How a queue pair reacts to congestion now; `None`: it has a fixed rate, or is not there.
@@ -76,19 +65,8 @@ impl Station {
     /// # Errors
     /// Nothing stands there.
     pub fn read(&self, address: u64, now: Nanos) -> Result<u64, OrderError> {
-        let control = |nth| {
-            let qpn = self.nth(address, nth)?;
-            let pair = self.pairs.iter().find(|pair| pair.qpn == qpn);
-            pair.and_then(|pair| pair.control.as_ref()).ok_or(OrderError::Fixed(qpn))
-        };
-        match At::address(address).ok_or(OrderError::Address(address))? {
-            At::Global(register) => {
-                let first = self.pairs.iter().find_map(|pair| pair.control.as_ref());
-                Ok(globals(first.ok_or(OrderError::Address(address))?).read(register))
-            }
-            At::Qp(register, nth) => Ok(u64::from(control(nth)?.read(register, now))),
-            At::Arbitration(nth) => Ok(control(nth)?.arbitration()),
-        }
+        let controls: Vec<_> = self.pairs.iter().map(|pair| pair.control.as_ref()).collect();
+        access::read(&controls, address, now).map_err(|error| self.named(error))
     }
 
     /// Writes the register at an address, for all queue pairs if they share it.
@@ -96,40 +74,18 @@ impl Station {
     /// # Errors
     /// Nothing stands there, or what does not fit.
     pub fn write(&mut self, address: u64, value: u64, now: Nanos) -> Result<(), OrderError> {
-        match At::address(address).ok_or(OrderError::Address(address))? {
-            At::Global(register) => {
-                // Of each what else it has stays as it is; all or none.
-                let written = |control: &Adapter| {
-                    let mut globals = globals(control);
-                    globals.write(register, value)?;
-                    let Globals { scheme, params, outstanding } = globals;
-                    Ok::<_, WriteError>(Dcqcn { scheme, params, outstanding, ..*control.settings() })
-                };
-                let of_all = |pair: &Pair| pair.control.as_ref().map(written).transpose();
-                let new = self.pairs.iter().map(of_all).collect::<Result<Vec<_>, _>>()?;
-                if new.iter().all(Option::is_none) {
-                    return Err(OrderError::Address(address));
-                }
-                for (at, new) in new.into_iter().enumerate() {
-                    if let (Some(new), Some(control)) = (new, &mut self.pairs[at].control) {
-                        control.configure(&new, now)?;
-                        self.apply_rate(at);
-                    }
-                }
-            }
-            At::Qp(register, nth) => {
-                let narrow = u32::try_from(value).map_err(|_| OrderError::Wide(address, value))?;
-                let (at, control) = self.control_of(self.nth(address, nth)?)?;
-                control.write(register, narrow, now);
-                self.apply_rate(at);
-            }
-            At::Arbitration(nth) => {
-                let (at, control) = self.control_of(self.nth(address, nth)?)?;
-                control.write_arbitration(value, now);
-                self.apply_rate(at);
-            }
-        }
+        let mut controls: Vec<_> = self.pairs.iter_mut().map(|pair| pair.control.as_mut()).collect();
+        access::write(&mut controls, address, value, now).map_err(|error| self.named(error))?;
+        (0..self.pairs.len()).for_each(|at| self.apply_rate(at));
         Ok(())
+    }
+
+    /// The same with the number of the queue pair.
+    fn named(&self, error: AccessError) -> OrderError {
+        match error {
+            AccessError::Fixed(at) => OrderError::Fixed(self.pairs[at].qpn),
+            other => OrderError::Access(other),
+        }
     }
 
     /// Starts to record what moves the rate of a queue pair, from an empty trace, or stops (CC-021).
@@ -149,12 +105,6 @@ impl Station {
     pub fn trace(&self, qpn: Qpn) -> Option<&Trace> {
         self.pairs.iter().find(|pair| pair.qpn == qpn)?.control.as_ref()?.trace()
     }
-}
-
-/// What shared registers say of a queue pair.
-fn globals(control: &Adapter) -> Globals {
-    let Dcqcn { scheme, params, outstanding, .. } = *control.settings();
-    Globals { scheme, params, outstanding }
 }
 
 #[cfg(test)]
@@ -208,10 +158,13 @@ mod tests {
         assert_eq!((station.read(0x40_0000, 0), station.read(0x40_0200, 0)), (Ok(MASK_BIT), Ok(0)));
         assert_eq!(station.read(address(Register::Rate, 2), 0), Err(OrderError::Fixed(fixed)));
         for wrong in [address(Register::Rate, 4), 0x20_0208, 0x60_0038] {
-            assert_eq!(station.write(wrong, 1, 0), Err(OrderError::Address(wrong)));
+            assert_eq!(station.write(wrong, 1, 0), Err(OrderError::Access(AccessError::Address(wrong))));
         }
         let rate = address(Register::Rate, 1);
-        assert_eq!(station.write(rate, 1 << 32, 0), Err(OrderError::Wide(rate, 1 << 32)));
+        assert_eq!(
+            station.write(rate, 1 << 32, 0),
+            Err(OrderError::Access(AccessError::Wide(rate, 1 << 32)))
+        );
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub(super) enum Event {
     Converge,
     /// A computation is over.
     Computed { op: u32 },
+    /// Queue pairs are told something.
+    Order { order: u32 },
 }
 
 /// A frame on its way and when its last bit arrives.
@@ -72,6 +74,7 @@ pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps
 impl Fabric<'_> {
     pub(super) fn play(&mut self, progress: &mut dyn FnMut(Progress)) {
         self.begin_operations();
+        self.expect_orders();
         for dir in 0..self.dirs.len() {
             self.at(0, Event::Wake { dir: dir as u32 });
         }
@@ -110,6 +113,7 @@ impl Fabric<'_> {
                 Event::Link { change } => self.change_link(change as usize),
                 Event::Converge => self.converge(),
                 Event::Computed { op } => self.computed(op),
+                Event::Order { order } => self.obey(order),
             }
         }
         if !self.is_over() {

@@ -11,6 +11,7 @@ mod event_loop;
 mod failures;
 mod ideal;
 mod operations;
+mod orders;
 mod probe;
 mod world;
 

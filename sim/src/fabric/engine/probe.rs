@@ -4,6 +4,7 @@ use super::event_loop::Event;
 use super::world::{Fabric, SwitchNode};
 use crate::fabric::collective_report::{self, Known};
 use crate::fabric::links::Direction;
+use crate::fabric::orders;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult,
@@ -119,7 +120,11 @@ impl Fabric<'_> {
             config: self.switches.first().map(|s| Config::clone(&s.config)),
             deaf: self.deaf_hosts(),
         };
+        let hosts = self.plan.names.iter().zip(&self.hosts);
+        let traces =
+            hosts.filter_map(|(name, host)| Some(orders::traces(name, host.nic()?))).flatten().collect();
         Report {
+            traces,
             flows_finite: self.finite,
             flows_done: self.done,
             fct_ns: Spread::of(done.clone().map(|(fct, _)| fct).collect()),
@@ -138,6 +143,7 @@ impl Fabric<'_> {
             samples: std::mem::take(&mut self.samples),
             timeline: timeline.finish(ns),
             latency: self.latency.as_ref().map(|latency| latency.report(|dir| self.leg_name(dir))),
+            orders: self.orders.results(),
             ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)

@@ -12,6 +12,7 @@ use crate::fabric::graph::Collective;
 use crate::fabric::hosts::{self, Host};
 use crate::fabric::latency::LatencyRecorder;
 use crate::fabric::links::{Direction, directions};
+use crate::fabric::orders::Orders;
 use crate::fabric::play::{lanes, port_names};
 use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
@@ -166,6 +167,7 @@ pub(super) struct Fabric<'a> {
     /// Priorities each host obeys pauses of, one bit each.
     pub(super) obeyed: Vec<u8>,
     pub(super) operations: Operations,
+    pub(super) orders: Orders,
     /// What is reported together, and the numbers of its workloads.
     pub(super) reported: Vec<(usize, Collective)>,
     /// Time the host of each flow had been held back when it started and, once it was delivered, since then, ns. Of parts of
@@ -253,6 +255,7 @@ impl<'a> Fabric<'a> {
             plan.macs.iter().enumerate().map(|(i, mac)| ((mac.to_u64() & address_mask) >> 8, i)).collect();
         owners.sort_unstable();
         let operations = Operations::new(ops, flows.len());
+        let orders = Orders::new(spec, &plan, &flows)?;
         let (rates, rate_of) = lanes(&plan, &flows);
         let timeline = TimelineRecorder::new(port_names(&plan), rates);
         let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
@@ -283,6 +286,7 @@ impl<'a> Fabric<'a> {
             switches,
             flows,
             operations,
+            orders,
             reported,
             paused: BTreeMap::new(),
             queue: EventQueue::new(),

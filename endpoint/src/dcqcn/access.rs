@@ -1,0 +1,105 @@
+//! Registers of the queue pairs of a port, read and written by their addresses (CC-015, CC-024).
+
+use super::firmware::{Adapter, Dcqcn, DcqcnError};
+use super::registers::{At, Globals, WriteError};
+use thiserror::Error;
+use weir_dataplane::types::Nanos;
+
+/// Why an access is refused. Nothing is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum AccessError {
+    /// The queue pair at this place, from 0, has a fixed rate.
+    #[error("queue pair {0} of the port has a fixed rate")]
+    Fixed(usize),
+    /// Nothing stands there.
+    #[error("{0:#x}: no register, or none of a queue pair that is there")]
+    Address(u64),
+    /// More bits than the register has.
+    #[error("{1:#x} does not fit the 32 bits of {0:#x}")]
+    Wide(u64, u64),
+    /// What does not fit.
+    #[error(transparent)]
+    Dcqcn(#[from] DcqcnError),
+    /// What a shared register refuses.
+    #[error(transparent)]
+    Register(#[from] WriteError),
+}
+
+/// Place, from 0, of queue pair `nth`, from 1, as registers count them.
+fn place(nth: u64) -> Option<usize> {
+    usize::try_from(nth.checked_sub(1)?).ok()
+}
+
+/// Reads the register at an address; one that is shared as the first queue pair has it. `pairs` are those of a port in
+/// the order in which registers count them, `None` those with a fixed rate.
+///
+/// # Errors
+/// Nothing stands there.
+pub fn read(pairs: &[Option<&Adapter>], address: u64, now: Nanos) -> Result<u64, AccessError> {
+    let nowhere = AccessError::Address(address);
+    let control = |nth| {
+        let at = place(nth).filter(|at| *at < pairs.len()).ok_or(nowhere)?;
+        pairs[at].ok_or(AccessError::Fixed(at))
+    };
+    match At::address(address).ok_or(nowhere)? {
+        At::Global(register) => {
+            let first = pairs.iter().find_map(|control| *control).ok_or(nowhere)?;
+            Ok(globals(first).read(register))
+        }
+        At::Qp(register, nth) => Ok(u64::from(control(nth)?.read(register, now))),
+        At::Arbitration(nth) => Ok(control(nth)?.arbitration()),
+    }
+}
+
+/// Writes the register at an address, for all queue pairs if they share it.
+///
+/// # Errors
+/// Nothing stands there, or what does not fit.
+pub fn write(
+    pairs: &mut [Option<&mut Adapter>],
+    address: u64,
+    value: u64,
+    now: Nanos,
+) -> Result<(), AccessError> {
+    let nowhere = AccessError::Address(address);
+    let (register, nth) = match At::address(address).ok_or(nowhere)? {
+        At::Global(register) => {
+            // Of each what else it has stays as it is; all or none.
+            let written = |control: &Adapter| {
+                let mut globals = globals(control);
+                globals.write(register, value)?;
+                let Globals { scheme, params, outstanding } = globals;
+                Ok::<_, WriteError>(Dcqcn { scheme, params, outstanding, ..*control.settings() })
+            };
+            let of_all = pairs.iter().map(|control| control.as_deref().map(written).transpose());
+            let new = of_all.collect::<Result<Vec<_>, _>>()?;
+            if new.iter().all(Option::is_none) {
+                return Err(nowhere);
+            }
+            for (new, control) in new.into_iter().zip(pairs) {
+                if let (Some(new), Some(control)) = (new, control) {
+                    control.configure(&new, now)?;
+                }
+            }
+            return Ok(());
+        }
+        At::Qp(register, nth) => (Some(register), nth),
+        At::Arbitration(nth) => (None, nth),
+    };
+    let at = place(nth).filter(|at| *at < pairs.len()).ok_or(nowhere)?;
+    let control = pairs[at].as_deref_mut().ok_or(AccessError::Fixed(at))?;
+    match register {
+        Some(register) => {
+            let narrow = u32::try_from(value).map_err(|_| AccessError::Wide(address, value))?;
+            control.write(register, narrow, now);
+        }
+        None => control.write_arbitration(value, now),
+    }
+    Ok(())
+}
+
+/// What shared registers say of a queue pair.
+fn globals(control: &Adapter) -> Globals {
+    let Dcqcn { scheme, params, outstanding, .. } = *control.settings();
+    Globals { scheme, params, outstanding }
+}
