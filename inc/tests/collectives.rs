@@ -394,6 +394,31 @@ fn a_killed_engine_is_heard_of_by_the_rest_of_the_tree() {
     check_sums(&mut net, &places, 5);
 }
 
+/// The link of a rank is down for a while, in both directions: shorter than anybody's retries, every sum is right; longer, all
+/// hear of it, the rank itself by its adapter.
+#[test]
+fn a_link_that_flaps_costs_time_or_the_job_and_no_sum() {
+    for (seed, down) in [(1, 1_000_000), (2, 5_000_000), (3, 9_000_000), (4, 2_000_000_000)] {
+        let tree = Tree::Engine(vec![Tree::flat(2), Tree::Rank]);
+        let (mut net, places) = start(Net::new(seed), &tree, 3_000, |_| {});
+        let flapping = places.ranks[(seed % 3) as usize];
+        net.run_until(200_000 + seed * 77_000, |_| false);
+        net.filter = Some(Box::new(move |from, to, _, _| from == flapping || to == flapping));
+        net.run_until(net.now + down, |_| false);
+        net.filter = None;
+        let results = |net: &mut Net| places.ranks.iter().map(|&n| net.rank(n).results).min();
+        assert!(results(&mut net) < Some(3_000), "it was in the middle");
+        if down < 1_000_000_000 {
+            finish(&mut net, &places);
+            assert_eq!(check_sums(&mut net, &places, 3), 3_000, "down for {down} ns");
+        } else {
+            let bound = net.now + 1_000_000_000;
+            assert!(net.run_until(bound, |net| places.ranks.iter().all(|&n| net.rank(n).heard_of_failure())));
+            check_sums(&mut net, &places, 3);
+        }
+    }
+}
+
 #[test]
 fn ranks_that_are_late_slow_or_out_of_buffers_are_waited_for() {
     let (mut net, places) = start(Net::new(4), &Tree::flat(3), 200, |_| {});

@@ -15,6 +15,7 @@ use weir_inc::immediate::{ALL_RANKS, Failure, Immediate, Primitive, Status};
 use weir_inc::job::Job;
 use weir_inc::kernels::{DataType, Flags, Kernels, Operator};
 use weir_inc::params::{JobParams, MAX_CHILDREN, Refusal, Straggler};
+use weir_inc::remote::{Memory, Writes};
 use weir_inc::report::{ReportPage, State};
 
 const ACK: Syndrome = Syndrome::ACK_NO_CREDITS;
@@ -771,10 +772,14 @@ proptest! {
         packets in prop::collection::vec((0u8..0x20, any::<u32>(), 0usize..1100, 0usize..3), 1..40),
         words_of_operations in any::<bool>(),
         root in any::<bool>(),
+        writes in 0u8..3,
     ) {
         let mut hand = Hand::new(2, |job| {
             job.straggler = Straggler::Partial(50_000);
             job.parent = Some(parent()).filter(|_| !root);
+            let memory = Memory { addr: 0, rkey: 7, len: 4096 };
+            job.children[0].remote.writes = [Writes::Refused, Writes::Into(memory), Writes::Mirrored][usize::from(writes)];
+            job.children[1].remote.results = Some(memory);
         });
         hand.engine.add(params(JOB + 1, 1, FIRST_QPN + 128)).unwrap();
         let mut numbers = [0, 0, 0];
@@ -785,12 +790,16 @@ proptest! {
             let ext = Extensions {
                 imm: layout.imm.then_some(word),
                 aeth: layout.aeth.then_some(weir_endpoint::roce::wire::Aeth { syndrome: word as u8, msn: 1 }),
-                reth: layout.reth.then_some(weir_endpoint::roce::wire::Reth { va: 0, rkey: word, len: word }),
+                reth: layout.reth.then_some(weir_endpoint::roce::wire::Reth {
+                    va: u64::from(word & 0xff),
+                    rkey: if word & 1 == 0 { 7 } else { word },
+                    len: if word & 2 == 0 { len as u32 } else { word },
+                }),
                 deth: None,
             };
             let from = [0, 1, PARENT][peer];
             hand.give(&Hand::frame(from, JOB, opcode, numbers[peer], ext, &vec![n as u8; len.min(1024)]));
-            numbers[peer] += i32::from(opcode.0 < 6);
+            numbers[peer] += i32::from(opcode.0 < 12);
             hand.wait(3_000);
             hand.give(&Hand::frame(0, JOB + 1, Opcode::RC_SEND_ONLY, n as i32, Extensions::default(), &words(&[n as i32])));
             let sums: Vec<_> = hand.data().into_iter().filter(|s| s.payload == words(&[n as i32])).collect();
