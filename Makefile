@@ -6,12 +6,13 @@ CARGO ?= cargo
 FOR   ?= 20s
 export PREFIX DESTDIR
 
-.PHONY: help setup setup-demo setup-test demo build install deb test model test-nic interop fresh fresh-install bench bench-sim bench-management figures docs deny lint clean
+.PHONY: help setup setup-demo setup-test demo build install deb test model test-python test-nic interop fresh fresh-install bench bench-sim bench-management figures docs deny lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
 	@echo 'make test    build and run every test'
 	@echo 'make model   what lcores and readers share, in every order a processor may show it (loom)'
+	@echo 'make test-python   sweeps on Ray, tables and plots of contrib/python, with packages from PyPI in target/python'
 	@echo 'make test-nic   weir on the drivers of NICs that QEMU emulates (root, docs/testing.md)'
 	@echo 'make fresh   both of them on a bare Debian 12, made for that: as root and not, with and without llvm-14-dev'
 	@echo 'make install  program, manual pages, completions, unit, configurations under PREFIX (/usr/local), with DESTDIR in front'
@@ -57,6 +58,10 @@ test: setup-test
 # Tries every order in which threads may see each other's writes, which takes minutes. Needs neither DPDK nor root.
 model:
 	RUSTFLAGS='--cfg weir_loom' $(CARGO) test --locked -p weir-dataplane --lib --target-dir target/model model_
+
+# Ray, pandas and matplotlib are 800 MB, so `make test` has these tests where they have been got before.
+test-python: setup-demo
+	CARGO='$(CARGO)' scripts/test-python
 
 # Boots guests without KVM, so it takes long, and root: not part of anything else. NICS="e1000e igb": not all.
 test-nic: setup-demo

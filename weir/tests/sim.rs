@@ -1,7 +1,10 @@
 //! `weir sim` from outside: files, a sweep that is killed and goes on, refusals.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 const CONFIGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/sim");
 
@@ -89,6 +92,162 @@ fn a_killed_sweep_goes_on_and_any_sharding_has_one_digest() {
     };
     let whole = digest(&["merge", &text("cut")]);
     assert_eq!(digest(&["merge", &text("part2"), &text("part1"), &text("part3")]), whole);
+}
+
+/// Ctrl-C.
+fn interrupt(child: &Child) {
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+}
+
+/// A plan of `points` runs with no end but that of the clock, which is far away.
+const LONG: &str = "name = \"long\"\nuntil = \"1000s\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \
+                    \"flow\"\nfrom = \"h0\"\nto = \"h1\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h2\"\nto = \"h1\"\nbytes = \
+                    \"1MB\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h2\"\nto = \"h3\"\nstart = \"999s\"\nbytes = \"1MB\"\n";
+
+#[test]
+fn a_run_that_is_stopped_shows_how_far_it_is_and_leaves_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, to) = (dir.path().join("long.toml"), dir.path().join("result"));
+    std::fs::write(&file, LONG).unwrap();
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["sim".as_ref(), file.as_os_str(), "--out".as_ref(), to.as_os_str()])
+        .env("TERM", "xterm")
+        .stdout(Stdio::piped())
+        .stderr(terminal.slave)
+        .spawn()
+        .unwrap();
+    let mut shown = String::new();
+    let mut terminal = std::fs::File::from(terminal.master);
+    while !(shown.contains("events/s") && shown.contains(" left")) {
+        let mut some = [0; 4096];
+        let n = terminal.read(&mut some).unwrap_or_else(|error| panic!("{error}: {shown}"));
+        shown.push_str(&String::from_utf8_lossy(&some[..n]));
+    }
+    assert!(shown.contains("long [") && shown.contains(" ms, ") && shown.contains("/3 flows"), "{shown}");
+    interrupt(&child);
+    // What it draws has to be taken, or it waits for that.
+    let reader = std::thread::spawn(move || while terminal.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
+    reader.join().unwrap();
+    assert!(said.contains("verdict: FAIL: stopped at ") && said.contains("figures are partial"), "{said}");
+    let report = std::fs::read_to_string(to.join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let end = report["end_ns"].as_u64().unwrap();
+    assert!(report["stopped"] == true && (1..999_000_000_000).contains(&end), "{end}");
+    assert_eq!((&report["flows_done"], &report["flows_finite"]), (&1.into(), &2.into()));
+    // All that was delivered up to there is in it.
+    assert!(report["flows"][0]["delivered"].as_u64().unwrap() > 0, "{}", report["flows"]);
+    let flows = std::fs::read_to_string(to.join("flows.csv")).unwrap();
+    assert_eq!(flows.lines().count(), 3 + 3, "{flows}");
+}
+
+#[test]
+fn a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan(dir.path());
+    let to = dir.path().join("out");
+    let start = |jobs: &str| {
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        weir.args(["sim", "sweep", "--plan", &plan, "--jobs", jobs, "--out", to.to_str().unwrap()]);
+        weir.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut child = start("2");
+    while results(&to) < 2 && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    interrupt(&child);
+    let stopped = child.wait_with_output().unwrap();
+    let there = results(&to);
+    assert_eq!(stopped.status.code(), Some(1), "{stopped:?}");
+    assert!((2..60).contains(&there), "{there}");
+    assert!(out(&stopped).contains(&format!("stopped: {} points are left", 60 - there)), "{stopped:?}");
+    let rest = start("3").wait_with_output().unwrap();
+    assert!(out(&rest).contains(&format!("{there} were there, 20 of all are broken")), "{rest:?}");
+    // One thread, and nothing kept but figures: the same digest.
+    let alone = dir.path().join("alone");
+    let alone = alone.to_str().unwrap();
+    weir(&["sweep", "--plan", &plan, "--jobs", "1", "--keep", "figures", "--out", alone]);
+    let digest = |dir: &str| out(&weir(&["merge", dir])).lines().last().unwrap().to_owned();
+    assert_eq!(digest(to.to_str().unwrap()), digest(alone));
+    assert_eq!(std::fs::read_dir(alone).unwrap().count(), 60 + 1);
+}
+
+/// A point whose run does not come to an end by itself is left, and no part of it is taken for a result.
+#[test]
+fn a_point_that_is_stopped_has_no_result() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("base.toml"), LONG).unwrap();
+    let plan = dir.path().join("plan.toml");
+    std::fs::write(
+        &plan,
+        "name = \"p\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"until\"\nvalues = [\"2ms\", \"1000s\"]\n",
+    )
+    .unwrap();
+    let to = dir.path().join("out");
+    let child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["sim", "sweep", "--plan", plan.to_str().unwrap(), "--out", to.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while results(&to) < 1 {
+        std::thread::yield_now();
+    }
+    interrupt(&child);
+    let stopped = child.wait_with_output().unwrap();
+    assert!(
+        out(&stopped).contains("1 points played, 0 were there")
+            && out(&stopped).contains("1 points are left"),
+        "{stopped:?}"
+    );
+    assert_eq!(results(&to), 1);
+    let list = |more: &[&str]| -> serde_json::Value {
+        let args = [&["sweep", "--list", "--plan", plan.to_str().unwrap()], more].concat();
+        let listed = weir(&args);
+        assert!(listed.status.success(), "{listed:?}");
+        serde_json::from_str(&out(&listed)).unwrap()
+    };
+    let all = list(&[]);
+    assert_eq!((&all["open"], &all["axes"]), (&serde_json::json!([0, 1]), &serde_json::json!(["until"])));
+    let address = all["points"][0]["address"].as_str().unwrap();
+    assert!(to.join(format!("{address}.json")).exists() && to.join(address).join("flows.csv").exists());
+    let files: Vec<&str> =
+        all["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    assert_eq!(files, [plan.to_str().unwrap(), dir.path().join("base.toml").to_str().unwrap()]);
+    let to = to.to_str().unwrap();
+    assert_eq!(list(&["--out", to])["open"], serde_json::json!([1]));
+    assert_eq!(list(&["--out", to, "--keep", "report"])["open"], serde_json::json!([0, 1]));
+}
+
+#[test]
+fn plans_that_name_no_key_are_refused_with_the_line_and_the_keys_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    plan(dir.path());
+    let file = dir.path().join("odd.toml");
+    let (name, to) = (file.to_str().unwrap(), dir.path().join("out"));
+    let axis = |key: &str, value: &str| {
+        format!(
+            "name = \"odd\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"seed\"\nvalues = [1]\n[[axis]]\nkey = \"{key}\"\nvalues = [{value}]\n"
+        )
+    };
+    for (text, place, what) in [
+        (axis("link.rat", "\"1G\""), ":7: ", "unknown field `rat`, expected one of `rate`, `delay`"),
+        (axis("switch.config.buffer.sizze", "1"), ":7: ", "did you mean `size`?"),
+        (axis("workload.0.sender", "2"), ":7: ", "unknown field `sender`"),
+        (axis("workload.9.senders", "2"), ":7: ", "nothing at `9`"),
+        (axis("seed", "2"), ":7: ", "two axes"),
+        (axis("x", "1").replace("key = \"x\"\n", ""), "line 6, ", "missing field `key`"),
+        (axis("seed", "1").replace("\"base.toml\"", "\"absent.toml\""), "absent.toml: ", "No such file"),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let refused = weir(&["sweep", "--plan", name, "--out", to.to_str().unwrap()]);
+        let said = String::from_utf8(refused.stderr.clone()).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{text}{refused:?}");
+        assert!(said.contains(place) && said.contains(what), "{what}: {said}");
+        assert!(!to.exists());
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! two settings have two seeds or more in common, their difference is that of the runs with one seed each, in the mean,
 //! with its 95 % confidence interval (`difference.rs`); else that of the means, without one.
 
+mod course;
 mod difference;
 mod figures;
 mod page;

@@ -1,5 +1,6 @@
 //! What is compared, as it lies in files: reports of `weir sim`, folders of `weir sim sweep`.
 
+use super::course::{Course, FlowTimes};
 use super::figures::{Figure, Figures};
 use super::{CompareError, name_of};
 use crate::fabric::{self, SCHEMA, Spread, Timeline, completion};
@@ -19,8 +20,6 @@ pub(super) struct Side {
     pub neighbours: Vec<(String, String)>,
     /// Points of the sweep without a result, in words.
     pub left_out: Option<String>,
-    /// What only a report has.
-    pub course: Option<Course>,
 }
 
 /// A run.
@@ -29,22 +28,8 @@ pub(super) struct Run {
     pub figures: Figures,
     /// What should not have happened.
     pub findings: Vec<String>,
-}
-
-/// The flows, ports and course of a run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Course {
-    pub end_ns: u64,
-    /// Of each flow that was delivered, ns.
-    pub fct_ns: Vec<u64>,
-    /// The same over what it takes alone on its path, in thousandths.
-    pub slowdown_milli: Vec<u64>,
-    /// Of each port of a switch: share of the run in which it held its peer back, in millionths.
-    pub paused_ppm: Vec<u64>,
-    /// Longest queue of any port in each period, bytes.
-    pub depths: Vec<u64>,
-    /// Period of `depths`, ns.
-    pub period_ns: u64,
+    /// Flows, ports and queues; `None`: figures alone were kept.
+    pub course: Option<Course>,
 }
 
 /// What is read of a report: see [`fabric::Report`].
@@ -110,7 +95,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Side>, CompareError> {
     }
 }
 
-fn report(path: &Path, name: String) -> Result<Side, CompareError> {
+/// The report in a file.
+fn stored(path: &Path) -> Result<Stored, CompareError> {
     #[derive(Deserialize)]
     struct Layout {
         schema: u32,
@@ -123,14 +109,19 @@ fn report(path: &Path, name: String) -> Result<Side, CompareError> {
     if schema != SCHEMA {
         return Err(CompareError::Layout { path: path.to_owned(), got: schema });
     }
-    let stored: Stored = serde_json::from_slice(&text).map_err(no_report)?;
-    let run = Run { figures: stored.figures(), findings: stored.findings.clone() };
+    serde_json::from_slice(&text).map_err(no_report)
+}
+
+fn report(path: &Path, name: String) -> Result<Side, CompareError> {
+    let stored = stored(path)?;
+    let course = Some(stored.course());
+    let run = Run { figures: stored.figures(), findings: stored.findings.clone(), course };
     let ports = stored.switches.iter().flat_map(|s| s.ports.iter().map(|p| (s.name.clone(), p.peer.clone())));
     // An engine of a switch is called after it and is no neighbour.
     let mut neighbours: Vec<_> = ports.filter(|(switch, peer)| *peer != format!("{switch}.inc")).collect();
     neighbours.sort_unstable();
     let runs = BTreeMap::from([(stored.seed, run)]);
-    Ok(Side { name, runs, neighbours, left_out: None, course: Some(stored.course()) })
+    Ok(Side { name, runs, neighbours, left_out: None })
 }
 
 impl Stored {
@@ -158,25 +149,10 @@ impl Stored {
         }
     }
 
-    fn course(self) -> Course {
-        let share = |part: u64, whole: u64, of: u128| {
-            u64::try_from(u128::from(part) * of / u128::from(whole.max(1))).unwrap_or(u64::MAX)
-        };
-        let Timeline { period_ns, depths: series, .. } = &self.timeline;
-        let periods = series.iter().map(|s| s.values.len()).max().unwrap_or(0);
-        let longest = |k| series.iter().filter_map(|s| s.values.get(k).copied()).max().unwrap_or(0);
-        let done = || self.flows.iter().filter_map(|f| Some((f.fct_ns?, f.ideal_ns)));
-        Course {
-            end_ns: self.end_ns,
-            fct_ns: done().map(|(fct, _)| fct).collect(),
-            slowdown_milli: done().map(|(fct, ideal)| share(fct, ideal, 1000)).collect(),
-            paused_ppm: self
-                .ports()
-                .filter_map(|p| Some(share(p.tx_paused_ns?, self.end_ns, 1_000_000)))
-                .collect(),
-            depths: (0..periods).map(longest).collect(),
-            period_ns: *period_ns,
-        }
+    fn course(&self) -> Course {
+        let flows = self.flows.iter().map(|f| FlowTimes { fct_ns: f.fct_ns, ideal_ns: f.ideal_ns });
+        let paused = self.ports().filter_map(|p| p.tx_paused_ns);
+        Course::new(self.end_ns, flows, paused, Some(&self.timeline))
     }
 }
 
@@ -193,6 +169,12 @@ struct PointSummary {
     findings: Vec<String>,
     #[serde(flatten)]
     figures: Figures,
+}
+
+/// What a sweep has kept of a point in `folder`.
+fn course_of(folder: &Path) -> Result<Option<Course>, CompareError> {
+    let report = folder.join("report.json");
+    if report.exists() { Ok(Some(stored(&report)?.course())) } else { Ok(Course::of_tables(folder)) }
 }
 
 /// The points of a sweep, those that differ in `seed` alone together.
@@ -212,7 +194,8 @@ fn points(path: &Path, merged: sweep::Merged) -> Result<Vec<Side>, CompareError>
             problem,
         };
         let point: Point = Point::deserialize(&result).map_err(|e| damaged(e.to_string()))?;
-        let run = Run { figures: point.summary.figures, findings: point.summary.findings };
+        let course = course_of(&path.join(result["address"].as_str().unwrap_or_default()))?;
+        let run = Run { figures: point.summary.figures, findings: point.summary.findings, course };
         if let Some((_, side)) = sides.iter_mut().find(|(of, _)| *of == settings) {
             side.runs.insert(point.seed, run);
             continue;
@@ -225,7 +208,7 @@ fn points(path: &Path, merged: sweep::Merged) -> Result<Vec<Side>, CompareError>
             name = format!("{name}, {}", settings.join(", "));
         }
         let runs = BTreeMap::from([(point.seed, run)]);
-        sides.push((settings, Side { name, runs, neighbours, left_out: None, course: None }));
+        sides.push((settings, Side { name, runs, neighbours, left_out: None }));
     }
     let (missing, broken) = (merged.missing.len(), merged.broken.len());
     let Some((_, first)) = sides.first_mut() else { return Err(CompareError::Empty(path.to_owned())) };
@@ -246,6 +229,11 @@ impl Side {
     /// Mean of a figure over the runs that have it.
     pub fn mean(&self, figure: &Figure) -> Option<f64> {
         mean(self.runs.values().filter_map(|run| (figure.of)(&run.figures)))
+    }
+
+    /// Flows, ports and queues of all its runs; `None`: there are none of any.
+    pub fn course(&self) -> Option<Course> {
+        self.runs.values().filter_map(|run| run.course.clone()).reduce(Course::join)
     }
 
     /// Seeds both have.

@@ -1,9 +1,12 @@
 //! Reports and sweeps as they are written, and files that are none.
 
+use super::course::Course;
 use super::*;
 use crate::fabric::{load, run};
-use crate::sweep::{Plan, run_shard};
+use crate::sweep::{Keep, Orders, Plan, run_shard};
 use serde_json::Value;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 
 fn spec(hosts: usize, rate: &str, seed: u64) -> String {
     format!(
@@ -27,7 +30,9 @@ fn sweep_of(dir: &Path, name: &str, rate: &str, axes: &[(&str, &str)]) -> PathBu
         axes.iter().map(|(key, values)| format!("[[axis]]\nkey = \"{key}\"\nvalues = {values}\n")).collect();
     let plan = dir.join("plan.toml");
     std::fs::write(&plan, format!("name = \"{name}\"\nbase = \"base.toml\"\n{axes}")).unwrap();
-    run_shard(&Plan::read(&plan).unwrap(), "1/1", &dir.join(name), &mut |_| {}).unwrap();
+    let to = dir.join(name);
+    let orders = Orders { shard: "1/1", dir: &to, keep: Keep::default(), jobs: NonZeroUsize::MIN };
+    run_shard(&Plan::read(&plan).unwrap(), &orders, &|_| ControlFlow::Continue(())).unwrap();
     dir.join(name)
 }
 
@@ -48,7 +53,7 @@ fn a_stored_report_has_the_figures_of_its_summary() {
     let spec = load("a", &spec(4, "100G", 7)).unwrap();
     assert_eq!(side.neighbours, crate::fabric::neighbours(&spec).unwrap());
     assert_eq!(side.neighbours.len(), 4);
-    let course = side.course.as_ref().unwrap();
+    let course = side.course().unwrap();
     assert_eq!(course.fct_ns.len(), report.flows_done);
     assert_eq!(course.depths.iter().max().copied().unwrap_or(0), report.queue_max());
 }
@@ -145,7 +150,9 @@ fn what_is_no_result_is_refused_with_a_remedy() {
     // A plan that was written before its first point was.
     let sweep = sweep_of(dir.path(), "sweep", "100G", &[("seed", "[1]")]);
     for file in std::fs::read_dir(&sweep).unwrap().map(|e| e.unwrap().path()) {
-        if !file.ends_with("plan.json") {
+        if file.is_dir() {
+            std::fs::remove_dir_all(file).unwrap();
+        } else if !file.ends_with("plan.json") {
             std::fs::remove_file(file).unwrap();
         }
     }
@@ -172,4 +179,31 @@ fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
     assert_eq!(*last, serde_json::json!([report.fct_ns.unwrap().max, 1000]));
     assert_eq!(data["sides"][1]["paused"].as_array().unwrap().len(), 4);
     assert_eq!(data["rows"].as_array().unwrap().len(), FIGURES.len());
+}
+
+/// What a sweep keeps of its points is drawn: flows and ports of tables, queues of reports, all seeds of a setting together.
+#[test]
+fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let reports: Vec<Course> = [1, 2]
+        .map(|seed| {
+            let (folder, _) = write(dir.path(), &format!("report{seed}"), &spec(4, "100G", seed));
+            side::read(&folder).unwrap()[0].course().unwrap()
+        })
+        .into();
+    let both = reports[0].clone().join(reports[1].clone());
+    assert!(both.fct_ns.len() > reports[0].fct_ns.len() && both.depths == reports[0].depths);
+    let course = |keep: Keep| {
+        let to = dir.path().join(format!("{keep:?}"));
+        sweep_of(dir.path(), "plan", "100G", &[("seed", "[1, 2]")]);
+        let plan = Plan::read(&dir.path().join("plan.toml")).unwrap();
+        let orders = Orders { shard: "1/1", dir: &to, keep, jobs: NonZeroUsize::MIN };
+        run_shard(&plan, &orders, &|_| ControlFlow::Continue(())).unwrap();
+        let [side] = &side::read(&to).unwrap()[..] else { panic!("one") };
+        side.course()
+    };
+    assert_eq!(course(Keep::Report), Some(both.clone()));
+    let of_tables = Course { depths: Vec::new(), period_ns: 0, queues: Vec::new(), ..both };
+    assert_eq!(course(Keep::Tables), Some(of_tables));
+    assert_eq!(course(Keep::Figures), None);
 }

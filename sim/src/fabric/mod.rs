@@ -61,6 +61,7 @@ pub use spec::{
     Pattern, Placement, Profile, Protocol, RoutingMode, RoutingSpec, Scheme, SwitchSpec, Topology, Workload,
     load, load_in,
 };
+pub(crate) use switches::unknown_key;
 pub use timeline::{Pause, Series, Timeline};
 pub(crate) use topology::neighbours;
 pub use units::{Duration, Quantity, Rate, Size};

@@ -18,6 +18,7 @@ use crate::ns3::sim::Sim;
 use crate::ns3::units::transmit_ns;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 const EVENTS_PER_STEP: u64 = 1 << 16;
@@ -299,7 +300,10 @@ impl Recorder for ReportRecorder {
 }
 
 /// Plays `spec`.
-pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
+pub(super) fn run(
+    spec: &FabricSpec,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report, FabricError> {
     check(spec)?;
     let plan = lay_out(spec)?;
     let routes = Routes::new(&plan, spec.seed, |_| true);
@@ -350,17 +354,19 @@ pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Resu
     let specs: Vec<FlowSpec> = planned.iter().map(start).collect();
     let mut sim =
         Sim::new(&network, &specs, &config, book).map_err(|e| FabricError::Switch(e.to_string()))?;
-    while sim.run_some(EVENTS_PER_STEP) {
+    let mut stopped = false;
+    while !stopped && sim.run_some(EVENTS_PER_STEP) {
         let done = sim.flows().iter().filter(|f| f.finished.is_some()).count();
-        progress(Progress {
+        let at = Progress {
             now_ns: sim.now(),
             until_ns: spec.until.0,
             done,
             flows: specs.len(),
             events: sim.events(),
-        });
+        };
+        stopped = progress(at).is_break();
     }
-    Ok(report(spec, &plan, &routes, &planned, &config, sim))
+    Ok(report(spec, &plan, &routes, &planned, &config, sim, stopped))
 }
 
 /// Start to last ACK of a flow that is alone: frames back to back at the slowest link, every link's
@@ -395,6 +401,7 @@ fn report(
     planned: &[Planned],
     config: &Config,
     sim: Sim<ReportRecorder>,
+    stopped: bool,
 ) -> Report {
     let (end_ns, events) = (sim.now(), sim.events());
     let sizes = FrameSizes::new(config.payload, config.control.header_bytes());
@@ -491,6 +498,7 @@ fn report(
         switches,
         hosts,
         timeline: book.timeline.finish(end_ns),
+        stopped,
         ..Report::begin(spec, end_ns, events)
     };
     report.flows_finite = report.flows.len();

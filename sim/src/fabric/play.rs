@@ -7,6 +7,7 @@ use super::timeline::{MAX_RATES, PortName};
 use super::topology::Plan;
 use super::workload::Planned;
 use super::{FabricError, ns3};
+use std::ops::ControlFlow;
 use weir_dataplane::types::Nanos;
 
 /// How far a run has come.
@@ -37,14 +38,17 @@ impl Progress {
 /// # Errors
 /// [`FabricError`]: what in the spec cannot be, where, and what to change.
 pub fn run(spec: &FabricSpec) -> Result<Report, FabricError> {
-    run_with(spec, &mut |_| {})
+    run_with(spec, &mut |_| ControlFlow::Continue(()))
 }
 
-/// Like [`run`], and says now and then how far it is.
+/// Like [`run`], and says now and then how far it is. Told to break, it ends there: see [`Report::stopped`].
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
+pub fn run_with(
+    spec: &FabricSpec,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report, FabricError> {
     let played = match spec.profile {
         Profile::Weir => engine::run(spec, progress),
         Profile::Ns3Hpcc => ns3::run(spec, progress),

@@ -46,8 +46,12 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     all
 }
 
-/// Switches that wait for each other to the end: each is held back by the next, the last by the first.
+/// Switches that wait for each other to the end of a run: each is held back by the next, the last by the first.
 pub(super) fn circle(report: &Report) -> Vec<String> {
+    // Pauses that last to where a run was stopped might have ended a moment later.
+    if report.stopped {
+        return Vec::new();
+    }
     let switches: BTreeSet<&str> = report.switches.iter().map(|s| s.name.as_str()).collect();
     // Who is held back, and by whom.
     let mut waits: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

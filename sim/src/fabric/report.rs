@@ -35,6 +35,9 @@ pub struct Report {
     pub units: &'static str,
     /// Virtual time at the end, ns.
     pub end_ns: u64,
+    /// Whether the run was told to stop before its end: what follows is of the time up to there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     /// Events played.
     pub events: u64,
     /// Flows that have an end, and those of them that were delivered: every byte arrived.
@@ -357,6 +360,7 @@ impl Report {
             units: "_ns: nanoseconds; _bps: bit/s; _milli: thousandths; queue, headroom, delivered, buffer: bytes; \
                     frame bytes are without FCS; null: not measured",
             end_ns,
+            stopped: false,
             events,
             flows_finite: 0,
             flows_done: 0,
@@ -455,7 +459,12 @@ impl Report {
             found.push(format!("the watchdog dropped {count} frames of a lossless class, as it was told to"));
         }
         let open = self.flows_finite - self.flows_done;
-        if open > 0 {
+        if self.stopped {
+            found.push(format!(
+                "stopped at {} ns, before its end, with {open} of {} flows not delivered yet: all figures are partial",
+                self.end_ns, self.flows_finite
+            ));
+        } else if open > 0 {
             let finite = self.flows.iter().filter_map(|f| Some((f.bytes?, f.delivered, f.fct_ns.is_some())));
             let (all, got) =
                 finite.filter(|(.., done)| !done).fold((0u64, 0u64), |(all, got), (bytes, delivered, _)| {
@@ -507,6 +516,18 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
+    /// The tables that there are, by the names of their files.
+    pub fn tables(&self) -> Vec<(&'static str, String)> {
+        let always = [("flows.csv", self.flows_csv()), ("ports.csv", self.ports_csv())];
+        let more = self.latency_csv().into_iter().flatten().chain(self.collectives_csv());
+        always.into_iter().chain(more).chain(self.traces_csv()).collect()
+    }
+
+    /// The whole report, as page and as JSON, by the names of their files.
+    pub fn pages(&self) -> [(&'static str, String); 2] {
+        [("report.html", self.to_html()), ("report.json", self.to_json())]
+    }
+
     /// One line per flow.
     pub fn flows_csv(&self) -> String {
         let head = "id,from,to,bytes,start_ns,fct_ns,ideal_ns,delivered_bytes,lost_bytes,packets,resent,marked,cnps\n";
@@ -555,7 +576,7 @@ impl Report {
     /// One line per switch port.
     pub fn ports_csv(&self) -> String {
         let head = "switch,port,peer,rx_frames,tx_frames,queue_max_bytes,queue_mean_bytes,marked,drops,\
-                    pfc_tx_xoff,pfc_tx_xon,pfc_rx,tx_paused_ns,rx_paused_ns,headroom_peak_bytes\n";
+                    pfc_tx_xoff,pfc_tx_xon,pfc_rx,tx_paused_ns,rx_paused_ns,headroom_peak_bytes,end_ns\n";
         let head = self.csv_head("ports") + head;
         let line = |(s, p): (&SwitchResult, &PortResult)| {
             let drops: u64 = p.drops.values().sum();
@@ -572,6 +593,7 @@ impl Report {
                 p.tx_paused_ns,
                 p.rx_paused_ns,
                 Some(p.headroom_peak),
+                Some(self.end_ns),
             ];
             let cells: Vec<String> =
                 numbers.iter().map(|n| n.map_or(String::new(), |n| n.to_string())).collect();

@@ -22,6 +22,8 @@ pub struct Merged {
     pub(crate) axes: Vec<String>,
     /// By point: values of the axes, and the result.
     pub(crate) rows: Vec<(Vec<String>, Option<Value>)>,
+    /// By point: what its result is called.
+    addresses: Vec<String>,
 }
 
 /// Puts the results in `dirs` together: they hold shards of one sweep.
@@ -47,6 +49,7 @@ pub fn merge(dirs: &[PathBuf]) -> Result<Merged, SweepError> {
         digest: String::new(),
         axes: plan.axes,
         rows: Vec::new(),
+        addresses: Vec::new(),
     };
     for (index, point) in plan.points.into_iter().enumerate() {
         let found = find(dirs, &point.address)?;
@@ -60,6 +63,7 @@ pub fn merge(dirs: &[PathBuf]) -> Result<Merged, SweepError> {
             }
         }
         merged.rows.push((point.values, found.map(|(_, value)| value)));
+        merged.addresses.push(point.address);
     }
     merged.digest = digest.to_string();
     Ok(merged)
@@ -107,7 +111,8 @@ const COLUMNS: [(&str, &[&str]); 22] = [
 ];
 
 impl Merged {
-    /// One line per point that has a result: values of the axes, then numbers and the verdict, then why it was refused.
+    /// One line per point that has a result: values of the axes, then numbers and the verdict, then why it was refused, its
+    /// number, and its address.
     pub fn csv(&self) -> String {
         let Self { name, digest, points, .. } = self;
         let name = name.replace(['\n', '\r'], " ");
@@ -118,8 +123,8 @@ impl Merged {
             points - self.missing.len(),
         );
         let names = self.axes.iter().map(|a| quoted(a)).chain(COLUMNS.iter().map(|(name, _)| (*name).into()));
-        let head: Vec<String> = names.chain(["error".to_owned()]).collect();
-        let row = |(values, result): &(Vec<String>, Option<Value>)| {
+        let head: Vec<String> = names.chain(["error", "point", "address"].map(Into::into)).collect();
+        let row = |(index, (values, result)): (usize, &(Vec<String>, Option<Value>))| {
             let result = result.as_ref()?;
             let cell =
                 |(_, path): &(&str, &[&str])| match path.iter().fold(&result["summary"], |at, key| &at[*key])
@@ -129,10 +134,11 @@ impl Merged {
                 };
             let values = values.iter().map(|v| quoted(v.trim_matches('"')));
             let error = quoted(result["error"].as_str().unwrap_or(""));
-            let cells: Vec<String> = values.chain(COLUMNS.iter().map(cell)).chain([error]).collect();
+            let place = [error, index.to_string(), self.addresses[index].clone()];
+            let cells: Vec<String> = values.chain(COLUMNS.iter().map(cell)).chain(place).collect();
             Some(cells.join(",") + "\n")
         };
-        let rows: String = self.rows.iter().filter_map(row).collect();
+        let rows: String = self.rows.iter().enumerate().filter_map(row).collect();
         format!("{about}{}\n{rows}", head.join(","))
     }
 }

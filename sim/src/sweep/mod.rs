@@ -1,8 +1,8 @@
 //! Many runs: a base spec, axes along which it varies, one result per point.
 //!
 //! A [`Plan`] names a fabric file and axes; its points are all combinations. [`run_shard`] plays those of
-//! one shard and leaves `ADDRESS.json` for each in a folder, where the address is a digest of weir's
-//! version and the point's whole spec: what is there already is not played again, so a sweep that was
+//! one shard and leaves `ADDRESS.json` for each in a folder (and its tables in the folder `ADDRESS`), where the
+//! address is a digest of weir's version and the point's whole spec: what is there already is not played again, so a sweep that was
 //! ended goes on where it was, and the same sweep twice does nothing. A file is written beside its place
 //! and then moved there, so no half a result is ever taken for a whole one. A point that is refused is
 //! recorded with its reason. [`merge`] puts folders together; its digest does not depend on how the
@@ -10,11 +10,13 @@
 
 mod merge;
 mod plan;
+mod shard;
 mod store;
 
 pub use merge::{Merged, merge};
 pub use plan::{Axis, Plan, Point};
-pub use store::{Done, Seen, Step, Tally, run_shard};
+pub use shard::{Done, Keep, Orders, Seen, Step, Tally, run_shard};
+pub use store::list;
 
 use std::path::PathBuf;
 

@@ -5,8 +5,8 @@ use crate::digest::Digest;
 use crate::fabric;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::Path;
-use toml::{Table, Value};
+use std::path::{Path, PathBuf};
+use toml::{Spanned, Table, Value};
 
 /// Points of one sweep at most.
 const MAX_POINTS: usize = 1 << 20;
@@ -18,12 +18,18 @@ struct File {
     name: String,
     base: String,
     #[serde(rename = "axis")]
-    axes: Vec<Axis>,
+    axes: Vec<FileAxis>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileAxis {
+    key: Spanned<String>,
+    values: Vec<Value>,
 }
 
 /// A key of the base and the values it takes.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// Path to the key: `seed`, `link.rate`, `workload.0.bytes`; a number counts within an array, from 0.
     pub key: String,
@@ -39,6 +45,8 @@ pub struct Plan {
     /// What varies. The last axis varies fastest.
     pub axes: Vec<Axis>,
     base: Table,
+    /// The files it was read from: the plan, its base, and those that points name.
+    pub sources: Vec<PathBuf>,
     /// Files that points name: contents by name. A name begins with the digest of the content, so that the spec of a
     /// point says all that decides its result.
     pub(super) files: BTreeMap<String, Vec<u8>>,
@@ -71,12 +79,13 @@ impl Plan {
         let plan = text(path)?;
         // The base is looked for beside the plan, files of fabrics beside the base.
         let beside = path.parent().unwrap_or(Path::new("."));
-        let mut folder = beside.to_owned();
+        let mut base = PathBuf::new();
         let mut plan = Self::parse(&file, &plan, |name| {
-            let path = beside.join(name);
-            folder = path.parent().unwrap_or(beside).to_owned();
-            Ok((path.display().to_string(), text(&path)?))
+            base = beside.join(name);
+            Ok((base.display().to_string(), text(&base)?))
         })?;
+        let folder = base.parent().unwrap_or(beside).to_owned();
+        plan.sources = vec![path.to_owned(), base];
         plan.take_files(&folder)?;
         Ok(plan)
     }
@@ -89,13 +98,15 @@ impl Plan {
         for value in values {
             // What is no string the reader of the point refuses.
             let Value::String(name) = value else { continue };
-            let read = |rank: usize| {
-                let path = folder.join(fabric::of_rank(name, rank));
-                std::fs::read(&path).map_err(|error| SweepError::File { path, error })
-            };
-            let mut contents = vec![read(0)?];
-            while fabric::names_ranks(name) && folder.join(fabric::of_rank(name, contents.len())).exists() {
-                contents.push(read(contents.len())?);
+            let mut contents: Vec<Vec<u8>> = Vec::new();
+            loop {
+                let path = folder.join(fabric::of_rank(name, contents.len()));
+                if !(contents.is_empty() || fabric::names_ranks(name) && path.exists()) {
+                    break;
+                }
+                let content = std::fs::read(&path);
+                contents.push(content.map_err(|error| SweepError::File { path: path.clone(), error })?);
+                self.sources.push(path);
             }
             let digest = contents.iter().fold(Digest::default(), |digest, content| digest.feed(content));
             let last = Path::new(&*name).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -112,28 +123,62 @@ impl Plan {
         base: impl FnOnce(&str) -> Result<(String, String), SweepError>,
     ) -> Result<Self, SweepError> {
         let wrong = |problem: String| SweepError::Plan { file: file.into(), problem };
-        let said: File = toml::from_str(text).map_err(|e| wrong(e.to_string().trim_end().into()))?;
-        let (base_file, base_text) = base(&said.base)?;
-        let base: Table = base_text.parse().map_err(|e: toml::de::Error| SweepError::Plan {
-            file: base_file,
+        let syntax = |file: &str, e: toml::de::Error| SweepError::Plan {
+            file: file.into(),
             problem: e.to_string().trim_end().into(),
-        })?;
+        };
+        let said: File = toml::from_str(text).map_err(|e| syntax(file, e))?;
+        let (base_file, base_text) = base(&said.base)?;
+        let base: Table = base_text.parse().map_err(|e| syntax(&base_file, e))?;
         let mut points = 1usize;
+        let line = |axis: &FileAxis| text[..axis.key.span().start].lines().count();
+        let lines: Vec<usize> = said.axes.iter().map(line).collect();
         for (i, axis) in said.axes.iter().enumerate() {
-            let key = &axis.key;
-            if axis.values.is_empty() {
+            let key = axis.key.as_ref();
+            let wrong = |problem: String| SweepError::Plan { file: format!("{file}:{}", lines[i]), problem };
+            let Some(first) = axis.values.first() else {
                 return Err(wrong(format!("axis `{key}` has no values")));
-            }
-            if said.axes[..i].iter().any(|other| other.key == *key) {
+            };
+            if said.axes[..i].iter().any(|other| other.key.as_ref() == key) {
                 return Err(wrong(format!("two axes are called `{key}`")));
             }
-            set(&mut base.clone(), key, &axis.values[0]).map_err(&wrong)?;
+            set(&mut base.clone(), key, first).map_err(&wrong)?;
             points = points.saturating_mul(axis.values.len());
         }
         if points > MAX_POINTS {
             return Err(wrong(format!("{points} points; at most {MAX_POINTS} are possible")));
         }
-        Ok(Self { name: said.name, axes: said.axes, base, files: BTreeMap::new() })
+        let unknown = |values: &[(&str, &Value)]| {
+            let mut spec = base.clone();
+            // Each of them has been set by itself.
+            values.iter().try_for_each(|(key, value)| set(&mut spec, key, value)).ok()?;
+            fabric::unknown_key(&toml::to_string(&spec).ok()?)
+        };
+        if let Some(problem) = unknown(&[]) {
+            return Err(SweepError::Plan { file: base_file, problem });
+        }
+        for (i, axis) in said.axes.iter().enumerate() {
+            let key = axis.key.as_ref();
+            // It may be one beside a value of another axis, as a key of one kind of workload.
+            let with = |of: fn(&[Value]) -> Option<&Value>| {
+                let values: Option<Vec<_>> = said
+                    .axes
+                    .iter()
+                    .map(|axis| Some((axis.key.as_ref().as_str(), of(&axis.values)?)))
+                    .collect();
+                unknown(&values?)
+            };
+            let alone = unknown(&[(key, &axis.values[0])]);
+            if let (Some(problem), Some(_), Some(_)) = (alone, with(<[Value]>::first), with(<[Value]>::last))
+            {
+                let line = lines[i];
+                let file = format!("{file}:{line}");
+                return Err(SweepError::Plan { file, problem: format!("axis `{key}`: {problem}") });
+            }
+        }
+        let axis = |FileAxis { key, values }| Axis { key: key.into_inner(), values };
+        let axes = said.axes.into_iter().map(axis).collect();
+        Ok(Self { name: said.name, axes, base, sources: Vec::new(), files: BTreeMap::new() })
     }
 
     /// Number of points.
@@ -225,7 +270,9 @@ mod tests {
 
     fn plan(text: &str) -> Result<Plan, String> {
         let base = |_: &str| {
-            Ok(("base.toml".to_owned(), "name = \"b\"\nseed = 1\n[link]\nrate = 1\n[[w]]\nx = 1\n".into()))
+            let text = "name = \"b\"\nuntil = \"1ms\"\nseed = 1\n[topology]\nkind = \"direct\"\n[link]\nrate = 1\n\
+                        [[workload]]\nkind = \"flow\"\n";
+            Ok(("base.toml".to_owned(), text.to_owned()))
         };
         Plan::parse("plan.toml", text, base).map_err(|e| e.to_string())
     }
@@ -235,8 +282,8 @@ mod tests {
     #[test]
     fn points_are_all_combinations_and_the_last_axis_is_fastest() {
         let text = format!(
-            "{HEAD}[[axis]]\nkey = \"link.rate\"\nvalues = [\"1G\", \"2G\"]\n[[axis]]\nkey = \"w.0.x\"\nvalues = [7, 8, \
-             9]\n[[axis]]\nkey = \"new.table.y\"\nvalues = [true]\n"
+            "{HEAD}[[axis]]\nkey = \"link.rate\"\nvalues = [\"1G\", \"2G\"]\n[[axis]]\nkey = \"workload.0.bytes\"\nvalues = [7, 8, \
+             9]\n[[axis]]\nkey = \"host.rclink.retransmit\"\nvalues = [true]\n"
         );
         let plan = plan(&text).unwrap();
         let points: Vec<Point> = plan.points().collect();
@@ -246,8 +293,11 @@ mod tests {
         assert_eq!(values(1), ["\"1G\"", "8", "true"]);
         assert_eq!(values(3), ["\"2G\"", "7", "true"]);
         let spec: Table = points[4].spec.parse().unwrap();
-        assert_eq!((spec["link"]["rate"].as_str(), spec["w"][0]["x"].as_integer()), (Some("2G"), Some(8)));
-        assert_eq!(spec["new"]["table"]["y"].as_bool(), Some(true));
+        assert_eq!(
+            (spec["link"]["rate"].as_str(), spec["workload"][0]["bytes"].as_integer()),
+            (Some("2G"), Some(8))
+        );
+        assert_eq!(spec["host"]["rclink"]["retransmit"].as_bool(), Some(true));
         let mut addresses: Vec<&String> = points.iter().map(|p| &p.address).collect();
         addresses.sort_unstable();
         addresses.dedup();
@@ -262,8 +312,8 @@ mod tests {
             ("name = 1".to_owned(), "line 1"),
             (format!("{HEAD}axis = []\ncolour = 1\n"), "colour"),
             (axis("seed", "[]"), "no values"),
-            (axis("w.5.x", "[1]"), "nothing at `5`"),
-            (axis("w.one", "[1]"), "nothing at `one`"),
+            (axis("workload.5.bytes", "[1]"), "nothing at `5`"),
+            (axis("workload.one", "[1]"), "nothing at `one`"),
             (axis("seed.x", "[1]"), "nothing at `x`"),
             (axis("a..b", "[1]"), "looks like"),
             (axis("buffer.profile.0.x", "[1]"), "write a [[buffer.profile]] there"),
@@ -271,7 +321,7 @@ mod tests {
         ] {
             let error = plan(&text).unwrap_err();
             assert!(
-                error.starts_with("plan.toml: ") && error.contains(part),
+                error.starts_with("plan.toml:") && error.contains(part),
                 "{error}\n--- should say: {part}"
             );
         }

@@ -1,6 +1,8 @@
 //! Sharding, ending and going on, broken points, damaged files.
 
 use super::*;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 const BASE: &str = "name = \"base\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[switch.config.buffer]\n\
@@ -17,7 +19,15 @@ fn plan(dir: &Path) -> Plan {
 }
 
 fn play(plan: &Plan, shard: &str, dir: &Path) -> Tally {
-    run_shard(plan, shard, dir, &mut |_| {}).unwrap()
+    try_play(plan, shard, dir).unwrap()
+}
+
+fn orders<'a>(shard: &'a str, dir: &'a Path) -> Orders<'a> {
+    Orders { shard, dir, keep: Keep::default(), jobs: NonZeroUsize::new(3).unwrap() }
+}
+
+fn try_play(plan: &Plan, shard: &str, dir: &Path) -> Result<Tally, SweepError> {
+    run_shard(plan, &orders(shard, dir), &|_| ControlFlow::Continue(()))
 }
 
 #[test]
@@ -26,10 +36,10 @@ fn any_sharding_has_one_digest_and_twice_does_nothing() {
     let plan = plan(root.path());
     assert_eq!(plan.len(), 12);
     let whole = root.path().join("whole");
-    assert_eq!(play(&plan, "1/1", &whole), Tally { before: 0, now: 12, broken: 4 });
+    assert_eq!(play(&plan, "1/1", &whole), Tally { before: 0, now: 12, broken: 4, left: 0 });
     let all = merge(std::slice::from_ref(&whole)).unwrap();
     assert!(all.missing.is_empty());
-    assert_eq!(play(&plan, "1/1", &whole), Tally { before: 12, now: 0, broken: 4 });
+    assert_eq!(play(&plan, "1/1", &whole), Tally { before: 12, now: 0, broken: 4, left: 0 });
 
     let shards: Vec<_> = (1..=3).map(|i| root.path().join(format!("part{i}"))).collect();
     for (i, dir) in shards.iter().enumerate() {
@@ -78,10 +88,10 @@ fn points_take_the_files_they_name_along() {
         }
         let plan = Plan::read(&dir.join("plan.toml")).unwrap();
         let out = dir.join("out");
-        assert_eq!(play(&plan, "1/1", &out), Tally { before: 0, now: 2, broken: 0 });
+        assert_eq!(play(&plan, "1/1", &out), Tally { before: 0, now: 2, broken: 0, left: 0 });
         // Without the files they were made of, results can be looked at and points played again.
         std::fs::remove_file(dir.join("a.cm")).unwrap();
-        assert_eq!(play(&plan, "1/1", &out), Tally { before: 2, now: 0, broken: 0 });
+        assert_eq!(play(&plan, "1/1", &out), Tally { before: 2, now: 0, broken: 0, left: 0 });
         let merged = merge(std::slice::from_ref(&out)).unwrap();
         let delivered: Vec<u64> = merged
             .rows
@@ -115,7 +125,7 @@ fn points_take_the_files_of_all_ranks_along() {
     let read = || Plan::read(&root.path().join("plan.toml")).unwrap();
     let plan = read();
     let out = root.path().join("out");
-    assert_eq!(play(&plan, "1/1", &out), Tally { before: 0, now: 1, broken: 0 });
+    assert_eq!(play(&plan, "1/1", &out), Tally { before: 0, now: 1, broken: 0, left: 0 });
     std::fs::copy(shipped(0), root.path().join("t.3.et")).unwrap();
     assert_ne!(read().point(0).address, plan.point(0).address);
 }
@@ -159,14 +169,16 @@ fn a_sweep_that_was_ended_goes_on_where_it_was() {
     let plan = plan(root.path());
     let (whole, cut) = (root.path().join("whole"), root.path().join("cut"));
     play(&plan, "1/1", &whole);
-    // Ended in the middle of the sixth point: what a process leaves that is ended by force.
-    let ended = std::panic::catch_unwind(|| {
-        run_shard(&plan, "1/1", &cut, &mut |seen| assert!(seen.over < 5, "ended")).unwrap()
+    // Told to stop when the fifth point is over.
+    let one = Orders { jobs: NonZeroUsize::MIN, ..orders("1/1", &cut) };
+    let ended = run_shard(&plan, &one, &|seen| match seen.over {
+        5 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
     });
-    assert!(ended.is_err());
+    assert_eq!(ended.unwrap(), Tally { before: 0, now: 5, broken: 2, left: 7 });
     let before = merge(std::slice::from_ref(&cut)).unwrap();
     assert_eq!(before.missing, [5, 6, 7, 8, 9, 10, 11]);
-    assert_eq!(play(&plan, "1/1", &cut), Tally { before: 5, now: 7, broken: 4 });
+    assert_eq!(play(&plan, "1/1", &cut), Tally { before: 5, now: 7, broken: 4, left: 0 });
     assert_eq!(merge(&[cut]).unwrap(), merge(&[whole]).unwrap());
 }
 
@@ -203,10 +215,10 @@ fn a_folder_holds_one_sweep() {
     play(&plan, "1/12", &dir);
     std::fs::write(root.path().join("plan.toml"), PLAN.replace("[1, 2]", "[1, 3]")).unwrap();
     let other = Plan::read(&root.path().join("plan.toml")).unwrap();
-    let error = run_shard(&other, "1/12", &dir, &mut |_| {}).unwrap_err().to_string();
+    let error = try_play(&other, "1/12", &dir).unwrap_err().to_string();
     assert!(error.contains("another folder"), "{error}");
     for shard in ["0/3", "4/3", "1", "a/b", "1/0", "-1/2"] {
-        let error = run_shard(&plan, shard, &dir, &mut |_| {}).unwrap_err().to_string();
+        let error = try_play(&plan, shard, &dir).unwrap_err().to_string();
         assert!(error.contains(shard) && error.contains("2/3"), "{error}");
     }
     let error = merge(&[root.path().to_owned()]).unwrap_err().to_string();

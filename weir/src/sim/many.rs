@@ -1,12 +1,15 @@
 //! `weir sim sweep` and `weir sim merge`.
 
-use super::bar;
+use super::bar::SweepBar;
 use crate::Outcome;
 use crate::output::say;
+use crate::run::Stop;
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
-use weir_sim::sweep::{self, Done, Plan, Step, run_shard};
+use weir_sim::sweep::{self, Keep, Orders, Plan, run_shard};
 
 /// `weir sim sweep`
 #[derive(Debug, Args)]
@@ -18,8 +21,38 @@ pub struct SweepArgs {
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     pub shard: String,
     /// Folder of the results.
-    #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    pub out: Option<PathBuf>,
+    /// What is kept of each point beside its figures, in a folder of its own.
+    #[arg(long, value_name = "WHAT", default_value = "tables")]
+    pub keep: Kept,
+    /// Points played at once; all cores unless given. Each needs the memory of a run.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Play nothing: print the points as JSON, and which of them have no result in DIR yet.
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// What is kept of a point.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Kept {
+    /// Nothing.
+    Figures,
+    /// Flows with their completion times, ports, collectives, latency, as CSV.
+    Tables,
+    /// These, the page and report.json.
+    Report,
+}
+
+impl From<Kept> for Keep {
+    fn from(kept: Kept) -> Self {
+        match kept {
+            Kept::Figures => Self::Figures,
+            Kept::Tables => Self::Tables,
+            Kept::Report => Self::Report,
+        }
+    }
 }
 
 /// `weir sim merge`
@@ -38,18 +71,23 @@ const NAMED: usize = 10;
 
 pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
     let plan = Plan::read(&args.plan)?;
-    let bar = bar::sweep(plan.len() as u64);
-    let tally = run_shard(&plan, &args.shard, &args.out, &mut |seen| {
-        bar.set_length(seen.of as u64);
-        bar.set_position(seen.over as u64);
-        let index = seen.point.index;
-        match seen.step {
-            Step::At(progress) => bar.set_message(format!("point {index}: {}", bar::message(progress))),
-            Step::Over(Done::Broken) => bar.println(format!("  point {index} is refused; its file says why")),
-            Step::Over(Done::Now | Done::Before) => {}
+    let keep = args.keep.into();
+    let dir = match &args.out {
+        Some(dir) if !args.list => dir,
+        results => {
+            let results = results.as_ref().map(|dir| (dir.as_path(), keep));
+            say!("{}", sweep::list(&plan, results)?.trim_end());
+            return Ok(Outcome::Good);
         }
+    };
+    let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let orders = Orders { shard: &args.shard, dir, keep, jobs: args.jobs.unwrap_or_else(cores) };
+    let (bar, stop) = (SweepBar::new(plan.len()), Stop::on_signal()?);
+    let tally = run_shard(&plan, &orders, &|seen| {
+        bar.show(seen);
+        if stop.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    bar.finish_and_clear();
+    bar.end();
     let tally = tally?;
     say!(
         "{}: shard {}, {} points played, {} were there, {} of all are broken; results in {}",
@@ -58,9 +96,12 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
         tally.now,
         tally.before,
         tally.broken,
-        args.out.display()
+        dir.display()
     );
-    Ok(if tally.broken == 0 { Outcome::Good } else { Outcome::Bad })
+    if tally.left > 0 {
+        say!("stopped: {} points are left; the same command goes on with them", tally.left);
+    }
+    Ok(if tally.broken + tally.left == 0 { Outcome::Good } else { Outcome::Bad })
 }
 
 pub fn merge(args: &MergeArgs) -> Result<Outcome> {

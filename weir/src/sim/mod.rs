@@ -7,8 +7,11 @@ mod replay;
 
 use crate::Outcome;
 use crate::output::say;
+use crate::run::Stop;
 use anyhow::{Context, Result};
+use bar::RunBar;
 use clap::{Args, Subcommand};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::path::PathBuf;
 use weir_sim::fabric::{self, Report};
@@ -64,21 +67,29 @@ fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
     let spec = fabric::load(&name, &text)?;
     // Not after hours of a run.
     out.map(folder).transpose()?;
-    let bar = bar::run(&spec.name);
-    let report = fabric::run_with(&spec, &mut |progress| bar::show(&bar, progress))?;
-    bar.finish_and_clear();
+    let bar = RunBar::new(&spec.name);
+    // While the fabric is built there is nothing to leave: a signal ends it.
+    let mut stop = None;
+    let report = fabric::run_with(&spec, &mut |progress| {
+        bar.show(progress);
+        if stop.is_none() {
+            stop = Stop::on_signal().ok();
+        }
+        match stop.as_ref().is_some_and(Stop::asked) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    bar.end();
     if json {
         say!("{}", report.to_json());
     } else {
         print(&report);
     }
     if let Some(dir) = out {
-        write(dir, &report)?;
+        let written = write(dir, &report)?;
         if !json {
-            let latency = report.latency.as_ref().map_or("", |_| ", latency.csv, latency_histogram.csv");
-            let more =
-                latency.to_owned() + if report.collectives.is_empty() { "" } else { ", collectives.csv" };
-            say!("  written   {}/report.html, report.json, flows.csv, ports.csv{more}", dir.display());
+            say!("  written   {}/{}", dir.display(), written.join(", "));
         }
     }
     Ok(if report.findings.is_empty() { Outcome::Good } else { Outcome::Bad })
@@ -126,18 +137,12 @@ fn folder(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {} (--out)", dir.display()))
 }
 
-fn write(dir: &Path, report: &Report) -> Result<()> {
-    let always = [
-        ("report.html", report.to_html()),
-        ("report.json", report.to_json()),
-        ("flows.csv", report.flows_csv()),
-        ("ports.csv", report.ports_csv()),
-    ];
-    let more =
-        report.latency_csv().into_iter().flatten().chain(report.collectives_csv()).chain(report.traces_csv());
-    for (name, text) in always.into_iter().chain(more) {
+/// Writes everything there is; names of the files.
+fn write(dir: &Path, report: &Report) -> Result<Vec<&'static str>> {
+    let write = |(name, text): (&'static str, String)| {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+        Ok(name)
+    };
+    report.pages().into_iter().chain(report.tables()).map(write).collect()
 }

@@ -11,6 +11,7 @@ use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::workload::{Planned, is_finite};
+use std::ops::ControlFlow;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, PortId, wire_bytes};
@@ -72,7 +73,7 @@ pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps
 }
 
 impl Fabric<'_> {
-    pub(super) fn play(&mut self, progress: &mut dyn FnMut(Progress)) {
+    pub(super) fn play(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
         self.begin_operations();
         self.expect_orders();
         for dir in 0..self.dirs.len() {
@@ -96,7 +97,10 @@ impl Fabric<'_> {
             if self.events.is_multiple_of(EVENTS_PER_STEP) {
                 let (now_ns, until_ns) = (self.ns(), self.spec.until.0);
                 let (done, flows, events) = (self.done, self.flows.len(), self.events);
-                progress(Progress { now_ns, until_ns, done, flows, events });
+                if progress(Progress { now_ns, until_ns, done, flows, events }).is_break() {
+                    self.stopped = true;
+                    return;
+                }
             }
             match what {
                 Event::Arrive { dir, slot } => self.arrive(dir as usize, slot),

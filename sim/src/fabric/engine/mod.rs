@@ -4,6 +4,7 @@ use super::FabricError;
 use super::play::Progress;
 use super::report::Report;
 use super::spec::FabricSpec;
+use std::ops::ControlFlow;
 use world::Fabric;
 
 mod core;
@@ -16,7 +17,10 @@ mod probe;
 mod world;
 
 /// Plays `spec`.
-pub(super) fn run(spec: &FabricSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, FabricError> {
+pub(super) fn run(
+    spec: &FabricSpec,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report, FabricError> {
     let mut fabric = Fabric::new(spec)?;
     fabric.play(progress);
     Ok(fabric.report())

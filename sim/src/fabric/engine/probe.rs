@@ -144,6 +144,7 @@ impl Fabric<'_> {
             timeline: timeline.finish(ns),
             latency: self.latency.as_ref().map(|latency| latency.report(|dir| self.leg_name(dir))),
             orders: self.orders.results(),
+            stopped: self.stopped,
             ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)

@@ -189,6 +189,8 @@ pub(super) struct Fabric<'a> {
     /// Of those, flows that were delivered, and flows of which nothing more will come.
     pub(super) done: usize,
     pub(super) ended: usize,
+    /// Whether it was told to end before its time.
+    pub(super) stopped: bool,
     pub(super) frames_sent: u64,
     pub(super) samples: Vec<Sample>,
     pub(super) timeline: TimelineRecorder,
@@ -296,6 +298,7 @@ impl<'a> Fabric<'a> {
             now: 0,
             events: 0,
             done: 0,
+            stopped: false,
             ended: 0,
             frames_sent: 0,
             samples: Vec::new(),

@@ -1,0 +1,90 @@
+"""A sweep on two Ray workers: the digest of one machine, workers that are killed, other versions, and what is there already."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import sweep
+
+from weir_sim import Plan, WeirError, engine
+
+
+def wrapper(folder: Path, weir: str, before: str) -> str:
+    """A program that does something and then is weir."""
+    program = folder / "weir"
+    program.write_text(f'#!/bin/sh\n{before}\nexec {weir} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_two_workers_leave_what_one_machine_leaves(cluster: None, weir: str, plan: Path, tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    digest = sweep(weir, plan, whole)
+    heard: list[tuple[int, int]] = []
+    merged = engine.run(plan, parts, weir=weir, progress=lambda over, of: heard.append((over, of)))
+    # A rate of 0 is refused: 4 of the 12 points.
+    assert (merged.digest, merged.whole) == (digest, False)
+    assert "12 of 12 points, 4 broken" in merged.text
+    assert heard == [(over, 12) for over in range(13)]
+    assert files(parts) == files(whole)
+
+
+def test_a_point_whose_worker_is_killed_is_played_by_another(cluster: None, weir: str, plan: Path, tmp_path: Path) -> None:
+    digest = sweep(weir, plan, tmp_path / "whole")
+    # The first three workers that begin a point die of it.
+    killed = "for n in 1 2 3; do mkdir killed$n 2>/dev/null && kill -9 $PPID && exit 9; done"
+    before = f'case "$*" in *--shard*) cd {tmp_path} && {{ {killed}; }};; esac'
+    merged = engine.run(plan, tmp_path / "parts", weir=wrapper(tmp_path, weir, before))
+    assert [(tmp_path / f"killed{n}").exists() for n in (1, 2, 3)] == [True] * 3
+    assert merged.digest == digest
+
+
+def test_what_is_there_is_not_played_again(cluster: None, weir: str, plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sweep(weir, plan, out, "--shard", "1/3")
+    before = files(out)
+    known = Plan.read(plan, out, weir=weir)
+    assert known.open == (1, 2, 4, 5, 7, 8, 10, 11)
+    shards = wrapper(tmp_path, weir, f'case "$*" in *--shard*) echo "$*" >> {tmp_path}/played;; esac')
+    engine.run(plan, out, weir=shards)
+    assert len((tmp_path / "played").read_text().splitlines()) == 8
+    assert files(out).items() >= before.items()
+    # With more to keep all that was not refused is open; then nothing.
+    assert len(Plan.read(plan, out, weir=weir, keep="report").open) == 8
+    assert Plan.read(plan, out, weir=weir).open == ()
+
+
+def test_what_is_wrong_is_said(cluster: None, weir: str, plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    other = wrapper(tmp_path, weir, f"""case "$*" in *--shard*) cd {tmp_path} && exec python3 - "$@" <<'END'
+import json, pathlib, sys
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+out.mkdir()
+(out / "plan.json").write_text("{{}}")
+END
+esac""")
+    with pytest.raises(WeirError, match="another version of weir"):
+        engine.run(plan, out, weir=other)
+    assert not list(out.glob("*.json"))
+    with pytest.raises(WeirError, match="cannot be run .* say where it is"):
+        engine.run(plan, out, weir="/nowhere/weir")
+    plan.write_text(plan.read_text().replace("link.rate", "link.rat"))
+    with pytest.raises(WeirError, match=r"plan.toml:8: axis `link.rat`: unknown field `rat`, expected one of `rate`"):
+        engine.run(plan, out, weir=weir)
+
+
+def test_the_command_line_plays_and_goes_on(weir: str, plan: Path, tmp_path: Path) -> None:
+    digest = sweep(weir, plan, tmp_path / "whole")
+    run = [sys.executable, "-m", "weir_sim", "run", "--weir", weir, "--workers", "2", "--plan", plan, "--out", tmp_path / "out"]
+    for _ in range(2):
+        done = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"})
+        assert done.returncode == 1, done
+        assert done.stdout.endswith(f"digest {digest}\n"), done

@@ -1,0 +1,82 @@
+"""Tables and plots of results: numbers as weir wrote them, and pictures with something in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.image
+import pandas as pd
+import pytest
+from conftest import sweep
+
+from weir_sim import WeirError, collectives, flows, plots, points, ports, queues, results
+from weir_sim.__main__ import main
+
+
+@pytest.fixture
+def out(weir: str, plan: Path, tmp_path: Path) -> Path:
+    sweep(weir, plan, tmp_path / "out", "--keep", "report")
+    return tmp_path / "out"
+
+
+def test_tables_have_what_weir_wrote(weir: str, out: Path) -> None:
+    figures = points(out, weir=weir)
+    assert list(figures["point"]) == list(range(12)) and figures["error"].notna().sum() == 4
+    table = flows(out, weir=weir)
+    # A ring of 4 ranks: 6 steps of 4 messages, in each of the 8 points that could be played.
+    assert len(table) == 8 * 24
+    assert list(table.columns[:4]) == ["run", "seed", "link.rate", "workload.0.bytes"]
+    for _, row in figures[figures["error"].isna()].iterrows():
+        keys = ["seed", "link.rate", "workload.0.bytes"]
+        of = table[(table[keys] == row[keys]).all(axis=1)]
+        assert (len(of), of["fct_ns"].max()) == (row["flows_done"], row["fct_max_ns"])
+        assert of["slowdown"].max() >= 1
+    share = ports(out, weir=weir)["tx_paused_share"].dropna()
+    assert len(share) == 8 * 4 and share.between(0, 1).all()
+    rings = collectives(out, weir=weir)
+    assert len(rings) == 8 and set(rings["kind"]) == {"all_reduce"}
+    # busbw of an all-reduce of 4 ranks is algbw times 2 * 3 / 4, rounded down.
+    assert ((rings["algbw_bytes_per_s"] * 1.5 - rings["busbw_bytes_per_s"]).abs() <= 2).all()
+    depths = queues(out, weir=weir)
+    longest = figures.set_index("address")["queue_max_bytes"].dropna()
+    assert depths["bytes"].max() == longest.max()
+    assert results.settings(table, [out]) == ["link.rate", "workload.0.bytes"]
+
+
+@pytest.mark.parametrize("what", ["slowdown", "queue", "pause", "busbw"])
+def test_plots_show_every_setting(weir: str, out: Path, tmp_path: Path, what: str) -> None:
+    picture = tmp_path / f"{what}.png"
+    assert main(["plot", what, str(out), "--weir", weir, "--out", str(picture)]) == 0
+    pixels = matplotlib.image.imread(picture)[..., :3]
+    height, width, _ = pixels.shape
+    assert width > 800 and height > 300
+    # At least the colours of two settings.
+    for colour in plots.COLOURS[:2]:
+        rgb = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        assert (abs(pixels - rgb).max(axis=2) < 0.02).sum() > 30, colour
+
+
+def test_parquet_and_csv_have_the_same_rows(weir: str, out: Path, tmp_path: Path) -> None:
+    for name in ["flows.csv", "flows.parquet"]:
+        assert main(["table", "flows", str(out), "--weir", weir, "--out", str(tmp_path / name)]) == 0
+    written = pd.read_parquet(tmp_path / "flows.parquet")
+    pd.testing.assert_frame_equal(written, pd.read_csv(tmp_path / "flows.csv"), check_dtype=False)
+
+
+def test_slowdown_is_that_of_the_quantiles() -> None:
+    sizes = [1000] * 100 + [5000] * 100
+    table = pd.DataFrame({"bytes": sizes, "slowdown": [*range(1, 101), *([2.0] * 100)]})
+    median, worst = plots.fct_slowdown(table).axes[0].lines[:2]
+    assert list(median.get_xdata()) == [1000, 5000]
+    assert list(median.get_ydata()) == [50.5, 2.0]
+    assert list(worst.get_ydata()) == [100.0, 2.0]
+
+
+def test_a_folder_that_is_none_is_refused(weir: str, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(WeirError, match="neither plan.json nor flows.csv"):
+        flows(tmp_path / "empty", weir=weir)
+    assert main(["table", "flows", str(out), "--weir", weir, "--out", "flows.txt"]) == 2
+    assert main(["plot", "busbw", str(out), "--weir", weir, "--by", "colour", "--out", "a.png"]) == 2
+    said = capsys.readouterr().err
+    assert "a table is .csv or .parquet" in said and "no such column; there are run, seed" in said

@@ -1,0 +1,166 @@
+"""Plots that are published of lossless fabrics. Each takes a table of `results` and gives a matplotlib figure.
+
+`by` names the columns that tell settings apart: each combination of their values has a colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+#: Okabe and Ito, as on the pages of weir.
+COLOURS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#7a5195", "#8c6d31"]
+#: More sizes than this are put into so many groups with the same number of flows.
+SIZES = 12
+
+
+def _figure(x: str, y: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(True, color="#d8dee6", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _settings(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """A label, a colour and the rows of each setting."""
+    if not by:
+        yield "", COLOURS[0], table
+        return
+    for i, (values, rows) in enumerate(table.groupby(list(by), sort=True, dropna=False)):
+        label = ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" if key != "run" else str(value) for key, value in zip(by, values, strict=True))
+        yield label, COLOURS[i % len(COLOURS)], rows
+
+
+def _legend(axes: Axes, more: Sequence[Line2D] = ()) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    named = [handle for handle, label in zip(handles, labels, strict=True) if label]
+    if entries := [*named, *more]:
+        axes.legend(handles=entries, frameon=False, fontsize=8)
+
+
+def _size_axis(axes: Axes, sizes: Sequence[float]) -> None:
+    """A logarithmic axis of bytes with a tick at each of `sizes`, as far as there is room."""
+    axes.set_xscale("log")
+    ticks: list[float] = []
+    low, high = min(sizes), max(sizes)
+    room = np.log(max(high / low, 2.0)) / 9
+    for size in sorted(sizes):
+        if not ticks or np.log(size / ticks[-1]) >= room:
+            ticks.append(size)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: _size(size)))
+
+
+def _size(size: float) -> str:
+    """In KiB and so on where it is a whole number of them, else in kB and so on with two digits at least."""
+    for unit, power in [("GiB", 30), ("MiB", 20), ("KiB", 10)]:
+        if size >= 1 << power and size % (1 << power) == 0:
+            return f"{size / (1 << power):g} {unit}"
+    power = min(3, int(np.log10(max(size, 1)) // 3))
+    value = size / 1000**power
+    return f"{value:.2g} {['B', 'kB', 'MB', 'GB'][power]}" if value < 100 else f"{value:.0f} {['B', 'kB', 'MB', 'GB'][power]}"
+
+
+def _by_size(sizes: pd.Series[float]) -> pd.Series[float]:
+    """The size each flow is drawn at: its own, or the median of its group."""
+    if sizes.nunique() <= SIZES:
+        return sizes
+    groups = pd.qcut(sizes.rank(method="first"), SIZES, labels=False)
+    return sizes.groupby(groups).transform("median")
+
+
+def fct_slowdown(flows: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
+    """Completion time over that of the same flow alone, by size: median and 99th percentile of the flows that were delivered."""
+    figure, axes = _figure("flow size", "FCT slowdown")
+    done = flows.dropna(subset=["slowdown", "bytes"])
+    drawn: list[float] = []
+    for label, colour, rows in _settings(done, by):
+        sizes = _by_size(rows["bytes"].astype(float))
+        groups = rows["slowdown"].groupby(sizes)
+        p50, p99 = groups.quantile(0.5), groups.quantile(0.99, interpolation="higher")
+        axes.plot(p50.index, p50, color=colour, marker="o", markersize=3, label=label)
+        axes.plot(p99.index, p99, color=colour, marker="o", markersize=3, linestyle="--")
+        drawn += [float(size) for size in p50.index]
+    if drawn:
+        _size_axis(axes, drawn)
+    axes.set_ylim(bottom=1)
+    if len(done) and done["slowdown"].quantile(0.99) > 20:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    solid, dashed = Line2D([], [], color="#5b6675", label="p50"), Line2D([], [], color="#5b6675", linestyle="--", label="p99")
+    _legend(axes, [solid, dashed])
+    return figure
+
+
+def queue_cdf(queues: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
+    """How often a queue was at most so long."""
+    kinds = set(queues["kind"])
+    what = "fullest port, sampled" if kinds == {"sampled"} else "longest queue within each interval"
+    figure, axes = _figure(f"{what}, bytes", "share of the run")
+    for label, colour, rows in _settings(queues, by):
+        values = np.sort(rows["bytes"].to_numpy())
+        share = np.arange(1, len(values) + 1) / len(values)
+        axes.step(np.concatenate([values[:1], values]), np.concatenate([[0.0], share]), where="post", color=colour, label=label)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(EngFormatter(unit="B"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0%}"))
+    _legend(axes)
+    return figure
+
+
+def pause_share(ports: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
+    """Part of the run in which ports of switches held their peers back: the mean of all ports, and the port with the most."""
+    measured = ports.dropna(subset=["tx_paused_share"])
+    found = list(_settings(measured, by))
+    figure, axes = _figure("share of the run in which ports held their peers back", "")
+    figure.set_figheight(1.2 + 0.5 * max(1, len(found)))
+    for at, (_, colour, rows) in enumerate(found):
+        mean, most = float(rows["tx_paused_share"].mean()), float(rows["tx_paused_share"].max())
+        axes.barh(at, mean, color=colour, height=0.6)
+        axes.plot([mean, most], [at, at], color=colour, linewidth=1)
+        axes.plot(most, at, color=colour, marker="D", markersize=5, linestyle="none")
+    axes.set_yticks(range(len(found)), [label or "all ports" for label, *_ in found])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:.3g}%"))
+    grey = "#5b6675"
+    mean_mark = Line2D([], [], color=grey, linewidth=6, label="mean of ports")
+    most_mark = Line2D([], [], color=grey, marker="D", markersize=5, linestyle="none", label="most of a port")
+    axes.legend(handles=[mean_mark, most_mark], frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=2)
+    return figure
+
+
+def busbw(collectives: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
+    """Bus bandwidth, as nccl-tests defines it, over the size: the mean of the runs with one size."""
+    figure, axes = _figure("message size", "busbw, GB/s")
+    measured = collectives.dropna(subset=["busbw_bytes_per_s", "bytes"])
+    kinds = ["kind"] if measured["kind"].nunique() > 1 else []
+    # The key that sets the kind says nothing beyond it.
+    by = [key for key in by if not kinds or measured.groupby("kind")[key].nunique().max() > 1]
+    drawn: list[float] = []
+    for label, colour, rows in _settings(measured, [*kinds, *by]):
+        speed = rows["busbw_bytes_per_s"].groupby(rows["bytes"]).mean() / 1e9
+        axes.plot(speed.index, speed, color=colour, marker="o", markersize=4, label=label.removeprefix("kind "))
+        drawn += [float(size) for size in speed.index]
+    if drawn:
+        _size_axis(axes, drawn)
+    axes.set_ylim(bottom=0)
+    _legend(axes)
+    return figure

@@ -1,0 +1,135 @@
+"""Results as pandas tables: of folders that `weir sim sweep` or `weir sim FILE --out` wrote.
+
+Every table of several runs begins with what tells the runs apart: `run`, the folder, and of a sweep one column for each axis.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from weir_sim.plan import WeirError, call
+
+Folders = Iterable[str | os.PathLike[str]]
+
+
+def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """A table that weir wrote: lines that begin with `#` stand before the names of the columns."""
+    with open(path, encoding="utf-8") as file:
+        about = 0
+        while file.readline().startswith("#"):
+            about += 1
+    return pd.read_csv(path, skiprows=about, keep_default_na=False, na_values=[""])
+
+
+def points(folder: str | os.PathLike[str], *, weir: str = "weir") -> pd.DataFrame:
+    """A row for each point of a sweep that has a result: axes, figures, `point` (its number), `address`, and `error`.
+
+    Raises WeirError: what `weir sim merge` says of the folder.
+    """
+    with tempfile.TemporaryDirectory() as beside:
+        table = os.path.join(beside, "points.csv")
+        call(weir, ["sim", "merge", os.fspath(folder), "--csv", table], good=(0, 1))
+        return read_csv(table)
+
+
+def axes(folder: str | os.PathLike[str]) -> list[str]:
+    """Keys of the axes of a sweep; none of a single run."""
+    described = Path(folder, "plan.json")
+    return list(json.loads(described.read_text(encoding="utf-8"))["axes"]) if described.exists() else []
+
+
+def settings(table: pd.DataFrame, folders: Folders) -> list[str]:
+    """Columns by which the runs of `table` differ, but for the seed: what a plot gives one colour each."""
+    keys = ["run", *dict.fromkeys(key for folder in folders for key in axes(folder))]
+    return [key for key in keys if key != "seed" and key in table and table[key].nunique(dropna=False) > 1]
+
+
+def _runs(folders: Folders, weir: str) -> Iterator[tuple[dict[str, object], Path]]:
+    """What tells a run from the others, and the folder of its tables."""
+    for folder in map(Path, folders):
+        run: dict[str, object] = {"run": str(folder)}
+        if (folder / "plan.json").exists():
+            keys = axes(folder)
+            for row in points(folder, weir=weir).to_dict("records"):
+                if not isinstance(row["error"], str):
+                    yield run | {key: row[key] for key in keys}, folder / str(row["address"])
+        elif (folder / "flows.csv").exists():
+            yield run, folder
+        else:
+            raise WeirError(f"{folder}: neither plan.json nor flows.csv is in it; give a folder that weir sim has written")
+
+
+def _table(name: str, folders: Folders, weir: str) -> pd.DataFrame:
+    found = []
+    for run, folder in _runs(folders, weir):
+        path = folder / name
+        if not path.exists():
+            continue
+        table = read_csv(path)
+        for at, (key, value) in enumerate(run.items()):
+            # An axis may be called like a column of the table.
+            table.insert(at, key if key not in table else f"axis {key}", value)  # type: ignore[arg-type]
+        found.append(table)
+    if not found:
+        raise WeirError(f"there is no {name} in these folders: sweep with --keep tables, or another file of a fabric")
+    return pd.concat(found, ignore_index=True)
+
+
+def flows(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
+    """A row for each flow: `bytes`, `start_ns`, `fct_ns`, `ideal_ns` and so on, and `slowdown`, fct_ns / ideal_ns."""
+    table = _table("flows.csv", folders, weir)
+    table["slowdown"] = table["fct_ns"] / table["ideal_ns"]
+    return table
+
+
+def ports(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
+    """A row for each port of each switch, with `tx_paused_share`: the part of the run in which it held its peer back, 0 to 1."""
+    table = _table("ports.csv", folders, weir)
+    table["tx_paused_share"] = table["tx_paused_ns"] / table["end_ns"]
+    return table
+
+
+def collectives(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
+    """A row for each collective: `kind`, `ranks`, `bytes`, `time_ns`, `algbw_bytes_per_s`, `busbw_bytes_per_s`."""
+    table = _table("collectives.csv", folders, weir)
+    # The file has a line for each step.
+    steps = ["step", "messages", "start_ns", "end_ns", "straggler", "cause", "late_ns"]
+    once = table.columns.get_loc("step")
+    assert isinstance(once, int)
+    of_step = table.columns[once:]
+    assert set(steps) <= set(of_step)
+    return table.drop(columns=of_step).drop_duplicates(ignore_index=True)
+
+
+def queues(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
+    """A row for each instant or interval: `at_ns`, `bytes`, and `kind`.
+
+    With `sample` in the fabric file: `sampled`, bytes in the fullest port of all switches at that instant. Else `peak`, the
+    longest queue of any port within the interval that begins then. Needs report.json: `--keep report` of a sweep.
+    """
+    found = []
+    for run, folder in _runs(folders, weir):
+        path = folder / "report.json"
+        if not path.exists():
+            raise WeirError(f"{path} is not there: sweep with --keep report")
+        report = json.loads(path.read_text(encoding="utf-8"))
+        if report["samples"]:
+            rows = [("sampled", s["at_ns"], max(s["queues"], default=0)) for s in report["samples"]]
+        else:
+            timeline = report["timeline"]
+            series = [s["values"] for s in timeline["depths"]]
+            periods = max(map(len, series), default=0)
+            # Queues shorter than a fiftieth of the longest are not in the report; where there are none, it was empty.
+            peaks = [max((s[k] for s in series if k < len(s)), default=0) for k in range(periods)] or [0]
+            rows = [("peak", k * timeline["period_ns"], peak) for k, peak in enumerate(peaks)]
+        table = pd.DataFrame(rows, columns=["kind", "at_ns", "bytes"])
+        for at, (key, value) in enumerate(run.items()):
+            table.insert(at, key, value)  # type: ignore[arg-type]
+        found.append(table)
+    return pd.concat(found, ignore_index=True)

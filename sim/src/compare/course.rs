@@ -1,0 +1,104 @@
+//! Flows, ports and queues of a run, as they lie in a report or in tables.
+
+use crate::fabric::Timeline;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// The flows, ports and course of a run, or of all runs of a setting.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Course {
+    pub end_ns: u64,
+    /// Of each flow that was delivered, ns.
+    pub fct_ns: Vec<u64>,
+    /// The same over what it takes alone on its path, in thousandths.
+    pub slowdown_milli: Vec<u64>,
+    /// Of each port of a switch: share of the run in which it held its peer back, in millionths.
+    pub paused_ppm: Vec<u64>,
+    /// Longest queue of any port in each period, bytes, of the run with the lowest seed; empty: tables do not have it.
+    pub depths: Vec<u64>,
+    /// Period of `depths`, ns.
+    pub period_ns: u64,
+    /// Longest queues of any port in the periods of all runs, bytes.
+    pub queues: Vec<u64>,
+}
+
+/// What is read of a flow.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct FlowTimes {
+    pub fct_ns: Option<u64>,
+    pub ideal_ns: u64,
+}
+
+/// What is read of a line of ports.csv.
+#[derive(Debug, Deserialize)]
+struct PortTimes {
+    tx_paused_ns: Option<u64>,
+    end_ns: u64,
+}
+
+/// `part` of `whole`, in so many.
+fn share(part: u64, whole: u64, of: u128) -> u64 {
+    u64::try_from(u128::from(part) * of / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
+
+impl Course {
+    /// Of flows, the times in which ports held their peers back, and the course of a run that ended at `end_ns`.
+    pub fn new(
+        end_ns: u64,
+        flows: impl Iterator<Item = FlowTimes>,
+        paused_ns: impl Iterator<Item = u64>,
+        timeline: Option<&Timeline>,
+    ) -> Self {
+        let (fct_ns, slowdown_milli) =
+            flows.filter_map(|f| Some((f.fct_ns?, share(f.fct_ns?, f.ideal_ns, 1000)))).unzip();
+        let (mut depths, mut period_ns) = (Vec::new(), 0);
+        if let Some(timeline) = timeline {
+            let series = &timeline.depths;
+            let periods = series.iter().map(|s| s.values.len()).max().unwrap_or(0);
+            let longest = |k| series.iter().filter_map(|s| s.values.get(k).copied()).max().unwrap_or(0);
+            (depths, period_ns) = ((0..periods).map(longest).collect(), timeline.period_ns);
+        }
+        Self {
+            end_ns,
+            fct_ns,
+            slowdown_milli,
+            paused_ppm: paused_ns.map(|paused| share(paused, end_ns, 1_000_000)).collect(),
+            queues: depths.clone(),
+            depths,
+            period_ns,
+        }
+    }
+
+    /// Of the tables that a sweep keeps in `folder`; `None`: there are none, or they are not whole.
+    pub fn of_tables(folder: &Path) -> Option<Self> {
+        let flows: Vec<FlowTimes> = rows(&folder.join("flows.csv"))?;
+        let ports: Vec<PortTimes> = rows(&folder.join("ports.csv"))?;
+        let end_ns = ports.first().map_or(0, |port| port.end_ns);
+        Some(Self::new(
+            end_ns,
+            flows.into_iter(),
+            ports.into_iter().filter_map(|port| port.tx_paused_ns),
+            None,
+        ))
+    }
+
+    /// With those of a run with a higher seed.
+    pub fn join(mut self, other: Self) -> Self {
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self.fct_ns.extend(other.fct_ns);
+        self.slowdown_milli.extend(other.slowdown_milli);
+        self.paused_ppm.extend(other.paused_ppm);
+        self.queues.extend(other.queues);
+        if self.depths.is_empty() {
+            (self.depths, self.period_ns) = (other.depths, other.period_ns);
+        }
+        self
+    }
+}
+
+/// Lines of a table that weir wrote.
+fn rows<T: DeserializeOwned>(path: &Path) -> Option<Vec<T>> {
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_path(path).ok()?;
+    reader.deserialize().collect::<Result<_, _>>().ok()
+}
