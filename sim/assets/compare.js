@@ -1,20 +1,34 @@
 // The page of a comparison.
 
-const list = (id, lines) => $(id).replaceChildren(...lines.map((line) => element("li", line)));
 const times = (n) => scaled(n / 1000, [[1, "×"]]);
-const share = (ppm) => scaled(ppm / 1e4, [[0, "%"]]);
+const share = (ppm) => `${Number((ppm / 1e4).toPrecision(3))}\u202f%`;
 const NONE = "Nothing was kept of these but figures: sweep with --keep tables.";
 const NO_QUEUES = "Reports have queues, and there is none of these: sweep with --keep report.";
+const NO_PAUSES = "No port of any switch held its peer back.";
 
-list("legend", DATA.legend);
-list("notes", DATA.notes);
+/// A figure with its digits in groups; a difference whose interval leaves 0 out stands out.
+function cell(text) {
+  const [, percent, half] = text.match(/^([+-][\d.]+) ± ([\d.]+) %$/) ?? [];
+  if (half !== undefined && Math.abs(percent) > Number(half)) return element("b", text);
+  return /^\d+(\.\d+)?$/.test(text) ? text.replace(/^\d+/, grouped) : text;
+}
+
+$("legend").replaceChildren(...DATA.legend.map((line, i) => {
+  const item = element("li"), dot = element("i");
+  dot.style.background = PALETTE[i % PALETTE.length];
+  item.append(dot, line);
+  return item;
+}));
+$("notes").replaceChildren(...DATA.notes.map((line) => element("li", line)));
 $("notes-box").hidden = DATA.notes.length === 0;
-table("rows", DATA.heads.map((head, i) => [head, i === 0 ? "text" : ""]), DATA.rows.map((cells) => ({ cells })), "");
+table("rows", DATA.heads.map((head, i) => [head, i === 0 ? "text" : ""]), DATA.rows.map((cells) => ({ cells: cells.map(cell) })), "");
 keepDrawn(() => {
   const series = (key) => DATA.sides.map((side) => ({ name: side.name, points: side[key] }));
   distributions("fct", series("fct"), time, NONE);
   distributions("slowdown", series("slowdown"), times, NONE);
-  distributions("paused", series("paused"), share, NONE);
+  const paused = series("paused"), ports = paused.flatMap((side) => side.points);
+  const idle = ports.length > 0 && ports.every(([ppm]) => ppm === 0);
+  distributions("paused", idle ? [] : paused, share, idle ? NO_PAUSES : NONE);
   const depths = DATA.sides.filter((side) => side.period_ns > 0).map((side) => ({ name: side.name, values: side.depths, period: side.period_ns }));
   lines("depths", DATA.end_ns, depths, bytes, NO_QUEUES);
   distributions("queues", series("queues"), bytes, NO_QUEUES);
