@@ -71,10 +71,11 @@ fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
     // While the fabric is built there is nothing to leave: a signal ends it.
     let mut stop = None;
     let report = fabric::run_with(&spec, &mut |progress| {
-        bar.show(progress);
+        // Whoever sees how far it is can stop it.
         if stop.is_none() {
             stop = Stop::on_signal().ok();
         }
+        bar.show(progress);
         match stop.as_ref().is_some_and(Stop::asked) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
