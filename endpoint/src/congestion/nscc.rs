@@ -22,7 +22,7 @@ const ADJUST_PACKETS: f64 = 8.0;
 /// A decrease leaves at least this share of the window.
 const MIN_LEFT: f64 = 0.5;
 
-/// What a sender is configured with. The four increases are in packets, as published for [`REFERENCE_BDP`] and scaled
+/// What a sender is configured with. The four increases are in packets, as published for `REFERENCE_BDP` and scaled
 /// with the bandwidth-delay product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
