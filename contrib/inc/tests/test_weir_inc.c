@@ -92,6 +92,16 @@ static struct weir_inc *join_and(struct controller *c, const char *says)
 	return weir_inc_join(&o, error, sizeof error);
 }
 
+/* Four ranks with the same 100001 elements. */
+static void sum_of_four(struct weir_inc *inc, float *f)
+{
+	for (size_t i = 0; i < 100001; i++)
+		f[i] = (float)i / 2;
+	CHECK(!weir_inc_allreduce(inc, f, 100001, WEIR_INC_F32, WEIR_INC_SUM));
+	for (size_t i = 0; i < 100001; i++)
+		CHECK(f[i] == (float)i * 2);
+}
+
 static void sums(void)
 {
 	struct controller c;
@@ -106,11 +116,7 @@ static void sums(void)
 	CHECK(!memcmp(fake.rtr.ah_attr.grh.dgid.raw + 10, "\xff\xff\x0a\x00\x00\xc8", 6));
 	CHECK(fake.rtr.ah_attr.grh.sgid_index == 2);
 	/* More than a window, and a rest. */
-	for (size_t i = 0; i < 100001; i++)
-		f[i] = (float)i / 2;
-	CHECK(!weir_inc_allreduce(inc, f, 100001, WEIR_INC_F32, WEIR_INC_SUM));
-	for (size_t i = 0; i < 100001; i++)
-		CHECK(f[i] == (float)i * 2);
+	sum_of_four(inc, f);
 	CHECK(fake.n_words == 0); /* what the job was joined with needs no name */
 	CHECK(weir_inc_flags(inc) == 0 && weir_inc_count(inc) == 4);
 	for (uint32_t i = 0; i < 50000; i++)
@@ -200,11 +206,7 @@ static void stripes(void)
 	o = options(&c);
 	o.stripes = 3;
 	CHECK((inc = weir_inc_join(&o, error, sizeof error)));
-	for (size_t i = 0; i < 100001; i++)
-		f[i] = (float)i / 2;
-	CHECK(!weir_inc_allreduce(inc, f, 100001, WEIR_INC_F32, WEIR_INC_SUM));
-	for (size_t i = 0; i < 100001; i++)
-		CHECK(f[i] == (float)i * 2);
+	sum_of_four(inc, f);
 	/* Fewer elements than stripes, another operation, and what follows it. */
 	CHECK(!weir_inc_allreduce(inc, f, 2, WEIR_INC_U32, WEIR_INC_MAX) && fake.n_words == 2);
 	CHECK(!weir_inc_barrier(inc) && weir_inc_count(inc) == 4);
@@ -244,11 +246,7 @@ static void writes(void)
 	o = options(&c);
 	o.write = 1;
 	CHECK((inc = weir_inc_join(&o, error, sizeof error)));
-	for (size_t i = 0; i < 100001; i++)
-		f[i] = (float)i / 2;
-	CHECK(!weir_inc_allreduce(inc, f, 100001, WEIR_INC_F32, WEIR_INC_SUM));
-	for (size_t i = 0; i < 100001; i++)
-		CHECK(f[i] == (float)i * 2);
+	sum_of_four(inc, f);
 	/* 400004 bytes in messages of 8 KiB; each says what it is. */
 	CHECK(fake.writes == 49 && fake.written_word == 0xffff1180 && fake.n_words == 0);
 	CHECK(!weir_inc_barrier(inc) && fake.writes == 49);
