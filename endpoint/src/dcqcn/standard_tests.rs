@@ -359,7 +359,7 @@ proptest! {
             // A first CNP whose cut is due at the end of its period lowers the rate at once; its timer starts with that cut.
             let first_cut_is_due = !flow.cut_before && flow.cut_deadline.is_some();
             let timer = flow.increase_deadline.is_some();
-            prop_assert!(if flow.rate() == G40 { !timer } else { timer || first_cut_is_due });
+            prop_assert!(timer == (flow.rate() < G40) || first_cut_is_due && !timer);
         }
     }
 }
