@@ -32,6 +32,18 @@ fn the_library_for_hosts_is_built_and_its_tests_pass() {
     }
 }
 
+/// Beside gloo, in processes of its own; engines are stood in for. `make test-torch` gets PyTorch.
+#[test]
+fn the_back_end_of_torch_does_what_gloo_does() {
+    let python = || Command::new("/usr/bin/python3");
+    if !python().args(["-c", "import torch.distributed"]).output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: contrib/inc: PyTorch is not installed: make test-torch");
+        return;
+    }
+    let tests = repository().join("contrib/inc/tests/test_torch.py");
+    said(python().arg(tests).env("PYTHONDONTWRITEBYTECODE", "1").env("OMP_NUM_THREADS", "1"));
+}
+
 /// Every link between the pages leads to a page and a heading that are there.
 #[test]
 fn the_site_of_the_documents_has_no_dead_link() {
