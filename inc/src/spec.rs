@@ -1,11 +1,13 @@
 //! A job as it is written down: JSON in, [`JobParams`] out. What is left out has the value of [`JobParams::new`].
 //!
-//! The engine's own addresses are not in it: they belong to the engine ([`Address`]).
+//! The engine's own addresses are not in it: they belong to the engine ([`Address`]). In the OpenAPI document, where names are for all of
+//! weir, those of these types begin with `Job`.
 
 use crate::immediate::Primitive;
 use crate::kernels::{ByteOrder, DataType, Fold, Operator};
 use crate::params::{Child, JobParams, Parent, Straggler};
 use crate::remote::{Memory, Remote, Writes};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use thiserror::Error;
@@ -26,7 +28,8 @@ pub struct Address {
 }
 
 /// A job at one engine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Job")]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
     /// Name among the jobs of an engine.
@@ -81,9 +84,11 @@ pub struct JobSpec {
     pub pkey: Option<u16>,
     /// DSCP of data, ACKs and NAKs.
     #[serde(default = "dscp")]
+    #[schemars(range(max = 63))]
     pub dscp: u8,
     /// 802.1p priority of these: what PFC stops them by.
     #[serde(default = "priority")]
+    #[schemars(range(max = 7))]
     pub priority: u8,
 }
 
@@ -104,7 +109,8 @@ const fn priority() -> u8 {
 }
 
 /// An operation; which keys it has depends on its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobOperation")]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
     /// Which one.
@@ -124,7 +130,8 @@ pub struct Operation {
 }
 
 /// Kinds of operations: [`Primitive`] without what belongs to one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobOperationKind")]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "as those of Primitive")]
 pub enum Kind {
@@ -137,7 +144,8 @@ pub enum Kind {
 }
 
 /// [`Straggler`] without its time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobStraggler")]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "as those of Straggler")]
 pub enum Policy {
@@ -148,25 +156,31 @@ pub enum Policy {
 }
 
 /// Somebody a job speaks with: its addresses and the numbers agreed with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobPeer")]
 #[serde(deny_unknown_fields)]
 pub struct PeerSpec {
     /// Queue pair of the engine.
+    #[schemars(range(max = 0xff_ffff))]
     pub qpn: u32,
     /// The peer's MAC address, or its next hop's.
     pub mac: String,
     /// Its IP address.
     pub ip: IpAddr,
     /// Its queue pair.
+    #[schemars(range(max = 0xff_ffff))]
     pub dest_qpn: u32,
     /// PSN of the first packet to it.
+    #[schemars(range(max = 0xff_ffff))]
     pub send_psn: u32,
     /// PSN of the first packet from it.
+    #[schemars(range(max = 0xff_ffff))]
     pub recv_psn: u32,
 }
 
 /// Somebody below.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobChild")]
 #[serde(deny_unknown_fields)]
 pub struct ChildSpec {
     /// First of its ranks.
@@ -192,7 +206,8 @@ pub struct ChildSpec {
 }
 
 /// A range of registered memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobMemory")]
 #[serde(deny_unknown_fields)]
 pub struct Range {
     /// First address.

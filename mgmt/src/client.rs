@@ -1,5 +1,7 @@
-//! Asks a running switch over its Unix socket. HTTP/1.0, so that an answer ends with the connection.
+//! Asks a running switch over its Unix socket. HTTP/1.0, so that an answer ends with the connection. What kind of body an endpoint
+//! takes is known from the list of them.
 
+use crate::api::{self, documents::Problem};
 use crate::server::{is_private, is_socket_of};
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, BufRead, BufReader, Read, Take, Write};
@@ -69,15 +71,15 @@ pub fn find(folders: &[PathBuf], name: Option<&str>) -> Result<PathBuf, ClientEr
 /// # Errors
 /// The connection fails, or the answer is not 200.
 pub fn open(socket: &Path, target: &str) -> Result<impl BufRead + use<>, ClientError> {
-    exchange(socket, "GET", target, "", "")
+    exchange(socket, "GET", target, "")
 }
 
-/// The whole answer to an order with this body of this media type.
+/// The whole answer to an order with this body.
 ///
 /// # Errors
 /// As [`open`].
-pub fn order(socket: &Path, target: &str, kind: &str, body: &str) -> Result<String, ClientError> {
-    whole(socket, exchange(socket, "POST", target, kind, body)?)
+pub fn order(socket: &Path, target: &str, body: &str) -> Result<String, ClientError> {
+    whole(socket, exchange(socket, "POST", target, body)?)
 }
 
 /// The whole answer to an order to take something away.
@@ -85,7 +87,7 @@ pub fn order(socket: &Path, target: &str, kind: &str, body: &str) -> Result<Stri
 /// # Errors
 /// As [`open`].
 pub fn delete(socket: &Path, target: &str) -> Result<String, ClientError> {
-    whole(socket, exchange(socket, "DELETE", target, "", "")?)
+    whole(socket, exchange(socket, "DELETE", target, "")?)
 }
 
 /// All of an answer.
@@ -103,22 +105,18 @@ fn whole(socket: &Path, answer: impl BufRead) -> Result<String, ClientError> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn stream(
-    socket: &Path,
-    target: &str,
-    kind: &str,
-    body: &str,
-) -> Result<impl BufRead + use<>, ClientError> {
-    exchange(socket, "POST", target, kind, body)
+pub fn stream(socket: &Path, target: &str, body: &str) -> Result<impl BufRead + use<>, ClientError> {
+    exchange(socket, "POST", target, body)
 }
 
 fn exchange(
     socket: &Path,
     method: &str,
     target: &str,
-    kind: &str,
     body: &str,
 ) -> Result<impl BufRead + use<>, ClientError> {
+    let path = target.split('?').next().unwrap_or(target);
+    let kind = api::find(method, path).and_then(|endpoint| endpoint.body).map_or("", |body| body.media);
     let io = |error| ClientError::Io(socket.to_owned(), error);
     let stream = UnixStream::connect(socket).map_err(io)?;
     stream
@@ -130,15 +128,14 @@ fn exchange(
     if status == Some(200) {
         return Ok(answer);
     }
-    let problem: serde_json::Value = serde_json::from_str(&whole(socket, answer)?).unwrap_or_default();
-    let mut message =
-        format!("{target}: {} ({})", line.trim().trim_start_matches("HTTP/1.0 "), detail(&problem));
-    for fault in problem["faults"].as_array().into_iter().flatten() {
-        let word = |key: &str| fault[key].as_str().unwrap_or("").to_owned();
-        let line = fault["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
-        message.push_str(&format!("\n  {line}{}: {}", word("path"), word("detail")));
-        if !word("remedy").is_empty() {
-            message.push_str(&format!("; {}", word("remedy")));
+    let problem: Option<Problem> = serde_json::from_str(&whole(socket, answer)?).ok();
+    let detail = problem.as_ref().map_or(NO_WEIR, |problem| &problem.detail);
+    let mut message = format!("{target}: {} ({detail})", line.trim().trim_start_matches("HTTP/1.0 "));
+    for fault in problem.iter().flat_map(|problem| &problem.faults) {
+        let line = fault.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        message.push_str(&format!("\n  {line}{}: {}", fault.path, fault.detail));
+        if !fault.remedy.is_empty() {
+            message.push_str(&format!("; {}", fault.remedy));
         }
     }
     Err(ClientError::Answer(message))
@@ -213,9 +210,12 @@ impl Request<'_> {
     }
 }
 
+/// What is said of an answer that is not weir's.
+const NO_WEIR: &str = "this is no weir";
+
 /// What the document of an answer other than 200 says of it.
 pub fn detail(problem: &serde_json::Value) -> &str {
-    problem["detail"].as_str().unwrap_or("this is no weir")
+    problem["detail"].as_str().unwrap_or(NO_WEIR)
 }
 
 /// The whole answer to `GET target`.
@@ -264,7 +264,7 @@ mod tests {
                 }
             }
         });
-        let lines = stream(&path, "/v1/watch", "", "").unwrap().lines();
+        let lines = stream(&path, api::WATCH, "").unwrap().lines();
         assert_eq!(lines.map(|line| line.unwrap().len() + 1).sum::<usize>(), pieces * PIECE);
         let error = get(&path, "/v1/snapshot").map(|text| text.len()).unwrap_err();
         assert!(error.to_string().contains("64 MiB"), "{error}");

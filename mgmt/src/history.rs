@@ -278,7 +278,12 @@ mod tests {
         }
 
         fn behind(&self, snapshot: &Snapshot, behind: Behind) -> Value {
-            serde_json::from_str(&self.json(snapshot, behind).to_string()).expect("it is JSON")
+            let text = self.json(snapshot, behind).to_string();
+            let document = serde_json::from_str(&text).expect("it is JSON");
+            let typed: crate::api::documents::History =
+                serde_json::from_str(&text).expect("as its type says");
+            assert_eq!(crate::api::documents::json(&typed), document, "left: what the type says");
+            document
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod admin;
+pub mod api;
 pub mod catalogue;
 pub mod client;
 pub mod events;

@@ -4,6 +4,7 @@
 mod columns;
 mod inc;
 
+use crate::api::documents::Count;
 use crate::snapshot::Snapshot;
 use crate::text::Text;
 use serde_json::{Map, Value, json};
@@ -147,6 +148,11 @@ pub(crate) fn stamp(snapshot: &Snapshot) -> [(&'static str, Value); 4] {
 }
 
 /// A counter: a number while every reader keeps it exactly, else its digits.
+pub fn counter(n: u64) -> Count {
+    if n <= EXACT { Count::Number(n) } else { Count::Digits(n.to_string()) }
+}
+
+/// The same as JSON.
 pub fn count(n: u64) -> Value {
     if n <= EXACT { json!(n) } else { json!(n.to_string()) }
 }

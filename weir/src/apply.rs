@@ -7,11 +7,11 @@ use crate::quantity::time;
 use crate::which::Which;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::Value;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_mgmt::client;
+use weir_mgmt::api::documents::Applied;
+use weir_mgmt::{api, client};
 
 /// `weir apply`
 #[derive(Debug, Args)]
@@ -38,8 +38,8 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
         if args.dry_run || args.confirm.flatten().is_some() {
             bail!("name the configuration file to apply");
         }
-        let what = if args.rollback { "rollback" } else { "confirm" };
-        client::order(&args.which.socket()?, &format!("/v1/config/{what}"), "", "")?;
+        let path = if args.rollback { api::ROLLBACK } else { api::CONFIRM };
+        client::order(&args.which.socket()?, path, "")?;
         say!("{}", if args.rollback { "back in force: what was before" } else { "confirmed" });
         return Ok(Outcome::Good);
     };
@@ -50,30 +50,28 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     let name = path.display().to_string();
     let text = check::read(path)?;
     check::load_text(&name, &text)?;
-    let mut target = format!("/v1/config?name={}", client::encode(&name));
+    let mut target = format!("{}?name={}", api::CONFIG, client::encode(&name));
     if let Some(time) = args.confirm.flatten() {
         target.push_str(&format!("&confirm={}", time.as_millis()));
     }
     if args.dry_run {
         target.push_str("&dry_run=true");
     }
-    let answer = client::order(&args.which.socket()?, &target, "application/toml", &text)?;
-    let answer: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
+    let answer = client::order(&args.which.socket()?, &target, &text)?;
+    let answer: Applied = serde_json::from_str(&answer).context("the answer is no JSON")?;
     OUT.text(&told(&answer, args));
     Ok(Outcome::Good)
 }
 
-fn told(answer: &Value, args: &ApplyArgs) -> String {
+fn told(answer: &Applied, args: &ApplyArgs) -> String {
     let mut text = String::new();
-    let rows = answer["changed"].as_array().map_or(&[][..], Vec::as_slice);
-    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or("(none)").to_owned();
-    let key = rows.iter().map(|row| word(row, "key").len()).max().unwrap_or(0);
-    for row in rows {
-        let origin = row["origin"].as_str().map(|origin| format!("  ({origin})")).unwrap_or_default();
-        let (was, is) = (word(row, "was"), word(row, "is"));
-        let _ = writeln!(text, "{:key$}  {was} -> {is}{origin}", word(row, "key"));
+    let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
+    let key = answer.changed.iter().map(|row| row.key.len()).max().unwrap_or(0);
+    for row in &answer.changed {
+        let origin = row.origin.as_ref().map(|origin| format!("  ({origin})")).unwrap_or_default();
+        let _ = writeln!(text, "{:key$}  {} -> {}{origin}", row.key, word(&row.was), word(&row.is));
     }
-    let values = match rows.len() {
+    let values = match answer.changed.len() {
         1 => "1 value differs".to_owned(),
         n => format!("{n} values differ"),
     };

@@ -7,9 +7,9 @@ use crate::sonic;
 use crate::which::Which;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 use std::path::PathBuf;
-use weir_mgmt::{client, server};
+use weir_mgmt::api::documents::{ConfigInForce, EffectiveValue, json};
+use weir_mgmt::{api, client, server};
 
 /// `weir config`
 #[derive(Debug, Subcommand)]
@@ -59,15 +59,20 @@ fn show(args: &ConfigShowArgs) -> Result<Outcome> {
     let document = match &args.config {
         Some(path) => {
             let loaded = check::load(path)?;
-            json!({ "source": path.display().to_string(), "values": server::values(&loaded.config) })
+            ConfigInForce {
+                source: path.display().to_string(),
+                unconfirmed_ms: None,
+                unsettled: None,
+                values: server::values(&loaded.config),
+            }
         }
         None => {
-            let answer = client::get(&args.which.socket()?, "/v1/config")?;
+            let answer = client::get(&args.which.socket()?, api::CONFIG)?;
             serde_json::from_str(&answer).context("the answer is no JSON")?
         }
     };
     if args.json {
-        OUT.text(&format!("{document:#}\n"));
+        OUT.text(&format!("{:#}\n", json(&document)));
     } else {
         OUT.text(&(lines(&document, args.effective, args.origin).join("\n") + "\n"));
     }
@@ -75,22 +80,21 @@ fn show(args: &ConfigShowArgs) -> Result<Outcome> {
 }
 
 /// One line per value; without `effective` those nobody set are left out.
-fn lines(document: &Value, effective: bool, origin: bool) -> Vec<String> {
-    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or("").to_owned();
-    let set = |row: &&Value| effective || !matches!(word(row, "origin").as_str(), "default" | "derived");
-    let rows: Vec<&Value> = document["values"].as_array().into_iter().flatten().filter(set).collect();
-    let width = |key: &str, most: usize| {
-        rows.iter().map(|row| word(row, key).chars().count()).max().unwrap_or(0).min(most)
+fn lines(document: &ConfigInForce, effective: bool, origin: bool) -> Vec<String> {
+    let set = |row: &&EffectiveValue| effective || !matches!(row.origin.as_str(), "default" | "derived");
+    let rows: Vec<&EffectiveValue> = document.values.iter().filter(set).collect();
+    let width = |of: fn(&EffectiveValue) -> &String, most: usize| {
+        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0).min(most)
     };
-    let (keys, values, origins) = (width("key", 60), width("value", 32), width("origin", 40));
-    let mut lines = vec![format!("# {}", word(document, "source"))];
-    if let Some(ms) = document["unconfirmed_ms"].as_u64() {
+    let (keys, values, origins) = (width(|r| &r.key, 60), width(|r| &r.value, 32), width(|r| &r.origin, 40));
+    let mut lines = vec![format!("# {}", document.source)];
+    if let Some(ms) = document.unconfirmed_ms {
         lines.push(format!("# not confirmed: taken back in {} s", ms.div_ceil(1000)));
     }
     for row in rows {
-        let mut line = format!("{:keys$}  {:values$}", word(row, "key"), word(row, "value"));
+        let mut line = format!("{:keys$}  {:values$}", row.key, row.value);
         if origin {
-            line.push_str(&format!("  {:origins$}  {}", word(row, "origin"), word(row, "why")));
+            line.push_str(&format!("  {:origins$}  {}", row.origin, row.why));
         }
         lines.push(line.trim_end().to_owned());
     }
@@ -106,7 +110,9 @@ mod tests {
         let text = "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"8MiB\"\n[port_defaults]\nrate = \"1G\"\n\
                     [[port]]\nname = \"p0\"\ndevice = \"ring\"\n";
         let config = weir_config::load("lab.toml", text).unwrap().config;
-        let document = json!({ "source": "lab.toml", "values": server::values(&config) });
+        let values = server::values(&config);
+        let document =
+            ConfigInForce { source: "lab.toml".into(), unconfirmed_ms: None, unsettled: None, values };
         let all = lines(&document, true, true);
         for wanted in [
             ("buffer.size", "8MiB", "lab.toml:4"),

@@ -6,7 +6,6 @@ use crate::output::OUT;
 use crate::which::Which;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use serde_json::Value;
 use std::path::Path;
 use std::path::PathBuf;
 use weir_config::runtime::{Device, switch_params};
@@ -16,7 +15,8 @@ use weir_dataplane::mmu::Held;
 use weir_dataplane::types::{Mac, PRIORITIES};
 use weir_mgmt::admin::Fault;
 use weir_mgmt::admin::explain::{Question, answer, text};
-use weir_mgmt::client;
+use weir_mgmt::api::documents::{ExplainedFrame, json};
+use weir_mgmt::{api, client};
 
 /// `weir explain`
 #[derive(Debug, Args)]
@@ -80,12 +80,12 @@ pub fn explain(args: &ExplainArgs) -> Result<Outcome> {
         None => {
             let query: Vec<String> =
                 question.0.iter().map(|(name, value)| format!("{name}={}", client::encode(value))).collect();
-            let target = format!("/v1/explain?{}", query.join("&"));
+            let target = format!("{}?{}", api::EXPLAIN, query.join("&"));
             let answer = client::get(&args.which.socket()?, &target)?;
             serde_json::from_str(&answer).context("the answer is no JSON")?
         }
     };
-    OUT.text(&if args.json { format!("{document:#}\n") } else { text(&document) });
+    OUT.text(&if args.json { format!("{:#}\n", json(&document)) } else { text(&document) });
     Ok(Outcome::Good)
 }
 
@@ -107,7 +107,7 @@ fn question(args: &ExplainArgs) -> Question {
 }
 
 /// A switch that does not run, holding what the command line says.
-fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Value> {
+fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<ExplainedFrame> {
     let config = check::load(path)?.config;
     // The drivers would be asked; on paper they can do all that is asked of them.
     let device = Device { mac: Mac::default(), pfc: true, ..Device::default() };

@@ -13,6 +13,7 @@ use weir_config::EngineConfig;
 use weir_inc::params::JobParams;
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::PATH;
+use weir_mgmt::api::documents::JobDone;
 use weir_mgmt::client;
 use weir_mgmt::show as tables;
 use weir_mgmt::table::Table;
@@ -93,11 +94,9 @@ fn add(args: &AddArgs) -> Result<()> {
         let text = check::read(path)?;
         // What is no job is found with its line before anybody is asked.
         serde_json::from_str::<JobSpec>(&text).with_context(|| path.display().to_string())?;
-        let answer = client::order(&socket, PATH, "application/json", &text)
-            .with_context(|| path.display().to_string())?;
-        let said: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
-        let port = said["port"].as_str().unwrap_or("");
-        say!("job {} on {port}: {} bytes", said["job"], said["memory_bytes"]);
+        let answer = client::order(&socket, PATH, &text).with_context(|| path.display().to_string())?;
+        let said: JobDone = serde_json::from_str(&answer).context("the answer is no JSON")?;
+        say!("job {} on {}: {} bytes", said.job, said.port, said.memory_bytes.unwrap_or(0));
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::Value;
 use std::path::PathBuf;
-use weir_mgmt::client;
 use weir_mgmt::page::{self, Saved};
+use weir_mgmt::{api, client};
 
 /// `weir report`
 #[derive(Debug, Args)]
@@ -25,10 +25,10 @@ pub fn report(args: &ReportArgs) -> Result<Outcome> {
     let socket = args.which.socket()?;
     let parse = |text: &str| serde_json::from_str::<Value>(text).context("the answer is no JSON");
     let ask = |path: &str| parse(&client::get(&socket, path)?);
-    let events = client::get(&socket, "/v1/events?format=ndjson&follow=false")?;
+    let events = client::get(&socket, &format!("{}?format=ndjson&follow=false", api::EVENTS))?;
     let saved = Saved {
-        snapshot: ask("/v1/snapshot")?,
-        history: ask("/v1/history")?,
+        snapshot: ask(api::SNAPSHOT)?,
+        history: ask(api::HISTORY)?,
         events: events.lines().filter(|line| !line.is_empty()).map(parse).collect::<Result<_>>()?,
     };
     std::fs::write(&args.out, page::report(&saved))

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use weir_mgmt::sonic::{ALL, Answers, View};
 use weir_mgmt::table::Table;
-use weir_mgmt::{client, show as tables, sonic};
+use weir_mgmt::{api, client, show as tables, sonic};
 
 /// `weir show`
 #[derive(Debug, Args)]
@@ -191,7 +191,7 @@ fn fdb(args: &ShowArgs, socket: &Path) -> Result<String> {
 }
 
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {
-    let stream = client::open(socket, &format!("/v1/events?format=ndjson&follow={}", args.watch))?;
+    let stream = client::open(socket, &format!("{}?format=ndjson&follow={}", api::EVENTS, args.watch))?;
     for line in stream.lines() {
         let line = line.context("the switch has gone")?;
         if line.is_empty() {

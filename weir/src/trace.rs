@@ -17,8 +17,8 @@ use weir_dataplane::switch::Filter;
 use weir_dataplane::types::Mac;
 use weir_mgmt::admin::comment::{ON_ITS_WAY, comment};
 use weir_mgmt::admin::watch::{Watch, lines, unhex};
-use weir_mgmt::client;
 use weir_mgmt::pcapng::Writer;
+use weir_mgmt::{api, client};
 
 /// Which frames
 #[derive(Debug, Args)]
@@ -105,7 +105,7 @@ fn filter(args: &FilterArgs) -> Filter {
 /// Events of an order, as they come, until the last.
 fn events(socket: &Path, watch: &Watch) -> Result<impl Iterator<Item = Result<Value>> + use<>> {
     let body = watch.json().to_string();
-    let stream = client::stream(socket, "/v1/watch", "application/json", &body)?;
+    let stream = client::stream(socket, api::WATCH, &body)?;
     let event = |line: io::Result<String>| -> Result<Option<Value>> {
         let line = line.context("the switch has gone")?;
         // An empty line is a sign of life.

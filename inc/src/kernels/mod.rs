@@ -25,11 +25,13 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What is done to two elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobOperator")]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // The names say it.
 pub enum Operator {
@@ -61,7 +63,8 @@ impl Operator {
 }
 
 /// What an element is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobDataType")]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
 pub enum DataType {
@@ -107,7 +110,8 @@ impl DataType {
 }
 
 /// Order of the bytes of an element in a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobByteOrder")]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
 pub enum ByteOrder {

@@ -1,7 +1,11 @@
 //! `/v1/explain` and `weir explain`: a question about a frame, and the answer of the pipeline's own code.
 
 use crate::admin::Fault;
-use serde_json::{Value, json};
+use crate::api::documents::{
+    ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedPool, ExplainedTakes,
+    ExplainedVlan, FrameClass, QueueUse,
+};
+use crate::api::{Kind as Of, Parameter, parameter};
 use std::fmt::Write;
 use weir_config::{Config, show_flood_limit};
 use weir_dataplane::ecn::ONE_Q32;
@@ -12,11 +16,33 @@ use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{PRIORITIES, PortId};
 
-/// Parameters of a question, in the query as on the command line.
-pub const PARAMETERS: [&str; 10] = ["port", "to", "len", "dscp", "pcp", "vid", "tc", "ecn", "kind", "flood"];
-
 /// ECN code points, by value.
 const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
+
+/// Kinds that have a class of their own, and all others.
+const KINDS: [(&str, Kind); 3] = [("data", Kind::Data), ("cnp", Kind::Cnp), ("ack", Kind::Ack)];
+
+/// Parameters of a question, in the query as on the command line.
+pub const PARAMETERS: [Parameter; 10] = [
+    Parameter { required: true, ..parameter("port", "port the frame arrives on", Of::Port) },
+    parameter("to", "port it leaves by; the one whose queue is the fullest unless given", Of::Port),
+    parameter("len", "bytes, without FCS; 1024 unless given", Of::Integer(1, 16_128)),
+    parameter("dscp", "DSCP of its IP header", Of::Integer(0, 63)),
+    parameter("pcp", "PCP of its VLAN tag", Of::Integer(0, 7)),
+    parameter("vid", "VID of its VLAN tag; with pcp alone it is a priority tag, VID 0", Of::Integer(0, 4095)),
+    parameter("tc", "its AFH traffic-class octet", Of::Integer(0, 255)),
+    parameter("ecn", "its ECN code point; ect0 unless given", Of::Word(|| ECN.to_vec())),
+    parameter(
+        "kind",
+        "what it is: CNP and ACK frames have a class of their own",
+        Of::Word(|| KINDS.map(|(word, _)| word).to_vec()),
+    ),
+    parameter(
+        "flood",
+        "it is flooded, as this: the limits of the port are asked, too",
+        Of::Word(|| FloodKind::ALL.map(FloodKind::word).to_vec()),
+    ),
+];
 
 /// A question: each parameter and its value, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,10 +53,17 @@ impl Question {
         self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    fn number(&self, name: &str, most: u32) -> Result<Option<u32>, Box<Fault>> {
+    /// An integer, in the range of its parameter.
+    fn number(&self, name: &str) -> Result<Option<u32>, Box<Fault>> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let number = text.parse().ok().filter(|n| *n <= most);
-        number.map(Some).ok_or_else(|| wrong(name, &format!("`{text}` is no number from 0 to {most}")))
+        let known = PARAMETERS.iter().find(|known| known.name == name).map(|known| known.kind);
+        let (least, most) = match known {
+            Some(Of::Integer(least, most)) => (least, most),
+            _ => (0, u64::from(u32::MAX)),
+        };
+        let number = text.parse().ok().filter(|n| (least..=most).contains(n));
+        let wrong = || wrong(name, &format!("`{text}` is no number from {least} to {most}"));
+        number.map(|n| Some(n as u32)).ok_or_else(wrong)
     }
 
     fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Box<Fault>> {
@@ -52,19 +85,18 @@ impl Question {
                 || wrong(name, &format!("no port is called `{text}`; there are {}", names.join(", ")));
             config.port(text).map(Some).ok_or_else(no_such)
         };
-        let small = |name: &str, most: u32| self.number(name, most).map(|n| n.map(|n| n as u8));
-        let code = [("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
-        let kinds = [("data", Kind::Data), ("cnp", Kind::Cnp), ("ack", Kind::Ack)];
+        let small = |name: &str| self.number(name).map(|n| n.map(|n| n as u8));
+        let code = [0, 1, 2, 3].map(|point| (ECN[usize::from(point)], point));
         Ok(Asked {
             port: port("port")?.ok_or_else(|| wrong("port", "say on which port the frame arrives"))?,
             to: port("to")?,
-            len: self.number("len", 16_128)?.unwrap_or(1024).max(1),
-            dscp: small("dscp", 63)?,
-            pcp: small("pcp", 7)?,
-            vid: self.number("vid", 4095)?.map(|vid| vid as u16),
-            tc: small("tc", 255)?,
+            len: self.number("len")?.unwrap_or(1024),
+            dscp: small("dscp")?,
+            pcp: small("pcp")?,
+            vid: self.number("vid")?.map(|vid| vid as u16),
+            tc: small("tc")?,
             ecn: self.word("ecn", &code)?.unwrap_or(2),
-            kind: self.word("kind", &kinds)?.unwrap_or(Kind::Data),
+            kind: self.word("kind", &KINDS)?.unwrap_or(Kind::Data),
             flood: self.word("flood", &FloodKind::ALL.map(|kind| (kind.word(), kind)))?,
         })
     }
@@ -83,13 +115,13 @@ pub fn answer(
     params: &SwitchParams,
     seen: &Occupancy,
     question: &Question,
-) -> Result<Value, Box<Fault>> {
+) -> Result<ExplainedFrame, Box<Fault>> {
     let asked = question.asked(config)?;
     let told = explain(params, seen, &asked).map_err(|error| wrong("buffer", &error.to_string()))?;
     Ok(document(config, &asked, &told))
 }
 
-fn document(config: &Config, asked: &Asked, e: &Explanation) -> Value {
+fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
     let name = |port: PortId| config.ports[port.index()].name.clone();
     let (verdict, reason) = match e.verdict {
         AdmitVerdict::Refused(reason) => ("dropped", Some(reason)),
@@ -97,182 +129,168 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> Value {
         AdmitVerdict::Admitted if e.takes[2] > 0 => ("admitted into headroom", None),
         AdmitVerdict::Admitted => ("admitted", None),
     };
-    let limit = |bytes: u64| if bytes >= u64::MAX >> 3 { Value::Null } else { json!(bytes) };
-    let of_one = |share: u64| json!((share as f64 / ONE_Q32 as f64 * 1e6).round() / 1e6);
-    let priorities: Vec<usize> = (0..PRIORITIES).filter(|p| e.pauses >> p & 1 == 1).collect();
+    let limit = |bytes: u64| (bytes < u64::MAX >> 3).then_some(bytes);
+    let of_one = |share: u64| (share as f64 / ONE_Q32 as f64 * 1e6).round() / 1e6;
     let pg = &e.pg;
-    json!({
-        "port": name(asked.port),
-        "to": name(e.to),
-        "len_bytes": asked.len,
-        "dscp": asked.dscp,
-        "pcp": asked.pcp,
-        "vid": asked.vid,
-        "vlan": e.vlan.map(|(vid, retag)| json!({ "vid": vid, "tag": retag.word() })),
-        "ecn": ECN[usize::from(asked.ecn & 3)],
-        "flood": asked.flood.map(|kind| json!({
-            "kind": kind.word(),
-            "limit": e.flood_limit.map(|(limit, _)| show_flood_limit(&limit)),
-            "exceeded": e.flood_limit.is_some_and(|(_, exceeded)| exceeded),
-        })),
-        "class": { "tc": e.class.tc, "pg": e.class.pg, "queue": e.class.queue },
-        "lossless": pg.lossless,
-        "charge_bytes": e.charge,
-        "group": {
-            "used_bytes": pg.used,
-            "reserved_bytes": pg.reserved,
-            "shared_bytes": pg.shared,
-            "limit_bytes": limit(pg.limit),
-            "headroom_bytes": pg.headroom,
-            "headroom_size_bytes": pg.headroom_limit,
-            "xon_bytes": limit(pg.xon_at),
-            "xoff": pg.xoff,
+    ExplainedFrame {
+        port: name(asked.port),
+        to: name(e.to),
+        len_bytes: asked.len,
+        dscp: asked.dscp,
+        pcp: asked.pcp,
+        vid: asked.vid,
+        vlan: e.vlan.map(|(vid, retag)| ExplainedVlan { vid, tag: retag.word().into() }),
+        ecn: ECN[usize::from(asked.ecn & 3)].into(),
+        flood: asked.flood.map(|kind| ExplainedFlood {
+            kind: kind.word().into(),
+            limit: e.flood_limit.map(|(limit, _)| show_flood_limit(&limit)),
+            exceeded: e.flood_limit.is_some_and(|(_, exceeded)| exceeded),
+        }),
+        class: FrameClass { tc: e.class.tc, pg: e.class.pg, queue: e.class.queue },
+        lossless: pg.lossless,
+        charge_bytes: e.charge,
+        group: ExplainedGroup {
+            used_bytes: pg.used,
+            reserved_bytes: pg.reserved,
+            shared_bytes: pg.shared,
+            limit_bytes: limit(pg.limit),
+            headroom_bytes: pg.headroom,
+            headroom_size_bytes: pg.headroom_limit,
+            xon_bytes: limit(pg.xon_at),
+            xoff: pg.xoff,
         },
-        "pool": {
-            "shared_size_bytes": e.pools.shared_size,
-            "shared_free_bytes": e.pools.shared_size.saturating_sub(e.pools.shared_used),
-            "headroom_size_bytes": e.pools.headroom_size,
-            "headroom_free_bytes": e.pools.headroom_size.saturating_sub(e.pools.headroom_used),
+        pool: ExplainedPool {
+            shared_size_bytes: e.pools.shared_size,
+            shared_free_bytes: e.pools.shared_size.saturating_sub(e.pools.shared_used),
+            headroom_size_bytes: e.pools.headroom_size,
+            headroom_free_bytes: e.pools.headroom_size.saturating_sub(e.pools.headroom_used),
         },
-        "queue": { "used_bytes": e.queue.used, "limit_bytes": limit(e.queue.limit) },
-        "verdict": verdict,
-        "reason": reason.map(|reason| reason.name()),
-        "remedy": reason.map(|reason| reason.remedy()),
-        "takes": { "reserved_bytes": e.takes[0], "shared_bytes": e.takes[1], "headroom_bytes": e.takes[2] },
-        "headroom_left_bytes": e.after.headroom_limit.saturating_sub(e.after.headroom),
-        "pauses": priorities,
-        "mark": e.mark.map(|(wred, share)| json!({
-            "kmin_bytes": wred.kmin,
-            "kmax_bytes": wred.kmax,
-            "pmax": of_one(wred.pmax),
-            "probability": if matches!(asked.ecn, 1 | 2) { of_one(share) } else { json!(0.0) },
-        })),
-        "early_drop_probability": of_one(e.early_drop),
-    })
+        queue: QueueUse { used_bytes: e.queue.used, limit_bytes: limit(e.queue.limit) },
+        verdict: verdict.into(),
+        reason: reason.map(|reason| reason.name().into()),
+        remedy: reason.map(|reason| reason.remedy().into()),
+        takes: ExplainedTakes {
+            reserved_bytes: e.takes[0],
+            shared_bytes: e.takes[1],
+            headroom_bytes: e.takes[2],
+        },
+        headroom_left_bytes: e.after.headroom_limit.saturating_sub(e.after.headroom),
+        pauses: (0..PRIORITIES).filter(|p| e.pauses >> p & 1 == 1).collect(),
+        mark: e.mark.map(|(wred, share)| ExplainedMark {
+            kmin_bytes: wred.kmin,
+            kmax_bytes: wred.kmax,
+            pmax: of_one(wred.pmax),
+            probability: if matches!(asked.ecn, 1 | 2) { of_one(share) } else { 0.0 },
+        }),
+        early_drop_probability: of_one(e.early_drop),
+    }
 }
 
 /// The document for people.
-pub fn text(d: &Value) -> String {
+pub fn text(d: &ExplainedFrame) -> String {
     let mut text = String::new();
-    let n = |value: &Value| value.as_u64().map_or_else(|| "no limit".to_owned(), grouped);
-    let word = |value: &Value| value.as_str().unwrap_or("").to_owned();
+    let limit = |bytes: Option<u64>| bytes.map_or_else(|| "no limit".to_owned(), grouped);
     let mut line = |head: &str, rest: String| {
         let _ = writeln!(text, "{head:10}  {rest}");
     };
-    let field = |name: &str| d[name].as_u64().map(|v| format!(", {name} {v}")).unwrap_or_default();
+    let field = |name: &str, value: Option<u16>| value.map(|v| format!(", {name} {v}")).unwrap_or_default();
     line(
         "frame",
         format!(
             "{} bytes on {}{}{}{}, {}",
-            n(&d["len_bytes"]),
-            word(&d["port"]),
-            field("dscp"),
-            field("pcp"),
-            field("vid"),
-            word(&d["ecn"])
+            grouped(d.len_bytes.into()),
+            d.port,
+            field("dscp", d.dscp.map(u16::from)),
+            field("pcp", d.pcp.map(u16::from)),
+            field("vid", d.vid),
+            d.ecn
         ),
     );
-    let vlan = &d["vlan"];
-    if vlan.is_object() {
-        line("vlan", format!("{}, tag {}", vlan["vid"], word(&vlan["tag"])));
+    if let Some(vlan) = &d.vlan {
+        line("vlan", format!("{}, tag {}", vlan.vid, vlan.tag));
     }
-    let flood = &d["flood"];
-    if flood.is_object() {
-        let limit = flood["limit"].as_str().map_or("no limit".to_owned(), |limit| format!("at most {limit}"));
-        let state = if flood["exceeded"] == true { ", which is exceeded now" } else { "" };
-        line("flooded", format!("{}, {limit}{state}; what follows is of one copy", word(&flood["kind"])));
+    if let Some(flood) = &d.flood {
+        let limit = flood.limit.as_ref().map_or("no limit".to_owned(), |limit| format!("at most {limit}"));
+        let state = if flood.exceeded { ", which is exceeded now" } else { "" };
+        line("flooded", format!("{}, {limit}{state}; what follows is of one copy", flood.kind));
     }
-    let class = &d["class"];
-    let kind = if d["lossless"] == true { "lossless" } else { "lossy" };
-    line(
-        "class",
-        format!(
-            "tc {}, priority group {} ({kind}), queue {} of {}",
-            class["tc"],
-            class["pg"],
-            class["queue"],
-            word(&d["to"])
-        ),
-    );
-    let (g, p, q) = (&d["group"], &d["pool"], &d["queue"]);
-    line("charge", format!("{} bytes", n(&d["charge_bytes"])));
+    let FrameClass { tc, pg, queue } = d.class;
+    let kind = if d.lossless { "lossless" } else { "lossy" };
+    line("class", format!("tc {tc}, priority group {pg} ({kind}), queue {queue} of {}", d.to));
+    let (g, p) = (&d.group, &d.pool);
+    line("charge", format!("{} bytes", grouped(d.charge_bytes.into())));
     line(
         "group",
         format!(
             "holds {} of {} reserved, {} of {} shared, {} of {} headroom",
-            grouped(g["used_bytes"].as_u64().unwrap_or(0) - g["shared_bytes"].as_u64().unwrap_or(0)),
-            n(&g["reserved_bytes"]),
-            n(&g["shared_bytes"]),
-            n(&g["limit_bytes"]),
-            n(&g["headroom_bytes"]),
-            n(&g["headroom_size_bytes"])
+            grouped(g.used_bytes - g.shared_bytes),
+            grouped(g.reserved_bytes),
+            grouped(g.shared_bytes),
+            limit(g.limit_bytes),
+            grouped(g.headroom_bytes),
+            grouped(g.headroom_size_bytes)
         ),
     );
     line(
         "pool",
         format!(
             "{} free of {} shared, {} free of {} headroom",
-            n(&p["shared_free_bytes"]),
-            n(&p["shared_size_bytes"]),
-            n(&p["headroom_free_bytes"]),
-            n(&p["headroom_size_bytes"])
+            grouped(p.shared_free_bytes),
+            grouped(p.shared_size_bytes),
+            grouped(p.headroom_free_bytes),
+            grouped(p.headroom_size_bytes)
         ),
     );
-    line("queue", format!("holds {} bytes of {}", n(&q["used_bytes"]), n(&q["limit_bytes"])));
-    let takes = &d["takes"];
-    let verdict = match d["reason"].as_str() {
-        Some(reason) => format!("DROPPED: {reason}: {}", word(&d["remedy"])),
+    line("queue", format!("holds {} bytes of {}", grouped(d.queue.used_bytes), limit(d.queue.limit_bytes)));
+    let verdict = match &d.reason {
+        Some(reason) => format!("DROPPED: {reason}: {}", d.remedy.as_deref().unwrap_or("")),
         None => format!(
             "{}: takes {} reserved, {} shared, {} headroom",
-            word(&d["verdict"]),
-            n(&takes["reserved_bytes"]),
-            n(&takes["shared_bytes"]),
-            n(&takes["headroom_bytes"])
+            d.verdict,
+            grouped(d.takes.reserved_bytes),
+            grouped(d.takes.shared_bytes),
+            grouped(d.takes.headroom_bytes)
         ),
     };
     line("verdict", verdict);
-    let paused: Vec<String> = d["pauses"].as_array().into_iter().flatten().map(Value::to_string).collect();
-    let pause = match (paused.as_slice(), g["xoff"] == true) {
-        ([], _) if d["lossless"] == true => {
-            let left = g["limit_bytes"]
-                .as_u64()
-                .unwrap_or(0)
-                .saturating_sub(g["shared_bytes"].as_u64().unwrap_or(0));
-            format!("no: {} bytes of shared use below the line", grouped(left))
-        }
-        ([], _) => "no: the group is not lossless, or PFC is off".to_owned(),
-        (list, true) => format!(
-            "the peer is paused already (priority {}); resumes at {}; {} bytes of headroom left",
-            list.join(", "),
-            n(&g["xon_bytes"]),
-            n(&d["headroom_left_bytes"])
-        ),
-        (list, false) => format!(
-            "Xoff for priority {}; {} bytes of headroom left",
-            list.join(", "),
-            n(&d["headroom_left_bytes"])
-        ),
-    };
-    line("pause", pause);
-    let percent = |value: &Value| format!("{:.2} %", value.as_f64().unwrap_or(0.0) * 100.0);
-    let mark = &d["mark"];
-    if mark.is_object() {
-        let (kmin, kmax) = (n(&mark["kmin_bytes"]), n(&mark["kmax_bytes"]));
-        line(
-            "mark",
-            format!(
-                "{} at this depth (Kmin {kmin}, Kmax {kmax}, Pmax {})",
-                percent(&mark["probability"]),
-                percent(&mark["pmax"])
+    line("pause", pause(d));
+    let percent = |of_one: f64| format!("{:.2} %", of_one * 100.0);
+    line(
+        "mark",
+        match &d.mark {
+            Some(mark) => format!(
+                "{} at this depth (Kmin {}, Kmax {}, Pmax {})",
+                percent(mark.probability),
+                grouped(mark.kmin_bytes),
+                grouped(mark.kmax_bytes),
+                percent(mark.pmax)
             ),
-        );
-    } else {
-        line("mark", "never: the queue does not mark".to_owned());
-    }
-    if d["early_drop_probability"].as_f64().is_some_and(|p| p > 0.0) {
-        line("early drop", percent(&d["early_drop_probability"]));
+            None => "never: the queue does not mark".to_owned(),
+        },
+    );
+    if d.early_drop_probability > 0.0 {
+        line("early drop", percent(d.early_drop_probability));
     }
     text
+}
+
+/// What the peer is told.
+fn pause(d: &ExplainedFrame) -> String {
+    let g = &d.group;
+    let left = grouped(d.headroom_left_bytes);
+    let paused: Vec<String> = d.pauses.iter().map(usize::to_string).collect();
+    match (paused.join(", "), g.xoff) {
+        (list, _) if list.is_empty() && d.lossless => {
+            let below = g.limit_bytes.unwrap_or(0).saturating_sub(g.shared_bytes);
+            format!("no: {} bytes of shared use below the line", grouped(below))
+        }
+        (list, _) if list.is_empty() => "no: the group is not lossless, or PFC is off".to_owned(),
+        (list, true) => format!(
+            "the peer is paused already (priority {list}); resumes at {}; {left} bytes of headroom left",
+            g.xon_bytes.map_or_else(|| "no limit".to_owned(), grouped)
+        ),
+        (list, false) => format!("Xoff for priority {list}; {left} bytes of headroom left"),
+    }
 }
 
 /// Digits in threes.
@@ -321,16 +339,16 @@ mod tests {
         let f = in_force();
         let ask = |seen: &Occupancy, text: &str| answer(&f.config, &f.params, seen, &question(text)).unwrap();
         let calm = ask(&Occupancy::default(), "port=p0&dscp=26&len=1000");
-        assert_eq!(
-            (calm["verdict"].as_str(), calm["takes"]["reserved_bytes"].as_u64()),
-            (Some("admitted"), Some(1000))
-        );
+        assert_eq!((calm.verdict.as_str(), calm.takes.reserved_bytes), ("admitted", 1000));
         let mut seen =
             Occupancy { groups: vec![Held::default(); 16], queues: vec![0; 16], ..Occupancy::default() };
         seen.groups[3].used = 1 << 30;
         seen.queues[11] = 1 << 30;
         let full = ask(&seen, "port=p0&dscp=26&len=1000");
-        assert_eq!((&full["pauses"], full["mark"]["probability"].as_f64()), (&json!([3]), Some(1.0)));
+        assert_eq!(
+            (&full.pauses[..], full.mark.as_ref().map(|mark| mark.probability)),
+            (&[3][..], Some(1.0))
+        );
         assert!(text(&full).contains("Xoff for priority 3"), "{}", text(&full));
         seen.groups[3].headroom = 1 << 30;
         let lost = text(&ask(&seen, "port=p0&dscp=26&len=1000"));

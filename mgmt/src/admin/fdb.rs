@@ -1,8 +1,12 @@
 //! The forwarding table, page by page: each worker tells what it has learned itself, the first one what is configured.
 
+use crate::api::documents::{FdbEntry, FdbKind, FdbMove, FdbWorker, json};
+use crate::api::given::Given;
+use crate::api::{Kind, Parameter, parameter};
 use crate::snapshot::Snapshot;
-use crate::table::{count, stamp};
+use crate::table::{counter, stamp};
 use crate::text::Text;
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_dataplane::fdb::{FdbFilter, FdbPage, FdbRow};
@@ -12,12 +16,22 @@ use weir_dataplane::types::{Nanos, PortId};
 /// Where it is served.
 pub const PATH: &str = "/v1/fdb";
 
-/// What may be asked for.
-pub const PARAMETERS: [&str; 5] = ["limit", "after", "port", "mac", "vlan"];
-
 /// Most entries of a page, and how many it has unless somebody says otherwise.
-const MOST: usize = 4096;
-const USUAL: usize = 1024;
+const MOST: u64 = 4096;
+const USUAL: u64 = 1024;
+
+/// What may be asked for.
+pub(crate) const PARAMETERS: [Parameter; 5] = [
+    parameter("limit", "entries of a page; 1024 unless given", Kind::Integer(1, MOST)),
+    parameter("after", "`next` of the page before", Kind::Pattern("^[0-9]+-[0-9]+$")),
+    parameter("port", "entries that point to this port", Kind::Port),
+    parameter(
+        "mac",
+        "entries of this address: six bytes, or a number in the formats with shorter ones",
+        Kind::Pattern("^(0x0*[0-9a-fA-F]{1,12}|([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})$"),
+    ),
+    parameter("vlan", "entries of this VLAN; 0: untagged", Kind::Integer(0, 4095)),
+];
 
 /// A question for one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,48 +57,44 @@ pub struct Page {
     pub page: Box<FdbPage>,
 }
 
-/// What is wrong with a question: the parameter, and why.
-pub type Wrong = (&'static str, String);
+/// What is wrong with a question: status, parameter, and why.
+pub(crate) type Wrong = (StatusCode, &'static str, String);
 
 impl Question {
     /// From the parameters of a query.
     ///
     /// # Errors
     /// The parameter at fault.
-    pub fn of(given: &[(String, String)], snapshot: &Snapshot) -> Result<Self, Wrong> {
-        let mut question = Self { worker: 0, next: 0, filter: FdbFilter::default(), most: USUAL };
-        for (name, value) in given {
-            match name.as_str() {
-                "limit" => {
-                    let limit = value.parse().ok().filter(|n| (1..=MOST).contains(n));
-                    question.most = limit.ok_or_else(|| ("limit", format!("1 to {MOST}")))?;
-                }
-                "after" => {
-                    let place =
-                        value.split_once('-').and_then(|(w, n)| Some((w.parse().ok()?, n.parse().ok()?)));
-                    let known = place.filter(|(worker, _)| *worker < snapshot.info.lcores.len());
-                    (question.worker, question.next) =
-                        known.ok_or_else(|| ("after", "the `next` of the page before".to_owned()))?;
-                }
-                "port" => {
-                    let port = snapshot.info.ports.iter().position(|port| port.name == *value);
-                    let port = port.ok_or_else(|| ("port", format!("no port is called `{value}`")))?;
-                    question.filter.port = Some(PortId(port as u16));
-                }
-                "mac" => {
-                    let wrong = || ("mac", "six bytes as 02:00:00:00:00:01, or a number as 0x1f".to_owned());
-                    question.filter.address = Some(address_of(value).ok_or_else(wrong)?);
-                }
-                _ => {
-                    let vid = value.parse().ok().filter(|vid| *vid < 4096);
-                    question.filter.vid =
-                        Some(vid.ok_or_else(|| ("vlan", "0 (untagged) to 4095".to_owned()))?);
-                }
+    pub(crate) fn of(given: &Given, snapshot: &Snapshot) -> Result<Self, Wrong> {
+        let bad = |parameter, detail: &str| (StatusCode::BAD_REQUEST, parameter, detail.to_owned());
+        let (worker, next) = match given.text("after") {
+            None => (0, 0),
+            Some(text) => {
+                let place = text.split_once('-').filter(|(w, n)| is_number(w) && is_number(n));
+                let (w, n) = place.ok_or_else(|| bad("after", "the `next` of the page before"))?;
+                let known = w.parse().ok().filter(|worker| *worker < snapshot.info.lcores.len());
+                let gone = || (StatusCode::NOT_FOUND, "after", "there is no such page".to_owned());
+                (known.ok_or_else(gone)?, n.parse().map_err(|_| gone())?)
             }
-        }
-        question.filter.learned_only = question.worker != 0;
-        Ok(question)
+        };
+        let wrong = || bad("mac", "six bytes as 02:00:00:00:00:01, or a number as 0x1f");
+        let address = given.text("mac").map(|text| address_of(text).ok_or_else(wrong)).transpose()?;
+        Ok(Self {
+            worker,
+            next,
+            filter: FdbFilter {
+                port: given.port("port", &snapshot.info).map(|port| PortId(port as u16)),
+                address,
+                vid: given.number("vlan").map(|vid| vid as u16),
+                learned_only: worker != 0,
+            },
+            most: given.number("limit").unwrap_or(USUAL) as usize,
+        })
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Address bits as somebody writes them.
@@ -120,7 +130,7 @@ impl Page {
         }
     }
 
-    /// The document: the page, and what workers have counted.
+    /// The document ([`crate::api::documents::FdbPage`]): the page, and what workers have counted.
     pub fn document(&self, snapshot: &Snapshot) -> Text {
         let mut out = Text::default();
         for (i, (name, value)) in stamp(snapshot).into_iter().enumerate() {
@@ -128,12 +138,12 @@ impl Page {
         }
         // Every worker's table has the entries of all.
         let entries = snapshot.now.loops.iter().map(|l| l.fdb_entries).max().unwrap_or(0);
-        let workers: Vec<Value> = (0..snapshot.now.loops.len()).map(|i| worker(snapshot, i)).collect();
+        let workers: Vec<Value> = (0..snapshot.now.loops.len()).map(|i| json(&worker(snapshot, i))).collect();
         let _ = write!(out, ",\"entries\":{entries},\"workers\":{},\"fdb\":[", Value::Array(workers));
         let lcore = lcore(snapshot, self.worker);
         for row in self.page.rows() {
             let comma = if out.ends_with(b'[') { "" } else { "," };
-            let _ = write!(out, "{comma}{}", entry(row, self.page.tick_ns, snapshot, &lcore));
+            let _ = write!(out, "{comma}{}", json(&entry(row, self.page.tick_ns, snapshot, lcore)));
         }
         let _ = write!(out, "],\"next\":{}}}", json!(self.next()));
         out.push_str("\n");
@@ -141,95 +151,48 @@ impl Page {
     }
 }
 
-fn lcore(snapshot: &Snapshot, worker: usize) -> Value {
-    json!(snapshot.info.lcores.get(worker))
+fn lcore(snapshot: &Snapshot, worker: usize) -> Option<usize> {
+    snapshot.info.lcores.get(worker).copied()
 }
 
 fn port_name(snapshot: &Snapshot, port: usize) -> &str {
     snapshot.info.ports.get(port).map_or("", |port| port.name.as_str())
 }
 
-fn entry(row: &FdbRow, tick_ns: Nanos, snapshot: &Snapshot, lcore: &Value) -> Value {
+fn entry(row: &FdbRow, tick_ns: Nanos, snapshot: &Snapshot, lcore: Option<usize>) -> FdbEntry {
     let key = KeyParts::of(row.key);
     let ports: Vec<&str> = row.ports.iter().map(|port| port_name(snapshot, port.index())).collect();
     let ages = !row.is_static && tick_ns != Nanos::MAX;
     let age = u128::from(row.age_ticks) * u128::from(tick_ns);
-    json!({
-        "vlan": key.vid,
-        "mac": address(key),
-        "port": ports.join(","),
-        "type": if row.is_static { "static" } else { "dynamic" },
-        "age_seconds": ages.then(|| (age / 1_000_000) as f64 / 1e3),
-        "lcore": if row.is_static { Value::Null } else { lcore.clone() },
-    })
+    FdbEntry {
+        vlan: key.vid,
+        mac: address(key),
+        port: ports.join(","),
+        r#type: if row.is_static { FdbKind::Static } else { FdbKind::Dynamic },
+        age_seconds: ages.then(|| (age / 1_000_000) as f64 / 1e3),
+        lcore: lcore.filter(|_| !row.is_static),
+    }
 }
 
 /// What a worker has counted, and the last address that moved.
-fn worker(snapshot: &Snapshot, i: usize) -> Value {
+fn worker(snapshot: &Snapshot, i: usize) -> FdbWorker {
     let l = &snapshot.now.loops[i];
     let key = KeyParts::of(l.fdb_move_key);
-    let moved = (l.fdb_move_key != 0).then(|| {
-        json!({
-            "mac": address(key),
-            "vlan": key.vid,
-            "from": port_name(snapshot, l.fdb_move_from as usize),
-            "to": port_name(snapshot, l.fdb_move_to as usize),
-        })
-    });
-    json!({
-        "lcore": lcore(snapshot, i),
-        "entries": count(l.fdb_entries),
-        "learned": count(l.fdb_learned),
-        "moved": count(l.fdb_moved),
-        "aged": count(l.fdb_aged),
-        "refused": count(l.fdb_refused),
-        "last_move": moved,
-    })
-}
-
-/// What the answer looks like, for the OpenAPI document.
-pub fn schema() -> Value {
-    let text = || json!({ "type": "string" });
-    let number = || json!({ "type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+$" });
-    let entry = json!({
-        "type": "object",
-        "properties": {
-            "vlan": { "type": "integer", "description": "0: untagged" },
-            "mac": { "type": "string", "description": "a number in hexadecimal in formats with shorter addresses" },
-            "port": { "type": "string", "description": "ports of a group: with commas" },
-            "type": { "enum": ["dynamic", "static"] },
-            "age_seconds": {
-                "type": ["number", "null"],
-                "description": "since it was last seen, in steps of a sixteenth of the ageing time; null: it does not age",
-            },
-            "lcore": { "type": ["integer", "null"], "description": "core of the worker that learned it" },
-        },
-    });
-    let moved = json!({
-        "type": ["object", "null"],
-        "properties": { "mac": text(), "vlan": { "type": "integer" }, "from": text(), "to": text() },
-    });
-    let worker = json!({
-        "type": "object",
-        "properties": {
-            "lcore": { "type": ["integer", "null"] },
-            "entries": number(),
-            "learned": number(),
-            "moved": number(),
-            "aged": number(),
-            "refused": number(),
-            "last_move": moved,
-        },
-    });
-    json!({
-        "type": "object",
-        "properties": {
-            "entries": { "type": "integer", "description": "of the whole table" },
-            "workers": { "type": "array", "items": worker },
-            "fdb": { "type": "array", "items": entry },
-            "next": { "type": ["string", "null"], "description": "`after` of the next page; null: this was the last" },
-        },
-    })
+    let moved = || FdbMove {
+        mac: address(key),
+        vlan: key.vid,
+        from: port_name(snapshot, l.fdb_move_from as usize).to_owned(),
+        to: port_name(snapshot, l.fdb_move_to as usize).to_owned(),
+    };
+    FdbWorker {
+        lcore: lcore(snapshot, i),
+        entries: counter(l.fdb_entries),
+        learned: counter(l.fdb_learned),
+        moved: counter(l.fdb_moved),
+        aged: counter(l.fdb_aged),
+        refused: counter(l.fdb_refused),
+        last_move: (l.fdb_move_key != 0).then(moved),
+    }
 }
 
 #[cfg(test)]
@@ -238,9 +201,19 @@ mod tests {
     use crate::fake;
     use weir_dataplane::fdb::Fdb;
 
-    fn ask(given: &[(&str, &str)]) -> Result<Question, &'static str> {
-        let given: Vec<_> = given.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        Question::of(&given, &fake::snapshot()).map_err(|(parameter, _)| parameter)
+    fn ask(given: &[(&str, &str)]) -> Result<Question, String> {
+        let query: Vec<_> = given.iter().map(|(n, v)| format!("{n}={}", crate::client::encode(v))).collect();
+        let endpoint = crate::api::find("GET", PATH).unwrap();
+        let snapshot = fake::snapshot();
+        let given = Given::read(endpoint, PATH, Some(&query.join("&")), &snapshot.info);
+        let given = given.map_err(|problem| {
+            let body = problem.into_body();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let bytes = runtime.block_on(axum::body::to_bytes(body, 1 << 16)).unwrap();
+            let problem: Value = serde_json::from_slice(&bytes).unwrap();
+            problem["parameter"].as_str().unwrap().to_owned()
+        })?;
+        Question::of(&given, &snapshot).map_err(|(_, parameter, _)| parameter.to_owned())
     }
 
     #[test]
@@ -276,7 +249,7 @@ mod tests {
             ("vlan", &["4096", "-1", "x"]),
         ] {
             for value in values {
-                assert_eq!(ask(&[(parameter, value)]), Err(parameter), "{value}");
+                assert_eq!(ask(&[(parameter, value)]), Err(parameter.to_owned()), "{value}");
             }
         }
     }
@@ -298,6 +271,8 @@ mod tests {
         snapshot.now = std::sync::Arc::new(reading);
         let page = Page { worker: 0, workers: 2, page: Box::new(page) };
         let document: Value = serde_json::from_str(&page.document(&snapshot).to_string()).unwrap();
+        let typed: crate::api::documents::FdbPage = serde_json::from_value(document.clone()).unwrap();
+        assert_eq!(json(&typed), document, "left: what the type says");
         let mut rows = document["fdb"].as_array().unwrap().clone();
         rows.sort_by_key(|row| row["mac"].as_str().unwrap().to_owned());
         assert_eq!(

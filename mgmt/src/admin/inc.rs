@@ -29,7 +29,14 @@ impl JobOrder {
     /// # Errors
     /// It is no job: 422 with the place.
     pub fn add(body: &[u8]) -> Result<Self, Refusal> {
-        serde_json::from_slice(body).map(|spec| Self::Add(Box::new(spec))).map_err(|error| {
+        let again = |error| {
+            let mut value = serde_json::from_slice(body).unwrap_or_default();
+            super::integers(&mut value);
+            // The place of a fault is known where the text was read.
+            serde_json::from_value(value).map_err(|_| error)
+        };
+        let spec = serde_json::from_slice(body).or_else(again);
+        spec.map(|spec| Self::Add(Box::new(spec))).map_err(|error: serde_json::Error| {
             let fault = Fault {
                 path: "job".into(),
                 line: Some(error.line()),
@@ -40,5 +47,21 @@ impl JobOrder {
             };
             Refusal { status: 422, detail: format!("no job: {error}"), faults: vec![fault] }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_the_same_however_it_is_written() {
+        let text = include_str!("../../../configs/inc-job.json");
+        let job = JobOrder::add(text.as_bytes()).unwrap();
+        let other = text.replace("\"ranks\": 2", "\"ranks\": 2.0");
+        assert_ne!(text, other);
+        assert_eq!(JobOrder::add(other.as_bytes()), Ok(job));
+        let wrong = JobOrder::add(text.replace("\"ranks\": 2", "\"ranks\": 2.5").as_bytes()).unwrap_err();
+        assert!(wrong.status == 422 && wrong.faults[0].line.is_some_and(|line| line > 0), "{wrong:?}");
     }
 }

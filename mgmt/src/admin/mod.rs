@@ -5,10 +5,13 @@ pub mod comment;
 pub mod explain;
 pub mod fdb;
 pub mod inc;
-pub mod openapi;
 pub mod watch;
 
-use serde_json::{Value, json};
+pub use crate::api::documents::Fault;
+
+use crate::api::documents::{self, ChangedValue};
+use serde::Serialize;
+use serde_json::Value;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,37 +43,6 @@ pub enum Order {
     Watch(watch::Watch),
     /// About a job of in-network aggregation.
     Job(inc::JobOrder),
-}
-
-/// Something wrong with an order, and where.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fault {
-    /// The key, parameter or rule at fault.
-    pub path: String,
-    /// File, line and column, where there are any.
-    pub file: Option<String>,
-    /// Line, from 1.
-    pub line: Option<usize>,
-    /// Column, from 1.
-    pub column: Option<usize>,
-    /// What is wrong.
-    pub detail: String,
-    /// What to change.
-    pub remedy: String,
-}
-
-impl Fault {
-    fn json(&self) -> Value {
-        let mut fault = json!({ "path": self.path, "detail": self.detail, "remedy": self.remedy });
-        for (name, value) in
-            [("file", json!(self.file)), ("line", json!(self.line)), ("column", json!(self.column))]
-        {
-            if !value.is_null() {
-                fault[name] = value;
-            }
-        }
-        fault
-    }
 }
 
 impl From<&Diagnostic> for Fault {
@@ -114,10 +86,22 @@ impl Refusal {
     pub fn new(status: u16, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), faults: Vec::new() }
     }
+}
 
-    /// The faults as JSON.
-    pub fn faults(&self) -> Vec<Value> {
-        self.faults.iter().map(Fault::json).collect()
+/// Writes integers as integers: to JSON `3.0` is the same number as `3`, to a reader of integers it is none.
+fn integers(value: &mut Value) {
+    /// Above it an `f64` does not tell integers apart.
+    const EXACT: f64 = (1u64 << 53) as f64;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=EXACT).contains(n));
+            if let Some(whole) = whole {
+                *value = (whole as u64).into();
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(integers),
+        Value::Object(fields) => fields.values_mut().for_each(integers),
+        _ => {}
     }
 }
 
@@ -132,23 +116,25 @@ pub enum Done {
     Watching(watch::Watching),
 }
 
-impl From<Value> for Done {
-    fn from(value: Value) -> Self {
-        Self::Said(value)
+impl Done {
+    /// This document is said about it.
+    pub fn said(document: &impl Serialize) -> Self {
+        Self::Said(documents::json(document))
     }
 }
 
 /// What came of an order.
 pub type Answer = Result<Done, Refusal>;
 
-/// A difference as JSON.
-pub fn difference(d: &Difference) -> Value {
-    json!({
-        "key": d.key,
-        "was": d.was,
-        "is": d.is,
-        "origin": d.origin.as_ref().map(Origin::to_string),
-    })
+impl From<&Difference> for ChangedValue {
+    fn from(d: &Difference) -> Self {
+        Self {
+            key: d.key.clone(),
+            was: d.was.clone(),
+            is: d.is.clone(),
+            origin: d.origin.as_ref().map(Origin::to_string),
+        }
+    }
 }
 
 /// The configuration in force.

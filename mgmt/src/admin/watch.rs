@@ -1,6 +1,9 @@
 //! Following frames: the order for it, and what is told of each frame, put together from what several workers say.
 
 use super::{Fault, Refusal};
+use crate::api::documents::{
+    FrameClass, WatchLine, WatchedArrival, WatchedGroup, WatchedHeaders, WatchedQueue,
+};
 use crate::snapshot::SwitchInfo;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -54,7 +57,7 @@ impl Watch {
     /// # Errors
     /// 400 with the path of the fault, a JSON pointer; the place in the text if it is no JSON at all.
     pub fn from_json(text: &[u8]) -> Result<Self, Refusal> {
-        let body: Value = serde_json::from_slice(text).map_err(|error| Refusal {
+        let mut body: Value = serde_json::from_slice(text).map_err(|error| Refusal {
             status: 400,
             detail: "the body is no JSON".into(),
             faults: vec![Fault {
@@ -65,6 +68,7 @@ impl Watch {
                 ..Fault::default()
             }],
         })?;
+        super::integers(&mut body);
         let fields = Fields::of(&body, "", &["port", "filter", "count", "bytes", "drops", "timeout_ms"])?;
         let nothing = json!({});
         let inner = fields.value("filter").unwrap_or(&nothing);
@@ -192,15 +196,15 @@ impl Joiner {
     }
 
     /// The first line: two clocks at one instant.
-    pub fn head(&self) -> Value {
+    pub fn head(&self) -> WatchLine {
         let (unix_ns, at_ns) = self.watching.anchor;
-        json!({ "event": "armed", "unix_ns": unix_ns.to_string(), "at_ns": at_ns })
+        WatchLine::Armed { unix_ns: unix_ns.to_string(), at_ns }
     }
 
     /// The last line.
-    pub fn foot(&self, why: &str) -> Value {
+    pub fn foot(&self, why: &str) -> WatchLine {
         let missed: u64 = self.watching.readers.iter().map(TapReader::lost).sum();
-        json!({ "event": "end", "why": why, "frames": self.frames, "on_their_way": self.open.len(), "missed": missed })
+        WatchLine::End { why: why.to_owned(), frames: self.frames, on_their_way: self.open.len(), missed }
     }
 
     /// All frames that were asked for have come and gone.
@@ -209,7 +213,7 @@ impl Joiner {
     }
 
     /// What has happened since last asked.
-    pub fn poll(&mut self, info: &SwitchInfo) -> Vec<Value> {
+    pub fn poll(&mut self, info: &SwitchInfo) -> Vec<WatchLine> {
         let mut records: Vec<(Record, Vec<u8>)> = Vec::new();
         for reader in &mut self.watching.readers {
             records.extend(reader);
@@ -226,11 +230,12 @@ impl Joiner {
                         let open = Open { number: self.frames, copies: arrival.copies };
                         self.open.insert(record.key, open);
                     }
-                    told.push(arrived(info, self.frames, record, arrival, bytes));
+                    let frame = arrived(info, self.frames, record, arrival, bytes);
+                    told.push(WatchLine::Arrived(Box::new(frame)));
                 }
                 What::Lost { .. } => {
                     self.frames += 1;
-                    told.push(self.departed(info, record, bytes, self.frames));
+                    told.extend(departed(info, record, bytes, self.frames));
                 }
                 What::Left { .. } | What::Flushed { .. } => later.push((*record, 0)),
             }
@@ -243,7 +248,7 @@ impl Joiner {
                     if open.copies == 0 {
                         self.open.remove(&record.key);
                     }
-                    told.push(self.departed(info, &record, &[], number));
+                    told.extend(departed(info, &record, &[], number));
                 }
                 None if age < EARLY => self.early.push((record, age + 1)),
                 None => {}
@@ -251,52 +256,51 @@ impl Joiner {
         }
         told
     }
+}
 
-    fn departed(&self, info: &SwitchInfo, record: &Record, bytes: &[u8], number: u64) -> Value {
-        let since = record.at.saturating_sub(record.key.rx_ns);
-        match record.what {
-            What::Left { out, queue, taken_at, depth, marked } => json!({
-                "event": "left",
-                "frame": number,
-                "at_ns": record.at,
-                "port": name(info, out),
-                "queue": queue,
-                "queued_ns": taken_at.saturating_sub(record.key.rx_ns),
-                "residence_ns": since,
-                "depth_bytes": depth,
-                "marked": marked,
-            }),
-            What::Flushed { out, reason } => json!({
-                "event": "flushed",
-                "frame": number,
-                "at_ns": record.at,
-                "port": name(info, out),
-                "residence_ns": since,
-                "stage": reason.stage(),
-                "reason": reason.name(),
-                "remedy": reason.remedy(),
-            }),
-            What::Lost { reason } => json!({
-                "event": "lost",
-                "frame": number,
-                "at_ns": record.at,
-                "port": name(info, PortId(record.key.in_port)),
-                "len_bytes": record.len,
-                "bytes": hex(bytes),
-                "stage": reason.stage(),
-                "reason": reason.name(),
-                "remedy": reason.remedy(),
-            }),
-            What::Arrived(_) => Value::Null,
-        }
-    }
+/// What is told of a frame that went or was lost; nothing of one that has arrived.
+fn departed(info: &SwitchInfo, record: &Record, bytes: &[u8], frame: u64) -> Option<WatchLine> {
+    let residence_ns = record.at.saturating_sub(record.key.rx_ns);
+    let at_ns = record.at;
+    Some(match record.what {
+        What::Left { out, queue, taken_at, depth, marked } => WatchLine::Left {
+            frame,
+            at_ns,
+            port: name(info, out),
+            queue,
+            queued_ns: taken_at.saturating_sub(record.key.rx_ns),
+            residence_ns,
+            depth_bytes: depth,
+            marked,
+        },
+        What::Flushed { out, reason } => WatchLine::Flushed {
+            frame,
+            at_ns,
+            port: name(info, out),
+            residence_ns,
+            stage: reason.stage().to_string(),
+            reason: reason.name().to_string(),
+            remedy: reason.remedy().to_string(),
+        },
+        What::Lost { reason } => WatchLine::Lost {
+            frame,
+            at_ns,
+            port: name(info, PortId(record.key.in_port)),
+            len_bytes: record.len,
+            bytes: hex(bytes),
+            stage: reason.stage().to_string(),
+            reason: reason.name().to_string(),
+            remedy: reason.remedy().to_string(),
+        },
+        What::Arrived(_) => return None,
+    })
 }
 
 fn name(info: &SwitchInfo, port: PortId) -> String {
     info.ports.get(port.index()).map_or_else(|| port.0.to_string(), |port| port.name.clone())
 }
 
-fn arrived(info: &SwitchInfo, number: u64, record: &Record, a: &Arrival, bytes: &[u8]) -> Value {
+fn arrived(info: &SwitchInfo, frame: u64, record: &Record, a: &Arrival, bytes: &[u8]) -> WatchedArrival {
     let mac =
         |at: usize| bytes.get(at..at + 6).map(|b| Mac([b[0], b[1], b[2], b[3], b[4], b[5]]).to_string());
     let lookup = match a.lookup {
@@ -313,44 +317,46 @@ fn arrived(info: &SwitchInfo, number: u64, record: &Record, a: &Arrival, bytes: 
         None if after.headroom > before.headroom => "admitted into headroom",
         None => "admitted",
     };
-    let limit = |bytes: u64| if bytes >= u64::MAX >> 3 { Value::Null } else { json!(bytes) };
+    let limit = |bytes: u64| (bytes < u64::MAX >> 3).then_some(bytes);
     let p = &a.parsed;
-    json!({
-        "event": "arrived",
-        "frame": number,
-        "at_ns": record.at,
-        "port": name(info, PortId(record.key.in_port)),
-        "len_bytes": record.len,
-        "bytes": hex(bytes),
-        "parsed": {
-            "dst": mac(0),
-            "src": mac(6),
-            "pcp": p.pcp,
-            "dscp": p.dscp,
-            "tc": p.tc,
-            "ecn": if p.ecn.place == EcnPlace::None { Value::Null } else { json!(p.ecn.codepoint) },
-            "kind": kind_word(p.kind),
-            "malformed_l3": p.malformed_l3,
+    WatchedArrival {
+        frame,
+        at_ns: record.at,
+        port: name(info, PortId(record.key.in_port)),
+        len_bytes: record.len,
+        bytes: hex(bytes),
+        parsed: WatchedHeaders {
+            dst: mac(0),
+            src: mac(6),
+            pcp: p.pcp,
+            dscp: p.dscp,
+            tc: p.tc,
+            ecn: (p.ecn.place != EcnPlace::None).then_some(p.ecn.codepoint),
+            kind: kind_word(p.kind).to_owned(),
+            malformed_l3: p.malformed_l3,
         },
-        "vlan": a.vlan.map(|vlan| vlan.vid),
-        "class": { "tc": a.class.tc, "pg": a.class.pg, "queue": a.class.queue },
-        "lookup": lookup,
-        "charge_bytes": a.charge,
-        "group": {
-            "used_bytes": [before.used, after.used],
-            "shared_bytes": [before.shared, after.shared],
-            "headroom_bytes": [before.headroom, after.headroom],
-            "limit_bytes": limit(before.limit),
-            "xoff": [before.xoff, after.xoff],
+        vlan: a.vlan.map(|vlan| vlan.vid),
+        class: FrameClass { tc: a.class.tc, pg: a.class.pg, queue: a.class.queue },
+        lookup,
+        charge_bytes: a.charge,
+        group: WatchedGroup {
+            used_bytes: [before.used, after.used],
+            shared_bytes: [before.shared, after.shared],
+            headroom_bytes: [before.headroom, after.headroom],
+            limit_bytes: limit(before.limit),
+            xoff: [before.xoff, after.xoff],
         },
-        "queue": { "used_bytes": [a.queue[0].used, a.queue[1].used], "limit_bytes": limit(a.queue[0].limit) },
-        "verdict": verdict,
-        "stage": a.lost.map(|reason| reason.stage()),
-        "reason": a.lost.map(|reason| reason.name()),
-        "remedy": a.lost.map(|reason| reason.remedy()),
-        "copies": a.copies,
-        "copies_aside": a.aside,
-    })
+        queue: WatchedQueue {
+            used_bytes: [a.queue[0].used, a.queue[1].used],
+            limit_bytes: limit(a.queue[0].limit),
+        },
+        verdict: verdict.to_owned(),
+        stage: a.lost.map(|reason| reason.stage().to_string()),
+        reason: a.lost.map(|reason| reason.name().to_string()),
+        remedy: a.lost.map(|reason| reason.remedy().to_string()),
+        copies: a.copies,
+        copies_aside: a.aside,
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -2,12 +2,18 @@
 
 use super::*;
 use crate::admin::comment::comment;
+use crate::api::documents::{WatchOrder, json as as_json};
 use crate::fake;
 use std::future::Future;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::switch::{Switch, Tap, TapOrder, Wire};
 use weir_dataplane::types::{BURST, Burst};
+
+/// What has happened, as it is told.
+fn told(joiner: &mut Joiner, info: &SwitchInfo) -> Vec<Value> {
+    joiner.poll(info).iter().map(as_json).collect()
+}
 
 #[test]
 fn an_order_is_read_as_it_was_written() {
@@ -24,6 +30,12 @@ fn an_order_is_read_as_it_was_written() {
         drops: true,
         time: Duration::from_millis(1500),
     };
+    // The type in the OpenAPI document has the same keys.
+    let typed: WatchOrder = serde_json::from_value(watch.json()).unwrap();
+    let filter =
+        json!({ "dst": "02:00:00:00:00:01", "dscp": 26, "udp_port": 4791, "src": null, "ethertype": null });
+    assert_eq!(as_json(&typed)["filter"], filter);
+    assert_eq!(Watch::from_json(as_json(&typed).to_string().as_bytes()), Ok(watch.clone()));
     assert_eq!(Watch::from_json(watch.json().to_string().as_bytes()), Ok(watch));
     let least = Watch::from_json(b"{\"port\":\"x\"}").unwrap();
     assert_eq!((least.count, least.bytes, least.filter, least.drops), (10, 128, Filter::default(), false));
@@ -108,7 +120,7 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
     receive(&mut switch, 0, frame(0, 0), 1_000);
     let mut joiner = Joiner::new(Watching { readers: vec![reader], anchor: (7, 3), held: Arc::default() }, 2);
     let info = fake::info();
-    let first = joiner.poll(&info);
+    let first = told(&mut joiner, &info);
     assert_eq!((first.len(), joiner.is_done()), (2, false));
     assert_eq!(
         (first[0]["lookup"].as_str(), first[0]["verdict"].as_str()),
@@ -129,14 +141,14 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
     }
     assert!(lines(&first[1]).join("\n").contains("DROPPED  lookup.same_port"));
     switch.transmit(PortId(1), BURST, 51_000, &mut Out::default());
-    let then = joiner.poll(&info);
+    let then = told(&mut joiner, &info);
     assert_eq!((then.len(), joiner.is_done()), (1, true));
     assert_eq!((&then[0]["frame"], &then[0]["residence_ns"]), (&json!(1), &json!(50_000)));
     let story = comment(&[first[0].clone(), then[0].clone()]);
     assert!(story.contains("admitted; depth 0; left p\"1\\ queue 3 after 50.000 us"), "{story}");
     assert!(comment(&first[1..]).contains("stage lookup, reason lookup.same_port"));
-    assert_eq!(joiner.foot("count reached")["missed"], 0);
-    assert!(lines(&joiner.foot("count reached"))[0].starts_with("count reached: 2 frames"));
+    assert_eq!(as_json(&joiner.foot("count reached"))["missed"], 0);
+    assert!(lines(&as_json(&joiner.foot("count reached")))[0].starts_with("count reached: 2 frames"));
 }
 
 #[test]
@@ -150,7 +162,7 @@ fn a_departure_waits_for_its_arrival_and_strangers_are_forgotten() {
     joiner.early.push((Record { key: stranger, at: 9, len: 60, kept: 0, what: flushed }, 0));
     assert!(joiner.poll(&fake::info()).is_empty());
     joiner.open.insert(key, Open { number: 1, copies: 1 });
-    let told = joiner.poll(&fake::info());
+    let told = told(&mut joiner, &fake::info());
     assert_eq!((told.len(), told[0]["marked"].as_bool()), (1, Some(true)));
     (0..EARLY).for_each(|_| assert!(joiner.poll(&fake::info()).is_empty()));
     assert!(joiner.early.is_empty());

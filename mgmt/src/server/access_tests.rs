@@ -2,8 +2,9 @@
 
 use super::orders_tests::in_force;
 use super::tests::raw;
-use crate::access::{Role, Tokens, endpoints};
-use crate::admin::{self, Order, Orders, Refusal, Shown};
+use crate::access::{Role, Tokens};
+use crate::admin::{self, Done, Order, Orders, Refusal, Shown};
+use crate::api::endpoints;
 use crate::fake::Fake;
 use crate::server::{Options, Server, StartError, TlsFiles};
 use crate::token::Token;
@@ -46,7 +47,7 @@ fn answer_all(orders: &Orders, answers: &dyn Fn(&Order)) {
         answers(&call.order);
         let answer = match &call.order {
             Order::Watch(_) | Order::Fdb(_) => Err(Refusal::new(503, "nobody looks")),
-            _ => Ok(json!({}).into()),
+            _ => Ok(Done::said(&json!({}))),
         };
         call.answer(answer);
     }
@@ -75,7 +76,7 @@ fn every_endpoint_is_open_to_its_role_and_those_above() {
             path => path,
         };
         for (role, token) in nobody.iter().chain(&TOKENS) {
-            let kind = endpoint.body.unwrap_or("text/plain");
+            let kind = endpoint.body.map_or("text/plain", |body| body.media);
             let answer = raw(&server, &request(endpoint.method, target, token, kind, ""));
             let refused = [401, 403].contains(&answer.status);
             assert_eq!(

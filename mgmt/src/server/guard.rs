@@ -3,7 +3,8 @@
 use super::problem::{explain, problem};
 use super::routes::Via;
 use super::{App, lock};
-use crate::access::{self, Endpoint, Role};
+use crate::access::Role;
+use crate::api::{self, Endpoint};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
@@ -56,7 +57,7 @@ fn reads(request: &Request) -> bool {
 
 /// What is wrong with a request, before its body is read and before it is known what it asks for.
 fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Result<(), Refusal> {
-    let (found, reads) = (access::find(request.method().as_str(), path), reads(request));
+    let (found, reads) = (api::find(request.method().as_str(), path), reads(request));
     check_body(request, found, reads)?;
     if !reads && app.desk.is_none() {
         return Err((StatusCode::FORBIDDEN, "this switch takes no orders".into()));
@@ -64,19 +65,19 @@ fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Result<(), Refu
     let needed = found.map_or(if reads { Role::Read } else { Role::Admin }, |endpoint| endpoint.role);
     check_role(app, via, request, needed)?;
     match found {
-        // A route that nobody has listed is none.
-        None if reads => {
+        // A route that nobody has listed is none. One that takes other methods is told by the router.
+        None if reads && !api::is_path(path) => {
             Err((StatusCode::NOT_FOUND, "there is nothing here: /v1 lists what there is".into()))
         }
         _ => check_kind(request.headers(), found),
     }
 }
 
-fn check_body(request: &Request, found: Option<Endpoint>, reads: bool) -> Result<(), Refusal> {
+fn check_body(request: &Request, found: Option<&Endpoint>, reads: bool) -> Result<(), Refusal> {
     let headers = request.headers();
     let length =
         headers.get(header::CONTENT_LENGTH).map(|v| v.to_str().ok().and_then(|v| v.parse::<u64>().ok()));
-    let most = found.map_or(access::UNUSED, |endpoint| endpoint.most);
+    let most = found.map_or(api::UNUSED, Endpoint::most);
     let chunked = headers.contains_key(header::TRANSFER_ENCODING);
     if reads {
         return match chunked || length.is_some_and(|n| n.is_none_or(|n| n > most)) {
@@ -137,12 +138,12 @@ fn check_role(app: &App, via: Via, request: &Request, needed: Role) -> Result<()
     }
 }
 
-fn check_kind(headers: &HeaderMap, found: Option<Endpoint>) -> Result<(), Refusal> {
+fn check_kind(headers: &HeaderMap, found: Option<&Endpoint>) -> Result<(), Refusal> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let kind = kind.split(';').next().unwrap_or("").trim();
     match found.and_then(|endpoint| endpoint.body) {
-        Some(wanted) if !kind.eq_ignore_ascii_case(wanted) => {
-            Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, format!("Content-Type: {wanted}")))
+        Some(wanted) if !kind.eq_ignore_ascii_case(wanted.media) => {
+            Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, format!("Content-Type: {}", wanted.media)))
         }
         _ => Ok(()),
     }

@@ -1,6 +1,7 @@
 //! The HTTP server on a thread of its own: reads a [`Source`] ten times a second, answers from the last
 //! snapshot, and hands orders to whoever runs the switch.
 
+mod endpoints;
 mod fdb;
 mod guard;
 mod inc;
@@ -8,7 +9,7 @@ mod listen;
 mod long;
 mod orders;
 mod paced;
-mod problem;
+pub(crate) mod problem;
 mod routes;
 mod stream;
 mod tls;
@@ -31,6 +32,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, oneshot};
 
+pub(crate) use endpoints::{Serve, endpoints};
 pub use listen::{default_socket, folders, is_private, is_socket_of, unix as unix_listener};
 pub use orders::values;
 pub use tls::TlsFiles;
@@ -110,7 +112,7 @@ pub struct Server {
 }
 
 /// What all requests share.
-struct App {
+pub(crate) struct App {
     latest: Latest,
     history: Mutex<History>,
     intervals: Mutex<Intervals>,
@@ -129,7 +131,7 @@ struct App {
 }
 
 /// What of the options every request is measured by.
-struct Asked {
+pub(crate) struct Asked {
     tokens: Tokens,
     tls: Option<tls::Tls>,
     hosts: Vec<String>,

@@ -1,48 +1,45 @@
 //! Errors as `application/problem+json` (RFC 9457), naming the place of the fault.
 
-use crate::access::uses;
+use crate::api::documents::{Fault, Problem, json};
+use crate::api::uses;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
-use serde_json::{Value, json};
 
-const PROBLEM: &str = "application/problem+json";
+/// Its media type.
+pub(crate) const PROBLEM: &str = "application/problem+json";
 
-/// A problem: `path` is what was asked for, `parameter` the query parameter at fault, if one is.
-pub(super) fn problem(
+/// A problem: `path` is what was asked for, `parameter` the parameter at fault, if one is.
+pub(crate) fn problem(
     status: StatusCode,
     path: &str,
     detail: &str,
     parameter: Option<&str>,
 ) -> Response<Body> {
-    let mut body = json!({
-        "type": "about:blank",
-        "title": status.canonical_reason().unwrap_or("Error"),
-        "status": status.as_u16(),
-        "detail": detail,
-        "instance": path,
-    });
-    if let (Some(parameter), Value::Object(fields)) = (parameter, &mut body) {
-        fields.insert("parameter".into(), json!(parameter));
-    }
-    let mut response = Response::new(Body::from(body.to_string()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
-    response
+    answer(status, path, detail, parameter, Vec::new())
 }
 
 /// A problem with several faults, each with its path.
-pub(super) fn fault(status: StatusCode, path: &str, detail: &str, faults: Vec<Value>) -> Response<Body> {
-    let mut body = json!({
-        "type": "about:blank",
-        "title": status.canonical_reason().unwrap_or("Error"),
-        "status": status.as_u16(),
-        "detail": detail,
-        "instance": path,
-    });
-    if !faults.is_empty() {
-        body["faults"] = Value::Array(faults);
-    }
-    let mut response = Response::new(Body::from(body.to_string()));
+pub(crate) fn fault(status: StatusCode, path: &str, detail: &str, faults: Vec<Fault>) -> Response<Body> {
+    answer(status, path, detail, None, faults)
+}
+
+fn answer(
+    status: StatusCode,
+    path: &str,
+    detail: &str,
+    parameter: Option<&str>,
+    faults: Vec<Fault>,
+) -> Response<Body> {
+    let body = Problem {
+        r#type: "about:blank".into(),
+        title: status.canonical_reason().unwrap_or("Error").into(),
+        status: status.as_u16(),
+        detail: detail.into(),
+        instance: path.into(),
+        parameter: parameter.map(Into::into),
+        faults,
+    };
+    let mut response = Response::new(Body::from(json(&body).to_string()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
     response

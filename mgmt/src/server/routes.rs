@@ -2,30 +2,29 @@
 
 use super::guard::guard;
 use super::problem::problem;
-use super::{App, lock, stream};
-use crate::access::{
-    EVENTS, HEALTHZ, HGRM, HISTORY, HLOG, INDEX, METRICS, OPENAPI, READYZ, SNAPSHOT, endpoints,
-};
-use crate::admin::fdb;
+use super::{App, lock};
+use crate::api::documents::{Index, IndexedTable, json};
+use crate::api::given::Given;
+use crate::api::{self, Endpoint};
 use crate::history::Behind;
 use crate::latency::{self, Selection};
 use crate::metrics::{self, Scrape};
 use crate::openapi;
-use crate::page;
 use crate::snapshot::Snapshot;
 use crate::table::{self, Table};
 use crate::text::Text;
 use crate::times::Part;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
-use serde_json::{Value, json};
+use axum::routing::{MethodRouter, delete, get, post};
+use bytes::Bytes;
+use serde_json::Value;
 use std::fmt::Write;
 use std::sync::Arc;
-use weir_dataplane::types::PRIORITIES;
 
 /// Which way a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,32 +39,34 @@ pub(super) enum Via {
 
 pub(super) const JSON: &str = "application/json";
 
-type Shared = State<Arc<App>>;
-
 /// The routes.
 pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
-    let mut router = Router::new()
-        .route(HEALTHZ, get(healthz))
-        .route(READYZ, get(readyz))
-        .route(METRICS, get(scrape))
-        .route(INDEX, get(index))
-        .route(SNAPSHOT, get(snapshot))
-        .route(OPENAPI, get(|| async { json_text(&openapi::document()) }))
-        .route(EVENTS, get(stream::events))
-        .route(fdb::PATH, get(super::fdb::page))
-        .route(HISTORY, get(history))
-        .route(HGRM, get(hgrm))
-        .route(HLOG, get(hlog));
-    for page in page::FILES {
-        router = router.route(page.path, get(|| async { text(page.kind, page.text) }));
-    }
-    for table in table::ALL {
-        router =
-            router.route(table.path, get(move |state: Shared, query: RawQuery| rows(table, state, query)));
-    }
-    super::orders::routes(router)
+    let all = api::all().iter();
+    all.fold(Router::new(), |router, endpoint| router.route(endpoint.path, route(endpoint)))
         .with_state(Arc::clone(app))
         .layer(from_fn_with_state((Arc::clone(app), via), guard))
+}
+
+fn route(endpoint: &'static Endpoint) -> MethodRouter<Arc<App>> {
+    let serve = move |State(app): State<Arc<App>>,
+                      uri: Uri,
+                      headers: HeaderMap,
+                      body: Result<Bytes, BytesRejection>| async move {
+        let path = uri.path();
+        let body = match body {
+            Ok(body) => body,
+            Err(error) => return problem(error.status(), path, "the body did not come as announced", None),
+        };
+        match Given::read(endpoint, path, uri.query(), &app.snapshot().info) {
+            Ok(given) => (endpoint.serve)(app, given.with(headers, body)).await,
+            Err(refusal) => *refusal,
+        }
+    };
+    match endpoint.method {
+        "POST" => post(serve),
+        "DELETE" => delete(serve),
+        _ => get(serve),
+    }
 }
 
 pub(super) fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
@@ -78,71 +79,18 @@ pub(super) fn json_text(value: &Value) -> Response<Body> {
     text("application/json", format!("{value}\n"))
 }
 
-/// The query's parameters by name, if they are all among `known`; else the problem.
-pub(super) fn parameters(
-    query: Option<&str>,
-    known: &[&str],
-    path: &str,
-) -> Result<Vec<(String, String)>, Box<Response<Body>>> {
-    let mut all: Vec<(String, String)> = Vec::new();
-    for part in query.unwrap_or("").split('&').filter(|part| !part.is_empty()) {
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        let refuse = |detail: &str, name: &str| {
-            Err(Box::new(problem(StatusCode::BAD_REQUEST, path, detail, Some(name))))
-        };
-        let (Some(name), Some(value)) = (decode(name), decode(value)) else {
-            return refuse("not UTF-8 in percent-encoding", part);
-        };
-        if !known.contains(&name.as_str()) {
-            return refuse(&format!("unknown parameter; known here: {}", known.join(", ")), &name);
-        }
-        if all.iter().any(|(other, _)| *other == name) {
-            return refuse("given twice", &name);
-        }
-        all.push((name, value));
-    }
-    Ok(all)
-}
-
-/// Percent-decoding; `None` if it is malformed.
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |b: Option<u8>| (b? as char).to_digit(16);
-                (digit(rest.next())? * 16 + digit(rest.next())?) as u8
-            }
-            b'+' => b' ',
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
-}
-
-/// The port a parameter names.
-fn port(snapshot: &Snapshot, name: &str, path: &str) -> Result<usize, Box<Response<Body>>> {
-    snapshot.info.ports.iter().position(|port| port.name == name).ok_or_else(|| {
-        let names: Vec<_> = snapshot.info.ports.iter().map(|port| port.name.as_str()).collect();
-        let detail = format!("no port of this name; there are {}", names.join(", "));
-        Box::new(problem(StatusCode::NOT_FOUND, path, &detail, Some("port")))
-    })
-}
-
-async fn rows(table: &'static Table, State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
-    let known: &[&str] = if table.by_port { &["port"] } else { &[] };
+pub(super) async fn rows(table: &'static Table, app: Arc<App>, given: Given) -> Response<Body> {
     let snapshot = app.snapshot();
-    let selected = parameters(query.as_deref(), known, table.path)
-        .and_then(|p| p.first().map(|(_, name)| port(&snapshot, name, table.path)).transpose());
-    match selected {
-        Ok(port) => long(&app, table.path, JSON, || table.document(&snapshot, port)).await,
-        Err(refusal) => *refusal,
-    }
+    let port = given.port("port", &snapshot.info);
+    long(&app, &given.path, JSON, || table.document(&snapshot, port)).await
 }
 
-async fn snapshot(State(app): Shared) -> Response<Body> {
-    long(&app, SNAPSHOT, JSON, || table::everything(&app.snapshot())).await
+pub(super) async fn snapshot(app: Arc<App>, given: Given) -> Response<Body> {
+    long(&app, &given.path, JSON, || table::everything(&app.snapshot())).await
+}
+
+pub(super) async fn document(app: Arc<App>, _: Given) -> Response<Body> {
+    json_text(&openapi::document(app.tokens.read.is_none()))
 }
 
 /// An answer that may be long: made once there is room for it.
@@ -164,74 +112,37 @@ fn crowded(path: &str) -> Response<Body> {
 }
 
 /// The last minute, or what of it came after `since` (ms since 1970) and `after` (uptime in ms, as in the answer).
-async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
-    match behind(query.as_deref()) {
-        Ok(behind) => long(&app, HISTORY, JSON, || lock(&app.history).json(&app.snapshot(), behind)).await,
-        Err(refusal) => *refusal,
-    }
+pub(super) async fn history(app: Arc<App>, given: Given) -> Response<Body> {
+    let number = |name: &str| given.number(name).unwrap_or(0);
+    let behind = Behind { unix_ms: number("since"), uptime_ms: number("after") };
+    long(&app, &given.path, JSON, || lock(&app.history).json(&app.snapshot(), behind)).await
 }
 
-fn behind(query: Option<&str>) -> Result<Behind, Box<Response<Body>>> {
-    let mut behind = Behind::default();
-    for (name, value) in parameters(query, &["since", "after"], HISTORY)? {
-        let (bound, what) = match name.as_str() {
-            "since" => (&mut behind.unix_ms, "ms since 1970 are an integer"),
-            _ => (&mut behind.uptime_ms, "an uptime in ms is an integer"),
-        };
-        *bound = value.parse().map_err(|_| bad(HISTORY, what, &name))?;
+/// What a latency file is about.
+fn selection(snapshot: &Snapshot, given: &Given) -> Selection {
+    Selection {
+        port: given.port("port", &snapshot.info),
+        queue: given.number("queue").map(|queue| queue as usize),
+        part: given.text("part").and_then(Part::named).unwrap_or_default(),
     }
-    Ok(behind)
-}
-
-fn bad(path: &str, detail: &str, parameter: &str) -> Box<Response<Body>> {
-    Box::new(problem(StatusCode::BAD_REQUEST, path, detail, Some(parameter)))
-}
-
-/// What a latency file is about: `port`, `queue`, `part`, and a switch of the name `flag`.
-fn selection(
-    snapshot: &Snapshot,
-    query: Option<&str>,
-    flag: &str,
-    path: &str,
-) -> Result<(Selection, bool), Box<Response<Body>>> {
-    let mut which = (Selection::default(), false);
-    for (name, value) in parameters(query, &["port", "queue", "part", flag], path)? {
-        match name.as_str() {
-            "port" => which.0.port = Some(port(snapshot, &value, path)?),
-            "queue" => {
-                let queue = value.parse().ok().filter(|queue| *queue < PRIORITIES);
-                which.0.queue = Some(queue.ok_or_else(|| bad(path, "a queue is 0 to 7", "queue"))?);
-            }
-            "part" => {
-                let part = Part::named(&value);
-                which.0.part = part.ok_or_else(|| bad(path, "residence, queueing or pause", "part"))?;
-            }
-            _ => which.1 = value.parse().map_err(|_| bad(path, "true or false", flag))?,
-        }
-    }
-    Ok(which)
 }
 
 /// The percentile distribution since start, or with `window=true` of the last second.
-async fn hgrm(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
+pub(super) async fn hgrm(app: Arc<App>, given: Given) -> Response<Body> {
     let snapshot = app.snapshot();
-    match selection(&snapshot, query.as_deref(), "window", HGRM) {
-        Ok((which, window)) => file(latency::hgrm(&snapshot, which, window).map(Body::from), HGRM),
-        Err(refusal) => *refusal,
-    }
+    let window = given.flag("window").unwrap_or(false);
+    file(latency::hgrm(&snapshot, selection(&snapshot, &given), window).map(Body::from), &given.path)
 }
 
 /// The interval log of the last minute, or with `cumulative=true` everything since start.
-async fn hlog(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
-    let snapshot = app.snapshot();
-    match selection(&snapshot, query.as_deref(), "cumulative", HLOG) {
-        Ok(_) if !app.sending.room(app.patience).await => crowded(HLOG),
-        Ok((which, cumulative)) => {
-            let made = lock(&app.intervals).hlog(&snapshot, which, cumulative);
-            file(made.map(|made| Body::new(app.sending.body(made))), HLOG)
-        }
-        Err(refusal) => *refusal,
+pub(super) async fn hlog(app: Arc<App>, given: Given) -> Response<Body> {
+    if !app.sending.room(app.patience).await {
+        return crowded(&given.path);
     }
+    let snapshot = app.snapshot();
+    let cumulative = given.flag("cumulative").unwrap_or(false);
+    let made = lock(&app.intervals).hlog(&snapshot, selection(&snapshot, &given), cumulative);
+    file(made.map(|made| Body::new(app.sending.body(made))), &given.path)
 }
 
 fn file(made: Result<Body, latency::WriteError>, path: &str) -> Response<Body> {
@@ -241,34 +152,32 @@ fn file(made: Result<Body, latency::WriteError>, path: &str) -> Response<Body> {
     }
 }
 
-async fn index() -> Response<Body> {
-    let tables: Vec<Value> = table::ALL.iter().map(|t| json!({ "path": t.path, "what": t.what })).collect();
+pub(super) async fn index(_: Arc<App>, given: Given) -> Response<Body> {
+    let tables =
+        table::ALL.iter().map(|t| IndexedTable { path: t.path.into(), what: t.what.into() }).collect();
     let is_table = |path: &str| table::ALL.iter().any(|table| table.path == path);
-    let others = endpoints().filter(|endpoint| endpoint.method == "GET" && !is_table(endpoint.path));
-    let others: Vec<&str> = others.map(|endpoint| endpoint.path).filter(|path| *path != INDEX).collect();
-    json_text(&json!({ "tables": tables, "other": others }))
+    let others = api::endpoints().filter(|endpoint| !endpoint.is_order() && !is_table(endpoint.path));
+    let others = others.map(|endpoint| endpoint.path.to_owned()).filter(|path| *path != given.endpoint.path);
+    json_text(&json(&Index { tables, other: others.collect() }))
 }
 
-async fn scrape(State(app): Shared, headers: HeaderMap) -> Response<Body> {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+pub(super) async fn scrape(app: Arc<App>, given: Given) -> Response<Body> {
+    let accept = given.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
     let (kind, make): (_, fn(Scrape) -> Text) = match metrics::wants_open_metrics(accept) {
         true => (metrics::OPEN_METRICS, metrics::open_metrics),
         false => (metrics::PLAIN_TEXT, metrics::plain_text),
     };
-    long(&app, METRICS, kind, || make(Scrape { snapshot: app.snapshot(), own: app.own() })).await
+    long(&app, &given.path, kind, || make(Scrape { snapshot: app.snapshot(), own: app.own() })).await
 }
 
 /// The thread lives and looks.
-async fn healthz(State(app): Shared) -> Response<Body> {
+pub(super) async fn healthz(app: Arc<App>, _: Given) -> Response<Body> {
     checks(&[("sampling", app.is_fresh(), "the switch is looked at ten times a second".to_owned())], true)
 }
 
 /// The switch forwards.
-async fn readyz(State(app): Shared, RawQuery(query): RawQuery) -> Response<Body> {
-    let verbose = match parameters(query.as_deref(), &["verbose"], READYZ) {
-        Ok(parameters) => !parameters.is_empty(),
-        Err(refusal) => return *refusal,
-    };
+pub(super) async fn readyz(app: Arc<App>, given: Given) -> Response<Body> {
+    let verbose = given.text("verbose").is_some_and(|verbose| verbose != "false");
     let s = app.snapshot();
     let dead: Vec<String> = s
         .lcores

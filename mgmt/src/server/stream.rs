@@ -1,11 +1,9 @@
 //! Events as they come: Server-Sent Events or NDJSON, resumable by number.
 
-use super::problem::problem;
-use super::routes::parameters;
 use super::{App, lock};
+use crate::api::given::Given;
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -14,8 +12,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Streams at a time.
 const STREAMS: usize = 16;
-
-const PATH: &str = "/v1/events";
 
 /// One reader's place in the log. Gives its place among the streams back when dropped.
 struct Reader {
@@ -34,37 +30,25 @@ impl Drop for Reader {
 
 /// `GET /v1/events`: what is kept since number `since` (or `Last-Event-ID`), then what comes, unless
 /// `follow=false`.
-pub(super) async fn events(
-    State(app): State<Arc<App>>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Response<Body> {
-    let given = match parameters(query.as_deref(), &["since", "format", "follow"], PATH) {
-        Ok(given) => given,
-        Err(refusal) => return *refusal,
-    };
-    let value = |name: &str| given.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
-    let header_text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
-    let bad = |detail: &str, name: &str| problem(StatusCode::BAD_REQUEST, PATH, detail, Some(name));
-    let Ok(cursor) = value("since").or_else(|| header_text("last-event-id")).unwrap_or("0").parse::<u64>()
-    else {
-        return bad("the number of an event is an integer", "since");
+pub(super) async fn events(app: Arc<App>, given: Given) -> Response<Body> {
+    let header_text = |name: &str| given.headers.get(name).and_then(|v| v.to_str().ok());
+    let cursor = match (given.number("since"), header_text("last-event-id")) {
+        (Some(since), _) => since,
+        (None, None) => 0,
+        (None, Some(last)) => match last.parse() {
+            Ok(last) => last,
+            Err(_) => {
+                let detail = "Last-Event-ID: the number of an event is an integer";
+                return given.problem(StatusCode::BAD_REQUEST, detail);
+            }
+        },
     };
     let accept = header_text("accept").unwrap_or("");
-    let sse = match value("format") {
-        None => !accept.contains("application/x-ndjson"),
-        Some("sse") => true,
-        Some("ndjson") => false,
-        Some(_) => return bad("sse or ndjson", "format"),
-    };
-    let follow = match value("follow") {
-        None | Some("true") => true,
-        Some("false") => false,
-        Some(_) => return bad("true or false", "follow"),
-    };
+    let sse = given.text("format").map_or(!accept.contains("application/x-ndjson"), |format| format == "sse");
+    let follow = given.flag("follow").unwrap_or(true);
     if app.streams.fetch_add(1, Relaxed) >= STREAMS {
         app.streams.fetch_sub(1, Relaxed);
-        return problem(StatusCode::SERVICE_UNAVAILABLE, PATH, "too many streams are open", None);
+        return given.problem(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
     }
     // A number from a life before this one: all that is kept is new.
     let cursor = if cursor > lock(&app.log).last() { 0 } else { cursor };

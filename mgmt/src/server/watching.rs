@@ -1,16 +1,13 @@
 //! `POST /v1/watch`: frames that are followed, told as they come. NDJSON.
 
 use super::App;
-use super::orders::refused;
-use super::problem::problem;
-use crate::access::WATCH;
 use crate::admin::watch::{Joiner, Watch};
 use crate::admin::{Done, Order};
+use crate::api::documents::{WatchLine, json};
+use crate::api::given::Given;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
-use serde_json::Value;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,26 +23,26 @@ const PIECE: usize = 64 * 1024;
 struct Watcher {
     app: Arc<App>,
     joiner: Joiner,
-    lines: VecDeque<Value>,
+    lines: VecDeque<WatchLine>,
     until: Instant,
     spoke: Instant,
     ended: bool,
 }
 
-pub(super) async fn watch(State(app): State<Arc<App>>, body: Bytes) -> Response<Body> {
+pub(super) async fn watch(app: Arc<App>, given: Given) -> Response<Body> {
     let Some(desk) = &app.desk else {
-        return problem(StatusCode::FORBIDDEN, WATCH, "this switch takes no orders", None);
+        return given.problem(StatusCode::FORBIDDEN, "this switch takes no orders");
     };
-    let order = match Watch::from_json(&body) {
+    let order = match Watch::from_json(&given.body) {
         Ok(order) => order,
-        Err(refusal) => return refused(&refusal, WATCH),
+        Err(refusal) => return given.refused(&refusal),
     };
     let watching = match desk.order(Order::Watch(order.clone())).await {
         Ok(Done::Watching(watching)) => watching,
         Ok(Done::Said(_) | Done::Fdb(_)) => {
-            return problem(StatusCode::INTERNAL_SERVER_ERROR, WATCH, "an unexpected answer", None);
+            return given.problem(StatusCode::INTERNAL_SERVER_ERROR, "an unexpected answer");
         }
-        Err(refusal) => return refused(&refusal, WATCH),
+        Err(refusal) => return given.refused(&refusal),
     };
     let joiner = Joiner::new(watching, order.count);
     let now = Instant::now();
@@ -69,7 +66,7 @@ impl Watcher {
             while text.len() < PIECE
                 && let Some(line) = self.lines.pop_front()
             {
-                text.push_str(&line.to_string());
+                text.push_str(&json(&line).to_string());
                 text.push('\n');
             }
             if !text.is_empty() {

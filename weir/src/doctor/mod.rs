@@ -17,7 +17,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use weir_config::{Config, DeviceKind, PfcMode, PortConfig};
 use weir_dpdk::args;
-use weir_mgmt::client;
+use weir_mgmt::{api, client};
 
 /// `weir doctor`
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
         false => args.which.socket().ok(),
     };
     let seen =
-        running.and_then(|socket| serde_json::from_str(&client::get(&socket, "/v1/snapshot").ok()?).ok());
+        running.and_then(|socket| serde_json::from_str(&client::get(&socket, api::SNAPSHOT).ok()?).ok());
     findings.extend(examine(&Machine::new(Path::new("/")), config.as_ref(), seen.as_ref()));
     let text = match args.json {
         true => format!("{:#}\n", json!(findings.iter().map(document).collect::<Vec<_>>())),

@@ -14,7 +14,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use view::VIEWS;
-use weir_mgmt::client;
+use weir_mgmt::{api, client};
 
 /// `weir top`
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub fn top(args: &TopArgs) -> Result<Outcome> {
 }
 
 fn snapshot(socket: &Path) -> Result<Value> {
-    serde_json::from_str(&client::get(socket, "/v1/snapshot")?).context("the answer is no JSON")
+    serde_json::from_str(&client::get(socket, api::SNAPSHOT)?).context("the answer is no JSON")
 }
 
 fn watch(top: &mut Top, terminal: &mut DefaultTerminal, socket: &Path, interval: Duration) -> Result<()> {

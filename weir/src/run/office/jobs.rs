@@ -3,7 +3,6 @@
 
 use super::{Office, PATIENCE, Task};
 use crate::run::control::{Command, JobOrder, Reply, Told};
-use serde_json::{Value, json};
 use std::time::Instant;
 use weir_config::EngineConfig;
 use weir_dataplane::types::PortId;
@@ -12,7 +11,8 @@ use weir_inc::kernels::Kernels;
 use weir_inc::params::Refusal as JobRefusal;
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::JobOrder as Asked;
-use weir_mgmt::admin::{Call, Fault, Refusal};
+use weir_mgmt::admin::{Call, Done, Fault, Refusal};
+use weir_mgmt::api::documents::{self, JobDone};
 
 impl Office {
     /// Sends an order about a job to the worker of its engine.
@@ -42,10 +42,7 @@ impl Office {
             JobOrder::End(_) => ("ended", None),
         };
         let name = &self.shown.get().config.ports[port.index()].name;
-        let mut said = json!({ "port": name, "job": named });
-        if let Some(bytes) = memory {
-            said["memory_bytes"] = json!(bytes);
-        }
+        let said = JobDone { port: name.clone(), job: named, memory_bytes: memory };
         let worker = usize::from(self.granting.devices[port.index()].shard);
         self.work.number += 1;
         self.workers.send(worker, Command::Job { id: self.work.number, port, order });
@@ -84,18 +81,18 @@ impl Office {
         &mut self,
         worker: usize,
         deadline: Instant,
-        (phase, said): (&'static str, Value),
+        (phase, said): (&'static str, JobDone),
         call: Call,
     ) -> Option<Task> {
         match self.workers.hear(worker) {
             Some(Reply::Job { id, told }) if id == self.work.number => {
                 call.answer(match told {
                     Told::Taken => {
-                        self.report("inc", phase, &said);
-                        Ok(said.into())
+                        self.report("inc", phase, &documents::json(&said));
+                        Ok(Done::said(&said))
                     }
                     Told::Refused(refusal, _) => Err(refused(409, &refusal)),
-                    Told::Unknown => Err(Refusal::new(404, format!("the engine has no job {}", said["job"]))),
+                    Told::Unknown => Err(Refusal::new(404, format!("the engine has no job {}", said.job))),
                 });
                 None
             }

@@ -25,6 +25,7 @@ use weir_dpdk::{Clock, Eal};
 use weir_mgmt::admin::fdb::Page;
 use weir_mgmt::admin::watch::{Watch, Watching};
 use weir_mgmt::admin::{self, Answer, Call, Done, Fault, InForce, Order, Orders, Refusal, Shown};
+use weir_mgmt::api::documents::{Applied, ChangedValue, Confirmed, JobDone, RolledBack};
 use weir_mgmt::snapshot::{Granted, News, SwitchInfo};
 
 pub use workers::Workers;
@@ -83,14 +84,14 @@ enum Task {
     /// A worker reads its forwarding table, between its turns, a little each time.
     Page { worker: usize, deadline: Instant, call: Call },
     /// A worker takes or ends a job; `said` of it once it has.
-    Job { worker: usize, deadline: Instant, phase: &'static str, said: Value, call: Call },
+    Job { worker: usize, deadline: Instant, phase: &'static str, said: JobDone, call: Call },
 }
 
 /// What else comes of a change.
 #[derive(Debug)]
 enum Then {
     /// It was applied, and is told like this.
-    Applied { asker: Asker, step: Box<Step>, confirm: Option<Duration>, answer: Value },
+    Applied { asker: Asker, step: Box<Step>, confirm: Option<Duration>, answer: Applied },
     /// It was taken back.
     RolledBack { asker: Asker, why: &'static str },
     /// Links have other speeds.
@@ -110,7 +111,7 @@ enum Asker {
 struct Prepared {
     target: InForce,
     step: Step,
-    changed: Vec<Value>,
+    changed: Vec<ChangedValue>,
 }
 
 impl Office {
@@ -259,9 +260,9 @@ impl Office {
                 return None;
             }
         };
-        let told = json!({ "applied": !dry_run, "changed": changed });
+        let told = Applied { applied: !dry_run, changed, spread_ns: None, confirm_ms: None };
         if dry_run {
-            answer(asker, Ok(told.into()));
+            answer(asker, Ok(Done::said(&told)));
             return None;
         }
         let then = Then::Applied { asker, step: Box::new(step.clone()), confirm, answer: told };
@@ -287,13 +288,13 @@ impl Office {
             Then::Applied { asker, step, confirm, answer: mut told } => {
                 self.shown.set(InForce { unconfirmed: confirm.map(|time| Instant::now() + time), ..to });
                 self.work.before = confirm.map(|_| (from, *step));
-                let values = told["changed"].as_array().map_or(0, Vec::len);
-                told["spread_ns"] = json!(spread);
-                told["confirm_ms"] = json!(confirm.map(|time| time.as_millis() as u64));
-                let event = json!({ "source": source, "values": values, "confirm_ms": told["confirm_ms"] });
+                let values = told.changed.len();
+                told.spread_ns = Some(spread);
+                told.confirm_ms = confirm.map(|time| time.as_millis() as u64);
+                let event = json!({ "source": source, "values": values, "confirm_ms": told.confirm_ms });
                 self.tell("applied", &event);
                 say!("configuration {source}: applied, {values} values differ");
-                answer(asker, Ok(told.into()));
+                answer(asker, Ok(Done::said(&told)));
             }
             Then::Followed { .. } => self.followed(to),
             Then::RolledBack { asker, why } => {
@@ -301,7 +302,7 @@ impl Office {
                 self.work.before = None;
                 self.tell("rolled_back", &json!({ "source": source, "from": from.source, "why": why }));
                 say!("configuration {source}: back in force, {why}");
-                answer(asker, Ok(json!({ "rolled_back_to": source }).into()));
+                answer(asker, Ok(Done::said(&RolledBack { rolled_back_to: source })));
             }
         }
     }
@@ -354,7 +355,7 @@ impl Office {
         let source = self.shown.get().source.clone();
         self.tell("confirmed", &json!({ "source": source }));
         say!("configuration {source}: confirmed");
-        Ok(json!({ "confirmed": source }).into())
+        Ok(Done::said(&Confirmed { confirmed: source }))
     }
 
     fn roll_back(&mut self, asker: Asker, why: &'static str) {
@@ -532,7 +533,7 @@ fn prepare(
         let remedy = "leave it as it is, or restart the switch".into();
         conflict(vec![Fault { path: "switch".into(), detail, remedy, ..Fault::default() }])
     })?;
-    let changed = weir_config::differences(&now.config, &config).iter().map(admin::difference).collect();
+    let changed = weir_config::differences(&now.config, &config).iter().map(ChangedValue::from).collect();
     let target = InForce { source: name, config, params, unconfirmed: None, unsettled: None };
     Ok(Prepared { target, step, changed })
 }

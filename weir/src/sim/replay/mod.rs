@@ -20,6 +20,7 @@ use weir_config::Config;
 use weir_dataplane::types::PortId;
 use weir_mgmt::admin::comment::FrameHistory;
 use weir_mgmt::admin::watch::{Joiner, Watching};
+use weir_mgmt::api::documents;
 use weir_mgmt::snapshot::{PortInfo, SwitchInfo};
 use weir_sim::replay::{Arrival, CapturedFrame, FIRST_FRAME_AT, Replay};
 
@@ -145,12 +146,12 @@ fn play(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<Vec<
     let info = SwitchInfo { ports: ports.collect(), ..SwitchInfo::default() };
     let mut written = Vec::new();
     let mut story = Capture::new(&mut written, &config.ports[followed.index()].name, SNAPLEN)?;
-    story.note(joiner.head())?;
+    story.note(documents::json(&joiner.head()))?;
     while replay.step() {
-        joiner.poll(&info).into_iter().try_for_each(|event| story.note(event))?;
+        joiner.poll(&info).into_iter().try_for_each(|line| story.note(documents::json(&line)))?;
     }
-    joiner.poll(&info).into_iter().try_for_each(|event| story.note(event))?;
-    story.finish(&joiner.foot("replayed"))?;
+    joiner.poll(&info).into_iter().try_for_each(|line| story.note(documents::json(&line)))?;
+    story.finish(&documents::json(&joiner.foot("replayed")))?;
     Ok(written)
 }
 

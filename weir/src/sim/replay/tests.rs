@@ -83,10 +83,10 @@ fn captured(config: &Config) -> Vec<u8> {
         for port in [0, 1] {
             while switch.transmit(PortId(port), BURST, now, &mut Out) > 0 {}
         }
-        joiner.poll(&info).into_iter().try_for_each(|event| capture.note(event)).unwrap();
+        joiner.poll(&info).into_iter().try_for_each(|line| capture.note(documents::json(&line))).unwrap();
         (now, round) = (now + TURN, round + 1);
     }
-    capture.finish(&joiner.foot("done")).unwrap();
+    capture.finish(&documents::json(&joiner.foot("done"))).unwrap();
     written
 }
 

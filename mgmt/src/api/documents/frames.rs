@@ -1,0 +1,370 @@
+//! Frames that are asked about and frames that are followed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where a frame is put.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FrameClass {
+    /// Traffic class.
+    pub tc: u8,
+    /// Priority group.
+    pub pg: u8,
+    /// Egress queue.
+    pub queue: u8,
+}
+
+/// What would happen to a frame now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedFrame {
+    /// Port it arrives on.
+    pub port: String,
+    /// Port it leaves by.
+    pub to: String,
+    /// Bytes, without FCS.
+    pub len_bytes: u32,
+    /// DSCP, if it is IP.
+    pub dscp: Option<u8>,
+    /// PCP of its VLAN tag.
+    pub pcp: Option<u8>,
+    /// VID of its VLAN tag.
+    pub vid: Option<u16>,
+    /// Its VLAN, and what is done to its tag.
+    pub vlan: Option<ExplainedVlan>,
+    /// ECN code point: `not-ect`, `ect0`, `ect1` or `ce`.
+    pub ecn: String,
+    /// The limit on flooding it meets, if it is flooded.
+    pub flood: Option<ExplainedFlood>,
+    /// Where it is put.
+    pub class: FrameClass,
+    /// Its class is lossless.
+    pub lossless: bool,
+    /// Bytes it is charged.
+    pub charge_bytes: u32,
+    /// Its priority group.
+    pub group: ExplainedGroup,
+    /// The pools.
+    pub pool: ExplainedPool,
+    /// Its egress queue.
+    pub queue: QueueUse,
+    /// What admission says.
+    pub verdict: String,
+    /// Why it is dropped, if it is.
+    pub reason: Option<String>,
+    /// What to do about it.
+    pub remedy: Option<String>,
+    /// What it takes.
+    pub takes: ExplainedTakes,
+    /// Headroom left to its group after it, bytes.
+    pub headroom_left_bytes: u64,
+    /// Priorities the peer is told to pause on its account.
+    pub pauses: Vec<usize>,
+    /// Marking of its queue; null: it does not mark.
+    pub mark: Option<ExplainedMark>,
+    /// Share of frames of its kind that are dropped early at this depth.
+    pub early_drop_probability: f64,
+}
+
+/// The VLAN of a frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedVlan {
+    /// VID.
+    pub vid: u16,
+    /// What is done to its tag.
+    pub tag: String,
+}
+
+/// A limit on flooding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedFlood {
+    /// `broadcast`, `unknown_unicast` or `multicast`.
+    pub kind: String,
+    /// The limit; null: none.
+    pub limit: Option<String>,
+    /// It is exceeded now.
+    pub exceeded: bool,
+}
+
+/// A priority group, bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedGroup {
+    /// Held in all but headroom.
+    pub used_bytes: u64,
+    /// Reserved for it.
+    pub reserved_bytes: u64,
+    /// Held of the shared pool.
+    pub shared_bytes: u64,
+    /// It may hold of the shared pool; null: no limit.
+    pub limit_bytes: Option<u64>,
+    /// Held of headroom.
+    pub headroom_bytes: u64,
+    /// It may hold of headroom.
+    pub headroom_size_bytes: u64,
+    /// Shared bytes at which it sends Xon; null: no limit.
+    pub xon_bytes: Option<u64>,
+    /// It has paused its peer.
+    pub xoff: bool,
+}
+
+/// The pools, bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedPool {
+    /// Size of the shared pool.
+    pub shared_size_bytes: u64,
+    /// Free of it.
+    pub shared_free_bytes: u64,
+    /// Size of the headroom pool.
+    pub headroom_size_bytes: u64,
+    /// Free of it.
+    pub headroom_free_bytes: u64,
+}
+
+/// An egress queue, bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueUse {
+    /// Held.
+    pub used_bytes: u64,
+    /// It may hold; null: no limit.
+    pub limit_bytes: Option<u64>,
+}
+
+/// What a frame takes, bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedTakes {
+    /// Of the reserve.
+    pub reserved_bytes: u64,
+    /// Of the shared pool.
+    pub shared_bytes: u64,
+    /// Of headroom.
+    pub headroom_bytes: u64,
+}
+
+/// Marking of a queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedMark {
+    /// Kmin.
+    pub kmin_bytes: u64,
+    /// Kmax.
+    pub kmax_bytes: u64,
+    /// Pmax, of one.
+    pub pmax: f64,
+    /// Share of such frames that are marked at this depth, of one.
+    pub probability: f64,
+}
+
+/// An order to follow frames.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WatchOrder {
+    /// Port on which they arrive, or at which they are lost.
+    pub port: String,
+    /// Which; all unless given.
+    #[serde(default)]
+    pub filter: Option<WatchFilter>,
+    /// How many; 10 unless given. 0 is 1.
+    #[serde(default)]
+    #[schemars(range(max = 1_000_000))]
+    pub count: Option<u64>,
+    /// Bytes told of each; 128 unless given.
+    #[serde(default)]
+    #[schemars(range(max = 16_384))]
+    pub bytes: Option<u32>,
+    /// Those that are lost, wherever they came from.
+    #[serde(default)]
+    pub drops: Option<bool>,
+    /// Most time it may take, ms; a minute unless given, a day at most.
+    #[serde(default)]
+    #[schemars(range(max = 86_400_000))]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Which frames to follow: those that fit all that is given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WatchFilter {
+    /// Destination, as 02:00:00:00:00:01.
+    #[serde(default)]
+    #[schemars(regex(pattern = "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$"))]
+    pub dst: Option<String>,
+    /// Source.
+    #[serde(default)]
+    #[schemars(regex(pattern = "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$"))]
+    pub src: Option<String>,
+    /// EtherType behind VLAN tags.
+    #[serde(default)]
+    pub ethertype: Option<u16>,
+    /// DSCP.
+    #[serde(default)]
+    #[schemars(range(max = 63))]
+    pub dscp: Option<u8>,
+    /// UDP destination port.
+    #[serde(default)]
+    pub udp_port: Option<u16>,
+}
+
+/// A line about frames that are followed. Times of frames are ns by the clock of the workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum WatchLine {
+    /// The first line: the same instant by two clocks.
+    Armed {
+        /// ns since 1970, as text.
+        unix_ns: String,
+        /// By the clock of the workers.
+        at_ns: u64,
+    },
+    /// A frame arrived, was classified and looked up, and admission has decided.
+    Arrived(Box<WatchedArrival>),
+    /// It left.
+    Left {
+        /// Which frame, from 1.
+        frame: u64,
+        /// When.
+        at_ns: u64,
+        /// By which port.
+        port: String,
+        /// Of which queue.
+        queue: u8,
+        /// From its arrival until the scheduler took it, ns.
+        queued_ns: u64,
+        /// From its arrival until the driver took it, ns.
+        residence_ns: u64,
+        /// Bytes it left behind in its queue.
+        depth_bytes: u64,
+        /// It became CE.
+        marked: bool,
+    },
+    /// It was lost after it had been queued.
+    Flushed {
+        /// Which frame, from 1.
+        frame: u64,
+        /// When.
+        at_ns: u64,
+        /// Port it waited for.
+        port: String,
+        /// From its arrival until then, ns.
+        residence_ns: u64,
+        /// Stage that lost it.
+        stage: String,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// A frame was lost at the port.
+    Lost {
+        /// Which frame, from 1.
+        frame: u64,
+        /// When.
+        at_ns: u64,
+        /// Port it came by.
+        port: String,
+        /// Its length.
+        len_bytes: u32,
+        /// Its first bytes, hexadecimal.
+        bytes: String,
+        /// Stage that lost it.
+        stage: String,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The last line.
+    End {
+        /// Why it ends.
+        why: String,
+        /// Frames that were followed.
+        frames: u64,
+        /// Of these, still on their way.
+        on_their_way: usize,
+        /// Records that found no room.
+        missed: u64,
+    },
+}
+
+/// A frame that arrived.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedArrival {
+    /// Which frame, from 1.
+    pub frame: u64,
+    /// When.
+    pub at_ns: u64,
+    /// By which port.
+    pub port: String,
+    /// Its length.
+    pub len_bytes: u32,
+    /// Its first bytes, hexadecimal.
+    pub bytes: String,
+    /// What its headers say.
+    pub parsed: WatchedHeaders,
+    /// Its VLAN; 0: none; null: ports know of none.
+    pub vlan: Option<u16>,
+    /// Where it is put.
+    pub class: FrameClass,
+    /// What the forwarding table says: `port NAME`, `group N` or `unknown`.
+    pub lookup: String,
+    /// Bytes it is charged.
+    pub charge_bytes: u32,
+    /// Its priority group before and after.
+    pub group: WatchedGroup,
+    /// Its egress queue before and after.
+    pub queue: WatchedQueue,
+    /// What admission says.
+    pub verdict: String,
+    /// Stage that lost it, if one did.
+    pub stage: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// What to do about it.
+    pub remedy: Option<String>,
+    /// Queues it waits in.
+    pub copies: u32,
+    /// Further copies, with another tag or none, which are not followed.
+    pub copies_aside: u32,
+}
+
+/// What the headers of a frame say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedHeaders {
+    /// Destination; null where fewer bytes were asked for.
+    pub dst: Option<String>,
+    /// Source.
+    pub src: Option<String>,
+    /// PCP of the outermost tag.
+    pub pcp: Option<u8>,
+    /// DSCP.
+    pub dscp: Option<u8>,
+    /// Traffic-class byte of an AFH header.
+    pub tc: Option<u8>,
+    /// ECN code point.
+    pub ecn: Option<u8>,
+    /// What kind of frame it is.
+    pub kind: String,
+    /// The IP or transport header is malformed.
+    pub malformed_l3: bool,
+}
+
+/// A priority group before and after a frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedGroup {
+    /// Bytes held.
+    pub used_bytes: [u64; 2],
+    /// Bytes held of the shared pool.
+    pub shared_bytes: [u64; 2],
+    /// Bytes held of headroom.
+    pub headroom_bytes: [u64; 2],
+    /// Shared bytes it might hold before; null: no limit.
+    pub limit_bytes: Option<u64>,
+    /// It has paused its peer.
+    pub xoff: [bool; 2],
+}
+
+/// An egress queue before and after a frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedQueue {
+    /// Bytes held.
+    pub used_bytes: [u64; 2],
+    /// Bytes it might hold before; null: no limit.
+    pub limit_bytes: Option<u64>,
+}
