@@ -6,7 +6,7 @@ CARGO ?= cargo
 FOR   ?= 20s
 export PREFIX DESTDIR
 
-.PHONY: help setup setup-demo setup-test demo build install deb test model test-python test-torch test-nic interop fresh fresh-install bench bench-sim bench-management figures docs deny lint clean
+.PHONY: help setup setup-demo setup-test demo build install deb test model test-python test-api test-torch test-nic interop fresh fresh-install bench bench-sim bench-management figures docs deny lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
@@ -14,6 +14,7 @@ help:
 	@echo 'make model   what lcores and readers share, in every order a processor may show it (loom)'
 	@echo 'make test-python   sweeps on Ray, tables and plots of contrib/python, with packages from PyPI in target/python'
 	@echo 'make test-torch   the torch.distributed back end of contrib/inc beside gloo (python3-torch)'
+	@echo 'make test-api   a generated client and schemathesis against the management API, with packages from PyPI in target/api'
 	@echo 'make test-nic   weir on the drivers of NICs that QEMU emulates (root, docs/testing.md)'
 	@echo 'make fresh   both of them on a bare Debian 12, made for that: as root and not, with and without llvm-14-dev'
 	@echo 'make install  program, manual pages, completions, unit, configurations under PREFIX (/usr/local), with DESTDIR in front'
@@ -67,6 +68,10 @@ test-python: setup-demo
 test-torch: setup-demo
 	@scripts/need torch
 	$(CARGO) test --locked -p weir --test scripts -- --nocapture the_back_end_of_torch
+
+# 150 MB from PyPI: `make test` has it where they have been got before.
+test-api: setup-demo
+	CARGO='$(CARGO)' scripts/test-api
 
 # Boots guests without KVM, so it takes long, and root: not part of anything else. NICS="e1000e igb": not all.
 test-nic: setup-demo

@@ -2,7 +2,7 @@
 //!
 //! The list itself is `server/endpoints.rs`. The router, the guard, the index `/v1`, the OpenAPI document and the client are made
 //! from it, so an endpoint is one entry. Names and values of parameters are checked against the entry before a handler is
-//! asked ([`given`]); what goes in and comes out are the types of [`documents`].
+//! asked; what goes in and comes out are the types of [`documents`].
 
 pub mod documents;
 pub(crate) mod given;

@@ -1,5 +1,6 @@
 //! The scripts of the repository: what they ask for, what they install, and the unit that is among it.
 
+mod api;
 mod contrib;
 mod install;
 mod need;
