@@ -14,9 +14,9 @@ pub enum AccessError {
     /// Nothing stands there.
     #[error("{0:#x}: no register, or none of a queue pair that is there")]
     Address(u64),
-    /// More bits than the register has.
-    #[error("{1:#x} does not fit the 32 bits of {0:#x}")]
-    Wide(u64, u64),
+    /// Address, value, and the bits that can be written there: the value has others.
+    #[error("{1:#x} does not fit {0:#x}, whose bits are {2:#x}")]
+    Wide(u64, u64, u64),
     /// What does not fit.
     #[error(transparent)]
     Dcqcn(#[from] DcqcnError),
@@ -62,7 +62,11 @@ pub fn write(
     now: Nanos,
 ) -> Result<(), AccessError> {
     let nowhere = AccessError::Address(address);
-    let (register, nth) = match At::address(address).ok_or(nowhere)? {
+    let there = At::address(address).ok_or(nowhere)?;
+    if value & !there.bits() != 0 {
+        return Err(AccessError::Wide(address, value, there.bits()));
+    }
+    let (register, nth) = match there {
         At::Global(register) => {
             // Of each what else it has stays as it is; all or none.
             let written = |control: &Adapter| {
@@ -89,10 +93,8 @@ pub fn write(
     let at = place(nth).filter(|at| *at < pairs.len()).ok_or(nowhere)?;
     let control = pairs[at].as_deref_mut().ok_or(AccessError::Fixed(at))?;
     match register {
-        Some(register) => {
-            let narrow = u32::try_from(value).map_err(|_| AccessError::Wide(address, value))?;
-            control.write(register, narrow, now);
-        }
+        // No register of a queue pair has more than 32 bits.
+        Some(register) => control.write(register, value as u32, now),
         None => control.write_arbitration(value, now),
     }
     Ok(())

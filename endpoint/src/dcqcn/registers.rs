@@ -107,6 +107,20 @@ impl At {
             None => (base == ARBITRATION && offset == 0).then_some(Self::Arbitration(qp)),
         }
     }
+
+    /// The bits that can be written there.
+    pub fn bits(self) -> u64 {
+        match self {
+            Self::Global(GlobalRegister::CnpTimer) => u64::from(u32::MAX),
+            Self::Global(GlobalRegister::Increase) => (1 << 51) - 1,
+            Self::Global(GlobalRegister::Alpha) => 0xffff,
+            Self::Global(GlobalRegister::Control) => 0xffff | Scheme::Hardware.enable_bits(),
+            Self::Qp(Register::Alpha, _) => 0x3ff,
+            Self::Qp(Register::CcRate, _) => 0xffff,
+            Self::Qp(..) => u64::from(u32::MAX),
+            Self::Arbitration(_) => MASK_BIT | TIMER_START_BIT,
+        }
+    }
 }
 
 /// The registers of one flow.

@@ -158,7 +158,16 @@ impl Operator {
             for (key, own) in self.pairs.iter().filter(|((port, qpn), _)| which.is(port, *qpn)) {
                 let mut table = own.clone();
                 table.extend(new.clone());
-                parameters.insert(key.clone(), self.parameters(&table)?);
+                let beside = own.keys().filter(|key| !new.contains_key(*key)).cloned().collect::<Vec<_>>();
+                let all = self.parameters(&table).with_context(|| {
+                    let (port, qpn) = key;
+                    let new = new.keys().cloned().collect::<Vec<_>>().join(", ");
+                    match &beside[..] {
+                        [] => format!("{port} {qpn}: {new}"),
+                        set => format!("{port} {qpn}: {new} beside what holds there: {}", set.join(", ")),
+                    }
+                })?;
+                parameters.insert(key.clone(), all);
                 changed.insert(key.clone(), table);
             }
         }

@@ -67,12 +67,17 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
         ("gain", "write KEY=VALUE"),
         ("0x600038=1", "no register"),
         ("0x600208=1", "no register"),
+        ("0x600010=0x400", "whose bits are 0x3ff"),
         ("0x200218=0", "must not be zero"),
         ("0x60zz=1", "is no number"),
     ] {
         let ended = qp(&socket, &["set", set]);
         assert!(ended.code() == Some(2) && ended.stderr.contains(why), "{set}: {ended:?}");
     }
+    // Whose keys are new is told from those of earlier calls.
+    let ended = qp(&socket, &["set", "gain=9999", "--qpn", "18"]);
+    let why = "h1 18: gain beside what holds there: alpha_period, cut_period: ";
+    assert!(ended.code() == Some(2) && ended.stderr.contains(why), "{ended:?}");
     assert_eq!(of(&rows(&socket, &["show", "--json"])[1]), [77_000, 9, 66_000]);
     let ended = qp(&socket, &["show", "--qpn", "99"]);
     assert!(ended.code() == Some(2) && ended.stderr.contains("no such queue pair"), "{ended:?}");

@@ -110,7 +110,7 @@ impl Station {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dcqcn::registers::{GlobalRegister, MASK_BIT, TIMER_START_BIT};
+    use crate::dcqcn::registers::{At, GlobalRegister, MASK_BIT, TIMER_START_BIT};
     use crate::dcqcn::scheme::{Outstanding, Scheme};
     use crate::dcqcn::standard::Params;
     use crate::station::roce::tests::{config, pair};
@@ -141,7 +141,7 @@ mod tests {
         let address = |register: Register, nth| register.address(nth).unwrap();
         assert_eq!(station.read(address(Register::Rate, 1), 0), Ok(12_800 << 16 | 12_800));
         station.write(address(Register::Rate, 3), 6_400 << 16 | 3_200, 0).unwrap();
-        station.write(address(Register::Alpha, 3), 0x7ff, 0).unwrap();
+        station.write(address(Register::Alpha, 3), 0x3ff, 0).unwrap();
         for (register, value) in [(Register::TimeAndByteCount, 2 << 16 | 3), (Register::ByteCounter, 100)] {
             station.write(address(register, 3), value, 0).unwrap();
             assert_eq!(station.read(address(register, 3), 0), Ok(value));
@@ -160,11 +160,23 @@ mod tests {
         for wrong in [address(Register::Rate, 4), 0x20_0208, 0x60_0038] {
             assert_eq!(station.write(wrong, 1, 0), Err(OrderError::Access(AccessError::Address(wrong))));
         }
-        let rate = address(Register::Rate, 1);
-        assert_eq!(
-            station.write(rate, 1 << 32, 0),
-            Err(OrderError::Access(AccessError::Wide(rate, 1 << 32)))
-        );
+        for (register, value) in [
+            (address(Register::Rate, 1), 1 << 32),
+            (address(Register::Alpha, 1), 0x400),
+            (address(Register::CcRate, 1), 1 << 16),
+            (0x40_0000, 1),
+            (GlobalRegister::Alpha as u64, 1 << 16),
+            (GlobalRegister::Increase as u64, 1 << 51),
+            (GlobalRegister::CnpTimer as u64, 1 << 32),
+        ] {
+            let before = station.read(register, 0);
+            let wide = At::address(register).unwrap().bits();
+            let refused = OrderError::Access(AccessError::Wide(register, value, wide));
+            assert_eq!(
+                (station.write(register, value, 0), station.read(register, 0)),
+                (Err(refused), before)
+            );
+        }
     }
 
     #[test]
