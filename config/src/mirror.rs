@@ -11,6 +11,9 @@ use super::units::{TEXT, show_size};
 use weir_dataplane::switch::Filter;
 use weir_dataplane::types::PortId;
 
+/// EtherTypes of IPv4 and IPv6.
+const IP: [u16; 2] = [0x0800, 0x86dd];
+
 /// Mirrors, and where each stands.
 pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) -> Vec<(MirrorConfig, Span)> {
     let mut all: Vec<(MirrorConfig, Span)> = Vec::new();
@@ -95,6 +98,18 @@ fn check(
             monitor.name
         );
         ctx.error(at, "mirror.format", message, "mirror ports of one format to a port of that format");
+    }
+    let not_ip = mirror.filter.ethertype.filter(|kind| !IP.contains(kind));
+    let of_ip = [("dscp", mirror.filter.dscp.is_some()), ("udp_port", mirror.filter.udp_port.is_some())];
+    if let (Some(kind), Some((key, _))) = (not_ip, of_ip.into_iter().find(|(_, asked)| *asked)) {
+        let message =
+            format!("filter of mirror `{name}`: no frame of EtherType {kind:#06x} has a {key}, so none fits");
+        ctx.error(
+            at,
+            "mirror.filter",
+            message,
+            "leave out `ethertype`, or set it to 0x0800 (IPv4) or 0x86dd (IPv6)",
+        );
     }
     let longest = mirror.ports.iter().map(|port| &ports[port.index()]).max_by_key(|port| port.mtu);
     if let Some(port) = longest.filter(|port| port.mtu > monitor.mtu) {

@@ -69,6 +69,8 @@ fn what_makes_no_mirror_is_refused_with_its_line() {
         (m("to = \"p3\"\ndirection = \"in\""), "`in` is not known here"),
         (m("to = \"p3\"\nfilter = { dscp = 64 }"), "outside 0 to 63"),
         (m("to = \"p3\"\nfilter = { vlan = 1 }"), "`vlan` is not a key"),
+        (m("to = \"p3\"\nfilter = { ethertype = 0x806, udp_port = 4791 }"), "0x0806 has a udp_port"),
+        (m("to = \"p3\"\nfilter = { ethertype = 0x8906, dscp = 26 }"), "0x8906 has a dscp"),
         (m("to = \"p3\"\ntc = 3") + roce, "class 3 waits in lossless queue 3 of `p3`"),
         (m("to = \"p3\"") + "[buffer]\nmirror_bytes = 100\n", "not even one frame"),
         (
