@@ -46,15 +46,23 @@ const LONGEST: u64 = 4 << 20;
 /// # Errors
 /// It cannot be read, or is longer than any configuration.
 pub fn read(path: &Path) -> Result<String> {
+    read_at_most(path, LONGEST)
+}
+
+/// The same, of `longest` bytes at most.
+///
+/// # Errors
+/// It cannot be read, or is longer.
+pub fn read_at_most(path: &Path, longest: u64) -> Result<String> {
     let context = || format!("cannot read {}", path.display());
     let mut bytes = Vec::new();
     File::open(path)
         .with_context(context)?
-        .take(LONGEST + 1)
+        .take(longest + 1)
         .read_to_end(&mut bytes)
         .with_context(context)?;
-    if bytes.len() as u64 > LONGEST {
-        bail!("{}: longer than {} MiB: this is no configuration", context(), LONGEST >> 20);
+    if bytes.len() as u64 > longest {
+        bail!("{}: longer than {} MiB: this is no configuration", context(), longest >> 20);
     }
     String::from_utf8(bytes).map_err(|error| anyhow!("{}: not UTF-8: {error}", context()))
 }

@@ -270,6 +270,9 @@ fn hpcc_files_that_cannot_be_are_refused_with_line_and_remedy() {
     let text = format!("profile = \"ns3-hpcc\"\nname = \"t\"\nuntil = \"2ms\"\n{IMPORTED}{IMPORTED_FLOWS}");
     let said = play_in(dir.path(), &text).unwrap_err().to_string();
     assert!(said.contains("one in this file has an error rate"), "{said}");
+    let endless = text.replace("f.txt", "/dev/zero");
+    let said = play_in(dir.path(), &endless).unwrap_err().to_string();
+    assert!(endless != text && said.contains("/dev/zero: cannot be read (a pipe or a device"), "{said}");
     std::fs::remove_file(dir.path().join("f.txt")).unwrap();
     let said = play_in(dir.path(), &text).unwrap_err().to_string();
     assert!(said.starts_with("test.toml:9: ") && said.contains("f.txt: cannot be read"), "{said}");

@@ -41,7 +41,7 @@ mod workload;
 
 pub use collective_report::{CollectiveResult, StepResult, Straggler};
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
-pub(crate) use import::{file_names, names_file, names_ranks, of_rank};
+pub(crate) use import::{file_names, names_file, names_ranks, of_rank, read_file};
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};
 pub use ns3_spec::Ns3Spec;
 pub use nscc::NsccSpec;

@@ -104,7 +104,7 @@ impl Plan {
                 if !(contents.is_empty() || fabric::names_ranks(name) && path.exists()) {
                     break;
                 }
-                let content = std::fs::read(&path);
+                let content = fabric::read_file(&path);
                 contents.push(content.map_err(|error| SweepError::File { path: path.clone(), error })?);
                 self.sources.push(path);
             }

@@ -6,6 +6,7 @@ mod many;
 mod replay;
 
 use crate::Outcome;
+use crate::check;
 use crate::output::say;
 use crate::run::Stop;
 use anyhow::{Context, Result};
@@ -61,9 +62,12 @@ pub fn sim(args: &SimArgs) -> Result<Outcome> {
     }
 }
 
+/// Longest fabric that is read, bytes: flows may stand in it one by one.
+const LONGEST: u64 = 256 << 20;
+
 fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let text = check::read_at_most(file, LONGEST)?;
     let spec = fabric::load(&name, &text)?;
     // Not after hours of a run.
     out.map(folder).transpose()?;

@@ -10,6 +10,8 @@ use super::spec::{FabricSpec, Topology};
 use super::workload::MAX_BYTES;
 use crate::digest::Digest;
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -29,10 +31,22 @@ pub(crate) fn of_rank(name: &str, rank: usize) -> String {
     name.replace(RANK, &rank.to_string())
 }
 
+/// All of a file. What is none (a pipe, a device) may have no end, and is not there a second time, as sweeps want it.
+///
+/// # Errors
+/// It cannot be read, or is no file.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let kind = std::fs::metadata(path)?.file_type();
+    match kind.is_fifo() || kind.is_char_device() || kind.is_block_device() || kind.is_socket() {
+        true => Err(io::Error::other("a pipe or a device, not a file: write what comes from it into one")),
+        false => std::fs::read(path),
+    }
+}
+
 impl Content {
     fn read(key: &str, path: &Path) -> Result<Self, FabricError> {
         let place = path.display().to_string();
-        match std::fs::read(path) {
+        match read_file(path) {
             Ok(bytes) => Ok(Self { path: place, bytes }),
             Err(error) => {
                 let problem =

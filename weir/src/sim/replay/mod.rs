@@ -4,6 +4,7 @@ mod compare;
 mod file;
 
 use crate::Outcome;
+use crate::check;
 use crate::output::say;
 use crate::trace::Capture;
 use anyhow::{Context, Result, bail};
@@ -78,7 +79,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
 
 fn config(args: &ReplayArgs) -> Result<Config> {
     let name = args.config.display().to_string();
-    let text = std::fs::read_to_string(&args.config).with_context(|| format!("cannot read {name}"))?;
+    let text = check::read(&args.config)?;
     match weir_config::load(&name, &text) {
         Ok(loaded) => Ok(loaded.config),
         Err(found) => bail!("{}", found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
