@@ -52,12 +52,23 @@ pub fn private_text(path: &Path) -> Result<String, String> {
     let at = |what: String| format!("{}: {what}", path.display());
     let meta = std::fs::metadata(path).map_err(|error| at(error.to_string()))?;
     if ![0, us()].contains(&meta.uid()) {
-        return Err(at(format!("it belongs to user {}: chown it to whoever runs the switch", meta.uid())));
+        return Err(at(format!("it belongs to user {}: chown it to whoever runs this", meta.uid())));
     }
     if meta.mode() & 0o077 != 0 {
         return Err(at(format!("others may read it (mode {:o}): chmod 600", meta.mode() & 0o777)));
     }
     std::fs::read_to_string(path).map_err(|error| at(error.to_string()))
+}
+
+/// The text of a file with a secret of any length, without the white space around it.
+///
+/// # Errors
+/// It cannot be read, others may, or nothing is in it.
+pub fn private_word(path: &Path) -> Result<String, String> {
+    match private_text(path)?.trim() {
+        "" => Err(format!("{}: empty; write a token into it", path.display())),
+        word => Ok(word.to_owned()),
+    }
 }
 
 /// The user we are.

@@ -12,13 +12,13 @@ mod switches;
 use crate::Outcome;
 use crate::check;
 use crate::output::{self, say};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use clap::Args;
 use hosts::Hosts;
 use inccl::Groups;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -27,6 +27,7 @@ use store::Store;
 use switches::Orders;
 use weir_inc::controller::desk::{Action, Desk, Event};
 use weir_inc::controller::topology::Topology;
+use weir_mgmt::token::private_word;
 
 /// Time between two looks at what time has brought.
 const TICK: Duration = Duration::from_millis(250);
@@ -39,7 +40,7 @@ pub struct ControllerArgs {
     /// Where hosts come to.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:52300")]
     pub listen: SocketAddr,
-    /// File with the token that lets hosts in.
+    /// File with the token that lets hosts in; nobody else may be able to read it.
     #[arg(long, value_name = "FILE")]
     pub token_file: PathBuf,
     /// Where hosts come to that use INCCL (its port is 52200). They present no token: whoever reaches this address can begin a job
@@ -51,21 +52,12 @@ pub struct ControllerArgs {
     pub state: Option<PathBuf>,
 }
 
-/// A secret of one line.
-fn token(path: &Path) -> Result<String> {
-    let text = check::read(path)?.trim().to_owned();
-    if text.is_empty() {
-        bail!("{}: empty; write a token into it", path.display());
-    }
-    Ok(text)
-}
-
 pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     let file = args.topology.display();
     let topology: Topology =
         toml::from_str(&check::read(&args.topology)?).with_context(|| file.to_string())?;
     let map = topology.map().with_context(|| file.to_string())?;
-    let secret = token(&args.token_file)?;
+    let secret = private_word(&args.token_file).map_err(Error::msg)?;
     let mut store = Store::open(args.state.clone())?;
     // Nobody who reads what is said keeps hosts waiting.
     output::detach()?;
@@ -91,7 +83,7 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     for (node, name) in &nodes {
         let spec = topology.switches.iter().find(|s| s.name == *name);
         let Some((spec, api)) = spec.and_then(|spec| Some((spec, spec.api.as_deref()?))) else { continue };
-        let token = spec.token_file.as_deref().map(token).transpose()?;
+        let token = spec.token_file.as_deref().map(private_word).transpose().map_err(Error::msg)?;
         orders.insert(*node, Orders::start(*node, api, token, events.clone())?);
     }
     let mut hosts = Hosts::listen(args.listen, events)?;

@@ -12,7 +12,6 @@ use weir_dataplane::types::Nanos;
 use weir_inc::rendezvous::{Answer, Join, LONGEST, Request, Seat};
 use weir_inc::spec::{Kind, Operation, Policy};
 
-use crate::check;
 use crate::output::say;
 
 /// Time for all ranks to come.
@@ -31,7 +30,7 @@ pub struct MeetingArgs {
     /// numbers and tree holds, not what the file says.
     #[arg(long, value_name = "HOST:PORT", requires_all = ["token_file", "job"])]
     pub controller: Option<String>,
-    /// File with the token that lets ranks in.
+    /// File with the token that lets ranks in; nobody else may be able to read it.
     #[arg(long, value_name = "FILE", requires = "controller")]
     pub token_file: Option<PathBuf>,
     /// What all ranks of the job call it.
@@ -65,7 +64,7 @@ impl Meeting {
         let (Some(address), Some(file), Some(job)) = (&args.controller, &args.token_file, &args.job) else {
             return Ok(Some(Self::default()));
         };
-        let token = check::read(file)?.trim().to_owned();
+        let token = weir_mgmt::token::private_word(file).map_err(anyhow::Error::msg)?;
         let HostConfig { ports, traffic: HostTraffic::Roce { qps, .. }, .. } = config else {
             bail!("--controller: RC Link hosts are no ranks");
         };

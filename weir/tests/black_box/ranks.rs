@@ -5,6 +5,8 @@ use crate::support::program::{Ended, Running, Switch, WEIR, floating, two_cores,
 use crate::support::wait_for;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -63,6 +65,13 @@ impl Rig {
         let path = self.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
+    }
+
+    /// A file that nobody else may read.
+    fn secret(&self, name: &str, text: &str) -> String {
+        let path = self.write(name, text);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
     }
 
     /// A job of these hosts, as ranks 0, 1, ..., at an engine.
@@ -199,7 +208,7 @@ fn ranks_meet_at_a_controller_and_hear_from_it_that_their_switch_is_gone() {
     for host in [1, 2] {
         fabric += &format!("[[host]]\nname = \"h{host}\"\nip = \"10.0.0.{host}\"\nswitch = \"weir\"\n");
     }
-    let (fabric, token) = (rig.write("fabric.toml", &fabric), rig.write("token", "s3cret\n"));
+    let (fabric, token) = (rig.write("fabric.toml", &fabric), rig.secret("token", "s3cret\n"));
     let mut command = Command::new(WEIR);
     command.args(["inc", "controller", &fabric, "--listen", "127.0.0.1:0", "--token-file", &token]);
     let mut controller = Running::start(&mut command);

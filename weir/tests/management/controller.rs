@@ -3,8 +3,10 @@
 use crate::support::{PATIENCE, Program, WEIR, wait_for};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -23,6 +25,12 @@ struct State {
 struct Switch {
     address: String,
     state: Arc<Mutex<State>>,
+}
+
+/// Writes a file that nobody else may read.
+fn secret(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
 impl Switch {
@@ -101,8 +109,8 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         let switches = [(); 3].map(|()| Switch::start());
         let token = folder.path().join("admin.token");
-        std::fs::write(&token, "admin\n").unwrap();
-        std::fs::write(folder.path().join("token"), "s3cret\n").unwrap();
+        secret(&token, "admin\n");
+        secret(&folder.path().join("token"), "s3cret\n");
         let mut text = String::new();
         for (i, (name, switch)) in ["leaf0", "leaf1", "spine"].iter().zip(&switches).enumerate() {
             text += &format!(
@@ -320,7 +328,7 @@ fn what_is_wrong_is_said_at_once() {
     let fabric = std::fs::read_to_string(place.path("fabric.toml")).unwrap();
     let says = |text: &str, token: &str, what: &str| {
         std::fs::write(place.path("wrong.toml"), text).unwrap();
-        std::fs::write(place.path("wrong.token"), token).unwrap();
+        secret(Path::new(&place.path("wrong.token")), token);
         let args =
             ["inc", "controller", &place.path("wrong.toml"), "--token-file", &place.path("wrong.token")];
         let output = Command::new(WEIR).args(args).output().unwrap();
@@ -328,6 +336,11 @@ fn what_is_wrong_is_said_at_once() {
         assert!(said.contains(what) && !output.status.success(), "{said}\n--- should say: {what}");
     };
     says(&fabric, "\n", "write a token into it");
+    std::fs::write(place.path("open.token"), "x").unwrap();
+    std::fs::set_permissions(place.path("open.token"), Permissions::from_mode(0o644)).unwrap();
+    let open = ["inc", "controller", &place.path("fabric.toml"), "--token-file", &place.path("open.token")];
+    let said = String::from_utf8(Command::new(WEIR).args(open).output().unwrap().stderr).unwrap();
+    assert!(said.contains("others may read it (mode 644): chmod 600"), "{said}");
     says(&fabric.replace("name = \"spine\"", "name = \"leaf0\""), "x", "`leaf0` is there twice");
     says(&fabric.replacen("switch = \"leaf1\"", "switch = \"leaf9\"", 1), "x", "there is no switch `leaf9`");
     says(&fabric.replacen("api =", "ap =", 1), "x", "unknown field `ap`");
