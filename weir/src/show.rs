@@ -120,8 +120,8 @@ fn sonics(args: &ShowArgs, view: &View, socket: &Path) -> Result<String> {
 /// Where a table is asked for: of the port that was named, if its rows belong to ports.
 fn target(args: &ShowArgs, table: &Table) -> String {
     match &args.port {
-        Some(port) => format!("{}?port={}", table.path, client::encode(port)),
-        None => table.path.to_owned(),
+        Some(port) if table.by_port => format!("{}?port={}", table.path, client::encode(port)),
+        _ => table.path.to_owned(),
     }
 }
 
@@ -154,6 +154,9 @@ fn look(args: &ShowArgs, text: &dyn Fn() -> Result<String>) -> Result<()> {
 
 /// A table, as it is to be printed.
 fn rows(args: &ShowArgs, table: &Table, socket: &Path) -> Result<String> {
+    if args.port.is_some() && !table.by_port {
+        bail!("`weir show {}` is not by port: leave out --port", table.name);
+    }
     let body = client::get(socket, &target(args, table))?;
     if args.json {
         return Ok(body);
@@ -197,10 +200,13 @@ fn events(args: &ShowArgs, socket: &Path) -> Result<()> {
         if line.is_empty() {
             continue;
         }
+        let event: Value = serde_json::from_str(&line).context("the answer is no JSON")?;
+        if args.port.as_ref().is_some_and(|port| event["port"] != *port) {
+            continue;
+        }
         if args.json {
             say!("{line}");
         } else {
-            let event: Value = serde_json::from_str(&line).context("the answer is no JSON")?;
             say!("{}", tables::event(&event));
         }
         if OUT.is_broken() {
