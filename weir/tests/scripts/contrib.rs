@@ -36,7 +36,8 @@ fn the_library_for_hosts_is_built_and_its_tests_pass() {
 #[test]
 fn the_back_end_of_torch_does_what_gloo_does() {
     let python = || Command::new("/usr/bin/python3");
-    if !python().args(["-c", "import torch.distributed"]).output().is_ok_and(|output| output.status.success()) {
+    if !python().args(["-c", "import torch.distributed"]).output().is_ok_and(|output| output.status.success())
+    {
         eprintln!("skipped: contrib/inc: PyTorch is not installed: make test-torch");
         return;
     }

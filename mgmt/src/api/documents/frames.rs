@@ -197,7 +197,7 @@ pub struct WatchFilter {
     #[serde(default)]
     #[schemars(range(max = 63))]
     pub dscp: Option<u8>,
-    /// UDP destination port.
+    /// Source or destination port of UDP over IP.
     #[serde(default)]
     pub udp_port: Option<u16>,
 }
