@@ -58,6 +58,9 @@ pub struct EndArgs {
 /// `weir inc list`
 #[derive(Debug, Args)]
 pub struct ListArgs {
+    /// JSON, as `weir show inc --json`.
+    #[arg(short, long)]
+    pub json: bool,
     /// Which switch.
     #[command(flatten)]
     pub which: Which,
@@ -111,6 +114,10 @@ fn end(args: &EndArgs) -> Result<()> {
 fn list(args: &ListArgs) -> Result<()> {
     let Some(table) = Table::named("inc") else { return Ok(()) };
     let body = client::get(&args.which.socket()?, table.path)?;
+    if args.json {
+        say!("{}", body.trim_end());
+        return Ok(());
+    }
     let document: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
     let rows = document[table.name].as_array().map_or(&[][..], Vec::as_slice);
     say!("{}", tables::text(table, rows, true).trim_end());

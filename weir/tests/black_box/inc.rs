@@ -271,6 +271,8 @@ fn ranks_sum(rig: Rig) {
     });
     assert!(unknown["what"].as_str().unwrap().contains("no queue pair"), "{unknown}");
     assert!(rig.weir(&["inc", "list"]).stdout.contains("running"));
+    let listed: Value = serde_json::from_str(&rig.weir(&["inc", "list", "--json"]).stdout).unwrap();
+    assert_eq!(listed["inc"][0]["state"], "running");
     // Whoever ends it is heard by all, and it is gone.
     let ended = rig.weir(&["inc", "end", "7"]);
     assert_eq!(ended.code(), Some(0), "{ended:?}");
