@@ -70,6 +70,7 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     found.compare("switch.seed", &old.seed, &new.seed, "tables are laid out by it");
     found.compare("eal.args", &old.eal_args, &new.eal_args, "DPDK is started once");
     found.compare("fdb.capacity", &old.fdb.capacity, &new.fdb.capacity, MEMORY);
+    found.compare("flows", &old.flows, &new.flows, MEMORY);
     found.compare("qos.voq", &old.voq, &new.voq, "queues are built one way or the other");
     let cells = "frames that wait were charged by it";
     found.compare("buffer.cell_bytes", &old.buffer.cell_bytes, &new.buffer.cell_bytes, cells);

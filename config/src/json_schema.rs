@@ -35,6 +35,7 @@ fn behind(table: &Table, key: &str) -> Option<Behind> {
         ("[[mirror]]", "filter") => One(&schema::MIRROR_FILTER),
         ("", "pfc") => One(&schema::PFC),
         ("", "watchdog") => One(&schema::WATCHDOG),
+        ("", "flows") => One(&schema::FLOWS),
         ("", "mgmt") => One(&schema::MGMT),
         ("", "lab") => One(&schema::LAB),
         ("[[port]]", "pfc") => One(&schema::PORT_PFC),

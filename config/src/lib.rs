@@ -11,6 +11,7 @@ mod classes;
 mod diag;
 mod diff;
 mod fdb;
+mod flows;
 mod format;
 mod found;
 mod headroom;
@@ -134,6 +135,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     marking::resolve(ctx, &turns, &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root, &ports);
     let lab = lab::read(ctx, root, &ports, &formats);
+    let flows = flows::read(ctx, root, platform);
     let mgmt = mgmt::read(ctx, root);
     let config = Config {
         platform,
@@ -150,6 +152,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
         pfc,
         watchdog,
         lab,
+        flows,
         mgmt,
         explained: vec![],
     };

@@ -2,6 +2,7 @@
 
 use super::diag::Span;
 use super::fdb::find_port;
+use super::host::IP;
 use super::port::MAC;
 use super::read::{Ctx, Section};
 use super::sched::{named, select_ports};
@@ -12,7 +13,7 @@ use weir_dataplane::switch::Filter;
 use weir_dataplane::types::PortId;
 
 /// EtherTypes of IPv4 and IPv6.
-const IP: [u16; 2] = [0x0800, 0x86dd];
+const IP_TYPES: [u16; 2] = [0x0800, 0x86dd];
 
 /// Mirrors, and where each stands.
 pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &[PortConfig]) -> Vec<(MirrorConfig, Span)> {
@@ -66,6 +67,8 @@ fn read_filter(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Filter {
         ethertype,
         dscp,
         udp_port,
+        ip: s.get(ctx, "ip", &IP).map(|ip| ip.v),
+        qp: s.int(ctx, "qp", 0..=0xff_ffff).map(|n| n.v as u32),
     }
 }
 
@@ -99,8 +102,9 @@ fn check(
         );
         ctx.error(at, "mirror.format", message, "mirror ports of one format to a port of that format");
     }
-    let not_ip = mirror.filter.ethertype.filter(|kind| !IP.contains(kind));
-    let of_ip = [("dscp", mirror.filter.dscp.is_some()), ("udp_port", mirror.filter.udp_port.is_some())];
+    let not_ip = mirror.filter.ethertype.filter(|kind| !IP_TYPES.contains(kind));
+    let Filter { dscp, udp_port, ip, .. } = mirror.filter;
+    let of_ip = [("dscp", dscp.is_some()), ("udp_port", udp_port.is_some()), ("ip address", ip.is_some())];
     if let (Some(kind), Some((key, _))) = (not_ip, of_ip.into_iter().find(|(_, asked)| *asked)) {
         let message =
             format!("filter of mirror `{name}`: no frame of EtherType {kind:#06x} has a {key}, so none fits");

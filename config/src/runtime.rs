@@ -7,6 +7,7 @@ use crate::{
 use weir_dataplane::classify::{self, Classifier, MapError, TrustSource};
 use weir_dataplane::ecn::{MarkAt, Wred, q32_from_millionths};
 use weir_dataplane::egress::{Discipline, QueueSchedule, VoqOrder};
+use weir_dataplane::flows::{EPOCH, FlowParams};
 use weir_dataplane::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
 use weir_dataplane::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Transport, Variant};
 use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
@@ -16,7 +17,7 @@ use weir_dataplane::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
 use weir_dataplane::portset::PortSet;
 use weir_dataplane::switch::{MirrorParams, PortParams, SwitchParams, UnknownUnicast};
 use weir_dataplane::turn::{Platform, Turns};
-use weir_dataplane::types::{BURST, Mac, PRIORITIES};
+use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES};
 
 /// What only the device of a port can say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +111,11 @@ pub fn switch_params(
             .map(|g| (key(g.format, g.key, g.vlan), g.ports.iter().copied().collect::<PortSet>()))
             .collect(),
         mirrors: config.mirrors.iter().map(|mirror| mirror_params(config, mirror)).collect(),
+        flows: config.flows.enable.then(|| FlowParams {
+            sample: config.flows.sample,
+            // A run in virtual time is one stretch.
+            epoch: if config.platform == Platform::Polled { EPOCH } else { Nanos::MAX },
+        }),
         seed: config.seed,
     })
 }

@@ -105,6 +105,7 @@ tables! {
         key("mirror", "list of tables", "copies of frames of some ports to another"),
         key("pfc", "table", "priority flow control"),
         key("watchdog", "table", "the PFC watchdog"),
+        key("flows", "table", "which flows are behind marks, losses, pauses and the depth of queues"),
         key("mgmt", "table", "where a running switch may be looked at"),
         key("lab", "table", "traffic of the lab hosts"),
     ]);
@@ -310,6 +311,8 @@ tables! {
         key("ethertype", "0 to 65535", "EtherType, behind VLAN tags"),
         key("dscp", "0 to 63", "DSCP of IP"),
         key("udp_port", "0 to 65535", "source or destination port of UDP over IP"),
+        key("ip", "address", "source or destination of IP"),
+        key("qp", "0 to 16777215", "destination queue pair of RoCE or RC Link"),
     ]);
     PFC = table("[pfc]", "Priority flow control, for the whole switch.", &[
         key("pause_quanta", "1 to 65535, default 65535", "pause time in frames, in units of 512 bit times"),
@@ -329,6 +332,10 @@ tables! {
     REOCCURRENCE = table("reoccurrence of the watchdog", "Limit on repeated storms.", &[
         key("count", "1 to 16, required", "storms"),
         key("window", "time, required", "time they are counted over"),
+    ]);
+    FLOWS = table("[flows]", "Which flows are behind marks, losses, pauses and the depth of queues: `weir show flows`, events, the page.", &[
+        key("enable", "boolean, default true, false in `weir sim`", "record them; a frame to which none of this happens costs nothing"),
+        key("sample", "1 to 65536, default 256, 1 in `weir sim`", "of each cause and port the first 128 in 10 ms are looked at one by one, beyond that one in so many, at random. Totals are exact in any case"),
     ]);
     MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics; and orders from its owner.", &[
         key("listen", "address and port, or \"off\"; default \"127.0.0.1:9470\", or any free port if that is taken", "HTTP over TCP; port 0 is any free one; beyond loopback only with `token_file`"),

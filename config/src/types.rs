@@ -209,6 +209,8 @@ pub struct Config {
     pub watchdog: Option<WatchdogConfig>,
     /// Traffic of `weir lab`.
     pub lab: LabConfig,
+    /// Which flows are behind what happens.
+    pub flows: FlowsConfig,
     /// Management.
     pub mgmt: MgmtConfig,
     pub(super) explained: Vec<Explained>,
@@ -600,6 +602,15 @@ impl Default for LoopAlarm {
     fn default() -> Self {
         Self { moves: 20, time: 300_000_000 }
     }
+}
+
+/// How the flows behind marks, losses, pauses and depth are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowsConfig {
+    /// They are.
+    pub enable: bool,
+    /// Where there are many, one in so many is looked at.
+    pub sample: u32,
 }
 
 /// A fixed forwarding entry.

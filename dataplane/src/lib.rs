@@ -10,6 +10,7 @@ pub mod ecn;
 pub mod egress;
 pub mod explain;
 pub mod fdb;
+pub mod flows;
 pub mod frame;
 pub mod mmu;
 pub mod parse;

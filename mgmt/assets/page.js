@@ -11,6 +11,7 @@ const $ = (id) => document.getElementById(id);
 const saved = $("saved") ? JSON.parse($("saved").textContent) : null;
 let token = saved ? "" : sessionStorage.getItem("weir-token") || "";
 let snapshot = null;
+let behind = null;
 let frozen = false;
 let cursor = null;
 
@@ -203,6 +204,25 @@ function lcores() {
   });
   fill($("lcores"), heads, rows, "no workers");
   legend("lcore-legend", STAGES.map(([, colour, text]) => ["box", colour, text]));
+}
+
+// Flows behind what happened in the last minute. Where more came than can be kept a share is a range.
+const CAUSE = { drop: COLOUR.red, pause: COLOUR.orange, mark: COLOUR.green, depth: COLOUR.blue };
+const UNIT = { frames: "", pauses: " pauses", mean_bytes: " B" };
+
+function flows() {
+  const heads = [["What", "text"], ["Share", "text"], ["Flow", "text"]];
+  const wanted = $("cause").value, order = Object.keys(CAUSE);
+  const chosen = (behind ? behind.flows : []).filter((f) => wanted === "" || f.cause === wanted);
+  const rows = chosen.sort((a, b) => order.indexOf(a.cause) - order.indexOf(b.cause) || b.share - a.share).map((f) => {
+    const range = f.share_at_most > f.share + 0.001 ? percent(f.share) + " – " + percent(f.share_at_most) : percent(f.share);
+    return {
+      cells: [f.cause + " " + f.port + "/" + f.priority, line(bar([[f.share, CAUSE[f.cause]]]), range), f.flow],
+      title: f.count + UNIT[f.unit] + " from " + f.from + (f.reason ? ", " + f.reason : ""),
+    };
+  });
+  const off = behind && !behind.recorded;
+  fill($("flows"), heads, rows, off ? "flows are not recorded: [flows] enable" : "nothing was marked, dropped, paused or queued in the last minute");
 }
 
 // Ranks of in-network aggregation, the slowest of each job first. There is no panel where there is no engine.
@@ -410,6 +430,7 @@ function draw() {
   charted();
   quantiles();
   drops();
+  flows();
   lcores();
   inc();
   // The page shows this instant: for those who compare.
@@ -437,10 +458,11 @@ let lastEvent = 0;
 async function look() {
   try {
     const after = state.times.length ? state.times[state.times.length - 1] : 0;
-    const [now, history, events] = await Promise.all([
+    const [now, history, events, flows] = await Promise.all([
       ask("/v1/snapshot").then((a) => a.json()),
       ask("/v1/history?after=" + after).then((a) => a.json()),
       ask("/v1/events?format=ndjson&follow=false&since=" + lastEvent).then((a) => a.text()),
+      ask("/v1/flows?limit=5").then((a) => a.json()),
     ]);
     if (snapshot && now.uptime_seconds < snapshot.uptime_seconds) {
       // What came was asked for with the times of another run.
@@ -451,6 +473,7 @@ async function look() {
     }
     learn(history);
     snapshot = now;
+    behind = flows;
     events.split("\n").filter((text) => text).forEach((text) => tell(JSON.parse(text)));
     if (!frozen) draw();
   } catch (error) {
@@ -531,7 +554,7 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input, select, button, a");
   if (event.key === "Escape") { event.target.blur(); whole(null); return; }
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  const panel = "1234567890-=".indexOf(event.key);
+  const panel = "1234567890-=\\".indexOf(event.key);
   const last = state.times.length - 1;
   if (event.key === " ") freeze();
   else if (event.key === "?") $("keys").showModal();
@@ -548,7 +571,7 @@ document.addEventListener("keydown", (event) => {
 
 $("freeze").addEventListener("click", freeze);
 $("help").addEventListener("click", () => $("keys").showModal());
-for (const id of ["queue", "group", "part", "lane"]) $(id).addEventListener("change", draw);
+for (const id of ["queue", "group", "part", "lane", "cause"]) $(id).addEventListener("change", draw);
 new ResizeObserver(() => draw()).observe(document.querySelector("main"));
 
 for (const id of ["pfc", "latency"]) {
@@ -565,6 +588,7 @@ for (const id of ["pfc", "latency"]) {
 if (saved) {
   $("freeze").hidden = true;
   snapshot = saved.snapshot;
+  behind = saved.flows;
   learn(saved.history);
   saved.events.forEach(tell);
   draw();

@@ -4,7 +4,7 @@
 //! those that began and ended between two samples, so none is missed, and however fast a pause
 //! toggles it is one episode until a whole sample passes without it.
 
-use crate::admin::fdb;
+use crate::flows;
 use crate::inc;
 use crate::server::SAMPLE;
 use crate::snapshot::{NicStats, Snapshot};
@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use weir_config::{LoopAlarm, show_flood_limit};
 use weir_dataplane::drops::DropReason;
+use weir_dataplane::flows::{Cause, Where};
 use weir_dataplane::parse::KeyParts;
 use weir_dataplane::stats::{PortGauges, PortStats, Reasons};
 use weir_dataplane::storm_control::FloodKind;
@@ -214,7 +215,7 @@ fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, lo
     body.insert("lcore".into(), json!(now.info.lcores.get(worker)));
     body.insert("moves".into(), json!(moves));
     let key = KeyParts::of(is.fdb_move_key);
-    body.insert("address".into(), json!(fdb::address(key)));
+    body.insert("address".into(), json!(key.to_string()));
     body.insert("vlan".into(), json!(key.vid));
     body.insert("from".into(), json!(name(is.fdb_move_from)));
     body.insert("port".into(), json!(name(is.fdb_move_to)));
@@ -258,8 +259,26 @@ fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
             body.insert("frames".into(), json!(frames));
             body.insert("lossless".into(), json!(lossless));
             body.insert("remedy".into(), json!(reason.remedy()));
+            add_flow(now, port, Cause::Drop, |place| place.reason == Some(*reason), &mut body);
             log.push(body);
         }
+    }
+}
+
+/// Names the flow that is behind most of it, where one is known.
+fn add_flow(
+    now: &Snapshot,
+    port: usize,
+    cause: Cause,
+    wanted: impl Fn(&Where) -> bool,
+    body: &mut Map<String, Value>,
+) {
+    let Some(minute) = now.flows.get(port).and_then(Option::as_ref) else { return };
+    if let Some((flow, share)) = flows::main_flow(minute, cause, |id| wanted(&id.place())) {
+        body.insert("flow".into(), json!(flow.to_string()));
+        body.insert("flow_share".into(), json!((share * 100.0).round() / 100.0));
+        let from = now.info.ports.get(usize::from(flow.place().in_port));
+        body.insert("flow_from".into(), json!(from.map(|port| &port.name)));
     }
 }
 
@@ -423,6 +442,17 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
                 body.insert("cause_queue".into(), json!(queue));
             }
         }
+        if direction == "tx" {
+            // A group pauses all priorities that fill it.
+            let groups = now.info.ports[at.0].pg_priorities;
+            add_flow(
+                now,
+                at.0,
+                Cause::Pause,
+                |place| groups[usize::from(place.priority)] >> p & 1 == 1,
+                &mut body,
+            );
+        }
         if phase == "end" {
             *episode = None;
         }
@@ -451,6 +481,7 @@ fn burst(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize),
         body.insert("depth_bytes".into(), json!(depth));
         body.insert("peak_bytes".into(), json!(e.peak));
         body.insert("threshold_bytes".into(), json!(threshold));
+        add_flow(now, at.0, Cause::Depth, |place| usize::from(place.priority) == at.1, &mut body);
         log.push(body);
     };
     match &mut lane.burst {
@@ -539,6 +570,27 @@ mod tests {
         let reading = fake::reading(7);
         assert!(feed.step(&reading).is_empty());
         assert!(feed.step(&reading).is_empty());
+    }
+
+    /// Who is behind a pause, a burst and a loss stands in their events.
+    #[test]
+    fn events_name_the_flow_behind_most() {
+        let mut feed = Feed::new();
+        let mut reading = fake::reading(1);
+        feed.step(&reading);
+        reading.ports[1].gauges.tx_pauses[3] += 1;
+        reading.ports[1].gauges.queue_bytes[3] = 90_000;
+        reading.ports[1].stats.drops.0[DropReason::EgressQueueFull as usize] += 1;
+        let events = feed.step(&reading);
+        let of =
+            |kind: &str| events.iter().find(|event| event["event"] == kind && event["port"] != "p0").unwrap();
+        for kind in ["xoff", "burst"] {
+            let told = ["flow", "flow_share", "flow_from"].map(|key| of(kind)[key].clone());
+            assert_eq!(told, [json!("10.0.0.7 -> 10.0.0.9 QP 0x17"), json!(0.7), json!("p0")], "{kind}");
+        }
+        // Nothing is known of losses, and nothing at all of the other port.
+        assert!(of("drops")["flow"].is_null());
+        assert!(events.iter().all(|event| event["port"] != "p0" || event["flow"].is_null()));
     }
 
     #[test]

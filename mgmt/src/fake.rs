@@ -1,13 +1,17 @@
 //! A switch of two ports and two workers for tests: every counter grows by a known step per reading.
 
+use crate::flows::FlowsReading;
 use crate::inc::{EngineInfo, EngineReading};
 use crate::snapshot::{
     BufferInfo, Link, Marking, NicStats, OffCore, PortInfo, PortReading, Reading, Snapshot, Source,
     SwitchInfo,
 };
 use crate::times::Times;
+use std::sync::Arc;
 use weir_config::{EngineConfig, LoopAlarm, MirrorConfig, MirrorDirection};
-use weir_dataplane::pfc::generate::{Cause, LastCause};
+use weir_dataplane::flows::{Cause, Epoch, FlowId, PortFlows, Where};
+use weir_dataplane::parse::Profile;
+use weir_dataplane::pfc::generate::{self, LastCause};
 use weir_dataplane::stats::{Histogram, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats};
 use weir_dataplane::storm_control::{FloodLimit, StormControl};
 use weir_dataplane::switch::Filter;
@@ -109,6 +113,35 @@ fn engine(n: u64) -> EngineReading {
     reading
 }
 
+/// RoCEv2 from 10.0.0.`host` to 10.0.0.9, for queue pair 0x10 + `host`.
+pub fn flow(host: u8) -> FlowId {
+    let mut frame =
+        vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, host, 8, 0, 0x45, 2, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0];
+    frame.extend([10, 0, 0, host, 10, 0, 0, 9, 0xc0, 0, 0x12, 0xb7, 0, 26, 0, 0]);
+    frame.extend([4, 0, 0xff, 0xff, 0, 0, 0, 0x10 + host, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    Profile::standard().flow_id(&frame, frame.len()).unwrap()
+}
+
+/// What stands at port 1 in the second that begins with reading `n`: ten marks for each reading, seven of them of host 7.
+fn flows(n: u64) -> PortFlows {
+    let place = Where { in_port: 0, priority: 3, reason: None };
+    let second = |number: u64| {
+        let mut epoch = Epoch {
+            number,
+            looks: 100,
+            totals: [100, 0, 16, 2_000_000],
+            looked: [100, 0, 16, 400],
+            ..Epoch::default()
+        };
+        for (cause, weight) in [(Cause::Mark, 10), (Cause::Pause, 1), (Cause::Depth, 100_000)] {
+            epoch.flows[cause as usize].add(&flow(7).at(place), weight * 7);
+            epoch.flows[cause as usize].add(&flow(8).at(place), weight * 3);
+        }
+        epoch
+    };
+    PortFlows { current: second(n / 10 + 2), previous: second(n / 10 + 1) }
+}
+
 /// The reading at `n` times 100 ms: 1000 frames of 1000 bytes per port and step.
 pub fn reading(n: u64) -> Reading {
     let port = |i: u64| {
@@ -136,7 +169,7 @@ pub fn reading(n: u64) -> Reading {
         (gauges.rx_paused_ns[3], gauges.tx_paused_ns[3]) = (n * 25_000_000, n * 50_000_000);
         (gauges.pfc_rx_xoff[3], gauges.pfc_tx_xoff[3]) = (n, 2 * n);
         (gauges.rx_pauses[3], gauges.tx_pauses[3]) = (n, n);
-        gauges.tx_cause[3] = LastCause::Queue(Cause { out_port: 1, queue: 3 }).word();
+        gauges.tx_cause[3] = LastCause::Queue(generate::Cause { out_port: 1, queue: 3 }).word();
         let mut curve = MarkingCurve { kmax: [0, 0, 0, 40_000, 0, 0, 0, 0], ..MarkingCurve::default() };
         curve.note(3, 30_000, n * 100, n * 10);
         PortReading {
@@ -147,6 +180,7 @@ pub fn reading(n: u64) -> Reading {
             nic: Some(NicStats::default()),
             link: Some(Link { up: true, mbps: None }),
             carried: vec![i * n * 1_000_000, (1 - i) * n * 1_000_000],
+            flows: (i == 1).then(|| Arc::new(FlowsReading::of(&flows(n)))),
         }
     };
     let worker = || {

@@ -10,6 +10,7 @@ pub mod api;
 pub mod catalogue;
 pub mod client;
 pub mod events;
+pub mod flows;
 pub mod history;
 pub mod inc;
 pub mod latency;

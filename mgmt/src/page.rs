@@ -31,7 +31,7 @@ pub const FILES: &[File] = &[
     },
 ];
 
-/// What a report shows: the answers to `/v1/snapshot`, `/v1/history` and `/v1/events`.
+/// What a report shows: the answers to `/v1/snapshot`, `/v1/history`, `/v1/events` and `/v1/flows`.
 #[derive(Clone, Debug)]
 pub struct Saved {
     /// Every table.
@@ -40,6 +40,8 @@ pub struct Saved {
     pub history: Value,
     /// Events, oldest first.
     pub events: Vec<Value>,
+    /// The flows behind them.
+    pub flows: Value,
 }
 
 /// The page with what was saved: one file, which opens without a server and fetches nothing.
@@ -57,7 +59,7 @@ pub fn report(saved: &Saved) -> String {
         }
     }
     let data = serde_json::json!({
-        "snapshot": saved.snapshot, "history": saved.history, "events": saved.events,
+        "snapshot": saved.snapshot, "history": saved.history, "events": saved.events, "flows": saved.flows,
     });
     // No text in the data can end the element it stands in.
     let data = data.to_string().replace('<', "\\u003c");
@@ -78,7 +80,8 @@ mod tests {
     #[test]
     fn a_report_stands_alone_and_its_data_stay_data() {
         let name = "</script><script>alert(1)</script>";
-        let saved = Saved { snapshot: json!({ "name": name }), history: json!({}), events: vec![json!(1)] };
+        let (snapshot, history, events) = (json!({ "name": name }), json!({}), vec![json!(1)]);
+        let saved = Saved { snapshot, history, events, flows: json!({ "flows": [] }) };
         let html = report(&saved);
         for outside in ["src=\"", "href=\"/", "@import", "url(http"] {
             assert!(!html.contains(outside), "{outside}");

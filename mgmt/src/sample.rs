@@ -1,6 +1,7 @@
 //! Takes snapshots: keeps the readings of a short window, from which rates follow. Nothing is ever
 //! cleared; who wants a difference keeps a baseline.
 
+use crate::flows::Minute;
 use crate::snapshot::{LcoreRates, OffCore, PortRates, PortReading, Reading, Snapshot, SwitchInfo};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,13 +21,15 @@ pub struct Sampler {
     info: Arc<SwitchInfo>,
     history: VecDeque<Arc<Reading>>,
     last_drop: Vec<[Option<u64>; DROP_REASONS]>,
+    flows: Vec<Option<Minute>>,
 }
 
 impl Sampler {
     /// For this switch.
     pub fn new(info: SwitchInfo) -> Self {
         let last_drop = vec![[None; DROP_REASONS]; info.ports.len()];
-        Self { info: Arc::new(info), history: VecDeque::new(), last_drop }
+        let flows = vec![None; info.ports.len()];
+        Self { info: Arc::new(info), history: VecDeque::new(), last_drop, flows }
     }
 
     /// Limits have changed; ports and workers are the same.
@@ -36,6 +39,12 @@ impl Sampler {
 
     /// Takes a reading, made at this wall-clock time and this long after start, into account.
     pub fn sample(&mut self, reading: Reading, unix_ms: u64, uptime_ms: u64) -> Snapshot {
+        let mut reading = reading;
+        for (minute, port) in self.flows.iter_mut().zip(&mut reading.ports) {
+            if let Some(reading) = port.flows.take() {
+                minute.get_or_insert_default().observe(reading);
+            }
+        }
         let now = Arc::new(reading);
         if let Some(previous) = self.history.back() {
             for ((port, before), last) in now.ports.iter().zip(&previous.ports).zip(&mut self.last_drop) {
@@ -64,8 +73,8 @@ impl Sampler {
             self.history.pop_front();
         }
         self.history.push_back(Arc::clone(&now));
-        let (info, last_drop) = (Arc::clone(&self.info), self.last_drop.clone());
-        Snapshot { info, unix_ms, uptime_ms, now, ports, lcores, engines, last_drop }
+        let (info, last_drop, flows) = (Arc::clone(&self.info), self.last_drop.clone(), self.flows.clone());
+        Snapshot { info, unix_ms, uptime_ms, now, ports, lcores, flows, engines, last_drop }
     }
 }
 

@@ -129,6 +129,48 @@ pub fn fdb(document: &Value) -> String {
     text
 }
 
+/// The flows behind what happened, and of each port and cause how much there was.
+pub fn flows(document: &Value) -> String {
+    let list = |key: &str| document[key].as_array().map_or(&[][..], Vec::as_slice);
+    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or("").to_owned();
+    let number = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if document["recorded"] == false {
+        return "flows are not recorded: `[flows] enable = false`\n".to_owned();
+    }
+    let percent = |value: &Value| format!("{:.1}", value.as_f64().unwrap_or(0.0) * 100.0);
+    // Where more flows came than can be kept there are two bounds.
+    let range = |low: String, high: String| if low == high { low } else { format!("{low}-{high}") };
+    let heads = ["Port", "Cause", "Prio", "From", "Flow", "Share/%", "Count", "Unit", "Reason"];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    for row in list("flows") {
+        lines.push(vec![
+            word(row, "port"),
+            word(row, "cause"),
+            row["priority"].to_string(),
+            word(row, "from"),
+            word(row, "flow"),
+            range(percent(&row["share"]), percent(&row["share_at_most"])),
+            range(number(&row["count"]), number(&row["count_at_most"])),
+            word(row, "unit"),
+            word(row, "reason"),
+        ]);
+    }
+    let mut text = align(&lines, |i| !matches!(i, 2 | 5 | 6));
+    for row in list("totals") {
+        text.push_str(&format!(
+            "{} {}: {} {} in {} s, {} frames looked at, {} % of others\n",
+            word(row, "port"),
+            word(row, "cause"),
+            number(&row["total"]),
+            word(row, "unit"),
+            row["seconds"],
+            row["looked_at"],
+            percent(&row["other_share"]),
+        ));
+    }
+    text
+}
+
 /// One event on one line: time, what, where, and the numbers.
 pub fn event(event: &Value) -> String {
     let word = |key: &str| event[key].as_str().unwrap_or("");

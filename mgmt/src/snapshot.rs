@@ -1,6 +1,7 @@
 //! One value with everything there is to know at one instant. JSON, OpenMetrics, the page and the
 //! command line are all made from it, so they cannot disagree.
 
+use crate::flows::{FlowsReading, Minute};
 use crate::inc::{EngineInfo, EngineReading, JobRates};
 use crate::times::Times;
 use std::sync::Arc;
@@ -297,6 +298,9 @@ pub struct PortReading {
     pub carried: Vec<u64>,
     /// How its queues mark, from the turns that are timed.
     pub curve: MarkingCurve,
+    /// Which flows are behind what happens here; `None`: they are not recorded. Goes into [`Snapshot::flows`], as there
+    /// is no use for old ones.
+    pub flows: Option<Arc<FlowsReading>>,
 }
 
 impl PortReading {
@@ -359,6 +363,8 @@ pub struct Snapshot {
     pub ports: Vec<PortRates>,
     /// By worker, over the sliding window.
     pub lcores: Vec<LcoreRates>,
+    /// By port: the flows behind what happened in the last minute; `None`: they are not recorded.
+    pub flows: Vec<Option<Minute>>,
     /// By engine and job, over the sliding window.
     pub engines: Vec<Vec<JobRates>>,
     /// By port and reason: when frames were last lost, as [`Snapshot::uptime_ms`]; `None`: not since the first sample.

@@ -2,10 +2,12 @@
 //!
 //! The only test of its program, so that nothing else grows meanwhile.
 
+use weir_dataplane::flows::{ENTRIES, Epoch, FlowId, PortFlows};
 use weir_dataplane::stats::{
     LatencyStats, LoopStats, MarkingCurve, PauseStats, PortGauges, PortStats, Words,
 };
 use weir_mgmt::events::{Log, Watcher};
+use weir_mgmt::flows::FlowsReading;
 use weir_mgmt::history::{Behind, History};
 use weir_mgmt::latency::{Intervals, Selection};
 use weir_mgmt::metrics::{OwnCounters, Scrape, open_metrics};
@@ -45,11 +47,24 @@ fn reading(n: u64) -> Reading {
             gauges,
             carried: vec![n * 64; PORTS as usize],
             curve,
+            flows: Some(std::sync::Arc::new(FlowsReading::of(&flows(n)))),
             ..PortReading::default()
         }
     };
     let worker = LoopStats { at_ns: n * 100_000_000, turns: n * 1000, ..LoopStats::default() };
     Reading { ports: (0..PORTS).map(port).collect(), loops: vec![worker; 8], ..Reading::default() }
+}
+
+/// All causes have as many flows as there is room for, others each second.
+fn flows(n: u64) -> PortFlows {
+    let second = |number: u64| {
+        let mut epoch = Epoch { number, ..Epoch::default() };
+        for flow in 0..ENTRIES as u64 {
+            epoch.flows.iter_mut().for_each(|all| all.add(&FlowId([2, 0, flow, 0, number, 0]), 1));
+        }
+        epoch
+    };
+    PortFlows { current: second(n / 10 + 2), previous: second(n / 10 + 1) }
 }
 
 fn resident() -> u64 {

@@ -35,6 +35,14 @@ pub fn number(text: &str) -> Result<u16, String> {
     number.map_err(|_| format!("`{text}` is no number from 0 to 0xffff"))
 }
 
+/// The same of a queue pair.
+pub fn queue_pair(text: &str) -> Result<u32, String> {
+    let number =
+        text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16));
+    let number = number.ok().filter(|number| *number < 1 << 24);
+    number.ok_or_else(|| format!("`{text}` is no queue pair from 0 to 0xffffff"))
+}
+
 /// Whole metres of cable, rounded up.
 pub fn metres(text: &str) -> Result<u32, String> {
     u32::try_from(units::length(text)?.div_ceil(1000))

@@ -30,6 +30,7 @@ pub fn report(args: &ReportArgs) -> Result<Outcome> {
         snapshot: ask(api::SNAPSHOT)?,
         history: ask(api::HISTORY)?,
         events: events.lines().filter(|line| !line.is_empty()).map(parse).collect::<Result<_>>()?,
+        flows: ask(weir_mgmt::flows::PATH)?,
     };
     std::fs::write(&args.out, page::report(&saved))
         .with_context(|| format!("cannot write {}", args.out.display()))?;

@@ -17,7 +17,7 @@ use weir_mgmt::{api, client, show as tables, sonic};
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "vlans", "storm_control", "mirrors", "drops", "reasons", "latency", "fdb", "inc", "inc_ranks", "inc_engines", "inc_drops", "lcores", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "vlans", "storm_control", "mirrors", "drops", "reasons", "latency", "fdb", "inc", "inc_ranks", "inc_engines", "inc_drops", "lcores", "flows", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
     pub what: String,
     /// SONiC's commands, with its columns: interfaces status|counters, pfc counters|priority|asymmetric, queue
     /// counters|wredcounters|watermark, priority-group watermark|drop counters, pfcwd stats|config, buffer
@@ -33,6 +33,15 @@ pub struct ShowArgs {
     /// With fdb: this VLAN only; 0: untagged.
     #[arg(long)]
     pub vlan: Option<u16>,
+    /// With flows: what is behind this only.
+    #[arg(long, value_parser = ["mark", "drop", "pause", "depth"])]
+    pub cause: Option<String>,
+    /// With flows: this queue or priority group only.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..8))]
+    pub priority: Option<u8>,
+    /// With flows: of the last two seconds, not of the last minute.
+    #[arg(long)]
+    pub now: bool,
     /// Rows in which nothing was counted, too.
     #[arg(long)]
     pub all: bool,
@@ -76,12 +85,16 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     if !matches!(args.what.as_str(), "fdb" | "mac") && (args.mac.is_some() || args.vlan.is_some()) {
         bail!("--mac and --vlan select entries of the forwarding table: weir show fdb --mac ...");
     }
+    if args.what != "flows" && (args.cause.is_some() || args.priority.is_some() || args.now) {
+        bail!("--cause, --priority and --now select flows: weir show flows --cause ...");
+    }
     let words = std::iter::once(args.what.as_str()).chain(args.more.iter().map(String::as_str));
     let words = words.collect::<Vec<_>>().join(" ");
     match (Table::named(&words), View::named(&words), words.as_str()) {
         (Some(table), ..) => look(args, &|| rows(args, table, &socket))?,
         (None, Some(view), _) => look(args, &|| sonics(args, view, &socket))?,
         (None, None, "fdb" | "mac") => look(args, &|| fdb(args, &socket))?,
+        (None, None, "flows") => look(args, &|| flows(args, &socket))?,
         (None, None, "events") => events(args, &socket)?,
         (None, None, _) => bail!("{}", known(&args.what)),
     }
@@ -191,6 +204,27 @@ fn fdb(args: &ShowArgs, socket: &Path) -> Result<String> {
         document["fdb"] = entries.into();
         return Ok(if args.json { document.to_string() } else { tables::fdb(&document) });
     }
+}
+
+/// The flows behind marks, losses, pauses and depth.
+fn flows(args: &ShowArgs, socket: &Path) -> Result<String> {
+    let priority = args.priority.map(|priority| priority.to_string());
+    let window = args.now.then(|| "now".to_owned());
+    let limit = args.all.then(|| "1000".to_owned());
+    let given = [
+        ("port", &args.port),
+        ("cause", &args.cause),
+        ("priority", &priority),
+        ("window", &window),
+        ("limit", &limit),
+    ];
+    let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let query: Vec<_> = given.map(|(name, value)| format!("{name}={}", client::encode(value))).collect();
+    let body = client::get(socket, &format!("{}?{}", weir_mgmt::flows::PATH, query.join("&")))?;
+    if args.json {
+        return Ok(body);
+    }
+    Ok(tables::flows(&serde_json::from_str(&body).context("the answer is no JSON")?))
 }
 
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {

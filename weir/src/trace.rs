@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::output::{OUT, say, say_err};
-use crate::quantity::{number, time};
+use crate::quantity::{number, queue_pair, time};
 use crate::which::Which;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
+use std::net::IpAddr;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +39,12 @@ pub struct FilterArgs {
     /// Source or destination port of UDP, e.g. 4791.
     #[arg(long)]
     pub udp_port: Option<u16>,
+    /// Source or destination address of IP.
+    #[arg(long, value_name = "ADDRESS")]
+    pub ip: Option<IpAddr>,
+    /// Destination queue pair of RoCE or RC Link, e.g. 0x1a.
+    #[arg(long, value_parser = queue_pair)]
+    pub qp: Option<u32>,
 }
 
 /// `weir trace`
@@ -52,6 +59,9 @@ pub struct TraceArgs {
     /// Which frames: all conditions must hold.
     #[command(flatten)]
     pub filter: FilterArgs,
+    /// Only frames that the switch marks, each told when it has left.
+    #[arg(long)]
+    pub marked: bool,
     /// Wait this long at most, e.g. 10s.
     #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
     pub time: Duration,
@@ -78,6 +88,9 @@ pub struct CaptureArgs {
     /// Frames that are lost, and nothing else.
     #[arg(long)]
     pub drops: bool,
+    /// Frames that the switch marks, and nothing else.
+    #[arg(long, conflicts_with = "drops")]
+    pub marked: bool,
     /// Bytes of each frame to keep.
     #[arg(long, default_value_t = 256)]
     pub snaplen: u32,
@@ -99,6 +112,8 @@ fn filter(args: &FilterArgs) -> Filter {
         ethertype: args.ethertype,
         dscp: args.dscp,
         udp_port: args.udp_port,
+        ip: args.ip,
+        qp: args.qp,
     }
 }
 
@@ -125,6 +140,7 @@ pub fn trace(args: &TraceArgs) -> Result<Outcome> {
         // Both addresses.
         bytes: 12,
         drops: false,
+        marked: args.marked,
         time: args.time,
     };
     for event in events(&args.which.socket()?, &watch)? {
@@ -147,6 +163,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
         count: args.count,
         bytes: args.snaplen,
         drops: args.drops,
+        marked: args.marked,
         time: args.time,
     };
     let mut events = events(&args.which.socket()?, &watch)?;

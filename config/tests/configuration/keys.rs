@@ -422,6 +422,18 @@ fn cases() -> Vec<Case> {
         chosen("ethertype", "0x800", "0x86dd"),
         chosen("dscp", "26", "8"),
         chosen("udp_port", "4791", "4790"),
+        by(
+            "filter = { ... } of a mirror",
+            "ip",
+            "dataplane/src/switch/tap_tests.rs",
+            "a_filter_means_what_it_says",
+        ),
+        by(
+            "filter = { ... } of a mirror",
+            "qp",
+            "dataplane/src/switch/tap_tests.rs",
+            "a_filter_means_what_it_says",
+        ),
         case(&mirrors, "[buffer]", "[buffer]", "mirror_bytes", "\"16KiB\"", "\"8KiB\""),
     ]);
     let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];
@@ -733,6 +745,11 @@ fn cases() -> Vec<Case> {
         "weir/tests/management/tools.rs",
         "secondary_processes_attach_to_a_switch_on_hugepages",
     ));
+    let recorded = "flows_are_recorded_as_configured";
+    cases.push(by("", "flows", "config/tests/configuration/flows.rs", recorded));
+    cases.extend(
+        ["enable", "sample"].map(|key| by("[flows]", key, "config/tests/configuration/flows.rs", recorded)),
+    );
     for key in [
         "listen",
         "socket",

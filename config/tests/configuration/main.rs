@@ -8,6 +8,7 @@ mod harness;
 mod apply;
 mod configured;
 mod explain;
+mod flows;
 mod host_keys;
 mod keys;
 mod memory;

@@ -21,7 +21,7 @@ fn mirrors_have_names_ports_and_a_way() {
     let (config, warnings) = read(&text(
         "[[mirror]]\nname = \"all\"\nto = \"p3\"\n\
          [[mirror]]\nname = \"cnp\"\nports = [\"p1\", \"p0\"]\ndirection = \"rx\"\nto = \"p2\"\ntc = 5\n\
-         filter = { dst = \"02:00:00:00:00:01\", dscp = 48, ethertype = 0x800, udp_port = 4791 }\n"
+         filter = { dst = \"02:00:00:00:00:01\", dscp = 48, ethertype = 0x800, udp_port = 4791, ip = \"10.0.0.7\", qp = 0x1a }\n"
             .replace("to = \"p3\"", "ports = [\"p0\", \"p1\"]\nto = \"p3\"")
             .as_str(),
     ));
@@ -38,6 +38,8 @@ fn mirrors_have_names_ports_and_a_way() {
         ethertype: Some(0x800),
         dscp: Some(48),
         udp_port: Some(4791),
+        ip: Some([10, 0, 0, 7].into()),
+        qp: Some(0x1a),
     };
     assert_eq!(cnp.filter, filter);
     assert_eq!(config.buffer.mirror_bytes, 256 << 10);

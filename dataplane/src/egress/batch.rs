@@ -395,7 +395,7 @@ impl<F: Frame> FrameBatch<F> {
     /// Drops all frames of an open batch, and says how many. `None`: not all of them are `len` long, and none is dropped.
     pub fn discard(&mut self, len: u16) -> Option<usize> {
         debug_assert!(self.buffer.is_none());
-        if (self.len, self.mixed) != (len, 0) {
+        if !self.is_of(len) {
             return None;
         }
         let count = self.frames.len();
@@ -565,6 +565,16 @@ impl<F: Frame> FrameBatch<F> {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// One of its frames, in no particular order, wherever they are.
+    pub fn any(&self, at: usize) -> Option<&F> {
+        self.buffer.as_deref().unwrap_or(&self.frames).get(at)
+    }
+
+    /// All its frames are `len` long.
+    pub fn is_of(&self, len: u16) -> bool {
+        (self.len, self.mixed) == (len, 0)
     }
 
     /// Frames, bytes and charge.

@@ -270,6 +270,11 @@ impl<F: Frame> Queues<F> {
         self.batches.get_mut(list.head as usize).and_then(|batch| batch.discard(len)).unwrap_or(0)
     }
 
+    /// The first batch of a list if all of it is `len` long: what [`Queues::discard_first`] drops.
+    pub fn first_alike(&self, list: &BatchList, len: u16) -> Option<&FrameBatch<F>> {
+        self.batches.get(list.head as usize).filter(|batch| batch.is_of(len))
+    }
+
     /// Takes the first batch of a list out: `ship` moves all its frames elsewhere.
     #[inline(always)]
     pub fn ship_first<T>(
@@ -464,6 +469,59 @@ impl<F: Frame> Queues<F> {
     pub fn head_since(&self, out: PortId, queue: usize) -> Option<Nanos> {
         let voq = self.voqs.get(self.active[out.index() * PRIORITIES + queue].first as usize)?;
         self.batches.get(voq.head as usize).map(|batch| batch.header().rx_ns)
+    }
+
+    /// A frame that waits in a queue, chosen by a random number among those in front and those that came last, and the port it
+    /// came in by; of one `input` if that is given. A few steps, however many wait.
+    pub fn some_frame(
+        &self,
+        out: PortId,
+        queue: usize,
+        input: Option<PortId>,
+        random: u32,
+    ) -> Option<(&F, PortId)> {
+        /// Most VOQs and batches that are passed.
+        const STEPS: u32 = 8;
+        let queue_ix = out.index() * PRIORITIES + queue;
+        let first_voq = queue_ix * self.ports;
+        let voq = match (self.order, input) {
+            (VoqOrder::Fifo, _) => self.voqs[first_voq],
+            (VoqOrder::Fair, Some(input)) => self.voqs[first_voq + input.index()],
+            (VoqOrder::Fair, None) => self.some_voq(queue_ix, random >> 16)?,
+        };
+        let is_wanted = |batch: &FrameBatch<F>| {
+            !batch.is_empty() && input.is_none_or(|input| batch.header().in_port == input.0)
+        };
+        let mut ix = if random & 1 == 0 { voq.head } else { voq.tail };
+        let (mut found, mut steps) = (None, random >> 1 & (STEPS - 1));
+        // Where the one in so many places does not exist or is not wanted, the last that is.
+        while voq.head != NIL
+            && let Some(batch) = self.batches.get(ix as usize)
+        {
+            found = Some(batch).filter(|batch| is_wanted(batch)).or(found);
+            let Some(left) = steps.checked_sub(1) else { break };
+            (steps, ix) = (left, batch.next);
+        }
+        let batch = found?;
+        let frame = batch.any((random >> 8) as usize % batch.len())?;
+        Some((frame, PortId(batch.header().in_port)))
+    }
+
+    /// One of the VOQs of a queue whose turn comes next, by their bytes.
+    fn some_voq(&self, queue_ix: usize, random: u32) -> Option<Voq> {
+        const STEPS: usize = 16;
+        let next =
+            |voq: &(usize, Voq)| self.voqs.get(voq.1.next as usize).map(|next| (voq.1.next as usize, *next));
+        let first = self.active[queue_ix].first as usize;
+        let first = self.voqs.get(first).map(|voq| (first, *voq));
+        let waiting = || std::iter::successors(first, next).take(STEPS).map(|(_, voq)| voq);
+        let bytes: u64 = waiting().map(|voq| voq.bytes).sum();
+        let mut at = (bytes * u64::from(random & 0xffff)) >> 16;
+        waiting().find(|voq| {
+            let here = at < voq.bytes;
+            at = at.saturating_sub(voq.bytes);
+            here
+        })
     }
 
     /// The egress queue that holds most bytes of those that came in on `input` with one of the

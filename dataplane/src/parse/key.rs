@@ -4,6 +4,9 @@
 //! group bit in every format: it is the I/G bit of a MAC address, and the formats with shorter
 //! addresses (DEV-01) put theirs in the same place.
 
+use crate::types::Mac;
+use std::fmt;
+
 /// Bit of a key that says "group address".
 pub const GROUP_BIT: u64 = 1 << 40;
 
@@ -28,7 +31,7 @@ pub(crate) fn in_vlan(key: u64, vid: u16) -> u64 {
 
 pub(super) const ADDRESS_MASK: u64 = (1 << 48) - 1;
 
-/// A key taken apart, for display.
+/// A key taken apart, for display: it is written as the bytes of a MAC, or as a number in the formats with shorter addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyParts {
     /// Key space of the format, see [`key_space`].
@@ -37,6 +40,15 @@ pub struct KeyParts {
     pub vid: u16,
     /// Address bits; bit 40 is the group bit.
     pub address: u64,
+}
+
+impl fmt::Display for KeyParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.space {
+            key_space::STANDARD => Mac::from_u64(self.address).fmt(f),
+            _ => write!(f, "{:#x}", self.address),
+        }
+    }
 }
 
 impl KeyParts {

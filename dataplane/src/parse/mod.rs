@@ -3,6 +3,7 @@
 //! Lengths are checked before bytes are read; a malformed frame ends in a counter, never in a panic.
 
 pub mod checksum;
+mod flow_id;
 mod flow_key;
 mod format;
 mod headers;

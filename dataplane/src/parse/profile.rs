@@ -63,6 +63,7 @@ pub struct Profile {
     pub(super) ip: bool,
     ecn: EcnSource,
     pub(super) opcodes: Opcodes,
+    pub(super) transport: Transport,
     pub(super) udp_port: u16,
     pub(super) type1_ethertype: u16,
     /// What the usual frame of the standard format has behind its addresses; in other formats what none has.
@@ -106,6 +107,7 @@ impl Profile {
             ip: spec.ip,
             ecn: spec.ecn,
             opcodes: Opcodes::of(spec.transport),
+            transport: spec.transport,
             udp_port: spec.udp_port,
             type1_ethertype: spec.type1_ethertype,
             plain_start: if is_standard { PLAIN_IPV4 } else { NOT_PLAIN },
@@ -185,7 +187,7 @@ impl Profile {
 
     /// What the format's own fields say.
     #[inline(always)]
-    fn addresses(&self, bytes: &[u8], pcp: Option<u8>, vid: u16) -> Parsed {
+    pub(super) fn addresses(&self, bytes: &[u8], pcp: Option<u8>, vid: u16) -> Parsed {
         let group = self.dst_group.get(bytes);
         let space = self.space | u64::from(vid) << VID_SHIFT;
         let tc = self.tc.and_then(|at| bytes.get(usize::from(at)).copied());

@@ -56,8 +56,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                     self.refuse(out, frame, &header, reason);
                     // A refusal changes nothing: the same frame behind it would be refused, too.
                     if self.tap.is_none() {
-                        let more = self.queues.discard_first(&list, meta.len);
-                        self.refuse_more(out, &header, reason, more as u64);
+                        self.refuse_alike(out, &list, meta.len, &header, reason);
                     }
                 }
             }

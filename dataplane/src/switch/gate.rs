@@ -100,7 +100,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.count_charged(meta.pg, 1);
         }
         if verdict == AdmitVerdict::AdmittedXoff {
-            self.xoff(PgIx(u32::from(meta.pg)));
+            self.xoff(PgIx(u32::from(meta.pg)), frame, meta.in_port);
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A group crossed its line: pause every priority that fills it, and note which queue is to blame. To be called as
     /// soon as the frame is charged: if it finds no place after all, its release says Xon, and must be the last word.
     #[cold]
-    fn xoff(&mut self, pg: PgIx) {
+    fn xoff(&mut self, pg: PgIx, frame: &F, in_port: u16) {
         let (port, pg) = (PortId((pg.0 as usize / PRIORITIES) as u16), pg.0 as usize % PRIORITIES);
         let params = &self.ports[port.index()].params;
         let (priorities, queues) = (params.pg_priorities[pg], params.pg_queues[pg]);
@@ -153,6 +153,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         for priority in crate::pfc::bits(priorities) {
             self.ports[port.index()].generator.xoff(priority, Source::Buffer, cause);
         }
+        self.attribute_pause((port, pg), cause, frame, in_port);
     }
 
     /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.

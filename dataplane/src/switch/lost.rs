@@ -3,7 +3,8 @@
 use super::Switch;
 use super::ports::Ports;
 use crate::drops::{DropReason, Side};
-use crate::egress::BatchHeader;
+use crate::egress::{BatchHeader, BatchList, FrameBatch};
+use crate::flows::Cause;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
 use crate::pfc::watchdog::Seen;
@@ -14,8 +15,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F, header: &BatchHeader) {
         if let Some(tap) = &mut self.tap {
-            tap.dropped(at, reason, frame.bytes(), frame.len());
+            let profile = &self.ports[at.index()].params.profile;
+            tap.dropped(at, reason, profile, frame.bytes(), frame.len());
         }
+        self.ports[at.index()].attribute_loss(reason, header, 1, |_| Some(&frame));
         drop(frame);
         count_lost(&mut self.ports, &self.admission, at, reason, header, 1);
     }
@@ -28,11 +31,26 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.drop_frame(at, reason, frame, header);
     }
 
-    /// [`Switch::refuse`] for frames that were dropped together.
+    /// [`Switch::refuse`] for the frames of the first batch of a list, if all of them are `len` long.
     #[cold]
-    pub(super) fn refuse_more(&mut self, out: PortId, header: &BatchHeader, reason: DropReason, frames: u64) {
-        let at = self.note_refused(out, header, reason, frames);
-        count_lost(&mut self.ports, &self.admission, at, reason, header, frames);
+    pub(super) fn refuse_alike(
+        &mut self,
+        out: PortId,
+        list: &BatchList,
+        len: u16,
+        header: &BatchHeader,
+        reason: DropReason,
+    ) {
+        let frames = self.queues.first_alike(list, len).map_or(0, FrameBatch::len) as u32;
+        if frames == 0 {
+            return;
+        }
+        let at = self.note_refused(out, header, reason, u64::from(frames));
+        let Self { ports, queues, .. } = self;
+        let batch = queues.first_alike(list, len);
+        ports[at.index()].attribute_loss(reason, header, frames, |i| batch?.any(i as usize));
+        self.queues.discard_first(list, len);
+        count_lost(&mut self.ports, &self.admission, at, reason, header, u64::from(frames));
     }
 
     /// The port where a refusal counts: that of departure, with the queue, if that is the side of the reason or the port of
@@ -84,6 +102,9 @@ pub(super) fn count_lost<F, A: Admission>(
     let stats = &mut ports[at.index()].stats;
     stats.drops.0[reason as usize] += frames;
     stats.lossless.0[reason as usize] += frames * u64::from(lossless);
+    if let Some(flows) = &mut ports[at.index()].flows {
+        flows.count(Cause::Drop, frames);
+    }
 }
 
 /// A class is lossless where its priority group at the port of arrival is. Frames in the control pool are of the group

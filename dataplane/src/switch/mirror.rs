@@ -81,8 +81,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame of this port that the mirror is for, as its copy; inside, `None`: there is no memory for one. What is not
     /// whole is not copied, and MAC control never: a pause is meant for this link.
     fn wanted(&self, mirror: &MirrorParams, port: PortId, frame: &F) -> Option<Option<F>> {
-        let parsed = self.ports.params(port.index()).profile.parse(frame.bytes(), frame.len()).ok()?;
-        let wanted = parsed.kind != Kind::MacControl && mirror.filter.admits(frame.bytes(), &parsed);
+        let (profile, bytes) = (&self.ports.params(port.index()).profile, frame.bytes());
+        let parsed = profile.parse(bytes, frame.len()).ok()?;
+        let wanted =
+            parsed.kind != Kind::MacControl && mirror.filter.admits(profile, bytes, frame.len(), &parsed);
         wanted.then(|| frame.share())
     }
 

@@ -20,6 +20,7 @@ mod control;
 mod copies;
 mod flood;
 mod flow_cache;
+mod flows;
 mod flush;
 mod gate;
 mod handoff;
@@ -49,6 +50,7 @@ use crate::drops::DropReason;
 use crate::ecn::Wred;
 use crate::egress::{BatchBuffer, Microbursts, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
+use crate::flows::FlowRecorder;
 use crate::frame::Frame;
 use crate::mmu::{Admission, Mmu};
 use crate::pfc::generate::Generator;
@@ -128,6 +130,8 @@ struct OwnPort<F> {
     carried: Published,
     /// What of the frames received here may be flooded, where that has limits.
     policers: Option<Box<Policers>>,
+    /// Which flows are behind marks, losses, pauses and depth, where somebody wants to know.
+    flows: Option<Box<FlowRecorder>>,
 }
 
 /// A switch, or one shard of it.

@@ -15,6 +15,7 @@ use crate::drops::DropReason;
 use crate::ecn::{MarkAt, Wred};
 use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
+use crate::flows::{FlowParams, FlowRecorder};
 use crate::frame::Frame;
 use crate::mmu::{Mmu, MmuError, MmuParams};
 use crate::parse::Profile;
@@ -120,6 +121,8 @@ pub struct SwitchParams {
     pub mirrors: Vec<MirrorParams>,
     /// PFC watchdog, the same for all ports; `None`: off.
     pub watchdog: Option<WatchdogConfig>,
+    /// How the flows behind marks, losses, pauses and depth are recorded; `None`: not at all.
+    pub flows: Option<FlowParams>,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -283,6 +286,10 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                 gauges: cell(&Published::new::<PortGauges>),
                 carried: cell(&|| Published::of_words(n)),
                 policers: port.storm_control.map(|config| Box::new(Policers::new(config))),
+                flows: params.flows.map(|flows| {
+                    // Streams of their own: what the switch draws stays what it is.
+                    Box::new(FlowRecorder::new(flows, !params.seed ^ (at as u64) << 32))
+                }),
                 params: checked_params(port),
             }
         };

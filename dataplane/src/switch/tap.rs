@@ -15,13 +15,15 @@ use crate::drops::DropReason;
 use crate::ecn;
 use crate::egress::BatchHeader;
 use crate::fdb::Lookup;
+use crate::flows::{Addresses, FlowId};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
-use crate::parse::{Kind, Parsed};
+use crate::parse::{Kind, Parsed, Profile};
 use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use crate::vlan::FrameVlan;
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -47,11 +49,15 @@ pub struct Filter {
     pub dscp: Option<u8>,
     /// Source or destination port of UDP over IP.
     pub udp_port: Option<u16>,
+    /// Source or destination address of the IP header.
+    pub ip: Option<IpAddr>,
+    /// Destination queue pair of RoCE or RC Link.
+    pub qp: Option<u32>,
 }
 
 impl Filter {
-    /// A frame with these bytes, of which this was read, is meant.
-    pub fn admits(&self, bytes: &[u8], parsed: &Parsed) -> bool {
+    /// A frame of `len` bytes of which these can be read, in the format of `profile`, and of which this was read, is meant.
+    pub fn admits(&self, profile: &Profile, bytes: &[u8], len: usize, parsed: &Parsed) -> bool {
         let is =
             |at: usize, mac: Option<Mac>| mac.is_none_or(|mac| bytes.get(at..at + 6) == Some(&mac.0[..]));
         let (kind, payload) = ethertype(bytes);
@@ -62,6 +68,16 @@ impl Filter {
             && self
                 .udp_port
                 .is_none_or(|port| udp_ports(bytes, kind, payload).is_some_and(|p| p.contains(&port)))
+            && (self.ip.is_none() && self.qp.is_none() || self.is_flow(profile.flow_id(bytes, len)))
+    }
+
+    fn is_flow(&self, flow: Option<FlowId>) -> bool {
+        let ends = match flow.and_then(|flow| flow.addresses()) {
+            Some(Addresses::Ip(src, dst)) => [Some(src), Some(dst)],
+            _ => [None; 2],
+        };
+        self.ip.is_none_or(|ip| ends.contains(&Some(ip)))
+            && self.qp.is_none_or(|qp| flow.and_then(|flow| flow.qp()) == Some(qp))
     }
 }
 
@@ -287,13 +303,20 @@ impl Tap {
 
     /// A frame is lost here and now.
     #[cold]
-    pub(super) fn dropped(&mut self, at: PortId, reason: DropReason, bytes: &[u8], len: usize) {
+    pub(super) fn dropped(
+        &mut self,
+        at: PortId,
+        reason: DropReason,
+        profile: &Profile,
+        bytes: &[u8],
+        len: usize,
+    ) {
         if !self.order.drops || self.left == 0 || at != self.order.port {
             return;
         }
         // Whatever the format: what the filter asks of a parsed frame is read from plain Ethernet here.
-        let parsed = crate::parse::Profile::standard().parse(bytes, len).unwrap_or(Parsed::NOTHING);
-        if !self.order.filter.admits(bytes, &parsed) {
+        let parsed = Profile::standard().parse(bytes, len).unwrap_or(Parsed::NOTHING);
+        if !self.order.filter.admits(profile, bytes, len, &parsed) {
             return;
         }
         let Some(kept) = self.keep(bytes) else { return self.count_lost() };
@@ -385,8 +408,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let Self { tap, ports, copies, .. } = self;
         let tap = tap.as_mut().filter(|tap| tap.hinders() && tap.order.port == port)?;
         let (bytes, len) = (frame.bytes(), frame.len());
-        let parsed = ports[port.index()].params.profile.parse(bytes, len).unwrap_or(Parsed::NOTHING);
-        if !tap.order.filter.admits(bytes, &parsed) {
+        let profile = &ports[port.index()].params.profile;
+        let parsed = profile.parse(bytes, len).unwrap_or(Parsed::NOTHING);
+        if !tap.order.filter.admits(profile, bytes, len, &parsed) {
             return None;
         }
         let Some(kept) = tap.keep(bytes) else {

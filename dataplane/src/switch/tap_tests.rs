@@ -329,8 +329,15 @@ fn what_finds_no_room_is_counted_and_forwarded_all_the_same() {
 #[test]
 fn a_filter_means_what_it_says() {
     let plain = frame(1, 2, 26, 100);
-    let parsed = crate::parse::Profile::standard().parse(plain.bytes(), 100).unwrap();
-    let admits = |filter: Filter| filter.admits(plain.bytes(), &parsed);
+    let mut bytes = plain.bytes().to_vec();
+    bytes[26..34].copy_from_slice(&[10, 0, 0, 7, 10, 0, 0, 9]);
+    bytes[38..40].copy_from_slice(&66u16.to_be_bytes());
+    bytes[47..50].copy_from_slice(&[0, 1, 0x1a]);
+    let plain = OwnedFrame::new(bytes);
+    let standard = Profile::standard();
+    let parsed = standard.parse(plain.bytes(), 100).unwrap();
+    let admits = |filter: Filter| filter.admits(&standard, plain.bytes(), 100, &parsed);
+    let ip = |n: u8| Some(IpAddr::from([10, 0, 0, n]));
     let none = Filter::default();
     let mac = |n: u8| Some(Mac([2, 0, 0, 0, 0, n]));
     assert!(admits(none));
@@ -347,14 +354,25 @@ fn a_filter_means_what_it_says() {
         (Filter { udp_port: Some(0xc000), ..none }, true),
         (Filter { udp_port: Some(53), ..none }, false),
         (Filter { dscp: Some(26), udp_port: Some(53), ..none }, false),
+        (Filter { ip: ip(7), ..none }, true),
+        (Filter { ip: ip(9), qp: Some(0x11a), ..none }, true),
+        (Filter { ip: ip(8), ..none }, false),
+        (Filter { qp: Some(0x1a), ..none }, false),
+        (Filter { ip: ip(8), qp: Some(0x11a), ..none }, false),
     ] {
         assert_eq!(admits(filter), want, "{filter:?}");
     }
     // Tags are looked behind; cut frames are no UDP.
     let mut tagged = plain.bytes().to_vec();
     tagged.splice(12..12, [0x81, 0, 0x60, 5]);
-    assert!(Filter { udp_port: Some(4791), ethertype: Some(0x0800), ..none }.admits(&tagged, &parsed));
+    assert!(
+        Filter { udp_port: Some(4791), ethertype: Some(0x0800), ..none }
+            .admits(&standard, &tagged, 104, &parsed)
+    );
+    assert!(Filter { qp: Some(0x11a), ..none }.admits(&standard, &tagged, 104, &parsed));
     for cut in 0..100 {
-        Filter { udp_port: Some(1), ..none }.admits(&plain.bytes()[..cut], &parsed);
+        let cut = &plain.bytes()[..cut];
+        Filter { udp_port: Some(1), ..none }.admits(&standard, cut, cut.len(), &parsed);
+        assert!(!Filter { qp: Some(1), ..none }.admits(&standard, cut, cut.len(), &parsed));
     }
 }

@@ -101,6 +101,7 @@ pub(super) fn params(ports: usize) -> SwitchParams {
         groups: Vec::new(),
         mirrors: Vec::new(),
         watchdog: None,
+        flows: None,
         seed: 1,
     }
 }

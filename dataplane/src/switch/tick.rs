@@ -203,6 +203,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port.publish_stats();
         port.gauges.publish(&mut gauges);
         port.carried.publish_words(self.queues.carried(id));
+        self.publish_flows(id, now);
     }
 }
 

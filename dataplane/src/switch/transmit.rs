@@ -396,6 +396,7 @@ impl<F: Frame> OwnPort<F> {
                 if ecn::mark(frame.bytes_mut(), place) {
                     self.stats.ecn_marked[queue] += 1;
                     self.stats.ecn_marked_bytes[queue] += u64::from(meta.len);
+                    self.attribute_mark(frame, meta);
                 }
             }
         }

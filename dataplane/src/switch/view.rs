@@ -6,6 +6,7 @@ use crate::drops::DropReason;
 use crate::ecn::Wred;
 use crate::egress::Microbursts;
 use crate::fdb::{Fdb, FdbPage};
+use crate::flows::PortFlows;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::{Generator, Source};
@@ -98,6 +99,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The cell through which other threads read the bytes queued for a port, by input.
     pub fn published_carried(&self, port: PortId) -> Published {
         self.ports[port.index()].carried.clone()
+    }
+
+    /// The flows behind what happened at a port, by the thread that owns it; `None`: they are not recorded.
+    pub fn flows(&self, port: PortId) -> Option<&PortFlows> {
+        self.ports[port.index()].flows.as_ref().map(|flows| flows.seen())
+    }
+
+    /// The cell through which other threads read [`PortFlows`], if they are recorded.
+    pub fn published_flows(&self, port: PortId) -> Option<Published> {
+        self.ports[port.index()].flows.as_ref().map(|flows| flows.published())
     }
 
     /// Publishes everything now: at the end of a run.

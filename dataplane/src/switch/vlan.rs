@@ -65,7 +65,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             std::mem::replace(&mut self.groups[at], AdmissionGroup::NONE);
         let new = self.new_tag(port, decision.tc());
         let longest = self.ports.params(decision.out().index()).profile.max_frame();
-        let Self { queues, admission, tap, .. } = self;
+        let header = super::receive::header_of(port, decision, 0);
+        let Self { ports, queues, admission, tap, .. } = self;
         let came = queues.seal(&list, |len| admission.charge(len));
         let (mut too_long, mut no_memory) = (0, 0);
         queues.edit(&mut list, |frame| {
@@ -78,8 +79,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             };
             *lost += 1;
             if let Some(tap) = tap {
-                tap.dropped(port, reason, frame.bytes(), frame.len());
+                let profile = &ports[port.index()].params.profile;
+                tap.dropped(port, reason, profile, frame.bytes(), frame.len());
             }
+            ports[port.index()].attribute_loss(reason, &header, 1, |_| Some(&*frame));
             false
         });
         let totals = queues.seal(&list, |len| admission.charge(len));
@@ -87,7 +90,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         for (reason, frames) in [(DropReason::VlanTooLong, too_long), (DropReason::IngressNoCopy, no_memory)]
         {
             if frames > 0 {
-                let header = super::receive::header_of(port, decision, 0);
                 count_lost(&mut self.ports, &self.admission, port, reason, &header, frames);
             }
         }

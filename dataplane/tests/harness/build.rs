@@ -156,6 +156,7 @@ impl Plan {
             groups: Vec::new(),
             mirrors: Vec::new(),
             watchdog: None,
+            flows: None,
             seed: 1,
         }
     }

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_dataplane::fdb::{FdbFilter, FdbPage, FdbRow};
-use weir_dataplane::parse::{KeyParts, key_space};
+use weir_dataplane::parse::KeyParts;
 use weir_dataplane::types::{Nanos, PortId};
 
 /// Where it is served.
@@ -110,17 +110,6 @@ fn address_of(text: &str) -> Option<u64> {
     hex(&bytes.concat())
 }
 
-/// The address of a key: bytes of a MAC, a number in the formats with shorter ones.
-pub fn address(key: KeyParts) -> String {
-    match key.space {
-        key_space::STANDARD => {
-            let bytes: Vec<_> = key.address.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect();
-            bytes.join(":")
-        }
-        _ => format!("{:#x}", key.address),
-    }
-}
-
 impl Page {
     /// Where the next page begins; `None`: this was the last.
     pub fn next(&self) -> Option<String> {
@@ -166,7 +155,7 @@ fn entry(row: &FdbRow, tick_ns: Nanos, snapshot: &Snapshot, lcore: Option<usize>
     let age = u128::from(row.age_ticks) * u128::from(tick_ns);
     FdbEntry {
         vlan: key.vid,
-        mac: address(key),
+        mac: key.to_string(),
         port: ports.join(","),
         r#type: if row.is_static { FdbKind::Static } else { FdbKind::Dynamic },
         age_seconds: ages.then(|| (age / 1_000_000) as f64 / 1e3),
@@ -179,7 +168,7 @@ fn worker(snapshot: &Snapshot, i: usize) -> FdbWorker {
     let l = &snapshot.now.loops[i];
     let key = KeyParts::of(l.fdb_move_key);
     let moved = || FdbMove {
-        mac: address(key),
+        mac: key.to_string(),
         vlan: key.vid,
         from: port_name(snapshot, l.fdb_move_from as usize).to_owned(),
         to: port_name(snapshot, l.fdb_move_to as usize).to_owned(),

@@ -6,7 +6,8 @@ use crate::api::documents::{
 };
 use crate::snapshot::SwitchInfo;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_dataplane::fdb::Lookup;
@@ -36,6 +37,8 @@ pub struct Watch {
     pub bytes: u32,
     /// Those that are lost, wherever they came from.
     pub drops: bool,
+    /// Only those that this switch marks are told, and count: a frame is told when it has left.
+    pub marked: bool,
     /// Most time it may take.
     pub time: Duration,
 }
@@ -69,12 +72,18 @@ impl Watch {
             }],
         })?;
         super::integers(&mut body);
-        let fields = Fields::of(&body, "", &["port", "filter", "count", "bytes", "drops", "timeout_ms"])?;
+        let fields =
+            Fields::of(&body, "", &["port", "filter", "count", "bytes", "drops", "marked", "timeout_ms"])?;
         let nothing = json!({});
         let inner = fields.value("filter").unwrap_or(&nothing);
-        let inner = Fields::of(inner, "/filter", &["dst", "src", "ethertype", "dscp", "udp_port"])?;
+        let inner =
+            Fields::of(inner, "/filter", &["dst", "src", "ethertype", "dscp", "udp_port", "ip", "qp"])?;
         let small = |name: &str, most: u64| inner.number(name, most).map(|n| n.map(|n| n as u16));
         let port = fields.text("port")?.ok_or_else(|| fields.wrong("port", "name a port"))?;
+        let (drops, marked) = (fields.flag("drops")?, fields.flag("marked")?);
+        if drops && marked {
+            return Err(fields.wrong("marked", "what is lost is not marked: leave out `drops` or `marked`"));
+        }
         Ok(Self {
             port: port.to_owned(),
             filter: Filter {
@@ -83,14 +92,22 @@ impl Watch {
                 ethertype: small("ethertype", 0xffff)?,
                 dscp: small("dscp", 63)?.map(|n| n as u8),
                 udp_port: small("udp_port", 0xffff)?,
+                ip: inner.ip("ip")?,
+                qp: inner.number("qp", 0xff_ffff)?.map(|n| n as u32),
             },
             count: fields.number("count", MOST_FRAMES)?.unwrap_or(10).max(1),
             bytes: fields.number("bytes", MOST_BYTES)?.unwrap_or(128) as u32,
-            drops: fields.flag("drops")?,
+            drops,
+            marked,
             time: fields
                 .number("timeout_ms", LONGEST.as_millis() as u64)?
                 .map_or(Duration::from_secs(60), Duration::from_millis),
         })
+    }
+
+    /// Frames that have to be followed to find as many as are asked for, at most.
+    pub fn followed(&self) -> u64 {
+        if self.marked { MOST_FRAMES } else { self.count }
     }
 
     /// As [`Watch::from_json`] reads it.
@@ -104,12 +121,15 @@ impl Watch {
         add("ethertype", f.ethertype.map(|n| json!(n)));
         add("dscp", f.dscp.map(|n| json!(n)));
         add("udp_port", f.udp_port.map(|n| json!(n)));
+        add("ip", f.ip.map(|ip| json!(ip.to_string())));
+        add("qp", f.qp.map(|n| json!(n)));
         json!({
             "port": self.port,
             "filter": filter,
             "count": self.count,
             "bytes": self.bytes,
             "drops": self.drops,
+            "marked": self.marked,
             "timeout_ms": self.time.as_millis() as u64,
         })
     }
@@ -156,6 +176,11 @@ impl<'a> Fields<'a> {
         Ok(self.value(name).map(flag).transpose()?.unwrap_or(false))
     }
 
+    fn ip(&self, name: &str) -> Result<Option<IpAddr>, Refusal> {
+        let address = |text: &str| text.parse().map_err(|_| self.wrong(name, "an IP address is wanted here"));
+        self.text(name)?.map(address).transpose()
+    }
+
     fn mac(&self, name: &str) -> Result<Option<Mac>, Refusal> {
         self.text(name)?
             .map(|text| text.parse().map_err(|error: String| self.wrong(name, &error)))
@@ -184,6 +209,8 @@ pub struct Joiner {
     open: BTreeMap<Key, Open>,
     /// Told by one worker before another told of the arrival; or of a frame nobody follows. With an age.
     early: Vec<(Record, u32)>,
+    /// Where only frames that were marked are told: what is known of each that is still on its way, and how many were told.
+    marked: Option<(BTreeMap<u64, Vec<WatchLine>>, u64)>,
 }
 
 /// Looks after which a record without a frame is that of a frame nobody follows.
@@ -192,7 +219,13 @@ const EARLY: u32 = 4;
 impl Joiner {
     /// For this many frames.
     pub fn new(watching: Watching, count: u64) -> Self {
-        Self { watching, count, frames: 0, open: BTreeMap::new(), early: Vec::new() }
+        Self { watching, count, frames: 0, open: BTreeMap::new(), early: Vec::new(), marked: None }
+    }
+
+    /// The same, of frames that this switch marks.
+    #[must_use]
+    pub fn only_marked(self, only: bool) -> Self {
+        Self { marked: only.then(Default::default), ..self }
     }
 
     /// The first line: two clocks at one instant.
@@ -204,11 +237,16 @@ impl Joiner {
     /// The last line.
     pub fn foot(&self, why: &str) -> WatchLine {
         let missed: u64 = self.watching.readers.iter().map(TapReader::lost).sum();
-        WatchLine::End { why: why.to_owned(), frames: self.frames, on_their_way: self.open.len(), missed }
+        let frames = self.marked.as_ref().map_or(self.frames, |(_, told)| *told);
+        let on_their_way = if self.marked.is_some() { 0 } else { self.open.len() };
+        WatchLine::End { why: why.to_owned(), frames, on_their_way, missed }
     }
 
     /// All frames that were asked for have come and gone.
     pub fn is_done(&self) -> bool {
+        if let Some((_, told)) = &self.marked {
+            return *told >= self.count;
+        }
         self.frames >= self.count && self.open.is_empty()
     }
 
@@ -254,7 +292,40 @@ impl Joiner {
                 None => {}
             }
         }
-        told
+        self.choose(told)
+    }
+
+    /// Of frames that are told whole, those that were marked, numbered anew.
+    fn choose(&mut self, lines: Vec<WatchLine>) -> Vec<WatchLine> {
+        let Self { marked: Some((stories, told)), open, count, .. } = self else { return lines };
+        for mut line in lines {
+            if let Some(number) = frame_of(&mut line).copied() {
+                stories.entry(number).or_default().push(line);
+            }
+        }
+        let under_way: BTreeSet<u64> = open.values().map(|open| open.number).collect();
+        let whole: Vec<u64> = stories.keys().copied().filter(|number| !under_way.contains(number)).collect();
+        let mut chosen = Vec::new();
+        for mut story in whole.iter().filter_map(|number| stories.remove(number)) {
+            if *told < *count && story.iter().any(|line| matches!(line, WatchLine::Left { marked: true, .. }))
+            {
+                *told += 1;
+                story.iter_mut().filter_map(frame_of).for_each(|frame| *frame = *told);
+                chosen.extend(story);
+            }
+        }
+        chosen
+    }
+}
+
+/// The number of the frame a line is about.
+fn frame_of(line: &mut WatchLine) -> Option<&mut u64> {
+    match line {
+        WatchLine::Arrived(arrival) => Some(&mut arrival.frame),
+        WatchLine::Left { frame, .. } | WatchLine::Flushed { frame, .. } | WatchLine::Lost { frame, .. } => {
+            Some(frame)
+        }
+        WatchLine::Armed { .. } | WatchLine::End { .. } => None,
     }
 }
 

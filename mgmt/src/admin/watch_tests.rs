@@ -23,17 +23,21 @@ fn an_order_is_read_as_it_was_written() {
             dst: "02:00:00:00:00:01".parse().ok(),
             dscp: Some(26),
             udp_port: Some(4791),
+            ip: "fd00::7".parse().ok(),
+            qp: Some(0x1a),
             ..Filter::default()
         },
         count: 3,
         bytes: 64,
         drops: true,
+        marked: false,
         time: Duration::from_millis(1500),
     };
     // The type in the OpenAPI document has the same keys.
     let typed: WatchOrder = serde_json::from_value(watch.json()).unwrap();
-    let filter =
-        json!({ "dst": "02:00:00:00:00:01", "dscp": 26, "udp_port": 4791, "src": null, "ethertype": null });
+    let filter = json!({
+        "dst": "02:00:00:00:00:01", "dscp": 26, "udp_port": 4791, "ip": "fd00::7", "qp": 26, "src": null, "ethertype": null,
+    });
     assert_eq!(as_json(&typed)["filter"], filter);
     assert_eq!(Watch::from_json(as_json(&typed).to_string().as_bytes()), Ok(watch.clone()));
     assert_eq!(Watch::from_json(watch.json().to_string().as_bytes()), Ok(watch));
@@ -56,6 +60,10 @@ fn a_bad_order_names_the_path_of_its_fault() {
         ("{\"port\":\"a\",\"filter\":{\"dst\":\"2:0\"}}", "/filter/dst"),
         ("{\"port\":\"a\",\"filter\":{\"dscp\":64}}", "/filter/dscp"),
         ("{\"port\":\"a\",\"filter\":{\"vlan\":1}}", "/filter/vlan"),
+        ("{\"port\":\"a\",\"filter\":{\"ip\":\"10.0.0\"}}", "/filter/ip"),
+        ("{\"port\":\"a\",\"filter\":{\"qp\":16777216}}", "/filter/qp"),
+        ("{\"port\":\"a\",\"marked\":1}", "/marked"),
+        ("{\"port\":\"a\",\"marked\":true,\"drops\":true}", "/marked"),
     ] {
         let refusal = Watch::from_json(text.as_bytes()).unwrap_err();
         assert_eq!((refusal.status, refusal.faults[0].path.as_str()), (400, path), "{text}");
@@ -149,6 +157,53 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
     assert!(comment(&first[1..]).contains("stage lookup, reason lookup.same_port"));
     assert_eq!(as_json(&joiner.foot("count reached"))["missed"], 0);
     assert!(lines(&as_json(&joiner.foot("count reached")))[0].starts_with("count reached: 2 frames"));
+}
+
+/// Of frames that are followed only those that were marked are told, whole and numbered anew.
+#[test]
+fn only_marked_frames_are_told() {
+    let watching = Watching { readers: Vec::new(), anchor: (0, 0), held: Arc::default() };
+    let mut joiner = Joiner::new(watching, 2).only_marked(true);
+    let info = fake::info();
+    let key = |n: u32| Key { rx_ns: 5, in_port: 0, slot: n };
+    let arrive = |joiner: &mut Joiner, n: u32, copies: u32| {
+        joiner.frames += 1;
+        let number = joiner.frames;
+        if copies > 0 {
+            joiner.open.insert(key(n), Open { number, copies });
+        }
+        let stage = String::new;
+        let came = WatchLine::Flushed {
+            frame: number,
+            at_ns: 5,
+            port: "p0".into(),
+            residence_ns: 0,
+            stage: stage(),
+            reason: stage(),
+            remedy: stage(),
+        };
+        joiner.choose(vec![came])
+    };
+    let leave = |joiner: &mut Joiner, n: u32, marked: bool| {
+        let left = What::Left { out: PortId(1), queue: 3, taken_at: 6, depth: 0, marked };
+        joiner.early.push((Record { key: key(n), at: 9, len: 60, kept: 0, what: left }, 0));
+        joiner.poll(&info).iter().map(as_json).collect::<Vec<_>>()
+    };
+    // One that went nowhere, one that leaves as it came, one with two copies of which the second is marked.
+    for (n, copies) in [(0, 0), (1, 1), (2, 2), (3, 1), (4, 1)] {
+        assert!(arrive(&mut joiner, n, copies).is_empty());
+    }
+    assert!(leave(&mut joiner, 1, false).is_empty() && leave(&mut joiner, 2, false).is_empty());
+    let told = leave(&mut joiner, 2, true);
+    let of = |key: &str| told.iter().map(|event| event[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("event"), [json!("flushed"), json!("left"), json!("left")]);
+    assert_eq!(of("frame"), [json!(1), json!(1), json!(1)]);
+    assert!(!joiner.is_done());
+    assert_eq!((leave(&mut joiner, 3, true).len(), joiner.is_done()), (2, true));
+    // What was asked for has been told.
+    assert!(leave(&mut joiner, 4, true).is_empty());
+    let foot = as_json(&joiner.foot(""));
+    assert_eq!((&foot["frames"], &foot["on_their_way"]), (&json!(2), &json!(0)));
 }
 
 #[test]

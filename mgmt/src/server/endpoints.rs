@@ -4,14 +4,15 @@ use super::{App, fdb, inc, orders, routes, stream, watching};
 use crate::access::Role;
 use crate::admin::{explain, fdb as tables, inc as jobs};
 use crate::api::documents::{
-    Applied, ConfigInForce, Confirmed, Event, ExplainedFrame, FdbPage, History, Index, JobDone, OpenApi,
-    RolledBack, SonicConfig, WatchLine, WatchOrder,
+    Applied, ConfigInForce, Confirmed, Event, ExplainedFrame, FdbPage, Flows, History, Index, JobDone,
+    OpenApi, RolledBack, SonicConfig, WatchLine, WatchOrder,
 };
 use crate::api::given::Given;
 use crate::api::{
     Answer, Body, CONFIG, CONFIRM, EVENTS, EXPLAIN, Endpoint, HISTORY, INDEX, Kind, OPENAPI, Parameter,
     ROLLBACK, SNAPSHOT, WATCH, parameter,
 };
+use crate::flows;
 use crate::page;
 use crate::sonic;
 use crate::table::{self, Table};
@@ -209,6 +210,12 @@ fn state() -> Vec<Endpoint> {
             parameters: &tables::PARAMETERS,
             answers: vec![Answer::json::<FdbPage>()],
             ..read("get_fdb", tables::PATH, serve!(fdb::page))
+        },
+        Endpoint {
+            what: "Which flows are behind marks, losses, pauses and the depth of queues.",
+            parameters: &flows::PARAMETERS,
+            answers: vec![Answer::json::<Flows>()],
+            ..read("get_flows", flows::PATH, serve!(routes::behind_what))
         },
     ]
 }

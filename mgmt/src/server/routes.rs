@@ -6,6 +6,7 @@ use super::{App, lock};
 use crate::api::documents::{Index, IndexedTable, json};
 use crate::api::given::Given;
 use crate::api::{self, Endpoint};
+use crate::flows;
 use crate::history::Behind;
 use crate::latency::{self, Selection};
 use crate::metrics::{self, Scrape};
@@ -116,6 +117,18 @@ pub(super) async fn history(app: Arc<App>, given: Given) -> Response<Body> {
     let number = |name: &str| given.number(name).unwrap_or(0);
     let behind = Behind { unix_ms: number("since"), uptime_ms: number("after") };
     long(&app, &given.path, JSON, || lock(&app.history).json(&app.snapshot(), behind)).await
+}
+
+/// Which flows are behind marks, losses, pauses and depth.
+pub(super) async fn behind_what(app: Arc<App>, given: Given) -> Response<Body> {
+    let snapshot = app.snapshot();
+    let query = flows::Query::of(&given, &snapshot);
+    let make = || {
+        let mut text = Text::default();
+        let _ = writeln!(text, "{}", flows::document(&snapshot, &query));
+        text
+    };
+    long(&app, &given.path, JSON, make).await
 }
 
 /// What a latency file is about.

@@ -44,7 +44,7 @@ pub(super) async fn watch(app: Arc<App>, given: Given) -> Response<Body> {
         }
         Err(refusal) => return given.refused(&refusal),
     };
-    let joiner = Joiner::new(watching, order.count);
+    let joiner = Joiner::new(watching, order.count).only_marked(order.marked);
     let now = Instant::now();
     let lines = [joiner.head()].into();
     let watcher = Watcher { app, joiner, lines, until: now + order.time, spoke: now, ended: false };

@@ -334,13 +334,15 @@ const MIRRORS: &[Column] = &[
 
 /// As it is asked for on the command line of `weir capture`.
 fn show_filter(filter: &Filter) -> String {
-    let Filter { dst, src, ethertype, dscp, udp_port } = filter;
+    let Filter { dst, src, ethertype, dscp, udp_port, ip, qp } = filter;
     let texts = [
         dst.map(|mac| format!("dst {mac}")),
         src.map(|mac| format!("src {mac}")),
         ethertype.map(|n| format!("ethertype {n:#06x}")),
         dscp.map(|n| format!("dscp {n}")),
         udp_port.map(|n| format!("udp_port {n}")),
+        ip.map(|ip| format!("ip {ip}")),
+        qp.map(|qp| format!("qp {qp:#x}")),
     ];
     texts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -185,6 +185,8 @@ mod congestion_tests;
 #[cfg(test)]
 mod core_tests;
 #[cfg(test)]
+mod flows_tests;
+#[cfg(test)]
 mod htsim_tests;
 #[cfg(test)]
 mod import_tests;

@@ -458,6 +458,7 @@ fn report(
             headroom_peak: c.headroom_peak,
             headroom: params[s].1[i].into(),
             storms: 0,
+            flows: Vec::new(),
         }
     };
     let switch = |s: usize| SwitchResult {

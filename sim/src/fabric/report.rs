@@ -8,6 +8,7 @@ use super::spec::{FabricSpec, Profile};
 use super::timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use weir_dataplane::flows::{Cause, FlowId, PortFlows};
 
 /// Version of the layout of a report.
 pub(crate) const SCHEMA: u32 = 3;
@@ -269,6 +270,54 @@ pub struct PortResult {
     pub headroom: u64,
     /// Storms the watchdog saw.
     pub storms: u64,
+    /// The flows behind marks, losses, pauses and depth, most of each first; absent: `[flows]` is not enabled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowShare>,
+}
+
+/// What a flow is behind at a port of a switch, over the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowShare {
+    /// `mark`, `drop`, `pause` or `depth`.
+    pub cause: &'static str,
+    /// Queue, or priority group.
+    pub priority: u8,
+    /// Why frames were dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// Addresses and queue pair.
+    pub flow: String,
+    /// Part of all there was of this cause at the port, at least: 1000 is all.
+    pub share_milli: u64,
+}
+
+impl FlowShare {
+    /// Flows of each cause that are listed.
+    const LISTED: usize = 10;
+
+    /// Those with most of each cause; the parts of a crossbar have seen each a part of the port.
+    pub fn of(parts: &[&PortFlows]) -> Vec<Self> {
+        let of_cause = |cause: &Cause| {
+            let all = || parts.iter().map(|part| &part.current);
+            let total = all().map(|seen| seen.totals[*cause as usize]).sum::<u64>().max(1);
+            let mut sums: BTreeMap<[u64; 6], u64> = BTreeMap::new();
+            for flow in all().flat_map(|seen| seen.flows[*cause as usize].flows()) {
+                *sums.entry(flow.id.0).or_default() += flow.count - flow.over;
+            }
+            let mut flows: Vec<_> = sums.into_iter().map(|(id, least)| (least, FlowId(id))).collect();
+            flows.sort_by_key(|(least, _)| std::cmp::Reverse(*least));
+            flows.truncate(Self::LISTED);
+            let share = |(least, id): (u64, FlowId)| Self {
+                cause: cause.word(),
+                priority: id.place().priority,
+                reason: id.place().reason.map(|reason| reason.name()),
+                flow: id.to_string(),
+                share_milli: (u128::from(least) * 1000 / u128::from(total)) as u64,
+            };
+            flows.into_iter().map(share).collect::<Vec<_>>()
+        };
+        Cause::ALL.iter().flat_map(of_cause).collect()
+    }
 }
 
 /// One switch.

@@ -15,6 +15,7 @@ use weir_dpdk::{Eal, Port, Started};
 use weir_inc::job::Job;
 use weir_mgmt::access::{Role, Tokens};
 use weir_mgmt::admin::{Desk, Orders, Shown, desk};
+use weir_mgmt::flows::FlowsReading;
 use weir_mgmt::inc::EngineReading;
 use weir_mgmt::server::{Options, Server, TlsFiles, default_socket};
 use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, Reading, Source, SwitchInfo};
@@ -40,6 +41,8 @@ pub struct Window {
     pub carried: Vec<Published>,
     /// How each port marks.
     pub curves: Vec<Published>,
+    /// Which flows are behind what happens at each port, if they are recorded.
+    pub flows: Vec<Option<Published>>,
     pub ports: Arc<[Port<Started>]>,
     pub control: Control,
     /// Engines of in-network aggregation.
@@ -97,7 +100,8 @@ impl Source for Window {
             self.asked = Some((Instant::now(), self.ports.iter().map(ask).collect()));
         }
         let drivers = self.asked.iter().flat_map(|(_, drivers)| drivers);
-        let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(&self.curves).zip(drivers);
+        let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(&self.curves);
+        let cells = cells.zip(&self.flows).zip(drivers);
         Reading {
             phase: match self.control.phase() {
                 Phase::Forward => snapshot::Phase::Forward,
@@ -105,7 +109,7 @@ impl Source for Window {
                 Phase::Stop => snapshot::Phase::Stop,
             },
             ports: cells
-                .map(|((((counters, gauges), carried), curve), (nic, link))| {
+                .map(|(((((counters, gauges), carried), curve), flows), (nic, link))| {
                     let (stats, latency) = PortReading::counted(counters);
                     PortReading {
                         stats,
@@ -115,6 +119,7 @@ impl Source for Window {
                         link: *link,
                         carried: carried.read_words(),
                         curve: curve.read(),
+                        flows: flows.as_ref().map(|cell| Arc::new(FlowsReading::read(cell))),
                     }
                 })
                 .collect(),

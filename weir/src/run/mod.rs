@@ -256,6 +256,7 @@ impl Running {
         };
         let (counters, gauges) = (cells(Switch::published), cells(Switch::published_gauges));
         let carried = cells(Switch::published_carried);
+        let flows = (0..ports.len()).map(|i| shards[owner[i]].published_flows(PortId(i as u16))).collect();
 
         let control = Control::new(cores.len());
         let handles = || ports.iter().map(|open| &open.port);
@@ -320,6 +321,7 @@ impl Running {
             loops: loops.clone(),
             carried,
             curves,
+            flows,
             ports: Arc::clone(&ports),
             control: control.clone(),
             engines,

@@ -129,7 +129,8 @@ fn a_report_opens_without_a_switch_and_shows_the_very_numbers() {
     let text =
         serde_json::to_string(&saved["snapshot"]).unwrap().replace("\"p0\"", &Value::from(name).to_string());
     let snapshot: Value = serde_json::from_str(&text).unwrap();
-    let strange = Saved { snapshot, history: saved["history"].clone(), events: Vec::new() };
+    let strange =
+        Saved { snapshot, history: saved["history"].clone(), events: Vec::new(), flows: Value::Null };
     std::fs::write(&file, report(&strange)).unwrap();
     let Some(dom) = dom(&format!("file://{}", file.display())) else { return };
     all_equal(&strange.snapshot, &dom);
@@ -142,8 +143,12 @@ fn a_report_opens_without_a_switch_and_shows_the_very_numbers() {
 
 /// The latency panel with another part chosen.
 fn parts_of_latency(saved: &Value, file: &std::path::Path) {
-    let page =
-        Saved { snapshot: saved["snapshot"].clone(), history: saved["history"].clone(), events: Vec::new() };
+    let page = Saved {
+        snapshot: saved["snapshot"].clone(),
+        history: saved["history"].clone(),
+        events: Vec::new(),
+        flows: Value::Null,
+    };
     for part in ["queueing", "pause"] {
         let option = format!("<option value=\"{part}\"");
         let html = report(&page).replace(&option, &format!("{option} selected"));

@@ -172,6 +172,9 @@ pub struct WatchOrder {
     /// Those that are lost, wherever they came from.
     #[serde(default)]
     pub drops: Option<bool>,
+    /// Only those that this switch marks are told, and count: a frame is told when it has left. Not with `drops`.
+    #[serde(default)]
+    pub marked: Option<bool>,
     /// Most time it may take, ms; a minute unless given, a day at most.
     #[serde(default)]
     #[schemars(range(max = 86_400_000))]
@@ -200,6 +203,13 @@ pub struct WatchFilter {
     /// Source or destination port of UDP over IP.
     #[serde(default)]
     pub udp_port: Option<u16>,
+    /// Source or destination address of the IP header.
+    #[serde(default)]
+    pub ip: Option<String>,
+    /// Destination queue pair of RoCE or RC Link.
+    #[serde(default)]
+    #[schemars(range(max = 0xff_ffff))]
+    pub qp: Option<u32>,
 }
 
 /// A line about frames that are followed. Times of frames are ns by the clock of the workers.

@@ -4,11 +4,13 @@
 //! table) are written as text piece by piece; tests read them back into these types.
 
 mod config;
+mod flows;
 mod frames;
 mod history;
 mod inc;
 
 pub use config::*;
+pub use flows::*;
 pub use frames::*;
 pub use history::*;
 pub use inc::*;

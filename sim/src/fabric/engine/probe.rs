@@ -7,7 +7,7 @@ use crate::fabric::links::Direction;
 use crate::fabric::orders;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
-    FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult,
+    FlowResult, FlowShare, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult,
 };
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::switches::FabricSwitch;
@@ -252,6 +252,9 @@ impl Fabric<'_> {
                 headroom_peak: max(&g.pg_headroom_peak),
                 headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),
                 storms: sum(&g.storms_detected),
+                flows: FlowShare::of(
+                    &node.parts.iter().filter_map(|part| part.flows(id)).collect::<Vec<_>>(),
+                ),
             }
         };
         SwitchResult {

@@ -419,7 +419,7 @@ impl Office {
         let order = TapOrder {
             port,
             filter: watch.filter,
-            count: watch.count,
+            count: watch.followed(),
             bytes: watch.bytes,
             drops: watch.drops,
         };

@@ -1,0 +1,226 @@
+//! Which flows are behind marks, losses, pauses and depth: what workers publish of each port second by second, added up
+//! over the last minute.
+
+mod document;
+
+pub(crate) use document::PARAMETERS;
+pub use document::{Query, document};
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use weir_dataplane::flows::{CAUSES, Cause, Counted, Epoch, FlowId, PortFlows};
+use weir_dataplane::stats::Published;
+
+/// Where it is served.
+pub const PATH: &str = "/v1/flows";
+
+/// How far back seconds are kept.
+const KEPT: u64 = 60;
+
+/// Seconds that are kept as one: as many numbers for each would be much memory on a large switch.
+const TOGETHER: u64 = 10;
+
+/// Flows of a cause that are kept of seconds kept as one.
+const MOST: usize = 64;
+
+/// What was seen at a port in a second, or what of it has passed; or in several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The last second.
+    number: u64,
+    /// How many.
+    seconds: u64,
+    looks: u64,
+    totals: [u64; CAUSES],
+    looked: [u64; CAUSES],
+    flows: [Vec<Counted>; CAUSES],
+    /// Most that a flow may have that is not among these.
+    unseen: [u64; CAUSES],
+}
+
+impl Seen {
+    /// With a later second. What may be said of a flow holds of both together.
+    fn add(&mut self, later: &Seen) {
+        self.number = later.number;
+        self.seconds += later.seconds;
+        self.looks += later.looks;
+        for cause in 0..CAUSES {
+            self.totals[cause] += later.totals[cause];
+            self.looked[cause] += later.looked[cause];
+            let (mine, theirs) = (self.unseen[cause], later.unseen[cause]);
+            let mut all: BTreeMap<[u64; 6], Counted> =
+                self.flows[cause].iter().map(|flow| (flow.id.0, *flow)).collect();
+            // What is not shown may still have as much as the least that is: neither here nor there.
+            for flow in all.values_mut() {
+                (flow.count, flow.over) = (flow.count + theirs, flow.over + theirs);
+            }
+            for new in &later.flows[cause] {
+                let absent = Counted { id: new.id, count: mine + theirs, over: mine + theirs };
+                let flow = all.entry(new.id.0).or_insert(absent);
+                let sure = least(flow) + least(new);
+                flow.count += new.count.saturating_sub(theirs);
+                flow.over = flow.count.saturating_sub(sure);
+            }
+            let mut flows: Vec<Counted> = all.into_values().collect();
+            flows.sort_by_key(|flow| (std::cmp::Reverse(flow.count), flow.id.0));
+            let left_out = flows.get(MOST).map_or(0, |flow| flow.count);
+            flows.truncate(MOST);
+            self.unseen[cause] = left_out.max(mine + theirs);
+            self.flows[cause] = flows;
+        }
+    }
+}
+
+/// What is certainly a flow's own.
+fn least(flow: &Counted) -> u64 {
+    flow.count.saturating_sub(flow.over)
+}
+
+impl From<&Epoch> for Seen {
+    fn from(epoch: &Epoch) -> Self {
+        Self {
+            number: epoch.number,
+            seconds: u64::from(epoch.number > 0),
+            looks: epoch.looks,
+            totals: epoch.totals,
+            looked: epoch.looked,
+            flows: std::array::from_fn(|cause| epoch.flows[cause].flows().collect()),
+            unseen: std::array::from_fn(|cause| epoch.flows[cause].unseen()),
+        }
+    }
+}
+
+/// What a port has published: the second under way, and the one before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowsReading {
+    current: Seen,
+    previous: Seen,
+}
+
+impl FlowsReading {
+    /// As a worker publishes it.
+    pub fn read(cell: &Published) -> Self {
+        Self::of(&cell.read())
+    }
+
+    /// The same of what was read.
+    pub fn of(flows: &PortFlows) -> Self {
+        Self { current: Seen::from(&flows.current), previous: Seen::from(&flows.previous) }
+    }
+}
+
+/// The last minute of a port.
+#[derive(Clone, Debug, Default)]
+pub struct Minute {
+    /// As last read.
+    reading: Arc<FlowsReading>,
+    /// Whole seconds, ten of them as one, the last ones at the end.
+    whole: VecDeque<Arc<Seen>>,
+}
+
+impl Minute {
+    /// Takes a reading into account. Seconds in which nobody looked are missing, and are not counted as such.
+    pub fn observe(&mut self, reading: Arc<FlowsReading>) {
+        let second = &reading.previous;
+        let last = self.whole.back().map_or(0, |seen| seen.number);
+        if second.number > last {
+            match self.whole.back_mut().filter(|seen| seen.number / TOGETHER == second.number / TOGETHER) {
+                Some(seen) => Arc::make_mut(seen).add(second),
+                None => self.whole.push_back(Arc::new(second.clone())),
+            }
+        }
+        let oldest = reading.current.number.saturating_sub(KEPT);
+        self.whole.retain(|seen| seen.number >= oldest);
+        self.reading = reading;
+    }
+}
+
+/// Over which time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Window {
+    /// The second under way and the one before.
+    Now,
+    /// The last 60 to 70 seconds, and the one under way.
+    #[default]
+    Minute,
+}
+
+impl Window {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Now, Self::Minute];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::Minute => "minute",
+        }
+    }
+}
+
+/// A flow, and what it is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The flow, and where it was seen.
+    pub id: FlowId,
+    /// At least so much is its own, in the unit of the cause...
+    pub least: u64,
+    /// ...and at most so much. Both are the same unless there were more flows than can be kept.
+    pub most: u64,
+}
+
+/// What there was of one cause at a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    /// All of it.
+    pub total: u64,
+    /// Frames looked at.
+    pub looked: u64,
+    /// Instants at which queues were looked at.
+    pub looks: u64,
+    /// Seconds that were added up, the one under way included.
+    pub seconds: u64,
+    /// Most that a flow may have that is not among them.
+    pub unseen: u64,
+    /// The flows, those with most first.
+    pub flows: Vec<Share>,
+}
+
+/// What was behind a cause at a port in this window, of the flows that `wanted` says yes to; totals are of all.
+pub fn behind(minute: &Minute, cause: Cause, window: Window, wanted: impl Fn(&FlowId) -> bool) -> Behind {
+    let seconds = || {
+        let kept = minute.whole.iter().map(Arc::as_ref).filter(|_| window == Window::Minute);
+        let last = std::iter::once(&minute.reading.previous).filter(|_| window == Window::Now);
+        kept.chain(last).chain([&minute.reading.current]).filter(|seen| seen.number > 0)
+    };
+    let i = cause as usize;
+    // In a second in which a flow is not shown it may still have as much as the least that is.
+    let unseen: u64 = seconds().map(|second| second.unseen[i]).sum();
+    let mut sum = Behind { unseen, ..Behind::default() };
+    let mut flows: BTreeMap<[u64; 6], Share> = BTreeMap::new();
+    for second in seconds() {
+        sum.total += second.totals[i];
+        sum.looked += second.looked[i];
+        sum.looks += second.looks;
+        sum.seconds += second.seconds;
+        for flow in second.flows[i].iter().filter(|flow| wanted(&flow.id)) {
+            let share = flows.entry(flow.id.0).or_insert(Share { id: flow.id, least: 0, most: unseen });
+            share.least += least(flow);
+            share.most += flow.count.saturating_sub(second.unseen[i]);
+        }
+    }
+    sum.flows = flows.into_values().collect();
+    sum.flows.sort_by_key(|share| (std::cmp::Reverse((share.least, share.most)), share.id.0));
+    sum
+}
+
+/// The flow behind most of something at a port just now, and its part: what an event names.
+pub fn main_flow(minute: &Minute, cause: Cause, wanted: impl Fn(&FlowId) -> bool) -> Option<(FlowId, f64)> {
+    let all = behind(minute, cause, Window::Now, wanted);
+    let known: u64 = all.flows.iter().map(|share| share.least).sum();
+    let first = all.flows.first().filter(|share| share.least > 0)?;
+    Some((first.id, first.least as f64 / known as f64))
+}
+
+#[cfg(test)]
+mod tests;
