@@ -31,6 +31,7 @@ fn behind(table: &Table, key: &str) -> Option<Behind> {
         ("", "scheduler") => List(&schema::SCHEDULER),
         ("", "wred") => List(&schema::WRED),
         ("", "queue") => List(&schema::QUEUE),
+        ("", "lag") => List(&schema::LAG),
         ("", "mirror") => List(&schema::MIRROR),
         ("[[mirror]]", "filter") => One(&schema::MIRROR_FILTER),
         ("", "pfc") => One(&schema::PFC),

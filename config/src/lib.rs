@@ -19,6 +19,7 @@ pub mod host;
 mod inc;
 mod json_schema;
 mod lab;
+mod lag;
 mod link_local;
 mod marking;
 mod mgmt;
@@ -129,6 +130,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let (pfc, quanta) = pfc::read(ctx, root);
     let turns = types::turns(platform, &ports, pfc.poll_gap);
     let mirrors = mirror::read(ctx, root, &ports);
+    let lags = lag::read(ctx, root, &ports, &mirrors);
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns);
     mirror::check_buffer(ctx, &mirrors, &ports, &buffer);
     let (wreds, marks) = sched::read(ctx, root, &mut ports);
@@ -148,6 +150,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
         buffer,
         voq: qos.voq,
         control_tc: qos.control_tc,
+        lags,
         mirrors: mirrors.into_iter().map(|(mirror, _)| mirror).collect(),
         pfc,
         watchdog,

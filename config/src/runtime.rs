@@ -1,15 +1,18 @@
 //! From a checked configuration to the parameters of a switch: copies, no decisions.
 
 use crate::{
-    Config, FormatConfig, MarkPoint, MirrorConfig, MirrorDirection, PgConfig, PortConfig, QueueConfig,
-    SchedulerType, SharedLimit, Voq, WatchdogAction, turns_of,
+    Config, FormatConfig, LagConfig, LagHash, MarkPoint, MirrorConfig, MirrorDirection, PgConfig, PortConfig,
+    QueueConfig, SchedulerType, SharedLimit, Voq, WatchdogAction, turns_of,
 };
 use weir_dataplane::classify::{self, Classifier, MapError, TrustSource};
 use weir_dataplane::ecn::{MarkAt, Wred, q32_from_millionths};
 use weir_dataplane::egress::{Discipline, QueueSchedule, VoqOrder};
 use weir_dataplane::flows::{EPOCH, FlowParams};
+use weir_dataplane::lag::LagParams;
 use weir_dataplane::mmu::{Limit, MmuParams, PgParams, PoolId, QueueParams};
-use weir_dataplane::parse::{EcnSource, Field, FormatError, FormatSpec, Profile, Transport, Variant};
+use weir_dataplane::parse::{
+    EcnSource, Field, FormatError, FormatSpec, HashFields, Profile, Transport, Variant,
+};
 use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
 use weir_dataplane::pfc::generate::GenerateConfig;
 use weir_dataplane::pfc::react::{ReactConfig, RxMode};
@@ -103,13 +106,19 @@ pub fn switch_params(
         copied: config.buffer.frames as usize + BURST,
         observed: true,
         ageing: (config.fdb.ageing > 0).then_some(config.fdb.ageing),
-        stations: config.fdb.statics.iter().map(|s| (key(s.format, s.key, s.vlan), s.port)).collect(),
+        stations: config
+            .fdb
+            .statics
+            .iter()
+            .map(|s| (key(s.format, s.key, s.vlan), config.fdb_port(s.port)))
+            .collect(),
         groups: config
             .fdb
             .groups
             .iter()
             .map(|g| (key(g.format, g.key, g.vlan), g.ports.iter().copied().collect::<PortSet>()))
             .collect(),
+        lags: config.lags.iter().map(lag_params).collect(),
         mirrors: config.mirrors.iter().map(|mirror| mirror_params(config, mirror)).collect(),
         flows: config.flows.enable.then(|| FlowParams {
             sample: config.flows.sample,
@@ -118,6 +127,15 @@ pub fn switch_params(
         }),
         seed: config.seed,
     })
+}
+
+fn lag_params(lag: &LagConfig) -> LagParams {
+    let fields = match lag.hash {
+        LagHash::L2 => HashFields::L2,
+        LagHash::L3 => HashFields::L3,
+        LagHash::L4 => HashFields::L4,
+    };
+    LagParams { members: lag.members.iter().copied().collect(), fields }
 }
 
 fn mirror_params(config: &Config, mirror: &MirrorConfig) -> MirrorParams {

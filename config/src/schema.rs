@@ -102,6 +102,7 @@ tables! {
         key("scheduler", "list of tables", "scheduler profiles"),
         key("wred", "list of tables", "marking profiles"),
         key("queue", "list of tables", "which queue uses which scheduler and marking profile"),
+        key("lag", "list of tables", "ports that are one to the forwarding table"),
         key("mirror", "list of tables", "copies of frames of some ports to another"),
         key("pfc", "table", "priority flow control"),
         key("watchdog", "table", "the PFC watchdog"),
@@ -296,6 +297,11 @@ tables! {
         key("queues", "numbers and ranges, required", "which queues"),
         key("scheduler", "scheduler name", "its scheduler"),
         key("wred", "wred name, or \"none\"", "its marking profile"),
+    ]);
+    LAG = table("[[lag]]", "A static link aggregation group: ports that are one to the forwarding table (PORTCHANNEL). A frame leaves by one of them, chosen by a symmetric hash of its flow.", &[
+        key("name", "text, required", "its name"),
+        key("members", "name or list of names, required", "its ports, of one format, rate, MTU and VLAN membership, each in no other LAG (PORTCHANNEL_MEMBER)"),
+        key("hash", "\"l2\", \"l3\" or \"l4\", default \"l4\"", "what tells flows apart: MAC addresses; IP addresses, where there are any; these and the ports of TCP, UDP, UDP-Lite and SCTP"),
     ]);
     MIRROR = table("[[mirror]]", "A port mirror (SPAN): frames that ports receive or send are copied to another port (MIRROR_SESSION of type SPAN). Copies are lossy, and pause nobody.", &[
         key("name", "text, required", "its name"),

@@ -67,6 +67,15 @@ words! {
         /// All.
         Both = "both",
     }
+    /// What tells flows apart where a LAG chooses a member.
+    LagHash {
+        /// The two MAC addresses.
+        L2 = "l2",
+        /// The two IP addresses; MAC addresses where there are none.
+        L3 = "l3",
+        /// And the ports of TCP, UDP, UDP-Lite and SCTP.
+        L4 = "l4",
+    }
     /// Who builds and obeys PFC frames on a port.
     PfcMode {
         /// weir itself; the driver must deliver MAC control frames.
@@ -201,6 +210,8 @@ pub struct Config {
     pub voq: Voq,
     /// Class of CNPs, if they have one of their own.
     pub control_tc: Option<u8>,
+    /// Link aggregation groups.
+    pub lags: Vec<LagConfig>,
     /// Port mirrors.
     pub mirrors: Vec<MirrorConfig>,
     /// PFC timing.
@@ -214,6 +225,17 @@ pub struct Config {
     /// Management.
     pub mgmt: MgmtConfig,
     pub(super) explained: Vec<Explained>,
+}
+
+/// A static link aggregation group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LagConfig {
+    /// Its name.
+    pub name: String,
+    /// Its ports, in order: at least one.
+    pub members: Vec<PortId>,
+    /// What its hash looks at.
+    pub hash: LagHash,
 }
 
 /// A port mirror.
@@ -231,6 +253,25 @@ pub struct MirrorConfig {
     pub to: PortId,
     /// Class of the copies there.
     pub tc: u8,
+}
+
+impl LagConfig {
+    /// The port at which the forwarding table knows the stations behind it: the first in the order of ports.
+    fn fdb_port(&self) -> Option<PortId> {
+        self.members.iter().min().copied()
+    }
+}
+
+impl Config {
+    /// The LAG that a port is in.
+    pub fn lag_of(&self, port: PortId) -> Option<&LagConfig> {
+        self.lags.iter().find(|lag| lag.members.contains(&port))
+    }
+
+    /// The port at which the forwarding table knows the stations behind this one.
+    pub fn fdb_port(&self, port: PortId) -> PortId {
+        self.lag_of(port).and_then(LagConfig::fdb_port).unwrap_or(port)
+    }
 }
 
 impl MirrorConfig {

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod fdb;
 pub mod flows;
 pub mod frame;
+pub mod lag;
 pub mod mmu;
 pub mod parse;
 pub mod pfc;

@@ -8,7 +8,7 @@ use crate::snapshot::{
 };
 use crate::times::Times;
 use std::sync::Arc;
-use weir_config::{EngineConfig, LoopAlarm, MirrorConfig, MirrorDirection};
+use weir_config::{EngineConfig, LagConfig, LagHash, LoopAlarm, MirrorConfig, MirrorDirection};
 use weir_dataplane::flows::{Cause, Epoch, FlowId, PortFlows, Where};
 use weir_dataplane::parse::Profile;
 use weir_dataplane::pfc::generate::{self, LastCause};
@@ -55,6 +55,7 @@ pub fn info() -> SwitchInfo {
         poll_gap: 10_000,
         ports: vec![port("p0", 1), port("p\"1\\", 2)],
         loop_alarm: LoopAlarm::default(),
+        lags: vec![LagConfig { name: "po1".into(), members: vec![PortId(0), PortId(1)], hash: LagHash::L4 }],
         mirrors: vec![MirrorConfig {
             name: "probe".into(),
             ports: vec![PortId(0)],

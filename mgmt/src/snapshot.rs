@@ -6,7 +6,7 @@ use crate::inc::{EngineInfo, EngineReading, JobRates};
 use crate::times::Times;
 use std::sync::Arc;
 use weir_config::{
-    Config, EcnMode, LoopAlarm, MirrorConfig, PortConfig, SharedLimit, pause_response, turns_of,
+    Config, EcnMode, LagConfig, LoopAlarm, MirrorConfig, PortConfig, SharedLimit, pause_response, turns_of,
 };
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
@@ -70,6 +70,8 @@ pub struct SwitchInfo {
     pub ports: Vec<PortInfo>,
     /// When moves of addresses are a loop.
     pub loop_alarm: LoopAlarm,
+    /// Link aggregation groups, in order.
+    pub lags: Vec<LagConfig>,
     /// Port mirrors, in order.
     pub mirrors: Vec<MirrorConfig>,
     /// How its buffer is divided.
@@ -214,6 +216,7 @@ impl SwitchInfo {
             poll_gap: config.pfc.poll_gap,
             ports: config.ports.iter().zip(granted).zip(turns).map(port).collect(),
             loop_alarm: config.fdb.loop_alarm,
+            lags: config.lags.clone(),
             mirrors: config.mirrors.clone(),
             buffer: BufferInfo {
                 size: config.buffer.size,

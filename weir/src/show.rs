@@ -17,7 +17,7 @@ use weir_mgmt::{api, client, show as tables, sonic};
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "vlans", "storm_control", "mirrors", "drops", "reasons", "latency", "fdb", "inc", "inc_ranks", "inc_engines", "inc_drops", "lcores", "flows", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "vlans", "storm_control", "lag", "mirrors", "drops", "reasons", "latency", "fdb", "inc", "inc_ranks", "inc_engines", "inc_drops", "lcores", "flows", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
     pub what: String,
     /// SONiC's commands, with its columns: interfaces status|counters, pfc counters|priority|asymmetric, queue
     /// counters|wredcounters|watermark, priority-group watermark|drop counters, pfcwd stats|config, buffer

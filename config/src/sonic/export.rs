@@ -39,6 +39,7 @@ pub fn export(config: &Config) -> Export {
     out.buffer();
     out.queues();
     out.watchdog();
+    out.lags();
     out.mirrors();
     out.left_out();
     // A tree of texts always has a text.
@@ -459,6 +460,20 @@ impl Exporter<'_> {
         }
         if watchdog.allow_short {
             self.note(Ignored, "watchdog.allow_short", "", "SONiC's times are 100 ms at least: check these");
+        }
+    }
+
+    fn lags(&mut self) {
+        let config = self.config;
+        for lag in &config.lags {
+            self.row("PORTCHANNEL", &lag.name, json!({ "admin_status": "up", "static": "true" }));
+            for port in &lag.members {
+                let key = format!("{}|{}", lag.name, config.ports[port.index()].name);
+                self.row("PORTCHANNEL_MEMBER", &key, json!({}));
+            }
+            let why =
+                "static; SONiC chooses a member by a hash of its own, and wants a name like PortChannel1";
+            self.note(Approximated, "lag", &lag.name, why);
         }
     }
 

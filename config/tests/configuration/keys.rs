@@ -436,6 +436,14 @@ fn cases() -> Vec<Case> {
         ),
         case(&mirrors, "[buffer]", "[buffer]", "mirror_bytes", "\"16KiB\"", "\"8KiB\""),
     ]);
+    let lags = format!("{BASE}[[lag]]\nname = \"po1\"\nmembers = [\"a\", \"b\"]\n");
+    let lag = |key, one: &str, other: &str| case(&lags, "[[lag]]", "[[lag]]", key, one, other);
+    cases.extend([
+        Case { table: "", key: "lag", shown: Shown::Differs(BASE.to_owned(), lags.clone()) },
+        by("[[lag]]", "name", "config/tests/configuration/lag.rs", "lags_have_names_members_and_a_hash"),
+        lag("members", "[\"a\", \"b\"]", "[\"a\", \"c\"]"),
+        lag("hash", "\"l4\"", "\"l2\""),
+    ]);
     let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];
     let test = "an_engine_is_a_port_with_an_address_and_memory";
     cases.extend(engine.map(|key| by("inc = { ... } of a port", key, "config/src/tests.rs", test)));

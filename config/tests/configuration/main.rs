@@ -11,6 +11,7 @@ mod explain;
 mod flows;
 mod host_keys;
 mod keys;
+mod lag;
 mod memory;
 mod mirror;
 mod mutate;

@@ -719,6 +719,39 @@ fn span_sessions_are_mirrors_and_others_are_told() {
 }
 
 #[test]
+fn port_channels_are_static_lags() {
+    let mut tables = fabric(3, "5m");
+    let lag = |name: &str, keys: &str| (name.to_owned(), keys.to_owned());
+    let lags = [
+        lag("PortChannel1", "\"admin_status\": \"up\", \"static\": \"true\""),
+        lag("PortChannel2", "\"min_links\": \"1\""),
+        lag("PortChannel3", ""),
+    ];
+    tables.push(self::rows("PORTCHANNEL", &lags));
+    let members = ["1|Ethernet0", "1|Ethernet4", "1|Ethernet99", "2|Ethernet4", "2|Ethernet8", "9|Ethernet8"];
+    let members = members.map(|key| lag(&format!("PortChannel{key}"), ""));
+    tables.push(self::rows("PORTCHANNEL_MEMBER", &members));
+    let options = Options { buffer: Some(32 << 20), ..Options::default() };
+    let (import, config) = made(&[("config_db.json", &file(&tables))], &options);
+    let [one, two] = config.lags.as_slice() else { panic!("{:?}", config.lags) };
+    assert_eq!((one.name.as_str(), one.members.clone()), ("PortChannel1", vec![PortId(0), PortId(1)]));
+    assert_eq!((two.name.as_str(), two.members.clone()), ("PortChannel2", vec![PortId(2)]));
+    let shown = report(&import.notes);
+    for told in [
+        "PORTCHANNEL_MEMBER|PortChannel1|Ethernet99: there is no such port in PORT",
+        "PORTCHANNEL_MEMBER|PortChannel2|Ethernet4: the port is a member already",
+        "PORTCHANNEL_MEMBER|PortChannel9|Ethernet8: there is no such PORTCHANNEL",
+        "PORTCHANNEL|PortChannel2: weir speaks no LACP",
+        "PORTCHANNEL|PortChannel3: it has no member",
+    ] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    let exported = export(&config);
+    let (_, back) = made(&[("config_db.json", &exported.json)], &options);
+    assert_eq!(back.lags, config.lags);
+}
+
+#[test]
 fn what_sonic_cannot_say_is_in_the_report_of_an_export() {
     let text = "[qos]\npreset = \"roce-lossless\"\n[pfc]\npause_quanta = 30000\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n\
                 [[port]]\nname = \"p0\"\ndevice = \"ring\"\ndefault_tc = 1\n[[port]]\nname = \"p1\"\ndevice = \"ring\"\nformat = \"afh_gen1\"\n";

@@ -284,7 +284,9 @@ impl Fdb {
             self.counters.static_kept += u64::from(old.target() != Lookup::Port(port));
             return Learned::Known;
         }
-        if old.port() == port && !old.is_remote() {
+        if old.port() == port {
+            // A LAG of ports of several shards is one port to each of them: what another one told is as good.
+            self.ports[port.index()].learned += u32::from(old.is_remote());
             self.table.set(slot, seen);
             return Learned::Known;
         }
@@ -338,6 +340,9 @@ impl Fdb {
                 self.forget(slot, event.key, old);
             }
             return theirs;
+        }
+        if old.port() == event.port && !old.is_remote() && old.tick() == now_tick {
+            return false;
         }
         self.release(old);
         if old.port() != event.port || !old.is_remote() {

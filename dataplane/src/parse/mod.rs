@@ -3,6 +3,7 @@
 //! Lengths are checked before bytes are read; a malformed frame ends in a counter, never in a panic.
 
 pub mod checksum;
+mod flow_hash;
 mod flow_id;
 mod flow_key;
 mod format;
@@ -12,6 +13,7 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
+pub use flow_hash::HashFields;
 pub use flow_key::FlowKey;
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
 pub(crate) use key::in_vlan;

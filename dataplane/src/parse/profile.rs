@@ -185,6 +185,11 @@ impl Profile {
         self.space | u64::from(vid & 0xfff) << VID_SHIFT | address & (self.dst.mask | GROUP_BIT)
     }
 
+    /// Destination and source, as they are in a key.
+    pub(super) fn stations(&self, bytes: &[u8]) -> [u64; 2] {
+        [self.dst.get(bytes), self.src.get(bytes)]
+    }
+
     /// What the format's own fields say.
     #[inline(always)]
     pub(super) fn addresses(&self, bytes: &[u8], pcp: Option<u8>, vid: u16) -> Parsed {

@@ -11,6 +11,7 @@ use super::{MirrorParams, PortParams, Switch, SwitchError, SwitchParams};
 use crate::drops::DropReason;
 use crate::fdb::{Fdb, FdbFull};
 use crate::frame::Frame;
+use crate::lag::Lags;
 use crate::mmu::{Admission, MmuError, MmuParams, PgIx};
 use crate::pfc::bits;
 use crate::pfc::generate::Source;
@@ -28,6 +29,7 @@ pub struct Change {
     watchdog: Option<WatchdogConfig>,
     vlans: Option<Vlans>,
     mirrors: Vec<MirrorParams>,
+    lags: Lags,
     ageing: Option<Nanos>,
     /// Static keys that go.
     forget: Vec<u64>,
@@ -105,6 +107,7 @@ impl Change {
             mmu: new.mmu.clone(),
             vlans: vlans_of(&new.ports),
             mirrors: new.mirrors.clone(),
+            lags: Lags::new(&new.lags, new.ports.len(), new.seed),
             watchdog: new.watchdog,
             ageing: new.ageing,
             forget: keys(old).into_iter().filter(|key| stay.binary_search(key).is_err()).collect(),
@@ -133,6 +136,7 @@ impl<F: Frame> Switch<F> {
         }
         std::mem::swap(&mut self.vlans, &mut change.vlans);
         std::mem::swap(&mut self.mirrors, &mut change.mirrors);
+        self.change_lags(&mut change.lags);
         self.ageing.change(change.ageing, now);
         self.fdb.set_ageing(self.ageing.ticks());
         for (i, params) in change.ports.iter_mut().enumerate() {
@@ -155,7 +159,7 @@ impl<F: Frame> Switch<F> {
         self.fdb.set_learning(id, new.learning, new.learn_limit);
         if new.vlans != self.ports.params(id.index()).vlans {
             // What is known there may be in no VLAN of the port any more.
-            self.fdb.flush_port(id);
+            self.fdb.flush_port(self.lags.fdb_port(id));
         }
         if let Some(port) = self.ports.remote_mut(id) {
             return std::mem::swap(&mut port.params, new);

@@ -55,6 +55,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Puts a frame to its group, which has no batch with room: adds one, and begins the group if there is none.
     #[inline(never)]
     fn begin_batch(&mut self, rx: &mut RxContext, decision: ForwardingDecision, frame: F) {
+        if decision.is_of_lag() {
+            return self.put_to_member(rx, decision, frame);
+        }
         let at = decision.place();
         if self.groups[at].decision != decision {
             if rx.waiting >> at & 1 == 1 {

@@ -18,7 +18,7 @@ use index::Index;
 /// same decision are admitted together.
 ///
 /// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 9, place among
-/// the groups of a burst 6, [`Retag`] 2, and 1 in the top bit.
+/// the groups of a burst 6, [`Retag`] 2, whether the queue is that of a LAG 1, and 1 in the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForwardingDecision(u64);
 
@@ -46,11 +46,38 @@ impl ForwardingDecision {
         retag: Retag,
     ) -> Self {
         let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
-        // Neither the queues of a port nor a queue of many ports share a place.
-        let spread = queue ^ (queue / PRIORITIES as u64) ^ (u64::from(control) << 5);
-        let place = spread % GROUPS as u64;
+        let place = Self::place_of(queue) ^ (u64::from(control) << 5);
         let charged = u64::from(ecn.bits()) << 36 | u64::from(pg) << 20;
         Self(1 << 63 | (retag as u64) << 51 | place << 45 | charged | queue << 4 | u64::from(tc & 7))
+    }
+
+    /// Neither the queues of a port nor a queue of many ports share a place.
+    #[inline(always)]
+    fn place_of(queue: u64) -> u64 {
+        (queue ^ (queue / PRIORITIES as u64)) % GROUPS as u64
+    }
+
+    /// The same queue of one member of each LAG: which one is chosen frame by frame.
+    pub fn of_lag(self) -> Self {
+        Self(self.0 | Self::OF_LAG)
+    }
+
+    const OF_LAG: u64 = 1 << 53;
+
+    /// `out` stands for a LAG.
+    #[inline(always)]
+    pub fn is_of_lag(self) -> bool {
+        self.0 & Self::OF_LAG != 0
+    }
+
+    /// The same of this port, which is in the LAG or alone.
+    #[inline(always)]
+    pub fn by(self, out: PortId) -> Self {
+        let (was, lane) = (u64::from(self.queue()), u64::from(self.queue()) % PRIORITIES as u64);
+        let queue = u64::from(out.0) * PRIORITIES as u64 + lane;
+        let place = self.place() as u64 ^ Self::place_of(was) ^ Self::place_of(queue);
+        let kept = self.0 & !(Self::OF_LAG | 0x3f << 45 | 0xffff << 4);
+        Self(kept | place << 45 | queue << 4)
     }
 
     /// Where its group is among those of a burst.

@@ -278,9 +278,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 if let Some(port) = self.ports.remote_mut(out) {
                     port.up = up;
                 }
+                self.note_lag_link(out);
                 if !up {
                     self.condemn_grants(out, DropReason::EgressPortDown);
-                    self.fdb.flush_port(out);
+                    self.forget_stations(out);
                 }
                 self.note_slow_path_queues(out);
             }

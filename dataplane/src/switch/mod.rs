@@ -25,6 +25,7 @@ mod flush;
 mod gate;
 mod handoff;
 mod held;
+mod lag;
 mod lanes;
 mod lost;
 mod mirror;
@@ -52,6 +53,7 @@ use crate::egress::{BatchBuffer, Microbursts, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
 use crate::flows::FlowRecorder;
 use crate::frame::Frame;
+use crate::lag::Lags;
 use crate::mmu::{Admission, Mmu};
 use crate::pfc::generate::Generator;
 use crate::pfc::react::Reaction;
@@ -87,6 +89,8 @@ struct OwnPort<F> {
     params: PortParams,
     /// Ports a frame from here may be flooded to: same format, link up, not itself.
     flood: PortSet,
+    /// Where the stations behind it are known: the first port of its LAG, else itself.
+    fdb_port: PortId,
     up: bool,
     /// Queues an operator holds back (`SAI PKT_DEQUEUE_ENABLE` off), a bit each.
     held_back: u8,
@@ -151,6 +155,8 @@ pub struct Switch<F, A = Mmu> {
     fdb: Fdb,
     /// The ports of each VLAN; `None`: none of them knows of VLANs.
     vlans: Option<Vlans>,
+    /// Ports that are one to the forwarding table.
+    lags: Lags,
     /// Ports whose frames are copied to others.
     mirrors: Vec<MirrorParams>,
     /// Decisions made from the tables and maps above, while these are what they were.

@@ -17,6 +17,7 @@ use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
 use crate::flows::{FlowParams, FlowRecorder};
 use crate::frame::Frame;
+use crate::lag::{LagParams, Lags};
 use crate::mmu::{Mmu, MmuError, MmuParams};
 use crate::parse::Profile;
 use crate::pfc::generate::{GenerateConfig, Generator};
@@ -117,6 +118,8 @@ pub struct SwitchParams {
     pub stations: Vec<(u64, PortId)>,
     /// Static multicast groups: key and ports.
     pub groups: Vec<(u64, PortSet)>,
+    /// Ports that are one to the forwarding table. Static stations and groups behind one are at its first port.
+    pub lags: Vec<LagParams>,
     /// Ports whose frames are copied to others.
     pub mirrors: Vec<MirrorParams>,
     /// PFC watchdog, the same for all ports; `None`: off.
@@ -243,6 +246,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
         for (i, port) in params.ports.iter().enumerate() {
             fdb.set_learning(PortId(i as u16), port.learning, port.learn_limit);
         }
+        let lags = Lags::new(&params.lags, n, params.seed);
         let flood = flood_sets(params);
         let checked_params = |port: &PortParams| PortParams {
             profile: port.profile.clone().with_max_frame(port.mtu.min(port.profile.max_frame())),
@@ -256,6 +260,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             let port = &params.ports[at];
             OwnPort {
                 flood: flood[at],
+                fdb_port: lags.fdb_port(PortId(at as u16)),
                 up: true,
                 held_back: 0,
                 // The big red switch may be on from the start (H15).
@@ -306,6 +311,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             fdb,
             vlans: vlans_of(&params.ports),
             mirrors: params.mirrors.clone(),
+            lags,
             flow_cache: FlowCache::new(params.flow_cache),
             admission,
             groups: [AdmissionGroup::NONE; GROUPS],

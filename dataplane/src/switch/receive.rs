@@ -6,7 +6,7 @@
 //! ([`super::batching`]), and each group is admitted as one ([`super::admit`]).
 
 use super::flow_cache::{FlowCache, ForwardingDecision, Place};
-use super::{PortParams, Switch, UnknownUnicast};
+use super::{OwnPort, PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
 use crate::egress::{BatchHeader, Meta};
@@ -60,6 +60,8 @@ enum Action {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RxContext {
     pub port: PortId,
+    /// Where its stations are learned: another one if it is in a LAG.
+    fdb_port: PortId,
     pub now: Nanos,
     learning: bool,
     /// The port knows of VLANs: frames may leave with another tag.
@@ -82,10 +84,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if !self.mirrors.is_empty() {
             self.mirror_received(port, burst, now);
         }
-        let params = &self.ports[port.index()].params;
+        let OwnPort { params, fdb_port, .. } = &self.ports[port.index()];
         let control_pg = if params.control_pool { self.admission.control_pg() } else { None };
         let mut rx = RxContext {
             port,
+            fdb_port: *fdb_port,
             now,
             learning: params.learning,
             vlans: params.vlans.is_some(),
@@ -213,11 +216,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[port.index()].stats.malformed_l3 += u64::from(headers.malformed_l3);
         if headers.action == Action::Forward {
             let now_tick = self.ageing.now_tick();
-            let known = !rx.learning || self.fdb.knows(headers.src_home, headers.src_key, port, now_tick);
+            let known =
+                !rx.learning || self.fdb.knows(headers.src_home, headers.src_key, rx.fdb_port, now_tick);
             if !known {
-                self.learn(port, headers.src_key);
+                self.learn(rx.fdb_port, headers.src_key);
             }
-            if let Some(decision) = self.decide(port, headers) {
+            if let Some(decision) = self.decide(rx.fdb_port, &frame, headers) {
                 // Only where the next frame would change nothing in the table either.
                 let profile = &self.ports[port.index()].params.profile;
                 if known && let Some(key) = profile.flow_key(frame.bytes(), frame.len()) {
@@ -256,18 +260,24 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// The decision about a unicast frame to a known station, if nothing but admission stands between it and its queue.
     #[inline(always)]
-    fn decide(&self, port: PortId, headers: &ParsedFrame) -> Option<ForwardingDecision> {
-        let meta = &headers.meta;
+    fn decide(&self, input: PortId, frame: &F, headers: &ParsedFrame) -> Option<ForwardingDecision> {
         match self.fdb.lookup_at(headers.dst_home, headers.dst_key) {
-            Lookup::Port(out) if out != port && self.is_fast_path(out, meta.queue) => {
-                let retag = self.retag(out, headers)?;
-                let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
-                let charged = (meta.pg, control);
-                let ecn = retag.moved(meta.ecn);
-                Some(ForwardingDecision::new(out, meta.queue, charged, headers.tc, ecn, retag))
-            }
+            Lookup::Port(out) if out != input => match self.lags.of(out) {
+                Some(lag) => self.decide_member((lag, out), frame, headers),
+                None if self.is_fast_path(out, headers.meta.queue) => self.decide_for(out, headers),
+                None => None,
+            },
             _ => None,
         }
+    }
+
+    /// That it leaves by `out`.
+    #[inline(always)]
+    pub(super) fn decide_for(&self, out: PortId, headers: &ParsedFrame) -> Option<ForwardingDecision> {
+        let (meta, retag) = (&headers.meta, self.retag(out, headers)?);
+        let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
+        let (charged, ecn) = ((meta.pg, control), retag.moved(meta.ecn));
+        Some(ForwardingDecision::new(out, meta.queue, charged, headers.tc, ecn, retag))
     }
 
     /// Nothing but admission stands between a frame and this queue.
@@ -299,10 +309,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     #[inline(never)]
     fn forward_any(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        match self.fdb.lookup(headers.dst_key) {
-            Lookup::Port(out) if out == port => {
-                self.drop_frame(port, DropReason::LookupSamePort, frame, &headers.meta.header());
+        let found = match self.fdb.lookup(headers.dst_key) {
+            Lookup::Port(out) if out == self.ports[port.index()].fdb_port => {
+                return self.drop_frame(port, DropReason::LookupSamePort, frame, &headers.meta.header());
             }
+            Lookup::Port(out) => Lookup::Port(self.leaves_by(out, port, &frame)),
+            other => other,
+        };
+        match found {
             Lookup::Port(out) if self.ports.is_up(out) => match self.retag(out, headers) {
                 Some(retag) => self.forward_retagged(out, frame, headers, retag),
                 None => self.drop_frame(port, DropReason::VlanEgressFiltered, frame, &headers.meta.header()),
@@ -336,7 +350,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Broadcast, multicast, and unicast flooding start here.
     #[cold]
     fn receive_group(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        self.learn(port, headers.src_key);
+        self.learn(self.ports[port.index()].fdb_port, headers.src_key);
         match self.fdb.lookup(headers.dst_key) {
             Lookup::Group(group) => {
                 let ports = self.fdb.group(group);

@@ -99,6 +99,7 @@ pub(super) fn params(ports: usize) -> SwitchParams {
         observed: true,
         stations: Vec::new(),
         groups: Vec::new(),
+        lags: Vec::new(),
         mirrors: Vec::new(),
         watchdog: None,
         flows: None,

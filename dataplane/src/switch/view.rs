@@ -309,6 +309,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.ports[port.index()].up = up;
         self.note_slow_path_queues(port);
+        self.note_lag_link(port);
         for peer in self.peers.iter_mut().flatten() {
             peer.notes.queue(Note::Link(port, up));
         }
@@ -320,7 +321,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             self.flush_stage(port, DropReason::EgressPortDown);
             self.go_on_flushing(now);
-            self.fdb.flush_port(port);
+            self.forget_stations(port);
             self.ports[port.index()].link_down(now);
             self.note_slow_path_queues(port);
             self.note_held(port, now);

@@ -125,6 +125,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame to several ports, of which those that are no members of its VLAN get none.
     #[cold]
     pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &ParsedFrame) {
+        let ports = if self.lags.is_empty() { ports } else { self.one_of_each_lag(port, ports, &frame) };
         match (headers.vlan, &self.vlans) {
             (Some(vlan), Some(vlans)) => {
                 let members = vlans.ports(vlan.vid);

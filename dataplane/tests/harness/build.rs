@@ -154,6 +154,7 @@ impl Plan {
             observed: true,
             stations: (0..self.ports as u16).map(station).collect(),
             groups: Vec::new(),
+            lags: Vec::new(),
             mirrors: Vec::new(),
             watchdog: None,
             flows: None,

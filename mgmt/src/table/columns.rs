@@ -6,7 +6,7 @@ use super::{At, Column, Form, Table, count, limit, rate, share};
 use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReading, Snapshot};
 use crate::times::{Part, Times};
 use serde_json::{Value, json};
-use weir_config::{MirrorConfig, show_flood_limit, show_vids};
+use weir_config::{LagConfig, MirrorConfig, show_flood_limit, show_vids};
 use weir_dataplane::drops::{DROP_REASONS, DropReason};
 use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, PortStats, Reasons, Stage};
 use weir_dataplane::storm_control::FloodKind;
@@ -73,6 +73,12 @@ pub const ALL: &[Table] = &[
             (0..s.info.ports.len()).flat_map(kinds).filter(limited).collect()
         },
     ),
+    table("lag", "/v1/lag", "Link aggregation groups, member by member.", LAGS, true, |s| {
+        let of = |(i, lag): (usize, &LagConfig)| {
+            lag.members.iter().map(move |port| (port.index(), i)).collect::<Vec<_>>()
+        };
+        s.info.lags.iter().enumerate().flat_map(of).collect()
+    }),
     table(
         "mirrors",
         "/v1/mirrors",
@@ -171,6 +177,10 @@ impl<'a> At<'a> {
 
     fn vlans(&self) -> Option<&'a PortVlans> {
         self.info().vlans.as_ref()
+    }
+
+    fn lag(&self) -> &'a LagConfig {
+        &self.snapshot.info.lags[self.i]
     }
 
     fn mirror(&self) -> &'a MirrorConfig {
@@ -303,6 +313,26 @@ const STORM_CONTROL: &[Column] = &[
     }),
 ];
 
+const LAGS: &[Column] = &[
+    PORT,
+    col("name", Text, "LAG", "name of the LAG", |r| json!(r.lag().name)),
+    LINK,
+    col("hash", Text, "Hash", "what tells flows apart: `l2`, `l3` or `l4`", |r| json!(r.lag().hash.word())),
+    col("rx_packets", Count, "RX_OK", "data frames received by this member", |r| {
+        count(r.port().stats.rx_packets)
+    }),
+    col("tx_packets", Count, "TX_OK", "data frames that left by this member", |r| {
+        count(r.port().stats.tx_packets)
+    }),
+    col(
+        "lag_changes",
+        Count,
+        "Changes",
+        "times that it left or joined because of its link: flows have moved",
+        |r| count(r.port().stats.lag_changes),
+    ),
+];
+
 const MIRRORS: &[Column] = &[
     col("name", Text, "Name", "name of the mirror", |r| json!(r.mirror().name)),
     col("ports", Text, "Ports", "whose frames are copied", |r| {
@@ -404,11 +434,13 @@ const SWITCH: &[Column] = &[
     }),
 ];
 
+const LINK: Column = col("link", Text, "STATE", "up, down or unknown", |r| {
+    json!(r.port().link.map_or("unknown", |link| if link.up { "up" } else { "down" }))
+});
+
 const PORTS: &[Column] = &[
     PORT,
-    col("link", Text, "STATE", "up, down or unknown", |r| {
-        json!(r.port().link.map_or("unknown", |link| if link.up { "up" } else { "down" }))
-    }),
+    LINK,
     col("device", Text, "", "device, as configured", |r| json!(r.info().device)),
     col("driver", Text, "", "DPDK driver", |r| json!(r.info().driver)),
     col("lcore", Count, "", "core that polls it", |r| json!(r.info().lcore)),

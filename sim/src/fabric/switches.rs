@@ -34,6 +34,9 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     if table.contains_key("mirror") {
         return Err(FabricError::Switch("no host looks at copies: take `[[mirror]]` out".into()));
     }
+    if table.contains_key("lag") {
+        return Err(FabricError::Switch("routing divides flows among links: take `[[lag]]` out".into()));
+    }
     policy::take(&mut table);
     fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
         table.entry(name).or_insert_with(|| Value::Table(Table::new())).as_table_mut()

@@ -706,6 +706,11 @@ fn what_cannot_be_is_refused_with_a_reason() {
             13,
             "no host looks at copies",
         ),
+        (
+            format!("{plain}[[switch.config.lag]]\nname = \"l\"\nmembers = [\"p0\"]\n"),
+            13,
+            "routing divides flows among links",
+        ),
         (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "at least one flow"),
         (plain[..plain.len() - 6].to_owned(), 12, ""),
         ("\0\u{feff}".to_owned(), 1, ""),

@@ -1,6 +1,7 @@
 //! From tables to TOML.
 
 mod buffer;
+mod lag;
 mod mirror;
 mod ports;
 mod queues;
@@ -131,6 +132,12 @@ struct Profile {
     xoff: Option<u64>,
 }
 
+/// A LAG: its name and its members, by number.
+struct Lag {
+    name: String,
+    members: Vec<usize>,
+}
+
 /// A port mirror.
 struct Mirror {
     name: String,
@@ -185,6 +192,7 @@ struct Importer<'t> {
     schedulers: Vec<Scheduler>,
     wreds: Vec<Wred>,
     mirrors: Vec<Mirror>,
+    lags: Vec<Lag>,
     watch: Option<Watch>,
     poll: Option<i64>,
     big_red_switch: bool,
@@ -208,6 +216,7 @@ impl<'t> Importer<'t> {
             schedulers: Vec::new(),
             wreds: Vec::new(),
             mirrors: Vec::new(),
+            lags: Vec::new(),
             watch: None,
             poll: None,
             big_red_switch: false,
@@ -233,6 +242,7 @@ impl<'t> Importer<'t> {
         self.finish_wreds();
         self.watchdog();
         self.mirrors();
+        self.lags();
         for row in self.db.rest() {
             let why = why_ignored(&row.table);
             self.db.whole(&row, Outcome::Ignored, why.into());
@@ -307,7 +317,6 @@ fn why_ignored(table: &str) -> &'static str {
         | "LOOPBACK_INTERFACE"
         | "PORTCHANNEL_INTERFACE"
         | "VLAN_SUB_INTERFACE" => "weir is a bridge: it has no addresses and routes nothing",
-        "PORTCHANNEL" | "PORTCHANNEL_MEMBER" => "weir has no link aggregation",
         "BUFFER_PORT_INGRESS_PROFILE_LIST" | "BUFFER_PORT_EGRESS_PROFILE_LIST" => {
             "limits per port are bytes here: [[buffer.port]] ingress_limit, egress_limit"
         }

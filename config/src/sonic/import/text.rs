@@ -22,6 +22,11 @@ impl Importer<'_> {
         self.write_maps(&mut out);
         self.write_buffer(&mut out, size);
         self.write_queues(&mut out);
+        for lag in &self.lags {
+            out.table("[[lag]]");
+            out.key("name", quoted(&lag.name));
+            out.key("members", list(lag.members.iter().map(|port| self.ports[*port].name.as_str())));
+        }
         for mirror in &self.mirrors {
             let name = |port: usize| self.ports[port].name.as_str();
             out.table("[[mirror]]");

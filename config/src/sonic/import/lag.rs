@@ -1,0 +1,75 @@
+//! `PORTCHANNEL` and `PORTCHANNEL_MEMBER`.
+
+use super::{Importer, Lag};
+use crate::read::fits_name;
+use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
+use weir_dataplane::lag::MAX_MEMBERS;
+
+impl Importer<'_> {
+    pub(super) fn lags(&mut self) {
+        let mut rows = self.db.take("PORTCHANNEL_MEMBER");
+        for mut row in self.db.take("PORTCHANNEL") {
+            let (mine, others) = rows.into_iter().partition(|member| lag_of(&member.key).0 == row.key);
+            rows = others;
+            let mut members: Vec<usize> = Vec::new();
+            for member in mine {
+                match self.member(&members, lag_of(&member.key).1) {
+                    Ok(port) => {
+                        members.push(port);
+                        self.db.whole(&member, Mapped, "lag.members".into());
+                    }
+                    Err(why) => self.db.whole(&member, Ignored, why.into()),
+                }
+            }
+            if members.is_empty() {
+                self.db.whole(&row, Ignored, "it has no member that weir could use".into());
+                continue;
+            }
+            let name = match fits_name(&row.key) {
+                true => row.key.clone(),
+                false => format!("lag_{}", self.lags.len()),
+            };
+            self.lags.push(Lag { name, members });
+            if row.text("static") == Some("true") {
+                row.note(&["static"], Mapped, "lag: without LACP");
+            } else {
+                self.db.whole(&row, Approximated, "weir speaks no LACP: make the other end static".into());
+            }
+            self.db.done(&row, "what a LAG of weir has are its members");
+        }
+        for member in rows {
+            self.db.whole(&member, Ignored, "there is no such PORTCHANNEL".into());
+        }
+    }
+
+    /// The port of this name, if it may stand for the others of its LAG.
+    fn member(&self, others: &[usize], name: &str) -> Result<usize, &'static str> {
+        let at = self.ports.iter().position(|port| port.name == name);
+        let at = at.ok_or("there is no such port in PORT")?;
+        let taken = self.lags.iter().flat_map(|lag| &lag.members).chain(others).any(|port| *port == at);
+        if taken {
+            return Err("the port is a member already");
+        }
+        if others.len() == MAX_MEMBERS {
+            return Err("a LAG of weir has 16 members at most");
+        }
+        if self.mirrors.iter().any(|mirror| mirror.to == at) {
+            return Err("a mirror sends to the port");
+        }
+        let like = |port: usize| {
+            let port = &self.ports[port];
+            (port.speed, port.mtu, port.storm_control)
+        };
+        match others.first() {
+            Some(first) if like(*first) != like(at) => {
+                Err("members of a LAG have one speed, MTU and limits on flooding, and this port has others")
+            }
+            _ => Ok(at),
+        }
+    }
+}
+
+/// LAG and port of a key, `PortChannel1|Ethernet0`.
+fn lag_of(key: &str) -> (&str, &str) {
+    key.split_once('|').unwrap_or((key, ""))
+}

@@ -1,0 +1,75 @@
+//! `[[lag]]`: what is read, and what is refused.
+
+use weir_config::runtime::{Device, switch_params};
+use weir_config::{Config, LagHash, Severity, load};
+use weir_dataplane::parse::HashFields;
+use weir_dataplane::types::PortId;
+
+fn text(lags: &str) -> String {
+    let ports: String =
+        (0..4).map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"net_null{n}\"\n")).collect();
+    format!("{ports}{lags}")
+}
+
+fn read(text: &str) -> Config {
+    load("t.toml", text).unwrap_or_else(|found| panic!("{found:?}\n{text}")).config
+}
+
+#[test]
+fn lags_have_names_members_and_a_hash() {
+    let config = read(&text(
+        "[[lag]]\nname = \"po1\"\nmembers = [\"p2\", \"p1\"]\n[[lag]]\nname = \"po2\"\nmembers = \"p3\"\nhash = \"l2\"\n\
+         [[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p2\"\n",
+    ));
+    let [one, two] = config.lags.as_slice() else { panic!("{:?}", config.lags) };
+    assert_eq!((one.name.as_str(), one.hash), ("po1", LagHash::L4));
+    assert_eq!((one.members.clone(), two.members.clone()), ([2, 1].map(PortId).to_vec(), vec![PortId(3)]));
+    let params = switch_params(&config, &[Device::default(); 4], 1).unwrap();
+    assert_eq!(
+        params.lags.iter().map(|lag| lag.fields).collect::<Vec<_>>(),
+        [HashFields::L4, HashFields::L2]
+    );
+    assert!(params.lags[0].members.iter().eq([1, 2].map(PortId)));
+    // A static station of a member is behind the LAG: the forwarding table knows it at the first port.
+    assert_eq!(params.stations[0].1, PortId(1));
+    assert_eq!([0, 1, 2, 3].map(|port| config.fdb_port(PortId(port)).0), [0, 1, 1, 3]);
+    assert!(read(&text("")).lags.is_empty());
+}
+
+#[test]
+fn what_makes_no_lag_is_refused_with_its_line() {
+    let lag = |name: &str, keys: &str| format!("[[lag]]\nname = \"{name}\"\n{keys}\n");
+    let two = "members = [\"p0\", \"p1\"]";
+    let mirror = "[[mirror]]\nname = \"m\"\nports = \"p3\"\nto = \"p1\"\n";
+    for (lags, reason) in [
+        (lag("a", ""), "has no members"),
+        (lag("a", "members = []"), "has no members"),
+        (lag("a", "members = [\"p0\", \"p9\"]"), "there is no port `p9`"),
+        (lag("a", "members = [\"p0\", \"p0\"]"), "`p0` is a member of LAG `a` already"),
+        (lag("a", "members = [\"p0\", 3]"), "a port is chosen by name"),
+        (lag("a", &format!("{two}\nhash = \"qpn\"")), "`qpn` is not known here"),
+        (lag("a", two) + &lag("b", "members = [\"p1\", \"p2\"]"), "`p1` is a member of LAG `a` already"),
+        (lag("a", two) + &lag("a", "members = \"p2\""), "already defined"),
+        (lag("a", two) + mirror, "is where mirror `m` sends to"),
+    ] {
+        let found = load("t.toml", &text(&lags)).map(|_| ()).expect_err(&lags);
+        let errors: Vec<_> = found.iter().filter(|fault| fault.severity == Severity::Error).collect();
+        assert_eq!(errors.len(), 1, "{lags}: {found:#?}");
+        assert!(errors[0].to_string().contains(reason), "{lags}: {}", errors[0]);
+        assert!(errors[0].line > 12 && !errors[0].remedy.is_empty(), "{lags}: {:?}", errors[0]);
+    }
+    for (key, word) in [
+        ("rate = \"10G\"", "rate"),
+        ("mtu = 1518", "mtu"),
+        ("vlan = { access = 7 }", "vlan"),
+        ("learning = false", "learning"),
+        ("unknown_unicast = \"drop\"", "unknown_unicast"),
+        ("storm_control = { broadcast = \"1kpps\" }", "storm_control"),
+        ("format = \"afh_lite\"", "format"),
+    ] {
+        let text = text(&lag("a", two)).replace("net_null1\"\n", &format!("net_null1\"\n{key}\n"));
+        let found = load("t.toml", &text).map(|_| ()).expect_err(key);
+        let wanted = format!("`p0` and `p1` of LAG `a` differ in {word}");
+        assert!(found.iter().any(|fault| fault.to_string().contains(&wanted)), "{key}: {found:#?}");
+    }
+}
