@@ -340,7 +340,7 @@ tables! {
         key("window", "time, required", "time they are counted over"),
     ]);
     FLOWS = table("[flows]", "Which flows are behind marks, losses, pauses and the depth of queues: `weir show flows`, events, the page.", &[
-        key("enable", "boolean, default true, false in `weir sim`", "record them; a frame to which none of this happens costs nothing"),
+        key("enable", "boolean, default true, false in `weir sim`", "record them; a frame to which none of this happens costs a thousandth more (docs/performance.md)"),
         key("sample", "1 to 65536, default 256, 1 in `weir sim`", "of each cause and port the first 128 in 10 ms are looked at one by one, beyond that one in so many, at random. Totals are exact in any case"),
     ]);
     MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics; and orders from its owner.", &[
