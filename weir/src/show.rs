@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::io::BufRead;
 use std::path::Path;
 use std::time::Duration;
+use weir_dataplane::flows::Cause;
 use weir_mgmt::sonic::{ALL, Answers, View};
 use weir_mgmt::table::Table;
 use weir_mgmt::{api, client, show as tables, sonic};
@@ -34,7 +35,7 @@ pub struct ShowArgs {
     #[arg(long)]
     pub vlan: Option<u16>,
     /// With flows: what is behind this only.
-    #[arg(long, value_parser = ["mark", "drop", "pause", "depth"])]
+    #[arg(long, value_parser = Cause::ALL.map(Cause::word))]
     pub cause: Option<String>,
     /// With flows: this queue or priority group only.
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..8))]
@@ -210,7 +211,7 @@ fn fdb(args: &ShowArgs, socket: &Path) -> Result<String> {
 fn flows(args: &ShowArgs, socket: &Path) -> Result<String> {
     let priority = args.priority.map(|priority| priority.to_string());
     let window = args.now.then(|| "now".to_owned());
-    let limit = args.all.then(|| "1000".to_owned());
+    let limit = args.all.then(|| weir_mgmt::flows::LIMIT.to_string());
     let given = [
         ("port", &args.port),
         ("cause", &args.cause),

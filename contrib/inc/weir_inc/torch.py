@@ -197,11 +197,7 @@ class WeirProcessGroup(dist.ProcessGroup):
         parts, own = _only(outputs), _only(inputs)
         self._fits(parts, own)
 
-        def run() -> None:
-            for part, got in zip(parts, self._gather(own)):
-                part.copy_(got)
-
-        return self._start(run, outputs)
+        return self._start(lambda: self._gather_into(parts, own), outputs)
 
     def _allgather_base(self, output: torch.Tensor, own: torch.Tensor, opts: Any = None) -> _Work:
         if output.numel() != self._size * own.numel() or output.dtype != own.dtype:
@@ -214,11 +210,7 @@ class WeirProcessGroup(dist.ProcessGroup):
         if root:
             self._fits(parts, own)
 
-        def run() -> None:
-            for part, got in zip(parts, self._gather(own)):
-                part.copy_(got)
-
-        return self._start(run, outputs)
+        return self._start(lambda: self._gather_into(parts, own), outputs)
 
     def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any) -> _Work:
         own, root = _only(outputs), opts.rootRank == self._rank
@@ -299,6 +291,11 @@ class WeirProcessGroup(dist.ProcessGroup):
         whole[self._rank] = own.detach()
         self._merge(whole)
         return whole
+
+    def _gather_into(self, parts: list[torch.Tensor], own: torch.Tensor) -> None:
+        """The same, each where it is wanted; nowhere, if there are no places."""
+        for part, got in zip(parts, self._gather(own)):
+            part.copy_(got)
 
     def _merge(self, tensor: torch.Tensor) -> None:
         """Replaces a tensor that is zero but for what this process knows by what they know together."""

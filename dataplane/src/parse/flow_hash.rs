@@ -1,6 +1,6 @@
 //! A number that all frames of a flow share, in both directions: which member of a LAG they leave by.
 
-use super::headers::{IPV4, IPV6, UDP, be16, tags};
+use super::headers::{Endpoints, TCP, UDP, be16, endpoints, tags};
 use super::{KeyParts, Profile};
 
 /// What of a frame says which flow it is of.
@@ -22,7 +22,6 @@ impl HashFields {
     }
 }
 
-const TCP: u8 = 6;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
@@ -42,33 +41,11 @@ fn between(ends: [u64; 2], seed: u64) -> u64 {
 
 /// Source and destination of an IP datagram, each folded to a word.
 fn ip_ends(bytes: &[u8], ethertype: u16, at: usize, with_ports: bool) -> Option<[u64; 2]> {
-    let (ends, protocol, behind) = match ethertype {
-        IPV4 => {
-            let head = bytes.get(at..)?.first_chunk::<20>()?;
-            let header = usize::from(head[0] & 15) * 4;
-            if head[0] >> 4 != 4 || header < 20 {
-                return None;
-            }
-            // Only the first fragment has ports: none of a datagram's may go another way.
-            let fragment = u16::from_be_bytes([head[6], head[7]]) & 0x3fff != 0;
-            let ends = [12, 16].map(|at| {
-                head.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from(u32::from_be_bytes(*b)))
-            });
-            (ends, Some(head[9]).filter(|_| !fragment), at + header)
-        }
-        IPV6 => {
-            let head = bytes.get(at..)?.first_chunk::<40>()?;
-            if head[0] >> 4 != 6 {
-                return None;
-            }
-            let word = |at: usize| {
-                head.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_be_bytes(*b))
-            };
-            ([8, 24].map(|at| mix(word(at)) ^ word(at + 8)), Some(head[6]), at + 40)
-        }
-        _ => return None,
-    };
-    let has_ports = with_ports && matches!(protocol, Some(TCP | UDP | SCTP | UDP_LITE));
+    let Endpoints { ends, protocol, behind, fragment } = endpoints(bytes, ethertype, at)?;
+    // Nothing folds to nothing: an IPv4 address is itself.
+    let ends = ends.map(|end| mix((end >> 64) as u64) ^ end as u64);
+    // Only the first fragment has ports: none of a datagram's may go another way.
+    let has_ports = with_ports && fragment == 0 && matches!(protocol, TCP | UDP | SCTP | UDP_LITE);
     match (be16(bytes, behind), be16(bytes, behind + 2)) {
         (Some(src), Some(dst)) if has_ports => {
             Some([mix(ends[0]) ^ u64::from(src), mix(ends[1]) ^ u64::from(dst)])

@@ -1,10 +1,8 @@
 //! Which flow a frame belongs to, for whoever wants to name it. Not on the path of a frame.
 
-use super::headers::{self, IPV4, IPV6, UDP, be16};
+use super::headers::{self, Endpoints, IPV4, TCP, UDP, be16, endpoints};
 use super::{Profile, Transport};
 use crate::flows::FlowId;
-
-const TCP: u8 = 6;
 
 impl Profile {
     /// The flow of a frame of `len` bytes of which `bytes` can be read. `None`: it has no addresses.
@@ -57,20 +55,11 @@ impl Profile {
 
 /// The flow by the IP header alone, and the protocol and place of what follows it, if that is not the rest of a fragmented packet.
 fn internet(bytes: &[u8], ethertype: u16, at: usize) -> Option<(FlowId, Option<(u8, usize)>)> {
-    let ip = bytes.get(at..)?;
-    let word = |from: usize| ip.get(from..)?.first_chunk().map(|word| u32::from_be_bytes(*word));
-    let wide = |from: usize| ip.get(from..)?.first_chunk().map(|word| u128::from_be_bytes(*word));
-    match ethertype {
-        IPV4 => {
-            let (protocol, header) = (*ip.get(9)?, usize::from(*ip.first()? & 15) * 4);
-            let first = be16(ip, 6)? & 0x1fff == 0;
-            let id = FlowId::of_ipv4(protocol, word(12)?, word(16)?);
-            Some((id, first.then_some((protocol, at + header))))
-        }
-        IPV6 => {
-            let protocol = *ip.get(6)?;
-            Some((FlowId::of_ipv6(protocol, wide(8)?, wide(24)?), Some((protocol, at + 40))))
-        }
-        _ => None,
-    }
+    let Endpoints { ends: [src, dst], protocol, behind, fragment } = endpoints(bytes, ethertype, at)?;
+    let id = match ethertype {
+        IPV4 => FlowId::of_ipv4(protocol, src as u32, dst as u32),
+        _ => FlowId::of_ipv6(protocol, src, dst),
+    };
+    let first = fragment & 0x1fff == 0;
+    Some((id, first.then_some((protocol, behind))))
 }

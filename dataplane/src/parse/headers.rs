@@ -5,6 +5,7 @@ use super::{EcnField, EcnPlace, Kind, Transport};
 pub(super) const MAC_CONTROL: u16 = 0x8808;
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
+pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 
 /// Tags that may stand in front of the EtherType: 802.1Q, 802.1ad, and the older QinQ value.
@@ -69,6 +70,54 @@ pub(super) fn ip(bytes: &[u8], len: usize, ethertype: u16, at: usize) -> Result<
         IPV4 => ipv4(bytes, len, at).map(Some).ok_or(Malformed),
         IPV6 => ipv6(bytes, len, at).map(Some).ok_or(Malformed),
         _ => Ok(None),
+    }
+}
+
+/// Who an IP packet is from and for, and where what it carries begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endpoints {
+    /// Source and destination; those of IPv4 are the low 32 bits.
+    pub ends: [u128; 2],
+    pub protocol: u8,
+    /// Where the header ends.
+    pub behind: usize,
+    /// IPv4: fragment offset, and in bit 13 whether more fragments follow.
+    pub fragment: u16,
+}
+
+/// Reads those of an IP header at `at`, whatever the lengths it states. `None`: it is none, or not all of it is there.
+#[inline]
+pub(super) fn endpoints(bytes: &[u8], ethertype: u16, at: usize) -> Option<Endpoints> {
+    match ethertype {
+        IPV4 => {
+            let head = bytes.get(at..)?.first_chunk::<20>()?;
+            let header = usize::from(head[0] & 15) * 4;
+            if head[0] >> 4 != 4 || header < 20 {
+                return None;
+            }
+            let address =
+                |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            Some(Endpoints {
+                ends: [12, 16].map(|at| address(at).into()),
+                protocol: head[9],
+                behind: at + header,
+                fragment: u16::from_be_bytes([head[6], head[7]]) & 0x3fff,
+            })
+        }
+        IPV6 => {
+            let head = bytes.get(at..)?.first_chunk::<40>()?;
+            let address = |at: usize| head.get(at..)?.first_chunk().map(|bytes| u128::from_be_bytes(*bytes));
+            if head[0] >> 4 != 6 {
+                return None;
+            }
+            Some(Endpoints {
+                ends: [address(8)?, address(24)?],
+                protocol: head[6],
+                behind: at + 40,
+                fragment: 0,
+            })
+        }
+        _ => None,
     }
 }
 

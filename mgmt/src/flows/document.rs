@@ -25,9 +25,10 @@ pub struct Query {
     pub limit: usize,
 }
 
-/// Flows of a port and cause unless somebody says otherwise, and at most.
+/// Flows of a port and cause unless somebody says otherwise.
 const USUAL: usize = 10;
-const MOST: usize = 1000;
+/// And at most.
+pub const LIMIT: usize = 1000;
 
 /// What may be asked for.
 pub(crate) const PARAMETERS: [Parameter; 5] = [
@@ -39,7 +40,7 @@ pub(crate) const PARAMETERS: [Parameter; 5] = [
         "over which time; minute unless given",
         Kind::Word(|| Window::ALL.map(Window::word).to_vec()),
     ),
-    parameter("limit", "flows of a port and cause; 10 unless given", Kind::Integer(1, MOST as u64)),
+    parameter("limit", "flows of a port and cause; 10 unless given", Kind::Integer(1, LIMIT as u64)),
 ];
 
 impl Default for Query {

@@ -4,7 +4,7 @@
 mod document;
 
 pub(crate) use document::PARAMETERS;
-pub use document::{Query, document};
+pub use document::{LIMIT, Query, document};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
