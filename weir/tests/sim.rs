@@ -227,6 +227,8 @@ fn plans_that_name_no_key_are_refused_with_the_line_and_the_keys_there_are() {
     plan(dir.path());
     let file = dir.path().join("odd.toml");
     let (name, to) = (file.to_str().unwrap(), dir.path().join("out"));
+    // In line 3 of this one there is a key that does not exist.
+    std::fs::write(dir.path().join("typing.toml"), "name = \"b\"\nseed = 1\nuntill = \"1ms\"\n").unwrap();
     let axis = |key: &str, value: &str| {
         format!(
             "name = \"odd\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"seed\"\nvalues = [1]\n[[axis]]\nkey = \"{key}\"\nvalues = [{value}]\n"
@@ -239,6 +241,11 @@ fn plans_that_name_no_key_are_refused_with_the_line_and_the_keys_there_are() {
         (axis("workload.9.senders", "2"), ":7: ", "nothing at `9`"),
         (axis("seed", "2"), ":7: ", "two axes"),
         (axis("x", "1").replace("key = \"x\"\n", ""), "line 6, ", "missing field `key`"),
+        (
+            axis("link.delay", "1").replace("base.toml", "typing.toml"),
+            "typing.toml:3: ",
+            "unknown field `untill`",
+        ),
         (axis("seed", "1").replace("\"base.toml\"", "\"absent.toml\""), "absent.toml: ", "No such file"),
     ] {
         std::fs::write(&file, &text).unwrap();

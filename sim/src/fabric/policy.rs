@@ -72,6 +72,22 @@ pub(super) fn take(config: &mut Table) -> Option<Value> {
     config.get_mut("buffer")?.as_table_mut()?.remove("policy")
 }
 
+/// What a reader says of a table, and of a constant that other policies have: which.
+fn of_another(said: &Table, message: &str) -> String {
+    let key = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+    let Some((key, value)) = key.and_then(|key| said.get_key_value(key)) else { return message.to_owned() };
+    let has = |kind: &&str| {
+        let table = [("kind", &Value::String((*kind).to_owned())), (key.as_str(), value)];
+        let table: Table = table.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        table.try_into::<Policy>().is_ok()
+    };
+    let kinds: Vec<&str> = ["hpcc", "dt", "abm", "reverie"].into_iter().filter(has).collect();
+    match kinds[..] {
+        [] => message.to_owned(),
+        _ => format!("{message}; `{key}` is one of kind {}: choose that, or take it out", kinds.join(", ")),
+    }
+}
+
 impl Policy {
     /// The policy a spec asks for.
     ///
@@ -88,7 +104,8 @@ impl Policy {
                 ));
             }
         };
-        let policy: Self = said.try_into().map_err(|e: toml::de::Error| wrong(e.message()))?;
+        let refused = |e: toml::de::Error| wrong(of_another(&said, e.message()));
+        let policy: Self = said.clone().try_into().map_err(refused)?;
         match policy {
             Self::Weir {} => {}
             _ if spec.switch.core != CoreKind::OutputQueued => {

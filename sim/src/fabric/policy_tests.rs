@@ -160,9 +160,16 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
             "unknown variant `complete`, expected one of `weir`, `hpcc`, `dt`, `abm`, `reverie`",
         ),
         ("policy = 3", "write a name, as \"dt\""),
-        ("policy = { kind = \"dt\", window = \"1us\" }", "unknown field `window`"),
+        (
+            "policy = { kind = \"dt\", window = \"1us\" }",
+            "unknown field `window`, there are no fields; `window` is one of kind abm",
+        ),
+        ("policy = { kind = \"dt\", wind = \"1us\" }", "unknown field `wind`, there are no fields"),
         ("policy = { kind = \"weir\", reserve = 1 }", "unknown field `reserve`"),
-        ("policy = { kind = \"hpcc\", shared_pool = \"1MB\" }", "unknown field `shared_pool`"),
+        (
+            "policy = { kind = \"hpcc\", shared_pool = \"1MB\" }",
+            "`shared_pool` is one of kind reverie: choose that",
+        ),
         ("policy = { reserve = 1 }", "kind"),
         ("policy = { kind = \"abm\", window = 0 }", "must be 1ns or more"),
         ("policy = { kind = \"abm\", window = \"soon\" }", "a time as"),

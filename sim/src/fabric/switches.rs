@@ -121,14 +121,15 @@ impl Configs {
     }
 }
 
-/// What a reader says of a key in a fabric file, or in the configuration of its switches, that does not exist; `None`: there is
-/// no such key. Other faults are not looked for, nor is a file that the fabric names.
-pub(crate) fn unknown_key(text: &str) -> Option<String> {
+/// What a reader says of a key in a fabric file, or in the configuration of its switches, that does not exist, and its line of the
+/// file; `None`: there is no such key. Other faults are not looked for, nor is a file that the fabric names.
+pub(crate) fn unknown_key(text: &str) -> Option<(Option<usize>, String)> {
     let spec: FabricSpec = match toml::from_str(text) {
         Ok(spec) => spec,
         Err(error) => {
             let said = error.message();
-            return said.starts_with("unknown field").then(|| said.to_owned());
+            let line = error.span().map(|at| text[..at.start].matches('\n').count() + 1);
+            return said.starts_with("unknown field").then(|| (line, said.to_owned()));
         }
     };
     let mut table = spec.switch.config;
@@ -136,7 +137,7 @@ pub(crate) fn unknown_key(text: &str) -> Option<String> {
     let text = toml::to_string(&table).ok()?;
     let found = weir_config::load_for(Platform::Simulated, "switch.config", &text).err()?;
     let unknown = found.into_iter().find(|diagnostic| diagnostic.rule == "unknown_key")?;
-    Some(format!("[switch.config]: {}; {}", unknown.message, unknown.remedy))
+    Some((None, format!("[switch.config]: {}; {}", unknown.message, unknown.remedy)))
 }
 
 /// Builds the switch of `node` with its static addresses.

@@ -152,10 +152,11 @@ impl Plan {
             let mut spec = base.clone();
             // Each of them has been set by itself.
             values.iter().try_for_each(|(key, value)| set(&mut spec, key, value)).ok()?;
-            fabric::unknown_key(&toml::to_string(&spec).ok()?)
+            Some(fabric::unknown_key(&toml::to_string(&spec).ok()?)?.1)
         };
-        if let Some(problem) = unknown(&[]) {
-            return Err(SweepError::Plan { file: base_file, problem });
+        if let Some((line, problem)) = fabric::unknown_key(&base_text) {
+            let file = line.map_or_else(|| base_file.clone(), |line| format!("{base_file}:{line}"));
+            return Err(SweepError::Plan { file, problem });
         }
         for (i, axis) in said.axes.iter().enumerate() {
             let key = axis.key.as_ref();
