@@ -227,8 +227,13 @@ fn plans_that_name_no_key_are_refused_with_the_line_and_the_keys_there_are() {
     plan(dir.path());
     let file = dir.path().join("odd.toml");
     let (name, to) = (file.to_str().unwrap(), dir.path().join("out"));
-    // In line 3 of this one there is a key that does not exist.
+    // In line 3 of the first there is a key that does not exist, in the other in the configuration of its switches.
     std::fs::write(dir.path().join("typing.toml"), "name = \"b\"\nseed = 1\nuntill = \"1ms\"\n").unwrap();
+    let base = std::fs::read_to_string(dir.path().join("base.toml")).unwrap();
+    let lines = base.lines().count();
+    let switch = "\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_thh = 1\n";
+    std::fs::write(dir.path().join("inner.toml"), base.trim_end().to_owned() + "\n" + switch).unwrap();
+    let inner = format!("inner.toml:{}: ", lines + 4);
     let axis = |key: &str, value: &str| {
         format!(
             "name = \"odd\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"seed\"\nvalues = [1]\n[[axis]]\nkey = \"{key}\"\nvalues = [{value}]\n"
@@ -246,6 +251,7 @@ fn plans_that_name_no_key_are_refused_with_the_line_and_the_keys_there_are() {
             "typing.toml:3: ",
             "unknown field `untill`",
         ),
+        (axis("link.delay", "1").replace("base.toml", "inner.toml"), inner.as_str(), "`dynamic_thh`"),
         (axis("seed", "1").replace("\"base.toml\"", "\"absent.toml\""), "absent.toml: ", "No such file"),
     ] {
         std::fs::write(&file, &text).unwrap();

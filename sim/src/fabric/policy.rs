@@ -72,19 +72,23 @@ pub(super) fn take(config: &mut Table) -> Option<Value> {
     config.get_mut("buffer")?.as_table_mut()?.remove("policy")
 }
 
+/// The words `kind` can be.
+const KINDS: [&str; 5] = ["weir", "hpcc", "dt", "abm", "reverie"];
+
 /// What a reader says of a table, and of a constant that other policies have: which.
-fn of_another(said: &Table, message: &str) -> String {
-    let key = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
-    let Some((key, value)) = key.and_then(|key| said.get_key_value(key)) else { return message.to_owned() };
+fn of_another(message: &str) -> String {
+    let refused = |message: &str| message.strip_prefix("unknown field `").map(str::to_owned);
+    let Some(rest) = refused(message) else { return message.to_owned() };
+    let key = rest.split('`').next().unwrap_or_default();
     let has = |kind: &&str| {
-        let table = [("kind", &Value::String((*kind).to_owned())), (key.as_str(), value)];
-        let table: Table = table.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
-        table.try_into::<Policy>().is_ok()
+        let table = [("kind", *kind), (key, "")];
+        let table: Table = table.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        table.try_into::<Policy>().err().is_none_or(|error| refused(error.message()).is_none())
     };
-    let kinds: Vec<&str> = ["hpcc", "dt", "abm", "reverie"].into_iter().filter(has).collect();
+    let kinds: Vec<&str> = KINDS.into_iter().filter(has).collect();
     match kinds[..] {
         [] => message.to_owned(),
-        _ => format!("{message}; `{key}` is one of kind {}: choose that, or take it out", kinds.join(", ")),
+        _ => format!("{message}; `{key}` is a key of kind {}: choose that, or take it out", kinds.join(", ")),
     }
 }
 
@@ -104,8 +108,7 @@ impl Policy {
                 ));
             }
         };
-        let refused = |e: toml::de::Error| wrong(of_another(&said, e.message()));
-        let policy: Self = said.clone().try_into().map_err(refused)?;
+        let policy: Self = said.try_into().map_err(|e: toml::de::Error| wrong(of_another(e.message())))?;
         match policy {
             Self::Weir {} => {}
             _ if spec.switch.core != CoreKind::OutputQueued => {
@@ -431,5 +434,18 @@ impl Admission for Buffer {
 
     fn queue_view(&self, queue: QueueIx) -> QueueView {
         either!(self, buffer => buffer.queue_view(queue))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_those_of_the_enum() {
+        let odd = Table::from_iter([("kind".to_owned(), Value::from("odd"))]);
+        let refused = odd.try_into::<Policy>().unwrap_err().to_string();
+        let listed = KINDS.map(|kind| format!("`{kind}`")).join(", ");
+        assert!(refused.contains(&format!("expected one of {listed}\n")), "{refused:?}");
     }
 }

@@ -162,13 +162,17 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
         ("policy = 3", "write a name, as \"dt\""),
         (
             "policy = { kind = \"dt\", window = \"1us\" }",
-            "unknown field `window`, there are no fields; `window` is one of kind abm",
+            "unknown field `window`, there are no fields; `window` is a key of kind abm: choose that, or",
+        ),
+        (
+            "policy = { kind = \"dt\", window = \"soon\" }",
+            "unknown field `window`, there are no fields; `window` is a key of kind abm",
         ),
         ("policy = { kind = \"dt\", wind = \"1us\" }", "unknown field `wind`, there are no fields"),
         ("policy = { kind = \"weir\", reserve = 1 }", "unknown field `reserve`"),
         (
             "policy = { kind = \"hpcc\", shared_pool = \"1MB\" }",
-            "`shared_pool` is one of kind reverie: choose that",
+            "`shared_pool` is a key of kind reverie: choose that",
         ),
         ("policy = { reserve = 1 }", "kind"),
         ("policy = { kind = \"abm\", window = 0 }", "must be 1ns or more"),

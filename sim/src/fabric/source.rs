@@ -2,6 +2,8 @@
 
 use super::FabricError;
 use super::spec::{FabricSpec, Topology};
+use std::borrow::Cow;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A file and what it says.
@@ -35,6 +37,39 @@ fn inside(value: &DeValue<'_>, path: &[&str]) -> Option<usize> {
         }
         _ => None,
     }
+}
+
+/// Steps to the key or value that stands at `at` of a text.
+fn path_to(table: &DeTable<'_>, at: usize) -> Vec<String> {
+    let here = |(name, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+        let mut path = vec![name.get_ref().to_string()];
+        let deeper = within(value.get_ref(), at);
+        let found = name.span().contains(&at) || value.span().contains(&at) || !deeper.is_empty();
+        path.extend(deeper);
+        found.then_some(path)
+    };
+    table.iter().find_map(here).unwrap_or_default()
+}
+
+fn within(value: &DeValue<'_>, at: usize) -> Vec<String> {
+    match value {
+        DeValue::Table(table) => path_to(table, at),
+        DeValue::Array(items) => {
+            let item = |(i, item): (usize, &Spanned<DeValue<'_>>)| {
+                let deeper = within(item.get_ref(), at);
+                (!deeper.is_empty()).then(|| [vec![i.to_string()], deeper].concat())
+            };
+            items.iter().enumerate().find_map(item).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Line (from 1) in `text` of the key that stands at `at` of `part`: `part` is what `text` says beneath `path`, written anew.
+pub(super) fn same_line(part: &str, at: usize, text: &str, path: &[&str]) -> Option<usize> {
+    let beneath = path_to(DeTable::parse(part).ok()?.get_ref(), at);
+    let path: Vec<&str> = path.iter().copied().chain(beneath.iter().map(String::as_str)).collect();
+    Source { file: String::new(), text: text.to_owned() }.line(&path)
 }
 
 impl Source {

@@ -4,6 +4,7 @@ use super::FabricError;
 use super::policy::{self, Buffer, Policy};
 use super::rclink;
 use super::sim_frame::SimFrame;
+use super::source;
 use super::spec::{FabricSpec, FlowControlKind, Protocol};
 use super::topology::{Plan, hop_mac};
 use std::collections::BTreeMap;
@@ -134,10 +135,11 @@ pub(crate) fn unknown_key(text: &str) -> Option<(Option<usize>, String)> {
     };
     let mut table = spec.switch.config;
     policy::take(&mut table);
-    let text = toml::to_string(&table).ok()?;
-    let found = weir_config::load_for(Platform::Simulated, "switch.config", &text).err()?;
+    let config = toml::to_string(&table).ok()?;
+    let found = weir_config::load_for(Platform::Simulated, "switch.config", &config).err()?;
     let unknown = found.into_iter().find(|diagnostic| diagnostic.rule == "unknown_key")?;
-    Some((None, format!("[switch.config]: {}; {}", unknown.message, unknown.remedy)))
+    let line = source::same_line(&config, unknown.span.start, text, &["switch", "config"]);
+    Some((line, format!("[switch.config]: {}; {}", unknown.message, unknown.remedy)))
 }
 
 /// Builds the switch of `node` with its static addresses.
