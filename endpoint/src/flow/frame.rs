@@ -20,6 +20,9 @@ const UDP: usize = 34;
 const BTH: usize = 42;
 const END: usize = 54;
 const AETH_END: usize = END + 4;
+/// Bytes behind the AETH of an answer of selective repeat: [`Sack`].
+pub(super) const SACK_BYTES: u16 = 24;
+const SACK_END: usize = AETH_END + SACK_BYTES as usize;
 /// Bytes of RoCEv2 frames that are represented: what a switch reads to know that one is like another (a shortest frame on the
 /// wire). What is behind the headers of a packet is zeros.
 const HAVE: usize = MIN_FRAME_BYTES as usize;
@@ -143,7 +146,7 @@ impl Route {
     /// algorithm.
     pub(super) fn answer(&self, class: TrafficClass, more: u16) -> HeaderFrame {
         let ext = Extensions { aeth: Some(Aeth { syndrome: 0, msn: 0 }), ..Extensions::default() };
-        let rest = [0; INT_BYTES as usize];
+        let rest = [0; (INT_BYTES + SACK_BYTES) as usize];
         let rest = &rest[..usize::from(more).min(rest.len())];
         let frame = self.emit(class, Bth::new(Opcode::RC_ACK, Qpn(self.qpn), Psn::new(0)), ext, rest);
         frame.cut(AETH_END)
@@ -167,6 +170,28 @@ pub(super) struct Heard {
     pub payload: u16,
     /// Of an answer.
     pub syndrome: Option<Syndrome>,
+    /// Of an answer of selective repeat.
+    pub sack: Option<Sack>,
+}
+
+/// What an answer of selective repeat says besides the PSN before the first packet that is missing: on the wire a
+/// reserved byte and PSN, a reserved byte and 24 bits, 128 bits, most significant byte first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sack {
+    /// PSN after the highest that has arrived.
+    pub end: Psn,
+    /// Packets that have arrived beyond the first missing one.
+    pub beyond: u32,
+    /// Which of the packets from the first missing one on have arrived: bit 0 is that one.
+    pub bits: u128,
+}
+
+impl Sack {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let own: &[u8; SACK_BYTES as usize] = bytes.get(AETH_END..)?.first_chunk()?;
+        let bits = own[8..].iter().fold(0, |bits, byte| bits << 8 | u128::from(*byte));
+        Some(Self { end: Psn::new(be24(own, 1)), beyond: be24(own, 5), bits })
+    }
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
@@ -196,6 +221,15 @@ impl HeaderFrame {
     pub(super) fn set_answer(&mut self, psn: Psn, syndrome: Syndrome) {
         self.bytes[BTH + 9..END].copy_from_slice(&psn.get().to_be_bytes()[1..]);
         self.bytes[END] = syndrome.encode();
+    }
+
+    /// The same, of selective repeat.
+    pub(super) fn set_sack(&mut self, sack: &Sack) {
+        let own = &mut self.bytes[AETH_END..SACK_END];
+        own[1..4].copy_from_slice(&sack.end.get().to_be_bytes()[1..]);
+        own[5..8].copy_from_slice(&sack.beyond.to_be_bytes()[1..]);
+        own[8..].copy_from_slice(&sack.bits.to_be_bytes());
+        self.have = self.have.max(SACK_END as u8);
     }
 
     /// Completes a data frame made by [`Route::data`].
@@ -238,6 +272,7 @@ pub(super) fn hear(bytes: &[u8]) -> Option<Heard> {
         ce: head[IP + 1] & 3 == ECN_CE,
         payload,
         syndrome: if aeth { Some(Syndrome::decode(*bytes.get(END)?)) } else { None },
+        sack: if aeth { Sack::read(bytes) } else { None },
     })
 }
 

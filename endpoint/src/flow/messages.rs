@@ -6,11 +6,11 @@ use weir_dataplane::types::Nanos;
 /// What a receiver has seen of a message. Only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Packets in order, each once.
+    /// Packets taken, each once: in order unless the receiver takes any.
     pub packets: u64,
     /// Their payload bytes.
     pub bytes: u64,
-    /// Packets that came twice, or after a gap (go-back-N throws them away).
+    /// Packets that came twice, after a gap (go-back-N throws them away) or beyond the window of selective repeat.
     pub useless: u64,
     /// Packets nobody sends again that never came.
     pub missing: u64,
@@ -132,6 +132,28 @@ impl Incoming {
         self.expected += 1;
         let ended = self.close(now);
         Some(Arrival { flow, bytes, delivered: ended > 0 && whole, ended })
+    }
+
+    /// Packet `packet`, of any message, came with so many bytes of payload and is placed; all before `upto` have come. A
+    /// message is delivered with the last of its packets, whatever is missing of others.
+    pub fn place(&mut self, packet: u64, upto: u64, bytes: u64, now: Nanos) -> Option<Arrival> {
+        let Message { flow, received, .. } = self.of(packet)?;
+        received.packets += 1;
+        received.bytes += bytes;
+        let (id, delivered) = (flow.id, received.packets == flow.packets());
+        if delivered {
+            received.ended = Some(now);
+        }
+        self.expected = upto;
+        while self.messages.get(self.at).is_some_and(|m| m.end <= upto) {
+            self.at += 1;
+        }
+        Some(Arrival { flow: id, bytes, delivered, ended: delivered.into() })
+    }
+
+    fn of(&mut self, packet: u64) -> Option<&mut Message> {
+        let ahead = self.messages[self.at.min(self.messages.len())..].partition_point(|m| m.end <= packet);
+        self.messages.get_mut(self.at + ahead)
     }
 
     /// Goes on to the next message if all packets of this one are accounted for.

@@ -1,7 +1,8 @@
 //! The receiving end of a queue pair.
 
-use super::frame::{HeaderFrame, Heard, Route};
+use super::frame::{HeaderFrame, Heard, Route, SACK_BYTES};
 use super::messages::{Arrival, Incoming, Received};
+use super::reorder::{Placed, Reorder};
 use super::sender::{Flow, Pace, Transport};
 use crate::congestion::telemetry::Stamp;
 use crate::roce::cnp::NotificationPoint;
@@ -22,6 +23,8 @@ pub struct Receiver {
     answer: HeaderFrame,
     np: NotificationPoint,
     incoming: Incoming,
+    /// It takes packets in any order.
+    reorder: Option<Box<Reorder>>,
     /// The gap before the expected packet has been named.
     gap_named: bool,
     /// The sender is driven by acknowledgements: what the newest packet carried, to go back with the next one.
@@ -36,11 +39,16 @@ pub struct Receiver {
 impl Receiver {
     /// Expects `flow`; answers go along `back`; CNPs at least `cnp_interval` apart.
     pub fn new(flow: Flow, back: Route, cnp_interval: Nanos) -> Self {
+        let (reorder, sack) = match flow.transport {
+            Transport::SelectiveRepeat(config) => (Some(Box::new(Reorder::new(config.window))), SACK_BYTES),
+            Transport::Reliable | Transport::Datagram => (None, 0),
+        };
         Self {
-            reliable: flow.transport == Transport::Reliable,
+            reliable: flow.transport.is_reliable(),
             class: flow.class(),
             incoming: Incoming::new(flow),
-            answer: back.answer(flow.class(), flow.pace.header_bytes()),
+            answer: back.answer(flow.class(), flow.pace.header_bytes() + sack),
+            reorder,
             back,
             np: NotificationPoint::new(cnp_interval),
             gap_named: false,
@@ -83,6 +91,9 @@ impl Receiver {
         } else {
             frame.set_answer(expected.previous(), Syndrome::ACK_NO_CREDITS);
         }
+        if let Some(reorder) = &self.reorder {
+            frame.set_sack(&reorder.sack(self.incoming.expected));
+        }
         frame
     }
 
@@ -116,6 +127,20 @@ impl Receiver {
             }
         }
         let ahead = i64::from(heard.psn.since(Psn::new(0).plus(incoming.expected)));
+        if let Some(reorder) = &mut self.reorder {
+            let expected = incoming.expected;
+            let known = expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
+            let placed =
+                known.map_or(Placed::Useless, |packet| reorder.place(packet, expected, heard.ack_req));
+            let (Some(packet), Placed::Upto(upto, owed)) = (known, placed) else {
+                incoming.seen().useless += 1;
+                self.ack_due |= heard.ack_req && known.is_some();
+                return None;
+            };
+            self.ack_due |= owed;
+            let bytes = heard.payload.saturating_sub(self.header_bytes).into();
+            return incoming.place(packet, upto, bytes, now);
+        }
         let known = incoming.expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
         let Some(packet) = known.filter(|_| ahead == 0 || (ahead > 0 && !self.reliable)) else {
             incoming.seen().useless += 1;

@@ -1,6 +1,7 @@
-//! The sending end of a queue pair: go-back-N over 24-bit PSNs, paced.
+//! The sending end of a queue pair: go-back-N or selective repeat over 24-bit PSNs, paced.
 
 use super::frame::{HeaderFrame, Heard, Route};
+use super::selective::Repair;
 use crate::congestion::telemetry::Stamp;
 use crate::congestion::{Ack, Algorithm, CongestionControl};
 use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
@@ -43,10 +44,28 @@ impl Pace {
 /// What the receiver says about frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// It acknowledges; what is lost is sent again.
+    /// It takes packets in order and acknowledges; from what is lost on all is sent again (go-back-N).
     Reliable,
+    /// It takes packets in any order and says which; what is lost is sent again, and nothing else.
+    SelectiveRepeat(SelectiveRepeat),
     /// Nothing: an unreliable connection.
     Datagram,
+}
+
+impl Transport {
+    /// It acknowledges.
+    pub fn is_reliable(self) -> bool {
+        self != Self::Datagram
+    }
+}
+
+/// How far packets may be out of order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectiveRepeat {
+    /// Packets from the oldest one not acknowledged on that may be sent, and that a receiver has room for; 1 to 2^22.
+    pub window: u32,
+    /// A packet is lost when one sent so many packets after it has arrived, and it has not; at least 1.
+    pub reorder_threshold: u32,
 }
 
 /// One message from one host to another. Both ends hold the same value. What is not of the message alone (from
@@ -141,6 +160,8 @@ pub struct Sender {
     asked: u64,
     /// An answer is overdue; [`NEVER`]: none was asked for.
     deadline: Nanos,
+    /// What arrived out of order, and what was lost: of selective repeat.
+    repair: Option<Box<Repair>>,
     /// Departure of the last frame (picoseconds) and its bits, from which the next is due.
     last_ps: u64,
     last_bits: u64,
@@ -165,7 +186,12 @@ impl Sender {
         };
         let request =
             if let Pace::Adapter { request, .. } = flow.pace { u64::from(request.max(1)) } else { 0 };
+        let repair = match flow.transport {
+            Transport::SelectiveRepeat(config) => Some(Box::new(Repair::new(config))),
+            Transport::Reliable | Transport::Datagram => None,
+        };
         let mut sender = Self {
+            repair,
             template: route.data(flow.class()),
             control,
             request,
@@ -228,7 +254,7 @@ impl Sender {
     /// Nothing remains to be done.
     pub fn is_done(&self) -> bool {
         match self.flow().transport {
-            Transport::Reliable => self.acked == self.packets,
+            Transport::Reliable | Transport::SelectiveRepeat(_) => self.acked == self.packets,
             Transport::Datagram => self.next == self.packets,
         }
     }
@@ -236,7 +262,7 @@ impl Sender {
     /// The flow of the next message that is complete, each once: all of it is acknowledged or, of datagrams, sent.
     pub(super) fn take_completed(&mut self) -> Option<u32> {
         let Message { flow, first, .. } = *self.messages.get(self.completed)?;
-        let upto = if flow.transport == Transport::Reliable { self.acked } else { self.next };
+        let upto = if flow.transport.is_reliable() { self.acked } else { self.next };
         let complete = first + flow.packets() <= upto;
         self.completed += usize::from(complete);
         complete.then_some(flow.id)
@@ -253,16 +279,36 @@ impl Sender {
         &mut self.messages[at].sent
     }
 
-    fn due_ps(&self) -> u64 {
+    /// When packet `number` is due, ps.
+    fn due_ps(&self, number: u64) -> u64 {
         let gap = self.rate().map_or(0, |rate| self.last_bits * 1_000_000_000_000 / rate);
-        let start = self.messages[self.of(self.next)].flow.start;
+        let start = self.messages[self.of(number)].flow.start;
         self.last_ps.saturating_add(gap).max(start.saturating_mul(1000))
     }
 
     /// When the next frame may go if the link is free; [`NEVER`]: nothing to send until an answer or
     /// a timeout.
     pub(super) fn ready(&self) -> Nanos {
-        if self.next < self.packets && self.is_admitted() { self.due_ps().div_ceil(1000) } else { NEVER }
+        let number = match self.lost() {
+            // What was lost is in flight no longer, and its work request is under way.
+            Some(lost) if self.is_window_open() || self.asked <= self.acked => lost,
+            None if self.next < self.packets && self.is_admitted() => self.next,
+            _ => return NEVER,
+        };
+        self.due_ps(number).div_ceil(1000)
+    }
+
+    /// The packet that selective repeat sends again before all others.
+    fn lost(&self) -> Option<u64> {
+        self.repair.as_ref()?.first_lost()
+    }
+
+    /// Packets in flight.
+    fn in_flight(&self) -> u64 {
+        match &self.repair {
+            None => self.next - self.acked,
+            Some(repair) => self.next.saturating_sub(repair.delivered + repair.lost()),
+        }
     }
 
     /// The work request of packet `number`, from the first of the queue pair.
@@ -273,6 +319,9 @@ impl Sender {
 
     /// The next packet may be in flight, and its work request.
     fn is_admitted(&self) -> bool {
+        if self.repair.as_ref().is_some_and(|repair| self.next - self.acked >= repair.window()) {
+            return false;
+        }
         if let Pace::Acks(_) = self.flow().pace {
             // A window that shrank below what is in flight could leave nobody who asks: then one goes that does.
             return self.is_window_open() || self.asked <= self.acked;
@@ -289,7 +338,7 @@ impl Sender {
     /// Less is in flight than the algorithm allows.
     fn is_window_open(&self) -> bool {
         let window = self.control.as_ref().map_or(u64::MAX, |control| control.permit().window);
-        (self.next - self.acked) * u64::from(self.flow().payload) < window
+        self.in_flight() * u64::from(self.flow().payload) < window
     }
 
     /// When [`Sender::run_timers`] has something to do.
@@ -304,12 +353,18 @@ impl Sender {
         }
         if now >= self.deadline {
             self.oldest().timeouts += 1;
-            self.go_back();
-            self.lost(now);
+            match &mut self.repair {
+                None => self.go_back(),
+                Some(repair) => {
+                    repair.timeout(self.acked, self.highest);
+                    (self.asked, self.deadline) = (self.acked, NEVER);
+                }
+            }
+            self.on_loss(now);
         }
     }
 
-    fn lost(&mut self, now: Nanos) {
+    fn on_loss(&mut self, now: Nanos) {
         if let Some(control) = &mut self.control {
             control.on_loss(now);
         }
@@ -322,13 +377,15 @@ impl Sender {
 
     /// The next frame; call only when [`Sender::ready`].
     pub(super) fn send(&mut self, now: Nanos) -> HeaderFrame {
-        let at = self.of(self.next);
+        let lost = self.lost();
+        let number = lost.unwrap_or(self.next);
+        let at = self.of(number);
         let Message { flow, first, .. } = self.messages[at];
-        let packet = self.next - first;
+        let packet = number - first;
         let last = packet + 1 == flow.packets();
         let (opcode, ack_req) = match flow.transport {
             Transport::Datagram => (Opcode::UC_SEND_ONLY, false),
-            Transport::Reliable => {
+            Transport::Reliable | Transport::SelectiveRepeat(_) => {
                 let opcode = match (packet == 0, last) {
                     (true, true) => Opcode::RC_SEND_ONLY,
                     (true, false) => Opcode::RC_SEND_FIRST,
@@ -343,20 +400,28 @@ impl Sender {
             }
         };
         let mut frame = self.template;
-        let (due, psn) = (self.due_ps(), Psn::new(0).plus(self.next));
-        let again = self.next < self.highest;
-        self.next += 1;
-        // So does the last one a window admits.
-        let ack_req = ack_req || (matches!(flow.pace, Pace::Acks(_)) && !self.is_window_open());
+        let (due, psn) = (self.due_ps(number), Psn::new(0).plus(number));
+        let again = number < self.highest;
+        self.next += u64::from(lost.is_none());
+        let highest = self.highest.max(self.next);
+        // So do the last one a window admits, and the last one of those that are sent again.
+        let mut ack_req = ack_req || (matches!(flow.pace, Pace::Acks(_)) && !self.is_window_open());
+        if let Some(repair) = &mut self.repair {
+            if lost.is_some() {
+                repair.sent_again(number, highest);
+                ack_req |= repair.lost() == 0;
+            }
+            ack_req |= self.next - self.acked >= repair.window();
+        }
         frame.set_data(opcode, psn, ack_req, flow.payload_of(packet) + flow.pace.header_bytes());
-        self.highest = self.highest.max(self.next);
+        self.highest = highest;
         let sent = &mut self.messages[at].sent;
         sent.packets += 1;
         sent.resent += u64::from(again);
         // Only a packet that asks starts the clock, else a slow flow would time out before it has asked; and only
         // the oldest one, else a lost NAK would go unnoticed while packets flow.
         if ack_req {
-            self.asked = self.next;
+            self.asked = self.asked.max(number + 1);
             if self.deadline == NEVER {
                 self.deadline = now.saturating_add(flow.timeout);
             }
@@ -381,35 +446,55 @@ impl Sender {
             }
             return;
         };
-        // The packet meant, by its distance from the first one not acknowledged.
+        // The packet after the last one acknowledged, by its distance from the first one that was not.
         let distance = i64::from(heard.psn.since(Psn::new(0).plus(self.acked)));
-        let Some(packet) = self.acked.checked_add_signed(distance) else { return };
-        let acked = match syndrome {
-            Syndrome::Ack(_) => packet + 1,
-            Syndrome::Nak(Nak::Sequence) => packet,
+        let ahead = match syndrome {
+            Syndrome::Ack(_) => distance + 1,
+            Syndrome::Nak(Nak::Sequence) => distance,
             _ => return,
         };
+        let Some(acked) = self.acked.checked_add_signed(ahead) else { return };
         if acked > self.highest {
             return;
         }
+        let revealed = match &mut self.repair {
+            None => 0,
+            Some(repair) => {
+                // An answer that speaks of what was never sent is none.
+                let Some(sack) = &heard.sack else { return };
+                let reach = acked.checked_add_signed(sack.end.since(Psn::new(0).plus(acked)).into());
+                let Some(reach) = reach.filter(|reach| (acked..=self.highest).contains(reach)) else {
+                    return;
+                };
+                if u64::from(sack.beyond) > reach - acked {
+                    return;
+                }
+                repair.answer(acked, reach, sack)
+            }
+        };
         if acked > self.acked {
             self.acked = acked;
             self.next = self.next.max(acked);
             let timeout = self.flow().timeout;
             self.deadline = if acked < self.asked { now.saturating_add(timeout) } else { NEVER };
         }
-        if syndrome == Syndrome::Nak(Nak::Sequence) && acked == self.acked {
+        if syndrome == Syndrome::Nak(Nak::Sequence) && acked == self.acked && self.repair.is_none() {
             self.oldest().naks += 1;
             self.go_back();
-            self.lost(now);
+            self.on_loss(now);
         }
+        (0..revealed).for_each(|_| self.on_loss(now));
+        let (delivered, next) = match &self.repair {
+            None => (acked, self.next),
+            Some(repair) => (repair.delivered, repair.delivered + self.in_flight()),
+        };
         if let (Some(control), Some(stamp)) = (&mut self.control, stamp) {
             let payload = u64::from(self.messages[0].flow.payload);
             self.draws = self.draws.wrapping_mul(DRAW_FACTOR).wrapping_add(DRAW_STEP);
             control.on_ack(&Ack {
                 now,
-                acked: acked * payload,
-                next: self.next * payload,
+                acked: delivered * payload,
+                next: next * payload,
                 rtt: now.saturating_sub(stamp.sent),
                 marks: stamp.marks,
                 hops: stamp.hops(),

@@ -15,13 +15,13 @@ use weir_dataplane::parse::{Kind, Profile};
 use weir_dataplane::pfc::frame::PfcFrame;
 use weir_dataplane::types::{Mac, Nanos};
 
-const RATE: u64 = 100_000_000_000;
+pub(super) const RATE: u64 = 100_000_000_000;
 
 fn nic() -> Nic {
     Nic::new(NicConfig { rate: RATE, obey: 1 << 3, cnp: TrafficClass::of_cnps(48, 6), cnp_interval: 50_000 })
 }
 
-fn flow(bytes: u64, pace: Pace, transport: Transport) -> Flow {
+pub(super) fn flow(bytes: u64, pace: Pace, transport: Transport) -> Flow {
     Flow {
         id: 7,
         bytes,
@@ -47,7 +47,7 @@ fn route(from: u8, to: u8) -> Route {
     }
 }
 
-fn pair(flow: Flow) -> [Nic; 2] {
+pub(super) fn pair(flow: Flow) -> [Nic; 2] {
     let mut nics = [nic(), nic()];
     nics[0].send(flow, &route(1, 2)).unwrap();
     nics[1].expect(flow, route(2, 1));

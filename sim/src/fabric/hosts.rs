@@ -6,7 +6,7 @@ use super::sim_frame::{Body, SimFrame};
 use super::spec::{Congestion, FabricSpec, Protocol};
 use super::switches;
 use super::topology::Plan;
-use super::{FabricError, congestion};
+use super::{FabricError, congestion, transport};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
@@ -66,6 +66,7 @@ pub(super) fn packet_bytes(spec: &FabricSpec, payload: u64) -> u64 {
 /// What contradicts the kind of hosts.
 pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     congestion::check(spec)?;
+    transport::check(spec)?;
     let range = |what: &str, got: String, must: &str| {
         Err(FabricError::Range { what: what.into(), got, must: must.into() })
     };

@@ -149,6 +149,13 @@ const DCTCP: More<'_> = &[BY_HOST, cc("\"dctcp\"")];
 const SWIFT: More<'_> = &[BY_HOST, cc("\"swift\""), ("host.swift.base_target", "\"5us\"")];
 const NSCC: More<'_> = &[BY_HOST, cc("\"nscc\"")];
 const NSCC_LOSES: More<'_> = &[BY_HOST, NSCC[1], ("link.loss", "0.02"), ("host.timeout", "\"50us\"")];
+/// Frames that overtake one another, and losses.
+const SELECTIVE: More<'_> = &[
+    ("host.transport", "\"selective_repeat\""),
+    ("routing.mode", "\"spray\""),
+    ("link.loss", "0.01"),
+    ("host.timeout", "\"50us\""),
+];
 const ORDERS: More<'_> = &[("order", "[{ at = \"30us\", host = \"h0\", set = { gain = 900 } }]")];
 const TO_ALL_DCQCN: (&str, &str) =
     ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\", cc = \"dcqcn\" }");
@@ -316,6 +323,9 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("host.rx_delay", "\"300ns\"", PLAIN),
     ("host.ack_every", "1", PLAIN),
     ("host.timeout", "\"20us\"", &[("link.loss", "0.02")]),
+    ("host.transport", "\"selective_repeat\"", PLAIN),
+    ("host.selective_repeat.window", "8", SELECTIVE),
+    ("host.selective_repeat.reorder_threshold", "2", SELECTIVE),
     ("host.cnp_interval", "\"10us\"", PLAIN),
     // What holds CNPs back.
     ("host.cnp_priority", "3", &[("workload", TWO_WAYS), ("host.cnp_interval", "\"1us\"")]),
@@ -612,6 +622,7 @@ fn every_key_of_a_fabric_has_a_case() {
         ("host.dctcp.", "host.dctcp.", PLAIN),
         ("host.swift.", "host.swift.", PLAIN),
         ("host.nscc.", "host.nscc.", PLAIN),
+        ("host.selective_repeat.", "host.selective_repeat.", PLAIN),
         ("inc.", "inc.", PLAIN),
         ("order.0.", "order.0.", ORDERS),
         ("ns3.", "ns3.", PLAIN),
@@ -638,6 +649,7 @@ fn every_key_of_a_fabric_has_a_case() {
         "host.dctcp",
         "host.swift",
         "host.nscc",
+        "host.selective_repeat",
     ]);
     let tables_within: Vec<&str> = tables_within.copied().collect();
     let mut missing = Vec::new();

@@ -36,6 +36,7 @@ mod switches;
 pub mod time;
 mod timeline;
 mod topology;
+mod transport;
 mod units;
 mod workload;
 
@@ -64,6 +65,7 @@ pub use spec::{
 pub(crate) use switches::unknown_key;
 pub use timeline::{Pause, Series, Timeline};
 pub(crate) use topology::neighbours;
+pub use transport::{SelectiveSpec, TransportKind};
 pub use units::{Duration, Quantity, Rate, Size};
 
 /// Why a fabric is refused.
@@ -206,3 +208,5 @@ mod rclink_tests;
 mod routing_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transport_tests;

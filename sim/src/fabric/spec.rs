@@ -8,6 +8,7 @@ use super::nscc::NsccSpec;
 use super::orders::OrderSpec;
 use super::sizes::SizeDistribution;
 use super::source::Source;
+use super::transport::{SelectiveSpec, TransportKind};
 use super::units::{Duration, Rate, Size};
 use crate::digest::Digest;
 use serde::de::Error;
@@ -500,6 +501,10 @@ pub struct HostSpec {
     pub ack_every: Option<u16>,
     /// Retransmission timeout.
     pub timeout: Duration,
+    /// What they do about frames that are lost or overtake one another.
+    pub transport: TransportKind,
+    /// Constants of `transport = "selective_repeat"`.
+    pub selective_repeat: SelectiveSpec,
     /// Least time between two CNPs of a flow.
     pub cnp_interval: Duration,
     /// Priority of CNPs, of which pauses hold them back; ACKs go with their data. Of RoCEv2: RC Link has classes of its
@@ -539,6 +544,8 @@ impl Default for HostSpec {
             payload: 1024,
             ack_every: None,
             timeout: Duration::of(4_000_000),
+            transport: TransportKind::default(),
+            selective_repeat: SelectiveSpec::default(),
             cnp_interval: Duration::of(50_000),
             cnp_priority: 6,
             congestion_control: None,

@@ -15,11 +15,11 @@ use super::rclink;
 use super::routes::{self, Routes};
 use super::spec::{Congestion, FabricSpec, Pattern, Protocol, Workload};
 use super::topology::Plan;
-use super::{FabricError, congestion, hosts, rate_control};
+use super::{FabricError, congestion, hosts, rate_control, transport};
 use collectives::Kind;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Nanos, PRIORITIES};
-use weir_endpoint::flow::{Flow, Pace, Transport};
+use weir_endpoint::flow::{Flow, Pace};
 
 /// Packets of a chunk of a tree all-reduce.
 const CHUNK_PACKETS: u64 = 32;
@@ -388,7 +388,7 @@ pub(super) fn flows(
                 let (from, to) = (plan.names[d.from].clone(), plan.names[d.to].clone());
                 return Err(FabricError::NoPath { from, to });
             }
-            let transport = if w.reliable { Transport::Reliable } else { Transport::Datagram };
+            let transport = transport::of(spec, w.reliable);
             let flow = Flow {
                 id,
                 bytes: d.bytes,
