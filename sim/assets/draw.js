@@ -100,7 +100,7 @@ function ticks(max, about) {
 const LEFT = 92, RIGHT = 12, TOP = 8, BOTTOM = 22;
 
 function frame(holder, height, maxX, maxY, labelX, labelY) {
-  const width = Math.max(holder.clientWidth, 320);
+  const width = Math.max(holder.clientWidth, 240);
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height });
   const x = (v) => LEFT + (v / maxX) * (width - LEFT - RIGHT);
   const y = (v) => height - BOTTOM - (v / maxY) * (height - TOP - BOTTOM);
@@ -116,6 +116,22 @@ function frame(holder, height, maxX, maxY, labelX, labelY) {
   }
   holder.append(root);
   return { root, x, y, width, height };
+}
+
+/// Moments: dashed lines with a number above, of each an `at` (ns) and a `name`. Numbers that would cover one another become one.
+function moments(root, x, bottom, marks) {
+  const groups = [];
+  marks.forEach((mark, i) => {
+    const at = x(mark.at), before = groups[groups.length - 1];
+    root.append(svg("line", { class: "order", x1: at, x2: at, y1: TOP + 6, y2: bottom }));
+    if (before && at - before.at < 24) before.to = i + 1;
+    else groups.push({ at, from: i + 1, to: i + 1 });
+  });
+  for (const { at, from, to } of groups) {
+    const text = svg("text", { x: at, y: TOP + 3, "text-anchor": "middle", class: "label halo" }, from === to ? String(from) : `${from}\u2013${to}`);
+    text.append(svg("title", {}, marks.slice(from - 1, to).map((mark) => mark.name).join("\n")));
+    root.append(text);
+  }
 }
 
 function nothing(holder, text) {
@@ -140,8 +156,8 @@ function legend(names, hidden, toggle) {
   return box;
 }
 
-/// Series over a time of `end` ns, one value per `period` ns; a click on a name hides it.
-function lines(id, end, series, label, empty) {
+/// Series over a time of `end` ns, one value per `period` ns, and moments in it; a click on a name hides one.
+function lines(id, end, series, label, empty, marks = []) {
   const holder = $(id);
   holder.replaceChildren();
   if (series.length === 0) return nothing(holder, empty);
@@ -159,6 +175,7 @@ function lines(id, end, series, label, empty) {
       });
       root.append(svg("path", { d: path, fill: "none", stroke: s.colour, "stroke-width": 1.6, "stroke-linejoin": "round" }));
     }
+    moments(root, x, height - BOTTOM, marks);
     const cross = svg("line", { class: "cross", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
     root.append(cross);
     const away = (event) => {
@@ -194,7 +211,7 @@ function distributions(id, series, label, empty) {
   const hidden = new Set();
   const plot = () => {
     holder.replaceChildren();
-    const width = Math.max(holder.clientWidth, 320), height = 230;
+    const width = Math.max(holder.clientWidth, 240), height = 230;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height });
     const from = log ? Math.log10(low) : 0, to = log ? Math.log10(high * 1.05) : high * 1.03;
     const x = (v) => LEFT + (((log ? Math.log10(v) : v) - from) / (to - from)) * (width - LEFT - RIGHT);

@@ -1,6 +1,85 @@
 // The page of one run.
 
 const T = DATA.timeline;
+/// Orders in time. Those that were carried out are marks, whose numbers are theirs.
+const ORDERS = [...DATA.orders].sort((a, b) => a.planned - b.planned);
+const MARKS = ORDERS.filter((order) => order.at !== null).map((order, i) => ({ at: order.at, name: `${i + 1}: ${order.order}, ${time(order.at)}` }));
+const CAUSES = { compute: PALETTE[0], pause: PALETTE[3], retransmission: PALETTE[5], queue: PALETTE[1], none: PALETTE[2] };
+/// The collective whose steps are drawn.
+let chosen = 0;
+
+const transferred = (n) => scaled(n, [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "KB/s"], [1, "B/s"]]);
+const late = (s) => (s === null || s.late_ns === 0 ? "–" : time(s.late_ns));
+
+function collectives() {
+  const all = DATA.collectives;
+  $("collectives-box").hidden = all.length === 0;
+  if (all.length === 0) return;
+  $("collectives-note").textContent = (all.length < DATA.collectives_total ? `the ${all.length} longest of ${count(DATA.collectives_total)}; ` : "")
+    + "algbw: size by time; busbw: the same times the share each line carries; late: on the chain of messages that ended last";
+  table("collectives", [["Collective", "text"], ["Workload", ""], ["Ranks", ""], ["Size", ""], ["Start", ""], ["Time", ""], ["algbw", ""], ["busbw", ""], ["Steps", ""],
+    ["Straggler", "text"], ["Cause", "text"], ["Late by", ""]],
+  all.map((c) => ({ alarm: c.time_ns === null, cells: [c.kind, String(c.workload), count(c.ranks), bytes(c.bytes), time(c.start_ns), c.time_ns === null ? "not ended" : time(c.time_ns),
+    transferred(c.algbw_bytes_per_s), transferred(c.busbw_bytes_per_s), count(c.steps_total), c.straggler?.host ?? "–", c.straggler?.cause ?? "–", late(c.straggler)] })), "");
+  const rows = [...$("collectives").rows].slice(1);
+  const mark = () => rows.forEach((row, i) => row.classList.toggle("chosen", all.length > 1 && i === chosen));
+  if (all.length > 1) rows.forEach((row, i) => {
+    row.classList.add("choice");
+    row.addEventListener("click", () => {
+      chosen = i;
+      mark();
+      steps();
+    });
+  });
+  mark();
+}
+
+/// A bar for each step of the chosen collective, from its first message to its last byte, in the colour of what held its straggler up.
+function steps() {
+  const holder = $("steps"), of = DATA.collectives[chosen];
+  holder.replaceChildren();
+  if (!of || of.start_ns === null) return nothing(holder, "Nothing of it was sent.");
+  const { kind, workload, steps: list, steps_total: total, start_ns: start } = of;
+  $("steps-of").replaceChildren(`Steps of ${kind}, workload ${workload}`, element("span", (list.length < total ? `the first ${count(list.length)} of ${count(total)}; ` : "")
+    + "since its start; colour: what held the sender of the last message up", "quiet"));
+  const tall = Math.max(4, Math.min(15, Math.floor(480 / list.length)));
+  const every = Math.ceil(12 / tall), gap = tall > 8 ? 2 : 0.5;
+  const begun = list.filter((s) => s.start_ns !== null);
+  const end = Math.max(1, ...begun.map((s) => (s.end_ns ?? DATA.end_ns) - start));
+  const { root, x } = frame(holder, TOP + BOTTOM + list.length * tall, end, 1, time, null);
+  list.forEach((s, i) => {
+    const top = TOP + i * tall;
+    if (i % every === 0) root.append(svg("text", { x: LEFT - 6, y: top + Math.min(11, tall + 4), "text-anchor": "end", class: "label" }, `step ${s.step}`));
+    if (s.start_ns === null) return;
+    const from = x(s.start_ns - start), to = x((s.end_ns ?? DATA.end_ns) - start);
+    const cause = s.straggler?.cause;
+    const bar = svg("rect", { x: from, y: top + gap, width: Math.max(to - from, 1), height: tall - 2 * gap, fill: CAUSES[cause] ?? "#c3cbd5" });
+    const last = s.straggler ? `last from ${s.straggler.host} (flow ${s.straggler.flow}): ${cause === "none" ? "not late" : `${cause}, late by ${time(s.straggler.late_ns)}`}` : "has not ended";
+    bar.addEventListener("mousemove", (event) => tip(event, [[`step ${s.step}: ${count(s.messages)} messages`],
+      [s.end_ns === null ? `from ${time(s.start_ns)}` : `${time(s.start_ns)} to ${time(s.end_ns)}: ${time(s.end_ns - s.start_ns)}`], [last, CAUSES[cause]]]));
+    bar.addEventListener("mouseleave", (event) => tip(event, null));
+    root.append(bar);
+  });
+  const there = new Set(list.map((s) => s.straggler?.cause ?? "not ended"));
+  const box = element("div", undefined, "legend");
+  for (const [name, colour] of [...Object.entries(CAUSES), ["not ended", "#c3cbd5"]].filter(([name]) => there.has(name))) {
+    const item = element("span"), dash = element("i");
+    dash.style.background = colour;
+    item.append(dash, name);
+    box.append(item);
+  }
+  holder.append(box);
+}
+
+function orders() {
+  $("orders-box").hidden = DATA.orders.length === 0;
+  $("orders-note").textContent = (DATA.orders.length < DATA.orders_total ? `the first ${DATA.orders.length} of ${count(DATA.orders_total)}; ` : "") + "numbers are those of the dashed lines below";
+  let nth = 0;
+  table("orders", [["", ""], ["At", ""], ["Order", "text"], ["Queue pairs", "text"], ["Rate after", "text"], ["Not carried out", "text"]],
+    ORDERS.map((o) => ({ alarm: o.refused !== null, cells: [o.at === null ? "" : String(++nth), time(o.planned), o.order,
+      o.pairs === 0 ? "–" : o.listed.join(", ") + (o.pairs > o.listed.length ? ` and ${count(o.pairs - o.listed.length)} more` : ""),
+      o.rates === null ? "–" : o.rates[0] === o.rates[1] ? rate(o.rates[0]) : `${rate(o.rates[0])} to ${rate(o.rates[1])}`, o.refused ?? ""] })), "");
+}
 
 function pauses() {
   const holder = $("pauses");
@@ -47,6 +126,7 @@ function pauses() {
     bars.addEventListener("mouseleave", (event) => tip(event, null));
     root.append(bars);
   });
+  moments(root, x, height - BOTTOM, MARKS);
   if (rows.size > listed.length) holder.append(element("div", `${rows.size - listed.length} more ports paused for a shorter time.`, "empty"));
 }
 
@@ -115,10 +195,13 @@ function cdf() {
 }
 
 head();
+collectives();
+orders();
 tables();
 keepDrawn(() => {
-  lines("depths", DATA.end_ns, timed(T.depths, T.period_ns), bytes, "Nothing waited.");
+  if (DATA.collectives.length > 0) steps();
+  lines("depths", DATA.end_ns, timed(T.depths, T.period_ns), bytes, "Nothing waited.", MARKS);
   pauses();
-  lines("rates", DATA.end_ns, timed(T.rates, T.rate_period_ns), rate, "Nothing was delivered.");
+  lines("rates", DATA.end_ns, timed(T.rates, T.rate_period_ns), rate, "Nothing was delivered.", MARKS);
   cdf();
 });

@@ -26,7 +26,7 @@ impl fmt::Display for Difference {
 /// `b` against `a`. `None`: one of them has no such figure, or that of `a` is 0 and that of `b` is not.
 pub(super) fn between(a: &Side, b: &Side, figure: &Figure) -> Option<Difference> {
     let pair = |(seed, run): (&u64, &super::side::Run)| {
-        Some(((figure.of)(&run.figures)?, (figure.of)(&b.runs.get(seed)?.figures)?))
+        Some((figure.of(&run.figures)?, figure.of(&b.runs.get(seed)?.figures)?))
     };
     let pairs: Vec<(f64, f64)> = a.runs.iter().filter_map(pair).collect();
     if pairs.len() < 2 {

@@ -11,7 +11,6 @@ mod page;
 mod side;
 
 use crate::sweep::SweepError;
-use figures::FIGURES;
 use side::Side;
 use std::path::{Path, PathBuf};
 
@@ -143,9 +142,9 @@ impl Comparison {
                 let difference = difference::between(first, side, figure);
                 [of(side), difference.map_or_else(|| "-".into(), |d| d.to_string())]
             });
-            [figure.name.to_owned(), of(first)].into_iter().chain(others).collect()
+            [figure.name.clone(), of(first)].into_iter().chain(others).collect()
         };
-        FIGURES.iter().map(row).collect()
+        figures::of(&self.sides).iter().map(row).collect()
     }
 
     /// Names of the columns of `rows`.

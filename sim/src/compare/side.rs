@@ -1,7 +1,7 @@
 //! What is compared, as it lies in files: reports of `weir sim`, folders of `weir sim sweep`.
 
 use super::course::{Course, FlowTimes};
-use super::figures::{Figure, Figures};
+use super::figures::{CollectiveFigures, Figure, Figures};
 use super::{CompareError, name_of};
 use crate::fabric::{self, SCHEMA, Spread, Timeline, completion};
 use crate::sweep;
@@ -48,6 +48,8 @@ struct Stored {
     switches: Vec<StoredSwitch>,
     hosts: Vec<StoredHost>,
     timeline: Timeline,
+    #[serde(default)]
+    collectives: Vec<CollectiveFigures>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -146,6 +148,7 @@ impl Stored {
             host_paused_ns: self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0),
             ecn_marks: sum(&mut self.ports().map(|p| p.marked)),
             queue_max_bytes: self.ports().map(|p| p.queue_max).max().unwrap_or(0),
+            collectives: self.collectives.clone(),
         }
     }
 
@@ -228,7 +231,7 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 impl Side {
     /// Mean of a figure over the runs that have it.
     pub fn mean(&self, figure: &Figure) -> Option<f64> {
-        mean(self.runs.values().filter_map(|run| (figure.of)(&run.figures)))
+        mean(self.runs.values().filter_map(|run| figure.of(&run.figures)))
     }
 
     /// Flows, ports and queues of all its runs; `None`: there are none of any.

@@ -97,7 +97,9 @@ fn seeds_of_sweeps_are_pairs_with_an_interval() {
     // s / sqrt(2) of two values is half their distance.
     let (middle, half) =
         (f64::midpoint(d2, d3) / base * 100.0, 12.7062 * (d2 - d3).abs() / 2.0 / base * 100.0);
-    let got = difference::between(a, b, FIGURES.iter().find(|f| f.name == "FCT p50, us").unwrap()).unwrap();
+    let got =
+        difference::between(a, b, figures::of(&both.sides).iter().find(|f| f.name == "FCT p50, us").unwrap())
+            .unwrap();
     assert!((got.percent - middle).abs() < 1e-9 && (got.half.unwrap() - half).abs() < 1e-3, "{got:?}");
     assert!(row(&both.rows(), "FCT p50, us")[2].contains(" \u{b1} "));
 
@@ -178,7 +180,7 @@ fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
     let last = data["sides"][0]["fct"].as_array().unwrap().last().unwrap();
     assert_eq!(*last, serde_json::json!([report.fct_ns.unwrap().max, 1000]));
     assert_eq!(data["sides"][1]["paused"].as_array().unwrap().len(), 4);
-    assert_eq!(data["rows"].as_array().unwrap().len(), FIGURES.len());
+    assert_eq!(data["rows"].as_array().unwrap().len(), 15);
 }
 
 /// What a sweep keeps of its points is drawn: flows and ports of tables, queues of reports, all seeds of a setting together.
@@ -206,4 +208,63 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
     let of_tables = Course { depths: Vec::new(), period_ns: 0, queues: Vec::new(), ..both };
     assert_eq!(course(Keep::Tables), Some(of_tables));
     assert_eq!(course(Keep::Figures), None);
+}
+
+/// An all-reduce of 1 MB over eight hosts by `kind`.
+fn collective(kind: &str, seed: u64) -> String {
+    format!(
+        "name = \"c\"\nuntil = \"9ms\"\nseed = {seed}\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+         [link]\nloss = 0.0005\n[host]\ntimeout = \"100us\"\n[[workload]]\nkind = \"{kind}\"\nbytes = \"1MB\"\n"
+    )
+}
+
+#[test]
+fn collectives_of_one_workload_are_compared_whatever_their_algorithm() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ring, of_ring) = write(dir.path(), "ring", &collective("all_reduce", 1));
+    let (tree, of_tree) = write(dir.path(), "tree", &collective("tree_all_reduce", 1));
+    let both = compare(&[ring, tree]).unwrap();
+    let rows = both.rows();
+    let name = |what: &str| format!("all_reduce / tree_all_reduce: {what}");
+    let [a, b] = [&of_ring, &of_tree].map(|report| report.collectives[0].clone());
+    let (was, is) = (a.time_ns.unwrap() as f64, b.time_ns.unwrap() as f64);
+    let shown = |ns: f64| format!("{:.1}", ns / 1e3);
+    assert_eq!(
+        row(&rows, &name("time, us")),
+        [shown(was), shown(is), format!("{:+.1} %", (is - was) / was * 100.0)]
+    );
+    let busbw =
+        |c: &crate::fabric::CollectiveResult| format!("{:.2}", c.busbw_bytes_per_s.unwrap() as f64 / 1e9);
+    assert_eq!(row(&rows, &name("busbw, GB/s"))[..2], [busbw(&a), busbw(&b)]);
+    let late = |c: &crate::fabric::CollectiveResult| shown(c.straggler.as_ref().unwrap().late_ns as f64);
+    assert_eq!(row(&rows, &name("straggler late by, us"))[..2], [late(&a), late(&b)]);
+    assert_eq!(rows.len(), 15 + 4, "time, algbw, busbw, straggler");
+    // Where a run has none of a kind there is no number.
+    let (plain, _) = write(dir.path(), "plain", &spec(4, "100G", 1));
+    let other = compare(&[dir.path().join("ring"), plain]).unwrap();
+    assert_eq!(row(&other.rows(), "all_reduce: time, us")[1..], ["-".to_owned(), "-".to_owned()]);
+}
+
+/// A sweep keeps a summary of each run, and collectives are in it.
+#[test]
+fn collectives_of_sweeps_have_an_interval_over_seeds() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("base.toml"), collective("all_reduce", 1)).unwrap();
+    let plan = dir.path().join("plan.toml");
+    let axes = "[[axis]]\nkey = \"seed\"\nvalues = [1, 2, 3]\n[[axis]]\nkey = \"workload.0.kind\"\nvalues = [\"all_reduce\", \
+                \"reduce_scatter\"]\n";
+    std::fs::write(&plan, format!("name = \"c\"\nbase = \"base.toml\"\n{axes}")).unwrap();
+    let to = dir.path().join("c");
+    let orders = Orders { shard: "1/1", dir: &to, keep: Keep::Figures, jobs: NonZeroUsize::MIN };
+    run_shard(&Plan::read(&plan).unwrap(), &orders, &|_| ControlFlow::Continue(())).unwrap();
+    let both = compare(&[to]).unwrap();
+    let rows = both.rows();
+    let time = row(&rows, "all_reduce / reduce_scatter: time, us");
+    let mean = [1, 2, 3].map(|seed| {
+        let report = run(&load("c", &collective("all_reduce", seed)).unwrap()).unwrap();
+        report.collectives[0].time_ns.unwrap() as f64 / 3e3
+    });
+    assert_eq!(time[0], format!("{:.1}", mean.iter().sum::<f64>()));
+    // Half of the steps, so about half of the time.
+    assert!(time[2].starts_with('-') && time[2].contains(" \u{b1} "), "{time:?}");
 }

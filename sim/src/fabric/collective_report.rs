@@ -63,7 +63,45 @@ pub struct Straggler {
     pub late_ns: u64,
 }
 
+/// A collective in a few numbers, called as in [`CollectiveResult`], which says what they are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CollectiveSummary {
+    /// Number of its workload.
+    pub workload: usize,
+    /// What it is.
+    pub kind: &'static str,
+    /// Ranks.
+    pub ranks: usize,
+    /// Its size, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// From start to end, ns.
+    pub time_ns: Option<u64>,
+    /// Size by time, bytes per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algbw_bytes_per_s: Option<u64>,
+    /// The same times the share each line carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busbw_bytes_per_s: Option<u64>,
+    /// Who was late.
+    pub straggler: Option<Straggler>,
+}
+
 impl CollectiveResult {
+    /// In a few numbers.
+    pub fn summary(&self) -> CollectiveSummary {
+        CollectiveSummary {
+            workload: self.workload,
+            kind: self.kind,
+            ranks: self.ranks,
+            bytes: self.bytes,
+            time_ns: self.time_ns,
+            algbw_bytes_per_s: self.algbw_bytes_per_s,
+            busbw_bytes_per_s: self.busbw_bytes_per_s,
+            straggler: self.straggler.clone(),
+        }
+    }
+
     /// In a sentence.
     pub fn line(&self) -> String {
         let bytes = self.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));

@@ -40,7 +40,7 @@ mod transport;
 mod units;
 mod workload;
 
-pub use collective_report::{CollectiveResult, StepResult, Straggler};
+pub use collective_report::{CollectiveResult, CollectiveSummary, StepResult, Straggler};
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 pub(crate) use import::{file_names, names_file, names_ranks, of_rank, read_file};
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};

@@ -1,5 +1,7 @@
 //! The report as one HTML page.
 
+use super::collective_report::CollectiveResult;
+use super::orders::OrderResult;
 use super::report::{FlowResult, Report, Spread};
 use crate::page::{distribution, fill};
 use serde_json::{Value, json};
@@ -9,6 +11,10 @@ const SCRIPT: &str = include_str!("../../assets/report.js");
 
 /// Ports and flows that are listed.
 const ROWS: usize = 200;
+/// Steps of all collectives together that are drawn.
+const STEPS: usize = 8000;
+/// Queue pairs of an order that are named.
+const NAMED: usize = 6;
 /// Upper ends of the size classes, bytes.
 const CLASSES: [(u64, &str); 5] = [
     (10_000, "up to 10 KB"),
@@ -42,7 +48,26 @@ impl Report {
             "conservation_error": self.conservation_error, "deadlock": self.deadlock, "timeline": self.timeline, "flows": listed,
             "flows_total": self.flows.len(), "ports": ports, "ports_total": self.ports().count(), "hosts": hosts,
             "cdf": cdf, "classes": self.classes(),
+            "collectives": self.longest_collectives(), "collectives_total": self.collectives.len(),
+            "orders": self.orders.iter().take(ROWS).map(order_row).collect::<Vec<_>>(), "orders_total": self.orders.len(),
         })
+    }
+
+    /// Those that took longest first, and before them those that have not ended.
+    fn longest_collectives(&self) -> Vec<Value> {
+        let mut all: Vec<&CollectiveResult> = self.collectives.iter().collect();
+        all.sort_by_key(|c| std::cmp::Reverse(c.time_ns.unwrap_or(u64::MAX)));
+        let mut left = STEPS;
+        let row = |c: &&CollectiveResult| {
+            let steps = &c.steps[..c.steps.len().min(left)];
+            left -= steps.len();
+            json!({
+                "kind": c.kind, "workload": c.workload, "ranks": c.ranks, "bytes": c.bytes, "start_ns": c.start_ns, "time_ns": c.time_ns,
+                "algbw_bytes_per_s": c.algbw_bytes_per_s, "busbw_bytes_per_s": c.busbw_bytes_per_s, "straggler": c.straggler,
+                "steps": steps, "steps_total": c.steps.len(),
+            })
+        };
+        all.iter().take(ROWS).map(row).collect()
     }
 
     /// Completion times and slowdowns by size of flow.
@@ -64,6 +89,16 @@ impl Report {
 /// In thousandths; a flow that was not delivered is the slowest of all.
 fn slowdown(f: &FlowResult) -> u64 {
     f.fct_ns.map_or(u64::MAX, |fct| (fct * 1000).div_ceil(f.ideal_ns.max(1)))
+}
+
+/// `at` is absent of an order that nothing came of.
+fn order_row(o: &OrderResult) -> Value {
+    let rates = || o.queue_pairs.iter().map(|pair| pair.rate_bps);
+    let listed = o.queue_pairs.iter().take(NAMED).map(|pair| format!("{}:{}", pair.host, pair.qpn));
+    json!({
+        "at": (!o.queue_pairs.is_empty()).then_some(o.at_ns), "planned": o.at_ns, "order": o.order, "pairs": o.queue_pairs.len(),
+        "listed": listed.collect::<Vec<_>>(), "rates": rates().min().zip(rates().max()), "refused": o.refused,
+    })
 }
 
 fn flow_row(f: &FlowResult) -> Value {
@@ -95,5 +130,46 @@ mod tests {
         assert_eq!(data["name"], "</script><b>");
         assert_eq!(data["flows"].as_array().unwrap().len(), 1);
         assert!(!data["timeline"]["rates"][0]["values"].as_array().unwrap().is_empty());
+    }
+
+    /// What the page has for the script: text in the element of the data.
+    fn data(page: &str) -> serde_json::Value {
+        let data =
+            page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+        serde_json::from_str(data).unwrap()
+    }
+
+    #[test]
+    fn the_page_has_collectives_the_longest_first_and_orders_where_they_were_carried_out() {
+        let workload =
+            |kind: &str| format!("[[workload]]\nkind = \"{kind}\"\nbytes = \"200KB\"\ncc = \"dcqcn\"\n");
+        let order = |at: &str, more: &str| format!("[[order]]\nat = \"{at}\"\n{more}\n");
+        let text = [
+            "name = \"t\"\nuntil = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n".to_owned(),
+            workload("reduce_scatter"),
+            workload("all_reduce"),
+            order("20us", "host = \"h1\"\nset = { min_rate = \"1G\" }"),
+            order("10us", "show = true"),
+            order("30us", "qpn = 77\nshow = true"),
+        ];
+        let report = run(&load("x", &text.concat()).unwrap()).unwrap();
+        let page = data(&report.to_html());
+        let collectives = page["collectives"].as_array().unwrap();
+        let kinds: Vec<_> = collectives.iter().map(|c| c["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["all_reduce", "reduce_scatter"]);
+        let all = &report.collectives[1];
+        assert_eq!(collectives[0]["time_ns"], all.time_ns.unwrap());
+        assert_eq!(collectives[0]["busbw_bytes_per_s"], all.busbw_bytes_per_s.unwrap());
+        assert_eq!(collectives[0]["steps"].as_array().unwrap().len(), 8, "2 (n - 1)");
+        assert_eq!(collectives[0]["steps"], serde_json::to_value(&all.steps).unwrap());
+        let orders: Vec<_> = page["orders"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|o| (o["at"].as_u64(), o["pairs"].as_u64()))
+            .collect();
+        assert_eq!(orders.len(), 3);
+        assert!(orders[0].0 == Some(20_000) && orders[1].0 == Some(10_000) && orders[1].1 > orders[0].1);
+        assert_eq!((orders[2], page["orders"][2]["refused"].is_string()), ((None, Some(0)), true));
     }
 }

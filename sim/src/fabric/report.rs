@@ -1,6 +1,6 @@
 //! What a run came to. Serialises to JSON that explains itself; flows and ports also as CSV.
 
-use super::collective_report::CollectiveResult;
+use super::collective_report::{CollectiveResult, CollectiveSummary};
 use super::latency::Latency;
 use super::orders::{OrderResult, PairTrace};
 use super::reasons;
@@ -120,7 +120,7 @@ pub struct Summary {
     /// Mean time of frames with payload from line to hands, ns, with `latency = true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_delay_mean_ns: Option<u64>,
-    /// Payload bytes delivered in order, all flows.
+    /// Payload bytes delivered, all flows.
     pub delivered_bytes: u64,
     /// See [`Report::frames_sent`].
     pub frames_sent: u64,
@@ -148,6 +148,9 @@ pub struct Summary {
     pub deadlock: Vec<String>,
     /// See [`Report::why`].
     pub why: Vec<String>,
+    /// See [`Report::collectives`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub collectives: Vec<CollectiveSummary>,
 }
 
 /// A distribution.
@@ -206,11 +209,11 @@ pub struct FlowResult {
     pub bytes: Option<u64>,
     /// When it could first send; absent: it never came to that.
     pub start_ns: Option<u64>,
-    /// Start to last byte in order; absent: not delivered.
+    /// Start to last byte, of all before it, too; absent: not delivered.
     pub fct_ns: Option<u64>,
     /// What it takes alone on its path.
     pub ideal_ns: u64,
-    /// Payload bytes delivered in order.
+    /// Payload bytes delivered, each once; in order but with `transport = "selective_repeat"`.
     pub delivered: u64,
     /// Payload bytes that were lost on the way and that nobody sends again.
     pub lost: u64,
@@ -464,6 +467,7 @@ impl Report {
             headroom_peak_bytes: self.ports().map(|(_, p)| p.headroom_peak).max().unwrap_or(0),
             deadlock: self.deadlock.clone(),
             why: self.why.clone(),
+            collectives: self.collectives.iter().map(CollectiveResult::summary).collect(),
         }
     }
 
