@@ -9,6 +9,7 @@ use super::topology::Plan;
 use super::units::{Duration, Rate};
 use super::workload::Planned;
 use crate::ns3::config::{Control, WindowRule};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use weir_dataplane::rng::Rng;
@@ -19,7 +20,7 @@ use weir_endpoint::congestion::{Algorithm, Window, dctcp, hpcc, pint, swift, tim
 use weir_endpoint::flow::Pace;
 
 /// How the bytes in flight follow the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
     /// Any number.
@@ -31,7 +32,7 @@ pub enum WindowKind {
 }
 
 /// `[host.hpcc]`: HPCC, with INT or with PINT.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HpccSpec {
     /// Load aimed at.
@@ -57,7 +58,7 @@ pub struct HpccSpec {
 }
 
 /// `[host.timely]`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TimelySpec {
     /// Weight of the newest difference.
@@ -79,7 +80,7 @@ pub struct TimelySpec {
 }
 
 /// `[host.dctcp]`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DctcpSpec {
     /// Gain of alpha.
@@ -91,7 +92,7 @@ pub struct DctcpSpec {
 }
 
 /// `[host.swift]`. Windows are in packets.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SwiftSpec {
     /// Target delay without hops and with a large window.

@@ -588,46 +588,62 @@ fn every_key_of_a_fabric_has_an_effect() {
     assert!(idle.is_empty(), "these change nothing: {idle:?}");
 }
 
+const OF_CHAIN: &str = "{ kind = \"chain\", switches = 3, hosts_per_switch = 2 }";
+/// Tables: where one stands, what its cases are called, and a base that has it.
+const TABLES: &[(&str, &str, More<'_>)] = &[
+    ("", "", PLAIN),
+    ("topology.", "topology.star.", &[topology("{ kind = \"star\", hosts = 4 }")]),
+    ("topology.", "topology.dumbbell.", &[topology("{ kind = \"dumbbell\", pairs = 2 }")]),
+    ("topology.", "topology.chain.", &[topology(OF_CHAIN)]),
+    ("topology.", "topology.ring.", &[topology("{ kind = \"ring\", switches = 3, hosts_per_switch = 2 }")]),
+    ("topology.", "topology.leaf_spine.", PLAIN),
+    ("topology.", "topology.rail.", RAIL),
+    ("topology.", "topology.dragonfly_plus.", DRAGONFLY),
+    ("topology.", "topology.fat_tree.", &[topology("{ kind = \"fat_tree\", k = 2 }")]),
+    ("topology.", "topology.hpcc_file.", HPCC_FILE),
+    ("topology.", "topology.custom.", CUSTOM),
+    ("topology.links.0.", "topology.custom.links.0.", CUSTOM),
+    ("link.", "link.", PLAIN),
+    ("trunk.", "trunk.", PLAIN),
+    ("routing.", "routing.", PLAIN),
+    ("failure.0.", "failure.0.", FAILURE),
+    ("switch.", "switch.", PLAIN),
+    ("host.", "host.", PLAIN),
+    ("host.rclink.", "host.rclink.", PLAIN),
+    ("host.rclink.priorities.", "host.rclink.priorities.", PLAIN),
+    ("host.dcqcn.", "host.dcqcn.", PLAIN),
+    ("host.hpcc.", "host.hpcc.", PLAIN),
+    ("host.timely.", "host.timely.", PLAIN),
+    ("host.dctcp.", "host.dctcp.", PLAIN),
+    ("host.swift.", "host.swift.", PLAIN),
+    ("host.nscc.", "host.nscc.", PLAIN),
+    ("host.selective_repeat.", "host.selective_repeat.", PLAIN),
+    ("inc.", "inc.", PLAIN),
+    ("order.0.", "order.0.", ORDERS),
+    ("ns3.", "ns3.", PLAIN),
+    ("workload.0.", "workload.0.", PLAIN),
+];
+
+fn with_unknown_key(path: &str, more: More<'_>) -> String {
+    let odd = (format!("{path}no_such_key"), Value::Integer(1));
+    spec(base(more).into_iter().chain([odd]))
+}
+
+/// A file for each case, with the key it is about.
+pub(super) fn every_legal_file() -> impl Iterator<Item = (&'static str, String)> {
+    let file = |(key, other, more): &(&'static str, &str, More<'_>)| {
+        (*key, spec(base(more).into_iter().chain([(place(key), value(other))])))
+    };
+    CASES.iter().map(file)
+}
+
+/// A file for each table, with a key that it does not have.
+pub(super) fn every_unknown_key() -> impl Iterator<Item = (&'static str, String)> {
+    TABLES.iter().map(|(path, name, more)| (*name, with_unknown_key(path, more)))
+}
+
 #[test]
 fn every_key_of_a_fabric_has_a_case() {
-    const OF_CHAIN: &str = "{ kind = \"chain\", switches = 3, hosts_per_switch = 2 }";
-    let tables: &[(&str, &str, More<'_>)] = &[
-        ("", "", PLAIN),
-        ("topology.", "topology.star.", &[topology("{ kind = \"star\", hosts = 4 }")]),
-        ("topology.", "topology.dumbbell.", &[topology("{ kind = \"dumbbell\", pairs = 2 }")]),
-        ("topology.", "topology.chain.", &[topology(OF_CHAIN)]),
-        (
-            "topology.",
-            "topology.ring.",
-            &[topology("{ kind = \"ring\", switches = 3, hosts_per_switch = 2 }")],
-        ),
-        ("topology.", "topology.leaf_spine.", PLAIN),
-        ("topology.", "topology.rail.", RAIL),
-        ("topology.", "topology.dragonfly_plus.", DRAGONFLY),
-        ("topology.", "topology.fat_tree.", &[topology("{ kind = \"fat_tree\", k = 2 }")]),
-        ("topology.", "topology.hpcc_file.", HPCC_FILE),
-        ("topology.", "topology.custom.", CUSTOM),
-        ("topology.links.0.", "topology.custom.links.0.", CUSTOM),
-        ("link.", "link.", PLAIN),
-        ("trunk.", "trunk.", PLAIN),
-        ("routing.", "routing.", PLAIN),
-        ("failure.0.", "failure.0.", FAILURE),
-        ("switch.", "switch.", PLAIN),
-        ("host.", "host.", PLAIN),
-        ("host.rclink.", "host.rclink.", PLAIN),
-        ("host.rclink.priorities.", "host.rclink.priorities.", PLAIN),
-        ("host.dcqcn.", "host.dcqcn.", PLAIN),
-        ("host.hpcc.", "host.hpcc.", PLAIN),
-        ("host.timely.", "host.timely.", PLAIN),
-        ("host.dctcp.", "host.dctcp.", PLAIN),
-        ("host.swift.", "host.swift.", PLAIN),
-        ("host.nscc.", "host.nscc.", PLAIN),
-        ("host.selective_repeat.", "host.selective_repeat.", PLAIN),
-        ("inc.", "inc.", PLAIN),
-        ("order.0.", "order.0.", ORDERS),
-        ("ns3.", "ns3.", PLAIN),
-        ("workload.0.", "workload.0.", PLAIN),
-    ];
     // Tables, whose keys have cases of their own.
     let tables_within = [
         "topology",
@@ -654,9 +670,8 @@ fn every_key_of_a_fabric_has_a_case() {
     let tables_within: Vec<&str> = tables_within.copied().collect();
     let mut missing = Vec::new();
     let mut known = 0;
-    for (path, name, more) in tables {
-        let odd = (format!("{path}no_such_key"), Value::Integer(1));
-        let error = load("keys.toml", &spec(base(more).into_iter().chain([odd]))).unwrap_err().to_string();
+    for (path, name, more) in TABLES {
+        let error = load("keys.toml", &with_unknown_key(path, more)).unwrap_err().to_string();
         // unknown field `no_such_key`, expected one of `a`, `b`
         let (_, expected) = error.split_once("expected ").unwrap_or_else(|| panic!("{error}"));
         let line = expected.lines().next().unwrap();

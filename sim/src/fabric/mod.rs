@@ -14,6 +14,7 @@ mod graph;
 mod histogram;
 mod hosts;
 mod import;
+mod json_schema;
 mod latency;
 mod links;
 mod ns3;
@@ -43,6 +44,7 @@ mod workload;
 pub use collective_report::{CollectiveResult, CollectiveSummary, StepResult, Straggler};
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 pub(crate) use import::{file_names, names_file, names_ranks, of_rank, read_file};
+pub use json_schema::json_schema;
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};
 pub use ns3_spec::Ns3Spec;
 pub use nscc::NsccSpec;
@@ -194,6 +196,8 @@ mod htsim_tests;
 mod import_tests;
 #[cfg(test)]
 mod job_tests;
+#[cfg(test)]
+mod json_schema_tests;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]

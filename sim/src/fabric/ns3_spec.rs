@@ -7,6 +7,7 @@ use crate::models::hpcc::{RESERVE, RESUME_OFFSET};
 use crate::ns3::config::{Control, SHIFT};
 use crate::ns3::flow::NACK_INTERVAL;
 use crate::ns3::port::PAYLOAD;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::num::NonZeroU64;
 use weir_endpoint::dcqcn::ns3::Params;
@@ -15,7 +16,7 @@ use weir_endpoint::dcqcn::ns3::Params;
 const MOST_PAYLOAD: u64 = 9000;
 
 /// Constants of the published simulator.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ns3Spec {
     /// Reserve of each ingress group, taken off the pool once per port (DEV-53).

@@ -3,13 +3,14 @@
 use super::FabricError;
 use super::congestion::check_real;
 use super::units::Duration;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::congestion::nscc::Params;
 
 /// `[host.nscc]`. Increases are in packets, for a bandwidth-delay product of 150 000 bytes, and scaled with that of the
 /// network.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NsccSpec {
     /// Queueing delay aimed at; `base_rtt` unless given.

@@ -9,6 +9,7 @@ use super::spec::{Congestion, DcqcnSpec, FabricSpec, Protocol};
 use super::topology::Plan;
 use super::units::Duration;
 use super::workload::Planned;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -23,7 +24,7 @@ use weir_endpoint::flow::{Nic, Pace};
 const OF_THE_START: [&str; 3] = ["initial_alpha", "initial_rate", "message"];
 
 /// One order.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OrderSpec {
     /// When.
@@ -34,6 +35,8 @@ pub struct OrderSpec {
     /// Its queue pair; all unless given.
     pub qpn: Option<u32>,
     /// Keys of `[host.dcqcn]` with other values, and registers (`"0x600008"`) with numbers.
+    #[serde(default)]
+    #[schemars(schema_with = "super::json_schema::order_set")]
     pub set: Option<Table>,
     /// A record of what moves rates begins, empty, or ends.
     pub trace: Option<TraceSwitch>,
@@ -43,7 +46,7 @@ pub struct OrderSpec {
 }
 
 /// What becomes of the record of a queue pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceSwitch {
     /// It begins anew.

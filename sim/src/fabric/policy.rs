@@ -9,6 +9,7 @@ use super::units::{Duration, Size};
 use crate::models::hpcc::{Hpcc, HpccParams, RESERVE, RESUME_OFFSET};
 use crate::models::ns3dc::{AbmParams, DcParams, Ns3Dc, PerQueue};
 use crate::models::{Model, Modelled};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::{Table, Value};
 use weir_dataplane::drops::DropReason;
@@ -19,7 +20,7 @@ use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::PRIORITIES;
 
 /// `buffer.policy` of `[switch.config]`: a name, or a table of `kind` and the constants of that kind.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Policy {
     /// The MMU of the switch on DPDK.
@@ -73,7 +74,7 @@ pub(super) fn take(config: &mut Table) -> Option<Value> {
 }
 
 /// The words `kind` can be.
-const KINDS: [&str; 5] = ["weir", "hpcc", "dt", "abm", "reverie"];
+pub(super) const KINDS: [&str; 5] = ["weir", "hpcc", "dt", "abm", "reverie"];
 
 /// What a reader says of a table, and of a constant that other policies have: which.
 fn of_another(message: &str) -> String {

@@ -1,10 +1,11 @@
 //! Published flow-size distributions, as used by the HPCC paper's traffic generator.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_dataplane::rng::Rng;
 
 /// A distribution of flow sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SizeDistribution {
     /// Web search (DCTCP): most bytes in flows above 1 MB.

@@ -11,13 +11,14 @@ use super::source::Source;
 use super::transport::{SelectiveSpec, TransportKind};
 use super::units::{Duration, Rate, Size};
 use crate::digest::Digest;
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A whole experiment.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FabricSpec {
     /// Name in output.
@@ -26,7 +27,7 @@ pub struct FabricSpec {
     #[serde(default)]
     pub profile: Profile,
     /// Seed of everything random.
-    #[serde(default = "one")]
+    #[serde(default = "one::<u64>")]
     pub seed: u64,
     /// The run ends here at the latest.
     pub until: Duration,
@@ -71,14 +72,16 @@ pub struct FabricSpec {
     pub orders: Vec<OrderSpec>,
     /// Where it was read from.
     #[serde(skip)]
+    #[schemars(skip)]
     pub(super) source: Source,
     /// Files it names.
     #[serde(skip)]
+    #[schemars(skip)]
     pub(super) files: Files,
 }
 
 /// Whose switches and hosts play.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Profile {
     /// weir's: the switch that runs on DPDK, hosts with RoCE headers, Ethernet's preamble, FCS and gap.
     #[default]
@@ -90,7 +93,7 @@ pub enum Profile {
 }
 
 /// Who is connected with whom. Hosts are `h0`, `h1`, ... and switches `s0`, ... except in `custom`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Topology {
     /// Two hosts and a cable: scenario A.
@@ -121,7 +124,7 @@ pub enum Topology {
         /// Hosts on each leaf.
         hosts_per_leaf: usize,
         /// Links between a leaf and a spine.
-        #[serde(default = "one")]
+        #[serde(default = "one::<usize>")]
         links_per_spine: usize,
         /// Rate of the hosts of a leaf in that of its trunks, from which it follows; `[trunk] rate` unless given.
         oversubscription: Option<f64>,
@@ -185,7 +188,7 @@ pub enum Topology {
 }
 
 /// A link of a custom topology.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomLink {
     /// One end.
@@ -201,7 +204,7 @@ pub struct CustomLink {
 }
 
 /// Which of its equal paths a switch sends a frame by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RoutingMode {
     /// One for all frames of a flow, by a hash of the 5-tuple.
@@ -212,7 +215,7 @@ pub enum RoutingMode {
 }
 
 /// Routing in switches.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoutingSpec {
     /// Among equal paths.
@@ -228,7 +231,7 @@ impl Default for RoutingSpec {
 }
 
 /// Links between two nodes fail, both ways.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailureSpec {
     /// One end.
@@ -242,7 +245,7 @@ pub struct FailureSpec {
 }
 
 /// A kind of link.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkSpec {
     /// bit/s, both ways.
@@ -262,7 +265,7 @@ impl Default for LinkSpec {
 }
 
 /// When a switch begins to send a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwarding {
     /// When its last bit is in.
@@ -273,7 +276,7 @@ pub enum Forwarding {
 }
 
 /// What joins the inputs of a switch to its outputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CoreKind {
     /// One memory, from which every output takes as fast as its line.
@@ -288,7 +291,7 @@ pub enum CoreKind {
 }
 
 /// How frames pass a crossbar.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CrossbarMode {
     /// A match lasts as long as its frame.
@@ -299,7 +302,7 @@ pub enum CrossbarMode {
 }
 
 /// All switches.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SwitchSpec {
     /// When frames begin to leave.
@@ -323,6 +326,7 @@ pub struct SwitchSpec {
     /// From the queue to the wire (T_egress).
     pub egress: Duration,
     /// A weir configuration without ports: `[qos]`, `[buffer]`, `[[wred]]`, `[pfc]`, `[watchdog]`, ...
+    #[schemars(schema_with = "super::json_schema::switch_config")]
     pub config: toml::Table,
 }
 
@@ -345,7 +349,7 @@ impl Default for SwitchSpec {
 }
 
 /// What hosts speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// RoCEv2.
@@ -356,7 +360,7 @@ pub enum Protocol {
 }
 
 /// Formats of RC Link frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkFormat {
     /// Ethernet, IPv4, UDP.
@@ -372,7 +376,7 @@ pub enum LinkFormat {
 }
 
 /// What holds senders back (CBFC_EN).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowControlKind {
     /// Pauses, from the switch and from receive memories.
@@ -383,7 +387,7 @@ pub enum FlowControlKind {
 }
 
 /// Priority, or virtual channel, of each class of RC Link traffic.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkPriorities {
     /// Responses.
@@ -403,7 +407,7 @@ fn banks<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 4]>, D::Error
 }
 
 /// Windows of RC Link's rate control.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum CcWindow {
     /// 4.096 us.
     #[default]
@@ -424,7 +428,7 @@ pub enum CcWindow {
 }
 
 /// RC Link hosts.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkHostSpec {
     /// Format of the frames.
@@ -480,7 +484,7 @@ impl Default for LinkHostSpec {
 }
 
 /// All hosts.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostSpec {
     /// What they speak.
@@ -563,7 +567,7 @@ impl Default for HostSpec {
 }
 
 /// Who of an adapter decides how fast a flow sends (CC-018 to CC-020).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheme {
     /// Scheme 1: hardware computes the rate and keeps it.
@@ -575,7 +579,7 @@ pub enum Scheme {
 }
 
 /// DCQCN: a named set of parameters and what differs from it.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DcqcnSpec {
     /// ConnectX defaults instead of the paper's.
@@ -623,7 +627,7 @@ pub struct DcqcnSpec {
 }
 
 /// In-network aggregation: engines behind internal ports of switches, of workloads `inc_all_reduce`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct IncSpec {
     /// Switches with an engine; all unless given.
@@ -643,7 +647,7 @@ impl Default for IncSpec {
 }
 
 /// Traffic. Which keys a kind needs is in its own line.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// What is sent.
@@ -721,7 +725,7 @@ pub struct Workload {
 }
 
 /// Who sends to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// One flow: `from`, `to`.
@@ -773,7 +777,7 @@ pub enum Pattern {
 }
 
 /// Which hosts the ranks of a job are on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// The first ones.
@@ -786,7 +790,7 @@ pub enum Placement {
 }
 
 /// How a flow reacts to marks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Congestion {
     /// DCQCN.

@@ -2,6 +2,7 @@
 
 use super::FabricError;
 use super::spec::{FabricSpec, Pattern, Protocol};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_endpoint::flow::{SelectiveRepeat, Transport};
 
@@ -11,7 +12,7 @@ const WINDOW: u32 = 4096;
 const MOST_WINDOW: u32 = 1 << 20;
 
 /// How reliable flows of RoCEv2 hosts repair losses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TransportKind {
     /// A receiver takes packets in order; from a missing one on all are sent again.
@@ -22,7 +23,7 @@ pub enum TransportKind {
 }
 
 /// `[host.selective_repeat]`. Numbers are packets.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelectiveSpec {
     /// From the oldest one not acknowledged on that are sent, and that a receiver has room for.

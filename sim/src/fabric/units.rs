@@ -1,11 +1,14 @@
 //! Quantities with units in a spec: `"100G"`, `"1us"`, `"64KiB"`, or a bare number of the base unit.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// A kind of quantity: names of its units, in base units, and what to say about a wrong one.
 pub trait Unit {
     /// Unit names and their size in base units, which are bit/s, ns or bytes.
     const UNITS: &'static [(&'static str, f64)];
+    /// Its name in a schema.
+    const NAME: &'static str;
     /// How to write it.
     const HELP: &'static str;
 }
@@ -30,6 +33,7 @@ macro_rules! units {
         pub struct $unit;
         impl Unit for $unit {
             const UNITS: &'static [(&'static str, f64)] = &[$(($name, $size)),+];
+            const NAME: &'static str = stringify!($alias);
             const HELP: &'static str = $help;
         }
         $(#[$doc])+
@@ -78,6 +82,25 @@ impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
         // The reader's own words would be about the variants of a type.
         let text = Text::deserialize(from).map_err(|_| D::Error::custom(format!("wanted {}", U::HELP)))?;
         Self::read(text).map_err(D::Error::custom)
+    }
+}
+
+/// A number of base units, or a number and a unit.
+impl<U: Unit> JsonSchema for Quantity<U> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        U::NAME.into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let units: Vec<&str> = U::UNITS.iter().map(|(name, _)| *name).collect();
+        let pattern = format!(r"^([0-9]+\.?[0-9]*|\.[0-9]+) *({})$", units.join("|"));
+        json_schema!({
+            "description": U::HELP,
+            "anyOf": [
+                { "type": "integer", "minimum": 0, "maximum": MOST },
+                { "type": "string", "pattern": pattern },
+            ],
+        })
     }
 }
 

@@ -38,7 +38,7 @@ pub struct SimArgs {
     pub json: bool,
 }
 
-/// `weir sim sweep`, `weir sim merge`, `weir sim compare` and `weir sim replay`
+/// `weir sim sweep`, `weir sim merge`, `weir sim compare`, `weir sim replay` and `weir sim schema`
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
     /// Play the points of a plan; those whose result is in DIR already are left out.
@@ -49,6 +49,8 @@ pub enum SimCommand {
     Compare(compare::CompareArgs),
     /// Put a capture through a switch in virtual time, and say where the result differs from what was captured.
     Replay(replay::ReplayArgs),
+    /// Print the JSON Schema of fabric files, for editors.
+    Schema,
 }
 
 pub fn sim(args: &SimArgs) -> Result<Outcome> {
@@ -57,6 +59,10 @@ pub fn sim(args: &SimArgs) -> Result<Outcome> {
         (Some(SimCommand::Merge(args)), _) => many::merge(args),
         (Some(SimCommand::Compare(args)), _) => compare::compare(args),
         (Some(SimCommand::Replay(args)), _) => replay::replay(args),
+        (Some(SimCommand::Schema), _) => {
+            say!("{:#}", fabric::json_schema());
+            Ok(Outcome::Good)
+        }
         (None, Some(file)) => one(file, args.out.as_deref(), args.json),
         (None, None) => unreachable!("the command line requires a file"),
     }

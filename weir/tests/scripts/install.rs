@@ -73,6 +73,8 @@ fn what_belongs_to_weir_is_installed() {
     }
     let schema: serde_json::Value = serde_json::from_str(&text("share/weir/config.schema.json")).unwrap();
     assert_eq!(schema["properties"]["port"]["type"], "array");
+    let schema: serde_json::Value = serde_json::from_str(&text("share/weir/fabric.schema.json")).unwrap();
+    assert_eq!(schema["properties"]["workload"]["type"], "array");
     for file in ["grafana/weir.json", "prometheus/weir-rules.yml", "systemd/user.conf", "systemd/uio.conf"] {
         assert!(at("share/weir").join(file).is_file(), "{file}");
     }
