@@ -37,6 +37,7 @@ fn behind(table: &Table, key: &str) -> Option<Behind> {
         ("", "pfc") => One(&schema::PFC),
         ("", "watchdog") => One(&schema::WATCHDOG),
         ("", "flows") => One(&schema::FLOWS),
+        ("", "lldp") => One(&schema::LLDP),
         ("", "mgmt") => One(&schema::MGMT),
         ("", "lab") => One(&schema::LAB),
         ("[[port]]", "pfc") => One(&schema::PORT_PFC),

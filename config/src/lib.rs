@@ -21,6 +21,7 @@ mod json_schema;
 mod lab;
 mod lag;
 mod link_local;
+mod lldp;
 mod marking;
 mod mgmt;
 mod mirror;
@@ -138,6 +139,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let watchdog = pfc::read_watchdog(ctx, root, &ports);
     let lab = lab::read(ctx, root, &ports, &formats);
     let flows = flows::read(ctx, root, platform);
+    let lldp = lldp::read(ctx, root, &name);
     let mgmt = mgmt::read(ctx, root);
     let config = Config {
         platform,
@@ -156,6 +158,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
         watchdog,
         lab,
         flows,
+        lldp,
         mgmt,
         explained: vec![],
     };

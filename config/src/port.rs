@@ -6,6 +6,7 @@ use super::buffer;
 use super::diag::Span;
 use super::format::FormatConfig;
 use super::inc;
+use super::lldp;
 use super::qos::ClassMaps;
 use super::read::{Ctx, Origin, Section, Val, check_name, indices};
 use super::schema;
@@ -323,6 +324,7 @@ fn read_one(
     let vlans = vlan::read(ctx, s, profile);
     let (storm_control, storm_control_at) = storm_control::read(ctx, s);
     let engine = inc::read(ctx, s, kind == DeviceKind::Inc);
+    let lldp = lldp::read_mode(ctx, s, kind == DeviceKind::Inc);
     let maps = around.maps.for_port(ctx, s);
     let at = PortAt {
         port: here,
@@ -350,6 +352,7 @@ fn read_one(
         unknown_unicast: unknown,
         vlans,
         storm_control,
+        lldp,
         cable_mm,
         peer_response,
         rx_descriptors,

@@ -1,8 +1,8 @@
 //! From a checked configuration to the parameters of a switch: copies, no decisions.
 
 use crate::{
-    Config, FormatConfig, LagConfig, LagHash, MarkPoint, MirrorConfig, MirrorDirection, PgConfig, PortConfig,
-    QueueConfig, SchedulerType, SharedLimit, Voq, WatchdogAction, turns_of,
+    Config, FormatConfig, LagConfig, LagHash, LldpMode, MarkPoint, MirrorConfig, MirrorDirection, PgConfig,
+    PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq, WatchdogAction, turns_of,
 };
 use weir_dataplane::classify::{self, Classifier, MapError, TrustSource};
 use weir_dataplane::ecn::{MarkAt, Wred, q32_from_millionths};
@@ -193,6 +193,7 @@ fn port_params(
             crate::UnknownUnicast::Drop => UnknownUnicast::Drop,
         },
         link_local: config.fdb.link_local,
+        lldp: config.lldp_of(port) != LldpMode::Off,
         vlans: port.vlans.clone(),
         storm_control: port.storm_control,
         learning: port.learning,

@@ -107,6 +107,7 @@ tables! {
         key("pfc", "table", "priority flow control"),
         key("watchdog", "table", "the PFC watchdog"),
         key("flows", "table", "which flows are behind marks, losses, pauses and the depth of queues"),
+        key("lldp", "table", "who is at the other end of the links, and whether its PFC fits ours"),
         key("mgmt", "table", "where a running switch may be looked at"),
         key("lab", "table", "traffic of the lab hosts"),
     ]);
@@ -138,6 +139,7 @@ tables! {
         key("inc", "table", "the engine of a port whose device is `inc`"),
         key("vlan", "table, default none", "the VLANs of the port; where one port of a switch has it, all have it. Without it tags pass as they are, and stations are known per VLAN"),
         key("storm_control", "table, default none", "limits on what is flooded of the frames received here"),
+        key("lldp", "\"both\", \"receive\" or \"off\", default \"both\", \"off\" for engines", "with `[lldp] enable`: whether LLDP frames are received here, and sent (LLDP_PORT.mode)"),
         key("maps", "name or list of names, default []", "`[map.NAME]` tables laid over the switch's maps, later ones win (PORT_QOS_MAP)"),
     ]);
     PORT_PFC = table("pfc = { ... } of a port", "PFC of a port.", &[
@@ -342,6 +344,12 @@ tables! {
     FLOWS = table("[flows]", "Which flows are behind marks, losses, pauses and the depth of queues: `weir show flows`, events, the page.", &[
         key("enable", "boolean, default true, false in `weir sim`", "record them; a frame to which none of this happens costs a thousandth more (docs/performance.md)"),
         key("sample", "1 to 65536, default 256, 1 in `weir sim`", "of each cause and port the first 128 in 10 ms are looked at one by one, beyond that one in so many, at random. Totals are exact in any case"),
+    ]);
+    LLDP = table("[lldp]", "LLDP with DCBX (802.1AB, 802.1Qaz): `weir show lldp`, and events where a neighbour's PFC, ETS or frame size differs from ours. What is sent follows from the configuration; weir is never willing.", &[
+        key("enable", "boolean, default false", "speak it; without it a switch sends nothing that nobody sent to it but PFC"),
+        key("interval", "time 1s to 3600s, default 30s", "between two frames sent by a port (LLDP.hello_time)"),
+        key("hold", "1 to 100, default 4", "what is sent holds for so many intervals and a second, at most 65535 s: until then a neighbour that hears nothing keeps it (LLDP.multiplier)"),
+        key("system_name", "text of 1 to 255 bytes, default `switch.name`", "system name that is sent (LLDP.system_name)"),
     ]);
     MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics; and orders from its owner.", &[
         key("listen", "address and port, or \"off\"; default \"127.0.0.1:9470\", or any free port if that is taken", "HTTP over TCP; port 0 is any free one; beyond loopback only with `token_file`"),

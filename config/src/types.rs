@@ -67,6 +67,15 @@ words! {
         /// All.
         Both = "both",
     }
+    /// What a port does with LLDP.
+    LldpMode {
+        /// Receives and sends.
+        Both = "both",
+        /// Receives.
+        Receive = "receive",
+        /// Neither.
+        Off = "off",
+    }
     /// What tells flows apart where a LAG chooses a member.
     LagHash {
         /// The two MAC addresses.
@@ -222,6 +231,8 @@ pub struct Config {
     pub lab: LabConfig,
     /// Which flows are behind what happens.
     pub flows: FlowsConfig,
+    /// LLDP.
+    pub lldp: LldpConfig,
     /// Management.
     pub mgmt: MgmtConfig,
     pub(super) explained: Vec<Explained>,
@@ -263,6 +274,11 @@ impl LagConfig {
 }
 
 impl Config {
+    /// What a port does with LLDP.
+    pub fn lldp_of(&self, port: &PortConfig) -> LldpMode {
+        if self.lldp.enable { port.lldp } else { LldpMode::Off }
+    }
+
     /// The LAG that a port is in.
     pub fn lag_of(&self, port: PortId) -> Option<&LagConfig> {
         self.lags.iter().find(|lag| lag.members.contains(&port))
@@ -379,6 +395,8 @@ pub struct PortConfig {
     pub vlans: Option<PortVlans>,
     /// Limits on what is flooded of the frames received here; `None`: there are none.
     pub storm_control: Option<StormControl>,
+    /// What it does with LLDP, if the switch speaks it.
+    pub lldp: LldpMode,
     /// Cable length in mm; `None`: unknown.
     pub cable_mm: Option<u64>,
     /// Bytes the peer may still send after a pause has reached it; `None`: 802.3's limit for the rate.
@@ -652,6 +670,19 @@ pub struct FlowsConfig {
     pub enable: bool,
     /// Where there are many, one in so many is looked at.
     pub sample: u32,
+}
+
+/// LLDP, for the whole switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LldpConfig {
+    /// Ports speak it, each as it says.
+    pub enable: bool,
+    /// Between two frames, ns.
+    pub interval: Nanos,
+    /// Intervals for which what was sent holds.
+    pub hold: u8,
+    /// System name that is sent.
+    pub system_name: String,
 }
 
 /// A fixed forwarding entry.

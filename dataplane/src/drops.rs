@@ -155,6 +155,9 @@ drop_reasons! {
     IngressUnknownUnicastLimit = ("ingress", "unknown_unicast_limit", Arrival, "find the station that never answers (show fdb); else raise storm_control = { unknown_unicast } of the port", possible),
     /// For a group without a static entry, above the limit of the port it came by.
     IngressMulticastLimit = ("ingress", "multicast_limit", Arrival, "give the group an [[fdb.group]]; else raise storm_control = { multicast } of the port", possible),
+    /// LLDP, faster than management reads it.
+    ControlLldpNoRoom = ("control", "lldp_no_room", Arrival, "a neighbour sends far more LLDP than one frame a second: find it (weir show lldp), or set lldp = \"off\" of the port",
+        never("meant for the bridge itself, not to be forwarded")),
 }
 
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].

@@ -31,7 +31,7 @@ pub struct Asked {
     pub tc: Option<u8>,
     /// ECN code point: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
     pub ecn: u8,
-    /// What it is to the switch: CNP and ACK frames have a class of their own.
+    /// What it is to the switch: CNP and ACK frames have a class of their own; a reserved one is LLDP for the nearest bridge.
     pub kind: Kind,
     /// Why it goes to many ports; `None`: it goes to `to` alone.
     pub flood: Option<FloodKind>,
@@ -86,6 +86,8 @@ pub struct Explanation {
     pub pools: PoolView,
     /// What admission says.
     pub verdict: AdmitVerdict,
+    /// It ends at the switch, which reads it: nothing is charged for it.
+    pub consumed: bool,
     /// Bytes it takes of the reserve, of the shared pool and of headroom.
     pub takes: [u64; 3],
     /// The group and its pause after it.
@@ -108,6 +110,9 @@ pub fn share(wred: &Wred, depth: u64) -> u64 {
     }
     low
 }
+
+/// Last four bits of the address 01:80:c2:00:00:0e.
+const NEAREST_BRIDGE: u16 = 14;
 
 /// Asks the pipeline of a switch with these parameters, in this state.
 ///
@@ -155,12 +160,20 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
         }
         flood_limit.filter(|(_, exceeded)| *exceeded).map(|_| kind.reason())
     });
-    let verdict = match (vlan.and_then(Result::err).or(not_flooded), retag) {
-        (Some(reason), _) => AdmitVerdict::Refused(reason),
-        (_, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
-        (_, Some(Retag::Push)) if leaves as usize > longest => AdmitVerdict::Refused(DropReason::VlanTooLong),
-        _ => mmu.admit(pg_ix, queue_ix, charge),
-    };
+    let reserved = asked.kind == Kind::Reserved;
+    let consumed = reserved && port.lldp;
+    let not_passed_on =
+        (reserved && port.link_local >> NEAREST_BRIDGE & 1 == 0).then_some(DropReason::ControlReserved);
+    let verdict =
+        match (vlan.and_then(Result::err).filter(|_| !reserved).or(not_flooded).or(not_passed_on), retag) {
+            _ if consumed => AdmitVerdict::Admitted,
+            (Some(reason), _) => AdmitVerdict::Refused(reason),
+            (_, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
+            (_, Some(Retag::Push)) if leaves as usize > longest => {
+                AdmitVerdict::Refused(DropReason::VlanTooLong)
+            }
+            _ => mmu.admit(pg_ix, queue_ix, charge),
+        };
     let after = mmu.pg(pg_ix);
     let reserve = |pg: &PgView| pg.used - pg.shared;
     let out = &params.ports[to.index()];
@@ -182,6 +195,7 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
         queue,
         pools,
         verdict,
+        consumed,
         takes: [reserve(&after) - reserve(&pg), after.shared - pg.shared, after.headroom - pg.headroom],
         pauses: if after.xoff {
             port.pg_priorities[usize::from(class.pg)] & port.generate.enabled

@@ -182,6 +182,10 @@ counters! {
         rx_control: one,
         /// MAC control frames (PFC) sent.
         tx_control: one,
+        /// LLDP frames received and given to management. Like MAC control they are no data frames.
+        rx_lldp: one,
+        /// LLDP frames sent.
+        tx_lldp: one,
         /// PFC frames that had to wait because no memory was there for them.
         tx_control_no_memory: one,
         /// Frames forwarded by their Ethernet header although their IP header is malformed.

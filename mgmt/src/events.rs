@@ -6,6 +6,7 @@
 
 use crate::flows;
 use crate::inc;
+use crate::lldp;
 use crate::server::SAMPLE;
 use crate::snapshot::{NicStats, Snapshot};
 use serde_json::{Map, Value, json};
@@ -113,6 +114,8 @@ pub struct Watcher {
     overrun_at: Vec<Option<u64>>,
     /// Samples for which the addresses of each worker have moved as in a loop.
     looping: Vec<u32>,
+    /// What was told of the neighbours of each port.
+    neighbours: Vec<lldp::Told>,
     before: Option<Snapshot>,
     lost_count: u64,
 }
@@ -133,7 +136,10 @@ impl Watcher {
         self.overrun_at.resize(now.now.ports.len(), None);
         self.looping.resize(now.now.loops.len(), 0);
         // The first snapshot has nothing to be compared with: counters from before are no news.
-        let Some(before) = before else { return };
+        let Some(before) = before else {
+            self.neighbours = (0..now.now.ports.len()).map(|port| lldp::Told::of(now, port)).collect();
+            return;
+        };
         for port in 0..now.now.ports.len() {
             link(&before, now, port, log);
             drops(&before, now, port, log);
@@ -141,6 +147,7 @@ impl Watcher {
                 rate_limit(episode, &before, now, (port, kind), log);
             }
             overrun(&mut self.overrun_at[port], &before, now, port, log);
+            lldp::observe(&mut self.neighbours[port], now, port, log);
             for priority in 0..PRIORITIES {
                 let lane = &mut self.lanes[port][priority];
                 storms(&before, now, (port, priority), log);

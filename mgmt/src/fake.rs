@@ -151,6 +151,7 @@ pub fn reading(n: u64) -> Reading {
             rx_bytes: n * 1_000_000,
             tx_packets: n * 1000,
             tx_bytes: n * 1_000_000,
+            rx_lldp: n,
             ..PortStats::default()
         };
         stats.queue_packets[3] = n * 1000;
@@ -213,6 +214,7 @@ pub fn reading(n: u64) -> Reading {
         loops: vec![worker(), worker()],
         off_core: vec![None, Some(OffCore { ns: n * 1_000_000, at_ns: n * 100_000_000 })],
         engines: vec![engine(n)],
+        lldp: crate::lldp::fake::reading(n).into(),
     }
 }
 

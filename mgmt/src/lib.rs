@@ -14,6 +14,7 @@ pub mod flows;
 pub mod history;
 pub mod inc;
 pub mod latency;
+pub mod lldp;
 pub mod metrics;
 pub mod openapi;
 pub mod page;

@@ -171,6 +171,98 @@ pub fn flows(document: &Value) -> String {
     text
 }
 
+/// Neighbours of each port, and what they are told.
+pub fn lldp(document: &Value) -> String {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let number = |value: &Value| value.as_u64().map_or("-".to_owned(), |n| n.to_string());
+    if document["enabled"] == false {
+        return "nobody speaks LLDP: `[lldp] enable = false`\n".to_owned();
+    }
+    let heads = [
+        "Port", "Who", "Chassis", "Port ID", "System", "TTL/s", "PFC", "ETS/%", "Frame", "Willing", "Differs",
+    ];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    let mut told = |port: &Value, who: &str, says: &Value, ttl: &Value, differs: String| {
+        let willing = |what: &str| says[what]["willing"].as_bool();
+        lines.push(vec![
+            word(&port["port"]),
+            who.to_owned(),
+            word(&says["chassis"]),
+            word(&says["port_id"]),
+            word(&says["system_name"]),
+            number(ttl),
+            pfc_words(&says["pfc"]),
+            ets_words(&says["ets"]),
+            number(&says["max_frame_bytes"]),
+            match (willing("pfc"), willing("ets")) {
+                (None, None) => "-".to_owned(),
+                (pfc, ets) => {
+                    let named = [("pfc", pfc), ("ets", ets)].into_iter().filter(|(_, w)| *w == Some(true));
+                    let named: Vec<_> = named.map(|(name, _)| name).collect();
+                    if named.is_empty() { "no".to_owned() } else { named.join(",") }
+                }
+            },
+            differs,
+        ]);
+    };
+    for port in list(&document["ports"]) {
+        if port["sent"].is_object() {
+            told(&port, "we", &port["sent"], &port["sent"]["ttl_seconds"], "-".to_owned());
+        }
+        for peer in list(&port["neighbours"]) {
+            let differences = &peer["differences"];
+            let mut found: Vec<String> = Vec::new();
+            for what in ["pfc", "ets"] {
+                let priorities: Vec<_> = list(&differences[what]).iter().map(Value::to_string).collect();
+                if !priorities.is_empty() {
+                    found.push(format!("{what} {}", priorities.join(",")));
+                }
+            }
+            if differences["frame_size"] == true {
+                found.push("frame".to_owned());
+            }
+            let differs = if found.is_empty() { "no".to_owned() } else { found.join("; ") };
+            told(&port, "peer", &peer, &peer["ttl_left_seconds"], differs);
+        }
+    }
+    let mut text = align(&lines, |i| ![5, 8].contains(&i));
+    for port in list(&document["ports"]) {
+        let lost = |key: &str| port[key].as_u64().unwrap_or(1);
+        let named = [
+            ("rx_no_room_frames", "frames that came too fast"),
+            ("rx_malformed_frames", "malformed frames"),
+            ("rx_too_many_frames", "frames of further neighbours"),
+            ("rx_discarded_tlvs", "malformed TLVs"),
+            ("tx_refused_frames", "frames that could not be sent"),
+        ];
+        for (key, what) in named.into_iter().filter(|(key, _)| lost(key) > 0) {
+            text.push_str(&format!("{}: {} {what}\n", word(&port["port"]), lost(key)));
+        }
+    }
+    text
+}
+
+/// Priorities with PFC: `3,4`.
+fn pfc_words(pfc: &Value) -> String {
+    let Some(priorities) = pfc["priorities"].as_array() else { return "-".to_owned() };
+    let named: Vec<_> = priorities.iter().map(Value::to_string).collect();
+    if named.is_empty() { "none".to_owned() } else { named.join(",") }
+}
+
+/// What each priority gets: `10,10,10,30,..`; `s` is strict priority, `c` a credit-based shaper, `v` the vendor's own.
+fn ets_words(ets: &Value) -> String {
+    let Some(priorities) = ets["priorities"].as_array() else { return "-".to_owned() };
+    let one = |priority: &Value| match priority["algorithm"].as_str() {
+        Some("ets") => priority["bandwidth_percent"].to_string(),
+        Some("strict") => "s".to_owned(),
+        Some("credit_based") => "c".to_owned(),
+        Some("vendor") => "v".to_owned(),
+        _ => "?".to_owned(),
+    };
+    priorities.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
 /// One event on one line: time, what, where, and the numbers.
 pub fn event(event: &Value) -> String {
     let word = |key: &str| event[key].as_str().unwrap_or("");

@@ -3,6 +3,7 @@
 
 use crate::flows::{FlowsReading, Minute};
 use crate::inc::{EngineInfo, EngineReading, JobRates};
+use crate::lldp::LldpReading;
 use crate::times::Times;
 use std::sync::Arc;
 use weir_config::{
@@ -273,6 +274,8 @@ pub struct Reading {
     pub off_core: Vec<Option<OffCore>>,
     /// By engine, as last read.
     pub engines: Vec<EngineReading>,
+    /// LLDP, as last told.
+    pub lldp: Arc<LldpReading>,
 }
 
 /// Time for which a thread that could run had to wait, because its core did something else.

@@ -48,7 +48,7 @@ pub struct ExplainArgs {
     #[arg(long, default_value = "ect0", value_parser = ["not-ect", "ect1", "ect0", "ce"])]
     pub ecn: String,
     /// What it is: CNP and ACK frames have a class of their own.
-    #[arg(long, default_value = "data", value_parser = ["data", "cnp", "ack"])]
+    #[arg(long, default_value = "data", value_parser = ["data", "cnp", "ack", "lldp"])]
     pub kind: String,
     /// It is flooded, as this: the limits of the port are asked, too.
     #[arg(long, value_parser = ["broadcast", "unknown_unicast", "multicast"])]

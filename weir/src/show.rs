@@ -18,7 +18,7 @@ use weir_mgmt::{api, client, show as tables, sonic};
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "vlans", "storm_control", "lag", "mirrors", "drops", "reasons", "latency", "fdb", "inc", "inc_ranks", "inc_engines", "inc_drops", "lcores", "flows", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
+    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "vlans", "storm_control", "lag", "mirrors", "drops", "reasons", "latency", "fdb", "inc", "inc_ranks", "inc_engines", "inc_drops", "lcores", "flows", "lldp", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
     pub what: String,
     /// SONiC's commands, with its columns: interfaces status|counters, pfc counters|priority|asymmetric, queue
     /// counters|wredcounters|watermark, priority-group watermark|drop counters, pfcwd stats|config, buffer
@@ -96,6 +96,7 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
         (None, Some(view), _) => look(args, &|| sonics(args, view, &socket))?,
         (None, None, "fdb" | "mac") => look(args, &|| fdb(args, &socket))?,
         (None, None, "flows") => look(args, &|| flows(args, &socket))?,
+        (None, None, "lldp") => look(args, &|| lldp(args, &socket))?,
         (None, None, "events") => events(args, &socket)?,
         (None, None, _) => bail!("{}", known(&args.what)),
     }
@@ -226,6 +227,16 @@ fn flows(args: &ShowArgs, socket: &Path) -> Result<String> {
         return Ok(body);
     }
     Ok(tables::flows(&serde_json::from_str(&body).context("the answer is no JSON")?))
+}
+
+/// Neighbours, and what they are told.
+fn lldp(args: &ShowArgs, socket: &Path) -> Result<String> {
+    let port = args.port.as_ref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
+    let body = client::get(socket, &format!("{}{port}", weir_mgmt::lldp::PATH))?;
+    if args.json {
+        return Ok(body);
+    }
+    Ok(tables::lldp(&serde_json::from_str(&body).context("the answer is no JSON")?))
 }
 
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::port::{
 use crate::read::{Ctx, Layer, Section, Val};
 use crate::schema::Table;
 use crate::types::{
-    CongestionControl, DcqcnScheme, DeviceKind, HostOperation, HostProtocol, Maps, PfcMode, PfcRx,
+    CongestionControl, DcqcnScheme, DeviceKind, HostOperation, HostProtocol, LldpMode, Maps, PfcMode, PfcRx,
     PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
 use crate::units::{BOOL, Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type};
@@ -273,6 +273,7 @@ fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
         unknown_unicast: UnknownUnicast::Drop,
         vlans: None,
         storm_control: None,
+        lldp: LldpMode::Off,
         cable_mm: None,
         peer_response: None,
         rx_descriptors: RX_DESCRIPTORS,

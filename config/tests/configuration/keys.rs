@@ -758,6 +758,14 @@ fn cases() -> Vec<Case> {
     cases.extend(
         ["enable", "sample"].map(|key| by("[flows]", key, "config/tests/configuration/flows.rs", recorded)),
     );
+    let spoken = "lldp_is_spoken_as_configured";
+    cases.push(by("", "lldp", "config/tests/configuration/lldp.rs", spoken));
+    cases.push(by("[[port]]", "lldp", "config/tests/configuration/lldp.rs", spoken));
+    let test = "what_is_sent_follows_from_the_configuration";
+    cases.extend(
+        ["enable", "interval", "hold", "system_name"]
+            .map(|key| by("[lldp]", key, "mgmt/src/lldp/settings.rs", test)),
+    );
     for key in [
         "listen",
         "socket",

@@ -12,6 +12,7 @@ mod flows;
 mod host_keys;
 mod keys;
 mod lag;
+mod lldp;
 mod memory;
 mod mirror;
 mod mutate;

@@ -27,6 +27,7 @@ mod handoff;
 mod held;
 mod lag;
 mod lanes;
+mod lldp;
 mod lost;
 mod mirror;
 mod params;
@@ -42,6 +43,7 @@ mod vlan;
 pub use apply::{ApplyError, Change, ChangeError};
 pub use channels::{Peer, peers};
 pub use handoff::{FRAMES_IN_FLIGHT, bytes_in_flight};
+pub use lldp::{ETHERTYPE as LLDP_ETHERTYPE, LldpFrame, LldpReader};
 pub use mirror::MirrorParams;
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
@@ -69,6 +71,7 @@ use copies::Copies;
 use flood::FloodGroup;
 use flow_cache::FlowCache;
 use lanes::Lanes;
+use lldp::LldpQueue;
 use ports::Ports;
 use stage::Stage;
 
@@ -136,6 +139,8 @@ struct OwnPort<F> {
     policers: Option<Box<Policers>>,
     /// Which flows are behind marks, losses, pauses and depth, where somebody wants to know.
     flows: Option<Box<FlowRecorder>>,
+    /// Where frames of LLDP go, if somebody reads them.
+    lldp: Option<Box<LldpQueue>>,
 }
 
 /// A switch, or one shard of it.

@@ -63,6 +63,9 @@ pub struct PortParams {
     /// Addresses 01-80-C2-00-00-00 to -0F, a bit each, whose frames go to every other port. MAC control is consumed
     /// whatever stands here.
     pub link_local: u16,
+    /// LLDP frames go to whoever reads them here ([`Switch::read_lldp`]), whatever `link_local` says; if nobody does, they are
+    /// dropped.
+    pub lldp: bool,
     /// The VLANs it is a member of; `None`: it knows nothing of VLANs. All ports of a switch know of them, or none.
     pub vlans: Option<PortVlans>,
     /// Source addresses are learned.
@@ -295,6 +298,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                     // Streams of their own: what the switch draws stays what it is.
                     Box::new(FlowRecorder::new(flows, !params.seed ^ (at as u64) << 32))
                 }),
+                lldp: None,
                 params: checked_params(port),
             }
         };

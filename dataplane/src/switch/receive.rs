@@ -6,6 +6,7 @@
 //! ([`super::batching`]), and each group is admitted as one ([`super::admit`]).
 
 use super::flow_cache::{FlowCache, ForwardingDecision, Place};
+use super::lldp::is_lldp;
 use super::{OwnPort, PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
 use crate::drops::DropReason;
@@ -254,7 +255,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             Action::ForwardGroup => self.receive_group(port, frame, headers),
             Action::PassOn => self.multicast(port, self.ports[port.index()].flood, frame, headers),
             Action::Drop(reason) => self.drop_frame(port, reason, frame, &headers.meta.header()),
-            Action::Consume => self.consume(port, &frame, headers.meta.rx_ns),
+            Action::Consume => self.consume(port, frame, headers),
         }
     }
 
@@ -382,9 +383,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.flood(port, FloodKind::UnknownUnicast, frame, headers);
     }
 
-    /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11).
+    /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11). The same of LLDP.
     #[cold]
-    fn consume(&mut self, port: PortId, frame: &F, now: Nanos) {
+    fn consume(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
+        if is_lldp(frame.bytes()) {
+            return self.take_lldp(port, frame, headers);
+        }
+        let now = headers.meta.rx_ns;
         self.ports[port.index()].stats.rx_control += 1;
         self.ports[port.index()].reaction.receive(frame.bytes(), now);
         self.note_held(port, now);
@@ -467,6 +472,7 @@ impl RxContext {
             action: match (refused, parsed.kind) {
                 (Some(refused), _) => refused,
                 (None, Kind::MacControl) => Action::Consume,
+                (None, Kind::Reserved) if params.lldp && is_lldp(frame.bytes()) => Action::Consume,
                 // The last four bits tell which of the reserved addresses it is.
                 (None, Kind::Reserved) if params.link_local >> (parsed.dst_key & 15) & 1 == 1 => {
                     Action::PassOn

@@ -64,6 +64,7 @@ fn port(index: usize) -> PortParams {
         classifier: Classifier::new(&Maps::default(), &default_trust()).unwrap(),
         unknown_unicast: UnknownUnicast::Flood,
         link_local: 1,
+        lldp: false,
         storm_control: None,
         vlans: None,
         learning: true,

@@ -113,6 +113,7 @@ impl Plan {
             classifier: classifier_of(&Maps::default()),
             unknown_unicast: UnknownUnicast::Flood,
             link_local: 1,
+            lldp: false,
             storm_control: None,
             vlans: None,
             learning: true,

@@ -20,7 +20,8 @@ use weir_dataplane::types::{PRIORITIES, PortId};
 const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
 
 /// Kinds that have a class of their own, and all others.
-const KINDS: [(&str, Kind); 3] = [("data", Kind::Data), ("cnp", Kind::Cnp), ("ack", Kind::Ack)];
+const KINDS: [(&str, Kind); 4] =
+    [("data", Kind::Data), ("cnp", Kind::Cnp), ("ack", Kind::Ack), ("lldp", Kind::Reserved)];
 
 /// Parameters of a question, in the query as on the command line.
 pub const PARAMETERS: [Parameter; 10] = [
@@ -34,7 +35,7 @@ pub const PARAMETERS: [Parameter; 10] = [
     parameter("ecn", "its ECN code point; ect0 unless given", Of::Word(|| ECN.to_vec())),
     parameter(
         "kind",
-        "what it is: CNP and ACK frames have a class of their own",
+        "what it is: CNP and ACK frames have a class of their own; lldp: to 01:80:c2:00:00:0e",
         Of::Word(|| KINDS.map(|(word, _)| word).to_vec()),
     ),
     parameter(
@@ -124,6 +125,7 @@ pub fn answer(
 fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
     let name = |port: PortId| config.ports[port.index()].name.clone();
     let (verdict, reason) = match e.verdict {
+        _ if e.consumed => ("consumed", None),
         AdmitVerdict::Refused(reason) => ("dropped", Some(reason)),
         AdmitVerdict::AdmittedXoff => ("admitted, Xoff is sent", None),
         AdmitVerdict::Admitted if e.takes[2] > 0 => ("admitted into headroom", None),
@@ -244,6 +246,9 @@ pub fn text(d: &ExplainedFrame) -> String {
     line("queue", format!("holds {} bytes of {}", grouped(d.queue.used_bytes), limit(d.queue.limit_bytes)));
     let verdict = match &d.reason {
         Some(reason) => format!("DROPPED: {reason}: {}", d.remedy.as_deref().unwrap_or("")),
+        None if d.verdict == "consumed" => {
+            "consumed: read by LLDP, and nothing is charged (show lldp)".to_owned()
+        }
         None => format!(
             "{}: takes {} reserved, {} shared, {} headroom",
             d.verdict,
@@ -355,6 +360,16 @@ mod tests {
         assert!(lost.contains("DROPPED: ingress.headroom_exhausted"), "{lost}");
         let broadcast = text(&ask(&Occupancy::default(), "port=p0&flood=broadcast"));
         assert!(broadcast.contains("flooded     broadcast, no limit"), "{broadcast}");
+        let lldp = |params: &SwitchParams| {
+            let question = question("port=p0&kind=lldp");
+            text(&answer(&f.config, params, &Occupancy::default(), &question).unwrap())
+        };
+        let mut params = f.params.clone();
+        assert!(lldp(&params).contains("DROPPED: control.reserved_address"), "{}", lldp(&params));
+        params.ports[0].link_local = 1 << 14;
+        assert!(lldp(&params).contains("verdict     admitted"), "{}", lldp(&params));
+        params.ports[0].lldp = true;
+        assert!(lldp(&params).contains("consumed: read by LLDP"), "{}", lldp(&params));
         assert_eq!((grouped(7), grouped(1_234_567)), ("7".into(), "1 234 567".into()));
     }
 }

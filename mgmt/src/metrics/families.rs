@@ -3,6 +3,8 @@
 use super::Samples::{Counters, Counts, Gauges, Histograms, Info};
 use super::{Each, Family, Labels, Samples, Scrape};
 use crate::inc::EngineReading;
+use crate::lldp::Differences;
+use crate::lldp::agent::{Counters as LldpCounters, Neighbour, PortNeighbours};
 use crate::snapshot::{PortInfo, PortReading};
 use crate::times::Part;
 use std::fmt;
@@ -333,6 +335,60 @@ pub const ALL: &[Family] = &[
         }),
     ),
     family(
+        "weir_port_lldp_rx_packets",
+        "LLDP frames received and given to management",
+        Counts(|s| per_port(s, |p| p.stats.rx_lldp)),
+    ),
+    family("weir_port_lldp_tx_packets", "LLDP frames sent", Counts(|s| per_port(s, |p| p.stats.tx_lldp))),
+    family(
+        "weir_port_lldp_discarded_packets",
+        "LLDP frames thrown away by management, by reason",
+        Counts(|s| {
+            let reasons = |(labels, known): (Labels, &PortNeighbours)| {
+                let LldpCounters { malformed, too_many, .. } = known.counters;
+                let all = [("malformed", malformed), ("too_many_neighbours", too_many)];
+                all.map(|(reason, frames)| (with_word(&labels, "reason", reason), frames))
+            };
+            lldp(s).flat_map(reasons).collect()
+        }),
+    ),
+    family(
+        "weir_port_lldp_discarded_tlvs",
+        "TLVs thrown away, of LLDP frames that were taken",
+        Counts(|s| lldp(s).map(|(labels, known)| (labels, known.counters.tlvs_discarded)).collect()),
+    ),
+    family(
+        "weir_port_lldp_refused_packets",
+        "LLDP frames that could not be sent when they were due",
+        Counts(|s| lldp(s).map(|(labels, known)| (labels, known.counters.not_sent)).collect()),
+    ),
+    family(
+        "weir_port_lldp_neighbours",
+        "Stations that LLDP knows at the other end of the link",
+        Gauges(|s| lldp(s).map(|(labels, known)| (labels, known.neighbours.len() as f64)).collect()),
+    ),
+    family(
+        "weir_port_lldp_mismatches",
+        "Neighbours whose PFC, ETS or frame size does not fit ours",
+        Gauges(|s| {
+            let reading = &s.snapshot.now.lldp;
+            let ports = lldp(s).zip(&reading.settings.ports);
+            let all = ports.flat_map(|((labels, known), settings)| {
+                let fits = |n: &Neighbour| Differences::between(&settings.says, &n.says);
+                let all: Vec<_> = known.neighbours.iter().map(fits).collect();
+                let count = |what, differs: fn(&Differences) -> bool| {
+                    (with_word(&labels, "what", what), all.iter().filter(|one| differs(one)).count() as f64)
+                };
+                [
+                    count("pfc", |d| d.pfc != 0),
+                    count("ets", |d| d.ets != 0),
+                    count("frame_size", |d| d.frame_size),
+                ]
+            });
+            all.collect()
+        }),
+    ),
+    family(
         "weir_lossless_drops_packets",
         "Frames of lossless classes received and not delivered, but for those of the watchdog: an alarm",
         Counts(|s| {
@@ -628,8 +684,12 @@ fn ports(s: &Scrape) -> impl Iterator<Item = (Labels, &PortInfo, &PortReading)> 
 }
 
 fn with(labels: &[(&'static str, String)], name: &'static str, value: usize) -> Labels {
+    with_word(labels, name, &value.to_string())
+}
+
+fn with_word(labels: &[(&'static str, String)], name: &'static str, value: &str) -> Labels {
     let mut labels = labels.to_vec();
-    labels.push((name, value.to_string()));
+    labels.push((name, value.to_owned()));
     labels
 }
 
@@ -639,6 +699,11 @@ fn extended<V>(samples: Vec<(Labels, V)>, more: &[(&'static str, &str)]) -> Vec<
         (labels, value)
     };
     samples.into_iter().map(one).collect()
+}
+
+/// What LLDP knows, by port.
+fn lldp(s: &Scrape) -> impl Iterator<Item = (Labels, &PortNeighbours)> {
+    ports(s).zip(&s.snapshot.now.lldp.ports).map(|((labels, ..), known)| (labels, known))
 }
 
 fn per_port(s: &Scrape, get: fn(&PortReading) -> u64) -> Vec<(Labels, u64)> {

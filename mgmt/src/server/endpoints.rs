@@ -4,7 +4,7 @@ use super::{App, fdb, inc, orders, routes, stream, watching};
 use crate::access::Role;
 use crate::admin::{explain, fdb as tables, inc as jobs};
 use crate::api::documents::{
-    Applied, ConfigInForce, Confirmed, Event, ExplainedFrame, FdbPage, Flows, History, Index, JobDone,
+    Applied, ConfigInForce, Confirmed, Event, ExplainedFrame, FdbPage, Flows, History, Index, JobDone, Lldp,
     OpenApi, RolledBack, SonicConfig, WatchLine, WatchOrder,
 };
 use crate::api::given::Given;
@@ -13,6 +13,7 @@ use crate::api::{
     ROLLBACK, SNAPSHOT, WATCH, parameter,
 };
 use crate::flows;
+use crate::lldp;
 use crate::page;
 use crate::sonic;
 use crate::table::{self, Table};
@@ -216,6 +217,12 @@ fn state() -> Vec<Endpoint> {
             parameters: &flows::PARAMETERS,
             answers: vec![Answer::json::<Flows>()],
             ..read("get_flows", flows::PATH, serve!(routes::behind_what))
+        },
+        Endpoint {
+            what: "LLDP with DCBX: neighbours by port, where their PFC, ETS and frame size differ from ours, and what they are told.",
+            parameters: &lldp::PARAMETERS,
+            answers: vec![Answer::json::<Lldp>()],
+            ..read("get_lldp", lldp::PATH, serve!(routes::neighbours))
         },
     ]
 }

@@ -9,6 +9,7 @@ use crate::api::{self, Endpoint};
 use crate::flows;
 use crate::history::Behind;
 use crate::latency::{self, Selection};
+use crate::lldp;
 use crate::metrics::{self, Scrape};
 use crate::openapi;
 use crate::snapshot::Snapshot;
@@ -126,6 +127,18 @@ pub(super) async fn behind_what(app: Arc<App>, given: Given) -> Response<Body> {
     let make = || {
         let mut text = Text::default();
         let _ = writeln!(text, "{}", flows::document(&snapshot, &query));
+        text
+    };
+    long(&app, &given.path, JSON, make).await
+}
+
+/// Neighbours, and what they are told.
+pub(super) async fn neighbours(app: Arc<App>, given: Given) -> Response<Body> {
+    let snapshot = app.snapshot();
+    let query = lldp::Query::of(&given, &snapshot);
+    let make = || {
+        let mut text = Text::default();
+        let _ = writeln!(text, "{}", lldp::document(&snapshot, &query));
         text
     };
     long(&app, &given.path, JSON, make).await

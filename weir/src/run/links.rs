@@ -44,6 +44,7 @@ struct Watched {
     capabilities: Capabilities,
     owner: usize,
     link: LinkWatch,
+    up: bool,
     device: Device,
 }
 
@@ -70,9 +71,15 @@ impl Links {
             capabilities,
             owner: *owner,
             link: LinkWatch::default(),
+            up: false,
             device: Device::There,
         };
         Self { ports: configs.iter().zip(capabilities).zip(owner).map(one).collect(), departed }
+    }
+
+    /// Frames can pass at a port, as last seen.
+    pub fn is_up(&self, port: usize) -> bool {
+        self.ports[port].up
     }
 
     /// Looks at every port, and tells workers, and whoever watches, what has changed.
@@ -98,6 +105,7 @@ impl Links {
                 Device::Leaving { .. } => {}
                 Device::There if port.is_removed() => {
                     if office.workers.detach(watched.owner, id) {
+                        watched.up = false;
                         watched.device = Device::Leaving { workers: office.workers.len() };
                         say!("port {}: its device is being taken away", watched.name);
                         tell(office, "removing", watched, None);
@@ -117,6 +125,7 @@ impl Watched {
                 self.link = LinkWatch::default();
                 return;
             }
+            self.up = link.up;
             let speed = devices::speed(Some(link), &self.capabilities);
             // What a link that is down has to say of its speed is of no use.
             if let Some(speed) = speed {

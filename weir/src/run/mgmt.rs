@@ -2,6 +2,7 @@
 
 use super::control::{Control, Phase};
 use super::inc::PageReader;
+use super::lldp::Board;
 use super::off_core::Thread;
 use anyhow::{Result, anyhow};
 use serde_json::Value;
@@ -49,6 +50,8 @@ pub struct Window {
     pub engines: Vec<EngineWindow>,
     /// What happens beyond readings.
     pub news: Bulletin,
+    /// What is known of neighbours.
+    pub lldp: Board,
     /// What the drivers said last, and when.
     pub asked: Option<(Instant, Vec<Said>)>,
 }
@@ -126,6 +129,7 @@ impl Source for Window {
             loops: self.loops.iter().map(Published::read).collect(),
             off_core: self.threads.iter().map(Thread::off_core).collect(),
             engines: self.engines.iter_mut().map(EngineWindow::look).collect(),
+            lldp: self.lldp.get(),
         }
     }
 }

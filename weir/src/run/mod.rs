@@ -9,6 +9,7 @@ pub mod io;
 pub mod kernel;
 mod launched;
 mod links;
+mod lldp;
 pub mod memory;
 mod mgmt;
 mod notify;
@@ -29,6 +30,7 @@ use devices::OpenPort;
 use io::DpdkWire;
 use launched::Launched;
 use links::Links;
+use lldp::Lldp;
 use memory::PoolSize;
 use notify::Notifier;
 use off_core::{Absence, Thread};
@@ -95,6 +97,7 @@ pub struct Running {
     office: Office,
     owner: Vec<usize>,
     links: Links,
+    lldp: Lldp,
     kernel: kernel::Watch,
     control: Control,
     /// Counters of each port, for readers on other threads.
@@ -310,6 +313,8 @@ impl Running {
                 (_, end) => end,
             });
         }
+        let readers = (0..handles.len()).map(|i| workers[owner[i]].switch.read_lldp(PortId(i as u16)));
+        let readers = readers.collect();
         let ports: Arc<[Port<Started>]> = handles.into();
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
         let threads: Vec<Thread> = workers.iter().map(|_| Thread::new()).collect();
@@ -326,6 +331,7 @@ impl Running {
             control: control.clone(),
             engines,
             news: mgmt::Bulletin::default(),
+            lldp: lldp::Board::default(),
             asked: None,
         };
         let source = origin.to_string();
@@ -336,6 +342,14 @@ impl Running {
             unconfirmed: None,
             unsettled: None,
         });
+        let macs = described.iter().map(|device| device.mac).collect();
+        let (lldp, outboxes) = Lldp::new(readers, macs, shown.get(), window.lldp.clone());
+        for (i, outbox) in outboxes.into_iter().enumerate() {
+            let mut own = workers[owner[i]].ports.iter_mut();
+            if let Some(port) = own.find(|port| port.id.index() == i) {
+                port.outbox = Some(outbox);
+            }
+        }
         let news = window.news.clone();
         let started = eal.beside_workers(&cores, || {
             // Away from the workers, as all that runs beside them.
@@ -375,6 +389,7 @@ impl Running {
             pfc,
             kernel: kernel::Watch::new(&config.ports),
             links: Links::new(&config.ports, capabilities, &owner, departures),
+            lldp,
             ports,
             workers: running,
             threads,
@@ -421,6 +436,8 @@ impl Running {
     pub fn attend(&mut self, time: Duration) {
         self.office.attend(time);
         self.links.attend(&self.ports, &mut self.office);
+        let links = &self.links;
+        self.lldp.attend(self.office.shown.get(), &|port| links.is_up(port));
         for found in self.kernel.look(&self.counters) {
             self.office.report_offloads(&found);
         }
@@ -430,7 +447,8 @@ impl Running {
     ///
     /// # Errors
     /// A worker panicked.
-    pub fn stop(self) -> Result<Totals> {
+    pub fn stop(mut self) -> Result<Totals> {
+        self.lldp.end();
         let seconds = self.started.elapsed().as_secs_f64();
         let in_force = self.office.shown.get();
         let absence = |(thread, lcore): (&Thread, &usize)| Absence {

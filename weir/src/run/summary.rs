@@ -264,6 +264,8 @@ fn port_json(port: &PortTotals) -> Value {
         "checksums_completed": s.checksums_completed,
         "flooded": s.flooded,
         "rx_control": s.rx_control,
+        "rx_lldp": s.rx_lldp,
+        "tx_lldp": s.tx_lldp,
         "tx_control": s.tx_control,
         "pfc_rx": port.pfc_rx,
         "pfc_tx": port.pfc_tx,

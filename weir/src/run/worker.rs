@@ -5,6 +5,7 @@ use super::control::{Command, Control, Obeyed, Phase, Reply, Told};
 use super::inc::EngineEnd;
 use super::io::{Dpdk, Io, Receive, Time};
 use super::links::Departed;
+use super::lldp::Outbox;
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
 use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::fdb::FdbPage;
@@ -26,6 +27,8 @@ pub struct WorkerPort<D: Io = Dpdk> {
     /// The receive queue is filling above this many frames; `None`: not watched.
     pub ring_limit: Option<u32>,
     ring_full: bool,
+    /// LLDP frames to be sent, if somebody speaks it.
+    pub outbox: Option<Outbox>,
     /// How its queues mark, seen in the turns that are timed. Large, and not what a turn should step over.
     pub curve: Box<MarkingCurve>,
     /// The cell through which other threads read that.
@@ -41,6 +44,7 @@ impl<D: Io> WorkerPort<D> {
             wire,
             ring_limit,
             ring_full: false,
+            outbox: None,
             curve: Box::default(),
             published_curve: Published::new::<MarkingCurve>(),
         }
@@ -350,6 +354,12 @@ impl<D: Io> Worker<D> {
         }
         if let Some(port) = self.ports.get_mut(self.curve_cursor) {
             port.published_curve.publish(&mut *port.curve);
+        }
+        let Self { switch, ports, .. } = self;
+        for WorkerPort { id, outbox, wire, .. } in ports {
+            if let Some(outbox) = outbox {
+                outbox.empty(|frame| switch.send_lldp(*id, frame, wire));
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod inc;
 mod incast;
 mod kernel;
 mod lcores;
+mod lldp;
 mod memif;
 mod mirror;
 mod output;

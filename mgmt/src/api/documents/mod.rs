@@ -8,12 +8,14 @@ mod flows;
 mod frames;
 mod history;
 mod inc;
+mod lldp;
 
 pub use config::*;
 pub use flows::*;
 pub use frames::*;
 pub use history::*;
 pub use inc::*;
+pub use lldp::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
