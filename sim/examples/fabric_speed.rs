@@ -1,6 +1,6 @@
 //! Speed of weir's own fabric: frames forwarded by switches and events per second of one core, as JSON.
 //!
-//! The runs are those the reference's speed was measured with, and fabrics from files: `cargo run --release -p weir-sim
+//! The runs are those the reference's speed was measured with, short ones for `bench/sim-instructions`, and fabrics from files: `cargo run --release -p weir-sim
 //! --example fabric_speed [NAME | FILE.toml ..]`. CPU time is that of the thread: a busy machine does not change it much.
 
 mod process;
@@ -12,12 +12,12 @@ use serde_json::json;
 use weir_sim::fabric::{FabricSpec, load, run};
 
 /// Sixteen senders, one receiver, one switch.
-fn incast(buffer: &str, workload: &str) -> String {
+fn incast(buffer: &str, bytes: &str, workload: &str) -> String {
     format!(
         "name = \"x\"\nuntil = \"10s\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
          [host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"{buffer}\"\n[switch.config.port_defaults]\nmtu = 1600\n\
          [[switch.config.wred]]\nname = \"roce\"\nkmin = \"400KB\"\nkmax = \"1600KB\"\npmax = \"20%\"\n\
-         [[workload]]\nkind = \"incast\"\nto = \"h16\"\nbytes = \"50MB\"\n{workload}"
+         [[workload]]\nkind = \"incast\"\nto = \"h16\"\nbytes = \"{bytes}\"\n{workload}"
     )
 }
 
@@ -60,6 +60,24 @@ fn fat_tree() -> String {
     )
 }
 
+/// Sixteen hosts, each of which sends to another pod.
+fn small_fat_tree() -> String {
+    "name = \"x\"\nuntil = \"1s\"\n[topology]\nkind = \"fat_tree\"\nk = 4\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n[host]\n\
+     payload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"32MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+     [[workload]]\nkind = \"permutation\"\nshift = 5\nbytes = \"100KB\"\ncc = \"dcqcn\"\n"
+        .to_owned()
+}
+
+/// `configs/sim/spray.toml` with shorter flows, and the same in order over one path each.
+fn leaf_spine(sprayed: bool) -> String {
+    let file = include_str!("../../configs/sim/spray.toml").replace("4MB", "100KB");
+    if sprayed {
+        file
+    } else {
+        file.replace("\"spray\"\n\n[host]\ntransport = \"selective_repeat\"", "\"ecmp\"")
+    }
+}
+
 fn measure(name: &str, spec: &FabricSpec) {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let report = run(spec).expect("a fabric");
@@ -85,10 +103,16 @@ fn measure(name: &str, spec: &FabricSpec) {
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let runs = [
-        ("incast16_dcqcn_50MB_b32", incast("32MiB", "cc = \"dcqcn\"\n")),
-        ("incast16_pfc_50MB_b4", incast("4MiB", "")),
+        ("incast16_dcqcn_50MB_b32", incast("32MiB", "50MB", "cc = \"dcqcn\"\n")),
+        ("incast16_pfc_50MB_b4", incast("4MiB", "50MB", "")),
         ("dumbbell16_dcqcn_25MB_b32", dumbbell()),
         ("fat320_websearch30_0.5ms_dcqcn", fat_tree()),
+        // Short ones, for counting instructions.
+        ("incast16_dcqcn_500KB_b32", incast("32MiB", "500KB", "cc = \"dcqcn\"\n")),
+        ("incast16_pfc_500KB_b4", incast("4MiB", "500KB", "")),
+        ("fat16_permutation_100KB_dcqcn", small_fat_tree()),
+        ("leaf16_ecmp_100KB", leaf_spine(false)),
+        ("leaf16_spray_100KB", leaf_spine(true)),
     ];
     for (name, text) in &runs {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -170,8 +170,6 @@ pub(super) struct Heard {
     pub payload: u16,
     /// Of an answer.
     pub syndrome: Option<Syndrome>,
-    /// Of an answer of selective repeat.
-    pub sack: Option<Sack>,
 }
 
 /// What an answer of selective repeat says besides the PSN before the first packet that is missing: on the wire a
@@ -187,7 +185,8 @@ pub(super) struct Sack {
 }
 
 impl Sack {
-    fn read(bytes: &[u8]) -> Option<Self> {
+    /// What is in the answer `bytes`; `None`: it is not represented so far, so it is none of selective repeat.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
         let own: &[u8; SACK_BYTES as usize] = bytes.get(AETH_END..)?.first_chunk()?;
         let bits = own[8..].iter().fold(0, |bits, byte| bits << 8 | u128::from(*byte));
         Some(Self { end: Psn::new(be24(own, 1)), beyond: be24(own, 5), bits })
@@ -272,7 +271,6 @@ pub(super) fn hear(bytes: &[u8]) -> Option<Heard> {
         ce: head[IP + 1] & 3 == ECN_CE,
         payload,
         syndrome: if aeth { Some(Syndrome::decode(*bytes.get(END)?)) } else { None },
-        sack: if aeth { Sack::read(bytes) } else { None },
     })
 }
 

@@ -165,7 +165,7 @@ impl Nic {
         if heard.syndrome.is_some() || heard.opcode == Opcode::CNP {
             match self.senders.get_mut(at) {
                 Some(sender) => {
-                    sender.on_answer(&heard, stamp, now);
+                    sender.on_answer(&heard, bytes, stamp, now);
                     self.completed.extend(std::iter::from_fn(|| sender.take_completed()));
                     if sender.is_done() {
                         self.retire(heard.qpn);

@@ -1,6 +1,6 @@
 //! The sending end of a queue pair: go-back-N or selective repeat over 24-bit PSNs, paced.
 
-use super::frame::{HeaderFrame, Heard, Route};
+use super::frame::{HeaderFrame, Heard, Route, Sack};
 use super::selective::Repair;
 use crate::congestion::telemetry::Stamp;
 use crate::congestion::{Ack, Algorithm, CongestionControl};
@@ -437,8 +437,8 @@ impl Sender {
         frame
     }
 
-    /// An answer or a CNP arrived.
-    pub(super) fn on_answer(&mut self, heard: &Heard, stamp: Option<&Stamp>, now: Nanos) {
+    /// An answer or a CNP arrived, in the frame `bytes`.
+    pub(super) fn on_answer(&mut self, heard: &Heard, bytes: &[u8], stamp: Option<&Stamp>, now: Nanos) {
         let Some(syndrome) = heard.syndrome else {
             self.oldest().cnps += 1;
             if let Some(control) = &mut self.control {
@@ -461,7 +461,7 @@ impl Sender {
             None => 0,
             Some(repair) => {
                 // An answer that speaks of what was never sent is none.
-                let Some(sack) = &heard.sack else { return };
+                let Some(sack) = Sack::read(bytes) else { return };
                 let reach = acked.checked_add_signed(sack.end.since(Psn::new(0).plus(acked)).into());
                 let Some(reach) = reach.filter(|reach| (acked..=self.highest).contains(reach)) else {
                     return;
@@ -469,7 +469,7 @@ impl Sender {
                 if u64::from(sack.beyond) > reach - acked {
                     return;
                 }
-                repair.answer(acked, reach, sack)
+                repair.answer(acked, reach, &sack)
             }
         };
         if acked > self.acked {
