@@ -25,29 +25,30 @@ impl Outbox {
     /// Sends what there is, as long as `send` takes it.
     pub fn empty(&mut self, mut send: impl FnMut(&[u8]) -> bool) {
         while self.frames.peek().is_ok_and(|frame| send(frame)) {
-            // There is a place for whatever the other end has sent without looking.
-            let _ = self.frames.pop().map(|frame| self.sent.push(frame));
+            // The other end looks before it sends more: there is a place.
+            let back = self.frames.pop().map(|frame| self.sent.push(frame));
+            debug_assert!(matches!(back, Ok(Ok(()))));
         }
     }
 }
 
 /// The main thread's end.
 #[derive(Debug)]
-struct Inbox {
+pub struct Inbox {
     frames: rtrb::Producer<Vec<u8>>,
     sent: rtrb::Consumer<Vec<u8>>,
 }
 
 impl Inbox {
     /// A pair of ends.
-    fn new() -> (Self, Outbox) {
+    pub fn pair() -> (Self, Outbox) {
         let (frames, out) = rtrb::RingBuffer::new(OUT);
         let (back, sent) = rtrb::RingBuffer::new(BACK);
         (Self { frames, sent }, Outbox { frames: out, sent: back })
     }
 
     /// `false`: those before are still there.
-    fn put(&mut self, frame: Vec<u8>) -> bool {
+    pub fn put(&mut self, frame: Vec<u8>) -> bool {
         while self.sent.pop().is_ok() {}
         self.frames.push(frame).is_ok()
     }
@@ -89,7 +90,7 @@ impl Lldp {
         in_force: Arc<InForce>,
         board: Board,
     ) -> (Self, Vec<Outbox>) {
-        let (inboxes, outboxes): (Vec<_>, Vec<_>) = readers.iter().map(|_| Inbox::new()).unzip();
+        let (inboxes, outboxes): (Vec<_>, Vec<_>) = readers.iter().map(|_| Inbox::pair()).unzip();
         let ports = readers.into_iter().zip(inboxes).collect();
         let agent = Agent::new(Settings::of(&in_force.config, &macs));
         board.set(agent.reading(0));

@@ -4,6 +4,7 @@
 use super::*;
 use crate::run::control::{Command, Control};
 use crate::run::io::Source;
+use crate::run::lldp::Inbox;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -381,4 +382,37 @@ fn what_waits_for_a_device_that_is_taken_away_is_dropped_and_counted_without_it(
         (0..8).for_each(|_| drop(bench.turns()));
         assert_eq!(bench.books().transmitted - books.transmitted, 8);
     }
+}
+
+/// What LLDP has to say leaves where counters are published, in order; it waits while the wire refuses it or the link is down, and disturbs
+/// nobody meanwhile.
+#[test]
+fn frames_of_lldp_leave_in_order_when_the_wire_takes_them() {
+    let mut bench = Bench::new(2, 1, Driver::new(1, 256), "");
+    let (mut inbox, outbox) = Inbox::pair();
+    bench.workers[0].ports[0].outbox = Some(outbox);
+    let (mut put, mut refused) = (0, 0);
+    for round in 0..1000u16 {
+        let worker = &mut bench.workers[0];
+        for _ in 0..round % 4 {
+            match inbox.put([&[0xee][..], &u16::to_be_bytes(put)].concat()) {
+                true => put += 1,
+                false => refused += 1,
+            }
+        }
+        worker.ports[0].wire.refuses = usize::from(round % 3);
+        worker.switch.set_link(PortId(0), round % 7 != 0, u64::from(round));
+        worker.publish(u64::from(round));
+        bench.turns();
+    }
+    let worker = &mut bench.workers[0];
+    worker.ports[0].wire.refuses = 0;
+    worker.switch.set_link(PortId(0), true, 1000);
+    worker.publish(1000);
+    let sent = worker.ports[0].wire.control.iter().filter(|frame| frame[0] == 0xee);
+    let numbers: Vec<u16> = sent.map(|frame| u16::from_be_bytes([frame[1], frame[2]])).collect();
+    assert_eq!(numbers, (0..put).collect::<Vec<_>>());
+    assert!(put > 300 && refused > 300, "{put} {refused}");
+    assert_eq!(worker.switch.stats(PortId(0)).tx_lldp, u64::from(put));
+    assert_eq!(bench.books().error(), 0);
 }
