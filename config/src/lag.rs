@@ -21,6 +21,10 @@ pub(super) fn read(
         let hash =
             item.or(ctx, "hash", &LagHash::KIND, LagHash::L4, "flows of one pair of hosts are divided").v;
         let (lag, at) = (name.v, item.span(ctx));
+        if ports.iter().any(|port| port.name == lag) {
+            let message = format!("LAG `{lag}` is called like a port");
+            ctx.error(name.span, "lag.name", message, "give the LAG a name of its own");
+        }
         let Some(listed) = item.list(ctx, "members").filter(|listed| !listed.is_empty()) else {
             let message = format!("LAG `{lag}` has no members");
             ctx.error(at, "lag.members", message, "add members = [\"p0\", \"p1\"]");

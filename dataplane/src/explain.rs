@@ -6,6 +6,7 @@ use crate::drops::DropReason;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::mmu::{Admission, AdmitVerdict, Held, Mmu, MmuError, PgIx, PgView, PoolView, QueueIx, QueueView};
 use crate::parse::{EcnField, EcnPlace, Kind, Parsed};
+use crate::portset::PortSet;
 use crate::stats::PortGauges;
 use crate::storm_control::{FloodKind, FloodLimit};
 use crate::switch::{SwitchParams, UnknownUnicast};
@@ -17,8 +18,9 @@ use crate::vlan::{Retag, Vlans};
 pub struct Asked {
     /// Port it arrives on.
     pub port: PortId,
-    /// Port it leaves by; `None`: the one whose queue of its class is the fullest.
-    pub to: Option<PortId>,
+    /// Ports it may leave by, of which the one whose queue of its class is the fullest is asked; `None`: any but that it
+    /// arrives on and those of the same LAG.
+    pub to: Option<PortSet>,
     /// Bytes, without FCS.
     pub len: u32,
     /// DSCP, if it is IP.
@@ -139,9 +141,16 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
         (Some(Ok(vlan)), Some(vlans)) => vlans.retag(vlan, PortId(out as u16)),
         _ => Some(Retag::Keep),
     };
-    let others = (0..params.ports.len()).filter(|i| *i != asked.port.index() && retag_at(*i).is_some());
-    let fullest = others.max_by_key(|i| (mmu.queue(queue_of(*i)).used, std::cmp::Reverse(*i)));
-    let to = asked.to.or(fullest.map(|i| PortId(i as u16))).unwrap_or(asked.port);
+    let goes_back = |to: PortId| {
+        let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));
+        to == asked.port || lag.is_some_and(|lag| lag.members.contains(to))
+    };
+    let among = asked.to.unwrap_or_else(|| {
+        let all = (0..params.ports.len()).map(|i| PortId(i as u16));
+        all.filter(|to| !goes_back(*to) && retag_at(to.index()).is_some()).collect()
+    });
+    let depth = |to: &PortId| (mmu.queue(queue_of(to.index())).used, std::cmp::Reverse(to.0));
+    let to = among.iter().max_by_key(depth).unwrap_or(asked.port);
     let pg_ix = PgIx::of(asked.port, usize::from(class.pg));
     let queue_ix = queue_of(to.index());
     let (pg, queue, pools) = (mmu.pg(pg_ix), mmu.queue(queue_ix), mmu.pools());
@@ -168,6 +177,7 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
         match (vlan.and_then(Result::err).filter(|_| !reserved).or(not_flooded).or(not_passed_on), retag) {
             _ if consumed => AdmitVerdict::Admitted,
             (Some(reason), _) => AdmitVerdict::Refused(reason),
+            _ if goes_back(to) => AdmitVerdict::Refused(DropReason::LookupSamePort),
             (_, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
             (_, Some(Retag::Push)) if leaves as usize > longest => {
                 AdmitVerdict::Refused(DropReason::VlanTooLong)

@@ -132,6 +132,7 @@ fn flows(n: u64) -> PortFlows {
             looks: 100,
             totals: [100, 0, 16, 2_000_000],
             looked: [100, 0, 16, 400],
+            covered: [100, 0, 16, 2_000_000],
             ..Epoch::default()
         };
         for (cause, weight) in [(Cause::Mark, 10), (Cause::Pause, 1), (Cause::Depth, 100_000)] {

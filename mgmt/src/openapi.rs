@@ -240,7 +240,10 @@ fn responses(endpoint: &Endpoint, everybody_reads: bool, schemas: &mut Schemas) 
 /// What may go wrong; `default` stands for what may go wrong with any request.
 fn problems(endpoint: &Endpoint, everybody_reads: bool) -> Vec<String> {
     let (order, body) = (endpoint.is_order(), endpoint.body.is_some());
-    let by_name = endpoint.parameters.iter().any(|p| matches!(p.kind, Kind::Port) || p.is_in(endpoint.path));
+    let by_name = endpoint
+        .parameters
+        .iter()
+        .any(|p| matches!(p.kind, Kind::Port | Kind::PortOrLag) || p.is_in(endpoint.path));
     let asks = match endpoint.role {
         Role::Anybody => false,
         Role::Read => !everybody_reads,

@@ -101,7 +101,7 @@ pub fn fdb(document: &Value) -> String {
             (i + 1).to_string(),
             entry["vlan"].to_string(),
             word("mac"),
-            word("port"),
+            if entry["lag"].is_string() { word("lag") } else { word("port") },
             kind.to_owned(),
             age,
         ]);
@@ -157,8 +157,12 @@ pub fn flows(document: &Value) -> String {
     }
     let mut text = align(&lines, |i| !matches!(i, 2 | 5 | 6));
     for row in list("totals") {
+        let unseen = match percent(&row["unseen_share"]) {
+            none if none == "0.0" => String::new(),
+            share => format!(", {share} % not looked at"),
+        };
         text.push_str(&format!(
-            "{} {}: {} {} in {} s, {} frames looked at, {} % of others\n",
+            "{} {}: {} {} in {} s, {} frames looked at, {} % of others{unseen}\n",
             word(row, "port"),
             word(row, "cause"),
             number(&row["total"]),
@@ -325,8 +329,10 @@ mod tests {
     fn the_forwarding_table_as_sonic_shows_it() {
         let moved = serde_json::json!({ "mac": "02:00:00:00:00:01", "vlan": 5, "from": "p0", "to": "p1" });
         let entry = |vlan, mac: &str, kind: &str, age: Option<f64>| serde_json::json!({ "vlan": vlan, "mac": mac, "port": "p1", "type": kind, "age_seconds": age });
+        let mut behind_lag = entry(0, "02:00:00:00:00:08", "static", None);
+        behind_lag["lag"] = "po1".into();
         let document = serde_json::json!({
-            "fdb": [entry(0, "02:00:00:00:00:09", "static", None), entry(5, "02:00:00:00:00:01", "dynamic", Some(18.75))],
+            "fdb": [behind_lag, entry(0, "02:00:00:00:00:09", "static", None), entry(5, "02:00:00:00:00:01", "dynamic", Some(18.75))],
             "workers": [{ "lcore": 3, "entries": 2, "learned": 7, "moved": "9", "aged": 1, "refused": 0, "last_move": moved }],
         });
         let text = fdb(&document);
@@ -337,21 +343,25 @@ mod tests {
         );
         assert_eq!(
             lines[2].split_whitespace().collect::<Vec<_>>(),
-            ["1", "0", "02:00:00:00:00:09", "p1", "Static", "N/A"]
+            ["1", "0", "02:00:00:00:00:08", "po1", "Static", "N/A"]
         );
         assert_eq!(
             lines[3].split_whitespace().collect::<Vec<_>>(),
-            ["2", "5", "02:00:00:00:00:01", "p1", "Dynamic", "19"]
+            ["2", "0", "02:00:00:00:00:09", "p1", "Static", "N/A"]
         );
         assert_eq!(
-            lines[4..],
+            lines[4].split_whitespace().collect::<Vec<_>>(),
+            ["3", "5", "02:00:00:00:00:01", "p1", "Dynamic", "19"]
+        );
+        assert_eq!(
+            lines[5..],
             [
-                "Total number of entries 2",
+                "Total number of entries 3",
                 "lcore 3: 2 in its table, 7 learned, 9 moved, 1 aged out, 0 refused",
                 "  last move: 02:00:00:00:00:01 (VLAN 5) from p0 to p1",
             ]
         );
-        assert!(fdb_order(&document["fdb"][0]) < fdb_order(&document["fdb"][1]));
+        assert!(fdb_order(&document["fdb"][1]) < fdb_order(&document["fdb"][2]));
     }
 
     #[test]

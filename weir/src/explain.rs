@@ -26,7 +26,7 @@ pub struct ExplainArgs {
     /// Port the frame arrives on.
     #[arg(long)]
     pub port: String,
-    /// Port it leaves by; the one whose queue is the fullest unless given.
+    /// Port or LAG it leaves by, of a LAG the member whose queue is the fullest; the port whose queue is the fullest unless given.
     #[arg(long)]
     pub to: Option<String>,
     /// Bytes, without FCS.

@@ -4,8 +4,10 @@ use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, Occupancy, explain};
+use weir_dataplane::lag::LagParams;
 use weir_dataplane::mmu::{AdmitVerdict, Held, Mmu, PgIx, QueueIx};
-use weir_dataplane::parse::Kind;
+use weir_dataplane::parse::{HashFields, Kind};
+use weir_dataplane::portset::PortSet;
 use weir_dataplane::stats::PortGauges;
 use weir_dataplane::storm_control::{FloodKind, FloodLimit, StormControl};
 use weir_dataplane::switch::{SwitchParams, UnknownUnicast};
@@ -101,4 +103,24 @@ fn what_was_published_is_what_is_restored() {
     let pg = mmu.pg(PgIx(3));
     assert_eq!((pg.used, pg.shared, pg.headroom, pg.xoff), (10_000, 10_000 - 4096, 3_000, true));
     assert_eq!(mmu.queue(QueueIx(19)).used, 13_000);
+}
+
+/// A frame for a LAG is asked about at the member whose queue is the fullest, and none goes back to the LAG it came from.
+#[test]
+fn a_frame_leaves_a_lag_by_one_member_and_never_goes_back_to_it() {
+    let mut params = params();
+    let of = |ports: [u16; 2]| -> PortSet { ports.map(PortId).into_iter().collect() };
+    let mut seen =
+        Occupancy { groups: vec![Held::default(); 24], queues: vec![0; 24], ..Occupancy::default() };
+    (seen.queues[8 + 3], seen.queues[16 + 3]) = (1_000, 2_000);
+    let ask = |params: &SwitchParams, to| {
+        let told = explain(params, &seen, &Asked { to, ..frame() }).unwrap();
+        (told.to.0, told.verdict)
+    };
+    assert_eq!(ask(&params, Some(of([1, 2]))), (2, AdmitVerdict::Admitted));
+    let back = AdmitVerdict::Refused(DropReason::LookupSamePort);
+    assert_eq!(ask(&params, Some(of([0, 0]))), (0, back));
+    params.lags = vec![LagParams { members: of([0, 2]), fields: HashFields::L4 }];
+    assert_eq!(ask(&params, None), (1, AdmitVerdict::Admitted));
+    assert_eq!(ask(&params, Some(of([2, 2]))), (2, back));
 }

@@ -50,6 +50,7 @@ fn what_makes_no_lag_is_refused_with_its_line() {
         (lag("a", &format!("{two}\nhash = \"qpn\"")), "`qpn` is not known here"),
         (lag("a", two) + &lag("b", "members = [\"p1\", \"p2\"]"), "`p1` is a member of LAG `a` already"),
         (lag("a", two) + &lag("a", "members = \"p2\""), "already defined"),
+        (lag("p3", two), "is called like a port"),
         (lag("a", two) + mirror, "is where mirror `m` sends to"),
     ] {
         let found = load("t.toml", &text(&lags)).map(|_| ()).expect_err(&lags);

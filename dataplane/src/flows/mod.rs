@@ -67,6 +67,9 @@ pub struct Epoch {
     pub totals: [u64; CAUSES],
     /// Frames that were looked at.
     pub looked: [u64; CAUSES],
+    /// What these stand for, in the unit of each cause: each for those since the one before. What came after the last one
+    /// is nobody's.
+    pub covered: [u64; CAUSES],
     /// Flows, by cause.
     pub flows: [Summary; CAUSES],
 }
@@ -77,6 +80,7 @@ impl Words for Epoch {
         f(std::slice::from_mut(&mut self.looks));
         f(&mut self.totals);
         f(&mut self.looked);
+        f(&mut self.covered);
         self.flows.iter_mut().for_each(|summary| summary.words(f));
     }
 }

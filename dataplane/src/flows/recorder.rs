@@ -5,13 +5,17 @@ use crate::rng::Rng;
 use crate::stats::{Published, Words};
 use crate::types::Nanos;
 
-/// Frames of a port that are looked at one by one between two publications of its counters (10 ms).
+/// Events of a port that are looked at one by one between two publications of its counters (10 ms).
 const BUDGET: u32 = 128;
+
+/// Beyond these one in so many is looked at as this part of all there were: what comes after the last look is a small part, too.
+const PART: u32 = 32;
 
 /// How flows are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowParams {
-    /// Beyond the first ones of each publication one mark, loss or Xoff in so many is looked at, at random; at least 1.
+    /// Beyond the first ones of each publication marks, losses and Xoffs are looked at ever more rarely, at random, down to one
+    /// in so many; at least 1.
     pub sample: u32,
     /// Length of a stretch of time, ns; [`Nanos::MAX`]: all of a run is one.
     pub epoch: Nanos,
@@ -27,6 +31,8 @@ pub struct FlowRecorder {
     /// By cause: how many pass until the next one that is looked at, and how many have passed since the last one.
     pass: [u32; CAUSES],
     passed: [u32; CAUSES],
+    /// By cause: how many there were since the counters were published, up to the last one looked at.
+    since: [u32; CAUSES],
     rng: Rng,
     changed: bool,
     published: Published,
@@ -41,6 +47,7 @@ impl FlowRecorder {
             budget: BUDGET,
             pass: [0; CAUSES],
             passed: [0; CAUSES],
+            since: [0; CAUSES],
             rng: Rng::new(seed),
             changed: false,
             published: Published::new::<PortFlows>(),
@@ -75,13 +82,16 @@ impl FlowRecorder {
             return None;
         }
         let (at, weight) = (*pass, u64::from(*passed) + u64::from(*pass) + 1);
+        let since = &mut self.since[cause as usize];
+        *since = since.saturating_add(weight as u32);
         *passed = 0;
         *pass = if self.budget > 0 {
             self.budget -= 1;
             0
         } else {
             // From nothing to twice the mean: traffic that repeats itself does not meet the same place again and again.
-            self.rng.next_u32() % (2 * self.params.sample - 1)
+            let mean = (*since / PART).clamp(1, self.params.sample);
+            self.rng.next_u32() % (2 * mean - 1)
         };
         Some((at, weight))
     }
@@ -90,6 +100,7 @@ impl FlowRecorder {
     pub(crate) fn add(&mut self, cause: Cause, id: &FlowId, weight: u64) {
         let epoch = &mut self.seen.current;
         epoch.looked[cause as usize] += 1;
+        epoch.covered[cause as usize] += weight;
         epoch.flows[cause as usize].add(id, weight);
         self.changed = true;
     }
@@ -116,7 +127,7 @@ impl FlowRecorder {
     /// Counters are published: the next stretch of time may begin.
     pub(crate) fn publish(&mut self, now: Nanos) {
         self.budget = BUDGET;
-        self.pass = [0; CAUSES];
+        (self.pass, self.since) = ([0; CAUSES], [0; CAUSES]);
         let number = now / self.params.epoch + 1;
         let PortFlows { current, previous } = &mut self.seen;
         if current.number == 0 {
@@ -125,7 +136,7 @@ impl FlowRecorder {
         } else if current.number != number {
             std::mem::swap(current, previous);
             (current.number, current.looks) = (number, 0);
-            (current.totals, current.looked) = ([0; CAUSES], [0; CAUSES]);
+            (current.totals, current.looked, current.covered) = ([0; CAUSES], [0; CAUSES], [0; CAUSES]);
             current.flows.iter_mut().for_each(super::Summary::clear);
             // What is looked at next stands for nothing that is behind.
             self.passed = [0; CAUSES];

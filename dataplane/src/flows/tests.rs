@@ -110,6 +110,28 @@ fn a_sample_is_fair() {
     assert!(epoch.totals[0] == ALL && of(0) + of(1) <= ALL as f64 && of(0) + of(1) > (ALL - 128) as f64);
 }
 
+/// A burst that ends is known nearly to its end, and a flow that comes late in it is not hidden by the first ones.
+#[test]
+fn what_comes_last_in_a_burst_is_seen() {
+    for (seed, early, late) in
+        (0..50).flat_map(|seed| [(seed, 300, 0), (seed, 129, 250), (seed, 5_000, 20_000)])
+    {
+        let mut flows = FlowRecorder::new(FlowParams { sample: 256, epoch: Nanos::MAX }, seed);
+        for n in 0..early + late {
+            flows.count(Cause::Drop, 1);
+            if let Some((_, weight)) = flows.due(Cause::Drop, 1) {
+                flows.add(Cause::Drop, &id(u64::from(n >= early)), weight);
+            }
+        }
+        let epoch = &flows.seen().current;
+        let (all, covered) = (early + late, epoch.covered[Cause::Drop as usize]);
+        assert!(all - covered <= all / 16, "{seed}: {covered} of {all}");
+        let of = |n| epoch.flows[1].flows().find(|flow| flow.id == id(n)).map_or(0, |flow| flow.count);
+        assert_eq!(of(0) + of(1), covered);
+        assert!(of(1).abs_diff(late) <= all / 12, "{seed}: {} of {late}", of(1));
+    }
+}
+
 #[test]
 fn stretches_of_time_follow_each_other() {
     let mut flows = FlowRecorder::new(FlowParams { sample: 1, epoch: EPOCH }, 1);

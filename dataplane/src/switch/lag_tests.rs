@@ -1,8 +1,9 @@
 use super::super::tests::{assert_conserved, params, receive, transmit};
-use super::super::{Change, SwitchParams};
+use super::super::{Change, Filter, SwitchParams, Tap, TapOrder, What};
 use super::*;
 use crate::drops::DropReason;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
+use crate::fdb::Lookup;
 use crate::frame::OwnedFrame;
 use crate::lag::LagParams;
 use crate::rng::Rng;
@@ -138,6 +139,31 @@ fn each_flow_has_a_member_both_ways_and_members_have_equal_shares() {
             assert_eq!(outs[usize::from(member.unwrap())], 1, "{flow:?}");
         }
     }
+}
+
+/// Who follows a frame sees the member it leaves by and that member's queue.
+#[test]
+fn a_followed_frame_is_looked_up_at_the_member_it_leaves_by() {
+    let (mut s, flows) = (switch(HashFields::L4), flows(64));
+    known(&mut s);
+    let order = TapOrder { port: PortId(0), filter: Filter::default(), count: 64, bytes: 64, drops: false };
+    let (tap, reader) = Tap::new(order);
+    s.arm(Some(Box::new(tap)));
+    let mut outs = Vec::new();
+    for flow in &flows {
+        receive(&mut s, 0, [of_flow(*flow, 1)], 0);
+        outs.extend(left(&mut s).iter().enumerate().filter(|(_, sent)| !sent.is_empty()).map(|(out, _)| out));
+    }
+    let told = reader.fold(Vec::new(), |mut told, (record, _)| {
+        if let What::Arrived(arrival) = record.what {
+            let Lookup::Port(out) = arrival.lookup else { panic!("{arrival:?}") };
+            assert!(arrival.queue[1].used > arrival.queue[0].used, "its queue has grown: {arrival:?}");
+            told.push(out.index());
+        }
+        told
+    });
+    assert_eq!((told.len(), &told), (64, &outs));
+    assert!(LAG.iter().all(|port| told.contains(&usize::from(*port))));
 }
 
 #[test]

@@ -193,7 +193,7 @@ pub struct Arrival {
     pub parsed: Parsed,
     /// Its class.
     pub class: Class,
-    /// What the forwarding table says of its destination.
+    /// What the forwarding table says of its destination; of a LAG the member it leaves by.
     pub lookup: Lookup,
     /// Bytes it is charged.
     pub charge: u32,
@@ -424,7 +424,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             copies.begin(slot, 1);
             headers.meta.copies = slot;
         }
-        let lookup = self.fdb.lookup(headers.dst_key);
+        let lookup = match self.fdb.lookup(headers.dst_key) {
+            Lookup::Port(out) => Lookup::Port(self.leaves_by(out, port, frame)),
+            other => other,
+        };
         let before = self.charged_to(&headers, lookup);
         let copies = self.ports[port.index()].stats.copies;
         Some(Start {

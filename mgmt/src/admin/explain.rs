@@ -7,11 +7,12 @@ use crate::api::documents::{
 };
 use crate::api::{Kind as Of, Parameter, parameter};
 use std::fmt::Write;
-use weir_config::{Config, show_flood_limit};
+use weir_config::{Config, LagConfig, show_flood_limit};
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, Explanation, Occupancy, explain};
 use weir_dataplane::mmu::AdmitVerdict;
 use weir_dataplane::parse::Kind;
+use weir_dataplane::portset::PortSet;
 use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{PRIORITIES, PortId};
@@ -26,7 +27,11 @@ const KINDS: [(&str, Kind); 4] =
 /// Parameters of a question, in the query as on the command line.
 pub const PARAMETERS: [Parameter; 10] = [
     Parameter { required: true, ..parameter("port", "port the frame arrives on", Of::Port) },
-    parameter("to", "port it leaves by; the one whose queue is the fullest unless given", Of::Port),
+    parameter(
+        "to",
+        "port or LAG it leaves by, of a LAG the member whose queue is the fullest; the port whose queue is the fullest unless given",
+        Of::PortOrLag,
+    ),
     parameter("len", "bytes, without FCS; 1024 unless given", Of::Integer(1, 16_128)),
     parameter("dscp", "DSCP of its IP header", Of::Integer(0, 63)),
     parameter("pcp", "PCP of its VLAN tag", Of::Integer(0, 7)),
@@ -79,18 +84,23 @@ impl Question {
     /// # Errors
     /// The parameter at fault.
     pub fn asked(&self, config: &Config) -> Result<Asked, Box<Fault>> {
-        let port = |name: &str| -> Result<Option<PortId>, Box<Fault>> {
-            let Some(text) = self.text(name) else { return Ok(None) };
-            let names: Vec<_> = config.ports.iter().map(|port| port.name.as_str()).collect();
-            let no_such =
-                || wrong(name, &format!("no port is called `{text}`; there are {}", names.join(", ")));
-            config.port(text).map(Some).ok_or_else(no_such)
+        let no_such = |name: &str, text: &str, lags: &[LagConfig]| {
+            let ports = config.ports.iter().map(|port| port.name.as_str());
+            let names: Vec<_> = ports.chain(lags.iter().map(|lag| lag.name.as_str())).collect();
+            wrong(name, &format!("no port is called `{text}`; there are {}", names.join(", ")))
+        };
+        let port = self.text("port").ok_or_else(|| wrong("port", "say on which port the frame arrives"))?;
+        let port = config.port(port).ok_or_else(|| no_such("port", port, &[]))?;
+        let to = |text: &str| {
+            let members = config.lags.iter().find(|lag| lag.name == text).map(|lag| lag.members.clone());
+            let ports = config.port(text).map(|port| vec![port]).or(members);
+            ports.map(PortSet::from_iter).ok_or_else(|| no_such("to", text, &config.lags))
         };
         let small = |name: &str| self.number(name).map(|n| n.map(|n| n as u8));
         let code = [0, 1, 2, 3].map(|point| (ECN[usize::from(point)], point));
         Ok(Asked {
-            port: port("port")?.ok_or_else(|| wrong("port", "say on which port the frame arrives"))?,
-            to: port("to")?,
+            port,
+            to: self.text("to").map(to).transpose()?,
             len: self.number("len")?.unwrap_or(1024),
             dscp: small("dscp")?,
             pcp: small("pcp")?,
@@ -137,6 +147,7 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
     ExplainedFrame {
         port: name(asked.port),
         to: name(e.to),
+        lag: config.lags.iter().find(|lag| lag.members.contains(&e.to)).map(|lag| lag.name.clone()),
         len_bytes: asked.len,
         dscp: asked.dscp,
         pcp: asked.pcp,
@@ -215,6 +226,9 @@ pub fn text(d: &ExplainedFrame) -> String {
         let limit = flood.limit.as_ref().map_or("no limit".to_owned(), |limit| format!("at most {limit}"));
         let state = if flood.exceeded { ", which is exceeded now" } else { "" };
         line("flooded", format!("{}, {limit}{state}; what follows is of one copy", flood.kind));
+    }
+    if let Some(lag) = &d.lag {
+        line("lag", format!("{} is of {lag}: a hash of the flow says by which member a frame leaves", d.to));
     }
     let FrameClass { tc, pg, queue } = d.class;
     let kind = if d.lossless { "lossless" } else { "lossy" };
@@ -315,6 +329,7 @@ fn grouped(n: u64) -> String {
 mod tests {
     use super::*;
     use crate::server::tests_in_force as in_force;
+    use weir_config::LagHash;
     use weir_dataplane::mmu::Held;
 
     fn question(text: &str) -> Question {
@@ -370,6 +385,11 @@ mod tests {
         assert!(lldp(&params).contains("verdict     admitted"), "{}", lldp(&params));
         params.ports[0].lldp = true;
         assert!(lldp(&params).contains("consumed: read by LLDP"), "{}", lldp(&params));
+        let mut config = f.config.clone();
+        config.lags = vec![LagConfig { name: "po1".into(), members: vec![PortId(1)], hash: LagHash::L4 }];
+        let of_lag = answer(&config, &f.params, &seen, &question("port=p0&to=po1")).unwrap();
+        assert_eq!((of_lag.to.as_str(), of_lag.lag.as_deref()), ("p1", Some("po1")));
+        assert!(text(&of_lag).contains("lag         p1 is of po1:"), "{}", text(&of_lag));
         assert_eq!((grouped(7), grouped(1_234_567)), ("7".into(), "1 234 567".into()));
     }
 }

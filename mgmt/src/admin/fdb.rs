@@ -3,7 +3,7 @@
 use crate::api::documents::{FdbEntry, FdbKind, FdbMove, FdbWorker, json};
 use crate::api::given::Given;
 use crate::api::{Kind, Parameter, parameter};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, SwitchInfo};
 use crate::table::{counter, stamp};
 use crate::text::Text;
 use axum::http::StatusCode;
@@ -24,7 +24,11 @@ const USUAL: u64 = 1024;
 pub(crate) const PARAMETERS: [Parameter; 5] = [
     parameter("limit", "entries of a page; 1024 unless given", Kind::Integer(1, MOST)),
     parameter("after", "`next` of the page before", Kind::Pattern("^[0-9]+-[0-9]+$")),
-    parameter("port", "entries that point to this port", Kind::Port),
+    parameter(
+        "port",
+        "entries that point to this port, or to the LAG it is in, or to the LAG of this name",
+        Kind::PortOrLag,
+    ),
     parameter(
         "mac",
         "entries of this address: six bytes, or a number in the formats with shorter ones",
@@ -83,7 +87,7 @@ impl Question {
             worker,
             next,
             filter: FdbFilter {
-                port: given.port("port", &snapshot.info).map(|port| PortId(port as u16)),
+                port: given.text("port").and_then(|name| fdb_port(&snapshot.info, name)),
                 address,
                 vid: given.number("vlan").map(|vid| vid as u16),
                 learned_only: worker != 0,
@@ -91,6 +95,14 @@ impl Question {
             most: given.number("limit").unwrap_or(USUAL) as usize,
         })
     }
+}
+
+/// Where the table has the stations behind a port or LAG of this name: at the first member of a LAG.
+fn fdb_port(info: &SwitchInfo, name: &str) -> Option<PortId> {
+    let port = info.ports.iter().position(|port| port.name == name).map(|port| PortId(port as u16));
+    let lag =
+        info.lags.iter().find(|lag| lag.name == name || port.is_some_and(|port| lag.members.contains(&port)));
+    lag.and_then(|lag| lag.members.iter().min().copied()).or(port)
 }
 
 fn is_number(text: &str) -> bool {
@@ -153,7 +165,10 @@ fn entry(row: &FdbRow, tick_ns: Nanos, snapshot: &Snapshot, lcore: Option<usize>
     let ports: Vec<&str> = row.ports.iter().map(|port| port_name(snapshot, port.index())).collect();
     let ages = !row.is_static && tick_ns != Nanos::MAX;
     let age = u128::from(row.age_ticks) * u128::from(tick_ns);
+    let lag =
+        row.ports.iter().find_map(|port| snapshot.info.lags.iter().find(|lag| lag.members.contains(&port)));
     FdbEntry {
+        lag: lag.filter(|_| ports.len() == 1).map(|lag| lag.name.clone()),
         vlan: key.vid,
         mac: key.to_string(),
         port: ports.join(","),
@@ -215,13 +230,17 @@ mod tests {
             (one.filter.address, one.filter.vid, one.filter.port, one.most),
             (Some(0x0200_0000_00ab), Some(7), Some(PortId(0)), 5)
         );
+        // Stations of a LAG are known at its first port.
+        for port in ["po1", "p\"1\\"] {
+            assert_eq!(ask(&[("port", port)]).unwrap().filter.port, Some(PortId(0)), "{port}");
+        }
         assert_eq!(ask(&[("mac", "0xbeef")]).unwrap().filter.address, Some(0xbeef));
         let other = ask(&[("after", "1-96")]).unwrap();
         assert!(other.filter.learned_only && (other.worker, other.next) == (1, 96));
         for (parameter, values) in [
             ("limit", &["0", "4097", "-1", "many", ""][..]),
             ("after", &["", "1", "2-0", "-", "0-x", "0-99999999999999999999999"]),
-            ("port", &["p7", ""]),
+            ("port", &["p7", "po2", ""]),
             (
                 "mac",
                 &[
@@ -267,9 +286,9 @@ mod tests {
         assert_eq!(
             rows,
             [
-                json!({ "vlan": 0, "mac": "01:00:5e:00:00:01", "port": "p0,p\"1\\", "type": "static", "age_seconds": null, "lcore": null }),
-                json!({ "vlan": 5, "mac": "02:00:00:00:00:01", "port": "p0", "type": "dynamic", "age_seconds": 3.0, "lcore": 1 }),
-                json!({ "vlan": 0, "mac": "0x1f", "port": "p\"1\\", "type": "static", "age_seconds": null, "lcore": null }),
+                json!({ "vlan": 0, "mac": "01:00:5e:00:00:01", "port": "p0,p\"1\\", "lag": null, "type": "static", "age_seconds": null, "lcore": null }),
+                json!({ "vlan": 5, "mac": "02:00:00:00:00:01", "port": "p0", "lag": "po1", "type": "dynamic", "age_seconds": 3.0, "lcore": 1 }),
+                json!({ "vlan": 0, "mac": "0x1f", "port": "p\"1\\", "lag": "po1", "type": "static", "age_seconds": null, "lcore": null }),
             ]
         );
         assert_eq!((&document["next"], &document["entries"]), (&json!("1-0"), &json!(2)));

@@ -164,12 +164,15 @@ fn check(known: &Parameter, value: String, info: &SwitchInfo) -> Result<String, 
             return bad(format!("`{value}` is none of {}", words.join(", ")));
         }
         Kind::Word(_) => {}
-        Kind::Port if !info.ports.iter().any(|port| port.name == value) => {
-            let names: Vec<_> = info.ports.iter().map(|port| port.name.as_str()).collect();
-            let detail = format!("no port is called `{value}`; there are {}", names.join(", "));
-            return Err(Wrong::new(StatusCode::NOT_FOUND, detail, known.name));
+        Kind::Port | Kind::PortOrLag => {
+            let lags: &[_] = if matches!(known.kind, Kind::Port) { &[] } else { &info.lags };
+            let ports = info.ports.iter().map(|port| port.name.as_str());
+            let names: Vec<_> = ports.chain(lags.iter().map(|lag| lag.name.as_str())).collect();
+            if !names.contains(&value.as_str()) {
+                let detail = format!("no port is called `{value}`; there are {}", names.join(", "));
+                return Err(Wrong::new(StatusCode::NOT_FOUND, detail, known.name));
+            }
         }
-        Kind::Port => {}
     }
     Ok(value)
 }

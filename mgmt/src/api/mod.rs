@@ -20,6 +20,8 @@ use std::sync::LazyLock;
 pub enum Kind {
     /// Name of a port of this switch.
     Port,
+    /// Name of a port or of a LAG of this switch.
+    PortOrLag,
     /// Any text.
     Text,
     /// A text that fits this regular expression; its handler reads it.
@@ -60,7 +62,7 @@ impl Parameter {
     /// Its JSON schema.
     pub fn schema(&self) -> Value {
         match self.kind {
-            Kind::Port | Kind::Text => json!({ "type": "string" }),
+            Kind::Port | Kind::PortOrLag | Kind::Text => json!({ "type": "string" }),
             Kind::Pattern(pattern) => json!({ "type": "string", "pattern": pattern }),
             Kind::Integer(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
             Kind::Flag => json!({ "type": "boolean" }),

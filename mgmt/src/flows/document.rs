@@ -141,7 +141,8 @@ pub fn document(snapshot: &Snapshot, query: &Query) -> Value {
                 total: amount(all.total, unit),
                 unit: unit.0,
                 looked_at: all.looked,
-                other_share: part(all.total.saturating_sub(known), all.total),
+                other_share: part(all.covered.saturating_sub(known), all.total),
+                unseen_share: part(all.total.saturating_sub(all.covered), all.total),
                 seconds: all.seconds,
             });
             let rows = all.flows.iter().take(query.limit);

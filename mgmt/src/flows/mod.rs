@@ -33,6 +33,7 @@ pub struct Seen {
     looks: u64,
     totals: [u64; CAUSES],
     looked: [u64; CAUSES],
+    covered: [u64; CAUSES],
     flows: [Vec<Counted>; CAUSES],
     /// Most that a flow may have that is not among these.
     unseen: [u64; CAUSES],
@@ -47,6 +48,7 @@ impl Seen {
         for cause in 0..CAUSES {
             self.totals[cause] += later.totals[cause];
             self.looked[cause] += later.looked[cause];
+            self.covered[cause] += later.covered[cause];
             let (mine, theirs) = (self.unseen[cause], later.unseen[cause]);
             let mut all: BTreeMap<[u64; 6], Counted> =
                 self.flows[cause].iter().map(|flow| (flow.id.0, *flow)).collect();
@@ -84,6 +86,7 @@ impl From<&Epoch> for Seen {
             looks: epoch.looks,
             totals: epoch.totals,
             looked: epoch.looked,
+            covered: epoch.covered,
             flows: std::array::from_fn(|cause| epoch.flows[cause].flows().collect()),
             unseen: std::array::from_fn(|cause| epoch.flows[cause].unseen()),
         }
@@ -176,6 +179,8 @@ pub struct Behind {
     pub total: u64,
     /// Frames looked at.
     pub looked: u64,
+    /// What these stand for, in the unit of the cause.
+    pub covered: u64,
     /// Instants at which queues were looked at.
     pub looks: u64,
     /// Seconds that were added up, the one under way included.
@@ -201,6 +206,7 @@ pub fn behind(minute: &Minute, cause: Cause, window: Window, wanted: impl Fn(&Fl
     for second in seconds() {
         sum.total += second.totals[i];
         sum.looked += second.looked[i];
+        sum.covered += second.covered[i];
         sum.looks += second.looks;
         sum.seconds += second.seconds;
         for flow in second.flows[i].iter().filter(|flow| wanted(&flow.id)) {
@@ -214,7 +220,7 @@ pub fn behind(minute: &Minute, cause: Cause, window: Window, wanted: impl Fn(&Fl
     sum
 }
 
-/// The flow behind most of something at a port just now, and its part: what an event names.
+/// The flow behind most of something at a port just now, and its part of the flows known: what an event names.
 pub fn main_flow(minute: &Minute, cause: Cause, wanted: impl Fn(&FlowId) -> bool) -> Option<(FlowId, f64)> {
     let all = behind(minute, cause, Window::Now, wanted);
     let known: u64 = all.flows.iter().map(|share| share.least).sum();

@@ -62,7 +62,7 @@ fn flows_are_told_with_shares_and_what_is_left() {
     );
     assert_eq!(
         all["totals"][0],
-        json!({ "port": "p\"1\\", "cause": "mark", "total": 200, "unit": "frames", "looked_at": 200, "other_share": 0.0, "seconds": 2 })
+        json!({ "port": "p\"1\\", "cause": "mark", "total": 200, "unit": "frames", "looked_at": 200, "other_share": 0.0, "unseen_share": 0.0, "seconds": 2 })
     );
     assert_eq!((&all["totals"][1]["total"], &all["totals"][1]["other_share"]), (&json!(4.0), &json!(0.375)));
     for (given, flows) in [
@@ -108,6 +108,11 @@ fn flows_are_shown_to_people() {
         text.contains("p\"1\\ pause: 4.0 pauses in 2 s, 32 frames looked at, 37.5 % of others"),
         "{text}"
     );
+    let unseen = json!({ "recorded": true, "flows": [], "totals": [{
+        "port": "p0", "cause": "drop", "total": 300, "unit": "frames", "seconds": 2, "looked_at": 150,
+        "other_share": 0.0, "unseen_share": 0.015,
+    }]});
+    assert!(show::flows(&unseen).contains("150 frames looked at, 0.0 % of others, 1.5 % not looked at"));
     let off = show::flows(&json!({ "recorded": false, "flows": [], "totals": [] }));
     assert!(off.contains("[flows] enable"), "{off}");
 }

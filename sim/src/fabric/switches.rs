@@ -38,6 +38,12 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     if table.contains_key("lag") {
         return Err(FabricError::Switch("routing divides flows among links: take `[[lag]]` out".into()));
     }
+    if table.get("port_defaults").is_some_and(|defaults| defaults.get("vlan").is_some()) {
+        return Err(FabricError::Switch(
+            "hosts send no tags, and the topology makes one network of them: take `port_defaults.vlan` out"
+                .into(),
+        ));
+    }
     policy::take(&mut table);
     fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
         table.entry(name).or_insert_with(|| Value::Table(Table::new())).as_table_mut()

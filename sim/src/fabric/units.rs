@@ -79,8 +79,11 @@ impl<U: Unit> std::fmt::Debug for Quantity<U> {
 
 impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // The reader's own words would be about the variants of a type.
-        let text = Text::deserialize(from).map_err(|_| D::Error::custom(format!("wanted {}", U::HELP)))?;
+        // The reader's own words would be about the variants of a type, but for a key that is not there.
+        let text = Text::deserialize(from).map_err(|error| {
+            let absent = error.to_string().starts_with("missing field");
+            if absent { error } else { D::Error::custom(format!("wanted {}", U::HELP)) }
+        })?;
         Self::read(text).map_err(D::Error::custom)
     }
 }
@@ -118,6 +121,7 @@ impl<U: Unit> Quantity<U> {
             (Ok(number), Some(size)) if number * size <= MOST as f64 => {
                 Ok(Self::of((number * size).round() as u64))
             }
+            (Ok(_), Some(_)) => Err(format!("`{text}` is too large: at most {MOST} without a unit")),
             _ => Err(format!("`{text}` is not {}", U::HELP)),
         }
     }

@@ -90,6 +90,12 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     if let Some(port) = config.ports.iter().find(|port| port.kind != DeviceKind::Ring) {
         bail!("port {} is {}: lab hosts stand on `device = \"ring\"` ports only", port.name, port.device);
     }
+    if let Some(lag) = config.lags.first() {
+        let name = &lag.name;
+        bail!(
+            "LAG {name}: a lab host stands on one port, and frames for it would leave by the other members: take `[[lag]]` out"
+        );
+    }
     let protocol = match args.hosts {
         Some(HostsArg::Rocev2) => HostProtocol::Roce,
         Some(HostsArg::Rclink) => HostProtocol::RcLink,

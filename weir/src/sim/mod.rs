@@ -136,9 +136,16 @@ fn print(r: &Report) {
         say!("  latency   {line}");
     }
     r.why.iter().for_each(|sentence| say!("  {sentence}"));
-    let good = || match r.frames_lost {
-        0 => "every flow that has an end was delivered, nothing was lost".into(),
-        lost => format!("every flow that has an end was delivered, although links lost {lost} frames"),
+    let good = || {
+        let lost = [(r.frames_lost, "links lost"), (r.frames_dropped, "switches dropped")];
+        let lost: Vec<String> =
+            lost.iter().filter(|(n, _)| *n > 0).map(|(n, who)| format!("{who} {n} frames")).collect();
+        match &lost[..] {
+            [] => "every flow that has an end was delivered, nothing was lost".to_owned(),
+            lost => {
+                format!("every flow that has an end was delivered, although {}", lost.join(" and "))
+            }
+        }
     };
     let found = if r.findings.is_empty() { good() } else { r.findings.join("; ") };
     say!("  verdict: {}: {found}", r.verdict);

@@ -14,6 +14,7 @@ mod hostile;
 mod inc;
 mod incast;
 mod kernel;
+mod lag;
 mod lcores;
 mod lldp;
 mod memif;

@@ -95,9 +95,12 @@ pub struct FlowTotal {
     pub unit: FlowUnit,
     /// Frames of which the flow was read.
     pub looked_at: u64,
-    /// Share of flows that are not kept, and of frames nobody looked at.
+    /// Share of flows that are not kept.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub other_share: f64,
+    /// Share of what came after the last frame of a second that was looked at: of any flow.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub unseen_share: f64,
     /// Seconds added up, the one under way included.
     pub seconds: u64,
 }

@@ -21,6 +21,8 @@ pub struct ExplainedFrame {
     pub port: String,
     /// Port it leaves by.
     pub to: String,
+    /// The LAG that port is in; null: none.
+    pub lag: Option<String>,
     /// Bytes, without FCS.
     pub len_bytes: u32,
     /// DSCP, if it is IP.

@@ -172,8 +172,10 @@ pub struct FdbEntry {
     pub vlan: u16,
     /// Address; a number in hexadecimal in formats with shorter addresses.
     pub mac: String,
-    /// Port; those of a group with commas between them.
+    /// Port, of a LAG its first; those of a group with commas between them.
     pub port: String,
+    /// The LAG it is behind; null: it is behind a port of no LAG, or it is a group.
+    pub lag: Option<String>,
     /// Whether it was learned.
     pub r#type: FdbKind,
     /// Since it was last seen, in steps of a sixteenth of the ageing time; null: it does not age.
