@@ -343,7 +343,7 @@ tables! {
     ]);
     FLOWS = table("[flows]", "Which flows are behind marks, losses, pauses and the depth of queues: `weir show flows`, events, the page.", &[
         key("enable", "boolean, default true, false in `weir sim`", "record them; a frame to which none of this happens costs a thousandth more (docs/performance.md)"),
-        key("sample", "1 to 65536, default 256, 1 in `weir sim`", "of each cause and port the first 128 in 10 ms are looked at one by one, beyond that one in so many, at random. Totals are exact in any case"),
+        key("sample", "1 to 65536, default 256, 1 in `weir sim`", "of each port the first 128 in 10 ms are looked at one by one, of each cause beyond that ever fewer, at random, down to one in so many. Totals are exact in any case"),
     ]);
     LLDP = table("[lldp]", "LLDP with DCBX (802.1AB, 802.1Qaz): `weir show lldp`, and events where a neighbour's PFC, ETS or frame size differs from ours. What is sent follows from the configuration; weir is never willing.", &[
         key("enable", "boolean, default false", "speak it; without it a switch sends nothing that nobody sent to it but PFC"),

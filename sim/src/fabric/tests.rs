@@ -711,6 +711,13 @@ fn what_cannot_be_is_refused_with_a_reason() {
             13,
             "routing divides flows among links",
         ),
+        (
+            format!("{plain}[switch.config.port_defaults]\nvlan = {{ access = 3 }}\n"),
+            13,
+            "hosts send no tags",
+        ),
+        (plain.replace("until = ", "# "), 1, "missing field `until`"),
+        (format!("{STAR}[switch]\ningress = \"9999999999s\"\n{FLOW}"), 9, "is too large: at most"),
         (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "at least one flow"),
         (plain[..plain.len() - 6].to_owned(), 12, ""),
         ("\0\u{feff}".to_owned(), 1, ""),

@@ -206,6 +206,23 @@ fn incast_flows(summary: &Summary) -> Vec<&Value> {
     flows.iter().filter(|flow| flow["to"] == "p0").collect()
 }
 
+/// Two of three hosts are in another VLAN than the one they send to: nothing is lost unnamed, and yet all is not well.
+#[test]
+fn a_flow_that_is_not_heard_is_no_pass() {
+    let mut config = format!("[eal]\nargs = [{:?}]\n[buffer]\nsize = \"8MiB\"\n", floating());
+    for (i, vlan) in [10, 10, 20, 20].into_iter().enumerate() {
+        config += &format!("[[port]]\nname = \"p{i}\"\ndevice = \"ring\"\nvlan = {{ access = {vlan} }}\n");
+    }
+    for i in 1..4 {
+        config +=
+            &format!("[[lab.flow]]\nfrom = \"p{i}\"\nto = \"p0\"\nrate = \"10M\"\nframe_bytes = 1000\n");
+    }
+    let (code, stdout, _) = lab(&[], &config);
+    assert_eq!(code, Some(1), "{stdout}");
+    let said = "verdict: FAIL: flow p2 -> p0: no message arrived; flow p3 -> p0: no message arrived";
+    assert!(stdout.contains(said), "{stdout}");
+}
+
 #[test]
 fn incast_over_rings_loses_nothing() {
     let (code, stdout, summary) = lab(&[], &lab_config("off"));

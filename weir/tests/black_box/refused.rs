@@ -275,3 +275,15 @@ fn can(command: &mut Command) -> Result<(), String> {
         Err(error) => Err(format!("{command:?}: {error}")),
     }
 }
+
+/// Hosts of a lab stand on one port each.
+#[test]
+fn a_lab_behind_a_lag() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lab.toml");
+    let lag = "[[lag]]\nname = \"po1\"\nmembers = [\"a\", \"b\"]\n";
+    std::fs::write(&path, format!("{RING}{}{}{lag}", port("a", "ring"), port("b", "ring"))).unwrap();
+    let ended = weir(&["lab".as_ref(), path.as_os_str()]);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("LAG po1: a lab host stands on one port"), "{}", ended.stderr);
+}
