@@ -1,6 +1,6 @@
 //! Frames that are asked about and frames that are followed.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// Where a frame is put.
@@ -207,11 +207,23 @@ pub struct WatchFilter {
     pub udp_port: Option<u16>,
     /// Source or destination address of the IP header.
     #[serde(default)]
+    #[schemars(schema_with = "ip_address")]
     pub ip: Option<String>,
     /// Destination queue pair of RoCE or RC Link.
     #[serde(default)]
     #[schemars(range(max = 0xff_ffff))]
     pub qp: Option<u32>,
+}
+
+/// An IPv4 or IPv6 address, or null.
+fn ip_address(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "anyOf": [
+            { "type": "string", "format": "ipv4" },
+            { "type": "string", "format": "ipv6" },
+            { "type": "null" },
+        ],
+    })
 }
 
 /// A line about frames that are followed. Times of frames are ns by the clock of the workers.
