@@ -151,8 +151,18 @@ impl Found<'_> {
             }
             _ => None,
         });
-        let message = format!("{was:?} would become {is:?}");
+        let message = format!("{} would become {}", shown(was), shown(is));
         self.all.push(Fixed { key: key.to_owned(), line, message, why });
+    }
+}
+
+/// A value as people write it: what is not set is no word of Rust's.
+fn shown(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    match text.strip_prefix("Some(").and_then(|rest| rest.strip_suffix(')')) {
+        Some(value) => value.to_owned(),
+        None if text == "None" => "nothing".to_owned(),
+        None => text,
     }
 }
 
@@ -166,6 +176,12 @@ mod tests {
 
     fn config(text: &str) -> Config {
         load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config
+    }
+
+    #[test]
+    fn what_is_not_set_is_called_nothing() {
+        let found = fixed(&config(BASE), &config(&format!("{BASE}[port_defaults]\nlcore = 1\n")));
+        assert!(found.iter().any(|f| f.message == "nothing would become 1"), "{found:?}");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn named<'a>(
     let mut all: Vec<(Val<String>, Section<'a>)> = Vec::new();
     for item in root.items(ctx, key, schema) {
         let Some(name) = item.need(ctx, "name", &TEXT) else { continue };
-        check_name(ctx, &name, "a profile");
+        check_name(ctx, &name, &format!("a `{key}`"));
         match all.iter().position(|(known, _)| known.v == name.v) {
             Some(i) if matches!(all[i].0.origin, super::Origin::Preset(_)) => {
                 let (_, below) = all.remove(i);

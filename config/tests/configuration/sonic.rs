@@ -711,7 +711,7 @@ fn span_sessions_are_mirrors_and_others_are_told() {
         "MIRROR_SESSION|far: weir mirrors to its own ports",
         "MIRROR_SESSION|acl: it names no src_port",
         "MIRROR_SESSION|gone: there is no such dst_port",
-        "MIRROR_SESSION|probe src_port: there is no Ethernet99 in PORT",
+        "MIRROR_SESSION|probe src_port: there is no Ethernet99 in PORT or PORTCHANNEL",
     ] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
@@ -720,7 +720,7 @@ fn span_sessions_are_mirrors_and_others_are_told() {
 
 #[test]
 fn port_channels_are_static_lags() {
-    let mut tables = fabric(3, "5m");
+    let mut tables = fabric(4, "5m");
     let lag = |name: &str, keys: &str| (name.to_owned(), keys.to_owned());
     let lags = [
         lag("PortChannel1", "\"admin_status\": \"up\", \"static\": \"true\""),
@@ -731,11 +731,23 @@ fn port_channels_are_static_lags() {
     let members = ["1|Ethernet0", "1|Ethernet4", "1|Ethernet99", "2|Ethernet4", "2|Ethernet8", "9|Ethernet8"];
     let members = members.map(|key| lag(&format!("PortChannel{key}"), ""));
     tables.push(self::rows("PORTCHANNEL_MEMBER", &members));
+    let span = |name: &str, from: &str, to: &str| {
+        let keys = format!("\"type\": \"SPAN\", \"src_port\": \"{from}\", \"dst_port\": \"{to}\"");
+        (name.to_owned(), keys)
+    };
+    let spans = [
+        span("of_lag", "PortChannel1,Ethernet8", "Ethernet12"),
+        span("into_lag", "Ethernet8", "Ethernet0"),
+        span("of_none", "PortChannel9", "Ethernet12"),
+    ];
+    tables.push(self::rows("MIRROR_SESSION", &spans));
     let options = Options { buffer: Some(32 << 20), ..Options::default() };
     let (import, config) = made(&[("config_db.json", &file(&tables))], &options);
     let [one, two] = config.lags.as_slice() else { panic!("{:?}", config.lags) };
     assert_eq!((one.name.as_str(), one.members.clone()), ("PortChannel1", vec![PortId(0), PortId(1)]));
     assert_eq!((two.name.as_str(), two.members.clone()), ("PortChannel2", vec![PortId(2)]));
+    let [mirror] = config.mirrors.as_slice() else { panic!("{:?}", config.mirrors) };
+    assert_eq!((mirror.ports.clone(), mirror.to), (vec![PortId(0), PortId(1), PortId(2)], PortId(3)));
     let shown = report(&import.notes);
     for told in [
         "PORTCHANNEL_MEMBER|PortChannel1|Ethernet99: there is no such port in PORT",
@@ -743,6 +755,8 @@ fn port_channels_are_static_lags() {
         "PORTCHANNEL_MEMBER|PortChannel9|Ethernet8: there is no such PORTCHANNEL",
         "PORTCHANNEL|PortChannel2: weir speaks no LACP",
         "PORTCHANNEL|PortChannel3: it has no member",
+        "MIRROR_SESSION|into_lag: its dst_port is a member of a PORTCHANNEL",
+        "MIRROR_SESSION|of_none: there is no PortChannel9 in PORT or PORTCHANNEL",
     ] {
         assert!(shown.contains(told), "{told}: {shown}");
     }

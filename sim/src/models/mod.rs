@@ -201,6 +201,10 @@ impl<M: Model> Admission for Modelled<M> {
         debug_assert!(!lossless || priority == place(pg.0).1, "a lossless group has the number of its queue");
         match self.model.store(in_port, priority, out_port, bytes) {
             AdmitVerdict::AdmittedXoff if !lossless => AdmitVerdict::Admitted,
+            // A model of one kind of frame has one word for it; headroom is that of frames that are paused for.
+            AdmitVerdict::Refused(DropReason::IngressHeadroom) if !lossless => {
+                AdmitVerdict::Refused(DropReason::IngressShared)
+            }
             verdict => verdict,
         }
     }

@@ -18,7 +18,7 @@ impl Importer<'_> {
                         members.push(port);
                         self.db.whole(&member, Mapped, "lag.members".into());
                     }
-                    Err(why) => self.db.whole(&member, Ignored, why.into()),
+                    Err(why) => self.db.whole(&member, Ignored, why),
                 }
             }
             if members.is_empty() {
@@ -29,7 +29,7 @@ impl Importer<'_> {
                 true => row.key.clone(),
                 false => format!("lag_{}", self.lags.len()),
             };
-            self.lags.push(Lag { name, members });
+            self.lags.push(Lag { of: row.key.clone(), name, members });
             if row.text("static") == Some("true") {
                 row.note(&["static"], Mapped, "lag: without LACP");
             } else {
@@ -43,27 +43,29 @@ impl Importer<'_> {
     }
 
     /// The port of this name, if it may stand for the others of its LAG.
-    fn member(&self, others: &[usize], name: &str) -> Result<usize, &'static str> {
+    fn member(&self, others: &[usize], name: &str) -> Result<usize, String> {
         let at = self.ports.iter().position(|port| port.name == name);
         let at = at.ok_or("there is no such port in PORT")?;
+        let outside = |why: &str| {
+            format!(
+                "{why}: it is a port by itself now, a loop with the rest of its bundle unless it is unplugged"
+            )
+        };
         let taken = self.lags.iter().flat_map(|lag| &lag.members).chain(others).any(|port| *port == at);
         if taken {
-            return Err("the port is a member already");
+            return Err("the port is a member already".into());
         }
         if others.len() == MAX_MEMBERS {
-            return Err("a LAG of weir has 16 members at most");
-        }
-        if self.mirrors.iter().any(|mirror| mirror.to == at) {
-            return Err("a mirror sends to the port");
+            return Err(outside("a LAG of weir has 16 members at most"));
         }
         let like = |port: usize| {
             let port = &self.ports[port];
             (port.speed, port.mtu, port.storm_control)
         };
         match others.first() {
-            Some(first) if like(*first) != like(at) => {
-                Err("members of a LAG have one speed, MTU and limits on flooding, and this port has others")
-            }
+            Some(first) if like(*first) != like(at) => Err(outside(
+                "members of a LAG have one speed, MTU and limits on flooding, and this port has others",
+            )),
             _ => Ok(at),
         }
     }

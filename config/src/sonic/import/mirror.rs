@@ -14,20 +14,36 @@ impl Importer<'_> {
             }
             let port =
                 |importer: &Self, name: &str| importer.ports.iter().position(|port| port.name == name.trim());
+            // Ports, and PortChannels: their members.
+            let ports_of = |importer: &Self, name: &str| match port(importer, name) {
+                Some(port) => vec![port],
+                None => {
+                    let mut lags = importer.lags.iter();
+                    lags.find(|lag| lag.of == name.trim()).map(|lag| lag.members.clone()).unwrap_or_default()
+                }
+            };
             let named = row.text("src_port").unwrap_or_default().to_owned();
-            let (known, unknown): (Vec<&str>, Vec<&str>) =
-                named.split(',').filter(|name| !name.is_empty()).partition(|name| port(self, name).is_some());
-            let ports: Vec<usize> = known.iter().filter_map(|name| port(self, name)).collect();
+            let (known, unknown): (Vec<&str>, Vec<&str>) = named
+                .split(',')
+                .filter(|name| !name.is_empty())
+                .partition(|name| !ports_of(self, name).is_empty());
+            let mut ports: Vec<usize> = known.iter().flat_map(|name| ports_of(self, name)).collect();
+            ports.sort_unstable();
+            ports.dedup();
             let Some(to) = row.text("dst_port").and_then(|name| port(self, name)) else {
                 self.db.whole(&row, Ignored, "there is no such dst_port in PORT".into());
                 continue;
             };
+            if self.lags.iter().any(|lag| lag.members.contains(&to)) {
+                self.db.whole(&row, Ignored, "its dst_port is a member of a PORTCHANNEL".into());
+                continue;
+            }
             if ports.is_empty() {
-                self.db.whole(
-                    &row,
-                    Ignored,
-                    "it names no src_port: what an access list chooses, weir has none".into(),
-                );
+                let why = match unknown.as_slice() {
+                    [] => "it names no src_port: what an access list chooses, weir has none".into(),
+                    _ => format!("there is no {} in PORT or PORTCHANNEL", unknown.join(", ")),
+                };
+                self.db.whole(&row, Ignored, why);
                 continue;
             }
             let words = [("RX", "rx"), ("TX", "tx"), ("BOTH", "both")];
@@ -42,7 +58,7 @@ impl Importer<'_> {
                 _ => row.note(
                     &["src_port"],
                     Approximated,
-                    format!("there is no {} in PORT", unknown.join(", ")),
+                    format!("there is no {} in PORT or PORTCHANNEL", unknown.join(", ")),
                 ),
             }
             match tc {

@@ -134,6 +134,8 @@ struct Profile {
 
 /// A LAG: its name and its members, by number.
 struct Lag {
+    /// SONiC's name for it.
+    of: String,
     name: String,
     members: Vec<usize>,
 }
@@ -241,8 +243,8 @@ impl<'t> Importer<'t> {
         self.bind_queues();
         self.finish_wreds();
         self.watchdog();
-        self.mirrors();
         self.lags();
+        self.mirrors();
         for row in self.db.rest() {
             let why = why_ignored(&row.table);
             self.db.whole(&row, Outcome::Ignored, why.into());
