@@ -141,10 +141,8 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
         (Some(Ok(vlan)), Some(vlans)) => vlans.retag(vlan, PortId(out as u16)),
         _ => Some(Retag::Keep),
     };
-    let goes_back = |to: PortId| {
-        let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));
-        to == asked.port || lag.is_some_and(|lag| lag.members.contains(to))
-    };
+    let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));
+    let goes_back = |to: PortId| to == asked.port || lag.is_some_and(|lag| lag.members.contains(to));
     let among = asked.to.unwrap_or_else(|| {
         let all = (0..params.ports.len()).map(|i| PortId(i as u16));
         all.filter(|to| !goes_back(*to) && retag_at(to.index()).is_some()).collect()

@@ -16,7 +16,7 @@ use weir_dataplane::stats::{
 };
 use weir_dataplane::storm_control::StormControl;
 use weir_dataplane::turn::Turns;
-use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_dataplane::types::{Nanos, PRIORITIES, PortId};
 use weir_dataplane::vlan::PortVlans;
 
 /// What this program calls itself: the version, and the commit where the build was told (`WEIR_BUILD`, as `make build` does).
@@ -168,6 +168,11 @@ pub struct Granted {
 }
 
 impl SwitchInfo {
+    /// The LAG that a port is in.
+    pub fn lag_of(&self, port: PortId) -> Option<&LagConfig> {
+        self.lags.iter().find(|lag| lag.members.contains(&port))
+    }
+
     /// From a checked configuration and what the devices granted, port by port.
     pub fn of(config: &Config, dpdk: &str, lcores: Vec<usize>, granted: Vec<Granted>) -> Self {
         let beside = |lcore| {

@@ -147,6 +147,11 @@ pub(crate) fn stamp(snapshot: &Snapshot) -> [(&'static str, Value); 4] {
     ]
 }
 
+/// The same, as the beginning of a document.
+pub(crate) fn stamped(snapshot: &Snapshot) -> Map<String, Value> {
+    stamp(snapshot).into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// A counter: a number while every reader keeps it exactly, else its digits.
 pub fn counter(n: u64) -> Count {
     if n <= EXACT { Count::Number(n) } else { Count::Digits(n.to_string()) }

@@ -220,23 +220,28 @@ fn flows(args: &ShowArgs, socket: &Path) -> Result<String> {
         ("window", &window),
         ("limit", &limit),
     ];
-    let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-    let query: Vec<_> = given.map(|(name, value)| format!("{name}={}", client::encode(value))).collect();
-    let body = client::get(socket, &format!("{}?{}", weir_mgmt::flows::PATH, query.join("&")))?;
-    if args.json {
-        return Ok(body);
-    }
-    Ok(tables::flows(&serde_json::from_str(&body).context("the answer is no JSON")?))
+    document(args, socket, (weir_mgmt::flows::PATH, &given), tables::flows)
 }
 
 /// Neighbours, and what they are told.
 fn lldp(args: &ShowArgs, socket: &Path) -> Result<String> {
-    let port = args.port.as_ref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
-    let body = client::get(socket, &format!("{}{port}", weir_mgmt::lldp::PATH))?;
+    document(args, socket, (weir_mgmt::lldp::PATH, &[("port", &args.port)]), tables::lldp)
+}
+
+/// The answer of a path to what was given, as it is or for people.
+fn document(
+    args: &ShowArgs,
+    socket: &Path,
+    (path, given): (&str, &[(&str, &Option<String>)]),
+    text: fn(&Value) -> String,
+) -> Result<String> {
+    let given = given.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let query: Vec<_> = given.map(|(name, value)| format!("{name}={}", client::encode(value))).collect();
+    let body = client::get(socket, &format!("{path}?{}", query.join("&")))?;
     if args.json {
         return Ok(body);
     }
-    Ok(tables::lldp(&serde_json::from_str(&body).context("the answer is no JSON")?))
+    Ok(text(&serde_json::from_str(&body).context("the answer is no JSON")?))
 }
 
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {

@@ -127,11 +127,10 @@ impl Receiver {
             }
         }
         let ahead = i64::from(heard.psn.since(Psn::new(0).plus(incoming.expected)));
+        let known = incoming.expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
         if let Some(reorder) = &mut self.reorder {
-            let expected = incoming.expected;
-            let known = expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
-            let placed =
-                known.map_or(Placed::Useless, |packet| reorder.place(packet, expected, heard.ack_req));
+            let place = |packet| reorder.place(packet, incoming.expected, heard.ack_req);
+            let placed = known.map_or(Placed::Useless, place);
             let (Some(packet), Placed::Upto(upto, owed)) = (known, placed) else {
                 incoming.seen().useless += 1;
                 self.ack_due |= heard.ack_req && known.is_some();
@@ -141,7 +140,6 @@ impl Receiver {
             let bytes = heard.payload.saturating_sub(self.header_bytes).into();
             return incoming.place(packet, upto, bytes, now);
         }
-        let known = incoming.expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
         let Some(packet) = known.filter(|_| ahead == 0 || (ahead > 0 && !self.reliable)) else {
             incoming.seen().useless += 1;
             if ahead > 0 && self.reliable && !self.gap_named {

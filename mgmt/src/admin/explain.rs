@@ -147,7 +147,7 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
     ExplainedFrame {
         port: name(asked.port),
         to: name(e.to),
-        lag: config.lags.iter().find(|lag| lag.members.contains(&e.to)).map(|lag| lag.name.clone()),
+        lag: config.lag_of(e.to).map(|lag| lag.name.clone()),
         len_bytes: asked.len,
         dscp: asked.dscp,
         pcp: asked.pcp,

@@ -100,8 +100,10 @@ impl Question {
 /// Where the table has the stations behind a port or LAG of this name: at the first member of a LAG.
 fn fdb_port(info: &SwitchInfo, name: &str) -> Option<PortId> {
     let port = info.ports.iter().position(|port| port.name == name).map(|port| PortId(port as u16));
-    let lag =
-        info.lags.iter().find(|lag| lag.name == name || port.is_some_and(|port| lag.members.contains(&port)));
+    let lag = match port {
+        Some(port) => info.lag_of(port),
+        None => info.lags.iter().find(|lag| lag.name == name),
+    };
     lag.and_then(|lag| lag.members.iter().min().copied()).or(port)
 }
 
@@ -165,10 +167,9 @@ fn entry(row: &FdbRow, tick_ns: Nanos, snapshot: &Snapshot, lcore: Option<usize>
     let ports: Vec<&str> = row.ports.iter().map(|port| port_name(snapshot, port.index())).collect();
     let ages = !row.is_static && tick_ns != Nanos::MAX;
     let age = u128::from(row.age_ticks) * u128::from(tick_ns);
-    let lag =
-        row.ports.iter().find_map(|port| snapshot.info.lags.iter().find(|lag| lag.members.contains(&port)));
+    let only = row.ports.iter().next().filter(|_| ports.len() == 1);
     FdbEntry {
-        lag: lag.filter(|_| ports.len() == 1).map(|lag| lag.name.clone()),
+        lag: only.and_then(|port| snapshot.info.lag_of(port)).map(|lag| lag.name.clone()),
         vlan: key.vid,
         mac: key.to_string(),
         port: ports.join(","),

@@ -5,8 +5,8 @@ use crate::api::documents::{FlowAmount, FlowCause, FlowShare, FlowTotal, FlowUni
 use crate::api::given::Given;
 use crate::api::{Kind, Parameter, parameter};
 use crate::snapshot::Snapshot;
-use crate::table::{counter, stamp};
-use serde_json::{Map, Value, json};
+use crate::table::{counter, stamped};
+use serde_json::{Value, json};
 use weir_dataplane::flows::{Cause, FlowId, PAUSE_LOOKS};
 use weir_dataplane::types::PRIORITIES;
 
@@ -149,8 +149,7 @@ pub fn document(snapshot: &Snapshot, query: &Query) -> Value {
             flows.extend(rows.map(|share| row(snapshot, port, cause, &all, share)));
         }
     }
-    let stamp = stamp(snapshot).into_iter().map(|(name, value)| (name.to_owned(), value));
-    let mut answer: Map<String, Value> = stamp.collect();
+    let mut answer = stamped(snapshot);
     answer.insert("recorded".into(), json!(snapshot.flows.iter().any(Option::is_some)));
     answer.insert("window".into(), json!(query.window.word()));
     answer.insert("flows".into(), json!(flows));

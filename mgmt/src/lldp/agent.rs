@@ -203,11 +203,6 @@ impl Agent {
         }
     }
 
-    /// Some port receives or sends.
-    pub fn is_on(&self) -> bool {
-        self.settings.ports.iter().any(|port| port.mode != LldpMode::Off)
-    }
-
     /// All that is known.
     pub fn reading(&self, now: u64) -> LldpReading {
         LldpReading {

@@ -13,8 +13,8 @@ use crate::api::documents::{
 use crate::api::given::Given;
 use crate::api::{Kind, Parameter, parameter};
 use crate::snapshot::Snapshot;
-use crate::table::{counter, stamp};
-use serde_json::{Map, Value};
+use crate::table::{counter, stamped};
+use serde_json::Value;
 use weir_config::LldpMode;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::types::PRIORITIES;
@@ -129,8 +129,7 @@ pub fn document(snapshot: &Snapshot, query: &Query) -> Value {
     let wanted = all.filter(|(port, _)| query.port.is_none_or(|wanted| wanted == *port));
     let ports: Vec<_> =
         wanted.map(|(port, (settings, known))| row(snapshot, port, settings, known)).collect();
-    let stamp = stamp(snapshot).into_iter().map(|(name, value)| (name.to_owned(), value));
-    let mut answer: Map<String, Value> = stamp.collect();
+    let mut answer = stamped(snapshot);
     let enabled = reading.settings.ports.iter().any(|port| port.mode != LldpMode::Off);
     answer.insert("enabled".into(), enabled.into());
     answer.insert("interval_seconds".into(), (reading.settings.interval_ms as f64 / 1e3).into());

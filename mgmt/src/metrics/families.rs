@@ -347,7 +347,7 @@ pub const ALL: &[Family] = &[
             let reasons = |(labels, known): (Labels, &PortNeighbours)| {
                 let LldpCounters { malformed, too_many, .. } = known.counters;
                 let all = [("malformed", malformed), ("too_many_neighbours", too_many)];
-                all.map(|(reason, frames)| (with_word(&labels, "reason", reason), frames))
+                all.map(|(reason, frames)| (extend(&labels, &[("reason", reason.to_owned())]), frames))
             };
             lldp(s).flat_map(reasons).collect()
         }),
@@ -376,8 +376,9 @@ pub const ALL: &[Family] = &[
             let all = ports.flat_map(|((labels, known), settings)| {
                 let fits = |n: &Neighbour| Differences::between(&settings.says, &n.says);
                 let all: Vec<_> = known.neighbours.iter().map(fits).collect();
-                let count = |what, differs: fn(&Differences) -> bool| {
-                    (with_word(&labels, "what", what), all.iter().filter(|one| differs(one)).count() as f64)
+                let count = |what: &str, differs: fn(&Differences) -> bool| {
+                    let labels = extend(&labels, &[("what", what.to_owned())]);
+                    (labels, all.iter().filter(|one| differs(one)).count() as f64)
                 };
                 [
                     count("pfc", |d| d.pfc != 0),
@@ -684,13 +685,7 @@ fn ports(s: &Scrape) -> impl Iterator<Item = (Labels, &PortInfo, &PortReading)> 
 }
 
 fn with(labels: &[(&'static str, String)], name: &'static str, value: usize) -> Labels {
-    with_word(labels, name, &value.to_string())
-}
-
-fn with_word(labels: &[(&'static str, String)], name: &'static str, value: &str) -> Labels {
-    let mut labels = labels.to_vec();
-    labels.push((name, value.to_owned()));
-    labels
+    extend(labels, &[(name, value.to_string())])
 }
 
 fn extended<V>(samples: Vec<(Labels, V)>, more: &[(&'static str, &str)]) -> Vec<(Labels, V)> {

@@ -124,24 +124,21 @@ pub(super) async fn history(app: Arc<App>, given: Given) -> Response<Body> {
 pub(super) async fn behind_what(app: Arc<App>, given: Given) -> Response<Body> {
     let snapshot = app.snapshot();
     let query = flows::Query::of(&given, &snapshot);
-    let make = || {
-        let mut text = Text::default();
-        let _ = writeln!(text, "{}", flows::document(&snapshot, &query));
-        text
-    };
-    long(&app, &given.path, JSON, make).await
+    long(&app, &given.path, JSON, || line(&flows::document(&snapshot, &query))).await
 }
 
 /// Neighbours, and what they are told.
 pub(super) async fn neighbours(app: Arc<App>, given: Given) -> Response<Body> {
     let snapshot = app.snapshot();
     let query = lldp::Query::of(&given, &snapshot);
-    let make = || {
-        let mut text = Text::default();
-        let _ = writeln!(text, "{}", lldp::document(&snapshot, &query));
-        text
-    };
-    long(&app, &given.path, JSON, make).await
+    long(&app, &given.path, JSON, || line(&lldp::document(&snapshot, &query))).await
+}
+
+/// A document as a line.
+fn line(document: &Value) -> Text {
+    let mut text = Text::default();
+    let _ = writeln!(text, "{document}");
+    text
 }
 
 /// What a latency file is about.

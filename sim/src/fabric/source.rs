@@ -72,6 +72,11 @@ pub(super) fn same_line(part: &str, at: usize, text: &str, path: &[&str]) -> Opt
     Source { file: String::new(), text: text.to_owned() }.line(&path)
 }
 
+/// Line (from 1) of what stands at `at` of a text.
+pub(super) fn line_at(text: &str, at: usize) -> Option<usize> {
+    Some(text.get(..at)?.bytes().filter(|b| *b == b'\n').count() + 1)
+}
+
 impl Source {
     /// Line (from 1) of what `path` leads to, as far as the text goes along; `None`: not even its first step.
     /// Steps into an array are numbers.
@@ -81,8 +86,7 @@ impl Source {
     }
 
     fn to_line(&self, at: Option<usize>) -> Option<usize> {
-        let before = self.text.get(..at?)?;
-        Some(before.bytes().filter(|b| *b == b'\n').count() + 1)
+        line_at(&self.text, at?)
     }
 
     /// Whether the text itself sets what `dotted` names.

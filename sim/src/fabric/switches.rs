@@ -135,7 +135,7 @@ pub(crate) fn unknown_key(text: &str) -> Option<(Option<usize>, String)> {
         Ok(spec) => spec,
         Err(error) => {
             let said = error.message();
-            let line = error.span().map(|at| text[..at.start].matches('\n').count() + 1);
+            let line = error.span().and_then(|at| source::line_at(text, at.start));
             return said.starts_with("unknown field").then(|| (line, said.to_owned()));
         }
     };

@@ -108,9 +108,6 @@ impl<P: Policy> Model for Ns3Dc<P> {
             ns3dc::Verdict::Stored => AdmitVerdict::Admitted,
             ns3dc::Verdict::StoredPause => AdmitVerdict::AdmittedXoff,
             ns3dc::Verdict::RefusedEgress => AdmitVerdict::Refused(DropReason::EgressQueueFull),
-            ns3dc::Verdict::RefusedIngress if self.counters().lossy(priority) => {
-                AdmitVerdict::Refused(DropReason::IngressShared)
-            }
             ns3dc::Verdict::RefusedIngress => AdmitVerdict::Refused(DropReason::IngressHeadroom),
         }
     }

@@ -3,6 +3,7 @@
 use super::{Importer, Mirror};
 use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
+use std::collections::BTreeSet;
 use weir_dataplane::types::PRIORITIES;
 
 impl Importer<'_> {
@@ -12,25 +13,17 @@ impl Importer<'_> {
                 self.db.whole(&row, Ignored, "weir mirrors to its own ports (SPAN), not through IP".into());
                 continue;
             }
-            let port =
-                |importer: &Self, name: &str| importer.ports.iter().position(|port| port.name == name.trim());
-            // Ports, and PortChannels: their members.
-            let ports_of = |importer: &Self, name: &str| match port(importer, name) {
-                Some(port) => vec![port],
-                None => {
-                    let mut lags = importer.lags.iter();
-                    lags.find(|lag| lag.of == name.trim()).map(|lag| lag.members.clone()).unwrap_or_default()
-                }
-            };
             let named = row.text("src_port").unwrap_or_default().to_owned();
-            let (known, unknown): (Vec<&str>, Vec<&str>) = named
-                .split(',')
-                .filter(|name| !name.is_empty())
-                .partition(|name| !ports_of(self, name).is_empty());
-            let mut ports: Vec<usize> = known.iter().flat_map(|name| ports_of(self, name)).collect();
-            ports.sort_unstable();
-            ports.dedup();
-            let Some(to) = row.text("dst_port").and_then(|name| port(self, name)) else {
+            let (mut ports, mut unknown) = (BTreeSet::new(), Vec::new());
+            for name in named.split(',').filter(|name| !name.is_empty()) {
+                match (self.port(name), self.lags.iter().find(|lag| lag.of == name.trim())) {
+                    (Some(port), _) => drop(ports.insert(port)),
+                    (None, Some(lag)) => ports.extend(&lag.members),
+                    (None, None) => unknown.push(name),
+                }
+            }
+            let ports: Vec<usize> = ports.into_iter().collect();
+            let Some(to) = row.text("dst_port").and_then(|name| self.port(name)) else {
                 self.db.whole(&row, Ignored, "there is no such dst_port in PORT".into());
                 continue;
             };
@@ -72,5 +65,9 @@ impl Importer<'_> {
             self.mirrors.push(Mirror { name, ports, direction, to, tc });
             self.db.done(&row, "copies are neither policed nor sampled here");
         }
+    }
+
+    fn port(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|port| port.name == name.trim())
     }
 }
