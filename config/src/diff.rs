@@ -70,7 +70,8 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     found.compare("switch.seed", &old.seed, &new.seed, "tables are laid out by it");
     found.compare("eal.args", &old.eal_args, &new.eal_args, "DPDK is started once");
     found.compare("fdb.capacity", &old.fdb.capacity, &new.fdb.capacity, MEMORY);
-    found.compare("flows", &old.flows, &new.flows, MEMORY);
+    found.compare("flows.enable", &old.flows.enable, &new.flows.enable, MEMORY);
+    found.compare("flows.sample", &old.flows.sample, &new.flows.sample, "chosen at start, with the memory");
     found.compare("qos.voq", &old.voq, &new.voq, "queues are built one way or the other");
     let cells = "frames that wait were charged by it";
     found.compare("buffer.cell_bytes", &old.buffer.cell_bytes, &new.buffer.cell_bytes, cells);
@@ -220,6 +221,8 @@ mod tests {
             ("[port_defaults]\ntx_descriptors = 512\n", "port.b.tx_descriptors", Some(10)),
             ("[port_defaults]\npfc.visible = true\n", "port.a.pfc.visible", Some(10)),
             ("[mgmt]\nlisten = \"off\"\n", "mgmt.listen", Some(10)),
+            ("[flows]\nenable = false\n", "flows.enable", Some(10)),
+            ("[flows]\nsample = 9\n", "flows.sample", Some(10)),
             ("[lab]\nload = \"10%\"\n", "lab", None),
             ("[[port]]\nname = \"c\"\ndevice = \"ring\"\n", "port", Some(2)),
         ] {

@@ -138,9 +138,10 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     marking::resolve(ctx, &turns, &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root, &ports);
     let lab = lab::read(ctx, root, &ports, &formats);
-    let flows = flows::read(ctx, root, platform);
+    let (flows, export) = flows::read(ctx, root, platform);
     let lldp = lldp::read(ctx, root, &name);
     let mgmt = mgmt::read(ctx, root);
+    flows::check(ctx, export, &mgmt);
     let config = Config {
         platform,
         name,

@@ -670,6 +670,21 @@ pub struct FlowsConfig {
     pub enable: bool,
     /// Where there are many, one in so many is looked at.
     pub sample: u32,
+    /// Who is told of them.
+    pub export: Option<FlowExport>,
+}
+
+/// A collector of flows (IPFIX, RFC 7011, over UDP), and how it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowExport {
+    /// Where it is.
+    pub collector: SocketAddr,
+    /// Between two exports, ns.
+    pub interval: Nanos,
+    /// Observation domain.
+    pub domain: u32,
+    /// Private enterprise number of the information elements for which there is no standard.
+    pub enterprise: u32,
 }
 
 /// LLDP, for the whole switch.

@@ -140,6 +140,7 @@ impl Watcher {
             self.neighbours = (0..now.now.ports.len()).map(|port| lldp::Told::of(now, port)).collect();
             return;
         };
+        flows::export::report(before.export.as_ref(), now, log);
         for port in 0..now.now.ports.len() {
             link(&before, now, port, log);
             drops(&before, now, port, log);

@@ -1,14 +1,16 @@
 //! A switch of two ports and two workers for tests: every counter grows by a known step per reading.
 
 use crate::flows::FlowsReading;
+use crate::flows::export::ExportReading;
 use crate::inc::{EngineInfo, EngineReading};
 use crate::snapshot::{
     BufferInfo, Link, Marking, NicStats, OffCore, PortInfo, PortReading, Reading, Snapshot, Source,
     SwitchInfo,
 };
 use crate::times::Times;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use weir_config::{EngineConfig, LagConfig, LagHash, LoopAlarm, MirrorConfig, MirrorDirection};
+use weir_config::{EngineConfig, FlowExport, LagConfig, LagHash, LoopAlarm, MirrorConfig, MirrorDirection};
 use weir_dataplane::flows::{Cause, Epoch, FlowId, PortFlows, Where};
 use weir_dataplane::parse::Profile;
 use weir_dataplane::pfc::generate::{self, LastCause};
@@ -64,6 +66,7 @@ pub fn info() -> SwitchInfo {
             to: PortId(1),
             tc: 0,
         }],
+        export: Some(EXPORT),
         buffer: BufferInfo {
             size: 1 << 20,
             reserved: 65_536,
@@ -78,11 +81,19 @@ pub fn info() -> SwitchInfo {
     }
 }
 
+/// Who is told of its flows.
+const EXPORT: FlowExport = FlowExport {
+    collector: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4739),
+    interval: 10_000_000_000,
+    domain: 7,
+    enterprise: 32_473,
+};
+
 /// Where its engine is and what it has.
 const ENGINE: EngineConfig = EngineConfig {
     address: Address {
         mac: Mac([2, 0, 0, 0, 1, 0]),
-        ip: std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 200)),
+        ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 200)),
         vlan: None,
     },
     params: EngineParams { jobs: 4, memory: 1 << 20, quota: 1 << 20, first_qpn: Qpn(0x100), qpns: 260 },
@@ -223,7 +234,17 @@ pub fn reading(n: u64) -> Reading {
 pub fn snapshot() -> Snapshot {
     let mut sampler = crate::sample::Sampler::new(info());
     sampler.sample(reading(1), 1_700_000_000_000, 100);
-    sampler.sample(reading(2), 1_700_000_000_100, 200)
+    let mut snapshot = sampler.sample(reading(2), 1_700_000_000_100, 200);
+    snapshot.export = Some(ExportReading {
+        settings: EXPORT,
+        messages: 40,
+        records: 900,
+        failed: 2,
+        lost: 30,
+        missed_seconds: 1,
+        error: Some("Connection refused".into()),
+    });
+    snapshot
 }
 
 /// A source whose readings go on, one step each.

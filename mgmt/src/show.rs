@@ -172,7 +172,28 @@ pub fn flows(document: &Value) -> String {
             percent(&row["other_share"]),
         ));
     }
+    text.push_str(&exported(&document["export"]));
     text
+}
+
+/// What became of the export of flows; empty: there is none.
+fn exported(export: &Value) -> String {
+    let number = |key: &str| export[key].as_str().map_or_else(|| export[key].to_string(), str::to_owned);
+    let Some(collector) = export["collector"].as_str() else { return String::new() };
+    let failed = match export["error"].as_str() {
+        Some(error) => format!(" ({error})"),
+        None => String::new(),
+    };
+    format!(
+        "export to {collector} every {} s, domain {}: {} records in {} messages; lost {} in {}{failed}, missed {} s\n",
+        export["interval_seconds"],
+        export["domain"],
+        number("records"),
+        number("messages"),
+        number("lost_records"),
+        number("failed_messages"),
+        number("missed_seconds"),
+    )
 }
 
 /// Neighbours of each port, and what they are told.

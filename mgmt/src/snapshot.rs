@@ -1,13 +1,15 @@
 //! One value with everything there is to know at one instant. JSON, OpenMetrics, the page and the
 //! command line are all made from it, so they cannot disagree.
 
+use crate::flows::export::ExportReading;
 use crate::flows::{FlowsReading, Minute};
 use crate::inc::{EngineInfo, EngineReading, JobRates};
 use crate::lldp::LldpReading;
 use crate::times::Times;
 use std::sync::Arc;
 use weir_config::{
-    Config, EcnMode, LagConfig, LoopAlarm, MirrorConfig, PortConfig, SharedLimit, pause_response, turns_of,
+    Config, EcnMode, FlowExport, LagConfig, LoopAlarm, MirrorConfig, PortConfig, SharedLimit, pause_response,
+    turns_of,
 };
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
@@ -75,6 +77,8 @@ pub struct SwitchInfo {
     pub lags: Vec<LagConfig>,
     /// Port mirrors, in order.
     pub mirrors: Vec<MirrorConfig>,
+    /// Who is told of flows.
+    pub export: Option<FlowExport>,
     /// How its buffer is divided.
     pub buffer: BufferInfo,
     /// Its workers' cores, in order.
@@ -224,6 +228,7 @@ impl SwitchInfo {
             loop_alarm: config.fdb.loop_alarm,
             lags: config.lags.clone(),
             mirrors: config.mirrors.clone(),
+            export: config.flows.export,
             buffer: BufferInfo {
                 size: config.buffer.size,
                 reserved: config.buffer.reserved,
@@ -376,6 +381,8 @@ pub struct Snapshot {
     pub lcores: Vec<LcoreRates>,
     /// By port: the flows behind what happened in the last minute; `None`: they are not recorded.
     pub flows: Vec<Option<Minute>>,
+    /// What became of flows that were sent to a collector; `None`: there is none.
+    pub export: Option<ExportReading>,
     /// By engine and job, over the sliding window.
     pub engines: Vec<Vec<JobRates>>,
     /// By port and reason: when frames were last lost, as [`Snapshot::uptime_ms`]; `None`: not since the first sample.

@@ -758,6 +758,11 @@ fn cases() -> Vec<Case> {
     cases.extend(
         ["enable", "sample"].map(|key| by("[flows]", key, "config/tests/configuration/flows.rs", recorded)),
     );
+    let exported = "flows_are_exported_as_configured";
+    cases.extend(
+        ["export", "export_interval", "export_domain", "export_enterprise"]
+            .map(|key| by("[flows]", key, "config/tests/configuration/flows.rs", exported)),
+    );
     let spoken = "lldp_is_spoken_as_configured";
     cases.push(by("", "lldp", "config/tests/configuration/lldp.rs", spoken));
     cases.push(by("[[port]]", "lldp", "config/tests/configuration/lldp.rs", spoken));

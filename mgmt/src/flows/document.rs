@@ -1,12 +1,14 @@
 //! `GET /v1/flows`: the question and the answer.
 
+use super::export::ExportReading;
 use super::{Behind, Share, Window, behind};
-use crate::api::documents::{FlowAmount, FlowCause, FlowShare, FlowTotal, FlowUnit};
+use crate::api::documents::{FlowAmount, FlowCause, FlowExported, FlowShare, FlowTotal, FlowUnit};
 use crate::api::given::Given;
 use crate::api::{Kind, Parameter, parameter};
 use crate::snapshot::Snapshot;
 use crate::table::{counter, stamped};
 use serde_json::{Value, json};
+use weir_config::FlowExport;
 use weir_dataplane::flows::{Cause, FlowId, PAUSE_LOOKS};
 use weir_dataplane::types::PRIORITIES;
 
@@ -154,5 +156,22 @@ pub fn document(snapshot: &Snapshot, query: &Query) -> Value {
     answer.insert("window".into(), json!(query.window.word()));
     answer.insert("flows".into(), json!(flows));
     answer.insert("totals".into(), json!(totals));
+    answer.insert("export".into(), json!(snapshot.export.as_ref().map(exported)));
     Value::Object(answer)
+}
+
+fn exported(told: &ExportReading) -> FlowExported {
+    let FlowExport { collector, interval, domain, enterprise } = told.settings;
+    FlowExported {
+        collector: collector.to_string(),
+        interval_seconds: interval as f64 / 1e9,
+        domain,
+        enterprise,
+        messages: counter(told.messages),
+        records: counter(told.records),
+        failed_messages: counter(told.failed),
+        lost_records: counter(told.lost),
+        missed_seconds: counter(told.missed_seconds),
+        error: told.error.clone(),
+    }
 }

@@ -2,6 +2,7 @@
 //! over the last minute.
 
 mod document;
+pub mod export;
 
 pub(crate) use document::PARAMETERS;
 pub use document::{LIMIT, Query, document};

@@ -2,6 +2,7 @@
 
 use super::Samples::{Counters, Counts, Gauges, Histograms, Info};
 use super::{Each, Family, Labels, Samples, Scrape};
+use crate::flows::export::ExportReading;
 use crate::inc::EngineReading;
 use crate::lldp::Differences;
 use crate::lldp::agent::{Counters as LldpCounters, Neighbour, PortNeighbours};
@@ -390,6 +391,23 @@ pub const ALL: &[Family] = &[
         }),
     ),
     family(
+        "weir_flow_export_messages",
+        "IPFIX messages with flows given to the network",
+        Counts(|s| export(s, |e| e.messages)),
+    ),
+    family("weir_flow_export_records", "Data records in them", Counts(|s| export(s, |e| e.records))),
+    family(
+        "weir_flow_export_failed_messages",
+        "IPFIX messages that could not be sent",
+        Counts(|s| export(s, |e| e.failed)),
+    ),
+    family("weir_flow_export_lost_records", "Data records in these", Counts(|s| export(s, |e| e.lost))),
+    family(
+        "weir_flow_export_missed_seconds",
+        "Seconds of flows that passed before management looked",
+        Counts(|s| export(s, |e| e.missed_seconds)),
+    ),
+    family(
         "weir_lossless_drops_packets",
         "Frames of lossless classes received and not delivered, but for those of the watchdog: an alarm",
         Counts(|s| {
@@ -694,6 +712,12 @@ fn extended<V>(samples: Vec<(Labels, V)>, more: &[(&'static str, &str)]) -> Vec<
         (labels, value)
     };
     samples.into_iter().map(one).collect()
+}
+
+/// What became of the export of flows, where there is one.
+fn export(s: &Scrape, get: fn(&ExportReading) -> u64) -> Vec<(Labels, u64)> {
+    let one = |e: &ExportReading| (vec![("collector", e.settings.collector.to_string())], get(e));
+    s.snapshot.export.iter().map(one).collect()
 }
 
 /// What LLDP knows, by port.

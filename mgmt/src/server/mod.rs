@@ -18,6 +18,7 @@ mod watching;
 use crate::access::Tokens;
 use crate::admin::Desk;
 use crate::events::{self, Log, Watcher};
+use crate::flows::export::Exporter;
 use crate::history::History;
 use crate::latency::Intervals;
 use crate::metrics::OwnCounters;
@@ -259,8 +260,9 @@ async fn serve(
 ) {
     let mut sampler = Sampler::new(source.info());
     let mut watcher = Watcher::default();
+    let mut exporter = Exporter::default();
     let start = Instant::now();
-    let mut look = move |(reading, news): (Reading, Vec<News>), log: &mut Log| {
+    let mut look = |(reading, news): (Reading, Vec<News>), log: &mut Log| {
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut events = Vec::new();
         for news in news {
@@ -269,10 +271,12 @@ async fn serve(
                 News::Event { kind, phase, fields } => events.push((kind, phase, fields)),
             }
         }
-        let snapshot = sampler.sample(reading, unix.as_millis() as u64, start.elapsed().as_millis() as u64);
+        let mut snapshot =
+            sampler.sample(reading, unix.as_millis() as u64, start.elapsed().as_millis() as u64);
         for (kind, phase, fields) in events {
             events::report(&snapshot, kind, phase, fields, log);
         }
+        exporter.observe(&mut snapshot);
         watcher.observe(&snapshot, log);
         Arc::new(snapshot)
     };
@@ -322,7 +326,8 @@ async fn serve(
         }
     };
     // Whoever drops the server wants it to end; the connections end with the runtime.
-    futures_util::future::select(std::pin::pin!(sampling), stopped).await;
+    futures_util::future::select(Box::pin(sampling), stopped).await;
+    exporter.end(&app.snapshot());
 }
 
 #[cfg(test)]

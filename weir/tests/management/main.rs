@@ -7,6 +7,7 @@ mod access;
 mod browser;
 mod controller;
 mod fdb;
+mod flows;
 mod lab;
 mod pauses;
 mod service;

@@ -105,6 +105,31 @@ pub struct FlowTotal {
     pub seconds: u64,
 }
 
+/// A collector that is told of the flows by IPFIX, and what became of it since the switch was started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowExported {
+    /// Its address and port.
+    pub collector: String,
+    /// Seconds between two exports.
+    pub interval_seconds: f64,
+    /// Observation domain.
+    pub domain: u32,
+    /// Private enterprise number of the elements for which there is no standard.
+    pub enterprise: u32,
+    /// Messages given to the network.
+    pub messages: Count,
+    /// Data records in them.
+    pub records: Count,
+    /// Messages that could not be sent.
+    pub failed_messages: Count,
+    /// Data records in these.
+    pub lost_records: Count,
+    /// Seconds of flows that passed before management looked.
+    pub missed_seconds: Count,
+    /// Why a message could not be sent last; none: all is well.
+    pub error: Option<String>,
+}
+
 /// Flows behind marks, losses, pauses and the depth of queues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
@@ -119,4 +144,6 @@ pub struct Flows {
     pub flows: Vec<FlowShare>,
     /// All there was, by port and cause.
     pub totals: Vec<FlowTotal>,
+    /// Who is told; none: nobody is.
+    pub export: Option<FlowExported>,
 }
