@@ -182,7 +182,7 @@ fn address(
         return None;
     }
     let width = u32::from(format.key_dst.len);
-    let (key, at) = if let Some(mac) = item.get(ctx, "mac", &MAC) {
+    let (key, at, shown) = if let Some(mac) = item.get(ctx, "mac", &MAC) {
         if mac.v.is_group() != group {
             let (is, wants) = if group { ("an individual", "a group") } else { ("a group", "an individual") };
             let message = format!("{} is {is} address, this entry takes {wants} one", mac.v);
@@ -199,18 +199,18 @@ fn address(
             ctx.error(mac.span, "fdb.address", message, "remove the entry, or name another group address");
             return None;
         }
-        (mac.v.to_u64(), mac.span)
+        (mac.v.to_u64(), mac.span, mac.v.to_string())
     } else {
         let key = item.get(ctx, "key", &COUNT)?;
-        (key.v, key.span)
+        (key.v, key.span, format!("{:#x}", key.v))
     };
     if width < 64 && key >> width != 0 {
-        let message = format!("{key:#x} needs more than the {width} bits of format `{}`", format.name);
+        let message = format!("{shown} needs more than the {width} bits of format `{}`", format.name);
         ctx.error(at, "fdb.address", message, format!("use a value up to {:#x}", (1u64 << width) - 1));
         return None;
     }
     if let Some(first) = seen.insert((index, key, vlan), at) {
-        let message = format!("{key:#x} in VLAN {vlan} is already placed in line {}", ctx.line(first));
+        let message = format!("{shown} in VLAN {vlan} is already placed in line {}", ctx.line(first));
         ctx.error(at, "fdb.duplicate", message, "keep one entry per address and VLAN");
         return None;
     }
@@ -220,7 +220,11 @@ fn address(
 /// The port of a name.
 pub(super) fn find_port(ctx: &mut Ctx<'_>, name: &Val<String>, ports: &[PortConfig]) -> Option<PortId> {
     let found = ports.iter().position(|p| p.name == name.v);
-    if found.is_none() {
+    if let (None, Some((lag, members))) = (found, ctx.lags.iter().find(|(lag, _)| *lag == name.v).cloned()) {
+        let message = format!("`{lag}` is a LAG, and what is asked for here is a port");
+        let remedy = format!("name a member of it: {}", members.join(", "));
+        ctx.error(name.span, "port.unknown", message, remedy);
+    } else if found.is_none() {
         let known: Vec<_> = ports.iter().take(8).map(|p| p.name.as_str()).collect();
         let more = if ports.len() > 8 { ", ..." } else { "" };
         let message = format!("there is no port `{}`", name.v);

@@ -6,8 +6,24 @@ use super::read::{Ctx, Section, Val};
 use super::sched::named;
 use super::schema;
 use super::types::{LagConfig, LagHash, MirrorConfig, PortConfig};
+use toml::de::{DeTable, DeValue};
 use weir_dataplane::lag::MAX_MEMBERS;
 use weir_dataplane::types::PortId;
+
+/// Names and members of LAGs as they are written, before any is checked.
+pub(super) fn written(root: &DeTable<'_>) -> Vec<(String, Vec<String>)> {
+    let text = |value: &DeValue<'_>| value.as_str().map(str::to_owned);
+    let listed = root.get("lag").and_then(|lag| lag.get_ref().as_array());
+    let tables = listed.into_iter().flat_map(|all| all.iter()).filter_map(|lag| lag.get_ref().as_table());
+    tables
+        .filter_map(|lag| {
+            let members = lag.get("members").and_then(|members| members.get_ref().as_array());
+            let members = members.into_iter().flat_map(|all| all.iter());
+            let members = members.filter_map(|member| text(member.get_ref())).collect();
+            Some((text(lag.get("name")?.get_ref())?, members))
+        })
+        .collect()
+}
 
 /// LAGs, each of ports that may stand for one another.
 pub(super) fn read(

@@ -8,6 +8,7 @@
 mod buffer;
 mod checks;
 mod classes;
+mod device;
 mod diag;
 mod diff;
 mod fdb;
@@ -84,6 +85,7 @@ pub fn load_for(platform: Platform, name: &str, text: &str) -> Result<Loaded, Ve
         return Err(ctx.in_order());
     }
     let user = Layer { table: document.get_ref(), at: Span { start: 0, end: 0 }, preset: false };
+    ctx.lags = lag::written(user.table);
     let preset_text = preset::choose(&mut ctx, user.table);
     let preset_document = preset_text.map(DeTable::parse_recoverable);
     let mut layers = vec![user];

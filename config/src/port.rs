@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::buffer;
+use super::device;
 use super::diag::Span;
 use super::format::FormatConfig;
 use super::inc;
@@ -29,18 +30,6 @@ pub(super) const VIRTUAL_RATE: u64 = 100_000_000_000;
 /// Descriptors of a receive and of a transmit ring by default.
 pub(super) const RX_DESCRIPTORS: u16 = 1024;
 pub(super) const TX_DESCRIPTORS: u16 = 256;
-const DRIVERS: &[&str] = &[
-    "net_ring",
-    "net_memif",
-    "net_af_packet",
-    "net_af_xdp",
-    "net_tap",
-    "net_vhost",
-    "net_virtio_user",
-    "net_pcap",
-    "net_null",
-];
-
 /// Where the values of a port stand, for checks that come later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortAt {
@@ -173,7 +162,7 @@ pub(super) fn identify<'a>(
         let at = extra.span(ctx);
         ctx.error(at, "port.count", message, format!("remove ports or run a second {}", owner.name));
     }
-    let (mut names, mut devices) = (HashMap::new(), HashMap::new());
+    let (mut names, mut devices, mut wires) = (HashMap::new(), HashMap::new(), HashMap::new());
     let mut ports = Vec::new();
     for (i, mut item) in items.into_iter().take(MAX_PORTS).enumerate() {
         let name = item.need(ctx, "name", &TEXT);
@@ -182,11 +171,14 @@ pub(super) fn identify<'a>(
             check_name(ctx, name, "a port");
             unique(ctx, &mut names, name, &name.v, "port.name", "port name");
         }
-        let kind = device.as_ref().and_then(|device| device_kind(ctx, device));
+        let kind = device.as_ref().and_then(|device| device::kind(ctx, device));
         if let (Some(device), Some(DeviceKind::Pci | DeviceKind::Vdev)) = (&device, kind) {
             let id = device.v.split(',').next().unwrap_or_default();
             let id = id.strip_prefix("0000:").unwrap_or(id);
             unique(ctx, &mut devices, device, id, "port.device", "device");
+            if let Some(wire) = device::wire(&device.v) {
+                unique(ctx, &mut wires, device, &wire, "port.device", "interface");
+            }
         }
         let name = name.map_or_else(|| format!("port{i}"), |name| name.v);
         item.path = format!("port.{name}");
@@ -460,63 +452,4 @@ pub(super) fn unique(
             seen.insert(id.to_owned(), val.span);
         }
     }
-}
-
-pub(super) fn device_kind(ctx: &mut Ctx<'_>, device: &Val<String>) -> Option<DeviceKind> {
-    let (id, args) = device.v.split_once(',').unwrap_or((&device.v, ""));
-    if device.v.contains(['\0', '\n']) {
-        ctx.error(
-            device.span,
-            "port.device",
-            "a device name cannot contain NUL or a line break",
-            "remove it",
-        );
-        return None;
-    }
-    match device.v.as_str() {
-        "ring" => return Some(DeviceKind::Ring),
-        "inc" => return Some(DeviceKind::Inc),
-        _ => {}
-    }
-    if is_pci(id) {
-        return Some(DeviceKind::Pci);
-    }
-    let driver = id.trim_end_matches(|c: char| c.is_ascii_digit());
-    if !DRIVERS.contains(&driver) {
-        let message =
-            format!("`{}` is no PCI address, no virtual device, not `ring` and not `inc`", device.v);
-        let remedy = format!("use 0000:3b:00.0, ring, inc, or one of {} with a number", DRIVERS.join(", "));
-        ctx.error(device.span, "port.device", message, remedy);
-        return None;
-    }
-    if driver == id {
-        let message = format!("`{id}` has no number: EAL tells instances apart by it");
-        ctx.error(device.span, "port.device", message, format!("write {id}0"));
-        return None;
-    }
-    let needs_iface = matches!(driver, "net_af_packet" | "net_af_xdp" | "net_vhost");
-    if needs_iface && !args.split(',').any(|a| a.strip_prefix("iface=").is_some_and(|v| !v.is_empty())) {
-        let message = format!("{driver} needs to know its interface");
-        ctx.error(device.span, "port.device", message, format!("write \"{id},iface=...\""));
-        return None;
-    }
-    Some(DeviceKind::Vdev)
-}
-
-/// `[dddd:]bb:dd.f`
-fn is_pci(id: &str) -> bool {
-    let hex = |s: &str, len: usize| s.len() == len && s.bytes().all(|b| b.is_ascii_hexdigit());
-    let parts: Vec<&str> = id.split(':').collect();
-    let (domain_ok, rest) = match parts[..] {
-        [domain, bus, slot] => (hex(domain, 4), Some((bus, slot))),
-        [bus, slot] => (true, Some((bus, slot))),
-        _ => (false, None),
-    };
-    domain_ok
-        && rest.is_some_and(|(bus, slot)| {
-            hex(bus, 2)
-                && slot
-                    .split_once('.')
-                    .is_some_and(|(d, f)| hex(d, 2) && matches!(f.as_bytes(), [b'0'..=b'7']))
-        })
 }

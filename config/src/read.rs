@@ -74,6 +74,8 @@ pub(super) struct Ctx<'a> {
     pub preset: Option<(&'static str, Span)>,
     pub found: Findings,
     pub explained: Vec<Explained>,
+    /// Names of LAGs with their members as written: somebody may take one for a port.
+    pub lags: Vec<(String, Vec<String>)>,
     /// Where each line starts, ascending.
     lines: Vec<usize>,
 }
@@ -81,7 +83,7 @@ pub(super) struct Ctx<'a> {
 impl<'a> Ctx<'a> {
     pub fn new(file: &'a str, text: &'a str) -> Self {
         let lines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1).collect();
-        Self { file, text, preset: None, found: Findings::default(), explained: vec![], lines }
+        Self { file, text, preset: None, found: Findings::default(), explained: vec![], lags: vec![], lines }
     }
 
     fn note(&mut self, severity: Severity, at: Span, rule: &'static str, message: String, remedy: String) {

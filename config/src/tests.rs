@@ -147,6 +147,34 @@ fn devices() {
     {
         assert_eq!(with(device).unwrap_err()[0].rule, "port.device", "{device}");
     }
+    // What two ports on one would take from each other, and what they share.
+    let two = |one: &str, other: &str| {
+        let text = format!(
+            "[[port]]\nname=\"a\"\ndevice=\"net_{one}\"\n[[port]]\nname=\"b\"\ndevice=\"net_{other}\"\n"
+        );
+        let found = load("t", &text).err();
+        found.map(|found| found.iter().map(ToString::to_string).collect::<String>())
+    };
+    for (one, other) in [
+        ("af_packet0,iface=w0", "af_packet1,framesz=4096,iface=w0"),
+        ("af_packet0,iface=w0", "af_xdp1,iface=w0"),
+        ("tap0,iface=t0", "tap1,iface=t0"),
+        ("vhost0,iface=/tmp/v", "vhost1,iface=/tmp/v,queues=1"),
+        ("memif0,role=server", "memif1,role=master,id=0,socket=/run/memif.sock"),
+        ("memif0,id=3,socket=/tmp/s", "memif1,socket=/tmp/s,id=3,role=slave"),
+    ] {
+        let said = two(one, other).unwrap_or_else(|| panic!("{one} and {other} pass"));
+        assert!(said.contains("is already used in line 3"), "{said}");
+    }
+    for (one, other) in [
+        ("af_packet0,iface=w0", "af_packet1,iface=w1"),
+        ("af_xdp0,iface=w0", "af_xdp1,iface=w0,start_queue=1"),
+        ("memif0,role=server,id=1", "memif1,role=client,id=1"),
+        ("memif0,role=server,id=1", "memif1,role=server,id=2"),
+        ("pcap0,rx_pcap=/tmp/in.pcap", "pcap1,rx_pcap=/tmp/in.pcap"),
+    ] {
+        assert_eq!(two(one, other), None, "{one} and {other}");
+    }
     let same = "[[port]]\nname=\"a\"\ndevice=\"3b:00.0\"\n[[port]]\nname=\"b\"\ndevice=\"0000:3b:00.0\"\n";
     assert_eq!(pointed(same, &bad(same), "port.device"), "\"0000:3b:00.0\"");
 }
@@ -274,7 +302,13 @@ vlan = 7
     assert_eq!(pointed(&wrong, &found, "fdb.format"), "\"p1\"");
     assert_eq!(pointed(&wrong, &found, "fdb.group"), "\"p0\"");
     let twice = format!("{TWO}{0}{0}", "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n");
-    assert_eq!(bad(&twice)[0].rule, "fdb.duplicate");
+    let found = bad(&twice);
+    assert_eq!(found[0].rule, "fdb.duplicate");
+    assert!(found[0].message.starts_with("02:00:00:00:00:01 in VLAN 0"), "{}", found[0].message);
+    let lag = "[[lag]]\nname = \"po1\"\nmembers = [\"p0\", \"p1\"]\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"po1\"\n";
+    let found = bad(&format!("{TWO}{lag}"));
+    assert_eq!(found[0].rule, "port.unknown");
+    assert!(found[0].to_string().contains("name a member of it: p0, p1"), "{}", found[0]);
 }
 
 #[test]

@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 /// How often the workers' records are read: well before their rings are full.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How long there may be silence, well within the patience of a connection: that somebody has left shows when something is
+/// written, and until then nobody else can follow frames.
+const ALIVE: Duration = Duration::from_millis(200);
+
 /// Longest piece of an answer, bytes, but for a single line.
 const PIECE: usize = 64 * 1024;
 
@@ -76,8 +80,7 @@ impl Watcher {
             if self.ended {
                 return None;
             }
-            // Well within the patience the connection has with a silent side.
-            if self.spoke.elapsed() > self.app.patience / 3 {
+            if self.spoke.elapsed() > ALIVE.min(self.app.patience / 3) {
                 self.spoke = Instant::now();
                 return Some("\n".to_owned());
             }

@@ -1,6 +1,8 @@
 //! What the main thread tells its workers: one word they read each turn, and messages they apply
 //! between two bursts. A worker never waits for it.
 
+use super::io::{Dpdk, Io};
+use super::links::Queues;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use weir_dataplane::fdb::FdbPage;
@@ -23,11 +25,13 @@ pub enum Phase {
 
 /// A message to a worker.
 #[derive(Debug)]
-pub enum Command {
+pub enum Command<D: Io = Dpdk> {
     /// The link of a port has changed.
     Link(PortId, bool),
     /// Give back the queues of a port: its device is being taken away.
     Detach(PortId),
+    /// Go on with a port whose device is there again.
+    Attach(Queues<D>),
     /// Go over to other parameters.
     Apply {
         /// Number of the order.

@@ -141,6 +141,17 @@ pub fn open(
     Ok((pools, opened))
 }
 
+/// Opens a port on an interface of the kernel again, once there is one of its name, for the lcore that is its owner and
+/// with so many transmit queues.
+///
+/// # Errors
+/// The device cannot be had, with its name and what the driver says.
+pub fn reopen(eal: &Eal, port: &PortConfig, owner: (usize, usize), pool: &Mempool) -> Result<OpenPort> {
+    // Sockets are not of such devices.
+    let probed = probe(eal, port, &mut MemifSockets::default())?;
+    open_one(port, probed, owner, pool)
+}
+
 /// How long the links of NICs may take to come up before the switch starts without them.
 const LINKS: Duration = Duration::from_secs(4);
 

@@ -1,26 +1,35 @@
-//! What the main thread sees of ports: links that come up and go down, at what speed, and devices that are taken away.
+//! What the main thread sees of ports: links that come up and go down, at what speed, devices that are taken away, and
+//! interfaces of the kernel that are made anew: those of a container go with it, and come back with the next one.
 
-use super::devices;
-use super::io::{Dpdk, Io};
+use super::attached::Devices;
+use super::devices::{self, OpenPort};
+use super::io::{Dpdk, DpdkWire, Io};
+use super::kernel;
+use super::lldp::Outbox;
 use super::office::Office;
-use super::worker::WorkerPort;
-use crate::output::say;
+use super::worker::{RING_LIMIT_EIGHTHS, WorkerPort};
+use crate::output::{say, say_err};
+use nix::net::if_::if_nametoindex;
 use serde_json::{Map, json};
-use weir_config::{PortConfig, PortRate, show_rate};
+use std::time::{Duration, Instant};
+use weir_config::{PortConfig, show_rate};
+use weir_dataplane::stats::{MarkingCurve, Published};
 use weir_dataplane::types::PortId;
-use weir_dpdk::{Capabilities, LinkWatch, Port, Started};
+use weir_dpdk::{Capabilities, LinkWatch, Mempool};
 use weir_mgmt::snapshot::News;
 
-/// What a worker gives back when the device of a port is taken away: for another thread to close.
+/// How often it is looked whether an interface is another one, and whether one that is gone is back.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What one worker has of a port: given back when its device is taken away, for another thread to close, and taken when
+/// there is one again.
 #[derive(Debug)]
-pub struct Departed<D: Io = Dpdk> {
-    /// Which port it was.
+pub struct Queues<D: Io = Dpdk> {
+    /// Which port it is.
     pub id: PortId,
-    /// What its owner had.
-    #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")]
+    /// What its owner has.
     pub port: Option<WorkerPort<D>>,
-    /// What another worker had.
-    #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")]
+    /// What another worker has.
     pub wire: Option<D::Tx>,
 }
 
@@ -35,25 +44,56 @@ enum Device {
     Gone,
 }
 
+/// The interface of the kernel behind a port.
+#[derive(Debug)]
+struct Interface {
+    name: String,
+    /// The one whose device the port has. The name may be another's by now.
+    index: Option<u32>,
+    /// When to look next.
+    due: Instant,
+    /// Why the next one could not be had, as last said.
+    refused: String,
+}
+
+/// What devices are opened with.
+#[derive(Debug)]
+pub struct Opening {
+    /// Of each worker.
+    pub pools: Vec<Mempool>,
+    /// Transmit queues of each port.
+    pub tx_queues: Vec<usize>,
+}
+
+/// What a port is for others beside its queues.
+#[derive(Debug)]
+struct Kept {
+    outbox: Option<Outbox>,
+    curve: Box<MarkingCurve>,
+    published_curve: Published,
+}
+
 /// One port.
 #[derive(Debug)]
 struct Watched {
-    name: String,
-    rate: PortRate,
-    lossless: bool,
+    config: PortConfig,
     capabilities: Capabilities,
     owner: usize,
     link: LinkWatch,
     up: bool,
     device: Device,
+    interface: Option<Interface>,
+    /// What its owner had, without the queues, while there is no device.
+    kept: Option<Kept>,
 }
 
 /// All ports of a switch.
 #[derive(Debug)]
 pub struct Links {
     ports: Vec<Watched>,
+    opening: Opening,
     /// From each worker.
-    departed: Vec<rtrb::Consumer<Departed>>,
+    departed: Vec<rtrb::Consumer<Queues>>,
 }
 
 impl Links {
@@ -62,19 +102,20 @@ impl Links {
         configs: &[PortConfig],
         capabilities: Vec<Capabilities>,
         owner: &[usize],
-        departed: Vec<rtrb::Consumer<Departed>>,
+        opening: Opening,
+        departed: Vec<rtrb::Consumer<Queues>>,
     ) -> Self {
         let one = |((config, capabilities), owner): ((&PortConfig, Capabilities), &usize)| Watched {
-            name: config.name.clone(),
-            rate: config.rate,
-            lossless: config.pgs.iter().any(|pg| pg.lossless),
+            config: config.clone(),
             capabilities,
             owner: *owner,
             link: LinkWatch::default(),
             up: false,
             device: Device::There,
+            interface: kernel::interface(&config.device).map(Interface::new),
+            kept: None,
         };
-        Self { ports: configs.iter().zip(capabilities).zip(owner).map(one).collect(), departed }
+        Self { ports: configs.iter().zip(capabilities).zip(owner).map(one).collect(), opening, departed }
     }
 
     /// Frames can pass at a port, as last seen.
@@ -83,43 +124,117 @@ impl Links {
     }
 
     /// Looks at every port, and tells workers, and whoever watches, what has changed.
-    pub fn attend(&mut self, ports: &[Port<Started>], office: &mut Office) {
+    pub fn attend(&mut self, devices: &Devices, office: &mut Office) {
         for departed in &mut self.departed {
-            while let Ok(gone) = departed.pop() {
-                let device = &mut self.ports[usize::from(gone.id.0)].device;
-                if let Device::Leaving { workers } = device {
+            while let Ok(Queues { id, port, .. }) = departed.pop() {
+                let watched = &mut self.ports[id.index()];
+                if let Device::Leaving { workers } = &mut watched.device {
                     *workers -= 1;
                 }
+                // With their last owner the queues are closed.
+                watched.kept = watched.kept.take().or(port.map(Kept::of));
             }
         }
-        for (i, (watched, port)) in self.ports.iter_mut().zip(ports).enumerate() {
+        for (i, watched) in self.ports.iter_mut().enumerate() {
             let id = PortId(i as u16);
+            let leaves = devices.ask(i, |port| port.is_removed()) || watched.has_another();
             match watched.device {
-                Device::Gone => {}
+                Device::Gone => watched.look_for_another(id, devices, &self.opening, office),
                 // A queue may be a moment longer on its way here; the next look finds it.
-                Device::Leaving { workers: 0 } if port.give_up().is_ok() => {
+                Device::Leaving { workers: 0 } if devices.give_up(i) => {
                     watched.device = Device::Gone;
-                    say!("port {}: its device has been let go", watched.name);
+                    say!("port {}: its device has been let go", watched.config.name);
                     tell(office, "removed", watched, None);
                 }
                 Device::Leaving { .. } => {}
-                Device::There if port.is_removed() => {
+                Device::There if leaves => {
                     if office.workers.detach(watched.owner, id) {
                         watched.up = false;
                         watched.device = Device::Leaving { workers: office.workers.len() };
-                        say!("port {}: its device is being taken away", watched.name);
+                        say!("port {}: its device is being taken away", watched.config.name);
                         tell(office, "removing", watched, None);
                     }
                 }
-                Device::There => watched.look(id, port, office),
+                Device::There => watched.look(id, devices, office),
             }
         }
     }
 }
 
+impl Interface {
+    fn new(name: &str) -> Self {
+        let index = if_nametoindex(name).ok();
+        Self { name: name.to_owned(), index, due: Instant::now(), refused: String::new() }
+    }
+
+    /// The interface of that name, where it is time to look and there is one.
+    fn now(&mut self) -> Option<u32> {
+        if Instant::now() < self.due {
+            return None;
+        }
+        self.due = Instant::now() + LOOK;
+        if_nametoindex(self.name.as_str()).ok()
+    }
+}
+
+impl Kept {
+    fn of(WorkerPort { outbox, curve, published_curve, .. }: WorkerPort) -> Self {
+        Self { outbox, curve, published_curve }
+    }
+}
+
 impl Watched {
-    fn look(&mut self, id: PortId, port: &Port<Started>, office: &mut Office) {
-        if let Ok(Some(link)) = self.link.poll(port) {
+    /// The interface it has the device of is gone, and its name is another's: deleted and made again.
+    fn has_another(&mut self) -> bool {
+        let there = self.device == Device::There;
+        let Some(interface) = self.interface.as_mut().filter(|_| there) else { return false };
+        interface.now().is_some_and(|index| interface.index != Some(index))
+    }
+
+    /// Goes on with the interface that has the name now, if it has a device of the kernel.
+    fn look_for_another(&mut self, id: PortId, devices: &Devices, opening: &Opening, office: &mut Office) {
+        let Some(interface) = &mut self.interface else { return };
+        let Some(index) = interface.now() else { return };
+        let (owner, workers) = (self.owner, office.workers.len());
+        let tx_queues = opening.tx_queues[id.index()];
+        let opened = devices::reopen(&office.eal, &self.config, (owner, tx_queues), &opening.pools[owner]);
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                let error = format!("{error:#}");
+                if interface.refused != error {
+                    say_err!("weir: port {}: interface {}: {error}", self.config.name, interface.name);
+                    interface.refused = error;
+                }
+                return;
+            }
+        };
+        let OpenPort { port, rx, tx, tx_of_others, ring_size, .. } = opened;
+        let wire = |worker: usize, tx| DpdkWire::new(tx, opening.pools[worker].clone());
+        let mut own = WorkerPort::new(id, rx, wire(owner, tx), Some(ring_size * RING_LIMIT_EIGHTHS / 8));
+        if let Some(Kept { outbox, curve, published_curve }) = self.kept.take() {
+            (own.outbox, own.curve, own.published_curve) = (outbox, curve, published_curve);
+        }
+        let mut queues: Vec<Queues> = (0..workers).map(|_| Queues { id, port: None, wire: None }).collect();
+        queues[owner].port = Some(own);
+        for (worker, tx) in tx_of_others {
+            queues[worker].wire = Some(wire(worker, tx));
+        }
+        if let Err(queues) = office.workers.attach(queues) {
+            // The device is closed with its queues, and opened at another look.
+            self.kept = queues.into_iter().find_map(|queues| queues.port.map(Kept::of));
+            return;
+        }
+        (interface.index, interface.refused) = (Some(index), String::new());
+        let name = interface.name.clone();
+        devices.replace(id.index(), port);
+        (self.device, self.link) = (Device::There, LinkWatch::default());
+        say!("port {}: interface {name} has been made anew and is in use again", self.config.name);
+        tell(office, "attached", self, None);
+    }
+
+    fn look(&mut self, id: PortId, devices: &Devices, office: &mut Office) {
+        if let Ok(Some(link)) = devices.ask(id.index(), |port| self.link.poll(port)) {
             // A full message ring is tried again at the next look: the watch is reset.
             if !office.workers.link(self.owner, id, link.up) {
                 self.link = LinkWatch::default();
@@ -135,19 +250,19 @@ impl Watched {
                 }
             }
             let at = speed.map_or_else(String::new, |bps| format!(", {}", show_rate(bps)));
-            say!("port {}: link {}{at}", self.name, if link.up { "up" } else { "down" });
+            say!("port {}: link {}{at}", self.config.name, if link.up { "up" } else { "down" });
             if let Some(odd) = speed.and_then(|bps| self.oddity(bps)) {
-                say!("port {}: {odd}", self.name);
+                say!("port {}: {odd}", self.config.name);
             }
         }
     }
 
     /// How the configured rate and the link's do not fit.
     fn oddity(&self, speed: u64) -> Option<String> {
-        let rate = self.rate.bps()?;
+        let rate = self.config.rate.bps()?;
         if rate > speed {
             Some(format!("rate = {} is more than its link has: the link's counts", show_rate(rate)))
-        } else if rate < speed && self.lossless {
+        } else if rate < speed && self.config.pgs.iter().any(|pg| pg.lossless) {
             Some(format!(
                 "rate = {} is less than its link has: it is what the port sends; frames arrive at the link's, for which \
                  headroom was not reckoned unless xoff is given",
@@ -161,7 +276,7 @@ impl Watched {
 
 fn tell(office: &Office, phase: &'static str, port: &Watched, speed: Option<u64>) {
     let mut fields = Map::new();
-    fields.insert("port".into(), json!(port.name));
+    fields.insert("port".into(), json!(port.config.name));
     fields.insert("driver".into(), json!(port.capabilities.driver));
     if let Some(speed) = speed {
         fields.insert("bps".into(), json!(speed));

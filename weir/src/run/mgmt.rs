@@ -1,5 +1,6 @@
 //! What management sees of a run: published blocks of the workers, and the drivers' own counters.
 
+use super::attached::Devices;
 use super::control::{Control, Phase};
 use super::inc::PageReader;
 use super::lldp::Board;
@@ -27,7 +28,7 @@ use weir_mgmt::token::Token;
 const ASK_DRIVERS: Duration = Duration::from_secs(1);
 
 /// What the driver of a port said of its counters and its link, where it knows.
-type Said = (Option<NicStats>, Option<Link>);
+type Said = (NicStats, Option<Link>);
 
 /// Everything a run publishes.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub struct Window {
     pub curves: Vec<Published>,
     /// Which flows are behind what happens at each port, if they are recorded.
     pub flows: Vec<Option<Published>>,
-    pub ports: Arc<[Port<Started>]>,
+    pub devices: Devices,
     pub control: Control,
     /// Engines of in-network aggregation.
     pub engines: Vec<EngineWindow>,
@@ -100,7 +101,10 @@ impl Source for Window {
 
     fn read(&mut self) -> Reading {
         if self.asked.as_ref().is_none_or(|(at, _)| at.elapsed() >= ASK_DRIVERS) {
-            self.asked = Some((Instant::now(), self.ports.iter().map(ask).collect()));
+            let link = |port: &Port<Started>| port.link().ok();
+            let link = |port| self.devices.ask(port, link).map(|link| Link { up: link.up, mbps: link.mbps });
+            let said = |port| (self.devices.nic_stats(port), link(port));
+            self.asked = Some((Instant::now(), (0..self.devices.len()).map(said).collect()));
         }
         let drivers = self.asked.iter().flat_map(|(_, drivers)| drivers);
         let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(&self.curves);
@@ -118,7 +122,7 @@ impl Source for Window {
                         stats,
                         latency,
                         gauges: gauges.read(),
-                        nic: *nic,
+                        nic: Some(*nic),
                         link: *link,
                         carried: carried.read_words(),
                         curve: curve.read(),
@@ -132,23 +136,6 @@ impl Source for Window {
             lldp: self.lldp.get(),
         }
     }
-}
-
-/// What the driver of a port counts; `None`: it is gone.
-pub fn nic_stats(port: &Port<Started>) -> Option<NicStats> {
-    let s = port.stats().ok()?;
-    Some(NicStats {
-        rx_missed: s.rx_missed,
-        rx_no_mbuf: s.rx_no_mbuf,
-        rx_errors: s.rx_errors,
-        tx_errors: s.tx_errors,
-        tx_lost: s.tx_lost,
-    })
-}
-
-fn ask(port: &Port<Started>) -> Said {
-    let nic = nic_stats(port);
-    (nic, port.link().ok().map(|link| Link { up: link.up, mbps: link.mbps }))
 }
 
 /// Starts management as configured; `None`: it is switched off altogether.

@@ -1,6 +1,7 @@
 //! `weir run`: a configuration becomes a switch on worker lcores, until somebody says stop.
 
 mod af_packet;
+mod attached;
 pub mod control;
 pub mod devargs;
 pub mod devices;
@@ -25,11 +26,12 @@ use crate::check;
 use crate::log;
 use crate::output::{self, say, say_err};
 use anyhow::{Context, Result, bail};
+use attached::Devices;
 use control::{Control, Phase};
 use devices::OpenPort;
 use io::DpdkWire;
 use launched::Launched;
-use links::Links;
+use links::{Links, Opening};
 use lldp::Lldp;
 use memory::PoolSize;
 use notify::Notifier;
@@ -46,7 +48,7 @@ use weir_dataplane::stats::Published;
 use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::turn;
 use weir_dataplane::types::PortId;
-use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool, Port, Started};
+use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
@@ -90,7 +92,7 @@ pub struct Running {
     names: Vec<String>,
     /// Who does PFC on each port.
     pfc: Vec<&'static str>,
-    ports: Arc<[Port<Started>]>,
+    devices: Devices,
     workers: Launched,
     /// Their threads.
     threads: Vec<Thread>,
@@ -223,7 +225,7 @@ impl Running {
         }
         let (cores, owner) = place(config, &eal)?;
         let mut memif = MemifSockets::default();
-        let (mut pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size, &mut memif)?;
+        let (pools, ports) = devices::open(&eal, &config.ports, &owner, cores.len(), size, &mut memif)?;
         let device = |((port, shard), settings): ((&OpenPort, &usize), &PortConfig)| Device {
             mac: port.mac,
             rate: port.rate,
@@ -243,6 +245,7 @@ impl Running {
             tx_per_lcore: !port.tx_of_others.is_empty(),
         };
         let granted = ports.iter().zip(&owner).map(granted).collect();
+        let tx_queues = ports.iter().map(|port| 1 + port.tx_of_others.len()).collect();
         let clock = Clock::new(&eal);
         let granting = Granting {
             dpdk: eal.version(),
@@ -315,7 +318,7 @@ impl Running {
         }
         let readers = (0..handles.len()).map(|i| workers[owner[i]].switch.read_lldp(PortId(i as u16)));
         let readers = readers.collect();
-        let ports: Arc<[Port<Started>]> = handles.into();
+        let devices = Devices::new(handles);
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
         let threads: Vec<Thread> = workers.iter().map(|_| Thread::new()).collect();
         let window = mgmt::Window {
@@ -327,7 +330,7 @@ impl Running {
             carried,
             curves,
             flows,
-            ports: Arc::clone(&ports),
+            devices: devices.clone(),
             control: control.clone(),
             engines,
             news: mgmt::Bulletin::default(),
@@ -374,6 +377,8 @@ impl Running {
             hangup: hangup()?,
             work: Work::default(),
         };
+        let pool = pools[0].clone();
+        let opening = Opening { pools, tx_queues };
         let mut running = Launched::new(control.clone());
         for ((worker, core), thread) in workers.into_iter().zip(cores).zip(threads.clone()) {
             let work = move || {
@@ -388,9 +393,9 @@ impl Running {
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
             pfc,
             kernel: kernel::Watch::new(&config.ports),
-            links: Links::new(&config.ports, capabilities, &owner, departures),
+            links: Links::new(&config.ports, capabilities, &owner, opening, departures),
             lldp,
-            ports,
+            devices,
             workers: running,
             threads,
             office,
@@ -399,7 +404,7 @@ impl Running {
             counters,
             gauges,
             loops,
-            pool: pools.swap_remove(0),
+            pool,
             far,
             started: Instant::now(),
             _memif: memif,
@@ -411,7 +416,7 @@ impl Running {
     pub fn describe(&self, config: &Config) {
         tracing::info!(
             switch = config.name,
-            ports = self.ports.len(),
+            ports = self.devices.len(),
             workers = self.workers.len(),
             "forwarding"
         );
@@ -421,8 +426,8 @@ impl Running {
             let both: Vec<String> = mgmt.url().into_iter().chain(unix).collect();
             say!("management on {}", both.join(" and "));
         }
-        for ((port, granted), settings) in self.ports.iter().zip(&self.pfc).zip(&config.ports) {
-            let Ok(c) = port.capabilities() else { continue };
+        for (port, (granted, settings)) in self.pfc.iter().zip(&config.ports).enumerate() {
+            let Ok(c) = self.devices.ask(port, |port| port.capabilities()) else { continue };
             let pfc = devices::granted_pfc(granted, settings);
             say!("  {:12} {:24} driver {:14} pfc {pfc}", settings.name, settings.device, c.driver);
             if *granted == "not kept" {
@@ -435,7 +440,7 @@ impl Running {
     /// Spends `time` on orders that come, and looks at what else may have happened.
     pub fn attend(&mut self, time: Duration) {
         self.office.attend(time);
-        self.links.attend(&self.ports, &mut self.office);
+        self.links.attend(&self.devices, &mut self.office);
         let links = &self.links;
         self.lldp.attend(self.office.shown.get(), &|port| links.is_up(port));
         for found in self.kernel.look(&self.counters) {
@@ -474,11 +479,8 @@ impl Running {
         settle(&mut workers, now);
         let mut conservation = Conservation::default();
         workers.iter().for_each(|worker| conservation.add(&worker.switch.conservation()));
-        let ports = self
-            .ports
-            .iter()
-            .enumerate()
-            .map(|(i, port)| {
+        let ports = (0..self.devices.len())
+            .map(|i| {
                 let (id, switch) = (PortId(i as u16), &workers[self.owner[i]].switch);
                 let (reaction, generator) = (switch.reaction(id), switch.generator(id));
                 PortTotals {
@@ -486,7 +488,7 @@ impl Running {
                     stats: switch.stats(id).clone(),
                     latency: switch.latency(id).clone(),
                     lossless: in_force.config.ports[i].pgs.iter().any(|pg| pg.lossless),
-                    nic: mgmt::nic_stats(port).unwrap_or_default(),
+                    nic: self.devices.nic_stats(i),
                     pfc_rx: reaction.counters().pfc_frames,
                     pfc_tx: generator.counters().pfc_frames,
                     control_invalid: reaction.counters().invalid.iter().sum(),

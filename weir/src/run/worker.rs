@@ -4,7 +4,7 @@
 use super::control::{Command, Control, Obeyed, Phase, Reply, Told};
 use super::inc::EngineEnd;
 use super::io::{Dpdk, Io, Receive, Time};
-use super::links::Departed;
+use super::links::Queues;
 use super::lldp::Outbox;
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
 use weir_dataplane::egress::BATCH_MAX;
@@ -65,13 +65,13 @@ pub struct Worker<D: Io = Dpdk> {
     /// Engines behind its ports.
     pub engines: Vec<EngineEnd<D>>,
     /// Messages from the main thread.
-    pub commands: rtrb::Consumer<Command>,
+    pub commands: rtrb::Consumer<Command<D>>,
     /// What it says about them.
     pub replies: rtrb::Producer<Reply>,
     /// What it has done of that.
     pub obeyed: Obeyed,
     /// Ports whose devices were taken away.
-    pub departed: rtrb::Producer<Departed<D>>,
+    pub departed: rtrb::Producer<Queues<D>>,
     /// The word all workers read.
     pub control: Control,
     /// Where it stands still while interrupts are served, if a driver needs that.
@@ -128,9 +128,9 @@ pub const RING_LIMIT_EIGHTHS: u32 = 6;
 /// The worker's ends of the rings between it and the main thread.
 #[derive(Debug)]
 pub struct WorkerEnds<D: Io = Dpdk> {
-    pub commands: rtrb::Consumer<Command>,
+    pub commands: rtrb::Consumer<Command<D>>,
     pub replies: rtrb::Producer<Reply>,
-    pub departed: rtrb::Producer<Departed<D>>,
+    pub departed: rtrb::Producer<Queues<D>>,
 }
 
 impl<D: Io> Worker<D> {
@@ -377,7 +377,15 @@ impl<D: Io> Worker<D> {
                     let wire = self.others.iter().position(|(port, _)| *port == id);
                     let wire = wire.map(|i| self.others.remove(i).1);
                     // There is room for each port once.
-                    let _ = self.departed.push(Departed { id, port, wire });
+                    let _ = self.departed.push(Queues { id, port, wire });
+                }
+                // There was room for them before they were given back.
+                Ok(Command::Attach(Queues { id, port, wire })) => {
+                    if let Some(mut port) = port {
+                        port.curve.follow(self.switch.marking(id));
+                        self.ports.push(port);
+                    }
+                    self.others.extend(wire.map(|wire| (id, wire)));
                 }
                 Ok(Command::Apply { id, undoes, mut change, .. }) => {
                     let result = match self.obeyed.carries_out(id, undoes) {

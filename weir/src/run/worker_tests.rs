@@ -4,6 +4,7 @@
 use super::*;
 use crate::run::control::{Command, Control};
 use crate::run::io::Source;
+use crate::run::links::Queues;
 use crate::run::lldp::Inbox;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -143,7 +144,8 @@ impl Io for Made {
 struct Bench {
     workers: Vec<Worker<Made>>,
     before: Vec<Turn>,
-    commands: Vec<rtrb::Producer<Command>>,
+    commands: Vec<rtrb::Producer<Command<Made>>>,
+    departed: Vec<rtrb::Consumer<Queues<Made>>>,
     driver: Driver,
     clock: Clock,
 }
@@ -170,18 +172,16 @@ impl Bench {
         let clock = Clock::default();
         let tx = || Tx { driver: driver.clone(), room: 256, refuses: 0, control: Vec::new(), taken: 0 };
         let rx = || Rx { driver: driver.clone(), ring: VecDeque::new(), dry: false, imissed: 0, given: 0 };
-        let mut all = Vec::new();
+        let (mut all, mut departures) = (Vec::new(), Vec::new());
         let worker = |(shard, switch): (usize, Switch<OwnedFrame>)| {
             let (commands, obeys) = rtrb::RingBuffer::new(16);
             all.push(commands);
+            let (departed, departure) = rtrb::RingBuffer::new(ports);
+            departures.push(departure);
             let mine = |n: &usize| n % lcores == shard;
             let limit = Some(RING as u32 * RING_LIMIT_EIGHTHS / 8);
             let port = |n: usize| WorkerPort::new(PortId(n as u16), rx(), tx(), limit);
-            let ends = WorkerEnds {
-                commands: obeys,
-                replies: rtrb::RingBuffer::new(16).0,
-                departed: rtrb::RingBuffer::new(1).0,
-            };
+            let ends = WorkerEnds { commands: obeys, replies: rtrb::RingBuffer::new(16).0, departed };
             let frames = turn::frames((0..ports).filter(mine).count(), GAP);
             let mut worker = Worker::new((shard, switch), frames, clock.clone(), Control::new(lcores), ends);
             worker.ports = (0..ports).filter(mine).map(port).collect();
@@ -190,7 +190,7 @@ impl Bench {
         };
         let workers: Vec<_> = switches.into_iter().enumerate().map(worker).collect();
         let before = workers.iter().map(|_| Turn::default()).collect();
-        let mut bench = Self { workers, before, commands: all, driver, clock };
+        let mut bench = Self { workers, before, commands: all, departed: departures, driver, clock };
         // As many as every driver gives.
         for n in 0..ports {
             bench.arrive(n, (0..LEAST).map(|_| frame(n, 255, 0)));
@@ -201,7 +201,9 @@ impl Bench {
 
     fn arrive(&mut self, port: usize, frames: impl IntoIterator<Item = OwnedFrame>) {
         let lcores = self.workers.len();
-        self.workers[port % lcores].ports[port / lcores].rx.arrive(frames);
+        let mut ports = self.workers[port % lcores].ports.iter_mut();
+        let found = ports.find(|own| own.id.index() == port).expect("a port with a device");
+        found.rx.arrive(frames);
     }
 
     /// A turn of each worker: how many frames each received and sent.
@@ -339,7 +341,7 @@ fn drivers_that_lack_memory_or_refuse_and_links_that_change_lose_nothing_uncount
 }
 
 #[test]
-fn what_waits_for_a_device_that_is_taken_away_is_dropped_and_counted_without_it() {
+fn what_waits_for_a_device_that_is_taken_away_is_dropped_and_counted_and_the_next_one_goes_on() {
     for (lcores, owner_first) in [(1, true), (2, true), (2, false)] {
         let mut bench = Bench::new(4, lcores, Driver::new(1, 256), "");
         let before = bench.books();
@@ -381,6 +383,24 @@ fn what_waits_for_a_device_that_is_taken_away_is_dropped_and_counted_without_it(
         bench.arrive(0, (0..8).map(|n| frame(0, 2, n)));
         (0..8).for_each(|_| drop(bench.turns()));
         assert_eq!(bench.books().transmitted - books.transmitted, 8);
+        // Another device for the same port.
+        for worker in 0..lcores {
+            let queues = bench.departed[worker].pop().expect("what it gave back");
+            bench.commands[worker].push(Command::Attach(queues)).unwrap();
+        }
+        bench.commands[1 % lcores].push(Command::Link(PortId(1), true)).unwrap();
+        (0..4).for_each(|_| drop(bench.turns()));
+        for worker in &mut bench.workers {
+            worker.ports.iter_mut().for_each(|port| port.wire.room = 256);
+            worker.others.iter_mut().for_each(|(_, wire)| wire.room = 256);
+        }
+        bench.arrive(1, (0..8).map(|n| frame(1, 0, n)));
+        (0..8).for_each(|_| drop(bench.turns()));
+        bench.arrive(0, (0..8).map(|n| frame(0, 1, n)));
+        (0..8).for_each(|_| drop(bench.turns()));
+        let after = bench.books();
+        assert_eq!(after.transmitted - books.transmitted, 8 + 8 + 8, "{lcores} lcores");
+        assert_eq!((after.dropped, after.held), (books.dropped, 0), "{lcores} lcores");
     }
 }
 

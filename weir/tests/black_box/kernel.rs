@@ -62,6 +62,46 @@ fn hosts_with_all_offloads_are_told_what_to_type() {
     assert!(summary.port("veth0", "checksums_completed") > 0 && summary.drops("parse.too_long") > 0);
 }
 
+/// The interface goes with its container, and comes back with the next one: its port takes it up again, and nobody restarts
+/// the switch.
+#[test]
+fn an_interface_that_is_made_anew_is_taken_up_again() {
+    need!(tools(&["iperf3"]));
+    let hosts = need!(hosts());
+    let mut switch = Switch::shipped_in(&hosts.between, "af-packet.toml");
+    let reaches = |hosts: &Hosts| {
+        for host in [&hosts.one, &hosts.other] {
+            run(host.command("ethtool").args(["-K", "host0", "tx", "off"]));
+        }
+        let (server, client) = hosts.transfer("1M");
+        for end in [client.ended(), server.ended()] {
+            assert_eq!(end.code(), Some(0), "{}{}", end.stdout, end.stderr);
+        }
+    };
+    let said = |switch: &mut Switch, word: &str, times: usize| {
+        let count = |switch: &mut Switch| switch.program().stdout().matches(word).count();
+        wait_for(word, || (count(switch) == times).then_some(()));
+    };
+    reaches(&hosts);
+    for time in 1..=2 {
+        run(hosts.between.command("ip").args(["link", "del", "veth0"]));
+        said(&mut switch, "port veth0: link down", time);
+        need!(hosts.between.cable("veth0", &hosts.one, "host0", "10.0.0.1/24"));
+        said(&mut switch, "port veth0: interface veth0 has been made anew", time);
+        said(&mut switch, "port veth0: link up", 1 + time);
+        reaches(&hosts);
+    }
+    // What the new interface would lose is said, as it is at the start.
+    run(hosts.between.command("ip").args(["link", "del", "veth0"]));
+    said(&mut switch, "port veth0: link down", 3);
+    let small = ["link", "add", "veth0", "mtu", "1000", "type", "veth", "peer", "name", "other0"];
+    run(hosts.between.command("ip").args(small));
+    switch.program().says("ip link set veth0 mtu 1500");
+    let events = weir(&["show", "events", "--socket", switch.socket().as_str()]).stdout;
+    assert_eq!(events.matches("attached").count(), 2, "{events}");
+    switch.stop();
+}
+
 /// Before anything runs `doctor` can say it, too.
 #[test]
 fn doctor_tells_of_offloads_from_the_configuration_alone() {

@@ -1,6 +1,7 @@
 //! The main thread's ends of the rings to and from its workers.
 
 use super::super::control::{Command, Reply};
+use super::super::links::Queues;
 use weir_dataplane::types::PortId;
 
 /// Messages to a worker that may wait.
@@ -50,6 +51,21 @@ impl Workers {
         }
         let down = self.0[owner].commands.push(Command::Link(port, false));
         down.is_ok() && self.0.iter_mut().all(|end| end.commands.push(Command::Detach(port)).is_ok())
+    }
+
+    /// Has workers go on with a port, each with its queues; nobody answers that. They come back if there is no room now.
+    ///
+    /// # Errors
+    /// Later.
+    pub fn attach(&mut self, queues: Vec<Queues>) -> Result<(), Vec<Queues>> {
+        if self.0.iter().any(|end| end.commands.slots() < MOST) {
+            return Err(queues);
+        }
+        for (end, queues) in self.0.iter_mut().zip(queues) {
+            let pushed = end.commands.push(Command::Attach(queues));
+            debug_assert!(pushed.is_ok(), "there was room");
+        }
+        Ok(())
     }
 
     /// Every worker can take an order, and one that takes it back, and answer both. Nobody else sends any, so what

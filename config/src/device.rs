@@ -1,0 +1,101 @@
+//! Devices of ports: the text, as DPDK takes it.
+
+use super::read::{Ctx, Val};
+use super::types::DeviceKind;
+
+const DRIVERS: &[&str] = &[
+    "net_ring",
+    "net_memif",
+    "net_af_packet",
+    "net_af_xdp",
+    "net_tap",
+    "net_vhost",
+    "net_virtio_user",
+    "net_pcap",
+    "net_null",
+];
+
+/// What a device is, by its text; what it cannot be is noted.
+pub(super) fn kind(ctx: &mut Ctx<'_>, device: &Val<String>) -> Option<DeviceKind> {
+    let (id, args) = device.v.split_once(',').unwrap_or((&device.v, ""));
+    if device.v.contains(['\0', '\n']) {
+        ctx.error(
+            device.span,
+            "port.device",
+            "a device name cannot contain NUL or a line break",
+            "remove it",
+        );
+        return None;
+    }
+    match device.v.as_str() {
+        "ring" => return Some(DeviceKind::Ring),
+        "inc" => return Some(DeviceKind::Inc),
+        _ => {}
+    }
+    if is_pci(id) {
+        return Some(DeviceKind::Pci);
+    }
+    let driver = id.trim_end_matches(|c: char| c.is_ascii_digit());
+    if !DRIVERS.contains(&driver) {
+        let message =
+            format!("`{}` is no PCI address, no virtual device, not `ring` and not `inc`", device.v);
+        let remedy = format!("use 0000:3b:00.0, ring, inc, or one of {} with a number", DRIVERS.join(", "));
+        ctx.error(device.span, "port.device", message, remedy);
+        return None;
+    }
+    if driver == id {
+        let message = format!("`{id}` has no number: EAL tells instances apart by it");
+        ctx.error(device.span, "port.device", message, format!("write {id}0"));
+        return None;
+    }
+    let needs_iface = matches!(driver, "net_af_packet" | "net_af_xdp" | "net_vhost");
+    if needs_iface && !args.split(',').any(|a| a.strip_prefix("iface=").is_some_and(|v| !v.is_empty())) {
+        let message = format!("{driver} needs to know its interface");
+        ctx.error(device.span, "port.device", message, format!("write \"{id},iface=...\""));
+        return None;
+    }
+    Some(DeviceKind::Vdev)
+}
+
+/// `[dddd:]bb:dd.f`
+fn is_pci(id: &str) -> bool {
+    let hex = |s: &str, len: usize| s.len() == len && s.bytes().all(|b| b.is_ascii_hexdigit());
+    let parts: Vec<&str> = id.split(':').collect();
+    let (domain_ok, rest) = match parts[..] {
+        [domain, bus, slot] => (hex(domain, 4), Some((bus, slot))),
+        [bus, slot] => (true, Some((bus, slot))),
+        _ => (false, None),
+    };
+    domain_ok
+        && rest.is_some_and(|(bus, slot)| {
+            hex(bus, 2)
+                && slot
+                    .split_once('.')
+                    .is_some_and(|(d, f)| hex(d, 2) && matches!(f.as_bytes(), [b'0'..=b'7']))
+        })
+}
+
+/// What is behind a virtual device, in words, where a second port on the same would take frames or peers from the
+/// first: two sockets on an interface each get every frame, and a memif region has one server and one client.
+pub(super) fn wire(device: &str) -> Option<String> {
+    let (id, args) = device.split_once(',')?;
+    let argument = |key: &str| args.split(',').find_map(|arg| arg.strip_prefix(key)?.strip_prefix('='));
+    match id.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "net_af_packet" | "net_tap" | "net_vhost" => argument("iface").map(str::to_owned),
+        // Sockets on different queues share an interface.
+        "net_af_xdp" => {
+            let queue = argument("start_queue").filter(|queue| *queue != "0");
+            argument("iface")
+                .map(|iface| queue.map_or(iface.to_owned(), |queue| format!("{iface} queue {queue}")))
+        }
+        "net_memif" => {
+            let role = match argument("role") {
+                Some("server" | "master") => "server",
+                _ => "client",
+            };
+            let socket = argument("socket").unwrap_or("/run/memif.sock");
+            Some(format!("{role} of memif {} at {socket}", argument("id").unwrap_or("0")))
+        }
+        _ => None,
+    }
+}
