@@ -33,6 +33,7 @@ def expected(group, n):
 window, stripes = int(os.environ.get("WINDOW", "64")), int(os.environ.get("STRIPES", "1"))
 with weir_inc.Group(controller, token="s3cret", job=job, hosts=hosts, index=index, window=window, stripes=stripes,
                     write=index in map(int, os.environ.get("WRITE", "").split()),
+                    write_results=index in map(int, os.environ.get("RESULTS", "").split()),
                     result_timeout=float(os.environ.get("LIMIT", "20")), join_timeout=120) as g:
     print(f"rank {g.rank} of {g.ranks}, tree {g.tree}", flush=True)
     for word in what:

@@ -238,7 +238,7 @@ static int read_seat(struct rendezvous *r, int write, struct seat *seat)
 int rendezvous_join(struct rendezvous *r, const char *controller, const struct join *join, struct seat *seat)
 {
 	/* A byte of a text may become six. */
-	char line[6 * (LONGEST_TEXT + LONGEST_JOB) + 1024] = "{\"join\":{\"token\":\"", rest[512];
+	char line[6 * (LONGEST_TEXT + LONGEST_JOB) + 1024] = "{\"join\":{\"token\":\"", rest[512], results[128] = "";
 	int heard;
 	snprintf(r->controller, sizeof r->controller, "%s", controller);
 	snprintf(r->token, sizeof r->token, "%s", join->token);
@@ -249,11 +249,14 @@ int rendezvous_join(struct rendezvous *r, const char *controller, const struct j
 	append_text(line, sizeof line, join->token);
 	strncat(line, "\",\"job\":\"", sizeof line - strlen(line) - 1);
 	append_text(line, sizeof line, join->job);
+	if (join->results_bytes)
+		snprintf(results, sizeof results, ",\"results_to\":{\"addr\":%llu,\"rkey\":%u,\"bytes\":%llu}",
+			 (unsigned long long)join->results_addr, join->results_rkey, (unsigned long long)join->results_bytes);
 	snprintf(rest, sizeof rest,
 		 "\",\"hosts\":%u,\"index\":%u,\"ip\":\"%s\",\"mac\":\"%s\",\"qpn\":%u,\"operation\":{\"kind\":\"all_reduce\","
-		 "\"operator\":\"sum\",\"type\":\"f32\"},\"mtu\":%u,\"window\":%u,\"patience_ns\":%llu%s}}\n",
+		 "\"operator\":\"sum\",\"type\":\"f32\"},\"mtu\":%u,\"window\":%u,\"patience_ns\":%llu%s%s}}\n",
 		 join->hosts, join->index, join->ip, r->mac, join->qpn, join->mtu, join->window,
-		 (unsigned long long)join->engine_patience_ns, join->write ? ",\"write\":true" : "");
+		 (unsigned long long)join->engine_patience_ns, join->write ? ",\"write\":true" : "", results);
 	strncat(line, rest, sizeof line - strlen(line) - 1);
 	/* The first packet may be lost: the kernel tries again a second later, and so on. */
 	if (dial(r, join->patience_ms) || say(r, line))

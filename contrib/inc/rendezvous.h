@@ -37,6 +37,9 @@ struct join {
 	uint64_t engine_patience_ns;
 	/* Asks for memory of the engine to write to. */
 	int write;
+	/* Memory of this host that results are to be written to; without bytes they are sent. */
+	uint64_t results_addr, results_bytes;
+	uint32_t results_rkey;
 };
 
 struct seat {

@@ -24,7 +24,8 @@ struct weir_inc {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	struct ibv_mr *mr;
+	/* Of the messages to be sent, and of the results. */
+	struct ibv_mr *mr, *results_mr;
 	struct rendezvous meeting;
 	struct seat seat;
 	struct weir_inc_options options;
@@ -34,6 +35,8 @@ struct weir_inc {
 	uint8_t *buffer;
 	size_t message;
 	unsigned slots;
+	/* Packets the engine has sent so far: which place of the results the next one goes to, if it is written there. */
+	uint64_t packets;
 	/* What messages are, as the engine knows it. */
 	uint32_t operation;
 	/* Work requests of sends that are not complete. */
@@ -152,17 +155,19 @@ static int make_queue_pair(struct weir_inc *inc)
 {
 	unsigned packets = inc->options.window < PACKETS * 2 ? 1 : PACKETS;
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE };
+	int access = IBV_ACCESS_LOCAL_WRITE | (inc->options.write_results ? IBV_ACCESS_REMOTE_WRITE : 0);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = (unsigned)access };
 	size_t bytes;
 	inc->message = (size_t)packets * inc->options.mtu;
 	inc->slots = inc->options.window / packets;
-	bytes = 2 * inc->slots * inc->message;
-	if (posix_memalign((void **)&inc->buffer, 4096, bytes))
-		return fail(inc, "no memory for %zu bytes", bytes);
-	memset(inc->buffer, 0, bytes);
+	bytes = inc->slots * inc->message;
+	if (posix_memalign((void **)&inc->buffer, 4096, 2 * bytes))
+		return fail(inc, "no memory for %zu bytes", 2 * bytes);
+	memset(inc->buffer, 0, 2 * bytes);
 	/* One send more: the word that names an operation. */
 	if (!(inc->pd = ibv_alloc_pd(inc->context)) ||
 	    !(inc->mr = ibv_reg_mr(inc->pd, inc->buffer, bytes, IBV_ACCESS_LOCAL_WRITE)) ||
+	    !(inc->results_mr = ibv_reg_mr(inc->pd, inc->buffer + bytes, bytes, access)) ||
 	    !(inc->cq = ibv_create_cq(inc->context, (int)(2 * inc->slots + 2), NULL, NULL, 0)))
 		return fail(inc, "the RDMA device: %s (`ulimit -l` bounds what can be registered)", strerror(errno));
 	init.send_cq = init.recv_cq = inc->cq;
@@ -176,8 +181,9 @@ static int make_queue_pair(struct weir_inc *inc)
 static int post_receive(struct weir_inc *inc, unsigned slot)
 {
 	uint8_t *at = inc->buffer + (inc->slots + slot) * inc->message;
-	struct ibv_sge sge = { .addr = (uintptr_t)at, .length = (uint32_t)inc->message, .lkey = inc->mr->lkey };
-	struct ibv_recv_wr work = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_sge sge = { .addr = (uintptr_t)at, .length = (uint32_t)inc->message, .lkey = inc->results_mr->lkey };
+	/* What has bytes is written elsewhere: then this is taken by immediate data alone. */
+	struct ibv_recv_wr work = { .wr_id = slot, .sg_list = &sge, .num_sge = !inc->options.write_results }, *bad;
 	int error = ibv_post_recv(inc->qp, &work, &bad);
 	return error ? fail(inc, "a receive buffer: %s", strerror(error)) : 0;
 }
@@ -304,6 +310,11 @@ static int join(struct weir_inc *inc)
 		.engine_patience_ns = o->result_ms * 500000ull,
 		.write = o->write,
 	};
+	if (o->write_results) {
+		join.results_addr = (uintptr_t)(inc->buffer + inc->slots * inc->message);
+		join.results_rkey = inc->results_mr->rkey;
+		join.results_bytes = inc->slots * inc->message;
+	}
 	if (rendezvous_join(&inc->meeting, o->controller, &join, &inc->seat))
 		return fail(inc, "%s", inc->meeting.error);
 	if (o->write && inc->seat.bytes < inc->slots * inc->message)
@@ -356,6 +367,8 @@ void weir_inc_leave(struct weir_inc *inc)
 		ibv_destroy_qp(inc->qp);
 	if (inc->cq)
 		ibv_destroy_cq(inc->cq);
+	if (inc->results_mr)
+		ibv_dereg_mr(inc->results_mr);
 	if (inc->mr)
 		ibv_dereg_mr(inc->mr);
 	if (inc->pd)
@@ -387,11 +400,27 @@ static size_t message_bytes(const struct weir_inc *inc, const struct call *call,
 	return left < inc->message ? left : inc->message;
 }
 
+/* The bytes of a result: in the buffer it was sent to, or where its packets were written, place after place. */
+static void copy_result(const struct weir_inc *inc, unsigned slot, uint8_t *to, size_t bytes)
+{
+	const uint8_t *results = inc->buffer + inc->slots * inc->message;
+	size_t all = inc->slots * inc->message, from = slot * inc->message, whole = bytes;
+	if (inc->options.write_results) {
+		from = (size_t)(inc->packets % (all / inc->seat.mtu)) * inc->seat.mtu;
+		whole = all - from < bytes ? all - from : bytes;
+	}
+	memcpy(to, results + from, whole);
+	memcpy(to + whole, results, bytes - whole);
+}
+
 /* A result: its word, and its bytes to where its message came from. */
 static int take_result(struct weir_inc *inc, struct call *call, const struct ibv_wc *done)
 {
 	unsigned slot = (unsigned)done->wr_id;
 	size_t n = call->results, bytes = call->bytes ? message_bytes(inc, call, n) : 0;
+	size_t packets = bytes ? (bytes + inc->seat.mtu - 1) / inc->seat.mtu : 1;
+	/* A WRITE is one packet: the length of the last is told. */
+	size_t told = inc->options.write_results && bytes ? bytes - (packets - 1) * inc->seat.mtu : bytes;
 	uint32_t word = done->wc_flags & IBV_WC_WITH_IMM ? be32toh(done->imm_data) : 0;
 	if ((word & 1) && (word >> 1 & 0x7f)) {
 		if (word >> 16 == 0xffff)
@@ -400,14 +429,15 @@ static int take_result(struct weir_inc *inc, struct call *call, const struct ibv
 	}
 	if (n >= call->messages || n >= call->posted)
 		return fail(inc, "a result that nobody asked for");
-	if (done->byte_len != bytes)
-		return fail(inc, "result %zu has %u bytes, not %zu: do all hosts pass the same count?", n, done->byte_len, bytes);
+	if (done->byte_len != told)
+		return fail(inc, "result %zu has %u bytes, not %zu: do all hosts pass the same count?", n, done->byte_len, told);
 	if (word & 1) {
 		inc->flags |= word >> 8 & 0xff;
 		if (word >> 16 < inc->count)
 			inc->count = word >> 16;
 	}
-	memcpy(call->data + n * inc->message, inc->buffer + (inc->slots + slot) * inc->message, bytes);
+	copy_result(inc, slot, call->data + n * inc->message, bytes);
+	inc->packets += packets;
 	call->results++;
 	return post_receive(inc, slot);
 }
@@ -419,6 +449,7 @@ static int complete(struct weir_inc *inc, struct call *call, const struct ibv_wc
 			    done->status == IBV_WC_RETRY_EXC_ERR  ? "the engine does not answer" :
 			    done->status == IBV_WC_REM_OP_ERR	  ? "the job has failed" :
 			    done->status == IBV_WC_REM_INV_REQ_ERR ? "not what the other hosts sent" :
+			    done->status == IBV_WC_LOC_LEN_ERR	   ? "a result is longer than what was sent for it, or sent where it was to be written" :
 								     "the queue pair has failed");
 	if (done->opcode & IBV_WC_RECV)
 		return take_result(inc, call, done);

@@ -51,6 +51,7 @@ struct weir_inc_options {
 	uint8_t retry;          /* times the adapter sends again, 1 to 7; default 7 */
 	uint8_t stripes;        /* jobs a vector is spread over, 1 (default) to 16: engines, and trees, work side by side */
 	uint8_t write;          /* not 0: contribute by RDMA WRITE with Immediate; default: by SEND. Others may do otherwise */
+	uint8_t write_results;  /* not 0: have results written to memory of this host (RDMA WRITE); default: sent. So may others */
 };
 
 struct weir_inc;

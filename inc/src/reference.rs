@@ -5,7 +5,7 @@
 //! sums. The first two elements say the same, whether a rank goes on: 0, and 1 if it wants to end; the other way round where
 //! 0 is what shows in the fold. So one element that is wrong is not taken for the wish to end.
 
-use crate::immediate::{Immediate, Status};
+use crate::immediate::{Immediate, Primitive, Status};
 use crate::kernels::{ByteOrder, DataType, Flags, Fold, Kernels, Operator};
 use crate::rendezvous::Shape;
 use half::{bf16, f16};
@@ -164,6 +164,10 @@ impl Reference {
 impl Collective for Reference {
     fn contribute(&mut self, round: u64, stop: bool, out: &mut [u8]) {
         self.vector(self.rank, round, stop, out);
+    }
+
+    fn word(&self) -> u32 {
+        Primitive::AllReduce(self.fold).encode()
     }
 
     fn judge(&mut self, round: u64, message: &[u8], imm: Option<u32>) -> Judgement {

@@ -2,11 +2,13 @@
 
 mod support;
 
-use support::hand::{Hand, PARENT, parent, status, words};
+use bolero::check;
+use support::hand::{Hand, JOB, PARENT, Sent, parent, status, words};
 use support::rank::{By, Message, RESULTS};
 use support::{Faults, Net, Places, Random, Tree, fold, sum_i32};
+use weir_endpoint::roce::icrc::icrc;
 use weir_endpoint::roce::verbs::Status;
-use weir_endpoint::roce::wire::{Nak, Opcode, Syndrome};
+use weir_endpoint::roce::wire::{Extensions, Nak, Opcode, Reth, Syndrome};
 use weir_inc::drops::Drop;
 use weir_inc::immediate::{Failure, Primitive};
 use weir_inc::kernels::{DataType, Operator};
@@ -87,7 +89,7 @@ fn a_write_goes_where_its_sender_was_told_or_the_job_ends() {
         }
         assert_eq!(hand.drops(drop), 1, "case {n}");
         let sent = hand.sent();
-        let refused = |s: &support::hand::Sent| s.to == 0 && s.syndrome == Some(Syndrome::Nak(nak));
+        let refused = |s: &Sent| s.to == 0 && s.syndrome == Some(Syndrome::Nak(nak));
         assert!(sent.iter().any(refused), "case {n}: {sent:?}");
         assert!(matches!(hand.report().state, State::Failing(Failure::Protocol, 0, _)), "case {n}");
     }
@@ -109,12 +111,12 @@ fn nothing_may_be_written_anywhere() {
         job.operation = Primitive::Barrier;
     });
     for child in 0..2 {
-        let ext = weir_endpoint::roce::wire::Extensions {
+        let ext = Extensions {
             imm: Some(Primitive::Barrier.encode()),
-            reth: Some(weir_endpoint::roce::wire::Reth { va: 9, rkey: 9, len: 0 }),
+            reth: Some(Reth { va: 9, rkey: 9, len: 0 }),
             ..Default::default()
         };
-        let frame = Hand::frame(child, support::hand::JOB, Opcode::RC_WRITE_ONLY_IMM, 0, ext, &[]);
+        let frame = Hand::frame(child, JOB, Opcode::RC_WRITE_ONLY_IMM, 0, ext, &[]);
         hand.give(&frame);
     }
     assert_eq!(
@@ -155,7 +157,7 @@ fn results_are_written_to_places_in_turn() {
     assert_eq!(again, expected[1..]);
     // The end of a job is a SEND.
     hand.ack(1, 3);
-    hand.engine.stop(support::hand::JOB, hand.now);
+    hand.engine.stop(JOB, hand.now);
     assert!(hand.data().iter().all(|s| s.opcode == Opcode::RC_SEND_ONLY_IMM));
 }
 
@@ -212,7 +214,7 @@ fn mirrored_writes_of_a_failed_job_are_not_done() {
     hand.sent();
     hand.ack(0, 0);
     hand.sent();
-    hand.engine.stop(support::hand::JOB, hand.now);
+    hand.engine.stop(JOB, hand.now);
     let answers = hand.answers();
     let refused = Syndrome::Nak(Nak::RemoteOperational);
     assert_eq!(answers, [(0, 1, refused), (1, 0, refused)]);
@@ -238,8 +240,14 @@ fn bytes(rank: u16, message: u64, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.next() as u8).collect()
 }
 
-/// All ranks contribute in a way of their own; every bit of every result.
-fn all_reduce(seed: u64, tree: &Tree, ways: [u8; 4], faults: Faults) -> (Net, Places) {
+/// All ranks contribute in a way of their own, so many messages of these lengths in turn; every bit of every result.
+fn all_reduce(
+    seed: u64,
+    tree: &Tree,
+    ways: [u8; 4],
+    faults: Faults,
+    (messages, lengths): (u64, [usize; 4]),
+) -> (Net, Places) {
     let sum = fold(Operator::Sum, DataType::I32);
     let mut net = Net::new(seed);
     net.faults = faults;
@@ -265,8 +273,8 @@ fn all_reduce(seed: u64, tree: &Tree, ways: [u8; 4], faults: Faults) -> (Net, Pl
             Writes::Into(memory) => By::Write(memory, Some(Primitive::AllReduce(sum).encode())),
             Writes::Mirrored => By::Mirror,
         };
-        let len = |m: u64| [4, 256, 1000, 600][m as usize % 4];
-        rank.play(move |m| (m < 300).then(|| Message::data(bytes(me, m, len(m)))));
+        let len = move |m: u64| lengths[m as usize % 4];
+        rank.play(move |m| (m < messages).then(|| Message::data(bytes(me, m, len(m)))));
         let tree = tree.clone();
         rank.check = Box::new(move |m, result, _| {
             let mut inputs = (0..n).map(|r| bytes(r, m, len(m)));
@@ -274,7 +282,9 @@ fn all_reduce(seed: u64, tree: &Tree, ways: [u8; 4], faults: Faults) -> (Net, Pl
             false
         });
     }
-    let done = net.run_until(20_000_000_000, |net| places.ranks.iter().all(|&n| net.rank(n).is_complete()));
+    // Of a host that waits for its results a loss may cost a timer.
+    let end = 20_000_000_000 + 10_000_000 * messages;
+    let done = net.run_until(end, |net| places.ranks.iter().all(|&n| net.rank(n).is_complete()));
     let ranks: Vec<String> = places.ranks.iter().map(|&n| format!("{:?}", net.rank(n))).collect();
     assert!(done, "seed {seed}, {ways:?}: {ranks:#?}");
     (net, places)
@@ -287,10 +297,83 @@ fn writes_either_way_are_exact_in_trees_and_under_loss() {
     {
         for tree in &trees {
             for ways in [[1; 4], [2; 4], [3; 4], [0, 1, 2, 3]] {
-                all_reduce(seed as u64, tree, ways, faults);
+                all_reduce(seed as u64, tree, ways, faults, (300, [4, 256, 1000, 600]));
             }
         }
     }
+}
+
+/// The long run: `WEIR_INC_MESSAGES=10000000 cargo test --release -p weir-inc --test write a_long_run`.
+#[test]
+fn a_long_run_of_writes_over_bad_links_is_exact() {
+    let messages = std::env::var("WEIR_INC_MESSAGES").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
+    // By SEND, by WRITE, by WRITE both ways, mirrored.
+    let (ways, lengths) = ([0, 1, 2, 3], [16, 256, 300, 4]);
+    let (net, _) = all_reduce(6, &Tree::flat(4), ways, Faults::all(5_000), (messages, lengths));
+    assert!(net.frames > 8 * messages);
+}
+
+/// WRITEs of any kind, in turn and out of turn, with bytes changed, sealed again or not: no panic, and no sum changes or goes
+/// elsewhere.
+#[test]
+fn fuzz_malformed_writes_change_no_sum() {
+    const OPCODES: [Opcode; 6] = [
+        Opcode::RC_WRITE_FIRST,
+        Opcode::RC_WRITE_MIDDLE,
+        Opcode::RC_WRITE_LAST,
+        Opcode::RC_WRITE_LAST_IMM,
+        Opcode::RC_WRITE_ONLY,
+        Opcode::RC_WRITE_ONLY_IMM,
+    ];
+    let results = Memory { addr: 0x5000, rkey: 77, len: 4096 };
+    check!().with_iterations(20_000).for_each(|input: &[u8]| {
+        let mut random = Random::new(input.iter().fold(7, |h, &b| (h << 5 ^ h >> 3) ^ u64::from(b)));
+        let mirrors = random.below(2) == 0;
+        let mut hand = Hand::new(2, |job| {
+            let child = &mut job.children[0].remote;
+            child.writes = if mirrors { Writes::Mirrored } else { Writes::Into(MEMORY) };
+            child.results = (!mirrors).then_some(results);
+        });
+        hand.write(0, 0, Opcode::RC_WRITE_ONLY, Some((AT, KEY, 4)), &words(&[1]));
+        // What comes next, what has come, what is yet to come.
+        for number in [1, 0, 2] {
+            let opcode = OPCODES[random.below(6) as usize];
+            let full = matches!(opcode, Opcode::RC_WRITE_FIRST | Opcode::RC_WRITE_MIDDLE);
+            let len = [4, 1024, 1028, 2048][random.below(4) as usize];
+            let ext = Extensions {
+                imm: matches!(opcode, Opcode::RC_WRITE_LAST_IMM | Opcode::RC_WRITE_ONLY_IMM)
+                    .then(|| sum_i32().encode()),
+                reth: matches!(
+                    opcode,
+                    Opcode::RC_WRITE_FIRST | Opcode::RC_WRITE_ONLY | Opcode::RC_WRITE_ONLY_IMM
+                )
+                .then_some(Reth { va: AT, rkey: KEY, len }),
+                ..Extensions::default()
+            };
+            let payload = words(&[9; 256][..if full { 256 } else { 1 }]);
+            let mut frame = Hand::frame(0, JOB, opcode, number, ext, &payload);
+            // Headers rather than payload: those are what is read.
+            let headers = frame.len().min(80) as u64;
+            for &byte in input.iter().take(random.below(4) as usize) {
+                frame[random.below(headers) as usize] = byte;
+            }
+            hand.give(&frame);
+            let end = frame.len() - 4;
+            if let Some(crc) = icrc(&frame[14..end]) {
+                frame[end..].copy_from_slice(&crc);
+                hand.give(&frame);
+            }
+        }
+        hand.now += 1;
+        hand.engine.tick(hand.now);
+        hand.only(1, 0, &words(&[2]));
+        let place = if mirrors { (AT, KEY, 4) } else { (results.addr, results.rkey, 4) };
+        let sums = |sent: &Sent| sent.opcode != Opcode::CNP && !sent.payload.is_empty();
+        for sent in hand.data().into_iter().filter(sums) {
+            assert_eq!(sent.payload, words(&[3]), "{sent:?}");
+            assert_eq!(sent.reth, (sent.to == 0).then_some(place), "{sent:?}");
+        }
+    });
 }
 
 /// A host that hears only what its own adapter says is done: a job that fails fails its WRITEs.

@@ -226,6 +226,10 @@ pub struct HostRank {
     pub rank: u16,
     /// Who is folded with whom.
     pub tree: Shape,
+    /// It contributes by RDMA WRITE.
+    pub write: bool,
+    /// Sums are written to its memory.
+    pub write_results: bool,
 }
 
 /// Messages a connection sends.
@@ -239,8 +243,8 @@ pub struct HostStream {
     pub messages: Option<u64>,
     /// Not before this time, ns.
     pub start: Nanos,
-    /// First address of the peer's memory; `None`: where a weir host has it.
+    /// First address of the peer's memory; `None`: where a weir host has it, 0 of an engine.
     pub remote_address: Option<u64>,
-    /// Key of the peer's memory; `None`: that of a weir host.
+    /// Key of the peer's memory; `None`: that of a weir host, 0 of an engine.
     pub remote_key: Option<u32>,
 }

@@ -3,7 +3,7 @@
 use super::{HostRank, schema};
 use crate::diag::Span;
 use crate::read::{Ctx, Section, word};
-use crate::units::{Bad, Kind, show_size, wrong_type};
+use crate::units::{BOOL, Bad, Kind, show_size, wrong_type};
 use toml::de::DeValue;
 use weir_inc::kernels::{ByteOrder, DataType, Fold, Operator};
 use weir_inc::rendezvous::Shape;
@@ -57,7 +57,7 @@ fn shape(v: &DeValue<'_>, levels: u32) -> Result<Shape, Bad> {
 
 /// The rank of a connection that sends "allreduce"; `bytes`: of its vectors, and where that is said.
 pub(super) fn read(ctx: &mut Ctx<'_>, qp: &Section<'_>, (bytes, at): (u32, Span)) -> Option<HostRank> {
-    for key in ["receive", "verify", "expect", "memory_address", "memory_key"] {
+    for key in ["receive", "verify", "expect"] {
         if let Some(raw) = qp.raw(ctx, key) {
             let message =
                 format!("`{key}` means nothing to a rank: each contribution has its sum, and is checked");
@@ -65,6 +65,20 @@ pub(super) fn read(ctx: &mut Ctx<'_>, qp: &Section<'_>, (bytes, at): (u32, Span)
         }
     }
     let s = qp.table(ctx, "inc", &schema::QP_INC);
+    let [write, write_results] =
+        ["write", "write_results"].map(|key| s.get(ctx, key, &BOOL).is_some_and(|set| set.v));
+    let memories = [
+        ("remote_address", write, "write"),
+        ("remote_key", write, "write"),
+        ("memory_address", write_results, "write_results"),
+        ("memory_key", write_results, "write_results"),
+    ];
+    for (key, used, by) in memories {
+        if !used && let Some(raw) = qp.raw(ctx, key) {
+            let message = format!("`{key}` is of memory that is written to, and inc.{by} is false");
+            ctx.error(raw.span, "qp.rank", message, format!("add inc.{by} = true, or remove it"));
+        }
+    }
     let operator = s.or(ctx, "operator", &OPERATOR, Operator::Sum, "the usual one");
     let data_type = s.or(ctx, "type", &TYPE, DataType::F32, "that of most gradients").v;
     let order = s.or(ctx, "byte_order", &BYTE_ORDER, ByteOrder::Little, "that of most hosts").v;
@@ -83,7 +97,7 @@ pub(super) fn read(ctx: &mut Ctx<'_>, qp: &Section<'_>, (bytes, at): (u32, Span)
     let (tree, rank) = (tree?, rank?);
     let ranks = tree.v.ranks().len();
     match u16::try_from(rank.v).ok().filter(|rank| usize::from(*rank) < ranks) {
-        Some(rank) => Some(HostRank { fold: fold?, rank, tree: tree.v }),
+        Some(rank) => Some(HostRank { fold: fold?, rank, tree: tree.v, write, write_results }),
         None => {
             let message = format!("rank {}, but the tree has {ranks}", rank.v);
             ctx.error(rank.span, "qp.rank", message, format!("use 0 to {}", ranks - 1));

@@ -509,7 +509,8 @@ fn read_stream(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Option<HostStream> {
         }
         return None;
     };
-    if operation.v != HostOperation::Write
+    // A rank may write, too, which is looked at with what else it does.
+    if operation.v == HostOperation::Send
         && let Some(raw) = s.raw(ctx, "remote_address").or_else(|| s.raw(ctx, "remote_key"))
     {
         let message = "a SEND goes into a receive buffer, not to an address";

@@ -190,12 +190,12 @@ pub(super) static QP: Table = table(
         key("start", "time 0 to 1h, default 0", "not before this time after the start"),
         key(
             "remote_address",
-            "integer, default that of a weir host with the same first_qpn",
+            "integer, default that of a weir host with the same first_qpn; of an engine 0",
             "first address of the peer's memory, for writes",
         ),
         key(
             "remote_key",
-            "integer, default that of a weir host with the same first_qpn",
+            "integer, default that of a weir host with the same first_qpn; of an engine 0",
             "key of the peer's memory, for writes",
         ),
     ],
@@ -221,6 +221,16 @@ pub(super) static QP_INC: Table = table(
             "tree",
             "list, required",
             "who is folded with whom: `[0, 1]` is an engine with two ranks, `[[0, 1], [2, 3]]` two such below a third",
+        ),
+        key(
+            "write",
+            "true or false, default false",
+            "contributions are RDMA WRITEs with immediate data to `remote_address`, not SENDs: the `write` of this child of the job",
+        ),
+        key(
+            "write_results",
+            "true or false, default false",
+            "sums are RDMA WRITEs to `memory_address`, not SENDs: the `results_to` of this child of the job",
         ),
     ],
 );

@@ -159,6 +159,20 @@ fn ranks_are_read_and_what_cannot_be_is_named() {
     at("[qp.inc]\nrank = 1", "message = 1022\ninc.rank = 1", "qp.rank", "multiple of 4");
     at("[qp.inc]\nrank = 1", "expect = 5\ninc.rank = 1", "qp.rank", "`expect`");
     at("[qp.inc]\nrank = 1", "send = \"send\"\ninc.rank = 1", "qp.rank", "takes no part");
+    at("[qp.inc]\nrank = 1", "remote_key = 5\ninc.rank = 1", "qp.rank", "add inc.write = true");
+    at("[qp.inc]\nrank = 1", "memory_address = 5\ninc.rank = 1", "qp.rank", "add inc.write_results = true");
+    at("rank = 1", "rank = 1\nwrite = \"yes\"", "value", "true or false");
+    let writes = RANKS.replace(
+        "[qp.inc]\nrank = 1",
+        "remote_address = 7\nremote_key = 5\nmemory_key = 3\ninc = { rank = 1, write = true, write_results = true }",
+    );
+    let loaded = load("host.toml", &writes).unwrap_or_else(|found| panic!("{}", shown(&found)));
+    let HostTraffic::Roce { qps, .. } = loaded.config.traffic else { panic!("protocol") };
+    let ways: Vec<_> =
+        qps.iter().map(|qp| qp.rank.as_ref().map(|rank| (rank.write, rank.write_results))).collect();
+    assert_eq!(ways, [Some((false, false)), Some((true, true))]);
+    let stream = qps[1].stream.unwrap();
+    assert_eq!((stream.remote_address, stream.remote_key, qps[1].memory_key), (Some(7), Some(5), Some(3)));
     for tree in
         ["[1, 0]", "[0, 0]", "[]", "0", "[0, []]", "[0, \"1\"]", "[0, 1, -2]", "[[[[[[[[[0, 1]]]]]]]]]"]
     {

@@ -118,6 +118,8 @@ fn every_key_of_a_host_has_an_effect() {
         inc("byte_order", "\"little\"", "\"big\""),
         inc("rank", "0", "1"),
         inc("tree", "[0, 1]", "[[0], [1]]"),
+        inc("write", "false", "true"),
+        inc("write_results", "false", "true"),
         qp("message", "\"64KiB\"", "\"32KiB\""),
         qp("messages", "10000", "10"),
         qp("start", "0", "\"1s\""),

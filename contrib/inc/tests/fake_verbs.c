@@ -13,12 +13,14 @@
 struct fake fake = { .ranks = 4 };
 
 #define DEPTH 8192
+/* Tests have no other. */
+#define MTU 1024
 
 /* What one who opened the device has made with it. */
 struct adapter {
 	struct ibv_context context; /* first: found by it */
 	struct ibv_pd pd;
-	struct ibv_mr mr;
+	struct ibv_mr mr, remote; /* the second one for peers */
 	struct ibv_cq cq;
 	struct ibv_qp qp;
 	struct ibv_recv_wr receives[DEPTH];
@@ -27,6 +29,7 @@ struct adapter {
 	struct ibv_wc done[DEPTH];
 	unsigned head, tail;
 	uint32_t operation;
+	uint64_t packets; /* of results */
 };
 
 static struct ibv_device device = { .name = "fake0" };
@@ -92,10 +95,26 @@ static int post_send(struct ibv_qp *q, struct ibv_send_wr *work, struct ibv_send
 		.wr_id = slot->wr_id, .opcode = IBV_WC_RECV, .wc_flags = IBV_WC_WITH_IMM, .qp_num = q->qp_num, .byte_len = (uint32_t)bytes,
 		.imm_data = htobe32(fake.ranks << 16 | fake.flags << 8 | 1),
 	};
+	uint8_t summed[8 * MTU];
 	if (bytes) {
-		memcpy((void *)(uintptr_t)slot->sg_list->addr, (void *)(uintptr_t)work->sg_list->addr, bytes);
-		fold(a->operation, (void *)(uintptr_t)slot->sg_list->addr, bytes);
+		memcpy(summed, (void *)(uintptr_t)work->sg_list->addr, bytes);
+		fold(a->operation, summed, bytes);
 	}
+	if (bytes && a->remote.length && !fake.send_results) {
+		/* Packet by packet, each to the place after that of the one before. */
+		for (size_t at = 0; at < bytes; at += MTU) {
+			size_t place = (a->packets + at / MTU) % (a->remote.length / MTU);
+			result.byte_len = (uint32_t)(bytes - at < MTU ? bytes - at : MTU);
+			memcpy((uint8_t *)a->remote.addr + place * MTU, summed + at, result.byte_len);
+		}
+		result.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+		fake.results_written++;
+	} else if (bytes > (slot->num_sge ? slot->sg_list->length : 0)) {
+		result.status = IBV_WC_LOC_LEN_ERR;
+	} else if (bytes) {
+		memcpy((void *)(uintptr_t)slot->sg_list->addr, summed, bytes);
+	}
+	a->packets += bytes ? (bytes + MTU - 1) / MTU : 1;
 	if (fake.fail_word) {
 		result.imm_data = htobe32(fake.fail_word);
 		result.byte_len = 0;
@@ -204,10 +223,14 @@ int ibv_dealloc_pd(struct ibv_pd *p)
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *p, void *addr, size_t length, int access)
 {
-	(void)addr, (void)length, (void)access;
-	adapter(p->context)->mr.lkey = 7;
+	struct ibv_mr *mr = access & IBV_ACCESS_REMOTE_WRITE ? &adapter(p->context)->remote : &adapter(p->context)->mr;
+	*mr = (struct ibv_mr){ .context = p->context, .addr = addr, .length = length, .lkey = 7, .rkey = 0xfffffffe };
 	fake.open++;
-	return &adapter(p->context)->mr;
+	if (access & IBV_ACCESS_REMOTE_WRITE) {
+		fake.opened = (uintptr_t)addr;
+		fake.opened_bytes = length;
+	}
+	return mr;
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova, unsigned int access)

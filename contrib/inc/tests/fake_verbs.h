@@ -17,6 +17,10 @@ struct fake {
 	uint32_t rkey;
 	unsigned writes;
 	uint32_t written_word; /* immediate data of the last one */
+	/* Memory that was opened for WRITEs of results, and what came there. */
+	int send_results; /* it is not used */
+	uint64_t opened, opened_bytes;
+	unsigned results_written;
 	int open; /* objects that are not freed */
 	struct ibv_qp_attr rtr;
 	uint32_t sq_psn;

@@ -79,6 +79,19 @@ class Tests(unittest.TestCase):
         controller.thread.join(5)
         self.assertEqual([line["join"]["job"] for line in controller.heard if "join" in line], ["train", "train/1"])
 
+    def test_results_are_written_where_the_controller_is_told(self):
+        controller = Controller({"seat": SEAT})
+        with group(controller, write_results=True) as g:
+            for _ in range(3):
+                data = array("f", [i / 2 for i in range(5001)])
+                self.assertEqual(g.allreduce(data).count, 4)
+                self.assertEqual(data, array("f", [i * 2.0 for i in range(5001)]))
+                g.barrier()
+        controller.thread.join(5)
+        told = controller.heard[0]["join"]
+        self.assertEqual((set(told["results_to"]), told["results_to"]["bytes"]), ({"addr", "rkey", "bytes"}, 64 * 1024))
+        self.assertNotIn("write", told)
+
     def test_refusals_are_errors(self):
         with self.assertRaisesRegex(weir_inc.WeirIncError, "the token is wrong"):
             group(Controller({"refused": {"why": "the token is wrong"}}))

@@ -264,6 +264,52 @@ static void writes(void)
 	stop(&c);
 }
 
+/* Results by WRITE, to memory that the controller was told of: vectors that end within a packet and within the memory. */
+static void written_results(void)
+{
+	struct controller c = { .connections = 1, .says = { SEAT } };
+	struct weir_inc_options o;
+	struct weir_inc *inc;
+	static float f[100001];
+	char told[128];
+	memset(&fake, 0, sizeof fake);
+	fake.ranks = 4;
+	start(&c);
+	o = options(&c);
+	o.write_results = 1;
+	CHECK((inc = weir_inc_join(&o, error, sizeof error)));
+	CHECK(fake.opened && fake.opened_bytes == 64 * 1024);
+	for (int i = 0; i < 3; i++)
+		sum_of_four(inc, f);
+	/* 400004 bytes are 391 packets, so that the places a message is written to differ each time. */
+	CHECK(fake.results_written == 3 * 49);
+	/* What has no bytes is sent, and takes a place none the less. */
+	CHECK(!weir_inc_barrier(inc) && fake.results_written == 3 * 49);
+	sum_of_four(inc, f);
+	CHECK(weir_inc_count(inc) == 4 && fake.results_written == 4 * 49);
+	snprintf(told, sizeof told, ",\"results_to\":{\"addr\":%llu,\"rkey\":4294967294,\"bytes\":65536}}}\n",
+		 (unsigned long long)fake.opened);
+	fake.fail_word = 3u << 16 | 1 << 1 | 1;
+	CHECK(weir_inc_barrier(inc) == -1 && !strcmp(weir_inc_error(inc), "the job failed: unreachable, rank 3"));
+	weir_inc_leave(inc);
+	stop(&c);
+	CHECK(strstr(c.heard[0], told) && fake.open == 0);
+	/* One that is not as long as its message, and one that is sent. */
+	for (int i = 0; i < 2; i++) {
+		c = (struct controller){ .connections = 1, .says = { SEAT } };
+		start(&c);
+		o = options(&c);
+		o.write_results = 1;
+		CHECK((inc = weir_inc_join(&o, error, sizeof error)));
+		fake = (struct fake){ .ranks = 4, .open = fake.open, .short_result = !i, .send_results = i };
+		CHECK(weir_inc_allreduce(inc, f, 257, WEIR_INC_F32, WEIR_INC_SUM) == -1);
+		CHECK(strstr(weir_inc_error(inc), i ? "sent where it was to be written" : "result 0 has 0 bytes, not 4"));
+		weir_inc_leave(inc);
+		stop(&c);
+	}
+	CHECK(fake.open == 0);
+}
+
 /* A controller that was started anew hears who is there. */
 static void comes_back(void)
 {
@@ -319,7 +365,7 @@ int main(void)
 	static const struct {
 		const char *name;
 		void (*test)(void);
-	} tests[] = { { "sums", sums }, { "failures", failures }, { "stripes", stripes }, { "writes", writes }, { "comes_back", comes_back }, { "refusals", refusals } };
+	} tests[] = { { "sums", sums }, { "failures", failures }, { "stripes", stripes }, { "writes", writes }, { "written_results", written_results }, { "comes_back", comes_back }, { "refusals", refusals } };
 	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
 		name = tests[i].name;
 		tests[i].test();

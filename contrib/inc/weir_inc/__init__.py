@@ -95,6 +95,7 @@ class _Options(ctypes.Structure):
         ("retry", ctypes.c_uint8),
         ("stripes", ctypes.c_uint8),
         ("write", ctypes.c_uint8),
+        ("write_results", ctypes.c_uint8),
     ]
 
 
@@ -156,13 +157,14 @@ class Group:
         retry: int = 7,
         stripes: int = 1,
         write: bool = False,
+        write_results: bool = False,
     ) -> None:
         """Joins job ``job`` as host ``index`` of ``hosts``; returns when all have come.
 
         ``controller``: HOST:PORT. ``result_timeout``: seconds without a result after which a call fails.
         ``retry``: times the adapter sends again what nobody acknowledges. ``stripes``: jobs that vectors are spread over, 1
         to 16, so that several engines and trees work side by side. ``write``: contributes by RDMA WRITE with Immediate, not by
-        SEND; others may do otherwise.
+        SEND. ``write_results``: has results written by RDMA WRITE, not sent. Others may do otherwise in both.
         """
         self._handle: Optional[int] = None
         self._library = _load()
@@ -179,6 +181,7 @@ class Group:
         options = _Options(
             encode(controller), encode(token), encode(job), hosts, index, encode(device), encode(ip),
             mtu, window, int(join_timeout * 1000), int(result_timeout * 1000), retry, stripes, bool(write),
+            bool(write_results),
         )
         error = ctypes.create_string_buffer(256)
         self._handle = self._library.weir_inc_join(ctypes.byref(options), error, len(error))

@@ -2,6 +2,7 @@
 
 use crate::rclink::link;
 use crate::roce::hca::{self, Failure};
+use crate::station::roce::Ended;
 use std::fmt;
 use std::net::IpAddr;
 use weir_dataplane::pfc::react::RxCounters;
@@ -214,8 +215,8 @@ pub struct PairReport {
     pub sends: bool,
     /// Messages that will come, if known.
     pub expect: Option<u64>,
-    /// Of a rank: the immediate data that ended its job.
-    pub told: Option<u32>,
+    /// Of a rank: why there are no more sums, if it heard.
+    pub ended: Option<Ended>,
     /// Messages.
     pub progress: Progress,
 }

@@ -328,7 +328,9 @@ impl Desk {
         }
         template(&join, 0)?;
         if self.jobs.values().any(|job| job.name == *name) {
-            return Err(format!("job `{name}` runs already"));
+            return Err(format!(
+                "job `{name}` runs already; wait until its hosts have left, or take another name"
+            ));
         }
         if !self.gatherings.contains_key(name) && self.gatherings.len() + self.jobs.len() >= MOST_JOBS {
             return Err(format!("there are {MOST_JOBS} jobs, that is all there can be"));
@@ -361,7 +363,9 @@ impl Desk {
             return Err(format!("the hosts of job `{name}` do not agree on `{what}`"));
         }
         if gathering.joins.contains_key(index) {
-            return Err(format!("job `{name}` has a host with index {index} already"));
+            return Err(format!(
+                "job `{name}` has a host with index {index} already; give this one another, or wait until that one has left"
+            ));
         }
         if gathering.joins.values().any(|(.., other)| *other == node) {
             return Err(format!("host `{}` takes part in job `{name}` already", self.map.names[node]));

@@ -12,8 +12,11 @@ use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::Station;
-use weir_endpoint::station::roce::{self, Operation, PairConfig, Peer, Rate, Remote, StationConfig, Stream};
+use weir_endpoint::station::roce::{
+    self, Operation, PairConfig, Peer, Rate, Remote, Results, SLOTS, StationConfig, Stream,
+};
 use weir_inc::reference::Reference;
+use weir_inc::remote::Memory;
 
 /// From the answer of a peer to the first message to it: a switch looks at its links every 20 ms, and drops
 /// what goes to one that is down.
@@ -59,9 +62,11 @@ fn roce_stations(
         let pair = pair(qp, dcqcn, rates[qp.port], first, trace);
         let station = &mut stations[qp.port];
         let added = match &qp.rank {
-            Some(HostRank { fold, rank, tree }) => {
-                let reference = Reference::new(*fold, (*rank, tree.clone()), pair.receive_bytes as usize);
-                station.add_rank(pair, Box::new(reference))
+            Some(HostRank { fold, rank, tree, write: _, write_results }) => {
+                let bytes = pair.stream.map_or(0, |stream| stream.bytes as usize);
+                let reference = Reference::new(*fold, (*rank, tree.clone()), bytes);
+                let results = if *write_results { Results::Written } else { Results::Sent };
+                station.add_rank(pair, Box::new(reference), results)
             }
             None => station.add(pair),
         };
@@ -74,7 +79,7 @@ fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) 
     // Field by field, so that none is read from the file and then forgotten. The port was found by whoever asks.
     let HostQp {
         port: _,
-        qpn,
+        qpn: _,
         peer_ip: ip,
         peer_mac: mac,
         peer_qpn,
@@ -90,15 +95,15 @@ fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) 
         ack_timeout,
         retries,
         rate,
-        receive: receive_bytes,
-        memory_address,
-        memory_key,
+        receive: _,
+        memory_address: _,
+        memory_key: _,
         verify,
         expect,
         stream,
-        rank: _,
+        ref rank,
     } = *qp;
-    let usual = Remote::of_pair(qpn - first_qpn);
+    let write = rank.as_ref().is_some_and(|rank| rank.write);
     PairConfig {
         peer: Peer { ip, mac, qpn: Qpn(peer_qpn) },
         send_psn: Psn::new(send_psn),
@@ -112,23 +117,48 @@ fn pair(qp: &HostQp, dcqcn: &HostDcqcn, link: u64, first_qpn: u32, trace: bool) 
         retries,
         cnp_interval: dcqcn.cnp_interval,
         rate: rate_control(dcqcn, rate.unwrap_or(link).min(link)),
-        receive_bytes,
-        memory: Remote { va: memory_address.unwrap_or(usual.va), rkey: memory_key.unwrap_or(usual.rkey) },
+        receive_bytes: receive_bytes(qp),
+        memory: memory(qp, first_qpn),
         verify,
         expect,
-        stream: stream.map(|stream| messages(&stream, peer_qpn, first_qpn)),
+        stream: stream.map(|stream| messages(&stream, write, peer_qpn, first_qpn)),
         trace,
     }
 }
 
+/// Room for one message: what is written is whole packets.
+fn receive_bytes(qp: &HostQp) -> u32 {
+    match qp.rank.as_ref().is_some_and(|rank| rank.write_results) {
+        true => qp.receive.next_multiple_of(qp.mtu.into()),
+        false => qp.receive,
+    }
+}
+
+/// Where messages are taken in, and under which key.
+fn memory(qp: &HostQp, first_qpn: u32) -> Remote {
+    let usual = Remote::of_pair(qp.qpn - first_qpn);
+    Remote { va: qp.memory_address.unwrap_or(usual.va), rkey: qp.memory_key.unwrap_or(usual.rkey) }
+}
+
+/// Where sums are written to, if they are: what an engine has to be told.
+pub fn results_to(qp: &HostQp, first_qpn: u32) -> Option<Memory> {
+    let Remote { va: addr, rkey } = memory(qp, first_qpn);
+    let rank = qp.rank.as_ref().filter(|rank| rank.write_results);
+    rank.map(|_| Memory { addr, rkey, len: SLOTS * u64::from(receive_bytes(qp)) })
+}
+
 /// The memory of a weir host follows from the place of the connection there; it is taken to count its
-/// connections from where we do.
-fn messages(stream: &HostStream, peer_qpn: u32, first_qpn: u32) -> Stream {
-    let weir = Remote::of_pair(peer_qpn.saturating_sub(first_qpn));
-    let remote =
-        Remote { va: stream.remote_address.unwrap_or(weir.va), rkey: stream.remote_key.unwrap_or(weir.rkey) };
+/// connections from where we do. That of an engine is what its job says. `write`: of a rank, by WRITE.
+fn messages(stream: &HostStream, write: bool, peer_qpn: u32, first_qpn: u32) -> Stream {
+    let usual = match stream.operation {
+        HostOperation::AllReduce => Remote { va: 0, rkey: 0 },
+        HostOperation::Send | HostOperation::Write => Remote::of_pair(peer_qpn.saturating_sub(first_qpn)),
+    };
+    let va = stream.remote_address.unwrap_or(usual.va);
+    let remote = Remote { va, rkey: stream.remote_key.unwrap_or(usual.rkey) };
     Stream {
         operation: match stream.operation {
+            HostOperation::AllReduce if write => Operation::Write(remote),
             HostOperation::Send | HostOperation::AllReduce => Operation::Send,
             HostOperation::Write => Operation::Write(remote),
         },

@@ -12,6 +12,7 @@ use weir_dataplane::types::Nanos;
 use weir_inc::rendezvous::{Answer, Join, LONGEST, Request, Seat};
 use weir_inc::spec::{Kind, Operation, Policy};
 
+use super::build::results_to;
 use crate::output::say;
 
 /// Time for all ranks to come.
@@ -130,8 +131,8 @@ fn join(qp: &HostQp, port: &HostPort, token: &str, job: &str) -> Join {
         // As patient with the rank as it is itself.
         patience_ns: Some(PATIENCE.max(qp.ack_timeout.saturating_mul(u64::from(qp.retries) + 1))),
         psn: None,
-        write: false,
-        results_to: None,
+        write: rank.is_some_and(|rank| rank.write),
+        results_to: results_to(qp, port.first_qpn).map(Into::into),
         mirror: false,
     }
 }
@@ -143,6 +144,17 @@ fn sit(qp: &mut HostQp, seat: &Seat) -> Result<()> {
     qp.peer_mac = Some(seat.mac.parse().map_err(anyhow::Error::msg).with_context(of_seat)?);
     (qp.peer_qpn, qp.send_psn, qp.recv_psn) = (seat.qpn, seat.send_psn, seat.recv_psn);
     (qp.mtu, qp.dscp, qp.priority) = (seat.mtu, seat.dscp, seat.priority);
+    let write = qp.rank.as_ref().is_some_and(|rank| rank.write);
+    if let Some(stream) = qp.stream.as_mut().filter(|_| write) {
+        let memory = seat.memory.with_context(of_seat).context("the engine shows no memory to write to")?;
+        ensure!(
+            u64::from(stream.bytes) <= memory.bytes,
+            "messages of {} bytes, and the memory of the engine has {}: use shorter ones, or inc.write = false",
+            stream.bytes,
+            memory.bytes
+        );
+        (stream.remote_address, stream.remote_key) = (Some(memory.addr), Some(memory.rkey));
+    }
     if let Some(HostRank { rank, tree, .. }) = &mut qp.rank {
         (*rank, *tree) = (seat.rank, seat.tree.clone());
     }

@@ -4,6 +4,7 @@ mod build;
 mod meeting;
 pub mod operate;
 mod rclink;
+mod remedy;
 mod report;
 mod seats;
 
@@ -16,7 +17,7 @@ use crate::run::memory::PoolSize;
 use crate::run::sockets::MemifSockets;
 use crate::run::summary::write_file;
 use anyhow::{Result, anyhow, bail};
-use report::Results;
+use report::{End, Results};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -145,7 +146,13 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     shared.end();
     meeting.leave();
     let Ok(seats) = worker.join() else { bail!("the hosts panicked: please report it") };
-    let results = Results::of(&config, &seats, clock.now(), start.elapsed().as_secs_f64(), failed);
+    let end = End {
+        now: clock.now(),
+        seconds: start.elapsed().as_secs_f64(),
+        met: args.meeting.controller.is_some(),
+        failed,
+    };
+    let results = Results::of(&config, &seats, end);
     // Files first: they wait for nobody.
     let files = write_files(args, &results);
     results.print();
@@ -154,7 +161,8 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     if good {
         say!("verdict: PASS: every message sent was acknowledged, every message received was right");
     } else {
-        say!("verdict: FAIL: {}", findings.join("; "));
+        let remedies: String = results.remedies().iter().map(|what| format!("\n   = help: {what}")).collect();
+        say!("verdict: FAIL: {}{remedies}", findings.join("; "));
     }
     files?;
     Ok(if good { Outcome::Good } else { Outcome::Bad })

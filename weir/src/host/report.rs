@@ -1,12 +1,14 @@
 //! What the hosts came to: for people, as JSON, and the verdict.
 
+use super::remedy::Case;
 use super::seats::Seat;
 use crate::output::say;
 use serde_json::{Value, json};
-use weir_config::host::{HostConfig, HostRank, HostTraffic};
+use weir_config::host::{HostConfig, HostQp, HostRank, HostTraffic};
 use weir_endpoint::dcqcn::trace::CSV_HEADER;
 use weir_endpoint::rclink::link;
 use weir_endpoint::roce;
+use weir_endpoint::station::roce::{Ended, Results as Form};
 use weir_endpoint::station::{Adapter, Address, Kind, PairReport, StationReport};
 use weir_inc::immediate::{ALL_RANKS, Immediate};
 
@@ -15,8 +17,37 @@ use weir_inc::immediate::{ALL_RANKS, Immediate};
 struct Line<'a> {
     port: &'a str,
     report: PairReport,
-    /// Which rank it is, and how many rounds it was to take part in.
-    rank: Option<(&'a HostRank, Option<u64>)>,
+    /// Which rank it is, if it is one.
+    rank: Option<Rank<'a>>,
+}
+
+/// A connection that is a rank.
+#[derive(Clone, Copy, Debug)]
+struct Rank<'a> {
+    qp: &'a HostQp,
+    of: &'a HostRank,
+    /// Of its port.
+    first_qpn: u32,
+}
+
+impl Rank<'_> {
+    /// Rounds it was to take part in.
+    fn rounds(&self) -> Option<u64> {
+        self.qp.stream.and_then(|stream| stream.messages)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// ns.
+    pub now: u64,
+    /// How long it was.
+    pub seconds: f64,
+    /// Ranks met at a controller.
+    pub met: bool,
+    /// Why the controller says that there are no more sums.
+    pub failed: Option<String>,
 }
 
 /// Everything at the end of a run.
@@ -25,16 +56,14 @@ pub struct Results<'a> {
     lines: Vec<Line<'a>>,
     ports: Vec<(&'a str, StationReport)>,
     trace: String,
-    seconds: f64,
-    /// Why the controller says that there are no more sums.
-    failed: Option<String>,
+    end: End,
 }
 
-/// The rank that queue pair `qpn` of a port is, and how many rounds it was to take part in.
-fn rank_of(config: &HostConfig, port: usize, qpn: u32) -> Option<(&HostRank, Option<u64>)> {
+/// The rank that queue pair `qpn` of a port is.
+fn rank_of(config: &HostConfig, port: usize, qpn: u32) -> Option<Rank<'_>> {
     let HostTraffic::Roce { qps, .. } = &config.traffic else { return None };
     let qp = qps.iter().find(|qp| qp.port == port && qp.qpn == qpn)?;
-    Some((qp.rank.as_ref()?, qp.stream.and_then(|stream| stream.messages)))
+    Some(Rank { qp, of: qp.rank.as_ref()?, first_qpn: config.ports[port].first_qpn })
 }
 
 /// bits/s over a span of ns.
@@ -78,7 +107,11 @@ impl Line<'_> {
 
     /// What ended a job before its time.
     fn job_end(&self) -> Option<String> {
-        let word = self.report.told?;
+        let word = match self.report.ended? {
+            Ended::Told(word) => word,
+            Ended::Came(Form::Sent) => return Some("a sum was sent that was to be written".to_owned()),
+            Ended::Came(Form::Written) => return Some("a sum was written that was to be sent".to_owned()),
+        };
         Some(match Immediate::decode(word) {
             Some(Immediate::Failed(failure, rank)) if rank != ALL_RANKS => {
                 format!("the engine says {} because of rank {rank}", failure.name())
@@ -98,14 +131,8 @@ impl Line<'_> {
 }
 
 impl<'a> Results<'a> {
-    /// Reads the stations of a configuration; `now` in ns.
-    pub fn of(
-        config: &'a HostConfig,
-        seats: &[Seat],
-        now: u64,
-        seconds: f64,
-        failed: Option<String>,
-    ) -> Self {
+    /// Reads the stations of a configuration.
+    pub fn of(config: &'a HostConfig, seats: &[Seat], end: End) -> Self {
         let mut lines = Vec::new();
         for (port, seat) in seats.iter().enumerate() {
             let name = config.ports[port].port.name.as_str();
@@ -114,8 +141,8 @@ impl<'a> Results<'a> {
             lines.extend(seat.station.pairs().map(line));
         }
         let names = config.ports.iter().map(|port| port.port.name.as_str());
-        let ports = names.zip(seats.iter().map(|seat| seat.station.report(now))).collect();
-        Self { lines, ports, trace: trace(seats), seconds, failed }
+        let ports = names.zip(seats.iter().map(|seat| seat.station.report(end.now))).collect();
+        Self { lines, ports, trace: trace(seats), end }
     }
 
     /// What moved the rates, as CSV.
@@ -156,7 +183,7 @@ impl<'a> Results<'a> {
                 p.cnps
             );
         }
-        for (line, rank, _) in self.ranks() {
+        for (line, Rank { of: rank, .. }) in self.ranks() {
             let p = &line.report.progress;
             say!(
                 "rank {} ({}): {} sums of {} {}, {:.0} per second; {} wrong, {} contributions without a sum",
@@ -185,14 +212,25 @@ impl<'a> Results<'a> {
         }
     }
 
-    fn ranks(&self) -> impl Iterator<Item = (&Line<'a>, &'a HostRank, Option<u64>)> {
-        self.lines.iter().filter_map(|line| line.rank.map(|(rank, rounds)| (line, rank, rounds)))
+    fn ranks(&self) -> impl Iterator<Item = (&Line<'a>, Rank<'a>)> {
+        self.lines.iter().filter_map(|line| Some((line, line.rank?)))
+    }
+
+    /// What to do about ranks that failed, each thing once.
+    pub fn remedies(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for (line, Rank { qp, of: rank, first_qpn }) in self.ranks() {
+            let (report, unanswered) = (&line.report, line.unanswered());
+            let case = Case { qp, rank, first_qpn, report, unanswered, met: self.end.met };
+            all.extend(case.remedy().filter(|remedy| !all.contains(remedy)));
+        }
+        all
     }
 
     /// Everything that should not have happened. Empty: all is well.
     pub fn findings(&self) -> Vec<String> {
         let mut found: Vec<String> =
-            self.failed.iter().map(|why| format!("the controller says: {why}")).collect();
+            self.end.failed.iter().map(|why| format!("the controller says: {why}")).collect();
         for line in &self.lines {
             let (p, name) = (&line.report.progress, line.name());
             if let Some(end) = line.job_end() {
@@ -222,12 +260,12 @@ impl<'a> Results<'a> {
                 found.push(format!("connection {name}: {} messages of {expect} received", p.received));
             }
         }
-        for (line, _, rounds) in self.ranks().filter(|(line, ..)| line.report.failure.is_none()) {
+        for (line, rank) in self.ranks().filter(|(line, _)| line.report.failure.is_none()) {
             let (p, name) = (&line.report.progress, line.name());
             if line.unanswered() > 0 {
                 found.push(format!("connection {name}: {} contributions without a sum", line.unanswered()));
             }
-            if let Some(all) = rounds.filter(|all| p.received + p.corrupted < *all) {
+            if let Some(all) = rank.rounds().filter(|all| p.received + p.corrupted < *all) {
                 found.push(format!("connection {name}: {} sums of {all}", p.received));
             }
         }
@@ -243,7 +281,8 @@ impl<'a> Results<'a> {
         json!({
             "connections": self.lines.iter().map(line_json).collect::<Vec<_>>(),
             "ports": self.ports.iter().map(|(name, report)| port_json(name, report)).collect::<Vec<_>>(),
-            "seconds": self.seconds,
+            "remedies": self.remedies(),
+            "seconds": self.end.seconds,
             "verdict": if findings.is_empty() { "PASS" } else { "FAIL" },
             "findings": findings,
         })
@@ -298,8 +337,8 @@ fn line_json(line: &Line<'_>) -> Value {
         "rate_bps": line.report.rate,
         "lowest_rate_bps": (p.lowest_rate != u64::MAX).then_some(p.lowest_rate),
     });
-    if let Some((rank, _)) = line.rank {
-        all["rank"] = json!(rank.rank);
+    if let Some(rank) = line.rank {
+        all["rank"] = json!(rank.of.rank);
         all["sums_per_second"] = json!(line.sum_rate());
         all["unanswered"] = json!(line.unanswered());
         all["job_end"] = json!(line.job_end());

@@ -76,11 +76,26 @@ impl Rig {
 
     /// A job of these hosts, as ranks 0, 1, ..., at an engine.
     fn add(&self, engine: usize, hosts: &[u8], operation: &Value, window: u32) {
+        self.add_with(engine, hosts, operation, window, |_| json!({}));
+    }
+
+    /// The same; `more`: further keys of a child.
+    fn add_with(
+        &self,
+        engine: usize,
+        hosts: &[u8],
+        operation: &Value,
+        window: u32,
+        more: impl Fn(usize) -> Value,
+    ) {
         let child = |(rank, host): (usize, &u8)| {
-            json!({
+            let mut child = more(rank);
+            let usual = json!({
                 "rank": rank, "qpn": QPN + rank, "mac": format!("02:00:00:00:00:0{host}"),
                 "ip": format!("10.0.0.{host}"), "dest_qpn": 17, "send_psn": DOWN, "recv_psn": UP,
-            })
+            });
+            child.as_object_mut().unwrap().extend(usual.as_object().unwrap().clone());
+            child
         };
         // Times longer than a busy machine keeps anybody from a core.
         let job = json!({
@@ -95,14 +110,30 @@ impl Rig {
 
     /// Hosts and their ranks at an engine, in one process; `sums`: keys of every connection.
     fn hosts(&self, engine: usize, hosts: &[(u8, usize)], sums: &str) -> Host {
+        self.hosts_with(engine, hosts, sums, |_| "")
+    }
+
+    /// The same; `more`: further keys of the connection of a rank.
+    fn hosts_with<'a>(
+        &self,
+        engine: usize,
+        hosts: &[(u8, usize)],
+        sums: &str,
+        more: impl Fn(usize) -> &'a str,
+    ) -> Host {
+        let patience = if sums.contains("retries") { "" } else { "ack_timeout = \"1s\"\nretries = 50\n" };
         let mut file: String =
             hosts.iter().map(|(host, _)| port(*host, &memif(self.path(), *host, "client"))).collect();
         file += &format!(
-            "[qp_defaults]\npeer_ip = \"10.0.0.20{engine}\"\nsend_psn = {UP}\nrecv_psn = {DOWN}\nack_timeout = \"1s\"\n\
-             retries = 50\nsend = \"allreduce\"\n{sums}"
+            "[qp_defaults]\npeer_ip = \"10.0.0.20{engine}\"\nsend_psn = {UP}\nrecv_psn = {DOWN}\n{patience}\
+             send = \"allreduce\"\n{sums}"
         );
         for (host, rank) in hosts {
-            file += &format!("[[qp]]\nport = \"h{host}\"\npeer_qpn = {}\ninc.rank = {rank}\n", QPN + rank);
+            file += &format!(
+                "[[qp]]\nport = \"h{host}\"\npeer_qpn = {}\ninc.rank = {rank}\n{}",
+                QPN + rank,
+                more(*rank)
+            );
         }
         Host::start(Command::new(WEIR), self.path(), &format!("rank-{}", hosts[0].0), &file)
     }
@@ -197,6 +228,125 @@ fn sums_that_are_not_those_are_counted_and_a_failed_job_is_named() {
     rig.switch.stop_after_links_came_up();
 }
 
+/// AllReduce, sums of f32.
+fn sum_f32() -> Value {
+    json!({ "kind": "all_reduce", "operator": "sum", "type": "f32" })
+}
+
+/// What a host says it failed for, and what it says of it.
+fn failed((ended, results, _): &(Ended, Value, String)) -> (String, String) {
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert_eq!(
+        results["connections"].as_array().unwrap().iter().map(|c| number(c, "corrupted")).max(),
+        Some(0)
+    );
+    for remedy in results["remedies"].as_array().unwrap() {
+        assert!(
+            ended.stdout.contains(&format!("   = help: {}", remedy.as_str().unwrap())),
+            "{}",
+            ended.stdout
+        );
+    }
+    (results["findings"].to_string(), results["remedies"][0].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn ranks_write_and_have_sums_written_beside_others_that_send() {
+    let rig = Rig::new(4);
+    let write = json!({ "addr": 1 << 20, "rkey": 9, "bytes": 5000 });
+    // Five packets for each of sixteen messages.
+    let results = |key: u32| json!({ "addr": 0x7000_0000u32, "rkey": key, "bytes": 16 * 5 * 1024 });
+    rig.add_with(0, &[1, 2, 3, 4], &sum_f32(), 256, |rank| match rank {
+        0 => json!({}),
+        1 => json!({ "write": write }),
+        2 => json!({ "results_to": results(1) }),
+        _ => json!({ "write": write, "results_to": results(8) }),
+    });
+    let sums = "message = 5000\nmessages = 300\ninc.tree = [0, 1, 2, 3]\n";
+    let way = |rank| match rank {
+        0 => "",
+        1 => "inc.write = true\nremote_address = 0x100000\nremote_key = 9\n",
+        2 => "inc.write_results = true\nmemory_address = 0x70000000\n",
+        _ => {
+            "inc.write = true\nremote_address = 0x100000\nremote_key = 9\n\
+             inc.write_results = true\nmemory_address = 0x70000000\nmemory_key = 8\n"
+        }
+    };
+    let one = rig.hosts_with(0, &[(1, 0), (2, 1)], sums, way);
+    let other = rig.hosts_with(0, &[(3, 2), (4, 3)], sums, way);
+    let (one, other) = (one.ended(), other.ended());
+    for (nth, connection) in passed(&one).iter().chain(passed(&other)).enumerate() {
+        assert_eq!(rank(connection), [nth as u64, 300, 0, 0], "{connection:#}");
+    }
+    assert_eq!(number(&rig.rows("inc")[0], "folded"), 5 * 300);
+    rig.switch.stop_after_links_came_up();
+}
+
+#[test]
+fn a_rank_and_a_job_that_disagree_about_writes_say_what_to_change() {
+    let rig = Rig::new(2);
+    let sums = "message = 3000\nmessages = 40\ninc.tree = [0, 1]\n";
+    // The first rank fails; the job is made anew for the next try.
+    let fails = |child: Value, keys: &str| {
+        rig.add_with(0, &[1, 2], &sum_f32(), 256, |rank| if rank == 0 { child.clone() } else { json!({}) });
+        let host = rig.hosts_with(0, &[(1, 0), (2, 1)], sums, |rank| if rank == 0 { keys } else { "" });
+        let ended = host.ended();
+        assert_eq!(rig.weir(&["inc", "end", "7"]).code(), Some(0));
+        wait_for("the job to go", || rig.rows("inc").is_empty().then_some(()));
+        failed(&ended)
+    };
+    let memory = |bytes: u32| json!({ "addr": 4096, "rkey": 9, "bytes": bytes });
+    let (found, remedy) = fails(json!({}), "inc.write = true\n");
+    assert!(found.contains("RemoteInvalidRequest") || found.contains("protocol"), "{found}");
+    assert!(remedy.contains("no `write` for rank 0") || remedy.contains("`weir show inc`"), "{remedy}");
+    // Another memory, and one that a message does not fit into.
+    for (bytes, key) in [(3000, 8), (2999, 9)] {
+        let keys = format!("inc.write = true\nremote_address = 4096\nremote_key = {key}\n");
+        let (found, remedy) = fails(json!({ "write": memory(bytes) }), &keys);
+        assert!(found.contains("RemoteAccess") || found.contains("protocol"), "{found}");
+        assert!(remedy.contains("is another memory") && remedy.contains("weir inc add"), "{remedy}");
+    }
+    let (found, remedy) =
+        fails(json!({ "results_to": { "addr": 1u64 << 40, "rkey": 1, "bytes": 1 << 20 } }), "");
+    assert!(found.contains("a sum was written that was to be sent"), "{found}");
+    assert!(remedy.contains("set inc.write_results = true"), "{remedy}");
+    let (_, remedy) = fails(json!({ "results_to": memory(1 << 20) }), "inc.write_results = true\n");
+    assert!(remedy.contains("are written elsewhere"), "{remedy}");
+    let (found, remedy) = fails(json!({}), "inc.write_results = true\n");
+    assert!(found.contains("a sum was sent that was to be written"), "{found}");
+    // What it says is what helps.
+    let (from, to) = (remedy.find('{').unwrap(), remedy.find('}').unwrap());
+    let memory: Value = serde_json::from_str(&remedy[from..=to]).unwrap();
+    assert!(remedy.contains("add \"results_to\": "), "{remedy}");
+    rig.add_with(0, &[1, 2], &sum_f32(), 256, |rank| match rank {
+        0 => json!({ "results_to": memory }),
+        _ => json!({}),
+    });
+    let keys = |rank| if rank == 0 { "inc.write_results = true\n" } else { "" };
+    let ended = rig.hosts_with(0, &[(1, 0), (2, 1)], sums, keys).ended();
+    assert_eq!(passed(&ended).iter().map(rank).collect::<Vec<_>>(), [[0, 40, 0, 0], [1, 40, 0, 0]]);
+    assert_eq!(ended.1["remedies"], json!([]));
+    rig.switch.stop_after_links_came_up();
+}
+
+#[test]
+fn a_second_run_of_the_ranks_of_a_job_says_that_the_job_is_made_anew() {
+    let rig = Rig::new(2);
+    rig.add(0, &[1, 2], &sum_f32(), 256);
+    let sums = "message = 4096\nmessages = 200\ninc.tree = [0, 1]\nack_timeout = \"50ms\"\nretries = 9\n";
+    passed(&rig.hosts(0, &[(1, 0), (2, 1)], sums).ended());
+    let (found, remedy) = failed(&rig.hosts(0, &[(1, 0), (2, 1)], sums).ended());
+    assert!(found.contains("failed: Request(RetryExceeded)"), "{found}");
+    assert!(remedy.contains("`weir inc end ID` and `weir inc add FILE`"), "{remedy}");
+    let drops = rig.rows("inc_drops");
+    assert!(drops.iter().any(|row| row["reason"] == "duplicate" && number(row, "packets") > 0), "{drops:?}");
+    assert_eq!(rig.weir(&["inc", "end", "7"]).code(), Some(0));
+    wait_for("the job to go", || rig.rows("inc").is_empty().then_some(()));
+    rig.add(0, &[1, 2], &sum_f32(), 256);
+    passed(&rig.hosts(0, &[(1, 0), (2, 1)], sums).ended());
+    rig.switch.stop_after_links_came_up();
+}
+
 #[test]
 fn ranks_meet_at_a_controller_and_hear_from_it_that_their_switch_is_gone() {
     let mut rig = Rig::new(2);
@@ -242,16 +392,28 @@ fn ranks_meet_at_a_controller_and_hear_from_it_that_their_switch_is_gone() {
     let start = |(host, index): (u8, usize), job: &str, sums: &str| {
         let file = format!(
             "{}[[qp]]\nport = \"h{host}\"\npeer_ip = \"10.0.0.9\"\npeer_qpn = 5\nack_timeout = \"1s\"\nretries = 50\n\
-             send = \"allreduce\"\n{sums}inc = {{ rank = {index}, tree = [0, 1] }}\n",
+             send = \"allreduce\"\n{sums}inc.rank = {index}\ninc.tree = [0, 1]\n",
             port(host, &memif(rig.path(), host, "client"))
         );
         let at = ["--controller", &address, "--token-file", &token, "--job", job];
         Host::start_with(Command::new(WEIR), &at, rig.path(), &format!("rank-{host}"), &file)
     };
+    // One sends and is sent to, one writes and is written to, where the controller says and is told.
     let sums = "message = 5000\nmessages = 100\n";
-    let (one, other) = (start((2, 0), "counted", sums), start((1, 1), "counted", sums));
-    for (nth, ended) in [one.ended(), other.ended()].iter().enumerate() {
-        assert_eq!(rank(&passed(ended)[0]), [nth as u64, 100, 0, 0], "{:#}", ended.1);
+    let writes = "message = 5000\nmessages = 100\ninc.write = true\ninc.write_results = true\n";
+    for [of_one, of_other] in [[sums, sums], [sums, writes], [writes, writes]] {
+        let (one, other) = (start((2, 0), "counted", of_one), start((1, 1), "counted", of_other));
+        for (nth, ended) in [one.ended(), other.ended()].iter().enumerate() {
+            assert_eq!(rank(&passed(ended)[0]), [nth as u64, 100, 0, 0], "{:#}", ended.1);
+        }
+        wait_for("the job to go", || rig.rows("inc").is_empty().then_some(()));
+    }
+    // Longer than the memory of an engine, which is a window.
+    let long = "message = 300000\nmessages = 100\ninc.write = true\n";
+    for host in [start((2, 0), "long", long), start((1, 1), "long", long)] {
+        let ended = host.program.ended();
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains("the memory of the engine has 262144: use shorter ones"), "{ended:?}");
     }
     wait_for("the job to go", || rig.rows("inc").is_empty().then_some(()));
     let (one, other) =

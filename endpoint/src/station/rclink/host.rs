@@ -196,7 +196,7 @@ impl Station {
             },
             sends: pair.outgoing.is_some(),
             expect: pair.config.expect,
-            told: None,
+            ended: None,
             progress: pair.progress,
         })
     }

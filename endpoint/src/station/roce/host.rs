@@ -3,7 +3,7 @@
 use super::arp::Arp;
 use super::config::{PairConfig, Rate, Remote, SLOTS, StationConfig, StationError};
 use super::echo;
-use super::rank::{Collective, Rank};
+use super::rank::{Collective, Rank, Results};
 use super::traffic::{Incoming, Outgoing};
 use crate::dcqcn::firmware::Adapter as Control;
 use crate::dcqcn::trace::Trace;
@@ -53,7 +53,7 @@ impl Pair {
     fn is_done(&self) -> bool {
         if let Some(rank) = &self.rank {
             let acknowledged = self.progress.acknowledged == self.progress.posted;
-            return self.failure.is_some() || rank.told.is_some() || (rank.is_done() && acknowledged);
+            return self.failure.is_some() || rank.ended.is_some() || (rank.is_done() && acknowledged);
         }
         let sent = self.outgoing.as_ref().is_none_or(|out| {
             out.all_posted(self.progress.posted) && self.progress.acknowledged == self.progress.posted
@@ -179,7 +179,8 @@ impl Station {
         Ok(qpn)
     }
 
-    /// Adds a connection to an engine: what is sent are contributions, as many as the stream says, what comes are sums.
+    /// Adds a connection to an engine: what is sent are contributions, as many as the stream says, what comes are sums, in the way
+    /// of `results`. Of sums that are written [`PairConfig::receive_bytes`] are whole packets.
     ///
     /// # Errors
     /// What does not fit.
@@ -187,13 +188,14 @@ impl Station {
         &mut self,
         config: PairConfig,
         collective: Box<dyn Collective>,
+        results: Results,
     ) -> Result<Qpn, StationError> {
         let qpn = self.add(config)?;
         let packets = config.stream.map_or(1, |s| s.bytes.div_ceil(u32::from(config.mtu)));
         let ahead = u64::from(config.window / packets.max(1));
         let rounds = config.stream.and_then(|s| s.messages);
         if let Some(pair) = self.pairs.last_mut() {
-            pair.rank = Some(Rank::new(collective, ahead, rounds));
+            pair.rank = Some(Rank::new(collective, results, ahead, rounds));
         }
         Ok(qpn)
     }
@@ -281,7 +283,7 @@ impl Station {
             rate: self.hca.rate(pair.qpn).unwrap_or(0),
             sends: pair.outgoing.is_some(),
             expect: pair.config.expect,
-            told: pair.rank.as_ref().and_then(|rank| rank.told),
+            ended: pair.rank.as_ref().and_then(|rank| rank.ended),
             progress: pair.progress,
         })
     }
@@ -408,22 +410,33 @@ impl Station {
         if completion.status != Status::Success {
             return; // The failure of the queue pair is an event of its own.
         }
-        let Pair { qpn, incoming, progress, outgoing, rank, .. } = &mut self.pairs[at];
-        match (completion.verb, completion.imm) {
-            (Verb::Send | Verb::Write, _) => {
+        let Pair { qpn, config, incoming, progress, outgoing, rank, .. } = &mut self.pairs[at];
+        match (completion.verb, completion.imm, rank) {
+            (Verb::Send | Verb::Write, ..) => {
                 progress.acknowledged += 1;
                 progress.acknowledged_bytes += u64::from(outgoing.as_ref().map_or(0, |out| out.stream.bytes));
                 progress.last_ack = now;
             }
-            (Verb::RecvWriteImm, Some(imm)) => {
+            (Verb::RecvWriteImm, imm, Some(rank)) => {
+                // This is its last packet, before which there are as many as it has room for.
+                let before = incoming.bytes.saturating_sub(u32::from(config.mtu));
+                let len = before.saturating_add(completion.len);
+                let bytes = incoming.bytes(rank.place(), len, &self.hca);
+                rank.received(Results::Written, bytes.unwrap_or_default(), imm, progress, now);
+                incoming.post(completion.wr_id, *qpn, &mut self.hca);
+            }
+            (Verb::Recv, imm, Some(rank)) => {
+                let bytes = incoming.bytes(completion.wr_id, completion.len, &self.hca);
+                rank.received(Results::Sent, bytes.unwrap_or_default(), imm, progress, now);
+                incoming.post(completion.wr_id, *qpn, &mut self.hca);
+            }
+            (Verb::RecvWriteImm, Some(imm), None) => {
                 incoming.written(completion.len, imm, &self.hca, progress, now);
                 incoming.post(completion.wr_id, *qpn, &mut self.hca);
             }
-            (Verb::Recv | Verb::RecvWriteImm, imm) => {
-                match (rank, incoming.bytes(completion.wr_id, completion.len, &self.hca)) {
-                    (Some(rank), Some(bytes)) => rank.received(bytes, imm, progress, now),
-                    (_, bytes) => incoming.sent(bytes, completion.len, progress, now),
-                }
+            (Verb::Recv | Verb::RecvWriteImm, _, None) => {
+                let bytes = incoming.bytes(completion.wr_id, completion.len, &self.hca);
+                incoming.sent(bytes, completion.len, progress, now);
                 incoming.post(completion.wr_id, *qpn, &mut self.hca);
             }
         }

@@ -11,4 +11,4 @@ mod traffic;
 
 pub use config::{Operation, PairConfig, Peer, Rate, Remote, SLOTS, StationConfig, StationError, Stream};
 pub use host::{OrderError, Station};
-pub use rank::{Collective, Judgement};
+pub use rank::{Collective, Ended, Judgement, Results};

@@ -12,8 +12,30 @@ pub trait Collective: fmt::Debug + Send {
     /// Writes the contribution to a round, all of `out`. `stop`: this rank wants to end.
     fn contribute(&mut self, round: u64, stop: bool, out: &mut [u8]);
 
+    /// The immediate data of a contribution by RDMA WRITE, which says what it is.
+    fn word(&self) -> u32;
+
     /// Looks at a message from the engine, the sum of a round unless it says otherwise.
     fn judge(&mut self, round: u64, message: &[u8], imm: Option<u32>) -> Judgement;
+}
+
+/// How sums come to a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Results {
+    /// By SEND, into receive buffers.
+    Sent,
+    /// By RDMA WRITE, a packet each, to the memory of its connection: packet n, from 0, to place n modulo as many as there are. The
+    /// last of a sum has immediate data.
+    Written,
+}
+
+/// Why there will be no more sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The engine says so, with this word.
+    Told(u32),
+    /// A sum came in this way, which is not the one that was agreed on.
+    Came(Results),
 }
 
 /// What a message from the engine is.
@@ -33,6 +55,7 @@ pub enum Judgement {
 #[derive(Debug)]
 pub(super) struct Rank {
     collective: Box<dyn Collective>,
+    results: Results,
     /// Rounds it may be ahead of the last sum.
     ahead: u64,
     /// Sums that came.
@@ -40,14 +63,14 @@ pub(super) struct Rank {
     stop: bool,
     /// Rounds there are, once that is known.
     rounds: Option<u64>,
-    /// The word that ended the job.
-    pub told: Option<u32>,
+    /// There will be no more sums.
+    pub ended: Option<Ended>,
 }
 
 impl Rank {
-    pub fn new(collective: Box<dyn Collective>, ahead: u64, rounds: Option<u64>) -> Self {
+    pub fn new(collective: Box<dyn Collective>, results: Results, ahead: u64, rounds: Option<u64>) -> Self {
         let ahead = ahead.clamp(1, SLOTS);
-        Self { collective, ahead, answered: 0, stop: false, rounds, told: None }
+        Self { collective, results, ahead, answered: 0, stop: false, rounds, ended: None }
     }
 
     /// It asks the others to end.
@@ -57,20 +80,38 @@ impl Rank {
 
     /// The contribution to this round is due.
     pub fn may_post(&self, round: u64) -> bool {
-        self.told.is_none()
+        self.ended.is_none()
             && round.saturating_sub(self.answered) < self.ahead
             && self.rounds.is_none_or(|all| round < all)
     }
 
-    pub fn contribute(&mut self, round: u64, out: &mut [u8]) {
+    /// Writes the contribution to a round; the word for a WRITE of it.
+    pub fn contribute(&mut self, round: u64, out: &mut [u8]) -> u32 {
         self.collective.contribute(round, self.stop, out);
+        self.collective.word()
     }
 
-    /// A message came from the engine.
-    pub fn received(&mut self, message: &[u8], imm: Option<u32>, progress: &mut Progress, now: Nanos) {
+    /// Where a sum that is written lies among the messages of its memory.
+    pub fn place(&self) -> u64 {
+        self.answered % SLOTS
+    }
+
+    /// A message came from the engine, in this way.
+    pub fn received(
+        &mut self,
+        came: Results,
+        message: &[u8],
+        imm: Option<u32>,
+        progress: &mut Progress,
+        now: Nanos,
+    ) {
         let judgement = self.collective.judge(self.answered, message, imm);
         if judgement == Judgement::Over {
-            self.told = imm.or(Some(0));
+            self.ended = Some(Ended::Told(imm.unwrap_or(0)));
+            return;
+        }
+        if came != self.results {
+            self.ended = Some(Ended::Came(came));
             return;
         }
         if judgement == Judgement::Last {
@@ -84,6 +125,6 @@ impl Rank {
 
     /// All rounds have their sum, or will have none.
     pub fn is_done(&self) -> bool {
-        self.told.is_some() || self.rounds.is_some_and(|all| self.answered >= all)
+        self.ended.is_some() || self.rounds.is_some_and(|all| self.answered >= all)
     }
 }

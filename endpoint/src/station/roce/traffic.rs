@@ -59,18 +59,20 @@ impl Outgoing {
         let slot = number % SLOTS * u64::from(self.stream.bytes);
         let sge = Sge { lkey: self.lkey, addr: self.va + slot, len: self.stream.bytes };
         let Some(bytes) = hca.memory_mut(sge) else { return false };
-        match rank {
-            Some(rank) => rank.contribute(number, bytes),
-            None => self.pattern.fill(number, bytes),
+        let word = rank.map(|rank| rank.contribute(number, bytes));
+        if word.is_none() {
+            self.pattern.fill(number, bytes);
         }
         let last = self.stopped || self.stream.messages == Some(number + 1);
         let announce = last || (number + 1).is_multiple_of(BATCH);
-        let op = match self.stream.operation {
-            Operation::Send => SendOp::Send,
-            Operation::Write(to) if announce => {
+        let op = match (self.stream.operation, word) {
+            (Operation::Send, _) => SendOp::Send,
+            // An engine takes contributions in the order in which they come, and does not keep them where they are written.
+            (Operation::Write(to), Some(imm)) => SendOp::WriteImm { va: to.va, rkey: to.rkey, imm },
+            (Operation::Write(to), None) if announce => {
                 SendOp::WriteImm { va: to.va + slot, rkey: to.rkey, imm: number as u32 }
             }
-            Operation::Write(to) => SendOp::Write { va: to.va + slot, rkey: to.rkey },
+            (Operation::Write(to), None) => SendOp::Write { va: to.va + slot, rkey: to.rkey },
         };
         let posted = hca.post_send(qpn, SendWr { wr_id: number, op, sge }).is_ok();
         if posted {
