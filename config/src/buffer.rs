@@ -110,6 +110,7 @@ pub(super) fn read(
     ports: &mut [PortConfig],
     at: &[PortAt],
     turns: &[Turns],
+    mirrored: bool,
 ) -> (BufferConfig, Vec<Profile>, BufferAt) {
     let s = root.table(ctx, "buffer", &schema::BUFFER);
     let mut profiles = base_profiles();
@@ -130,9 +131,9 @@ pub(super) fn read(
     let frames =
         s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(smallest), "enough for the smallest frames");
     let control = s.or(ctx, "control_bytes", &SIZE, 256 << 10, "a burst of CNPs never waits for data").v;
-    let (mirrors, why) = match root.raw(ctx, "mirror") {
-        Some(_) => (256 << 10, "copies take nothing else of the buffer"),
-        None => (0, "there are no mirrors"),
+    let (mirrors, why) = match mirrored {
+        true => (256 << 10, "copies take nothing else of the buffer"),
+        false => (0, "there are no mirrors to a port"),
     };
     let mirrors = s.or(ctx, "mirror_bytes", &SIZE, mirrors, why).v;
     let egress_lossy_pool = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer").v;

@@ -98,7 +98,9 @@ fn check(
             let message = format!("`{}` of LAG `{name}` is an engine, which has no link", port.name);
             ctx.error(at, "lag.engine", message, "name ports with a device behind them");
         }
-        if let Some((mirror, _)) = mirrors.iter().find(|(mirror, _)| mirror.to == id) {
+        if let Some((mirror, _)) =
+            mirrors.iter().find(|(mirror, _)| mirror.port().is_some_and(|(to, _)| to == id))
+        {
             let message =
                 format!("`{}` of LAG `{name}` is where mirror `{}` sends to", port.name, mirror.name);
             ctx.error(at, "lag.mirror", message, "let the mirror send to a port of no LAG");

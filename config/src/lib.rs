@@ -132,9 +132,10 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     fdb::read_entries(ctx, &fdb_section, &mut fdb, &ports, &spans, &formats);
     let (pfc, quanta) = pfc::read(ctx, root);
     let turns = types::turns(platform, &ports, pfc.poll_gap);
-    let mirrors = mirror::read(ctx, root, &ports);
+    let mirrors = mirror::read(ctx, root, &ports, platform);
+    let mirrored = mirrors.iter().any(|(mirror, _)| mirror.port().is_some());
     let lags = lag::read(ctx, root, &ports, &mirrors);
-    let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns);
+    let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns, mirrored);
     mirror::check_buffer(ctx, &mirrors, &ports, &buffer);
     let (wreds, marks) = sched::read(ctx, root, &mut ports);
     marking::resolve(ctx, &turns, &buffer, &wreds, &marks, &mut ports, &at);

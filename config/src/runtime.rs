@@ -1,8 +1,9 @@
 //! From a checked configuration to the parameters of a switch: copies, no decisions.
 
 use crate::{
-    Config, FormatConfig, LagConfig, LagHash, LldpMode, MarkPoint, MirrorConfig, MirrorDirection, PgConfig,
-    PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq, WatchdogAction, turns_of,
+    Config, FormatConfig, LagConfig, LagHash, LldpMode, MarkPoint, MirrorConfig, MirrorDirection,
+    MirrorTarget, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq, WatchdogAction,
+    queue_of, turns_of,
 };
 use weir_dataplane::classify::{self, Classifier, MapError, TrustSource};
 use weir_dataplane::ecn::{MarkAt, Wred, q32_from_millionths};
@@ -18,7 +19,7 @@ use weir_dataplane::pfc::generate::GenerateConfig;
 use weir_dataplane::pfc::react::{ReactConfig, RxMode};
 use weir_dataplane::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
 use weir_dataplane::portset::PortSet;
-use weir_dataplane::switch::{MirrorParams, PortParams, SwitchParams, UnknownUnicast};
+use weir_dataplane::switch::{MirrorParams, MirrorTo, PortParams, SwitchParams, UnknownUnicast};
 use weir_dataplane::turn::{Platform, Turns};
 use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES};
 
@@ -144,8 +145,12 @@ fn mirror_params(config: &Config, mirror: &MirrorConfig) -> MirrorParams {
         rx: from(mirror.direction != MirrorDirection::Tx),
         tx: from(mirror.direction != MirrorDirection::Rx),
         filter: mirror.filter,
-        to: mirror.to,
-        queue: mirror.queue(&config.ports[mirror.to.index()]),
+        to: match &mirror.to {
+            MirrorTarget::Port { port, tc } => {
+                MirrorTo::Port { port: *port, queue: queue_of(*tc, &config.ports[port.index()]) }
+            }
+            MirrorTarget::File(file) => MirrorTo::Reader { number: mirror.number(), bytes: file.snaplen },
+        },
     }
 }
 

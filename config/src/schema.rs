@@ -305,13 +305,17 @@ tables! {
         key("members", "name or list of names, required", "its ports, of one format, rate, MTU and VLAN membership, each in no other LAG (PORTCHANNEL_MEMBER)"),
         key("hash", "\"l2\", \"l3\" or \"l4\", default \"l4\"", "what tells flows apart: MAC addresses; IP addresses, where there are any; these and the ports of TCP, UDP, UDP-Lite and SCTP"),
     ]);
-    MIRROR = table("[[mirror]]", "A port mirror (SPAN): frames that ports receive or send are copied to another port (MIRROR_SESSION of type SPAN). Copies are lossy, and pause nobody.", &[
+    MIRROR = table("[[mirror]]", "A port mirror (SPAN): frames that ports receive or send are copied to another port (MIRROR_SESSION of type SPAN), or into pcapng files. Copies are lossy, and pause nobody.", &[
         key("name", "text, required", "its name"),
         key("ports", "name, list of names or \"*\", default \"*\": all but `to`", "whose frames are copied (src_port)"),
         key("direction", "\"rx\", \"tx\" or \"both\", default \"both\"", "frames received, as they came; frames sent, as they leave; both: what goes from one of `ports` to another is copied twice (direction)"),
         key("filter", "table, default none", "which of them"),
-        key("to", "port name, required", "where the copies go; it stays a port like any other (dst_port)"),
-        key("tc", "0 to 7, default 0", "class whose queue the copies wait in there, a lossy one"),
+        key("to", "port name, required unless there is `file`", "where the copies go; it stays a port like any other (dst_port)"),
+        key("tc", "0 to 7, default 0", "with `to`: class whose queue the copies wait in there, a lossy one"),
+        key("file", "whole path of a .pcapng file, instead of `to`", "where the copies are written; what is there becomes an older file, `.1` behind its name"),
+        key("file_size", "size from 64KiB, default 64MiB", "with `file`: where a file would become longer, the next begins"),
+        key("files", "1 to 1000, default 2", "with `file`: how many are kept, the one that is written among them; older ones go"),
+        key("snaplen", "14 to 16384, default all", "with `file`: bytes of each frame that are kept"),
     ]);
     MIRROR_FILTER = table("filter = { ... } of a mirror", "Which frames: all conditions must hold, as in `weir capture`.", &[
         key("dst", "MAC address", "destination"),

@@ -261,9 +261,34 @@ pub struct MirrorConfig {
     /// And of these.
     pub filter: Filter,
     /// Where the copies go.
-    pub to: PortId,
-    /// Class of the copies there.
-    pub tc: u8,
+    pub to: MirrorTarget,
+}
+
+/// Where the copies of a mirror go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MirrorTarget {
+    /// Another port.
+    Port {
+        /// Which.
+        port: PortId,
+        /// Class of the copies there.
+        tc: u8,
+    },
+    /// Files on this machine.
+    File(MirrorFile),
+}
+
+/// Files with the copies of a mirror (pcapng): the one that is written, and older ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorFile {
+    /// The one that is written; older ones have `.1`, `.2` behind it.
+    pub path: String,
+    /// Bytes of a file at most.
+    pub size: u64,
+    /// Files at most, the one that is written among them.
+    pub files: u16,
+    /// Bytes of each frame at most.
+    pub snaplen: u32,
 }
 
 impl LagConfig {
@@ -291,10 +316,34 @@ impl Config {
 }
 
 impl MirrorConfig {
-    /// Egress queue of the copies at the port they go to.
-    pub fn queue(&self, to: &PortConfig) -> u8 {
-        to.maps.tc_to_queue[usize::from(self.tc) % PRIORITIES]
+    /// The port that the copies go to, if it is one, and their class there.
+    pub fn port(&self) -> Option<(PortId, u8)> {
+        match self.to {
+            MirrorTarget::Port { port, tc } => Some((port, tc)),
+            MirrorTarget::File(_) => None,
+        }
     }
+
+    /// The files that the copies go to, if they do.
+    pub fn file(&self) -> Option<&MirrorFile> {
+        match &self.to {
+            MirrorTarget::Port { .. } => None,
+            MirrorTarget::File(file) => Some(file),
+        }
+    }
+
+    /// A number that is that of its name and of no other: a mirror keeps it whatever becomes of the others.
+    pub fn number(&self) -> u64 {
+        // FNV-1a.
+        self.name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+}
+
+/// Egress queue of frames of a class at a port.
+pub fn queue_of(tc: u8, at: &PortConfig) -> u8 {
+    at.maps.tc_to_queue[usize::from(tc) % PRIORITIES]
 }
 
 /// Speed of a port.

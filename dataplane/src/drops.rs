@@ -158,6 +158,8 @@ drop_reasons! {
     /// LLDP, faster than management reads it.
     ControlLldpNoRoom = ("control", "lldp_no_room", Arrival, "a neighbour sends far more LLDP than one frame a second: find it (weir show lldp), or set lldp = \"off\" of the port",
         never("meant for the bridge itself, not to be forwarded")),
+    /// A copy for the file of a mirror found no room on its way there.
+    MirrorFileNoRoom = ("mirror", "file_no_room", Arrival, "the disk is slower than what is copied: mirror less (filter, snaplen)", never(COPY)),
 }
 
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].

@@ -176,6 +176,8 @@ counters! {
         copies: one,
         /// Those of them that were made for mirrors, of frames received or sent here.
         mirrored: one,
+        /// Frames received or sent here that mirrors gave to files: no copies that the switch holds.
+        recorded: one,
         /// Times that it left or joined its LAG because its link went down or came up: flows have moved.
         lag_changes: one,
         /// MAC control frames received and consumed.

@@ -3,6 +3,7 @@
 use crate::flows::FlowsReading;
 use crate::flows::export::ExportReading;
 use crate::inc::{EngineInfo, EngineReading};
+use crate::mirror_files::MirrorFileReading;
 use crate::snapshot::{
     BufferInfo, Link, Marking, NicStats, OffCore, PortInfo, PortReading, Reading, Snapshot, Source,
     SwitchInfo,
@@ -10,7 +11,10 @@ use crate::snapshot::{
 use crate::times::Times;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use weir_config::{EngineConfig, FlowExport, LagConfig, LagHash, LoopAlarm, MirrorConfig, MirrorDirection};
+use weir_config::{
+    EngineConfig, FlowExport, LagConfig, LagHash, LoopAlarm, MirrorConfig, MirrorDirection, MirrorFile,
+    MirrorTarget,
+};
 use weir_dataplane::flows::{Cause, Epoch, FlowId, PortFlows, Where};
 use weir_dataplane::parse::Profile;
 use weir_dataplane::pfc::generate::{self, LastCause};
@@ -58,14 +62,27 @@ pub fn info() -> SwitchInfo {
         ports: vec![port("p0", 1), port("p\"1\\", 2)],
         loop_alarm: LoopAlarm::default(),
         lags: vec![LagConfig { name: "po1".into(), members: vec![PortId(0), PortId(1)], hash: LagHash::L4 }],
-        mirrors: vec![MirrorConfig {
-            name: "probe".into(),
-            ports: vec![PortId(0)],
-            direction: MirrorDirection::Both,
-            filter: Filter { dscp: Some(26), ..Filter::default() },
-            to: PortId(1),
-            tc: 0,
-        }],
+        mirrors: vec![
+            MirrorConfig {
+                name: "probe".into(),
+                ports: vec![PortId(0)],
+                direction: MirrorDirection::Both,
+                filter: Filter { dscp: Some(26), ..Filter::default() },
+                to: MirrorTarget::Port { port: PortId(1), tc: 0 },
+            },
+            MirrorConfig {
+                name: "look".into(),
+                ports: vec![PortId(0)],
+                direction: MirrorDirection::Rx,
+                filter: Filter::default(),
+                to: MirrorTarget::File(MirrorFile {
+                    path: "/var/log/weir/look.pcapng".into(),
+                    size: 64 << 20,
+                    files: 2,
+                    snaplen: 128,
+                }),
+            },
+        ],
         export: Some(EXPORT),
         buffer: BufferInfo {
             size: 1 << 20,
@@ -227,6 +244,14 @@ pub fn reading(n: u64) -> Reading {
         off_core: vec![None, Some(OffCore { ns: n * 1_000_000, at_ns: n * 100_000_000 })],
         engines: vec![engine(n)],
         lldp: crate::lldp::fake::reading(n).into(),
+        mirror_files: Arc::new(vec![MirrorFileReading {
+            mirror: "look".into(),
+            frames: n * 100,
+            bytes: n * 16_000,
+            files: 1,
+            lost: n,
+            error: Some("/var/log/weir/look.pcapng: No space left on device (os error 28)".into()),
+        }]),
     }
 }
 

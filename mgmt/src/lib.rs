@@ -16,6 +16,7 @@ pub mod inc;
 pub mod latency;
 pub mod lldp;
 pub mod metrics;
+pub mod mirror_files;
 pub mod openapi;
 pub mod page;
 pub mod pcapng;

@@ -1,4 +1,4 @@
-//! Writes pcapng (draft-ietf-opsawg-pcapng): one interface, packets with a comment each.
+//! Writes pcapng (draft-ietf-opsawg-pcapng): interfaces, packets with a comment or a direction each.
 //!
 //! Every block is written whole, so that a file that ends early is a file that can be read.
 
@@ -11,6 +11,7 @@ const PACKET: u32 = 6;
 
 /// Options: of any block, of a section, of an interface, of statistics.
 const COMMENT: u16 = 1;
+const FLAGS: u16 = 2;
 const APPLICATION: u16 = 4;
 const NAME: u16 = 2;
 const RESOLUTION: u16 = 9;
@@ -38,6 +39,14 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing fails.
     pub fn new(out: W, port: &str, snaplen: u32) -> io::Result<Self> {
+        Self::of_ports(out, &[port], snaplen)
+    }
+
+    /// Starts a file whose packets come from these ports: interfaces 0 and up.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn of_ports(out: W, ports: &[&str], snaplen: u32) -> io::Result<Self> {
         let mut writer = Self { out };
         let mut section = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();
         section.extend([1, 0, 0, 0]);
@@ -45,31 +54,65 @@ impl<W: Write> Writer<W> {
         option(&mut section, APPLICATION, concat!("weir ", env!("CARGO_PKG_VERSION")).as_bytes());
         end_options(&mut section);
         writer.block(SECTION, &section)?;
-        let mut interface = ETHERNET.to_le_bytes().to_vec();
-        interface.extend([0, 0]);
-        interface.extend(snaplen.to_le_bytes());
-        option(&mut interface, COMMENT, TIMES.as_bytes());
-        option(&mut interface, NAME, port.as_bytes());
-        // Times count nanoseconds.
-        option(&mut interface, RESOLUTION, &[9]);
-        end_options(&mut interface);
-        writer.block(INTERFACE, &interface)?;
+        for port in ports {
+            let mut interface = ETHERNET.to_le_bytes().to_vec();
+            interface.extend([0, 0]);
+            interface.extend(snaplen.to_le_bytes());
+            option(&mut interface, COMMENT, TIMES.as_bytes());
+            option(&mut interface, NAME, port.as_bytes());
+            // Times count nanoseconds.
+            option(&mut interface, RESOLUTION, &[9]);
+            end_options(&mut interface);
+            writer.block(INTERFACE, &interface)?;
+        }
         Ok(writer)
     }
 
-    /// Adds a packet: its first bytes, its length, when (ns since 1970), what happened to it.
+    /// Goes on with a file that was begun.
+    pub fn more(out: W) -> Self {
+        Self { out }
+    }
+
+    /// Adds a packet of interface 0: its first bytes, its length, when (ns since 1970), what happened to it.
     ///
     /// # Errors
     /// Writing fails.
     pub fn packet(&mut self, unix_ns: u64, bytes: &[u8], len: u32, comment: &str) -> io::Result<()> {
-        let mut body = 0u32.to_le_bytes().to_vec();
+        self.block_of(0, unix_ns, bytes, len, |body| option(body, COMMENT, comment.as_bytes()))
+    }
+
+    /// Adds a packet that this interface received or sent.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn packet_of(
+        &mut self,
+        interface: u32,
+        sent: bool,
+        unix_ns: u64,
+        bytes: &[u8],
+        len: u32,
+    ) -> io::Result<()> {
+        let direction: u32 = if sent { 2 } else { 1 };
+        self.block_of(interface, unix_ns, bytes, len, |body| option(body, FLAGS, &direction.to_le_bytes()))
+    }
+
+    fn block_of(
+        &mut self,
+        interface: u32,
+        unix_ns: u64,
+        bytes: &[u8],
+        len: u32,
+        options: impl Fn(&mut Vec<u8>),
+    ) -> io::Result<()> {
+        let mut body = interface.to_le_bytes().to_vec();
         body.extend(((unix_ns >> 32) as u32).to_le_bytes());
         body.extend((unix_ns as u32).to_le_bytes());
         body.extend((bytes.len() as u32).to_le_bytes());
         body.extend(len.max(bytes.len() as u32).to_le_bytes());
         body.extend(bytes);
         pad(&mut body);
-        option(&mut body, COMMENT, comment.as_bytes());
+        options(&mut body);
         end_options(&mut body);
         self.block(PACKET, &body)
     }
@@ -80,10 +123,21 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing fails.
     pub fn end(&mut self, frames: u64, missed: u64) -> io::Result<()> {
-        // Interface 0, at no time.
-        let mut body = vec![0; 12];
-        option(&mut body, RECEIVED, &frames.to_le_bytes());
-        option(&mut body, MISSED, &missed.to_le_bytes());
+        self.statistics(0, &[(RECEIVED, frames), (MISSED, missed)])
+    }
+
+    /// Adds the statistics of an interface: its frames in the file.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn end_of(&mut self, interface: u32, frames: u64) -> io::Result<()> {
+        self.statistics(interface, &[(RECEIVED, frames)])
+    }
+
+    fn statistics(&mut self, interface: u32, counts: &[(u16, u64)]) -> io::Result<()> {
+        // At no time.
+        let mut body = [&interface.to_le_bytes()[..], &[0; 8]].concat();
+        counts.iter().for_each(|(code, count)| option(&mut body, *code, &count.to_le_bytes()));
         end_options(&mut body);
         self.block(STATISTICS, &body)
     }

@@ -5,6 +5,7 @@ use crate::flows::export::ExportReading;
 use crate::flows::{FlowsReading, Minute};
 use crate::inc::{EngineInfo, EngineReading, JobRates};
 use crate::lldp::LldpReading;
+use crate::mirror_files::MirrorFileReading;
 use crate::times::Times;
 use std::sync::Arc;
 use weir_config::{
@@ -286,6 +287,8 @@ pub struct Reading {
     pub engines: Vec<EngineReading>,
     /// LLDP, as last told.
     pub lldp: Arc<LldpReading>,
+    /// Files of mirrors, as last told.
+    pub mirror_files: Arc<Vec<MirrorFileReading>>,
 }
 
 /// Time for which a thread that could run had to wait, because its core did something else.

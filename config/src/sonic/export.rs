@@ -5,7 +5,7 @@ use crate::sonic::toml_text::ranges;
 use crate::storm_control::BURST;
 use crate::{
     Config, EcnMode, MarkPoint, PfcRx, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType,
-    SharedLimit, Trust, WatchdogAction, WredConfig,
+    SharedLimit, Trust, WatchdogAction, WredConfig, queue_of,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -485,13 +485,17 @@ impl Exporter<'_> {
                 self.note(Ignored, "mirror.filter", &mirror.name, why);
                 continue;
             }
+            let Some((to, tc)) = mirror.port() else {
+                self.note(Ignored, "mirror.file", &mirror.name, "SONiC writes no files of frames");
+                continue;
+            };
             let name = |port: &PortId| config.ports[port.index()].name.as_str();
             let fields = json!({
                 "type": "SPAN",
                 "src_port": mirror.ports.iter().map(name).collect::<Vec<_>>().join(","),
                 "direction": mirror.direction.word().to_ascii_uppercase(),
-                "dst_port": name(&mirror.to),
-                "queue": text(mirror.queue(&config.ports[mirror.to.index()])),
+                "dst_port": name(&to),
+                "queue": text(queue_of(tc, &config.ports[to.index()])),
             });
             self.row("MIRROR_SESSION", &mirror.name, fields);
             self.note(Mapped, "mirror", &mirror.name, "MIRROR_SESSION of type SPAN");

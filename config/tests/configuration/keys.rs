@@ -404,6 +404,8 @@ fn cases() -> Vec<Case> {
     let chosen = |key, one: &str, other: &str| {
         case(&mirrors, "filter = { ... } of a mirror", "[mirror.filter]", key, one, other)
     };
+    let of_a_size = "files_are_of_a_size_and_the_last_ones_stay";
+    let to_a_file = "a_mirror_to_a_file_takes_nothing_of_the_buffer";
     cases.extend([
         Case { table: "", key: "mirror", shown: Shown::Differs(apart, mirrors.clone()) },
         by(
@@ -417,6 +419,10 @@ fn cases() -> Vec<Case> {
         mirror("filter", "", "{ dscp = 26 }"),
         mirror("to", "\"d\"", "\"c\""),
         mirror("tc", "0", "1"),
+        by("[[mirror]]", "file", "config/tests/configuration/mirror.rs", to_a_file),
+        by("[[mirror]]", "file_size", "mgmt/src/mirror_files_tests.rs", of_a_size),
+        by("[[mirror]]", "files", "mgmt/src/mirror_files_tests.rs", of_a_size),
+        by("[[mirror]]", "snaplen", "config/tests/configuration/mirror.rs", to_a_file),
         chosen("dst", "", "\"ff:ff:ff:ff:ff:ff\""),
         chosen("src", "", "\"02:00:00:00:00:09\""),
         chosen("ethertype", "0x800", "0x86dd"),

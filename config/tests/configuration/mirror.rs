@@ -1,8 +1,9 @@
 //! `[[mirror]]`: what is read, and what is refused.
 
 use weir_config::runtime::{Device, switch_params};
-use weir_config::{Config, Diagnostic, MirrorDirection, Severity, load};
-use weir_dataplane::switch::Filter;
+use weir_config::{Config, Diagnostic, MirrorDirection, MirrorFile, Severity, load, load_for};
+use weir_dataplane::switch::{Filter, MirrorTo};
+use weir_dataplane::turn::Platform;
 use weir_dataplane::types::PortId;
 
 fn text(mirrors: &str) -> String {
@@ -31,7 +32,7 @@ fn mirrors_have_names_ports_and_a_way() {
         (all.name.as_str(), all.direction, all.filter),
         ("all", MirrorDirection::Both, Filter::default())
     );
-    assert_eq!((cnp.ports.clone(), cnp.to, cnp.tc), (vec![PortId(0), PortId(1)], PortId(2), 5));
+    assert_eq!((cnp.ports.clone(), cnp.port()), (vec![PortId(0), PortId(1)], Some((PortId(2), 5))));
     let filter = Filter {
         dst: Some("02:00:00:00:00:01".parse().unwrap()),
         src: None,
@@ -47,8 +48,9 @@ fn mirrors_have_names_ports_and_a_way() {
     assert_eq!(b.size, b.reserved + b.headroom + b.control_bytes + b.mirror_bytes + b.shared);
     let params = switch_params(&config, &[Device::default(); 4], 1).unwrap();
     let (all, cnp) = (params.mirrors[0], params.mirrors[1]);
-    let ways = |m: &weir_dataplane::switch::MirrorParams| (m.rx.len(), m.tx.len(), m.to, m.queue);
-    assert_eq!((ways(&all), ways(&cnp)), ((2, 2, PortId(3), 0), (2, 0, PortId(2), 5)));
+    let to = |port, queue| MirrorTo::Port { port: PortId(port), queue };
+    let ways = |m: &weir_dataplane::switch::MirrorParams| (m.rx.len(), m.tx.len(), m.to);
+    assert_eq!((ways(&all), ways(&cnp)), ((2, 2, to(3, 0)), (2, 0, to(2, 5))));
     assert_eq!(params.mmu.mirror, 256 << 10);
     // By default all ports but the one it sends to; without mirrors nothing is set aside.
     let (config, _) = read(&text("[[mirror]]\nname = \"m\"\nto = \"p1\"\n"));
@@ -83,6 +85,24 @@ fn what_makes_no_mirror_is_refused_with_its_line() {
             "mirror `n` copies its frames",
         ),
         (format!("{0}{0}", m("to = \"p3\"")), "already defined"),
+        (m("to = \"p3\"\nfile = \"/tmp/a.pcapng\""), "to a port or to a file"),
+        (m("to = \"p3\"\nfiles = 3"), "mirror.m.files is for mirrors to a file"),
+        (m("file = \"/tmp/a.pcapng\"\ntc = 1"), "mirror.m.tc is for mirrors to a port"),
+        (m("file = \"a.pcapng\""), "no whole path of a .pcapng file"),
+        (m("file = \"/tmp/a.pcap\""), "no whole path of a .pcapng file"),
+        (m("file = \"/tmp/.pcapng\""), "no whole path of a .pcapng file"),
+        (m("file = \"/tmp/a.pcapng\"\nfile_size = \"1KB\""), "file_size = 1KB is outside"),
+        (m("file = \"/tmp/a.pcapng\"\nfiles = 0"), "outside 1 to 1000"),
+        (m("file = \"/tmp/a.pcapng\"\nsnaplen = 13"), "outside 14 to 16384"),
+        (m("file = \"/tmp/a.pcapng\"\nfilter = { ethertype = 0x806, dscp = 4 }"), "0x0806 has a dscp"),
+        (
+            format!(
+                "{0}{1}",
+                m("file = \"/tmp/a.pcapng\""),
+                m("file = \"/tmp/a.pcapng\"").replace("\"m\"", "\"n\"")
+            ),
+            "mirrors `m` and `n` write one file",
+        ),
     ] {
         let found = load("t.toml", &text(&mirrors)).map(|_| ()).expect_err(&mirrors);
         let errors: Vec<_> = found.iter().filter(|fault| fault.severity == Severity::Error).collect();
@@ -99,4 +119,29 @@ fn what_makes_no_mirror_is_refused_with_its_line() {
     let afh = text(&m("to = \"p3\"")).replace("net_null3\"\n", "net_null3\"\nformat = \"afh_lite\"\n");
     let found = load("t.toml", &afh).map(|_| ()).unwrap_err();
     assert!(found.iter().any(|fault| fault.to_string().contains("of another format")), "{found:?}");
+}
+
+#[test]
+fn a_mirror_to_a_file_takes_nothing_of_the_buffer() {
+    let (config, warnings) = read(&text("[[mirror]]\nname = \"m\"\nfile = \"/var/log/weir/m.pcapng\"\n"));
+    assert_eq!((warnings.len(), config.buffer.mirror_bytes), (0, 0));
+    let mirror = &config.mirrors[0];
+    assert_eq!((mirror.ports.len(), mirror.port()), (4, None));
+    let usual =
+        MirrorFile { path: "/var/log/weir/m.pcapng".into(), size: 64 << 20, files: 2, snaplen: 16_384 };
+    assert_eq!(mirror.file(), Some(&usual));
+    let own = "[[mirror]]\nname = \"n\"\nports = \"p1\"\nfile = \"/n.pcapng\"\nfile_size = \"1MiB\"\nfiles = 9\nsnaplen = 128\n";
+    let (config, _) = read(&text(own));
+    let mirror = &config.mirrors[0];
+    let own = MirrorFile { path: "/n.pcapng".into(), size: 1 << 20, files: 9, snaplen: 128 };
+    assert_eq!(mirror.file(), Some(&own));
+    let params = switch_params(&config, &[Device::default(); 4], 1).unwrap();
+    assert_eq!(params.mirrors[0].to, MirrorTo::Reader { number: mirror.number(), bytes: 128 });
+    let simulated =
+        load_for(Platform::Simulated, "t.toml", &text("[[mirror]]\nname = \"m\"\nfile = \"/m.pcapng\"\n"));
+    let found = simulated.map(|_| ()).unwrap_err();
+    assert!(
+        found.iter().any(|d| d.line == 15 && d.message.contains("a simulation writes no frames")),
+        "{found:?}"
+    );
 }

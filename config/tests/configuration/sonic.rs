@@ -704,7 +704,7 @@ fn span_sessions_are_mirrors_and_others_are_told() {
     let options = Options { buffer: Some(32 << 20), ..Options::default() };
     let (import, config) = made(&[("config_db.json", &file(&tables))], &options);
     let [mirror] = config.mirrors.as_slice() else { panic!("{:?}", config.mirrors) };
-    assert_eq!((mirror.name.as_str(), mirror.to, mirror.tc), ("probe", PortId(1), 1));
+    assert_eq!((mirror.name.as_str(), mirror.port()), ("probe", Some((PortId(1), 1))));
     assert_eq!((mirror.ports.clone(), mirror.direction), (vec![PortId(0), PortId(2)], MirrorDirection::Rx));
     let shown = report(&import.notes);
     for told in [
@@ -747,7 +747,10 @@ fn port_channels_are_static_lags() {
     assert_eq!((one.name.as_str(), one.members.clone()), ("PortChannel1", vec![PortId(0), PortId(1)]));
     assert_eq!((two.name.as_str(), two.members.clone()), ("PortChannel2", vec![PortId(2)]));
     let [mirror] = config.mirrors.as_slice() else { panic!("{:?}", config.mirrors) };
-    assert_eq!((mirror.ports.clone(), mirror.to), (vec![PortId(0), PortId(1), PortId(2)], PortId(3)));
+    assert_eq!(
+        (mirror.ports.clone(), mirror.port()),
+        (vec![PortId(0), PortId(1), PortId(2)], Some((PortId(3), 0)))
+    );
     let shown = report(&import.notes);
     for told in [
         "PORTCHANNEL_MEMBER|PortChannel1|Ethernet99: there is no such port in PORT",

@@ -61,9 +61,16 @@ impl Fabric {
         let mirrors = rng.next_u32().is_multiple_of(2);
         if mirrors {
             let set = |ports: &[u16]| ports.iter().copied().map(PortId).collect();
-            let (to, filter) = (PortId(MONITOR as u16), Filter::default());
-            let one = MirrorParams { rx: set(&[0, 1, 2]), tx: set(&[1, 3]), filter, to, queue: 1 };
-            params.mirrors = vec![one, MirrorParams { rx: set(&[]), tx: set(&[0, 4]), queue: 2, ..one }];
+            let filter = Filter::default();
+            let to = |queue| MirrorTo::Port { port: PortId(MONITOR as u16), queue };
+            let one = MirrorParams { rx: set(&[0, 1, 2]), tx: set(&[1, 3]), filter, to: to(1) };
+            let file = MirrorTo::Reader { number: 1, bytes: 64 };
+            params.mirrors = vec![
+                one,
+                MirrorParams { rx: set(&[]), tx: set(&[0, 4]), to: to(2), ..one },
+                // Of frames of this lcore and of others, with somebody who reads or nobody.
+                MirrorParams { rx: set(&[3]), tx: set(&[0, 2]), to: file, ..one },
+            ];
             params.mmu.mirror = 30_000;
         }
         let stock = super::super::handoff::stock::<OwnedFrame>(params.frames).len();

@@ -1,6 +1,7 @@
-//! Port mirrors (SPAN): copies of frames that a port receives or sends go to another port, for whoever looks there.
+//! Port mirrors (SPAN): copies of frames that a port receives or sends go to another port, for whoever looks there, or to a
+//! reader beside the switch ([`super::mirror_reader`]).
 //!
-//! A copy is a frame of its own. It is charged to the group of mirrors ([`crate::mmu::Admission::mirror_pg`]), which has a
+//! A copy for a port is a frame of its own. It is charged to the group of mirrors ([`crate::mmu::Admission::mirror_pg`]), which has a
 //! minimum and no share: no copy takes anything that a lossless group could use, and none pauses anybody. What finds no room
 //! there or in the queue of its class is lost as `mirror.no_room`.
 //!
@@ -9,6 +10,7 @@
 
 use super::Switch;
 use super::lost::count_lost;
+use super::mirror_reader::MirrorHead;
 use super::tap::Filter;
 use crate::drops::DropReason;
 use crate::egress::{BatchHeader, Meta};
@@ -28,10 +30,27 @@ pub struct MirrorParams {
     pub tx: PortSet,
     /// Which of them.
     pub filter: Filter,
-    /// Where the copies go: not one of those ports, and of their format.
-    pub to: PortId,
-    /// Egress queue of the copies there, a lossy one.
-    pub queue: u8,
+    /// Where the copies go.
+    pub to: MirrorTo,
+}
+
+/// Where copies go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MirrorTo {
+    /// Another port.
+    Port {
+        /// Not one of those that are mirrored, and of their format.
+        port: PortId,
+        /// Egress queue of the copies there, a lossy one.
+        queue: u8,
+    },
+    /// Whoever reads them ([`Switch::read_mirrors`]).
+    Reader {
+        /// What tells this mirror from others.
+        number: u64,
+        /// Bytes of each frame that are kept, at most.
+        bytes: u32,
+    },
 }
 
 /// A frame that is to be copied, and the port of this lcore that its copies count at.
@@ -44,10 +63,23 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     pub(super) fn mirror_received(&mut self, port: PortId, burst: &Burst<F>, now: Nanos) {
         for at in 0..self.mirrors.len() {
             let mirror = self.mirrors[at];
-            if mirror.rx.contains(port) {
-                let frames = burst.iter().filter_map(|frame| self.wanted(&mirror, port, frame));
-                let frames: ArrayVec<_, BURST> = frames.collect();
-                self.mirror_to(&mirror, frames.into_iter().map(|frame| (port, frame)), now);
+            if !mirror.rx.contains(port) {
+                continue;
+            }
+            match mirror.to {
+                MirrorTo::Port { port: to, queue } => {
+                    let wanted = burst.iter().filter(|frame| self.wants(&mirror, port, frame));
+                    let frames: ArrayVec<_, BURST> = wanted.map(|frame| (port, frame.share())).collect();
+                    self.mirror_to((to, queue), frames.into_iter(), now);
+                }
+                MirrorTo::Reader { number, bytes } => {
+                    for frame in burst.iter() {
+                        if self.wants(&mirror, port, frame) {
+                            let head = head_of(number, bytes, (port, false), frame, now);
+                            self.mirror_for_reader(port, &head, frame.bytes());
+                        }
+                    }
+                }
             }
         }
     }
@@ -69,33 +101,79 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             if mirror.tx.contains(out) {
                 let counts_at = |in_port| if self.ports.is_own(out) { out } else { PortId(in_port) };
                 let new = self.ports.stage(out).backwards().take_while(|(at, ..)| *at >= before);
-                let wanted = new.filter_map(|(_, entry, frame)| {
-                    Some((counts_at(entry.header.in_port), self.wanted(&mirror, out, frame)?))
-                });
+                let wanted = new.filter(|(_, _, frame)| self.wants(&mirror, out, frame));
+                // A copy is made of what the reader gets, too: the stage is borrowed while the ring is written.
+                let wanted = wanted.map(|(_, entry, frame)| (counts_at(entry.header.in_port), frame.share()));
                 let frames: ArrayVec<Original<Option<F>>, BURST> = wanted.collect();
-                self.mirror_to(&mirror, frames.into_iter().rev(), now);
+                match mirror.to {
+                    MirrorTo::Port { port, queue } => {
+                        self.mirror_to((port, queue), frames.into_iter().rev(), now);
+                    }
+                    MirrorTo::Reader { number, bytes } => {
+                        for (at, frame) in frames.into_iter().rev() {
+                            match frame {
+                                Some(frame) => {
+                                    let head = head_of(number, bytes, (out, true), &frame, now);
+                                    self.mirror_for_reader(at, &head, frame.bytes());
+                                }
+                                None => self.lose_copy(at, DropReason::IngressNoCopy, now),
+                            }
+                        }
+                    }
+                }
             }
         }
     }
 
-    /// A frame of this port that the mirror is for, as its copy; inside, `None`: there is no memory for one. What is not
-    /// whole is not copied, and MAC control never: a pause is meant for this link.
-    fn wanted(&self, mirror: &MirrorParams, port: PortId, frame: &F) -> Option<Option<F>> {
+    /// A frame of this port is one that the mirror is for. What is not whole is not copied, and MAC control never: a pause is meant
+    /// for this link.
+    fn wants(&self, mirror: &MirrorParams, port: PortId, frame: &F) -> bool {
         let (profile, bytes) = (&self.ports.params(port.index()).profile, frame.bytes());
-        let parsed = profile.parse(bytes, frame.len()).ok()?;
-        let wanted =
-            parsed.kind != Kind::MacControl && mirror.filter.admits(profile, bytes, frame.len(), &parsed);
-        wanted.then(|| frame.share())
+        profile.parse(bytes, frame.len()).is_ok_and(|parsed| {
+            parsed.kind != Kind::MacControl && mirror.filter.admits(profile, bytes, frame.len(), &parsed)
+        })
+    }
+
+    /// Gives what is wanted of a frame to the reader. It is no copy that the switch holds, but one that finds no room is counted as one
+    /// that was made and lost.
+    fn mirror_for_reader(&mut self, at: PortId, head: &MirrorHead, bytes: &[u8]) {
+        if self.draining {
+            return;
+        }
+        let bytes = &bytes[..bytes.len().min(head.kept as usize)];
+        let head = MirrorHead { kept: bytes.len() as u32, ..*head };
+        if self.mirror_queue.as_mut().is_some_and(|queue| queue.put(&head, bytes)) {
+            self.ports[at.index()].stats.recorded += 1;
+        } else {
+            self.lose_copy(at, DropReason::MirrorFileNoRoom, head.at);
+        }
+    }
+
+    /// A copy that is of no port is lost.
+    fn lose_copy(&mut self, at: PortId, reason: DropReason, now: Nanos) {
+        let Self { ports, admission, .. } = self;
+        let stats = &mut ports[at.index()].stats;
+        stats.copies += 1;
+        stats.mirrored += 1;
+        let header = BatchHeader {
+            rx_ns: now,
+            copies: Meta::SINGLE,
+            pg: 0,
+            in_port: at.0,
+            queue: 0,
+            ecn: EcnCode::NONE,
+            home: BatchHeader::HERE,
+        };
+        count_lost(ports, admission, at, reason, &header, 1);
     }
 
     fn mirror_to(
         &mut self,
-        mirror: &MirrorParams,
+        (out, queue): (PortId, u8),
         frames: impl Iterator<Item = Original<Option<F>>>,
         now: Nanos,
     ) {
         let Some(PgIx(pg)) = self.admission.mirror_pg().filter(|_| !self.draining) else { return };
-        let out = mirror.to;
         for (at, copy) in frames {
             let stats = &mut self.ports[at.index()].stats;
             stats.copies += 1;
@@ -105,7 +183,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 copies: Meta::SINGLE,
                 pg: pg as u16,
                 in_port: at.0,
-                queue: mirror.queue,
+                queue,
                 ecn: EcnCode::NONE,
                 home: BatchHeader::HERE,
             };
@@ -138,6 +216,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             other => other,
         }
     }
+}
+
+fn head_of<F: Frame>(
+    mirror: u64,
+    bytes: u32,
+    (port, sent): (PortId, bool),
+    frame: &F,
+    at: Nanos,
+) -> MirrorHead {
+    MirrorHead { mirror, at, port, sent, len: frame.len() as u32, kept: bytes }
 }
 
 #[cfg(test)]

@@ -15,7 +15,12 @@ fn set(ports: &[u16]) -> PortSet {
 }
 
 fn mirror(rx: &[u16], tx: &[u16]) -> MirrorParams {
-    MirrorParams { rx: set(rx), tx: set(tx), filter: Filter::default(), to: MONITOR, queue: 0 }
+    MirrorParams {
+        rx: set(rx),
+        tx: set(tx),
+        filter: Filter::default(),
+        to: MirrorTo::Port { port: MONITOR, queue: 0 },
+    }
 }
 
 /// Four ports; station n is behind port n, and nothing is flooded to the monitor.
@@ -237,4 +242,81 @@ fn copies_cross_between_lcores() {
         }
         assert_eq!(a.admission().held_bytes() + b.admission().held_bytes(), 0);
     }
+}
+
+const NUMBER: u64 = 77;
+
+/// A mirror to a reader that keeps so many bytes.
+fn read(rx: &[u16], tx: &[u16], bytes: u32) -> MirrorParams {
+    MirrorParams { to: MirrorTo::Reader { number: NUMBER, bytes }, ..mirror(rx, tx) }
+}
+
+#[test]
+fn a_reader_gets_what_is_received_and_sent_and_the_switch_holds_no_copy() {
+    let mut params = mirrored(vec![read(&[0], &[1], 90)]);
+    // No room for copies is needed.
+    params.mmu.mirror = 0;
+    let mut s = Switch::new(params).unwrap();
+    let mut reader = s.read_mirrors();
+    let burst: Vec<_> = (0..5).map(|n| frame(0, 1, 0, 70 + 10 * n as usize)).collect();
+    receive(&mut s, 0, burst.clone(), 3);
+    let out = sent(&mut s, 1);
+    assert_eq!((out.len(), sent(&mut s, 3).len()), (5, 0));
+    let mut bytes = Vec::new();
+    let mut heads = Vec::new();
+    while let Some(head) = reader.peek() {
+        assert_eq!(reader.next_into(&mut bytes), Some(head));
+        heads.push(head);
+    }
+    assert_eq!(heads.len(), 10);
+    let mut at = 0;
+    for (i, head) in heads.iter().enumerate() {
+        let (frame, port) = if i < 5 { (burst[i].bytes(), PortId(0)) } else { (&out[i - 5][..], PortId(1)) };
+        let kept = frame.len().min(90);
+        assert_eq!(
+            (head.mirror, head.port, head.sent, head.len as usize),
+            (NUMBER, port, i >= 5, frame.len())
+        );
+        assert_eq!((head.at, head.kept as usize), (if i < 5 { 3 } else { 5 }, kept));
+        assert_eq!(bytes[at..at + kept], frame[..kept]);
+        at += kept;
+    }
+    assert_eq!(at, bytes.len());
+    let stats = s.stats(PortId(0));
+    assert_eq!((stats.recorded, stats.copies, stats.mirrored), (5, 0, 0));
+    assert_eq!(s.stats(PortId(1)).recorded, 5);
+    assert_conserved(&s);
+}
+
+/// Nobody waits for a reader: what does not fit is lost by name, and what comes when there is room again is whole.
+#[test]
+fn what_a_reader_does_not_take_is_lost_by_name() {
+    let mut s = switch(vec![read(&[0], &[], 16_384)]);
+    // Nobody reads yet.
+    receive(&mut s, 0, [frame(0, 1, 0, 100)], 0);
+    assert_eq!(lost(&s, 0, DropReason::MirrorFileNoRoom), 1);
+    let mut reader = s.read_mirrors();
+    let mut given = 1;
+    while lost(&s, 0, DropReason::MirrorFileNoRoom) < 11 {
+        receive(&mut s, 0, [frame(0, 1, 0, 1000)], 0);
+        sent(&mut s, 1);
+        given += 1;
+        assert!(given < 40_000, "the ring has an end");
+    }
+    let recorded = s.stats(PortId(0)).recorded;
+    assert_eq!(recorded + 11, given);
+    let mut bytes = Vec::new();
+    for _ in 0..recorded {
+        bytes.clear();
+        let head = reader.next_into(&mut bytes).unwrap();
+        assert_eq!((head.len, bytes.len()), (1000, 1000));
+    }
+    assert_eq!(reader.peek(), None);
+    receive(&mut s, 0, [frame(0, 1, 0, 200)], 9);
+    bytes.clear();
+    assert_eq!(reader.next_into(&mut bytes).map(|head| head.at), Some(9));
+    assert_eq!(bytes, frame(0, 1, 0, 200).bytes());
+    let stats = s.stats(PortId(0));
+    assert_eq!((stats.copies, stats.mirrored, s.stats(PortId(1)).drops.0.iter().sum::<u64>()), (11, 11, 0));
+    assert_conserved(&s);
 }

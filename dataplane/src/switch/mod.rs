@@ -30,6 +30,7 @@ mod lanes;
 mod lldp;
 mod lost;
 mod mirror;
+mod mirror_reader;
 mod params;
 mod ports;
 mod receive;
@@ -44,7 +45,8 @@ pub use apply::{ApplyError, Change, ChangeError};
 pub use channels::{Peer, peers};
 pub use handoff::{FRAMES_IN_FLIGHT, bytes_in_flight};
 pub use lldp::{ETHERTYPE as LLDP_ETHERTYPE, LldpFrame, LldpReader};
-pub use mirror::MirrorParams;
+pub use mirror::{MirrorParams, MirrorTo};
+pub use mirror_reader::{MirrorHead, MirrorReader};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
@@ -164,6 +166,8 @@ pub struct Switch<F, A = Mmu> {
     lags: Lags,
     /// Ports whose frames are copied to others.
     mirrors: Vec<MirrorParams>,
+    /// Copies on their way to a reader, if there is one.
+    mirror_queue: Option<Box<mirror_reader::MirrorQueue>>,
     /// Decisions made from the tables and maps above, while these are what they were.
     flow_cache: FlowCache,
     admission: A,

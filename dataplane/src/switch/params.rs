@@ -315,6 +315,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             fdb,
             vlans: vlans_of(&params.ports),
             mirrors: params.mirrors.clone(),
+            mirror_queue: None,
             lags,
             flow_cache: FlowCache::new(params.flow_cache),
             admission,

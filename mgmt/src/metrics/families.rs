@@ -6,6 +6,7 @@ use crate::flows::export::ExportReading;
 use crate::inc::EngineReading;
 use crate::lldp::Differences;
 use crate::lldp::agent::{Counters as LldpCounters, Neighbour, PortNeighbours};
+use crate::mirror_files::MirrorFileReading;
 use crate::snapshot::{PortInfo, PortReading};
 use crate::times::Part;
 use std::fmt;
@@ -391,6 +392,23 @@ pub const ALL: &[Family] = &[
         }),
     ),
     family(
+        "weir_port_recorded_packets",
+        "Frames received or sent by a port that mirrors gave to files",
+        Counts(|s| per_port(s, |p| p.stats.recorded)),
+    ),
+    family(
+        "weir_mirror_file_packets",
+        "Frames of mirrors written to files",
+        Counts(|s| mirror_files(s, |f| f.frames)),
+    ),
+    family("weir_mirror_file_bytes", "Bytes of these files", Counts(|s| mirror_files(s, |f| f.bytes))),
+    family("weir_mirror_files", "Files begun", Counts(|s| mirror_files(s, |f| f.files))),
+    family(
+        "weir_mirror_file_lost_packets",
+        "Frames of mirrors that could not be written to files",
+        Counts(|s| mirror_files(s, |f| f.lost)),
+    ),
+    family(
         "weir_flow_export_messages",
         "IPFIX messages with flows given to the network",
         Counts(|s| export(s, |e| e.messages)),
@@ -712,6 +730,12 @@ fn extended<V>(samples: Vec<(Labels, V)>, more: &[(&'static str, &str)]) -> Vec<
         (labels, value)
     };
     samples.into_iter().map(one).collect()
+}
+
+/// What became of the files of mirrors.
+fn mirror_files(s: &Scrape, get: fn(&MirrorFileReading) -> u64) -> Vec<(Labels, u64)> {
+    let one = |file: &MirrorFileReading| (vec![("mirror", file.mirror.clone())], get(file));
+    s.snapshot.now.mirror_files.iter().map(one).collect()
 }
 
 /// What became of the export of flows, where there is one.

@@ -3,6 +3,7 @@
 use super::Form::{Count, Flag, Maybe, Rate, Share, Text};
 use super::inc;
 use super::{At, Column, Form, Table, count, limit, rate, share};
+use crate::mirror_files::MirrorFileReading;
 use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReading, Snapshot};
 use crate::times::{Part, Times};
 use serde_json::{Value, json};
@@ -85,7 +86,14 @@ pub const ALL: &[Table] = &[
         "Port mirrors: whose frames are copied, and where to.",
         MIRRORS,
         false,
-        |s| s.info.mirrors.iter().enumerate().map(|(i, mirror)| (mirror.to.index(), i)).collect(),
+        |s| {
+            s.info
+                .mirrors
+                .iter()
+                .enumerate()
+                .map(|(i, mirror)| (mirror.port().map_or(0, |(to, _)| to.index()), i))
+                .collect()
+        },
     ),
     table("drops", "/v1/drops", "Frames lost, by port and reason; lossless ones first.", DROPS, true, lost),
     table("reasons", "/v1/drops/reasons", "Why frames can be lost.", REASONS, false, |_| {
@@ -185,6 +193,13 @@ impl<'a> At<'a> {
 
     fn mirror(&self) -> &'a MirrorConfig {
         &self.snapshot.info.mirrors[self.i]
+    }
+
+    /// What became of the file of the mirror, if it has one.
+    fn mirror_file(&self) -> Option<&'a MirrorFileReading> {
+        let mirror = self.mirror();
+        mirror.file()?;
+        self.snapshot.now.mirror_files.iter().find(|reading| reading.mirror == mirror.name)
     }
 
     /// Of all ports whose frames the mirror copies.
@@ -343,9 +358,11 @@ const MIRRORS: &[Column] = &[
     col("filter", Text, "Filter", "which of their frames; empty: all", |r| {
         json!(show_filter(&r.mirror().filter))
     }),
-    col("to", Text, "To", "where the copies go", |r| json!(r.info().name)),
+    col("to", Text, "To", "where the copies go: a port, or a file", |r| {
+        json!(r.mirror().file().map_or(&r.info().name, |file| &file.path))
+    }),
     col("mirrored_packets", Count, "Copies", "copies made of frames of these ports, for any mirror", |r| {
-        count(r.of_mirrored(|stats| stats.mirrored))
+        count(r.of_mirrored(|stats| stats.mirrored + stats.recorded))
     }),
     col(
         "dropped_packets",
@@ -360,6 +377,18 @@ const MIRRORS: &[Column] = &[
             count(r.of_mirrored(of_mirrors))
         },
     ),
+    col("file_packets", Maybe, "Written", "frames written; null: the copies go to a port", |r| {
+        r.mirror_file().map_or(Value::Null, |file| count(file.frames))
+    }),
+    col("file_bytes", Maybe, "Bytes", "bytes of files written, with what describes the frames", |r| {
+        r.mirror_file().map_or(Value::Null, |file| count(file.bytes))
+    }),
+    col("file_lost_packets", Maybe, "Lost", "frames that could not be written", |r| {
+        r.mirror_file().map_or(Value::Null, |file| count(file.lost))
+    }),
+    col("error", Text, "Error", "why the last ones could not be written; empty: all is well", |r| {
+        json!(r.mirror_file().and_then(|file| file.error.as_deref()).unwrap_or_default())
+    }),
 ];
 
 /// As it is asked for on the command line of `weir capture`.
@@ -534,6 +563,9 @@ const PORTS: &[Column] = &[
     ),
     col("mirrored_packets", Count, "", "those of them that were made for mirrors", |r| {
         count(r.port().stats.mirrored)
+    }),
+    col("recorded_packets", Count, "", "frames received or sent here that mirrors gave to files", |r| {
+        count(r.port().stats.recorded)
     }),
     col("flooded", Count, "", "frames flooded for want of a destination", |r| count(r.port().stats.flooded)),
     col("malformed_l3", Count, "", "frames forwarded although their IP header is malformed", |r| {

@@ -1,6 +1,7 @@
 //! LLDP of a switch that runs: its frames go from the workers to the agent on the main thread and back, through rings of each port.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use super::board::Board;
+use std::sync::Arc;
 use std::time::Instant;
 use weir_dataplane::switch::LldpReader;
 use weir_dataplane::types::Mac;
@@ -54,21 +55,6 @@ impl Inbox {
     }
 }
 
-/// What is known of neighbours, for whoever looks.
-#[derive(Clone, Debug, Default)]
-pub struct Board(Arc<Mutex<Arc<LldpReading>>>);
-
-impl Board {
-    /// What was told last.
-    pub fn get(&self) -> Arc<LldpReading> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn set(&self, reading: LldpReading) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reading.into();
-    }
-}
-
 /// LLDP at all ports.
 #[derive(Debug)]
 pub struct Lldp {
@@ -76,7 +62,7 @@ pub struct Lldp {
     ports: Vec<(LldpReader, Inbox)>,
     /// Addresses of the devices.
     macs: Vec<Mac>,
-    board: Board,
+    board: Board<LldpReading>,
     in_force: Arc<InForce>,
     started: Instant,
     told: u64,
@@ -88,7 +74,7 @@ impl Lldp {
         readers: Vec<LldpReader>,
         macs: Vec<Mac>,
         in_force: Arc<InForce>,
-        board: Board,
+        board: Board<LldpReading>,
     ) -> (Self, Vec<Outbox>) {
         let (inboxes, outboxes): (Vec<_>, Vec<_>) = readers.iter().map(|_| Inbox::pair()).unzip();
         let ports = readers.into_iter().zip(inboxes).collect();

@@ -1,9 +1,9 @@
 //! What management sees of a run: published blocks of the workers, and the drivers' own counters.
 
 use super::attached::Devices;
+use super::board::Board;
 use super::control::{Control, Phase};
 use super::inc::PageReader;
-use super::lldp::Board;
 use super::off_core::Thread;
 use anyhow::{Result, anyhow};
 use serde_json::Value;
@@ -19,6 +19,8 @@ use weir_mgmt::access::{Role, Tokens};
 use weir_mgmt::admin::{Desk, Orders, Shown, desk};
 use weir_mgmt::flows::FlowsReading;
 use weir_mgmt::inc::EngineReading;
+use weir_mgmt::lldp::LldpReading;
+use weir_mgmt::mirror_files::MirrorFileReading;
 use weir_mgmt::server::{Options, Server, TlsFiles, default_socket};
 use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, Reading, Source, SwitchInfo};
 use weir_mgmt::telemetry;
@@ -52,7 +54,9 @@ pub struct Window {
     /// What happens beyond readings.
     pub news: Bulletin,
     /// What is known of neighbours.
-    pub lldp: Board,
+    pub lldp: Board<LldpReading>,
+    /// What became of the files of mirrors.
+    pub mirror_files: Board<Vec<MirrorFileReading>>,
     /// What the drivers said last, and when.
     pub asked: Option<(Instant, Vec<Said>)>,
 }
@@ -134,6 +138,7 @@ impl Source for Window {
             off_core: self.threads.iter().map(Thread::off_core).collect(),
             engines: self.engines.iter_mut().map(EngineWindow::look).collect(),
             lldp: self.lldp.get(),
+            mirror_files: self.mirror_files.get(),
         }
     }
 }

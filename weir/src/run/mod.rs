@@ -2,6 +2,7 @@
 
 mod af_packet;
 mod attached;
+mod board;
 pub mod control;
 pub mod devargs;
 pub mod devices;
@@ -13,6 +14,7 @@ mod links;
 mod lldp;
 pub mod memory;
 mod mgmt;
+mod mirror;
 mod notify;
 pub mod off_core;
 mod office;
@@ -27,6 +29,7 @@ use crate::log;
 use crate::output::{self, say, say_err};
 use anyhow::{Context, Result, bail};
 use attached::Devices;
+use board::Board;
 use control::{Control, Phase};
 use devices::OpenPort;
 use io::DpdkWire;
@@ -34,6 +37,7 @@ use launched::Launched;
 use links::{Links, Opening};
 use lldp::Lldp;
 use memory::PoolSize;
+use mirror::Mirrors;
 use notify::Notifier;
 use off_core::{Absence, Thread};
 use office::{Granting, Office, Work, Workers};
@@ -100,6 +104,7 @@ pub struct Running {
     owner: Vec<usize>,
     links: Links,
     lldp: Lldp,
+    mirrors: Mirrors,
     kernel: kernel::Watch,
     control: Control,
     /// Counters of each port, for readers on other threads.
@@ -319,6 +324,7 @@ impl Running {
         let readers = (0..handles.len()).map(|i| workers[owner[i]].switch.read_lldp(PortId(i as u16)));
         let readers = readers.collect();
         let devices = Devices::new(handles);
+        let copies = workers.iter_mut().map(|worker| worker.switch.read_mirrors()).collect();
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
         let threads: Vec<Thread> = workers.iter().map(|_| Thread::new()).collect();
         let window = mgmt::Window {
@@ -334,7 +340,8 @@ impl Running {
             control: control.clone(),
             engines,
             news: mgmt::Bulletin::default(),
-            lldp: lldp::Board::default(),
+            lldp: Board::default(),
+            mirror_files: Board::default(),
             asked: None,
         };
         let source = origin.to_string();
@@ -354,6 +361,7 @@ impl Running {
             }
         }
         let news = window.news.clone();
+        let mirrors = Mirrors::new(copies, shown.clone(), clock, window.mirror_files.clone(), news.clone());
         let started = eal.beside_workers(&cores, || {
             // Away from the workers, as all that runs beside them.
             output::detach()?;
@@ -396,6 +404,7 @@ impl Running {
             links: Links::new(&config.ports, capabilities, &owner, opening, departures),
             lldp,
             devices,
+            mirrors,
             workers: running,
             threads,
             office,
@@ -443,6 +452,7 @@ impl Running {
         self.links.attend(&self.devices, &mut self.office);
         let links = &self.links;
         self.lldp.attend(self.office.shown.get(), &|port| links.is_up(port));
+        self.mirrors.attend(&self.eal, &self.office.granting.cores);
         for found in self.kernel.look(&self.counters) {
             self.office.report_offloads(&found);
         }
@@ -477,6 +487,7 @@ impl Running {
         settle(&mut workers, now);
         workers.iter_mut().for_each(|worker| worker.switch.abandon());
         settle(&mut workers, now);
+        self.mirrors.end();
         let mut conservation = Conservation::default();
         workers.iter().for_each(|worker| conservation.add(&worker.switch.conservation()));
         let ports = (0..self.devices.len())
