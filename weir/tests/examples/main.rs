@@ -15,3 +15,4 @@ mod files;
 mod lab;
 mod place;
 mod readme;
+mod recipes;
