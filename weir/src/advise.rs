@@ -13,6 +13,7 @@ use crate::quantity::gap;
 use crate::run::memory::PoolSize;
 use anyhow::{Result, bail};
 use clap::Args;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 use weir_config::units::size;
@@ -48,6 +49,9 @@ pub struct AdviseArgs {
     /// `device` of every port, {n} stands for its number; PCI addresses to be replaced unless given.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
+    /// JSON: the configuration as a text (`toml`), or SONiC's tables (`config_db`) and the `reasons`.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// The priority that is lossless, and its group and queue (preset `roce-lossless`).
@@ -62,10 +66,20 @@ const ROOMY: u64 = 1 << 36;
 pub fn advise(args: &AdviseArgs) -> Result<Outcome> {
     if args.sonic {
         let advice = for_hardware(args)?;
-        ERR.text(&advice.reasons);
-        OUT.text(&advice.text);
+        if args.json {
+            let tables: Value = serde_json::from_str(&advice.text)?;
+            let reasons: Vec<&str> = advice.reasons.lines().collect();
+            OUT.json(&json!({ "config_db": tables, "reasons": reasons }));
+        } else {
+            ERR.text(&advice.reasons);
+            OUT.text(&advice.text);
+        }
     } else {
-        OUT.text(&for_this_switch(args)?);
+        let text = for_this_switch(args)?;
+        match args.json {
+            true => OUT.json(&json!({ "toml": text })),
+            false => OUT.text(&text),
+        }
     }
     Ok(Outcome::Good)
 }

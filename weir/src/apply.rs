@@ -10,7 +10,7 @@ use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_mgmt::api::documents::Applied;
+use weir_mgmt::api::documents::{Applied, json};
 use weir_mgmt::{api, client};
 
 /// `weir apply`
@@ -28,6 +28,9 @@ pub struct ApplyArgs {
     /// Only say what would change.
     #[arg(long)]
     pub dry_run: bool,
+    /// JSON, as the switch answers it.
+    #[arg(short, long)]
+    pub json: bool,
     /// Which switch.
     #[command(flatten)]
     pub which: Which,
@@ -39,8 +42,11 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
             bail!("name the configuration file to apply");
         }
         let path = if args.rollback { api::ROLLBACK } else { api::CONFIRM };
-        client::order(&args.which.socket()?, path, "")?;
-        say!("{}", if args.rollback { "back in force: what was before" } else { "confirmed" });
+        let answer = client::order(&args.which.socket()?, path, "")?;
+        match args.json {
+            true => OUT.json(&serde_json::from_str(&answer).context("the answer is no JSON")?),
+            false => say!("{}", if args.rollback { "back in force: what was before" } else { "confirmed" }),
+        }
         return Ok(Outcome::Good);
     };
     if args.confirm == Some(None) {
@@ -59,7 +65,10 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     }
     let answer = client::order(&args.which.socket()?, &target, &text)?;
     let answer: Applied = serde_json::from_str(&answer).context("the answer is no JSON")?;
-    OUT.text(&told(&answer, args));
+    match args.json {
+        true => OUT.json(&json(&answer)),
+        false => OUT.text(&told(&answer, args)),
+    }
     Ok(Outcome::Good)
 }
 

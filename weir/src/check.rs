@@ -3,16 +3,18 @@
 use crate::Outcome;
 use crate::inc;
 use crate::machine::Machine;
-use crate::output::{say, say_err};
+use crate::output::{OUT, say, say_err};
 use crate::run::devices;
 use crate::run::memory::{PoolSize, engines_fit};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
-use weir_config::{Config, Diagnostic, Loaded, show_size};
+use weir_config::{Config, Diagnostic, Explained, Loaded, show_size};
 use weir_inc::engine::EngineParams;
 use weir_inc::places::Places;
 use weir_inc::spec::JobSpec;
@@ -28,6 +30,9 @@ pub struct CheckArgs {
     /// A job of in-network aggregation that is to fit beside the others named here; may be given many times.
     #[arg(long = "job", value_name = "FILE")]
     pub jobs: Vec<PathBuf>,
+    /// JSON: what was found, with its places, and what the configuration comes to.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// Reads and checks a configuration file; prints warnings.
@@ -88,11 +93,18 @@ pub fn refused(name: &str, found: &[Diagnostic]) -> anyhow::Error {
     for diagnostic in found {
         say_err!("{diagnostic}\n");
     }
+    anyhow!("{name}: {}", errors(found))
+}
+
+fn errors(found: &[Diagnostic]) -> String {
     let errors: usize = found.iter().filter(|d| d.is_error()).map(|d| d.count).sum();
-    anyhow!("{name}: {errors} error{}", if errors == 1 { "" } else { "s" })
+    format!("{errors} error{}", if errors == 1 { "" } else { "s" })
 }
 
 pub fn check(args: &CheckArgs) -> Result<Outcome> {
+    if args.json {
+        return in_json(args);
+    }
     let Loaded { config, warnings } = load(&args.config)?;
     if args.explain {
         let rows = config.explain();
@@ -103,13 +115,7 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
             say!("{:key$}  {:value$}  {}{why}", row.key, row.value, row.origin);
         }
     }
-    let workers = weir_config::workers(&config.ports);
-    let eal_args = devices::eal_args(&config.ports, &config.eal_args, &[])?;
-    let pool = PoolSize::of(&config, workers, 0);
-    let machine = Machine::new(Path::new("/"));
-    pool.fits(&eal_args, workers)
-        .and_then(|()| engines_fit(&config.ports, pool, (&eal_args, workers), &machine))
-        .with_context(|| format!("{}: 1 error", args.config.display()))?;
+    fits_machine(&config, &args.config)?;
     say!(
         "{}: {} ports, {} bytes of buffer ({} shared), {} warnings",
         args.config.display(),
@@ -118,11 +124,86 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
         config.buffer.shared,
         warnings.len()
     );
-    engines(&config, &args.jobs)
+    for Engine { port, mac, ip, jobs, most_jobs, used, memory, quota, first_qp, last_qp } in
+        engines(&config, &args.jobs)?
+    {
+        let (used, memory, quota) = (show_size(used), show_size(memory), show_size(quota));
+        say!(
+            "{port}: engine {mac} {ip}: {jobs} jobs take {used} of {memory}, up to {most_jobs} and {quota} each; queue pairs \
+             {first_qp} to {last_qp}"
+        );
+    }
+    Ok(Outcome::Good)
+}
+
+/// What only the machine shows: memory.
+fn fits_machine(config: &Config, path: &Path) -> Result<()> {
+    let workers = weir_config::workers(&config.ports);
+    let eal_args = devices::eal_args(&config.ports, &config.eal_args, &[])?;
+    let pool = PoolSize::of(config, workers, 0);
+    let machine = Machine::new(Path::new("/"));
+    pool.fits(&eal_args, workers)
+        .and_then(|()| engines_fit(&config.ports, pool, (&eal_args, workers), &machine))
+        .with_context(|| format!("{}: 1 error", path.display()))
+}
+
+/// The same as one document, whatever was found.
+fn in_json(args: &CheckArgs) -> Result<Outcome> {
+    let name = args.config.display().to_string();
+    let mut told = json!({ "config": name, "findings": [] });
+    let outcome = read(&args.config).and_then(|text| examine(args, &name, &text, &mut told));
+    told["good"] = json!(outcome.is_ok());
+    told["error"] = json!(outcome.as_ref().err().map(|error| format!("{error:#}")));
+    OUT.json(&told);
+    outcome.map(|()| Outcome::Good)
+}
+
+fn examine(args: &CheckArgs, name: &str, text: &str, told: &mut Value) -> Result<()> {
+    let loaded = weir_config::load(name, text);
+    let found = loaded.as_ref().map_or_else(|found| found, |loaded| &loaded.warnings);
+    told["findings"] = found.iter().map(finding).collect();
+    let config = loaded.map_err(|found| anyhow!("{name}: {}", errors(&found)))?.config;
+    if args.explain {
+        let value = |row: &Explained| json!({ "key": row.key, "value": row.value, "origin": row.origin.to_string(), "why": row.why });
+        told["values"] = config.explain().iter().map(value).collect();
+    }
+    told["ports"] = json!(config.ports.len());
+    told["buffer_bytes"] = json!(config.buffer.size);
+    told["shared_bytes"] = json!(config.buffer.shared);
+    fits_machine(&config, &args.config)?;
+    told["engines"] = json!(engines(&config, &args.jobs)?);
+    Ok(())
+}
+
+fn finding(found: &Diagnostic) -> Value {
+    json!({
+        "severity": if found.is_error() { "error" } else { "warning" },
+        "line": found.line,
+        "column": found.column,
+        "rule": found.rule,
+        "message": found.message,
+        "remedy": found.remedy,
+    })
+}
+
+/// What an engine has, and what of it jobs would take; bytes.
+#[derive(Debug, Serialize)]
+struct Engine {
+    port: String,
+    mac: String,
+    ip: String,
+    jobs: usize,
+    most_jobs: usize,
+    used: u64,
+    memory: u64,
+    quota: u64,
+    first_qp: u32,
+    last_qp: u32,
 }
 
 /// What each engine has, and what of it these jobs would take.
-fn engines(config: &Config, files: &[PathBuf]) -> Result<Outcome> {
+fn engines(config: &Config, files: &[PathBuf]) -> Result<Vec<Engine>> {
+    let mut found = Vec::new();
     let mut jobs = Vec::new();
     for path in files {
         let spec: JobSpec = serde_json::from_str(&read(path)?).with_context(|| path.display().to_string())?;
@@ -147,15 +228,18 @@ fn engines(config: &Config, files: &[PathBuf]) -> Result<Outcome> {
         }
         let EngineParams { jobs, quota, first_qpn, qpns, .. } = engine.params;
         let (used, memory) = places.memory();
-        let (used, memory, quota, last) =
-            (show_size(used), show_size(memory), show_size(quota), first_qpn.0 + qpns - 1);
-        say!(
-            "{}: engine {} {}: {taken} jobs take {used} of {memory}, up to {jobs} and {quota} each; queue pairs {} to {last}",
-            port.name,
-            engine.address.mac,
-            engine.address.ip,
-            first_qpn.0
-        );
+        found.push(Engine {
+            port: port.name.clone(),
+            mac: engine.address.mac.to_string(),
+            ip: engine.address.ip.to_string(),
+            jobs: taken,
+            most_jobs: jobs,
+            used,
+            memory,
+            quota,
+            first_qp: first_qpn.0,
+            last_qp: first_qpn.0 + qpns - 1,
+        });
     }
-    Ok(Outcome::Good)
+    Ok(found)
 }

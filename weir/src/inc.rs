@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::check;
 use crate::controller::{self, ControllerArgs};
-use crate::output::say;
+use crate::output::{OUT, say};
 use crate::which::Which;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -13,7 +13,7 @@ use weir_config::EngineConfig;
 use weir_inc::params::JobParams;
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::PATH;
-use weir_mgmt::api::documents::JobDone;
+use weir_mgmt::api::documents::{JobDone, json};
 use weir_mgmt::client;
 use weir_mgmt::show as tables;
 use weir_mgmt::table::Table;
@@ -37,6 +37,9 @@ pub struct AddArgs {
     /// Files with a job each, JSON.
     #[arg(required = true)]
     pub jobs: Vec<PathBuf>,
+    /// JSON, a document for each file.
+    #[arg(short, long)]
+    pub json: bool,
     /// Which switch.
     #[command(flatten)]
     pub which: Which,
@@ -50,6 +53,9 @@ pub struct EndArgs {
     /// Port of its engine, where the switch has several.
     #[arg(long)]
     pub port: Option<String>,
+    /// JSON, as the switch answers it.
+    #[arg(short, long)]
+    pub json: bool,
     /// Which switch.
     #[command(flatten)]
     pub which: Which,
@@ -99,6 +105,10 @@ fn add(args: &AddArgs) -> Result<()> {
         serde_json::from_str::<JobSpec>(&text).with_context(|| path.display().to_string())?;
         let answer = client::order(&socket, PATH, &text).with_context(|| path.display().to_string())?;
         let said: JobDone = serde_json::from_str(&answer).context("the answer is no JSON")?;
+        if args.json {
+            OUT.json(&json(&said));
+            continue;
+        }
         say!("job {} on {}: {} bytes", said.job, said.port, said.memory_bytes.unwrap_or(0));
     }
     Ok(())
@@ -106,8 +116,11 @@ fn add(args: &AddArgs) -> Result<()> {
 
 fn end(args: &EndArgs) -> Result<()> {
     let port = args.port.as_deref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
-    client::delete(&args.which.socket()?, &format!("{PATH}/{}{port}", args.job))?;
-    say!("job {}: its ranks are told", args.job);
+    let answer = client::delete(&args.which.socket()?, &format!("{PATH}/{}{port}", args.job))?;
+    match args.json {
+        true => OUT.json(&serde_json::from_str(&answer).context("the answer is no JSON")?),
+        false => say!("job {}: its ranks are told", args.job),
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //! finds its queue full is lost and counted. Text from outside (names of ports, lines of a file) is made harmless here,
 //! once for all: a control character is shown as `\u001b` would be in JSON.
 
+use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -101,6 +102,11 @@ impl Stream {
     /// Text as it is, made harmless.
     pub fn text(&'static self, text: &str) {
         self.put(harmless(text).into_owned().into_bytes());
+    }
+
+    /// A JSON document, which is all that a command says on this stream.
+    pub fn json(&'static self, document: &Value) {
+        self.text(&format!("{document:#}\n"));
     }
 
     /// Nobody reads any more, or there is no room: there is no point in saying more.

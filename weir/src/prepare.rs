@@ -5,10 +5,11 @@ use crate::Outcome;
 use crate::check;
 use crate::doctor::{DPDK_DRIVERS, hugepage_mebibytes, pages_wanted};
 use crate::machine::Machine;
-use crate::output::say;
+use crate::output::{OUT, say};
 use crate::run::devargs::address;
 use anyhow::{Result, bail};
 use clap::Args;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use weir_config::{Config, DeviceKind};
 
@@ -17,12 +18,17 @@ use weir_config::{Config, DeviceKind};
 pub struct PrepareArgs {
     /// Configuration file.
     pub config: PathBuf,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 pub fn prepare(args: &PrepareArgs) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
-    for line in on(&Machine::new(Path::new("/")), &config)? {
-        say!("{line}");
+    let done = on(&Machine::new(Path::new("/")), &config)?;
+    match args.json {
+        true => OUT.json(&json!({ "done": done })),
+        false => done.iter().for_each(|line| say!("{line}")),
     }
     Ok(Outcome::Good)
 }

@@ -13,6 +13,7 @@ mod host;
 mod hostile;
 mod inc;
 mod incast;
+mod json;
 mod kernel;
 mod lag;
 mod lcores;
