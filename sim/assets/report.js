@@ -86,7 +86,7 @@ function pauses() {
   holder.replaceChildren();
   $("pauses-note").textContent = T.pauses.length === 0 ? "" : "a bar: the port holds its peer back"
     + (T.pauses_left_out > 0 ? `; ${count(T.pauses_left_out)} more are not shown` : "");
-  if (T.pauses.length === 0) return nothing(holder, "No port held its peer back.");
+  if (T.pauses.length === 0) return nothing(holder, DATA.level === "packet" ? "No port held its peer back." : "There are no pauses at flow level.");
   const rows = new Map();
   for (const p of T.pauses) {
     const key = `${p.node} port ${p.port} \u2192 ${p.peer}, priority ${p.priority}`;
@@ -145,6 +145,8 @@ function head() {
     [s.fct_ns ? time(s.fct_ns.p50) : "–", "FCT p50"],
     [s.fct_ns ? time(s.fct_ns.p99) : "–", "FCT p99"],
     [s.slowdown_milli ? milli(s.slowdown_milli.p99) : "–", "slowdown p99"],
+  ];
+  if (DATA.level === "packet") figures.push(
     [count(s.frames_sent), "data frames"],
     [count(s.frames_dropped), "dropped", s.frames_dropped > 0],
     [count(s.frames_lost), "lost on links"],
@@ -152,7 +154,8 @@ function head() {
     [count(s.ecn_marks), "marks"],
     [bytes(s.queue_max_bytes), "longest queue"],
     [bytes(s.headroom_peak_bytes), "headroom used"],
-  ];
+  );
+  else figures.push(["flows", "level"], [count(DATA.links_total), "bottlenecks"]);
   $("figures").replaceChildren(...figures.map(([value, name, alarm]) => {
     const box = element("div", undefined, alarm ? "alarm" : "");
     box.append(element("b", value), element("span", name));
@@ -162,10 +165,7 @@ function head() {
   $("why-box").hidden = DATA.why.length === 0;
 }
 
-function tables() {
-  table("classes", [["Size", "text"], ["Flows", ""], ["p50", ""], ["p99", ""], ["max", ""], ["slow p50", ""], ["slow p99", ""], ["slow max", ""]],
-    DATA.classes.map(({ name, fct, slow }) => ({ cells: [name, count(fct.count), time(fct.p50), time(fct.p99), time(fct.max),
-      milli(slow.p50), milli(slow.p99), milli(slow.max)] })), "no flow was delivered");
+function ports() {
   $("ports-note").textContent = DATA.ports.length < DATA.ports_total ? `${DATA.ports.length} of ${count(DATA.ports_total)}, the busiest` : "";
   const sum = (drops) => Object.values(drops).reduce((a, b) => a + b, 0);
   table("ports", [["Switch", "text"], ["Port", ""], ["To", "text"], ["In", ""], ["Out", ""], ["Longest queue", ""], ["Mean queue", ""], ["Marked", ""],
@@ -173,6 +173,23 @@ function tables() {
   DATA.ports.map(({ switch: name, port: p }) => ({ alarm: sum(p.drops) > 0, cells: [name, String(p.port), p.peer, count(p.rx_frames), count(p.tx_frames),
     bytes(p.queue_max), bytes(p.queue_mean), count(p.marked), count(p.pfc_tx_xoff), count(p.pfc_rx), time(p.rx_paused_ns), bytes(p.headroom_peak),
     bytes(p.headroom), sum(p.drops) === 0 ? "0" : Object.entries(p.drops).map(([why, n]) => `${count(n)} ${why}`).join(", ")] })), "no switch");
+}
+
+/// At flow level, in place of ports.
+function bottlenecks() {
+  $("ports-name").textContent = "Bottlenecks";
+  $("ports-note").textContent = (DATA.links.length < DATA.links_total ? `${DATA.links.length} of ${count(DATA.links_total)}; ` : "") + "links that several flows share, by the time in which they held one back";
+  table("ports", [["From", "text"], ["To", "text"], ["Rate", ""], ["Bytes", ""], ["Busy", ""], ["Bottleneck", ""]],
+    DATA.links.map((l) => ({ alarm: false, cells: [l.from, l.to, rate(l.rate_bps), bytes(l.bytes), (l.busy_milli / 10).toFixed(1) + " %", (l.bottleneck_milli / 10).toFixed(1) + " %"] })),
+    "no link was shared");
+}
+
+function tables() {
+  table("classes", [["Size", "text"], ["Flows", ""], ["p50", ""], ["p99", ""], ["max", ""], ["slow p50", ""], ["slow p99", ""], ["slow max", ""]],
+    DATA.classes.map(({ name, fct, slow }) => ({ cells: [name, count(fct.count), time(fct.p50), time(fct.p99), time(fct.max),
+      milli(slow.p50), milli(slow.p99), milli(slow.max)] })), "no flow was delivered");
+  if (DATA.level === "packet") ports();
+  else bottlenecks();
   $("hosts-box").hidden = DATA.hosts.length === 0;
   table("hosts", [["Host", "text"], ["PFC frames", ""], ["Pauses", ""], ["Held back", ""], ["Share of the run", ""]],
     DATA.hosts.map((h) => {
@@ -200,7 +217,7 @@ orders();
 tables();
 keepDrawn(() => {
   if (DATA.collectives.length > 0) steps();
-  lines("depths", DATA.end_ns, timed(T.depths, T.period_ns), bytes, "Nothing waited.", MARKS);
+  lines("depths", DATA.end_ns, timed(T.depths, T.period_ns), bytes, DATA.level === "packet" ? "Nothing waited." : "There are no queues at flow level.", MARKS);
   pauses();
   lines("rates", DATA.end_ns, timed(T.rates, T.rate_period_ns), rate, "Nothing was delivered.", MARKS);
   cdf();

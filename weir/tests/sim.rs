@@ -286,6 +286,28 @@ fn two_runs_are_compared_in_a_table_and_on_a_page() {
 }
 
 #[test]
+fn a_run_at_flow_level_says_what_it_knows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, to) = (format!("{CONFIGS}/flow-level.toml"), dir.path().join("flows"));
+    let run = weir(&[&file, "--out", to.to_str().unwrap()]);
+    let said = out(&run);
+    assert!(run.status.success() && said.contains("flows     136 of 136 delivered"), "{said}");
+    assert!(said.contains("Flow level: ") && said.contains("bottlenecks of flows that share them"), "{said}");
+    assert!(!said.contains("pause frames") && !said.contains("frames    "), "{said}");
+    let links = std::fs::read_to_string(to.join("links.csv")).unwrap();
+    assert!(
+        links.lines().any(|line| line == "from,to,rate_bps,bytes,busy_milli,bottleneck_milli"),
+        "{links}"
+    );
+    let text = std::fs::read_to_string(&file).unwrap();
+    let odd = dir.path().join("odd.toml");
+    std::fs::write(&odd, text.replace("level = \"flow\"", "level = \"flow\"\nlatency = true")).unwrap();
+    let refused = weir(&[odd.to_str().unwrap()]);
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && why.contains("odd.toml:7: latency is set"), "{why}");
+}
+
+#[test]
 fn refusals_are_one_message_with_file_and_place() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bad.toml");

@@ -1,7 +1,7 @@
 //! What is compared of a run.
 
 use super::side::{Side, mean};
-use crate::fabric::Spread;
+use crate::fabric::{Level, Spread};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,16 @@ pub(super) struct Figures {
     pub completion_ns: Option<u64>,
     pub fct_ns: Option<Spread>,
     pub slowdown_milli: Option<Spread>,
-    pub frames_sent: u64,
-    pub frames_dropped: u64,
-    pub frames_lost: u64,
-    pub frames_resent: u64,
-    pub pfc_pauses: u64,
-    pub host_paused_ns: u64,
-    pub ecn_marks: u64,
-    pub queue_max_bytes: u64,
+    #[serde(default)]
+    pub level: Level,
+    pub frames_sent: Option<u64>,
+    pub frames_dropped: Option<u64>,
+    pub frames_lost: Option<u64>,
+    pub frames_resent: Option<u64>,
+    pub pfc_pauses: Option<u64>,
+    pub host_paused_ns: Option<u64>,
+    pub ecn_marks: Option<u64>,
+    pub queue_max_bytes: Option<u64>,
     #[serde(default)]
     pub collectives: Vec<CollectiveFigures>,
 }
@@ -109,16 +111,16 @@ const OF_RUNS: [OfRun; 15] = [
     ("FCT max, us", 1, |f| thousandth(f.fct_ns?.max)),
     ("slowdown p50", 2, |f| thousandth(f.slowdown_milli?.p50)),
     ("slowdown p99", 2, |f| thousandth(f.slowdown_milli?.p99)),
-    ("data frames sent", 0, |f| count(f.frames_sent)),
-    ("frames sent again", 0, |f| count(f.frames_resent)),
-    ("frames dropped by switches", 0, |f| count(f.frames_dropped)),
-    ("frames lost on links", 0, |f| count(f.frames_lost)),
-    ("pause frames of switches", 0, |f| count(f.pfc_pauses)),
+    ("data frames sent", 0, |f| count(f.frames_sent?)),
+    ("frames sent again", 0, |f| count(f.frames_resent?)),
+    ("frames dropped by switches", 0, |f| count(f.frames_dropped?)),
+    ("frames lost on links", 0, |f| count(f.frames_lost?)),
+    ("pause frames of switches", 0, |f| count(f.pfc_pauses?)),
     ("longest pause share of a host, %", 1, |f| {
-        Some(f.host_paused_ns as f64 / f.end_ns.max(1) as f64 * 100.0)
+        Some(f.host_paused_ns? as f64 / f.end_ns.max(1) as f64 * 100.0)
     }),
-    ("marks", 0, |f| count(f.ecn_marks)),
-    ("longest queue, bytes", 0, |f| count(f.queue_max_bytes)),
+    ("marks", 0, |f| count(f.ecn_marks?)),
+    ("longest queue, bytes", 0, |f| count(f.queue_max_bytes?)),
 ];
 
 /// The same of the collectives of a workload.

@@ -122,6 +122,9 @@ impl Comparison {
             }
         }
         for (letter, side) in lettered() {
+            if side.has_flow_level() {
+                notes.push(format!("{letter}: flow level, which has no frames, queues, marks and pauses"));
+            }
             notes.extend(side.left_out.iter().map(|why| format!("{letter}: {why}")));
             let failed = side.runs.iter().filter(|(_, run)| !run.findings.is_empty());
             notes.extend(

@@ -3,10 +3,10 @@
 use super::course::{Course, FlowTimes};
 use super::figures::{CollectiveFigures, Figure, Figures};
 use super::{CompareError, name_of};
-use crate::fabric::{self, SCHEMA, Spread, Timeline, completion};
+use crate::fabric::{self, Level, SCHEMA, Spread, Timeline, completion};
 use crate::sweep;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A setting and its runs.
@@ -16,7 +16,7 @@ pub(super) struct Side {
     pub name: String,
     /// Runs by seed.
     pub runs: BTreeMap<u64, Run>,
-    /// Ports of switches: the switch, and its neighbour. In order, without engines.
+    /// Both directions of all links, sender and receiver. In order, without those of engines.
     pub neighbours: Vec<(String, String)>,
     /// Points of the sweep without a result, in words.
     pub left_out: Option<String>,
@@ -36,6 +36,8 @@ pub(super) struct Run {
 #[derive(Debug, Deserialize)]
 struct Stored {
     findings: Vec<String>,
+    #[serde(default)]
+    level: Level,
     seed: u64,
     end_ns: u64,
     flows_done: u64,
@@ -47,6 +49,7 @@ struct Stored {
     flows: Vec<StoredFlow>,
     switches: Vec<StoredSwitch>,
     hosts: Vec<StoredHost>,
+    links: Vec<StoredLink>,
     timeline: Timeline,
     #[serde(default)]
     collectives: Vec<CollectiveFigures>,
@@ -79,6 +82,12 @@ struct StoredPort {
 #[derive(Debug, Deserialize)]
 struct StoredHost {
     paused_ns: [u64; 8],
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredLink {
+    from: String,
+    to: String,
 }
 
 /// The settings in a file or folder.
@@ -118,10 +127,7 @@ fn report(path: &Path, name: String) -> Result<Side, CompareError> {
     let stored = stored(path)?;
     let course = Some(stored.course());
     let run = Run { figures: stored.figures(), findings: stored.findings.clone(), course };
-    let ports = stored.switches.iter().flat_map(|s| s.ports.iter().map(|p| (s.name.clone(), p.peer.clone())));
-    // An engine of a switch is called after it and is no neighbour.
-    let mut neighbours: Vec<_> = ports.filter(|(switch, peer)| *peer != format!("{switch}.inc")).collect();
-    neighbours.sort_unstable();
+    let neighbours = stored.neighbours();
     let runs = BTreeMap::from([(stored.seed, run)]);
     Ok(Side { name, runs, neighbours, left_out: None })
 }
@@ -131,7 +137,29 @@ impl Stored {
         self.switches.iter().flat_map(|s| &s.ports)
     }
 
+    /// See [`Side::neighbours`].
+    fn neighbours(&self) -> Vec<(String, String)> {
+        let mut all: Vec<(String, String)> =
+            self.links.iter().map(|link| (link.from.clone(), link.to.clone())).collect();
+        if all.is_empty() {
+            // Profile "ns3-hpcc" has ports of switches alone.
+            let switches: BTreeSet<&str> = self.switches.iter().map(|s| s.name.as_str()).collect();
+            for (switch, port) in self.switches.iter().flat_map(|s| s.ports.iter().map(move |p| (s, p))) {
+                all.push((switch.name.clone(), port.peer.clone()));
+                if !switches.contains(port.peer.as_str()) {
+                    all.push((port.peer.clone(), switch.name.clone()));
+                }
+            }
+        }
+        // An engine of a switch is called after it and is no neighbour.
+        let is_engine = |engine: &str, of: &str| engine.strip_suffix(".inc") == Some(of);
+        all.retain(|(from, to)| !is_engine(from, to) && !is_engine(to, from));
+        all.sort_unstable();
+        all
+    }
+
     fn figures(&self) -> Figures {
+        let of_frames = |count: u64| self.level.is_packet().then_some(count);
         // A file may say anything.
         let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
         Figures {
@@ -140,14 +168,15 @@ impl Stored {
             completion_ns: completion(self.flows.iter().map(|f| (f.bytes, f.start_ns, f.fct_ns))),
             fct_ns: self.fct_ns,
             slowdown_milli: self.slowdown_milli,
-            frames_sent: self.frames_sent,
-            frames_dropped: self.frames_dropped,
-            frames_lost: self.frames_lost,
-            frames_resent: sum(&mut self.flows.iter().map(|f| f.resent)),
-            pfc_pauses: sum(&mut self.ports().map(|p| p.pfc_tx_xoff)),
-            host_paused_ns: self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0),
-            ecn_marks: sum(&mut self.ports().map(|p| p.marked)),
-            queue_max_bytes: self.ports().map(|p| p.queue_max).max().unwrap_or(0),
+            level: self.level,
+            frames_sent: of_frames(self.frames_sent),
+            frames_dropped: of_frames(self.frames_dropped),
+            frames_lost: of_frames(self.frames_lost),
+            frames_resent: of_frames(sum(&mut self.flows.iter().map(|f| f.resent))),
+            pfc_pauses: of_frames(sum(&mut self.ports().map(|p| p.pfc_tx_xoff))),
+            host_paused_ns: of_frames(self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0)),
+            ecn_marks: of_frames(sum(&mut self.ports().map(|p| p.marked))),
+            queue_max_bytes: of_frames(self.ports().map(|p| p.queue_max).max().unwrap_or(0)),
             collectives: self.collectives.clone(),
         }
     }
@@ -255,8 +284,13 @@ impl Side {
 
     /// Its topology in words.
     pub fn size(&self) -> String {
-        let mut switches: Vec<&str> = self.neighbours.iter().map(|(switch, _)| switch.as_str()).collect();
-        switches.dedup();
-        format!("switches: {}, ports in use: {}", switches.len(), self.neighbours.len())
+        let mut nodes: Vec<&str> = self.neighbours.iter().map(|(from, _)| from.as_str()).collect();
+        nodes.dedup();
+        format!("nodes: {}, links: {}", nodes.len(), self.neighbours.len() / 2)
+    }
+
+    /// Whether one of its runs was at flow level.
+    pub fn has_flow_level(&self) -> bool {
+        self.runs.values().any(|run| !run.figures.level.is_packet())
     }
 }

@@ -52,7 +52,7 @@ fn a_stored_report_has_the_figures_of_its_summary() {
     // The spec of a sweep and the report of a run say the same of a topology.
     let spec = load("a", &spec(4, "100G", 7)).unwrap();
     assert_eq!(side.neighbours, crate::fabric::neighbours(&spec).unwrap());
-    assert_eq!(side.neighbours.len(), 4);
+    assert_eq!(side.neighbours.len(), 2 * 4);
     let course = side.course().unwrap();
     assert_eq!(course.fct_ns.len(), report.flows_done);
     assert_eq!(course.depths.iter().max().copied().unwrap_or(0), report.queue_max());
@@ -76,9 +76,32 @@ fn two_reports_are_compared_in_percent_and_other_topologies_are_named() {
     assert!(same.rows().iter().all(|row| row[1] == row[2] && row[3] == "+0.0 %"), "{:?}", same.rows());
 
     let other = compare(&[a, c]).unwrap();
-    let note = "the topology of B is not that of A: switches: 1, ports in use: 5; of A: switches: 1, ports in use: 4";
+    let note = "the topology of B is not that of A: nodes: 6, links: 5; of A: nodes: 5, links: 4";
     assert_eq!(other.notes(), [note]);
     assert!(other.text().contains(note));
+}
+
+#[test]
+fn flow_level_is_compared_in_what_it_knows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, packets) = write(dir.path(), "a", &spec(4, "100G", 1));
+    let (b, flows) = write(dir.path(), "b", &format!("level = \"flow\"\n{}", spec(4, "100G", 1)));
+    let both = compare(&[a, b]).unwrap();
+    assert_eq!(both.notes(), ["B: flow level, which has no frames, queues, marks and pauses"]);
+    let rows = both.rows();
+    let us = |report: &crate::fabric::Report| format!("{:.1}", report.fct_ns.unwrap().max as f64 / 1e3);
+    let [of_packets, of_flows, _] = row(&rows, "FCT max, us") else { panic!("three cells") };
+    assert_eq!((of_packets, of_flows), (&us(&packets), &us(&flows)));
+    for unknown in ["marks", "longest queue, bytes", "pause frames of switches", "data frames sent"] {
+        let [known, unknown, difference] = row(&rows, unknown) else { panic!("three cells") };
+        assert!(known != "-" && unknown == "-" && difference == "-", "{known} {unknown} {difference}");
+    }
+    assert!(both.to_html().contains("flow level"));
+    let plan =
+        sweep_of(dir.path(), "levels", "100G", &[("level", "[\"packet\", \"flow\"]"), ("seed", "[1, 2]")]);
+    let levels = compare(&[plan]).unwrap();
+    assert!(levels.notes().iter().any(|note| note.starts_with("B: flow level")), "{:?}", levels.notes());
+    assert_eq!(row(&levels.rows(), "marks")[1], "-");
 }
 
 #[test]

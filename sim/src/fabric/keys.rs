@@ -236,6 +236,7 @@ const HPCC_FILE: More<'_> = &[
 const CASES: &[(&str, &str, More<'_>)] = &[
     ("name", "\"other\"", PLAIN),
     ("profile", "\"ns3-hpcc\"", NS3),
+    ("level", "\"flow\"", PLAIN),
     ("seed", "2", PLAIN),
     ("until", "\"50us\"", PLAIN),
     ("measure_from", "\"50us\"", PLAIN),
@@ -564,7 +565,7 @@ fn said(key: &str, text: &str) -> serde_json::Value {
 /// Everything a report says but whose it is.
 pub(super) fn without_identity(report: &super::Report) -> serde_json::Value {
     let mut said = serde_json::to_value(report).unwrap();
-    for identity in ["config_hash", "seed", "profile"] {
+    for identity in ["config_hash", "seed", "profile", "level"] {
         said.as_object_mut().unwrap().remove(identity);
     }
     said

@@ -50,6 +50,18 @@ pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
     both.collect()
 }
 
+/// Outgoing direction of every port of every node.
+pub(super) fn outgoing(plan: &Plan) -> Vec<Vec<usize>> {
+    let of_node = |(node, links): (usize, &Vec<usize>)| {
+        let side = |(port, link): (usize, &usize)| {
+            let first = plan.links[*link].ends[0];
+            link * 2 + usize::from(!(first.node == node && first.port == port))
+        };
+        links.iter().enumerate().map(side).collect()
+    };
+    plan.ports.iter().enumerate().map(of_node).collect()
+}
+
 impl Direction {
     /// Whether the frame that is sent now is lost on the way; counts it.
     pub fn loses(&mut self, is_pause: bool, rng: &mut Rng) -> bool {

@@ -40,6 +40,10 @@ impl Report {
         });
         let ports: Vec<Value> =
             ports.iter().take(ROWS).map(|(s, p)| json!({ "switch": s.name, "port": p })).collect();
+        let mut links: Vec<_> = self.links.iter().filter(|l| l.bottleneck_milli > Some(0)).collect();
+        links.sort_by_key(|l| std::cmp::Reverse(l.bottleneck_milli));
+        let links_total = links.len();
+        links.truncate(ROWS);
         let hosts: Vec<_> = self.hosts.iter().filter(|h| h.pfc_rx > 0).take(ROWS).collect();
         let cdf = distribution(self.flows.iter().filter_map(|f| f.fct_ns).collect());
         json!({
@@ -47,6 +51,7 @@ impl Report {
             "end_ns": self.end_ns, "events": self.events, "summary": self.summary(), "why": self.why,
             "conservation_error": self.conservation_error, "deadlock": self.deadlock, "timeline": self.timeline, "flows": listed,
             "flows_total": self.flows.len(), "ports": ports, "ports_total": self.ports().count(), "hosts": hosts,
+            "level": self.level, "links": links, "links_total": links_total,
             "cdf": cdf, "classes": self.classes(),
             "collectives": self.longest_collectives(), "collectives_total": self.collectives.len(),
             "orders": self.orders.iter().take(ROWS).map(order_row).collect::<Vec<_>>(), "orders_total": self.orders.len(),

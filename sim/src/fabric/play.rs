@@ -1,12 +1,13 @@
 //! A spec is played by the profile it names.
 
 use super::engine;
+use super::level::Level;
 use super::report::Report;
 use super::spec::{FabricSpec, Profile};
 use super::timeline::{MAX_RATES, PortName};
 use super::topology::Plan;
 use super::workload::Planned;
-use super::{FabricError, ns3};
+use super::{FabricError, flow_level, ns3};
 use std::ops::ControlFlow;
 use weir_dataplane::types::Nanos;
 
@@ -49,9 +50,15 @@ pub fn run_with(
     spec: &FabricSpec,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
-    let played = match spec.profile {
-        Profile::Weir => engine::run(spec, progress),
-        Profile::Ns3Hpcc => ns3::run(spec, progress),
+    let played = match (spec.profile, spec.level) {
+        (Profile::Weir, Level::Packet) => engine::run(spec, progress),
+        (Profile::Weir, Level::Flow) => flow_level::run(spec, progress),
+        (Profile::Ns3Hpcc, Level::Packet) => ns3::run(spec, progress),
+        (Profile::Ns3Hpcc, Level::Flow) => Err(FabricError::Profile {
+            key: "level".into(),
+            why: "the published simulator plays packets alone; take the key out, or use profile = \"weir\""
+                .into(),
+        }),
     };
     played.map(Report::judged).map_err(|e| spec.locate(e))
 }

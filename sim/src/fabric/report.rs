@@ -2,6 +2,7 @@
 
 use super::collective_report::{CollectiveResult, CollectiveSummary};
 use super::latency::Latency;
+use super::level::Level;
 use super::orders::{OrderResult, PairTrace};
 use super::reasons;
 use super::spec::{FabricSpec, Profile};
@@ -28,6 +29,10 @@ pub struct Report {
     pub name: String,
     /// Whose switches and hosts: `weir` or `ns3-hpcc`.
     pub profile: &'static str,
+    /// Whether frames were played; absent: they were. At flow level there are no frames, so none is lost, marked or waits, and
+    /// neither switches nor hosts have anything to say.
+    #[serde(skip_serializing_if = "Level::is_packet")]
+    pub level: Level,
     /// Hash of the spec with all its defaults.
     pub config_hash: String,
     /// Its seed.
@@ -99,6 +104,9 @@ pub struct Report {
 pub struct Summary {
     /// See [`Report::verdict`].
     pub verdict: &'static str,
+    /// See [`Report::level`].
+    #[serde(skip_serializing_if = "Level::is_packet")]
+    pub level: Level,
     /// See [`Report::findings`].
     pub findings: Vec<String>,
     /// See [`Report::bytes_lost`].
@@ -122,28 +130,28 @@ pub struct Summary {
     pub frame_delay_mean_ns: Option<u64>,
     /// Payload bytes delivered, all flows.
     pub delivered_bytes: u64,
+    /// See [`Report::frames_sent`]; absent, like all of frames and queues that follows: flow level has none.
+    pub frames_sent: Option<u64>,
     /// See [`Report::frames_sent`].
-    pub frames_sent: u64,
+    pub frames_lost: Option<u64>,
     /// See [`Report::frames_sent`].
-    pub frames_lost: u64,
-    /// See [`Report::frames_sent`].
-    pub frames_dropped: u64,
+    pub frames_dropped: Option<u64>,
     /// See [`Report::lossless_drops`].
-    pub lossless_drops: u64,
+    pub lossless_drops: Option<u64>,
     /// Frames sent again.
-    pub frames_resent: u64,
+    pub frames_resent: Option<u64>,
     /// See [`Report::pauses`].
-    pub pfc_pauses: u64,
+    pub pfc_pauses: Option<u64>,
     /// Longest time one host was held back, ns.
-    pub host_paused_ns: u64,
+    pub host_paused_ns: Option<u64>,
     /// See [`Report::marks`].
-    pub ecn_marks: u64,
+    pub ecn_marks: Option<u64>,
     /// See [`Report::queue_max`].
-    pub queue_max_bytes: u64,
+    pub queue_max_bytes: Option<u64>,
     /// Largest mean depth of a port's queues, if measured.
     pub queue_mean_bytes: Option<u64>,
     /// Most headroom bytes a group held.
-    pub headroom_peak_bytes: u64,
+    pub headroom_peak_bytes: Option<u64>,
     /// See [`Report::deadlock`].
     pub deadlock: Vec<String>,
     /// See [`Report::why`].
@@ -380,6 +388,10 @@ pub struct LinkResult {
     pub lost_down: u64,
     /// PFC frames lost.
     pub lost_pauses: u64,
+    /// Share of the run in which it had several flows and was the bottleneck of one of them, in thousandths; absent: flow level
+    /// alone knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bottleneck_milli: Option<u64>,
 }
 
 /// The state at one instant.
@@ -407,6 +419,7 @@ impl Report {
                 Profile::Weir => "weir",
                 Profile::Ns3Hpcc => "ns3-hpcc",
             },
+            level: spec.level,
             config_hash: spec.hash(),
             seed: spec.seed,
             units: "_ns: nanoseconds; _bps: bit/s; _milli: thousandths; queue, headroom, delivered, buffer: bytes; \
@@ -441,8 +454,10 @@ impl Report {
 
     /// The run in a few numbers.
     pub fn summary(&self) -> Summary {
+        let of_frames = |count: u64| self.level.is_packet().then_some(count);
         Summary {
             verdict: self.verdict,
+            level: self.level,
             findings: self.findings.clone(),
             bytes_lost: self.bytes_lost,
             end_ns: self.end_ns,
@@ -454,17 +469,17 @@ impl Report {
             slowdown_milli: self.slowdown_milli,
             frame_delay_mean_ns: self.latency.as_ref().map(|l| l.end_to_end[0].total.mean_ps / 1000),
             delivered_bytes: self.flows.iter().map(|f| f.delivered).sum(),
-            frames_sent: self.frames_sent,
-            frames_lost: self.frames_lost,
-            frames_dropped: self.frames_dropped,
-            lossless_drops: self.lossless_drops,
-            frames_resent: self.flows.iter().map(|f| f.resent).sum(),
-            pfc_pauses: self.pauses(),
-            host_paused_ns: self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0),
-            ecn_marks: self.marks(),
-            queue_max_bytes: self.queue_max(),
+            frames_sent: of_frames(self.frames_sent),
+            frames_lost: of_frames(self.frames_lost),
+            frames_dropped: of_frames(self.frames_dropped),
+            lossless_drops: of_frames(self.lossless_drops),
+            frames_resent: of_frames(self.flows.iter().map(|f| f.resent).sum()),
+            pfc_pauses: of_frames(self.pauses()),
+            host_paused_ns: of_frames(self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0)),
+            ecn_marks: of_frames(self.marks()),
+            queue_max_bytes: of_frames(self.queue_max()),
             queue_mean_bytes: self.ports().filter_map(|(_, p)| p.queue_mean).max(),
-            headroom_peak_bytes: self.ports().map(|(_, p)| p.headroom_peak).max().unwrap_or(0),
+            headroom_peak_bytes: of_frames(self.ports().map(|(_, p)| p.headroom_peak).max().unwrap_or(0)),
             deadlock: self.deadlock.clone(),
             why: self.why.clone(),
             collectives: self.collectives.iter().map(CollectiveResult::summary).collect(),
@@ -573,7 +588,7 @@ impl Report {
     pub fn tables(&self) -> Vec<(&'static str, String)> {
         let always = [("flows.csv", self.flows_csv()), ("ports.csv", self.ports_csv())];
         let more = self.latency_csv().into_iter().flatten().chain(self.collectives_csv());
-        always.into_iter().chain(more).chain(self.traces_csv()).collect()
+        always.into_iter().chain(more).chain(self.traces_csv()).chain(self.links_csv()).collect()
     }
 
     /// The whole report, as page and as JSON, by the names of their files.
@@ -624,6 +639,18 @@ impl Report {
             + weir_endpoint::dcqcn::trace::CSV_HEADER;
         let lines = self.traces.iter().flat_map(PairTrace::csv);
         (!self.traces.is_empty()).then(|| ("traces.csv", std::iter::once(head).chain(lines).collect()))
+    }
+
+    /// One line per direction of a link, at flow level; `None`: ports say more.
+    pub fn links_csv(&self) -> Option<(&'static str, String)> {
+        let head = self.csv_head("links") + "from,to,rate_bps,bytes,busy_milli,bottleneck_milli\n";
+        let line = |l: &LinkResult| {
+            let LinkResult { from, to, rate_bps, bytes, busy_milli, bottleneck_milli, .. } = l;
+            let held = bottleneck_milli.map_or(String::new(), |n| n.to_string());
+            format!("{},{},{rate_bps},{bytes},{busy_milli},{held}\n", quoted(from), quoted(to))
+        };
+        let lines = self.links.iter().map(line);
+        (!self.level.is_packet()).then(|| ("links.csv", std::iter::once(head).chain(lines).collect()))
     }
 
     /// One line per switch port.

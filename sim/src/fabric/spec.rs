@@ -3,6 +3,7 @@
 use super::FabricError;
 use super::congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 use super::import::Files;
+use super::level::Level;
 use super::ns3_spec::Ns3Spec;
 use super::nscc::NsccSpec;
 use super::orders::OrderSpec;
@@ -26,6 +27,9 @@ pub struct FabricSpec {
     /// Whose switches and hosts.
     #[serde(default)]
     pub profile: Profile,
+    /// Frame by frame, or flows as rates.
+    #[serde(default)]
+    pub level: Level,
     /// Seed of everything random.
     #[serde(default = "one::<u64>")]
     pub seed: u64,

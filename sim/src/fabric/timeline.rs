@@ -196,6 +196,21 @@ impl TimelineRecorder {
         self.lanes.note(lane, now, bytes);
     }
 
+    /// `bytes` of payload arrived, evenly from one time to a later one.
+    pub fn delivered_evenly(&mut self, rate: usize, from: Nanos, to: Nanos, bytes: u64) {
+        let lane = self.ports.len() + rate;
+        // The buckets are as wide as they need to be to reach the end.
+        self.lanes.note(lane, to, 0);
+        let (shift, span) = (self.lanes.shift, u128::from((to - from).max(1)));
+        let until = |now: Nanos| (u128::from(bytes) * u128::from(now - from) / span) as u64;
+        let mut now = from;
+        while now < to {
+            let next = (((now >> shift) + 1) << shift).min(to);
+            self.lanes.note(lane, now, until(next) - until(now));
+            now = next;
+        }
+    }
+
     /// `port` sends a PFC frame: pause, or resume. Says how many more pauses there are now.
     pub fn pfc(&mut self, port: usize, priority: usize, now: Nanos, pause: bool) -> i8 {
         let open = &mut self.open[port][priority];

@@ -167,14 +167,12 @@ fn check_loss(name: &str, link: &LinkSpec) -> Result<(), FabricError> {
     Ok(())
 }
 
-/// Each port of a switch as names, in order: the switch, and the node at the other end. Engines have none.
+/// Both directions of each link as names, in order. Engines have none.
 pub(crate) fn neighbours(spec: &FabricSpec) -> Result<Vec<(String, String)>, FabricError> {
     let plan = lay_out(spec)?;
     let both_ways = plan.links.iter().flat_map(|link| [link.ends, [link.ends[1], link.ends[0]]]);
-    let of_switches = both_ways.filter(|[at, _]| at.node >= plan.hosts);
-    let mut names: Vec<_> = of_switches
-        .map(|ends| (plan.names[ends[0].node].clone(), plan.names[ends[1].node].clone()))
-        .collect();
+    let mut names: Vec<_> =
+        both_ways.map(|ends| (plan.names[ends[0].node].clone(), plan.names[ends[1].node].clone())).collect();
     names.sort_unstable();
     Ok(names)
 }

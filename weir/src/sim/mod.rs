@@ -119,13 +119,12 @@ fn print(r: &Report) {
         let times = |milli: u64| milli as f64 / 1e3;
         say!("  slowdown  p50 {:.2}, p99 {:.2}, max {:.2}", times(s.p50), times(s.p99), times(s.max));
     }
-    say!("  frames    {} sent, {} dropped, {} lost on links", r.frames_sent, r.frames_dropped, r.frames_lost);
-    say!(
-        "  pfc       {} pause frames, marks {}, longest queue {} bytes",
-        r.pauses(),
-        r.marks(),
-        r.queue_max()
-    );
+    if r.level.is_packet() {
+        let (sent, dropped, lost) = (r.frames_sent, r.frames_dropped, r.frames_lost);
+        say!("  frames    {sent} sent, {dropped} dropped, {lost} lost on links");
+        let (pauses, marks, queue) = (r.pauses(), r.marks(), r.queue_max());
+        say!("  pfc       {pauses} pause frames, marks {marks}, longest queue {queue} bytes");
+    }
     for c in r.collectives.iter().take(MAX_COLLECTIVES) {
         say!("  {}", c.line());
     }
@@ -137,6 +136,9 @@ fn print(r: &Report) {
     }
     r.why.iter().for_each(|sentence| say!("  {sentence}"));
     let good = || {
+        if !r.level.is_packet() {
+            return "every flow that has an end was delivered".to_owned();
+        }
         let lost = [(r.frames_lost, "links lost"), (r.frames_dropped, "switches dropped")];
         let lost: Vec<String> =
             lost.iter().filter(|(n, _)| *n > 0).map(|(n, who)| format!("{who} {n} frames")).collect();

@@ -10,6 +10,7 @@ use crate::fabric::rclink;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
 use crate::fabric::time::{PS, Ps};
+use crate::fabric::ways::{FCS_AND_PREAMBLE, HEAD_BYTES};
 use crate::fabric::workload::{Planned, is_finite};
 use std::ops::ControlFlow;
 use weir_dataplane::frame::Frame;
@@ -18,12 +19,8 @@ use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, PortId, wire_byt
 use weir_endpoint::flow::Arrival;
 use weir_endpoint::rclink::class::Class;
 
-/// FCS and preamble: what is on the wire of a frame before its last bit.
-const FCS_AND_PREAMBLE: u64 = 12;
 /// Events between two looks at the progress.
 const EVENTS_PER_STEP: u64 = 1 << 16;
-/// Bytes after which a cut-through switch has seen all headers: a shortest frame.
-pub(super) const HEAD_BYTES: u64 = MIN_FRAME_BYTES + FCS_AND_PREAMBLE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {

@@ -10,7 +10,6 @@ use world::Fabric;
 mod core;
 mod event_loop;
 mod failures;
-mod ideal;
 mod operations;
 mod orders;
 mod probe;

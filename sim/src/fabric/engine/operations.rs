@@ -1,82 +1,25 @@
-//! Operations as they begin and end: what has ended lets go of what waits for it.
+//! Operations begin and end with what hosts do.
 
 use super::event_loop::Event;
 use super::world::Fabric;
-use crate::fabric::graph::{Op, OpId, Work};
-use crate::fabric::time::{PS, Ps};
+use crate::fabric::graph::OpId;
+use crate::fabric::operations::Due;
 use crate::fabric::workload::Planned;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_dataplane::types::Nanos;
 use weir_endpoint::flow::Flow;
 
-/// No operation.
-const NONE: OpId = OpId::MAX;
-
-/// How far all operations are.
-#[derive(Debug)]
-pub(super) struct Operations {
-    ops: Vec<Op>,
-    /// Ends each still waits for.
-    waits: Vec<u32>,
-    /// What waits for each.
-    followers: Vec<Vec<OpId>>,
-    /// Of each flow: the operation that sends it, and the one that receives it.
-    ends: Vec<(OpId, OpId)>,
-    /// When each stream of a host has done what it was given, ps.
-    busy: BTreeMap<(u32, u32), Ps>,
-    /// Computations that have not ended.
-    pub(super) computing: usize,
-    /// Hosts and times at which computations ended.
-    pub(super) computed: BTreeSet<(u32, Nanos)>,
-    /// Somebody waits for the end of a sending.
-    pub(super) follows_sends: bool,
-}
-
-impl Operations {
-    pub(super) fn new(mut ops: Vec<Op>, flows: usize) -> Self {
-        let mut followers = vec![Vec::new(); ops.len()];
-        let mut ends = vec![(NONE, NONE); flows];
-        let mut waits = Vec::with_capacity(ops.len());
-        for (at, op) in (0..).zip(&mut ops) {
-            for before in std::mem::take(&mut op.after) {
-                followers[before as usize].push(at);
-            }
-            // A message that is received has to come.
-            waits.push(op.needs + u32::from(matches!(op.work, Work::Receive(_))));
-            match op.work {
-                Work::Send(flow) => ends[flow as usize].0 = at,
-                Work::Receive(flow) => ends[flow as usize].1 = at,
-                Work::Join | Work::Compute { .. } => {}
-            }
+impl From<Due> for Event {
+    fn from(due: Due) -> Self {
+        match due {
+            Due::Start { flow } => Self::Start { flow },
+            Due::Computed { op } => Self::Computed { op },
         }
-        let computing = ops.iter().filter(|op| matches!(op.work, Work::Compute { .. })).count();
-        let follows_sends =
-            ends.iter().any(|(send, _)| followers.get(*send as usize).is_some_and(|f| !f.is_empty()));
-        let (busy, computed) = (BTreeMap::new(), BTreeSet::new());
-        Self { ops, waits, followers, ends, busy, computing, computed, follows_sends }
-    }
-
-    /// One of those that `op` waits for has ended: whether it may begin now. It may need no more of them.
-    fn one_less(&mut self, op: OpId) -> bool {
-        let waits = &mut self.waits[op as usize];
-        let last = *waits == 1;
-        *waits = waits.saturating_sub(1);
-        last
-    }
-
-    /// `op` has ended: what may begin now.
-    fn end(&mut self, op: OpId) -> Vec<OpId> {
-        let mut followers = std::mem::take(&mut self.followers[op as usize]);
-        followers.retain(|follower| self.one_less(*follower));
-        followers
     }
 }
 
 impl Fabric<'_> {
     /// Begins what waits for nothing.
     pub(super) fn begin_operations(&mut self) {
-        let free = (0..).zip(&self.operations.waits).filter(|(_, waits)| **waits == 0).map(|(at, _)| at);
-        self.begin(free.collect());
+        self.operations.begin_free(self.now, &mut |at, due| self.queue.push(at, due.into()));
     }
 
     /// Notes how long the host of a flow is held back while it is sent, at both its ends.
@@ -92,21 +35,12 @@ impl Fabric<'_> {
 
     /// All bytes of a flow have arrived.
     pub(super) fn received(&mut self, flow: u32) {
-        let op = self.operations.ends[flow as usize].1;
-        if op != NONE && self.operations.one_less(op) {
-            self.begin([op].into());
-        }
+        self.operations.received(flow, self.now, &mut |at, due| self.queue.push(at, due.into()));
     }
 
     /// A computation is over.
     pub(super) fn computed(&mut self, op: OpId) {
-        self.operations.computing -= 1;
-        if let Work::Compute { host, .. } = self.operations.ops[op as usize].work {
-            let now = self.ns();
-            self.operations.computed.insert((host, now));
-        }
-        let open = self.operations.end(op).into();
-        self.begin(open);
+        self.operations.computed(op, self.now, &mut |at, due| self.queue.push(at, due.into()));
     }
 
     /// Ends what the sending of flows by `host` has become complete of.
@@ -115,39 +49,7 @@ impl Fabric<'_> {
         while self.operations.follows_sends
             && let Some(flow) = self.hosts[host].poll_completed()
         {
-            self.acknowledged(flow);
-        }
-    }
-
-    /// The sender of a flow knows that all bytes have arrived.
-    fn acknowledged(&mut self, flow: u32) {
-        let op = self.operations.ends[flow as usize].0;
-        if op != NONE {
-            let open = self.operations.end(op).into();
-            self.begin(open);
-        }
-    }
-
-    /// Begins these, in order, and what follows at once from their ends.
-    fn begin(&mut self, mut open: VecDeque<OpId>) {
-        while let Some(op) = open.pop_front() {
-            let Op { work, start, .. } = self.operations.ops[op as usize];
-            match work {
-                Work::Send(flow) => {
-                    let start = start.saturating_mul(PS).max(self.now);
-                    self.at(start, Event::Start { flow });
-                }
-                Work::Compute { host, stream, ns } => {
-                    let busy = self.operations.busy.entry((host, stream)).or_default();
-                    *busy = (*busy)
-                        .max(start.saturating_mul(PS))
-                        .max(self.now)
-                        .saturating_add(ns.saturating_mul(PS));
-                    let end = *busy;
-                    self.at(end, Event::Computed { op });
-                }
-                Work::Receive(_) | Work::Join => open.extend(self.operations.end(op)),
-            }
+            self.operations.acknowledged(flow, self.now, &mut |at, due| self.queue.push(at, due.into()));
         }
     }
 }

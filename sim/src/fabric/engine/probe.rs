@@ -197,6 +197,10 @@ impl Fabric<'_> {
     pub(super) fn flow_result(&self, planned: &Planned) -> FlowResult {
         let started = self.started[planned.flow.id as usize];
         let (sent, rate, got) = self.progress(planned);
+        let stops = match planned.seat {
+            None => vec![planned.to],
+            Some(seat) => self.collectives.stops(seat, planned.from),
+        };
         FlowResult {
             id: planned.flow.id,
             from: self.plan.names[planned.from].clone(),
@@ -204,7 +208,7 @@ impl Fabric<'_> {
             bytes: is_finite(planned).then_some(planned.flow.bytes),
             start_ns: started.map(|s| s.at),
             fct_ns: got.delivered().zip(started).map(|(done, s)| done - s.at),
-            ideal_ns: self.ideal(planned),
+            ideal_ns: self.ways().alone(planned, &stops).ns(),
             delivered: got.bytes,
             lost: got.lost,
             packets: sent.packets,
@@ -302,6 +306,7 @@ impl Fabric<'_> {
             lost: d.lost,
             lost_down: d.lost_down,
             lost_pauses: d.lost_pauses,
+            bottleneck_milli: None,
         }
     }
 }

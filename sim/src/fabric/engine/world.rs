@@ -3,7 +3,6 @@
 use super::core::{self, Core};
 use super::event_loop::{Event, Flying};
 use super::failures::{self, LinkChange};
-use super::operations::Operations;
 use super::probe::Gauge;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
 use crate::fabric::congestion::Telemetry;
@@ -11,7 +10,8 @@ use crate::fabric::event_queue::EventQueue;
 use crate::fabric::graph::Collective;
 use crate::fabric::hosts::{self, Host};
 use crate::fabric::latency::LatencyRecorder;
-use crate::fabric::links::{Direction, directions};
+use crate::fabric::links::{Direction, directions, outgoing};
+use crate::fabric::operations::Operations;
 use crate::fabric::orders::Orders;
 use crate::fabric::play::{lanes, port_names};
 use crate::fabric::policy::Policy;
@@ -25,6 +25,7 @@ use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::topology::{Plan, hop_mac};
 use crate::fabric::units::Duration;
+use crate::fabric::ways::Ways;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
 use crate::fabric::{FabricError, switches};
 use std::collections::BTreeMap;
@@ -233,14 +234,7 @@ impl<'a> Fabric<'a> {
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Vec<_>, FabricError>>()?;
         let dirs = directions(&plan);
-        let out = plan.ports.iter().enumerate().map(|(node, links)| {
-            let side = |(port, link): (usize, &usize)| {
-                let first = plan.links[*link].ends[0];
-                link * 2 + usize::from(!(first.node == node && first.port == port))
-            };
-            links.iter().enumerate().map(side).collect()
-        });
-        let out: Vec<Vec<usize>> = out.collect();
+        let out = outgoing(&plan);
         let configs: Vec<&Config> = switches.iter().map(|s| &*s.config).collect();
         let obeyed = (0..plan.hosts).map(|host| hosts::obeyed(spec, &plan, host, &configs));
         let obeyed = obeyed.collect::<Result<Vec<u8>, _>>()?;
@@ -303,6 +297,11 @@ impl<'a> Fabric<'a> {
             frames_sent: 0,
             samples: Vec::new(),
         })
+    }
+
+    pub(super) fn ways(&self) -> Ways<'_> {
+        let Self { spec, plan, dirs, out, routes, .. } = self;
+        Ways { spec, plan, dirs, out, routes }
     }
 
     /// Whole nanoseconds, never before the event.

@@ -1,0 +1,269 @@
+//! Max-min fair rates of flows over links, kept up to date as flows come and go.
+//!
+//! Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) raises all rates together; a link that is full fixes those of
+//! its flows at its level. What comes or goes can change a level only from the lowest one it touches on, and from there what
+//! shares a link with a rate that changes: links are visited by rising level, and where a level stays as it was nothing behind it
+//! is looked at. So a change costs what it changes, not what there is.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Rates are whole numbers of 2^-14 bit/s: the fastest link of a fabric file (10^15 bit/s) fits 64 bits.
+const UNIT_SHIFT: u32 = 14;
+/// No level: the link is not full.
+const NONE: u64 = u64::MAX;
+/// No link.
+const NOWHERE: u32 = u32::MAX;
+
+/// A rate in bit/s, in units of this module.
+pub(super) fn units(bps: u64) -> u64 {
+    bps.checked_mul(1 << UNIT_SHIFT).unwrap_or(NONE - 1)
+}
+
+/// Units that a byte takes at this module's rates and picoseconds: rate times time makes such units.
+pub(super) const BYTE: u128 = (8 * 1_000_000_000_000) << UNIT_SHIFT;
+
+#[derive(Clone, Debug)]
+struct Link {
+    capacity: u64,
+    /// Rate of the flows it holds back; [`NONE`]: it holds back none.
+    level: u64,
+    flows: Vec<u32>,
+    /// Level at which it is to be visited; [`NONE`]: it is not.
+    queued: u64,
+    /// It is in the list of those visited.
+    noted: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    /// Links, and its place in the list of each.
+    path: Vec<(u32, u32)>,
+    rate: u64,
+    /// The link that holds it back; [`NOWHERE`]: it has no rate yet.
+    bottleneck: u32,
+    /// Its rate before this round of changes, if it may have another.
+    before: Option<u64>,
+}
+
+/// Links and the flows on them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MaxMin {
+    links: Vec<Link>,
+    flows: Vec<Flow>,
+    unused_links: Vec<u32>,
+    unused_flows: Vec<u32>,
+    queue: BinaryHeap<Reverse<(u64, u32)>>,
+    touched: Vec<u32>,
+    visited: Vec<u32>,
+}
+
+impl MaxMin {
+    /// One more link; [`units`] of its rate. Links are numbered from 0.
+    pub fn add_link(&mut self, capacity: u64) -> u32 {
+        let link =
+            Link { capacity: capacity.max(1), level: NONE, flows: Vec::new(), queued: NONE, noted: false };
+        if let Some(at) = self.unused_links.pop() {
+            self.links[at as usize] = link;
+            return at;
+        }
+        self.links.push(link);
+        self.links.len() as u32 - 1
+    }
+
+    /// Takes a link away that no flow is on.
+    pub fn remove_link(&mut self, link: u32) {
+        self.unused_links.push(link);
+    }
+
+    /// A flow over these links, of which there is one at least, none twice. It has a rate after [`MaxMin::settle`]. Numbers of
+    /// flows that were removed are given again.
+    pub fn add(&mut self, path: &[u32]) -> u32 {
+        let at = self.unused_flows.pop().unwrap_or_else(|| {
+            self.flows.push(Flow::default());
+            self.flows.len() as u32 - 1
+        });
+        let place = |link: &u32| {
+            let flows = &mut self.links[*link as usize].flows;
+            flows.push(at);
+            (*link, flows.len() as u32 - 1)
+        };
+        let path = path.iter().map(place).collect();
+        self.flows[at as usize] = Flow { path, rate: 0, bottleneck: NOWHERE, before: None };
+        self.touch(at);
+        self.visit_path(at, 0);
+        at
+    }
+
+    /// Takes a flow away.
+    pub fn remove(&mut self, flow: u32) {
+        let path = std::mem::take(&mut self.flows[flow as usize].path);
+        for (link, place) in path {
+            let flows = &mut self.links[link as usize].flows;
+            flows.swap_remove(place as usize);
+            if let Some(moved) = flows.get(place as usize) {
+                let path = &mut self.flows[*moved as usize].path;
+                path.iter_mut().filter(|(other, _)| *other == link).for_each(|(_, at)| *at = place);
+            }
+            self.visit_if_full(link);
+        }
+        self.unused_flows.push(flow);
+    }
+
+    /// Rate of a flow, in units.
+    pub fn rate(&self, flow: u32) -> u64 {
+        self.flows[flow as usize].rate
+    }
+
+    /// Whether a link holds a flow back for the sake of others.
+    pub fn is_contended(&self, link: u32) -> bool {
+        let link = &self.links[link as usize];
+        link.level != NONE && link.flows.len() > 1
+    }
+
+    /// Links of which [`MaxMin::is_contended`] may have changed with the last round.
+    pub fn visited(&self) -> &[u32] {
+        &self.visited
+    }
+
+    fn visit(&mut self, link: u32, level: u64) {
+        let at = &mut self.links[link as usize];
+        if level < at.queued {
+            at.queued = level;
+            self.queue.push(Reverse((level, link)));
+        }
+    }
+
+    fn visit_if_full(&mut self, link: u32) {
+        let level = self.links[link as usize].level;
+        if level != NONE {
+            self.visit(link, level);
+        }
+    }
+
+    fn visit_path(&mut self, flow: u32, level: u64) {
+        for nth in 0..self.flows[flow as usize].path.len() {
+            let (link, _) = self.flows[flow as usize].path[nth];
+            self.visit(link, level);
+        }
+    }
+
+    fn touch(&mut self, flow: u32) {
+        let at = &mut self.flows[flow as usize];
+        if at.before.is_none() {
+            at.before = Some(at.rate);
+            self.touched.push(flow);
+        }
+    }
+
+    /// The level to which a link could raise the flows that nothing else holds back: those that others hold back have the rates
+    /// they have, or that level if it is lower. [`NONE`]: there is room for all.
+    fn potential(&self, link: u32) -> u64 {
+        let at = &self.links[link as usize];
+        let held = |flow: &Flow| flow.bottleneck != link && flow.bottleneck != NOWHERE;
+        let mut level = NONE;
+        let mut below = 0;
+        // Each round leaves fewer flows at the level, which can only rise.
+        loop {
+            let (mut open, mut sum) = (0u64, 0u128);
+            for flow in at.flows.iter().map(|flow| &self.flows[*flow as usize]) {
+                match held(flow) && (level == NONE || flow.rate <= level) {
+                    true => sum += u128::from(flow.rate),
+                    false => open += 1,
+                }
+            }
+            if level != NONE && open == below {
+                return level;
+            }
+            let Some(left) = u128::from(at.capacity).checked_sub(sum) else {
+                // More than fits, which the level of all has to say.
+                (level, below) = (at.capacity / at.flows.len() as u64, 0);
+                continue;
+            };
+            if open == 0 {
+                return NONE;
+            }
+            (level, below) = ((left / u128::from(open)) as u64, open);
+        }
+    }
+
+    /// Gives all flows the rates they have after what came and went; those whose rate is another one now, in the order in which
+    /// they were found.
+    pub fn settle(&mut self) -> Vec<u32> {
+        for link in self.visited.drain(..) {
+            self.links[link as usize].noted = false;
+        }
+        let mut reached = 0;
+        while let Some(Reverse((level, link))) = self.queue.pop() {
+            let at = &mut self.links[link as usize];
+            if at.queued != level {
+                continue;
+            }
+            debug_assert!(reached <= level, "link {link} at {level} after {reached}");
+            reached = level;
+            at.queued = NONE;
+            if !at.noted {
+                at.noted = true;
+                self.visited.push(link);
+            }
+            let (before, now) = (at.level, self.potential(link));
+            match before.min(now) {
+                NONE => {}
+                next if next > level => self.visit(link, next),
+                _ if now > before => {
+                    self.release(link);
+                    if now != NONE {
+                        self.visit(link, now);
+                    }
+                }
+                _ => self.fix(link, now),
+            }
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.retain(|flow| {
+            let at = &mut self.flows[*flow as usize];
+            let before = at.before.take();
+            !at.path.is_empty() && before.is_some_and(|before| before != at.rate)
+        });
+        touched
+    }
+
+    /// A link can give more than its level: its flows have no rate until some link fixes one.
+    fn release(&mut self, link: u32) {
+        let level = std::mem::replace(&mut self.links[link as usize].level, NONE);
+        for nth in 0..self.links[link as usize].flows.len() {
+            let flow = self.links[link as usize].flows[nth];
+            if self.flows[flow as usize].bottleneck == link {
+                self.touch(flow);
+                self.flows[flow as usize].bottleneck = NOWHERE;
+                self.visit_path(flow, level);
+            }
+        }
+    }
+
+    /// A link is the lowest one that is open: what nobody holds back below this level it does.
+    fn fix(&mut self, link: u32, level: u64) {
+        self.links[link as usize].level = level;
+        for nth in 0..self.links[link as usize].flows.len() {
+            let flow = self.links[link as usize].flows[nth];
+            let Flow { rate, bottleneck, .. } = self.flows[flow as usize];
+            let (own, free) = (bottleneck == link, bottleneck == NOWHERE);
+            if own && rate == level || !own && !free && rate <= level {
+                continue;
+            }
+            self.touch(flow);
+            let at = &mut self.flows[flow as usize];
+            (at.rate, at.bottleneck) = (level, link);
+            for nth in 0..at.path.len() {
+                let (other, _) = self.flows[flow as usize].path[nth];
+                if other != link {
+                    self.visit_if_full(other);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "max_min_tests.rs"]
+mod tests;

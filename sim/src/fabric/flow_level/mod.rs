@@ -1,0 +1,32 @@
+//! A fabric at flow level: flows are rates, max-min fair at any time, and an event is a flow that begins or ends.
+//!
+//! Topology, routes, workloads and times of links and switches are those of the packet run of the same file. A flow has the bytes
+//! of its frames on the wire to send; the last of them arrives after the delays of its path and its own serialization on every
+//! further link, so that a flow alone takes what it takes frame by frame. What frames do to one another beside sharing a link
+//! (queues, marks, pauses, losses, acknowledgements) is not there, and neither is the way in which congestion control finds
+//! its rates.
+
+mod max_min;
+mod report;
+mod scope;
+mod world;
+
+use super::FabricError;
+use super::play::Progress;
+use super::report::Report;
+use super::spec::FabricSpec;
+use std::ops::ControlFlow;
+use world::World;
+
+/// Plays `spec`.
+pub(super) fn run(
+    spec: &FabricSpec,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report, FabricError> {
+    let mut world = World::new(spec)?;
+    world.play(progress);
+    Ok(world.report())
+}
+
+#[cfg(test)]
+mod tests;

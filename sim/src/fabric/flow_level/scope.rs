@@ -1,0 +1,93 @@
+//! What a file may say at flow level: what would be wrong there is refused, what has no effect is named in the report.
+
+use crate::fabric::spec::{CoreKind, FabricSpec, Pattern, Protocol, RoutingMode};
+use crate::fabric::topology::Plan;
+use crate::fabric::{FabricError, hosts, policy, switches};
+
+/// Keys about which the flow level would be wrong, and why.
+const REFUSED: [(&str, &str); 11] = [
+    ("latency", "there are no frames whose time could be split"),
+    ("sample", "there are no queues; the timeline has the rates"),
+    ("measure_from", "there are no queues whose mean depth could be measured"),
+    ("failure", "links do not fail"),
+    ("routing.convergence", "links do not fail"),
+    ("order", "queue pairs have no registers"),
+    ("switch.iterations", "frames do not pass a crossbar"),
+    ("switch.speedup", "frames do not pass a crossbar"),
+    ("switch.crossbar_mode", "frames do not pass a crossbar"),
+    ("switch.cell", "frames do not pass a crossbar"),
+    ("switch.output_buffer", "frames do not pass a crossbar"),
+];
+/// Keys of `[host]` that have an effect; all others are about frames, marks and pauses.
+const OF_HOSTS: [&str; 4] = ["protocol", "payload", "tx_delay", "rx_delay"];
+/// Keys of a workload that have none.
+const OF_WORKLOADS: [&str; 3] = ["cc", "priority", "dscp"];
+
+/// Refuses what the flow level cannot say.
+///
+/// # Errors
+/// The key, and what to change.
+pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    let wrong = |key: &str, got: &str, why: &str| {
+        let must = format!("absent at level = \"flow\": {why}; take it out, or play level = \"packet\"");
+        Err(FabricError::Range { what: key.into(), got: got.into(), must })
+    };
+    if spec.source.sets("ns3") {
+        return wrong("ns3", "set", "its constants are of profile = \"ns3-hpcc\"");
+    }
+    if let Some((key, why)) = REFUSED.iter().find(|(key, _)| spec.source.sets(key)) {
+        return wrong(key, "set", why);
+    }
+    if spec.switch.core != CoreKind::OutputQueued {
+        return wrong("switch.core", "a crossbar", "outputs take as much as their lines do");
+    }
+    if spec.routing.mode == RoutingMode::Spray {
+        return wrong("routing.mode", "\"spray\"", "a flow has one path");
+    }
+    if spec.host.protocol == Protocol::Rclink {
+        return wrong(
+            "host.protocol",
+            "\"rclink\"",
+            "credits and read rates are not there, hosts speak RoCEv2",
+        );
+    }
+    if let Some(index) = spec.workloads.iter().position(|w| w.kind == Pattern::IncAllReduce) {
+        let problem = "engines sum frames, and level = \"flow\" has none; play level = \"packet\"".into();
+        return Err(FabricError::Workload { index: index + 1, kind: Pattern::IncAllReduce.word(), problem });
+    }
+    hosts::check(spec)
+}
+
+/// Refuses what the fabric itself has that flows know nothing of, and the configuration of switches if frames would not be
+/// played by it either.
+///
+/// # Errors
+/// The key, and what to change.
+pub(super) fn check_plan(spec: &FabricSpec, plan: &Plan) -> Result<(), FabricError> {
+    if let Some(link) = plan.links.iter().find(|link| link.spec.loss > 0.0) {
+        let key = [("link.loss", &spec.link), ("trunk.loss", spec.trunk.as_ref().unwrap_or(&spec.link))];
+        let key = key.iter().find(|(_, kind)| kind.loss > 0.0).map_or("topology.file", |(key, _)| key);
+        let must = "0 at level = \"flow\": nothing is lost there; play level = \"packet\"".into();
+        return Err(FabricError::Range { what: key.into(), got: link.spec.loss.to_string(), must });
+    }
+    policy::Policy::of(spec)?;
+    match plan.hosts < plan.names.len() {
+        true => switches::config_of(plan, spec, plan.hosts).map(drop),
+        false => Ok(()),
+    }
+}
+
+/// Keys of the file that have no effect.
+pub(super) fn idle_keys(spec: &FabricSpec) -> Vec<String> {
+    let of_links = ["link.pause_loss", "trunk.pause_loss", "switch.config"];
+    let of_hosts = spec.source.keys("host").into_iter().filter(|key| !OF_HOSTS.contains(&&**key));
+    let of_workloads = OF_WORKLOADS.into_iter().filter(|key| {
+        let mut all = 0..spec.workloads.len();
+        all.any(|index| spec.source.sets_in(index, key))
+    });
+    let of_links = of_links.into_iter().filter(|key| spec.source.sets(key)).map(Into::into);
+    of_links
+        .chain(of_hosts.map(|key| format!("host.{key}")))
+        .chain(of_workloads.map(|key| format!("workload.{key}")))
+        .collect()
+}

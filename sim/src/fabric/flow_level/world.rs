@@ -1,0 +1,394 @@
+//! Flows that begin, share, and end.
+
+use super::max_min::{BYTE, MaxMin, units};
+use super::scope;
+use crate::fabric::FabricError;
+use crate::fabric::collective::lay_out_with_engines;
+use crate::fabric::graph::Collective;
+use crate::fabric::hosts;
+use crate::fabric::links::{Direction, directions, outgoing};
+use crate::fabric::operations::{Due, Operations};
+use crate::fabric::play::{Progress, lanes};
+use crate::fabric::routes::{self, Routes};
+use crate::fabric::spec::FabricSpec;
+use crate::fabric::time::{PS, Ps};
+use crate::fabric::timeline::{MAX_RATES, TimelineRecorder};
+use crate::fabric::topology::Plan;
+use crate::fabric::ways::Ways;
+use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::ops::ControlFlow;
+use weir_dataplane::types::{Nanos, wire_bytes};
+use weir_endpoint::flow::Pace;
+
+/// Rounds between two looks at the progress.
+const ROUNDS_PER_STEP: u64 = 1 << 10;
+/// Never.
+pub(super) const NEVER: u64 = u64::MAX;
+/// An acknowledgement of RoCEv2: headers, AETH and ICRC, bytes without FCS.
+const ACK_BYTES: u64 = 62;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A flow may start.
+    Start { flow: u32 },
+    /// A computation is over.
+    Computed { op: u32 },
+    /// The last byte of a flow has arrived.
+    Delivered { flow: u32 },
+    /// Its sender knows.
+    Acknowledged { flow: u32 },
+}
+
+impl From<Due> for Event {
+    fn from(due: Due) -> Self {
+        match due {
+            Due::Start { flow } => Self::Start { flow },
+            Due::Computed { op } => Self::Computed { op },
+        }
+    }
+}
+
+/// What is to come, by time, and what was asked for first of equal times. The queue of the packet level does not say when the
+/// next event is, which has to be compared with the next end of a flow.
+#[derive(Debug, Default)]
+struct Agenda {
+    waiting: BinaryHeap<Reverse<(Ps, u64, Event)>>,
+    order: u64,
+}
+
+impl Agenda {
+    fn push(&mut self, at: Ps, what: Event) {
+        self.waiting.push(Reverse((at, self.order, what)));
+        self.order += 1;
+    }
+
+    fn next(&self) -> Option<Ps> {
+        self.waiting.peek().map(|Reverse((at, ..))| *at)
+    }
+}
+
+/// A flow that is being sent.
+#[derive(Clone, Debug)]
+pub(super) struct Sending {
+    pub flow: u32,
+    /// What is left of it, in units of rate times picoseconds, at `since`.
+    left: u128,
+    since: Ps,
+    rate: u64,
+    /// When it will have been sent at this rate.
+    end: Ps,
+    pub path: Vec<u32>,
+    /// Bytes on the wire that it sends at its rate, and those of a last frame that follows at that of the line.
+    pub wire: u64,
+    last: u64,
+    /// From the end of its sending to the arrival of its last byte.
+    rest: Ps,
+    /// The link that stands for the rate it has at most.
+    cap: Option<u32>,
+}
+
+impl Sending {
+    /// Bytes on the wire it has sent by `now`.
+    pub fn sent(&self, now: Ps) -> u64 {
+        let left = self.left.saturating_sub(u128::from(self.rate) * u128::from(now - self.since));
+        ((u128::from(self.wire) * BYTE - left) / BYTE) as u64
+    }
+}
+
+/// What became of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    /// It could be sent, ns, or [`NEVER`].
+    pub start: Nanos,
+    /// Its last byte arrived, ns, or [`NEVER`].
+    pub done: Nanos,
+    /// All of it was sent.
+    pub sent: bool,
+}
+
+/// How long a link has been a bottleneck that several flows share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Contention {
+    /// [`NEVER`]: it is none now.
+    pub since: Ps,
+    pub total: Ps,
+}
+
+pub(super) struct World<'a> {
+    pub spec: &'a FabricSpec,
+    pub plan: Plan,
+    pub routes: Routes,
+    pub dirs: Vec<Direction>,
+    pub out: Vec<Vec<usize>>,
+    pub flows: Vec<Planned>,
+    pub outcomes: Vec<Outcome>,
+    pub operations: Operations,
+    /// What is reported together, and the numbers of its workloads.
+    pub reported: Vec<(usize, Collective)>,
+    rates: MaxMin,
+    agenda: Agenda,
+    /// Ends of flows that are being sent, with their numbers in `sending`.
+    ends: BTreeSet<(Ps, u32)>,
+    /// By number of the flow in `rates`.
+    pub sending: Vec<Option<Sending>>,
+    /// Queue pairs that send a flow, by the number of their first, and the flows that wait for it.
+    busy: BTreeMap<u32, VecDeque<u32>>,
+    pub contention: Vec<Contention>,
+    pub timeline: TimelineRecorder,
+    /// What each flow adds to on the timeline.
+    lane_of: Vec<Option<usize>>,
+    pub now: Ps,
+    pub events: u64,
+    pub finite: usize,
+    pub done: usize,
+    pub stopped: bool,
+}
+
+/// The lanes to which most bytes go, with their names, and to which of them each flow adds.
+fn busiest_lanes(plan: &Plan, flows: &[Planned]) -> (Vec<String>, Vec<Option<usize>>) {
+    let (mut names, lane_of) = lanes(plan, flows);
+    let mut bytes = vec![0u64; names.len()];
+    for (flow, lane) in flows.iter().zip(&lane_of) {
+        bytes[*lane] = bytes[*lane].saturating_add(flow.flow.bytes);
+    }
+    let mut busiest: Vec<usize> = (0..names.len()).collect();
+    busiest.sort_by_key(|lane| Reverse(bytes[*lane]));
+    busiest.truncate(MAX_RATES);
+    busiest.sort_unstable();
+    let kept = lane_of.iter().map(|lane| busiest.binary_search(lane).ok()).collect();
+    (busiest.iter().map(|lane| std::mem::take(&mut names[*lane])).collect(), kept)
+}
+
+impl<'a> World<'a> {
+    pub fn new(spec: &'a FabricSpec) -> Result<Self, FabricError> {
+        scope::check(spec)?;
+        let (plan, engines) = lay_out_with_engines(spec)?;
+        scope::check_plan(spec, &plan)?;
+        let routes = Routes::new(&plan, spec.seed, |_| true);
+        let Traffic { flows, ops, collectives } = flows(spec, &plan, &routes, &engines)?;
+        let dirs = directions(&plan);
+        let mut rates = MaxMin::default();
+        for dir in &dirs {
+            rates.add_link(units(dir.line.rate()));
+        }
+        let (names, lane_of) = busiest_lanes(&plan, &flows);
+        Ok(Self {
+            spec,
+            routes,
+            out: outgoing(&plan),
+            plan,
+            rates,
+            contention: vec![Contention { since: NEVER, total: 0 }; dirs.len()],
+            dirs,
+            outcomes: vec![Outcome { start: NEVER, done: NEVER, sent: false }; flows.len()],
+            operations: Operations::new(ops, flows.len()),
+            reported: collectives,
+            agenda: Agenda::default(),
+            ends: BTreeSet::new(),
+            sending: Vec::new(),
+            busy: BTreeMap::new(),
+            timeline: TimelineRecorder::new(Vec::new(), names),
+            lane_of,
+            now: 0,
+            events: 0,
+            finite: flows.iter().filter(|f| is_finite(f)).count(),
+            flows,
+            done: 0,
+            stopped: false,
+        })
+    }
+
+    pub fn ways(&self) -> Ways<'_> {
+        let Self { spec, plan, dirs, out, routes, .. } = self;
+        Ways { spec, plan, dirs, out, routes }
+    }
+
+    /// Whole nanoseconds, never before the event.
+    pub fn ns(&self) -> Nanos {
+        self.now.div_ceil(PS)
+    }
+
+    /// All there was to do has ended.
+    fn is_over(&self) -> bool {
+        self.done == self.flows.len() && self.operations.computing == 0
+    }
+
+    pub fn play(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
+        self.operations.begin_free(0, &mut |at, due| self.agenda.push(at, due.into()));
+        let until = self.spec.until.0.saturating_mul(PS);
+        let mut rounds = 0u64;
+        while let Some(now) = self.next().filter(|now| *now <= until && !self.is_over()) {
+            self.now = now;
+            self.play_round();
+            rounds += 1;
+            if rounds.is_multiple_of(ROUNDS_PER_STEP) {
+                let (now_ns, until_ns) = (self.ns(), self.spec.until.0);
+                let (done, flows, events) = (self.done, self.flows.len(), self.events);
+                if progress(Progress { now_ns, until_ns, done, flows, events }).is_break() {
+                    self.stopped = true;
+                    return;
+                }
+            }
+        }
+        if !self.is_over() {
+            self.now = until;
+        }
+    }
+
+    fn next(&self) -> Option<Ps> {
+        let end = self.ends.first().map(|(end, _)| *end).filter(|end| *end < NEVER);
+        end.into_iter().chain(self.agenda.next()).min()
+    }
+
+    /// Everything that happens now, and the rates that come of it.
+    fn play_round(&mut self) {
+        while let Some((_, number)) = self.ends.first().copied().filter(|(end, _)| *end == self.now) {
+            self.events += 1;
+            self.end_sending(number);
+        }
+        while self.agenda.next() == Some(self.now)
+            && let Some(Reverse((_, _, event))) = self.agenda.waiting.pop()
+        {
+            self.events += 1;
+            let (now, agenda) = (self.now, &mut self.agenda);
+            let mut at = |time, due: Due| agenda.push(time, due.into());
+            match event {
+                Event::Start { flow } => self.start(flow),
+                Event::Computed { op } => self.operations.computed(op, now, &mut at),
+                Event::Acknowledged { flow } => self.operations.acknowledged(flow, now, &mut at),
+                Event::Delivered { flow } => {
+                    self.operations.received(flow, now, &mut at);
+                    self.outcomes[flow as usize].done = self.ns();
+                    self.done += 1;
+                }
+            }
+        }
+        for number in self.rates.settle() {
+            self.change_rate(number);
+        }
+        for link in self.rates.visited() {
+            let contended = self.rates.is_contended(*link);
+            let Some(at) = self.contention.get_mut(*link as usize) else { continue };
+            match (at.since, contended) {
+                (NEVER, true) => at.since = self.now,
+                (since, false) if since != NEVER => {
+                    (at.since, at.total) = (NEVER, at.total + self.now - since)
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Flows of a queue pair are sent one after the other.
+    fn start(&mut self, flow: u32) {
+        let planned = &self.flows[flow as usize];
+        self.outcomes[flow as usize].start = planned.flow.start.max(self.ns());
+        if let Some(waiting) = self.busy.get_mut(&planned.pair) {
+            waiting.push_back(flow);
+            return;
+        }
+        self.busy.insert(planned.pair, VecDeque::new());
+        self.begin_sending(flow);
+    }
+
+    fn begin_sending(&mut self, flow: u32) {
+        let planned = &self.flows[flow as usize];
+        let ways = self.ways();
+        let stream = ways.stream(planned);
+        let path: Vec<u32> =
+            ways.path(planned.from, planned.to, planned.path).map(|dir| dir as u32).collect();
+        let cap = match planned.flow.pace {
+            Pace::Fixed(rate) => Some(self.rates.add_link(units(rate))),
+            _ => None,
+        };
+        let shared: Vec<u32> = path.iter().copied().chain(cap).collect();
+        let number = self.rates.add(&shared) as usize;
+        if self.sending.len() <= number {
+            self.sending.resize(number + 1, None);
+        }
+        self.sending[number] = Some(Sending {
+            flow,
+            left: u128::from(stream.wire) * BYTE,
+            since: self.now,
+            rate: 0,
+            end: NEVER,
+            path,
+            wire: stream.wire,
+            last: stream.last,
+            rest: stream.rest,
+            cap,
+        });
+        self.ends.insert((NEVER, number as u32));
+    }
+
+    /// A flow has been sent.
+    fn end_sending(&mut self, number: u32) {
+        let Some(sending) = self.sending[number as usize].take() else { return };
+        self.ends.remove(&(sending.end, number));
+        self.rates.remove(number);
+        sending.cap.into_iter().for_each(|cap| self.rates.remove_link(cap));
+        let planned = &self.flows[sending.flow as usize];
+        let Planned { flow, from, to, src_port, pair, .. } = *planned;
+        self.draw(&sending, self.now);
+        for link in &sending.path {
+            let dir = &mut self.dirs[*link as usize];
+            (dir.carried, dir.bytes) =
+                (dir.carried + flow.packets(), dir.bytes + sending.wire + sending.last);
+        }
+        self.outcomes[flow.id as usize].sent = true;
+        let arrival = self.now.saturating_add(sending.rest);
+        self.agenda.push(arrival, Event::Delivered { flow: flow.id });
+        if self.operations.follows_sends {
+            let known = if flow.transport.is_reliable() {
+                let path = routes::roce_flow(hosts::ip(to), hosts::ip(from), src_port);
+                arrival.saturating_add(self.ways().frame(to, from, path, wire_bytes(ACK_BYTES)))
+            } else {
+                self.now
+            };
+            self.agenda.push(known, Event::Acknowledged { flow: flow.id });
+        }
+        match self.busy.get_mut(&pair).and_then(VecDeque::pop_front) {
+            Some(next) => self.begin_sending(next),
+            None => drop(self.busy.remove(&pair)),
+        }
+    }
+
+    /// What a flow has sent since its rate last changed goes onto the timeline.
+    fn draw(&mut self, sending: &Sending, now: Ps) {
+        let Some(lane) = self.lane_of[sending.flow as usize] else { return };
+        let flow = &self.flows[sending.flow as usize].flow;
+        let payload = |wire: u64| {
+            // Of endless flows a part of the wire that their frames have.
+            (u128::from(wire) * u128::from(flow.bytes) / u128::from(sending.wire.max(1))) as u64
+        };
+        let bytes = payload(sending.sent(now)) - payload(sending.sent(sending.since));
+        self.timeline.delivered_evenly(lane, sending.since / PS, now / PS, bytes);
+    }
+
+    fn change_rate(&mut self, number: u32) {
+        let Some(mut sending) = self.sending[number as usize].take() else { return };
+        self.draw(&sending, self.now);
+        let served = u128::from(sending.rate) * u128::from(self.now - sending.since);
+        sending.left = sending.left.saturating_sub(served);
+        (sending.since, sending.rate) = (self.now, self.rates.rate(number));
+        self.ends.remove(&(sending.end, number));
+        let takes = sending.left.checked_div(u128::from(sending.rate)).unwrap_or(u128::MAX);
+        sending.end = u64::try_from(takes).map_or(NEVER, |takes| self.now.saturating_add(takes));
+        self.ends.insert((sending.end, number));
+        self.sending[number as usize] = Some(sending);
+    }
+
+    /// Puts what is still being sent onto the timeline, and counts it on its links.
+    pub fn close(&mut self) {
+        let now = self.now;
+        for number in 0..self.sending.len() {
+            let Some(sending) = self.sending[number].take() else { continue };
+            self.draw(&sending, now);
+            let bytes = sending.sent(now);
+            sending.path.iter().for_each(|link| self.dirs[*link as usize].bytes += bytes);
+            self.sending[number] = Some(sending);
+        }
+    }
+}
