@@ -195,7 +195,12 @@ impl<'t> Db<'t> {
 
     /// The table has rows that nobody took.
     pub fn has(&self, table: &str) -> bool {
-        self.rows.iter().any(|row| row.table == table)
+        self.rows(table).next().is_some()
+    }
+
+    /// The rows of a table that nobody took.
+    pub fn rows(&self, table: &str) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.table == table)
     }
 
     /// Takes the rows of a table.

@@ -1,6 +1,6 @@
 //! From a checked configuration to tables.
 
-use super::{HEADERS, MAPS, Note, Outcome, STORM_TYPES};
+use super::{HEADERS, LAST_VLAN, MAPS, Note, Outcome, STORM_TYPES};
 use crate::sonic::toml_text::ranges;
 use crate::storm_control::BURST;
 use crate::{
@@ -9,9 +9,11 @@ use crate::{
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use weir_dataplane::storm_control::FloodLimit;
 use weir_dataplane::switch::Filter;
-use weir_dataplane::types::PortId;
+use weir_dataplane::types::{Mac, PortId};
+use weir_dataplane::vlan::PortVlans;
 
 use Outcome::{Approximated, Ignored, Mapped};
 
@@ -40,6 +42,8 @@ pub fn export(config: &Config) -> Export {
     out.queues();
     out.watchdog();
     out.lags();
+    out.vlans();
+    out.stations();
     out.mirrors();
     out.left_out();
     // A tree of texts always has a text.
@@ -477,6 +481,63 @@ impl Exporter<'_> {
         }
     }
 
+    /// VLANs of ports; those of a LAG are said of the LAG.
+    fn vlans(&mut self) {
+        let config = self.config;
+        let all = |vlans: &PortVlans| vlans.members.iter().count() == usize::from(LAST_VLAN);
+        let of = |port: &PortConfig| port.vlans.clone().map(|vlans| (all(&vlans), vlans));
+        let ports: Vec<_> = config.ports.iter().map(of).collect();
+        // A trunk of all VLANs carries those that some other port is in.
+        let some = ports.iter().flatten().filter(|(all, _)| !all).flat_map(|(_, vlans)| vlans.members.iter());
+        let natives = ports.iter().flatten().filter_map(|(_, vlans)| vlans.native);
+        let used: BTreeSet<u16> = some.chain(natives).collect();
+        for vid in &used {
+            self.row("VLAN", &format!("Vlan{vid}"), json!({ "vlanid": text(vid) }));
+        }
+        for (i, (port, vlans)) in config.ports.iter().zip(&ports).enumerate() {
+            let Some((all, vlans)) = vlans else { continue };
+            let id = PortId(i as u16);
+            let lag = config.lag_of(id);
+            if lag.is_some_and(|lag| lag.members[0] != id) {
+                continue;
+            }
+            let name = lag.map_or(&port.name, |lag| &lag.name);
+            for vid in used.iter().filter(|vid| vlans.members.contains(**vid)) {
+                let mode = if vlans.native == Some(*vid) { "untagged" } else { "tagged" };
+                self.row("VLAN_MEMBER", &format!("Vlan{vid}|{name}"), json!({ "tagging_mode": mode }));
+            }
+            match all {
+                false => self.note(Mapped, "port.vlan", name, "VLAN_MEMBER"),
+                true => self.note(
+                    Approximated,
+                    "port.vlan",
+                    name,
+                    "VLAN_MEMBER, of the VLANs that other ports are in",
+                ),
+            }
+        }
+    }
+
+    /// Static entries: there each is of a VLAN.
+    fn stations(&mut self) {
+        let config = self.config;
+        for entry in &config.fdb.statics {
+            let (port, mac) = (&config.ports[entry.port.index()], Mac::from_u64(entry.key));
+            // That of an engine is no entry that somebody wrote.
+            if port.engine.is_some_and(|engine| engine.address.mac == mac) {
+                continue;
+            }
+            if entry.vlan == 0 || entry.format != 0 {
+                let why = "an entry of SONiC has a VLAN and a MAC address";
+                self.note(Ignored, "fdb.static", &format!("{:#x}", entry.key), why);
+                continue;
+            }
+            let name = config.lag_of(entry.port).map_or(&port.name, |lag| &lag.name);
+            self.row("FDB", &format!("Vlan{}|{mac}", entry.vlan), json!({ "port": name, "type": "static" }));
+            self.note(Mapped, "fdb.static", &mac.to_string(), "FDB");
+        }
+    }
+
     fn mirrors(&mut self) {
         let config = self.config;
         for mirror in &config.mirrors {
@@ -524,14 +585,13 @@ impl Exporter<'_> {
                 (port.peer_response.is_some(), "port.peer_response", "it is in xoff already"),
                 (!port.learning, "port.learning", "a matter of VLANs there"),
                 (port.mac.is_some(), "port.mac", "the chip has its own"),
-                (port.vlans.is_some(), "port.vlan", "tables VLAN and VLAN_MEMBER"),
             ];
             for (_, what, why) in odd.into_iter().filter(|(is, ..)| *is) {
                 self.note(Ignored, what, &port.name, why);
             }
         }
-        if !config.fdb.statics.is_empty() || !config.fdb.groups.is_empty() {
-            self.note(Ignored, "fdb", "", "static entries belong to VLANs there: table FDB");
+        if !config.fdb.groups.is_empty() {
+            self.note(Ignored, "fdb.group", "", "SONiC learns groups by IGMP");
         }
         for key in ["pfc.pause_quanta", "pfc.poll_gap", "pfc.refresh"] {
             self.note(Ignored, key, "", "fixed in the chip");

@@ -3,7 +3,7 @@
 use super::memory::{POOL_CACHE, PoolSize, engines_fit};
 use super::sockets::{self, MemifSockets};
 use super::{af_packet, devargs};
-use crate::machine::Machine;
+use crate::machine::{Machine, list};
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -100,9 +100,33 @@ pub fn start_eal(
     lcores: usize,
 ) -> Result<Eal> {
     let args = eal_args(ports, configured, own)?;
+    let machine = Machine::new(Path::new("/"));
+    cpus_exist(&args, &machine)?;
     pool.fits(&args, lcores)?;
-    engines_fit(ports, pool, (&args, lcores), &Machine::new(Path::new("/")))?;
+    engines_fit(ports, pool, (&args, lcores), &machine)?;
     Ok(Eal::init_with(&args, pool.mebibytes(lcores))?)
+}
+
+/// Whether the machine has the CPUs of a plain list of lcores (`-l 0-3`), of which the EAL says so above a hundred lines about its arguments.
+///
+/// # Errors
+/// Those it does not have.
+fn cpus_exist(args: &[String], machine: &Machine) -> Result<()> {
+    let given = args.iter().zip(args.iter().skip(1)).rev();
+    let Some((_, text)) = given.into_iter().find(|(arg, _)| ["-l", "--lcores"].contains(&arg.as_str()))
+    else {
+        return Ok(());
+    };
+    let there = |cpu: &usize| machine.exists(&format!("sys/devices/system/cpu/cpu{cpu}"));
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b",-".contains(&byte));
+    let missing: Vec<usize> = list(text).into_iter().filter(|cpu| plain && !there(cpu)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let online = machine.text("sys/devices/system/cpu/online").unwrap_or_default();
+    bail!(
+        "EAL arguments ask for lcores {text}, and there are no CPUs {missing:?}: this machine has {online}"
+    );
 }
 
 /// Makes the pools and opens every port for the lcore, of `lcores`, that is its `owner`. Each lcore has a pool of its own
@@ -391,6 +415,26 @@ mod tests {
         assert_eq!(eal_args(&ports(two), &[], &strings(&["-b", "3b:00.2"])).unwrap(), ["-b", "3b:00.2"]);
         let refused = eal_args(&ports(two), &[], &strings(&["--no-pci"])).unwrap_err().to_string();
         assert!(refused.contains("port a") && refused.contains("--no-pci"), "{refused}");
+    }
+
+    #[test]
+    fn lcores_on_cpus_that_are_not_there_are_refused_before_the_eal_is_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        for cpu in [0, 1, 4] {
+            std::fs::create_dir_all(folder.path().join(format!("sys/devices/system/cpu/cpu{cpu}"))).unwrap();
+        }
+        std::fs::write(folder.path().join("sys/devices/system/cpu/online"), "0-1,4\n").unwrap();
+        let machine = Machine::new(folder.path());
+        for good in
+            [&["-l", "0-1,4"][..], &["--lcores", "0@(0,1),1@7"], &["-l", "0-9", "-l", "4"], &["-l"], &[]]
+        {
+            assert!(cpus_exist(&strings(good), &machine).is_ok(), "{good:?}");
+        }
+        let refused = cpus_exist(&strings(&["--no-huge", "-l", "0-3"]), &machine).unwrap_err().to_string();
+        assert!(
+            refused.contains("no CPUs [2, 3]") && refused.ends_with("this machine has 0-1,4"),
+            "{refused}"
+        );
     }
 
     fn capabilities(mac_control: MacControl) -> Capabilities {

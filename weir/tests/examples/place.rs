@@ -1,11 +1,10 @@
 //! A folder in which shipped files and shown command lines can be run as they are.
 
-use crate::support::program::{Ended, Running, WEIR, floating, turn, two_cores};
+use crate::support::program::{Ended, Running, Turn, WEIR, floating, turn, two_cores};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tempfile::TempDir;
 
@@ -32,7 +31,7 @@ pub const SUBSTITUTES: &[(&str, &str)] = &[
 /// The folder, with `configs/` in it. While it is there no other program of these tests polls.
 pub struct Place {
     folder: TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Place {

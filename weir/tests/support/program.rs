@@ -5,6 +5,7 @@ use super::{PATIENCE, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -19,9 +20,32 @@ pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// A polling worker takes a whole core, so one switch runs at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+thread_local! {
+    /// This thread has a switch.
+    static HAS_ONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The turn of a test that keeps a core busy.
+#[derive(Debug)]
+pub struct Turn {
+    _guard: MutexGuard<'static, ()>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        HAS_ONE.set(false);
+    }
+}
+
 /// Waits for the turn of a test that keeps a core busy.
-pub fn turn() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+///
+/// # Panics
+/// This test has the turn already, and would wait for itself.
+pub fn turn() -> Turn {
+    assert!(!HAS_ONE.get(), "a test has one switch at a time: use VLANs where two are needed");
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    HAS_ONE.set(true);
+    Turn { _guard: guard }
 }
 
 /// EAL arguments that let the worker float over all cores we may use: the scheduler of a shared machine
@@ -177,7 +201,7 @@ pub struct Switch {
     program: Running,
     summary: PathBuf,
     _folder: TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Switch {

@@ -3,6 +3,7 @@
 use super::{Importer, Lag};
 use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
+use crate::sonic::db::Row;
 use weir_dataplane::lag::MAX_MEMBERS;
 
 impl Importer<'_> {
@@ -12,6 +13,9 @@ impl Importer<'_> {
             let (mine, others) = rows.into_iter().partition(|member| lag_of(&member.key).0 == row.key);
             rows = others;
             let mut members: Vec<usize> = Vec::new();
+            let named: Vec<&str> = mine.iter().map(|member| lag_of(&member.key).1).collect();
+            let also: Vec<String> =
+                listed(&row).filter(|name| !named.contains(name)).map(str::to_owned).collect();
             for member in mine {
                 match self.member(&members, lag_of(&member.key).1) {
                     Ok(port) => {
@@ -20,6 +24,21 @@ impl Importer<'_> {
                     }
                     Err(why) => self.db.whole(&member, Ignored, why),
                 }
+            }
+            let mut unusable = Vec::new();
+            for name in also {
+                match self.member(&members, &name) {
+                    Ok(port) => members.push(port),
+                    Err(why) => unusable.push(format!("{name}: {why}")),
+                }
+            }
+            match unusable.as_slice() {
+                [] => row.note(&["members"], Mapped, "lag.members"),
+                _ => row.note(
+                    &["members"],
+                    Approximated,
+                    format!("lag.members without {}", unusable.join("; ")),
+                ),
             }
             if members.is_empty() {
                 self.db.whole(&row, Ignored, "it has no member that weir could use".into());
@@ -44,8 +63,7 @@ impl Importer<'_> {
 
     /// The port of this name, if it may stand for the others of its LAG.
     fn member(&self, others: &[usize], name: &str) -> Result<usize, String> {
-        let at = self.ports.iter().position(|port| port.name == name);
-        let at = at.ok_or("there is no such port in PORT")?;
+        let at = self.port(name).ok_or_else(|| self.absent(name))?;
         let outside = |why: &str| {
             format!(
                 "{why}: it is a port by itself now, a loop with the rest of its bundle unless it is unplugged"
@@ -71,7 +89,13 @@ impl Importer<'_> {
     }
 }
 
+/// Members in the row of a LAG, where SONiC wrote them once.
+pub(super) fn listed(lag: &Row) -> impl Iterator<Item = &str> {
+    let listed = lag.text("members").unwrap_or_default().split(',');
+    listed.map(str::trim).filter(|name| !name.is_empty())
+}
+
 /// LAG and port of a key, `PortChannel1|Ethernet0`.
-fn lag_of(key: &str) -> (&str, &str) {
+pub(super) fn lag_of(key: &str) -> (&str, &str) {
     key.split_once('|').unwrap_or((key, ""))
 }

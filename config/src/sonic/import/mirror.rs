@@ -24,7 +24,8 @@ impl Importer<'_> {
             }
             let ports: Vec<usize> = ports.into_iter().collect();
             let Some(to) = row.text("dst_port").and_then(|name| self.port(name)) else {
-                self.db.whole(&row, Ignored, "there is no such dst_port in PORT".into());
+                let why = self.absent(row.text("dst_port").unwrap_or_default());
+                self.db.whole(&row, Ignored, format!("its dst_port: {why}"));
                 continue;
             };
             if self.lags.iter().any(|lag| lag.members.contains(&to)) {
@@ -65,9 +66,5 @@ impl Importer<'_> {
             self.mirrors.push(Mirror { name, ports, direction, to, tc });
             self.db.done(&row, "copies are neither policed nor sampled here");
         }
-    }
-
-    fn port(&self, name: &str) -> Option<usize> {
-        self.ports.iter().position(|port| port.name == name.trim())
     }
 }

@@ -6,6 +6,7 @@ mod mirror;
 mod ports;
 mod queues;
 mod text;
+mod vlan;
 
 use super::db::{Db, Row, shown};
 use super::lookup::{self, PgLookup};
@@ -13,8 +14,9 @@ use super::{MAPS, Note, Outcome};
 use crate::diag::Diagnostic;
 use crate::read::{fits_name, ranges};
 use crate::{Loaded, load};
-use std::collections::{BTreeMap, HashMap};
-use weir_dataplane::types::PRIORITIES;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use weir_dataplane::types::{Mac, PRIORITIES};
+use weir_dataplane::vlan::PortVlans;
 
 /// What the tables cannot say.
 #[derive(Clone, Debug)]
@@ -99,6 +101,7 @@ struct Port {
     pfc: u8,
     /// Limits on what is flooded, kbit/s, by kind.
     storm_control: [Option<u64>; 3],
+    vlans: Option<PortVlans>,
     maps: [Option<String>; MAPS.len()],
     pgs: [Option<usize>; PRIORITIES],
     queues: [Option<usize>; PRIORITIES],
@@ -138,6 +141,13 @@ struct Lag {
     of: String,
     name: String,
     members: Vec<usize>,
+}
+
+/// A static entry of the forwarding table.
+struct Station {
+    mac: Mac,
+    vid: u16,
+    port: usize,
 }
 
 /// A port mirror.
@@ -183,6 +193,8 @@ struct Importer<'t> {
     options: &'t Options<'t>,
     name: Option<String>,
     ports: Vec<Port>,
+    /// Ports that are left out since they are down.
+    down: BTreeSet<String>,
     maps: BTreeMap<(usize, String), Vec<u8>>,
     pools: HashMap<String, Pool>,
     headroom_pool: Option<u64>,
@@ -195,6 +207,7 @@ struct Importer<'t> {
     wreds: Vec<Wred>,
     mirrors: Vec<Mirror>,
     lags: Vec<Lag>,
+    stations: Vec<Station>,
     watch: Option<Watch>,
     poll: Option<i64>,
     big_red_switch: bool,
@@ -208,6 +221,7 @@ impl<'t> Importer<'t> {
             options,
             name: None,
             ports: Vec::new(),
+            down: BTreeSet::new(),
             maps: BTreeMap::new(),
             pools: HashMap::new(),
             headroom_pool: None,
@@ -219,6 +233,7 @@ impl<'t> Importer<'t> {
             wreds: Vec::new(),
             mirrors: Vec::new(),
             lags: Vec::new(),
+            stations: Vec::new(),
             watch: None,
             poll: None,
             big_red_switch: false,
@@ -244,6 +259,8 @@ impl<'t> Importer<'t> {
         self.finish_wreds();
         self.watchdog();
         self.lags();
+        self.vlans();
+        self.stations();
         self.mirrors();
         for row in self.db.rest() {
             let why = why_ignored(&row.table);
@@ -256,11 +273,11 @@ impl<'t> Importer<'t> {
         let (names, indices) = row.key.split_once('|').unwrap_or((&row.key, ""));
         let mut ports = Vec::new();
         for name in names.split(',').map(str::trim) {
-            match self.ports.iter().position(|port| port.name == name) {
+            match self.port(name) {
                 Some(port) => ports.push(port),
                 None => {
                     let key = if names == name { row.key.clone() } else { name.to_owned() };
-                    self.note_made(Outcome::Ignored, &row.table, key, "there is no such port in PORT");
+                    self.note_made(Outcome::Ignored, &row.table, key, self.absent(name));
                 }
             }
         }
@@ -311,9 +328,6 @@ impl<'t> Importer<'t> {
 /// Why weir has nothing like a table.
 fn why_ignored(table: &str) -> &'static str {
     match table {
-        "VLAN" | "VLAN_MEMBER" => {
-            "write it as vlan = { access = VID } or vlan = { trunk = \"VIDS\", native = VID } of the ports"
-        }
         "VLAN_INTERFACE"
         | "INTERFACE"
         | "LOOPBACK_INTERFACE"
@@ -325,7 +339,6 @@ fn why_ignored(table: &str) -> &'static str {
         "LOSSLESS_TRAFFIC_PATTERN" => "weir computes headrooms with a sum of its own (weir headroom)",
         "TC_TO_DSCP_MAP" | "TC_TO_DOT1P_MAP" => "weir changes no DSCP or PCP",
         "ACL_TABLE" | "ACL_RULE" => "weir has no access lists",
-        "FDB" => "write it as [[fdb.static]]",
         _ => "nothing of weir does it",
     }
 }

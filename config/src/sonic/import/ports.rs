@@ -1,11 +1,20 @@
 //! Ports, cables, class maps and what binds them.
 
+use super::lag::{lag_of, listed};
 use super::{FASTEST, Importer, Port};
 use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::{Row, shown};
 use crate::sonic::{HEADERS, MAPS, Rest, STORM_TYPES};
 use crate::units;
+use std::collections::BTreeSet;
+
+/// What is said of a port that is down.
+const LEFT_OUT: &str = "left out: admin_status is down, its own or that of its PORTCHANNEL";
+
+fn is_down(row: &Row) -> bool {
+    row.text("admin_status").is_some_and(|status| status.eq_ignore_ascii_case("down"))
+}
 
 impl Importer<'_> {
     pub(super) fn metadata(&mut self) {
@@ -19,11 +28,20 @@ impl Importer<'_> {
     }
 
     pub(super) fn read_ports(&mut self) {
+        self.down = self.down_in_lags();
         let rows = self.db.take("PORT");
+        let some = !rows.is_empty();
         for mut row in rows {
             // Recirculation, inband and DPU ports carry nothing from outside.
             if let Some(role @ ("Rec" | "Inb" | "Dpc")) = row.text("role") {
                 self.db.whole(&row, Ignored, format!("a port of role {role} is inside the chip"));
+                continue;
+            }
+            if is_down(&row) {
+                self.down.insert(row.key.clone());
+            }
+            if self.down.contains(&row.key) {
+                self.db.whole(&row, Mapped, LEFT_OUT.into());
                 continue;
             }
             if !fits_name(&row.key) {
@@ -39,24 +57,42 @@ impl Importer<'_> {
             port.asymmetric =
                 self.db.word(&row, "pfc_asym", &[("on", true), ("off", false)]).unwrap_or(false);
             row.note(&["pfc_asym"], Mapped, "port.pfc.rx");
-            if row.text("admin_status") == Some("up") {
-                row.note(&["admin_status"], Mapped, "ports of weir are up while it runs");
-            } else {
-                row.note(
-                    &["admin_status"],
-                    Ignored,
-                    "ports of weir are up while it runs: leave the port out",
-                );
-            }
+            row.note(&["admin_status"], Mapped, "ports of weir are up while it runs");
             row.note(&["tpid"], Ignored, "weir knows the tags 0x8100 and 0x88a8 on every port");
             self.ports.push(port);
             self.db.done(&row, "of the hardware, or of a router: what carries the port is its `device`");
         }
         if self.ports.is_empty() && !self.db.found.has_errors() {
             let at = self.db.start();
+            let down = "set admin_status to up where frames are to pass";
             let help = "add PORT rows, { \"Ethernet0\": { \"speed\": \"100000\", \"mtu\": \"9100\" } }, in this file or a further one";
-            self.db.error(at, "sonic.ports", "there is no port in table PORT".into(), help);
+            let (message, help) = match some {
+                true => ("every port in table PORT is down, or inside the chip", down),
+                false => ("there is no port in table PORT", help),
+            };
+            self.db.error(at, "sonic.ports", message.into(), help);
         }
+    }
+
+    /// Members of LAGs that are down: by themselves they would be a loop.
+    fn down_in_lags(&self) -> BTreeSet<String> {
+        let down = self.db.rows("PORTCHANNEL").filter(|lag| is_down(lag));
+        let rows = |lag: &Row| {
+            let members = self.db.rows("PORTCHANNEL_MEMBER").map(|member| lag_of(&member.key));
+            let members = members.filter(|(of, _)| *of == lag.key).map(|(_, port)| port.to_owned());
+            members.chain(listed(lag).map(str::to_owned)).collect::<Vec<_>>()
+        };
+        down.flat_map(rows).collect()
+    }
+
+    /// The number of a port.
+    pub(super) fn port(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|port| port.name == name.trim())
+    }
+
+    /// Why a port that is named is not there.
+    pub(super) fn absent(&self, name: &str) -> &'static str {
+        if self.down.contains(name.trim()) { LEFT_OUT } else { "there is no such port in PORT" }
     }
 
     pub(super) fn cables(&mut self) {
@@ -73,7 +109,7 @@ impl Importer<'_> {
                     port.cable = Some(value);
                     row.note(&[&name], Mapped, "port.cable");
                 } else {
-                    row.note(&[&name], Ignored, "there is no such port in PORT");
+                    row.note(&[&name], Ignored, self.absent(&name));
                 }
             }
             self.db.done(&row, "");
@@ -90,8 +126,8 @@ impl Importer<'_> {
                 self.db.error(row.at, "sonic.key", message, &format!("write a port and one of {words}"));
                 continue;
             };
-            let Some(port) = self.ports.iter().position(|port| port.name == name) else {
-                self.db.whole(&row, Ignored, "there is no such port in PORT".into());
+            let Some(port) = self.port(name) else {
+                self.db.whole(&row, Ignored, self.absent(name).into());
                 continue;
             };
             match self.db.number(&row, "kbps", 0..=FASTEST * 1_000) {

@@ -1,10 +1,11 @@
 //! The configuration as TOML.
 
-use super::{Importer, Limit, Port};
+use super::{Importer, Limit, Port, Station};
 use crate::sonic::MAPS;
 use crate::sonic::toml_text::{TomlText, class_map, list, quoted, ranges};
 use std::collections::BTreeMap;
 use weir_dataplane::storm_control::FloodKind;
+use weir_dataplane::vlan::{PortVlans, VidSet};
 
 /// What is to be written of one port, or of all: key and value.
 type Keys = Vec<(&'static str, String)>;
@@ -26,6 +27,12 @@ impl Importer<'_> {
             out.table("[[lag]]");
             out.key("name", quoted(&lag.name));
             out.key("members", list(lag.members.iter().map(|port| self.ports[*port].name.as_str())));
+        }
+        for Station { mac, vid, port } in &self.stations {
+            out.table("[[fdb.static]]");
+            out.key("mac", quoted(&mac.to_string()));
+            out.key("vlan", vid);
+            out.key("port", quoted(&self.ports[*port].name));
         }
         for mirror in &self.mirrors {
             let name = |port: usize| self.ports[port].name.as_str();
@@ -60,6 +67,18 @@ impl Importer<'_> {
         }
         if let Some(cable) = &port.cable {
             keys.push(("cable", quoted(cable)));
+        }
+        if let Some(PortVlans { native, members }) = &port.vlans {
+            let tagged: VidSet = members.iter().filter(|vid| Some(*vid) != *native).collect();
+            let trunk = (tagged.iter().next().is_some()).then(|| quoted(&crate::show_vids(&tagged)));
+            keys.push((
+                "vlan",
+                match (trunk, native) {
+                    (None, Some(native)) => format!("{{ access = {native} }}"),
+                    (Some(trunk), Some(native)) => format!("{{ trunk = {trunk}, native = {native} }}"),
+                    (trunk, None) => format!("{{ trunk = {} }}", trunk.unwrap_or_default()),
+                },
+            ));
         }
         let limits = FloodKind::ALL.iter().zip(port.storm_control);
         let limits: Vec<String> =

@@ -1,0 +1,130 @@
+//! `VLAN`, `VLAN_MEMBER` and the static entries of `FDB`.
+
+use super::{Importer, Station};
+use crate::sonic::LAST_VLAN;
+use crate::sonic::Outcome::{self, Approximated, Ignored, Mapped};
+use crate::sonic::db::Row;
+use std::collections::BTreeSet;
+use weir_dataplane::types::Mac;
+use weir_dataplane::vlan::{PortVlans, VidSet};
+
+impl Importer<'_> {
+    /// Gives ports their VLANs. In SONiC a port of none is routed, in weir each is in some once one is: such a port is
+    /// alone in a VLAN of its own, with its LAG.
+    pub(super) fn vlans(&mut self) {
+        let mut members = self.db.take("VLAN_MEMBER");
+        let mut known = BTreeSet::new();
+        for mut row in self.db.take("VLAN") {
+            let Some(vid) = vid_of(&row.key) else {
+                let help = "call it Vlan and a number from 1 to 4094";
+                self.db.error(row.at, "sonic.key", format!("VLAN|{}", row.key), help);
+                continue;
+            };
+            known.insert(vid);
+            row.note(&["vlanid"], Mapped, "port.vlan");
+            row.note(&["members"], Ignored, "rows of VLAN_MEMBER say it");
+            match row.fields.is_empty() {
+                true => self.db.whole(&row, Mapped, "port.vlan".into()),
+                false => self.db.done(&row, "weir is a bridge: it has no addresses and relays nothing"),
+            }
+        }
+        for row in &mut members {
+            let (outcome, why) = self.vlan_member(row, &known);
+            row.note(&["tagging_mode"], outcome, why.clone());
+            match row.fields.is_empty() {
+                true => self.db.whole(row, outcome, why),
+                false => self.db.done(row, ""),
+            }
+        }
+        let mut unused = (1..=LAST_VLAN).rev().filter(|vid| !known.contains(vid));
+        if self.ports.iter().all(|port| port.vlans.is_none()) {
+            return;
+        }
+        for i in 0..self.ports.len() {
+            if self.ports[i].vlans.is_some() {
+                continue;
+            }
+            let lag = self.lags.iter().find(|lag| lag.members.contains(&i));
+            let (name, all) = lag
+                .map_or((self.ports[i].name.clone(), vec![i]), |lag| (lag.of.clone(), lag.members.clone()));
+            let Some(vid) = unused.next() else { return };
+            let alone = PortVlans { native: Some(vid), members: [vid].into_iter().collect() };
+            all.into_iter().for_each(|port| self.ports[port].vlans = Some(alone.clone()));
+            let why = format!(
+                "it is in no VLAN, so routed there: here it is alone in VLAN {vid} and reaches nobody, since weir \
+                 routes nothing; give it a VLAN of those it is to reach"
+            );
+            self.note_made(Approximated, "VLAN_MEMBER", name, &why);
+        }
+    }
+
+    /// One port or LAG of one VLAN, and what became of it.
+    fn vlan_member(&mut self, row: &Row, known: &BTreeSet<u16>) -> (Outcome, String) {
+        let (vlan, name) = row.key.split_once('|').unwrap_or((&row.key, ""));
+        let Some(vid) = vid_of(vlan).filter(|vid| known.contains(vid)) else {
+            return (Ignored, "there is no such VLAN".into());
+        };
+        let ports = match (self.port(name), self.lags.iter().find(|lag| lag.of == name)) {
+            (Some(port), _) => vec![port],
+            (None, Some(lag)) => lag.members.clone(),
+            (None, None) => return (Ignored, self.absent(name).into()),
+        };
+        let in_lag = |port: usize| self.lags.iter().any(|lag| lag.of != name && lag.members.contains(&port));
+        if ports.iter().any(|port| in_lag(*port)) {
+            return (Ignored, "the port is a member of a PORTCHANNEL, which is what has VLANs".into());
+        }
+        let tagged = match row.text("tagging_mode") {
+            Some("tagged") => true,
+            None | Some("untagged" | "priority_tagged") => false,
+            Some(other) => return (Ignored, format!("{other} is no way to tag frames")),
+        };
+        for port in ports {
+            let vlans = self.ports[port]
+                .vlans
+                .get_or_insert_with(|| PortVlans { native: None, members: VidSet::from_iter([]) });
+            if let (false, Some(other)) = (tagged, vlans.native.filter(|other| *other != vid)) {
+                return (Ignored, format!("its frames without a tag are in VLAN {other}"));
+            }
+            vlans.native = if tagged { vlans.native } else { Some(vid) };
+            vlans.members.insert(vid);
+        }
+        match row.text("tagging_mode") {
+            Some("priority_tagged") => (Approximated, "port.vlan, without tags".into()),
+            _ => (Mapped, "port.vlan".into()),
+        }
+    }
+
+    /// `FDB|Vlan10:00-11-22-33-44-55`: a station that stays where it is.
+    pub(super) fn stations(&mut self) {
+        for mut row in self.db.take("FDB") {
+            let (vlan, mac) = row.key.split_once(['|', ':']).unwrap_or((&row.key, ""));
+            let mac: Option<Mac> = mac.parse().ok();
+            let (Some(vid), Some(mac)) = (vid_of(vlan), mac.filter(|mac| !mac.is_group())) else {
+                let help = "write a VLAN and a MAC address, such as \"Vlan10|00:11:22:33:44:55\"";
+                self.db.error(row.at, "sonic.key", format!("FDB|{}", row.key), help);
+                continue;
+            };
+            let name = row.text("port").unwrap_or_default().to_owned();
+            let of_lag = || self.lags.iter().find(|lag| lag.of == name).map(|lag| lag.members[0]);
+            let why = match self.port(&name).or_else(of_lag) {
+                _ if row.text("type") == Some("dynamic") => "what was learned is learned again".into(),
+                None => self.absent(&name).into(),
+                Some(port) if !self.ports[port].vlans.as_ref().is_some_and(|v| v.members.contains(vid)) => {
+                    "its port is no member of that VLAN".into()
+                }
+                Some(port) => {
+                    self.stations.push(Station { mac, vid, port });
+                    row.note(&["port", "type"], Mapped, "fdb.static");
+                    self.db.done(&row, "an entry of weir says what it says by port, MAC address and VLAN");
+                    continue;
+                }
+            };
+            self.db.whole(&row, Ignored, why);
+        }
+    }
+}
+
+/// `Vlan10`.
+fn vid_of(name: &str) -> Option<u16> {
+    name.strip_prefix("Vlan")?.parse().ok().filter(|vid| (1..=LAST_VLAN).contains(vid))
+}

@@ -1,0 +1,159 @@
+//! SONiC's VLANs, static stations, ports that are down and members of PortChannels.
+
+use weir_config::sonic::{Import, Options, export, import, report};
+use weir_config::{Config, load, show_vids};
+
+const PORTS: &str = r#""PORT": {
+    "Ethernet0": { "speed": "100000", "admin_status": "up" }, "Ethernet4": { "speed": "100000", "admin_status": "up" },
+    "Ethernet8": { "speed": "100000" }, "Ethernet12": { "speed": "100000", "admin_status": "up" },
+    "Ethernet16": { "speed": "100000", "admin_status": "up" }, "Ethernet20": { "speed": "100000", "admin_status": "up" } }"#;
+
+fn made(tables: &str) -> (Import, Config) {
+    let text = format!("{{ {PORTS}, {tables} }}");
+    let options = Options { buffer: Some(32 << 20), ..Options::default() };
+    let made = import(&[("config_db.json", &text)], &options).unwrap_or_else(|found| panic!("{found:?}"));
+    let config = load("t.toml", &made.toml).unwrap_or_else(|found| panic!("{found:?}\n{}", made.toml)).config;
+    (made, config)
+}
+
+/// The VLAN of frames without a tag, and all VLANs, of each port.
+fn vlans(config: &Config) -> Vec<(&str, Option<u16>, String)> {
+    let one = config.ports.iter().map(|port| {
+        let vlans = port.vlans.as_ref().expect("a port in a VLAN");
+        (port.name.as_str(), vlans.native, show_vids(&vlans.members))
+    });
+    one.collect()
+}
+
+fn told(import: &Import, lines: &[&str]) {
+    let shown = report(&import.notes);
+    for line in lines {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+}
+
+#[test]
+fn members_of_vlans_are_access_ports_and_trunks_and_come_back() {
+    let (import, config) = made(
+        r#""PORTCHANNEL": { "PortChannel1": { "static": "true" } },
+        "PORTCHANNEL_MEMBER": { "PortChannel1|Ethernet12": {}, "PortChannel1|Ethernet16": {} },
+        "VLAN": { "Vlan10": { "vlanid": "10", "members": ["Ethernet0"], "dhcp_servers": ["192.0.2.1"] }, "Vlan20": {}, "Vlan4094": {} },
+        "VLAN_MEMBER": {
+            "Vlan10|Ethernet0": { "tagging_mode": "untagged" }, "Vlan10|Ethernet4": { "tagging_mode": "untagged" },
+            "Vlan20|Ethernet4": { "tagging_mode": "tagged" }, "Vlan20|Ethernet8": { "tagging_mode": "tagged" },
+            "Vlan20|PortChannel1": { "tagging_mode": "priority_tagged" }, "Vlan20|Ethernet0": { "tagging_mode": "untagged" },
+            "Vlan20|Ethernet12": { "tagging_mode": "tagged" }, "Vlan30|Ethernet0": {}, "Vlan10|Ethernet99": {},
+            "Vlan10|PortChannel1": { "tagging_mode": "sometimes" } },
+        "FDB": {
+            "Vlan10|00:11:22:33:44:55": { "port": "Ethernet4", "type": "static" },
+            "Vlan20:00-11-22-33-44-66": { "port": "PortChannel1", "type": "static" },
+            "Vlan20|00:11:22:33:44:77": { "port": "Ethernet0" },
+            "Vlan10|00:11:22:33:44:88": { "port": "Ethernet0", "type": "dynamic" },
+            "Vlan10|00:11:22:33:44:99": { "port": "Ethernet99" } }"#,
+    );
+    let lag = |name| (name, Some(20), "20".to_owned());
+    assert_eq!(
+        vlans(&config),
+        [
+            ("Ethernet0", Some(10), "10".to_owned()),
+            ("Ethernet4", Some(10), "10,20".to_owned()),
+            ("Ethernet8", None, "20".to_owned()),
+            lag("Ethernet12"),
+            lag("Ethernet16"),
+            // The last VLAN that nobody has.
+            ("Ethernet20", Some(4093), "4093".to_owned()),
+        ]
+    );
+    let stations: Vec<_> =
+        config.fdb.statics.iter().map(|entry| (entry.key, entry.vlan, entry.port.0)).collect();
+    assert_eq!(stations, [(0x0011_2233_4455, 10, 1), (0x0011_2233_4466, 20, 3)]);
+    told(
+        &import,
+        &[
+            "mapped        VLAN|Vlan10 vlanid: port.vlan",
+            "VLAN|Vlan10 members: rows of VLAN_MEMBER say it",
+            "VLAN|Vlan10 dhcp_servers: weir is a bridge",
+            "mapped        VLAN_MEMBER|Vlan10|Ethernet0 Vlan10|Ethernet4 Vlan20|Ethernet4 Vlan20|Ethernet8 tagging_mode: port.vlan",
+            "approximated  VLAN_MEMBER|Vlan20|PortChannel1",
+            "approximated  VLAN_MEMBER|Ethernet20: it is in no VLAN, so routed there",
+            "ignored       VLAN_MEMBER|Vlan20|Ethernet0 tagging_mode: its frames without a tag are in VLAN 10",
+            "VLAN_MEMBER|Vlan20|Ethernet12 tagging_mode: the port is a member of a PORTCHANNEL",
+            "VLAN_MEMBER|Vlan30|Ethernet0: there is no such VLAN",
+            "VLAN_MEMBER|Vlan10|Ethernet99: there is no such port in PORT",
+            "VLAN_MEMBER|Vlan10|PortChannel1 tagging_mode: sometimes is no way to tag frames",
+            "mapped        FDB|Vlan10|00:11:22:33:44:55 Vlan20:00-11-22-33-44-66 port, type: fdb.static",
+            "FDB|Vlan20|00:11:22:33:44:77: its port is no member of that VLAN",
+            "FDB|Vlan10|00:11:22:33:44:88: what was learned is learned again",
+            "FDB|Vlan10|00:11:22:33:44:99: there is no such port in PORT",
+        ],
+    );
+    let exported = export(&config);
+    let (again, back) = {
+        let options = Options { buffer: Some(32 << 20), ..Options::default() };
+        let again = import_of(&exported.json, &options);
+        let config = load("t.toml", &again.toml).unwrap().config;
+        (again, config)
+    };
+    assert_eq!(vlans(&back), vlans(&config), "{}", again.toml);
+    assert_eq!(back.fdb.statics, config.fdb.statics);
+}
+
+fn import_of(json: &str, options: &Options<'_>) -> Import {
+    import(&[("config_db.json", json)], options).unwrap_or_else(|found| panic!("{found:?}"))
+}
+
+#[test]
+fn a_trunk_of_all_vlans_is_exported_as_one_of_those_in_use() {
+    let text = "[[port]]\nname = \"a\"\ndevice = \"ring\"\nvlan = { trunk = \"*\" }\n\
+                [[port]]\nname = \"b\"\ndevice = \"ring\"\nvlan = { access = 10 }\n";
+    let exported = export(&load("t.toml", text).unwrap().config);
+    assert_eq!(exported.json.matches("\"tagging_mode\"").count(), 2, "{}", exported.json);
+    assert!(report(&exported.notes).contains("of the VLANs that other ports are in"));
+}
+
+/// A port that is down carries nothing, in a LAG or by itself: it is no port here, and the report says so wherever it is named.
+#[test]
+fn ports_that_are_down_are_left_out() {
+    let (import, config) = made(
+        r#""CABLE_LENGTH": { "AZURE": { "Ethernet0": "5m", "Ethernet24": "5m" } },
+        "PORTCHANNEL": { "PortChannel1": { "admin_status": "down" }, "PortChannel2": { "members": ["Ethernet0", "Ethernet4", "Ethernet24"] } },
+        "PORTCHANNEL_MEMBER": { "PortChannel1|Ethernet12": {}, "PortChannel1|Ethernet24": {}, "PortChannel2|Ethernet4": {} }"#,
+    );
+    let names: Vec<_> = config.ports.iter().map(|port| port.name.as_str()).collect();
+    assert_eq!(names, ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet16", "Ethernet20"]);
+    let [lag] = config.lags.as_slice() else { panic!("{:?}", config.lags) };
+    let members: Vec<_> = lag.members.iter().map(|port| config.ports[port.index()].name.as_str()).collect();
+    assert_eq!((lag.name.as_str(), members), ("PortChannel2", vec!["Ethernet4", "Ethernet0"]));
+    told(
+        &import,
+        &[
+            "mapped        PORT|Ethernet12: left out: admin_status is down",
+            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet12 PortChannel1|Ethernet24: left out",
+            "PORTCHANNEL|PortChannel1: it has no member that weir could use",
+            "PORTCHANNEL|PortChannel2 members: lag.members without Ethernet24: left out",
+            "CABLE_LENGTH|AZURE Ethernet24: left out",
+        ],
+    );
+    let all = PORTS
+        .replace("\"speed\"", "\"admin_status\": \"DOWN\", \"x\"")
+        .replace(", \"admin_status\": \"up\"", "");
+    let found = import_error(&format!("{{ {all} }}"));
+    assert!(found.contains("every port in table PORT is down"), "{found}");
+}
+
+fn import_error(json: &str) -> String {
+    let found = import(&[("config_db.json", json)], &Options::default()).map(|_| ()).expect_err("a refusal");
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn keys_that_name_no_vlan_are_refused_at_their_place() {
+    for (tables, said) in [
+        (r#""VLAN": { "Vlan5000": {} }"#, "call it Vlan and a number"),
+        (r#""VLAN": { "blue": {} }"#, "VLAN|blue"),
+        (r#""FDB": { "Vlan10|here": { "port": "Ethernet0" } }"#, "write a VLAN and a MAC address"),
+    ] {
+        let found = import_error(&format!("{{ {PORTS}, {tables} }}"));
+        assert!(found.contains(said), "{said}: {found}");
+    }
+}
