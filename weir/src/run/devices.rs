@@ -125,7 +125,8 @@ fn cpus_exist(args: &[String], machine: &Machine) -> Result<()> {
     }
     let online = machine.text("sys/devices/system/cpu/online").unwrap_or_default();
     bail!(
-        "EAL arguments ask for lcores {text}, and there are no CPUs {missing:?}: this machine has {online}"
+        "EAL arguments ask for lcores {text}, and there are no CPUs {missing:?}: this machine has {}",
+        online.trim()
     );
 }
 
