@@ -262,6 +262,10 @@ impl Device {
         unsafe { sys::weir_eth_is_removed(self.id) }
     }
 
+    pub(super) fn is_orphan(&self) -> bool {
+        self.setup().sockets.iter().any(|&socket| packet::is_orphan(socket))
+    }
+
     /// Lets go of a device that is being taken away, or says how many queues are in use.
     pub(super) fn give_up(&self) -> Result<(), usize> {
         let mut setup = self.setup();

@@ -183,6 +183,12 @@ impl<S> Port<S> {
         self.device.is_removed()
     }
 
+    /// The interface of the kernel behind a port of `net_af_packet` was deleted or moved to another network namespace, and
+    /// never comes back to it. Other drivers do not tell.
+    pub fn is_orphan(&self) -> bool {
+        self.device.is_orphan()
+    }
+
     /// Lets go of a device that is being taken away, which the kernel may be waiting for. From now on the port answers with
     /// [`PortError::Gone`].
     ///

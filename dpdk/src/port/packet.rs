@@ -1,5 +1,5 @@
 //! What the kernel's packet sockets know and `net_af_packet` of DPDK 22.11 does not tell: frames lost
-//! because the ring was full, and whether the interface is up.
+//! because the ring was full, and whether the interface is up, or gone.
 
 use std::os::fd::RawFd;
 
@@ -35,6 +35,12 @@ fn interface(fd: RawFd) -> Option<libc::c_int> {
         (libc::getsockname(fd, (&raw mut address).cast(), &raw mut len) == 0).then_some(address)?
     };
     (libc::c_int::from(address.sll_family) == libc::AF_PACKET).then_some(address.sll_ifindex)
+}
+
+/// The interface of a packet socket was deleted, or moved to another network namespace: whatever has its name now, or its number,
+/// is another one to the socket.
+pub(super) fn is_orphan(fd: RawFd) -> bool {
+    interface(fd).is_some_and(|index| index <= 0)
 }
 
 /// Whether the interface of a packet socket is up and has a carrier; `None` if the kernel does not tell.

@@ -93,7 +93,7 @@ pub fn devargs(port: &PortConfig) -> Result<Cow<'_, str>> {
 ///
 /// # Errors
 /// It does not, and what to change.
-pub fn carries(port: &PortConfig, interface: &str) -> Result<()> {
+fn carries(port: &PortConfig, interface: &str) -> Result<()> {
     // An interface that cannot be looked at is the driver's to refuse.
     let path = format!("/sys/class/net/{interface}/mtu");
     let carries = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());

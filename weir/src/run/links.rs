@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use weir_config::{PortConfig, show_rate};
 use weir_dataplane::stats::{MarkingCurve, Published};
 use weir_dataplane::types::PortId;
-use weir_dpdk::{Capabilities, LinkWatch, Mempool};
+use weir_dpdk::{Capabilities, LinkWatch, Mempool, Port, Started};
 use weir_mgmt::snapshot::News;
 
 /// How often it is looked whether an interface is another one, and whether one that is gone is back.
@@ -137,7 +137,7 @@ impl Links {
         }
         for (i, watched) in self.ports.iter_mut().enumerate() {
             let id = PortId(i as u16);
-            let leaves = devices.ask(i, |port| port.is_removed()) || watched.has_another();
+            let leaves = devices.ask(i, |port| port.is_removed() || watched.has_another(port));
             match watched.device {
                 Device::Gone => watched.look_for_another(id, devices, &self.opening, office),
                 // A queue may be a moment longer on its way here; the next look finds it.
@@ -173,7 +173,10 @@ impl Interface {
             return None;
         }
         self.due = Instant::now() + LOOK;
-        if_nametoindex(self.name.as_str()).ok()
+        let now = if_nametoindex(self.name.as_str()).ok();
+        // What comes next is another one, even where it gets the same number.
+        self.index = self.index.filter(|_| now.is_some());
+        now
     }
 }
 
@@ -184,11 +187,12 @@ impl Kept {
 }
 
 impl Watched {
-    /// The interface it has the device of is gone, and its name is another's: deleted and made again.
-    fn has_another(&mut self) -> bool {
+    /// The interface it has the device of is gone, and there is one of its name: deleted and made again, or moved away and
+    /// back.
+    fn has_another(&mut self, port: &Port<Started>) -> bool {
         let there = self.device == Device::There;
         let Some(interface) = self.interface.as_mut().filter(|_| there) else { return false };
-        interface.now().is_some_and(|index| interface.index != Some(index))
+        interface.now().is_some_and(|index| interface.index != Some(index) || port.is_orphan())
     }
 
     /// Goes on with the interface that has the name now, if it has a device of the kernel.

@@ -91,14 +91,20 @@ fn an_interface_that_is_made_anew_is_taken_up_again() {
         said(&mut switch, "port veth0: link up", 1 + time);
         reaches(&hosts);
     }
+    // Away and back: to whoever had it open it is another one, whatever its number is.
+    hosts.between.give("veth0", &hosts.other);
+    hosts.other.give("veth0", &hosts.between);
+    said(&mut switch, "port veth0: interface veth0 has been made anew", 3);
+    said(&mut switch, "port veth0: link up", 4);
+    reaches(&hosts);
     // What the new interface would lose is said, as it is at the start.
     run(hosts.between.command("ip").args(["link", "del", "veth0"]));
-    said(&mut switch, "port veth0: link down", 3);
+    said(&mut switch, "port veth0: link down", 4);
     let small = ["link", "add", "veth0", "mtu", "1000", "type", "veth", "peer", "name", "other0"];
     run(hosts.between.command("ip").args(small));
     switch.program().says("ip link set veth0 mtu 1500");
     let events = weir(&["show", "events", "--socket", switch.socket().as_str()]).stdout;
-    assert_eq!(events.matches("attached").count(), 2, "{events}");
+    assert_eq!(events.matches("attached").count(), 3, "{events}");
     switch.stop();
 }
 

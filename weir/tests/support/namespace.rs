@@ -95,6 +95,12 @@ impl Namespace {
         Ok(())
     }
 
+    /// Moves an interface to another namespace, where it is up.
+    pub fn give(&self, interface: &str, to: &Namespace) {
+        run(self.command("ip").args(["link", "set", interface, "netns", &to.name]));
+        to.set(interface, "up");
+    }
+
     /// Takes an interface down or up.
     pub fn set(&self, interface: &str, state: &str) {
         run(self.command("ip").args(["link", "set", interface, state]));
