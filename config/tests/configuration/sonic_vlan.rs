@@ -71,7 +71,7 @@ fn members_of_vlans_are_access_ports_and_trunks_and_come_back() {
         &import,
         &[
             "mapped        VLAN|Vlan10 vlanid: port.vlan",
-            "VLAN|Vlan10 members: rows of VLAN_MEMBER say it",
+            "mapped        VLAN|Vlan10 members: port.vlan, without tags where no row of VLAN_MEMBER says more",
             "VLAN|Vlan10 dhcp_servers: weir is a bridge",
             "mapped        VLAN_MEMBER|Vlan10|Ethernet0 Vlan10|Ethernet4 Vlan20|Ethernet4 Vlan20|Ethernet8 tagging_mode: port.vlan",
             "approximated  VLAN_MEMBER|Vlan20|PortChannel1",
@@ -100,6 +100,38 @@ fn members_of_vlans_are_access_ports_and_trunks_and_come_back() {
 
 fn import_of(json: &str, options: &Options<'_>) -> Import {
     import(&[("config_db.json", json)], options).unwrap_or_else(|found| panic!("{found:?}"))
+}
+
+/// Older files: members in the row of the VLAN. Whoever is in none is alone, were it all of them.
+#[test]
+fn members_in_the_row_of_a_vlan_count_and_ports_of_none_stay_apart() {
+    let (import, config) = made(
+        r#""PORTCHANNEL": { "PortChannel1": { "admin_status": "down" } }, "PORTCHANNEL_MEMBER": { "PortChannel1|Ethernet20": {} },
+        "VLAN": { "Vlan10": { "members": ["Ethernet0", "Ethernet4", "PortChannel1"] }, "Vlan20": { "members": ["Ethernet4", "Ethernet8"] } },
+        "VLAN_MEMBER": { "Vlan20|Ethernet4": { "tagging_mode": "tagged" }, "Vlan20|PortChannel1": { "tagging_mode": "tagged" } }"#,
+    );
+    let one = |name, native: u16, all: &str| (name, Some(native), all.to_owned());
+    assert_eq!(
+        vlans(&config),
+        [
+            one("Ethernet0", 10, "10"),
+            one("Ethernet4", 10, "10,20"),
+            one("Ethernet8", 20, "20"),
+            one("Ethernet12", 4094, "4094"),
+            one("Ethernet16", 4093, "4093"),
+        ]
+    );
+    told(
+        &import,
+        &[
+            "VLAN|Vlan10 members: port.vlan without PortChannel1: left out: admin_status is down",
+            "VLAN_MEMBER|Vlan20|PortChannel1 tagging_mode: left out: admin_status is down",
+        ],
+    );
+    let (_, alone) = made(r#""VLAN": { "Vlan10": {} }"#);
+    let natives: Vec<_> =
+        alone.ports.iter().map(|port| port.vlans.as_ref().unwrap().native.unwrap()).collect();
+    assert_eq!(natives, [4094, 4093, 4092, 4091, 4090, 4089]);
 }
 
 #[test]
@@ -151,7 +183,12 @@ fn keys_that_name_no_vlan_are_refused_at_their_place() {
     for (tables, said) in [
         (r#""VLAN": { "Vlan5000": {} }"#, "call it Vlan and a number"),
         (r#""VLAN": { "blue": {} }"#, "VLAN|blue"),
-        (r#""FDB": { "Vlan10|here": { "port": "Ethernet0" } }"#, "write a VLAN and a MAC address"),
+        (r#""VLAN": { "Vlan10": { "vlanid": "11" } }"#, "VLAN|Vlan10 has the vlanid of another"),
+        (r#""FDB": { "Vlan10|ff:ff:ff:ff:ff:ff": { "port": "Ethernet0" } }"#, "of one station"),
+        (
+            r#""FDB": { "Vlan10|here": { "port": "Ethernet0" } }"#,
+            "write a VLAN and the MAC address of one station",
+        ),
     ] {
         let found = import_error(&format!("{{ {PORTS}, {tables} }}"));
         assert!(found.contains(said), "{said}: {found}");

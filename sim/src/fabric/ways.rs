@@ -140,7 +140,8 @@ impl Ways<'_> {
         let last = if pace.is_some() { last } else { 0 };
         let wire = wire - last;
         let ends = arrived + u128::from((host.tx_delay.0 + host.rx_delay.0) * PS);
-        let rest = ends.saturating_sub(takes(wire.into(), pace.unwrap_or(slowest)));
+        let sending = takes(wire.into(), pace.unwrap_or(slowest)) + takes(last.into(), slowest);
+        let rest = ends.saturating_sub(sending);
         Stream { wire, last, rest: u64::try_from(rest).unwrap_or(Ps::MAX) }
     }
 

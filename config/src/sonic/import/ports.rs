@@ -80,7 +80,8 @@ impl Importer<'_> {
         let rows = |lag: &Row| {
             let members = self.db.rows("PORTCHANNEL_MEMBER").map(|member| lag_of(&member.key));
             let members = members.filter(|(of, _)| *of == lag.key).map(|(_, port)| port.to_owned());
-            members.chain(listed(lag).map(str::to_owned)).collect::<Vec<_>>()
+            // Its own name too: what names it finds no port.
+            members.chain(listed(lag).map(str::to_owned)).chain([lag.key.clone()]).collect::<Vec<_>>()
         };
         down.flat_map(rows).collect()
     }

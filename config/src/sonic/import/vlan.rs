@@ -1,5 +1,6 @@
 //! `VLAN`, `VLAN_MEMBER` and the static entries of `FDB`.
 
+use super::lag::listed;
 use super::{Importer, Station};
 use crate::sonic::LAST_VLAN;
 use crate::sonic::Outcome::{self, Approximated, Ignored, Mapped};
@@ -12,34 +13,58 @@ impl Importer<'_> {
     /// Gives ports their VLANs. In SONiC a port of none is routed, in weir each is in some once one is: such a port is
     /// alone in a VLAN of its own, with its LAG.
     pub(super) fn vlans(&mut self) {
-        let mut members = self.db.take("VLAN_MEMBER");
-        let mut known = BTreeSet::new();
+        let known: BTreeSet<u16> = self.db.rows("VLAN").filter_map(|row| vid_of(&row.key)).collect();
+        let mut named = BTreeSet::new();
+        for mut row in self.db.take("VLAN_MEMBER") {
+            let (outcome, why) = self.vlan_member(&row, &known);
+            row.note(&["tagging_mode"], outcome, why.clone());
+            match row.fields.is_empty() {
+                true => self.db.whole(&row, outcome, why),
+                false => self.db.done(&row, ""),
+            }
+            named.insert(row.key);
+        }
         for mut row in self.db.take("VLAN") {
             let Some(vid) = vid_of(&row.key) else {
                 let help = "call it Vlan and a number from 1 to 4094";
                 self.db.error(row.at, "sonic.key", format!("VLAN|{}", row.key), help);
                 continue;
             };
-            known.insert(vid);
+            let said = self.db.number(&row, "vlanid", 1..=i64::from(LAST_VLAN));
+            if said.is_some_and(|said| said != i64::from(vid)) {
+                let at = row.field("vlanid").map_or(row.at, |field| field.at);
+                let message = format!("VLAN|{} has the vlanid of another", row.key);
+                self.db.error(
+                    at,
+                    "sonic.value",
+                    message,
+                    "write the number in its name, or leave vlanid out",
+                );
+            }
             row.note(&["vlanid"], Mapped, "port.vlan");
-            row.note(&["members"], Ignored, "rows of VLAN_MEMBER say it");
+            // Older files list members in the row, in some beside rows of their own.
+            let also: Vec<String> = listed(&row).map(str::to_owned).collect();
+            let also = also.into_iter().filter(|name| !named.contains(&format!("{}|{name}", row.key)));
+            let not = also
+                .filter_map(|name| self.join(vid, &name, false).err().map(|why| format!("{name}: {why}")));
+            let not: Vec<String> = not.collect();
+            match not.as_slice() {
+                [] => row.note(
+                    &["members"],
+                    Mapped,
+                    "port.vlan, without tags where no row of VLAN_MEMBER says more",
+                ),
+                not => row.note(&["members"], Approximated, format!("port.vlan without {}", not.join("; "))),
+            }
             match row.fields.is_empty() {
                 true => self.db.whole(&row, Mapped, "port.vlan".into()),
                 false => self.db.done(&row, "weir is a bridge: it has no addresses and relays nothing"),
             }
         }
-        for row in &mut members {
-            let (outcome, why) = self.vlan_member(row, &known);
-            row.note(&["tagging_mode"], outcome, why.clone());
-            match row.fields.is_empty() {
-                true => self.db.whole(row, outcome, why),
-                false => self.db.done(row, ""),
-            }
-        }
-        let mut unused = (1..=LAST_VLAN).rev().filter(|vid| !known.contains(vid));
-        if self.ports.iter().all(|port| port.vlans.is_none()) {
+        if known.is_empty() {
             return;
         }
+        let mut unused = (1..=LAST_VLAN).rev().filter(|vid| !known.contains(vid));
         for i in 0..self.ports.len() {
             if self.ports[i].vlans.is_some() {
                 continue;
@@ -64,34 +89,42 @@ impl Importer<'_> {
         let Some(vid) = vid_of(vlan).filter(|vid| known.contains(vid)) else {
             return (Ignored, "there is no such VLAN".into());
         };
-        let ports = match (self.port(name), self.lags.iter().find(|lag| lag.of == name)) {
-            (Some(port), _) => vec![port],
-            (None, Some(lag)) => lag.members.clone(),
-            (None, None) => return (Ignored, self.absent(name).into()),
-        };
-        let in_lag = |port: usize| self.lags.iter().any(|lag| lag.of != name && lag.members.contains(&port));
-        if ports.iter().any(|port| in_lag(*port)) {
-            return (Ignored, "the port is a member of a PORTCHANNEL, which is what has VLANs".into());
-        }
         let tagged = match row.text("tagging_mode") {
             Some("tagged") => true,
             None | Some("untagged" | "priority_tagged") => false,
             Some(other) => return (Ignored, format!("{other} is no way to tag frames")),
         };
+        match (self.join(vid, name, tagged), row.text("tagging_mode")) {
+            (Err(why), _) => (Ignored, why),
+            (Ok(()), Some("priority_tagged")) => (Approximated, "port.vlan, without tags".into()),
+            (Ok(()), _) => (Mapped, "port.vlan".into()),
+        }
+    }
+
+    /// A port, or all of a LAG, is a member of a VLAN.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    fn join(&mut self, vid: u16, name: &str, tagged: bool) -> Result<(), String> {
+        let ports = match (self.port(name), self.lags.iter().find(|lag| lag.of == name)) {
+            (Some(port), _) => vec![port],
+            (None, Some(lag)) => lag.members.clone(),
+            (None, None) => return Err(self.absent(name).into()),
+        };
+        let in_lag = |port: usize| self.lags.iter().any(|lag| lag.of != name && lag.members.contains(&port));
+        if ports.iter().any(|port| in_lag(*port)) {
+            return Err("the port is a member of a PORTCHANNEL, which is what has VLANs".into());
+        }
         for port in ports {
-            let vlans = self.ports[port]
-                .vlans
-                .get_or_insert_with(|| PortVlans { native: None, members: VidSet::from_iter([]) });
+            let none = || PortVlans { native: None, members: VidSet::from_iter([]) };
+            let vlans = self.ports[port].vlans.get_or_insert_with(none);
             if let (false, Some(other)) = (tagged, vlans.native.filter(|other| *other != vid)) {
-                return (Ignored, format!("its frames without a tag are in VLAN {other}"));
+                return Err(format!("its frames without a tag are in VLAN {other}"));
             }
             vlans.native = if tagged { vlans.native } else { Some(vid) };
             vlans.members.insert(vid);
         }
-        match row.text("tagging_mode") {
-            Some("priority_tagged") => (Approximated, "port.vlan, without tags".into()),
-            _ => (Mapped, "port.vlan".into()),
-        }
+        Ok(())
     }
 
     /// `FDB|Vlan10:00-11-22-33-44-55`: a station that stays where it is.
@@ -100,7 +133,8 @@ impl Importer<'_> {
             let (vlan, mac) = row.key.split_once(['|', ':']).unwrap_or((&row.key, ""));
             let mac: Option<Mac> = mac.parse().ok();
             let (Some(vid), Some(mac)) = (vid_of(vlan), mac.filter(|mac| !mac.is_group())) else {
-                let help = "write a VLAN and a MAC address, such as \"Vlan10|00:11:22:33:44:55\"";
+                let help =
+                    "write a VLAN and the MAC address of one station, such as \"Vlan10|00:11:22:33:44:55\"";
                 self.db.error(row.at, "sonic.key", format!("FDB|{}", row.key), help);
                 continue;
             };

@@ -80,7 +80,7 @@ pub(super) struct Sending {
     /// When it will have been sent at this rate.
     end: Ps,
     pub path: Vec<u32>,
-    /// Bytes on the wire that it sends at its rate, and those of a last frame that follows at that of the line.
+    /// Bytes on the wire, and those of them that are a last frame, which waits for the end of what is sent at a pace and has none.
     pub wire: u64,
     last: u64,
     /// From the end of its sending to the arrival of its last byte.
@@ -93,7 +93,7 @@ impl Sending {
     /// Bytes on the wire it has sent by `now`.
     pub fn sent(&self, now: Ps) -> u64 {
         let left = self.left.saturating_sub(u128::from(self.rate) * u128::from(now - self.since));
-        ((u128::from(self.wire) * BYTE - left) / BYTE) as u64
+        ((u128::from(self.wire - self.last) * BYTE - left) / BYTE) as u64
     }
 }
 
@@ -303,39 +303,53 @@ impl<'a> World<'a> {
             Pace::Fixed(rate) => Some(self.rates.add_link(units(rate))),
             _ => None,
         };
-        let shared: Vec<u32> = path.iter().copied().chain(cap).collect();
-        let number = self.rates.add(&shared) as usize;
-        if self.sending.len() <= number {
-            self.sending.resize(number + 1, None);
-        }
-        self.sending[number] = Some(Sending {
+        self.share(Sending {
             flow,
             left: u128::from(stream.wire) * BYTE,
             since: self.now,
             rate: 0,
             end: NEVER,
             path,
-            wire: stream.wire,
+            wire: stream.wire + stream.last,
             last: stream.last,
             rest: stream.rest,
             cap,
         });
-        self.ends.insert((NEVER, number as u32));
     }
 
-    /// A flow has been sent.
+    /// A flow has its part of the links of its path from now on.
+    fn share(&mut self, sending: Sending) {
+        let shared: Vec<u32> = sending.path.iter().copied().chain(sending.cap).collect();
+        let number = self.rates.add(&shared);
+        if self.sending.len() <= number as usize {
+            self.sending.resize(number as usize + 1, None);
+        }
+        self.sending[number as usize] = Some(sending);
+        self.ends.insert((NEVER, number));
+    }
+
+    /// The last frame of a flow that has a pace follows the others at the rate that the links have for it.
+    fn send_last(&mut self, sending: Sending) {
+        self.draw(&sending, self.now);
+        let left = u128::from(sending.last) * BYTE;
+        self.share(Sending { left, since: self.now, rate: 0, end: NEVER, last: 0, cap: None, ..sending });
+    }
+
+    /// A flow has been sent, or all of it that has a pace.
     fn end_sending(&mut self, number: u32) {
         let Some(sending) = self.sending[number as usize].take() else { return };
         self.ends.remove(&(sending.end, number));
         self.rates.remove(number);
         sending.cap.into_iter().for_each(|cap| self.rates.remove_link(cap));
+        if sending.last > 0 {
+            return self.send_last(sending);
+        }
         let planned = &self.flows[sending.flow as usize];
         let Planned { flow, from, to, src_port, pair, .. } = *planned;
         self.draw(&sending, self.now);
         for link in &sending.path {
             let dir = &mut self.dirs[*link as usize];
-            (dir.carried, dir.bytes) =
-                (dir.carried + flow.packets(), dir.bytes + sending.wire + sending.last);
+            (dir.carried, dir.bytes) = (dir.carried + flow.packets(), dir.bytes + sending.wire);
         }
         self.outcomes[flow.id as usize].sent = true;
         let arrival = self.now.saturating_add(sending.rest);
