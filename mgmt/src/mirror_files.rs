@@ -5,7 +5,7 @@
 use crate::pcapng::Writer;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_config::MirrorFile;
@@ -60,6 +60,8 @@ pub struct MirrorFiles {
     ports: Vec<(PortId, String)>,
     /// The file under way, and how long it is.
     file: Option<(File, u64)>,
+    /// When it was last seen that it has its name still.
+    seen: Instant,
     /// Frames of each interface in it.
     written: Vec<u64>,
     /// What is to be written next, and how many frames of each interface are in it.
@@ -78,6 +80,7 @@ impl MirrorFiles {
             settings,
             ports,
             file: None,
+            seen: Instant::now(),
             written: none.clone(),
             batch: Vec::new(),
             waiting: none,
@@ -118,6 +121,17 @@ impl MirrorFiles {
         if self.batch.is_empty() {
             return;
         }
+        if self.was_removed() {
+            // Interfaces have the same numbers in every file: what waits belongs into the next one.
+            self.file = None;
+            self.written.fill(0);
+            if !self.begin() {
+                self.reading.lost += self.waiting.iter().sum::<u64>();
+                self.batch.clear();
+                self.waiting.fill(0);
+                return;
+            }
+        }
         let Some((file, len)) = &mut self.file else { return };
         let (frames, bytes) = (self.waiting.iter().sum::<u64>(), self.batch.len() as u64);
         match file.write_all(&self.batch) {
@@ -140,6 +154,18 @@ impl MirrorFiles {
         }
         self.batch.clear();
         self.waiting.fill(0);
+    }
+
+    /// The file under way has its name no more, or another file has it: what is written to it nobody will read. Looked at every
+    /// second.
+    fn was_removed(&mut self) -> bool {
+        let Some((file, _)) = self.file.as_ref().filter(|_| self.seen.elapsed() >= RETRY) else {
+            return false;
+        };
+        self.seen = Instant::now();
+        let number = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+        let named = Path::new(&self.settings.path).symlink_metadata().map(number).ok();
+        file.metadata().map(number).ok() != named
     }
 
     /// Writes what waits, and ends the file with its statistics.
@@ -182,7 +208,7 @@ impl MirrorFiles {
             Ok(opened) => {
                 self.reading.bytes += opened.1;
                 self.reading.files += 1;
-                self.file = Some(opened);
+                (self.file, self.seen) = (Some(opened), Instant::now());
                 true
             }
             Err(error) => {

@@ -184,3 +184,34 @@ fn what_could_not_be_written_is_cut_and_counted() {
     assert_eq!((files.reading.frames, files.reading.lost, &files.reading.error), (2, 2, &None));
     assert_eq!((read(&path).0[0].4[0], read(&older(&path, 1)).0.len()), (4, 1));
 }
+
+/// What is removed, or moved away, is noticed within a second: what waits goes into a file of its name, or is counted.
+#[test]
+fn a_file_that_was_removed_is_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("there").join("look.pcapng");
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let mut files = files(&path, 1 << 20, 2);
+    let long_ago = || Instant::now().checked_sub(RETRY).expect("a machine that runs for a second");
+    let mut write = |files: &mut MirrorFiles, numbers: std::ops::Range<u64>| {
+        numbers.for_each(|n| files.add(&copy(n, b"x")));
+        files.seen = long_ago();
+        files.flush();
+    };
+    write(&mut files, 0..4);
+    let moved = folder.path().join("moved.pcapng");
+    fs::rename(&path, &moved).unwrap();
+    write(&mut files, 4..10);
+    assert_eq!((read(&moved).0.len(), read(&path).0.len()), (4, 6));
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    write(&mut files, 10..15);
+    assert_eq!((files.reading.frames, files.reading.files, files.reading.lost), (10, 2, 5));
+    assert!(files.reading.error.as_ref().is_some_and(|error| error.contains("No such file")));
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    files.retry = None;
+    write(&mut files, 15..18);
+    files.end();
+    let (packets, ended) = read(&path);
+    assert_eq!((packets.len(), ended, files.reading.frames), (3, true, 13));
+    assert_eq!(files.reading.error, None);
+}

@@ -53,6 +53,26 @@ fn a_flow_alone_takes_what_it_takes_frame_by_frame() {
     }
 }
 
+/// Sixteen single frames, each at half the rate of the link they all leave by: that carries one after the other.
+#[test]
+fn a_link_carries_no_more_than_it_can_whatever_pace_its_flows_have() {
+    for (pace, bytes) in [("5G", 1000u64), ("1G", 1000), ("9G", 2048), ("5G", 100_000), ("5G", 1)] {
+        let text = file(
+            "kind = \"star\"\nhosts = 17",
+            &format!(
+                "[link]\nrate = \"10G\"\n[[workload]]\nkind = \"incast\"\nto = \"h16\"\nbytes = {bytes}\nrate = \"{pace}\"\n"
+            ),
+        );
+        let report = at_flow_level(&text);
+        let last = fct(&report).into_iter().max().unwrap();
+        let into = report.links.iter().find(|link| link.to == "h16").unwrap();
+        let least = into.bytes * 8 / 10;
+        assert!(last >= least, "{pace} {bytes}: {last} ns for {} bytes", into.bytes);
+        let packets = fct(&play(&text)).into_iter().max().unwrap();
+        assert!(last.abs_diff(packets) * 20 <= packets, "{pace} {bytes}: {last} {packets}");
+    }
+}
+
 #[test]
 fn flows_share_as_max_min_fairness_says() {
     // Parking lot: h0 and h1 go to h2, which h1 shares with h3 alone: 1/3 each of the last link, but h0 has 20G of its own.
