@@ -78,24 +78,31 @@ fn is_pci(id: &str) -> bool {
 /// What is behind a virtual device, in words, where a second port on the same would take frames or peers from the
 /// first: two sockets on an interface each get every frame, and a memif region has one server and one client.
 pub(super) fn wire(device: &str) -> Option<String> {
-    let (id, args) = device.split_once(',')?;
-    let argument = |key: &str| args.split(',').find_map(|arg| arg.strip_prefix(key)?.strip_prefix('='));
-    match id.trim_end_matches(|c: char| c.is_ascii_digit()) {
-        "net_af_packet" | "net_tap" | "net_vhost" => argument("iface").map(str::to_owned),
-        // Sockets on different queues share an interface.
-        "net_af_xdp" => {
-            let queue = argument("start_queue").filter(|queue| *queue != "0");
-            argument("iface")
-                .map(|iface| queue.map_or(iface.to_owned(), |queue| format!("{iface} queue {queue}")))
-        }
-        "net_memif" => {
-            let role = match argument("role") {
-                Some("server" | "master") => "server",
-                _ => "client",
-            };
-            let socket = argument("socket").unwrap_or("/run/memif.sock");
-            Some(format!("{role} of memif {} at {socket}", argument("id").unwrap_or("0")))
-        }
-        _ => None,
+    let argument = |driver: &str, key: &str| device_argument(device, &[driver], key);
+    let iface = ["net_af_packet", "net_tap", "net_vhost"].iter().find_map(|driver| argument(driver, "iface"));
+    if let Some(iface) = iface {
+        return Some(iface.to_owned());
     }
+    if let Some(iface) = argument("net_af_xdp", "iface") {
+        // Sockets on different queues share an interface.
+        let queue = argument("net_af_xdp", "start_queue").filter(|queue| *queue != "0");
+        return Some(queue.map_or(iface.to_owned(), |queue| format!("{iface} queue {queue}")));
+    }
+    let memif = |key: &str| argument("net_memif", key);
+    let role = match memif("role") {
+        Some("server" | "master") => "server",
+        _ => "client",
+    };
+    let (id, socket) = (memif("id").unwrap_or("0"), memif("socket").unwrap_or(MEMIF_SOCKET));
+    device.starts_with("net_memif").then(|| format!("{role} of memif {id} at {socket}"))
+}
+
+/// Where a `net_memif` device has its socket if it is not told.
+pub const MEMIF_SOCKET: &str = "/run/memif.sock";
+
+/// The value of `key=` in a device as DPDK takes it, `net_af_packet0,iface=veth0`, of devices of these drivers only.
+pub fn device_argument<'a>(device: &'a str, drivers: &[&str], key: &str) -> Option<&'a str> {
+    let mut parts = device.split(',');
+    parts.next().filter(|name| drivers.iter().any(|driver| name.starts_with(driver)))?;
+    parts.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
 }

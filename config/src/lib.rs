@@ -43,11 +43,13 @@ mod vlan;
 use toml::Spanned;
 use toml::de::DeTable;
 
+pub use device::{MEMIF_SOCKET, device_argument};
 pub use diag::{Diagnostic, Severity, Span};
 pub use diff::{Difference, Fixed, differences, fixed};
 pub use format::{Field, FormatConfig};
 pub use headroom::{headroom_input, pause_response, xon_offset};
 pub use json_schema::json_schema;
+pub use port::lcores;
 pub use read::{Explained, Origin};
 pub use types::*;
 pub use units::{show_flood_limit, show_rate, show_size, show_time};

@@ -100,8 +100,8 @@ pub(super) fn read_eal(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (Vec<String>, O
     (args, lcores)
 }
 
-/// The list given with `-l`, `--lcores` or `-c`, where it is a plain one.
-fn lcores(args: &[String]) -> Option<Vec<u64>> {
+/// The lcores that EAL arguments give with `-l`, `--lcores` or `-c`, where it is a plain list.
+pub fn lcores(args: &[String]) -> Option<Vec<u64>> {
     let mut found = None;
     for (i, arg) in args.iter().enumerate() {
         let next = || args.get(i + 1).map(String::as_str);

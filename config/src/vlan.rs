@@ -14,7 +14,7 @@ use weir_dataplane::types::PortId;
 use weir_dataplane::vlan::{PortVlans, TAG_BYTES, VidSet};
 
 /// The last VLAN there can be.
-const LAST: u64 = 4094;
+pub(super) const LAST: u16 = 4094;
 
 /// The VLANs of a port; what it says itself stands in for all of `[port_defaults]`.
 pub(super) fn read(ctx: &mut Ctx<'_>, port: &Section<'_>, format: &FormatConfig) -> Option<PortVlans> {
@@ -25,8 +25,8 @@ pub(super) fn read(ctx: &mut Ctx<'_>, port: &Section<'_>, format: &FormatConfig)
         ctx.error(raw.span, "port.vlan", message, "remove `vlan` from its ports, or `[port_defaults]`");
         return None;
     }
-    let access = s.int(ctx, "access", 1..=LAST).map(|vid| vid.v as u16);
-    let native = s.int(ctx, "native", 1..=LAST).map(|vid| vid.v as u16);
+    let access = s.int(ctx, "access", 1..=LAST.into()).map(|vid| vid.v as u16);
+    let native = s.int(ctx, "native", 1..=LAST.into()).map(|vid| vid.v as u16);
     let trunk = vids(ctx, &s);
     let (is_access, is_trunk) = (s.raw(ctx, "access").is_some(), s.raw(ctx, "trunk").is_some());
     if is_access == is_trunk || (is_access && s.raw(ctx, "native").is_some()) {
@@ -58,11 +58,11 @@ fn vids(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Option<Vec<u16>> {
 fn one(value: &DeValue<'_>) -> Result<Vec<u16>, Bad> {
     let vids = match value {
         DeValue::Integer(_) => vec![((COUNT.parse)(value)?, (COUNT.parse)(value)?)],
-        DeValue::String(text) if text == "*" => vec![(1, LAST)],
+        DeValue::String(text) if text == "*" => vec![(1, LAST.into())],
         DeValue::String(text) => number_ranges(text)?,
         _ => return Err(wrong_type(value, "write 10, \"10,20-29\" or \"*\"")),
     };
-    if let Some((low, high)) = vids.iter().find(|(low, high)| *low == 0 || *high > LAST) {
+    if let Some((low, high)) = vids.iter().find(|(low, high)| *low == 0 || *high > LAST.into()) {
         let vid = if *low == 0 { low } else { high };
         return Err(Bad::new(format!("{vid} is no VLAN"), format!("use 1 to {LAST}")));
     }

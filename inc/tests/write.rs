@@ -6,7 +6,6 @@ use bolero::check;
 use support::hand::{Hand, JOB, PARENT, Sent, parent, status, words};
 use support::rank::{By, Message, RESULTS};
 use support::{Faults, Net, Places, Random, Tree, fold, sum_i32};
-use weir_endpoint::roce::icrc::icrc;
 use weir_endpoint::roce::verbs::Status;
 use weir_endpoint::roce::wire::{Extensions, Nak, Opcode, Reth, Syndrome};
 use weir_inc::drops::Drop;
@@ -357,12 +356,7 @@ fn fuzz_malformed_writes_change_no_sum() {
             for &byte in input.iter().take(random.below(4) as usize) {
                 frame[random.below(headers) as usize] = byte;
             }
-            hand.give(&frame);
-            let end = frame.len() - 4;
-            if let Some(crc) = icrc(&frame[14..end]) {
-                frame[end..].copy_from_slice(&crc);
-                hand.give(&frame);
-            }
+            hand.give_damaged(&mut frame);
         }
         hand.now += 1;
         hand.engine.tick(hand.now);

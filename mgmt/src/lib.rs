@@ -7,6 +7,7 @@
 pub mod access;
 pub mod admin;
 pub mod api;
+pub mod board;
 pub mod catalogue;
 pub mod client;
 pub mod events;

@@ -193,7 +193,7 @@ fn a_file_that_was_removed_is_begun_anew() {
     fs::create_dir(path.parent().unwrap()).unwrap();
     let mut files = files(&path, 1 << 20, 2);
     let long_ago = || Instant::now().checked_sub(RETRY).expect("a machine that runs for a second");
-    let mut write = |files: &mut MirrorFiles, numbers: std::ops::Range<u64>| {
+    let write = |files: &mut MirrorFiles, numbers: std::ops::Range<u64>| {
         numbers.for_each(|n| files.add(&copy(n, b"x")));
         files.seen = long_ago();
         files.flush();

@@ -1,8 +1,9 @@
 //! From a checked configuration to tables.
 
-use super::{HEADERS, LAST_VLAN, MAPS, Note, Outcome, STORM_TYPES};
+use super::{HEADERS, MAPS, Note, Outcome, STORM_TYPES};
 use crate::sonic::toml_text::ranges;
 use crate::storm_control::BURST;
+use crate::vlan::LAST;
 use crate::{
     Config, EcnMode, MarkPoint, PfcRx, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType,
     SharedLimit, Trust, WatchdogAction, WredConfig, queue_of,
@@ -484,7 +485,7 @@ impl Exporter<'_> {
     /// VLANs of ports; those of a LAG are said of the LAG.
     fn vlans(&mut self) {
         let config = self.config;
-        let all = |vlans: &PortVlans| vlans.members.iter().count() == usize::from(LAST_VLAN);
+        let all = |vlans: &PortVlans| vlans.members.iter().count() == usize::from(LAST);
         let of = |port: &PortConfig| port.vlans.clone().map(|vlans| (all(&vlans), vlans));
         let ports: Vec<_> = config.ports.iter().map(of).collect();
         // A trunk of all VLANs carries those that some other port is in.

@@ -20,8 +20,6 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use weir_dataplane::storm_control::FloodKind;
 
-/// The last VLAN there can be.
-const LAST_VLAN: u16 = 4094;
 /// Bytes of an Ethernet header and a VLAN tag: SONiC's mtu is that of Linux, weir's counts the frame without FCS.
 const HEADERS: u64 = 18;
 

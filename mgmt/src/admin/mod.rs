@@ -10,10 +10,10 @@ pub mod watch;
 pub use crate::api::documents::Fault;
 
 use crate::api::documents::{self, ChangedValue};
+use crate::board::Board;
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use weir_config::{Config, Diagnostic, Difference, Fixed, Origin};
@@ -152,26 +152,8 @@ pub struct InForce {
     pub unsettled: Option<String>,
 }
 
-/// A place both sides look at: replaced whole, never changed in part.
-#[derive(Clone, Debug)]
-pub struct Shown(Arc<Mutex<Arc<InForce>>>);
-
-impl Shown {
-    /// With this in it.
-    pub fn new(in_force: InForce) -> Self {
-        Self(Arc::new(Mutex::new(Arc::new(in_force))))
-    }
-
-    /// What is in force now.
-    pub fn get(&self) -> Arc<InForce> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Puts something else in force.
-    pub fn set(&self, in_force: InForce) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
-    }
-}
+/// What is in force, for both sides: replaced whole, never changed in part.
+pub type Shown = Board<InForce>;
 
 /// Where orders are handed in: the server's end.
 #[derive(Clone, Debug)]

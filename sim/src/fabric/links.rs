@@ -1,5 +1,6 @@
 //! One direction of a link: who sends, who hears, what is lost.
 
+use super::report::LinkResult;
 use super::time::{PS, Ps, Transmitter};
 use super::topology::{End, Plan};
 use weir_dataplane::rng::Rng;
@@ -63,6 +64,23 @@ pub(super) fn outgoing(plan: &Plan) -> Vec<Vec<usize>> {
 }
 
 impl Direction {
+    /// What it came to by `now`, in a fabric whose nodes have these names.
+    pub fn result(&self, names: &[String], now: Ps) -> LinkResult {
+        let busy = u128::from(self.bytes) * 8 * 1_000_000_000_000 / u128::from(self.line.rate());
+        LinkResult {
+            from: names[self.from.node].clone(),
+            to: names[self.to.node].clone(),
+            rate_bps: self.line.rate(),
+            frames: self.carried,
+            bytes: self.bytes,
+            busy_milli: (busy * 1000 / u128::from(now.max(1))) as u64,
+            lost: self.lost,
+            lost_down: self.lost_down,
+            lost_pauses: self.lost_pauses,
+            bottleneck_milli: None,
+        }
+    }
+
     /// Whether the frame that is sent now is lost on the way; counts it.
     pub fn loses(&mut self, is_pause: bool, rng: &mut Rng) -> bool {
         if self.down {

@@ -54,11 +54,11 @@ impl Alone {
 /// A flow as a stream that shares its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stream {
-    /// Bytes on the wire that it sends as fast as it may.
+    /// All its frames, bytes on the wire.
     pub wire: u64,
-    /// Those of its last frame, if it is not among them.
+    /// Those of its last frame where it is not sent at the flow's pace but as fast as its links let it; else 0.
     pub last: u64,
-    /// From the end of that to the effect of its last frame.
+    /// From the end of its sending to the effect of its last frame.
     pub rest: Ps,
 }
 
@@ -77,11 +77,15 @@ impl Ways<'_> {
         })
     }
 
+    /// Bytes on the wire of a frame of a flow with so much payload.
+    pub fn frame_bytes(&self, planned: &Planned, payload: u64) -> u64 {
+        hosts::packet_bytes(self.spec, payload + u64::from(planned.flow.pace.header_bytes()))
+    }
+
     /// Frames of a flow: bytes of all on the wire, and of the last one.
     fn frames(&self, planned: &Planned) -> (u64, u64) {
         let flow = &planned.flow;
-        let more = u64::from(flow.pace.header_bytes());
-        let frame = |payload: u64| hosts::packet_bytes(self.spec, payload + more);
+        let frame = |payload: u64| self.frame_bytes(planned, payload);
         let full = flow.bytes / u64::from(flow.payload);
         let rest = flow.bytes % u64::from(flow.payload);
         let last = if rest > 0 { rest } else { u64::from(flow.payload) };
@@ -102,8 +106,7 @@ impl Ways<'_> {
     pub fn stream(&self, planned: &Planned) -> Stream {
         let (host, switch) = (&self.spec.host, &self.spec.switch);
         let (wire, last) = self.frames(planned);
-        let more = u64::from(planned.flow.pace.header_bytes());
-        let full = hosts::packet_bytes(self.spec, u64::from(planned.flow.payload) + more);
+        let full = self.frame_bytes(planned, planned.flow.payload.into());
         let before = u128::from(planned.flow.packets() - 1);
         let slowest = self.path(planned.from, planned.to, planned.path).map(|dir| self.dirs[dir].line.rate());
         let slowest = slowest.min().unwrap_or(1);
@@ -138,9 +141,8 @@ impl Ways<'_> {
             first += known(full) + way;
         }
         let last = if pace.is_some() { last } else { 0 };
-        let wire = wire - last;
         let ends = arrived + u128::from((host.tx_delay.0 + host.rx_delay.0) * PS);
-        let sending = takes(wire.into(), pace.unwrap_or(slowest)) + takes(last.into(), slowest);
+        let sending = takes((wire - last).into(), pace.unwrap_or(slowest)) + takes(last.into(), slowest);
         let rest = ends.saturating_sub(sending);
         Stream { wire, last, rest: u64::try_from(rest).unwrap_or(Ps::MAX) }
     }

@@ -81,19 +81,6 @@ pub fn devargs(port: &PortConfig) -> Result<Cow<'_, str>> {
             "blocksz = {block} is no multiple of framesz = {frame}, and the driver would read beside the frames"
         );
     }
-    carries(port, interface)?;
-    let chosen = ["framesz", "blocksz"].iter().any(|key| argument(port, key).is_some());
-    if chosen || needed <= DEFAULT_FRAME {
-        return Ok(Cow::Borrowed(&port.device));
-    }
-    Ok(Cow::Owned(format!("{},framesz={needed},blocksz={}", port.device, 2 * needed)))
-}
-
-/// The interface of the kernel takes frames as long as the port's `mtu` allows.
-///
-/// # Errors
-/// It does not, and what to change.
-fn carries(port: &PortConfig, interface: &str) -> Result<()> {
     // An interface that cannot be looked at is the driver's to refuse.
     let path = format!("/sys/class/net/{interface}/mtu");
     let carries = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
@@ -106,7 +93,11 @@ fn carries(port: &PortConfig, interface: &str) -> Result<()> {
             carries + UNCOUNTED
         );
     }
-    Ok(())
+    let chosen = ["framesz", "blocksz"].iter().any(|key| argument(port, key).is_some());
+    if chosen || needed <= DEFAULT_FRAME {
+        return Ok(Cow::Borrowed(&port.device));
+    }
+    Ok(Cow::Owned(format!("{},framesz={needed},blocksz={}", port.device, 2 * needed)))
 }
 
 /// What the driver does not say of a socket that it cannot open.

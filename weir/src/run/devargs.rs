@@ -1,11 +1,6 @@
 //! A device and its arguments, as DPDK takes them: `net_af_packet0,iface=veth0`.
 
-/// The value of `key=`, of devices of these drivers only.
-pub fn argument<'a>(device: &'a str, drivers: &[&str], key: &str) -> Option<&'a str> {
-    let mut parts = device.split(',');
-    parts.next().filter(|name| drivers.iter().any(|driver| name.starts_with(driver)))?;
-    parts.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
-}
+pub use weir_config::device_argument as argument;
 
 /// The full PCI address of a device: `3b:00.0` is `0000:3b:00.0`, and what stands behind a comma belongs to the driver.
 pub fn address(device: &str) -> String {

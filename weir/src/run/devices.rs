@@ -3,7 +3,7 @@
 use super::memory::{POOL_CACHE, PoolSize, engines_fit};
 use super::sockets::{self, MemifSockets};
 use super::{af_packet, devargs};
-use crate::machine::{Machine, list};
+use crate::machine::Machine;
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -112,20 +112,15 @@ pub fn start_eal(
 /// # Errors
 /// Those it does not have.
 fn cpus_exist(args: &[String], machine: &Machine) -> Result<()> {
-    let given = args.iter().zip(args.iter().skip(1)).rev();
-    let Some((_, text)) = given.into_iter().find(|(arg, _)| ["-l", "--lcores"].contains(&arg.as_str()))
-    else {
-        return Ok(());
-    };
-    let there = |cpu: &usize| machine.exists(&format!("sys/devices/system/cpu/cpu{cpu}"));
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b",-".contains(&byte));
-    let missing: Vec<usize> = list(text).into_iter().filter(|cpu| plain && !there(cpu)).collect();
+    let Some(wanted) = weir_config::lcores(args) else { return Ok(()) };
+    let there = |cpu: &&u64| machine.exists(&format!("sys/devices/system/cpu/cpu{cpu}"));
+    let missing: Vec<&u64> = wanted.iter().filter(|cpu| !there(cpu)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let online = machine.text("sys/devices/system/cpu/online").unwrap_or_default();
     bail!(
-        "EAL arguments ask for lcores {text}, and there are no CPUs {missing:?}: this machine has {}",
+        "EAL arguments ask for lcores {wanted:?}, and there are no CPUs {missing:?}: this machine has {}",
         online.trim()
     );
 }

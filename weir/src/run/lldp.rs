@@ -1,11 +1,11 @@
 //! LLDP of a switch that runs: its frames go from the workers to the agent on the main thread and back, through rings of each port.
 
-use super::board::Board;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_dataplane::switch::LldpReader;
 use weir_dataplane::types::Mac;
 use weir_mgmt::admin::InForce;
+use weir_mgmt::board::Board;
 use weir_mgmt::lldp::{Agent, LldpReading, Settings};
 
 /// Frames of a port on their way out, and of those that come back empty.

@@ -1,7 +1,6 @@
 //! What management sees of a run: published blocks of the workers, and the drivers' own counters.
 
 use super::attached::Devices;
-use super::board::Board;
 use super::control::{Control, Phase};
 use super::inc::PageReader;
 use super::off_core::Thread;
@@ -17,6 +16,7 @@ use weir_dpdk::{Eal, Port, Started};
 use weir_inc::job::Job;
 use weir_mgmt::access::{Role, Tokens};
 use weir_mgmt::admin::{Desk, Orders, Shown, desk};
+use weir_mgmt::board::Board;
 use weir_mgmt::flows::FlowsReading;
 use weir_mgmt::inc::EngineReading;
 use weir_mgmt::lldp::LldpReading;

@@ -1,11 +1,10 @@
 //! Mirrors to files of a switch that runs: copies go from the workers through rings to a thread of their own, which waits for the disk so
 //! that nobody else does.
 
-use super::board::Board;
 use super::mgmt::Bulletin;
 use crate::output::say_err;
 use serde_json::{Map, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -15,6 +14,7 @@ use weir_dataplane::switch::{MirrorHead, MirrorReader};
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal};
 use weir_mgmt::admin::{InForce, Shown};
+use weir_mgmt::board::Board;
 use weir_mgmt::mirror_files::{Copy, MirrorFileReading, MirrorFiles};
 use weir_mgmt::snapshot::News;
 
@@ -115,7 +115,7 @@ impl Recorder {
     fn run(mut self) {
         self.configure();
         let mut told = Instant::now();
-        let mut failing: BTreeMap<String, String> = BTreeMap::new();
+        let mut failing = BTreeSet::new();
         loop {
             // In this order: what was put before the end is taken, and what is of mirrors that go is written.
             let end = self.end.load(Relaxed);
@@ -215,16 +215,16 @@ impl Recorder {
     }
 
     /// For whoever looks; and once, that files cannot be written, or can be again.
-    fn tell(&self, failing: &mut BTreeMap<String, String>) {
+    fn tell(&self, failing: &mut BTreeSet<String>) {
         let readings: Vec<_> = self.files.values().map(|files| files.reading.clone()).collect();
         for MirrorFileReading { mirror, error, lost, .. } in &readings {
             let mut fields = Map::new();
             fields.insert("mirror".into(), json!(mirror));
-            let phase = match (error, failing.contains_key(mirror)) {
+            let phase = match (error, failing.contains(mirror)) {
                 (Some(error), false) => {
                     say_err!("weir: mirror {mirror}: {error}");
                     fields.insert("error".into(), json!(error));
-                    failing.insert(mirror.clone(), error.clone());
+                    failing.insert(mirror.clone());
                     "alarm"
                 }
                 (None, true) => {
@@ -236,7 +236,7 @@ impl Recorder {
             };
             self.news.push(News::Event { kind: "mirror_file", phase, fields });
         }
-        failing.retain(|mirror, _| readings.iter().any(|reading| reading.mirror == *mirror));
+        failing.retain(|mirror| readings.iter().any(|reading| reading.mirror == *mirror));
         self.board.set(readings);
     }
 }

@@ -2,7 +2,6 @@
 
 mod af_packet;
 mod attached;
-mod board;
 pub mod control;
 pub mod devargs;
 pub mod devices;
@@ -29,7 +28,6 @@ use crate::log;
 use crate::output::{self, say, say_err};
 use anyhow::{Context, Result, bail};
 use attached::Devices;
-use board::Board;
 use control::{Control, Phase};
 use devices::OpenPort;
 use io::DpdkWire;
@@ -54,6 +52,7 @@ use weir_dataplane::turn;
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool};
 use weir_mgmt::admin::{InForce, Shown};
+use weir_mgmt::board::Board;
 use weir_mgmt::server::Server;
 use weir_mgmt::snapshot::Granted;
 use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerEnds, WorkerPort};

@@ -18,11 +18,8 @@ use std::io::ErrorKind::ConnectionRefused;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use weir_config::PortConfig;
+use weir_config::{MEMIF_SOCKET, PortConfig};
 use weir_dpdk::{Eal, MemifAddress, MemifListener};
-
-/// Where the driver listens if it is not told.
-const MEMIF_SOCKET: &str = "/run/memif.sock";
 
 /// Where peers of a memif server connect.
 fn memif_server(device: &str) -> Option<MemifAddress> {

@@ -16,10 +16,9 @@ impl Importer<'_> {
             let named = row.text("src_port").unwrap_or_default().to_owned();
             let (mut ports, mut unknown) = (BTreeSet::new(), Vec::new());
             for name in named.split(',').filter(|name| !name.is_empty()) {
-                match (self.port(name), self.lags.iter().find(|lag| lag.of == name.trim())) {
-                    (Some(port), _) => drop(ports.insert(port)),
-                    (None, Some(lag)) => ports.extend(&lag.members),
-                    (None, None) => unknown.push(name),
+                match self.ports_of(name) {
+                    Some(found) => ports.extend(found),
+                    None => unknown.push(name),
                 }
             }
             let ports: Vec<usize> = ports.into_iter().collect();

@@ -91,6 +91,12 @@ impl Importer<'_> {
         self.ports.iter().position(|port| port.name == name.trim())
     }
 
+    /// The numbers of a port, or of the members of a LAG.
+    pub(super) fn ports_of(&self, name: &str) -> Option<Vec<usize>> {
+        let lag = || self.lags.iter().find(|lag| lag.of == name.trim()).map(|lag| lag.members.clone());
+        self.port(name).map(|port| vec![port]).or_else(lag)
+    }
+
     /// Why a port that is named is not there.
     pub(super) fn absent(&self, name: &str) -> &'static str {
         if self.down.contains(name.trim()) { LEFT_OUT } else { "there is no such port in PORT" }

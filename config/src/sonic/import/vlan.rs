@@ -2,9 +2,9 @@
 
 use super::lag::listed;
 use super::{Importer, Station};
-use crate::sonic::LAST_VLAN;
 use crate::sonic::Outcome::{self, Approximated, Ignored, Mapped};
 use crate::sonic::db::Row;
+use crate::vlan::LAST;
 use std::collections::BTreeSet;
 use weir_dataplane::types::Mac;
 use weir_dataplane::vlan::{PortVlans, VidSet};
@@ -30,7 +30,7 @@ impl Importer<'_> {
                 self.db.error(row.at, "sonic.key", format!("VLAN|{}", row.key), help);
                 continue;
             };
-            let said = self.db.number(&row, "vlanid", 1..=i64::from(LAST_VLAN));
+            let said = self.db.number(&row, "vlanid", 1..=i64::from(LAST));
             if said.is_some_and(|said| said != i64::from(vid)) {
                 let at = row.field("vlanid").map_or(row.at, |field| field.at);
                 let message = format!("VLAN|{} has the vlanid of another", row.key);
@@ -64,7 +64,7 @@ impl Importer<'_> {
         if known.is_empty() {
             return;
         }
-        let mut unused = (1..=LAST_VLAN).rev().filter(|vid| !known.contains(vid));
+        let mut unused = (1..=LAST).rev().filter(|vid| !known.contains(vid));
         for i in 0..self.ports.len() {
             if self.ports[i].vlans.is_some() {
                 continue;
@@ -106,11 +106,7 @@ impl Importer<'_> {
     /// # Errors
     /// Why it cannot be.
     fn join(&mut self, vid: u16, name: &str, tagged: bool) -> Result<(), String> {
-        let ports = match (self.port(name), self.lags.iter().find(|lag| lag.of == name)) {
-            (Some(port), _) => vec![port],
-            (None, Some(lag)) => lag.members.clone(),
-            (None, None) => return Err(self.absent(name).into()),
-        };
+        let ports = self.ports_of(name).ok_or_else(|| self.absent(name))?;
         let in_lag = |port: usize| self.lags.iter().any(|lag| lag.of != name && lag.members.contains(&port));
         if ports.iter().any(|port| in_lag(*port)) {
             return Err("the port is a member of a PORTCHANNEL, which is what has VLANs".into());
@@ -139,8 +135,7 @@ impl Importer<'_> {
                 continue;
             };
             let name = row.text("port").unwrap_or_default().to_owned();
-            let of_lag = || self.lags.iter().find(|lag| lag.of == name).map(|lag| lag.members[0]);
-            let why = match self.port(&name).or_else(of_lag) {
+            let why = match self.ports_of(&name).map(|ports| ports[0]) {
                 _ if row.text("type") == Some("dynamic") => "what was learned is learned again".into(),
                 None => self.absent(&name).into(),
                 Some(port) if !self.ports[port].vlans.as_ref().is_some_and(|v| v.members.contains(vid)) => {
@@ -160,5 +155,5 @@ impl Importer<'_> {
 
 /// `Vlan10`.
 fn vid_of(name: &str) -> Option<u16> {
-    name.strip_prefix("Vlan")?.parse().ok().filter(|vid| (1..=LAST_VLAN).contains(vid))
+    name.strip_prefix("Vlan")?.parse().ok().filter(|vid| (1..=LAST).contains(vid))
 }

@@ -3,11 +3,10 @@
 use super::event_loop::Event;
 use super::world::{Fabric, SwitchNode};
 use crate::fabric::collective_report::{self, Known};
-use crate::fabric::links::Direction;
 use crate::fabric::orders;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
-    FlowResult, FlowShare, HostResult, LinkResult, PortResult, Report, Sample, Spread, SwitchResult,
+    FlowResult, FlowShare, HostResult, PortResult, Report, Sample, Spread, SwitchResult,
 };
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::switches::FabricSwitch;
@@ -138,7 +137,7 @@ impl Fabric<'_> {
             flows,
             switches: (0..self.switches.len()).map(|s| self.switch_result(s)).collect(),
             hosts: (0..self.hosts.len()).map(|h| self.host_result(h)).collect(),
-            links: self.dirs.iter().map(|d| self.link_result(d)).collect(),
+            links: self.dirs.iter().map(|d| d.result(&self.plan.names, self.now)).collect(),
             collectives,
             samples: std::mem::take(&mut self.samples),
             timeline: timeline.finish(ns),
@@ -292,21 +291,5 @@ impl Fabric<'_> {
             return format!("{} \u{2192} {}", name(from.node), name(to.node));
         }
         format!("{} port {} \u{2192} {}", name(from.node), from.port, name(to.node))
-    }
-
-    pub(super) fn link_result(&self, d: &Direction) -> LinkResult {
-        let busy = u128::from(d.bytes) * 8 * 1_000_000_000_000 / u128::from(d.line.rate());
-        LinkResult {
-            from: self.plan.names[d.from.node].clone(),
-            to: self.plan.names[d.to.node].clone(),
-            rate_bps: d.line.rate(),
-            frames: d.carried,
-            bytes: d.bytes,
-            busy_milli: (busy * 1000 / u128::from(self.now.max(1))) as u64,
-            lost: d.lost,
-            lost_down: d.lost_down,
-            lost_pauses: d.lost_pauses,
-            bottleneck_milli: None,
-        }
     }
 }

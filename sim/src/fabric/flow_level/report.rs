@@ -55,13 +55,8 @@ impl World<'_> {
         let outcome = self.outcomes[flow.id as usize];
         let alone = self.ways().alone(planned, &[planned.to]);
         // Whole frames of a flow that is being sent. All but the last one are alike.
-        let frames = |wire: u64| {
-            let frame = crate::fabric::hosts::packet_bytes(
-                self.spec,
-                u64::from(flow.payload) + u64::from(flow.pace.header_bytes()),
-            );
-            (wire / frame).min(flow.packets())
-        };
+        let frames =
+            |wire: u64| (wire / self.ways().frame_bytes(planned, flow.payload.into())).min(flow.packets());
         let packets = match open.get(&flow.id) {
             Some(wire) => frames(*wire),
             None if outcome.sent => flow.packets(),
@@ -94,21 +89,9 @@ impl World<'_> {
     }
 
     fn link_result(&self, dir: usize) -> LinkResult {
-        let d = &self.dirs[dir];
-        let milli = |ps: u128| (ps * 1000 / u128::from(self.now.max(1))) as u64;
-        let busy = u128::from(d.bytes) * 8 * 1_000_000_000_000 / u128::from(d.line.rate());
-        LinkResult {
-            from: self.plan.names[d.from.node].clone(),
-            to: self.plan.names[d.to.node].clone(),
-            rate_bps: d.line.rate(),
-            frames: d.carried,
-            bytes: d.bytes,
-            busy_milli: milli(busy),
-            lost: 0,
-            lost_down: 0,
-            lost_pauses: 0,
-            bottleneck_milli: Some(milli(self.bottleneck_ps(dir).into())),
-        }
+        let share = u128::from(self.bottleneck_ps(dir)) * 1000 / u128::from(self.now.max(1));
+        let result = self.dirs[dir].result(&self.plan.names, self.now);
+        LinkResult { bottleneck_milli: Some(share as u64), ..result }
     }
 
     fn why(&self, report: &Report) -> Vec<String> {

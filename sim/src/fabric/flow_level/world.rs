@@ -305,12 +305,12 @@ impl<'a> World<'a> {
         };
         self.share(Sending {
             flow,
-            left: u128::from(stream.wire) * BYTE,
+            left: u128::from(stream.wire - stream.last) * BYTE,
             since: self.now,
             rate: 0,
             end: NEVER,
             path,
-            wire: stream.wire + stream.last,
+            wire: stream.wire,
             last: stream.last,
             rest: stream.rest,
             cap,

@@ -13,6 +13,11 @@ impl<T> Clone for Board<T> {
 }
 
 impl<T> Board<T> {
+    /// With this on it.
+    pub fn new(told: T) -> Self {
+        Self(Arc::new(Mutex::new(Arc::new(told))))
+    }
+
     /// What was told last.
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
