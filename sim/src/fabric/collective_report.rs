@@ -57,7 +57,7 @@ pub struct Straggler {
     /// Number of the flow.
     pub flow: u32,
     /// What took most of the time that a fabric of its own would not have taken: `compute`, `pause` (of the host), `retransmission`,
-    /// `queue` (everything else on the way, the rate of congestion control included), or `none`.
+    /// `queue` (everything else on the way, the rate of congestion control included; at flow level `contention`), or `none`.
     pub cause: &'static str,
     /// That time, ns.
     pub late_ns: u64,
@@ -144,6 +144,8 @@ pub(super) struct Known {
     pub ends: (u32, u32),
     /// Time its host was held back while it was sent, ns.
     pub paused: Nanos,
+    /// The cause of what it took longer than alone for no other cause.
+    pub slowed: &'static str,
 }
 
 /// A message.
@@ -167,8 +169,12 @@ impl Sent<'_> {
         let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };
         let by_compute = computed.contains(&(self.known.ends.0, start));
         let computed = if by_compute { start.saturating_sub(since) } else { 0 };
-        let causes =
-            [("compute", computed), ("retransmission", resent), ("pause", paused), ("queue", queued)];
+        let causes = [
+            ("compute", computed),
+            ("retransmission", resent),
+            ("pause", paused),
+            (self.known.slowed, queued),
+        ];
         let most = causes.into_iter().rev().max_by_key(|(_, ns)| *ns);
         most.filter(|(_, ns)| *ns > 0).unwrap_or(("none", 0))
     }

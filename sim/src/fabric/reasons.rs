@@ -175,6 +175,13 @@ fn drops<'a>(
                 list.join(", ")
             );
         }
+        if *name == DropReason::LookupSamePort.name() {
+            return format!(
+                "{} port {} dropped {count} frames ({name}): they were on their way when routes changed, and the only \
+                 way left leads back by the port they came by, which no switch uses. Hosts send them again.",
+                switch.name, port.port
+            );
+        }
         let reason = DropReason::ALL.iter().find(|reason| reason.name() == *name);
         let (meaning, remedy) = reason.map_or(("", ""), |r| (r.meaning().trim(), r.remedy()));
         format!(

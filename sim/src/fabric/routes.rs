@@ -103,33 +103,75 @@ impl Routes {
         self.groups.iter().any(|(_, ports)| *ports > 1)
     }
 
-    /// Next hop at `switch` towards `host`, where a group is chosen from by `dice`.
-    #[inline]
-    pub fn hop(&self, switch: usize, host: usize, dice: impl FnOnce() -> u64) -> Option<Hop> {
-        let (home, port) = self.homes[host];
-        if home as usize == switch {
-            return Some(Hop { port: port.into(), last: true });
+    /// Equal ports of `switch` towards `host`, each as often as it has weight.
+    pub fn ports(&self, switch: usize, host: usize) -> Vec<usize> {
+        match self.home_port(switch, host) {
+            Some(port) => vec![port],
+            None => self.group(switch, host).iter().map(|port| usize::from(*port)).collect(),
         }
-        let column = *self.columns.get(home as usize)?;
-        let (first, ports) = self.groups[self.table[switch * self.edges + column as usize] as usize];
-        let nth = match ports {
-            0 => return None,
-            1 => 0,
-            _ => ((u128::from(dice()) * u128::from(ports)) >> 64) as u32,
+    }
+
+    #[inline]
+    fn home_port(&self, switch: usize, host: usize) -> Option<usize> {
+        let (home, port) = self.homes[host];
+        (home as usize == switch).then_some(port.into())
+    }
+
+    #[inline]
+    fn group(&self, switch: usize, host: usize) -> &[u16] {
+        let Some(column) = self.columns.get(self.homes[host].0 as usize) else { return &[] };
+        let (first, ports) = self.groups[self.table[switch * self.edges + *column as usize] as usize];
+        &self.members[first as usize..][..ports as usize]
+    }
+
+    /// Next hop at `switch` towards `host` of a frame that came by port `from`, where a group is chosen from by `dice`. It goes
+    /// back only if there is no other way, and then only where routes have changed while it was under way.
+    #[inline]
+    pub fn hop(
+        &self,
+        switch: usize,
+        host: usize,
+        from: Option<usize>,
+        dice: impl FnOnce() -> u64,
+    ) -> Option<Hop> {
+        if let Some(port) = self.home_port(switch, host) {
+            return Some(Hop { port, last: true });
+        }
+        let group = self.group(switch, host);
+        let port = match group {
+            [] => return None,
+            [only] => usize::from(*only),
+            _ => {
+                let drawn = dice();
+                let port = chosen(group, drawn);
+                if Some(port) == from { other_than(port, group, drawn) } else { port }
+            }
         };
-        Some(Hop { port: self.members[(first + nth) as usize].into(), last: false })
+        Some(Hop { port, last: false })
     }
 
     /// The same for all frames of a flow.
     #[inline]
-    pub fn by_flow(&self, switch: usize, host: usize, flow: u64) -> Option<Hop> {
-        self.hop(switch, host, || mix(flow ^ self.seeds[switch]))
+    pub fn by_flow(&self, switch: usize, host: usize, from: Option<usize>, flow: u64) -> Option<Hop> {
+        self.hop(switch, host, from, || mix(flow ^ self.seeds[switch]))
     }
 
     /// Egress port of `switch` towards `host` for a flow.
     pub fn port(&self, switch: usize, host: usize, flow: u64) -> Option<usize> {
-        self.by_flow(switch, host, flow).map(|hop| hop.port)
+        self.by_flow(switch, host, None, flow).map(|hop| hop.port)
     }
+}
+
+#[inline]
+fn chosen(group: &[u16], drawn: u64) -> usize {
+    group[((u128::from(drawn) * group.len() as u128) >> 64) as usize].into()
+}
+
+/// Another port of a group than `port`, if it has one.
+#[cold]
+fn other_than(port: usize, group: &[u16], drawn: u64) -> usize {
+    let others: Vec<u16> = group.iter().copied().filter(|other| usize::from(*other) != port).collect();
+    if others.is_empty() { port } else { chosen(&others, mix(drawn)) }
 }
 
 /// Switches between each switch and `edge`, and `edge`.

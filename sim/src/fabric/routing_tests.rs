@@ -135,12 +135,48 @@ fn what_a_failed_link_loses_is_named_and_flows_go_on_by_the_other() {
     assert!(carried(&repaired, "s0", used.1) > 0);
 }
 
+/// A spine that has lost a leaf knows one way there: by another leaf, over another spine. What is on its way to it when routes
+/// have changed goes by a leaf that it did not come from, if there is one.
+#[test]
+fn frames_that_are_under_way_when_routes_change_do_not_go_back() {
+    let of = |mode: &str, leaves: usize, seed: u64| {
+        play(&format!(
+            "name = \"t\"\nuntil = \"10ms\"\nseed = {seed}\n[routing]\nmode = \"{mode}\"\nconvergence = \"3us\"\n[topology]\nkind = \
+             \"leaf_spine\"\nleaves = {leaves}\nspines = 2\nhosts_per_leaf = 4\n[[failure]]\na = \"s{}\"\nb = \"s1\"\nat = \"20us\"\n\
+             [[workload]]\nkind = \"permutation\"\nshift = 4\nbytes = \"400KB\"\n[host]\ntimeout = \"100us\"\n{}",
+            leaves,
+            if mode == "spray" { "transport = \"selective_repeat\"\n" } else { "" }
+        ))
+    };
+    let drops = |report: &Report| -> BTreeMap<&str, u64> {
+        let mut all = BTreeMap::new();
+        report.ports().flat_map(|(_, p)| &p.drops).for_each(|(name, n)| *all.entry(*name).or_default() += n);
+        all
+    };
+    for mode in ["ecmp", "spray"] {
+        for seed in 1..6 {
+            let report = of(mode, 4, seed);
+            assert_eq!((drops(&report), report.flows_done), (BTreeMap::new(), 16), "{mode} {seed}");
+        }
+    }
+    // With two leaves the only way left is back: no switch uses it, and says so.
+    let back = of("spray", 2, 1);
+    assert!(
+        drops(&back).keys().eq(["lookup.same_port"].iter()) && back.flows_done == 8,
+        "{:?}",
+        drops(&back)
+    );
+    assert!(back.why.iter().any(|w| w.contains("leads back by the port they came by")), "{:?}", back.why);
+}
+
 #[test]
 fn without_any_path_frames_are_dropped_by_name() {
     let text = "[routing]\nconvergence = \"10us\"\n[[failure]]\na = \"s0\"\nb = \"s2\"\nat = \"20us\"\n[[failure]]\na = \
                 \"s0\"\nb = \"s3\"\nat = \"20us\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n";
     let report = play(&leaf_spine(1, text));
     assert_eq!((report.flows_done, report.verdict), (0, "FAIL"));
+    // Of the fabric as it was.
+    assert!(report.flows[0].ideal_ns < 100_000, "{:?}", report.flows);
     assert!(report.frames_dropped > 0 && report.frames_lost > 0);
     assert!(report.why.iter().any(|w| w.contains("s0") && w.contains("dropped")), "{:?}", report.why);
 }

@@ -3,10 +3,11 @@
 use super::hosts;
 use super::links::Direction;
 use super::routes::Routes;
-use super::spec::{FabricSpec, Forwarding};
+use super::spec::{FabricSpec, Forwarding, Protocol, RoutingMode};
 use super::time::{PS, Ps};
 use super::topology::Plan;
 use super::workload::Planned;
+use std::collections::BTreeMap;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos};
 use weir_endpoint::flow::Pace;
 
@@ -27,30 +28,6 @@ pub(super) struct Ways<'a> {
     pub routes: &'a Routes,
 }
 
-/// A flow that has its path for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Alone {
-    /// All its frames, bytes on the wire.
-    wire: u64,
-    /// The slowest link, bit/s.
-    rate: u64,
-    /// What it takes besides `wire` at `rate`: delays, and the last frame on every further link.
-    fixed: Ps,
-    /// The gap behind the last frame, on the last link: nobody's waiting time.
-    gap: Ps,
-}
-
-impl Alone {
-    /// From its start to the effect of its last frame.
-    pub fn ns(self) -> Nanos {
-        self.ps().div_ceil(PS)
-    }
-
-    fn ps(self) -> Ps {
-        (takes(self.wire.into(), self.rate) as u64).saturating_add(self.fixed) - self.gap
-    }
-}
-
 /// A flow as a stream that shares its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stream {
@@ -65,6 +42,80 @@ pub(super) struct Stream {
 /// Picoseconds that so many bytes take.
 fn takes(bytes: u128, rate: u64) -> u128 {
     bytes * 8 * 1_000_000_000_000 / u128::from(rate)
+}
+
+fn ps(time: u128) -> Ps {
+    Ps::try_from(time).unwrap_or(Ps::MAX)
+}
+
+/// A link of a path.
+#[derive(Clone, Copy)]
+struct Leg<'a> {
+    dir: &'a Direction,
+    /// bit/s of all links that the flow is divided among here: those of this one, unless frames are sprayed.
+    together: u64,
+    /// What it leads to has all of a frame before it sends it on.
+    stores: bool,
+    /// From the begin of a frame to its effect at the other end, besides its bits.
+    way: Ps,
+}
+
+/// A flow that has its path for itself, on one link of it: when its frames begin. All but the last are alike.
+struct Train {
+    /// Bytes on the wire of all but the last, and of the last one.
+    full: u64,
+    last: u64,
+    /// How many there are besides the last.
+    before: u64,
+    /// When the first ones begin; the others follow the last of these evenly, as `rate` lets them. They are one if all
+    /// switches store frames. A cut-through switch delays one frame where lines become slower, one more each time.
+    first: Vec<u128>,
+    /// The slowest so far of paces and lines, bit/s.
+    rate: u64,
+    /// When the last one begins.
+    last_begins: u128,
+}
+
+impl Train {
+    /// Frames at `rate`, that of the first link or the flow's own.
+    fn new(before: u64, (full, last): (u64, u64), rate: u64, legs: usize) -> Self {
+        let begins = |frame: u64| takes(u128::from(frame) * u128::from(full), rate);
+        let first = (0..before.min(legs as u64)).map(begins).collect();
+        Self { full, last, before, first, rate, last_begins: begins(before) }
+    }
+
+    /// When the last of the full frames begins, if there is one.
+    fn before_last(&self) -> Option<u128> {
+        let further = self.before - self.first.len() as u64;
+        Some(self.first.last()? + takes(u128::from(further) * u128::from(self.full), self.rate))
+    }
+
+    /// From the begins on one link to those on the next.
+    fn pass(&mut self, from: &Leg<'_>, to: &Leg<'_>) {
+        // A line that is faster would run dry in the middle of a frame.
+        let cuts = !from.stores && to.dir.line.rate() <= from.dir.line.rate();
+        let onward = |begin: u128, bytes: u64, free: u128| {
+            let came = |bytes: u64| begin + u128::from(from.way + from.dir.line.takes(bytes));
+            match came(HEAD_BYTES.min(bytes - GAP)) {
+                head if cuts && free <= head => head,
+                _ => free.max(came(bytes - GAP)),
+            }
+        };
+        let busy = |begin: u128, bytes: u64| begin + takes(bytes.into(), to.together);
+        let mut free = 0;
+        for begin in &mut self.first {
+            *begin = onward(*begin, self.full, free);
+            free = busy(*begin, self.full);
+        }
+        self.rate = self.rate.min(to.together);
+        let free = self.before_last().map_or(0, |begin| busy(begin, self.full));
+        self.last_begins = onward(self.last_begins, self.last, free);
+    }
+
+    /// When the last frame has its effect at the end of its last link.
+    fn arrived(&self, at: &Leg<'_>) -> u128 {
+        self.last_begins + u128::from(at.way + at.dir.line.takes(self.last - GAP))
+    }
 }
 
 impl Ways<'_> {
@@ -82,102 +133,106 @@ impl Ways<'_> {
         hosts::packet_bytes(self.spec, payload + u64::from(planned.flow.pace.header_bytes()))
     }
 
-    /// Frames of a flow: bytes of all on the wire, and of the last one.
-    fn frames(&self, planned: &Planned) -> (u64, u64) {
-        let flow = &planned.flow;
-        let frame = |payload: u64| self.frame_bytes(planned, payload);
-        let full = flow.bytes / u64::from(flow.payload);
-        let rest = flow.bytes % u64::from(flow.payload);
-        let last = if rest > 0 { rest } else { u64::from(flow.payload) };
-        let wire = full.saturating_mul(frame(flow.payload.into())) + if rest > 0 { frame(rest) } else { 0 };
-        (wire, frame(last))
+    /// A flow alone on its path (DEV-33), from its start to the effect of its last frame. It goes to each of `stops` in turn: that
+    /// of a rank leads to its engine, up to the root, and back.
+    pub fn alone(&self, planned: &Planned, stops: &[usize]) -> Nanos {
+        let legs = self.legs(planned.from, stops, planned.path);
+        ps(self.takes_alone(planned, &legs)).div_ceil(PS)
     }
 
-    /// A flow alone on its path: N switches, N + 1 links (DEV-33). Store-and-forward pays the serialization of one packet on
-    /// every further link, cut-through that of the headers. It goes to each of `stops` in turn: that of a rank leads to its
-    /// engine, up to the root, and back.
-    pub fn alone(&self, planned: &Planned, stops: &[usize]) -> Alone {
-        let (wire, last) = self.frames(planned);
-        self.passing(planned.from, stops, planned.path, (wire, last))
-    }
-
-    /// The same flow as a stream, whose last frame arrives when it does frame by frame: it goes behind full ones, which take
-    /// longer on every link. What is sent at a pace of its own is all but the last frame, which has the line for itself.
+    /// The same flow as a stream, whose last frame arrives when it does frame by frame. What is sent at a pace of its own is all
+    /// but the last frame, which has the line for itself.
     pub fn stream(&self, planned: &Planned) -> Stream {
-        let (host, switch) = (&self.spec.host, &self.spec.switch);
-        let (wire, last) = self.frames(planned);
-        let full = self.frame_bytes(planned, planned.flow.payload.into());
-        let before = u128::from(planned.flow.packets() - 1);
-        let slowest = self.path(planned.from, planned.to, planned.path).map(|dir| self.dirs[dir].line.rate());
-        let slowest = slowest.min().unwrap_or(1);
-        let pace = match planned.flow.pace {
-            Pace::Fixed(pace) => Some(pace).filter(|pace| *pace < slowest),
-            _ => None,
-        };
-        // When the first frame begins on a link, and when the last one does and has arrived.
-        let (mut first, mut arrived) = (0u128, 0u128);
-        let mut rate = pace.unwrap_or(u64::MAX);
-        for (nth, dir) in self.path(planned.from, planned.to, planned.path).enumerate() {
-            let dir = &self.dirs[dir];
-            rate = rate.min(dir.line.rate());
-            let line = |bytes: u64| takes(bytes.into(), dir.line.rate());
-            // Frames before the last one follow one another as the slowest link so far lets them.
-            let behind = match before {
-                0 => 0,
-                n if nth == 0 => takes(n * u128::from(full), rate),
-                n => first + takes((n - 1) * u128::from(full), rate) + line(full),
-            };
-            let stages = if dir.to.node < self.plan.hosts {
-                0
-            } else {
-                switch.ingress.0 + switch.crossbar.0 + switch.egress.0
-            };
-            let way = u128::from(dir.delay + stages * PS);
-            let known = |bytes: u64| match switch.forwarding {
-                Forwarding::CutThrough if dir.to.node >= self.plan.hosts => line(HEAD_BYTES),
-                _ => line(bytes - GAP),
-            };
-            arrived = behind.max(arrived) + known(last) + way;
-            first += known(full) + way;
-        }
-        let last = if pace.is_some() { last } else { 0 };
-        let ends = arrived + u128::from((host.tx_delay.0 + host.rx_delay.0) * PS);
-        let sending = takes((wire - last).into(), pace.unwrap_or(slowest)) + takes(last.into(), slowest);
-        let rest = ends.saturating_sub(sending);
-        Stream { wire, last, rest: u64::try_from(rest).unwrap_or(Ps::MAX) }
+        let (full, last, before) = self.frames(planned);
+        let legs = self.legs(planned.from, &[planned.to], planned.path);
+        let slowest = legs.iter().map(|leg| leg.dir.line.rate()).min().unwrap_or(1);
+        let pace = self.pace(planned).filter(|pace| *pace < slowest);
+        let wire = before.saturating_mul(full).saturating_add(last);
+        let sent_last = if pace.is_some() { last } else { 0 };
+        let sending =
+            takes((wire - sent_last).into(), pace.unwrap_or(slowest)) + takes(sent_last.into(), slowest);
+        let rest = self.takes_alone(planned, &legs).saturating_sub(sending);
+        Stream { wire, last: sent_last, rest: ps(rest) }
     }
 
     /// From the making of a frame of so many bytes on the wire to its effect, alone.
     pub fn frame(&self, from: usize, to: usize, path: u64, wire: u64) -> Ps {
-        self.passing(from, &[to], path, (wire, wire)).ps()
+        ps(travel(Train::new(0, (wire, wire), 1, 0), &self.legs(from, &[to], path)))
     }
 
-    fn passing(&self, mut from: usize, stops: &[usize], path: u64, (wire, last): (u64, u64)) -> Alone {
+    fn takes_alone(&self, planned: &Planned, legs: &[Leg<'_>]) -> u128 {
+        let (full, last, before) = self.frames(planned);
+        let line = legs.first().map_or(1, |leg| leg.dir.line.rate());
+        let rate = self.pace(planned).map_or(line, |pace| pace.min(line));
+        let uneven = if legs.iter().all(|leg| leg.stores) { 1 } else { legs.len() };
+        travel(Train::new(before, (full, last), rate, uneven), legs)
+    }
+
+    /// Bytes on the wire of all frames of a flow but the last, of the last, and how many there are besides it.
+    fn frames(&self, planned: &Planned) -> (u64, u64, u64) {
+        let flow = &planned.flow;
+        let before = flow.packets() - 1;
+        let rest = flow.bytes - before * u64::from(flow.payload);
+        (self.frame_bytes(planned, flow.payload.into()), self.frame_bytes(planned, rest), before)
+    }
+
+    /// The rate at which a flow is sent frame by frame. RC Link counts bytes by window: less than one goes at once.
+    fn pace(&self, planned: &Planned) -> Option<u64> {
+        match planned.flow.pace {
+            Pace::Fixed(pace) if self.spec.host.protocol == Protocol::Rocev2 => Some(pace),
+            _ => None,
+        }
+    }
+
+    /// Links to all `stops`, one after the other.
+    fn legs(&self, mut from: usize, stops: &[usize], path: u64) -> Vec<Leg<'_>> {
         let (host, switch) = (&self.spec.host, &self.spec.switch);
-        let held = match switch.forwarding {
-            Forwarding::StoreAndForward => last - GAP,
-            Forwarding::CutThrough => HEAD_BYTES,
-        };
-        let (mut rate, mut fixed) = (u64::MAX, 0);
-        let mut before: Option<&Direction> = None;
+        let mut legs = Vec::with_capacity(8);
         for stop in stops {
-            // An engine has all of a frame before it sends the next.
-            fixed += before.map_or(0, |dir| dir.line.takes(last - GAP));
-            for (nth, dir) in self.path(from, *stop, path).enumerate() {
-                fixed += match before {
-                    Some(before) if nth > 0 => {
-                        before.line.takes(held)
-                            + (switch.ingress.0 + switch.crossbar.0 + switch.egress.0) * PS
-                    }
-                    _ => (host.tx_delay.0 + host.rx_delay.0) * PS,
-                };
-                let dir = &self.dirs[dir];
-                fixed += dir.delay;
-                rate = rate.min(dir.line.rate());
-                before = Some(dir);
+            let shares = self.shares(from, *stop);
+            for dir in self.path(from, *stop, path) {
+                let at = &self.dirs[dir];
+                let [from_switch, to_switch] = [at.from, at.to].map(|end| end.node >= self.plan.hosts);
+                let begins = if from_switch { switch.egress.0 } else { host.tx_delay.0 };
+                let ends = if to_switch { switch.ingress.0 + switch.crossbar.0 } else { host.rx_delay.0 };
+                let share = shares.get(&dir).copied().unwrap_or(1.0);
+                legs.push(Leg {
+                    dir: at,
+                    together: (at.line.rate() as f64 / share) as u64,
+                    stores: !to_switch || switch.forwarding == Forwarding::StoreAndForward,
+                    way: at.delay + (begins + ends) * PS,
+                });
             }
             from = *stop;
         }
-        Alone { wire, rate, fixed, gap: before.map_or(0, |dir| dir.line.takes(GAP)) }
+        legs
     }
+
+    /// The part of a flow that each link carries whose frames are sprayed; empty: all go one way.
+    fn shares(&self, from: usize, to: usize) -> BTreeMap<usize, f64> {
+        let mut shares = BTreeMap::new();
+        let first = match self.spec.routing.mode {
+            RoutingMode::Ecmp => return shares,
+            RoutingMode::Spray => self.out[from][0],
+        };
+        // Nodes that are equally far from the sender.
+        let mut reached = BTreeMap::from([(self.dirs[first].to.node, 1.0)]);
+        while !reached.is_empty() {
+            for (node, share) in std::mem::take(&mut reached) {
+                let Some(switch) = node.checked_sub(self.plan.hosts) else { continue };
+                let ports = self.routes.ports(switch, to);
+                for port in &ports {
+                    let (dir, part) = (self.out[node][*port], share / ports.len() as f64);
+                    *shares.entry(dir).or_default() += part;
+                    *reached.entry(self.dirs[dir].to.node).or_default() += part;
+                }
+            }
+        }
+        shares
+    }
+}
+
+fn travel(mut train: Train, legs: &[Leg<'_>]) -> u128 {
+    legs.windows(2).for_each(|pair| train.pass(&pair[0], &pair[1]));
+    legs.last().map_or(0, |last| train.arrived(last))
 }

@@ -359,7 +359,7 @@ impl Fabric<'_> {
         let to = self.dirs[dir].to;
         let s = to.node - self.plan.hosts;
         let egress = frame.as_mut().and_then(|frame| {
-            let egress = self.egress(s, frame);
+            let egress = self.egress(to, frame);
             *frame.egress() = egress.map(|port| port as u16);
             egress
         });
@@ -398,7 +398,7 @@ impl Fabric<'_> {
         }
         let s = to.node - self.plan.hosts;
         let known = frame.egress().take().map(usize::from);
-        let egress = known.or_else(|| self.egress(s, &mut frame));
+        let egress = known.or_else(|| self.egress(to, &mut frame));
         if let (Some(journey), Some(port)) = (frame.journey(), egress) {
             let reaction = self.switches[s].part(port).reaction(PortId(port as u16));
             let held = std::array::from_fn(|queue| reaction.held_ns(queue, ns));

@@ -8,6 +8,7 @@ use crate::fabric::reasons::Context;
 use crate::fabric::report::{
     FlowResult, FlowShare, HostResult, PortResult, Report, Sample, Spread, SwitchResult,
 };
+use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
@@ -104,6 +105,10 @@ impl Fabric<'_> {
         let ns = self.ns();
         let from = self.spec.measure_from.0.saturating_mul(PS);
         let now = self.now;
+        if !self.failures.is_empty() {
+            // What a flow takes alone it takes where nothing has failed.
+            self.routes = Routes::new(&self.plan, self.spec.seed, |_| true);
+        }
         let timeline = std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
         self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
         let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
@@ -153,7 +158,7 @@ impl Fabric<'_> {
     fn known(&self, planned: &Planned) -> Option<Known> {
         let ends = (planned.from as u32, planned.to as u32);
         let paused = self.paused.get(&planned.flow.id).copied().unwrap_or(0);
-        planned.part.map(|part| Known { part, ends, paused })
+        planned.part.map(|part| Known { part, ends, paused, slowed: "queue" })
     }
 
     /// Counters of all ports of all switches.
@@ -207,7 +212,7 @@ impl Fabric<'_> {
             bytes: is_finite(planned).then_some(planned.flow.bytes),
             start_ns: started.map(|s| s.at),
             fct_ns: got.delivered().zip(started).map(|(done, s)| done - s.at),
-            ideal_ns: self.ways().alone(planned, &stops).ns(),
+            ideal_ns: self.ways().alone(planned, &stops),
             delivered: got.bytes,
             lost: got.lost,
             packets: sent.packets,

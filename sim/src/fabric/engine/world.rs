@@ -23,7 +23,7 @@ use crate::fabric::spec::{FabricSpec, Protocol, RoutingMode};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
-use crate::fabric::topology::{Plan, hop_mac};
+use crate::fabric::topology::{End, Plan, hop_mac};
 use crate::fabric::units::Duration;
 use crate::fabric::ways::Ways;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
@@ -337,18 +337,19 @@ impl<'a> Fabric<'a> {
         self.owners.binary_search_by_key(&base, |(there, _)| *there).ok()
     }
 
-    /// The egress port of a frame at a switch, which addresses it to the next hop.
+    /// The egress port of a frame that came to a port of a switch, which addresses it to the next hop.
     #[inline]
-    pub(super) fn egress(&mut self, s: usize, frame: &mut SimFrame) -> Option<usize> {
+    pub(super) fn egress(&mut self, at: End, frame: &mut SimFrame) -> Option<usize> {
         let Address { host, flow } = frame.to()?;
+        let (s, from, host) = (at.node - self.plan.hosts, Some(at.port), host as usize);
         let hop = match self.spec.routing.mode {
-            RoutingMode::Ecmp => self.routes.by_flow(s, host as usize, flow),
-            RoutingMode::Spray => self.routes.hop(s, host as usize, || self.dice.next_u64()),
+            RoutingMode::Ecmp => self.routes.by_flow(s, host, from, flow),
+            RoutingMode::Spray => self.routes.hop(s, host, from, || self.dice.next_u64()),
         };
         // Without a route the address of the host stays, which this switch does not know.
         let mac = match hop {
             Some(Hop { port, last: false }) => hop_mac(port),
-            _ => self.plan.macs[host as usize],
+            _ => self.plan.macs[host],
         };
         if let Some(bytes) = frame.bytes_mut().first_chunk_mut::<6>() {
             let kept = Mac(*bytes).to_u64() & !self.address_mask;

@@ -1,7 +1,7 @@
 //! What a run at flow level came to.
 
 use super::scope;
-use super::world::{NEVER, World};
+use super::world::{NEVER, Sending, World};
 use crate::fabric::collective_report::{self, Known};
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
 use crate::fabric::time::Ps;
@@ -22,9 +22,8 @@ impl World<'_> {
         self.close();
         let ns = self.ns();
         let timeline = std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
-        // Bytes on the wire of flows that are still being sent.
-        let open: BTreeMap<u32, u64> =
-            self.sending.iter().flatten().map(|sending| (sending.flow, sending.sent(self.now))).collect();
+        let open = self.sending.iter().flatten().chain(self.under_way.values());
+        let open: BTreeMap<u32, &Sending> = open.map(|sending| (sending.flow, sending)).collect();
         let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f, &open)).collect();
         let parts: Vec<Option<Known>> = self.flows.iter().map(part).collect();
         let collectives =
@@ -50,17 +49,19 @@ impl World<'_> {
         report
     }
 
-    fn flow_result(&self, planned: &Planned, open: &BTreeMap<u32, u64>) -> FlowResult {
+    fn flow_result(&self, planned: &Planned, open: &BTreeMap<u32, &Sending>) -> FlowResult {
         let flow = &planned.flow;
         let outcome = self.outcomes[flow.id as usize];
-        let alone = self.ways().alone(planned, &[planned.to]);
-        // Whole frames of a flow that is being sent. All but the last one are alike.
-        let frames =
-            |wire: u64| (wire / self.ways().frame_bytes(planned, flow.payload.into())).min(flow.packets());
-        let packets = match open.get(&flow.id) {
-            Some(wire) => frames(*wire),
-            None if outcome.sent => flow.packets(),
-            None => 0,
+        let (packets, arrived) = match open.get(&flow.id) {
+            Some(sending) => {
+                // Whole frames. All but the last one are alike.
+                let frame = self.ways().frame_bytes(planned, flow.payload.into());
+                let frames = |wire: u64| if wire < sending.wire { wire / frame } else { flow.packets() };
+                let (sent, arrived) = sending.progress(self.now);
+                (frames(sent), frames(arrived))
+            }
+            None if outcome.done != NEVER => (flow.packets(), flow.packets()),
+            None => (0, 0),
         };
         FlowResult {
             id: flow.id,
@@ -69,8 +70,8 @@ impl World<'_> {
             bytes: is_finite(planned).then_some(flow.bytes),
             start_ns: known(outcome.start),
             fct_ns: known(outcome.done).map(|done| done - outcome.start),
-            ideal_ns: alone.ns(),
-            delivered: flow.bytes.min(packets.saturating_mul(flow.payload.into())),
+            ideal_ns: self.ways().alone(planned, &[planned.to]),
+            delivered: flow.bytes.min(arrived.saturating_mul(flow.payload.into())),
             lost: 0,
             packets,
             resent: 0,
@@ -100,7 +101,7 @@ impl World<'_> {
              acknowledgements and the time in which congestion control finds a rate are not played."
                 .to_owned(),
         ];
-        let idle = scope::idle_keys(self.spec);
+        let idle = scope::idle_keys(self.spec, self.operations.follows_sends);
         if !idle.is_empty() {
             all.push(format!("Keys of the file without an effect at flow level: {}.", idle.join(", ")));
         }
@@ -131,5 +132,5 @@ impl World<'_> {
 /// What a flow is a part of.
 fn part(planned: &Planned) -> Option<Known> {
     let ends = (planned.from as u32, planned.to as u32);
-    planned.part.map(|part| Known { part, ends, paused: 0 })
+    planned.part.map(|part| Known { part, ends, paused: 0, slowed: "contention" })
 }

@@ -20,8 +20,8 @@ const REFUSED: [(&str, &str); 11] = [
 ];
 /// Keys of `[host]` that have an effect; all others are about frames, marks and pauses.
 const OF_HOSTS: [&str; 4] = ["protocol", "payload", "tx_delay", "rx_delay"];
-/// Keys of a workload that have none.
-const OF_WORKLOADS: [&str; 3] = ["cc", "priority", "dscp"];
+/// Keys of a workload that have none; the last one has where operations wait for acknowledgements.
+const OF_WORKLOADS: [&str; 4] = ["cc", "priority", "dscp", "reliable"];
 
 /// Refuses what the flow level cannot say.
 ///
@@ -77,11 +77,12 @@ pub(super) fn check_plan(spec: &FabricSpec, plan: &Plan) -> Result<(), FabricErr
     }
 }
 
-/// Keys of the file that have no effect.
-pub(super) fn idle_keys(spec: &FabricSpec) -> Vec<String> {
+/// Keys of the file that have no effect. `follows_sends`: operations wait for the end of a sending.
+pub(super) fn idle_keys(spec: &FabricSpec, follows_sends: bool) -> Vec<String> {
+    let of_workloads = &OF_WORKLOADS[..OF_WORKLOADS.len() - usize::from(follows_sends)];
     let of_links = ["link.pause_loss", "trunk.pause_loss", "switch.config"];
     let of_hosts = spec.source.keys("host").into_iter().filter(|key| !OF_HOSTS.contains(&&**key));
-    let of_workloads = OF_WORKLOADS.into_iter().filter(|key| {
+    let of_workloads = of_workloads.iter().filter(|key| {
         let mut all = 0..spec.workloads.len();
         all.any(|index| spec.source.sets_in(index, key))
     });

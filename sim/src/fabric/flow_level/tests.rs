@@ -1,6 +1,6 @@
 //! Flow level beside the same file frame by frame.
 
-use crate::fabric::{FabricError, Progress, Report, Spread, load, run, run_with};
+use crate::fabric::{FabricError, Progress, Report, Spread, load, load_in, run, run_with};
 use std::ops::ControlFlow;
 
 #[path = "../../../examples/flow_level_error/cases.rs"]
@@ -27,8 +27,31 @@ fn a_flow_alone_takes_what_it_takes_frame_by_frame() {
     let chain = "kind = \"chain\"\nswitches = 3\nhosts_per_switch = 1";
     let slow_trunk = "[trunk]\nrate = \"40G\"\ndelay = \"700ns\"\n";
     let fast_trunk = "[link]\nrate = \"25G\"\n[trunk]\nrate = \"400G\"\n";
-    for bytes in [1u64, 1000, 1024, 1025, 300_000, 1_234_567] {
-        for (topology, to, more) in [
+    // Every order of a slow, a fast and a middling line, five hops long.
+    let mixed = |rates: [&str; 5]| {
+        let nodes = ["h0", "s0", "s1", "s2", "s3", "h2"];
+        let link = |(ends, rate): (&[&str], &str)| {
+            format!("{{ a = \"{}\", b = \"{}\", rate = \"{rate}\" }}", ends[0], ends[1])
+        };
+        let links: Vec<String> = nodes.windows(2).zip(rates).map(link).collect();
+        format!(
+            "kind = \"custom\"\nhosts = [\"h0\", \"h2\"]\nswitches = [\"s0\", \"s1\", \"s2\", \"s3\"]\nlinks = [{}]",
+            links.join(", ")
+        )
+    };
+    let mixed = [
+        ["100G", "40G", "25G", "40G", "100G"],
+        ["100G", "90G", "100G", "90G", "80G"],
+        ["25G", "100G", "40G", "100G", "40G"],
+        ["40G", "25G", "100G", "40G", "25G"],
+        ["100G", "100G", "25G", "25G", "100G"],
+        ["3000000007", "1G", "2500000001", "100G", "3000000007"],
+    ]
+    .map(mixed);
+    let cuts = "[switch]\nforwarding = \"cut_through\"\n";
+    let mixed = mixed.iter().flat_map(|topology| ["", cuts].map(|more| (&**topology, "h2", more)));
+    for bytes in [1u64, 1000, 1024, 1025, 3000, 300_000, 1_234_567] {
+        for (topology, to, more) in mixed.clone().chain([
             ("kind = \"direct\"", "h1", ""),
             (
                 "kind = \"star\"\nhosts = 3",
@@ -39,15 +62,19 @@ fn a_flow_alone_takes_what_it_takes_frame_by_frame() {
             (chain, "h2", "[switch]\ningress = \"30ns\"\negress = \"50ns\"\n[link]\nrate = \"3000000007\"\n"),
             (chain, "h2", fast_trunk),
             (chain, "h2", slow_trunk),
-            (chain, "h2", "[switch]\nforwarding = \"cut_through\"\n"),
-        ] {
+            (chain, "h2", cuts),
+            ("kind = \"direct\"", "h1", "[link]\nrate = \"25G\"\n"),
+        ]) {
             for pace in ["", "rate = \"7G\"\n", "reliable = false\n"] {
                 let flow = format!(
                     "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"{to}\"\nbytes = {bytes}\n{pace}"
                 );
                 let text = file(topology, &format!("{more}{flow}"));
-                let (packets, flows) = (fct(&play(&text))[0], fct(&at_flow_level(&text))[0]);
+                let packets = play(&text);
+                let (packets, alone) = (fct(&packets)[0], packets.flows[0].ideal_ns);
+                let flows = fct(&at_flow_level(&text))[0];
                 assert!(packets.abs_diff(flows) <= 1, "{packets} {flows}\n{text}");
+                assert!(packets.abs_diff(alone) <= 1, "{packets} alone {alone}\n{text}");
             }
         }
     }
@@ -118,6 +145,9 @@ fn messages_of_a_queue_pair_follow_one_another_and_operations_wait() {
         let error = time(&flows) / time(&packets) - 1.0;
         assert!(error.abs() < 0.04, "{kind}: {} {}", time(&packets), time(&flows));
         assert_eq!(packets.collectives[0].steps.len(), flows.collectives[0].steps.len());
+        let cause = |r: &Report| r.collectives[0].straggler.as_ref().unwrap().cause;
+        let here = if kind.starts_with("tree") { "contention" } else { "none" };
+        assert_eq!((cause(&packets), cause(&flows)), ("queue", here), "{kind}");
     }
     // Computations, acknowledgements and the queue at a server.
     let jobs =
@@ -157,10 +187,11 @@ fn a_run_ends_at_its_end_or_when_it_is_told_to() {
     let endless = file("kind = \"star\"\nhosts = 3", "[[workload]]\nkind = \"incast\"\nto = \"h2\"\n");
     let report = at_flow_level(&endless.replace("20ms", "1ms"));
     assert_eq!((report.verdict, report.end_ns, report.flows_finite), ("PASS", 1_000_000, 0));
-    // Half of 100G each, in frames of 1024 bytes that take 1106.
+    // Half of 100G each, in frames of 1024 bytes that take 1106. What was sent in the last two microseconds is on its way.
     for flow in &report.flows {
-        let want = 50.0 * 1e6 / 8.0 * 1024.0 / 1106.0;
-        assert!((flow.delivered as f64 - want).abs() < 2048.0, "{} {want}", flow.delivered);
+        let want = |us: f64| 50.0 * us * 1e3 / 8.0 * 1024.0 / 1106.0;
+        assert!((flow.packets as f64 * 1024.0 - want(1000.0)).abs() < 2048.0, "{flow:?}");
+        assert!((flow.delivered as f64 - want(998.0)).abs() < 2048.0, "{flow:?}");
     }
     assert_eq!(report.links.iter().find(|l| l.to == "h2").unwrap().busy_milli, 1000);
     let rates = &report.timeline.rates;
@@ -190,6 +221,28 @@ fn a_run_ends_at_its_end_or_when_it_is_told_to() {
         seen.is_sorted_by_key(|p| (p.now_ns, p.done)) && seen[2].flows == stopped.flows.len(),
         "{seen:?}"
     );
+}
+
+/// At any end, of a flow that is alone, shares, is paced, has just been slowed down, or was sent and has not arrived.
+#[test]
+fn what_is_on_its_way_at_the_end_has_not_arrived() {
+    let flow = |from: u32, to: u32, more: &str| {
+        format!("[[workload]]\nkind = \"flow\"\nfrom = \"h{from}\"\nto = \"h{to}\"\n{more}\n")
+    };
+    let traffic = flow(0, 3, "bytes = 60000")
+        + &flow(1, 4, "bytes = \"1MB\"\nrate = \"7G\"")
+        + &flow(2, 5, "bytes = 100000")
+        + &flow(6, 5, "bytes = 100000\nstart = \"6us\"")
+        + &flow(7, 4, "bytes = 1500\nrate = \"1G\"");
+    for until in (1..30u64).map(|us| us * 700) {
+        let text = file("kind = \"star\"\nhosts = 8", &format!("[link]\ndelay = \"2us\"\n{traffic}"));
+        let text = text.replace("20ms", &format!("{until}ns"));
+        let (packets, flows) = (play(&text), at_flow_level(&text));
+        for (p, f) in packets.flows.iter().zip(&flows.flows) {
+            assert!(p.delivered.abs_diff(f.delivered) <= 3 * 1024, "{until}: {p:?} {f:?}");
+            assert_eq!(p.fct_ns.is_some(), f.fct_ns.is_some(), "{until}: {p:?} {f:?}");
+        }
+    }
 }
 
 #[test]
@@ -257,6 +310,16 @@ fn what_frames_alone_could_say_is_refused_and_what_has_no_effect_is_named() {
          [[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = 1000\ncc = \"dcqcn\"\n",
     ));
     assert!(report.why[1].ends_with(": switch.config, host.ack_every, workload.cc."), "{:?}", report.why);
+    // Where something waits for an acknowledgement it counts whether there is one.
+    let once = "[[workload]]\nkind = \"all_to_all\"\nbytes = 1000\nreliable = false\n";
+    let named = |traffic: &str| at_flow_level(&file("kind = \"star\"\nhosts = 3", traffic)).why[1].clone();
+    assert!(named(once).ends_with(": workload.reliable."), "{}", named(once));
+    let waits = include_str!("../../../../configs/sim/operations.toml")
+        .replace("kind = \"operations\"", "kind = \"operations\"\nreliable = false");
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/sim"));
+    let waits =
+        load_in("t.toml", &format!("level = \"flow\"\n{waits}"), folder).and_then(|spec| run(&spec)).unwrap();
+    assert!(!waits.why[1].contains("workload.reliable"), "{}", waits.why[1]);
     assert!(report.switches.is_empty() && report.hosts.is_empty());
     let summary = serde_json::to_value(report.summary()).unwrap();
     assert!(

@@ -14,7 +14,7 @@ use crate::fabric::spec::FabricSpec;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::{MAX_RATES, TimelineRecorder};
 use crate::fabric::topology::Plan;
-use crate::fabric::ways::Ways;
+use crate::fabric::ways::{Stream, Ways};
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -69,15 +69,28 @@ impl Agenda {
     }
 }
 
-/// A flow that is being sent.
+/// What was left of a flow from some time on, and how fast it became less.
+#[derive(Clone, Copy, Debug)]
+struct Course {
+    since: Ps,
+    /// In units of rate times picoseconds.
+    left: u128,
+    rate: u64,
+}
+
+impl Course {
+    fn left_at(&self, time: Ps) -> u128 {
+        self.left.saturating_sub(u128::from(self.rate) * u128::from(time.saturating_sub(self.since)))
+    }
+}
+
+/// A flow that is being sent, or on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Sending {
     pub flow: u32,
-    /// What is left of it, in units of rate times picoseconds, at `since`.
-    left: u128,
-    since: Ps,
-    rate: u64,
-    /// When it will have been sent at this rate.
+    /// Its rate and, as far back as something is under way, those before, latest last.
+    course: VecDeque<Course>,
+    /// When it will have been sent at this rate, but for `last`.
     end: Ps,
     pub path: Vec<u32>,
     /// Bytes on the wire, and those of them that are a last frame, which waits for the end of what is sent at a pace and has none.
@@ -90,10 +103,47 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    /// Bytes on the wire it has sent by `now`.
-    pub fn sent(&self, now: Ps) -> u64 {
-        let left = self.left.saturating_sub(u128::from(self.rate) * u128::from(now - self.since));
-        ((u128::from(self.wire - self.last) * BYTE - left) / BYTE) as u64
+    fn new(flow: u32, path: Vec<u32>, stream: &Stream, cap: Option<u32>, now: Ps) -> Self {
+        let Stream { wire, last, rest } = *stream;
+        let course = VecDeque::from([Course { since: now, left: u128::from(wire) * BYTE, rate: 0 }]);
+        Self { flow, course, end: NEVER, path, wire, last, rest, cap }
+    }
+
+    /// When it got the rate it has.
+    fn since(&self) -> Ps {
+        self.course.back().map_or(0, |course| course.since)
+    }
+
+    /// Another rate from now on.
+    fn change(&mut self, now: Ps, rate: u64) {
+        let left = self.course.back().map_or(0, |course| course.left_at(now));
+        self.course.push_back(Course { since: now, left, rate });
+        while self.course.get(1).is_some_and(|next| next.since.saturating_add(self.rest) <= now) {
+            self.course.pop_front();
+        }
+        let takes = left.saturating_sub(u128::from(self.last) * BYTE).checked_div(rate.into());
+        let takes = takes.and_then(|takes| u64::try_from(takes).ok());
+        self.end = takes.map_or(NEVER, |takes| now.saturating_add(takes));
+    }
+
+    /// All of it has been sent, but for `last`. What that lacked for times are whole picoseconds is made up.
+    fn ended(&mut self, now: Ps) {
+        self.change(now, 0);
+        if let Some(course) = self.course.back_mut() {
+            course.left = u128::from(self.last) * BYTE;
+        }
+    }
+
+    /// Bytes on the wire it has sent by `now`, and those of them that have arrived.
+    pub fn progress(&self, now: Ps) -> (u64, u64) {
+        (self.sent(now), now.checked_sub(self.rest).map_or(0, |then| self.sent(then)))
+    }
+
+    /// Bytes on the wire it has sent by `time`, which may lie back by what is under way.
+    fn sent(&self, time: Ps) -> u64 {
+        let course = self.course.iter().rev().find(|course| course.since <= time);
+        let left = course.map_or(u128::from(self.wire) * BYTE, |course| course.left_at(time));
+        ((u128::from(self.wire) * BYTE - left) / BYTE) as u64
     }
 }
 
@@ -104,8 +154,6 @@ pub(super) struct Outcome {
     pub start: Nanos,
     /// Its last byte arrived, ns, or [`NEVER`].
     pub done: Nanos,
-    /// All of it was sent.
-    pub sent: bool,
 }
 
 /// How long a link has been a bottleneck that several flows share.
@@ -133,6 +181,8 @@ pub(super) struct World<'a> {
     ends: BTreeSet<(Ps, u32)>,
     /// By number of the flow in `rates`.
     pub sending: Vec<Option<Sending>>,
+    /// Flows that were sent and have not arrived, by number.
+    pub under_way: BTreeMap<u32, Sending>,
     /// Queue pairs that send a flow, by the number of their first, and the flows that wait for it.
     busy: BTreeMap<u32, VecDeque<u32>>,
     pub contention: Vec<Contention>,
@@ -182,12 +232,13 @@ impl<'a> World<'a> {
             rates,
             contention: vec![Contention { since: NEVER, total: 0 }; dirs.len()],
             dirs,
-            outcomes: vec![Outcome { start: NEVER, done: NEVER, sent: false }; flows.len()],
+            outcomes: vec![Outcome { start: NEVER, done: NEVER }; flows.len()],
             operations: Operations::new(ops, flows.len()),
             reported: collectives,
             agenda: Agenda::default(),
             ends: BTreeSet::new(),
             sending: Vec::new(),
+            under_way: BTreeMap::new(),
             busy: BTreeMap::new(),
             timeline: TimelineRecorder::new(Vec::new(), names),
             lane_of,
@@ -260,6 +311,7 @@ impl<'a> World<'a> {
                 Event::Acknowledged { flow } => self.operations.acknowledged(flow, now, &mut at),
                 Event::Delivered { flow } => {
                     self.operations.received(flow, now, &mut at);
+                    self.under_way.remove(&flow);
                     self.outcomes[flow as usize].done = self.ns();
                     self.done += 1;
                 }
@@ -303,18 +355,8 @@ impl<'a> World<'a> {
             Pace::Fixed(rate) => Some(self.rates.add_link(units(rate))),
             _ => None,
         };
-        self.share(Sending {
-            flow,
-            left: u128::from(stream.wire - stream.last) * BYTE,
-            since: self.now,
-            rate: 0,
-            end: NEVER,
-            path,
-            wire: stream.wire,
-            last: stream.last,
-            rest: stream.rest,
-            cap,
-        });
+        let sending = Sending::new(flow, path, &stream, cap, self.now);
+        self.share(sending);
     }
 
     /// A flow has its part of the links of its path from now on.
@@ -328,32 +370,27 @@ impl<'a> World<'a> {
         self.ends.insert((NEVER, number));
     }
 
-    /// The last frame of a flow that has a pace follows the others at the rate that the links have for it.
-    fn send_last(&mut self, sending: Sending) {
-        self.draw(&sending, self.now);
-        let left = u128::from(sending.last) * BYTE;
-        self.share(Sending { left, since: self.now, rate: 0, end: NEVER, last: 0, cap: None, ..sending });
-    }
-
     /// A flow has been sent, or all of it that has a pace.
     fn end_sending(&mut self, number: u32) {
-        let Some(sending) = self.sending[number as usize].take() else { return };
+        let Some(mut sending) = self.sending[number as usize].take() else { return };
         self.ends.remove(&(sending.end, number));
         self.rates.remove(number);
         sending.cap.into_iter().for_each(|cap| self.rates.remove_link(cap));
+        self.draw(&sending, self.now);
+        sending.ended(self.now);
         if sending.last > 0 {
-            return self.send_last(sending);
+            // The last frame of a flow that has a pace follows the others at the rate that the links have for it.
+            return self.share(Sending { end: NEVER, last: 0, cap: None, ..sending });
         }
         let planned = &self.flows[sending.flow as usize];
         let Planned { flow, from, to, src_port, pair, .. } = *planned;
-        self.draw(&sending, self.now);
         for link in &sending.path {
             let dir = &mut self.dirs[*link as usize];
             (dir.carried, dir.bytes) = (dir.carried + flow.packets(), dir.bytes + sending.wire);
         }
-        self.outcomes[flow.id as usize].sent = true;
         let arrival = self.now.saturating_add(sending.rest);
         self.agenda.push(arrival, Event::Delivered { flow: flow.id });
+        self.under_way.insert(flow.id, sending);
         if self.operations.follows_sends {
             let known = if flow.transport.is_reliable() {
                 let path = routes::roce_flow(hosts::ip(to), hosts::ip(from), src_port);
@@ -377,19 +414,16 @@ impl<'a> World<'a> {
             // Of endless flows a part of the wire that their frames have.
             (u128::from(wire) * u128::from(flow.bytes) / u128::from(sending.wire.max(1))) as u64
         };
-        let bytes = payload(sending.sent(now)) - payload(sending.sent(sending.since));
-        self.timeline.delivered_evenly(lane, sending.since / PS, now / PS, bytes);
+        let since = sending.since();
+        let bytes = payload(sending.sent(now)) - payload(sending.sent(since));
+        self.timeline.delivered_evenly(lane, since / PS, now / PS, bytes);
     }
 
     fn change_rate(&mut self, number: u32) {
         let Some(mut sending) = self.sending[number as usize].take() else { return };
         self.draw(&sending, self.now);
-        let served = u128::from(sending.rate) * u128::from(self.now - sending.since);
-        sending.left = sending.left.saturating_sub(served);
-        (sending.since, sending.rate) = (self.now, self.rates.rate(number));
         self.ends.remove(&(sending.end, number));
-        let takes = sending.left.checked_div(u128::from(sending.rate)).unwrap_or(u128::MAX);
-        sending.end = u64::try_from(takes).map_or(NEVER, |takes| self.now.saturating_add(takes));
+        sending.change(self.now, self.rates.rate(number));
         self.ends.insert((sending.end, number));
         self.sending[number as usize] = Some(sending);
     }
@@ -400,7 +434,7 @@ impl<'a> World<'a> {
         for number in 0..self.sending.len() {
             let Some(sending) = self.sending[number].take() else { continue };
             self.draw(&sending, now);
-            let bytes = sending.sent(now);
+            let (bytes, _) = sending.progress(now);
             sending.path.iter().for_each(|link| self.dirs[*link as usize].bytes += bytes);
             self.sending[number] = Some(sending);
         }
