@@ -74,7 +74,7 @@ impl Drop {
             Self::Unasked => "a response to a READ or an atomic, which the engine never asks for",
             Self::Duplicate => "seen before; acknowledged again",
             Self::OutOfSequence => "ahead of a packet that is missing: lost on its way",
-            Self::WindowFull => "too far ahead of the slowest rank: told to wait",
+            Self::WindowFull => "too far ahead of the slowest rank, or behind a packet that is: told to wait",
             Self::ResultsFull => "results are not acknowledged below: the engine above is told to wait",
             Self::InvalidRequest => "no packet a rank may send: refused, the job fails",
             Self::RemoteAccess => "a WRITE to memory the rank was not told of: refused, the job fails",

@@ -12,7 +12,7 @@ use weir_endpoint::roce::in_order::InOrder;
 use weir_endpoint::roce::pacer::Pacer;
 use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::Path;
-use weir_endpoint::roce::wire::{Aeth, Qpn, Reth, Syndrome};
+use weir_endpoint::roce::wire::{Aeth, Nak, Qpn, Reth, Syndrome};
 
 /// Time without a chance to send that a slowed peer is made good, ns: two turns of a polling loop.
 const SLACK: Nanos = 20_000;
@@ -122,6 +122,8 @@ pub struct Peer {
     stuck_since: Option<Nanos>,
     /// Times in a row it was told to wait.
     pub refused: u32,
+    /// What it is told for what it sends to a job that has failed.
+    pub(crate) refusal: Nak,
     /// What its CNPs allow, while that is less than all.
     rate: RateControl,
     pacer: Pacer,
@@ -174,6 +176,7 @@ impl Peer {
             probed_at: 0,
             stuck_since: None,
             refused: 0,
+            refusal: Nak::RemoteOperational,
             rate: RateControl::new(Params::paper(params.line_rate), 0).ok()?,
             pacer: Pacer::new(params.line_rate).with_slack(SLACK),
             dead: false,

@@ -92,7 +92,8 @@ fn dev61_a_child_too_far_ahead_is_told_to_wait_and_no_slot_is_shared() {
     hand.only(0, 4, &words(&[100]));
     hand.only(0, 5, &words(&[100]));
     assert_eq!(hand.answers(), [(0, 4, Syndrome::Rnr(2))]);
-    assert_eq!((hand.drops(Drop::WindowFull), hand.drops(Drop::OutOfSequence)), (1, 1));
+    // What comes behind it has to wait, too: nothing is lost.
+    assert_eq!((hand.drops(Drop::WindowFull), hand.drops(Drop::OutOfSequence)), (2, 0));
     hand.only(1, 0, &words(&[10]));
     let sent = hand.data();
     assert_eq!(payloads(&sent), [(0, 0, words(&[10])), (1, 0, words(&[10]))]);
@@ -175,8 +176,19 @@ fn dev63_packets_of_a_message_keep_their_order_and_size() {
             hand.send(0, n as i32, opcode, None, &full[..len]);
         }
         assert_eq!(hand.drops(Drop::InvalidRequest), 1, "{packets:?}");
-        let refused = (0, packets.len() as i32 - 1, Syndrome::Nak(Nak::InvalidRequest));
-        assert!(hand.answers().contains(&refused), "{packets:?}");
+        // What comes behind it is not taken for a sign of a loss, and told again it is told the same.
+        let next = packets.len() as i32;
+        hand.only(0, next, &full[..4]);
+        let refused = (0, next - 1, Syndrome::Nak(Nak::InvalidRequest));
+        let answers = hand.answers();
+        assert!(
+            answers.contains(&refused) && answers.iter().all(|a| a.2 != Syndrome::Nak(Nak::Sequence)),
+            "{answers:?}"
+        );
+        let (opcode, len) = packets[packets.len() - 1];
+        hand.send(0, next - 1, opcode, None, &full[..len]);
+        assert_eq!(hand.answers(), [refused], "{packets:?}");
+        assert_eq!((hand.drops(Drop::JobFailed), hand.drops(Drop::OutOfSequence)), (2, 0), "{packets:?}");
         assert!(matches!(hand.report().state, State::Failing(Failure::Protocol, 0, _)));
     }
     // First, Middle, Last, and Last with immediate data that says what is known.

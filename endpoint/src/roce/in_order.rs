@@ -84,6 +84,8 @@ impl InOrder {
 
     /// The expected packet is refused for good.
     pub fn refuse(&mut self, nak: Nak) {
+        // What follows is ahead of it, but nothing is missing: that NAK would be said in place of this one.
+        self.gap_named = true;
         self.nak_due = Some(Syndrome::Nak(nak));
     }
 

@@ -98,12 +98,12 @@ impl Job {
             Turn::Ahead(first) => {
                 peer.counters.gaps += u64::from(first);
                 self.answers |= u128::from(first) << at;
-                return Err(Drop::OutOfSequence);
+                return Err(self.overtaken(at));
             }
             Turn::Next => {}
         }
         if self.failure.is_some() {
-            peer.order.refuse(Nak::RemoteOperational);
+            peer.order.refuse(peer.refusal);
             self.answers |= answer;
             return Err(Drop::JobFailed);
         }
@@ -140,11 +140,25 @@ impl Job {
                 Err(drop)
             }
             Err(Refused::Invalid(drop, failure, nak)) => {
-                self.peers[at].order.refuse(nak);
-                self.answers |= answer;
                 self.fail(failure, self.rank_of(at), now);
+                let peer = &mut self.peers[at];
+                // The same is said again if it asks again: that it was told so may have been lost.
+                peer.refusal = nak;
+                peer.order.refuse(nak);
+                self.answers |= answer;
                 Err(drop)
             }
+        }
+    }
+
+    /// What becomes of a packet that is ahead of the next one: that one is lost, or was not taken, and this neither.
+    fn overtaken(&self, at: usize) -> Drop {
+        let waits = self.peers[at].refused > 0;
+        match (self.failure.is_some(), waits) {
+            (true, _) => Drop::JobFailed,
+            (false, true) if at < self.params.children.len() => Drop::WindowFull,
+            (false, true) => Drop::ResultsFull,
+            (false, false) => Drop::OutOfSequence,
         }
     }
 

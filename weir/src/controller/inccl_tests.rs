@@ -158,7 +158,8 @@ fn a_group_that_cannot_be_met_is_hung_up_on_and_leaves_nothing_behind() {
     let told = |said: &[u8]| {
         let mut stream = office.connect();
         stream.write_all(said).unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
+        // It may have hung up already.
+        let _ = stream.shutdown(Shutdown::Write);
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         answer

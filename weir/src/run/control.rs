@@ -77,6 +77,8 @@ pub enum Told {
         Refusal,
         #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")] Box<Job>,
     ),
+    /// Not yet: what it needs belongs to a job that was ended, and whose ranks have not all heard of it. It comes back.
+    Ending(Box<Job>),
     /// There is no such job.
     Unknown,
 }

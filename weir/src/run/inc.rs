@@ -12,9 +12,11 @@ use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::switch::Wire;
 use weir_dataplane::types::{Burst, Nanos, PortId};
 use weir_dpdk::{Mempool, RxQueue};
+use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::roce::arp::Arp;
 use weir_inc::engine::{Engine, TURN};
 use weir_inc::job::Job;
+use weir_inc::params::Refusal;
 use weir_inc::report::ReportPage;
 use weir_inc::spec::Address;
 use weir_mgmt::inc::EngineReading;
@@ -235,6 +237,7 @@ impl<D: Io> EngineEnd<D> {
         match order {
             JobOrder::Add(job) => match self.engine.insert(job) {
                 Ok(()) => Told::Taken,
+                Err((refusal, job)) if self.waits_for_an_end(&refusal) => Told::Ending(job),
                 Err((refusal, job)) => Told::Refused(refusal, job),
             },
             JobOrder::End(id) if self.engine.stop(id, now) => {
@@ -244,6 +247,17 @@ impl<D: Io> EngineEnd<D> {
                 Told::Taken
             }
             JobOrder::End(_) => Told::Unknown,
+        }
+    }
+
+    /// What is not to be had may be once jobs that were ended are gone.
+    fn waits_for_an_end(&self, refusal: &Refusal) -> bool {
+        let ends = |id: u32| self.ending.iter().any(|(ending, _)| *ending == id);
+        match refusal {
+            Refusal::Exists(id) => ends(*id),
+            Refusal::Qpn(_, qpn, ..) => self.engine.owner(Qpn(*qpn)).is_some_and(ends),
+            Refusal::Jobs(..) | Refusal::Memory { .. } => !self.ending.is_empty(),
+            _ => false,
         }
     }
 

@@ -111,6 +111,10 @@ fn host(rank: u8) -> (Mac, IpAddr) {
 }
 
 fn job() -> Box<Job> {
+    job_named(7)
+}
+
+fn job_named(id: u32) -> Box<Job> {
     let child = |rank: u8| {
         let (mac, ip) = host(rank);
         serde_json::json!({
@@ -119,7 +123,7 @@ fn job() -> Box<Job> {
         })
     };
     let spec = serde_json::json!({
-        "id": 7, "ranks": 2, "window": 64, "results": 64,
+        "id": id, "ranks": 2, "window": 64, "results": 64,
         "operation": { "kind": "all_reduce", "operator": "sum", "type": "i32" },
         "children": [child(0), child(1)],
     });
@@ -267,6 +271,11 @@ fn a_job_that_is_ended_tells_its_ranks_and_goes() {
     assert!(matches!(bench.end.obey(JobOrder::Add(job()), 0), Told::Refused(_, job) if job.params().id == 7));
     assert!(matches!(bench.end.obey(JobOrder::End(8), 0), Told::Unknown));
     assert!(matches!(bench.end.obey(JobOrder::End(7), 0), Told::Taken));
+    // Its name and its queue pairs are to be had once it is gone.
+    for id in [7, 8] {
+        let told = bench.end.obey(JobOrder::Add(job_named(id)), 0);
+        assert!(matches!(told, Told::Ending(job) if job.params().id == id), "{id}");
+    }
     assert_eq!(bench.turns(2).len(), 2, "a word to each");
     let state = |bench: &mut Bench| {
         bench.turns(3);

@@ -14,6 +14,19 @@ use weir_mgmt::admin::inc::JobOrder as Asked;
 use weir_mgmt::admin::{Call, Done, Fault, Refusal};
 use weir_mgmt::api::documents::{self, JobDone};
 
+/// A worker takes or ends a job.
+#[derive(Debug)]
+pub(super) struct JobTask {
+    worker: usize,
+    /// Of its engine.
+    port: PortId,
+    deadline: Instant,
+    phase: &'static str,
+    /// What is said of it once it has.
+    said: JobDone,
+    call: Call,
+}
+
 impl Office {
     /// Sends an order about a job to the worker of its engine.
     pub(super) fn order_job(&mut self, asked: &Asked, call: Call) -> Option<Task> {
@@ -46,7 +59,8 @@ impl Office {
         let worker = usize::from(self.granting.devices[port.index()].shard);
         self.work.number += 1;
         self.workers.send(worker, Command::Job { id: self.work.number, port, order });
-        Some(Task::Job { worker, deadline: Instant::now() + PATIENCE, phase, said, call })
+        let deadline = Instant::now() + PATIENCE;
+        Some(Task::Job(JobTask { worker, port, deadline, phase, said, call }))
     }
 
     /// The engine of this port, or the only one.
@@ -77,14 +91,16 @@ impl Office {
         }
     }
 
-    pub(super) fn await_job(
-        &mut self,
-        worker: usize,
-        deadline: Instant,
-        (phase, said): (&'static str, JobDone),
-        call: Call,
-    ) -> Option<Task> {
+    pub(super) fn await_job(&mut self, awaited: JobTask) -> Option<Task> {
+        let JobTask { worker, port, deadline, phase, said, call } = awaited;
         match self.workers.hear(worker) {
+            // A job that was ended is in the way, for as long as its ranks are told at most.
+            Some(Reply::Job { id, told: Told::Ending(job) })
+                if id == self.work.number && Instant::now() < deadline =>
+            {
+                self.workers.send(worker, Command::Job { id, port, order: JobOrder::Add(job) });
+                Some(Task::Job(JobTask { worker, port, deadline, phase, said, call }))
+            }
             Some(Reply::Job { id, told }) if id == self.work.number => {
                 call.answer(match told {
                     Told::Taken => {
@@ -92,6 +108,12 @@ impl Office {
                         Ok(Done::said(&said))
                     }
                     Told::Refused(refusal, _) => Err(refused(409, &refusal)),
+                    Told::Ending(job) => {
+                        let id = job.params().id;
+                        let detail =
+                            format!("job {id}: a job that was ended still has what it needs; try again");
+                        Err(Refusal::new(409, detail))
+                    }
                     Told::Unknown => Err(Refusal::new(404, format!("the engine has no job {}", said.job))),
                 });
                 None
@@ -101,7 +123,7 @@ impl Office {
                 None
             }
             // Nothing yet, or what nobody waits for any more.
-            _ => Some(Task::Job { worker, deadline, phase, said, call }),
+            _ => Some(Task::Job(JobTask { worker, port, deadline, phase, said, call })),
         }
     }
 }

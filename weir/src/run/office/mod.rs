@@ -10,6 +10,7 @@ use super::kernel;
 use super::mgmt::Bulletin;
 use crate::check;
 use crate::output::{say, say_err};
+use jobs::JobTask;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,7 +26,7 @@ use weir_dpdk::{Clock, Eal};
 use weir_mgmt::admin::fdb::Page;
 use weir_mgmt::admin::watch::{Watch, Watching};
 use weir_mgmt::admin::{self, Answer, Call, Done, Fault, InForce, Order, Orders, Refusal, Shown};
-use weir_mgmt::api::documents::{Applied, ChangedValue, Confirmed, JobDone, RolledBack};
+use weir_mgmt::api::documents::{Applied, ChangedValue, Confirmed, RolledBack};
 use weir_mgmt::snapshot::{Granted, News, SwitchInfo};
 
 pub use workers::Workers;
@@ -83,8 +84,8 @@ enum Task {
     Change { transaction: Box<Transaction>, to: Box<InForce>, then: Then },
     /// A worker reads its forwarding table, between its turns, a little each time.
     Page { worker: usize, deadline: Instant, call: Call },
-    /// A worker takes or ends a job; `said` of it once it has.
-    Job { worker: usize, deadline: Instant, phase: &'static str, said: JobDone, call: Call },
+    /// A worker takes or ends a job.
+    Job(JobTask),
 }
 
 /// What else comes of a change.
@@ -219,9 +220,7 @@ impl Office {
                 None
             }
             Task::Page { worker, deadline, call } => self.await_page(worker, deadline, call),
-            Task::Job { worker, deadline, phase, said, call } => {
-                self.await_job(worker, deadline, (phase, said), call)
-            }
+            Task::Job(awaited) => self.await_job(awaited),
         }
     }
 
