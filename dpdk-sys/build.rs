@@ -17,7 +17,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_xstats_(get|get_names)",
     "rte_telemetry_register_cmd",
     "rte_tel_data_(alloc|string|start_array|start_dict|add_array_string|add_dict_string|add_dict_container)",
-    "rte_eth_dev_(start|stop|close|get_mtu|set_mtu)",
+    "rte_eth_dev_(start|stop|close|get_mtu|set_mtu|set_link_up|set_link_down)",
 ];
 
 /// Reached by pointer only; their fields are DPDK's business.

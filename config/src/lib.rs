@@ -39,6 +39,7 @@ mod storm_control;
 mod types;
 pub mod units;
 mod vlan;
+mod words;
 
 use toml::Spanned;
 use toml::de::DeTable;

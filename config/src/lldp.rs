@@ -1,5 +1,6 @@
 //! `[lldp]`, and `lldp` of a port.
 
+use super::host::IP;
 use super::read::{Ctx, Origin, Section};
 use super::schema;
 use super::types::{LldpConfig, LldpMode};
@@ -24,7 +25,8 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, name: &str) -> LldpCon
         let message = format!("{} is empty, too long or not printable", s.key("system_name"));
         ctx.error(system_name.span, "lldp.system_name", message, "use a text of 1 to 255 bytes");
     }
-    LldpConfig { enable, interval, hold: hold as u8, system_name: system_name.v }
+    let management_address = s.get(ctx, "management_address", &IP).map(|address| address.v);
+    LldpConfig { enable, interval, hold: hold as u8, management_address, system_name: system_name.v }
 }
 
 /// Of a port, which may be an engine.

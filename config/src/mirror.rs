@@ -11,6 +11,7 @@ use super::types::{
     BufferConfig, MirrorConfig, MirrorDirection, MirrorFile, MirrorTarget, PortConfig, queue_of, workers,
 };
 use super::units::{Bad, Kind, SIZE, TEXT, show_size, wrong_type};
+use std::path::{Path, PathBuf};
 use weir_dataplane::switch::Filter;
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::PortId;
@@ -30,11 +31,14 @@ const FILE: Kind<String> = Kind {
                 && (folder.is_empty() || folder.starts_with('/'))
                 && !text.chars().any(char::is_control)
         });
-        if fits {
-            Ok(text.to_owned())
-        } else {
-            Err(Bad::new(format!("`{text}` is no whole path of a .pcapng file"), HELP))
+        if !fits {
+            return Err(Bad::new(format!("`{text}` is no whole path of a .pcapng file"), HELP));
         }
+        if text.split('/').any(|part| part == "..") {
+            return Err(Bad::new(format!("`{text}`: `..` may lead to the file of another mirror"), HELP));
+        }
+        // One file has one spelling: no `//` and no `/./`.
+        Ok(Path::new(text).components().collect::<PathBuf>().display().to_string())
     },
     show: |path| path.clone(),
 };

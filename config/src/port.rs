@@ -13,7 +13,7 @@ use super::read::{Ctx, Origin, Section, Val, check_name, indices};
 use super::schema;
 use super::storm_control;
 use super::types::{
-    DeviceKind, FdbConfig, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
+    AdminStatus, DeviceKind, FdbConfig, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
 use super::units::{
     BOOL, Bad, Kind, LENGTH, RATE, SIZE, SIZE_OR_AUTO, TEXT, show_rate, show_size, wrong_type,
@@ -273,6 +273,7 @@ fn read_one(
     };
 
     let lcore = read_lcore(ctx, s, around.lcores.as_deref());
+    let admin = s.or(ctx, "admin", &AdminStatus::KIND, AdminStatus::Up, "a port is there to be used").v;
 
     let mtu = s.or(ctx, "mtu", &SIZE, 9216, "jumbo frames pass; headroom grows with it");
     let mtu = s.within(ctx, "mtu", mtu, &(64..=16_128), |n| show_size(*n)).map_or(9216, |m| m.v as u16);
@@ -332,6 +333,7 @@ fn read_one(
         kind,
         device,
         engine,
+        admin,
         rate,
         lcore: lcore.map(|l| l.v as u16),
         mtu,

@@ -186,6 +186,7 @@ fn port_params(
     let classes_of = |pg: usize| (0..PRIORITIES).filter(move |tc| usize::from(port.maps.tc_to_pg[*tc]) == pg);
     let tx = if port.pfc.tx && device.pfc { port.pfc.enable } else { 0 };
     Ok(PortParams {
+        admin_down: port.admin == crate::AdminStatus::Down,
         mac: port.mac.unwrap_or(device.mac),
         mtu: usize::from(port.mtu),
         rate,

@@ -123,6 +123,7 @@ tables! {
         key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`), `ring`, or `inc`: an engine that sums ([inc.md](inc.md))"),
         key("rate", "rate from 1M, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed)"),
         key("lcore", "integer, default the first worker", "lcore that polls the port"),
+        key("admin", "\"up\" or \"down\", default \"up\"", "`down` switches the port off, which may change while the switch runs: its link is taken down where the driver can, what waits is dropped as `egress.port_down`, what comes all the same as `ingress.admin_down` (PORT.admin_status)"),
         key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
         key("mac", "MAC address, default the device's", "source address of PFC frames"),
         key("format", "text, default \"standard\"", "`standard`, `afh_gen1`, `afh_gen2_16b`, `afh_lite`, `paxi_standard` (standard with RC Link instead of RoCE on UDP port 4791) or the name of a `[format.NAME]`"),
@@ -358,6 +359,7 @@ tables! {
         key("interval", "time 1s to 3600s, default 30s", "between two frames sent by a port (LLDP.hello_time)"),
         key("hold", "1 to 100, default 4", "what is sent holds for so many intervals and a second, at most 65535 s: until then a neighbour that hears nothing keeps it (LLDP.multiplier)"),
         key("system_name", "text of 1 to 255 bytes, default `switch.name`", "system name that is sent (LLDP.system_name)"),
+        key("management_address", "IP address, default that of `mgmt.listen`", "management address that is sent; none where `mgmt.listen` is off, on loopback or on every address"),
     ]);
     MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics; and orders from its owner.", &[
         key("listen", "address and port, or \"off\"; default \"127.0.0.1:9470\", or any free port if that is taken", "HTTP over TCP; port 0 is any free one; beyond loopback only with `token_file`"),

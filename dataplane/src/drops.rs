@@ -103,8 +103,8 @@ drop_reasons! {
     LookupUnknown = ("lookup", "unknown_unicast", Arrival, "add a static entry or set unknown_unicast = \"flood\"", possible),
     /// No port to flood to: every other port is down, of another format, or absent.
     LookupNoPort = ("lookup", "no_port", Arrival, "check link states and port formats", possible),
-    /// The egress port's link is down.
-    LookupPortDown = ("lookup", "port_down", Arrival, "check the link of the egress port", possible),
+    /// The egress port's link is down, or the port is switched off.
+    LookupPortDown = ("lookup", "port_down", Arrival, "check the link of the egress port, and its admin (show ports)", possible),
     /// A lossless frame found the headroom of its priority group exhausted. An alarm: see headroom.
     IngressHeadroom = ("ingress", "headroom_exhausted", Arrival, "see whether PFC is sent and obeyed (show pfc, show ports); if it is, raise headroom: the peer answers Xoff too late", possible),
     /// The priority group is over its shared threshold and has no headroom.
@@ -123,8 +123,8 @@ drop_reasons! {
     EgressPortPool = ("egress", "port_pool_exceeded", Departure, "raise the per-port pool limit", possible),
     /// WRED dropped a not-ECT frame of a lossy queue.
     EgressWred = ("egress", "wred", Departure, "normal under congestion of a lossy class without ECN", possible),
-    /// The egress port was closed or its link went down with the frame queued.
-    EgressPortDown = ("egress", "port_down", Departure, "check the link of the egress port", possible),
+    /// The egress port was closed or switched off, or its link went down, with the frame queued.
+    EgressPortDown = ("egress", "port_down", Departure, "check the link of the egress port, and its admin (show ports)", possible),
     /// The PFC watchdog flushed or refused the frame while its queue was in a storm.
     WatchdogDrop = ("watchdog", "storm", Departure, "a peer pauses this queue without end: find it by its PFC counters", possible),
     /// The ring to another lcore was full.
@@ -160,6 +160,9 @@ drop_reasons! {
         never("meant for the bridge itself, not to be forwarded")),
     /// A copy for the file of a mirror found no room on its way there.
     MirrorFileNoRoom = ("mirror", "file_no_room", Arrival, "the disk is slower than what is copied: mirror less (filter, snaplen)", never(COPY)),
+    /// Received by a port that is switched off, whose link could not be taken down or was not yet.
+    IngressAdminDown = ("ingress", "admin_down", Arrival, "normal while a port is switched off; else set admin = \"up\" of the port",
+        never("nothing is promised to who sends to a port that is switched off")),
 }
 
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].

@@ -145,7 +145,8 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let goes_back = |to: PortId| to == asked.port || lag.is_some_and(|lag| lag.members.contains(to));
     let among = asked.to.unwrap_or_else(|| {
         let all = (0..params.ports.len()).map(|i| PortId(i as u16));
-        all.filter(|to| !goes_back(*to) && retag_at(to.index()).is_some()).collect()
+        let may = |to: &PortId| !goes_back(*to) && !params.ports[to.index()].admin_down;
+        all.filter(|to| may(to) && retag_at(to.index()).is_some()).collect()
     });
     let depth = |to: &PortId| (mmu.queue(queue_of(to.index())).used, std::cmp::Reverse(to.0));
     let to = among.iter().max_by_key(depth).unwrap_or(asked.port);
@@ -168,14 +169,16 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
         flood_limit.filter(|(_, exceeded)| *exceeded).map(|_| kind.reason())
     });
     let reserved = asked.kind == Kind::Reserved;
-    let consumed = reserved && port.lldp;
+    let consumed = reserved && port.lldp && !port.admin_down;
     let not_passed_on =
         (reserved && port.link_local >> NEAREST_BRIDGE & 1 == 0).then_some(DropReason::ControlReserved);
     let verdict =
         match (vlan.and_then(Result::err).filter(|_| !reserved).or(not_flooded).or(not_passed_on), retag) {
+            _ if port.admin_down => AdmitVerdict::Refused(DropReason::IngressAdminDown),
             _ if consumed => AdmitVerdict::Admitted,
             (Some(reason), _) => AdmitVerdict::Refused(reason),
             _ if goes_back(to) => AdmitVerdict::Refused(DropReason::LookupSamePort),
+            _ if params.ports[to.index()].admin_down => AdmitVerdict::Refused(DropReason::LookupPortDown),
             (_, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
             (_, Some(Retag::Push)) if leaves as usize > longest => {
                 AdmitVerdict::Refused(DropReason::VlanTooLong)

@@ -1,6 +1,6 @@
 //! RC Link as the file of a host has it, checked.
 
-use crate::types::words;
+use crate::words::words;
 use std::net::Ipv4Addr;
 use weir_dataplane::types::{Mac, Nanos};
 

@@ -12,8 +12,8 @@ use crate::port::{
 use crate::read::{Ctx, Layer, Section, Val};
 use crate::schema::Table;
 use crate::types::{
-    CongestionControl, DcqcnScheme, DeviceKind, HostOperation, HostProtocol, LldpMode, Maps, PfcMode, PfcRx,
-    PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
+    AdminStatus, CongestionControl, DcqcnScheme, DeviceKind, HostOperation, HostProtocol, LldpMode, Maps,
+    PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
 use crate::units::{BOOL, Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type};
 use std::collections::HashMap;
@@ -261,6 +261,7 @@ fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
         kind,
         device,
         engine: None,
+        admin: AdminStatus::Up,
         rate: PortRate::Unlimited,
         lcore: None,
         mtu: 0,

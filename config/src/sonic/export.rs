@@ -5,8 +5,8 @@ use crate::sonic::toml_text::ranges;
 use crate::storm_control::BURST;
 use crate::vlan::LAST;
 use crate::{
-    Config, EcnMode, MarkPoint, PfcRx, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType,
-    SharedLimit, Trust, WatchdogAction, WredConfig, queue_of,
+    Config, EcnMode, LldpConfig, LldpMode, MarkPoint, PfcRx, PgConfig, PortConfig, QueueConfig,
+    SchedulerConfig, SchedulerType, SharedLimit, Trust, WatchdogAction, WredConfig, queue_of,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -46,6 +46,7 @@ pub fn export(config: &Config) -> Export {
     out.vlans();
     out.stations();
     out.mirrors();
+    out.lldp();
     out.left_out();
     // A tree of texts always has a text.
     let json = serde_json::to_string_pretty(&out.tables).unwrap_or_default() + "\n";
@@ -138,7 +139,8 @@ impl Exporter<'_> {
         self.note(Mapped, "switch.name", "", "DEVICE_METADATA hostname");
         let mut cables = Map::new();
         for port in &config.ports {
-            let mut fields = json!({ "admin_status": "up", "pfc_asym": if port.pfc.rx == PfcRx::All { "on" } else { "off" } });
+            let asymmetric = if port.pfc.rx == PfcRx::All { "on" } else { "off" };
+            let mut fields = json!({ "admin_status": port.admin.word(), "pfc_asym": asymmetric });
             match port.rate.bps() {
                 Some(rate) if rate.is_multiple_of(1_000_000) => fields["speed"] = text(rate / 1_000_000),
                 Some(rate) => {
@@ -153,7 +155,7 @@ impl Exporter<'_> {
                 None => self.note(Ignored, "port.mtu", &port.name, "below the least mtu SONiC has, 68"),
             }
             self.row("PORT", &port.name, fields);
-            self.note(Mapped, "port", &port.name, "PORT speed, mtu, pfc_asym");
+            self.note(Mapped, "port", &port.name, "PORT speed, mtu, pfc_asym, admin_status");
             if let Some(mm) = port.cable_mm {
                 if !mm.is_multiple_of(1000) {
                     self.note(
@@ -465,6 +467,45 @@ impl Exporter<'_> {
         }
         if watchdog.allow_short {
             self.note(Ignored, "watchdog.allow_short", "", "SONiC's times are 100 ms at least: check these");
+        }
+    }
+
+    fn lldp(&mut self) {
+        const SECOND: u64 = 1_000_000_000;
+        let config = self.config;
+        let LldpConfig { enable, interval, hold, system_name, .. } = &config.lldp;
+        if !enable {
+            return;
+        }
+        let (hello, multiplier) = (interval.div_ceil(SECOND).clamp(5, 254), (*hold).clamp(1, 10));
+        self.row(
+            "LLDP",
+            "GLOBAL",
+            json!({
+                "enabled": "true",
+                "hello_time": hello.to_string(),
+                "multiplier": multiplier.to_string(),
+                "system_name": system_name,
+            }),
+        );
+        let same = hello * SECOND == *interval && multiplier == *hold;
+        match same {
+            true => self.note(Mapped, "lldp", "", "LLDP hello_time, multiplier, system_name"),
+            false => self.note(
+                Approximated,
+                "lldp",
+                "",
+                "SONiC's hello_time is 5 to 254 s, its multiplier 1 to 10",
+            ),
+        }
+        for port in &config.ports {
+            let fields = match port.lldp {
+                LldpMode::Both => continue,
+                LldpMode::Receive => json!({ "enabled": "true", "mode": "RECEIVE" }),
+                LldpMode::Off => json!({ "enabled": "false" }),
+            };
+            self.row("LLDP_PORT", &port.name, fields);
+            self.note(Mapped, "port.lldp", &port.name, "LLDP_PORT");
         }
     }
 

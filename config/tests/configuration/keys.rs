@@ -514,13 +514,13 @@ fn cases() -> Vec<Case> {
         by(
             "[fdb]",
             "loop_moves",
-            "mgmt/src/events.rs",
+            "mgmt/src/events_tests.rs",
             "how_many_moves_for_how_long_are_a_loop_is_configured",
         ),
         by(
             "[fdb]",
             "loop_time",
-            "mgmt/src/events.rs",
+            "mgmt/src/events_tests.rs",
             "how_many_moves_for_how_long_are_a_loop_is_configured",
         ),
         fdb("unknown_unicast", "\"flood\"", "\"drop\""),
@@ -772,11 +772,15 @@ fn cases() -> Vec<Case> {
     let spoken = "lldp_is_spoken_as_configured";
     cases.push(by("", "lldp", "config/tests/configuration/lldp.rs", spoken));
     cases.push(by("[[port]]", "lldp", "config/tests/configuration/lldp.rs", spoken));
+    let switched = "a_port_is_switched_off_and_on_while_frames_flow";
+    cases.push(by("[[port]]", "admin", "dataplane/src/switch/apply.rs", switched));
     let test = "what_is_sent_follows_from_the_configuration";
     cases.extend(
         ["enable", "interval", "hold", "system_name"]
             .map(|key| by("[lldp]", key, "mgmt/src/lldp/settings.rs", test)),
     );
+    let managed = "where_it_is_managed_is_sent_where_others_can_reach_it";
+    cases.push(by("[lldp]", "management_address", "mgmt/src/lldp/settings.rs", managed));
     for key in [
         "listen",
         "socket",

@@ -19,6 +19,7 @@ mod mutate;
 mod order;
 mod response;
 mod sonic;
+mod sonic_damaged;
 mod sonic_vlan;
 mod storm_control;
 mod vlan;

@@ -103,6 +103,15 @@ fn what_makes_no_mirror_is_refused_with_its_line() {
             ),
             "mirrors `m` and `n` write one file",
         ),
+        (
+            format!(
+                "{0}{1}",
+                m("file = \"/tmp/a.pcapng\""),
+                m("file = \"/tmp//./a.pcapng\"").replace("\"m\"", "\"n\"")
+            ),
+            "mirrors `m` and `n` write one file",
+        ),
+        (m("file = \"/tmp/b/../a.pcapng\""), "`..` may lead to the file of another mirror"),
     ] {
         let found = load("t.toml", &text(&mirrors)).map(|_| ()).expect_err(&mirrors);
         let errors: Vec<_> = found.iter().filter(|fault| fault.severity == Severity::Error).collect();

@@ -1,7 +1,7 @@
-//! SONiC's VLANs, static stations, ports that are down and members of PortChannels.
+//! SONiC's VLANs, static stations, ports that are down, members of PortChannels, LLDP.
 
 use weir_config::sonic::{Import, Options, export, import, report};
-use weir_config::{Config, load, show_vids};
+use weir_config::{AdminStatus, Config, load, show_vids};
 
 const PORTS: &str = r#""PORT": {
     "Ethernet0": { "speed": "100000", "admin_status": "up" }, "Ethernet4": { "speed": "100000", "admin_status": "up" },
@@ -119,15 +119,10 @@ fn members_in_the_row_of_a_vlan_count_and_ports_of_none_stay_apart() {
             one("Ethernet8", 20, "20"),
             one("Ethernet12", 4094, "4094"),
             one("Ethernet16", 4093, "4093"),
+            ("Ethernet20", Some(10), "10,20".to_owned()),
         ]
     );
-    told(
-        &import,
-        &[
-            "VLAN|Vlan10 members: port.vlan without PortChannel1: left out: admin_status is down",
-            "VLAN_MEMBER|Vlan20|PortChannel1 tagging_mode: left out: admin_status is down",
-        ],
-    );
+    told(&import, &["Vlan20|PortChannel1 tagging_mode: port.vlan"]);
     let (_, alone) = made(r#""VLAN": { "Vlan10": {} }"#);
     let natives: Vec<_> =
         alone.ports.iter().map(|port| port.vlans.as_ref().unwrap().native.unwrap()).collect();
@@ -143,34 +138,77 @@ fn a_trunk_of_all_vlans_is_exported_as_one_of_those_in_use() {
     assert!(report(&exported.notes).contains("of the VLANs that other ports are in"));
 }
 
-/// A port that is down carries nothing, in a LAG or by itself: it is no port here, and the report says so wherever it is named.
+/// `admin_status` of a port, and of the PORTCHANNEL it is a member of, both ways.
 #[test]
-fn ports_that_are_down_are_left_out() {
+fn ports_that_are_down_are_switched_off() {
     let (import, config) = made(
         r#""CABLE_LENGTH": { "AZURE": { "Ethernet0": "5m", "Ethernet24": "5m" } },
         "PORTCHANNEL": { "PortChannel1": { "admin_status": "down" }, "PortChannel2": { "members": ["Ethernet0", "Ethernet4", "Ethernet24"] } },
         "PORTCHANNEL_MEMBER": { "PortChannel1|Ethernet12": {}, "PortChannel1|Ethernet24": {}, "PortChannel2|Ethernet4": {} }"#,
     );
-    let names: Vec<_> = config.ports.iter().map(|port| port.name.as_str()).collect();
-    assert_eq!(names, ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet16", "Ethernet20"]);
-    let [lag] = config.lags.as_slice() else { panic!("{:?}", config.lags) };
-    let members: Vec<_> = lag.members.iter().map(|port| config.ports[port.index()].name.as_str()).collect();
-    assert_eq!((lag.name.as_str(), members), ("PortChannel2", vec!["Ethernet4", "Ethernet0"]));
+    let down = |config: &Config| -> Vec<String> {
+        let down = config.ports.iter().filter(|port| port.admin == AdminStatus::Down);
+        down.map(|port| port.name.clone()).collect()
+    };
+    assert_eq!((config.ports.len(), down(&config)), (6, vec!["Ethernet12".to_owned()]));
+    let of_lags = config.lags.iter().map(|lag| {
+        let members = lag.members.iter().map(|port| config.ports[port.index()].name.as_str());
+        (lag.name.as_str(), members.collect::<Vec<_>>())
+    });
+    let lags = [("PortChannel1", vec!["Ethernet12"]), ("PortChannel2", vec!["Ethernet4", "Ethernet0"])];
+    assert_eq!(of_lags.collect::<Vec<_>>(), lags);
     told(
         &import,
         &[
-            "mapped        PORT|Ethernet12: left out: admin_status is down",
-            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet12 PortChannel1|Ethernet24: left out",
-            "PORTCHANNEL|PortChannel1: it has no member that weir could use",
-            "PORTCHANNEL|PortChannel2 members: lag.members without Ethernet24: left out",
-            "CABLE_LENGTH|AZURE Ethernet24: left out",
+            "PORT|Ethernet12 admin_status: port.admin: that of its PORTCHANNEL",
+            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet24: there is no such port in PORT",
+            "PORTCHANNEL|PortChannel2 members: lag.members without Ethernet24: there is no such port",
+            "CABLE_LENGTH|AZURE Ethernet24: there is no such port",
         ],
     );
+    let back = export(&config);
+    let tables: serde_json::Value = serde_json::from_str(&back.json).unwrap();
+    let status = |port: &str| tables["PORT"][port]["admin_status"].clone();
+    assert_eq!([status("Ethernet0"), status("Ethernet12")], ["up", "down"]);
     let all = PORTS
-        .replace("\"speed\"", "\"admin_status\": \"DOWN\", \"x\"")
+        .replace("\"speed\": \"100000\"", "\"speed\": \"100000\", \"admin_status\": \"DOWN\"")
         .replace(", \"admin_status\": \"up\"", "");
-    let found = import_error(&format!("{{ {all} }}"));
-    assert!(found.contains("every port in table PORT is down"), "{found}");
+    let import =
+        import_of(&format!("{{ {all} }}"), &Options { buffer: Some(32 << 20), ..Options::default() });
+    let config = load("t.toml", &import.toml).unwrap().config;
+    assert_eq!(down(&config).len(), 6);
+}
+
+/// `LLDP` and `LLDP_PORT`, both ways.
+#[test]
+fn lldp_is_spoken_as_there() {
+    let (import, config) = made(
+        r#""LLDP": { "GLOBAL": { "hello_time": "10", "multiplier": "3", "system_name": "leaf7", "supp_mgmt_address_tlv": "true" } },
+        "LLDP_PORT": { "Ethernet4": { "enabled": "false" }, "Ethernet8": { "mode": "RECEIVE" }, "Ethernet12": { "mode": "TRANSMIT" },
+                       "Ethernet99": { "enabled": "true" } }"#,
+    );
+    let lldp = |config: &Config| {
+        let modes: Vec<_> = config.ports.iter().map(|port| config.lldp_of(port).word()).collect();
+        (modes, config.lldp.interval, config.lldp.hold, config.lldp.system_name.clone())
+    };
+    let modes = vec!["both", "off", "receive", "both", "both", "both"];
+    assert_eq!(lldp(&config), (modes, 10_000_000_000, 3, "leaf7".to_owned()));
+    told(
+        &import,
+        &[
+            "approximated  LLDP_PORT|Ethernet12 mode: port.lldp: a port of weir that sends receives, too",
+            "LLDP_PORT|Ethernet99: there is no such port in PORT",
+            "supp_mgmt_address_tlv: weir sends the address",
+        ],
+    );
+    let back = export(&config);
+    let again = import_of(&back.json, &Options { buffer: Some(32 << 20), ..Options::default() });
+    assert_eq!(lldp(&load("t.toml", &again.toml).unwrap().config), lldp(&config), "{}", back.json);
+    let (_, quiet) = made(r#""LLDP": { "GLOBAL": { "enabled": "false" } }"#);
+    assert!(!quiet.lldp.enable);
+    let found =
+        import_error(&format!("{{ {PORTS}, \"LLDP\": {{ \"GLOBAL\": {{ \"hello_time\": \"1\" }} }} }}"));
+    assert!(found.contains("write a whole number from 5 to 254"), "{found}");
 }
 
 fn import_error(json: &str) -> String {

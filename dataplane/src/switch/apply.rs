@@ -147,6 +147,7 @@ impl<F: Frame> Switch<F> {
             self.note_slow_path_queues(id);
             if self.ports.is_own(id) {
                 self.note_held(id, now);
+                self.follow_link(id, now);
             }
         }
         self.go_on_flushing(now);
@@ -237,6 +238,7 @@ mod tests {
     use super::*;
     use crate::frame::OwnedFrame;
     use crate::pfc::watchdog::Action;
+    use crate::switch::tests::{assert_conserved, frame, receive, transmit};
 
     #[test]
     fn what_was_there_comes_back_and_brings_it_back() {
@@ -263,5 +265,76 @@ mod tests {
         let mut back = Change::between(&b, &a).unwrap();
         switch.apply(&mut back, 9).unwrap();
         assert_eq!((back.mmu, switch.ports[0].shaper.unwrap().rate()), (b.mmu, 1_000_000_000));
+    }
+    /// A port that is switched off is one without a link: what waited is dropped by name, and what comes all the same, too; the link
+    /// may go and come meanwhile. With another lcore beside it, and from the start.
+    #[test]
+    fn a_port_is_switched_off_and_on_while_frames_flow() {
+        const ONE: PortId = PortId(1);
+        let on = crate::switch::tests::params(3);
+        let mut off = on.clone();
+        off.ports[1].admin_down = true;
+        let lost = |s: &Switch<OwnedFrame>, reason: DropReason| s.stats(ONE).drops.0[reason as usize];
+        let out = |s: &mut Switch<OwnedFrame>, port| transmit(s, port, 9).frames.len();
+        for from_start in [false, true] {
+            let mut s = Switch::<OwnedFrame>::new(if from_start { off.clone() } else { on.clone() }).unwrap();
+            if !from_start {
+                receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
+                out(&mut s, 0);
+                out(&mut s, 2);
+                receive(&mut s, 0, (0..5).map(|_| frame(1, 2, 0, 64)), 0);
+                s.apply(&mut Change::between(&on, &off).unwrap(), 5).unwrap();
+                s.tick(5);
+                assert_eq!(lost(&s, DropReason::EgressPortDown), 5);
+            }
+            s.set_link(ONE, true, 6);
+            receive(&mut s, 1, [frame(2, 1, 0, 64), frame(2, 9, 0, 900)], 7);
+            assert_eq!((lost(&s, DropReason::IngressAdminDown), s.stats(ONE).lossless_drops()), (2, 0));
+            // Its stations are known no more.
+            receive(&mut s, 0, [frame(1, 2, 0, 64)], 8);
+            assert_eq!((out(&mut s, 1), out(&mut s, 2)), (0, 1));
+            assert_conserved(&s);
+            s.set_link(ONE, false, 10);
+            s.apply(&mut Change::between(&off, &on).unwrap(), 11).unwrap();
+            receive(&mut s, 0, [frame(1, 2, 0, 64)], 11);
+            assert_eq!((out(&mut s, 1), out(&mut s, 2)), (0, 1), "there is no link either");
+            s.set_link(ONE, true, 12);
+            receive(&mut s, 1, [frame(2, 1, 0, 64)], 12);
+            receive(&mut s, 0, [frame(1, 2, 0, 64)], 12);
+            assert_eq!((out(&mut s, 0), out(&mut s, 1), out(&mut s, 2)), (1, 1, 0));
+            assert_conserved(&s);
+        }
+    }
+
+    #[test]
+    fn other_lcores_hear_of_a_port_that_is_switched_off() {
+        let mut on = crate::switch::tests::params(2);
+        on.ports[1].shard = 1;
+        let mut off = on.clone();
+        off.ports[1].admin_down = true;
+        let lookup = |s: &Switch<OwnedFrame>| s.stats(PortId(0)).drops.0[DropReason::LookupNoPort as usize];
+        for params in [&on, &off] {
+            let shards = Switch::<OwnedFrame>::sharded(params, 2).unwrap();
+            let [mut a, mut b]: [_; 2] = shards.try_into().unwrap();
+            if params.ports[1].admin_down {
+                b.tick(0);
+                a.tick(0);
+            } else {
+                for s in [&mut a, &mut b] {
+                    s.apply(&mut Change::between(&on, &off).unwrap(), 1).unwrap();
+                }
+                b.tick(1);
+                a.tick(1);
+            }
+            receive(&mut a, 0, [frame(1, 2, 0, 64)], 2);
+            assert_eq!(lookup(&a), 1, "{:?}", a.stats(PortId(0)).drops);
+            for s in [&mut a, &mut b] {
+                s.apply(&mut Change::between(&off, &on).unwrap(), 3).unwrap();
+            }
+            b.tick(3);
+            a.tick(3);
+            receive(&mut a, 0, [frame(1, 2, 0, 64)], 4);
+            assert_eq!(lookup(&a), 1);
+        }
     }
 }

@@ -96,6 +96,9 @@ struct OwnPort<F> {
     flood: PortSet,
     /// Where the stations behind it are known: the first port of its LAG, else itself.
     fdb_port: PortId,
+    /// As the driver said last.
+    link: bool,
+    /// Frames can pass: the link is up, and the port is not switched off.
     up: bool,
     /// Queues an operator holds back (`SAI PKT_DEQUEUE_ENABLE` off), a bit each.
     held_back: u8,

@@ -42,6 +42,8 @@ pub enum UnknownUnicast {
 /// One port.
 #[derive(Clone, Debug)]
 pub struct PortParams {
+    /// Switched off: as without a link, and what is received all the same is dropped.
+    pub admin_down: bool,
     /// Source address of the PFC frames it sends.
     pub mac: Mac,
     /// Longest frame it accepts, bytes without FCS.
@@ -264,6 +266,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             OwnPort {
                 flood: flood[at],
                 fdb_port: lags.fdb_port(PortId(at as u16)),
+                link: true,
                 up: true,
                 held_back: 0,
                 // The big red switch may be on from the start (H15).
@@ -339,6 +342,10 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             tap: None,
         };
         switch.ports.ids().for_each(|port| switch.note_slow_path_queues(port));
+        let disabled =
+            |port: &PortId| switch.ports.get_own(port.index()).is_some_and(|port| port.params.admin_down);
+        let disabled: Vec<PortId> = switch.ports.own_ids().filter(disabled).collect();
+        disabled.into_iter().for_each(|port| switch.follow_link(port, 0));
         Ok(switch)
     }
 }

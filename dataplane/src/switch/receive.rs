@@ -79,24 +79,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
         self.sync_flow_cache();
-        if self.ports[port.index()].params.complete_checksums {
+        let mut rx = self.rx_context(port, now);
+        let params = &self.ports[port.index()].params;
+        if params.admin_down {
+            return self.receive_disabled(&rx, burst);
+        }
+        if params.complete_checksums {
             self.complete_checksums(port, burst);
         }
         if !self.mirrors.is_empty() {
             self.mirror_received(port, burst, now);
         }
-        let OwnPort { params, fdb_port, .. } = &self.ports[port.index()];
-        let control_pg = if params.control_pool { self.admission.control_pg() } else { None };
-        let mut rx = RxContext {
-            port,
-            fdb_port: *fdb_port,
-            now,
-            learning: params.learning,
-            vlans: params.vlans.is_some(),
-            first_pg: (port.index() * PRIORITIES) as u16,
-            control_pg: control_pg.map(|pg| pg.0 as u16),
-            waiting: 0,
-        };
         if self.flow_cache.is_far() {
             self.receive_far(&mut rx, F::drain(burst));
         } else {
@@ -110,6 +103,33 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.admit_waiting(&mut rx);
         self.tell_peers();
+    }
+
+    #[inline(always)]
+    fn rx_context(&self, port: PortId, now: Nanos) -> RxContext {
+        let OwnPort { params, fdb_port, .. } = &self.ports[port.index()];
+        let control_pg = if params.control_pool { self.admission.control_pg() } else { None };
+        RxContext {
+            port,
+            fdb_port: *fdb_port,
+            now,
+            learning: params.learning,
+            vlans: params.vlans.is_some(),
+            first_pg: (port.index() * PRIORITIES) as u16,
+            control_pg: control_pg.map(|pg| pg.0 as u16),
+            waiting: 0,
+        }
+    }
+
+    /// A peer may send to a port that is switched off: not every device can take the link down.
+    #[cold]
+    #[inline(never)]
+    fn receive_disabled(&mut self, rx: &RxContext, burst: &mut Burst<F>) {
+        for frame in F::drain(burst) {
+            self.count_received(rx.port, 0, 1, frame.len() as u64);
+            let header = rx.meta(frame.len(), Class::default(), &Parsed::NOTHING).header();
+            self.drop_frame(rx.port, DropReason::IngressAdminDown, frame, &header);
+        }
     }
 
     /// Frames whose decisions would be waited for one after the other: those of some are asked for together. Called rather

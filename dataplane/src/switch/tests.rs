@@ -58,6 +58,7 @@ fn port(index: usize) -> PortParams {
         mac: Mac::from_u64(0x0200_0000_ff00 + index as u64),
         mtu: 9216,
         rate: None,
+        admin_down: false,
         burst: 0,
         profile: Profile::standard(),
         complete_checksums: false,

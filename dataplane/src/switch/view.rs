@@ -304,10 +304,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Pauses on both sides are forgotten (C14), its addresses are unlearned. Groups that are over their line stay
     /// in Xoff: the peer hears of those that still are when the link is back.
     pub fn set_link(&mut self, port: PortId, up: bool, now: Nanos) {
-        if self.ports[port.index()].up == up {
+        self.ports[port.index()].link = up;
+        self.follow_link(port, now);
+    }
+
+    /// A port of this shard is up where its link is, unless it is switched off.
+    pub(super) fn follow_link(&mut self, port: PortId, now: Nanos) {
+        let own = &mut self.ports[port.index()];
+        let up = own.link && !own.params.admin_down;
+        if own.up == up {
             return;
         }
-        self.ports[port.index()].up = up;
+        own.up = up;
         self.note_slow_path_queues(port);
         self.note_lag_link(port);
         for peer in self.peers.iter_mut().flatten() {

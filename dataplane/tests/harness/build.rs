@@ -136,6 +136,7 @@ impl Plan {
             pg_priorities: bits,
             pg_queues: bits,
             control_pool: false,
+            admin_down: false,
             shard: 0,
             tx_per_lcore: false,
         }

@@ -159,6 +159,14 @@ impl<S> Port<S> {
         self.device.link()
     }
 
+    /// Has the device take its link up or down, which its peer sees.
+    ///
+    /// # Errors
+    /// The driver cannot: those of most virtual devices.
+    pub fn set_link(&self, up: bool) -> Result<(), PortError> {
+        self.device.set_link(up)
+    }
+
     /// Tells another thread whether the link is up. It keeps the port from nothing: a closed one has no link.
     pub(crate) fn link_probe(&self) -> impl Fn() -> bool + Send + use<S> {
         let device = Arc::downgrade(&self.device);

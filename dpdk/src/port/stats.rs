@@ -116,6 +116,18 @@ impl Device {
         })
     }
 
+    pub(super) fn set_link(&self, up: bool) -> Result<(), PortError> {
+        let _control = self.open()?;
+        // SAFETY: the port is open, and nobody else speaks to its driver meanwhile.
+        let done = unsafe {
+            match up {
+                true => sys::rte_eth_dev_set_link_up(self.id),
+                false => sys::rte_eth_dev_set_link_down(self.id),
+            }
+        };
+        self.check("link up or down", done).map(drop)
+    }
+
     pub(super) fn xstats(&self) -> Result<Vec<(String, u64)>, PortError> {
         let _control = self.open()?;
         // SAFETY: the port is open; with no room the call tells the number only.

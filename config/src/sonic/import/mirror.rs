@@ -1,5 +1,6 @@
 //! `MIRROR_SESSION` of type SPAN.
 
+use super::ports::NO_PORT;
 use super::{Importer, Mirror};
 use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
@@ -23,8 +24,7 @@ impl Importer<'_> {
             }
             let ports: Vec<usize> = ports.into_iter().collect();
             let Some(to) = row.text("dst_port").and_then(|name| self.port(name)) else {
-                let why = self.absent(row.text("dst_port").unwrap_or_default());
-                self.db.whole(&row, Ignored, format!("its dst_port: {why}"));
+                self.db.whole(&row, Ignored, format!("its dst_port: {NO_PORT}"));
                 continue;
             };
             if self.lags.iter().any(|lag| lag.members.contains(&to)) {

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod lag;
+mod lldp;
 mod mirror;
 mod ports;
 mod queues;
@@ -11,10 +12,13 @@ mod vlan;
 use super::db::{Db, Row, shown};
 use super::lookup::{self, PgLookup};
 use super::{MAPS, Note, Outcome};
+use crate::LldpMode;
 use crate::diag::Diagnostic;
 use crate::read::{fits_name, ranges};
 use crate::{Loaded, load};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use lldp::Lldp;
+use ports::NO_PORT;
+use std::collections::{BTreeMap, HashMap};
 use weir_dataplane::types::{Mac, PRIORITIES};
 use weir_dataplane::vlan::PortVlans;
 
@@ -93,6 +97,9 @@ const EGRESS: &str = "egress_lossless_weir";
 #[derive(Default)]
 struct Port {
     name: String,
+    /// Its `admin_status`, or that of its PORTCHANNEL, is down.
+    down: bool,
+    lldp: Option<LldpMode>,
     /// Mbit/s.
     speed: Option<u64>,
     mtu: Option<u64>,
@@ -193,8 +200,6 @@ struct Importer<'t> {
     options: &'t Options<'t>,
     name: Option<String>,
     ports: Vec<Port>,
-    /// Ports that are left out since they are down.
-    down: BTreeSet<String>,
     maps: BTreeMap<(usize, String), Vec<u8>>,
     pools: HashMap<String, Pool>,
     headroom_pool: Option<u64>,
@@ -208,6 +213,7 @@ struct Importer<'t> {
     mirrors: Vec<Mirror>,
     lags: Vec<Lag>,
     stations: Vec<Station>,
+    lldp: Option<Lldp>,
     watch: Option<Watch>,
     poll: Option<i64>,
     big_red_switch: bool,
@@ -221,7 +227,6 @@ impl<'t> Importer<'t> {
             options,
             name: None,
             ports: Vec::new(),
-            down: BTreeSet::new(),
             maps: BTreeMap::new(),
             pools: HashMap::new(),
             headroom_pool: None,
@@ -234,6 +239,7 @@ impl<'t> Importer<'t> {
             mirrors: Vec::new(),
             lags: Vec::new(),
             stations: Vec::new(),
+            lldp: None,
             watch: None,
             poll: None,
             big_red_switch: false,
@@ -262,6 +268,7 @@ impl<'t> Importer<'t> {
         self.vlans();
         self.stations();
         self.mirrors();
+        self.lldp();
         for row in self.db.rest() {
             let why = why_ignored(&row.table);
             self.db.whole(&row, Outcome::Ignored, why.into());
@@ -277,7 +284,7 @@ impl<'t> Importer<'t> {
                 Some(port) => ports.push(port),
                 None => {
                     let key = if names == name { row.key.clone() } else { name.to_owned() };
-                    self.note_made(Outcome::Ignored, &row.table, key, self.absent(name));
+                    self.note_made(Outcome::Ignored, &row.table, key, NO_PORT);
                 }
             }
         }

@@ -9,8 +9,8 @@ use crate::sonic::{HEADERS, MAPS, Rest, STORM_TYPES};
 use crate::units;
 use std::collections::BTreeSet;
 
-/// What is said of a port that is down.
-const LEFT_OUT: &str = "left out: admin_status is down, its own or that of its PORTCHANNEL";
+/// Why a port that is named is not there.
+pub(super) const NO_PORT: &str = "there is no such port in PORT";
 
 fn is_down(row: &Row) -> bool {
     row.text("admin_status").is_some_and(|status| status.eq_ignore_ascii_case("down"))
@@ -28,20 +28,13 @@ impl Importer<'_> {
     }
 
     pub(super) fn read_ports(&mut self) {
-        self.down = self.down_in_lags();
+        let down_with_lag = self.down_in_lags();
         let rows = self.db.take("PORT");
         let some = !rows.is_empty();
         for mut row in rows {
             // Recirculation, inband and DPU ports carry nothing from outside.
             if let Some(role @ ("Rec" | "Inb" | "Dpc")) = row.text("role") {
                 self.db.whole(&row, Ignored, format!("a port of role {role} is inside the chip"));
-                continue;
-            }
-            if is_down(&row) {
-                self.down.insert(row.key.clone());
-            }
-            if self.down.contains(&row.key) {
-                self.db.whole(&row, Mapped, LEFT_OUT.into());
                 continue;
             }
             if !fits_name(&row.key) {
@@ -57,31 +50,35 @@ impl Importer<'_> {
             port.asymmetric =
                 self.db.word(&row, "pfc_asym", &[("on", true), ("off", false)]).unwrap_or(false);
             row.note(&["pfc_asym"], Mapped, "port.pfc.rx");
-            row.note(&["admin_status"], Mapped, "ports of weir are up while it runs");
+            port.down = is_down(&row) || down_with_lag.contains(&row.key);
+            let why = if is_down(&row) || !port.down {
+                "port.admin"
+            } else {
+                "port.admin: that of its PORTCHANNEL"
+            };
+            row.note(&["admin_status"], Mapped, why);
             row.note(&["tpid"], Ignored, "weir knows the tags 0x8100 and 0x88a8 on every port");
             self.ports.push(port);
             self.db.done(&row, "of the hardware, or of a router: what carries the port is its `device`");
         }
         if self.ports.is_empty() && !self.db.found.has_errors() {
             let at = self.db.start();
-            let down = "set admin_status to up where frames are to pass";
             let help = "add PORT rows, { \"Ethernet0\": { \"speed\": \"100000\", \"mtu\": \"9100\" } }, in this file or a further one";
-            let (message, help) = match some {
-                true => ("every port in table PORT is down, or inside the chip", down),
-                false => ("there is no port in table PORT", help),
+            let message = match some {
+                true => "every port in table PORT is inside the chip",
+                false => "there is no port in table PORT",
             };
             self.db.error(at, "sonic.ports", message.into(), help);
         }
     }
 
-    /// Members of LAGs that are down: by themselves they would be a loop.
+    /// Members of LAGs that are down.
     fn down_in_lags(&self) -> BTreeSet<String> {
         let down = self.db.rows("PORTCHANNEL").filter(|lag| is_down(lag));
         let rows = |lag: &Row| {
             let members = self.db.rows("PORTCHANNEL_MEMBER").map(|member| lag_of(&member.key));
             let members = members.filter(|(of, _)| *of == lag.key).map(|(_, port)| port.to_owned());
-            // Its own name too: what names it finds no port.
-            members.chain(listed(lag).map(str::to_owned)).chain([lag.key.clone()]).collect::<Vec<_>>()
+            members.chain(listed(lag).map(str::to_owned)).collect::<Vec<_>>()
         };
         down.flat_map(rows).collect()
     }
@@ -95,11 +92,6 @@ impl Importer<'_> {
     pub(super) fn ports_of(&self, name: &str) -> Option<Vec<usize>> {
         let lag = || self.lags.iter().find(|lag| lag.of == name.trim()).map(|lag| lag.members.clone());
         self.port(name).map(|port| vec![port]).or_else(lag)
-    }
-
-    /// Why a port that is named is not there.
-    pub(super) fn absent(&self, name: &str) -> &'static str {
-        if self.down.contains(name.trim()) { LEFT_OUT } else { "there is no such port in PORT" }
     }
 
     pub(super) fn cables(&mut self) {
@@ -116,7 +108,7 @@ impl Importer<'_> {
                     port.cable = Some(value);
                     row.note(&[&name], Mapped, "port.cable");
                 } else {
-                    row.note(&[&name], Ignored, self.absent(&name));
+                    row.note(&[&name], Ignored, NO_PORT);
                 }
             }
             self.db.done(&row, "");
@@ -134,7 +126,7 @@ impl Importer<'_> {
                 continue;
             };
             let Some(port) = self.port(name) else {
-                self.db.whole(&row, Ignored, self.absent(name).into());
+                self.db.whole(&row, Ignored, NO_PORT.into());
                 continue;
             };
             match self.db.number(&row, "kbps", 0..=FASTEST * 1_000) {

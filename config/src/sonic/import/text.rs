@@ -1,6 +1,7 @@
 //! The configuration as TOML.
 
 use super::{Importer, Limit, Port, Station};
+use crate::AdminStatus;
 use crate::sonic::MAPS;
 use crate::sonic::toml_text::{TomlText, class_map, list, quoted, ranges};
 use std::collections::BTreeMap;
@@ -43,6 +44,13 @@ impl Importer<'_> {
             out.key("to", quoted(name(mirror.to)));
             out.maybe("tc", mirror.tc);
         }
+        if let Some(lldp) = &self.lldp {
+            out.table("[lldp]");
+            out.key("enable", lldp.enable);
+            out.maybe("interval", lldp.interval.map(|seconds| format!("\"{seconds}s\"")));
+            out.maybe("hold", lldp.hold);
+            out.maybe("system_name", lldp.system_name.as_deref().map(quoted));
+        }
         if let Some(watch) = &self.watch {
             let ms = |n: i64| format!("\"{n}ms\"");
             out.table("[watchdog]");
@@ -59,6 +67,12 @@ impl Importer<'_> {
 
     fn keys_of(&self, port: &Port) -> Keys {
         let mut keys = Keys::new();
+        if port.down {
+            keys.push(("admin", quoted(AdminStatus::Down.word())));
+        }
+        if let Some(mode) = port.lldp {
+            keys.push(("lldp", quoted(mode.word())));
+        }
         if let Some(speed) = port.speed {
             keys.push(("rate", quoted(&crate::show_rate(speed * 1_000_000))));
         }

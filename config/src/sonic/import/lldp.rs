@@ -1,0 +1,73 @@
+//! `LLDP` and `LLDP_PORT`.
+
+use super::Importer;
+use super::ports::NO_PORT;
+use crate::LldpMode;
+use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
+use crate::sonic::db::Row;
+
+/// `[lldp]`, as far as the tables say.
+#[derive(Default)]
+pub(super) struct Lldp {
+    pub enable: bool,
+    /// Seconds.
+    pub interval: Option<i64>,
+    pub hold: Option<i64>,
+    pub system_name: Option<String>,
+}
+
+const YES_OR_NO: [(&str, bool); 2] = [("true", true), ("false", false)];
+
+impl Importer<'_> {
+    pub(super) fn lldp(&mut self) {
+        for mut row in self.db.take("LLDP") {
+            if row.key != "GLOBAL" {
+                self.db.whole(&row, Ignored, "SONiC has LLDP|GLOBAL".into());
+                continue;
+            }
+            // Where nothing is said SONiC speaks it.
+            let enable = self.db.word(&row, "enabled", &YES_OR_NO).unwrap_or(true);
+            row.note(&["enabled"], Mapped, "lldp.enable");
+            let interval = self.db.number(&row, "hello_time", 5..=254);
+            row.note(&["hello_time"], Mapped, "lldp.interval");
+            let hold = self.db.number(&row, "multiplier", 1..=10);
+            row.note(&["multiplier"], Mapped, "lldp.hold");
+            let system_name = row.text("system_name").map(str::to_owned);
+            row.note(&["system_name"], Mapped, "lldp.system_name");
+            if let Some(mode) = self.lldp_mode(&mut row, true) {
+                self.ports.iter_mut().for_each(|port| port.lldp = Some(mode));
+            }
+            row.note(&["supp_mgmt_address_tlv"], Ignored, "weir sends the address where it has one");
+            self.db.done(&row, "weir sends what it is");
+            self.lldp = Some(Lldp { enable, interval, hold, system_name });
+        }
+        for mut row in self.db.take("LLDP_PORT") {
+            let Some(port) = self.port(&row.key) else {
+                self.db.whole(&row, Ignored, NO_PORT.into());
+                continue;
+            };
+            let enabled = self.db.word(&row, "enabled", &YES_OR_NO).unwrap_or(true);
+            row.note(&["enabled"], Mapped, "port.lldp");
+            if let Some(mode) = self.lldp_mode(&mut row, enabled) {
+                self.ports[port].lldp = Some(mode);
+            }
+            self.db.done(&row, "weir has no such field");
+        }
+    }
+
+    /// What a port does, unless it does both.
+    fn lldp_mode(&mut self, row: &mut Row, enabled: bool) -> Option<LldpMode> {
+        let receives = self.db.word(row, "mode", &[("RECEIVE", true), ("TRANSMIT", false)]);
+        match receives {
+            Some(false) => {
+                row.note(&["mode"], Approximated, "port.lldp: a port of weir that sends receives, too")
+            }
+            _ => row.note(&["mode"], Mapped, "port.lldp"),
+        }
+        match (enabled, receives) {
+            (false, _) => Some(LldpMode::Off),
+            (true, Some(true)) => Some(LldpMode::Receive),
+            (true, _) => None,
+        }
+    }
+}
