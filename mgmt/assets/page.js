@@ -12,6 +12,7 @@ const saved = $("saved") ? JSON.parse($("saved").textContent) : null;
 let token = saved ? "" : sessionStorage.getItem("weir-token") || "";
 let snapshot = null;
 let behind = null;
+let neighbours = null;
 let frozen = false;
 let cursor = null;
 
@@ -157,14 +158,14 @@ function ports() {
   const rows = snapshot.ports.map((p) => {
     const of = (key) => "ports/" + p.port + "/" + key;
     const drops = BigInt(p.rx_drops) + BigInt(p.tx_drops);
-    const link = cell("span", p.link === "up" ? "up" : p.link);
-    link.title = p.driver + ", " + (p.rate_bps === null ? "no line rate" : scaled(Number(p.rate_bps), "bit/s")) + ", lcore " + p.lcore + ", PFC " + p.pfc_mode;
+    const link = cell("span", p.admin === "down" ? "off" : p.device_state === "refused" ? "refused" : p.link);
+    link.title = (p.admin === "down" ? "switched off: admin = down; " : p.device_error ? p.device_error + "; " : "") + p.driver + ", " + (p.rate_bps === null ? "no line rate" : scaled(Number(p.rate_bps), "bit/s")) + ", lcore " + p.lcore + ", PFC " + p.pfc_mode;
     return {
       cells: [p.port, p.pfc_mode === "not seen by software" ? line(link, " (PFC unseen)") : link, pips(pfc.get(p.port), queues.get(p.port)),
         line(bar([[p.rx_utilisation, COLOUR.blue]]), scaled(p.rx_bps, "")), line(bar([[p.tx_utilisation, COLOUR.green]]), scaled(p.tx_bps, "")),
         shows(count(p.rx_packets), of("rx_packets"), p.rx_packets), shows(count(p.tx_packets), of("tx_packets"), p.tx_packets),
         shows(count(drops), of("rx_drops+tx_drops"), drops), shows(count(p.nic_missed), of("nic_missed"), p.nic_missed)],
-      alarm: p.link === "down",
+      alarm: p.link === "down" && p.admin !== "down",
     };
   });
   fill($("ports"), heads, rows, "no ports");
@@ -223,6 +224,25 @@ function flows() {
   });
   const off = behind && !behind.recorded;
   fill($("flows"), heads, rows, off ? "flows are not recorded: [flows] enable" : "nothing was marked, dropped, paused or queued in the last minute");
+}
+
+// Who is at the other end of each link, those that do not fit first.
+function lldp() {
+  const heads = [["Port", "text"], ["Neighbour", "text"], ["Its port", "text"], ["PFC", "text"], ["Differs", "text"], ["TTL", ""]];
+  const list = (priorities) => (priorities.length ? priorities.join(",") : "none");
+  const differences = (d) => [["PFC", d.pfc], ["ETS", d.ets]].filter(([, all]) => all.length).map(([what, all]) => what + " " + list(all))
+    .concat(d.frame_size ? ["frame size"] : []).join("; ");
+  const all = (neighbours ? neighbours.ports : []).flatMap((p) => p.neighbours.map((n) => ({ port: p.port, sent: p.sent, n, differs: differences(n.differences) })));
+  const rows = all.sort((a, b) => (b.differs !== "") - (a.differs !== "")).map(({ port, sent, n, differs }) => ({
+    cells: [port, n.system_name || n.chassis, n.port_id, n.pfc ? list(n.pfc.priorities) : "–", differs || "fits", n.ttl_left_seconds + " s"],
+    alarm: differs !== "",
+    title: (n.system_description || n.chassis) + (sent && sent.pfc ? "; PFC here: " + list(sent.pfc.priorities) : "") + (n.max_frame_bytes ? "; frames of " + n.max_frame_bytes + " bytes" : ""),
+  }));
+  const wrong = all.filter(({ differs }) => differs).length;
+  $("lldp-note").textContent = all.length === 0 ? "" : wrong === 0 ? all.length + " known, all fit" : wrong + " of " + all.length + " do not fit";
+  const off = !neighbours || !neighbours.enabled;
+  fill($("lldp"), heads, rows, off ? "LLDP is not spoken: [lldp] enable; then neighbours appear here, and where their PFC, ETS or frame size differs"
+    : "no neighbour has spoken yet: hosts and switches that send LLDP appear here");
 }
 
 // Ranks of in-network aggregation, the slowest of each job first. There is no panel where there is no engine.
@@ -431,6 +451,7 @@ function draw() {
   quantiles();
   drops();
   flows();
+  lldp();
   lcores();
   inc();
   // The page shows this instant: for those who compare.
@@ -458,11 +479,12 @@ let lastEvent = 0;
 async function look() {
   try {
     const after = state.times.length ? state.times[state.times.length - 1] : 0;
-    const [now, history, events, flows] = await Promise.all([
+    const [now, history, events, flows, lldp] = await Promise.all([
       ask("/v1/snapshot").then((a) => a.json()),
       ask("/v1/history?after=" + after).then((a) => a.json()),
       ask("/v1/events?format=ndjson&follow=false&since=" + lastEvent).then((a) => a.text()),
       ask("/v1/flows?limit=5").then((a) => a.json()),
+      ask("/v1/lldp").then((a) => a.json()),
     ]);
     if (snapshot && now.uptime_seconds < snapshot.uptime_seconds) {
       // What came was asked for with the times of another run.
@@ -474,6 +496,7 @@ async function look() {
     learn(history);
     snapshot = now;
     behind = flows;
+    neighbours = lldp;
     events.split("\n").filter((text) => text).forEach((text) => tell(JSON.parse(text)));
     if (!frozen) draw();
   } catch (error) {
@@ -554,7 +577,7 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input, select, button, a");
   if (event.key === "Escape") { event.target.blur(); whole(null); return; }
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  const panel = "1234567890-=\\".indexOf(event.key);
+  const panel = "1234567890-=\\`".indexOf(event.key);
   const last = state.times.length - 1;
   if (event.key === " ") freeze();
   else if (event.key === "?") $("keys").showModal();
@@ -589,6 +612,7 @@ if (saved) {
   $("freeze").hidden = true;
   snapshot = saved.snapshot;
   behind = saved.flows;
+  neighbours = saved.lldp;
   learn(saved.history);
   saved.events.forEach(tell);
   draw();

@@ -64,7 +64,7 @@ fn form(form: Form) -> &'static str {
 /// `docs/metrics.md`.
 pub fn page() -> String {
     let mut page = "# Metrics and tables\n\n\
-        All that a switch shows, printed from the lists in `mgmt/src/metrics/families.rs` and `mgmt/src/table/columns.rs`:\n\
+        All that a switch shows, printed from the lists in `mgmt/src/metrics/families.rs` and `mgmt/src/table`:\n\
         `WEIR_WRITE_DOCS=1 cargo test -p weir-mgmt catalogue`. How to ask for it: [management.md](management.md).\n\n\
         ## /metrics\n\n\
         `port` is a name; `priority` stands for the egress queue or priority group of that number, too. A counter ends in `_total`.\n\n\

@@ -1,8 +1,10 @@
 //! Asks a running switch over its Unix socket. HTTP/1.0, so that an answer ends with the connection. What kind of body an endpoint
 //! takes is known from the list of them.
 
-use crate::api::{self, documents::Problem};
+use crate::api;
+use crate::api::documents::{Fault, Problem};
 use crate::server::{is_private, is_socket_of};
+use serde::de::DeserializeOwned;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, BufRead, BufReader, Read, Take, Write};
 use std::os::unix::net::UnixStream;
@@ -32,9 +34,19 @@ pub enum ClientError {
     /// The connection failed.
     #[error("{0}: {1}")]
     Io(PathBuf, std::io::Error),
-    /// The answer is an error, or none.
+    /// The answer is none.
     #[error("{0}")]
     Answer(String),
+    /// The answer is that it is not done.
+    #[error("{target}: {status} ({}){}", problem.detail, lines_of(&problem.faults))]
+    Refused {
+        /// What was asked.
+        target: String,
+        /// Number and words of the status.
+        status: String,
+        /// Why.
+        problem: Box<Problem>,
+    },
 }
 
 /// The socket of the one switch that runs here, or of the one that is called `name`: in these folders, as far as nobody
@@ -128,17 +140,22 @@ fn exchange(
     if status == Some(200) {
         return Ok(answer);
     }
-    let problem: Option<Problem> = serde_json::from_str(&whole(socket, answer)?).ok();
-    let detail = problem.as_ref().map_or(NO_WEIR, |problem| &problem.detail);
-    let mut message = format!("{target}: {} ({detail})", line.trim().trim_start_matches("HTTP/1.0 "));
-    for fault in problem.iter().flat_map(|problem| &problem.faults) {
+    let status = line.trim().trim_start_matches("HTTP/1.0 ").to_owned();
+    let target = target.to_owned();
+    Err(match serde_json::from_str(&whole(socket, answer)?) {
+        Ok(problem) => ClientError::Refused { target, status, problem },
+        Err(_) => ClientError::Answer(format!("{target}: {status} ({NO_WEIR})")),
+    })
+}
+
+/// Faults, each on a line of its own behind what is wrong.
+fn lines_of(faults: &[Fault]) -> String {
+    let line = |fault: &Fault| {
         let line = fault.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        message.push_str(&format!("\n  {line}{}: {}", fault.path, fault.detail));
-        if !fault.remedy.is_empty() {
-            message.push_str(&format!("; {}", fault.remedy));
-        }
-    }
-    Err(ClientError::Answer(message))
+        let remedy = if fault.remedy.is_empty() { String::new() } else { format!("; {}", fault.remedy) };
+        format!("\n  {line}{}: {}{remedy}", fault.path, fault.detail)
+    };
+    faults.iter().map(line).collect()
 }
 
 /// A request over HTTP/1.0.
@@ -211,7 +228,7 @@ impl Request<'_> {
 }
 
 /// What is said of an answer that is not weir's.
-const NO_WEIR: &str = "this is no weir";
+const NO_WEIR: &str = "not a weir management socket";
 
 /// What the document of an answer other than 200 says of it.
 pub fn detail(problem: &serde_json::Value) -> &str {
@@ -224,6 +241,35 @@ pub fn detail(problem: &serde_json::Value) -> &str {
 /// As [`open`].
 pub fn get(socket: &Path, target: &str) -> Result<String, ClientError> {
     whole(socket, open(socket, target)?)
+}
+
+/// A document for each line of a stream, as they come; an empty line is a sign of life.
+pub fn lines<T: DeserializeOwned>(stream: impl BufRead) -> impl Iterator<Item = Result<T, ClientError>> {
+    let one = |line: io::Result<String>| -> Result<Option<T>, ClientError> {
+        let line = line.map_err(|error| ClientError::Answer(format!("the switch has gone: {error}")))?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        read(&line).map(Some)
+    };
+    stream.lines().filter_map(move |line| one(line).transpose())
+}
+
+/// The answer to `GET target`, as what it is.
+///
+/// # Errors
+/// As [`open`]; it is something else.
+pub fn ask<T: DeserializeOwned>(socket: &Path, target: &str) -> Result<T, ClientError> {
+    read(&get(socket, target)?)
+}
+
+/// What an answer is.
+///
+/// # Errors
+/// It is something else.
+pub fn read<T: DeserializeOwned>(answer: &str) -> Result<T, ClientError> {
+    serde_json::from_str(answer)
+        .map_err(|error| ClientError::Answer(format!("invalid JSON in response: {error}")))
 }
 
 /// A value for a query: everything but letters, digits and `-._~` in percent-encoding.

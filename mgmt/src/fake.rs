@@ -5,15 +5,15 @@ use crate::flows::export::ExportReading;
 use crate::inc::{EngineInfo, EngineReading};
 use crate::mirror_files::MirrorFileReading;
 use crate::snapshot::{
-    BufferInfo, Link, Marking, NicStats, OffCore, PortInfo, PortReading, Reading, Snapshot, Source,
-    SwitchInfo,
+    BufferInfo, DeviceState, Link, Marking, NicStats, OffCore, PortInfo, PortReading, Reading, Snapshot,
+    Source, SwitchInfo,
 };
 use crate::times::Times;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use weir_config::{
-    EngineConfig, FlowExport, LagConfig, LagHash, LoopAlarm, MirrorConfig, MirrorDirection, MirrorFile,
-    MirrorTarget,
+    AdminStatus, EngineConfig, FlowExport, LagConfig, LagHash, LoopAlarm, MirrorConfig, MirrorDirection,
+    MirrorFile, MirrorTarget,
 };
 use weir_dataplane::flows::{Cause, Epoch, FlowId, PortFlows, Where};
 use weir_dataplane::parse::Profile;
@@ -33,6 +33,7 @@ pub fn info() -> SwitchInfo {
     let mut marking = [None; 8];
     marking[3] = Some(Marking { kmin: 10_000, kmax: 40_000, pmax: 200_000 });
     let port = |name: &str, lcore| PortInfo {
+        admin: AdminStatus::Up,
         name: name.into(),
         device: "ring".into(),
         driver: "net_ring".into(),
@@ -208,7 +209,8 @@ pub fn reading(n: u64) -> Reading {
             stats,
             latency,
             gauges,
-            nic: Some(NicStats::default()),
+            nic: NicStats::default(),
+            device: DeviceState::default(),
             link: Some(Link { up: true, mbps: None }),
             carried: vec![i * n * 1_000_000, (1 - i) * n * 1_000_000],
             flows: (i == 1).then(|| Arc::new(FlowsReading::of(&flows(n)))),
@@ -250,6 +252,7 @@ pub fn reading(n: u64) -> Reading {
             bytes: n * 16_000,
             files: 1,
             lost: n,
+            lost_before: 0,
             error: Some("/var/log/weir/look.pcapng: No space left on device (os error 28)".into()),
         }]),
     }

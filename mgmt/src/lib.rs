@@ -15,6 +15,7 @@ pub mod flows;
 pub mod history;
 pub mod inc;
 pub mod latency;
+pub mod layout;
 pub mod lldp;
 pub mod metrics;
 pub mod mirror_files;

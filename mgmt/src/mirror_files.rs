@@ -33,6 +33,8 @@ pub struct MirrorFileReading {
     pub files: u64,
     /// Frames that could not be written.
     pub lost: u64,
+    /// Those of them lost before the last trouble began: the others are what it cost.
+    pub lost_before: u64,
     /// Why the last ones could not; `None`: all is well.
     pub error: Option<String>,
 }
@@ -73,9 +75,16 @@ pub struct MirrorFiles {
 }
 
 impl MirrorFiles {
-    /// Nothing is opened before there is a frame.
-    pub fn new(mirror: &str, settings: MirrorFile, ports: Vec<(PortId, String)>) -> Self {
+    /// Nothing is opened before there is a frame. `counted`: what became of earlier files of this mirror, with other settings or
+    /// before it was taken out; counts go on.
+    pub fn new(
+        mirror: &str,
+        settings: MirrorFile,
+        ports: Vec<(PortId, String)>,
+        counted: Option<MirrorFileReading>,
+    ) -> Self {
         let none = vec![0; ports.len()];
+        let reading = counted.unwrap_or_default();
         Self {
             settings,
             ports,
@@ -85,7 +94,7 @@ impl MirrorFiles {
             batch: Vec::new(),
             waiting: none,
             retry: None,
-            reading: MirrorFileReading { mirror: mirror.to_owned(), ..MirrorFileReading::default() },
+            reading: MirrorFileReading { mirror: mirror.to_owned(), error: None, ..reading },
         }
     }
 
@@ -148,8 +157,9 @@ impl MirrorFiles {
                 if cut.is_err() {
                     self.file = None;
                 }
+                let error = at(Path::new(&self.settings.path))(error);
+                self.fail(error);
                 self.reading.lost += frames;
-                self.fail(&error);
             }
         }
         self.batch.clear();
@@ -174,8 +184,18 @@ impl MirrorFiles {
         self.finish();
     }
 
-    fn fail(&mut self, error: &io::Error) {
-        self.reading.error = Some(format!("{}: {error}", self.settings.path));
+    /// Ends the file; what was counted.
+    pub fn into_reading(mut self) -> MirrorFileReading {
+        self.end();
+        self.reading
+    }
+
+    /// Before what is lost by it is counted.
+    fn fail(&mut self, error: String) {
+        if self.reading.error.is_none() {
+            self.reading.lost_before = self.reading.lost;
+        }
+        self.reading.error = Some(error);
         self.retry = Some(Instant::now() + RETRY);
     }
 
@@ -212,27 +232,34 @@ impl MirrorFiles {
                 true
             }
             Err(error) => {
-                self.fail(&error);
+                self.fail(error);
                 false
             }
         }
     }
 
-    fn open(&self) -> io::Result<(File, u64)> {
+    /// What is wrong is said with the path it is about.
+    fn open(&self) -> Result<(File, u64), String> {
         let path = Path::new(&self.settings.path);
         make_room(path, self.settings.files)?;
         let mut head = Vec::new();
         let names: Vec<&str> = self.ports.iter().map(|(_, name)| name.as_str()).collect();
-        Writer::of_ports(&mut head, &names, self.settings.snaplen)?;
+        Writer::of_ports(&mut head, &names, self.settings.snaplen).map_err(at(path))?;
         // Made anew: what may be there is nobody's capture, and no link is followed.
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let mut file = made.map_err(at(path))?;
         if let Err(error) = file.write_all(&head) {
             // There was none before.
             let _ = std::fs::remove_file(path);
-            return Err(error);
+            return Err(at(path)(error));
         }
         Ok((file, head.len() as u64))
     }
+}
+
+/// An error, with the path it is about.
+fn at(path: &Path) -> impl Fn(io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
 }
 
 /// Bytes of a packet in a file.
@@ -253,7 +280,7 @@ fn older(path: &Path, number: u16) -> PathBuf {
 
 /// What is at the path becomes the first of the older files, each of these the next, and the last goes. Nothing but captures is
 /// touched.
-fn make_room(path: &Path, files: u16) -> io::Result<()> {
+fn make_room(path: &Path, files: u16) -> Result<(), String> {
     if path.symlink_metadata().is_err() {
         return Ok(());
     }
@@ -262,15 +289,14 @@ fn make_room(path: &Path, files: u16) -> io::Result<()> {
     let there = all.iter().take_while(|path| path.symlink_metadata().is_ok()).count();
     for path in &all[..there] {
         if !is_capture(path) {
-            let why = format!("{} is there, and is no capture: move it away", path.display());
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+            return Err(format!("{} is there, and is no capture: move it away", path.display()));
         }
     }
     if there == all.len() {
-        std::fs::remove_file(&all[there - 1])?;
+        std::fs::remove_file(&all[there - 1]).map_err(at(&all[there - 1]))?;
     }
     for number in (1..all.len().min(there + 1)).rev() {
-        std::fs::rename(&all[number - 1], &all[number])?;
+        std::fs::rename(&all[number - 1], &all[number]).map_err(at(&all[number]))?;
     }
     Ok(())
 }

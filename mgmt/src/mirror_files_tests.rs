@@ -7,7 +7,7 @@ const PORTS: [(PortId, &str); 2] = [(PortId(0), "p0"), (PortId(3), "p3")];
 fn files(path: &Path, size: u64, files: u16) -> MirrorFiles {
     let path = path.to_str().unwrap().to_owned();
     let ports = PORTS.map(|(port, name)| (port, name.to_owned())).to_vec();
-    MirrorFiles::new("look", MirrorFile { path, size, files, snaplen: 16_384 }, ports)
+    MirrorFiles::new("look", MirrorFile { path, size, files, snaplen: 16_384 }, ports, None)
 }
 
 fn copy(n: u64, bytes: &[u8]) -> Copy<'_> {
@@ -154,6 +154,7 @@ fn nothing_but_captures_is_touched() {
         files.end();
         let error = files.reading.error.as_deref().unwrap();
         assert!(error.contains(why), "{error}");
+        assert_eq!(error.matches(path.to_str().unwrap()).count(), 1, "{error}");
         assert_eq!((files.reading.frames, files.reading.lost), (0, 5));
     }
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
@@ -182,7 +183,16 @@ fn what_could_not_be_written_is_cut_and_counted() {
     files.add(&copy(4, &[4; 60]));
     files.end();
     assert_eq!((files.reading.frames, files.reading.lost, &files.reading.error), (2, 2, &None));
+    assert_eq!(files.reading.lost_before, 0);
     assert_eq!((read(&path).0[0].4[0], read(&older(&path, 1)).0.len()), (4, 1));
+    // Counts go on with the next files of the mirror, and the next trouble is one of its own.
+    let (settings, ports) = (files.settings.clone(), files.ports.clone());
+    let elsewhere =
+        MirrorFile { path: folder.path().join("no/x.pcapng").to_str().unwrap().into(), ..settings };
+    let mut files = MirrorFiles::new("look", elsewhere, ports, Some(files.into_reading()));
+    assert_eq!((files.reading.frames, files.reading.lost), (2, 2));
+    files.add(&copy(5, &[5; 60]));
+    assert_eq!((files.reading.frames, files.reading.lost, files.reading.lost_before), (2, 3, 2));
 }
 
 /// What is removed, or moved away, is noticed within a second: what waits goes into a file of its name, or is counted.

@@ -31,7 +31,7 @@ pub const FILES: &[File] = &[
     },
 ];
 
-/// What a report shows: the answers to `/v1/snapshot`, `/v1/history`, `/v1/events` and `/v1/flows`.
+/// What a report shows: the answers to `/v1/snapshot`, `/v1/history`, `/v1/events`, `/v1/flows` and `/v1/lldp`.
 #[derive(Clone, Debug)]
 pub struct Saved {
     /// Every table.
@@ -42,6 +42,8 @@ pub struct Saved {
     pub events: Vec<Value>,
     /// The flows behind them.
     pub flows: Value,
+    /// Neighbours.
+    pub lldp: Value,
 }
 
 /// The page with what was saved: one file, which opens without a server and fetches nothing.
@@ -60,6 +62,7 @@ pub fn report(saved: &Saved) -> String {
     }
     let data = serde_json::json!({
         "snapshot": saved.snapshot, "history": saved.history, "events": saved.events, "flows": saved.flows,
+        "lldp": saved.lldp,
     });
     // No text in the data can end the element it stands in.
     let data = data.to_string().replace('<', "\\u003c");
@@ -81,7 +84,7 @@ mod tests {
     fn a_report_stands_alone_and_its_data_stay_data() {
         let name = "</script><script>alert(1)</script>";
         let (snapshot, history, events) = (json!({ "name": name }), json!({}), vec![json!(1)]);
-        let saved = Saved { snapshot, history, events, flows: json!({ "flows": [] }) };
+        let saved = Saved { snapshot, history, events, flows: json!({ "flows": [] }), lldp: Value::Null };
         let html = report(&saved);
         for outside in ["src=\"", "href=\"/", "@import", "url(http"] {
             assert!(!html.contains(outside), "{outside}");

@@ -207,8 +207,7 @@ mod tests {
         let watchdog = faults(&|r| lost(&mut r.ports[1], DropReason::WatchdogDrop, 9));
         assert_eq!(watchdog, ["9 lossless drops by the watchdog"]);
         let missed = |r: &mut Reading| {
-            r.ports[0].nic =
-                Some(NicStats { rx_missed: 3, rx_no_mbuf: 4, tx_lost: 5, ..NicStats::default() });
+            r.ports[0].nic = NicStats { rx_missed: 3, rx_no_mbuf: 4, tx_lost: 5, ..NicStats::default() };
         };
         assert_eq!(faults(&missed), ["12 possible lossless drops by drivers"]);
         let off = |r: &mut Reading| {

@@ -1,15 +1,23 @@
 //! `weir show`: the tables for people, under the headings SONiC gives them.
 
+use crate::api::documents::{
+    Count, Event, FdbEntry, FdbKind, FdbMove, FdbPage, FdbWorker, FlowExported, FlowTotal, Flows, Lldp,
+    LldpDifferences, LldpInformation, LldpPriority,
+};
+use crate::layout::{Grid, percent, scaled};
 use crate::table::{Column, Form, Table};
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
 
 /// The rows of a table as text. Rows in which nothing was counted are left out unless `all`.
 pub fn text(table: &Table, rows: &[Value], all: bool) -> String {
     let columns: Vec<&Column> = table.columns.iter().filter(|c| !c.head.is_empty()).collect();
     let shown: Vec<&Value> = rows.iter().filter(|row| all || !is_idle(table, row)).collect();
-    let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|c| c.head.to_owned()).collect()];
-    lines.extend(shown.iter().map(|row| columns.iter().map(|c| cell(c, &row[c.name])).collect()));
-    let mut text = align(&lines, |i| matches!(columns[i].form, Form::Text | Form::Flag));
+    let head = |c: &&Column| (c.head.to_owned(), matches!(c.form, Form::Text | Form::Flag));
+    let mut grid = Grid::of(columns.iter().map(head));
+    shown.iter().for_each(|row| grid.push(columns.iter().map(|c| cell(c, &row[c.name]))));
+    let mut text = grid.ruled();
     let left_out = rows.len() - shown.len();
     if left_out > 0 {
         text.push_str(&format!("({left_out} idle rows left out: --all shows them)\n"));
@@ -47,267 +55,226 @@ fn cell(column: &Column, value: &Value) -> String {
         (_, Value::Null) => "N/A".to_owned(),
         (_, Value::String(text)) => text.clone(),
         (_, Value::Bool(yes)) => if *yes { "yes" } else { "no" }.to_owned(),
-        (Form::Share, value) => format!("{:.2}%", value.as_f64().unwrap_or(0.0) * 100.0),
+        (Form::Share, value) => percent(value.as_f64().unwrap_or(0.0), 2),
         (Form::Rate, value) => scaled(value.as_f64().unwrap_or(0.0)),
         (_, value) => value.to_string(),
     }
 }
 
-fn scaled(value: f64) -> String {
-    let scale = [(1e9, "G"), (1e6, "M"), (1e3, "K")].into_iter().find(|(unit, _)| value >= *unit);
-    match scale {
-        Some((unit, letter)) => format!("{:.2}{letter}", value / unit),
-        None => format!("{value:.0}"),
-    }
-}
-
-pub(crate) fn align(lines: &[Vec<String>], left: impl Fn(usize) -> bool) -> String {
-    let columns = lines.first().map_or(0, Vec::len);
-    let width = |i: usize| lines.iter().map(|line| line[i].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for (n, line) in lines.iter().enumerate() {
-        let padded = line.iter().enumerate().map(|(i, cell)| match left(i) {
-            true => format!("{cell:<0$}", widths[i]),
-            false => format!("{cell:>0$}", widths[i]),
-        });
-        text.push_str(padded.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-        if n == 0 {
-            let rule: Vec<_> = widths.iter().map(|w| "-".repeat(*w)).collect();
-            text.push_str(&rule.join("  "));
-            text.push('\n');
-        }
-    }
-    text
-}
-
 /// By VLAN, then by address, then by where it is.
-pub fn fdb_order(entry: &Value) -> (u64, String, String) {
-    let word = |key: &str| entry[key].as_str().unwrap_or("").to_owned();
-    (entry["vlan"].as_u64().unwrap_or(0), word("mac"), word("port"))
+pub fn fdb_order(entry: &FdbEntry) -> (u16, String, String) {
+    (entry.vlan, entry.mac.clone(), entry.port.clone())
 }
 
 /// The forwarding table as SONiC's `show mac` shows it, with age, and what workers have counted.
-pub fn fdb(document: &Value) -> String {
-    let heads = ["No.", "Vlan", "MacAddress", "Port", "Type", "Age/s"];
-    let mut lines = vec![heads.map(str::to_owned).to_vec()];
-    let entries = document["fdb"].as_array().map_or(&[][..], Vec::as_slice);
-    for (i, entry) in entries.iter().enumerate() {
-        let word = |key: &str| entry[key].as_str().unwrap_or("").to_owned();
-        let kind = if entry["type"] == "static" { "Static" } else { "Dynamic" };
-        let age = entry["age_seconds"].as_f64().map_or("N/A".to_owned(), |age| format!("{age:.0}"));
-        lines.push(vec![
+pub fn fdb(document: &FdbPage) -> String {
+    let mut grid = Grid::new(&[">No.", ">Vlan", "<MacAddress", "<Port", "<Type", ">Age/s"]);
+    for (i, entry) in document.fdb.iter().enumerate() {
+        grid.push([
             (i + 1).to_string(),
-            entry["vlan"].to_string(),
-            word("mac"),
-            if entry["lag"].is_string() { word("lag") } else { word("port") },
-            kind.to_owned(),
-            age,
+            entry.vlan.to_string(),
+            entry.mac.clone(),
+            entry.lag.as_ref().unwrap_or(&entry.port).clone(),
+            match entry.r#type {
+                FdbKind::Static => "Static".to_owned(),
+                FdbKind::Dynamic => "Dynamic".to_owned(),
+            },
+            entry.age_seconds.map_or("N/A".to_owned(), |age| format!("{age:.0}")),
         ]);
     }
-    let mut text = align(&lines, |i| (2..5).contains(&i));
-    text.push_str(&format!("Total number of entries {}\n", entries.len()));
-    for worker in document["workers"].as_array().into_iter().flatten() {
-        let number = |key: &str| worker[key].as_str().map_or_else(|| worker[key].to_string(), str::to_owned);
-        text.push_str(&format!(
-            "lcore {}: {} in its table, {} learned, {} moved, {} aged out, {} refused\n",
-            worker["lcore"],
-            number("entries"),
-            number("learned"),
-            number("moved"),
-            number("aged"),
-            number("refused"),
-        ));
-        let moved = &worker["last_move"];
-        if let (Some(mac), Some(from), Some(to)) =
-            (moved["mac"].as_str(), moved["from"].as_str(), moved["to"].as_str())
-        {
-            text.push_str(&format!("  last move: {mac} (VLAN {}) from {from} to {to}\n", moved["vlan"]));
+    let mut text = grid.ruled();
+    let _ = writeln!(text, "Total number of entries {}", document.fdb.len());
+    for worker in &document.workers {
+        let FdbWorker { lcore, entries, learned, moved, aged, refused, last_move } = worker;
+        let _ = writeln!(
+            text,
+            "lcore {}: {entries} in its table, {learned} learned, {moved} moved, {aged} aged out, {refused} refused",
+            or_dash(*lcore)
+        );
+        if let Some(FdbMove { mac, vlan, from, to }) = last_move {
+            let _ = writeln!(text, "  last move: {mac} (VLAN {vlan}) from {from} to {to}");
         }
     }
     text
 }
 
+fn or_dash<T: Display>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
 /// The flows behind what happened, and of each port and cause how much there was.
-pub fn flows(document: &Value) -> String {
-    let list = |key: &str| document[key].as_array().map_or(&[][..], Vec::as_slice);
-    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or("").to_owned();
-    let number = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    if document["recorded"] == false {
+pub fn flows(document: &Flows) -> String {
+    if !document.recorded {
         return "flows are not recorded: `[flows] enable = false`\n".to_owned();
     }
-    let percent = |value: &Value| format!("{:.1}", value.as_f64().unwrap_or(0.0) * 100.0);
+    let share = |of_one: f64| format!("{:.1}", of_one * 100.0);
     // Where more flows came than can be kept there are two bounds.
     let range = |low: String, high: String| if low == high { low } else { format!("{low}-{high}") };
-    let heads = ["Port", "Cause", "Prio", "From", "Flow", "Share/%", "Count", "Unit", "Reason"];
-    let mut lines = vec![heads.map(str::to_owned).to_vec()];
-    for row in list("flows") {
-        lines.push(vec![
-            word(row, "port"),
-            word(row, "cause"),
-            row["priority"].to_string(),
-            word(row, "from"),
-            word(row, "flow"),
-            range(percent(&row["share"]), percent(&row["share_at_most"])),
-            range(number(&row["count"]), number(&row["count_at_most"])),
-            word(row, "unit"),
-            word(row, "reason"),
+    let heads = ["<Port", "<Cause", ">Prio", "<From", "<Flow", ">Share/%", ">Count", "<Unit", "<Reason"];
+    let mut grid = Grid::new(&heads);
+    for row in &document.flows {
+        grid.push([
+            row.port.clone().unwrap_or_default(),
+            row.cause.to_string(),
+            row.priority.to_string(),
+            row.from.clone().unwrap_or_default(),
+            row.flow.clone(),
+            range(share(row.share), share(row.share_at_most)),
+            range(row.count.to_string(), row.count_at_most.to_string()),
+            row.unit.to_string(),
+            row.reason.clone().unwrap_or_default(),
         ]);
     }
-    let mut text = align(&lines, |i| !matches!(i, 2 | 5 | 6));
-    for row in list("totals") {
-        let unseen = match percent(&row["unseen_share"]) {
+    let mut text = grid.ruled();
+    for FlowTotal { port, cause, total, unit, looked_at, other_share, unseen_share, seconds } in
+        &document.totals
+    {
+        let unseen = match share(*unseen_share) {
             none if none == "0.0" => String::new(),
             share => format!(", {share} % not looked at"),
         };
-        text.push_str(&format!(
-            "{} {}: {} {} in {} s, {} frames looked at, {} % of others{unseen}\n",
-            word(row, "port"),
-            word(row, "cause"),
-            number(&row["total"]),
-            word(row, "unit"),
-            row["seconds"],
-            row["looked_at"],
-            percent(&row["other_share"]),
-        ));
+        let other = share(*other_share);
+        let _ = writeln!(
+            text,
+            "{port} {cause}: {total} {unit} in {seconds} s, {looked_at} frames looked at, {other} % of others{unseen}"
+        );
     }
-    text.push_str(&exported(&document["export"]));
+    document.export.iter().for_each(|export| text += &exported(export));
     text
 }
 
-/// What became of the export of flows; empty: there is none.
-fn exported(export: &Value) -> String {
-    let number = |key: &str| export[key].as_str().map_or_else(|| export[key].to_string(), str::to_owned);
-    let Some(collector) = export["collector"].as_str() else { return String::new() };
-    let failed = match export["error"].as_str() {
-        Some(error) => format!(" ({error})"),
-        None => String::new(),
-    };
+/// What became of the export of flows.
+fn exported(export: &FlowExported) -> String {
+    let FlowExported {
+        collector,
+        domain,
+        records,
+        messages,
+        lost_records,
+        failed_messages,
+        missed_seconds,
+        ..
+    } = export;
+    let failed = export.error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
     format!(
-        "export to {collector} every {} s, domain {}: {} records in {} messages; lost {} in {}{failed}, missed {} s\n",
-        export["interval_seconds"],
-        export["domain"],
-        number("records"),
-        number("messages"),
-        number("lost_records"),
-        number("failed_messages"),
-        number("missed_seconds"),
+        "export to {collector} every {} s, domain {domain}: {records} records in {messages} messages; lost {lost_records} in \
+         {failed_messages}{failed}, missed {missed_seconds} s\n",
+        export.interval_seconds
     )
 }
 
 /// Neighbours of each port, and what they are told.
-pub fn lldp(document: &Value) -> String {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let number = |value: &Value| value.as_u64().map_or("-".to_owned(), |n| n.to_string());
-    if document["enabled"] == false {
+pub fn lldp(document: &Lldp) -> String {
+    if !document.enabled {
         return "nobody speaks LLDP: `[lldp] enable = false`\n".to_owned();
     }
     let heads = [
-        "Port", "Who", "Chassis", "Port ID", "System", "TTL/s", "PFC", "ETS/%", "Frame", "Willing", "Differs",
+        "<Port", "<Who", "<Chassis", "<Port ID", "<System", ">TTL/s", "<PFC", "<ETS/%", ">Frame", "<Willing",
+        "<Differs",
     ];
-    let mut lines = vec![heads.map(str::to_owned).to_vec()];
-    let mut told = |port: &Value, who: &str, says: &Value, ttl: &Value, differs: String| {
-        let willing = |what: &str| says[what]["willing"].as_bool();
-        lines.push(vec![
-            word(&port["port"]),
+    let mut grid = Grid::new(&heads);
+    let mut told = |port: &str, who: &str, says: &LldpInformation, ttl: u64, differs: String| {
+        grid.push([
+            port.to_owned(),
             who.to_owned(),
-            word(&says["chassis"]),
-            word(&says["port_id"]),
-            word(&says["system_name"]),
-            number(ttl),
-            pfc_words(&says["pfc"]),
-            ets_words(&says["ets"]),
-            number(&says["max_frame_bytes"]),
-            match (willing("pfc"), willing("ets")) {
-                (None, None) => "-".to_owned(),
-                (pfc, ets) => {
-                    let named = [("pfc", pfc), ("ets", ets)].into_iter().filter(|(_, w)| *w == Some(true));
-                    let named: Vec<_> = named.map(|(name, _)| name).collect();
-                    if named.is_empty() { "no".to_owned() } else { named.join(",") }
-                }
-            },
+            says.chassis.clone(),
+            says.port_id.clone(),
+            or_dash(says.system_name.as_ref()),
+            ttl.to_string(),
+            says.pfc.as_ref().map_or("-".to_owned(), |pfc| listed(&pfc.priorities, "none")),
+            says.ets.as_ref().map_or("-".to_owned(), |ets| ets_words(&ets.priorities)),
+            or_dash(says.max_frame_bytes),
+            willing_words(says),
             differs,
         ]);
     };
-    for port in list(&document["ports"]) {
-        if port["sent"].is_object() {
-            told(&port, "we", &port["sent"], &port["sent"]["ttl_seconds"], "-".to_owned());
+    for port in &document.ports {
+        if let Some(sent) = &port.sent {
+            told(&port.port, "we", sent, sent.ttl_seconds.into(), "-".to_owned());
         }
-        for peer in list(&port["neighbours"]) {
-            let differences = &peer["differences"];
-            let mut found: Vec<String> = Vec::new();
-            for what in ["pfc", "ets"] {
-                let priorities: Vec<_> = list(&differences[what]).iter().map(Value::to_string).collect();
-                if !priorities.is_empty() {
-                    found.push(format!("{what} {}", priorities.join(",")));
-                }
-            }
-            if differences["frame_size"] == true {
-                found.push("frame".to_owned());
-            }
-            let differs = if found.is_empty() { "no".to_owned() } else { found.join("; ") };
-            told(&port, "peer", &peer, &peer["ttl_left_seconds"], differs);
+        for peer in &port.neighbours {
+            let differs = difference_words(&peer.differences);
+            told(&port.port, "peer", &peer.information, peer.ttl_left_seconds, differs);
         }
     }
-    let mut text = align(&lines, |i| ![5, 8].contains(&i));
-    for port in list(&document["ports"]) {
-        let lost = |key: &str| port[key].as_u64().unwrap_or(1);
+    let mut text = grid.ruled();
+    for port in &document.ports {
         let named = [
-            ("rx_no_room_frames", "frames that came too fast"),
-            ("rx_malformed_frames", "malformed frames"),
-            ("rx_too_many_frames", "frames of further neighbours"),
-            ("rx_discarded_tlvs", "malformed TLVs"),
-            ("tx_refused_frames", "frames that could not be sent"),
+            (&port.rx_no_room_frames, "frames that came too fast"),
+            (&port.rx_malformed_frames, "malformed frames"),
+            (&port.rx_too_many_frames, "frames of further neighbours"),
+            (&port.rx_discarded_tlvs, "malformed TLVs"),
+            (&port.tx_refused_frames, "frames that could not be sent"),
         ];
-        for (key, what) in named.into_iter().filter(|(key, _)| lost(key) > 0) {
-            text.push_str(&format!("{}: {} {what}\n", word(&port["port"]), lost(key)));
+        for (frames, what) in named.into_iter().filter(|(frames, _)| **frames != Count::Number(0)) {
+            let _ = writeln!(text, "{}: {frames} {what}", port.port);
         }
     }
     text
 }
 
-/// Priorities with PFC: `3,4`.
-fn pfc_words(pfc: &Value) -> String {
-    let Some(priorities) = pfc["priorities"].as_array() else { return "-".to_owned() };
-    let named: Vec<_> = priorities.iter().map(Value::to_string).collect();
-    if named.is_empty() { "none".to_owned() } else { named.join(",") }
+/// `3,4`, or the word for none of them.
+fn listed(priorities: &[usize], none: &str) -> String {
+    let named: Vec<_> = priorities.iter().map(usize::to_string).collect();
+    if named.is_empty() { none.to_owned() } else { named.join(",") }
+}
+
+/// Where a neighbour does not fit: `pfc 3,4; frame`.
+pub fn difference_words(differences: &LldpDifferences) -> String {
+    let mut found: Vec<String> = [("pfc", &differences.pfc), ("ets", &differences.ets)]
+        .into_iter()
+        .filter(|(_, priorities)| !priorities.is_empty())
+        .map(|(what, priorities)| format!("{what} {}", listed(priorities, "")))
+        .collect();
+    found.extend(differences.frame_size.then(|| "frame".to_owned()));
+    if found.is_empty() { "no".to_owned() } else { found.join("; ") }
+}
+
+/// What a station takes over from its neighbour.
+fn willing_words(says: &LldpInformation) -> String {
+    let all = [
+        ("pfc", says.pfc.as_ref().map(|pfc| pfc.willing)),
+        ("ets", says.ets.as_ref().map(|ets| ets.willing)),
+    ];
+    if all.iter().all(|(_, willing)| willing.is_none()) {
+        return "-".to_owned();
+    }
+    let named: Vec<_> = all.into_iter().filter(|(_, w)| *w == Some(true)).map(|(name, _)| name).collect();
+    if named.is_empty() { "no".to_owned() } else { named.join(",") }
 }
 
 /// What each priority gets: `10,10,10,30,..`; `s` is strict priority, `c` a credit-based shaper, `v` the vendor's own.
-fn ets_words(ets: &Value) -> String {
-    let Some(priorities) = ets["priorities"].as_array() else { return "-".to_owned() };
-    let one = |priority: &Value| match priority["algorithm"].as_str() {
-        Some("ets") => priority["bandwidth_percent"].to_string(),
-        Some("strict") => "s".to_owned(),
-        Some("credit_based") => "c".to_owned(),
-        Some("vendor") => "v".to_owned(),
+fn ets_words(priorities: &[LldpPriority]) -> String {
+    let one = |priority: &LldpPriority| match priority.algorithm.as_str() {
+        "ets" => priority.bandwidth_percent.to_string(),
+        "strict" => "s".to_owned(),
+        "credit_based" => "c".to_owned(),
+        "vendor" => "v".to_owned(),
         _ => "?".to_owned(),
     };
     priorities.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// One event on one line: time, what, where, and the numbers.
-pub fn event(event: &Value) -> String {
-    let word = |key: &str| event[key].as_str().unwrap_or("");
-    let ms = event["unix_ms"].as_u64().unwrap_or(0);
-    let (s, ms) = (ms / 1000 % 86_400, ms % 1000);
+pub fn event(event: &Event) -> String {
+    let (s, ms) = (event.unix_ms / 1000 % 86_400, event.unix_ms % 1000);
     let mut line = format!(
         "{:02}:{:02}:{:02}.{ms:03}Z  {:12} {:8}",
         s / 3600,
         s / 60 % 60,
         s % 60,
-        word("event"),
-        word("phase")
+        event.event,
+        event.phase
     );
-    let named = ["unix_ms", "event", "phase", "id", "since_unix_ms"];
-    for (key, value) in
-        event.as_object().into_iter().flatten().filter(|(key, _)| !named.contains(&key.as_str()))
-    {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        line.push_str(&format!(" {key}={value}"));
+    // By their keys, as in JSON.
+    let mut named: BTreeMap<&str, String> = BTreeMap::new();
+    named.extend(event.port.as_ref().map(|port| ("port", port.clone())));
+    named.extend(event.priority.map(|priority| ("priority", priority.to_string())));
+    named.extend(event.remedy.as_ref().map(|remedy| ("remedy", remedy.clone())));
+    for (key, value) in event.more.iter().filter(|(key, _)| *key != "since_unix_ms") {
+        named.insert(key, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
+    named.iter().for_each(|(key, value)| line += &format!(" {key}={value}"));
     line
 }
 
@@ -315,6 +282,7 @@ pub fn event(event: &Value) -> String {
 mod tests {
     use super::*;
     use crate::fake;
+    use serde_json::json;
 
     fn shown(name: &str, all: bool) -> String {
         let table = Table::named(name).unwrap();
@@ -348,14 +316,16 @@ mod tests {
 
     #[test]
     fn the_forwarding_table_as_sonic_shows_it() {
-        let moved = serde_json::json!({ "mac": "02:00:00:00:00:01", "vlan": 5, "from": "p0", "to": "p1" });
-        let entry = |vlan, mac: &str, kind: &str, age: Option<f64>| serde_json::json!({ "vlan": vlan, "mac": mac, "port": "p1", "type": kind, "age_seconds": age });
+        let moved = json!({ "mac": "02:00:00:00:00:01", "vlan": 5, "from": "p0", "to": "p1" });
+        let entry = |vlan, mac: &str, kind: &str, age: Option<f64>| json!({ "vlan": vlan, "mac": mac, "port": "p1", "type": kind, "age_seconds": age });
         let mut behind_lag = entry(0, "02:00:00:00:00:08", "static", None);
         behind_lag["lag"] = "po1".into();
-        let document = serde_json::json!({
+        let document: FdbPage = serde_json::from_value(json!({
+            "switch_name": "weir", "unix_ms": 0, "uptime_seconds": 1.0, "window_seconds": 1.0, "entries": 3,
             "fdb": [behind_lag, entry(0, "02:00:00:00:00:09", "static", None), entry(5, "02:00:00:00:00:01", "dynamic", Some(18.75))],
             "workers": [{ "lcore": 3, "entries": 2, "learned": 7, "moved": "9", "aged": 1, "refused": 0, "last_move": moved }],
-        });
+        }))
+        .unwrap();
         let text = fdb(&document);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
@@ -382,14 +352,17 @@ mod tests {
                 "  last move: 02:00:00:00:00:01 (VLAN 5) from p0 to p1",
             ]
         );
-        assert!(fdb_order(&document["fdb"][1]) < fdb_order(&document["fdb"][2]));
+        assert!(fdb_order(&document.fdb[1]) < fdb_order(&document.fdb[2]));
     }
 
     #[test]
     fn an_event_on_a_line() {
-        let body = serde_json::json!({
+        let body = json!({
             "id": 3, "unix_ms": 3_723_004u64, "event": "burst", "phase": "start", "port": "p0", "peak_bytes": 9,
         });
-        assert_eq!(event(&body), "01:02:03.004Z  burst        start    peak_bytes=9 port=p0");
+        assert_eq!(
+            event(&serde_json::from_value(body).unwrap()),
+            "01:02:03.004Z  burst        start    peak_bytes=9 port=p0"
+        );
     }
 }

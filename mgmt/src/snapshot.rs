@@ -9,8 +9,8 @@ use crate::mirror_files::MirrorFileReading;
 use crate::times::Times;
 use std::sync::Arc;
 use weir_config::{
-    Config, EcnMode, FlowExport, LagConfig, LoopAlarm, MirrorConfig, PortConfig, SharedLimit, pause_response,
-    turns_of,
+    AdminStatus, Config, EcnMode, FlowExport, LagConfig, LoopAlarm, MirrorConfig, PortConfig, SharedLimit,
+    pause_response, turns_of,
 };
 use weir_dataplane::drops::DROP_REASONS;
 use weir_dataplane::pfc::generate::LastCause;
@@ -97,6 +97,8 @@ pub struct PortInfo {
     pub name: String,
     /// Its device, as configured.
     pub device: String,
+    /// Whether it is switched off.
+    pub admin: AdminStatus,
     /// The driver.
     pub driver: String,
     /// bit/s, where known.
@@ -189,6 +191,7 @@ impl SwitchInfo {
         let port = |((port, device), turns): ((&PortConfig, Granted), Turns)| PortInfo {
             name: port.name.clone(),
             device: port.device.clone(),
+            admin: port.admin,
             driver: device.driver,
             rate: port.rate.within(device.rate),
             lcore: device.lcore,
@@ -309,10 +312,12 @@ pub struct PortReading {
     pub latency: [Times; PRIORITIES],
     /// State, and the time both are of.
     pub gauges: PortGauges,
-    /// The driver's own counters; `None`: not to be had.
-    pub nic: Option<NicStats>,
+    /// The driver's own counters.
+    pub nic: NicStats,
     /// The link; `None`: not to be had.
     pub link: Option<Link>,
+    /// Where its device is.
+    pub device: DeviceState,
     /// Bytes ever queued for this port, by the port they came in on.
     pub carried: Vec<u64>,
     /// How its queues mark, from the turns that are timed.
@@ -356,6 +361,41 @@ impl NicStats {
     pub fn lost(&self) -> u64 {
         self.rx_lost() + self.tx_lost
     }
+}
+
+/// Where the device of a port is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DeviceState {
+    /// In use.
+    #[default]
+    Present,
+    /// Being taken away: workers give its queues back.
+    Removing,
+    /// Let go.
+    Removed,
+    /// Let go, and the interface that has its name now cannot be used: why.
+    Refused(String),
+}
+
+impl DeviceState {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Present => "present",
+            Self::Removing => "removing",
+            Self::Removed => "removed",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
+/// What the main thread of a switch knows of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortState {
+    /// Frames can pass: the link is up, and the port is not switched off.
+    pub up: bool,
+    /// Where its device is.
+    pub device: DeviceState,
 }
 
 /// State of a link.
@@ -528,7 +568,7 @@ impl Snapshot {
     /// [`Snapshot::lossless_drops_possible`] of one port.
     pub fn possible_at(&self, port: usize) -> u64 {
         let lossless = self.info.ports.get(port).is_some_and(|port| port.lossless != 0);
-        self.now.ports[port].nic.filter(|_| lossless).map_or(0, |nic| nic.lost())
+        if lossless { self.now.ports[port].nic.lost() } else { 0 }
     }
 
     /// What is wrong, worst first. Empty: the switch is healthy. Loss counts since start: it does not heal.

@@ -6,9 +6,11 @@
 
 mod buffers;
 mod counters;
+mod lldp;
 mod ports;
 
-use crate::show::align;
+use crate::api::documents;
+use crate::layout;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use weir_dataplane::types::PRIORITIES;
@@ -25,45 +27,66 @@ pub struct View {
     pub what: &'static str,
     /// Names of the tables ([`crate::table::Table`]) it is made from.
     pub tables: &'static [&'static str],
-    /// It is made from the configuration, too.
-    pub config: bool,
+    /// What else it is made from.
+    pub also: Also,
     make: fn(&Answers, bool) -> Vec<Grid>,
 }
 
+/// What a view is made from beside tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Also {
+    /// Nothing.
+    Nothing,
+    /// The configuration, as SONiC's tables.
+    Config,
+    /// Neighbours.
+    Lldp,
+}
+
+use Also::{Config, Lldp, Nothing};
+
 /// Every view.
 pub const ALL: &[View] = &[
-    view("interfaces status", "Ports: speed, mtu, link.", &["ports"], true, ports::status),
-    view("interfaces counters", "Ports: frames, rates, loss.", &["ports"], false, ports::counters),
-    view("pfc counters", "PFC frames by priority, both directions.", &["pfc"], false, counters::pfc),
-    view("pfc priority", "Priorities with PFC.", &[], true, ports::pfc_priority),
-    view("pfc asymmetric", "Which ports obey PFC of all priorities.", &[], true, ports::pfc_asymmetric),
-    view("queue counters", "Frames and bytes by queue.", &["queues"], false, counters::queues),
-    view("queue wredcounters", "Frames marked by queue.", &["ecn"], false, counters::wred),
-    view("queue watermark", "Most bytes held by queue.", &["queues"], false, counters::queue_watermark),
-    view("queue watermark unicast", "The same.", &["queues"], false, counters::queue_watermark),
-    view("queue persistent-watermark", "The same.", &["queues"], false, counters::queue_watermark),
-    view("priority-group watermark", "Most bytes held by group.", &["pgs"], false, counters::pg_watermark),
-    view("priority-group watermark shared", "Most shared bytes.", &["pgs"], false, counters::pg_shared),
-    view("priority-group watermark headroom", "Most headroom.", &["pgs"], false, counters::pg_headroom),
-    view("priority-group persistent-watermark", "The same.", &["pgs"], false, counters::pg_watermark),
-    view("priority-group drop counters", "Frames refused by group.", &["pgs"], false, counters::pg_drops),
-    view("pfcwd stats", "Storms by queue.", &["pfc", "queues"], false, counters::pfcwd),
-    view("pfcwd config", "The PFC watchdog.", &[], true, ports::pfcwd_config),
-    view("buffer pool", "Pools: size, use, most.", &["buffer"], true, buffers::pools),
-    view("buffer configuration", "Pools and profiles.", &[], true, buffers::configuration),
-    view("buffer information", "The same.", &[], true, buffers::configuration),
-    view("buffer_pool watermark", "Most bytes of the shared buffer.", &["buffer"], false, buffers::watermark),
-    view("headroom-pool watermark", "Most headroom.", &["buffer"], false, buffers::headroom),
+    view("interfaces status", "Ports: speed, mtu, link.", &["ports"], Config, ports::status),
+    view("interfaces counters", "Ports: frames, rates, loss.", &["ports"], Nothing, ports::counters),
+    view("pfc counters", "PFC frames by priority, both directions.", &["pfc"], Nothing, counters::pfc),
+    view("pfc priority", "Priorities with PFC.", &[], Config, ports::pfc_priority),
+    view("pfc asymmetric", "Which ports obey PFC of all priorities.", &[], Config, ports::pfc_asymmetric),
+    view("queue counters", "Frames and bytes by queue.", &["queues"], Nothing, counters::queues),
+    view("queue wredcounters", "Frames marked by queue.", &["ecn"], Nothing, counters::wred),
+    view("queue watermark", "Most bytes held by queue.", &["queues"], Nothing, counters::queue_watermark),
+    view("queue watermark unicast", "The same.", &["queues"], Nothing, counters::queue_watermark),
+    view("queue persistent-watermark", "The same.", &["queues"], Nothing, counters::queue_watermark),
+    view("priority-group watermark", "Most bytes held by group.", &["pgs"], Nothing, counters::pg_watermark),
+    view("priority-group watermark shared", "Most shared bytes.", &["pgs"], Nothing, counters::pg_shared),
+    view("priority-group watermark headroom", "Most headroom.", &["pgs"], Nothing, counters::pg_headroom),
+    view("priority-group persistent-watermark", "The same.", &["pgs"], Nothing, counters::pg_watermark),
+    view("priority-group drop counters", "Frames refused by group.", &["pgs"], Nothing, counters::pg_drops),
+    view("pfcwd stats", "Storms by queue.", &["pfc", "queues"], Nothing, counters::pfcwd),
+    view("pfcwd config", "The PFC watchdog.", &[], Config, ports::pfcwd_config),
+    view("buffer pool", "Pools: size, use, most.", &["buffer"], Config, buffers::pools),
+    view("buffer configuration", "Pools and profiles.", &[], Config, buffers::configuration),
+    view("buffer information", "The same.", &[], Config, buffers::configuration),
+    view(
+        "buffer_pool watermark",
+        "Most bytes of the shared buffer.",
+        &["buffer"],
+        Nothing,
+        buffers::watermark,
+    ),
+    view("headroom-pool watermark", "Most headroom.", &["buffer"], Nothing, buffers::headroom),
+    view("lldp table", "Neighbours, a row each.", &[], Lldp, lldp::table),
+    view("lldp neighbors", "Neighbours, field by field.", &[], Lldp, lldp::neighbors),
 ];
 
 const fn view(
     words: &'static str,
     what: &'static str,
     tables: &'static [&'static str],
-    config: bool,
+    also: Also,
     make: fn(&Answers, bool) -> Vec<Grid>,
 ) -> View {
-    View { words, what, tables, config, make }
+    View { words, what, tables, also, make }
 }
 
 impl View {
@@ -88,6 +111,7 @@ impl View {
 pub struct Answers {
     tables: BTreeMap<String, Value>,
     config: Value,
+    lldp: Option<documents::Lldp>,
     port: Option<String>,
 }
 
@@ -105,6 +129,11 @@ impl Answers {
     /// SONiC's tables.
     pub fn add_config(&mut self, tables: Value) {
         self.config = tables;
+    }
+
+    /// Neighbours.
+    pub fn add_lldp(&mut self, neighbours: documents::Lldp) {
+        self.lldp = Some(neighbours);
     }
 
     fn rows(&self, table: &str) -> &[Value] {
@@ -149,34 +178,47 @@ impl Answers {
     ) -> Grid {
         let heads = (0..PRIORITIES).map(|i| format!("{prefix}{i}"));
         let rows = self.ports(table).into_iter().map(|port| self.by_priority(table, port, cell)).collect();
-        Grid { title: title.into(), heads: std::iter::once(first.to_owned()).chain(heads).collect(), rows }
+        Grid::of(title, std::iter::once(first.to_owned()).chain(heads), rows)
     }
 }
 
-/// One table as it is shown. Without headings it is a list of names and values.
+/// One table as it is shown: the first column to the left, the others to the right.
 struct Grid {
     title: String,
-    heads: Vec<String>,
-    rows: Vec<Vec<String>>,
+    cells: layout::Grid,
 }
 
 impl Grid {
     fn new(title: &str, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
-        Self { title: title.into(), heads: heads.iter().map(|head| (*head).to_owned()).collect(), rows }
+        Self::of(title, heads.iter().map(|head| (*head).to_owned()), rows)
+    }
+
+    /// The same, of texts alone: all to the left.
+    fn texts(title: &str, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
+        Self::with(title, heads.iter().map(|head| ((*head).to_owned(), true)), rows)
+    }
+
+    fn of(title: &str, heads: impl IntoIterator<Item = String>, rows: Vec<Vec<String>>) -> Self {
+        Self::with(title, heads.into_iter().enumerate().map(|(i, head)| (head, i == 0)), rows)
+    }
+
+    fn with(title: &str, heads: impl IntoIterator<Item = (String, bool)>, rows: Vec<Vec<String>>) -> Self {
+        let mut cells = layout::Grid::of(heads);
+        rows.into_iter().for_each(|row| cells.push(row));
+        Self { title: title.to_owned(), cells }
     }
 
     fn text(&self) -> String {
         let title = if self.title.is_empty() { String::new() } else { format!("{}\n", self.title) };
-        let lines: Vec<Vec<String>> = std::iter::once(&self.heads).chain(&self.rows).cloned().collect();
-        title + &align(&lines, |i| i == 0)
+        title + &self.cells.ruled()
     }
 
     fn json(&self) -> Value {
-        let row = |row: &Vec<String>| {
-            let cells = self.heads.iter().zip(row).map(|(head, cell)| (head.clone(), json!(cell)));
-            Value::Object(cells.collect::<Map<_, _>>())
+        let row = |cells: &mut dyn Iterator<Item = (&str, &str)>| {
+            Value::Object(cells.map(|(head, cell)| (head.to_owned(), json!(cell))).collect::<Map<_, _>>())
         };
-        json!({ "title": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
+        let rows: Vec<Value> = self.cells.cells().map(|mut cells| row(&mut cells)).collect();
+        json!({ "title": self.title, "rows": rows })
     }
 }
 
@@ -193,11 +235,6 @@ fn cell(value: &Value) -> String {
         Value::String(text) => text.clone(),
         value => value.to_string(),
     }
-}
-
-/// A counter, which is a text where it is above 2^53.
-fn number(value: &Value) -> u64 {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

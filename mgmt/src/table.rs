@@ -3,6 +3,8 @@
 
 mod columns;
 mod inc;
+mod lanes;
+mod ports;
 
 use crate::api::documents::Count;
 use crate::snapshot::Snapshot;

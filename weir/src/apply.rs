@@ -5,12 +5,13 @@ use crate::check;
 use crate::output::{OUT, say};
 use crate::quantity::time;
 use crate::which::Which;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_mgmt::api::documents::{Applied, json};
+use weir_mgmt::layout::Grid;
 use weir_mgmt::{api, client};
 
 /// `weir apply`
@@ -44,7 +45,7 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
         let path = if args.rollback { api::ROLLBACK } else { api::CONFIRM };
         let answer = client::order(&args.which.socket()?, path, "")?;
         match args.json {
-            true => OUT.json(&serde_json::from_str(&answer).context("the answer is no JSON")?),
+            true => OUT.json(&client::read(&answer)?),
             false => say!("{}", if args.rollback { "back in force: what was before" } else { "confirmed" }),
         }
         return Ok(Outcome::Good);
@@ -64,7 +65,7 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
         target.push_str("&dry_run=true");
     }
     let answer = client::order(&args.which.socket()?, &target, &text)?;
-    let answer: Applied = serde_json::from_str(&answer).context("the answer is no JSON")?;
+    let answer: Applied = client::read(&answer)?;
     match args.json {
         true => OUT.json(&json(&answer)),
         false => OUT.text(&told(&answer, args)),
@@ -73,13 +74,13 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
 }
 
 fn told(answer: &Applied, args: &ApplyArgs) -> String {
-    let mut text = String::new();
+    let mut grid = Grid::new(&["<key", "<change"]);
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
-    let key = answer.changed.iter().map(|row| row.key.len()).max().unwrap_or(0);
     for row in &answer.changed {
         let origin = row.origin.as_ref().map(|origin| format!("  ({origin})")).unwrap_or_default();
-        let _ = writeln!(text, "{:key$}  {} -> {}{origin}", row.key, word(&row.was), word(&row.is));
+        grid.push([row.key.clone(), format!("{} -> {}{origin}", word(&row.was), word(&row.is))]);
     }
+    let mut text = grid.body();
     let values = match answer.changed.len() {
         1 => "1 value differs".to_owned(),
         n => format!("{n} values differ"),

@@ -9,7 +9,7 @@ use crate::run::memory::{PoolSize, engines_fit};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -18,6 +18,8 @@ use weir_config::{Config, Diagnostic, Explained, Loaded, show_size};
 use weir_inc::engine::EngineParams;
 use weir_inc::places::Places;
 use weir_inc::spec::JobSpec;
+use weir_mgmt::admin::Fault;
+use weir_mgmt::layout::Grid;
 
 /// `weir check`
 #[derive(Debug, Args)]
@@ -42,6 +44,9 @@ pub struct CheckArgs {
 pub fn load(path: &Path) -> Result<Loaded> {
     load_text(&path.display().to_string(), &read(path)?)
 }
+
+/// Columns of values and reasons get no wider.
+pub const WIDEST: usize = 40;
 
 /// Longest configuration that is read, bytes. That of 64 ports with every key written out is a tenth of it.
 const LONGEST: u64 = 4 << 20;
@@ -93,7 +98,16 @@ pub fn refused(name: &str, found: &[Diagnostic]) -> anyhow::Error {
     for diagnostic in found {
         say_err!("{diagnostic}\n");
     }
-    anyhow!("{name}: {}", errors(found))
+    Refused { name: name.to_owned(), found: found.to_vec() }.into()
+}
+
+/// A text with errors, which are printed.
+#[derive(Debug, thiserror::Error)]
+#[error("{name}: {}", errors(found))]
+pub struct Refused {
+    name: String,
+    /// What was found, warnings too.
+    pub found: Vec<Diagnostic>,
 }
 
 fn errors(found: &[Diagnostic]) -> String {
@@ -107,13 +121,11 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
     }
     let Loaded { config, warnings } = load(&args.config)?;
     if args.explain {
-        let rows = config.explain();
-        let key = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
-        let value = rows.iter().map(|row| row.value.len()).max().unwrap_or(0).min(32);
-        for row in rows {
-            let why = if row.why.is_empty() { String::new() } else { format!("  {}", row.why) };
-            say!("{:key$}  {:value$}  {}{why}", row.key, row.value, row.origin);
+        let mut grid = Grid::new(&["<key", "<value", "<origin", "<why"]).at_most(WIDEST);
+        for row in config.explain() {
+            grid.push([row.key, row.value, row.origin.to_string(), row.why]);
         }
+        OUT.text(&grid.body());
     }
     fits_machine(&config, &args.config)?;
     say!(
@@ -147,43 +159,25 @@ fn fits_machine(config: &Config, path: &Path) -> Result<()> {
         .with_context(|| format!("{}: 1 error", path.display()))
 }
 
-/// The same as one document, whatever was found.
+/// The same as one document.
 fn in_json(args: &CheckArgs) -> Result<Outcome> {
-    let name = args.config.display().to_string();
-    let mut told = json!({ "config": name, "findings": [] });
-    let outcome = read(&args.config).and_then(|text| examine(args, &name, &text, &mut told));
-    told["good"] = json!(outcome.is_ok());
-    told["error"] = json!(outcome.as_ref().err().map(|error| format!("{error:#}")));
-    OUT.json(&told);
-    outcome.map(|()| Outcome::Good)
-}
-
-fn examine(args: &CheckArgs, name: &str, text: &str, told: &mut Value) -> Result<()> {
-    let loaded = weir_config::load(name, text);
-    let found = loaded.as_ref().map_or_else(|found| found, |loaded| &loaded.warnings);
-    told["findings"] = found.iter().map(finding).collect();
-    let config = loaded.map_err(|found| anyhow!("{name}: {}", errors(&found)))?.config;
+    let Loaded { config, warnings } = load(&args.config)?;
+    fits_machine(&config, &args.config)?;
+    let mut told = json!({
+        "config": args.config.display().to_string(),
+        "error": null,
+        "warnings": warnings.iter().map(Fault::from).collect::<Vec<_>>(),
+        "ports": config.ports.len(),
+        "buffer_bytes": config.buffer.size,
+        "shared_bytes": config.buffer.shared,
+        "engines": engines(&config, &args.jobs)?,
+    });
     if args.explain {
         let value = |row: &Explained| json!({ "key": row.key, "value": row.value, "origin": row.origin.to_string(), "why": row.why });
         told["values"] = config.explain().iter().map(value).collect();
     }
-    told["ports"] = json!(config.ports.len());
-    told["buffer_bytes"] = json!(config.buffer.size);
-    told["shared_bytes"] = json!(config.buffer.shared);
-    fits_machine(&config, &args.config)?;
-    told["engines"] = json!(engines(&config, &args.jobs)?);
-    Ok(())
-}
-
-fn finding(found: &Diagnostic) -> Value {
-    json!({
-        "severity": if found.is_error() { "error" } else { "warning" },
-        "line": found.line,
-        "column": found.column,
-        "rule": found.rule,
-        "message": found.message,
-        "remedy": found.remedy,
-    })
+    OUT.json(&told);
+    Ok(Outcome::Good)
 }
 
 /// What an engine has, and what of it jobs would take; bytes.

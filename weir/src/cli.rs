@@ -5,7 +5,7 @@ use crate::{
     prepare, qp, report, run, show, sim, top, trace,
 };
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
 /// A lossless Ethernet switch in software.
@@ -109,6 +109,19 @@ impl Command {
     }
 }
 
+/// The command that was given is to say a document on standard output.
+pub fn is_json(mut matches: &ArgMatches) -> bool {
+    while let Some((_, of_command)) = matches.subcommand() {
+        matches = of_command;
+    }
+    matches!(matches.try_get_one("json"), Ok(Some(true)))
+}
+
+/// The same of a command line that may not be one.
+pub fn asks_json(own: &[OsString]) -> bool {
+    own.iter().any(|arg| arg == "--json" || arg == "-j")
+}
+
 /// Splits the arguments at the first `--`: EAL options before it, ours (with the program name) behind. Paths among ours may
 /// be any bytes.
 ///
@@ -135,6 +148,65 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Commands without `--json`, with the reason; docs/commands.md names them, too.
+    const NO_JSON: &[(&str, &str)] = &[
+        ("run", "--summary FILE writes the document"),
+        ("lab", "--summary FILE writes the document"),
+        ("host", "--summary FILE writes the document"),
+        ("top", "a screen for people; show ... --json has its tables"),
+        ("config schema", "JSON in any case"),
+        ("sim schema", "JSON in any case"),
+        ("bench pipeline", "JSON in any case"),
+        ("bench residence", "JSON in any case"),
+        ("inc controller", "runs until it is stopped, and has no result"),
+        ("completions", "a script for a shell"),
+        ("man", "writes pages"),
+    ];
+
+    /// Commands without commands of their own that may be given, and those that take arguments all the same.
+    fn leaves(command: &clap::Command, words: &str, found: &mut Vec<(String, bool)>) {
+        let is_json = command.get_arguments().any(|arg| arg.get_id() == "json");
+        if !command.is_subcommand_required_set() || !command.has_subcommands() {
+            found.push((words.to_owned(), is_json));
+        }
+        for inner in command.get_subcommands() {
+            leaves(inner, format!("{words} {}", inner.get_name()).trim(), found);
+        }
+    }
+
+    #[test]
+    fn every_command_has_json_or_a_reason() {
+        let mut found = Vec::new();
+        Cli::command().get_subcommands().for_each(|command| leaves(command, command.get_name(), &mut found));
+        assert!(found.len() > 30, "{found:?}");
+        let without: Vec<&str> =
+            found.iter().filter(|(_, json)| !json).map(|(words, _)| words.as_str()).collect();
+        let mut reasoned: Vec<&str> = NO_JSON.iter().map(|(words, _)| *words).collect();
+        reasoned.sort_by_key(|words| found.iter().position(|(found, _)| found == words));
+        assert_eq!(without, reasoned);
+        let docs = include_str!("../../docs/commands.md");
+        for (words, why) in NO_JSON {
+            assert!(
+                docs.contains(&format!("| `weir {words}` | {why} |")),
+                "docs/commands.md: {words}: {why}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_document_is_asked_for_behind_any_command() {
+        let parse = |text: &str| Cli::command().try_get_matches_from(words(text)).map(|m| is_json(&m));
+        for (line, json) in [
+            ("weir check a --json", true),
+            ("weir sim replay a --config b -j", true),
+            ("weir sim a -j", true),
+            ("weir qp trace stop --socket s", false),
+            ("weir run a", false),
+        ] {
+            assert_eq!(parse(line).unwrap(), json, "{line}");
+        }
     }
 
     #[test]

@@ -5,10 +5,11 @@ use crate::check;
 use crate::output::OUT;
 use crate::sonic;
 use crate::which::Which;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use weir_mgmt::api::documents::{ConfigInForce, EffectiveValue, json};
+use weir_mgmt::layout::Grid;
 use weir_mgmt::{api, client, server};
 
 /// `weir config`
@@ -68,7 +69,7 @@ fn show(args: &ConfigShowArgs) -> Result<Outcome> {
         }
         None => {
             let answer = client::get(&args.which.socket()?, api::CONFIG)?;
-            serde_json::from_str(&answer).context("the answer is no JSON")?
+            client::read(&answer)?
         }
     };
     if args.json {
@@ -82,22 +83,18 @@ fn show(args: &ConfigShowArgs) -> Result<Outcome> {
 /// One line per value; without `effective` those nobody set are left out.
 fn lines(document: &ConfigInForce, effective: bool, origin: bool) -> Vec<String> {
     let set = |row: &&EffectiveValue| effective || !matches!(row.origin.as_str(), "default" | "derived");
-    let rows: Vec<&EffectiveValue> = document.values.iter().filter(set).collect();
-    let width = |of: fn(&EffectiveValue) -> &String, most: usize| {
-        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0).min(most)
-    };
-    let (keys, values, origins) = (width(|r| &r.key, 60), width(|r| &r.value, 32), width(|r| &r.origin, 40));
+    let rows = document.values.iter().filter(set);
     let mut lines = vec![format!("# {}", document.source)];
     if let Some(ms) = document.unconfirmed_ms {
         lines.push(format!("# not confirmed: taken back in {} s", ms.div_ceil(1000)));
     }
-    for row in rows {
-        let mut line = format!("{:keys$}  {:values$}", row.key, row.value);
-        if origin {
-            line.push_str(&format!("  {:origins$}  {}", row.origin, row.why));
-        }
-        lines.push(line.trim_end().to_owned());
+    let heads: &[&str] = if origin { &["<key", "<value", "<origin", "<why"] } else { &["<key", "<value"] };
+    let mut grid = Grid::new(heads).at_most(check::WIDEST);
+    for EffectiveValue { key, value, origin: from, why, .. } in rows {
+        let why = [from, why].into_iter().filter(|_| origin);
+        grid.push([key, value].into_iter().chain(why).cloned());
     }
+    lines.extend(grid.body().lines().map(str::to_owned));
     lines
 }
 

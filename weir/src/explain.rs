@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::check;
 use crate::output::OUT;
 use crate::which::Which;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use std::path::Path;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ pub fn explain(args: &ExplainArgs) -> Result<Outcome> {
                 question.0.iter().map(|(name, value)| format!("{name}={}", client::encode(value))).collect();
             let target = format!("{}?{}", api::EXPLAIN, query.join("&"));
             let answer = client::get(&args.which.socket()?, &target)?;
-            serde_json::from_str(&answer).context("the answer is no JSON")?
+            client::read(&answer)?
         }
     };
     OUT.text(&if args.json { format!("{:#}\n", json(&document)) } else { text(&document) });

@@ -13,6 +13,7 @@ use weir_dataplane::mmu::headroom::{
     Headroom, HeadroomError, HeadroomInput, Model, OwnTerms, headroom as compute,
 };
 use weir_dataplane::turn::{Platform, Turns};
+use weir_mgmt::layout::Grid;
 
 /// What is at the other end of a port.
 #[derive(Clone, Copy, Debug, Args)]
@@ -132,28 +133,24 @@ pub fn table(columns: &[Column]) -> Vec<String> {
             names.push(term.name);
         }
     }
-    let width = names.iter().map(|name| name.len()).max().unwrap_or(0).max("xon_offset".len());
-    let row = |name: &str, cells: &dyn Fn(&Column) -> Option<u64>, why: &str| {
-        let mut line = format!("{name:width$}");
-        for column in columns {
-            let cell = cells(column).map_or("-".into(), |bytes| bytes.to_string());
-            line.push_str(&format!("  {cell:>10}"));
-        }
-        format!("{line}  {why}")
+    let heads = columns.iter().map(|c| (c.name.to_owned(), false));
+    let mut grid =
+        Grid::of(std::iter::once(("term".to_owned(), true)).chain(heads).chain([("bytes".to_owned(), true)]));
+    let mut row = |name: &str, cells: &dyn Fn(&Column) -> Option<u64>, why: &str| {
+        let cells = columns.iter().map(|c| cells(c).map_or("-".into(), |bytes| bytes.to_string()));
+        grid.push(std::iter::once(name.to_owned()).chain(cells).chain([why.to_owned()]));
     };
-    let mut lines: Vec<String> = columns.iter().map(|c| format!("{:10}  {}", c.name, c.what)).collect();
-    lines.push(String::new());
-    let head: String = columns.iter().map(|c| format!("  {:>10}", c.name)).collect();
-    lines.push(format!("{:width$}{head}  bytes", "term"));
     for name in names {
         let term = |c: &Column| c.result.terms.iter().find(|t| t.name == name).cloned();
         let formula = columns.iter().find_map(term).map_or(String::new(), |t| t.formula);
-        lines.push(row(name, &|c| term(c).map(|t| t.bytes), &formula));
+        row(name, &|c| term(c).map(|t| t.bytes), &formula);
     }
-    lines.push(row("xoff", &|c| Some(c.result.xoff), "headroom after Xoff: the sum"));
-    lines.push(row("xon", &|c| Some(c.xon), "resume at or below this fill"));
-    lines.push(row("xon_offset", &|c| c.xon_offset, "or this far below the moving limit"));
-    lines
+    row("xoff", &|c| Some(c.result.xoff), "headroom after Xoff: the sum");
+    row("xon", &|c| Some(c.xon), "resume at or below this fill");
+    row("xon_offset", &|c| c.xon_offset, "or this far below the moving limit");
+    let mut ways = Grid::new(&["<way", "<what"]);
+    columns.iter().for_each(|c| ways.push([c.name.to_owned(), c.what.to_owned()]));
+    ways.body().lines().chain([""]).chain(grid.text().lines()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

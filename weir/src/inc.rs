@@ -104,7 +104,7 @@ fn add(args: &AddArgs) -> Result<()> {
         // What is no job is found with its line before anybody is asked.
         serde_json::from_str::<JobSpec>(&text).with_context(|| path.display().to_string())?;
         let answer = client::order(&socket, PATH, &text).with_context(|| path.display().to_string())?;
-        let said: JobDone = serde_json::from_str(&answer).context("the answer is no JSON")?;
+        let said: JobDone = client::read(&answer)?;
         if args.json {
             OUT.json(&json(&said));
             continue;
@@ -118,7 +118,7 @@ fn end(args: &EndArgs) -> Result<()> {
     let port = args.port.as_deref().map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
     let answer = client::delete(&args.which.socket()?, &format!("{PATH}/{}{port}", args.job))?;
     match args.json {
-        true => OUT.json(&serde_json::from_str(&answer).context("the answer is no JSON")?),
+        true => OUT.json(&client::read(&answer)?),
         false => say!("job {}: its ranks are told", args.job),
     }
     Ok(())
@@ -128,10 +128,10 @@ fn list(args: &ListArgs) -> Result<()> {
     let Some(table) = Table::named("inc") else { return Ok(()) };
     let body = client::get(&args.which.socket()?, table.path)?;
     if args.json {
-        say!("{}", body.trim_end());
+        OUT.json(&client::read(&body)?);
         return Ok(());
     }
-    let document: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
+    let document: Value = client::read(&body)?;
     let rows = document[table.name].as_array().map_or(&[][..], Vec::as_slice);
     say!("{}", tables::text(table, rows, true).trim_end());
     Ok(())

@@ -28,6 +28,7 @@ mod papers;
 mod prepare;
 mod qp;
 mod quantity;
+mod refusal;
 mod report;
 mod run;
 mod show;
@@ -37,8 +38,8 @@ mod top;
 mod trace;
 mod which;
 
-use crate::output::say_err;
-use clap::Parser;
+use crate::output::{OUT, say_err};
+use clap::{CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
 /// It ran, and what it checks did not hold.
@@ -62,17 +63,28 @@ fn main() -> ExitCode {
             return ExitCode::from(REFUSED);
         }
     };
-    let cli = match cli::Cli::try_parse_from(own) {
-        Ok(cli) => cli,
+    let json = cli::asks_json(&own);
+    let parsed = cli::Cli::command().try_get_matches_from(own);
+    let (cli, json) = match parsed.and_then(|m| Ok((cli::Cli::from_arg_matches(&m)?, cli::is_json(&m)))) {
+        Ok(both) => both,
         Err(error) => {
             // Help and version are not errors; a closed pipe is nobody's fault.
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS };
+            if !error.use_stderr() {
+                return ExitCode::SUCCESS;
+            }
+            if json {
+                OUT.json(&refusal::usage(&error));
+            }
+            return ExitCode::from(REFUSED);
         }
     };
     let outcome = cli.command.carry_out(&eal);
     if let Err(error) = &outcome {
         say_err!("weir: {error:#}");
+        if json {
+            OUT.json(&refusal::document(error));
+        }
     }
     let said = output::finish();
     match (outcome, said) {

@@ -2,11 +2,12 @@
 
 use crate::Outcome;
 use crate::host::operate::{Order, Which, ask};
-use crate::output::say;
+use crate::output::{OUT, say};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
+use weir_mgmt::layout::Grid;
 
 /// `weir qp`
 #[derive(Debug, Subcommand)]
@@ -55,22 +56,25 @@ pub struct SetArgs {
     pub values: Vec<String>,
     #[command(flatten)]
     pub which: WhichArgs,
+    /// JSON: queue pairs whose parameters are set, and registers.
+    #[arg(long, short)]
+    pub json: bool,
 }
 
 /// `weir qp trace`
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
     /// Start to record, from an empty trace.
-    Start(WhichArgs),
+    Start(RecordArgs),
     /// Stop; what was recorded stays.
-    Stop(WhichArgs),
+    Stop(RecordArgs),
     /// Print what was recorded: how it began, each event, and how many there were of each class.
-    Show(ShowTraceArgs),
+    Show(RecordArgs),
 }
 
-/// `weir qp trace show`
+/// `weir qp trace start`, `stop` and `show`
 #[derive(Debug, Args)]
-pub struct ShowTraceArgs {
+pub struct RecordArgs {
     #[command(flatten)]
     pub which: WhichArgs,
     /// As JSON.
@@ -92,8 +96,8 @@ pub fn qp(command: &QpCommand) -> Result<Outcome> {
     match command {
         QpCommand::Show(args) => show(args)?,
         QpCommand::Set(args) => set(args)?,
-        QpCommand::Trace(TraceCommand::Start(which)) => record(which, true)?,
-        QpCommand::Trace(TraceCommand::Stop(which)) => record(which, false)?,
+        QpCommand::Trace(TraceCommand::Start(args)) => record(args, true)?,
+        QpCommand::Trace(TraceCommand::Stop(args)) => record(args, false)?,
         QpCommand::Trace(TraceCommand::Show(args)) => show_trace(args)?,
     }
     Ok(Outcome::Good)
@@ -114,34 +118,35 @@ fn gbps(row: &Value, key: &str) -> f64 {
 fn show(args: &ShowArgs) -> Result<()> {
     let rows = args.which.ask(&Order::Show(args.which.which()))?;
     if args.json {
-        say!("{:#}", Value::Array(rows));
+        OUT.json(&Value::Array(rows));
         return Ok(());
     }
     if args.registers {
-        say!("{:12} {:>10} {:>18} {:>12}", "queue pair", "address", "register", "value");
+        let mut grid = Grid::new(&["<queue pair", ">address", ">register", ">value"]);
         for row in &rows {
             for register in row["registers"].as_array().into_iter().flatten() {
-                let (address, value) = (number(register, "address"), number(register, "value"));
-                let register = register["name"].as_str().unwrap_or("");
-                say!("{:12} {:>#10x} {:>18} {:>#12x}", name(row), address, register, value);
+                let hex = |key: &str| format!("{:#x}", number(register, key));
+                let called = register["name"].as_str().unwrap_or("").to_owned();
+                grid.push([name(row), hex("address"), called, hex("value")]);
             }
         }
+        OUT.text(&grid.text());
         return Ok(());
     }
-    say!(
-        "{:12} {:>22} {:>9} {:>9} {:>9} {:>6} {:>5} {:>5} {:>10} {:>10} {:>9}",
-        "queue pair",
-        "peer",
-        "state",
-        "Gb/s",
-        "target",
-        "alpha",
-        "T",
-        "BC",
-        "posted",
-        "acked",
-        "CNPs"
-    );
+    let heads = [
+        "<queue pair",
+        ">peer",
+        ">state",
+        ">Gb/s",
+        ">target",
+        ">alpha",
+        ">T",
+        ">BC",
+        ">posted",
+        ">acked",
+        ">CNPs",
+    ];
+    let mut grid = Grid::new(&heads);
     for row in &rows {
         let register = |name: &str| {
             let all = row["registers"].as_array().into_iter().flatten();
@@ -156,21 +161,21 @@ fn show(args: &ShowArgs) -> Result<()> {
             (_, Value::Bool(true)) => "connected",
             _ => "unknown",
         };
-        say!(
-            "{:12} {:>22} {:>9} {:>9.3} {:>9} {:>6} {:>5} {:>5} {:>10} {:>10} {:>9}",
+        grid.push([
             name(row),
-            row["peer"].as_str().unwrap_or(""),
-            state,
-            gbps(row, "rate_bps"),
+            row["peer"].as_str().unwrap_or("").to_owned(),
+            state.to_owned(),
+            format!("{:.3}", gbps(row, "rate_bps")),
             target.map_or("-".into(), |bps| format!("{:.3}", bps as f64 / 1e9)),
             or_dash(register("ALPHA_MEM")),
             or_dash(counts.map(|counts| counts >> 16)),
             or_dash(counts.map(|counts| counts & 0xffff)),
-            number(row, "posted"),
-            number(row, "acknowledged"),
-            number(row, "cnps")
-        );
+            number(row, "posted").to_string(),
+            number(row, "acknowledged").to_string(),
+            number(row, "cnps").to_string(),
+        ]);
     }
+    OUT.text(&grid.text());
     Ok(())
 }
 
@@ -201,24 +206,40 @@ fn set(args: &SetArgs) -> Result<()> {
         parameters += if is_toml { &bare } else { &quoted };
     }
     let which = args.which.which();
+    let (mut set, mut registers) = (Vec::new(), Vec::new());
     if !parameters.is_empty() {
-        let rows = args.which.ask(&Order::Set(which.clone(), parameters))?;
-        for row in &rows {
-            let said = if row["dcqcn"].is_null() { "has a fixed rate, nothing is changed" } else { "set" };
-            say!("{}: {said}", name(row));
-        }
+        set = args.which.ask(&Order::Set(which.clone(), parameters))?;
     }
     for (address, value) in writes {
-        for row in args.which.ask(&Order::Write(which.clone(), address, value))? {
-            let port = row["port"].as_str().unwrap_or("");
-            say!("{port}: {address:#x} is {:#x}", number(&row, "value"));
-        }
+        let rows = args.which.ask(&Order::Write(which.clone(), address, value))?;
+        registers.extend(rows.into_iter().map(|row| (address, row)));
+    }
+    if args.json {
+        let registers: Vec<Value> = registers
+            .iter()
+            .map(|(address, row)| json!({ "port": row["port"], "address": address, "value": row["value"] }))
+            .collect();
+        OUT.json(&json!({ "queue_pairs": set, "registers": registers }));
+        return Ok(());
+    }
+    for row in &set {
+        let said = if row["dcqcn"].is_null() { "has a fixed rate, nothing is changed" } else { "set" };
+        say!("{}: {said}", name(row));
+    }
+    for (address, row) in &registers {
+        let port = row["port"].as_str().unwrap_or("");
+        say!("{port}: {address:#x} is {:#x}", number(row, "value"));
     }
     Ok(())
 }
 
-fn record(which: &WhichArgs, on: bool) -> Result<()> {
-    for row in which.ask(&Order::Record(which.which(), on))? {
+fn record(args: &RecordArgs, on: bool) -> Result<()> {
+    let rows = args.which.ask(&Order::Record(args.which.which(), on))?;
+    if args.json {
+        OUT.json(&Value::Array(rows));
+        return Ok(());
+    }
+    for row in rows {
         let said = match (row["dcqcn"].is_null(), on) {
             (true, _) => "has a fixed rate, there is nothing to record",
             (false, true) => "recording",
@@ -229,10 +250,10 @@ fn record(which: &WhichArgs, on: bool) -> Result<()> {
     Ok(())
 }
 
-fn show_trace(args: &ShowTraceArgs) -> Result<()> {
+fn show_trace(args: &RecordArgs) -> Result<()> {
     let rows = args.which.ask(&Order::Trace(args.which.which()))?;
     if args.json {
-        say!("{:#}", Value::Array(rows));
+        OUT.json(&Value::Array(rows));
         return Ok(());
     }
     for row in &rows {

@@ -1,11 +1,11 @@
 //! `weir report`: the page of a running switch as one file.
 
 use crate::Outcome;
-use crate::output::say;
+use crate::output::{OUT, say};
 use crate::which::Which;
 use anyhow::{Context, Result};
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use weir_mgmt::page::{self, Saved};
 use weir_mgmt::{api, client};
@@ -16,6 +16,9 @@ pub struct ReportArgs {
     /// Where to write it.
     #[arg(long, value_name = "FILE.html", default_value = "weir-report.html")]
     pub out: PathBuf,
+    /// JSON: where it was written.
+    #[arg(short, long)]
+    pub json: bool,
     /// Which switch.
     #[command(flatten)]
     pub which: Which,
@@ -23,17 +26,21 @@ pub struct ReportArgs {
 
 pub fn report(args: &ReportArgs) -> Result<Outcome> {
     let socket = args.which.socket()?;
-    let parse = |text: &str| serde_json::from_str::<Value>(text).context("the answer is no JSON");
-    let ask = |path: &str| parse(&client::get(&socket, path)?);
-    let events = client::get(&socket, &format!("{}?format=ndjson&follow=false", api::EVENTS))?;
+    let ask = |path: &str| client::ask::<Value>(&socket, path);
+    let events = client::open(&socket, &format!("{}?format=ndjson&follow=false", api::EVENTS))?;
     let saved = Saved {
         snapshot: ask(api::SNAPSHOT)?,
         history: ask(api::HISTORY)?,
-        events: events.lines().filter(|line| !line.is_empty()).map(parse).collect::<Result<_>>()?,
+        events: client::lines(events).collect::<Result<_, _>>()?,
         flows: ask(weir_mgmt::flows::PATH)?,
+        lldp: ask(weir_mgmt::lldp::PATH)?,
     };
     std::fs::write(&args.out, page::report(&saved))
         .with_context(|| format!("cannot write {}", args.out.display()))?;
-    say!("{}", args.out.display());
+    let out = args.out.display();
+    match args.json {
+        true => OUT.json(&json!({ "out": out.to_string() })),
+        false => say!("{out}"),
+    }
     Ok(Outcome::Good)
 }

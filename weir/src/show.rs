@@ -3,14 +3,17 @@
 use crate::Outcome;
 use crate::output::{OUT, say};
 use crate::which::Which;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::io::BufRead;
 use std::path::Path;
 use std::time::Duration;
 use weir_dataplane::flows::Cause;
-use weir_mgmt::sonic::{ALL, Answers, View};
+use weir_mgmt::api::documents::{Event, FdbPage, json};
+use weir_mgmt::lldp::PATH as LLDP;
+use weir_mgmt::sonic::{ALL, Also, Answers, View};
 use weir_mgmt::table::Table;
 use weir_mgmt::{api, client, show as tables, sonic};
 
@@ -18,12 +21,9 @@ use weir_mgmt::{api, client, show as tables, sonic};
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// What to look at.
-    #[arg(value_parser = ["switch", "ports", "queues", "pgs", "buffer", "pfc", "ecn", "marking", "matrix", "vlans", "storm_control", "lag", "mirrors", "drops", "reasons", "latency", "fdb", "inc", "inc_ranks", "inc_engines", "inc_drops", "lcores", "flows", "lldp", "events", "interfaces", "queue", "priority-group", "pfcwd", "buffer_pool", "headroom-pool", "mac"])]
+    #[arg(value_parser = PossibleValuesParser::new(first_words()))]
     pub what: String,
-    /// SONiC's commands, with its columns: interfaces status|counters, pfc counters|priority|asymmetric, queue
-    /// counters|wredcounters|watermark, priority-group watermark|drop counters, pfcwd stats|config, buffer
-    /// pool|configuration, buffer_pool watermark, headroom-pool watermark, mac.
-    #[arg(value_name = "WORDS")]
+    #[arg(value_name = "WORDS", help = sonics_words())]
     pub more: Vec<String>,
     /// This port only.
     #[arg(long)]
@@ -91,21 +91,56 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     }
     let words = std::iter::once(args.what.as_str()).chain(args.more.iter().map(String::as_str));
     let words = words.collect::<Vec<_>>().join(" ");
-    match (Table::named(&words), View::named(&words), words.as_str()) {
+    let document = DOCUMENTS.iter().find(|(name, _)| *name == words);
+    match (Table::named(&words), View::named(&words), document) {
         (Some(table), ..) => look(args, &|| rows(args, table, &socket))?,
         (None, Some(view), _) => look(args, &|| sonics(args, view, &socket))?,
-        (None, None, "fdb" | "mac") => look(args, &|| fdb(args, &socket))?,
-        (None, None, "flows") => look(args, &|| flows(args, &socket))?,
-        (None, None, "lldp") => look(args, &|| lldp(args, &socket))?,
-        (None, None, "events") => events(args, &socket)?,
-        (None, None, _) => bail!("{}", known(&args.what)),
+        (None, None, Some((_, look_at))) => look(args, &|| look_at(args, &socket))?,
+        (None, None, None) if words == EVENTS => events(args, &socket)?,
+        (None, None, None) => bail!("{}", known(&args.what)),
     }
     Ok(Outcome::Good)
 }
 
+/// What is no table, and how it is asked for.
+type Look = fn(&ShowArgs, &Path) -> Result<String>;
+const DOCUMENTS: [(&str, Look); 4] = [("flows", flows), ("lldp", lldp), ("fdb", fdb), ("mac", fdb)];
+const EVENTS: &str = "events";
+
+/// What may stand first: tables, what is no table, and the first word of each of SONiC's commands.
+fn first_words() -> Vec<&'static str> {
+    let tables = weir_mgmt::table::ALL.iter().map(|table| table.name);
+    let all = tables.chain(DOCUMENTS.map(|(name, _)| name)).chain([EVENTS]);
+    let mut words: Vec<&str> = Vec::new();
+    for word in all.chain(ALL.iter().map(|view| first_word(view.words))) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words
+}
+
+fn first_word(words: &str) -> &str {
+    words.split(' ').next().unwrap_or(words)
+}
+
+/// SONiC's commands, those that begin alike together.
+fn sonics_words() -> String {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for view in ALL {
+        let (first, more) = view.words.split_once(' ').unwrap_or((view.words, ""));
+        match all.last_mut().filter(|(last, _)| *last == first) {
+            Some((_, found)) => found.push(more),
+            None => all.push((first, vec![more])),
+        }
+    }
+    let each = all.into_iter().map(|(first, more)| format!("{first} {}", more.join("|")));
+    format!("SONiC's commands, with its columns: {}", each.collect::<Vec<_>>().join(", "))
+}
+
 /// What there is that begins with this word.
 fn known(word: &str) -> String {
-    let alike = ALL.iter().filter(|view| view.words.split(' ').next() == Some(word));
+    let alike = ALL.iter().filter(|view| first_word(view.words) == word);
     let alike: Vec<_> = alike.map(|view| format!("  weir show {:36} {}", view.words, view.what)).collect();
     match alike.is_empty() {
         true => format!("weir show {word} takes no further words"),
@@ -115,16 +150,18 @@ fn known(word: &str) -> String {
 
 /// What SONiC would show.
 fn sonics(args: &ShowArgs, view: &View, socket: &Path) -> Result<String> {
-    let read = |target: &str| -> Result<Value> {
-        serde_json::from_str(&client::get(socket, target)?).context("the answer is no JSON")
-    };
     let mut answers = Answers::new(args.port.as_deref());
     for table in view.tables.iter().filter_map(|name| Table::named(name)) {
-        let mut document = read(&target(args, table))?;
+        let mut document: Value = client::ask(socket, &target(args, table))?;
         answers.add_table(table.name, document[table.name].take());
     }
-    if view.config {
-        answers.add_config(read(sonic::PATH)?);
+    match view.also {
+        Also::Nothing => {}
+        Also::Config => answers.add_config(client::ask(socket, sonic::PATH)?),
+        Also::Lldp => {
+            let port = args.port.as_ref().map(|port| format!("?port={}", client::encode(port)));
+            answers.add_lldp(client::ask(socket, &format!("{LLDP}{}", port.unwrap_or_default()))?);
+        }
     }
     Ok(match args.json {
         true => format!("{:#}", view.json(&answers, args.all)),
@@ -176,7 +213,7 @@ fn rows(args: &ShowArgs, table: &Table, socket: &Path) -> Result<String> {
     if args.json {
         return Ok(body);
     }
-    let document: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
+    let document: Value = client::read(&body)?;
     let rows = document[table.name].as_array().map_or(&[][..], Vec::as_slice);
     Ok(tables::text(table, rows, args.all))
 }
@@ -191,20 +228,17 @@ fn fdb(args: &ShowArgs, socket: &Path) -> Result<String> {
     }
     let (mut entries, mut after) = (Vec::new(), String::new());
     loop {
-        let body = client::get(socket, &format!("{target}{after}"))?;
-        let mut document: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
-        if let Value::Array(page) = document["fdb"].take() {
-            entries.extend(page);
-        }
-        if let Some(next) = document["next"].as_str() {
+        let mut page: FdbPage = client::ask(socket, &format!("{target}{after}"))?;
+        entries.append(&mut page.fdb);
+        if let Some(next) = &page.next {
             after = format!("&after={}", client::encode(next));
             continue;
         }
         entries.sort_by_cached_key(tables::fdb_order);
         // One that was pushed elsewhere in the table between two pages is told twice.
         entries.dedup_by_key(|entry| tables::fdb_order(entry));
-        document["fdb"] = entries.into();
-        return Ok(if args.json { document.to_string() } else { tables::fdb(&document) });
+        page.fdb = entries;
+        return Ok(if args.json { json(&page).to_string() } else { tables::fdb(&page) });
     }
 }
 
@@ -229,36 +263,28 @@ fn lldp(args: &ShowArgs, socket: &Path) -> Result<String> {
 }
 
 /// The answer of a path to what was given, as it is or for people.
-fn document(
+fn document<T: DeserializeOwned>(
     args: &ShowArgs,
     socket: &Path,
     (path, given): (&str, &[(&str, &Option<String>)]),
-    text: fn(&Value) -> String,
+    text: fn(&T) -> String,
 ) -> Result<String> {
     let given = given.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     let query: Vec<_> = given.map(|(name, value)| format!("{name}={}", client::encode(value))).collect();
     let body = client::get(socket, &format!("{path}?{}", query.join("&")))?;
-    if args.json {
-        return Ok(body);
-    }
-    Ok(text(&serde_json::from_str(&body).context("the answer is no JSON")?))
+    Ok(if args.json { body } else { text(&client::read(&body)?) })
 }
 
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {
     let stream = client::open(socket, &format!("{}?format=ndjson&follow={}", api::EVENTS, args.watch))?;
-    for line in stream.lines() {
-        let line = line.context("the switch has gone")?;
-        if line.is_empty() {
+    for event in client::lines::<Event>(stream) {
+        let event = event?;
+        if args.port.as_ref().is_some_and(|port| event.port.as_ref() != Some(port)) {
             continue;
         }
-        let event: Value = serde_json::from_str(&line).context("the answer is no JSON")?;
-        if args.port.as_ref().is_some_and(|port| event["port"] != *port) {
-            continue;
-        }
-        if args.json {
-            say!("{line}");
-        } else {
-            say!("{}", tables::event(&event));
+        match args.json {
+            true => say!("{}", json(&event)),
+            false => say!("{}", tables::event(&event)),
         }
         if OUT.is_broken() {
             break;

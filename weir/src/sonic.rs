@@ -5,7 +5,7 @@ use crate::check;
 use crate::output::{ERR, OUT, say_err};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::path::PathBuf;
 use weir_config::sonic::{self, Note, Options};
@@ -40,7 +40,7 @@ pub struct ConfigImportArgs {
     /// the report to standard error.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The report as JSON.
+    /// JSON: what became of every row, and the configuration as a text (`toml`) or the file it went to (`out`).
     #[arg(short, long)]
     pub json: bool,
 }
@@ -56,7 +56,7 @@ pub struct ConfigExportArgs {
     /// standard error.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The report as JSON.
+    /// JSON: what became of every value, and the tables (`config_db`) or the file they went to (`out`).
     #[arg(short, long)]
     pub json: bool,
 }
@@ -79,7 +79,8 @@ pub fn import(args: &ConfigImportArgs) -> Result<Outcome> {
     for warning in &made.warnings {
         say_err!("{warning}\n");
     }
-    hand_over(&made.toml, &made.notes, args.out.as_deref(), args.json)
+    let document = || Ok(("toml", Value::from(made.toml.as_str())));
+    hand_over(&made.toml, document, &made.notes, args.out.as_deref(), args.json)
 }
 
 /// Writes a configuration as SONiC's tables.
@@ -89,26 +90,39 @@ pub fn import(args: &ConfigImportArgs) -> Result<Outcome> {
 pub fn export(args: &ConfigExportArgs) -> Result<Outcome> {
     let ForeignArg::Sonic = args.to;
     let made = sonic::export(&check::load(&args.config)?.config);
-    hand_over(&made.json, &made.notes, args.out.as_deref(), args.json)
+    let document = || Ok(("config_db", serde_json::from_str(&made.json)?));
+    hand_over(&made.json, document, &made.notes, args.out.as_deref(), args.json)
 }
 
-/// The text goes to the file and the report to standard output, or the text there and the report beside it.
-fn hand_over(text: &str, notes: &[Note], out: Option<&Path>, as_json: bool) -> Result<Outcome> {
-    let report = if as_json { format!("{:#}\n", in_json(notes)) } else { sonic::report(notes) };
-    match out {
-        Some(path) => {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-            OUT.text(&report);
+/// The text goes to the file and the report to standard output, or the text there and the report beside it; as JSON both are one
+/// document.
+fn hand_over(
+    text: &str,
+    document: impl FnOnce() -> Result<(&'static str, Value)>,
+    notes: &[Note],
+    out: Option<&Path>,
+    as_json: bool,
+) -> Result<Outcome> {
+    if let Some(path) = out {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match (as_json, out) {
+        (true, _) => {
+            let (key, value) = match out {
+                Some(path) => ("out", path.display().to_string().into()),
+                None => document()?,
+            };
+            OUT.json(&json!({ key: value, "notes": notes.iter().map(in_json).collect::<Vec<_>>() }));
         }
-        None => {
+        (false, Some(_)) => OUT.text(&sonic::report(notes)),
+        (false, None) => {
             OUT.text(text);
-            ERR.text(&report);
+            ERR.text(&sonic::report(notes));
         }
     }
     Ok(Outcome::Good)
 }
 
-fn in_json(notes: &[Note]) -> serde_json::Value {
-    let row = |n: &Note| json!({ "outcome": n.outcome.word(), "table": n.table, "key": n.key, "fields": n.fields, "why": n.why });
-    notes.iter().map(row).collect()
+fn in_json(n: &Note) -> Value {
+    json!({ "outcome": n.outcome.word(), "table": n.table, "key": n.key, "fields": n.fields, "why": n.why })
 }

@@ -6,10 +6,10 @@ use crate::quantity::{number, queue_pair, time};
 use crate::which::Which;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::Value;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::path::PathBuf;
@@ -18,8 +18,10 @@ use weir_dataplane::switch::Filter;
 use weir_dataplane::types::Mac;
 use weir_mgmt::admin::comment::{ON_ITS_WAY, comment};
 use weir_mgmt::admin::watch::{Watch, lines, unhex};
+use weir_mgmt::api;
+use weir_mgmt::api::documents::{self, WatchLine};
+use weir_mgmt::client::{self, ClientError};
 use weir_mgmt::pcapng::Writer;
-use weir_mgmt::{api, client};
 
 /// Which frames
 #[derive(Debug, Args)]
@@ -100,6 +102,9 @@ pub struct CaptureArgs {
     /// Stop after this time, e.g. 10s.
     #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
     pub time: Duration,
+    /// JSON: what was written.
+    #[arg(short, long)]
+    pub json: bool,
     /// Which switch.
     #[command(flatten)]
     pub which: Which,
@@ -118,18 +123,12 @@ fn filter(args: &FilterArgs) -> Filter {
 }
 
 /// Events of an order, as they come, until the last.
-fn events(socket: &Path, watch: &Watch) -> Result<impl Iterator<Item = Result<Value>> + use<>> {
-    let body = watch.json().to_string();
-    let stream = client::stream(socket, api::WATCH, &body)?;
-    let event = |line: io::Result<String>| -> Result<Option<Value>> {
-        let line = line.context("the switch has gone")?;
-        // An empty line is a sign of life.
-        if line.is_empty() {
-            return Ok(None);
-        }
-        serde_json::from_str(&line).map(Some).context("the answer is no JSON")
-    };
-    Ok(stream.lines().filter_map(move |line| event(line).transpose()))
+fn events(
+    socket: &Path,
+    watch: &Watch,
+) -> Result<impl Iterator<Item = Result<WatchLine, ClientError>> + use<>> {
+    let stream = client::stream(socket, api::WATCH, &watch.json().to_string())?;
+    Ok(client::lines(stream))
 }
 
 pub fn trace(args: &TraceArgs) -> Result<Outcome> {
@@ -146,7 +145,7 @@ pub fn trace(args: &TraceArgs) -> Result<Outcome> {
     for event in events(&args.which.socket()?, &watch)? {
         let event = event?;
         match args.json {
-            true => say!("{event}"),
+            true => say!("{}", documents::json(&event)),
             false => lines(&event).iter().for_each(|line| say!("{line}")),
         }
         if OUT.is_broken() {
@@ -166,8 +165,11 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
         marked: args.marked,
         time: args.time,
     };
-    let mut events = events(&args.which.socket()?, &watch)?;
     let to_stdout = args.file.as_os_str() == "-";
+    if to_stdout && args.json {
+        bail!("-w - and --json both want standard output: name a file");
+    }
+    let mut events = events(&args.which.socket()?, &watch)?;
     // Opened only when the switch has agreed: an order that is refused leaves no file.
     let out: Box<dyn Write> = match to_stdout {
         true => Box::new(io::stdout().lock()),
@@ -179,13 +181,19 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
     let mut capture = Capture::new(out, &args.port, args.snaplen)?;
     let end = loop {
         match events.next().transpose()? {
-            Some(event) if event["event"] == "end" => break event,
+            Some(end @ WatchLine::End { .. }) => break end,
             Some(event) => capture.note(event)?,
             None => bail!("the switch has gone"),
         }
     };
     capture.finish(&end)?;
-    say_err!("{}", lines(&end).join("; "));
+    if args.json {
+        let mut told = documents::json(&end);
+        told["file"] = json!(args.file.display().to_string());
+        OUT.json(&told);
+    } else {
+        say_err!("{}", lines(&end).join("; "));
+    }
     Ok(Outcome::Good)
 }
 
@@ -194,7 +202,7 @@ pub struct Capture<W: Write> {
     file: Writer<W>,
     /// ns since 1970 less ns of the workers' clock.
     offset: i128,
-    open: BTreeMap<u64, Vec<Value>>,
+    open: BTreeMap<u64, Vec<WatchLine>>,
 }
 
 impl<W: Write> Capture<W> {
@@ -204,17 +212,19 @@ impl<W: Write> Capture<W> {
     }
 
     /// An event of a frame, in the order in which they happened.
-    pub fn note(&mut self, event: Value) -> Result<()> {
-        if event["event"] == "armed" {
-            let unix: i128 = event["unix_ns"].as_str().and_then(|ns| ns.parse().ok()).unwrap_or(0);
-            self.offset = unix - i128::from(event["at_ns"].as_u64().unwrap_or(0));
+    pub fn note(&mut self, event: WatchLine) -> Result<()> {
+        if let WatchLine::Armed { unix_ns, at_ns } = &event {
+            self.offset = unix_ns.parse::<i128>().unwrap_or(0) - i128::from(*at_ns);
             return Ok(());
         }
-        let Some(number) = event["frame"].as_u64() else { return Ok(()) };
+        let Some(number) = event.frame() else { return Ok(()) };
         let story = self.open.entry(number).or_default();
         story.push(event);
-        let copies = story[0]["copies"].as_u64().unwrap_or(0);
-        if story.len() as u64 > copies
+        let copies = match &story[0] {
+            WatchLine::Arrived(arrival) => arrival.copies as usize,
+            _ => 0,
+        };
+        if story.len() > copies
             && let Some(story) = self.open.remove(&number)
         {
             self.write(&story, "")?;
@@ -223,48 +233,59 @@ impl<W: Write> Capture<W> {
     }
 
     /// What has not left yet, and with the last event how many there were: a file without that is cut short.
-    pub fn finish(&mut self, end: &Value) -> Result<()> {
+    pub fn finish(&mut self, end: &WatchLine) -> Result<()> {
         for story in std::mem::take(&mut self.open).into_values() {
             self.write(&story, ON_ITS_WAY)?;
         }
-        let count = |key: &str| end[key].as_u64().unwrap_or(0);
-        self.file.end(count("frames"), count("missed")).context("cannot write")
+        let WatchLine::End { frames, missed, .. } = end else { return Ok(()) };
+        self.file.end(*frames, *missed).context("cannot write")
     }
 
-    fn write(&mut self, story: &[Value], more: &str) -> Result<()> {
-        let first = &story[0];
-        let bytes = first["bytes"].as_str().and_then(unhex).unwrap_or_default();
-        let at = i128::from(first["at_ns"].as_u64().unwrap_or(0)) + self.offset;
-        let len = first["len_bytes"].as_u64().unwrap_or(0) as u32;
-        self.file.packet(at.max(0) as u64, &bytes, len, &(comment(story) + more)).context("cannot write")
+    fn write(&mut self, story: &[WatchLine], more: &str) -> Result<()> {
+        let (at, bytes, len) = match &story[0] {
+            WatchLine::Arrived(arrival) => (arrival.at_ns, &*arrival.bytes, arrival.len_bytes),
+            WatchLine::Lost { at_ns, bytes, len_bytes, .. } => (*at_ns, &**bytes, *len_bytes),
+            // Of a frame that was told of before nothing is left to write.
+            _ => return Ok(()),
+        };
+        let unix_ns = (i128::from(at) + self.offset).max(0) as u64;
+        let bytes = unhex(bytes).unwrap_or_default();
+        self.file.packet(unix_ns, &bytes, len, &(comment(story) + more)).context("cannot write")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_packet_is_written_when_its_story_is_complete() {
         let mut file = Vec::new();
         let mut capture = Capture::new(&mut file, "p0", 64).unwrap();
-        capture.note(json!({ "event": "armed", "unix_ns": "5000", "at_ns": 1000 })).unwrap();
+        let line = |event: serde_json::Value| serde_json::from_value::<WatchLine>(event).unwrap();
+        capture.note(line(json!({ "event": "armed", "unix_ns": "5000", "at_ns": 1000 }))).unwrap();
         let arrived = |n: u64, copies: u64| {
-            json!({ "event": "arrived", "frame": n, "at_ns": 1500, "port": "p0", "len_bytes": 60, "bytes": "aabb",
-                    "copies": copies, "verdict": "admitted", "queue": { "used_bytes": [7, 67] } })
+            line(
+                json!({ "event": "arrived", "frame": n, "at_ns": 1500, "port": "p0", "len_bytes": 60, "bytes": "aabb",
+                    "parsed": { "kind": "data", "malformed_l3": false }, "class": { "tc": 3, "pg": 3, "queue": 3 },
+                    "lookup": "port p1", "charge_bytes": 60, "copies": copies, "copies_aside": 0, "verdict": "admitted",
+                    "group": { "used_bytes": [0, 60], "shared_bytes": [0, 0], "headroom_bytes": [0, 0], "xoff": [false, false] },
+                    "queue": { "used_bytes": [7, 67] } }),
+            )
         };
         for n in 1..=3 {
             capture.note(arrived(n, n - 1)).unwrap();
         }
         assert_eq!(capture.open.len(), 2);
-        let left = json!({ "event": "left", "frame": 2, "port": "p1", "residence_ns": 2000, "marked": true });
-        capture.note(left).unwrap();
+        let left = json!({ "event": "left", "frame": 2, "at_ns": 3500, "port": "p1", "queue": 3, "queued_ns": 1000,
+                           "residence_ns": 2000, "depth_bytes": 0, "marked": true });
+        capture.note(line(left)).unwrap();
         assert_eq!(capture.open.len(), 1);
-        capture.finish(&json!({ "event": "end", "frames": 3, "missed": 0 })).unwrap();
+        let end =
+            json!({ "event": "end", "why": "count reached", "frames": 3, "on_their_way": 1, "missed": 0 });
+        capture.finish(&line(end)).unwrap();
         let text = String::from_utf8_lossy(&file).into_owned();
-        for wanted in
-            ["admitted; depth 7", "left p1 queue null after 2.000 us", "marked CE", "still on its way"]
+        for wanted in ["admitted; depth 7", "left p1 queue 3 after 2.000us", "marked CE", "still on its way"]
         {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }

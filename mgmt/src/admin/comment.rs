@@ -1,45 +1,32 @@
 //! The comment beside a captured frame: what happened to it, in one line, written and read.
 
-use super::watch::{departure, word};
-use serde_json::Value;
+use super::watch::departure;
+use crate::api::documents::{FrameClass, WatchLine, WatchedArrival};
 
 /// Ends the comment of a frame that has not left yet.
 pub const ON_ITS_WAY: &str = "; still on its way when the capture ended";
 
 /// What happened to a frame, in one line, from its events in order.
-pub fn comment(events: &[Value]) -> String {
+pub fn comment(events: &[WatchLine]) -> String {
     let mut parts = Vec::new();
-    if let Some(number) = events.first().and_then(|event| event["frame"].as_u64()) {
-        parts.push(format!("frame {number}"));
-    }
+    parts.extend(events.first().and_then(WatchLine::frame).map(|number| format!("frame {number}")));
     for event in events {
-        match word(event, "event") {
-            "arrived" => {
-                let (class, depth) = (&event["class"], &event["queue"]["used_bytes"][0]);
-                parts.push(format!(
-                    "arrived {}; tc {} pg {} queue {}; {}; {}",
-                    word(event, "port"),
-                    class["tc"],
-                    class["pg"],
-                    class["queue"],
-                    word(event, "lookup"),
-                    word(event, "verdict")
-                ));
-                match event["reason"].as_str() {
-                    Some(reason) => parts.push(format!("stage {}, reason {reason}", word(event, "stage"))),
-                    None => parts.push(format!("depth {depth}")),
-                }
+        match event {
+            WatchLine::Arrived(arrival) => {
+                let WatchedArrival { port, class: FrameClass { tc, pg, queue }, lookup, verdict, .. } =
+                    &**arrival;
+                parts.push(format!("arrived {port}; tc {tc} pg {pg} queue {queue}; {lookup}; {verdict}"));
+                let stage = arrival.stage.as_deref().unwrap_or_default();
+                parts.push(match &arrival.reason {
+                    Some(reason) => format!("stage {stage}, reason {reason}"),
+                    None => format!("depth {}", arrival.queue.used_bytes[0]),
+                });
             }
-            "left" => parts.push(format!("left {}", departure(event))),
-            "flushed" | "lost" => {
-                parts.push(format!(
-                    "lost at {}, stage {}, reason {}",
-                    word(event, "port"),
-                    word(event, "stage"),
-                    word(event, "reason")
-                ));
+            WatchLine::Left { .. } => parts.push(format!("left {}", departure(event))),
+            WatchLine::Flushed { port, stage, reason, .. } | WatchLine::Lost { port, stage, reason, .. } => {
+                parts.push(format!("lost at {port}, stage {stage}, reason {reason}"));
             }
-            _ => {}
+            WatchLine::Armed { .. } | WatchLine::End { .. } => {}
         }
     }
     parts.join("; ")
@@ -138,21 +125,28 @@ impl Departure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    fn arrived(more: &Value) -> Value {
-        let mut event = json!({ "event": "arrived", "frame": 7, "port": "p 0", "lookup": "port p1", "verdict": "admitted, Xoff is sent",
-                "class": { "tc": 3, "pg": 2, "queue": 4 }, "queue": { "used_bytes": [700, 800] } });
+    fn line(event: &Value) -> WatchLine {
+        serde_json::from_value(event.clone()).unwrap_or_else(|error| panic!("{error}: {event}"))
+    }
+
+    fn arrived(more: &Value) -> WatchLine {
+        let mut event = json!({ "event": "arrived", "frame": 7, "at_ns": 1, "port": "p 0", "len_bytes": 60, "bytes": "", "lookup": "port p1",
+                "verdict": "admitted, Xoff is sent", "class": { "tc": 3, "pg": 2, "queue": 4 }, "charge_bytes": 60, "copies": 1, "copies_aside": 0,
+                "parsed": { "kind": "data", "malformed_l3": false }, "queue": { "used_bytes": [700, 800] },
+                "group": { "used_bytes": [0, 0], "shared_bytes": [0, 0], "headroom_bytes": [0, 0], "xoff": [false, false] } });
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        event
+        line(&event)
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let left = json!({ "event": "left", "frame": 7, "port": "p1", "queue": 4, "residence_ns": 2000, "queued_ns": 1500,
+        let left = json!({ "event": "left", "frame": 7, "at_ns": 2, "port": "p1", "queue": 4, "residence_ns": 2000, "queued_ns": 1500,
                 "depth_bytes": 99, "marked": true });
-        let lost = json!({ "event": "flushed", "frame": 7, "port": "p2", "stage": "egress", "reason": "egress.link_down" });
-        let text = comment(&[arrived(&json!({})), left, lost]) + ON_ITS_WAY;
+        let lost = json!({ "event": "flushed", "frame": 7, "at_ns": 2, "port": "p2", "residence_ns": 3, "stage": "egress",
+                "reason": "egress.link_down", "remedy": "" });
+        let text = comment(&[arrived(&json!({})), line(&left), line(&lost)]) + ON_ITS_WAY;
         let departure = Departure { port: "p1".into(), queue: 4, depth: 99, marked: true };
         let want = FrameHistory {
             number: 7,
@@ -169,9 +163,9 @@ mod tests {
         let dropped = arrived(&json!({ "stage": "ingress", "reason": "ingress.full", "verdict": "dropped" }));
         let read = FrameHistory::read(&comment(&[dropped])).unwrap();
         assert_eq!((read.losses, read.depth), (vec![(String::new(), "ingress.full".into())], None));
-        let lost =
-            json!({ "event": "lost", "frame": 1, "port": "p0", "stage": "parse", "reason": "parse.runt" });
-        let read = FrameHistory::read(&comment(&[lost])).unwrap();
+        let lost = json!({ "event": "lost", "frame": 1, "at_ns": 2, "port": "p0", "len_bytes": 9, "bytes": "", "stage": "parse",
+                "reason": "parse.runt", "remedy": "" });
+        let read = FrameHistory::read(&comment(&[line(&lost)])).unwrap();
         assert_eq!((read.class, read.losses), (None, vec![("p0".into(), "parse.runt".into())]));
     }
 

@@ -6,6 +6,7 @@ use crate::api::documents::{
     ExplainedVlan, FrameClass, QueueUse,
 };
 use crate::api::{Kind as Of, Parameter, parameter};
+use crate::layout::{grouped, percent};
 use std::fmt::Write;
 use weir_config::{Config, LagConfig, show_flood_limit};
 use weir_dataplane::ecn::ONE_Q32;
@@ -273,22 +274,22 @@ pub fn text(d: &ExplainedFrame) -> String {
     };
     line("verdict", verdict);
     line("pause", pause(d));
-    let percent = |of_one: f64| format!("{:.2} %", of_one * 100.0);
+    let share = |of_one: f64| percent(of_one, 2);
     line(
         "mark",
         match &d.mark {
             Some(mark) => format!(
                 "{} at this depth (Kmin {}, Kmax {}, Pmax {})",
-                percent(mark.probability),
+                share(mark.probability),
                 grouped(mark.kmin_bytes),
                 grouped(mark.kmax_bytes),
-                percent(mark.pmax)
+                share(mark.pmax)
             ),
             None => "never: the queue does not mark".to_owned(),
         },
     );
     if d.early_drop_probability > 0.0 {
-        line("early drop", percent(d.early_drop_probability));
+        line("early drop", share(d.early_drop_probability));
     }
     text
 }
@@ -310,19 +311,6 @@ fn pause(d: &ExplainedFrame) -> String {
         ),
         (list, false) => format!("Xoff for priority {list}; {left} bytes of headroom left"),
     }
-}
-
-/// Digits in threes.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -390,6 +378,5 @@ mod tests {
         let of_lag = answer(&config, &f.params, &seen, &question("port=p0&to=po1")).unwrap();
         assert_eq!((of_lag.to.as_str(), of_lag.lag.as_deref()), ("p1", Some("po1")));
         assert!(text(&of_lag).contains("lag         p1 is of po1:"), "{}", text(&of_lag));
-        assert_eq!((grouped(7), grouped(1_234_567)), ("7".into(), "1 234 567".into()));
     }
 }

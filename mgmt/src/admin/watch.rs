@@ -4,6 +4,7 @@ use super::{Fault, Refusal};
 use crate::api::documents::{
     FrameClass, WatchLine, WatchedArrival, WatchedGroup, WatchedHeaders, WatchedQueue,
 };
+use crate::layout::time;
 use crate::snapshot::SwitchInfo;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -448,89 +449,66 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
-pub(super) fn word<'a>(event: &'a Value, key: &str) -> &'a str {
-    event[key].as_str().unwrap_or("")
-}
-
-fn time(value: &Value) -> String {
-    let ns = value.as_u64().unwrap_or(0) as f64;
-    if ns >= 1e6 { format!("{:.3} ms", ns / 1e6) } else { format!("{:.3} us", ns / 1e3) }
-}
-
 /// An event for people: one line or several, each with the number of the frame.
-pub fn lines(event: &Value) -> Vec<String> {
-    let head = format!("#{:<4}", event["frame"].as_u64().unwrap_or(0));
-    let stages = match word(event, "event") {
-        "arrived" => story_of_arrival(event),
-        "left" => vec![("left", departure(event))],
-        "flushed" => vec![("FLUSHED", loss(event))],
-        "lost" => vec![("LOST", format!("{}, {} bytes", loss(event), event["len_bytes"]))],
-        "end" => {
-            let (frames, away, missed) = (&event["frames"], &event["on_their_way"], &event["missed"]);
+pub fn lines(event: &WatchLine) -> Vec<String> {
+    let (frame, stages) = match event {
+        WatchLine::Armed { .. } => return Vec::new(),
+        WatchLine::Arrived(arrival) => (arrival.frame, story_of_arrival(arrival)),
+        WatchLine::Left { frame, .. } => (*frame, vec![("left", departure(event))]),
+        WatchLine::Flushed { frame, port, reason, remedy, .. } => {
+            (*frame, vec![("FLUSHED", format!("at {port}: {reason}: {remedy}"))])
+        }
+        WatchLine::Lost { frame, port, reason, remedy, len_bytes, .. } => {
+            (*frame, vec![("LOST", format!("at {port}: {reason}: {remedy}, {len_bytes} bytes"))])
+        }
+        WatchLine::End { why, frames, on_their_way, missed } => {
             return vec![format!(
-                "{}: {frames} frames, {away} still on their way, {missed} records found no room",
-                word(event, "why")
+                "{why}: {frames} frames, {on_their_way} still on their way, {missed} records found no room"
             )];
         }
-        _ => return Vec::new(),
     };
-    stages.into_iter().map(|(stage, text)| format!("{head} {stage:8} {text}")).collect()
+    stages.into_iter().map(|(stage, text)| format!("#{frame:<4} {stage:8} {text}")).collect()
 }
 
-pub(super) fn departure(event: &Value) -> String {
-    let marked = if event["marked"] == true { ", marked CE" } else { "" };
-    format!(
-        "{} queue {} after {} ({} queued), {} bytes behind it{marked}",
-        word(event, "port"),
-        event["queue"],
-        time(&event["residence_ns"]),
-        time(&event["queued_ns"]),
-        event["depth_bytes"]
-    )
+/// How a frame left; empty: this is about something else.
+pub(super) fn departure(event: &WatchLine) -> String {
+    let WatchLine::Left { port, queue, queued_ns, residence_ns, depth_bytes, marked, .. } = event else {
+        return String::new();
+    };
+    let marked = if *marked { ", marked CE" } else { "" };
+    let [residence, queued] = [residence_ns, queued_ns].map(|ns| time(*ns as f64, 3));
+    format!("{port} queue {queue} after {residence} ({queued} queued), {depth_bytes} bytes behind it{marked}")
 }
 
-fn loss(event: &Value) -> String {
-    format!("at {}: {}: {}", word(event, "port"), word(event, "reason"), word(event, "remedy"))
-}
-
-fn story_of_arrival(event: &Value) -> Vec<(&'static str, String)> {
-    let p = &event["parsed"];
-    let mut headers = format!("{} -> {}", word(p, "src"), word(p, "dst"));
-    for key in ["pcp", "dscp", "tc", "ecn"] {
-        if let Some(n) = p[key].as_u64() {
-            headers.push_str(&format!(", {key} {n}"));
-        }
+fn story_of_arrival(arrival: &WatchedArrival) -> Vec<(&'static str, String)> {
+    let p = &arrival.parsed;
+    let address = |address: &Option<String>| address.clone().unwrap_or_default();
+    let mut headers = format!("{} -> {}", address(&p.src), address(&p.dst));
+    for (key, value) in [("pcp", p.pcp), ("dscp", p.dscp), ("tc", p.tc), ("ecn", p.ecn)] {
+        headers.extend(value.map(|n| format!(", {key} {n}")));
     }
-    if let Some(vid) = event["vlan"].as_u64() {
-        headers.push_str(&format!(", VLAN {vid}"));
-    }
-    headers.push_str(&format!(", {}", word(p, "kind")));
-    let (class, g, q) = (&event["class"], &event["group"], &event["queue"]);
-    let moved = |pair: &Value| format!("{} -> {}", pair[0], pair[1]);
-    let limit = |value: &Value| value.as_u64().map_or("no limit".to_owned(), |n| n.to_string());
+    headers.extend(arrival.vlan.map(|vid| format!(", VLAN {vid}")));
+    headers += &format!(", {}", p.kind);
+    let (FrameClass { tc, pg, queue }, g, q) = (arrival.class, &arrival.group, &arrival.queue);
+    let moved = |[before, after]: [u64; 2]| format!("{before} -> {after}");
+    let limit = |limit: Option<u64>| limit.map_or("no limit".to_owned(), |n| n.to_string());
+    let (shared, headroom) = (moved(g.shared_bytes), moved(g.headroom_bytes));
     let mut stages = vec![
-        ("arrived", format!("{}, {} bytes", word(event, "port"), event["len_bytes"])),
+        ("arrived", format!("{}, {} bytes", arrival.port, arrival.len_bytes)),
         ("parsed", headers),
-        ("class", format!("tc {}, priority group {}, queue {}", class["tc"], class["pg"], class["queue"])),
-        ("lookup", word(event, "lookup").to_owned()),
-        (
-            "group",
-            format!(
-                "shared {} of {}, headroom {}",
-                moved(&g["shared_bytes"]),
-                limit(&g["limit_bytes"]),
-                moved(&g["headroom_bytes"])
-            ),
-        ),
+        ("class", format!("tc {tc}, priority group {pg}, queue {queue}")),
+        ("lookup", arrival.lookup.clone()),
+        ("group", format!("shared {shared} of {}, headroom {headroom}", limit(g.limit_bytes))),
     ];
-    if word(event, "lookup").starts_with("port") {
-        stages.push(("queue", format!("{} of {}", moved(&q["used_bytes"]), limit(&q["limit_bytes"]))));
+    if arrival.lookup.starts_with("port") {
+        stages.push(("queue", format!("{} of {}", moved(q.used_bytes), limit(q.limit_bytes))));
     }
-    stages.push(match event["reason"].as_str() {
-        Some(reason) => ("DROPPED", format!("{reason}: {}", word(event, "remedy"))),
-        None => ("verdict", format!("{}, charged {}", word(event, "verdict"), event["charge_bytes"])),
+    stages.push(match &arrival.reason {
+        Some(reason) => ("DROPPED", format!("{reason}: {}", arrival.remedy.as_deref().unwrap_or_default())),
+        None => ("verdict", format!("{}, charged {}", arrival.verdict, arrival.charge_bytes)),
     });
-    if let Some(aside) = event["copies_aside"].as_u64().filter(|aside| *aside > 0) {
+    if arrival.copies_aside > 0 {
+        let aside = arrival.copies_aside;
         stages
             .push(("aside", format!("{aside} more copies with another tag or none, which are not followed")));
     }

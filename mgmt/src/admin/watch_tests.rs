@@ -10,6 +10,10 @@ use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::switch::{Switch, Tap, TapOrder, Wire};
 use weir_dataplane::types::{BURST, Burst};
 
+fn line(told: &Value) -> WatchLine {
+    serde_json::from_value(told.clone()).unwrap()
+}
+
 /// What has happened, as it is told.
 fn told(joiner: &mut Joiner, info: &SwitchInfo) -> Vec<Value> {
     joiner.poll(info).iter().map(as_json).collect()
@@ -139,7 +143,7 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
         (Some("lookup.same_port"), Some("lookup"))
     );
     assert_eq!(unhex(first[0]["bytes"].as_str().unwrap()).unwrap(), frame(0, 1).bytes()[..20]);
-    let text = lines(&first[0]).join("\n");
+    let text = lines(&line(&first[0])).join("\n");
     for wanted in [
         "#1    arrived  p0, 300 bytes",
         "02:00:00:00:00:00 -> 02:00:00:00:00:01, dscp 26, ecn 2, data",
@@ -147,16 +151,16 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
     ] {
         assert!(text.contains(wanted), "{wanted}\n{text}");
     }
-    assert!(lines(&first[1]).join("\n").contains("DROPPED  lookup.same_port"));
+    assert!(lines(&line(&first[1])).join("\n").contains("DROPPED  lookup.same_port"));
     switch.transmit(PortId(1), BURST, 51_000, &mut Out::default());
     let then = told(&mut joiner, &info);
     assert_eq!((then.len(), joiner.is_done()), (1, true));
     assert_eq!((&then[0]["frame"], &then[0]["residence_ns"]), (&json!(1), &json!(50_000)));
-    let story = comment(&[first[0].clone(), then[0].clone()]);
-    assert!(story.contains("admitted; depth 0; left p\"1\\ queue 3 after 50.000 us"), "{story}");
-    assert!(comment(&first[1..]).contains("stage lookup, reason lookup.same_port"));
+    let story = comment(&[line(&first[0]), line(&then[0])]);
+    assert!(story.contains("admitted; depth 0; left p\"1\\ queue 3 after 50.000us"), "{story}");
+    assert!(comment(&[line(&first[1])]).contains("stage lookup, reason lookup.same_port"));
     assert_eq!(as_json(&joiner.foot("count reached"))["missed"], 0);
-    assert!(lines(&as_json(&joiner.foot("count reached")))[0].starts_with("count reached: 2 frames"));
+    assert!(lines(&joiner.foot("count reached"))[0].starts_with("count reached: 2 frames"));
 }
 
 /// Of frames that are followed only those that were marked are told, whole and numbered anew.

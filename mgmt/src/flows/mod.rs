@@ -43,33 +43,18 @@ pub struct Seen {
 impl Seen {
     /// With a later second. What may be said of a flow holds of both together.
     fn add(&mut self, later: &Seen) {
+        let sums: [Behind; CAUSES] =
+            std::array::from_fn(|cause| merged([&*self, later].into_iter(), cause, |_| true));
         self.number = later.number;
-        self.seconds += later.seconds;
-        self.looks += later.looks;
-        for cause in 0..CAUSES {
-            self.totals[cause] += later.totals[cause];
-            self.looked[cause] += later.looked[cause];
-            self.covered[cause] += later.covered[cause];
-            let (mine, theirs) = (self.unseen[cause], later.unseen[cause]);
-            let mut all: BTreeMap<[u64; 6], Counted> =
-                self.flows[cause].iter().map(|flow| (flow.id.0, *flow)).collect();
-            // What is not shown may still have as much as the least that is: neither here nor there.
-            for flow in all.values_mut() {
-                (flow.count, flow.over) = (flow.count + theirs, flow.over + theirs);
-            }
-            for new in &later.flows[cause] {
-                let absent = Counted { id: new.id, count: mine + theirs, over: mine + theirs };
-                let flow = all.entry(new.id.0).or_insert(absent);
-                let sure = least(flow) + least(new);
-                flow.count += new.count.saturating_sub(theirs);
-                flow.over = flow.count.saturating_sub(sure);
-            }
-            let mut flows: Vec<Counted> = all.into_values().collect();
-            flows.sort_by_key(|flow| (std::cmp::Reverse(flow.count), flow.id.0));
-            let left_out = flows.get(MOST).map_or(0, |flow| flow.count);
+        for (cause, sum) in sums.into_iter().enumerate() {
+            let Behind { total, looked, covered, looks, seconds, unseen, mut flows } = sum;
+            (self.totals[cause], self.looked[cause], self.covered[cause]) = (total, looked, covered);
+            (self.looks, self.seconds) = (looks, seconds);
+            flows.sort_by_key(|share| (std::cmp::Reverse(share.most), share.id.0));
+            self.unseen[cause] = flows.get(MOST).map_or(0, |share| share.most).max(unseen);
             flows.truncate(MOST);
-            self.unseen[cause] = left_out.max(mine + theirs);
-            self.flows[cause] = flows;
+            let counted = |Share { id, least, most }: Share| Counted { id, count: most, over: most - least };
+            self.flows[cause] = flows.into_iter().map(counted).collect();
         }
     }
 }
@@ -194,30 +179,37 @@ pub struct Behind {
 
 /// What was behind a cause at a port in this window, of the flows that `wanted` says yes to; totals are of all.
 pub fn behind(minute: &Minute, cause: Cause, window: Window, wanted: impl Fn(&FlowId) -> bool) -> Behind {
-    let seconds = || {
-        let kept = minute.whole.iter().map(Arc::as_ref).filter(|_| window == Window::Minute);
-        let last = std::iter::once(&minute.reading.previous).filter(|_| window == Window::Now);
-        kept.chain(last).chain([&minute.reading.current]).filter(|seen| seen.number > 0)
-    };
-    let i = cause as usize;
+    let kept = minute.whole.iter().map(Arc::as_ref).filter(|_| window == Window::Minute);
+    let last = std::iter::once(&minute.reading.previous).filter(|_| window == Window::Now);
+    let seconds = kept.chain(last).chain([&minute.reading.current]).filter(|seen| seen.number > 0);
+    let mut sum = merged(seconds, cause as usize, wanted);
+    sum.flows.sort_by_key(|share| (std::cmp::Reverse((share.least, share.most)), share.id.0));
+    sum
+}
+
+/// Several seconds as one. Flows are in no order.
+fn merged<'a>(
+    seconds: impl Iterator<Item = &'a Seen> + Clone,
+    cause: usize,
+    wanted: impl Fn(&FlowId) -> bool,
+) -> Behind {
     // In a second in which a flow is not shown it may still have as much as the least that is.
-    let unseen: u64 = seconds().map(|second| second.unseen[i]).sum();
+    let unseen: u64 = seconds.clone().map(|second| second.unseen[cause]).sum();
     let mut sum = Behind { unseen, ..Behind::default() };
     let mut flows: BTreeMap<[u64; 6], Share> = BTreeMap::new();
-    for second in seconds() {
-        sum.total += second.totals[i];
-        sum.looked += second.looked[i];
-        sum.covered += second.covered[i];
+    for second in seconds {
+        sum.total += second.totals[cause];
+        sum.looked += second.looked[cause];
+        sum.covered += second.covered[cause];
         sum.looks += second.looks;
         sum.seconds += second.seconds;
-        for flow in second.flows[i].iter().filter(|flow| wanted(&flow.id)) {
+        for flow in second.flows[cause].iter().filter(|flow| wanted(&flow.id)) {
             let share = flows.entry(flow.id.0).or_insert(Share { id: flow.id, least: 0, most: unseen });
             share.least += least(flow);
-            share.most += flow.count.saturating_sub(second.unseen[i]);
+            share.most += flow.count.saturating_sub(second.unseen[cause]);
         }
     }
     sum.flows = flows.into_values().collect();
-    sum.flows.sort_by_key(|share| (std::cmp::Reverse((share.least, share.most)), share.id.0));
     sum
 }
 

@@ -176,6 +176,9 @@ pub struct Application {
 }
 
 impl Application {
+    /// `protocol` is a DSCP.
+    pub const DSCP: u8 = 5;
+
     /// What the number of the protocol is.
     pub fn selector_word(self) -> &'static str {
         match self.selector {
@@ -183,7 +186,7 @@ impl Application {
             2 => "tcp_port",
             3 => "udp_port",
             4 => "port",
-            5 => "dscp",
+            Self::DSCP => "dscp",
             _ => "reserved",
         }
     }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::api::documents::Lldp;
 use crate::{fake, show};
-use serde_json::json;
 
 #[test]
 fn neighbours_are_shown_with_what_does_not_fit() {
@@ -25,7 +24,7 @@ fn neighbours_are_shown_with_what_does_not_fit() {
     assert_eq!(answer["ports"][1]["rx_malformed_frames"], 1);
     let one = document(&snapshot, &Query { port: Some(1) });
     assert_eq!(one["ports"].as_array().unwrap().len(), 1);
-    let text = show::lldp(&answer);
+    let text = show::lldp(&typed);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0][..6], ["Port", "Who", "Chassis", "Port", "ID", "System"]);
     let ets = "10,10,10,30,10,10,10,10";
@@ -37,6 +36,6 @@ fn neighbours_are_shown_with_what_does_not_fit() {
         ["p0", "peer", "02:00:00:00:ff:07", "eth0", "host7", "121", "3,4", ets, "1518", "pfc", "pfc", "4"];
     assert_eq!(lines[3], host);
     assert_eq!(lines[4].join(" "), "p\"1\\: 1 malformed frames");
-    let off = show::lldp(&json!({ "enabled": false, "ports": [] }));
+    let off = show::lldp(&Lldp { enabled: false, ports: Vec::new(), ..typed });
     assert!(off.contains("[lldp] enable"), "{off}");
 }

@@ -134,7 +134,7 @@ pub struct Lldpdu {
     pub system_description: Option<String>,
     /// What it can be, and what of that it is, a bit each: [`CAPABILITIES`].
     pub capabilities: Option<(u16, u16)>,
-    /// Where it is managed: the first IP address that it names. Not sent.
+    /// Where it is managed: the first IP address that it names.
     pub management: Option<IpAddr>,
     /// ETS, as in force.
     pub ets: Option<EtsConfiguration>,
@@ -334,6 +334,9 @@ impl Lldpdu {
         if let Some((system, enabled)) = self.capabilities {
             put_tlv(&mut out, kind::CAPABILITIES, &[system.to_be_bytes(), enabled.to_be_bytes()].concat());
         }
+        if let Some(address) = self.management {
+            put_tlv(&mut out, kind::MANAGEMENT_ADDRESS, &management(address));
+        }
         let mut of = |oui: [u8; 3], subtype: u8, write: &dyn Fn(&mut Vec<u8>)| {
             let mut info = oui.to_vec();
             info.push(subtype);
@@ -359,6 +362,21 @@ impl Lldpdu {
         out.resize(out.len().max(LEAST), 0);
         out
     }
+}
+
+/// A management address, of an interface that has no number (802.1AB 8.5.9).
+fn management(address: IpAddr) -> Vec<u8> {
+    const UNKNOWN_INTERFACE: [u8; 5] = [1, 0, 0, 0, 0];
+    const NO_OBJECT: u8 = 0;
+    let (family, bytes) = match address {
+        IpAddr::V4(ip) => (1, ip.octets().to_vec()),
+        IpAddr::V6(ip) => (2, ip.octets().to_vec()),
+    };
+    let mut info = vec![1 + bytes.len() as u8, family];
+    info.extend(bytes);
+    info.extend(UNKNOWN_INTERFACE);
+    info.push(NO_OBJECT);
+    info
 }
 
 /// As much of a text as a TLV holds.

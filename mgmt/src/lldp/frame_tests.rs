@@ -236,10 +236,8 @@ fn no_bytes_end_in_a_panic() {
 }
 
 fn again(bytes: &[u8]) {
-    let Ok(mut read) = decode(bytes) else { return };
+    let Ok(read) = decode(bytes) else { return };
     let _ = (read.pdu.chassis.text(&CHASSIS_KINDS), read.pdu.port.text(&PORT_KINDS));
-    // It is not sent.
-    read.pdu.management = None;
     let sent = decode(&read.pdu.encode(read.source)).unwrap();
     // Damaged characters are longer than what they stand for, and may no longer fit.
     let texts = |pdu: &Lldpdu| {

@@ -1,9 +1,10 @@
 //! What a switch says of itself: all of it follows from the configuration in force.
 
-use super::dcbx::{Algorithm, Ets, EtsConfiguration, Pfc};
+use super::dcbx::{Algorithm, Application, Ets, EtsConfiguration, Pfc};
 use super::frame::{Id, Lldpdu};
 use crate::snapshot::VERSION;
-use weir_config::{Config, LldpMode, PortConfig, SchedulerType};
+use std::net::IpAddr;
+use weir_config::{Config, LldpMode, PortConfig, SchedulerType, Trust};
 use weir_dataplane::types::{Mac, PRIORITIES};
 
 /// Subtypes of identifiers (802.1AB tables 8-2 and 8-3).
@@ -54,13 +55,38 @@ impl Settings {
             name: port.name.clone(),
             mode: config.lldp_of(port),
             mac,
-            says: says(port, &chassis, ttl, &config.lldp.system_name),
+            says: Lldpdu {
+                management: management_address(config),
+                ..says(port, &chassis, ttl, &config.lldp.system_name)
+            },
         };
         Self {
             interval_ms: config.lldp.interval / 1_000_000,
             ports: config.ports.iter().zip(macs).map(port).collect(),
         }
     }
+}
+
+/// Where others reach the management of the switch.
+fn management_address(config: &Config) -> Option<IpAddr> {
+    let reached = |ip: &IpAddr| !ip.is_loopback() && !ip.is_unspecified();
+    let listens = config.mgmt.listen.map(|address| address.ip()).filter(reached);
+    config.lldp.management_address.or(listens)
+}
+
+/// Frames of these DSCPs are lossless here, in this priority.
+fn applications(port: &PortConfig) -> Vec<Application> {
+    let lossless = lossless(port);
+    let priority_of = |dscp: u8| {
+        let group = port.maps.tc_to_pg[usize::from(port.maps.dscp_to_tc[usize::from(dscp)]) % PRIORITIES];
+        (0..PRIORITIES as u8).find(|priority| {
+            lossless >> priority & 1 == 1 && port.maps.pfc_to_pg[usize::from(*priority)] == group
+        })
+    };
+    let of = |dscp: u8| {
+        Some(Application { priority: priority_of(dscp)?, selector: Application::DSCP, protocol: dscp.into() })
+    };
+    (0..64).filter(|_| port.trust.contains(&Trust::Dscp)).filter_map(of).collect()
 }
 
 fn says(port: &PortConfig, chassis: &Id, ttl: u16, system_name: &str) -> Lldpdu {
@@ -75,6 +101,7 @@ fn says(port: &PortConfig, chassis: &Id, ttl: u16, system_name: &str) -> Lldpdu 
         ets: Some(EtsConfiguration { willing: false, credit_based: false, classes: 8, ets: ets.clone() }),
         ets_recommendation: Some(ets),
         pfc: Some(Pfc { willing: false, macsec_bypass: false, capability: 8, enable: lossless(port) }),
+        applications: Some(applications(port)).filter(|all| !all.is_empty()),
         max_frame: Some(port.mtu + FCS),
         ..Lldpdu::new(chassis.clone(), id, ttl)
     }
@@ -151,6 +178,26 @@ mod tests {
         assert_eq!((&a.says.chassis, &b.says.port.value[..]), (&b.says.chassis, &b"b"[..]));
         assert_eq!(a.says.port_description.as_deref(), Some("net_af_packet0"));
         assert_eq!((a.says.max_frame, b.says.max_frame), (Some(1504), Some(9220)));
+    }
+
+    #[test]
+    fn where_it_is_managed_is_sent_where_others_can_reach_it() {
+        let sent = |more: &str| settings(&format!("[lldp]\nenable = true\n{more}")).ports[0].says.management;
+        assert_eq!(sent(""), None, "loopback");
+        assert_eq!(sent("management_address = \"10.0.0.9\"\n"), Some(IpAddr::from([10, 0, 0, 9])));
+        let reached = "[mgmt]\nlisten = \"192.0.2.1:9470\"\ntoken_file = \"/t\"\n";
+        assert_eq!(sent(reached), Some(IpAddr::from([192, 0, 2, 1])));
+    }
+
+    #[test]
+    fn dscps_that_are_lossless_are_applications_of_their_priority() {
+        let told = |more: &str| settings(more).ports[0].says.applications.clone();
+        assert_eq!(told(""), None);
+        let roce = told("[qos]\npreset = \"roce-lossless\"\n").unwrap();
+        assert_eq!(roce, [Application { priority: 3, selector: Application::DSCP, protocol: 26 }]);
+        assert_eq!(roce[0].selector_word(), "dscp");
+        let two = "[qos]\npreset = \"roce-lossless\"\n[qos.dscp_to_tc]\n26 = 3\n27 = 3\n";
+        assert_eq!(told(two).unwrap().iter().map(|one| one.protocol).collect::<Vec<_>>(), [26, 27]);
     }
 
     /// Rings have no address.

@@ -768,7 +768,7 @@ fn by_reason(
 }
 
 fn per_nic(s: &Scrape, get: fn(&crate::snapshot::NicStats) -> u64) -> Vec<(Labels, u64)> {
-    ports(s).filter_map(|(labels, _, reading)| Some((labels, get(reading.nic.as_ref()?)))).collect()
+    ports(s).map(|(labels, _, reading)| (labels, get(&reading.nic))).collect()
 }
 
 fn lanes(s: &Scrape, get: Lane) -> Vec<(Labels, u64)> {

@@ -1,6 +1,7 @@
 //! What belongs to a port.
 
 use super::{Answers, Grid, cell};
+use crate::layout::percent;
 use serde_json::Value;
 
 /// Thousands, as `show interfaces status` writes a speed.
@@ -48,7 +49,7 @@ fn rate(bps: &Value) -> String {
 }
 
 fn share(of_line: &Value) -> String {
-    format!("{:.2}%", of_line.as_f64().unwrap_or(0.0) * 100.0)
+    percent(of_line.as_f64().unwrap_or(0.0), 2)
 }
 
 /// `show interfaces counters`
@@ -58,10 +59,11 @@ pub(super) fn counters(a: &Answers, _: bool) -> Vec<Grid> {
         "TX_UTIL", "TX_ERR", "TX_DRP", "TX_OVR",
     ];
     let row = |port: &Value| {
-        let state = match port["link"].as_str() {
-            Some("up") => "U",
-            Some("down") => "D",
-            _ => "X",
+        let state = match (port["admin"].as_str(), port["link"].as_str()) {
+            (Some("down"), _) => "X",
+            (_, Some("up")) => "U",
+            (_, Some("down")) => "D",
+            _ => "N/A",
         };
         vec![
             cell(&port["port"]),

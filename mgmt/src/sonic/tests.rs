@@ -12,6 +12,8 @@ fn answers(port: Option<&str>) -> Answers {
                 [[port]]\nname = \"p0\"\ndevice = \"ring\"\n[[port]]\nname = \"p1\"\ndevice = \"ring\"\npfc = { rx = \"all\" }\n";
     let config = weir_config::load("t", text).unwrap().config;
     answers.add_config(serde_json::from_str(&weir_config::sonic::export(&config).json).unwrap());
+    let neighbours = crate::lldp::document(&fake::snapshot(), &crate::lldp::Query::default());
+    answers.add_lldp(serde_json::from_value(neighbours).unwrap());
     answers
 }
 
@@ -25,7 +27,7 @@ fn every_view_asks_for_tables_that_are_there_and_shows_headings() {
     let answers = answers(None);
     for view in ALL {
         assert!(view.tables.iter().all(|name| Table::named(name).is_some()), "{}", view.words);
-        assert!(view.config || !view.tables.is_empty(), "{}", view.words);
+        assert!(view.also != Also::Nothing || !view.tables.is_empty(), "{}", view.words);
         let (text, json) = (view.text(&answers, true), view.json(&answers, true));
         assert!(text.lines().any(|line| line.starts_with('-')), "{text}");
         let rows: usize =
@@ -84,4 +86,20 @@ fn the_configuration_stands_under_sonics_headings() {
     let one = answers(Some("p1"));
     assert_eq!(one.config("PORT").len(), 1);
     assert!(one.config("BUFFER_POOL").len() > 1);
+}
+
+#[test]
+fn neighbours_under_sonics_headings() {
+    let answers = answers(None);
+    let text = View::named("lldp table").unwrap().text(&answers, false);
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("Capability codes: (R) Router"), "{text}");
+    let heads = ["LocalPort", "RemoteDevice", "RemotePortID", "Capability", "RemotePortDescr"];
+    assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>(), heads);
+    assert_eq!(lines[3].split_whitespace().take(3).collect::<Vec<_>>(), ["p0", "host7", "eth0"]);
+    let text = View::named("lldp neighbors").unwrap().text(&answers, false);
+    for part in ["Interface: p0, via: LLDP, Time: 0 day, ", "SysName", "host7", "interface name eth0", "TTL"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

@@ -11,6 +11,7 @@ mod page;
 mod side;
 
 use crate::sweep::SweepError;
+use serde_json::{Value, json};
 use side::Side;
 use std::path::{Path, PathBuf};
 
@@ -155,6 +156,30 @@ impl Comparison {
         let others =
             (1..self.sides.len()).flat_map(|i| [letter(i).to_string(), format!("{} to A", letter(i))]);
         ["".into(), "A".into()].into_iter().chain(others).collect()
+    }
+
+    /// The same as a document: settings, notes, and of each figure the mean of every setting and its difference to the first,
+    /// in percent, with half the width of its 95 % confidence interval.
+    pub fn json(&self) -> Value {
+        let setting = |side: &Side| json!({ "name": side.name, "runs": side.seeds() });
+        let figure = |figure: &figures::Figure| {
+            let first = &self.sides[0];
+            let of = |side: &Side| {
+                let to_first =
+                    difference::between(first, side, figure).filter(|_| !std::ptr::eq(first, side));
+                json!({
+                    "mean": side.mean(figure),
+                    "difference_percent": to_first.map(|d| d.percent),
+                    "difference_half_percent": to_first.and_then(|d| d.half),
+                })
+            };
+            json!({ "name": figure.name, "settings": self.sides.iter().map(of).collect::<Vec<_>>() })
+        };
+        json!({
+            "settings": self.sides.iter().map(setting).collect::<Vec<_>>(),
+            "notes": self.notes(),
+            "figures": figures::of(&self.sides).iter().map(figure).collect::<Vec<_>>(),
+        })
     }
 
     /// Settings, notes and the table for a terminal.

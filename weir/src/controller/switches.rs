@@ -111,8 +111,7 @@ fn end(api: &Api, id: u32, port: Option<&str>) -> Result<()> {
 }
 
 fn jobs(api: &Api) -> Result<Vec<JobState>> {
-    let document: Value =
-        serde_json::from_str(&ask(api, "GET", JOBS, "")?).context("the answer is no JSON")?;
+    let document: Value = client::read(&ask(api, "GET", JOBS, "")?)?;
     let rows = document["inc"].as_array().context("the answer has no jobs")?;
     let state = |row: &Value| {
         let id =
@@ -175,7 +174,7 @@ fn exchange(api: &Api, method: &str, target: &str, body: &str) -> Result<Result<
 
 fn over(stream: impl Read + Write, request: &Request) -> Result<Result<String, Refused>> {
     let mut answer = request.send(stream, LONGEST)?;
-    let status = answer.status.context("this is no weir")?;
+    let status = answer.status.context("not a weir management socket")?;
     ensure!(answer.whole_head, "the answer was cut short");
     let mut text = String::new();
     answer.body.read_to_string(&mut text)?;

@@ -2,7 +2,7 @@
 
 use super::remedy::Case;
 use super::seats::Seat;
-use crate::output::say;
+use crate::output::{OUT, say};
 use serde_json::{Value, json};
 use weir_config::host::{HostConfig, HostQp, HostRank, HostTraffic};
 use weir_endpoint::dcqcn::trace::CSV_HEADER;
@@ -11,6 +11,7 @@ use weir_endpoint::roce;
 use weir_endpoint::station::roce::{Ended, Results as Form};
 use weir_endpoint::station::{Adapter, Address, Kind, PairReport, StationReport};
 use weir_inc::immediate::{ALL_RANKS, Immediate};
+use weir_mgmt::layout::Grid;
 
 /// One connection of the file and what it came to.
 #[derive(Debug)]
@@ -152,37 +153,38 @@ impl<'a> Results<'a> {
 
     /// Prints the totals.
     pub fn print(&self) {
-        say!(
-            "\n{:12} {:>22} {:>8} {:>10} {:>10} {:>9} {:>10} {:>9} {:>6} {:>6} {:>8}",
-            "connection",
-            "peer",
-            "state",
-            "sent",
-            "acked",
-            "Mb/s",
-            "received",
-            "Mb/s",
-            "wrong",
-            "lost",
-            "cnps"
-        );
+        let heads = [
+            "<connection",
+            ">peer",
+            ">state",
+            ">sent",
+            ">acked",
+            ">Mb/s",
+            ">received",
+            ">Mb/s",
+            ">wrong",
+            ">lost",
+            ">cnps",
+        ];
+        let mut grid = Grid::new(&heads);
         for line in &self.lines {
             let p = &line.report.progress;
-            say!(
-                "{:12} {:>22} {:>8} {:>10} {:>10} {:>9} {:>10} {:>9} {:>6} {:>6} {:>8}",
+            let mbps = |bps: u64| (bps / 1_000_000).to_string();
+            grid.push([
                 line.name(),
                 line.report.peer_name(),
-                line.state(),
-                p.posted,
-                p.acknowledged,
-                line.sent_rate() / 1_000_000,
-                p.received,
-                line.received_rate() / 1_000_000,
-                line.wrong(),
-                p.lost,
-                p.cnps
-            );
+                line.state().to_owned(),
+                p.posted.to_string(),
+                p.acknowledged.to_string(),
+                mbps(line.sent_rate()),
+                p.received.to_string(),
+                mbps(line.received_rate()),
+                line.wrong().to_string(),
+                p.lost.to_string(),
+                p.cnps.to_string(),
+            ]);
         }
+        OUT.text(&format!("\n{}", grid.text()));
         for (line, Rank { of: rank, .. }) in self.ranks() {
             let p = &line.report.progress;
             say!(

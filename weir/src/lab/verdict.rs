@@ -1,10 +1,11 @@
 //! What a lab came to: flow by flow, and whether everything adds up.
 
 use super::hosts::{FlowResult, HostResults};
-use crate::output::say;
+use crate::output::{OUT, say};
 use crate::run::Totals;
 use serde_json::{Value, json};
 use weir_config::Config;
+use weir_mgmt::layout::Grid;
 
 /// Payload per second of a flow, bits/s.
 fn goodput(flow: &FlowResult) -> u64 {
@@ -22,37 +23,25 @@ fn wrong(flow: &FlowResult) -> u64 {
 /// Prints flows and hosts.
 pub fn print(config: &Config, results: &HostResults) {
     let name = |port: usize| &config.ports[port].name;
-    say!(
-        "{:14} {:>5} {:>10} {:>10} {:>10} {:>9} {:>6} {:>7} {:>12}",
-        "flow",
-        "class",
-        "messages",
-        "acked",
-        "received",
-        "Mb/s",
-        "wrong",
-        "cnps",
-        "lowest Mb/s"
-    );
+    let heads =
+        ["<flow", ">class", ">messages", ">acked", ">received", ">Mb/s", ">wrong", ">cnps", ">lowest Mb/s"];
+    let mbps = |bps: u64| format!("{:.1}", bps as f64 / 1e6);
+    let mut grid = Grid::new(&heads);
     for f in &results.flows {
         let p = &f.sent.progress;
-        let lowest = match p.lowest_rate {
-            u64::MAX => "-".to_owned(),
-            rate => format!("{:.1}", rate as f64 / 1e6),
-        };
-        say!(
-            "{:14} {:>5} {:>10} {:>10} {:>10} {:>9.1} {:>6} {:>7} {:>12}",
+        grid.push([
             format!("{} -> {}", name(f.from), name(f.to)),
-            f.class,
-            p.posted,
-            p.acknowledged,
-            f.received.progress.received,
-            goodput(f) as f64 / 1e6,
-            wrong(f),
-            p.cnps,
-            lowest
-        );
+            f.class.to_string(),
+            p.posted.to_string(),
+            p.acknowledged.to_string(),
+            f.received.progress.received.to_string(),
+            mbps(goodput(f)),
+            wrong(f).to_string(),
+            p.cnps.to_string(),
+            if p.lowest_rate == u64::MAX { "-".to_owned() } else { mbps(p.lowest_rate) },
+        ]);
     }
+    OUT.text(&grid.text());
     for (port, host) in results.hosts.iter().enumerate() {
         let paused: u64 = host.paused_ns.iter().sum();
         let mut said = Vec::new();

@@ -10,13 +10,14 @@ use super::office::Office;
 use super::worker::{RING_LIMIT_EIGHTHS, WorkerPort};
 use crate::output::{say, say_err};
 use nix::net::if_::if_nametoindex;
-use serde_json::{Map, json};
+use serde_json::json;
 use std::time::{Duration, Instant};
-use weir_config::{PortConfig, show_rate};
+use weir_config::{AdminStatus, PortConfig, show_rate};
 use weir_dataplane::stats::{MarkingCurve, Published};
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Capabilities, LinkWatch, Mempool, Port, Started};
-use weir_mgmt::snapshot::News;
+use weir_mgmt::board::Board;
+use weir_mgmt::snapshot::{DeviceState, PortState};
 
 /// How often it is looked whether an interface is another one, and whether one that is gone is back.
 const LOOK: Duration = Duration::from_millis(500);
@@ -80,7 +81,10 @@ struct Watched {
     capabilities: Capabilities,
     owner: usize,
     link: LinkWatch,
+    /// As the driver said last.
     up: bool,
+    /// As its device was told last.
+    admin: AdminStatus,
     device: Device,
     interface: Option<Interface>,
     /// What its owner had, without the queues, while there is no device.
@@ -94,16 +98,20 @@ pub struct Links {
     opening: Opening,
     /// From each worker.
     departed: Vec<rtrb::Consumer<Queues>>,
+    /// What is told of the ports, and what was told last.
+    states: Board<Vec<PortState>>,
+    told: Vec<PortState>,
 }
 
 impl Links {
-    /// The ports of a configuration, with what their devices can do and the workers that own them.
+    /// The ports of a configuration, with what their devices can do and the workers that own them. What is known of them goes to
+    /// `states`.
     pub fn new(
         configs: &[PortConfig],
         capabilities: Vec<Capabilities>,
         owner: &[usize],
         opening: Opening,
-        departed: Vec<rtrb::Consumer<Queues>>,
+        (departed, states): (Vec<rtrb::Consumer<Queues>>, Board<Vec<PortState>>),
     ) -> Self {
         let one = |((config, capabilities), owner): ((&PortConfig, Capabilities), &usize)| Watched {
             config: config.clone(),
@@ -111,16 +119,18 @@ impl Links {
             owner: *owner,
             link: LinkWatch::default(),
             up: false,
+            admin: AdminStatus::Up,
             device: Device::There,
             interface: kernel::interface(&config.device).map(Interface::new),
             kept: None,
         };
-        Self { ports: configs.iter().zip(capabilities).zip(owner).map(one).collect(), opening, departed }
+        let ports = configs.iter().zip(capabilities).zip(owner).map(one).collect();
+        Self { ports, opening, departed, states, told: Vec::new() }
     }
 
     /// Frames can pass at a port, as last seen.
     pub fn is_up(&self, port: usize) -> bool {
-        self.ports[port].up
+        self.ports[port].is_up()
     }
 
     /// Looks at every port, and tells workers, and whoever watches, what has changed.
@@ -135,8 +145,10 @@ impl Links {
                 watched.kept = watched.kept.take().or(port.map(Kept::of));
             }
         }
+        let in_force = office.shown.get();
         for (i, watched) in self.ports.iter_mut().enumerate() {
             let id = PortId(i as u16);
+            watched.follow_admin(id, in_force.config.ports[i].admin, devices, office);
             let leaves = devices.ask(i, |port| port.is_removed() || watched.has_another(port));
             match watched.device {
                 Device::Gone => watched.look_for_another(id, devices, &self.opening, office),
@@ -157,6 +169,10 @@ impl Links {
                 }
                 Device::There => watched.look(id, devices, office),
             }
+        }
+        if !self.ports.iter().map(Watched::state).eq(self.told.iter().cloned()) {
+            self.told = self.ports.iter().map(Watched::state).collect();
+            self.states.set(self.told.clone());
         }
     }
 }
@@ -187,6 +203,41 @@ impl Kept {
 }
 
 impl Watched {
+    fn is_up(&self) -> bool {
+        self.up && self.admin == AdminStatus::Up
+    }
+
+    fn state(&self) -> PortState {
+        let refused = self.interface.as_ref().map_or("", |interface| &interface.refused);
+        let device = match self.device {
+            Device::There => DeviceState::Present,
+            Device::Leaving { .. } => DeviceState::Removing,
+            Device::Gone if refused.is_empty() => DeviceState::Removed,
+            Device::Gone => DeviceState::Refused(refused.to_owned()),
+        };
+        PortState { up: self.is_up(), device }
+    }
+
+    /// The switch has gone over to a configuration in which the port is switched on or off.
+    fn follow_admin(&mut self, id: PortId, admin: AdminStatus, devices: &Devices, office: &Office) {
+        if self.admin == admin {
+            return;
+        }
+        self.admin = admin;
+        self.tell_device(id, devices);
+        let (word, phase) = match admin {
+            AdminStatus::Up => ("on", "admin_up"),
+            AdminStatus::Down => ("off", "admin_down"),
+        };
+        say!("port {}: switched {word}", self.config.name);
+        tell(office, phase, self, None);
+    }
+
+    /// The peer sees it where the driver can do that; the switch does not need it.
+    fn tell_device(&self, id: PortId, devices: &Devices) {
+        let _ = devices.ask(id.index(), |port| port.set_link(self.admin == AdminStatus::Up));
+    }
+
     /// The interface it has the device of is gone, and there is one of its name: deleted and made again, or moved away and
     /// back.
     fn has_another(&mut self, port: &Port<Started>) -> bool {
@@ -208,6 +259,8 @@ impl Watched {
                 let error = format!("{error:#}");
                 if interface.refused != error {
                     say_err!("weir: port {}: interface {}: {error}", self.config.name, interface.name);
+                    let fields = json!({ "port": self.config.name, "driver": self.capabilities.driver, "error": error });
+                    office.report("link", "refused", &fields);
                     interface.refused = error;
                 }
                 return;
@@ -232,6 +285,9 @@ impl Watched {
         (interface.index, interface.refused) = (Some(index), String::new());
         let name = interface.name.clone();
         devices.replace(id.index(), port);
+        if self.admin == AdminStatus::Down {
+            self.tell_device(id, devices);
+        }
         (self.device, self.link) = (Device::There, LinkWatch::default());
         say!("port {}: interface {name} has been made anew and is in use again", self.config.name);
         tell(office, "attached", self, None);
@@ -279,11 +335,9 @@ impl Watched {
 }
 
 fn tell(office: &Office, phase: &'static str, port: &Watched, speed: Option<u64>) {
-    let mut fields = Map::new();
-    fields.insert("port".into(), json!(port.config.name));
-    fields.insert("driver".into(), json!(port.capabilities.driver));
+    let mut fields = json!({ "port": port.config.name, "driver": port.capabilities.driver });
     if let Some(speed) = speed {
-        fields.insert("bps".into(), json!(speed));
+        fields["bps"] = json!(speed);
     }
-    office.news.push(News::Event { kind: "link", phase, fields });
+    office.report("link", phase, &fields);
 }

@@ -22,7 +22,7 @@ use weir_mgmt::inc::EngineReading;
 use weir_mgmt::lldp::LldpReading;
 use weir_mgmt::mirror_files::MirrorFileReading;
 use weir_mgmt::server::{Options, Server, TlsFiles, default_socket};
-use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, Reading, Source, SwitchInfo};
+use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, PortState, Reading, Source, SwitchInfo};
 use weir_mgmt::telemetry;
 use weir_mgmt::token::Token;
 
@@ -48,6 +48,8 @@ pub struct Window {
     /// Which flows are behind what happens at each port, if they are recorded.
     pub flows: Vec<Option<Published>>,
     pub devices: Devices,
+    /// What the main thread knows of each port, once it has looked.
+    pub states: Board<Vec<PortState>>,
     pub control: Control,
     /// Engines of in-network aggregation.
     pub engines: Vec<EngineWindow>,
@@ -112,7 +114,8 @@ impl Source for Window {
         }
         let drivers = self.asked.iter().flat_map(|(_, drivers)| drivers);
         let cells = self.counters.iter().zip(&self.gauges).zip(&self.carried).zip(&self.curves);
-        let cells = cells.zip(&self.flows).zip(drivers);
+        let cells = cells.zip(&self.flows).zip(drivers).enumerate();
+        let states = self.states.get();
         Reading {
             phase: match self.control.phase() {
                 Phase::Forward => snapshot::Phase::Forward,
@@ -120,14 +123,16 @@ impl Source for Window {
                 Phase::Stop => snapshot::Phase::Stop,
             },
             ports: cells
-                .map(|(((((counters, gauges), carried), curve), flows), (nic, link))| {
+                .map(|(port, (((((counters, gauges), carried), curve), flows), (nic, link)))| {
                     let (stats, latency) = PortReading::counted(counters);
+                    let state = states.get(port);
                     PortReading {
                         stats,
                         latency,
                         gauges: gauges.read(),
-                        nic: Some(*nic),
-                        link: *link,
+                        nic: *nic,
+                        link: link.map(|link| Link { up: state.map_or(link.up, |state| state.up), ..link }),
+                        device: state.map(|state| state.device.clone()).unwrap_or_default(),
                         carried: carried.read_words(),
                         curve: curve.read(),
                         flows: flows.as_ref().map(|cell| Arc::new(FlowsReading::read(cell))),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
-use weir_config::{Config, MirrorFile};
+use weir_config::Config;
 use weir_dataplane::switch::{MirrorHead, MirrorReader};
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal};
@@ -62,6 +62,7 @@ impl Mirrors {
             news,
             end: Arc::clone(&end),
             files: BTreeMap::new(),
+            gone: BTreeMap::new(),
             unknown: None,
             anchor: None,
         };
@@ -105,6 +106,8 @@ struct Recorder {
     end: Arc<AtomicBool>,
     /// By the number of their mirror.
     files: BTreeMap<u64, MirrorFiles>,
+    /// What mirrors counted that are gone: one of that name that comes back goes on with it, as counters only grow.
+    gone: BTreeMap<u64, MirrorFileReading>,
     /// Since when copies of a mirror wait that nobody knows.
     unknown: Option<Instant>,
     /// ns since 1970 less ns of the workers' clock, and when that was looked at.
@@ -145,17 +148,17 @@ impl Recorder {
             let Some(settings) = mirror.file() else { continue };
             let ports: Vec<(PortId, String)> =
                 mirror.ports.iter().map(|port| (*port, config.ports[port.index()].name.clone())).collect();
-            let files = match before.remove(&mirror.number()) {
+            let number = mirror.number();
+            let files = match before.remove(&number) {
                 Some(files) if files.is(settings, &ports) => files,
-                Some(mut files) => {
-                    files.end();
-                    renewed(files, settings, ports)
+                other => {
+                    let counted = other.map(MirrorFiles::into_reading).or_else(|| self.gone.remove(&number));
+                    MirrorFiles::new(&mirror.name, settings.clone(), ports, counted)
                 }
-                None => MirrorFiles::new(&mirror.name, settings.clone(), ports),
             };
-            self.files.insert(mirror.number(), files);
+            self.files.insert(number, files);
         }
-        before.values_mut().for_each(MirrorFiles::end);
+        self.gone.extend(before.into_iter().map(|(number, files)| (number, files.into_reading())));
     }
 
     /// Writes what there is; how many copies were taken.
@@ -217,7 +220,7 @@ impl Recorder {
     /// For whoever looks; and once, that files cannot be written, or can be again.
     fn tell(&self, failing: &mut BTreeSet<String>) {
         let readings: Vec<_> = self.files.values().map(|files| files.reading.clone()).collect();
-        for MirrorFileReading { mirror, error, lost, .. } in &readings {
+        for MirrorFileReading { mirror, error, lost, lost_before, .. } in &readings {
             let mut fields = Map::new();
             fields.insert("mirror".into(), json!(mirror));
             let phase = match (error, failing.contains(mirror)) {
@@ -228,7 +231,7 @@ impl Recorder {
                     "alarm"
                 }
                 (None, true) => {
-                    fields.insert("lost".into(), json!(lost));
+                    fields.insert("lost".into(), json!(lost - lost_before));
                     failing.remove(mirror);
                     "end"
                 }
@@ -239,11 +242,4 @@ impl Recorder {
         failing.retain(|mirror| readings.iter().any(|reading| reading.mirror == *mirror));
         self.board.set(readings);
     }
-}
-
-/// Other settings, or other ports: what was counted goes on.
-fn renewed(before: MirrorFiles, settings: &MirrorFile, ports: Vec<(PortId, String)>) -> MirrorFiles {
-    let mut files = MirrorFiles::new(&before.reading.mirror, settings.clone(), ports);
-    files.reading = MirrorFileReading { error: None, ..before.reading };
-    files
 }

@@ -336,6 +336,7 @@ impl Running {
             curves,
             flows,
             devices: devices.clone(),
+            states: Board::default(),
             control: control.clone(),
             engines,
             news: mgmt::Bulletin::default(),
@@ -359,7 +360,7 @@ impl Running {
                 port.outbox = Some(outbox);
             }
         }
-        let news = window.news.clone();
+        let (news, states) = (window.news.clone(), window.states.clone());
         let mirrors = Mirrors::new(copies, shown.clone(), clock, window.mirror_files.clone(), news.clone());
         let started = eal.beside_workers(&cores, || {
             // Away from the workers, as all that runs beside them.
@@ -400,7 +401,7 @@ impl Running {
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
             pfc,
             kernel: kernel::Watch::new(&config.ports),
-            links: Links::new(&config.ports, capabilities, &owner, opening, departures),
+            links: Links::new(&config.ports, capabilities, &owner, opening, (departures, states)),
             lldp,
             devices,
             mirrors,

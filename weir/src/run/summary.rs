@@ -1,7 +1,7 @@
 //! Totals at the end of a run: for people, and as JSON for scripts (`--summary`).
 
 use super::off_core::Absence;
-use crate::output::{self, say};
+use crate::output::{self, OUT, say};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::stats::{Histogram, LatencyStats, PortStats, Reasons};
 use weir_dataplane::switch::Conservation;
+use weir_mgmt::layout::Grid;
 use weir_mgmt::snapshot::NicStats;
 
 /// What one port counted.
@@ -133,32 +134,24 @@ impl Totals {
 
     /// Prints the totals.
     pub fn print(&self) {
-        let width = self.ports.iter().map(|p| p.name.len()).max().unwrap_or(0).max(4);
-        say!(
-            "\n{:width$} {:>12} {:>12} {:>14} {:>14} {:>8} {:>8} {:>10}",
-            "port",
-            "rx packets",
-            "tx packets",
-            "rx bytes",
-            "tx bytes",
-            "pfc rx",
-            "pfc tx",
-            "nic missed"
-        );
+        let heads = [
+            "<port",
+            ">rx packets",
+            ">tx packets",
+            ">rx bytes",
+            ">tx bytes",
+            ">pfc rx",
+            ">pfc tx",
+            ">nic missed",
+        ];
+        let mut grid = Grid::new(&heads);
         for port in &self.ports {
             let s = &port.stats;
-            say!(
-                "{:width$} {:>12} {:>12} {:>14} {:>14} {:>8} {:>8} {:>10}",
-                port.name,
-                s.rx_packets,
-                s.tx_packets,
-                s.rx_bytes,
-                s.tx_bytes,
-                port.pfc_rx,
-                port.pfc_tx,
-                port.nic.rx_lost()
-            );
+            let counts = [s.rx_packets, s.tx_packets, s.rx_bytes, s.tx_bytes, port.pfc_rx, port.pfc_tx];
+            let counts = counts.into_iter().chain([port.nic.rx_lost()]).map(|count| count.to_string());
+            grid.push(std::iter::once(port.name.clone()).chain(counts));
         }
+        OUT.text(&format!("\n{}", grid.text()));
         for (reason, frames) in self.drops() {
             say!("dropped {frames:>12}  {:28} {}", reason.name(), reason.remedy());
         }

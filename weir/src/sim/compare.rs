@@ -1,7 +1,7 @@
 //! `weir sim compare`.
 
 use crate::Outcome;
-use crate::output::say;
+use crate::output::{OUT, say};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
@@ -16,14 +16,23 @@ pub struct CompareArgs {
     /// Write the page to this file.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 pub fn compare(args: &CompareArgs) -> Result<Outcome> {
     let comparison = compare::compare(&args.results)?;
-    comparison.text().lines().for_each(|line| say!("{line}"));
     if let Some(path) = &args.out {
         std::fs::write(path, comparison.to_html())
             .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        OUT.json(&comparison.json());
+        return Ok(Outcome::Good);
+    }
+    comparison.text().lines().for_each(|line| say!("{line}"));
+    if let Some(path) = &args.out {
         say!("written {}", path.display());
     }
     Ok(Outcome::Good)

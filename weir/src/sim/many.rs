@@ -2,10 +2,11 @@
 
 use super::bar::SweepBar;
 use crate::Outcome;
-use crate::output::say;
+use crate::output::{OUT, say};
 use crate::run::Stop;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -32,6 +33,9 @@ pub struct SweepArgs {
     /// Play nothing: print the points as JSON, and which of them have no result in DIR yet.
     #[arg(long)]
     pub list: bool,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// What is kept of a point.
@@ -64,6 +68,9 @@ pub struct MergeArgs {
     /// Write the table to this file as CSV.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// JSON.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// Missing or broken points that are named one by one.
@@ -89,6 +96,20 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
     });
     bar.end();
     let tally = tally?;
+    let whole = tally.broken + tally.left == 0;
+    if args.json {
+        OUT.json(&json!({
+            "sweep": plan.name,
+            "shard": args.shard,
+            "points": plan.len(),
+            "played": tally.now,
+            "were_there": tally.before,
+            "broken": tally.broken,
+            "left": tally.left,
+            "out": dir.display().to_string(),
+        }));
+        return Ok(if whole { Outcome::Good } else { Outcome::Bad });
+    }
     say!(
         "{}: shard {}, {} points played, {} were there, {} of all are broken; results in {}",
         plan.name,
@@ -101,13 +122,25 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
     if tally.left > 0 {
         say!("stopped: {} points are left; the same command goes on with them", tally.left);
     }
-    Ok(if tally.broken + tally.left == 0 { Outcome::Good } else { Outcome::Bad })
+    Ok(if whole { Outcome::Good } else { Outcome::Bad })
 }
 
 pub fn merge(args: &MergeArgs) -> Result<Outcome> {
     let merged = sweep::merge(&args.dirs)?;
     if let Some(path) = &args.csv {
         std::fs::write(path, merged.csv()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let whole = merged.missing.is_empty() && merged.broken.is_empty();
+    if args.json {
+        let broken = |(index, why): &(usize, String)| json!({ "point": index, "error": why });
+        OUT.json(&json!({
+            "sweep": merged.name,
+            "points": merged.points,
+            "missing": merged.missing,
+            "broken": merged.broken.iter().map(broken).collect::<Vec<Value>>(),
+            "digest": merged.digest,
+        }));
+        return Ok(if whole { Outcome::Good } else { Outcome::Bad });
     }
     let there = merged.points - merged.missing.len();
     say!("{}: {there} of {} points, {} broken", merged.name, merged.points, merged.broken.len());
@@ -118,6 +151,5 @@ pub fn merge(args: &MergeArgs) -> Result<Outcome> {
         say!("  point {index} is broken: {}", why.replace('\n', "\n    "));
     }
     say!("digest {}", merged.digest);
-    let whole = merged.missing.is_empty() && merged.broken.is_empty();
     Ok(if whole { Outcome::Good } else { Outcome::Bad })
 }

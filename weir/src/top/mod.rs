@@ -58,7 +58,7 @@ pub fn top(args: &TopArgs) -> Result<Outcome> {
 }
 
 fn snapshot(socket: &Path) -> Result<Value> {
-    serde_json::from_str(&client::get(socket, api::SNAPSHOT)?).context("the answer is no JSON")
+    Ok(client::ask(socket, api::SNAPSHOT)?)
 }
 
 fn watch(top: &mut Top, terminal: &mut DefaultTerminal, socket: &Path, interval: Duration) -> Result<()> {

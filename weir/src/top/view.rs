@@ -7,6 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use serde_json::Value;
+use weir_mgmt::layout::{number, percent, scaled, since, time};
 
 /// What `/v1/ports` calls a link that is down.
 const DOWN: &str = "down";
@@ -95,7 +96,7 @@ pub const VIEWS: &[View] = &[
             col("b/s", 8, "bps", Form::Rate),
             col("p/s", 8, "pps", Form::Rate),
             col("Drops", 8, "drops", Form::Count),
-            col("Held", 5, "paused", Form::Flag),
+            col("Paused", 6, "paused", Form::Flag),
         ],
         busy: &["packets", "drops", "depth_bytes"],
     },
@@ -120,9 +121,9 @@ pub const VIEWS: &[View] = &[
             col("Port", 10, "port", Form::Text),
             col("P", 1, "priority", Form::Count),
             col("Rx Xoff", 9, "rx_xoff", Form::Count),
-            col("Held by", 7, "rx_paused_share", Form::Share),
+            col("RX paused", 9, "rx_paused_share", Form::Share),
             col("Tx Xoff", 9, "tx_xoff", Form::Count),
-            col("Holds", 7, "tx_paused_share", Form::Share),
+            col("TX paused", 9, "tx_paused_share", Form::Share),
             col("Now", 4, "xoff", Form::Flag),
             col("Storms", 7, "storms_detected", Form::Count),
         ],
@@ -172,38 +173,6 @@ pub const VIEWS: &[View] = &[
     },
 ];
 
-/// Integers above 2^53 come as text.
-fn number(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
-}
-
-fn scaled(value: f64) -> String {
-    let scale =
-        [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")].into_iter().find(|(unit, _)| value >= *unit);
-    match scale {
-        Some((unit, letter)) => format!("{:.2}{letter}", value / unit),
-        None => format!("{value:.0}"),
-    }
-}
-
-fn time(ns: f64) -> String {
-    match ns {
-        _ if ns >= 1e9 => format!("{:.2}s", ns / 1e9),
-        _ if ns >= 1e6 => format!("{:.2}ms", ns / 1e6),
-        _ if ns >= 1e3 => format!("{:.2}us", ns / 1e3),
-        _ => format!("{ns:.0}ns"),
-    }
-}
-
-fn since(seconds: f64) -> String {
-    let s = seconds as u64;
-    match s {
-        0..60 => format!("{s}s"),
-        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
-        _ => format!("{}h{:02}m", s / 3600, s / 60 % 60),
-    }
-}
-
 impl Column {
     fn text(&self, row: &Value) -> String {
         // A sum where one column of the screen is two of the table.
@@ -220,8 +189,8 @@ impl Column {
             (Form::Text | Form::Link, Value::String(text)) => text.clone(),
             (_, Value::Null) => "-".into(),
             (form, value) => match (form, number(value)) {
-                (Form::Share, Some(n)) => format!("{:.1}%", n * 100.0),
-                (Form::Time, Some(n)) => time(n),
+                (Form::Share, Some(n)) => percent(n, 1),
+                (Form::Time, Some(n)) => time(n, 2),
                 (Form::Rate, Some(n)) => scaled(n),
                 // Short numbers as they are, long ones as well as they fit.
                 (Form::Count, Some(n)) if n < 10f64.powi(i32::from(self.width.min(9))) => format!("{n:.0}"),
@@ -335,7 +304,7 @@ impl Top {
             let alarm = row["lossless"] == true && view.name == "drops"
                 || number(&row["nic_missed"]).is_some_and(|frames| frames > 0.0)
                 || row["storm"] == true
-                || row["link"] == DOWN;
+                || row["link"] == DOWN && row["admin"] != DOWN;
             let style =
                 if alarm { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() };
             Row::new(view.columns.iter().map(|c| cell(c, c.text(row)))).style(style)

@@ -1,15 +1,31 @@
 //! `--json`: one document on standard output and nothing else, with the exit code there is without.
 
-use crate::support::program::{Ended, weir};
-use serde_json::Value;
+use crate::support::program::{Ended, Switch, floating, weir};
+use serde_json::{Value, json};
 
 /// With and without: the document, and how it ended.
 fn both(args: &[&str]) -> (Value, Ended) {
     let plain = weir(args);
     let json = weir(&[args, &["--json"]].concat());
     assert_eq!(plain.code(), json.code(), "{args:?}: {}{}", plain.stderr, json.stderr);
-    let document = serde_json::from_str(&json.stdout);
-    (document.unwrap_or_else(|error| panic!("{args:?}: {error}\n{}", json.stdout)), json)
+    (document(&json), json)
+}
+
+/// All it said on standard output.
+fn document(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{ended:?}"))
+}
+
+/// Refused: the document that all commands have for that.
+fn refused(args: &[&str]) -> Value {
+    let (document, ended) = both(args);
+    assert_eq!(ended.code(), Some(2), "{args:?}: {}", ended.stderr);
+    let keys: Vec<_> = document.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["error", "faults"], "{args:?}: {document:#}");
+    let error = document["error"].as_str().unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!error.contains('\n') && words(&ended.stderr).contains(&words(error)), "{args:?}: {error}");
+    document
 }
 
 #[test]
@@ -24,26 +40,20 @@ fn check_is_a_document_whatever_it_finds() {
                  [[port]]\nname = \"b\"\ndevice = \"ring\"\n";
     let (good, ended) = both(&["check", &write("good.toml", ports), "--explain"]);
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    assert_eq!((&good["good"], &good["error"], &good["ports"]), (&true.into(), &Value::Null, &2.into()));
+    assert_eq!((&good["error"], &good["ports"]), (&Value::Null, &2.into()));
     assert_eq!((&good["buffer_bytes"], &good["engines"]), (&(4 << 20).into(), &Value::Array(vec![])));
+    assert_eq!(good["warnings"][0]["line"], 3, "{good:#}");
     let name = good["values"].as_array().unwrap().iter().find(|row| row["key"] == "switch.name").unwrap();
     assert_eq!((&name["value"], &name["origin"]), (&"weir".into(), &"default".into()));
 
-    let (bad, ended) = both(&["check", &write("bad.toml", &format!("{ports}lcroe = 1\nmtu = 1\n"))]);
-    assert_eq!(ended.code(), Some(2));
-    assert_eq!(bad["good"], false);
+    let bad = refused(&["check", &write("bad.toml", &format!("{ports}lcroe = 1\nmtu = 1\n"))]);
     let lines: Vec<_> =
-        bad["findings"].as_array().unwrap().iter().map(|f| f["line"].as_u64().unwrap()).collect();
-    assert_eq!(lines, [3, 10, 11], "a warning and two errors: {bad:#}");
-    assert!(
-        bad["findings"][1]["remedy"].as_str().unwrap().contains("lcore") && bad["error"].is_string(),
-        "{bad:#}"
-    );
-
-    let (none, ended) = both(&["check", "/nowhere/at/all.toml"]);
-    assert_eq!((ended.code(), &none["good"]), (Some(2), &false.into()));
-    let (text, _) = both(&["check", &write("none.toml", "][")]);
-    assert_eq!(text["findings"][0]["rule"], "syntax", "{text:#}");
+        bad["faults"].as_array().unwrap().iter().map(|f| f["line"].as_u64().unwrap()).collect();
+    assert_eq!(lines, [10, 11], "{bad:#}");
+    assert!(bad["faults"][0]["remedy"].as_str().unwrap().contains("lcore"), "{bad:#}");
+    refused(&["check", "/nowhere/at/all.toml"]);
+    let text = refused(&["check", &write("none.toml", "][")]);
+    assert_eq!(text["faults"][0]["path"], "syntax", "{text:#}");
 }
 
 #[test]
@@ -66,4 +76,140 @@ fn other_commands_say_one_document() {
         .unwrap();
     let (done, _) = both(&["prepare", path.to_str().unwrap()]);
     assert_eq!(done["done"], Value::Array(vec![]));
+}
+
+#[test]
+fn a_refusal_is_one_document_whatever_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.toml");
+    std::fs::write(&bad, "[[port]]\nname = \"a\"\ndevice = \"ring\"\nmtu = 1\n").unwrap();
+    let bad = bad.to_str().unwrap();
+    let nobody = folder.path().join("no.sock");
+    let nobody = nobody.to_str().unwrap();
+    for of_file in [
+        &["apply", bad][..],
+        &["explain", bad, "--port", "a"],
+        &["prepare", bad],
+        &["config", "show", bad],
+        &["config", "export", "sonic", bad],
+        &["sim", "replay", bad, "--config", bad],
+    ] {
+        let document = refused(of_file);
+        let is_capture = of_file[1] == "replay";
+        assert!(is_capture || document["faults"][0]["line"] == 4, "{of_file:?}: {document:#}");
+    }
+    let link = ["--rate", "100G", "--cable", "40m"];
+    refused(&[&["advise", "--ports", "8", "--buffer", "1KiB"][..], &link].concat());
+    refused(&["golden", folder.path().to_str().unwrap()]);
+    refused(&["config", "import", "sonic", bad]);
+    refused(&["sim", "sweep", "--plan", bad, "--out", "x"]);
+    refused(&["sim", "merge", folder.path().to_str().unwrap()]);
+    refused(&["sim", "compare", "/nowhere", "/nothing"]);
+    for asked in [
+        &["show", "ports"][..],
+        &["show", "flows"],
+        &["show", "events"],
+        &["show", "interfaces", "status"],
+        &["explain", "--port", "a"],
+        &["apply", "--confirm"],
+        &["inc", "list"],
+        &["inc", "end", "7"],
+        &["trace", "--port", "a"],
+        &["capture", "--port", "a", "-w", "x"],
+        &["report"],
+        &["config", "show"],
+        &["qp", "show"],
+        &["qp", "set", "gain=8"],
+        &["qp", "trace", "start"],
+    ] {
+        refused(&[asked, &["--socket", nobody]].concat());
+    }
+    // What is wrong with the command line is a refusal as well.
+    refused(&["check"]);
+    refused(&["headroom", "--rate", "fast", "--cable", "1m"]);
+}
+
+/// What needs a switch: each says one document, and the switch refuses in the same shape as a file does.
+#[test]
+fn orders_and_questions_to_a_switch_say_one_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let write = |name: &str, text: &str| {
+        std::fs::write(path(name), text).unwrap();
+        path(name)
+    };
+    let engine = "[[port]]\nname = \"inc0\"\ndevice = \"inc\"\ninc = { mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\" }\n";
+    let ports = |rate: &str| {
+        format!(
+            "[eal]\nargs = [{:?}]\n[buffer]\nsize = \"16MiB\"\nframes = 16384\n[mgmt]\nlisten = \"off\"\nsocket = {:?}\n\
+             [port_defaults]\nrate = \"{rate}\"\nmtu = 1518\n[[port]]\nname = \"a\"\ndevice = \"ring\"\n\
+             [[port]]\nname = \"b\"\ndevice = \"ring\"\n{engine}",
+            floating(),
+            path("s.sock")
+        )
+    };
+    let switch = Switch::start_as_it_is(&ports("1G"));
+    let socket = path("s.sock");
+    fn of<'a>(socket: &'a str, args: &[&'a str]) -> Vec<&'a str> {
+        [args, &["--socket", socket]].concat()
+    }
+
+    let (would, _) = both(&of(&socket, &["apply", &write("next.toml", &ports("2G")), "--dry-run"]));
+    assert!(would["changed"].as_array().is_some_and(|rows| !rows.is_empty()), "{would:#}");
+    let (applied, _) = both(&of(&socket, &["apply", &path("next.toml")]));
+    assert!(applied["changed"].is_array(), "{applied:#}");
+    let fixed = ports("2G")
+        .replace("device = \"ring\"\n[[port]]\nname = \"b\"", "device = \"ring\"\n[[port]]\nname = \"c\"");
+    let kept = refused(&of(&socket, &["apply", &write("fixed.toml", &fixed)]));
+    assert!(!kept["faults"].as_array().unwrap().is_empty(), "{kept:#}");
+    refused(&of(&socket, &["apply", "--confirm"]));
+
+    let child = |rank: u8| {
+        json!({ "rank": rank, "qpn": 0x100 + u32::from(rank), "mac": format!("02:00:00:00:00:0{rank}"),
+                "ip": format!("10.0.0.{}", rank + 1), "dest_qpn": 17, "send_psn": 0, "recv_psn": 0 })
+    };
+    let job = |id: u32| {
+        let all_reduce = json!({ "kind": "all_reduce", "operator": "sum", "type": "i32" });
+        json!({ "id": id, "ranks": 2, "operation": all_reduce, "children": [child(0), child(1)], "window": 32,
+                "results": 64, "ack_timeout_ns": 1_000_000_000u64, "patience_ns": 100_000_000_000u64,
+                "probe_after_ns": 1_000_000_000u64 })
+    };
+    let job = write("job.json", &job(7).to_string());
+    let added = document(&weir(&of(&socket, &["inc", "add", &job, "--json"])));
+    assert_eq!((&added["job"], &added["port"]), (&7.into(), &"inc0".into()), "{added:#}");
+    assert!(added["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{added:#}");
+    refused(&of(&socket, &["inc", "add", &job]));
+    let (list, _) = both(&of(&socket, &["inc", "list"]));
+    assert_eq!(list["inc"][0]["job"], 7, "{list:#}");
+    let ended = document(&weir(&of(&socket, &["inc", "end", "7", "--json"])));
+    assert_eq!(ended["job"], 7, "{ended:#}");
+    refused(&of(&socket, &["inc", "end", "8"]));
+
+    let (report, _) = both(&of(&socket, &["report", "--out", &path("page.html")]));
+    assert_eq!(report["out"], path("page.html"));
+    let capture = ["capture", "--port", "a", "-w", &path("c.pcapng"), "--for", "100ms"];
+    let (written, _) = both(&of(&socket, &capture));
+    assert_eq!((&written["frames"], &written["missed"]), (&0.into(), &0.into()), "{written:#}");
+    refused(&of(&socket, &["capture", "--port", "none", "-w", &path("x.pcapng")]));
+    refused(&of(&socket, &["trace", "--port", "none"]));
+    refused(&of(&socket, &["explain", "--port", "none"]));
+    refused(&of(&socket, &["show", "ports", "--port", "none"]));
+    let (explained, _) = both(&of(&socket, &["explain", "--port", "a", "--to", "b"]));
+    assert_eq!(explained["port"], "a", "{explained:#}");
+    assert!(both(&of(&socket, &["config", "show"])).0["values"].is_array());
+    switch.stop();
+}
+
+#[test]
+fn foreign_configurations_are_in_the_document_or_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let db = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/sonic/config_db.json");
+    let (import, _) = both(&["config", "import", "sonic", db]);
+    assert!(import["toml"].as_str().is_some_and(|text| text.contains("[[port]]")), "{import:#}");
+    assert!(import["notes"][0]["outcome"].is_string(), "{import:#}");
+    let (import, _) = both(&["config", "import", "sonic", db, "--out", &path("c.toml")]);
+    assert_eq!(import["out"], path("c.toml"));
+    let (export, _) = both(&["config", "export", "sonic", &path("c.toml")]);
+    assert!(export["config_db"]["PORT"].is_object() && export["notes"].is_array(), "{export:#}");
 }

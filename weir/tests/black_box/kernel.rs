@@ -103,8 +103,23 @@ fn an_interface_that_is_made_anew_is_taken_up_again() {
     let small = ["link", "add", "veth0", "mtu", "1000", "type", "veth", "peer", "name", "other0"];
     run(hosts.between.command("ip").args(small));
     switch.program().says("ip link set veth0 mtu 1500");
-    let events = weir(&["show", "events", "--socket", switch.socket().as_str()]).stdout;
+    let socket = switch.socket();
+    let state = |state: &str| {
+        let shown = weir(&["show", "ports", "--json", "--socket", &socket]).stdout;
+        let shown: serde_json::Value = serde_json::from_str(&shown).ok()?;
+        let row = &shown["ports"][0];
+        let said = row["device_error"].as_str()?.contains("ip link set veth0 mtu 1500");
+        (row["device_state"] == state && said == (state == "refused")).then_some(())
+    };
+    wait_for("a port whose interface is refused", || state("refused"));
+    let events = weir(&["show", "events", "--socket", &socket]).stdout;
     assert_eq!(events.matches("attached").count(), 3, "{events}");
+    let refused = |line: &&str| line.contains("refused") && line.contains("ip link set veth0 mtu 1500");
+    assert_eq!(events.lines().filter(refused).count(), 1, "{events}");
+    // What it says helps.
+    run(hosts.between.command("ip").args(["link", "set", "veth0", "mtu", "1500"]));
+    said(&mut switch, "port veth0: interface veth0 has been made anew", 4);
+    wait_for("a port that has its interface", || state("present"));
     switch.stop();
 }
 

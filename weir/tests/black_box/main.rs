@@ -7,6 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admin;
 mod bridge;
 mod contract;
 mod host;

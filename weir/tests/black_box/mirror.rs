@@ -117,12 +117,20 @@ fn what_a_port_receives_and_sends_is_written() {
     }
     assert!(frames == [there, back].concat(), "{} frames were written", frames.len());
 
+    // A mirror that is taken out and put back goes on counting.
+    let apply = |mirrors: &str| {
+        let next = folder.path().join("next.toml");
+        std::fs::write(&next, format!("[eal]\nargs = [{:?}]\n{PORTS}{mirrors}", floating())).unwrap();
+        let applied = weir(&["apply", next.to_str().unwrap(), "--socket", &socket]);
+        assert_eq!(applied.code(), Some(0), "{}{}", applied.stdout, applied.stderr);
+    };
+    apply("");
+    apply(&file(&path));
+    wait_for("what was counted before", || written(30));
+
     // Another file, in a folder that is not there: told, counted, and the switch forwards.
-    let next = folder.path().join("next.toml");
     let nowhere = folder.path().join("nowhere/look.pcapng");
-    std::fs::write(&next, format!("[eal]\nargs = [{:?}]\n{PORTS}{}", floating(), file(&nowhere))).unwrap();
-    let applied = weir(&["apply", next.to_str().unwrap(), "--socket", &socket]);
-    assert_eq!(applied.code(), Some(0), "{}{}", applied.stdout, applied.stderr);
+    apply(&file(&nowhere));
     one.send(&plain(mac(2), mac(1), 90, 7));
     wait_for("the event", || {
         weir(&["show", "events", "--socket", &socket])
@@ -140,6 +148,10 @@ fn what_a_port_receives_and_sends_is_written() {
             wait_for("fifty frames to be written", || written(u64::from(seed) + 31));
         }
     }
+    let events = weir(&["show", "events", "--socket", &socket]).stdout;
+    let end =
+        events.lines().find(|line| line.contains("mirror_file  end")).unwrap_or_else(|| panic!("{events}"));
+    assert!(end.contains("lost=1"), "{end}");
     let summary = switch.stop();
     assert_eq!((summary.total("copies"), summary.0["conservation_error"].as_u64()), (0, Some(0)));
     let mut names: Vec<_> =

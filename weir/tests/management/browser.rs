@@ -1,7 +1,7 @@
 //! The page in headless Chromium: what it shows is what `/v1` says.
 
 use crate::support::{Lab, run, tool, wait_for};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 use weir_mgmt::page::{Saved, report};
@@ -101,6 +101,76 @@ fn the_page_of_a_running_lab_shows_what_v1_says() {
     // A busy machine takes cores away, and the badge says so.
     assert!(badge.starts_with("good\"") == badge.ends_with(">healthy"), "{badge}");
     assert_eq!(dom.matches("class=\"uplot").count(), 2, "two charts");
+    assert!(dom.contains("LLDP is not spoken: [lldp] enable"), "an empty panel says what would fill it");
+}
+
+/// A script that says how far each element with rows sticks out to the right of where it is shown.
+const MEASURE: &str = "<script>addEventListener('load', () => {
+    const out = [...document.querySelectorAll('.scroll, body')].filter((e) => e.scrollWidth > e.clientWidth + 1)
+        .map((e) => (e.querySelector('table, li') || e).id + ' ' + (e.scrollWidth - e.clientWidth));
+    document.documentElement.dataset.cut = out.join(', ') || 'nothing';
+});</script></body>";
+
+/// A report of a lab, and what is in it.
+fn saved_by(lab: &Lab) -> Value {
+    let file = lab.path("report.html");
+    let out = lab.weir(&["report", "--out", file.to_str().unwrap()]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let html = std::fs::read_to_string(&file).unwrap();
+    let data = html.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+/// At the size of a small notebook no column is cut and nothing is scrolled sideways, with long names, losses, flows and
+/// neighbours in their panels.
+#[test]
+fn no_column_is_cut_at_1280() {
+    let lab = Lab::start();
+    let saved = saved_by(&lab);
+    let mut snapshot = saved["snapshot"].clone();
+    let reasons = ["ingress.unknown_unicast_limit", "ingress.headroom_exhausted", "watchdog.storm"];
+    let drop = |reason: &&str| {
+        json!({ "port": "Ethernet112", "reason": reason, "frames": 1_234_567, "pps": 98_765.4, "lossless": true,
+                "lossless_frames": 1_234_567, "last_unix_ms": 1, "remedy": "see whether PFC is sent and obeyed" })
+    };
+    snapshot["drops"] = reasons.iter().map(drop).collect();
+    let flow = |cause: &&str| {
+        json!({ "port": "Ethernet112", "cause": cause, "priority": 3, "from": "Ethernet4", "share": 0.713, "share_at_most": 0.829,
+                "flow": "fd00:1234:5678::10:7 -> fd00:1234:5678::10:9 UDP 49152 -> 4791 QP 0x1a2b3c", "count": 12, "unit": "frames" })
+    };
+    let flows: Vec<Value> = ["drop", "pause", "mark", "depth"].iter().map(flow).collect();
+    let ports: Vec<Value> = (0..3)
+        .map(|n| {
+            let wrong = json!({ "pfc": [4], "ets": [1, 2, 3], "frame_size": n == 0 });
+            let fits = json!({ "pfc": [], "ets": [], "frame_size": false });
+            json!({ "port": format!("Ethernet{n}"), "sent": null, "neighbours": [{
+                "system_name": "host7.rack12.example", "chassis": "02:00:00:00:ff:07", "port_id": "enp59s0f0np0",
+                "pfc": { "priorities": [3, 4] }, "ttl_left_seconds": 121, "differences": if n < 2 { wrong } else { fits } }] })
+        })
+        .collect();
+    let page = Saved {
+        snapshot,
+        history: saved["history"].clone(),
+        events: saved["events"].as_array().unwrap().clone(),
+        flows: json!({ "recorded": true, "flows": flows }),
+        lldp: json!({ "enabled": true, "ports": ports }),
+    };
+    let file = lab.path("wide.html");
+    std::fs::write(&file, report(&page).replace("</body>", MEASURE)).unwrap();
+    // To be looked at.
+    if let Some(copy) = std::env::var_os("WEIR_PAGE") {
+        std::fs::copy(&file, copy).unwrap();
+    }
+    let Some(dom) = dom(&format!("file://{}", file.display())) else { return };
+    assert!(
+        dom.contains("data-cut=\"nothing\""),
+        "{}",
+        dom.split("data-cut=").nth(1).unwrap_or(&dom)[..200].to_owned()
+    );
+    for shown in ["QP 0x1a2b3c", "host7.rack12.example", "PFC 4; ETS 1,2,3; frame size", "2 of 3 do not fit"]
+    {
+        assert!(dom.contains(shown), "{shown}: {dom}");
+    }
 }
 
 #[test]
@@ -129,8 +199,13 @@ fn a_report_opens_without_a_switch_and_shows_the_very_numbers() {
     let text =
         serde_json::to_string(&saved["snapshot"]).unwrap().replace("\"p0\"", &Value::from(name).to_string());
     let snapshot: Value = serde_json::from_str(&text).unwrap();
-    let strange =
-        Saved { snapshot, history: saved["history"].clone(), events: Vec::new(), flows: Value::Null };
+    let strange = Saved {
+        snapshot,
+        history: saved["history"].clone(),
+        events: Vec::new(),
+        flows: Value::Null,
+        lldp: Value::Null,
+    };
     std::fs::write(&file, report(&strange)).unwrap();
     let Some(dom) = dom(&format!("file://{}", file.display())) else { return };
     all_equal(&strange.snapshot, &dom);
@@ -148,6 +223,7 @@ fn parts_of_latency(saved: &Value, file: &std::path::Path) {
         history: saved["history"].clone(),
         events: Vec::new(),
         flows: Value::Null,
+        lldp: Value::Null,
     };
     for part in ["queueing", "pause"] {
         let option = format!("<option value=\"{part}\"");

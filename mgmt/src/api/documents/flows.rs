@@ -3,6 +3,7 @@
 use super::{Count, Stamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What a flow is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +39,36 @@ pub enum FlowAmount {
     Whole(Count),
     /// Pauses, bytes.
     Part(f64),
+}
+
+impl fmt::Display for FlowCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mark => "mark",
+            Self::Drop => "drop",
+            Self::Pause => "pause",
+            Self::Depth => "depth",
+        })
+    }
+}
+
+impl fmt::Display for FlowUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Frames => "frames",
+            Self::Pauses => "pauses",
+            Self::MeanBytes => "mean_bytes",
+        })
+    }
+}
+
+impl fmt::Display for FlowAmount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(frames) => frames.fmt(f),
+            Self::Part(amount) => write!(f, "{amount:.1}"),
+        }
+    }
 }
 
 /// A flow, and what it is behind.

@@ -307,6 +307,17 @@ pub enum WatchLine {
     },
 }
 
+impl WatchLine {
+    /// The frame it is about, if it is about one.
+    pub fn frame(&self) -> Option<u64> {
+        match self {
+            Self::Arrived(arrival) => Some(arrival.frame),
+            Self::Left { frame, .. } | Self::Flushed { frame, .. } | Self::Lost { frame, .. } => Some(*frame),
+            Self::Armed { .. } | Self::End { .. } => None,
+        }
+    }
+}
+
 /// A frame that arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchedArrival {

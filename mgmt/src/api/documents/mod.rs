@@ -21,6 +21,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::fmt;
 
 /// A document as JSON. Types whose keys are texts always have one.
 pub fn json<T: Serialize>(document: &T) -> Value {
@@ -35,6 +36,15 @@ pub enum Count {
     Number(u64),
     /// Above it.
     Digits(String),
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(n) => n.fmt(f),
+            Self::Digits(digits) => f.write_str(digits),
+        }
+    }
 }
 
 impl JsonSchema for Count {

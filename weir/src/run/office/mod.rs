@@ -458,16 +458,15 @@ impl Office {
     pub fn report_offloads(&self, found: &kernel::Found) {
         let kernel::Found { port, detail, remedy } = found;
         say_err!("weir: port {port}: {detail}\n  -> {remedy}");
-        let fields = json!({ "port": port, "detail": detail, "remedy": remedy });
-        let fields = fields.as_object().cloned().unwrap_or_default();
-        self.news.push(News::Event { kind: "offload", phase: "alarm", fields });
+        self.report("offload", "alarm", &json!({ "port": port, "detail": detail, "remedy": remedy }));
     }
 
     fn tell(&self, phase: &'static str, fields: &Value) {
         self.report("reload", phase, fields);
     }
 
-    fn report(&self, kind: &'static str, phase: &'static str, fields: &Value) {
+    /// An event.
+    pub fn report(&self, kind: &'static str, phase: &'static str, fields: &Value) {
         let fields: Map<String, Value> = fields.as_object().cloned().unwrap_or_default();
         self.news.push(News::Event { kind, phase, fields });
     }

@@ -5,7 +5,7 @@ mod file;
 
 use crate::Outcome;
 use crate::check;
-use crate::output::say;
+use crate::output::{OUT, say};
 use crate::trace::Capture;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -21,7 +21,6 @@ use weir_config::Config;
 use weir_dataplane::types::PortId;
 use weir_mgmt::admin::comment::FrameHistory;
 use weir_mgmt::admin::watch::{Joiner, Watching};
-use weir_mgmt::api::documents;
 use weir_mgmt::snapshot::{PortInfo, SwitchInfo};
 use weir_sim::replay::{Arrival, CapturedFrame, FIRST_FRAME_AT, Replay};
 
@@ -50,7 +49,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
     let name = args.file.display().to_string();
     let open = File::open(&args.file).with_context(|| format!("cannot read {name}"))?;
     let capture = CaptureFile::read(BufReader::new(open)).with_context(|| name.clone())?;
-    let config = config(args)?;
+    let config = check::load(&args.config)?.config;
     let followed =
         followed(&capture, &config, &args.config.display().to_string()).with_context(|| name.clone())?;
     let again = play(&config, &capture, followed)?;
@@ -65,7 +64,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
     let found = compare(&config, &frames, &histories(&replayed));
     let port = &config.ports[followed.index()].name;
     if args.json {
-        say!("{}", as_json(&name, port, frames.len(), capture.missed, &found));
+        OUT.json(&as_json(&name, port, frames.len(), capture.missed, &found));
     } else {
         say!(
             "{name}: {} frames that came to {port}, through {} in virtual time",
@@ -75,15 +74,6 @@ pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
         print(&capture, &found);
     }
     Ok(if found.differences.is_empty() { Outcome::Good } else { Outcome::Bad })
-}
-
-fn config(args: &ReplayArgs) -> Result<Config> {
-    let name = args.config.display().to_string();
-    let text = check::read(&args.config)?;
-    match weir_config::load(&name, &text) {
-        Ok(loaded) => Ok(loaded.config),
-        Err(found) => bail!("{}", found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
-    }
 }
 
 /// The port whose frames have a history.
@@ -147,12 +137,12 @@ fn play(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<Vec<
     let info = SwitchInfo { ports: ports.collect(), ..SwitchInfo::default() };
     let mut written = Vec::new();
     let mut story = Capture::new(&mut written, &config.ports[followed.index()].name, SNAPLEN)?;
-    story.note(documents::json(&joiner.head()))?;
+    story.note(joiner.head())?;
     while replay.step() {
-        joiner.poll(&info).into_iter().try_for_each(|line| story.note(documents::json(&line)))?;
+        joiner.poll(&info).into_iter().try_for_each(|line| story.note(line))?;
     }
-    joiner.poll(&info).into_iter().try_for_each(|line| story.note(documents::json(&line)))?;
-    story.finish(&documents::json(&joiner.foot("replayed")))?;
+    joiner.poll(&info).into_iter().try_for_each(|line| story.note(line))?;
+    story.finish(&joiner.foot("replayed"))?;
     Ok(written)
 }
 

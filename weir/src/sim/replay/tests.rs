@@ -6,6 +6,7 @@ use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::frame::OwnedFrame;
 use weir_dataplane::switch::{Filter, Switch, Tap, TapOrder, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos};
+use weir_mgmt::api::documents::WatchLine;
 
 /// Time between two polls of a port.
 const TURN: Nanos = 1_000;
@@ -83,10 +84,10 @@ fn captured(config: &Config) -> Vec<u8> {
         for port in [0, 1] {
             while switch.transmit(PortId(port), BURST, now, &mut Out) > 0 {}
         }
-        joiner.poll(&info).into_iter().try_for_each(|line| capture.note(documents::json(&line))).unwrap();
+        joiner.poll(&info).into_iter().try_for_each(|line| capture.note(line)).unwrap();
         (now, round) = (now + TURN, round + 1);
     }
-    capture.finish(&documents::json(&joiner.foot("done"))).unwrap();
+    capture.finish(&joiner.foot("done")).unwrap();
     written
 }
 
@@ -172,22 +173,29 @@ fn what_cannot_be_replayed_is_refused_with_what_to_do() {
         refused(&changed(&file, 8, "frame 8", "frame 9"), &config).contains("frame 9 is in the file twice")
     );
     assert!(refused(&changed(&file, 8, "frame 8; ", "frame 800"), &config).contains("frame 8 is missing"));
+    let end = || WatchLine::End { why: String::new(), frames: 0, on_their_way: 0, missed: 0 };
     let mut empty = Vec::new();
-    Capture::new(&mut empty, "p0", 64).unwrap().finish(&json!({})).unwrap();
+    Capture::new(&mut empty, "p0", 64).unwrap().finish(&end()).unwrap();
     assert!(refused(&empty, &config).contains("no frame has a comment of `weir capture`"));
     let mut drops = Vec::new();
     let mut capture = Capture::new(&mut drops, "p0", 64).unwrap();
-    let lost = json!({ "event": "lost", "frame": 1, "port": "p0", "len_bytes": 60, "bytes": "00".repeat(60),
-            "stage": "parse", "reason": "parse.runt" });
-    capture.note(lost).unwrap();
-    capture.finish(&json!({})).unwrap();
+    let lost = |len_bytes: u32, kept: usize| WatchLine::Lost {
+        frame: 1,
+        at_ns: 0,
+        port: "p0".into(),
+        len_bytes,
+        bytes: "00".repeat(kept),
+        stage: "parse".into(),
+        reason: "parse.runt".into(),
+        remedy: String::new(),
+    };
+    capture.note(lost(60, 60)).unwrap();
+    capture.finish(&end()).unwrap();
     assert!(refused(&drops, &config).contains("capture without --drops"));
     let mut short = Vec::new();
     let mut capture = Capture::new(&mut short, "p0", 12).unwrap();
-    let cut = json!({ "event": "lost", "frame": 1, "port": "p0", "len_bytes": 900, "bytes": "00".repeat(12),
-            "stage": "parse", "reason": "parse.runt" });
-    capture.note(cut).unwrap();
-    capture.finish(&json!({})).unwrap();
+    capture.note(lost(900, 12)).unwrap();
+    capture.finish(&end()).unwrap();
     assert!(
         refused(&short, &config).contains("12 of 900 bytes, too few for its headers; capture with --snaplen")
     );
