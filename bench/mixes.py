@@ -131,6 +131,31 @@ def ipv6(slot):
     return ethernet(slot, 0x86DD, struct.pack("!IHBB", 6 << 28, 8, 17, 64) + addresses + udp(slot, b"", checksum=checksum))
 
 
+def any_ecn(slot):
+    """Not ECT, ECT(0), ECT(1) or CE: what comes from other switches that mark."""
+    return ethernet(slot, 0x0800, ipv4(slot, udp(slot, bytes(18)), ecn=slot.rng.randrange(4)))
+
+
+def arp(slot):
+    macs = slot.macs()
+    request = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + macs[1] + ip(slot.port, slot.source)
+    return ethernet(slot, 0x0806, request + bytes(6) + ip(1 - slot.port, slot.destination))
+
+
+def other(slot):
+    """An EtherType that no switch knows."""
+    return ethernet(slot, 0x88B5, bytes(46))
+
+
+def any_kind(slot):
+    """Frames of one class that have nothing in common but that."""
+    return slot.rng.choice((any_ecn, ipv6, arp, other))(slot)
+
+
+def broadcast(slot):
+    return bytes([0xFF] * 6) + plain(slot)[6:]
+
+
 def one_of(slot, kinds):
     """One of these at random, the first number of each being its share."""
     return slot.rng.choices(kinds, weights=[kind[0] for kind in kinds])[0]
@@ -207,6 +232,8 @@ class Mix:
     qos: str = ""
     buffer: str = 'size = "8MiB"\n'
     rate: int = FULL_RATE
+    # Other lines of [port_defaults].
+    ports: str = ""
 
     def capture(self, rng, port):
         ways = self.order(rng, self.frames, self.stations)
@@ -229,7 +256,7 @@ class Mix:
             ("bench/pairs-", f"bench/{self.name}-"),
             ('preset = "roce-lossless"\n', f'preset = "{self.preset}"\n{self.qos}'),
             ('size = "8MiB"\n', self.buffer),
-            ('rate = "100G"\n', f'rate = "{self.rate}M"\nformat = "{self.format}"\n'),
+            ('rate = "100G"\n', f'rate = "{self.rate}M"\nformat = "{self.format}"\n{self.ports}'),
         ):
             assert old in text
             text = text.replace(old, new)
@@ -292,6 +319,12 @@ MIXES = {
         Mix("long", "1086 bytes, 64 stations at random", lambda slot: plain(slot, 1086), at_random, **LONG),
         # 74 000 frames per second; some 7 million come to each port.
         Mix("overload", "64 pairs in turn, 100 times the rate of the egress port: nearly all dropped", plain, rate=50),
+        Mix("ecn", "64 x 64 stations at random, the ECN field, too", any_ecn, at_random),
+        Mix("kinds", "64 x 64 stations at random, IPv4 with any ECN field, IPv6, ARP and an unknown EtherType in one class", any_kind,
+            at_random),
+        Mix("broadcast", "broadcasts of 64 stations", broadcast, at_random),
+        Mix("storm", "the same, of which 100 Mbit/s may pass: nearly all dropped", broadcast, at_random,
+            ports='storm_control = { broadcast = "100M" }\n'),
         Mix("roce", "RoCEv2: data, ACK, CNP, READ request and response; 8 classes, 64 stations at random", roce, at_random,
             qos=OF_DSCP, **LONG),
         Mix("afh-gen1", "64 pairs in turn, AFH_GEN1", afh_gen1, format="afh_gen1", **AFH),

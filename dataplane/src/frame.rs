@@ -4,8 +4,11 @@
 //! test. Everything the switch knows about a frame beyond its bytes lives in the queue entry, so
 //! two handles to the same bytes (a flooded frame) never disturb each other.
 
+use crate::parse::EcnCode;
 use crate::vlan::TAG_BYTES;
 use arrayvec::ArrayVec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 /// A frame from destination address to the last payload byte, without FCS.
 pub trait Frame: Sized {
@@ -46,6 +49,23 @@ pub trait Frame: Sized {
         false
     }
 
+    /// The handle has a place for [`Frame::set_ecn`]. Where it has none, frames of a queue are in batches by where their ECN
+    /// bits are and whether they came in as CE, which is slower where such frames alternate.
+    const KEEPS_ECN: bool = false;
+
+    /// What [`Frame::set_ecn`] said last; anything before.
+    #[inline(always)]
+    fn ecn(&self) -> EcnCode {
+        EcnCode::NONE
+    }
+
+    /// Notes where the ECN bits are and whether the frame came in as CE, beside the bytes: for a frame among others of which
+    /// that is not the same.
+    #[inline(always)]
+    fn set_ecn(&mut self, ecn: EcnCode) {
+        let _ = ecn;
+    }
+
     /// Hint that `what` is about to be read. A frame type whose crate may use `unsafe` turns this
     /// into a prefetch instruction; the default does nothing.
     #[inline(always)]
@@ -81,22 +101,48 @@ pub trait Frame: Sized {
 
 /// A frame that owns its bytes: for tests, for control frames, for replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnedFrame(std::sync::Arc<Vec<u8>>);
+pub struct OwnedFrame(Arc<Content>);
+
+#[derive(Debug)]
+struct Content {
+    bytes: Vec<u8>,
+    /// See [`Frame::ecn`].
+    ecn: AtomicU16,
+}
+
+impl Clone for Content {
+    fn clone(&self) -> Self {
+        Self { bytes: self.bytes.clone(), ecn: AtomicU16::new(self.ecn.load(Relaxed)) }
+    }
+}
+
+/// Frames are the same if their bytes are.
+impl PartialEq for Content {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Content {}
 
 impl OwnedFrame {
     /// A frame with these bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
-        Self(std::sync::Arc::new(bytes.into()))
+        Self(Arc::new(Content { bytes: bytes.into(), ecn: AtomicU16::new(0) }))
+    }
+
+    fn vec_mut(&mut self) -> &mut Vec<u8> {
+        &mut Arc::make_mut(&mut self.0).bytes
     }
 }
 
 impl Frame for OwnedFrame {
     fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.0.bytes
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        std::sync::Arc::make_mut(&mut self.0).as_mut_slice()
+        self.vec_mut()
     }
 
     fn share(&self) -> Option<Self> {
@@ -104,24 +150,34 @@ impl Frame for OwnedFrame {
     }
 
     fn make_unique(&mut self) -> bool {
-        std::sync::Arc::make_mut(&mut self.0);
+        Arc::make_mut(&mut self.0);
         true
     }
 
     fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
-        let fits = at <= self.0.len();
+        let fits = at <= self.len();
         if fits {
-            std::sync::Arc::make_mut(&mut self.0).splice(at..at, tag);
+            self.vec_mut().splice(at..at, tag);
         }
         fits
     }
 
     fn remove_tag(&mut self, at: usize) -> bool {
-        let fits = at + TAG_BYTES <= self.0.len();
+        let fits = at + TAG_BYTES <= self.len();
         if fits {
-            std::sync::Arc::make_mut(&mut self.0).drain(at..at + TAG_BYTES);
+            self.vec_mut().drain(at..at + TAG_BYTES);
         }
         fits
+    }
+
+    const KEEPS_ECN: bool = true;
+
+    fn ecn(&self) -> EcnCode {
+        EcnCode::from_bits(self.0.ecn.load(Relaxed))
+    }
+
+    fn set_ecn(&mut self, ecn: EcnCode) {
+        self.0.ecn.store(ecn.bits(), Relaxed);
     }
 }
 

@@ -46,6 +46,8 @@ enum weir_mbuf_offset {
 	WEIR_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
 	WEIR_MBUF_OL_FLAGS = offsetof(struct rte_mbuf, ol_flags),
 	WEIR_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
+	/* For the application to use, 32 bits; drivers do not read it. */
+	WEIR_MBUF_USER = offsetof(struct rte_mbuf, hash.usr),
 	WEIR_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
 	WEIR_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len),
 	WEIR_MBUF_POOL = offsetof(struct rte_mbuf, pool),

@@ -4,15 +4,16 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use arrayvec::ArrayVec;
 use weir_dataplane::frame::Frame;
+use weir_dataplane::parse::EcnCode;
 use weir_dataplane::vlan::TAG_BYTES;
 use weir_dpdk_sys as sys;
 use weir_dpdk_sys::weir_mbuf_offset::{
     WEIR_MBUF_BUF_ADDR, WEIR_MBUF_BUF_LEN, WEIR_MBUF_DATA_LEN, WEIR_MBUF_DATA_OFF, WEIR_MBUF_NB_SEGS,
-    WEIR_MBUF_OL_FLAGS, WEIR_MBUF_PKT_LEN, WEIR_MBUF_POOL, WEIR_MBUF_REFCNT,
+    WEIR_MBUF_OL_FLAGS, WEIR_MBUF_PKT_LEN, WEIR_MBUF_POOL, WEIR_MBUF_REFCNT, WEIR_MBUF_USER,
 };
 
 use crate::Burst;
@@ -59,6 +60,13 @@ impl Mbuf {
     unsafe fn get<T: Copy>(&self, offset: u32) -> T {
         // SAFETY: the field is within the mbuf, aligned and initialised.
         unsafe { self.at::<T>(offset).read() }
+    }
+
+    /// What the mbuf has room for beside the frame. A copy of the mbuf has it, too; another handle to it writes the same.
+    #[inline(always)]
+    fn user(&self) -> &AtomicU32 {
+        // SAFETY: hash.usr is `uint32_t`, is there as long as the mbuf and is reached by nobody but here.
+        unsafe { AtomicU32::from_ptr(self.at(WEIR_MBUF_USER)) }
     }
 
     /// First byte of the frame.
@@ -257,6 +265,18 @@ impl Frame for Mbuf {
         }
         self.bytes_mut().copy_within(0..at, TAG_BYTES);
         self.move_start(TAG_BYTES as i16)
+    }
+
+    const KEEPS_ECN: bool = true;
+
+    #[inline(always)]
+    fn ecn(&self) -> EcnCode {
+        EcnCode::from_bits(self.user().load(Ordering::Relaxed) as u16)
+    }
+
+    #[inline(always)]
+    fn set_ecn(&mut self, ecn: EcnCode) {
+        self.user().store(ecn.bits().into(), Ordering::Relaxed);
     }
 
     #[inline(always)]

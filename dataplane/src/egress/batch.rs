@@ -110,6 +110,12 @@ impl BatchHeader {
         self.ecn.is_ce()
     }
 
+    /// One of the frames of this header.
+    #[inline(always)]
+    pub fn meta_of<F: Frame>(&self, frame: &F, held_ns: Nanos) -> Meta {
+        Meta { ecn: self.ecn.of(frame), ..self.meta(frame.len() as u16, held_ns) }
+    }
+
     /// A frame of this header and of this length.
     #[inline(always)]
     pub fn meta(&self, len: u16, held_ns: Nanos) -> Meta {
@@ -134,7 +140,7 @@ pub struct FrameBatch<F> {
     padding: u16,
     pg: u16,
     in_port: u16,
-    ecn: EcnCode,
+    ecn: BatchEcn,
     /// Length of each frame if `mixed` is 0: the bits in which lengths differ.
     len: u16,
     mixed: u16,
@@ -147,6 +153,32 @@ pub struct FrameBatch<F> {
     frames: ArrayVec<F, BATCH_MAX>,
     /// The frames are in here, in memory of another lcore, until one of them is looked at.
     buffer: Option<BatchBuffer<F>>,
+}
+
+/// Where the ECN bits of the frames of a batch are, and how many of them came in as CE, in two octets: a code, and the number
+/// above it.
+#[derive(Clone, Copy, Debug)]
+struct BatchEcn(u16);
+
+const _: () =
+    assert!((BATCH_MAX as u32) < 1 << (u16::BITS - EcnCode::BITS), "all frames of a batch may be CE");
+
+impl BatchEcn {
+    #[inline(always)]
+    fn new(code: EcnCode, ce: u8) -> Self {
+        Self(code.bits() | u16::from(ce) << EcnCode::BITS)
+    }
+
+    /// That of every frame, or [`EcnCode::EACH`].
+    #[inline(always)]
+    fn code(self) -> EcnCode {
+        EcnCode::from_bits(self.0)
+    }
+
+    #[inline(always)]
+    fn ce(self) -> u8 {
+        (self.0 >> EcnCode::BITS) as u8
+    }
 }
 
 /// How much may leave a queue in one go.
@@ -175,6 +207,8 @@ pub struct Front {
     pub wire: u64,
     /// See `wire`.
     pub last: u64,
+    /// How many came in as CE.
+    pub ce: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -244,7 +278,7 @@ impl<F: Frame> FrameBatch<F> {
             pg: header.pg,
             in_port: header.in_port,
             queue: header.queue,
-            ecn: header.ecn,
+            ecn: BatchEcn::new(header.ecn, 0),
             home: header.home,
             in_buffer: 0,
             reversed: false,
@@ -271,15 +305,16 @@ impl<F: Frame> FrameBatch<F> {
         (self.rx_ns, self.held_ns) = (header.rx_ns, held_ns);
         self.next = u32::MAX;
         self.copies = header.copies;
-        (self.pg, self.in_port, self.queue, self.ecn) = (header.pg, header.in_port, header.queue, header.ecn);
-        (self.home, self.reversed) = (header.home, false);
+        (self.pg, self.in_port, self.queue) = (header.pg, header.in_port, header.queue);
+        (self.ecn, self.home, self.reversed) = (BatchEcn::new(header.ecn, 0), header.home, false);
     }
 
     /// Makes an empty batch what a request says, the last of its list, with its frames where they are.
     #[inline(always)]
     pub(super) fn receive(&mut self, request: EnqueueRequest<F>, held_ns: Nanos) {
-        let EnqueueRequest { header, totals, padding, len, mixed, frames, .. } = request;
+        let EnqueueRequest { header, totals, padding, len, mixed, ce, frames, .. } = request;
         self.become_last(&header, held_ns);
+        self.set_ce(ce);
         (self.bytes, self.padding, self.charge) = (totals.bytes, padding, totals.charge);
         (self.len, self.mixed) = (len, mixed);
         match frames {
@@ -295,16 +330,9 @@ impl<F: Frame> FrameBatch<F> {
     pub fn ship(&mut self, out: PortId, home: u8, mut buffer: BatchBuffer<F>) -> EnqueueRequest<F> {
         let (totals, header) = (self.totals(), BatchHeader { home, ..self.header() });
         F::append(&mut self.frames, &mut buffer);
-        let (padding, len, mixed) = (self.padding, self.len, self.mixed);
-        EnqueueRequest {
-            out,
-            header,
-            totals,
-            padding,
-            len,
-            mixed,
-            frames: RequestFrames::BatchBuffer(buffer),
-        }
+        let (padding, len, mixed, ce) = (self.padding, self.len, self.mixed, self.ecn.ce());
+        let frames = RequestFrames::BatchBuffer(buffer);
+        EnqueueRequest { out, header, totals, padding, len, mixed, ce, frames }
     }
 
     /// Takes the frames out of their buffer, if they are in one, and gives that back.
@@ -342,8 +370,25 @@ impl<F: Frame> FrameBatch<F> {
         self.bytes += u32::from(len);
         self.padding += padding(len);
         self.charge += charge;
+        self.set_ce(self.ecn.ce() + u8::from(self.ecn.code().of(&frame).is_ce()));
         self.put(frame);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn set_ce(&mut self, frames: u8) {
+        self.ecn = BatchEcn::new(self.ecn.code(), frames);
+    }
+
+    /// [`FrameBatch::put`] of a frame that may have another [`EcnCode`] than those before it.
+    #[inline(always)]
+    pub fn put_among(&mut self, mut frame: F, ecn: EcnCode) {
+        if self.ecn.code() != EcnCode::EACH {
+            self.frames.iter_mut().for_each(|frame| frame.set_ecn(self.ecn.code()));
+            self.ecn = BatchEcn::new(EcnCode::EACH, 0);
+        }
+        frame.set_ecn(ecn);
+        self.put(frame);
     }
 
     /// Adds a frame behind others, for which there is room. It counts in no sum before [`FrameBatch::seal`].
@@ -365,6 +410,11 @@ impl<F: Frame> FrameBatch<F> {
     /// Adds up all frames, each charged `charge_of(its length)`.
     #[inline(always)]
     pub fn seal(&mut self, charge_of: impl Fn(u32) -> u32) {
+        let count = self.frames.len();
+        self.set_ce(match self.ecn.code() {
+            EcnCode::EACH => self.count_ce(count) as u8,
+            all => count as u8 * u8::from(all.is_ce()),
+        });
         (self.bytes, self.padding, self.charge) = match self.mixed {
             0 => {
                 let (count, len) = (self.frames.len() as u32, u32::from(self.len));
@@ -387,7 +437,8 @@ impl<F: Frame> FrameBatch<F> {
         self.bytes -= u32::from(len);
         self.padding -= padding(len);
         self.charge -= charge_of(u32::from(len));
-        let meta = self.header().meta(len, self.held_ns);
+        let meta = self.header().meta_of(&frame, self.held_ns);
+        self.set_ce(self.ecn.ce() - u8::from(meta.ecn.is_ce()));
         self.skip_copies(1);
         Some((frame, meta))
     }
@@ -401,7 +452,33 @@ impl<F: Frame> FrameBatch<F> {
         let count = self.frames.len();
         F::discard(&mut self.frames);
         (self.bytes, self.padding, self.charge) = (0, 0, 0);
+        self.set_ce(0);
         Some(count)
+    }
+
+    /// Frames that came in as CE.
+    #[inline(always)]
+    pub fn ce(&self) -> u32 {
+        self.ecn.ce().into()
+    }
+
+    /// How many of the first ones did.
+    #[inline(always)]
+    fn ce_among(&self, first: u32) -> u32 {
+        match self.ecn.ce().into() {
+            0 => 0,
+            all if all == self.len() => first,
+            _ => self.count_ce(first as usize),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_ce(&self, first: usize) -> u32 {
+        let frames = self.buffer.as_deref().unwrap_or(&self.frames);
+        let (code, count) = (self.ecn.code(), first.min(frames.len()));
+        let first = if self.reversed { &frames[frames.len() - count..] } else { &frames[..count] };
+        first.iter().map(|frame| u32::from(code.of(frame).is_ce())).sum()
     }
 
     /// The frames from the front that may go one after the other within `limits`. They are charged `charge_of(length of each)`.
@@ -410,7 +487,7 @@ impl<F: Frame> FrameBatch<F> {
         let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
         if self.len() <= limits.frames && limits.goes_on(all) {
             let last = wire_bytes(u64::from(self.len_of(Place::Last)));
-            return Front { totals: self.totals(), wire: all, last };
+            return Front { totals: self.totals(), wire: all, last, ce: self.ce() };
         }
         match self.mixed {
             0 => self.front_of_one_length(limits, charge_of),
@@ -425,7 +502,7 @@ impl<F: Frame> FrameBatch<F> {
         let begin = (limits.wire.min(u32::MAX.into()) as u32).div_ceil(last as u32).max(1);
         let frames = begin.min(self.len().min(limits.frames) as u32);
         let totals = BatchTotals { frames, bytes: frames * len, charge: frames * charge_of(len) };
-        Front { totals, wire: u64::from(frames) * last, last }
+        Front { totals, wire: u64::from(frames) * last, last, ce: self.ce_among(frames) }
     }
 
     #[inline(always)]
@@ -445,6 +522,7 @@ impl<F: Frame> FrameBatch<F> {
         } else {
             let _ = frames.iter().take(limits.frames).all(&mut add);
         }
+        front.ce = self.ce_among(front.totals.frames);
         front
     }
 
@@ -469,14 +547,16 @@ impl<F: Frame> FrameBatch<F> {
         self.frames.pop()
     }
 
-    /// What these frames were, which were all and are popped: they count no longer.
+    /// What these frames were, which were all and are popped: they count no longer. And how many came in as CE.
     #[inline(always)]
-    pub fn all_popped(&mut self, frames: u32) -> BatchTotals {
+    pub fn all_popped(&mut self, frames: u32) -> (BatchTotals, u32) {
         debug_assert!(self.is_empty());
         self.skip_copies(frames);
+        let ce = self.ce();
         let (bytes, charge) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.charge));
         self.padding = 0;
-        BatchTotals { frames, bytes, charge }
+        self.set_ce(0);
+        (BatchTotals { frames, bytes, charge }, ce)
     }
 
     /// Moves the first frames of an open batch, as [`FrameBatch::front`] has found them, behind those of `to`, which has room for
@@ -500,6 +580,7 @@ impl<F: Frame> FrameBatch<F> {
         self.padding -= (front.wire - u64::from(bytes) - u64::from(frames) * WIRE_OVERHEAD_BYTES) as u16;
         self.bytes -= bytes;
         self.charge -= charge;
+        self.set_ce(self.ecn.ce() - front.ce as u8);
         self.skip_copies(frames);
     }
 
@@ -512,7 +593,7 @@ impl<F: Frame> FrameBatch<F> {
             pg: self.pg,
             in_port: self.in_port,
             queue: self.queue,
-            ecn: self.ecn,
+            ecn: self.ecn.code(),
             home: self.home,
         }
     }
@@ -695,6 +776,7 @@ mod tests {
                             want.wire += want.last;
                             let (bytes, charge) = (u32::from(len), cells(u32::from(len)));
                             want.totals.add(BatchTotals { frames: 1, bytes, charge });
+                            want.ce += 1;
                         }
                         assert_eq!(front, want);
                         let all = want.totals.frames as usize == most || batch.is_empty();

@@ -59,6 +59,8 @@ pub struct EnqueueRequest<F> {
     /// Length of each if `mixed` is 0.
     pub(super) len: u16,
     pub(super) mixed: u16,
+    /// How many came in as CE.
+    pub(super) ce: u8,
     /// The frames.
     pub frames: RequestFrames<F>,
 }
@@ -68,7 +70,8 @@ impl<F: Frame> EnqueueRequest<F> {
     pub fn of_one(out: PortId, header: BatchHeader, charge: u32, frame: F) -> Self {
         let len = frame.len() as u16;
         let totals = BatchTotals { frames: 1, bytes: u32::from(len), charge };
-        Self { out, header, totals, padding: padding(len), len, mixed: 0, frames: RequestFrames::One(frame) }
+        let (padding, ce) = (padding(len), u8::from(header.is_ce()));
+        Self { out, header, totals, padding, len, mixed: 0, ce, frames: RequestFrames::One(frame) }
     }
 }
 

@@ -19,6 +19,8 @@ const RESERVED_MASK: u64 = 0x0000_f0ff_ffff_ffff;
 
 /// In the third word, above four bytes of the frame: it is a CNP.
 const CNP: u64 = 1 << 32;
+/// Above that: it has two tags, and the four bytes are those behind the inner one, of which nothing matters.
+const TWO_TAGS: u64 = 1 << 33;
 
 /// Room for each number of bytes that can be kept.
 const COUNTS: usize = (COVERED - LEAST + 1).next_power_of_two();
@@ -48,19 +50,22 @@ struct Kept(u32);
 impl Kept {
     const LABEL: u32 = COUNTS as u32;
     const CNP: u32 = 2 * COUNTS as u32;
+    const TWO_TAGS: u32 = 2 * Self::CNP;
 
-    /// Of the first `count` bytes; `label`: half of the last one is a flow label.
+    /// Of the first `count` bytes; `label`: half of the last one is a flow label. `None`: those are too many.
     #[inline(always)]
-    fn of(count: usize, label: bool, cnp: u64) -> Self {
+    fn of(count: usize, label: bool, cnp: u64) -> Option<Self> {
         let cnp = if cnp == 0 { 0 } else { Self::CNP };
-        Self((count - LEAST) as u32 | (u32::from(label) * Self::LABEL) | cnp)
+        let kept = Self((count - LEAST) as u32 | (u32::from(label) * Self::LABEL) | cnp);
+        (count <= COVERED).then_some(kept)
     }
 
     #[inline(always)]
     fn key(self, head: &Head) -> Option<FlowKey> {
         let [second, third] = KEEP[self.0 as usize % KEEP.len()];
         let cnp = if self.0 & Self::CNP == 0 { 0 } else { CNP };
-        Some(FlowKey([word(head, 0)?, word(head, 8)? & second, word(head, 16)? & third | cnp]))
+        let (at, tags) = if self.0 & Self::TWO_TAGS == 0 { (16, 0) } else { (20, TWO_TAGS) };
+        Some(FlowKey([word(head, 0)?, word(head, 8)? & second, word(head, at)? & third | cnp | tags]))
     }
 }
 
@@ -70,7 +75,7 @@ pub struct FlowKey([u64; 3]);
 
 impl FlowKey {
     /// Bits of the third word from this one on are 0.
-    pub const FREE: u32 = 33;
+    pub const FREE: u32 = 34;
 
     /// The words, little endian as the frame has them.
     #[inline(always)]
@@ -114,21 +119,23 @@ fn half(head: &Head, at: usize) -> Option<u32> {
 
 impl Profile {
     /// The key of a frame of `len` bytes of which `bytes` can be read. `None`: the frame is looked at by itself. It is
-    /// malformed or to a group, MAC control, tagged twice or shorter than any frame on the wire.
+    /// malformed or for the bridge itself (MAC control, reserved addresses) or shorter than any frame on the wire; or so much of it
+    /// matters that no key has room for it.
     #[inline(always)]
     pub fn flow_key(&self, bytes: &[u8], len: usize) -> Option<FlowKey> {
         let head: &Head = bytes.first_chunk()?;
         // The same with less to ask for the most usual frames.
         let start = half(head, 12)?;
         let odd = (head[0] | head[6]) & 1 != 0 || len > self.max_frame;
-        if start & PLAIN_MASK == self.plain_start {
-            let cnp = if odd { None } else { self.plain_ipv4(14, head, len) };
+        if start & PLAIN_MASK == self.plain_start && !odd {
+            let cnp = self.plain_ipv4(14, head, len);
             return Some(FlowKey([word(head, 0)?, word(head, 8)?, cnp?]));
         }
         if start & 0xffff == self.plain_tag
+            && !odd
             && let Some(behind) = half(head, 16).filter(|behind| behind & PLAIN_MASK == PLAIN_IPV4)
         {
-            let cnp = if odd { None } else { self.plain_ipv4(18, head, len) };
+            let cnp = self.plain_ipv4(18, head, len);
             return Some(FlowKey([word(head, 0)?, word(head, 8)?, u64::from(behind) | cnp?]));
         }
         self.any_kept(head, bytes, len)?.key(head)
@@ -146,21 +153,25 @@ impl Profile {
     #[inline(always)]
     fn kept_behind(&self, header: usize, head: &Head, bytes: &[u8], len: usize) -> Option<Kept> {
         let (first, second) = (word(head, 0)?, word(head, 8)?);
-        let groups = self.group_bits;
-        let odd = (first & groups[0]) | (second & groups[1]) != 0
-            || first & RESERVED_MASK == RESERVED
-            || len > self.max_frame;
-        if odd {
+        let from_group = (first & self.src_group_bits[0]) | (second & self.src_group_bits[1]) != 0;
+        if from_group || first & RESERVED_MASK == RESERVED || len > self.max_frame {
             return None;
         }
         if self.ethertype.is_none() {
-            return Some(Kept::of(header, false, 0));
+            return Kept::of(header, false, 0);
         }
         // The last two bytes of the header.
         let (mut ethertype, mut at) = (((second >> (8 * (header - 10))) as u16).swap_bytes(), header);
+        let mut two_tags = 0;
         if is_tag(ethertype) {
-            ethertype = be16(head, at + 2).filter(|inner| self.vlan && !is_tag(*inner))?;
+            ethertype = be16(head, at + 2).filter(|_| self.vlan)?;
             at += 4;
+            if is_tag(ethertype) {
+                // The outer one is in the first 16 bytes then.
+                ethertype = be16(head, at + 2).filter(|inner| header == 14 && !is_tag(*inner))?;
+                at += 4;
+                two_tags = 4;
+            }
         }
         let (count, label, cnp) = match ethertype {
             MAC_CONTROL => return None,
@@ -169,7 +180,8 @@ impl Profile {
             _ if self.ip || ethertype != self.type1_ethertype => (at, false, 0),
             _ => (at, false, self.transport(len.checked_sub(at)?, bytes.get(at))?),
         };
-        Some(Kept::of(count, label, cnp))
+        let kept = Kept::of(count - two_tags, label, cnp)?;
+        Some(if two_tags == 0 { kept } else { Kept(kept.0 | Kept::TWO_TAGS) })
     }
 
     /// Checks an IPv4 datagram. [`CNP`] if it is one, else 0; `None` if it is malformed.

@@ -22,6 +22,7 @@ pub use profile::{DEFAULT_MAX_FRAME, Profile};
 
 use crate::drops::DropReason;
 use crate::ecn::CE;
+use crate::frame::Frame;
 
 /// What the pipeline needs to know about a frame, from one pass over its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub struct EcnCode(u16);
 impl EcnCode {
     /// No ECN field.
     pub const NONE: Self = Self(0);
+    /// Said of frames together: each has a code of its own ([`crate::frame::Frame::ecn`]). Of no field: an offset of nothing.
+    pub const EACH: Self = Self(1 << 3);
     /// Bits of a code.
     pub const BITS: u32 = 9;
     /// Offsets are below this: no header that is read starts further behind.
@@ -108,7 +111,13 @@ impl EcnCode {
         self.0
     }
 
-    /// They came in as CE.
+    /// That of one of the frames of which this was said.
+    #[inline(always)]
+    pub fn of<F: Frame>(self, frame: &F) -> Self {
+        if self == Self::EACH { frame.ecn() } else { self }
+    }
+
+    /// They came in as CE. Not to be asked of [`EcnCode::EACH`].
     #[inline(always)]
     pub fn is_ce(self) -> bool {
         self.0 & 1 == 1

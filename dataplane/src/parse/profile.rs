@@ -55,8 +55,8 @@ pub struct Profile {
     /// One bit, or none (mask 0) where the format has no group addresses.
     dst_group: Load,
     src_group: Load,
-    /// Both bits, in the first 16 bytes of a frame as two little-endian words.
-    pub(super) group_bits: [u64; 2],
+    /// That of the source, in the first 16 bytes of a frame as two little-endian words.
+    pub(super) src_group_bits: [u64; 2],
     tc: Option<u8>,
     pub(super) ethertype: Option<usize>,
     pub(super) vlan: bool,
@@ -84,9 +84,9 @@ impl Profile {
         let header_len = usize::from(spec.header_len);
         let load = |field| Load::new(field, header_len);
         let bit = |off: Option<u16>| off.map_or(Load::NOTHING, |off| load(Field::new(off, 1)));
-        let mut group_bits = [0; 2];
-        for off in [spec.dst_group, spec.src_group].into_iter().flatten().map(usize::from) {
-            group_bits[off / 64] |= 1 << (off % 64 / 8 * 8 + 7 - off % 8);
+        let mut src_group_bits = [0; 2];
+        if let Some(off) = spec.src_group.map(usize::from) {
+            src_group_bits[off / 64] |= 1 << (off % 64 / 8 * 8 + 7 - off % 8);
         }
         let standard = FormatSpec::standard();
         let is_standard = spec.ip
@@ -100,7 +100,7 @@ impl Profile {
             src: load(spec.src),
             dst_group: bit(spec.dst_group),
             src_group: bit(spec.src_group),
-            group_bits,
+            src_group_bits,
             tc: spec.tc.map(|tc| (tc.off / 8) as u8),
             ethertype: spec.ethertype_off.map(|off| usize::from(off / 8)),
             vlan: spec.vlan,

@@ -55,10 +55,21 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Puts a frame to its group, which has no batch with room: adds one, and begins the group if there is none.
     #[inline(never)]
     fn begin_batch(&mut self, rx: &mut RxContext, decision: ForwardingDecision, frame: F) {
-        if decision.is_of_lag() {
-            return self.put_to_member(rx, decision, frame);
+        if decision.is_open() {
+            return self.put_open(rx, decision, frame);
         }
         let at = decision.place();
+        let (mut decision, mut frame) = (decision, frame);
+        if F::KEEPS_ECN && self.groups[at].decision.differs_in_ecn(decision) {
+            let AdmissionGroup { decision: all, list } = &mut self.groups[at];
+            let ecn = decision.ecn();
+            decision = decision.of_each_ecn();
+            *all = decision;
+            match self.queues.open(list) {
+                Some(batch) => return batch.put_among(frame, ecn),
+                None => frame.set_ecn(ecn),
+            }
+        }
         if self.groups[at].decision != decision {
             if rx.waiting >> at & 1 == 1 {
                 self.copy_waiting();
@@ -84,6 +95,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
+    /// Puts a frame of a decision that says no port.
+    #[inline(never)]
+    fn put_open(&mut self, rx: &mut RxContext, decision: ForwardingDecision, frame: F) {
+        match decision.several() {
+            None => self.put_to_member(rx, decision, frame),
+            Some(several) => self.put_to_several(rx, decision, several, frame),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn no_batch(&mut self, rx: &RxContext, decision: ForwardingDecision, frame: F) {
@@ -106,6 +126,9 @@ fn join<F: Frame>(
         let group = &groups[decision.place()];
         match queues.open(&group.list) {
             Some(batch) if group.decision == decision => batch.put(frame),
+            Some(batch) if F::KEEPS_ECN && group.decision == decision.of_each_ecn() => {
+                batch.put_among(frame, decision.ecn());
+            }
             _ => return Some((frame, decision)),
         }
     }

@@ -46,14 +46,14 @@ impl<F: Frame> FloodGroup<F> {
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Charges a frame once to its group, as much as its copies take of the memory for frames; each copy is charged to its
     /// queue (B16) when it is made.
-    #[cold]
     pub(super) fn multicast_as_it_is(&mut self, port: PortId, ports: PortSet, frame: F, meta: Meta) {
         if self.flood.frames.is_empty() || self.flood.ports != ports {
-            self.make_copies();
-            let may = |out: &PortId| *out != port && self.ports.is_up(*out);
-            let flood = &self.ports[port.index()].flood;
-            self.flood.outs = ports.intersection(flood).iter().filter(may).collect();
-            self.flood.ports = ports;
+            self.copy_waiting();
+            let Self { flood, ports: all, .. } = self;
+            let may = |out: &PortId| *out != port && all.is_up(*out);
+            flood.outs.clear();
+            flood.outs.extend(ports.intersection(&all[port.index()].flood).iter().filter(may));
+            flood.ports = ports;
         }
         let (mut meta, copies) = (meta, self.flood.outs.len());
         let Some(&last) = self.flood.outs.last() else {

@@ -7,9 +7,10 @@ mod index;
 
 use super::Switch;
 use super::batching::GROUPS;
-use crate::fdb::Changed;
+use crate::fdb::{Changed, GroupId};
 use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey, Profile};
+use crate::storm_control::FloodKind;
 use crate::types::{MAX_PORTS, PRIORITIES, PortId};
 use crate::vlan::Retag;
 use index::Index;
@@ -18,7 +19,7 @@ use index::Index;
 /// same decision are admitted together.
 ///
 /// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 9, place among
-/// the groups of a burst 6, [`Retag`] 2, whether the queue is that of a LAG 1, and 1 in the top bit.
+/// the groups of a burst 6, [`Retag`] 2, whether the queue is that of a LAG 1, [`Several`] 2, and 1 in the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForwardingDecision(u64);
 
@@ -47,7 +48,7 @@ impl ForwardingDecision {
     ) -> Self {
         let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
         let place = Self::place_of(queue) ^ (u64::from(control) << 5);
-        let charged = u64::from(ecn.bits()) << 36 | u64::from(pg) << 20;
+        let charged = u64::from(ecn.bits()) << Self::ECN_AT | u64::from(pg) << 20;
         Self(1 << 63 | (retag as u64) << 51 | place << 45 | charged | queue << 4 | u64::from(tc & 7))
     }
 
@@ -57,6 +58,20 @@ impl ForwardingDecision {
         (queue ^ (queue / PRIORITIES as u64)) % GROUPS as u64
     }
 
+    const ECN: u64 = ((1 << EcnCode::BITS) - 1) << Self::ECN_AT;
+    const ECN_AT: u32 = 36;
+
+    /// The same of frames with other [`EcnCode`]s among them ([`EcnCode::EACH`]).
+    #[inline(always)]
+    pub fn of_each_ecn(self) -> Self {
+        Self(self.0 & !Self::ECN | u64::from(EcnCode::EACH.bits()) << Self::ECN_AT)
+    }
+
+    /// Both are the same but for that.
+    pub fn differs_in_ecn(self, other: Self) -> bool {
+        self != other && self.of_each_ecn() == other.of_each_ecn()
+    }
+
     /// The same queue of one member of each LAG: which one is chosen frame by frame.
     pub fn of_lag(self) -> Self {
         Self(self.0 | Self::OF_LAG)
@@ -64,10 +79,36 @@ impl ForwardingDecision {
 
     const OF_LAG: u64 = 1 << 53;
 
-    /// `out` stands for a LAG.
+    const SEVERAL_AT: u32 = 54;
+
+    /// The same queue of several ports; `None`: a decision cannot say of which.
+    pub fn for_several(self, ports: Several) -> Option<Self> {
+        let (kind, out): (u64, _) = match ports {
+            Several::Flood(FloodKind::Broadcast) => (1, 0),
+            Several::Flood(FloodKind::Multicast) => (2, 0),
+            Several::Group(GroupId(group)) => (3, group),
+            // A station that is learned later voids no decision about it.
+            Several::Flood(FloodKind::UnknownUnicast) => return None,
+        };
+        let of_group = usize::from(out) < (1 << 16) / PRIORITIES;
+        of_group.then(|| Self(self.by(PortId(out)).0 | kind << Self::SEVERAL_AT))
+    }
+
+    /// The ports, if there may be several.
     #[inline(always)]
-    pub fn is_of_lag(self) -> bool {
-        self.0 & Self::OF_LAG != 0
+    pub fn several(self) -> Option<Several> {
+        match self.0 >> Self::SEVERAL_AT & 3 {
+            0 => None,
+            1 => Some(Several::Flood(FloodKind::Broadcast)),
+            2 => Some(Several::Flood(FloodKind::Multicast)),
+            _ => Some(Several::Group(GroupId(self.out().0))),
+        }
+    }
+
+    /// Which port its frames leave by is to be said, or which ports, frame by frame: they begin no batch of this decision.
+    #[inline(always)]
+    pub fn is_open(self) -> bool {
+        self.0 & (Self::OF_LAG | 3 << Self::SEVERAL_AT) != 0
     }
 
     /// The same of this port, which is in the LAG or alone.
@@ -120,8 +161,17 @@ impl ForwardingDecision {
 
     #[inline(always)]
     pub fn ecn(self) -> EcnCode {
-        EcnCode::from_bits((self.0 >> 36) as u16)
+        EcnCode::from_bits((self.0 >> Self::ECN_AT) as u16)
     }
+}
+
+/// Ports that get a copy each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Several {
+    /// Those of a static group.
+    Group(GroupId),
+    /// All others, within the limits of storm control.
+    Flood(FloodKind),
 }
 
 /// Decisions of one set: a cache line.
@@ -322,7 +372,7 @@ impl FlowCache {
 
     /// Keeps a decision, in its set or the one beside it. Where both are full of valid ones a newcomer gets in only now and
     /// then: where there are more kinds of frames than places, most of those that have one should keep it long enough to
-    /// be of use.
+    /// be of use. Frames to groups take places that nobody has, and leave them to unicast: anybody can make up groups.
     ///
     /// `stations`: the keys of source and destination in the forwarding table.
     #[inline(never)]
@@ -331,9 +381,12 @@ impl FlowCache {
         let places = || [set, set ^ 1].into_iter().flat_map(|set| (0..WAYS).map(move |way| (set, way)));
         let entry = |(set, way): (usize, usize)| &self.sets[set].0[way];
         let same = places().find(|place| entry(*place).key == key);
-        let free = || places().find(|place| entry(*place).mark() != mark);
+        let unicast = decision.several().is_none();
+        let is_free = |entry: &Entry| entry.mark() != mark || unicast && entry.decision.several().is_some();
+        let free = || places().find(|place| is_free(entry(*place)));
         let (set, way) = match same.or_else(free) {
             Some(place) => place,
+            None if !unicast => return,
             None => {
                 self.refused += 1;
                 if !self.refused.is_multiple_of(PATIENCE) {

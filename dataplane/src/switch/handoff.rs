@@ -222,7 +222,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.return_path().note(PortId(header.in_port), Note::Empty(buffer));
         }
         for (number, frame) in frames.into_iter().enumerate() {
-            let meta = header.behind(number as u32).meta(frame.len() as u16, held_ns);
+            let meta = header.behind(number as u32).meta_of(&frame, held_ns);
             self.accept_one(out, frame, meta, now);
         }
     }

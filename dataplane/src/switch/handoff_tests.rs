@@ -17,6 +17,9 @@ const MONITOR: usize = 5;
 struct Seen {
     granted: usize,
     marked: u64,
+    /// Frames that left with CE, and those that came in so.
+    left_ce: u64,
+    came_ce: u64,
     lost: u64,
     flooded: u64,
     mirrored: u64,
@@ -110,7 +113,14 @@ impl Fabric {
             let priority = (rng.next_u32() % 5) as u8;
             let len = if mixed { 64 + rng.next_u32() as usize % 1400 } else { 64 };
             let next = self.next.entry((port as u8, to as u8, priority)).or_default();
-            let one = frame(port as u64, to, priority << 3, len);
+            let mut one = frame(port as u64, to, priority << 3, len);
+            // One in four is IPv6, and one in four came in as CE, among the others.
+            if rng.next_u32().is_multiple_of(4) {
+                one = with_ecn(&one, 3);
+            }
+            if rng.next_u32().is_multiple_of(4) {
+                one = with_ipv6(&one);
+            }
             let mut bytes = one.bytes().to_vec();
             bytes[len - 8..len - 4].copy_from_slice(&next.to_be_bytes());
             *next += 1;
@@ -137,9 +147,11 @@ impl Fabric {
         self.shards[shard].tick(self.now);
     }
 
-    /// A frame has left: behind all that left before it of the same flow.
+    /// A frame has left: behind all that left before it of the same flow, and of its header nothing but ECN has changed.
     fn left(&mut self, frame: &[u8], port: usize) {
-        let flow = (frame[11], frame[5], frame[15] >> 5);
+        let class = class_of(frame);
+        self.seen.left_ce += u64::from(class & 3 == 3);
+        let flow = (frame[11], frame[5], class >> 5);
         let number = u32::from_be_bytes(frame[frame.len() - 8..frame.len() - 4].try_into().unwrap());
         if flow.1 == 0xee || self.mirrors && port == MONITOR {
             // Copies of one frame leave by several ports, and those of mirrors beside it.
@@ -207,6 +219,12 @@ impl Fabric {
             self.shards.iter().flat_map(|shard| shard.ports.own()).map(|port| f(&port.stats)).sum()
         };
         self.seen.marked = stats(&|stats| stats.ecn_marked.iter().sum());
+        self.seen.came_ce = stats(&|stats| stats.ecn_seen_ce.iter().sum());
+        if !self.mirrors {
+            // They are counted as they are taken off their queue, and may be lost behind it.
+            let (counted, left) = (self.seen.marked + self.seen.came_ce, self.seen.left_ce);
+            assert!((left..=left + books.dropped).contains(&counted), "{counted} {left} {books:?}");
+        }
         self.seen.lost = books.dropped;
         self.seen.mirrored = stats(&|stats| stats.mirrored);
         assert!(self.mirrors || self.seen.mirrored == 0);
@@ -265,14 +283,16 @@ fn whatever_happens_between_shards_nothing_is_lost_count_of() {
             let seen = at_random(2 + seed as usize % 2, tx_per_lcore, seed);
             all.granted += seen.granted;
             all.marked += seen.marked;
+            all.came_ce += seen.came_ce;
             all.lost += seen.lost;
             all.flooded += seen.flooded;
             all.mirrored += seen.mirrored;
         }
         assert_eq!(all.granted > 1000, tx_per_lcore, "{} granted", all.granted);
-        let Seen { granted, marked, lost, flooded, mirrored } = all;
+        let Seen { granted, marked, lost, flooded, mirrored, came_ce, .. } = all;
         assert!(mirrored > 10_000, "{mirrored}");
         assert!(marked > 100 && lost > 1000 && flooded > 10, "{marked} {lost} {flooded} {granted}");
+        assert!(came_ce > 10_000, "{came_ce}");
     }
 }
 
@@ -317,6 +337,94 @@ fn a_group_of_frames_crosses_in_its_boxes_and_no_owner_looks_at_it() {
         70,
         "until the wire took them"
     );
+}
+
+/// Frames with other ECN fields, and with those elsewhere, share batches; each is counted, and marked, as what it is.
+#[test]
+fn frames_of_one_queue_share_batches_whatever_their_ecn_fields() {
+    let kmin_of =
+        |bytes| Wred { kmin: bytes, kmax: bytes, pmax: q32_from_millionths(1_000_000), at: MarkAt::Dequeue };
+    for (tx_per_lcore, weight, kmin) in
+        [(true, None, 100), (false, Some(1), 100), (true, Some(1), 1 << 20), (false, None, 1 << 20)]
+    {
+        let mut p = params(2);
+        (p.ports[1].tx_per_lcore, p.ports[1].mark[3]) = (tx_per_lcore, Some(kmin_of(kmin)));
+        if let Some(weight) = weight {
+            p.ports[1].queues[3] =
+                QueueSchedule { level: 0, discipline: Discipline::Dwrr(weight), ..QueueSchedule::STRICT };
+            p.ports[1].queues[2] = p.ports[1].queues[3];
+        }
+        let mut alone = p.clone();
+        alone.stations = vec![(Profile::standard().key(host(2).to_u64(), 0), PortId(1))];
+        let mut one = Switch::<OwnedFrame>::new(alone).unwrap();
+        let [a, b] = &mut two_shards(p);
+        let (mut rng, mut left) = (Rng::new(5), [Vec::new(), Vec::new()]);
+        for now in 0..200 {
+            let count = if now < 50 { 90 } else { 0 };
+            let kinds: Vec<OwnedFrame> = (0..count).map(|n| of_some_kind(&mut rng, n)).collect();
+            receive(a, 0, kinds.clone(), now);
+            receive(&mut one, 0, kinds, now);
+            b.tick(now);
+            let mut wire = [0, 1].map(|_| Tap { room: 37, ..Tap::default() });
+            while b.transmit(PortId(1), 50, now, &mut wire[0]) > 0 {}
+            a.tick(now);
+            transmit_granted(a, 1, now, &mut wire[0]);
+            while one.transmit(PortId(1), 50, now, &mut wire[1]) > 0 {}
+            b.tick(now);
+            left.iter_mut().zip(wire).for_each(|(left, wire)| left.extend(wire.frames));
+        }
+        for (left, stats) in left.iter().zip([b.stats(PortId(1)), one.stats(PortId(1))]) {
+            let ce = left.iter().filter(|frame| class_of(frame) & 3 == 3).count() as u64;
+            let sum = |counts: [u64; PRIORITIES]| counts.iter().sum::<u64>();
+            assert_eq!(left.len(), 50 * 90);
+            assert_eq!(sum(stats.ecn_seen_ce) + sum(stats.ecn_marked), ce);
+            assert_eq!(sum(stats.ecn_marked) > 100, kmin == 100);
+            assert!(sum(stats.ecn_seen_ce) > 500);
+        }
+        assert_conserved(&one);
+    }
+}
+
+/// IPv4, IPv6 or ARP of two classes, some of them CE or not ECT.
+fn of_some_kind(rng: &mut Rng, n: usize) -> OwnedFrame {
+    let one = frame(1, 2, [24, 16][rng.next_u32() as usize % 2], 64 + n);
+    match rng.next_u32() % 6 {
+        0 => with_ipv6(&with_ecn(&one, 3)),
+        1 => with_ipv6(&one),
+        2 => with_ecn(&one, 0),
+        3 => with_ecn(&one, 3),
+        4 => {
+            let mut arp = one.bytes().to_vec();
+            arp[12..16].copy_from_slice(&[8, 6, 0, 0]);
+            OwnedFrame::new(arp)
+        }
+        _ => one,
+    }
+}
+
+fn with_ecn(frame: &OwnedFrame, ecn: u8) -> OwnedFrame {
+    let mut bytes = frame.bytes().to_vec();
+    bytes[15] = bytes[15] & !3 | ecn;
+    OwnedFrame::new(bytes)
+}
+
+/// The same class in an IPv6 header.
+fn with_ipv6(frame: &OwnedFrame) -> OwnedFrame {
+    let (mut bytes, class) = (frame.bytes().to_vec(), frame.bytes()[15]);
+    bytes[12..21].copy_from_slice(&[0x86, 0xdd, 6 << 4 | class >> 4, class << 4, 0, 0, 0, 0, 59]);
+    bytes[18..20].copy_from_slice(&(frame.bytes().len() as u16 - 54).to_be_bytes());
+    OwnedFrame::new(bytes)
+}
+
+/// The octet with DSCP and ECN, 0 for other than IP. Nothing else of the header has changed.
+fn class_of(frame: &[u8]) -> u8 {
+    let class = match (frame[12], frame[13]) {
+        (8, 0) => frame[15],
+        (0x86, 0xdd) => frame[14] << 4 | frame[15] >> 4,
+        _ => 0,
+    };
+    assert!(class & 0x1c == 0 && (frame[12] == 8 || frame[15] & 15 == 0), "{:x?}", &frame[..20]);
+    class
 }
 
 #[test]

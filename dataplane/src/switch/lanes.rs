@@ -94,20 +94,22 @@ impl<F: Frame> OwnPort<F> {
         lane.gone += departed.frames as u16;
         self.stage.note_run(lane.entry, departed.frames as u32);
         if batch.is_empty() {
-            let totals = batch.all_popped(lane.gone.into());
-            self.close_lane(queues, (out, queue), totals);
+            let gone = batch.all_popped(lane.gone.into());
+            self.close_lane(queues, (out, queue), gone);
         }
         departed
     }
 
-    /// The queue learns what has left its lane.
-    fn close_lane(&mut self, queues: &mut Queues<F>, (out, queue): (PortId, usize), gone: BatchTotals) {
+    /// The queue learns what has left its lane, and how much of that came in as CE.
+    fn close_lane(
+        &mut self,
+        queues: &mut Queues<F>,
+        (out, queue): (PortId, usize),
+        (gone, ce): (BatchTotals, u32),
+    ) {
         self.lanes.open &= !(1 << queue);
-        let Lane { batch, entry, .. } = self.lanes.lanes[queue];
-        let Some(batch) = queues.batch_mut(batch) else { return };
-        let ce = u64::from(batch.header().is_ce());
-        self.stats.ecn_seen_ce[queue] += u64::from(gone.frames) * ce;
-        self.stage.add(entry, gone);
+        self.stats.ecn_seen_ce[queue] += u64::from(ce);
+        self.stage.add(self.lanes.lanes[queue].entry, gone);
         queues.left(out, queue, gone);
     }
 
@@ -132,8 +134,11 @@ impl<F: Frame> OwnPort<F> {
             let lane = &self.lanes.lanes[queue];
             if self.lanes.is_open(queue) && lane.entry == entry {
                 let others = usize::from(lane.before).saturating_sub(frames.start);
-                for len in self.stage.frames()[frames].iter().skip(others).map(|frame| frame.len() as u32) {
+                let ecn = self.stage.entries()[usize::from(entry)].header.ecn;
+                for frame in self.stage.frames()[frames].iter().skip(others) {
+                    let len = frame.len() as u32;
                     gone[queue].add(len, charge_of(len));
+                    gone[queue].ce += u32::from(ecn.of(frame).is_ce());
                 }
             }
         }
@@ -142,7 +147,7 @@ impl<F: Frame> OwnPort<F> {
                 batch.less(&gone[queue]);
             }
             debug_assert_eq!(gone[queue].totals.frames, self.lanes.lanes[queue].gone.into());
-            self.close_lane(queues, (out, queue), gone[queue].totals);
+            self.close_lane(queues, (out, queue), (gone[queue].totals, gone[queue].ce));
         }
     }
 }

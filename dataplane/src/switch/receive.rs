@@ -5,7 +5,7 @@
 //! each is put where it belongs. Unicast frames that only wait for admission are batched by decision
 //! ([`super::batching`]), and each group is admitted as one ([`super::admit`]).
 
-use super::flow_cache::{FlowCache, ForwardingDecision, Place};
+use super::flow_cache::{FlowCache, ForwardingDecision, Place, Several};
 use super::lldp::is_lldp;
 use super::{OwnPort, PortParams, Switch, UnknownUnicast};
 use crate::classify::Class;
@@ -39,7 +39,20 @@ pub(super) struct ParsedFrame {
     malformed_l3: bool,
 }
 
+/// What of them the copies of a frame depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    pub meta: Meta,
+    pub tc: u8,
+    pub vlan: Option<FrameVlan>,
+}
+
 impl ParsedFrame {
+    fn received(&self) -> Received {
+        let Self { meta, tc, vlan, .. } = *self;
+        Received { meta, tc, vlan }
+    }
+
     /// The frame goes further than its port.
     pub(super) fn forwards(&self) -> bool {
         matches!(self.action, Action::Forward | Action::ForwardGroup | Action::PassOn)
@@ -235,14 +248,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return self.dispatch_or_watch(port, frame, headers);
         }
         self.ports[port.index()].stats.malformed_l3 += u64::from(headers.malformed_l3);
-        if headers.action == Action::Forward {
+        if matches!(headers.action, Action::Forward | Action::ForwardGroup) {
             let now_tick = self.ageing.now_tick();
             let known =
                 !rx.learning || self.fdb.knows(headers.src_home, headers.src_key, rx.fdb_port, now_tick);
             if !known {
                 self.learn(rx.fdb_port, headers.src_key);
             }
-            if let Some(decision) = self.decide(rx.fdb_port, &frame, headers) {
+            let decision = match headers.action {
+                Action::Forward => self.decide(rx.fdb_port, &frame, headers),
+                _ => self.decide_several(headers),
+            };
+            if let Some(decision) = decision {
                 // Only where the next frame would change nothing in the table either.
                 let profile = &self.ports[port.index()].params.profile;
                 if known && let Some(key) = profile.flow_key(frame.bytes(), frame.len()) {
@@ -273,7 +290,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match headers.action {
             Action::Forward => self.forward_any(port, frame, headers),
             Action::ForwardGroup => self.receive_group(port, frame, headers),
-            Action::PassOn => self.multicast(port, self.ports[port.index()].flood, frame, headers),
+            Action::PassOn => {
+                self.multicast(port, self.ports[port.index()].flood, frame, &headers.received())
+            }
             Action::Drop(reason) => self.drop_frame(port, reason, frame, &headers.meta.header()),
             Action::Consume => self.consume(port, frame, headers),
         }
@@ -347,10 +366,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             // What was learned on a port that went down is on its way out of the table.
             Lookup::Port(_) => self.unknown(port, frame, headers),
-            Lookup::Group(group) => {
-                let ports = self.fdb.group(group);
-                self.multicast(port, ports, frame, headers);
-            }
+            Lookup::Group(group) => self.multicast(port, self.fdb.group(group), frame, &headers.received()),
             Lookup::Miss => self.unknown(port, frame, headers),
         }
     }
@@ -368,22 +384,52 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// Broadcast, multicast, and unicast flooding start here.
+    /// Broadcast and multicast start here.
     #[cold]
     fn receive_group(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        self.learn(self.ports[port.index()].fdb_port, headers.src_key);
+        self.send_to(port, self.ports_of_group(headers), frame, &headers.received());
+    }
+
+    fn ports_of_group(&self, headers: &ParsedFrame) -> Several {
         match self.fdb.lookup(headers.dst_key) {
-            Lookup::Group(group) => {
-                let ports = self.fdb.group(group);
-                self.multicast(port, ports, frame, headers);
-            }
-            _ => self.flood(port, FloodKind::of_group(headers.dst_key), frame, headers),
+            Lookup::Group(group) => Several::Group(group),
+            _ => Several::Flood(FloodKind::of_group(headers.dst_key)),
+        }
+    }
+
+    /// The decision about a frame to a group, where no VLAN has its own members.
+    fn decide_several(&self, headers: &ParsedFrame) -> Option<ForwardingDecision> {
+        let known = headers.vlan.is_none() && self.tap.is_none();
+        let decision = known.then(|| self.decide_for(PortId(headers.meta.in_port), headers))??;
+        decision.for_several(self.ports_of_group(headers))
+    }
+
+    /// Puts a frame where copies of it are made.
+    pub(super) fn put_to_several(
+        &mut self,
+        rx: &mut RxContext,
+        decision: ForwardingDecision,
+        several: Several,
+        frame: F,
+    ) {
+        self.count_received(rx.port, decision.tc(), 1, frame.len() as u64);
+        if rx.waiting != 0 {
+            // It must not overtake those of the burst that came before it.
+            self.admit_waiting(rx);
+        }
+        let meta = rx.header(decision).meta(frame.len() as u16, 0);
+        self.send_to(rx.port, several, frame, &Received { meta, tc: decision.tc() as u8, vlan: None });
+    }
+
+    fn send_to(&mut self, port: PortId, several: Several, frame: F, headers: &Received) {
+        match several {
+            Several::Group(group) => self.multicast(port, self.fdb.group(group), frame, headers),
+            Several::Flood(kind) => self.flood(port, kind, frame, headers),
         }
     }
 
     /// To every other port, within the limit of this one.
-    #[cold]
-    fn flood(&mut self, port: PortId, kind: FloodKind, frame: F, headers: &ParsedFrame) {
+    fn flood(&mut self, port: PortId, kind: FloodKind, frame: F, headers: &Received) {
         let input = &mut self.ports[port.index()];
         if let Some(policers) = &mut input.policers
             && !policers.admits(kind, frame.len() as u64, headers.meta.rx_ns)
@@ -400,7 +446,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.ports[port.index()].params.unknown_unicast == UnknownUnicast::Drop {
             return self.drop_frame(port, DropReason::LookupUnknown, frame, &headers.meta.header());
         }
-        self.flood(port, FloodKind::UnknownUnicast, frame, headers);
+        self.flood(port, FloodKind::UnknownUnicast, frame, &headers.received());
     }
 
     /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11). The same of LLDP.

@@ -371,6 +371,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Arms a tap, or none; gives back the one that was there.
     pub fn arm(&mut self, tap: Option<Box<Tap>>) -> Option<Box<Tap>> {
         let before = std::mem::replace(&mut self.tap, tap);
+        self.invalidate_decisions();
         self.ports.ids().for_each(|port| self.note_slow_path_queues(port));
         before
     }
@@ -545,8 +546,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             let Taken { at: taken_at, depth: told, .. } = tap.taken(Taken { key, out, at: now, depth: None });
             let depth = told.unwrap_or(depth);
-            let is_ce = ecn::codepoint(frame.bytes(), header.ecn.place()) == Some(ecn::CE);
-            let marked = is_ce && !header.ecn.is_ce();
+            let came = header.ecn.of(frame);
+            let marked = ecn::codepoint(frame.bytes(), came.place()) == Some(ecn::CE) && !came.is_ce();
             let what = What::Left { out, queue: header.queue, taken_at, depth, marked };
             watched.push((at, Record { key, at: now, len: totals.bytes, kept: 0, what }));
         }

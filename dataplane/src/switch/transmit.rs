@@ -253,7 +253,7 @@ impl<F: Frame> OwnPort<F> {
             };
             (front.totals, front)
         });
-        front.map(|Front { totals, wire, last }| Departed { frames: totals.frames as usize, wire, last })
+        front.map(|Front { totals, wire, last, .. }| Departed { frames: totals.frames as usize, wire, last })
     }
 
     /// Several frames may leave a queue at once: no other input waits for it, and none of them might be marked.
@@ -276,7 +276,7 @@ impl<F: Frame> OwnPort<F> {
         let front = if self.goes_together(&standing, queue) {
             let front = batch.front(limits, &departure.charge_of);
             batch.take(&front, self.stage.frames_mut());
-            self.stats.ecn_seen_ce[queue] += u64::from(front.totals.frames) * u64::from(header.is_ce());
+            self.stats.ecn_seen_ce[queue] += u64::from(front.ce);
             front
         } else {
             let Some((frame, front)) = self.take_one(batch, &standing, departure) else {
@@ -308,7 +308,7 @@ impl<F: Frame> OwnPort<F> {
         }
         let wire = wire_bytes(u64::from(len));
         let totals = BatchTotals { frames: 1, bytes: len, charge: (departure.charge_of)(len) };
-        Some((frame, Front { totals, wire, last: wire }))
+        Some((frame, Front { totals, wire, last: wire, ce: u32::from(meta.ecn.is_ce()) }))
     }
 
     /// [`OwnPort::take_front`] for frames that came from another lcore: if that is to send them, grants it to, a whole batch
@@ -340,7 +340,7 @@ impl<F: Frame> OwnPort<F> {
                 batch.take(&front, &mut frames);
                 departure.return_path.grant_loose(staged(&front), frames.into_iter());
             }
-            self.stats.ecn_seen_ce[queue] += u64::from(front.totals.frames) * u64::from(header.is_ce());
+            self.stats.ecn_seen_ce[queue] += u64::from(front.ce);
             front
         } else {
             departure.return_path.open(batch);

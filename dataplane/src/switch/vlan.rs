@@ -4,7 +4,7 @@
 use super::Switch;
 use super::batching::AdmissionGroup;
 use super::lost::count_lost;
-use super::receive::{ParsedFrame, RxContext};
+use super::receive::{ParsedFrame, Received, RxContext};
 use crate::drops::DropReason;
 use crate::egress::Meta;
 use crate::frame::Frame;
@@ -123,8 +123,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// A frame to several ports, of which those that are no members of its VLAN get none.
-    #[cold]
-    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &ParsedFrame) {
+    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &Received) {
         let ports = if self.lags.is_empty() { ports } else { self.one_of_each_lag(port, ports, &frame) };
         match (headers.vlan, &self.vlans) {
             (Some(vlan), Some(vlans)) => {
@@ -140,7 +139,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         &mut self,
         (port, ports): (PortId, PortSet),
         frame: F,
-        headers: &ParsedFrame,
+        headers: &Received,
         (vlan, members): (FrameVlan, VlanPorts),
     ) {
         let all = ports.intersection(&self.ports[port.index()].flood).without(port);
@@ -189,7 +188,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// Copies that were to be made and are lost before.
-    fn copies_not_made(&mut self, port: PortId, reason: DropReason, headers: &ParsedFrame, copies: usize) {
+    fn copies_not_made(&mut self, port: PortId, reason: DropReason, headers: &Received, copies: usize) {
         if copies > 0 {
             self.ports[port.index()].stats.copies += copies as u64;
             let header = headers.meta.header();

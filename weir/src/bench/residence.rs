@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use weir_dataplane::frame::Frame;
+use weir_dataplane::parse::EcnCode;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::stats::Histogram;
 use weir_dataplane::switch::{Conservation, Switch, Wire};
@@ -48,6 +49,18 @@ impl Frame for Arrived {
 
     fn make_unique(&mut self) -> bool {
         self.frame.make_unique()
+    }
+
+    const KEEPS_ECN: bool = Replayed::KEEPS_ECN;
+
+    #[inline(always)]
+    fn ecn(&self) -> EcnCode {
+        self.frame.ecn()
+    }
+
+    #[inline(always)]
+    fn set_ecn(&mut self, ecn: EcnCode) {
+        self.frame.set_ecn(ecn);
     }
 
     #[inline(always)]

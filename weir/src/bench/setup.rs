@@ -3,12 +3,14 @@
 use super::TrafficArgs;
 use anyhow::{Context, Result, bail};
 use pcap_file::pcap::PcapReader;
+use std::cell::Cell;
 use std::fs::File;
 use std::path::Path;
 use std::rc::Rc;
 use weir_config::runtime::{Device, switch_params};
 use weir_config::{self as config, Config};
 use weir_dataplane::frame::Frame;
+use weir_dataplane::parse::EcnCode;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{MAX_PORTS, Mac, Nanos};
 use weir_dataplane::vlan::TAG_BYTES;
@@ -29,18 +31,30 @@ pub struct Load {
     pub poll_gap: Nanos,
 }
 
-/// A handle to bytes that come from a capture, shared with it.
+/// A handle to a frame of a capture, shared with it, as an mbuf is: what is noted beside the bytes is where they are.
 #[derive(Clone, Debug)]
-pub struct Replayed(Rc<[u8]>);
+pub struct Replayed(Rc<Packet>);
+
+#[derive(Clone, Debug)]
+struct Packet {
+    bytes: Box<[u8]>,
+    ecn: Cell<EcnCode>,
+}
+
+impl Replayed {
+    fn new(bytes: impl Into<Box<[u8]>>) -> Self {
+        Self(Rc::new(Packet { bytes: bytes.into(), ecn: Cell::new(EcnCode::NONE) }))
+    }
+}
 
 impl Frame for Replayed {
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.0.bytes
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        Rc::make_mut(&mut self.0)
+        &mut Rc::make_mut(&mut self.0).bytes
     }
 
     fn share(&self) -> Option<Self> {
@@ -53,19 +67,31 @@ impl Frame for Replayed {
     }
 
     fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
-        let fits = at <= self.0.len();
+        let fits = at <= self.len();
         if fits {
-            self.0 = [&self.0[..at], &tag, &self.0[at..]].concat().into();
+            *self = Self::new([&self.bytes()[..at], &tag, &self.bytes()[at..]].concat());
         }
         fits
     }
 
     fn remove_tag(&mut self, at: usize) -> bool {
-        let fits = at + TAG_BYTES <= self.0.len();
+        let fits = at + TAG_BYTES <= self.len();
         if fits {
-            self.0 = [&self.0[..at], &self.0[at + TAG_BYTES..]].concat().into();
+            *self = Self::new([&self.bytes()[..at], &self.bytes()[at + TAG_BYTES..]].concat());
         }
         fits
+    }
+
+    const KEEPS_ECN: bool = true;
+
+    #[inline(always)]
+    fn ecn(&self) -> EcnCode {
+        self.0.ecn.get()
+    }
+
+    #[inline(always)]
+    fn set_ecn(&mut self, ecn: EcnCode) {
+        self.0.ecn.set(ecn);
     }
 
     #[inline(always)]
@@ -148,7 +174,7 @@ fn read(path: &Path) -> Result<Vec<Replayed>> {
     let mut file = PcapReader::new(File::open(path).with_context(said)?).with_context(said)?;
     let mut frames = Vec::new();
     while let Some(packet) = file.next_packet() {
-        frames.push(Replayed(packet.with_context(said)?.data.into()));
+        frames.push(Replayed::new(packet.with_context(said)?.data.into_owned()));
     }
     if frames.is_empty() {
         bail!("{}: no frames", said());
@@ -173,7 +199,7 @@ fn frames(args: &TrafficArgs, port: u16) -> Vec<Replayed> {
         bytes[36..38].copy_from_slice(&9u16.to_be_bytes());
         bytes[38..40].copy_from_slice(&(len - 34).to_be_bytes());
         debug_assert!(bytes.len() >= HEADERS);
-        Replayed(bytes.into())
+        Replayed::new(bytes)
     };
     (0..FRAMES.max(macs)).map(one).collect()
 }

@@ -128,6 +128,47 @@ fn a_place_that_is_taken_is_given_up_now_and_then() {
     assert!(is_kept(&cache, first[0], 1));
 }
 
+/// A station can send to as many groups as it likes.
+#[test]
+fn frames_to_groups_leave_their_places_to_unicast_and_take_none_of_its() {
+    let mut cache = FlowCache::new(64);
+    let group = |n: u64| 0x0100_5e00_0000 | n;
+    let several = decision().for_several(Several::Flood(FloodKind::Multicast)).unwrap();
+    let send = |cache: &mut FlowCache, n| {
+        cache.keep(key(7, group(n)), PortId(1), several, [7, group(n)]);
+        cache.at(cache.place(key(7, group(n)), cache.tag(PortId(1)))) == several
+    };
+    assert!((0..1000).filter(|n| send(&mut cache, *n)).count() > 60, "as long as nobody else is there");
+    let pairs: Vec<_> = (0..40).map(|n| (n, n + 100)).collect();
+    let kept = |cache: &FlowCache| pairs.iter().filter(|pair| is_kept(cache, **pair, 1)).count();
+    let mut empty = FlowCache::new(64);
+    for cache in [&mut cache, &mut empty] {
+        pairs.iter().for_each(|pair| keep(cache, *pair, 1));
+    }
+    let before = kept(&cache);
+    assert_eq!(before, kept(&empty), "as if no group had been there");
+    (0..1000).for_each(|n| drop(send(&mut cache, n)));
+    assert_eq!(kept(&cache), before);
+}
+
+#[test]
+fn decisions_for_several_ports_say_which() {
+    let all = [
+        Several::Flood(FloodKind::Broadcast),
+        Several::Flood(FloodKind::Multicast),
+        Several::Group(GroupId(0)),
+        Several::Group(GroupId(8191)),
+    ];
+    for several in all {
+        let decision = decision().for_several(several).unwrap();
+        assert_eq!((decision.several(), decision.is_open()), (Some(several), true));
+        assert_eq!((decision.queue() % 8, decision.pg(), decision.tc()), (1, 2, 0));
+    }
+    assert_eq!(decision().several(), None);
+    let no_room = [Several::Group(GroupId(8192)), Several::Flood(FloodKind::UnknownUnicast)];
+    assert!(no_room.into_iter().all(|several| decision().for_several(several).is_none()));
+}
+
 #[test]
 fn thousands_of_pairs_at_random_are_nearly_all_kept() {
     let mut cache = FlowCache::new(ROOM);
