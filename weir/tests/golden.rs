@@ -6,6 +6,7 @@ mod published;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -17,6 +18,13 @@ fn golden(dir: &Path) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
         Command::new(env!("CARGO_BIN_EXE_weir")).arg("golden").arg(dir).output().unwrap();
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// The same as a document.
+fn json(dir: &Path) -> Value {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_weir")).arg("golden").arg(dir).arg("--json").output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 /// A folder with one published table, its rows changed by `edit`, or `None` with the reason printed.
@@ -39,6 +47,12 @@ fn copy(edit: impl FnOnce(&mut Vec<String>)) -> Option<tempfile::TempDir> {
 fn all_rows_matched_is_zero() {
     let Some(dir) = copy(|_| ()) else { return };
     assert_eq!(golden(dir.path()), (Some(0), format!("{TABLE} 22000/22000 rows\n"), String::new()));
+    let json = json(dir.path());
+    assert_eq!((&json["differing"], &json["files"][0]["matched"]), (&0.into(), &22_000.into()));
+    assert_eq!(
+        (&json["files"][0]["name"], &json["files"][0]["first_mismatch"]),
+        (&TABLE.into(), &Value::Null)
+    );
 }
 
 #[test]
@@ -58,6 +72,13 @@ fn a_wrong_row_is_one_and_the_first_is_shown() {
     let lines: Vec<_> = out.lines().collect();
     let threshold: u64 = right.split(',').nth(10).unwrap().parse().unwrap();
     assert_eq!((code, err.as_str()), (Some(1), ""));
+    let document = json(dir.path());
+    let first = &document["files"][0]["first_mismatch"];
+    assert_eq!(
+        (&document["differing"], first["got"].as_str()),
+        (&1.into(), Some(threshold.to_string().as_str())),
+        "{document:#}"
+    );
     assert_eq!(lines[0], format!("{TABLE} 21998/22000 rows"));
     assert_eq!(lines[1], format!("  row {row}, column thr: expected {}, got {threshold}", threshold + 1));
     assert!(

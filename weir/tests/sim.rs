@@ -172,6 +172,20 @@ fn a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on() {
     weir(&["sweep", "--plan", &plan, "--jobs", "1", "--keep", "figures", "--out", alone]);
     let digest = |dir: &str| out(&weir(&["merge", dir])).lines().last().unwrap().to_owned();
     assert_eq!(digest(to.to_str().unwrap()), digest(alone));
+    // The same as documents, with the same exit codes.
+    let document = |output: &Output| serde_json::from_str::<serde_json::Value>(&out(output)).unwrap();
+    let merged = weir(&["merge", alone, "--json"]);
+    let (code, merged) = (merged.status.code(), document(&merged));
+    assert_eq!(digest(alone), format!("digest {}", merged["digest"].as_str().unwrap()));
+    assert_eq!(
+        (code, merged["points"].as_u64(), merged["missing"].as_array().unwrap().len()),
+        (Some(1), Some(60), 0)
+    );
+    assert_eq!(merged["broken"].as_array().unwrap().len(), 20, "{merged:#}");
+    let again = weir(&["sweep", "--plan", &plan, "--keep", "figures", "--out", alone, "--json"]);
+    let (code, again) = (again.status.code(), document(&again));
+    let counts = ["points", "played", "were_there", "broken", "left"].map(|key| again[key].as_u64().unwrap());
+    assert_eq!((code, counts), (Some(1), [60, 0, 60, 20, 0]));
     assert_eq!(std::fs::read_dir(alone).unwrap().count(), 60 + 1);
 }
 
@@ -276,6 +290,16 @@ fn two_runs_are_compared_in_a_table_and_on_a_page() {
         assert!(out(&done).contains(part), "{part}: {done:?}");
     }
     assert!(std::fs::read_to_string(path("page.html")).unwrap().contains("FCT p99, us"));
+    let json = weir(&["compare", &path("pfc-chain"), &path("incast"), "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&out(&json)).unwrap();
+    let names: Vec<_> = json["figures"].as_array().unwrap().iter().map(|figure| &figure["name"]).collect();
+    assert!(names.contains(&&"FCT p99, us".into()), "{names:?}");
+    let [a, b] = [0, 1].map(|side| &json["figures"][0]["settings"][side]);
+    assert!(
+        a["mean"].is_number() && a["difference_percent"].is_null() && b["difference_percent"].is_number(),
+        "{json:#}"
+    );
+    assert_eq!(json["settings"].as_array().unwrap().len(), 2);
     let refused = weir(&["compare", &path("incast"), &path("incast/flows.csv")]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let said = String::from_utf8(refused.stderr).unwrap();
