@@ -86,7 +86,7 @@ function pauses() {
   holder.replaceChildren();
   $("pauses-note").textContent = T.pauses.length === 0 ? "" : "a bar: the port holds its peer back"
     + (T.pauses_left_out > 0 ? `; ${count(T.pauses_left_out)} more are not shown` : "");
-  if (T.pauses.length === 0) return nothing(holder, DATA.level === "packet" ? "No port held its peer back." : "There are no pauses at flow level.");
+  if (T.pauses.length === 0) return nothing(holder, DATA.level !== "flow" ? "No port held its peer back." : "There are no pauses at flow level.");
   const rows = new Map();
   for (const p of T.pauses) {
     const key = `${p.node} port ${p.port} \u2192 ${p.peer}, priority ${p.priority}`;
@@ -146,7 +146,7 @@ function head() {
     [s.fct_ns ? time(s.fct_ns.p99) : "–", "FCT p99"],
     [s.slowdown_milli ? milli(s.slowdown_milli.p99) : "–", "slowdown p99"],
   ];
-  if (DATA.level === "packet") figures.push(
+  if (DATA.level !== "flow") figures.push(
     [count(s.frames_sent), "data frames"],
     [count(s.frames_dropped), "dropped", s.frames_dropped > 0],
     [count(s.frames_lost), "lost on links"],
@@ -188,7 +188,7 @@ function tables() {
   table("classes", [["Size", "text"], ["Flows", ""], ["p50", ""], ["p99", ""], ["max", ""], ["slow p50", ""], ["slow p99", ""], ["slow max", ""]],
     DATA.classes.map(({ name, fct, slow }) => ({ cells: [name, count(fct.count), time(fct.p50), time(fct.p99), time(fct.max),
       milli(slow.p50), milli(slow.p99), milli(slow.max)] })), "no flow was delivered");
-  if (DATA.level === "packet") ports();
+  if (DATA.level !== "flow") ports();
   else bottlenecks();
   $("hosts-box").hidden = DATA.hosts.length === 0;
   table("hosts", [["Host", "text"], ["PFC frames", ""], ["Pauses", ""], ["Held back", ""], ["Share of the run", ""]],
@@ -217,7 +217,7 @@ orders();
 tables();
 keepDrawn(() => {
   if (DATA.collectives.length > 0) steps();
-  lines("depths", DATA.end_ns, timed(T.depths, T.period_ns), bytes, DATA.level === "packet" ? "Nothing waited." : "There are no queues at flow level.", MARKS);
+  lines("depths", DATA.end_ns, timed(T.depths, T.period_ns), bytes, DATA.level !== "flow" ? "Nothing waited." : "There are no queues at flow level.", MARKS);
   pauses();
   lines("rates", DATA.end_ns, timed(T.rates, T.rate_period_ns), rate, "Nothing was delivered.", MARKS);
   cdf();

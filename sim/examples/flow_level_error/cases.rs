@@ -1,4 +1,4 @@
-//! What flow level is measured by beside packets: fabrics without `level`, and how far two runs are apart.
+//! What flow level and hybrid level are measured by beside packets: fabrics without `level`, and how far two runs are apart.
 
 use super::{Report, Spread};
 
@@ -19,8 +19,13 @@ pub fn cases(hosts: usize) -> Vec<(&'static str, String)> {
             "kind = \"poisson\"\nsizes = \"websearch\"\nload = {load}\nduration = \"1ms\"\ncc = \"{cc}\""
         ))
     };
-    let last = hosts - 1;
+    let (last, few) = (hosts - 1, (hosts / 16).max(3));
+    let neighbours = workload("kind = \"permutation\"\nshift = 1\nbytes = \"2MB\"\ncc = \"dcqcn\"");
+    let beside = workload(&format!(
+        "kind = \"incast\"\nto = \"h{last}\"\nsenders = {few}\nbytes = \"64KB\"\ncc = \"dcqcn\""
+    ));
     vec![
+        ("2 MB to the next host, an incast of few, dcqcn", neighbours + &beside),
         ("permutation, 2 MB, none", workload("kind = \"permutation\"\nbytes = \"2MB\"")),
         ("permutation, 2 MB, dcqcn", workload("kind = \"permutation\"\nbytes = \"2MB\"\ncc = \"dcqcn\"")),
         ("permutation, 2 MB, hpcc", workload("kind = \"permutation\"\nbytes = \"2MB\"\ncc = \"hpcc\"")),
@@ -43,7 +48,7 @@ pub fn cases(hosts: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// How far flow level is from packets, in percent of packets.
+/// How far a level is from packets, in percent of packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Error {
     pub mean: f64,

@@ -159,7 +159,7 @@ impl Stored {
     }
 
     fn figures(&self) -> Figures {
-        let of_frames = |count: u64| self.level.is_packet().then_some(count);
+        let of_frames = |count: u64| self.level.has_frames().then_some(count);
         // A file may say anything.
         let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
         Figures {
@@ -291,6 +291,6 @@ impl Side {
 
     /// Whether one of its runs was at flow level.
     pub fn has_flow_level(&self) -> bool {
-        self.runs.values().any(|run| !run.figures.level.is_packet())
+        self.runs.values().any(|run| !run.figures.level.has_frames())
     }
 }

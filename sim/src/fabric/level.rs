@@ -12,11 +12,26 @@ pub enum Level {
     Packet,
     /// Flows as rates that are max-min fair at any time: no queues, no marks, no pauses, no losses.
     Flow,
+    /// Every frame of flows that pass a congested link, the others as rates.
+    Hybrid,
 }
 
 impl Level {
-    /// Frames are played.
+    /// All frames are played.
     pub fn is_packet(&self) -> bool {
         *self == Self::Packet
+    }
+
+    /// Some frames are played: there are queues, marks and pauses.
+    pub fn has_frames(&self) -> bool {
+        *self != Self::Flow
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Flow => "flow",
+            Self::Hybrid => "hybrid",
+        }
     }
 }

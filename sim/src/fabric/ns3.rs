@@ -430,6 +430,7 @@ fn report(
             cnps: None,
             timeouts: 0,
             rate_bps: (config.control != Control::None).then_some(rates[i]),
+            level: None,
             error: None,
         })
         .collect();

@@ -52,9 +52,9 @@ pub fn run_with(
 ) -> Result<Report, FabricError> {
     let played = match (spec.profile, spec.level) {
         (Profile::Weir, Level::Packet) => engine::run(spec, progress),
-        (Profile::Weir, Level::Flow) => flow_level::run(spec, progress),
+        (Profile::Weir, Level::Flow | Level::Hybrid) => flow_level::run(spec, progress),
         (Profile::Ns3Hpcc, Level::Packet) => ns3::run(spec, progress),
-        (Profile::Ns3Hpcc, Level::Flow) => Err(FabricError::Profile {
+        (Profile::Ns3Hpcc, Level::Flow | Level::Hybrid) => Err(FabricError::Profile {
             key: "level".into(),
             why: "the published simulator plays packets alone; take the key out, or use profile = \"weir\""
                 .into(),

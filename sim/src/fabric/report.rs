@@ -30,7 +30,7 @@ pub struct Report {
     /// Whose switches and hosts: `weir` or `ns3-hpcc`.
     pub profile: &'static str,
     /// Whether frames were played; absent: they were. At flow level there are no frames, so none is lost, marked or waits, and
-    /// neither switches nor hosts have anything to say.
+    /// neither switches nor hosts have anything to say; at hybrid level they are those of the flows that were played.
     #[serde(skip_serializing_if = "Level::is_packet")]
     pub level: Level,
     /// Hash of the spec with all its defaults.
@@ -239,6 +239,9 @@ pub struct FlowResult {
     pub timeouts: u64,
     /// Rate the sender was allowed at the end; absent: the link's.
     pub rate_bps: Option<u64>,
+    /// Whether its frames were played; absent: those of all flows were, or of none (see [`Report::level`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
     /// Why a rank gets no more results; absent: it gets them, or is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -454,7 +457,7 @@ impl Report {
 
     /// The run in a few numbers.
     pub fn summary(&self) -> Summary {
-        let of_frames = |count: u64| self.level.is_packet().then_some(count);
+        let of_frames = |count: u64| self.level.has_frames().then_some(count);
         Summary {
             verdict: self.verdict,
             level: self.level,
@@ -599,13 +602,16 @@ impl Report {
     /// One line per flow.
     pub fn flows_csv(&self) -> String {
         let head = "id,from,to,bytes,start_ns,fct_ns,ideal_ns,delivered_bytes,lost_bytes,packets,resent,marked,cnps\n";
-        let head = self.csv_head("flows") + head;
+        let by_level = self.flows.iter().any(|f| f.level.is_some());
+        let head = if by_level { head.replace("\n", ",level\n") } else { head.to_owned() };
+        let head = self.csv_head("flows") + &head;
         let cell = |v: Option<u64>| v.map_or(String::new(), |v| v.to_string());
         let line = |f: &FlowResult| {
             let (bytes, start, fct) = (cell(f.bytes), cell(f.start_ns), cell(f.fct_ns));
             let FlowResult { id, from, to, ideal_ns, delivered, lost, packets, resent, marked, cnps, .. } = f;
             let (marked, cnps) = (cell(*marked), cell(*cnps));
-            let tail = format!("{ideal_ns},{delivered},{lost},{packets},{resent},{marked},{cnps}\n");
+            let level = f.level.map_or(String::new(), |level| format!(",{}", level.word()));
+            let tail = format!("{ideal_ns},{delivered},{lost},{packets},{resent},{marked},{cnps}{level}\n");
             format!("{id},{},{},{bytes},{start},{fct},{tail}", quoted(from), quoted(to))
         };
         std::iter::once(head).chain(self.flows.iter().map(line)).collect()

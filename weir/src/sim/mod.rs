@@ -119,7 +119,7 @@ fn print(r: &Report) {
         let times = |milli: u64| milli as f64 / 1e3;
         say!("  slowdown  p50 {:.2}, p99 {:.2}, max {:.2}", times(s.p50), times(s.p99), times(s.max));
     }
-    if r.level.is_packet() {
+    if r.level.has_frames() {
         let (sent, dropped, lost) = (r.frames_sent, r.frames_dropped, r.frames_lost);
         say!("  frames    {sent} sent, {dropped} dropped, {lost} lost on links");
         let (pauses, marks, queue) = (r.pauses(), r.marks(), r.queue_max());
@@ -136,7 +136,7 @@ fn print(r: &Report) {
     }
     r.why.iter().for_each(|sentence| say!("  {sentence}"));
     let good = || {
-        if !r.level.is_packet() {
+        if !r.level.has_frames() {
             return "every flow that has an end was delivered".to_owned();
         }
         let lost = [(r.frames_lost, "links lost"), (r.frames_dropped, "switches dropped")];

@@ -74,7 +74,9 @@ impl Fabric<'_> {
         self.begin_operations();
         self.expect_orders();
         for dir in 0..self.dirs.len() {
-            self.at(0, Event::Wake { dir: dir as u32 });
+            if self.there[self.dirs[dir].from.node] {
+                self.at(0, Event::Wake { dir: dir as u32 });
+            }
         }
         if let Some(every) = self.spec.sample.filter(|every| every.0 > 0) {
             self.at(every.0 * PS, Event::Sample);

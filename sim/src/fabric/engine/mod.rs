@@ -4,7 +4,10 @@ use super::FabricError;
 use super::play::Progress;
 use super::report::Report;
 use super::spec::FabricSpec;
+use section::Section;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use weir_dataplane::types::Nanos;
 use world::Fabric;
 
 mod core;
@@ -13,6 +16,7 @@ mod failures;
 mod operations;
 mod orders;
 mod probe;
+pub(super) mod section;
 mod world;
 
 /// Plays `spec`.
@@ -20,7 +24,20 @@ pub(super) fn run(
     spec: &FabricSpec,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
-    let mut fabric = Fabric::new(spec)?;
+    let mut fabric = Fabric::new(spec, None)?;
     fabric.play(progress);
     Ok(fabric.report())
+}
+
+/// Plays a part of `spec`: the report, in which flows are numbered anew, and for how long the hosts of those that are parts of
+/// collectives were held back meanwhile, ns.
+pub(super) fn run_section(
+    spec: &FabricSpec,
+    section: &Section,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Report, BTreeMap<u32, Nanos>), FabricError> {
+    let mut fabric = Fabric::new(spec, Some(section))?;
+    fabric.play(progress);
+    let paused = fabric.paused.clone();
+    Ok((fabric.report(), paused))
 }

@@ -140,8 +140,18 @@ impl Fabric<'_> {
             lossless_drops_watchdog: self.ports().map(|p| p.lossless_drops_watchdog()).sum(),
             conservation_error: errors.sum(),
             flows,
-            switches: (0..self.switches.len()).map(|s| self.switch_result(s)).collect(),
-            hosts: (0..self.hosts.len()).map(|h| self.host_result(h)).collect(),
+            switches: self.there[self.plan.hosts..]
+                .iter()
+                .zip(0..)
+                .filter(|(there, _)| **there)
+                .map(|(_, s)| self.switch_result(s))
+                .collect(),
+            hosts: self.there[..self.plan.hosts]
+                .iter()
+                .zip(0..)
+                .filter(|(there, _)| **there)
+                .map(|(_, h)| self.host_result(h))
+                .collect(),
             links: self.dirs.iter().map(|d| d.result(&self.plan.names, self.now)).collect(),
             collectives,
             samples: std::mem::take(&mut self.samples),
@@ -172,6 +182,9 @@ impl Fabric<'_> {
         let mut deaf = BTreeMap::new();
         for (s, node) in self.switches.iter().enumerate() {
             let name = &self.plan.names[self.plan.hosts + s];
+            if !self.there[self.plan.hosts + s] {
+                continue;
+            }
             for (i, port) in node.config.ports.iter().enumerate() {
                 let peer = self.dirs[self.out[self.plan.hosts + s][i]].to.node;
                 let Some(obeyed) = self.obeyed.get(peer) else { continue };
@@ -222,6 +235,7 @@ impl Fabric<'_> {
             cnps: Some(got.cnps),
             timeouts: sent.timeouts,
             rate_bps: rate,
+            level: None,
             error: planned.seat.and_then(|seat| self.hosts[planned.from].rank(seat)?.error()).map(Into::into),
         }
     }

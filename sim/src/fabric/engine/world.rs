@@ -4,6 +4,7 @@ use super::core::{self, Core};
 use super::event_loop::{Event, Flying};
 use super::failures::{self, LinkChange};
 use super::probe::Gauge;
+use super::section::Section;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
 use crate::fabric::congestion::Telemetry;
 use crate::fabric::event_queue::EventQueue;
@@ -146,6 +147,8 @@ pub(super) struct Started {
 pub(super) struct Fabric<'a> {
     pub(super) spec: &'a FabricSpec,
     pub(super) plan: Plan,
+    /// Nodes that are there, in a part of a fabric.
+    pub(super) there: Vec<bool>,
     pub(super) collectives: Collectives,
     pub(super) routes: Routes,
     /// What frames are sprayed by.
@@ -202,7 +205,8 @@ pub(super) struct Fabric<'a> {
 }
 
 impl<'a> Fabric<'a> {
-    pub(super) fn new(spec: &'a FabricSpec) -> Result<Self, FabricError> {
+    /// The fabric of `spec`, or a part of it.
+    pub(super) fn new(spec: &'a FabricSpec, section: Option<&Section>) -> Result<Self, FabricError> {
         if spec.source.sets("ns3") {
             return Err(FabricError::Range {
                 what: "ns3".into(),
@@ -216,19 +220,26 @@ impl<'a> Fabric<'a> {
         let (plan, collectives) = lay_out_with_engines(spec)?;
         let routes = Routes::new(&plan, spec.seed, |_| true);
         let failures = failures::planned(spec, &plan)?;
-        let Traffic { flows, ops, collectives: reported } = flows(spec, &plan, &routes, &collectives)?;
+        let traffic = flows(spec, &plan, &routes, &collectives)?;
+        let Traffic { flows, ops, collectives: reported } = match section {
+            Some(section) => section.traffic(traffic),
+            None => traffic,
+        };
+        let there: Vec<bool> =
+            section.map_or_else(|| vec![true; plan.names.len()], |section| section.nodes.clone());
         if spec.host.protocol == Protocol::Rclink {
             rclink::count(spec, &plan, &flows)?;
         }
         let mut configs = switches::Configs::default();
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
-            let rates: Vec<u64> = plan.ports[node].iter().map(|l| plan.links[*l].spec.rate.0).collect();
+            let ports: &[usize] = if there[node] { &plan.ports[node] } else { &[] };
+            let rates: Vec<u64> = ports.iter().map(|l| plan.links[*l].spec.rate.0).collect();
             let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
             let config = configs.of(&plan, spec, node)?;
-            let parts = 0..if core.is_some() { rates.len() } else { 1 };
-            let parts = parts.map(|_| switches::build(&plan, spec, &policy, node, &config));
+            let parts = if core.is_some() { rates.len() } else { rates.len().min(1) };
+            let parts = (0..parts).map(|_| switches::build(&plan, spec, &policy, node, &config));
             let parts = parts.collect::<Result<Vec<_>, _>>()?;
-            let gauges = vec![Gauge::default(); plan.ports[node].len()];
+            let gauges = vec![Gauge::default(); rates.len()];
             let holding = vec![0; gauges.len()];
             Ok(SwitchNode { parts, core, pausing: 0, holding, gauges, config })
         };
@@ -236,7 +247,10 @@ impl<'a> Fabric<'a> {
         let dirs = directions(&plan);
         let out = outgoing(&plan);
         let configs: Vec<&Config> = switches.iter().map(|s| &*s.config).collect();
-        let obeyed = (0..plan.hosts).map(|host| hosts::obeyed(spec, &plan, host, &configs));
+        let obeyed = (0..plan.hosts).map(|host| match there[host] {
+            true => hosts::obeyed(spec, &plan, host, &configs),
+            false => Ok(0),
+        });
         let obeyed = obeyed.collect::<Result<Vec<u8>, _>>()?;
         let made = obeyed.iter().enumerate().map(|(at, obey)| match at < plan.stations() {
             true => Host::new(spec, &plan, at, *obey),
@@ -270,6 +284,7 @@ impl<'a> Fabric<'a> {
             finite: flows.iter().filter(|f| is_finite(f)).count(),
             spec,
             plan,
+            there,
             collectives,
             dice: Rng::new(spec.seed ^ 0x7370_7261),
             routes,

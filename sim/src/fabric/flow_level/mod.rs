@@ -5,28 +5,38 @@
 //! further link, so that a flow alone takes what it takes frame by frame. What frames do to one another beside sharing a link
 //! (queues, marks, pauses, losses, acknowledgements) is not there, and neither is the way in which congestion control finds
 //! its rates.
+//!
+//! At hybrid level the flows that share a bottleneck are then played frame by frame ([`hybrid`]), and the others are left as they are.
 
+mod hybrid;
 mod max_min;
 mod report;
 mod scope;
 mod world;
 
 use super::FabricError;
+use super::level::Level;
 use super::play::Progress;
 use super::report::Report;
 use super::spec::FabricSpec;
 use std::ops::ControlFlow;
 use world::World;
 
-/// Plays `spec`.
+/// Plays `spec`; at hybrid level those of its flows frame by frame that pass a congested link.
 pub(super) fn run(
     spec: &FabricSpec,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
     let mut world = World::new(spec)?;
     world.play(progress);
-    Ok(world.report())
+    let packets = match spec.level {
+        Level::Hybrid if !world.stopped => hybrid::play_congested(&world, progress)?,
+        _ => None,
+    };
+    Ok(world.report(packets))
 }
 
+#[cfg(test)]
+mod hybrid_tests;
 #[cfg(test)]
 mod tests;

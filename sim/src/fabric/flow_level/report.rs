@@ -1,10 +1,12 @@
 //! What a run at flow level came to.
 
+use super::hybrid::Packets;
 use super::scope;
 use super::world::{NEVER, Sending, World};
 use crate::fabric::collective_report::{self, Known};
+use crate::fabric::level::Level;
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
-use crate::fabric::time::Ps;
+use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::workload::{Planned, is_finite};
 use std::collections::BTreeMap;
@@ -18,14 +20,40 @@ fn known(time: Nanos) -> Option<Nanos> {
 }
 
 impl World<'_> {
-    pub fn report(mut self) -> Report {
+    /// What it came to; `packets`: and what was played frame by frame instead.
+    pub fn report(mut self, packets: Option<Packets>) -> Report {
         self.close();
+        let mut begun = Report::begin(self.spec, 0, 0);
+        if let Some(packets) = &packets {
+            self.put_on_links(packets);
+            self.now = self.end_beside(packets).max(packets.report.end_ns).saturating_mul(PS);
+        }
         let ns = self.ns();
         let timeline = std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
         let open = self.sending.iter().flatten().chain(self.under_way.values());
         let open: BTreeMap<u32, &Sending> = open.map(|sending| (sending.flow, sending)).collect();
-        let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f, &open)).collect();
-        let parts: Vec<Option<Known>> = self.flows.iter().map(part).collect();
+        let mut flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f, &open)).collect();
+        let mut parts: Vec<Option<Known>> = self.flows.iter().map(part).collect();
+        let mut why = Vec::new();
+        let mut timeline = timeline.finish(ns);
+        if let Some(packets) = packets {
+            why = self.why_hybrid(&packets);
+            let Packets { section, mut report, paused, .. } = packets;
+            let played = section.flows.iter().zip(0u32..).filter(|(played, _)| **played);
+            for ((_, id), (result, number)) in
+                played.zip(std::mem::take(&mut report.flows).into_iter().zip(0..))
+            {
+                flows[id as usize] = FlowResult { id, level: Some(Level::Packet), ..result };
+                let paused = paused.get(&number).copied().unwrap_or(0);
+                let known = parts[id as usize].as_mut();
+                known.into_iter().for_each(|known| *known = Known { paused, slowed: "queue", ..*known });
+            }
+            timeline = std::mem::take(&mut report.timeline);
+            self.events += report.events;
+            self.stopped |= report.stopped;
+            why.append(&mut report.why);
+            begun = report;
+        }
         let collectives =
             collective_report::results(&self.reported, &flows, &parts, &self.operations.computed);
         let done = flows.iter().filter_map(|f| Some((f.fct_ns?, f.ideal_ns)));
@@ -41,11 +69,14 @@ impl World<'_> {
             flows,
             links,
             collectives,
-            timeline: timeline.finish(ns),
+            timeline,
             stopped: self.stopped,
-            ..Report::begin(self.spec, ns, self.events)
+            end_ns: ns,
+            events: self.events,
+            ..begun
         };
         report.why = self.why(&report);
+        report.why.extend(why);
         report
     }
 
@@ -80,6 +111,7 @@ impl World<'_> {
             cnps: None,
             timeouts: 0,
             rate_bps: None,
+            level: (self.spec.level == Level::Hybrid).then_some(Level::Flow),
             error: None,
         }
     }
@@ -95,13 +127,84 @@ impl World<'_> {
         LinkResult { bottleneck_milli: Some(share as u64), ..result }
     }
 
+    /// Links carry what was played frame by frame, in place of what the same flows were at flow level.
+    fn put_on_links(&mut self, packets: &Packets) {
+        let is_played = |flow: u32| packets.section.flows[flow as usize];
+        let open = self.sending.iter().flatten().filter(|sending| is_played(sending.flow));
+        let open: Vec<(u32, u64)> =
+            open.map(|sending| (sending.flow, sending.progress(self.now).0)).collect();
+        let ended = self.flows.iter().filter(|f| is_played(f.flow.id) && self.was_sent(f.flow.id));
+        let ended = ended.map(|f| (f.flow.id, f.flow.packets(), self.ways().stream(f).wire));
+        let all: Vec<_> = ended.chain(open.iter().map(|(flow, bytes)| (*flow, 0, *bytes))).collect();
+        for (flow, frames, bytes) in all {
+            let f = &self.flows[flow as usize];
+            let path: Vec<usize> = self.ways().path(f.from, f.to, f.path).collect();
+            for dir in path {
+                let dir = &mut self.dirs[dir];
+                (dir.carried, dir.bytes) = (dir.carried - frames, dir.bytes - bytes);
+            }
+        }
+        for (dir, link) in self.dirs.iter_mut().zip(&packets.report.links) {
+            (dir.carried, dir.bytes) = (dir.carried + link.frames, dir.bytes + link.bytes);
+        }
+    }
+
+    /// When the last of what is at flow level alone had ended, ns.
+    fn end_beside(&self, packets: &Packets) -> Nanos {
+        let flows =
+            self.flows.iter().map(|f| f.flow.id as usize).filter(|flow| !packets.section.flows[*flow]);
+        let done = flows.map(|flow| self.outcomes[flow].done);
+        let computed = self.operations.computed.iter().map(|(_, at)| *at);
+        let goes_on = (self.operations.computing > 0).then_some(NEVER);
+        done.chain(computed).chain(goes_on).max().unwrap_or(0).min(self.ns())
+    }
+
+    fn why_hybrid(&self, packets: &Packets) -> Vec<String> {
+        let played: Vec<bool> = packets.section.flows.clone();
+        let count = |all: &[bool]| all.iter().filter(|is| **is).count();
+        let mut shared = vec![false; self.dirs.len()];
+        let way = |f: &Planned| self.ways().path(f.from, f.to, f.path).collect::<Vec<_>>();
+        let flows = || self.flows.iter().zip(&played);
+        flows().filter(|(_, played)| **played).flat_map(|(f, _)| way(f)).for_each(|dir| shared[dir] = true);
+        let beside =
+            flows().filter(|(f, played)| !**played && way(f).into_iter().any(|dir| shared[dir])).count();
+        let switches = self.plan.names.len() - self.plan.hosts;
+        let mut all = vec![format!(
+            "{} of {} flows were played frame by frame, by {} of {switches} switches: they pass one of {} directions of links that are \
+             congested. {beside} of the others share links with them that are not: what they do to one another there is left out.",
+            count(&played),
+            played.len(),
+            count(&packets.section.nodes[self.plan.hosts..]),
+            packets.congested,
+        )];
+        if packets.held_back > 0 {
+            all.push(format!(
+                "{} of them pass no congested link, but one that PFC held back.",
+                packets.held_back
+            ));
+        }
+        if packets.left > 0 {
+            all.push(format!(
+                "PFC held back links that {} more flows pass, which are at flow level: they take longer than is said here.",
+                packets.left
+            ));
+        }
+        all
+    }
+
     fn why(&self, report: &Report) -> Vec<String> {
-        let mut all = vec![
-            "Flow level: every flow has its max-min fair share of its path at any time. Queues, marks, pauses, losses, \
-             acknowledgements and the time in which congestion control finds a rate are not played."
-                .to_owned(),
-        ];
-        let idle = scope::idle_keys(self.spec, self.operations.follows_sends);
+        let what = match self.spec.level {
+            Level::Hybrid => "Hybrid level: every flow that passes no congested link has",
+            Level::Packet | Level::Flow => "Flow level: every flow has",
+        };
+        let mut all = vec![format!(
+            "{what} its max-min fair share of its path at any time. Queues, marks, pauses, losses, acknowledgements and the time in \
+             which congestion control finds a rate are not played."
+        )];
+        let idle = match self.spec.level {
+            Level::Hybrid => Vec::new(),
+            Level::Packet | Level::Flow => scope::idle_keys(self.spec, self.operations.follows_sends),
+        };
         if !idle.is_empty() {
             all.push(format!("Keys of the file without an effect at flow level: {}.", idle.join(", ")));
         }

@@ -29,7 +29,8 @@ const OF_WORKLOADS: [&str; 4] = ["cc", "priority", "dscp", "reliable"];
 /// The key, and what to change.
 pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     let wrong = |key: &str, got: &str, why: &str| {
-        let must = format!("absent at level = \"flow\": {why}; take it out, or play level = \"packet\"");
+        let level = spec.level.word();
+        let must = format!("absent at level = \"{level}\": {why}; take it out, or play level = \"packet\"");
         Err(FabricError::Range { what: key.into(), got: got.into(), must })
     };
     if spec.source.sets("ns3") {
@@ -52,7 +53,10 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         );
     }
     if let Some(index) = spec.workloads.iter().position(|w| w.kind == Pattern::IncAllReduce) {
-        let problem = "engines sum frames, and level = \"flow\" has none; play level = \"packet\"".into();
+        let level = spec.level.word();
+        let problem = format!(
+            "engines sum frames, and flows at level = \"{level}\" have none; play level = \"packet\""
+        );
         return Err(FabricError::Workload { index: index + 1, kind: Pattern::IncAllReduce.word(), problem });
     }
     hosts::check(spec)
@@ -67,7 +71,9 @@ pub(super) fn check_plan(spec: &FabricSpec, plan: &Plan) -> Result<(), FabricErr
     if let Some(link) = plan.links.iter().find(|link| link.spec.loss > 0.0) {
         let key = [("link.loss", &spec.link), ("trunk.loss", spec.trunk.as_ref().unwrap_or(&spec.link))];
         let key = key.iter().find(|(_, kind)| kind.loss > 0.0).map_or("topology.file", |(key, _)| key);
-        let must = "0 at level = \"flow\": nothing is lost there; play level = \"packet\"".into();
+        let level = spec.level.word();
+        let must =
+            format!("0 at level = \"{level}\": nothing is lost at flow level; play level = \"packet\"");
         return Err(FabricError::Range { what: key.into(), got: link.spec.loss.to_string(), must });
     }
     policy::Policy::of(spec)?;

@@ -4,21 +4,25 @@ use crate::fabric::{FabricError, Progress, Report, Spread, load, load_in, run, r
 use std::ops::ControlFlow;
 
 #[path = "../../../examples/flow_level_error/cases.rs"]
-mod cases;
+pub(super) mod cases;
 
-fn play(text: &str) -> Report {
+pub(super) fn play(text: &str) -> Report {
     load("test.toml", text).and_then(|spec| run(&spec)).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-fn at_flow_level(text: &str) -> Report {
-    play(&format!("level = \"flow\"\n{text}"))
+pub(super) fn at_level(level: &str, text: &str) -> Report {
+    play(&format!("level = \"{level}\"\n{text}"))
 }
 
-fn file(topology: &str, rest: &str) -> String {
+fn at_flow_level(text: &str) -> Report {
+    at_level("flow", text)
+}
+
+pub(super) fn file(topology: &str, rest: &str) -> String {
     format!("name = \"t\"\nuntil = \"20ms\"\n[topology]\n{topology}\n{rest}")
 }
 
-fn fct(report: &Report) -> Vec<u64> {
+pub(super) fn fct(report: &Report) -> Vec<u64> {
     report.flows.iter().map(|f| f.fct_ns.unwrap_or_else(|| panic!("{f:?}"))).collect()
 }
 
@@ -169,6 +173,8 @@ fn the_error_is_within_what_the_docs_say() {
         let e = cases::error(&packets, &flows);
         println!("{name}: {e:.1?}");
         let (mean, p99, all) = match name {
+            // How long an incast takes that DCQCN makes room for is not known.
+            _ if name.contains("of few") => (10.0, 30.0, 30.0),
             // To one of fifteen senders the receiver is near, and switches are fair to inputs.
             _ if name.contains("incast") => (40.0, 8.0, 8.0),
             // Rates that were cut rise slowly.

@@ -4,7 +4,7 @@ use super::max_min::{BYTE, MaxMin, units};
 use super::scope;
 use crate::fabric::FabricError;
 use crate::fabric::collective::lay_out_with_engines;
-use crate::fabric::graph::Collective;
+use crate::fabric::graph::{Collective, Op, Work};
 use crate::fabric::hosts;
 use crate::fabric::links::{Direction, directions, outgoing};
 use crate::fabric::operations::{Due, Operations};
@@ -173,6 +173,8 @@ pub(super) struct World<'a> {
     pub flows: Vec<Planned>,
     pub outcomes: Vec<Outcome>,
     pub operations: Operations,
+    /// Flows that wait for the end of something, or something for theirs.
+    pub dependent: Vec<bool>,
     /// What is reported together, and the numbers of its workloads.
     pub reported: Vec<(usize, Collective)>,
     rates: MaxMin,
@@ -211,6 +213,21 @@ fn busiest_lanes(plan: &Plan, flows: &[Planned]) -> (Vec<String>, Vec<Option<usi
     (busiest.iter().map(|lane| std::mem::take(&mut names[*lane])).collect(), kept)
 }
 
+/// By number of the flow: operations on it wait for others, or others for them.
+fn dependent(ops: &[Op], flows: usize) -> Vec<bool> {
+    let mut dependent = vec![false; flows];
+    let mut note = |op: &Op| {
+        if let Work::Send(flow) | Work::Receive(flow) = op.work {
+            dependent[flow as usize] = true;
+        }
+    };
+    for op in ops.iter().filter(|op| !op.after.is_empty()) {
+        note(op);
+        op.after.iter().for_each(|before| note(&ops[*before as usize]));
+    }
+    dependent
+}
+
 impl<'a> World<'a> {
     pub fn new(spec: &'a FabricSpec) -> Result<Self, FabricError> {
         scope::check(spec)?;
@@ -233,6 +250,7 @@ impl<'a> World<'a> {
             contention: vec![Contention { since: NEVER, total: 0 }; dirs.len()],
             dirs,
             outcomes: vec![Outcome { start: NEVER, done: NEVER }; flows.len()],
+            dependent: dependent(&ops, flows.len()),
             operations: Operations::new(ops, flows.len()),
             reported: collectives,
             agenda: Agenda::default(),
@@ -249,6 +267,16 @@ impl<'a> World<'a> {
             done: 0,
             stopped: false,
         })
+    }
+
+    /// All of a flow was sent.
+    pub fn was_sent(&self, flow: u32) -> bool {
+        self.under_way.contains_key(&flow) || self.outcomes[flow as usize].done != NEVER
+    }
+
+    /// Directions that were the bottleneck of several flows at some time.
+    pub fn congested(&self) -> Vec<bool> {
+        self.contention.iter().map(|at| at.since != NEVER || at.total > 0).collect()
     }
 
     pub fn ways(&self) -> Ways<'_> {

@@ -1,0 +1,111 @@
+//! Flows that pass a congested link, frame by frame.
+//!
+//! A direction of a link is congested if it was, at any time at flow level, the bottleneck of several flows. The flows that pass
+//! one are played in a fabric of the switches and hosts that their frames pass; all others have at flow level what they have
+//! alone. Where that fabric held back a link by PFC which others pass, these are played, too, until there are no such links.
+
+use super::world::World;
+use crate::fabric::FabricError;
+use crate::fabric::engine;
+use crate::fabric::engine::section::Section;
+use crate::fabric::hosts;
+use crate::fabric::play::Progress;
+use crate::fabric::report::Report;
+use crate::fabric::routes;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use weir_dataplane::types::Nanos;
+
+/// Times that flows are played anew with those whose links PFC held back.
+const MOST_ROUNDS: usize = 4;
+
+/// What was played frame by frame.
+pub(super) struct Packets {
+    pub section: Section,
+    pub report: Report,
+    /// For how long hosts of parts of collectives were held back, ns, by flow.
+    pub paused: BTreeMap<u32, Nanos>,
+    /// Directions of links that are congested.
+    pub congested: usize,
+    /// Flows that are played for the sake of PFC alone.
+    pub held_back: usize,
+    /// Flows at flow level that pass links which PFC held back.
+    pub left: usize,
+}
+
+/// Plays the flows that pass a congested link; `None`: there are none.
+///
+/// # Errors
+/// Something waits for one of these flows, or one of them for something else.
+pub(super) fn play_congested(
+    world: &World<'_>,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Option<Packets>, FabricError> {
+    let of_links = |links: &[bool]| -> Vec<bool> {
+        let way = |f: &crate::fabric::workload::Planned| {
+            world.ways().path(f.from, f.to, f.path).any(|dir| links[dir])
+        };
+        world.flows.iter().map(way).collect()
+    };
+    let congested = world.congested();
+    let mut flows = of_links(&congested);
+    let first = flows.iter().filter(|f| **f).count();
+    if first == 0 {
+        return Ok(None);
+    }
+    for round in 1.. {
+        check(world, &flows)?;
+        let section = Section { nodes: nodes(world, &flows), flows };
+        let (report, paused) = engine::run_section(world.spec, &section, progress)?;
+        let others = of_links(&held_back(world, &report));
+        let others: Vec<bool> =
+            others.iter().zip(&section.flows).map(|(other, played)| *other && !played).collect();
+        let left = others.iter().filter(|other| **other).count();
+        if left == 0 || round == MOST_ROUNDS || report.stopped {
+            let played = section.flows.iter().filter(|f| **f).count();
+            let congested = congested.iter().filter(|c| **c).count();
+            return Ok(Some(Packets { section, report, paused, congested, held_back: played - first, left }));
+        }
+        flows = section.flows.iter().zip(others).map(|(played, other)| *played || other).collect();
+    }
+    Ok(None)
+}
+
+/// A flow whose start, or whose end, others have to do with cannot be taken out of the whole.
+fn check(world: &World<'_>, flows: &[bool]) -> Result<(), FabricError> {
+    let dependent =
+        world.flows.iter().find(|f| flows[f.flow.id as usize] && world.dependent[f.flow.id as usize]);
+    let Some(f) = dependent else { return Ok(()) };
+    let names = [f.from, f.to].map(|host| &world.plan.names[host]);
+    let got =
+        format!("\"hybrid\", and flow {} ({} to {}) passes a congested link", f.flow.id, names[0], names[1]);
+    let must = "\"packet\" or \"flow\": when it starts or what follows it depends on other flows, and frame by frame on their frames"
+        .to_owned();
+    Err(FabricError::Range { what: "level".into(), got, must })
+}
+
+/// What frames of these flows pass, and what their answers do.
+fn nodes(world: &World<'_>, flows: &[bool]) -> Vec<bool> {
+    let mut there = vec![false; world.plan.names.len()];
+    let ways = world.ways();
+    for f in world.flows.iter().filter(|f| flows[f.flow.id as usize]) {
+        let back = routes::roce_flow(hosts::ip(f.to), hosts::ip(f.from), f.src_port);
+        for dir in ways.path(f.from, f.to, f.path).chain(ways.path(f.to, f.from, back)) {
+            there[world.dirs[dir].from.node] = true;
+            there[world.dirs[dir].to.node] = true;
+        }
+    }
+    there
+}
+
+/// Directions in which a switch held its peer back.
+fn held_back(world: &World<'_>, report: &Report) -> Vec<bool> {
+    let number = |(node, name)| (name, node);
+    let numbers: BTreeMap<&String, usize> = world.plan.names.iter().enumerate().map(number).collect();
+    let mut links = vec![false; world.dirs.len()];
+    for (switch, port) in report.ports().filter(|(_, port)| port.pfc_tx_xoff > 0) {
+        // The two directions of a link are neighbours.
+        links[world.out[numbers[&switch.name]][port.port] ^ 1] = true;
+    }
+    links
+}

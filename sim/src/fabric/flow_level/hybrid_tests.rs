@@ -1,0 +1,131 @@
+//! Hybrid level beside the same file frame by frame.
+
+use super::tests::{at_level, cases, fct, file, play};
+use crate::fabric::{FabricError, Level, Report, load, run};
+
+fn flow(from: &str, to: &str, more: &str) -> String {
+    format!("[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\n{more}\n")
+}
+
+fn levels(report: &Report) -> Vec<Level> {
+    report.flows.iter().map(|f| f.level.expect("a level")).collect()
+}
+
+fn says(report: &Report, what: &str) -> bool {
+    report.why.iter().any(|sentence| sentence.contains(what))
+}
+
+#[test]
+fn where_all_is_congested_it_is_the_packet_run() {
+    let incast = file(
+        "kind = \"fat_tree\"\nk = 4",
+        "[[workload]]\nkind = \"incast\"\nto = \"h15\"\nbytes = \"300KB\"\ncc = \"dcqcn\"\n",
+    );
+    let (packets, hybrid) = (play(&incast), at_level("hybrid", &incast));
+    assert_eq!(fct(&packets), fct(&hybrid));
+    assert!(levels(&hybrid).iter().all(|level| *level == Level::Packet));
+    let same =
+        |r: &Report| (r.end_ns, r.pauses(), r.marks(), r.queue_max(), r.frames_dropped, r.conservation_error);
+    assert_eq!(same(&packets), same(&hybrid));
+    assert!(hybrid.marks() > 0);
+    // Links carry what they carry frame by frame, once.
+    let carried = |r: &Report| r.links.iter().map(|l| (l.frames, l.bytes)).collect::<Vec<_>>();
+    assert_eq!(carried(&packets), carried(&hybrid));
+    // Switches that nothing passes are not there.
+    assert!(hybrid.switches.len() <= packets.switches.len());
+}
+
+#[test]
+fn flows_that_pass_no_congested_link_are_at_flow_level_and_others_are_not() {
+    // Three senders to h15; h0 and h4 to hosts of their own, as an all-reduce of two others does.
+    let traffic = ["h1", "h5", "h9"].map(|from| flow(from, "h15", "bytes = \"200KB\"")).concat()
+        + &flow("h0", "h3", "bytes = \"400KB\"")
+        + &flow("h4", "h6", "bytes = 777\nrate = \"1G\"")
+        + "[[workload]]\nkind = \"all_reduce\"\nhosts = [\"h10\", \"h11\"]\nbytes = \"100KB\"\n";
+    let text = file("kind = \"fat_tree\"\nk = 4", &traffic);
+    let (packets, hybrid) = (play(&text), at_level("hybrid", &text));
+    let frames = |n: usize| if n < 3 { Level::Packet } else { Level::Flow };
+    assert_eq!(levels(&hybrid), (0..hybrid.flows.len()).map(frames).collect::<Vec<_>>());
+    for (a, b) in packets.flows.iter().zip(&hybrid.flows) {
+        let (a, b) = (a.fct_ns.unwrap(), b.fct_ns.unwrap());
+        assert!(a.abs_diff(b) * 100 <= a, "{a} {b}");
+    }
+    assert!(says(&hybrid, "3 of 9 flows were played frame by frame, by "), "{:?}", hybrid.why);
+    assert!(hybrid.switches.len() < packets.switches.len() && !hybrid.switches.is_empty());
+    assert_eq!((hybrid.verdict, hybrid.collectives.len()), ("PASS", 1));
+    assert_eq!(hybrid.collectives[0].steps.len(), packets.collectives[0].steps.len());
+    let csv = hybrid.flows_csv();
+    let lines: Vec<&str> = csv.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(
+        lines[0].ends_with(",cnps,level") && lines[1].ends_with(",packet") && lines[4].ends_with(",flow")
+    );
+    assert!(!packets.flows_csv().contains("level"));
+    let summary = serde_json::to_value(hybrid.summary()).unwrap();
+    assert!(summary["level"] == "hybrid" && !summary["queue_max_bytes"].is_null(), "{summary}");
+    assert!(hybrid.to_html().contains("\"level\":\"hybrid\""));
+    // Nothing is congested: there are no frames.
+    let quiet = at_level("hybrid", &file("kind = \"star\"\nhosts = 3", &flow("h0", "h1", "bytes = 5000")));
+    assert!(quiet.switches.is_empty() && levels(&quiet) == [Level::Flow], "{:?}", quiet.why);
+    assert_eq!(
+        quiet,
+        at_level("hybrid", &file("kind = \"star\"\nhosts = 3", &flow("h0", "h1", "bytes = 5000")))
+    );
+}
+
+/// Two senders to h4 over a trunk that is fast enough for all; PFC holds it back, and with it who goes elsewhere.
+#[test]
+fn flows_behind_links_that_pfc_holds_back_are_played_too() {
+    let traffic = flow("h0", "h4", "bytes = \"3MB\"")
+        + &flow("h1", "h4", "bytes = \"3MB\"")
+        + &flow("h2", "h5", "bytes = \"1MB\"")
+        + &flow("h3", "h2", "bytes = \"1MB\"");
+    let small = "[switch.config.buffer]\nsize = \"1MiB\"\n[trunk]\nrate = \"400G\"\n";
+    let text = file("kind = \"dumbbell\"\npairs = 4", &format!("{small}{traffic}"));
+    let (packets, flows) = (play(&text), at_level("flow", &text));
+    assert!(packets.pauses() > 0 && fct(&packets)[2] > fct(&flows)[2] * 11 / 10, "{:?}", fct(&packets));
+    let hybrid = at_level("hybrid", &text);
+    let [p, f] = [Level::Packet, Level::Flow];
+    assert_eq!(levels(&hybrid), [p, p, p, f], "{:?}", hybrid.why);
+    assert_eq!(fct(&hybrid)[..3], fct(&packets)[..3]);
+    assert!(
+        says(&hybrid, "1 of them pass no congested link, but one that PFC held back"),
+        "{:?}",
+        hybrid.why
+    );
+}
+
+#[test]
+fn flows_that_others_wait_for_are_refused_where_they_are_congested() {
+    let ring = "[[workload]]\nkind = \"all_reduce\"\nhosts = [\"h1\", \"h3\", \"h5\"]\nbytes = \"100KB\"\n";
+    let text = |to: &str| {
+        let incast = ["h0", "h2"].map(|from| flow(from, to, "bytes = \"100KB\"")).concat();
+        format!("level = \"hybrid\"\n{}", file("kind = \"star\"\nhosts = 6", &format!("{incast}{ring}")))
+    };
+    let beside = play(&text("h4"));
+    assert_eq!(
+        (beside.verdict, levels(&beside)[0], levels(&beside)[2]),
+        ("PASS", Level::Packet, Level::Flow)
+    );
+    let Err(error @ FabricError::At { .. }) = load("t.toml", &text("h5")).and_then(|spec| run(&spec)) else {
+        panic!("accepted")
+    };
+    let error = error.to_string();
+    assert!(
+        error.starts_with("t.toml:1: level is \"hybrid\"") && error.contains("passes a congested link"),
+        "{error}"
+    );
+    assert!(error.contains("\"packet\" or \"flow\""), "{error}");
+}
+
+#[test]
+fn the_error_is_below_that_of_flow_level() {
+    for (name, traffic) in cases::cases(16).into_iter().filter(|(name, _)| !name.contains("ring")) {
+        let text = cases::fabric(4, &traffic);
+        let packets = play(&text);
+        let error = |level: &str| cases::error(&packets, &at_level(level, &text));
+        let (flows, hybrid) = (error("flow"), error("hybrid"));
+        println!("{name}: {flows:.1?} {hybrid:.1?}");
+        assert!(hybrid.mean.abs() <= 2.0 && hybrid.p99.abs() <= 2.0, "{name}: {hybrid:?}");
+        assert!(hybrid.each <= flows.each && hybrid.each < 5.0, "{name}: {hybrid:?}");
+    }
+}
