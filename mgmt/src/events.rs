@@ -114,6 +114,8 @@ pub struct Watcher {
     overrun_at: Vec<Option<u64>>,
     /// Samples for which the addresses of each worker have moved as in a loop.
     looping: Vec<u32>,
+    /// Stations that each worker does not learn, and when it last met one, as [`Snapshot::uptime_ms`].
+    refusing: Vec<Option<(Episode, u64)>>,
     /// What was told of the neighbours of each port.
     neighbours: Vec<lldp::Told>,
     before: Option<Snapshot>,
@@ -135,6 +137,7 @@ impl Watcher {
         self.flooding.resize(now.now.ports.len(), Default::default());
         self.overrun_at.resize(now.now.ports.len(), None);
         self.looping.resize(now.now.loops.len(), 0);
+        self.refusing.resize(now.now.loops.len(), None);
         // The first snapshot has nothing to be compared with: counters from before are no news.
         let Some(before) = before else {
             self.neighbours = (0..now.now.ports.len()).map(|port| lldp::Told::of(now, port)).collect();
@@ -162,6 +165,7 @@ impl Watcher {
         }
         for worker in 0..now.now.loops.len() {
             moves(&mut self.looping[worker], &before, now, worker, log);
+            refused(&mut self.refusing[worker], &before, now, worker, log);
         }
         let error = now.conservation_error();
         if error != self.lost_count {
@@ -243,6 +247,52 @@ fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, lo
     if moves > 0 {
         log.push(body);
     }
+}
+
+/// Stations that are not learned: frames to them go to every port. From the first one until there was none for a while.
+fn refused(
+    episode: &mut Option<(Episode, u64)>,
+    before: &Snapshot,
+    now: &Snapshot,
+    worker: usize,
+    log: &mut Log,
+) {
+    let (Some(was), is) = (before.now.loops.get(worker), &now.now.loops[worker]) else { return };
+    let grown = is.fdb_refused > was.fdb_refused;
+    let phase = match episode {
+        None if grown => "start",
+        Some((_, last)) if !grown && is_quiet(Some(*last), now) => "end",
+        Some((e, _)) if now.uptime_ms >= e.told + UPDATE => "update",
+        _ => return,
+    };
+    let begun = Episode { since: now.unix_ms, told: 0, count: was.fdb_refused, ns: 0, peak: 0 };
+    let (e, last) = episode.get_or_insert((begun, now.uptime_ms));
+    e.told = now.uptime_ms;
+    if grown {
+        *last = now.uptime_ms;
+    }
+    let mut body = event(now, "fdb_refused", phase);
+    body.insert("lcore".into(), json!(now.info.lcores.get(worker)));
+    body.insert("since_unix_ms".into(), json!(e.since));
+    body.insert("frames".into(), json!(is.fdb_refused - e.count));
+    body.insert("entries".into(), json!(is.fdb_entries));
+    body.insert("capacity".into(), json!(now.info.fdb_capacity));
+    if phase == "start" {
+        let full = is.fdb_entries >= u64::from(now.info.fdb_capacity);
+        let key = if full {
+            "[fdb] capacity"
+        } else {
+            "learn_limit of the ports that are at theirs, or [fdb] capacity"
+        };
+        body.insert(
+            "remedy".into(),
+            json!(format!("raise {key}: frames to stations that are not learned are flooded")),
+        );
+    }
+    if phase == "end" {
+        *episode = None;
+    }
+    log.push(body);
 }
 
 /// Nothing has happened for a while: never, or long ago.

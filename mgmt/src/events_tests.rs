@@ -100,6 +100,30 @@ fn a_loop_is_an_alarm_and_stations_that_move_are_none() {
     assert!(moves(0).is_empty());
 }
 
+/// A full table, and a port at its limit.
+#[test]
+fn stations_that_are_not_learned_are_told_with_what_to_raise() {
+    let mut feed = Feed::new();
+    let mut reading = fake::reading(1);
+    feed.step(&reading);
+    let mut step = |refused: u64, entries: u64| {
+        reading.loops[0].fdb_refused += refused;
+        reading.loops[0].fdb_entries = entries;
+        feed.step(&reading)
+    };
+    let start = step(3, 16384);
+    assert_eq!(names(&start), ["fdb_refused/start"]);
+    assert_eq!((&start[0]["frames"], &start[0]["capacity"]), (&json!(3), &json!(16384)));
+    assert!(start[0]["remedy"].as_str().unwrap().starts_with("raise [fdb] capacity"));
+    let told: Vec<_> = (0..30).flat_map(|_| step(1, 16384)).collect();
+    assert!(told.len() > 1 && names(&told).iter().all(|name| name == "fdb_refused/update"), "{told:?}");
+    let told: Vec<_> = (0..60).flat_map(|_| step(0, 16384)).collect();
+    assert_eq!(names(&told).last().map(String::as_str), Some("fdb_refused/end"));
+    assert_eq!(told.last().unwrap()["frames"], json!(33));
+    assert!(step(0, 16384).is_empty());
+    assert!(step(1, 9)[0]["remedy"].as_str().unwrap().contains("learn_limit"));
+}
+
 /// `loop_moves` and `loop_time`.
 #[test]
 fn how_many_moves_for_how_long_are_a_loop_is_configured() {

@@ -62,6 +62,7 @@ pub fn info() -> SwitchInfo {
         poll_gap: 10_000,
         ports: vec![port("p0", 1), port("p\"1\\", 2)],
         loop_alarm: LoopAlarm::default(),
+        fdb_capacity: 16384,
         lags: vec![LagConfig { name: "po1".into(), members: vec![PortId(0), PortId(1)], hash: LagHash::L4 }],
         mirrors: vec![
             MirrorConfig {

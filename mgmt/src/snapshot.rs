@@ -74,6 +74,8 @@ pub struct SwitchInfo {
     pub ports: Vec<PortInfo>,
     /// When moves of addresses are a loop.
     pub loop_alarm: LoopAlarm,
+    /// Entries that the forwarding table of each worker has room for.
+    pub fdb_capacity: u32,
     /// Link aggregation groups, in order.
     pub lags: Vec<LagConfig>,
     /// Port mirrors, in order.
@@ -230,6 +232,7 @@ impl SwitchInfo {
             poll_gap: config.pfc.poll_gap,
             ports: config.ports.iter().zip(granted).zip(turns).map(port).collect(),
             loop_alarm: config.fdb.loop_alarm,
+            fdb_capacity: config.fdb.capacity,
             lags: config.lags.clone(),
             mirrors: config.mirrors.clone(),
             export: config.flows.export,
