@@ -96,10 +96,18 @@ impl Incoming {
         &self.messages[nth].received
     }
 
-    /// The record of the message in progress, or of the last one.
-    pub fn seen(&mut self) -> &mut Received {
-        let at = self.at.min(self.messages.len() - 1);
-        &mut self.messages[at].received
+    /// The same, of a message that may not be there yet.
+    pub fn has_received(&self, nth: usize) -> Option<&Received> {
+        self.messages.get(nth).map(|message| &message.received)
+    }
+
+    /// The record that packet `packet` counts in: of a packet that has come before that of its message, else that of the message in
+    /// progress, or of the last one.
+    pub fn seen(&mut self, packet: u64) -> &mut Received {
+        let before = || self.messages.partition_point(|m| m.end <= packet);
+        let at = if packet < self.expected { before() } else { self.at };
+        let last = self.messages.len() - 1;
+        &mut self.messages[at.min(last)].received
     }
 
     /// The packets before number `packet` will never come. Returns how many messages that ends.

@@ -384,13 +384,14 @@ impl LinkNic {
         }
         match (rh.opcode, self.ends.get_mut(usize::from(rh.dest_qp))) {
             (Opcode::Send, Some(Role::Receives { incoming, arrived, unread, .. })) => {
-                incoming.seen().marked += u64::from(ce);
+                let next = incoming.expected;
+                incoming.seen(next).marked += u64::from(ce);
                 if after.rx_data > before.rx_data {
                     let number = *arrived + rh.psn.since(Psn::new(*arrived)).max(0) as u64;
                     unread.push_back(number);
                     *arrived = number + 1;
                 } else {
-                    incoming.seen().useless += 1;
+                    incoming.seen(next).useless += 1;
                 }
             }
             (Opcode::Cnp, Some(Role::Sends { sent, .. })) => sent.cnps += 1,

@@ -70,6 +70,11 @@ impl Receiver {
         self.incoming.received(nth)
     }
 
+    /// The same; `None`: it does not expect that message.
+    pub fn has_received(&self, nth: usize) -> Option<&Received> {
+        self.incoming.has_received(nth)
+    }
+
     /// PFC priority of the answers: that of the data, so that neither overtakes the other.
     pub(super) fn priority(&self) -> u8 {
         self.class.priority
@@ -118,21 +123,22 @@ impl Receiver {
             **echo = stamp.returning(marks);
         }
         let incoming = &mut self.incoming;
+        let ahead = i64::from(heard.psn.since(Psn::new(0).plus(incoming.expected)));
+        let known = incoming.expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
+        let counted = known.unwrap_or(incoming.expected);
         if heard.ce {
-            incoming.seen().marked += 1;
+            incoming.seen(counted).marked += 1;
             // Without acknowledgements there is nobody to slow down either.
             if self.reliable && self.echo.is_none() && self.np.on_ce(now) {
-                incoming.seen().cnps += 1;
+                incoming.seen(counted).cnps += 1;
                 self.cnp_due = true;
             }
         }
-        let ahead = i64::from(heard.psn.since(Psn::new(0).plus(incoming.expected)));
-        let known = incoming.expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
         if let Some(reorder) = &mut self.reorder {
             let place = |packet| reorder.place(packet, incoming.expected, heard.ack_req);
             let placed = known.map_or(Placed::Useless, place);
             let (Some(packet), Placed::Upto(upto, owed)) = (known, placed) else {
-                incoming.seen().useless += 1;
+                incoming.seen(counted).useless += 1;
                 self.ack_due |= heard.ack_req && known.is_some();
                 return None;
             };
@@ -141,10 +147,10 @@ impl Receiver {
             return incoming.place(packet, upto, bytes, now);
         }
         let Some(packet) = known.filter(|_| ahead == 0 || (ahead > 0 && !self.reliable)) else {
-            incoming.seen().useless += 1;
+            incoming.seen(counted).useless += 1;
             if ahead > 0 && self.reliable && !self.gap_named {
                 (self.gap_named, self.nak_due) = (true, true);
-                incoming.seen().naks += 1;
+                incoming.seen(counted).naks += 1;
             } else if ahead < 0 && self.reliable && heard.ack_req {
                 self.ack_due = true;
             }
