@@ -1,7 +1,7 @@
 //! Speed of weir's own fabric: frames forwarded by switches and events per second of one core, as JSON.
 //!
 //! The runs are those the reference's speed was measured with, short ones for `bench/sim-instructions`, and fabrics from files: `cargo run --release -p weir-sim
-//! --example fabric_speed [NAME | FILE.toml ..]`. CPU time is that of the thread: a busy machine does not change it much.
+//! --example fabric_speed [--threads N] [NAME | FILE.toml ..]`. CPU time is that of all threads: a busy machine does not change it much.
 
 mod process;
 
@@ -9,7 +9,8 @@ use process::{cpu_seconds, peak_rss_kb};
 use std::time::Instant;
 
 use serde_json::json;
-use weir_sim::fabric::{FabricSpec, load, run};
+use std::ops::ControlFlow;
+use weir_sim::fabric::{FabricSpec, load, run_with};
 
 /// Sixteen senders, one receiver, one switch.
 fn incast(buffer: &str, bytes: &str, workload: &str) -> String {
@@ -78,13 +79,14 @@ fn leaf_spine(sprayed: bool) -> String {
     }
 }
 
-fn measure(name: &str, spec: &FabricSpec) {
+fn measure(name: &str, spec: &FabricSpec, threads: usize) {
     let (start, cpu) = (Instant::now(), cpu_seconds());
-    let report = run(spec).expect("a fabric");
+    let report = run_with(spec, threads, &mut |_| ControlFlow::Continue(())).expect("a fabric");
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let frames: u64 = report.ports().map(|(_, port)| port.tx_frames).sum();
     let line = json!({
         "run": name,
+        "threads": threads,
         "frames": frames,
         "events": report.events,
         "seconds": seconds,
@@ -101,7 +103,12 @@ fn measure(name: &str, spec: &FabricSpec) {
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut threads = 1;
+    if let Some(at) = wanted.iter().position(|w| w == "--threads") {
+        threads =
+            wanted.drain(at..at + 2).nth(1).and_then(|n| n.parse().ok()).expect("a number behind --threads");
+    }
     let runs = [
         ("incast16_dcqcn_50MB_b32", incast("32MiB", "50MB", "cc = \"dcqcn\"\n")),
         ("incast16_pfc_50MB_b4", incast("4MiB", "50MB", "")),
@@ -116,12 +123,12 @@ fn main() {
     ];
     for (name, text) in &runs {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {
-            measure(name, &load(name, text).unwrap_or_else(|e| panic!("{e}")));
+            measure(name, &load(name, text).unwrap_or_else(|e| panic!("{e}")), threads);
         }
     }
     for file in wanted.iter().filter(|w| w.ends_with(".toml")) {
         let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{file}: {e}"));
         let spec = load(file, &text).unwrap_or_else(|e| panic!("{e}"));
-        measure(&spec.name, &spec);
+        measure(&spec.name, &spec, threads);
     }
 }

@@ -67,7 +67,7 @@ impl Permit {
 }
 
 /// Decides how fast one flow sends.
-pub trait CongestionControl: Debug {
+pub trait CongestionControl: Debug + Send {
     /// What it may do now.
     fn permit(&self) -> Permit;
 

@@ -230,6 +230,12 @@ impl Sender {
         &self.messages[nth].sent
     }
 
+    /// Every packet of message `nth` has been sent, lost or not.
+    pub fn has_sent(&self, nth: usize) -> bool {
+        let Message { flow, first, .. } = &self.messages[nth];
+        first + flow.packets() <= self.highest
+    }
+
     /// Rate it may send at now, bits/s; `None`: whatever the link does.
     pub fn rate(&self) -> Option<u64> {
         match self.flow().pace {

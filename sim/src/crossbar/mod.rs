@@ -27,7 +27,7 @@ pub const MAX_CROSSBAR_PORTS: usize = 64;
 pub type Matching = arrayvec::ArrayVec<Pair, MAX_CROSSBAR_PORTS>;
 
 /// What finds a match.
-pub trait Arbiter {
+pub trait Arbiter: Send {
     /// Matches inputs of `free_in` with outputs of `free_out` that have something for one another,
     /// and writes the pairs over `matching`.
     fn arbitrate(&mut self, demand: &Demand, free_in: u64, free_out: u64, matching: &mut Matching);

@@ -495,7 +495,7 @@ pub(super) fn published(
 }
 
 /// What the switches of a fabric write into frames that carry a stamp.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Telemetry {
     /// Multiplier of the units of INT records.
     int: Option<u64>,
@@ -540,6 +540,11 @@ impl Telemetry {
         })
     }
 
+    /// What it writes is drawn by lot.
+    pub fn draws(&self) -> bool {
+        self.pint.is_some()
+    }
+
     /// A data frame with a stamp is about to leave a switch.
     pub fn stamp(&mut self, stamp: &mut Stamp, at: &Leaving) {
         if let Some(multiplier) = self.int {
@@ -552,6 +557,11 @@ impl Telemetry {
             let rng = &mut self.rng;
             stamp.raise(self.loads[at.dir].stamp(&d, &mut || rng.next_u32() >> 1));
         }
+    }
+
+    /// The load of a direction is that which another one has recorded.
+    pub fn take_load(&mut self, dir: usize, other: &Self) {
+        self.loads[dir] = other.loads[dir];
     }
 
     /// A frame of any kind begins to leave a switch.

@@ -23,6 +23,10 @@ struct Node<T> {
     what: T,
 }
 
+/// Numbers from this one on say in which order a group of nodes that plays a window by itself asked for events, until it is known
+/// how many others were asked for in between. All that were asked for before the window have smaller ones.
+pub(super) const UNSETTLED: u64 = 1 << 63;
+
 /// Pending events.
 #[derive(Debug)]
 pub(super) struct EventQueue<T> {
@@ -33,12 +37,16 @@ pub(super) struct EventQueue<T> {
     words: [u64; WORDS],
     summary: u64,
     far: BinaryHeap<Reverse<(Ps, u64, u32)>>,
+    /// Number of the next event that is asked for.
     order: u64,
     now: Ps,
+    /// Places of those that were asked for in this window, in order; [`NIL`]: it is another group's.
+    asked: Vec<u32>,
 }
 
 impl<T: Copy> EventQueue<T> {
-    pub fn new() -> Self {
+    /// Empty at `now`; the first event that is asked for has number `order`.
+    pub fn new(now: Ps, order: u64) -> Self {
         Self {
             nodes: Vec::new(),
             spare: Vec::new(),
@@ -46,17 +54,28 @@ impl<T: Copy> EventQueue<T> {
             words: [0; WORDS],
             summary: 0,
             far: BinaryHeap::new(),
-            order: 0,
-            now: 0,
+            order,
+            now,
+            asked: Vec::new(),
         }
     }
 
     /// `what` happens at `time`, which is not before what was last taken.
     #[inline]
     pub fn push(&mut self, time: Ps, what: T) {
-        debug_assert!(time >= self.now);
-        let node = Node { time, order: self.order, next: NIL, what };
+        let order = self.order;
         self.order += 1;
+        let at = self.push_as(time, order, what);
+        if order >= UNSETTLED {
+            self.asked.push(at);
+        }
+    }
+
+    /// The same of what was asked for elsewhere, and has number `order`. Returns its place.
+    #[inline]
+    pub fn push_as(&mut self, time: Ps, order: u64, what: T) -> u32 {
+        debug_assert!(time >= self.now);
+        let node = Node { time, order, next: NIL, what };
         let at = match self.spare.pop() {
             Some(at) => {
                 self.nodes[at as usize] = node;
@@ -70,8 +89,51 @@ impl<T: Copy> EventQueue<T> {
         if (time >> SHIFT) - (self.now >> SHIFT) < SPAN as u64 {
             self.place(at);
         } else {
-            self.far.push(Reverse((time, node.order, at)));
+            self.far.push(Reverse((time, order, at)));
         }
+        at
+    }
+
+    /// Number of the next event that is asked for.
+    pub fn next_order(&self) -> u64 {
+        self.order
+    }
+
+    /// A window begins: what is asked for from now on has no place among all others yet.
+    pub fn begin_window(&mut self) {
+        self.order = UNSETTLED;
+        self.asked.clear();
+    }
+
+    /// How many events were asked for in this window.
+    #[inline]
+    pub fn asked(&self) -> u32 {
+        self.asked.len() as u32
+    }
+
+    /// Another group's event was asked for. Returns its number among all of this window.
+    pub fn asked_elsewhere(&mut self) -> u32 {
+        self.order += 1;
+        self.asked.push(NIL);
+        self.asked() - 1
+    }
+
+    /// The window is over, and what was asked for has these numbers, `base` more. The order of what is here stays the same.
+    pub fn settle(&mut self, base: u64, numbers: &[u32]) {
+        for ((nth, at), number) in (UNSETTLED..).zip(&self.asked).zip(numbers) {
+            // It may have happened, and its place belong to another one.
+            if let Some(node) = self.nodes.get_mut(*at as usize)
+                && node.order == nth
+            {
+                node.order = base + u64::from(*number);
+            }
+        }
+        self.asked.clear();
+    }
+
+    /// Takes out everything, in order.
+    pub fn drain(&mut self) -> impl Iterator<Item = (Ps, u64, T)> + '_ {
+        std::iter::from_fn(|| self.pop_before((Ps::MAX, u64::MAX)))
     }
 
     #[inline]
@@ -105,23 +167,47 @@ impl<T: Copy> EventQueue<T> {
         self.nodes[before as usize].next = at;
     }
 
-    /// Takes what comes next.
-    #[inline]
-    pub fn pop(&mut self) -> Option<(Ps, T)> {
+    /// When something comes next, and its number.
+    pub fn next(&self) -> Option<(Ps, u64)> {
         let mut slot = (self.now >> SHIFT) as usize % SPAN;
         if self.tails[slot] == NIL {
             if self.summary == 0 {
-                self.now = self.far.peek()?.0.0;
+                // Equal times may not be in order there.
+                let &Reverse((first, ..)) = self.far.peek()?;
+                let orders = self.far.iter().filter(|Reverse((time, ..))| *time == first);
+                let orders = orders.map(|Reverse((.., at))| self.nodes[*at as usize].order);
+                return orders.min().map(|order| (first, order));
+            }
+            slot = self.next_slot(slot);
+        }
+        let Node { time, order, .. } = self.nodes[self.nodes[self.tails[slot] as usize].next as usize];
+        Some((time, order))
+    }
+
+    /// Takes what comes next, if it comes before this time and number.
+    #[inline]
+    pub fn pop_before(&mut self, limit: (Ps, u64)) -> Option<(Ps, u64, T)> {
+        let mut slot = (self.now >> SHIFT) as usize % SPAN;
+        if self.tails[slot] == NIL {
+            let now = if self.summary == 0 {
+                self.far.peek()?.0.0
             } else {
                 let next = self.next_slot(slot);
-                self.now = ((self.now >> SHIFT) + (next.wrapping_sub(slot) % SPAN) as u64) << SHIFT;
+                ((self.now >> SHIFT) + (next.wrapping_sub(slot) % SPAN) as u64) << SHIFT
+            };
+            if now > limit.0 {
+                return None;
             }
+            self.now = now;
             self.fetch();
             slot = (self.now >> SHIFT) as usize % SPAN;
         }
         let tail = self.tails[slot];
         let first = self.nodes[tail as usize].next;
-        let Node { time, next, what, .. } = self.nodes[first as usize];
+        let Node { time, order, next, what } = self.nodes[first as usize];
+        if (time, order) >= limit {
+            return None;
+        }
         if first == tail {
             self.tails[slot] = NIL;
             self.words[slot / 64] &= !(1 << (slot % 64));
@@ -133,7 +219,7 @@ impl<T: Copy> EventQueue<T> {
         }
         self.spare.push(first);
         self.now = time;
-        Some((time, what))
+        Some((time, order, what))
     }
 
     /// The first slot in use after `from`, cyclically; there is one.
@@ -166,10 +252,17 @@ mod tests {
     use super::*;
     use weir_dataplane::rng::Rng;
 
+    fn pop(queue: &mut EventQueue<u32>) -> Option<(Ps, u32)> {
+        let next = queue.next();
+        let popped = queue.pop_before((Ps::MAX, u64::MAX));
+        assert_eq!(next, popped.map(|(time, order, _)| (time, order)));
+        popped.map(|(time, _, what)| (time, what))
+    }
+
     #[test]
     fn order_is_that_of_a_sorted_list() {
         let mut rng = Rng::new(5);
-        let mut queue = EventQueue::new();
+        let mut queue = EventQueue::new(0, 0);
         let mut waiting: Vec<(Ps, u32)> = Vec::new();
         let (mut now, mut number) = (0, 0);
         for _ in 0..20_000 {
@@ -186,16 +279,16 @@ mod tests {
                 // Equal times: the smaller number was asked for first.
                 let first = waiting.iter().enumerate().min_by_key(|(_, w)| **w).unwrap().0;
                 let want = waiting.swap_remove(first);
-                assert_eq!(queue.pop(), Some(want));
+                assert_eq!(pop(&mut queue), Some(want));
                 now = want.0;
             }
         }
         waiting.sort_unstable();
         for want in waiting {
-            assert_eq!(queue.pop(), Some(want));
+            assert_eq!(pop(&mut queue), Some(want));
         }
-        assert_eq!(queue.pop(), None);
+        assert_eq!(pop(&mut queue), None);
         queue.push(now + 1_000_000_000_000, 7);
-        assert_eq!(queue.pop(), Some((now + 1_000_000_000_000, 7)));
+        assert_eq!(pop(&mut queue), Some((now + 1_000_000_000_000, 7)));
     }
 }

@@ -41,6 +41,19 @@ impl Histogram {
         self.sum += value;
     }
 
+    /// Takes over the values of another one.
+    pub fn join(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, other)| *own += other);
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
     /// Values so far.
     pub fn count(&self) -> u64 {
         self.count

@@ -315,6 +315,16 @@ impl Host {
         }
     }
 
+    /// Its sending end `at` has sent every packet of its flow `nth`; said of RoCEv2 hosts.
+    pub fn has_sent(&self, at: u32, nth: usize) -> bool {
+        self.nic().is_none_or(|nic| nic.senders()[at as usize].has_sent(nth))
+    }
+
+    /// What its receiving end `at` has seen of its flow `nth`, if it expects that by now; said of RoCEv2 hosts.
+    pub fn has_received(&self, at: u32, nth: usize) -> Option<&Received> {
+        self.nic()?.receivers().get(at as usize)?.has_received(nth)
+    }
+
     /// What its receiving end `at` has seen of its flow `nth`.
     pub fn received(&self, at: u32, nth: usize) -> Received {
         let at = at as usize;

@@ -182,6 +182,11 @@ impl Totals {
         self.parts.iter_mut().zip(split).for_each(|(part, time)| part.add(*time));
     }
 
+    fn join(&mut self, other: &Self) {
+        self.total.join(&other.total);
+        self.parts.iter_mut().zip(other.parts.iter()).for_each(|(own, other)| own.join(other));
+    }
+
     fn report(&self, name: String) -> LatencyOf {
         // A part that never took any time says nothing.
         let some = PARTS.into_iter().zip(self.parts.iter()).filter(|(_, part)| part.max() > 0);
@@ -218,6 +223,15 @@ impl LatencyRecorder {
         }
         debug_assert_eq!(whole.iter().sum::<Ps>(), now - journey.born);
         if delivered { &mut self.data } else { &mut self.other }.add(&whole);
+    }
+
+    /// Takes over the accounts of another one.
+    pub fn join(&mut self, other: &Self) {
+        self.data.join(&other.data);
+        self.other.join(&other.other);
+        for (dir, leg) in &other.legs {
+            self.legs.entry(*dir).or_insert_with(Totals::new).join(leg);
+        }
     }
 
     /// What came of it; `name`: of a direction.

@@ -81,6 +81,11 @@ impl Direction {
         }
     }
 
+    /// Frames may be lost although it is up.
+    pub fn is_lossy(&self) -> bool {
+        self.loss > 0 || self.pause_loss > 0
+    }
+
     /// Whether the frame that is sent now is lost on the way; counts it.
     pub fn loses(&mut self, is_pause: bool, rng: &mut Rng) -> bool {
         if self.down {

@@ -207,7 +207,7 @@ struct Order {
 }
 
 /// All orders of a run, and what came of those that have been carried out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Orders {
     orders: Vec<Order>,
     results: Vec<OrderResult>,

@@ -34,24 +34,25 @@ impl Progress {
     }
 }
 
-/// Plays `spec` from time 0 until all flows are delivered or its end.
+/// Plays `spec` on one thread, from time 0 until all flows are delivered or its end.
 ///
 /// # Errors
 /// [`FabricError`]: what in the spec cannot be, where, and what to change.
 pub fn run(spec: &FabricSpec) -> Result<Report, FabricError> {
-    run_with(spec, &mut |_| ControlFlow::Continue(()))
+    run_with(spec, 1, &mut |_| ControlFlow::Continue(()))
 }
 
-/// Like [`run`], and says now and then how far it is. Told to break, it ends there: see [`Report::stopped`].
+/// Like [`run`], on `threads` threads at most: the report is the same for any number. It says now and then how far it is. Told to break, it ends there: see [`Report::stopped`].
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_with(
     spec: &FabricSpec,
+    threads: usize,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
     let played = match (spec.profile, spec.level) {
-        (Profile::Weir, Level::Packet) => engine::run(spec, progress),
+        (Profile::Weir, Level::Packet) => engine::run(spec, threads, progress),
         (Profile::Weir, Level::Flow | Level::Hybrid) => flow_level::run(spec, progress),
         (Profile::Ns3Hpcc, Level::Packet) => ns3::run(spec, progress),
         (Profile::Ns3Hpcc, Level::Flow | Level::Hybrid) => Err(FabricError::Profile {

@@ -8,7 +8,7 @@ use super::source;
 use super::spec::{FabricSpec, FlowControlKind, Protocol};
 use super::topology::{Plan, hop_mac};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 use toml::{Table, Value};
 use weir_config::runtime::{Device, switch_params};
 use weir_config::{Config, PortRate};
@@ -112,18 +112,18 @@ fn seed_of(spec: &FabricSpec, node: usize) -> u64 {
 
 /// Configurations by what tells switches apart: rate and delay of the link at each port.
 #[derive(Default)]
-pub(super) struct Configs(BTreeMap<Vec<(u64, u64)>, Rc<Config>>);
+pub(super) struct Configs(BTreeMap<Vec<(u64, u64)>, Arc<Config>>);
 
 impl Configs {
     /// That of the switch of `node`, but for its name and its seed: switches that are cabled alike share one.
-    pub fn of(&mut self, plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Rc<Config>, FabricError> {
+    pub fn of(&mut self, plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Arc<Config>, FabricError> {
         let link = |link: &usize| (plan.links[*link].spec.rate.0, plan.links[*link].spec.delay.0);
         let cables: Vec<(u64, u64)> = plan.ports[node].iter().map(link).collect();
         if let Some(known) = self.0.get(&cables) {
-            return Ok(Rc::clone(known));
+            return Ok(Arc::clone(known));
         }
-        let config = Rc::new(config_of(plan, spec, node)?);
-        self.0.insert(cables, Rc::clone(&config));
+        let config = Arc::new(config_of(plan, spec, node)?);
+        self.0.insert(cables, Arc::clone(&config));
         Ok(config)
     }
 }

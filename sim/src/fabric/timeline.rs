@@ -1,6 +1,7 @@
 //! What happens when: depths, rates and pauses over a run of unknown length, in bounded memory.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Buckets a lane is kept in at most. A longer run makes them wider.
@@ -139,6 +140,16 @@ impl BucketSeries {
         self.buckets = self.buckets.chunks(2).map(pair).collect();
     }
 
+    /// Takes over what another one has recorded of the same, of which one at most knows depths.
+    fn join(&mut self, other: Self) {
+        if self.buckets.is_empty() {
+            *self = other;
+            return;
+        }
+        self.reach(other.buckets.len().saturating_sub(1));
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(own, other)| *own += other);
+    }
+
     fn total(&self) -> u64 {
         match self.kind {
             Kind::Peak => self.buckets.iter().copied().max().unwrap_or(0),
@@ -158,8 +169,8 @@ pub(super) struct PortName {
 /// Writes a [`Timeline`] while a run goes on.
 #[derive(Clone, Debug)]
 pub(super) struct TimelineRecorder {
-    ports: Vec<PortName>,
-    rates: Vec<String>,
+    ports: Arc<[PortName]>,
+    rates: Arc<[String]>,
     /// Ports first, then rates.
     lanes: BucketSeriesSet,
     open: Vec<[Option<Nanos>; PRIORITIES]>,
@@ -175,8 +186,8 @@ impl TimelineRecorder {
         lanes.lanes.extend(rates.iter().map(|_| BucketSeries::new(Kind::Sum)));
         Self {
             open: vec![[None; PRIORITIES]; ports.len()],
-            ports,
-            rates,
+            ports: ports.into(),
+            rates: rates.into(),
             lanes,
             pauses: Vec::new(),
             left_out: 0,
@@ -229,16 +240,75 @@ impl TimelineRecorder {
     }
 
     fn close(&mut self, port: usize, priority: usize, from: Nanos, to: Nanos) {
-        if self.pauses.len() >= MAX_PAUSES {
-            self.left_out += 1;
-            return;
+        if self.has_room() {
+            self.list(port, priority, from, to);
         }
-        self.list(port, priority, from, to);
+    }
+
+    /// Whether one more pause is listed; counts it if not.
+    fn has_room(&mut self) -> bool {
+        let room = self.pauses.len() < MAX_PAUSES;
+        self.left_out += u64::from(!room);
+        room
     }
 
     fn list(&mut self, port: usize, priority: usize, from: Nanos, to: Nanos) {
         let PortName { node, port, peer } = self.ports[port].clone();
         self.pauses.push(Pause { node, port, peer, priority: priority as u8, from_ns: from, to_ns: to });
+    }
+
+    /// A recorder for what happens at those ports and those receivers of rates that are `mine`: until [`Self::join`] this one has
+    /// nothing of them.
+    pub fn split(&mut self, ports_of: impl Fn(usize) -> bool, rates_of: impl Fn(usize) -> bool) -> Self {
+        let (ports, rates) = (self.ports.len(), self.rates.len());
+        let mut lanes = BucketSeriesSet { shift: self.lanes.shift, lanes: Vec::with_capacity(ports + rates) };
+        for (at, lane) in self.lanes.lanes.iter_mut().enumerate() {
+            let mut other = BucketSeries::new(lane.kind);
+            if at.checked_sub(ports).map_or_else(|| ports_of(at), &rates_of) {
+                std::mem::swap(&mut other, lane);
+            }
+            lanes.lanes.push(other);
+        }
+        let mut open = vec![[None; PRIORITIES]; ports];
+        for port in (0..ports).filter(|port| ports_of(*port)) {
+            std::mem::swap(&mut open[port], &mut self.open[port]);
+        }
+        let (ports, rates) = (Arc::clone(&self.ports), Arc::clone(&self.rates));
+        Self { ports, rates, lanes, open, pauses: Vec::new(), left_out: 0 }
+    }
+
+    /// Pauses that have ended, since a [`Self::split`] or since they were taken.
+    pub fn ended(&self) -> usize {
+        self.pauses.len() + self.left_out as usize
+    }
+
+    /// Hands the next `count` pauses that have ended to `whole`.
+    pub fn give_pauses(&mut self, whole: &mut Self, count: usize) {
+        let listed = count.min(self.pauses.len());
+        for pause in self.pauses.drain(..listed) {
+            if whole.has_room() {
+                whole.pauses.push(pause);
+            }
+        }
+        // What this one had no room for comes after as much as the whole has room for.
+        let left_out = (count - listed) as u64;
+        (self.left_out, whole.left_out) = (self.left_out - left_out, whole.left_out + left_out);
+    }
+
+    /// Takes back what a [`Self::split`] made, without the pauses that have ended.
+    pub fn join(&mut self, mut part: Self) {
+        let shift = self.lanes.shift.max(part.lanes.shift);
+        for set in [&mut self.lanes, &mut part.lanes] {
+            while set.shift < shift {
+                set.widen();
+            }
+        }
+        for (lane, part) in self.lanes.lanes.iter_mut().zip(part.lanes.lanes) {
+            lane.join(part);
+        }
+        for (open, part) in self.open.iter_mut().zip(part.open) {
+            open.iter_mut().zip(part).for_each(|(open, part)| *open = open.or(part));
+        }
     }
 
     /// The timeline of a run that ended at `end`.

@@ -15,7 +15,7 @@ use weir_dataplane::mmu::{Admission, AdmitVerdict, PgIx, PgView, QueueIx, QueueV
 use weir_dataplane::types::PRIORITIES;
 
 /// What a model must offer to be an [`Admission`]. Ports and priorities are indices from 0, sizes are bytes.
-pub trait Model {
+pub trait Model: Send {
     /// Offers a frame.
     fn store(&mut self, in_port: usize, priority: usize, out_port: usize, bytes: u32) -> AdmitVerdict;
 

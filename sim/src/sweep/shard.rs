@@ -218,7 +218,7 @@ fn play(
 ) -> (Option<FabricSpec>, Result<Report, FabricError>) {
     match fabric::load_in(&format!("spec of point {}", point.index), &point.spec, dir) {
         Ok(spec) => {
-            let played = fabric::run_with(&spec, progress);
+            let played = fabric::run_with(&spec, 1, progress);
             (Some(spec), played)
         }
         Err(error) => (None, Err(error)),

@@ -87,8 +87,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
             return Ok(Outcome::Good);
         }
     };
-    let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let orders = Orders { shard: &args.shard, dir, keep, jobs: args.jobs.unwrap_or_else(cores) };
+    let orders = Orders { shard: &args.shard, dir, keep, jobs: args.jobs.unwrap_or_else(super::cores) };
     let (bar, stop) = (SweepBar::new(plan.len()), Stop::on_signal()?);
     let tally = run_shard(&plan, &orders, &|seen| {
         bar.show(seen);

@@ -12,6 +12,7 @@ use crate::run::Stop;
 use anyhow::{Context, Result};
 use bar::RunBar;
 use clap::{Args, Subcommand};
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::path::PathBuf;
@@ -36,6 +37,15 @@ pub struct SimArgs {
     /// Print the report as JSON instead of a summary.
     #[arg(short, long)]
     pub json: bool,
+    /// Threads at most; all cores unless given. The report is the same for any number. One thread plays what cannot be divided: a single
+    /// switch, losses and spraying by lot, RC Link.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// As many as this process may run on.
+fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// `weir sim sweep`, `weir sim merge`, `weir sim compare`, `weir sim replay` and `weir sim schema`
@@ -63,7 +73,7 @@ pub fn sim(args: &SimArgs) -> Result<Outcome> {
             say!("{:#}", fabric::json_schema());
             Ok(Outcome::Good)
         }
-        (None, Some(file)) => one(file, args.out.as_deref(), args.json),
+        (None, Some(file)) => one(file, args),
         (None, None) => unreachable!("the command line requires a file"),
     }
 }
@@ -71,7 +81,8 @@ pub fn sim(args: &SimArgs) -> Result<Outcome> {
 /// Longest fabric that is read, bytes: flows may stand in it one by one.
 const LONGEST: u64 = 256 << 20;
 
-fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
+fn one(file: &Path, args: &SimArgs) -> Result<Outcome> {
+    let (out, json) = (args.out.as_deref(), args.json);
     let name = file.display().to_string();
     let text = check::read_at_most(file, LONGEST)?;
     let spec = fabric::load(&name, &text)?;
@@ -80,7 +91,7 @@ fn one(file: &Path, out: Option<&Path>, json: bool) -> Result<Outcome> {
     let bar = RunBar::new(&spec.name);
     // While the fabric is built there is nothing to leave: a signal ends it.
     let mut stop = None;
-    let report = fabric::run_with(&spec, &mut |progress| {
+    let report = fabric::run_with(&spec, args.threads.unwrap_or_else(cores).get(), &mut |progress| {
         // Whoever sees how far it is can stop it.
         if stop.is_none() {
             stop = Stop::on_signal().ok();

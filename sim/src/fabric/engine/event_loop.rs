@@ -1,5 +1,6 @@
 //! The event loop: switches and hosts are called when something is due for them.
 
+use super::groups::{Groups, Message};
 use super::probe::queued_frames;
 use super::world::{Fabric, Pair, Started, SwitchNode};
 use crate::fabric::congestion::Leaving;
@@ -16,11 +17,11 @@ use std::ops::ControlFlow;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, PortId, wire_bytes};
-use weir_endpoint::flow::Arrival;
+use weir_endpoint::flow::{Arrival, Flow};
 use weir_endpoint::rclink::class::Class;
 
 /// Events between two looks at the progress.
-const EVENTS_PER_STEP: u64 = 1 << 16;
+pub(super) const EVENTS_PER_STEP: u64 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
@@ -32,8 +33,10 @@ pub(super) enum Event {
     Free { dir: u32 },
     /// The sender of `dir` asked to be called.
     Wake { dir: u32 },
-    /// A flow may start.
-    Start { flow: u32 },
+    /// A flow may start; `apart`: its receiver, which is another group's, expects it by itself.
+    Start { flow: u32, apart: bool },
+    /// It starts at another group's host: its receiver expects it.
+    Expect { flow: u32 },
     /// A slot of the crossbar of a switch begins.
     Slot { switch: u32 },
     /// Time to record.
@@ -70,7 +73,22 @@ pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps
 }
 
 impl Fabric<'_> {
-    pub(super) fn play(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
+    /// Plays to the end, on so many threads at most; 0: on one, as a whole.
+    pub(super) fn play(&mut self, threads: usize, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
+        let groups = Groups::new(self, threads);
+        self.begin();
+        match groups {
+            None => {
+                self.play_before((Ps::MAX, 0), u64::MAX, progress);
+            }
+            Some(groups) => groups.play(self, progress),
+        }
+        if !self.is_over() && !self.stopped {
+            self.now = self.until();
+        }
+    }
+
+    fn begin(&mut self) {
         self.begin_operations();
         self.expect_orders();
         for dir in 0..self.dirs.len() {
@@ -86,47 +104,73 @@ impl Fabric<'_> {
             self.at(at, Event::Link { change: change as u32 });
         }
         self.expect_window();
-        let until = self.spec.until.0.saturating_mul(PS);
-        while let Some((time, what)) = self.queue.pop() {
-            if time > until || self.is_over() {
-                break;
+    }
+
+    /// The end at the latest.
+    pub(super) fn until(&self) -> Ps {
+        self.spec.until.0.saturating_mul(PS)
+    }
+
+    /// Plays what happens before this time and number, but no more than so many events. `false`: nothing more will happen.
+    pub(super) fn play_before(
+        &mut self,
+        limit: (Ps, u64),
+        most: u64,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> bool {
+        let end = (self.until().saturating_add(1), 0);
+        let (limit, last) = (limit.min(end), self.events.saturating_add(most));
+        while !self.is_over() {
+            if self.events >= last {
+                return true;
             }
+            let Some((time, _, what)) = self.queue.pop_before(limit) else { return limit < end };
             self.now = time;
             self.events += 1;
-            if self.events.is_multiple_of(EVENTS_PER_STEP) {
-                let (now_ns, until_ns) = (self.ns(), self.spec.until.0);
-                let (done, flows, events) = (self.done, self.flows.len(), self.events);
-                if progress(Progress { now_ns, until_ns, done, flows, events }).is_break() {
-                    self.stopped = true;
-                    return;
-                }
+            if self.events.is_multiple_of(EVENTS_PER_STEP) && self.tell(self.events, self.done, progress) {
+                return false;
             }
-            match what {
-                Event::Arrive { dir, slot } => self.arrive(dir as usize, slot),
-                Event::Head { dir, slot } => self.head(dir as usize, slot),
-                Event::Free { dir } => {
-                    self.dirs[dir as usize].freeing = false;
-                    self.try_transmit(dir as usize);
-                }
-                Event::Wake { dir } => self.woken(dir as usize),
-                Event::Start { flow } => self.start(flow),
-                Event::Slot { switch } => self.slot(switch as usize),
-                Event::Sample => self.sample(),
-                Event::Window => self.end_window(),
-                Event::Link { change } => self.change_link(change as usize),
-                Event::Converge => self.converge(),
-                Event::Computed { op } => self.computed(op),
-                Event::Order { order } => self.obey(order),
-            }
+            self.handle(what);
         }
-        if !self.is_over() {
-            self.now = until;
+        false
+    }
+
+    /// Says how far the run is. `true`: it is told to end.
+    pub(super) fn tell(
+        &mut self,
+        events: u64,
+        done: usize,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> bool {
+        let (now_ns, until_ns, flows) = (self.ns(), self.spec.until.0, self.flows.len());
+        self.stopped = progress(Progress { now_ns, until_ns, done, flows, events }).is_break();
+        self.stopped
+    }
+
+    pub(super) fn handle(&mut self, what: Event) {
+        match what {
+            Event::Arrive { dir, slot } => self.arrive(dir as usize, slot),
+            Event::Head { dir, slot } => self.head(dir as usize, slot),
+            Event::Free { dir } => {
+                self.dirs[dir as usize].freeing = false;
+                self.try_transmit(dir as usize);
+            }
+            Event::Wake { dir } => self.woken(dir as usize),
+            Event::Start { flow, apart } => self.start(flow, apart),
+            Event::Expect { flow } => self.expect(flow),
+            Event::Slot { switch } => self.slot(switch as usize),
+            Event::Sample => self.sample(),
+            Event::Window => self.end_window(),
+            Event::Link { change } => self.change_link(change as usize),
+            Event::Converge => self.converge(),
+            Event::Computed { op } => self.computed(op),
+            Event::Order { order } => self.obey(order),
         }
     }
 
     /// All there was to do has ended.
-    fn is_over(&self) -> bool {
-        self.ended >= self.finite && self.finite == self.flows.len() && self.operations.computing == 0
+    pub(super) fn is_over(&self) -> bool {
+        self.ended >= self.finite && self.finite == self.flows.len() && !self.operations.computing()
     }
 
     fn expect_window(&mut self) {
@@ -141,43 +185,56 @@ impl Fabric<'_> {
         self.expect_window();
     }
 
-    pub(super) fn start(&mut self, flow: u32) {
+    fn start(&mut self, flow: u32, apart: bool) {
         self.note_pause(flow);
-        let ns = self.ns();
-        let planned = &mut self.flows[flow as usize];
-        planned.flow.start = planned.flow.start.max(ns);
-        let Planned { flow, from, to, pair, cc, answers, .. } = *planned;
+        let planned = &self.flows[flow as usize];
+        let Planned { from, to, pair, answers, .. } = *planned;
+        let flow = self.starting(planned);
         if let Some(seat) = planned.seat {
             let (sender, receiver) = (seat as u32, seat as u32);
-            self.started[flow.id as usize] = Some(Started { sender, receiver, nth: 0, at: flow.start });
+            self.started.note(flow.id, Started { sender, receiver, nth: 0, at: flow.start });
             self.hosts[from].roce().into_iter().for_each(|host| host.begin(seat));
             return self.try_transmit(self.out[from][0]);
         }
-        let backs_off = cc == Congestion::Backoff;
-        let src_port = planned.src_port;
-        let known = self.pairs[pair as usize];
+        let known = self.pairs.of(pair);
         let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
             sender: self.hosts[from].next().0,
-            receiver: self.hosts[to].next().1,
+            receiver: self.next_receiver(pair, to),
             flows: 0,
         });
-        self.pairs[pair as usize] = Some(Pair { sender, receiver, flows: nth + 1 });
-        self.started[flow.id as usize] = Some(Started { sender, receiver, nth, at: flow.start });
-        if known.is_some() {
-            self.hosts[to].open_more(flow, false, receiver);
-            self.hosts[from].open_more(flow, true, sender);
-        } else {
-            let address = |host: usize| (host, self.plan.macs[host]);
-            let class = rclink::class_of(&rclink::classes(self.spec), flow.priority, answers.is_some());
-            let class = class.unwrap_or(Class::Request(0));
-            let opening = Opening { flow, src_port, ends: [address(from), address(to)], backs_off, class };
-            self.hosts[to].open(&opening, false, sender);
-            self.hosts[from].open(&opening, true, receiver);
+        self.pairs.note(pair, Pair { sender, receiver, flows: nth + 1 });
+        self.started.note(flow.id, Started { sender, receiver, nth, at: flow.start });
+        let opening = known.is_none().then(|| self.opening(planned, flow));
+        if self.hosts.holds(to) {
+            match &opening {
+                Some(opening) => self.hosts[to].open(opening, false, sender),
+                None => self.hosts[to].open_more(flow, false, receiver),
+            }
+        } else if !apart {
+            self.expect_elsewhere(flow, receiver);
         }
-        if let Some(request) = answers.and_then(|request| self.started[request as usize]) {
+        match &opening {
+            Some(opening) => self.hosts[from].open(opening, true, receiver),
+            None => self.hosts[from].open_more(flow, true, sender),
+        }
+        if let Some(request) = answers.and_then(|request| self.started.of(request)) {
             self.hosts[from].answer(request.receiver, sender);
         }
         self.try_transmit(self.out[from][0]);
+    }
+
+    /// A flow that starts now.
+    pub(super) fn starting(&self, planned: &Planned) -> Flow {
+        Flow { start: planned.flow.start.max(self.ns()), ..planned.flow }
+    }
+
+    /// What its ends need to know of it.
+    pub(super) fn opening(&self, planned: &Planned, flow: Flow) -> Opening {
+        let Planned { from, to, cc, answers, src_port, .. } = *planned;
+        let address = |host: usize| (host, self.plan.macs[host]);
+        let class = rclink::class_of(&rclink::classes(self.spec), flow.priority, answers.is_some());
+        let (class, backs_off) = (class.unwrap_or(Class::Request(0)), cc == Congestion::Backoff);
+        Opening { flow, src_port, ends: [address(from), address(to)], backs_off, class }
     }
 
     pub(super) fn woken(&mut self, dir: usize) {
@@ -337,8 +394,22 @@ impl Fabric<'_> {
         if lost {
             return;
         }
-        let flying = Flying { frame: Some(frame), tail, dir };
-        let slot = match self.unused.pop() {
+        let is_head = to_switch && !is_pause && spec.forwarding == Forwarding::CutThrough && head < tail;
+        let time = if is_head { head } else { tail };
+        if let Some(membership) = &mut self.membership
+            && let Some(group) = membership.other(d.to.node)
+        {
+            let message = Message::Frame { time, tail, dir, is_head, frame };
+            return membership.send(group, self.queue.asked_elsewhere(), message);
+        }
+        let slot = self.keep(Flying { frame: Some(frame), tail, dir });
+        self.at(time, if is_head { Event::Head { dir, slot } } else { Event::Arrive { dir, slot } });
+    }
+
+    /// Keeps a frame that is on its way.
+    #[inline]
+    pub(super) fn keep(&mut self, flying: Flying) -> u32 {
+        match self.unused.pop() {
             Some(slot) => {
                 self.slab[slot as usize] = flying;
                 slot
@@ -347,11 +418,6 @@ impl Fabric<'_> {
                 self.slab.push(flying);
                 self.slab.len() as u32 - 1
             }
-        };
-        if to_switch && !is_pause && spec.forwarding == Forwarding::CutThrough && head < tail {
-            self.at(head, Event::Head { dir, slot });
-        } else {
-            self.at(tail, Event::Arrive { dir, slot });
         }
     }
 
@@ -389,6 +455,9 @@ impl Fabric<'_> {
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
             let arrival = self.hosts[to.node].handle_frame(&frame, ns);
+            if self.membership.is_some() && is_mac_control(frame.bytes()) {
+                self.heard_pause(to.node);
+            }
             if let (Some(latency), Some(journey)) = (&mut self.latency, frame.journey().take()) {
                 latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, arrival.is_some());
             }

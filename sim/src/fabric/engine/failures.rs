@@ -7,6 +7,7 @@ use crate::fabric::routes::Routes;
 use crate::fabric::spec::FabricSpec;
 use crate::fabric::time::PS;
 use crate::fabric::topology::Plan;
+use std::sync::Arc;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::Nanos;
@@ -85,6 +86,6 @@ impl Fabric<'_> {
     }
 
     pub(super) fn converge(&mut self) {
-        self.routes = Routes::new(&self.plan, self.spec.seed, |link| !self.dirs[2 * link].down);
+        self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |link| !self.dirs[2 * link].down));
     }
 }

@@ -13,19 +13,22 @@ use world::Fabric;
 mod core;
 mod event_loop;
 mod failures;
+mod groups;
+mod held;
 mod operations;
 mod orders;
 mod probe;
 pub(super) mod section;
 mod world;
 
-/// Plays `spec`.
+/// Plays `spec` on so many threads at most.
 pub(super) fn run(
     spec: &FabricSpec,
+    threads: usize,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
     let mut fabric = Fabric::new(spec, None)?;
-    fabric.play(progress);
+    fabric.play(threads, progress);
     Ok(fabric.report())
 }
 
@@ -37,7 +40,8 @@ pub(super) fn run_section(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Report, BTreeMap<u32, Nanos>), FabricError> {
     let mut fabric = Fabric::new(spec, Some(section))?;
-    fabric.play(progress);
+    // It is small, and called often.
+    fabric.play(0, progress);
     let paused = fabric.paused.clone();
     Ok((fabric.report(), paused))
 }

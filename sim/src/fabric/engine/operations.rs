@@ -5,12 +5,13 @@ use super::world::Fabric;
 use crate::fabric::graph::OpId;
 use crate::fabric::operations::Due;
 use crate::fabric::workload::Planned;
+use weir_dataplane::types::Nanos;
 use weir_endpoint::flow::Flow;
 
 impl From<Due> for Event {
     fn from(due: Due) -> Self {
         match due {
-            Due::Start { flow } => Self::Start { flow },
+            Due::Start { flow } => Self::Start { flow, apart: false },
             Due::Computed { op } => Self::Computed { op },
         }
     }
@@ -28,7 +29,15 @@ impl Fabric<'_> {
         else {
             return;
         };
+        if !self.hosts.holds(from) {
+            return self.ask_for_pause(flow);
+        }
         let now = self.hosts[from].report(self.ns()).paused_ns[usize::from(priority)];
+        self.add_pause(flow, now);
+    }
+
+    /// Its host was held back for so long by now.
+    pub(super) fn add_pause(&mut self, flow: u32, now: Nanos) {
         let before = self.paused.entry(flow).or_default();
         *before = now - *before;
     }
@@ -46,7 +55,7 @@ impl Fabric<'_> {
     /// Ends what the sending of flows by `host` has become complete of.
     #[inline]
     pub(super) fn note_acknowledged(&mut self, host: usize) {
-        while self.operations.follows_sends
+        while self.operations.follows_sends()
             && let Some(flow) = self.hosts[host].poll_completed()
         {
             self.operations.acknowledged(flow, self.now, &mut |at, due| self.queue.push(at, due.into()));

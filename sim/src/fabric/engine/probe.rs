@@ -15,6 +15,7 @@ use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::workload::{Planned, is_finite};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_config::Config;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
@@ -107,7 +108,7 @@ impl Fabric<'_> {
         let now = self.now;
         if !self.failures.is_empty() {
             // What a flow takes alone it takes where nothing has failed.
-            self.routes = Routes::new(&self.plan, self.spec.seed, |_| true);
+            self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |_| true));
         }
         let timeline = std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
         self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
@@ -121,10 +122,10 @@ impl Fabric<'_> {
         let errors = parts().map(|part| part.conservation().error().unsigned_abs());
         let dropped = parts().map(|part| part.conservation().dropped);
         let context = Context {
-            config: self.switches.first().map(|s| Config::clone(&s.config)),
+            config: self.switches.iter().next().map(|s| Config::clone(&s.config)),
             deaf: self.deaf_hosts(),
         };
-        let hosts = self.plan.names.iter().zip(&self.hosts);
+        let hosts = self.plan.names.iter().zip(self.hosts.iter());
         let traces =
             hosts.filter_map(|(name, host)| Some(orders::traces(name, host.nic()?))).flatten().collect();
         Report {
@@ -202,7 +203,7 @@ impl Fabric<'_> {
     /// What a flow's sender has done, the rate it may send at, and what its receiver has seen. A rank is both.
     fn progress(&self, planned: &Planned) -> (Sent, Option<u64>, Received) {
         let (from, to) = (&self.hosts[planned.from], &self.hosts[planned.to]);
-        let Some(started) = self.started[planned.flow.id as usize] else { return Default::default() };
+        let Some(started) = self.started.of(planned.flow.id) else { return Default::default() };
         if let Some(rank) = planned.seat.and_then(|seat| from.rank(seat)) {
             let (sent, rate) = rank.sent();
             return (sent, rate, rank.received());
@@ -212,7 +213,7 @@ impl Fabric<'_> {
     }
 
     pub(super) fn flow_result(&self, planned: &Planned) -> FlowResult {
-        let started = self.started[planned.flow.id as usize];
+        let started = self.started.of(planned.flow.id);
         let (sent, rate, got) = self.progress(planned);
         let stops = match planned.seat {
             None => vec![planned.to],

@@ -3,6 +3,8 @@
 use super::core::{self, Core};
 use super::event_loop::{Event, Flying};
 use super::failures::{self, LinkChange};
+use super::groups::Membership;
+use super::held::{Held, Notes};
 use super::probe::Gauge;
 use super::section::Section;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
@@ -30,7 +32,7 @@ use crate::fabric::ways::Ways;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
 use crate::fabric::{FabricError, switches};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
@@ -74,7 +76,7 @@ pub(super) struct SwitchNode {
     pub(super) holding: Vec<i8>,
     pub(super) gauges: Vec<Gauge>,
     /// But for its name and its seed.
-    pub(super) config: Rc<Config>,
+    pub(super) config: Arc<Config>,
 }
 
 impl SwitchNode {
@@ -146,28 +148,28 @@ pub(super) struct Started {
 
 pub(super) struct Fabric<'a> {
     pub(super) spec: &'a FabricSpec,
-    pub(super) plan: Plan,
+    pub(super) plan: Arc<Plan>,
     /// Nodes that are there, in a part of a fabric.
     pub(super) there: Vec<bool>,
-    pub(super) collectives: Collectives,
-    pub(super) routes: Routes,
+    pub(super) collectives: Arc<Collectives>,
+    pub(super) routes: Arc<Routes>,
     /// What frames are sprayed by.
     pub(super) dice: Rng,
     /// When which link goes down or up.
     pub(super) failures: Vec<LinkChange>,
     /// First address of each host, shifted, with its number; sorted.
-    pub(super) owners: Vec<(u64, usize)>,
+    pub(super) owners: Arc<[(u64, usize)]>,
     /// Bits of an address that tell hosts apart.
     pub(super) address_mask: u64,
     pub(super) dirs: Vec<Direction>,
     /// Outgoing direction of every port of every node.
-    pub(super) out: Vec<Vec<usize>>,
-    pub(super) hosts: Vec<Host>,
-    pub(super) switches: Vec<SwitchNode>,
-    pub(super) flows: Vec<Planned>,
-    pub(super) started: Vec<Option<Started>>,
+    pub(super) out: Arc<[Vec<usize>]>,
+    pub(super) hosts: Held<Host>,
+    pub(super) switches: Held<SwitchNode>,
+    pub(super) flows: Arc<[Planned]>,
+    pub(super) started: Notes<Started>,
     /// Queue pairs, by the number of their first flow.
-    pub(super) pairs: Vec<Option<Pair>>,
+    pub(super) pairs: Notes<Pair>,
     /// Priorities each host obeys pauses of, one bit each.
     pub(super) obeyed: Vec<u8>,
     pub(super) operations: Operations,
@@ -199,9 +201,11 @@ pub(super) struct Fabric<'a> {
     pub(super) samples: Vec<Sample>,
     pub(super) timeline: TimelineRecorder,
     /// First number of each switch's ports on the timeline.
-    pub(super) first_port: Vec<usize>,
+    pub(super) first_port: Arc<[usize]>,
     /// What each flow adds to on the timeline.
-    pub(super) rate_of: Vec<usize>,
+    pub(super) rate_of: Arc<[usize]>,
+    /// What it needs to know of other nodes, and to tell them, if it is a group of nodes and not all of them.
+    pub(super) membership: Option<Box<Membership>>,
 }
 
 impl<'a> Fabric<'a> {
@@ -243,7 +247,7 @@ impl<'a> Fabric<'a> {
             let holding = vec![0; gauges.len()];
             Ok(SwitchNode { parts, core, pausing: 0, holding, gauges, config })
         };
-        let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Vec<_>, FabricError>>()?;
+        let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Held<_>, FabricError>>()?;
         let dirs = directions(&plan);
         let out = outgoing(&plan);
         let configs: Vec<&Config> = switches.iter().map(|s| &*s.config).collect();
@@ -256,7 +260,7 @@ impl<'a> Fabric<'a> {
             true => Host::new(spec, &plan, at, *obey),
             false => Host::engine(&collectives, &plan, at, *obey),
         });
-        let mut hosts = made.collect::<Result<Vec<Host>, _>>()?;
+        let mut hosts = made.collect::<Result<Held<Host>, _>>()?;
         for (planned, seat) in flows.iter().filter_map(|planned| Some((planned, planned.seat?))) {
             hosts[planned.from].join(&collectives.rank(seat, planned.from, spec, planned.flow));
         }
@@ -273,34 +277,35 @@ impl<'a> Fabric<'a> {
         Ok(Self {
             timeline,
             first_port,
-            rate_of,
+            rate_of: rate_of.into(),
+            membership: None,
             rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
             telemetry: Telemetry::new(spec, &flows, dirs.len()),
             latency: spec.latency.then(|| Box::new(LatencyRecorder::new())),
             wake: vec![Ps::MAX; dirs.len()],
-            started: vec![None; flows.len()],
-            pairs: vec![None; flows.len()],
+            started: Notes::none(flows.len()),
+            pairs: Notes::none(flows.len()),
             obeyed,
             finite: flows.iter().filter(|f| is_finite(f)).count(),
             spec,
-            plan,
+            plan: Arc::new(plan),
             there,
-            collectives,
+            collectives: Arc::new(collectives),
             dice: Rng::new(spec.seed ^ 0x7370_7261),
-            routes,
+            routes: Arc::new(routes),
             failures,
-            owners,
+            owners: owners.into(),
             address_mask,
             dirs,
-            out,
+            out: out.into(),
             hosts,
             switches,
-            flows,
+            flows: flows.into(),
             operations,
             orders,
             reported,
             paused: BTreeMap::new(),
-            queue: EventQueue::new(),
+            queue: EventQueue::new(0, 0),
             window: policy.window(),
             slab: Vec::new(),
             unused: Vec::new(),

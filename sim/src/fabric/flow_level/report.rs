@@ -155,7 +155,7 @@ impl World<'_> {
             self.flows.iter().map(|f| f.flow.id as usize).filter(|flow| !packets.section.flows[*flow]);
         let done = flows.map(|flow| self.outcomes[flow].done);
         let computed = self.operations.computed.iter().map(|(_, at)| *at);
-        let goes_on = (self.operations.computing > 0).then_some(NEVER);
+        let goes_on = self.operations.computing().then_some(NEVER);
         done.chain(computed).chain(goes_on).max().unwrap_or(0).min(self.ns())
     }
 
@@ -203,7 +203,7 @@ impl World<'_> {
         )];
         let idle = match self.spec.level {
             Level::Hybrid => Vec::new(),
-            Level::Packet | Level::Flow => scope::idle_keys(self.spec, self.operations.follows_sends),
+            Level::Packet | Level::Flow => scope::idle_keys(self.spec, self.operations.follows_sends()),
         };
         if !idle.is_empty() {
             all.push(format!("Keys of the file without an effect at flow level: {}.", idle.join(", ")));

@@ -213,7 +213,7 @@ fn a_run_ends_at_its_end_or_when_it_is_told_to() {
         "[[workload]]\nkind = \"poisson\"\nsizes = \"fb_hadoop\"\nload = 0.5\nduration = \"20ms\"\n";
     let text = format!("level = \"flow\"\n{}", file("kind = \"fat_tree\"\nk = 4", traffic));
     let mut seen = Vec::new();
-    let stopped = run_with(&load("t", &text).unwrap(), &mut |progress: Progress| {
+    let stopped = run_with(&load("t", &text).unwrap(), 1, &mut |progress: Progress| {
         seen.push(progress);
         if seen.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });

@@ -291,7 +291,7 @@ impl<'a> World<'a> {
 
     /// All there was to do has ended.
     fn is_over(&self) -> bool {
-        self.done == self.flows.len() && self.operations.computing == 0
+        self.done == self.flows.len() && !self.operations.computing()
     }
 
     pub fn play(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
@@ -419,7 +419,7 @@ impl<'a> World<'a> {
         let arrival = self.now.saturating_add(sending.rest);
         self.agenda.push(arrival, Event::Delivered { flow: flow.id });
         self.under_way.insert(flow.id, sending);
-        if self.operations.follows_sends {
+        if self.operations.follows_sends() {
             let known = if flow.transport.is_reliable() {
                 let path = routes::roce_flow(hosts::ip(to), hosts::ip(from), src_port);
                 arrival.saturating_add(self.ways().frame(to, from, path, wire_bytes(ACK_BYTES)))

@@ -43,7 +43,7 @@ pub enum Verdict {
 ///
 /// Thresholds are pure; what a policy remembers of a queue it takes in `remember_*`, which the MMU
 /// calls at exactly the places where the original evaluates a threshold.
-pub trait Policy {
+pub trait Policy: Send {
     /// Tin: threshold of an ingress group in bytes, as of now.
     fn ingress_threshold(&self, counters: &Counters, in_port: usize, prio: usize) -> u64;
 

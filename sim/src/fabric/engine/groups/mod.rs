@@ -1,0 +1,215 @@
+//! One run on several threads, with the results of one.
+//!
+//! Nodes are divided into groups, each with its hosts, its switches and an event queue of its own. What one group does is felt by
+//! another after the delay of a cable at the least: the lookahead. So all groups play a window of that length at once, and then tell
+//! one another what they have sent. Events of one time happen in the order in which they were asked for, and in a window nobody knows
+//! how much others have asked for: each group counts by itself, and when the window is over all that was played is gone through once, by
+//! time and order, to give what was asked for the numbers one queue would have given. What is of the whole fabric (links that fail,
+//! orders, samples), and the end, when the last flow may end within a window, is played by one thread with the groups together.
+
+use super::event_loop::EVENTS_PER_STEP;
+use super::world::Fabric;
+use crate::fabric::graph::Work;
+use crate::fabric::operations::Operations;
+use crate::fabric::play::Progress;
+use crate::fabric::spec::{Protocol, RoutingMode};
+use crate::fabric::time::{PS, Ps};
+use crate::fabric::ways::HEAD_BYTES;
+use crate::fabric::workload::{Planned, is_finite};
+use numbers::Numbers;
+use partition::Partition;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use team::Team;
+
+mod membership;
+mod merge;
+mod numbers;
+mod partition;
+mod pauses;
+mod split;
+mod team;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use membership::{Membership, Message};
+
+/// What is of the whole fabric and comes again and again does so less often than every so many windows, or one thread plays all.
+const WINDOWS_APART: u64 = 16;
+/// Groups for each thread, if there can be so many: a group has more to do than another, and not always the same one.
+const GROUPS: usize = 2;
+/// One thread plays groups of so many hosts one after the other faster than all at once, whose events are a longer list to keep in order, and
+/// whose state is not in the caches. So do several.
+const HOSTS: usize = 64;
+/// Every group has a list of all lines.
+const MOST_GROUPS: usize = 32;
+/// Events of a window below which threads are not worth waking.
+const FEW: u64 = if cfg!(test) { 4 } else { 200 };
+/// Events of a window, in the mean, below which groups are not worth having,
+const TOO_FEW: u64 = 24;
+/// after so many windows; and how many events are played before they are tried again.
+const TRIED: u64 = 256;
+const STRETCH: u64 = 1 << 18;
+
+/// How a run is divided.
+pub(super) struct Groups {
+    threads: usize,
+    partition: Partition,
+    numbers: Arc<Numbers>,
+    /// A flow between hosts of one group takes this long at the least.
+    nearest: Ps,
+}
+
+/// Why groups have come together.
+enum Together {
+    /// Something happens that is of the whole fabric.
+    Whole((Ps, u64)),
+    /// Their windows are nearly empty.
+    Few,
+    /// The last flow may end soon, or time does.
+    End,
+    /// The run was told to end.
+    Stopped,
+}
+
+impl Groups {
+    /// Groups for so many threads at most, 0: there are none; `None`: one thread plays everything. To be asked before the run begins.
+    pub fn new(fabric: &Fabric<'_>, threads: usize) -> Option<Self> {
+        // A lot that is drawn by all in turn needs all in turn.
+        let draws = fabric.spec.routing.mode == RoutingMode::Spray
+            || fabric.dirs.iter().any(|dir| dir.is_lossy())
+            || fabric.telemetry.as_ref().is_some_and(|telemetry| telemetry.draws());
+        // Numbers of RC Link queue pairs are of both directions.
+        if threads == 0 || draws || fabric.spec.host.protocol != Protocol::Rocev2 {
+            return None;
+        }
+        let shared = if threads > 1 { threads * GROUPS } else { 1 };
+        let most = shared.max(fabric.plan.hosts / HOSTS).min(MOST_GROUPS.max(threads));
+        if most < 2 {
+            return None;
+        }
+        let together = dependent(&fabric.operations, &fabric.flows, fabric.plan.names.len());
+        let partition = Partition::new(fabric.spec, &fabric.plan, &fabric.dirs, &together, most)?;
+        let periods = [fabric.spec.sample, fabric.window].into_iter().flatten();
+        let often = partition.lookahead.saturating_mul(WINDOWS_APART);
+        if periods.filter(|period| period.0 > 0).any(|period| period.0.saturating_mul(PS) < often) {
+            return None;
+        }
+        let numbers = Arc::new(Numbers::new(&fabric.flows, &fabric.operations)?);
+        let ends = fabric.dirs.iter().filter(|dir| dir.from.node < fabric.plan.hosts);
+        let nearest = ends.map(|dir| 2 * (dir.delay + dir.line.takes(HEAD_BYTES))).min()?;
+        Some(Self { threads, partition, numbers, nearest })
+    }
+
+    /// Plays to the end.
+    pub fn play(&self, fabric: &mut Fabric<'_>, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
+        std::thread::scope(|scope| {
+            let mut team = Team::new(scope, self.threads.clamp(1, self.partition.groups) - 1);
+            let mut doubtful = 0;
+            loop {
+                let (limit, most) = match self.play_windows(fabric, &mut team, &mut doubtful, progress) {
+                    Together::Stopped => return,
+                    Together::Whole((time, order)) => ((time, order + 1), u64::MAX),
+                    Together::Few => ((Ps::MAX, 0), STRETCH),
+                    Together::End => ((Ps::MAX, 0), u64::MAX),
+                };
+                if !fabric.play_before(limit, most, progress) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Plays windows while they can be.
+    fn play_windows<'a>(
+        &self,
+        fabric: &mut Fabric<'a>,
+        team: &mut Team<'a>,
+        doubtful: &mut usize,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Together {
+        let mut groups = fabric.split(&self.partition, &self.numbers);
+        let mut order = fabric.queue.next_order();
+        let end = (fabric.until().saturating_add(1), 0);
+        let (mut windows, mut events, mut told) = (0, 0, fabric.events);
+        let why = loop {
+            let whole = fabric.queue.next();
+            let next = groups.iter().filter_map(|group| group.next_time()).min().unwrap_or(Ps::MAX);
+            if next.min(whole.map_or(Ps::MAX, |(time, _)| time)) >= end.0
+                || !self.flow_goes_on(fabric, &groups, doubtful)
+            {
+                break Together::End;
+            }
+            let window = (next.saturating_add(self.partition.lookahead), 0).min(end);
+            let limit = whole.map_or(window, |whole| whole.min(window));
+            events += team.play(&mut groups, next, limit);
+            merge::merge(&mut groups, &mut order, &mut fabric.timeline);
+            merge::exchange(&mut groups);
+            merge::answer(&mut groups);
+            windows += 1;
+            let all = fabric.events + events;
+            if all / EVENTS_PER_STEP > told / EVENTS_PER_STEP {
+                told = all;
+                fabric.now = next;
+                let done = fabric.done + groups.iter().map(|group| group.done).sum::<usize>();
+                if fabric.tell(all, done, progress) {
+                    break Together::Stopped;
+                }
+            }
+            if let Some(whole) = whole.filter(|whole| *whole == limit) {
+                break Together::Whole(whole);
+            }
+            if windows % TRIED == 0 && events < windows * TOO_FEW {
+                break Together::Few;
+            }
+        };
+        groups.iter_mut().for_each(|group| group.hear());
+        fabric.join(groups, order);
+        why
+    }
+
+    /// Whether some flow cannot end within the next window.
+    fn flow_goes_on(&self, fabric: &Fabric<'_>, groups: &[Fabric<'_>], doubtful: &mut usize) -> bool {
+        // What may end in a window can only do so in later ones.
+        let mut flows = fabric.flows.iter().skip(*doubtful);
+        let goes_on = |f: &Planned| f.seat.is_none() && is_finite(f) && self.is_under_way(fabric, groups, f);
+        let ended = flows.position(goes_on);
+        *doubtful = ended.map_or(fabric.flows.len(), |count| *doubtful + count);
+        fabric.finite < fabric.flows.len() || ended.is_some()
+    }
+
+    /// A flow needs longer than a window: its last packet has not been sent, or more of it has yet to arrive than its receiver's line
+    /// carries in that time.
+    fn is_under_way(&self, fabric: &Fabric<'_>, groups: &[Fabric<'_>], f: &Planned) -> bool {
+        let Partition { of, lookahead, .. } = &self.partition;
+        let [sends, receives] = [f.from, f.to].map(|host| &groups[usize::from(of[host])]);
+        let started = sends.started.of(f.flow.id);
+        let has_sent = started.is_some_and(|s| sends.hosts[f.from].has_sent(s.sender, s.nth));
+        if !has_sent && (of[f.from] != of[f.to] || self.nearest >= *lookahead) {
+            return true;
+        }
+        let got = started.and_then(|s| receives.hosts[f.to].has_received(s.receiver, s.nth));
+        let Some(got) = got.filter(|_| f.flow.transport.is_reliable()) else { return false };
+        let line = fabric.dirs[fabric.out[f.to][0]].line;
+        let missing = (f.flow.bytes - got.bytes).saturating_sub(f.flow.payload.into());
+        line.takes(missing) > *lookahead
+    }
+}
+
+/// Pairs of nodes where an operation at one begins at once when one at the other has ended. Operations that have no host are
+/// numbered after the nodes.
+fn dependent(operations: &Operations, flows: &[Planned], nodes: usize) -> Vec<(usize, usize)> {
+    let home = |op: u32| match operations.op(op).work {
+        Work::Send(flow) => flows[flow as usize].from,
+        Work::Receive(flow) => flows[flow as usize].to,
+        Work::Compute { host, .. } => host as usize,
+        Work::Join => nodes + op as usize,
+    };
+    let pairs = operations.dependencies().map(|(before, after)| (home(before), home(after)));
+    let mut pairs: Vec<(usize, usize)> = pairs.filter(|(a, b)| a != b).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}

@@ -1,0 +1,213 @@
+//! A fabric falls into groups of nodes, and comes together again.
+
+use super::membership::Membership;
+use super::numbers::Numbers;
+use super::partition::Partition;
+use super::pauses::PauseCourse;
+use crate::fabric::engine::event_loop::{Event, Flying};
+use crate::fabric::engine::held::Held;
+use crate::fabric::engine::world::Fabric;
+use crate::fabric::event_queue::EventQueue;
+use crate::fabric::graph::Work;
+use crate::fabric::latency::LatencyRecorder;
+use crate::fabric::orders::Orders;
+use std::sync::Arc;
+
+impl<'a> Fabric<'a> {
+    /// Falls into groups. What is left has the events that are of no node, and everything groups do not need.
+    pub(super) fn split(&mut self, partition: &Partition, numbers: &Arc<Numbers>) -> Vec<Self> {
+        let of: Arc<[u8]> = partition.of.as_slice().into();
+        let groups = 0..partition.groups as u8;
+        let member = |own| Membership::new(own, Arc::clone(&of), Arc::clone(numbers));
+        let mut groups: Vec<Self> = groups.map(|own| self.group(member(own))).collect();
+        let mut queue = EventQueue::new(self.now, self.queue.next_order());
+        for (time, order, what) in std::mem::replace(&mut self.queue, EventQueue::new(0, 0)).drain() {
+            let Some(node) = self.node_of(what) else {
+                queue.push_as(time, order, what);
+                continue;
+            };
+            let what = match what {
+                Event::Start { flow, .. } => {
+                    let planned = &self.flows[flow as usize];
+                    let apart = planned.seat.is_none() && of[planned.to] != of[node];
+                    if apart {
+                        groups[usize::from(of[planned.to])].queue.push_as(
+                            time,
+                            order,
+                            Event::Expect { flow },
+                        );
+                    }
+                    Event::Start { flow, apart }
+                }
+                what => what,
+            };
+            let what = groups[usize::from(of[node])].adopt(self, what);
+            groups[usize::from(of[node])].queue.push_as(time, order, what);
+        }
+        self.queue = queue;
+        (self.slab, self.unused) = (Vec::new(), Vec::new());
+        groups
+    }
+
+    /// A group with the nodes of its own.
+    fn group(&mut self, mut membership: Membership) -> Self {
+        let (plan, flows) = (Arc::clone(&self.plan), Arc::clone(&self.flows));
+        let (of, own) = (Arc::clone(&membership.of), membership.own);
+        let mine = |node: usize| of[node] == own;
+        let mut hosts = Held::none(self.hosts.len());
+        hosts.take_some(&mut self.hosts, mine);
+        let mut switches = Held::none(self.switches.len());
+        switches.take_some(&mut self.switches, |s| mine(plan.hosts + s));
+        let switch_of = |port: usize| self.first_port.partition_point(|first| *first <= port) - 1;
+        let receivers = self.receivers_of_rates();
+        let timeline = self.timeline.split(
+            |port| mine(plan.hosts + switch_of(port)),
+            |rate| receivers.get(rate).is_some_and(|host| mine(*host)),
+        );
+        // Flows that are parts of something reported are those whose pauses are.
+        if !self.reported.is_empty() {
+            let held = (0..hosts.len()).filter(|host| hosts.holds(*host));
+            let course = |host: usize| PauseCourse::new(self.ns(), |now| hosts[host].report(now).paused_ns);
+            membership.pauses = held.map(|host| (host, course(host))).collect();
+        }
+        let paused = self.paused.iter().filter(|(flow, _)| mine(flows[**flow as usize].from));
+        let paused = paused.map(|(flow, time)| (*flow, *time)).collect();
+        Self {
+            spec: self.spec,
+            plan,
+            there: Vec::new(),
+            collectives: Arc::clone(&self.collectives),
+            routes: Arc::clone(&self.routes),
+            dice: self.dice.clone(),
+            failures: Vec::new(),
+            owners: Arc::clone(&self.owners),
+            address_mask: self.address_mask,
+            dirs: self.dirs.clone(),
+            out: Arc::clone(&self.out),
+            hosts,
+            switches,
+            flows,
+            started: self.started.share(),
+            pairs: self.pairs.share(),
+            obeyed: Vec::new(),
+            operations: self.operations.split(),
+            orders: Orders::default(),
+            reported: Vec::new(),
+            paused,
+            queue: EventQueue::new(self.now, 0),
+            window: None,
+            slab: Vec::new(),
+            unused: Vec::new(),
+            wake: self.wake.clone(),
+            rng: self.rng.clone(),
+            telemetry: self.telemetry.clone(),
+            latency: self.latency.as_ref().map(|_| Box::new(LatencyRecorder::new())),
+            now: self.now,
+            events: 0,
+            finite: self.finite,
+            done: 0,
+            ended: 0,
+            stopped: false,
+            frames_sent: 0,
+            samples: Vec::new(),
+            timeline,
+            first_port: Arc::clone(&self.first_port),
+            rate_of: Arc::clone(&self.rate_of),
+            membership: Some(Box::new(membership)),
+        }
+    }
+
+    /// The host that receives what adds to each rate on the timeline.
+    fn receivers_of_rates(&self) -> Vec<usize> {
+        let mut receivers = Vec::new();
+        for (planned, rate) in self.flows.iter().zip(self.rate_of.iter()) {
+            if receivers.len() <= *rate {
+                receivers.resize(rate + 1, 0);
+            }
+            receivers[*rate] = planned.to;
+        }
+        receivers
+    }
+
+    /// The node an event happens at; `None`: it is of the whole fabric.
+    fn node_of(&self, what: Event) -> Option<usize> {
+        Some(match what {
+            Event::Arrive { dir, .. } | Event::Head { dir, .. } => self.dirs[dir as usize].to.node,
+            Event::Free { dir } | Event::Wake { dir } => self.dirs[dir as usize].from.node,
+            Event::Start { flow, .. } => self.flows[flow as usize].from,
+            Event::Expect { flow } => self.flows[flow as usize].to,
+            Event::Slot { switch } => self.plan.hosts + switch as usize,
+            Event::Computed { op } => match self.operations.op(op).work {
+                Work::Compute { host, .. } => host as usize,
+                Work::Send(_) | Work::Receive(_) | Work::Join => return None,
+            },
+            Event::Sample | Event::Window | Event::Link { .. } | Event::Converge | Event::Order { .. } => {
+                return None;
+            }
+        })
+    }
+
+    /// Takes over an event of `other`, and the frame it is about.
+    fn adopt(&mut self, other: &mut Self, what: Event) -> Event {
+        let mut take = |slot: u32| {
+            let flying = &mut other.slab[slot as usize];
+            let Flying { tail, dir, .. } = *flying;
+            self.keep(Flying { frame: flying.frame.take(), tail, dir })
+        };
+        match what {
+            Event::Arrive { dir, slot } => Event::Arrive { dir, slot: take(slot) },
+            Event::Head { dir, slot } => Event::Head { dir, slot: take(slot) },
+            what => what,
+        }
+    }
+
+    /// The groups come together; everything they were told has been heard. `order`: number of the next event.
+    pub(super) fn join(&mut self, mut groups: Vec<Self>, order: u64) {
+        self.started.join(groups.iter_mut().map(|group| std::mem::take(&mut group.started)));
+        self.pairs.join(groups.iter_mut().map(|group| std::mem::take(&mut group.pairs)));
+        self.now = groups.iter().map(|group| group.now).fold(self.now, u64::max);
+        let mut queue = EventQueue::new(self.now, order);
+        self.queue.drain().for_each(|(time, order, what)| {
+            queue.push_as(time, order, what);
+        });
+        self.paused.clear();
+        for mut group in groups {
+            for (time, order, what) in std::mem::replace(&mut group.queue, EventQueue::new(0, 0)).drain() {
+                let what = match what {
+                    // The start itself has not happened either.
+                    Event::Expect { .. } => continue,
+                    Event::Start { flow, .. } => Event::Start { flow, apart: false },
+                    what => self.adopt(&mut group, what),
+                };
+                queue.push_as(time, order, what);
+            }
+            self.take_back(group);
+        }
+        self.queue = queue;
+    }
+
+    /// Takes back what a group had, but for its events.
+    fn take_back(&mut self, mut group: Self) {
+        let Some(membership) = group.membership.take() else { return };
+        let mine = |node: usize| membership.other(node).is_none();
+        self.hosts.take_all(&mut group.hosts);
+        self.switches.take_all(&mut group.switches);
+        for (at, dir) in group.dirs.into_iter().enumerate().filter(|(_, dir)| mine(dir.from.node)) {
+            self.dirs[at] = dir;
+            self.wake[at] = group.wake[at];
+            if let (Some(own), Some(other)) = (&mut self.telemetry, &group.telemetry) {
+                own.take_load(at, other);
+            }
+        }
+        self.operations.join(group.operations);
+        self.paused.append(&mut group.paused);
+        if let (Some(own), Some(other)) = (&mut self.latency, &group.latency) {
+            own.join(other);
+        }
+        self.events += group.events;
+        self.done += group.done;
+        self.ended += group.ended;
+        self.frames_sent += group.frames_sent;
+        self.timeline.join(group.timeline);
+    }
+}

@@ -1,0 +1,128 @@
+//! A group plays a window, and hears what others have told it.
+
+use super::membership::{Message, Played};
+use crate::fabric::engine::event_loop::{Event, Flying};
+use crate::fabric::engine::world::Fabric;
+use crate::fabric::time::{PS, Ps};
+use crate::fabric::workload::Planned;
+use weir_endpoint::flow::Flow;
+
+impl Fabric<'_> {
+    /// Plays what happens in a group before this time and number.
+    pub(super) fn play_window(&mut self, began: Ps, limit: (Ps, u64)) {
+        self.hear();
+        self.queue.begin_window();
+        let Some(membership) = &mut self.membership else { return };
+        membership.began = began / PS;
+        while let Some((time, order, what)) = self.queue.pop_before(limit) {
+            self.now = time;
+            // Its start, in another group, counts.
+            self.events += u64::from(!matches!(what, Event::Expect { .. }));
+            let (asked, ended) = (self.queue.asked(), self.timeline.ended());
+            self.handle(what);
+            let ended = (self.timeline.ended() - ended) as u32;
+            if (ended > 0 || self.queue.asked() > asked)
+                && let Some(membership) = &mut self.membership
+            {
+                membership.played.push(Played { time, order, asked, ended });
+            }
+        }
+    }
+
+    /// When something happens in it next; what it was told in the last window is not forgotten.
+    pub(super) fn next_time(&self) -> Option<Ps> {
+        let told = self.membership.iter().flat_map(|membership| &membership.inbox);
+        let told = told.filter_map(|(_, message)| match message {
+            Message::Frame { time, .. } => Some(*time),
+            Message::Expect { .. } => None,
+        });
+        self.queue.next().map(|(time, _)| time).into_iter().chain(told).min()
+    }
+
+    /// What was asked for in the last window gets its numbers, and what others have told in it is heard.
+    pub(super) fn hear(&mut self) {
+        let Some(membership) = &mut self.membership else { return };
+        self.queue.settle(membership.base, &membership.settled);
+        membership.settled.clear();
+        membership.played.clear();
+        let mut inbox = std::mem::take(&mut membership.inbox);
+        for (order, message) in inbox.drain(..) {
+            match message {
+                Message::Frame { time, tail, dir, is_head, frame } => {
+                    let slot = self.keep(Flying { frame: Some(frame), tail, dir });
+                    let what = if is_head { Event::Head { dir, slot } } else { Event::Arrive { dir, slot } };
+                    self.queue.push_as(time, order, what);
+                }
+                Message::Expect { flow, receiver, start } => {
+                    let Planned { to, flow, .. } = self.flows[flow as usize];
+                    self.hosts[to].open_more(Flow { start, ..flow }, false, receiver);
+                }
+            }
+        }
+        if let Some(membership) = &mut self.membership {
+            membership.inbox = inbox;
+        }
+    }
+
+    /// A flow starts at another group's host: this one's receives it.
+    pub(in crate::fabric::engine) fn expect(&mut self, flow: u32) {
+        let planned = &self.flows[flow as usize];
+        let (pair, to, flow) = (planned.pair, planned.to, self.starting(planned));
+        let Some(opened) = self.membership.as_ref().and_then(|m| m.numbers.of(pair)) else { return };
+        if opened.by == flow.id {
+            let opening = self.opening(planned, flow);
+            debug_assert_eq!(self.hosts[to].next().1, opened.receiver);
+            self.hosts[to].open(&opening, false, opened.sender);
+        } else {
+            self.hosts[to].open_more(flow, false, opened.receiver);
+        }
+    }
+
+    /// A flow over an open queue pair starts here, and its receiver is another group's. It may learn of it when the window is over: no
+    /// packet is there sooner.
+    pub(in crate::fabric::engine) fn expect_elsewhere(&mut self, flow: Flow, receiver: u32) {
+        let Planned { to, .. } = self.flows[flow.id as usize];
+        if let Some(membership) = &mut self.membership
+            && let Some(group) = membership.other(to)
+        {
+            membership.send(group, 0, Message::Expect { flow: flow.id, receiver, start: flow.start });
+        }
+    }
+
+    /// Number of the next queue pair that `host` receives over.
+    pub(in crate::fabric::engine) fn next_receiver(&self, pair: u32, host: usize) -> u32 {
+        match &self.membership {
+            Some(membership) if membership.other(host).is_some() => {
+                membership.numbers.of(pair).map_or(0, |opened| opened.receiver)
+            }
+            _ => self.hosts[host].next().1,
+        }
+    }
+
+    /// A flow was delivered here: how long its host was held back is known to another group.
+    pub(in crate::fabric::engine) fn ask_for_pause(&mut self, flow: u32) {
+        let ns = self.ns();
+        if let Some(membership) = &mut self.membership {
+            membership.delivered.push((flow, ns));
+        }
+    }
+
+    /// A host has heard a pause frame.
+    #[cold]
+    pub(in crate::fabric::engine) fn heard_pause(&mut self, host: usize) {
+        let (ns, host_of) = (self.ns(), &self.hosts[host]);
+        if let Some(membership) = &mut self.membership
+            && let Some(course) = membership.pauses.get_mut(&host)
+        {
+            course.forget(membership.began);
+            course.heard(ns, |now| host_of.report(now).paused_ns);
+        }
+    }
+
+    /// How long the host of a flow, which is of this group, was held back until `ns`, a time of the last window.
+    pub(super) fn paused_until(&self, flow: u32, ns: weir_dataplane::types::Nanos) -> u64 {
+        let Planned { from, flow: Flow { priority, .. }, .. } = self.flows[flow as usize];
+        let course = self.membership.as_ref().and_then(|membership| membership.pauses.get(&from));
+        course.map_or(0, |course| course.paused(priority.into(), ns))
+    }
+}
