@@ -12,6 +12,7 @@ use crate::fabric::hosts;
 use crate::fabric::play::Progress;
 use crate::fabric::report::Report;
 use crate::fabric::routes;
+use crate::fabric::workload::Planned;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use weir_dataplane::types::Nanos;
@@ -42,9 +43,7 @@ pub(super) fn play_congested(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Option<Packets>, FabricError> {
     let of_links = |links: &[bool]| -> Vec<bool> {
-        let way = |f: &crate::fabric::workload::Planned| {
-            world.ways().path(f.from, f.to, f.path).any(|dir| links[dir])
-        };
+        let way = |f: &Planned| world.ways().path(f.from, f.to, f.path).any(|dir| links[dir]);
         world.flows.iter().map(way).collect()
     };
     let congested = world.congested();

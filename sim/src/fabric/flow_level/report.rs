@@ -160,11 +160,11 @@ impl World<'_> {
     }
 
     fn why_hybrid(&self, packets: &Packets) -> Vec<String> {
-        let played: Vec<bool> = packets.section.flows.clone();
+        let played = &packets.section.flows;
         let count = |all: &[bool]| all.iter().filter(|is| **is).count();
         let mut shared = vec![false; self.dirs.len()];
         let way = |f: &Planned| self.ways().path(f.from, f.to, f.path).collect::<Vec<_>>();
-        let flows = || self.flows.iter().zip(&played);
+        let flows = || self.flows.iter().zip(played);
         flows().filter(|(_, played)| **played).flat_map(|(f, _)| way(f)).for_each(|dir| shared[dir] = true);
         let beside =
             flows().filter(|(f, played)| !**played && way(f).into_iter().any(|dir| shared[dir])).count();
@@ -172,7 +172,7 @@ impl World<'_> {
         let mut all = vec![format!(
             "{} of {} flows were played frame by frame, by {} of {switches} switches: they pass one of {} directions of links that are \
              congested. {beside} of the others share links with them that are not: what they do to one another there is left out.",
-            count(&played),
+            count(played),
             played.len(),
             count(&packets.section.nodes[self.plan.hosts..]),
             packets.congested,
