@@ -87,6 +87,8 @@ impl Groups {
         }
         let shared = if threads > 1 { threads * GROUPS } else { 1 };
         let most = shared.max(fabric.plan.hosts / HOSTS).min(MOST_GROUPS.max(threads));
+        // Five groups would keep two threads busy as long as six.
+        let most = most.next_multiple_of(threads);
         if most < 2 {
             return None;
         }
