@@ -25,7 +25,7 @@ use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 /// Records a tap holds until they are read.
 const RECORDS: usize = 4096;
@@ -226,6 +226,9 @@ pub struct Tap {
     order: TapOrder,
     left: u64,
     now: Nanos,
+    /// Workers that have their tap, of so many: before all have, what leaves by another one would not be told.
+    armed: Arc<AtomicUsize>,
+    workers: usize,
     /// Frames of this shard on their way, and since when each copy is with the driver.
     followed: ArrayVec<Key, FOLLOWED>,
     taken: ArrayVec<Taken, FOLLOWED>,
@@ -264,8 +267,18 @@ impl Iterator for TapReader {
 }
 
 impl Tap {
-    /// A tap and its reader. Takes a few MiB: not to be made by a worker.
+    /// A tap and its reader, for a switch of one worker. Takes a few MiB: not to be made by a worker.
     pub fn new(order: TapOrder) -> (Self, TapReader) {
+        Self::of(order, Arc::default(), 1)
+    }
+
+    /// The same for each of so many workers. Frames are followed once all of them have their tap.
+    pub fn for_workers(order: TapOrder, workers: usize) -> Vec<(Self, TapReader)> {
+        let armed = Arc::<AtomicUsize>::default();
+        (0..workers).map(|_| Self::of(order, Arc::clone(&armed), workers)).collect()
+    }
+
+    fn of(order: TapOrder, armed: Arc<AtomicUsize>, workers: usize) -> (Self, TapReader) {
         let (records, record_reader) = RingBuffer::new(RECORDS);
         let (bytes, byte_reader) = RingBuffer::new(BYTES);
         let lost = Arc::<AtomicU64>::default();
@@ -273,12 +286,18 @@ impl Tap {
         let left = order.count;
         let (followed, taken) = (ArrayVec::new(), ArrayVec::new());
         let aside = (0, [0; crate::drops::DROP_REASONS]);
-        (Self { order, left, now: 0, followed, taken, records, bytes, lost, aside }, reader)
+        let tap = Self { order, left, now: 0, armed, workers, followed, taken, records, bytes, lost, aside };
+        (tap, reader)
     }
 
     /// It waits for frames to follow.
     pub(super) fn hinders(&self) -> bool {
         !self.order.drops && self.left > 0
+    }
+
+    /// What leaves by any worker is told.
+    fn is_armed(&self) -> bool {
+        self.armed.load(Acquire) >= self.workers
     }
 
     fn count_lost(&mut self) {
@@ -370,6 +389,9 @@ struct Start {
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Arms a tap, or none; gives back the one that was there.
     pub fn arm(&mut self, tap: Option<Box<Tap>>) -> Option<Box<Tap>> {
+        if let Some(tap) = &tap {
+            tap.armed.fetch_add(1, Release);
+        }
         let before = std::mem::replace(&mut self.tap, tap);
         self.invalidate_decisions();
         self.ports.ids().for_each(|port| self.note_slow_path_queues(port));
@@ -407,20 +429,26 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// If a frame is meant: keeps its bytes, gives it a copy count of its own, and looks at what it will be charged to.
     fn begin_to_follow(&mut self, port: PortId, frame: &F, headers: &ParsedFrame) -> Option<Start> {
         let Self { tap, ports, copies, .. } = self;
-        let tap = tap.as_mut().filter(|tap| tap.hinders() && tap.order.port == port)?;
+        let tap = tap.as_mut().filter(|tap| tap.hinders() && tap.order.port == port && tap.is_armed())?;
         let (bytes, len) = (frame.bytes(), frame.len());
         let profile = &ports[port.index()].params.profile;
         let parsed = profile.parse(bytes, len).unwrap_or(Parsed::NOTHING);
         if !tap.order.filter.admits(profile, bytes, len, &parsed) {
             return None;
         }
-        let Some(kept) = tap.keep(bytes) else {
+        if tap.followed.is_full() {
+            // The last copy of some has left by another worker.
+            tap.followed.retain(|key| !copies.is_free(key.slot));
+        }
+        let slot = if tap.followed.is_full() { None } else { copies.next_free() };
+        let kept = if slot.is_some() || !headers.forwards() { tap.keep(bytes) } else { None };
+        let Some(kept) = kept else {
             tap.count_lost();
             return None;
         };
         tap.aside = (0, [0; crate::drops::DROP_REASONS]);
         let mut headers = *headers;
-        let slot = if headers.forwards() && !tap.followed.is_full() { copies.next_free() } else { None };
+        let slot = slot.filter(|_| headers.forwards());
         if let Some(slot) = slot {
             copies.begin(slot, 1);
             headers.meta.copies = slot;

@@ -307,6 +307,64 @@ fn who_sends_a_frame_for_another_lcore_tells_when_that_took_it() {
     assert_eq!((key.rx_ns, at - taken_at), (SECOND, 1_000_000));
 }
 
+/// Many more frames than can be followed at once, a few of them at a time, sent by the other lcore or granted by it.
+#[test]
+fn frames_that_leave_by_another_lcore_make_room_for_others() {
+    for tx_per_lcore in [false, true] {
+        let mut params = params(2);
+        params.ports.iter_mut().for_each(|port| port.tx_per_lcore = tx_per_lcore);
+        let [a, b] = &mut <[_; 2]>::try_from(Sut::sharded(&params, 2).unwrap()).unwrap();
+        receive(a, 0, [frame(0, 0xee, 0, 60)], 0);
+        let mut wire = Out::default();
+        let mut turn = |a: &mut Sut, b: &mut Sut, now| {
+            for port in [0, 2] {
+                a.transmit(PortId(port), BURST, now, &mut wire);
+            }
+            for port in [1, 3] {
+                a.transmit_granted(PortId(port), BURST, now, &mut wire);
+            }
+            a.tick(now);
+            for port in [1, 3] {
+                b.transmit(PortId(port), BURST, now, &mut wire);
+            }
+            for port in [0, 2] {
+                b.transmit_granted(PortId(port), BURST, now, &mut wire);
+            }
+            b.tick(now);
+        };
+        (1..10).for_each(|n| turn(a, b, n * 1_000_000));
+        const ALL: u64 = 3 * FOLLOWED as u64;
+        let taps = Tap::for_workers(order(1, ALL), 2);
+        let [(one, mut from_a), (other, mut from_b)] = <[_; 2]>::try_from(taps).unwrap();
+        b.arm(Some(Box::new(other)));
+        // The other lcore could not tell that this one leaves.
+        receive(b, 1, [frame(1, 0, 26, 100)], SECOND);
+        (1..10).for_each(|n| turn(a, b, SECOND + n * 10_000));
+        assert_eq!(all(&mut from_b).len(), 0);
+        a.arm(Some(Box::new(one)));
+        for n in 0..ALL {
+            let now = SECOND + (n + 1) * 1_000_000;
+            receive(b, 1, [frame(1, 0, 26, 100)], now);
+            (0..5).for_each(|n| turn(a, b, now + n * 10_000));
+        }
+        let told: Vec<_> = all(&mut from_a).into_iter().chain(all(&mut from_b)).collect();
+        let [mut came, mut left] = [Vec::new(), Vec::new()];
+        for (record, _) in &told {
+            match &record.what {
+                What::Arrived(arrival) => {
+                    assert_eq!(arrival.copies, 1);
+                    came.push(record.key);
+                }
+                _ => left.push(record.key),
+            }
+        }
+        assert_eq!((came.len() as u64, from_a.lost() + from_b.lost()), (ALL, 0));
+        came.sort();
+        left.sort();
+        assert_eq!(came, left, "each left once");
+    }
+}
+
 #[test]
 fn what_finds_no_room_is_counted_and_forwarded_all_the_same() {
     let mut switch = Sut::new(params(1)).unwrap();

@@ -423,8 +423,7 @@ impl Office {
             drops: watch.drops,
         };
         let mut readers = Vec::new();
-        for worker in 0..self.workers.len() {
-            let (tap, reader) = Tap::new(order);
+        for (worker, (tap, reader)) in Tap::for_workers(order, self.workers.len()).into_iter().enumerate() {
             readers.push(reader);
             self.workers.send(worker, Command::Tap(Some(Box::new(tap))));
         }
