@@ -4,7 +4,7 @@ use super::diag::Span;
 use super::headroom::{Charged, auto_headroom, warn_if_short, xon_offset};
 use super::port::PortAt;
 use super::read::{Ctx, Origin, Section};
-use super::sched::{lookup, named, select, select_ports};
+use super::sched::{explained_ports, lookup, named, select};
 use super::schema;
 use super::types::{
     BufferConfig, Direction, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType, SharedLimit,
@@ -167,7 +167,7 @@ pub(super) fn read(
     for item in s.items(ctx, "port", &schema::BUFFER_PORT) {
         let ingress = item.get(ctx, "ingress_limit", &SIZE).map(|v| v.v);
         let egress = item.get(ctx, "egress_limit", &SIZE).map(|v| v.v);
-        for port in select_ports(ctx, &item, ports) {
+        for port in explained_ports(ctx, &item, ports) {
             ports[port].ingress_limit = ingress.or(ports[port].ingress_limit);
             ports[port].egress_limit = egress.or(ports[port].egress_limit);
         }
@@ -263,7 +263,7 @@ fn bind(ctx: &mut Ctx<'_>, s: &Section<'_>, profiles: &[Profile], ports: &mut [P
         ("queue", &schema::BUFFER_QUEUE, "queues", Direction::Egress),
     ] {
         for item in s.items(ctx, key, schema) {
-            let (on, indices) = (select_ports(ctx, &item, ports), select(ctx, &item, which));
+            let (on, indices) = (explained_ports(ctx, &item, ports), select(ctx, &item, which));
             let here = item.raw(ctx, "profile").map_or_else(|| item.span(ctx), |r| r.span);
             let found = lookup(ctx, &item, "profile", profiles.iter().map(|p| p.name.as_str()));
             let Some(index) = found else {

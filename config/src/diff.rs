@@ -2,7 +2,7 @@
 
 use super::types::Config;
 use super::{Explained, Origin};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 /// A value that is not the same in two configurations.
@@ -31,31 +31,34 @@ pub struct Fixed {
     pub why: &'static str,
 }
 
+/// What holds for each key: of several rows the last.
+fn holding(config: &Config) -> BTreeMap<&str, &Explained> {
+    config.explained.iter().map(|row| (&*row.key, row)).collect()
+}
+
 /// What differs, in the order of `new`; what is gone behind.
 pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
-    let by_key = |rows: &[Explained]| -> BTreeMap<String, String> {
-        rows.iter().map(|row| (row.key.clone(), row.value.clone())).collect()
-    };
-    let (was, is) = (by_key(&old.explained), by_key(&new.explained));
-    let mut told = std::collections::BTreeSet::new();
-    let changed = new.explained.iter().filter(|row| was.get(&row.key) != is.get(&row.key));
-    let mut found: Vec<Difference> = changed
-        .filter(|row| told.insert(row.key.clone()))
-        .map(|row| Difference {
-            key: row.key.clone(),
-            was: was.get(&row.key).cloned(),
-            is: is.get(&row.key).cloned(),
-            origin: Some(row.origin.clone()),
+    let (was, is) = (holding(old), holding(new));
+    let mut told = BTreeSet::new();
+    let rows = new.explained.iter().filter(|row| told.insert(&row.key)).map(|row| is[&*row.key]);
+    let changed = rows.filter_map(|row| {
+        let was = was.get(&*row.key).map(|was| was.value.clone());
+        let (key, origin) = (row.key.clone(), Some(row.origin.clone()));
+        (was.as_ref() != Some(&row.value)).then(|| Difference {
+            key,
+            was,
+            is: Some(row.value.clone()),
+            origin,
         })
-        .collect();
-    let gone = was.iter().filter(|(key, _)| !is.contains_key(*key));
-    found.extend(gone.map(|(key, value)| Difference {
-        key: key.clone(),
-        was: Some(value.clone()),
+    });
+    let gone = was.values().filter(|row| !is.contains_key(&*row.key));
+    let gone = gone.map(|row| Difference {
+        key: row.key.clone(),
+        was: Some(row.value.clone()),
         is: None,
         origin: None,
-    }));
-    found
+    });
+    changed.chain(gone).collect()
 }
 
 /// What keeps `new` from being applied to a switch that was started with `old`, whatever it has been given since; empty:
@@ -203,6 +206,36 @@ mod tests {
             found.iter().find(|d| d.key == "port.a.queue.3.kmin").expect("what holds for the queue");
         assert_eq!(effective.is.as_deref(), Some("10KB"), "not gone: {effective:?}");
         assert!(fixed(&config(BASE), &new).is_empty());
+    }
+
+    /// Whatever of a configuration changes what a switch does is told: each change makes another [`Config`], and a row.
+    #[test]
+    fn nothing_changes_without_a_word() {
+        let all = include_str!("diff_base.toml");
+        let old = config(all);
+        let what = |config: &Config| format!("{:?}", Config { explained: Vec::new(), ..config.clone() });
+        let changes: Vec<(&str, &str)> = all.lines().filter_map(|line| line.split_once(" #> ")).collect();
+        assert!(changes.len() > 100, "{}", changes.len());
+        let mut wrong = Vec::new();
+        for (line, becomes) in changes {
+            let changed = all.replacen(&format!("\n{line} #>"), &format!("\n{becomes} #>"), 1);
+            let new = match load("t.toml", &changed) {
+                Ok(loaded) => loaded.config,
+                Err(found) => {
+                    let errors: Vec<_> = found.iter().filter(|found| found.is_error()).collect();
+                    wrong.push(format!("`{line}` to `{becomes}` is refused: {errors:?}"));
+                    continue;
+                }
+            };
+            let key = line.split(" = ").next().unwrap_or(line);
+            // Two keys are told as the limit they make.
+            let key = if key.ends_with("_th") { "limit" } else { key };
+            let found = differences(&old, &new);
+            if what(&old) == what(&new) || !found.iter().any(|row| row.key.contains(key)) {
+                wrong.push(format!("`{line}` to `{becomes}`: {found:?}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub(super) fn read_entries(
             );
             continue;
         };
-        let mut members: Vec<PortId> = Vec::new();
+        let (before, mut members) = (ctx.found.noted, Vec::<PortId>::new());
         for name in listed {
             let Some(text) = name.v.as_str() else {
                 ctx.error(
@@ -140,12 +140,16 @@ pub(super) fn read_entries(
             }
         }
         let Some(first) = members.first() else {
-            let at = item.span(ctx);
-            ctx.error(at, "fdb.group", "the group has no member", "name at least one port");
+            // Where those that are listed were refused, that has been said.
+            if ctx.found.noted == before {
+                let at = item.span(ctx);
+                ctx.error(at, "fdb.group", "the group has no member", "name at least one port");
+            }
             continue;
         };
         let format = ports[first.index()].format;
         members.sort_unstable();
+        item.explain_list(ctx, "ports", members.iter().map(|port| &ports[port.index()].name));
         if let Some((key, vlan)) = address(ctx, &item, &formats[format], format, true, &mut seen) {
             let at = item.span(ctx);
             let vlan = vlan::of_group(ctx, at, vlan, &members, ports);

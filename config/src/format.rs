@@ -219,6 +219,7 @@ fn read_one(ctx: &mut Ctx<'_>, s: &Section<'_>, name: &str, known: &[FormatConfi
                 Err(bad) => ctx.error(item.span, "value", format!("spare: {}", bad.message), bad.remedy),
             }
         }
+        s.explain_list(ctx, "spare", f.spare.iter().map(FIELD.show));
     }
     let key = s.table(ctx, "fdb_key", &schema::FDB_KEY);
     f.key_dst = key.get(ctx, "dst", &FIELD).map_or(f.key_dst, |v| v.v);
@@ -228,6 +229,7 @@ fn read_one(ctx: &mut Ctx<'_>, s: &Section<'_>, name: &str, known: &[FormatConfi
     }
     if let Some(raw) = s.raw(ctx, "ethertype") {
         if raw.v.as_str() == Some("absent") {
+            s.explain_list(ctx, "ethertype", ["absent"]);
             (f.ethertype, f.ethertype_off) = (None, None);
         } else if let Some(n) = s.int(ctx, "ethertype", 0x0600..=0xffff) {
             f.ethertype = Some(n.v as u16);
@@ -235,6 +237,7 @@ fn read_one(ctx: &mut Ctx<'_>, s: &Section<'_>, name: &str, known: &[FormatConfi
     }
     f.vlan = s.get(ctx, "vlan", &BOOL).map_or(f.vlan, |v| v.v);
     f.trust = super::port::trust_list(ctx, s, "prio_source").unwrap_or(f.trust);
+    s.explain_list(ctx, "prio_source", f.trust.iter().map(|trust| trust.word()));
     f.ecn = s.get(ctx, "ecn", &EcnMode::KIND).map_or(f.ecn, |v| v.v);
     f.learning = s.get(ctx, "learning", &BOOL).map_or(f.learning, |v| v.v);
     Some(f)

@@ -68,11 +68,7 @@ pub(super) fn read(
             }
             members.push(port);
         }
-        if let Some(raw) = item.raw(ctx, "members") {
-            let origin = raw.origin;
-            let names: Vec<&str> = members.iter().map(|port| ports[port.index()].name.as_str()).collect();
-            ctx.explain(item.key("members"), names.join(", "), origin, "");
-        }
+        item.explain_list(ctx, "members", members.iter().map(|port| &ports[port.index()].name));
         if members.len() > MAX_MEMBERS {
             let message = format!("LAG `{lag}` has {} members, more than {MAX_MEMBERS}", members.len());
             ctx.error(at, "lag.members", message, format!("name at most {MAX_MEMBERS} ports"));

@@ -64,16 +64,12 @@ pub(super) fn read(
         let mut from: Vec<PortId> =
             select_ports(ctx, &item, ports).into_iter().map(|p| PortId(p as u16)).collect();
         let mut mirror = MirrorConfig { name: name.v, ports: Vec::new(), direction, filter, to };
-        let written = item.raw(ctx, "ports").map(|listed| (listed.v.as_str() == Some("*"), listed.origin));
-        if written.as_ref().is_none_or(|(every, _)| *every) {
+        if item.raw(ctx, "ports").is_none_or(|listed| listed.v.as_str() == Some("*")) {
             from.retain(|port| mirror.port().is_none_or(|(to, _)| to != *port));
         }
         from.sort_unstable();
         from.dedup();
-        if let Some((_, origin)) = written {
-            let names: Vec<&str> = from.iter().map(|port| ports[port.index()].name.as_str()).collect();
-            ctx.explain(item.key("ports"), names.join(", "), origin, "");
-        }
+        item.explain_list(ctx, "ports", from.iter().map(|port| &ports[port.index()].name));
         let at = item.span(ctx);
         if let Some(file) = item.raw(ctx, "file").filter(|_| platform == Platform::Simulated) {
             ctx.error(file.span, "mirror.file", "a simulation writes no frames", "mirror to a port");

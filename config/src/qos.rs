@@ -1,6 +1,6 @@
 //! `[qos]` and `[map.NAME]`: classification for the switch and the maps ports choose by name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::diag::Span;
 use super::read::{Ctx, Section, Val, check_name, indices, ranges};
@@ -44,6 +44,21 @@ impl Changes {
         }
     }
 
+    /// What a table of a name says, without what is below.
+    fn explain(&self, ctx: &mut Ctx<'_>, s: &Section<'_>) {
+        for (key, entries) in [
+            ("dscp_to_tc", &self.dscp_to_tc),
+            ("pcp_to_tc", &self.pcp_to_tc),
+            ("tc_to_queue", &self.tc_to_queue),
+            ("tc_to_pg", &self.tc_to_pg),
+            ("pfc_to_pg", &self.pfc_to_pg),
+            ("pfc_to_queue", &self.pfc_to_queue),
+        ] {
+            // Of two entries for a number the later one holds.
+            s.explain_list(ctx, key, [show_map(&entries.iter().copied().collect())]);
+        }
+    }
+
     fn apply(&self, maps: &mut Maps) {
         let set = |map: &mut [u8], changes: &[(u8, u8)]| {
             for &(from, to) in changes {
@@ -77,10 +92,13 @@ impl Default for Maps {
 impl ClassMaps {
     /// The switch's maps with those a port names laid over them in order.
     pub fn for_port(&self, ctx: &mut Ctx<'_>, port: &Section<'_>) -> Maps {
-        let mut maps = self.base;
+        let (mut maps, mut names) = (self.base, Vec::new());
         for item in port.list(ctx, "maps").unwrap_or_default() {
             match item.v.as_str().map(|name| (name, self.named.get(name))) {
-                Some((_, Some(changes))) => changes.apply(&mut maps),
+                Some((name, Some(changes))) => {
+                    changes.apply(&mut maps);
+                    names.push(name);
+                }
                 Some((name, None)) => {
                     let mut known: Vec<_> = self.named.keys().map(String::as_str).collect();
                     known.sort_unstable();
@@ -93,6 +111,7 @@ impl ClassMaps {
                 None => ctx.error(item.span, "value", "a map is chosen by name", "write maps = [\"NAME\"]"),
             }
         }
+        port.explain_list(ctx, "maps", names);
         maps
     }
 }
@@ -107,7 +126,9 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Qos {
     for (name, _) in named_maps.free(ctx) {
         check_name(ctx, &name, "a map");
         let section = named_maps.table(ctx, &name.v, &schema::MAP);
-        named.insert(name.v, Changes::read(ctx, &section));
+        let changes = Changes::read(ctx, &section);
+        changes.explain(ctx, &section);
+        named.insert(name.v, changes);
     }
     let trust = s.raw(ctx, "trust").and_then(|raw| {
         let list = super::port::trust_list(ctx, &s, "trust")?;
@@ -134,7 +155,7 @@ fn explain_maps(ctx: &mut Ctx<'_>, s: &Section<'_>, maps: &Maps) {
         let origin = s.raw(ctx, key).map_or(super::Origin::Default, |r| r.origin);
         ctx.explain(
             s.key(key),
-            show_map(map),
+            show_map(&(0..).zip(map.iter().copied()).collect()),
             origin,
             "what is not listed keeps the value of the layer below",
         );
@@ -142,17 +163,19 @@ fn explain_maps(ctx: &mut Ctx<'_>, s: &Section<'_>, maps: &Maps) {
 }
 
 /// A map in runs: `0-7:0 8-15:1`.
-fn show_map(map: &[u8]) -> String {
-    let mut runs: Vec<String> = Vec::new();
-    let mut start = 0;
-    for i in 1..=map.len() {
-        if i == map.len() || map[i] != map[start] {
-            let from = if i - start > 1 { format!("{start}-{}", i - 1) } else { start.to_string() };
-            runs.push(format!("{from}:{}", map[start]));
-            start = i;
+fn show_map(map: &BTreeMap<u8, u8>) -> String {
+    let mut runs: Vec<(u8, u8, u8)> = Vec::new();
+    for (&from, &to) in map {
+        match runs.last_mut() {
+            Some((_, last, of)) if *last + 1 == from && *of == to => *last = from,
+            _ => runs.push((from, from, to)),
         }
     }
-    runs.join(" ")
+    let run = |(first, last, to): &(u8, u8, u8)| match first == last {
+        true => format!("{first}:{to}"),
+        false => format!("{first}-{last}:{to}"),
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(" ")
 }
 
 /// The entries of a map table, lowest layer first. Within one table nothing may be said twice, `"*"` apart.
@@ -214,7 +237,12 @@ mod tests {
 
     #[test]
     fn maps_are_shown_in_runs() {
-        assert_eq!(show_map(&[0, 0, 3, 0]), "0-1:0 2:3 3:0");
-        assert_eq!(show_map(&Maps::default().pcp_to_tc), "0:0 1:1 2:2 3:3 4:4 5:5 6:6 7:7");
+        let show = |map: &[(u8, u8)]| show_map(&map.iter().copied().collect());
+        assert_eq!(show(&[(0, 0), (1, 0), (2, 3), (3, 0)]), "0-1:0 2:3 3:0");
+        assert_eq!(
+            show(&[(3, 1), (7, 2), (4, 1), (9, 2)]),
+            "3-4:1 7:2 9:2",
+            "what is not listed is in no run"
+        );
     }
 }

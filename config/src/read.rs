@@ -331,6 +331,18 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// Explains a list that is written at a key by what was made of it.
+    pub fn explain_list<T: ToString>(
+        &self,
+        ctx: &mut Ctx<'_>,
+        key: &str,
+        items: impl IntoIterator<Item = T>,
+    ) {
+        let Some(raw) = self.raw(ctx, key) else { return };
+        let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+        ctx.explain(self.key(key), items.join(", "), raw.origin, "");
+    }
+
     /// Every `(key, value)` of the section's tables, lowest layer first.
     pub fn free(&self, ctx: &Ctx<'_>) -> Vec<(Val<String>, Val<&'a DeValue<'a>>)> {
         let mut all = Vec::new();

@@ -68,11 +68,14 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &mut [PortConfi
         .collect();
     let mut marks: Marks = vec![[None; 8]; ports.len()];
     for item in root.items(ctx, "queue", &schema::QUEUE) {
-        let (on, queues) = (select_ports(ctx, &item, ports), select(ctx, &item, "queues"));
+        let (on, queues) = (explained_ports(ctx, &item, ports), select(ctx, &item, "queues"));
         let scheduler = lookup(ctx, &item, "scheduler", schedulers.iter().map(|s| s.0.as_str()));
         let none = item.raw(ctx, "wred").is_some_and(|r| r.v.as_str() == Some("none"));
         let wred = match none {
-            true => None,
+            true => {
+                item.explain_list(ctx, "wred", ["none"]);
+                None
+            }
             false => lookup(ctx, &item, "wred", wreds.iter().map(|w| w.name.as_str())),
         };
         for port in on {
@@ -158,6 +161,13 @@ pub(super) fn select_ports(ctx: &mut Ctx<'_>, item: &Section<'_>, ports: &[PortC
     on
 }
 
+/// The same, explained.
+pub(super) fn explained_ports(ctx: &mut Ctx<'_>, item: &Section<'_>, ports: &[PortConfig]) -> Vec<usize> {
+    let on = select_ports(ctx, item, ports);
+    item.explain_list(ctx, "ports", on.iter().map(|port| &ports[*port].name));
+    on
+}
+
 /// Groups or queues named by a key; required.
 pub(super) fn select(ctx: &mut Ctx<'_>, item: &Section<'_>, key: &str) -> Vec<u8> {
     let Some(listed) = item.list(ctx, key) else {
@@ -179,6 +189,7 @@ pub(super) fn select(ctx: &mut Ctx<'_>, item: &Section<'_>, key: &str) -> Vec<u8
             }
         }
     }
+    item.explain_list(ctx, key, &all);
     all
 }
 

@@ -309,6 +309,16 @@ vlan = 7
     let found = bad(&format!("{TWO}{lag}"));
     assert_eq!(found[0].rule, "port.unknown");
     assert!(found[0].to_string().contains("name a member of it: p0, p1"), "{}", found[0]);
+    let group = "[[fdb.group]]\nmac = \"01:00:5e:00:00:01\"\nports = [\"po1\"]\n";
+    let found = bad(&format!("{TWO}{lag}{group}").replace("port = \"po1\"", "port = \"p0\""));
+    assert_eq!(
+        found.iter().map(|found| found.rule).collect::<Vec<_>>(),
+        ["port.unknown"],
+        "{}",
+        shown(&found)
+    );
+    let found = bad(&format!("{TWO}{group}").replace("\"po1\"", ""));
+    assert_eq!((found.len(), found[0].rule), (1, "fdb.group"), "{}", shown(&found));
 }
 
 #[test]
