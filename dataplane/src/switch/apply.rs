@@ -237,8 +237,10 @@ impl<F: Frame> Switch<F> {
 mod tests {
     use super::*;
     use crate::frame::OwnedFrame;
+    use crate::pfc::frame::PfcFrame;
     use crate::pfc::watchdog::Action;
     use crate::switch::tests::{assert_conserved, frame, receive, transmit};
+    use crate::types::Mac;
 
     #[test]
     fn what_was_there_comes_back_and_brings_it_back() {
@@ -290,6 +292,16 @@ mod tests {
             s.set_link(ONE, true, 6);
             receive(&mut s, 1, [frame(2, 1, 0, 64), frame(2, 9, 0, 900)], 7);
             assert_eq!((lost(&s, DropReason::IngressAdminDown), s.stats(ONE).lossless_drops()), (2, 0));
+            // MAC control is no data, here as anywhere, and pauses nothing once the port is on again.
+            let received = s.stats(ONE).rx_packets;
+            receive(
+                &mut s,
+                1,
+                [OwnedFrame::new(PfcFrame::uniform(0xff, u16::MAX).encode(Mac::from_u64(2)))],
+                7,
+            );
+            assert_eq!((s.stats(ONE).rx_control, s.stats(ONE).rx_packets), (1, received));
+            assert_eq!(lost(&s, DropReason::IngressAdminDown), 2);
             // Its stations are known no more.
             receive(&mut s, 0, [frame(1, 2, 0, 64)], 8);
             assert_eq!((out(&mut s, 1), out(&mut s, 2)), (0, 1));

@@ -134,11 +134,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// A peer may send to a port that is switched off: not every device can take the link down.
+    /// A peer may send to a port that is switched off: not every device can take the link down. MAC control is no data here
+    /// either, and a pause holds nothing: nothing is to leave.
     #[cold]
     #[inline(never)]
     fn receive_disabled(&mut self, rx: &RxContext, burst: &mut Burst<F>) {
         for frame in F::drain(burst) {
+            let OwnPort { params, stats, .. } = &mut self.ports[rx.port.index()];
+            let parsed = params.profile.parse(frame.bytes(), frame.len());
+            if parsed.is_ok_and(|parsed| parsed.kind == Kind::MacControl) {
+                stats.rx_control += 1;
+                continue;
+            }
             self.count_received(rx.port, 0, 1, frame.len() as u64);
             let header = rx.meta(frame.len(), Class::default(), &Parsed::NOTHING).header();
             self.drop_frame(rx.port, DropReason::IngressAdminDown, frame, &header);
