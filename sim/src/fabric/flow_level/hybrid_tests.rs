@@ -1,7 +1,8 @@
 //! Hybrid level beside the same file frame by frame.
 
 use super::tests::{at_level, cases, fct, file, play};
-use crate::fabric::{FabricError, Level, Report, load, run};
+use crate::fabric::{FabricError, Level, LinkResult, Progress, Report, load, run, run_with};
+use std::ops::ControlFlow;
 
 fn flow(from: &str, to: &str, more: &str) -> String {
     format!("[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\n{more}\n")
@@ -128,4 +129,37 @@ fn the_error_is_below_that_of_flow_level() {
         assert!(hybrid.mean.abs() <= 2.0 && hybrid.p99.abs() <= 2.0, "{name}: {hybrid:?}");
         assert!(hybrid.each <= flows.each && hybrid.each < 5.0, "{name}: {hybrid:?}");
     }
+}
+
+/// Frames take much longer to play than rates do: told to end, the run is what it was when the frames had come so far.
+#[test]
+fn a_run_that_is_told_to_stop_is_of_the_time_to_which_frames_were_played() {
+    let traffic = flow("h0", "h4", "bytes = \"40MB\"")
+        + &flow("h1", "h4", "bytes = \"40MB\"")
+        + &flow("h2", "h5", "bytes = \"60MB\"")
+        + &flow("h3", "h1", "bytes = \"10KB\"")
+        + &flow("h3", "h0", "bytes = \"10KB\"\nstart = \"4ms\"");
+    let text = format!("level = \"hybrid\"\n{}", file("kind = \"star\"\nhosts = 6", &traffic));
+    let mut seen: Vec<Progress> = Vec::new();
+    let stopped = run_with(&load("t", &text).unwrap(), 1, &mut |progress| {
+        seen.push(progress);
+        if seen.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let (stopped, end) = (stopped.unwrap(), seen[2].now_ns);
+    assert!((100_000..4_000_000).contains(&end), "{seen:?}");
+    assert_eq!((stopped.stopped, stopped.end_ns, stopped.verdict), (true, end, "FAIL"));
+    // As one that ends there, but for what frames do at that very moment.
+    let short = play(&text.replace("\"20ms\"", &format!("\"{end}ns\"")));
+    assert_eq!((short.stopped, short.end_ns), (false, end));
+    assert_eq!(levels(&stopped), levels(&short));
+    assert_eq!(stopped.flows[2..], short.flows[2..]);
+    let ends: Vec<bool> = stopped.flows.iter().map(|f| f.fct_ns.is_some()).collect();
+    assert_eq!(ends, [false, false, false, true, false], "{:?}", stopped.flows);
+    for (a, b) in stopped.links.iter().zip(&short.links) {
+        let shares = |l: &LinkResult| [l.busy_milli, l.bottleneck_milli.unwrap()];
+        let near = shares(a).into_iter().zip(shares(b)).all(|(a, b)| a.abs_diff(b) <= 5 && a <= 1000);
+        assert!(near, "{a:?} {b:?}");
+    }
+    let into = |to: &str| stopped.links.iter().find(|l| l.to == to).unwrap().busy_milli;
+    assert!(into("h4") > 950 && into("h5") > 950, "{} {}", into("h4"), into("h5"));
 }

@@ -28,11 +28,17 @@ pub(super) fn run(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
     let mut world = World::new(spec)?;
-    world.play(progress);
+    world.play(spec.until.0, progress);
     let packets = match spec.level {
         Level::Hybrid if !world.stopped => hybrid::play_congested(&world, progress)?,
         _ => None,
     };
+    if let Some(packets) = packets.as_ref().filter(|packets| packets.report.stopped) {
+        // The report is of the time to which frames were played, and rates were played beyond that.
+        drop(world);
+        world = World::new(spec)?;
+        world.play(packets.report.end_ns, &mut |_| ControlFlow::Continue(()));
+    }
     Ok(world.report(packets))
 }
 

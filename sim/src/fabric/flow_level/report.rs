@@ -6,7 +6,7 @@ use super::world::{NEVER, Sending, World};
 use crate::fabric::collective_report::{self, Known};
 use crate::fabric::level::Level;
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
-use crate::fabric::time::{PS, Ps};
+use crate::fabric::time::PS;
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::workload::{Planned, is_finite};
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ impl World<'_> {
     /// What it came to; `packets`: and what was played frame by frame instead.
     pub fn report(mut self, packets: Option<Packets>) -> Report {
         self.close();
+        let shared: Vec<u64> = (0..self.dirs.len()).map(|dir| self.bottleneck_milli(dir)).collect();
         let mut begun = Report::begin(self.spec, 0, 0);
         if let Some(packets) = &packets {
             self.put_on_links(packets);
@@ -59,7 +60,8 @@ impl World<'_> {
         let done = flows.iter().filter_map(|f| Some((f.fct_ns?, f.ideal_ns)));
         let (fcts, slow): (Vec<u64>, Vec<u64>) =
             done.map(|(fct, alone)| (fct, (fct * 1000).div_ceil(alone.max(1)))).unzip();
-        let links = (0..self.dirs.len()).map(|dir| self.link_result(dir)).collect();
+        let links =
+            shared.into_iter().enumerate().map(|(dir, shared)| self.link_result(dir, shared)).collect();
         let mut report = Report {
             flows_finite: self.finite,
             flows_done: fcts.len(),
@@ -116,15 +118,18 @@ impl World<'_> {
         }
     }
 
-    fn bottleneck_ps(&self, dir: usize) -> Ps {
+    /// Of the time at flow level, which is not that of frames.
+    fn bottleneck_milli(&self, dir: usize) -> u64 {
         let at = self.contention[dir];
-        at.total + if at.since == NEVER { 0 } else { self.now - at.since }
+        let time = at.total + if at.since == NEVER { 0 } else { self.now - at.since };
+        (u128::from(time) * 1000 / u128::from(self.now.max(1))) as u64
     }
 
-    fn link_result(&self, dir: usize) -> LinkResult {
-        let share = u128::from(self.bottleneck_ps(dir)) * 1000 / u128::from(self.now.max(1));
+    fn link_result(&self, dir: usize, bottleneck_milli: u64) -> LinkResult {
         let result = self.dirs[dir].result(&self.plan.names, self.now);
-        LinkResult { bottleneck_milli: Some(share as u64), ..result }
+        // Frames and rates that pass a link know nothing of one another, and may be more for a while than it carries.
+        let busy_milli = result.busy_milli.min(1000);
+        LinkResult { busy_milli, bottleneck_milli: Some(bottleneck_milli), ..result }
     }
 
     /// Links carry what was played frame by frame, in place of what the same flows were at flow level.
@@ -211,12 +216,16 @@ impl World<'_> {
         let mut links: Vec<&LinkResult> =
             report.links.iter().filter(|link| link.bottleneck_milli > Some(0)).collect();
         links.sort_by_key(|link| std::cmp::Reverse(link.bottleneck_milli));
+        let of = match self.spec.level {
+            Level::Hybrid => "run at flow level",
+            Level::Packet | Level::Flow => "run",
+        };
         let named: Vec<String> = links
             .iter()
             .take(NAMED)
             .map(|link| {
                 let share = link.bottleneck_milli.unwrap_or(0);
-                format!("{} \u{2192} {} for {}.{} % of the run", link.from, link.to, share / 10, share % 10)
+                format!("{} \u{2192} {} for {}.{} % of the {of}", link.from, link.to, share / 10, share % 10)
             })
             .collect();
         all.push(match named.is_empty() {

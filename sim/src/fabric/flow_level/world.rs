@@ -294,9 +294,10 @@ impl<'a> World<'a> {
         self.done == self.flows.len() && !self.operations.computing()
     }
 
-    pub fn play(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
+    /// Plays up to `until`, ns.
+    pub fn play(&mut self, until: Nanos, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
         self.operations.begin_free(0, &mut |at, due| self.agenda.push(at, due.into()));
-        let until = self.spec.until.0.saturating_mul(PS);
+        let until = until.saturating_mul(PS);
         let mut rounds = 0u64;
         while let Some(now) = self.next().filter(|now| *now <= until && !self.is_over()) {
             self.now = now;
