@@ -11,8 +11,8 @@ pub(in crate::fabric) struct Section {
 }
 
 impl Section {
-    /// Its traffic, with numbers that follow one another. Its flows wait for nothing and nobody for them; what is reported
-    /// together is left to who knows all of it.
+    /// Its traffic, with numbers of flows that follow one another, of which none waits for another. Collectives keep their numbers,
+    /// by which flows name them; those that are not all in it have fewer messages.
     pub fn traffic(&self, all: Traffic) -> Traffic {
         let mut next = 0;
         let number = |is_in: &bool| {
@@ -32,6 +32,6 @@ impl Section {
             planned.pair = numbers[planned.pair as usize];
             planned.flow.id = numbers[planned.flow.id as usize];
         }
-        Traffic { flows, ops, collectives: Vec::new() }
+        Traffic { flows, ops, collectives: all.collectives }
     }
 }

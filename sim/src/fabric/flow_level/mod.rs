@@ -46,3 +46,5 @@ pub(super) fn run(
 mod hybrid_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod workload_tests;
