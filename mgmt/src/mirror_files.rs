@@ -3,6 +3,8 @@
 //! What cannot be written is counted and told; it ends nothing. A file that breaks off ends with a whole packet.
 
 use crate::pcapng::Writer;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -94,7 +96,7 @@ impl MirrorFiles {
             batch: Vec::new(),
             waiting: none,
             retry: None,
-            reading: MirrorFileReading { mirror: mirror.to_owned(), error: None, ..reading },
+            reading: MirrorFileReading { mirror: mirror.to_owned(), ..reading },
         }
     }
 
@@ -184,10 +186,10 @@ impl MirrorFiles {
         self.finish();
     }
 
-    /// Ends the file; what was counted.
+    /// Ends the file, and with it whatever kept it from being written; what was counted.
     pub fn into_reading(mut self) -> MirrorFileReading {
         self.end();
-        self.reading
+        MirrorFileReading { error: None, ..self.reading }
     }
 
     /// Before what is lost by it is counted.
@@ -254,6 +256,31 @@ impl MirrorFiles {
             return Err(at(path)(error));
         }
         Ok((file, head.len() as u64))
+    }
+}
+
+/// Mirrors whose files cannot be written, as far as that was told.
+#[derive(Debug, Default)]
+pub struct Failing(BTreeSet<String>);
+
+impl Failing {
+    /// What has become of files since: phase and fields of events `mirror_file`. To be asked before files are replaced, and
+    /// after it: what kept the earlier ones from being written ends there, and what it cost is told.
+    pub fn news(
+        &mut self,
+        readings: impl IntoIterator<Item = MirrorFileReading>,
+    ) -> Vec<(&'static str, Map<String, Value>)> {
+        let mut news = Vec::new();
+        for MirrorFileReading { mirror, error, lost, lost_before, .. } in readings {
+            let (phase, key, value) = match error {
+                Some(error) if self.0.insert(mirror.clone()) => ("alarm", "error", json!(error)),
+                None if self.0.remove(&mirror) => ("end", "lost", json!(lost - lost_before)),
+                _ => continue,
+            };
+            let fields = [("mirror".to_owned(), json!(mirror)), (key.to_owned(), value)];
+            news.push((phase, fields.into_iter().collect()));
+        }
+        news
     }
 }
 

@@ -225,3 +225,35 @@ fn a_file_that_was_removed_is_begun_anew() {
     assert_eq!((packets.len(), ended, files.reading.frames), (3, true, 13));
     assert_eq!(files.reading.error, None);
 }
+
+/// What files could not be written cost is told when others take their place, and that these cannot be either is news.
+#[test]
+fn trouble_ends_with_the_files_it_was_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = |name: &str| folder.path().join(name).join("look.pcapng");
+    let mut failing = Failing::default();
+    let mut news = |reading: &MirrorFileReading| {
+        let news = failing.news([reading.clone()]);
+        news.into_iter().map(|(phase, fields)| (phase, Value::Object(fields))).collect::<Vec<_>>()
+    };
+    let write = |files: &mut MirrorFiles, frames: u64| {
+        (0..frames).for_each(|n| files.add(&copy(n, &[1; 60])));
+        files.flush();
+    };
+    let mut first = files(&nowhere("m"), 1 << 20, 2);
+    write(&mut first, 5);
+    let alarm = news(&first.reading);
+    assert!(alarm[0].0 == "alarm" && alarm[0].1["error"].as_str().unwrap().contains("/m/"), "{alarm:?}");
+    assert!(news(&first.reading).is_empty(), "once");
+    let second = files(&nowhere("n"), 1 << 20, 2);
+    let (settings, ports) = (second.settings.clone(), second.ports.clone());
+    let mut second = MirrorFiles::new("look", settings.clone(), ports.clone(), Some(first.into_reading()));
+    assert_eq!(news(&second.reading), [("end", json!({ "mirror": "look", "lost": 5 }))]);
+    write(&mut second, 3);
+    let alarm = news(&second.reading);
+    assert!(alarm[0].0 == "alarm" && alarm[0].1["error"].as_str().unwrap().contains("/n/"), "{alarm:?}");
+    // The mirror is taken out.
+    let gone = second.into_reading();
+    assert_eq!(news(&gone), [("end", json!({ "mirror": "look", "lost": 3 }))]);
+    assert!(news(&gone).is_empty());
+}

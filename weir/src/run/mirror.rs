@@ -3,8 +3,8 @@
 
 use super::mgmt::Bulletin;
 use crate::output::say_err;
-use serde_json::{Map, json};
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -15,7 +15,7 @@ use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::board::Board;
-use weir_mgmt::mirror_files::{Copy, MirrorFileReading, MirrorFiles};
+use weir_mgmt::mirror_files::{Copy, Failing, MirrorFileReading, MirrorFiles};
 use weir_mgmt::snapshot::News;
 
 /// Between two looks while nothing comes, and while something does.
@@ -118,7 +118,7 @@ impl Recorder {
     fn run(mut self) {
         self.configure();
         let mut told = Instant::now();
-        let mut failing = BTreeSet::new();
+        let mut failing = Failing::default();
         loop {
             // In this order: what was put before the end is taken, and what is of mirrors that go is written.
             let end = self.end.load(Relaxed);
@@ -126,7 +126,10 @@ impl Recorder {
             let taken = self.drain();
             if !Arc::ptr_eq(&next, &self.in_force) {
                 self.in_force = next;
+                // What keeps files from being written ends with them.
+                self.tell(&mut failing);
                 self.configure();
+                self.tell(&mut failing);
             }
             if end && taken == 0 {
                 self.files.values_mut().for_each(MirrorFiles::end);
@@ -218,28 +221,14 @@ impl Recorder {
     }
 
     /// For whoever looks; and once, that files cannot be written, or can be again.
-    fn tell(&self, failing: &mut BTreeSet<String>) {
+    fn tell(&self, failing: &mut Failing) {
         let readings: Vec<_> = self.files.values().map(|files| files.reading.clone()).collect();
-        for MirrorFileReading { mirror, error, lost, lost_before, .. } in &readings {
-            let mut fields = Map::new();
-            fields.insert("mirror".into(), json!(mirror));
-            let phase = match (error, failing.contains(mirror)) {
-                (Some(error), false) => {
-                    say_err!("weir: mirror {mirror}: {error}");
-                    fields.insert("error".into(), json!(error));
-                    failing.insert(mirror.clone());
-                    "alarm"
-                }
-                (None, true) => {
-                    fields.insert("lost".into(), json!(lost - lost_before));
-                    failing.remove(mirror);
-                    "end"
-                }
-                _ => continue,
-            };
+        for (phase, fields) in failing.news(readings.iter().chain(self.gone.values()).cloned()) {
+            if let Some(error) = fields.get("error").and_then(Value::as_str) {
+                say_err!("weir: mirror {}: {error}", fields["mirror"].as_str().unwrap_or_default());
+            }
             self.news.push(News::Event { kind: "mirror_file", phase, fields });
         }
-        failing.retain(|mirror| readings.iter().any(|reading| reading.mirror == *mirror));
         self.board.set(readings);
     }
 }
