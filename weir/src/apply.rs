@@ -73,6 +73,14 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
+/// How many values of two configurations differ.
+pub fn values_differ(values: usize) -> String {
+    match values {
+        1 => "1 value differs".to_owned(),
+        n => format!("{n} values differ"),
+    }
+}
+
 fn told(answer: &Applied, args: &ApplyArgs) -> String {
     let mut grid = Grid::new(&["<key", "<change"]);
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
@@ -81,10 +89,7 @@ fn told(answer: &Applied, args: &ApplyArgs) -> String {
         grid.push([row.key.clone(), format!("{} -> {}{origin}", word(&row.was), word(&row.is))]);
     }
     let mut text = grid.body();
-    let values = match answer.changed.len() {
-        1 => "1 value differs".to_owned(),
-        n => format!("{n} values differ"),
-    };
+    let values = values_differ(answer.changed.len());
     let _ = match (args.dry_run, args.confirm.flatten()) {
         (true, _) => writeln!(text, "{values}; nothing was applied"),
         (false, None) => writeln!(text, "applied: {values}"),

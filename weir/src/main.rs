@@ -38,7 +38,7 @@ mod top;
 mod trace;
 mod which;
 
-use crate::output::{OUT, say_err};
+use crate::output::{say, say_err};
 use clap::{CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             if json {
-                OUT.json(&refusal::usage(&error));
+                say!("{}", refusal::usage(&error));
             }
             return ExitCode::from(REFUSED);
         }
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     if let Err(error) = &outcome {
         say_err!("weir: {error:#}");
         if json {
-            OUT.json(&refusal::document(error));
+            say!("{}", refusal::document(error));
         }
     }
     let said = output::finish();

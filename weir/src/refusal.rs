@@ -1,4 +1,5 @@
-//! Why a command did nothing, as the document that `--json` promises: the same for every command.
+//! Why a command did nothing, as the document that `--json` promises: the same for every command, on one line as those that
+//! stream want it.
 
 use crate::check::Refused;
 use anyhow::Error;

@@ -276,12 +276,10 @@ fn document<T: DeserializeOwned>(
 }
 
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {
-    let stream = client::open(socket, &format!("{}?format=ndjson&follow={}", api::EVENTS, args.watch))?;
-    for event in client::lines::<Event>(stream) {
+    let port = args.port.as_ref().map(|port| format!("&port={}", client::encode(port))).unwrap_or_default();
+    let target = format!("{}?format=ndjson&follow={}{port}", api::EVENTS, args.watch);
+    for event in client::lines::<Event>(client::open(socket, &target)?) {
         let event = event?;
-        if args.port.as_ref().is_some_and(|port| event.port.as_ref() != Some(port)) {
-            continue;
-        }
         match args.json {
             true => say!("{}", json(&event)),
             false => say!("{}", tables::event(&event)),

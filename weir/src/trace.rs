@@ -56,7 +56,7 @@ pub struct TraceArgs {
     #[arg(long)]
     pub port: String,
     /// Frames to follow.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
     /// Which frames: all conditions must hold.
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub struct CaptureArgs {
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub file: PathBuf,
     /// Frames to write.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
     /// Frames that are lost, and nothing else.
     #[arg(long)]

@@ -49,6 +49,7 @@ const SINCE: &[Parameter] = &[
 
 const STREAM: &[Parameter] = &[
     parameter("since", "number of the last event already known", Kind::Integer(0, u64::MAX)),
+    parameter("port", "events of this port only", Kind::Port),
     parameter("format", "as Accept says unless given, else sse", Kind::Word(|| vec!["sse", "ndjson"])),
     parameter("follow", "false: only what is kept; else it goes on for ever", Kind::Flag),
 ];

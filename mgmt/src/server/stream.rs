@@ -2,6 +2,7 @@
 
 use super::{App, lock};
 use crate::api::given::Given;
+use crate::events::Event;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
@@ -17,6 +18,8 @@ const STREAMS: usize = 16;
 struct Reader {
     app: Arc<App>,
     cursor: u64,
+    /// Only what happens at this one.
+    port: Option<String>,
     sse: bool,
     follow: bool,
     silent: bool,
@@ -52,7 +55,8 @@ pub(super) async fn events(app: Arc<App>, given: Given) -> Response<Body> {
     }
     // A number from a life before this one: all that is kept is new.
     let cursor = if cursor > lock(&app.log).last() { 0 } else { cursor };
-    let reader = Reader { app, cursor, sse, follow, silent: false };
+    let port = given.text("port").map(str::to_owned);
+    let reader = Reader { app, cursor, port, sse, follow, silent: false };
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let text = reader.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), reader))
@@ -96,7 +100,9 @@ impl Reader {
     fn take(&mut self) -> Option<String> {
         let log = lock(&self.app.log);
         let mut text = String::new();
-        for event in log.after(self.cursor) {
+        let wanted =
+            |event: &&Event| self.port.is_none() || event.body["port"].as_str() == self.port.as_deref();
+        for event in log.after(self.cursor).filter(wanted) {
             let _ = match self.sse {
                 true => write!(text, "id: {}\ndata: {}\n\n", event.id, event.body),
                 false => writeln!(text, "{}", event.body),

@@ -159,6 +159,7 @@ fn faults_are_named_in_the_right_status() {
         ("GET", "/v1/queues?port=p0&port=p0", "", 400, Some("port")),
         ("GET", "/v1/switch?port=p0", "", 400, Some("port")),
         ("GET", "/v1/events?since=soon", "", 400, Some("since")),
+        ("GET", "/v1/events?port=zz&follow=false", "", 404, Some("port")),
         ("GET", "/v1/events?format=xml", "", 400, Some("format")),
         ("GET", "/v1/events?follow=maybe", "", 400, Some("follow")),
         ("POST", "/v1/ports", "Content-Length: 9\r\n", 403, None),
@@ -470,6 +471,13 @@ fn events_come_as_they_happen_and_can_be_resumed() {
     );
     let kept = get(&server, "/v1/events?follow=false&format=ndjson");
     assert!(kept.has("application/x-ndjson") && kept.body.contains("\"burst\""), "{}", kept.body);
+    // Of a port at which something has happened, and of one at which nothing has.
+    for (port, some) in [("p0", true), ("p%221%5C", false)] {
+        let body = get(&server, &format!("/v1/events?follow=false&format=ndjson&port={port}")).body;
+        let events: Vec<&str> = body.lines().filter(|line| line.starts_with('{')).collect();
+        let there = |event: &&str| event.contains("\"port\":\"p0\"");
+        assert!(events.iter().all(there) && events.is_empty() != some, "{port}: {body}");
+    }
     let resumed = ask(&server, "GET", "/v1/events?follow=false", "Last-Event-ID: 1\r\n");
     assert!(!resumed.body.contains("id: 1\n"), "{}", resumed.body);
     // A number from before a restart: all that is kept is new.

@@ -20,6 +20,7 @@ fn document(ended: &Ended) -> Value {
 fn refused(args: &[&str]) -> Value {
     let (document, ended) = both(args);
     assert_eq!(ended.code(), Some(2), "{args:?}: {}", ended.stderr);
+    assert_eq!(ended.stdout.lines().count(), 1, "as those that stream promise: {}", ended.stdout);
     let keys: Vec<_> = document.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["error", "faults"], "{args:?}: {document:#}");
     let error = document["error"].as_str().unwrap();
@@ -192,6 +193,13 @@ fn orders_and_questions_to_a_switch_say_one_document() {
     assert_eq!((&written["frames"], &written["missed"]), (&0.into(), &0.into()), "{written:#}");
     refused(&of(&socket, &["capture", "--port", "none", "-w", &path("x.pcapng")]));
     refused(&of(&socket, &["trace", "--port", "none"]));
+    refused(&of(&socket, &["trace", "--port", "a", "--dscp", "99"]));
+    let nothing = refused(&of(&socket, &["trace", "--port", "a", "--count", "0"]));
+    assert!(nothing["error"].as_str().is_some_and(|text| text.contains("1..")), "{nothing:#}");
+    for watch in [&[][..], &["--watch"]] {
+        let nowhere = refused(&of(&socket, &[&["show", "events", "--port", "none"], watch].concat()));
+        assert!(nowhere["error"].as_str().is_some_and(|text| text.contains("a, b")), "{nowhere:#}");
+    }
     refused(&of(&socket, &["explain", "--port", "none"]));
     refused(&of(&socket, &["show", "ports", "--port", "none"]));
     let (explained, _) = both(&of(&socket, &["explain", "--port", "a", "--to", "b"]));

@@ -8,6 +8,7 @@ mod workers;
 use super::control::{Command, Reply};
 use super::kernel;
 use super::mgmt::Bulletin;
+use crate::apply::values_differ;
 use crate::check;
 use crate::output::{say, say_err};
 use jobs::JobTask;
@@ -292,7 +293,7 @@ impl Office {
                 told.confirm_ms = confirm.map(|time| time.as_millis() as u64);
                 let event = json!({ "source": source, "values": values, "confirm_ms": told.confirm_ms });
                 self.tell("applied", &event);
-                say!("configuration {source}: applied, {values} values differ");
+                say!("configuration {source}: applied, {}", values_differ(values));
                 answer(asker, Ok(Done::said(&told)));
             }
             Then::Followed { .. } => self.followed(to),
