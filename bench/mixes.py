@@ -97,10 +97,10 @@ def udp(slot, payload, port=9, checksum=0):
     return struct.pack("!HHHH", 1024 + slot.source, port, 8 + len(payload), checksum) + payload
 
 
-def plain(slot, size=64, dscp=0, pcp=None):
+def plain(slot, size=64, dscp=0, pcp=None, ecn=0):
     """IPv4 and UDP, with or without an 802.1Q tag."""
     headers = 14 + (0 if pcp is None else 4) + 20 + 8
-    return ethernet(slot, 0x0800, ipv4(slot, udp(slot, bytes(size - FCS - headers)), dscp), pcp)
+    return ethernet(slot, 0x0800, ipv4(slot, udp(slot, bytes(size - FCS - headers)), dscp, ecn), pcp)
 
 
 def at_dscp(choose):
@@ -133,7 +133,7 @@ def ipv6(slot):
 
 def any_ecn(slot):
     """Not ECT, ECT(0), ECT(1) or CE: what comes from other switches that mark."""
-    return ethernet(slot, 0x0800, ipv4(slot, udp(slot, bytes(18)), ecn=slot.rng.randrange(4)))
+    return plain(slot, ecn=slot.rng.randrange(4))
 
 
 def arp(slot):

@@ -65,7 +65,8 @@ impl Mbuf {
     /// What the mbuf has room for beside the frame. A copy of the mbuf has it, too; another handle to it writes the same.
     #[inline(always)]
     fn user(&self) -> &AtomicU32 {
-        // SAFETY: hash.usr is `uint32_t`, is there as long as the mbuf and is reached by nobody but here.
+        // SAFETY: hash.usr is `uint32_t` and is there as long as the mbuf; a driver writes it before the frame is ours and does
+        // not read it, and everybody else comes through here.
         unsafe { AtomicU32::from_ptr(self.at(WEIR_MBUF_USER)) }
     }
 

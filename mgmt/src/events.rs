@@ -96,6 +96,15 @@ struct Episode {
     peak: u64,
 }
 
+/// What is to be told of an episode now, or of none that may begin; `None`: nothing.
+fn phase(episode: Option<&Episode>, begins: bool, ends: bool, now: &Snapshot) -> Option<&'static str> {
+    match episode {
+        None => begins.then_some("start"),
+        Some(_) if ends => Some("end"),
+        Some(e) => (now.uptime_ms >= e.told + UPDATE).then_some("update"),
+    }
+}
+
 /// What is known of one (port, priority).
 #[derive(Clone, Debug, Default)]
 struct Lane {
@@ -115,7 +124,7 @@ pub struct Watcher {
     /// Samples for which the addresses of each worker have moved as in a loop.
     looping: Vec<u32>,
     /// Stations that each worker does not learn, and when it last met one, as [`Snapshot::uptime_ms`].
-    refusing: Vec<Option<(Episode, u64)>>,
+    refusing: Vec<(Option<Episode>, Option<u64>)>,
     /// What was told of the neighbours of each port.
     neighbours: Vec<lldp::Told>,
     before: Option<Snapshot>,
@@ -137,7 +146,7 @@ impl Watcher {
         self.flooding.resize(now.now.ports.len(), Default::default());
         self.overrun_at.resize(now.now.ports.len(), None);
         self.looping.resize(now.now.loops.len(), 0);
-        self.refusing.resize(now.now.loops.len(), None);
+        self.refusing.resize(now.now.loops.len(), Default::default());
         // The first snapshot has nothing to be compared with: counters from before are no news.
         let Some(before) = before else {
             self.neighbours = (0..now.now.ports.len()).map(|port| lldp::Told::of(now, port)).collect();
@@ -251,7 +260,7 @@ fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, lo
 
 /// Stations that are not learned: frames to them go to every port. From the first one until there was none for a while.
 fn refused(
-    episode: &mut Option<(Episode, u64)>,
+    (episode, last): &mut (Option<Episode>, Option<u64>),
     before: &Snapshot,
     now: &Snapshot,
     worker: usize,
@@ -259,18 +268,13 @@ fn refused(
 ) {
     let (Some(was), is) = (before.now.loops.get(worker), &now.now.loops[worker]) else { return };
     let grown = is.fdb_refused > was.fdb_refused;
-    let phase = match episode {
-        None if grown => "start",
-        Some((_, last)) if !grown && is_quiet(Some(*last), now) => "end",
-        Some((e, _)) if now.uptime_ms >= e.told + UPDATE => "update",
-        _ => return,
-    };
-    let begun = Episode { since: now.unix_ms, told: 0, count: was.fdb_refused, ns: 0, peak: 0 };
-    let (e, last) = episode.get_or_insert((begun, now.uptime_ms));
-    e.told = now.uptime_ms;
     if grown {
-        *last = now.uptime_ms;
+        *last = Some(now.uptime_ms);
     }
+    let Some(phase) = phase(episode.as_ref(), grown, is_quiet(*last, now), now) else { return };
+    let begun = Episode { since: now.unix_ms, told: 0, count: was.fdb_refused, ns: 0, peak: 0 };
+    let e = episode.get_or_insert(begun);
+    e.told = now.uptime_ms;
     let mut body = event(now, "fdb_refused", phase);
     body.insert("lcore".into(), json!(now.info.lcores.get(worker)));
     body.insert("since_unix_ms".into(), json!(e.since));
@@ -350,12 +354,8 @@ fn rate_limit(
 ) {
     let reason = kind.reason();
     let lost = |s: &Snapshot| s.now.ports[port].stats.drops.0[reason as usize];
-    let phase = match &episode {
-        None if lost(now) > lost(before) => "start",
-        Some(_) if is_quiet(now.last_drop[port][reason as usize], now) => "end",
-        Some(e) if now.uptime_ms >= e.told + UPDATE => "update",
-        _ => return,
-    };
+    let quiet = is_quiet(now.last_drop[port][reason as usize], now);
+    let Some(phase) = phase(episode.as_ref(), lost(now) > lost(before), quiet, now) else { return };
     let begun = Episode { since: now.unix_ms, told: 0, count: lost(before), ns: 0, peak: 0 };
     let e = episode.get_or_insert(begun);
     e.told = now.uptime_ms;
@@ -472,13 +472,7 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
     };
     for (direction, change, episode) in [("tx", tx, &mut lane.tx_pause), ("rx", rx, &mut lane.rx_pause)] {
         let active = change.on || change.count.1 > change.count.0 || change.ns.1 > change.ns.0;
-        let phase = match (&episode, active) {
-            (None, false) => continue,
-            (None, true) => "start",
-            (Some(e), true) if now.uptime_ms >= e.told + UPDATE => "update",
-            (Some(_), true) => continue,
-            (Some(_), false) => "end",
-        };
+        let Some(phase) = phase(episode.as_ref(), active, !active, now) else { continue };
         let e = episode.get_or_insert(Episode {
             since: now.unix_ms,
             told: 0,

@@ -456,13 +456,7 @@ impl<F: Frame> FrameBatch<F> {
         Some(count)
     }
 
-    /// Frames that came in as CE.
-    #[inline(always)]
-    pub fn ce(&self) -> u32 {
-        self.ecn.ce().into()
-    }
-
-    /// How many of the first ones did.
+    /// How many of the first ones came in as CE.
     #[inline(always)]
     fn ce_among(&self, first: u32) -> u32 {
         match self.ecn.ce().into() {
@@ -487,7 +481,7 @@ impl<F: Frame> FrameBatch<F> {
         let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
         if self.len() <= limits.frames && limits.goes_on(all) {
             let last = wire_bytes(u64::from(self.len_of(Place::Last)));
-            return Front { totals: self.totals(), wire: all, last, ce: self.ce() };
+            return Front { totals: self.totals(), wire: all, last, ce: self.ecn.ce().into() };
         }
         match self.mixed {
             0 => self.front_of_one_length(limits, charge_of),
@@ -552,7 +546,7 @@ impl<F: Frame> FrameBatch<F> {
     pub fn all_popped(&mut self, frames: u32) -> (BatchTotals, u32) {
         debug_assert!(self.is_empty());
         self.skip_copies(frames);
-        let ce = self.ce();
+        let ce = self.ecn.ce().into();
         let (bytes, charge) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.charge));
         self.padding = 0;
         self.set_ce(0);

@@ -268,6 +268,7 @@ mod tests {
         switch.apply(&mut back, 9).unwrap();
         assert_eq!((back.mmu, switch.ports[0].shaper.unwrap().rate()), (b.mmu, 1_000_000_000));
     }
+
     /// A port that is switched off is one without a link: what waited is dropped by name, and what comes all the same, too; the link
     /// may go and come meanwhile. With another lcore beside it, and from the start.
     #[test]

@@ -7,6 +7,7 @@
 //!
 //! Records go through bounded rings; what does not fit is counted and not waited for.
 
+use super::copies::Copies;
 use super::receive::ParsedFrame;
 use super::stage::Staged;
 use super::{Switch, Wire};
@@ -300,6 +301,15 @@ impl Tap {
         self.armed.load(Acquire) >= self.workers
     }
 
+    /// The copy count for another frame to follow; `None`: there is no room for one.
+    fn place(&mut self, copies: &Copies) -> Option<u32> {
+        if self.followed.is_full() {
+            // The last copy of some has left by another worker.
+            self.followed.retain(|key| !copies.is_free(key.slot));
+        }
+        if self.followed.is_full() { None } else { copies.next_free() }
+    }
+
     fn count_lost(&mut self) {
         self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
     }
@@ -436,19 +446,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if !tap.order.filter.admits(profile, bytes, len, &parsed) {
             return None;
         }
-        if tap.followed.is_full() {
-            // The last copy of some has left by another worker.
-            tap.followed.retain(|key| !copies.is_free(key.slot));
-        }
-        let slot = if tap.followed.is_full() { None } else { copies.next_free() };
-        let kept = if slot.is_some() || !headers.forwards() { tap.keep(bytes) } else { None };
-        let Some(kept) = kept else {
+        let slot = if headers.forwards() { tap.place(copies) } else { None };
+        let can_follow = slot.is_some() || !headers.forwards();
+        let Some(kept) = can_follow.then(|| tap.keep(bytes)).flatten() else {
             tap.count_lost();
             return None;
         };
         tap.aside = (0, [0; crate::drops::DROP_REASONS]);
         let mut headers = *headers;
-        let slot = slot.filter(|_| headers.forwards());
         if let Some(slot) = slot {
             copies.begin(slot, 1);
             headers.meta.copies = slot;
