@@ -21,6 +21,13 @@ pub fn frames(ports: usize, poll_gap: Nanos) -> usize {
     ((poll_gap / FRAME_NS) as usize).max(ports.max(2) * LEAST * 5 / 4)
 }
 
+/// Frames an lcore receives at most in a turn after one that could not send all it was to: a quarter less than [`frames`], and it
+/// sends a quarter more. Otherwise a backlog, once it is there, would stay as long as frames come as fast as they can be moved.
+#[inline(always)]
+pub fn frames_behind(frames: usize) -> usize {
+    frames - frames / 4
+}
+
 /// What each of `busy` ports may give if the others of `ports` give [`LEAST`], of `frames` together.
 #[inline(always)]
 pub fn share(frames: usize, ports: usize, busy: usize) -> usize {

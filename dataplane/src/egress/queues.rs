@@ -406,6 +406,13 @@ impl<F: Frame> Queues<F> {
         Some((voq.head, standing))
     }
 
+    /// The frames that a queue sends next are sent by the lcore they came from.
+    #[inline(always)]
+    pub fn is_sent_elsewhere(&self, out: PortId, queue: usize) -> bool {
+        let batch = self.front(out, queue).and_then(|(ix, _)| self.batches.get(ix as usize));
+        batch.is_some_and(|batch| batch.header().home != BatchHeader::HERE)
+    }
+
     /// A batch, as [`Queues::front`] names it.
     #[inline(always)]
     pub fn batch_mut(&mut self, ix: u32) -> Option<&mut FrameBatch<F>> {

@@ -1,13 +1,14 @@
 //! Frames that travel between lcores: which they are is said beside them, so that who only passes them on touches
 //! none of their memory.
 
-use super::batch::{BATCH_MAX, BatchHeader, BatchTotals, padding};
+use super::batch::{BatchHeader, BatchTotals, padding};
+use super::sized_frames::SizedFrames;
 use crate::frame::Frame;
 use crate::types::PortId;
 use arrayvec::ArrayVec;
 
 /// A buffer for the frames of a batch. It goes back empty to the lcore it came from, which has a stock of them.
-pub type BatchBuffer<F> = Box<ArrayVec<F, BATCH_MAX>>;
+pub type BatchBuffer<F> = Box<SizedFrames<F>>;
 
 /// One frame, or several of a batch.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl<F: Frame> RequestFrames<F> {
     pub fn frames(&self) -> &[F] {
         match self {
             Self::One(frame) => std::slice::from_ref(frame),
-            Self::BatchBuffer(buffer) => buffer,
+            Self::BatchBuffer(buffer) => buffer.frames(),
         }
     }
 
@@ -37,7 +38,7 @@ impl<F: Frame> RequestFrames<F> {
                 None
             }
             Self::BatchBuffer(mut buffer) => {
-                F::append(&mut buffer, to);
+                buffer.append_to(to);
                 Some(buffer)
             }
         }

@@ -301,7 +301,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         {
             match buffer {
                 Some(mut buffer) => {
-                    F::append(&mut buffer, port.stage.frames_mut());
+                    buffer.append_to(port.stage.frames_mut());
                     buffers.push(buffer);
                 }
                 None => {

@@ -81,9 +81,9 @@ impl<F: Frame> OwnPort<F> {
         let lane = &mut self.lanes.lanes[queue];
         let Some(batch) = queues.batch_mut(lane.batch) else { return departed };
         while departed.frames < limits.frames
-            && let Some(frame) = batch.pop_unaccounted()
+            && let Some((frame, len)) = batch.pop_unaccounted()
         {
-            departed.last = wire_bytes(frame.len() as u64);
+            departed.last = wire_bytes(u64::from(len));
             departed.wire += departed.last;
             departed.frames += 1;
             self.stage.frames_mut().push(frame);

@@ -207,7 +207,7 @@ pub struct Switch<F, A = Mmu> {
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Lets `port` send: control frames first, then at most `budget` data frames (`BURST` at most are
-    /// staged at a time). Returns how many data frames the wire took.
+    /// staged at a time). As many as `BURST` more are granted to the lcores they came from. Returns how many data frames the wire took.
     #[inline]
     pub fn transmit(&mut self, port: PortId, budget: usize, now: Nanos, wire: &mut impl Wire<F>) -> usize {
         self.transmit_control(port, now, wire);

@@ -14,7 +14,7 @@ use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::pfc::watchdog::Seen;
 use crate::rng::Rng;
-use crate::types::{Nanos, PRIORITIES, PortId, wire_bytes};
+use crate::types::{BURST, Nanos, PRIORITIES, PortId, wire_bytes};
 use arrayvec::ArrayVec;
 
 /// What it takes to let frames leave their queue.
@@ -29,6 +29,14 @@ struct Departure<'a, F, C> {
     watched_at: Option<Nanos>,
 }
 
+/// How many frames of a port may still leave their queues in one call. Those that another lcore is to send cost that one their
+/// time, so they have a count of their own.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    here: usize,
+    granted: usize,
+}
+
 /// What left a queue in one go.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Departed {
@@ -36,6 +44,21 @@ pub(super) struct Departed {
     /// Their bytes on the wire, and those of the last one alone.
     pub wire: u64,
     pub last: u64,
+}
+
+impl Room {
+    /// There is some for the next frame, of which it is asked only if it matters whether another lcore sends it.
+    #[inline(always)]
+    fn is_for(&self, elsewhere: impl FnOnce() -> bool) -> bool {
+        (self.here > 0 && self.granted > 0) || (if elsewhere() { self.granted } else { self.here }) > 0
+    }
+
+    /// So many frames have left, some of which were granted. A batch is granted whole, even if there was less room.
+    #[inline(always)]
+    fn take(&mut self, frames: usize, granted: usize) {
+        self.here -= frames - granted;
+        self.granted = self.granted.saturating_sub(granted);
+    }
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
@@ -48,15 +71,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// Takes frames off the queues, in the order of the scheduler, until the stage holds `budget`, or as many have been
-    /// granted from other lcores.
+    /// Takes frames off the queues, in the order of the scheduler, until the next one finds no room: the stage holds `budget`,
+    /// or [`BURST`] have been granted to other lcores.
     #[inline(always)]
     pub(super) fn stage(&mut self, out: PortId, budget: usize, now: Nanos) {
         let Self { ports, queues, rng, admission, peers, owner, tap, .. } = self;
         let port = &mut ports[out.index()];
         let budget = budget.min(port.stage.capacity());
         let mut ready = queues.occupied(out);
-        if ready == 0 || port.stage.len() >= budget || !port.up {
+        let several = peers.len() > 1;
+        let mut room = Room { here: budget.saturating_sub(port.stage.len()), granted: BURST };
+        if ready == 0 || room.here == 0 && !several || !port.up {
             return;
         }
         ready &= !port.blocked(queues, out, now);
@@ -71,14 +96,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let watched_at = tap.as_ref().map(|_| now);
         let return_path = ReturnPath { peers, owner };
         let mut departure = Departure { rng, return_path, charge_of, out, queue: 0, watched_at };
-        let mut left = budget - port.stage.len();
-        while left > 0 && port.in_flight < IN_FLIGHT_MAX && port.in_flight_wire < port.most_in_flight_wire {
+        room.granted = room.granted.min(IN_FLIGHT_MAX.saturating_sub(port.in_flight));
+        while (room.here > 0 || several && room.granted > 0) && port.in_flight_wire < port.most_in_flight_wire
+        {
             let Some(pick) = port.scheduler.pick(ready) else { break };
             departure.queue = pick.queue;
-            let (taken, open) =
-                port.take(queues, &mut departure, pick, left.min(IN_FLIGHT_MAX - port.in_flight));
-            // A batch that another lcore sends is granted whole, even if it is more than was asked for.
-            left = left.saturating_sub(taken);
+            let open = port.take(queues, &mut departure, pick, &mut room);
             if let Some(bursts) = &mut port.bursts {
                 bursts.shrunk(pick.queue, queues.bytes(out, pick.queue), now);
             }
@@ -198,43 +221,47 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 }
 
 impl<F: Frame> OwnPort<F> {
-    /// Moves up to `most` frames of the picked queue to the stage, marking on the way, or grants them. How many, and
-    /// `false`: the shaper is shut.
+    /// Moves frames of the picked queue to the stage, marking on the way, or grants them, while its turn lasts. `false`: the
+    /// shaper is shut, or there is no room for the next frame.
     #[inline(always)]
     fn take<C: Fn(u32) -> u32>(
         &mut self,
         queues: &mut Queues<F>,
         departure: &mut Departure<'_, F, C>,
         QueuePick { queue, wire_bytes: turn }: QueuePick,
-        most: usize,
-    ) -> (usize, bool) {
+        room: &mut Room,
+    ) -> bool {
         if self.shaper.as_ref().is_some_and(|shaper| !shaper.open()) {
-            return (0, false);
+            return false;
         }
         let (out, queue) = (departure.out, queue % PRIORITIES);
         debug_assert!(queues.held_ns(out.index() * PRIORITIES + queue).is_some(), "what sends is not held");
         let (mut wire, mut last, mut taken, mut go_on) = (0, 0, 0, true);
-        while taken < most && go_on {
+        while go_on && room.is_for(|| queues.is_sent_elsewhere(out, queue)) {
             let shaper = self.shaper.as_ref().map_or(u64::MAX, Shaper::wire_left);
-            let limits = Limits { frames: most - taken, wire: shaper.min(turn.saturating_sub(wire)) };
+            let limits = Limits { frames: room.here, wire: shaper.min(turn.saturating_sub(wire)) };
             let turns = turn != QueuePick::ALONE && limits.frames > 1;
             let in_lane = self.lanes.is_open(queue) || (turns && self.open_lane(queues, (out, queue), turn));
+            let in_flight = self.in_flight;
             let departed = if in_lane {
                 self.take_from_lane(queues, (out, queue), limits)
             } else {
                 let Some(departed) = self.take_from_queue(queues, departure, limits) else { break };
                 departed
             };
+            room.take(departed.frames, self.in_flight - in_flight);
             last = departed.last;
             taken += departed.frames;
             wire += departed.wire;
             let open = self.shaper.as_mut().is_none_or(|shaper| shaper.pay_and_open(departed.wire));
             go_on = open && wire < turn && queues.occupied(out) >> queue & 1 == 1;
         }
-        // While nobody else could be served the group's time follows each frame; a turn has one time.
-        let behind = if turn == QueuePick::ALONE { last } else { wire };
-        self.scheduler.sent(queue, taken as u64, wire, behind);
-        (taken, true)
+        if taken > 0 {
+            // While nobody else could be served the group's time follows each frame; a turn has one time.
+            let behind = if turn == QueuePick::ALONE { last } else { wire };
+            self.scheduler.sent(queue, taken as u64, wire, behind);
+        }
+        taken > 0
     }
 
     /// Moves to the stage, or grants, what may leave the batch at the front of a queue at once.

@@ -11,7 +11,7 @@ use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
 use weir_dataplane::switch::Switch;
-use weir_dataplane::turn::{LEAST, Ration, share};
+use weir_dataplane::turn::{LEAST, Ration, frames_behind, share};
 use weir_dataplane::types::{BURST, Burst, PortId};
 use weir_dpdk::Polling;
 
@@ -86,8 +86,8 @@ pub struct Worker<D: Io = Dpdk> {
     pub curve_cursor: usize,
     /// Frames it receives in a turn at most ([`weir_dataplane::turn::frames`]).
     pub frames: usize,
-    /// Who sends first: ports from there on had to wait in the last turn.
-    pub first: usize,
+    /// The first of the ports that had to wait in the last turn for frames that could be sent; it sends first.
+    pub waiting: Option<usize>,
     /// A page of the forwarding table that somebody waits for.
     pub page: Option<Box<FdbPage>>,
 }
@@ -159,7 +159,7 @@ impl<D: Io> Worker<D> {
             published: Published::new::<LoopStats>(),
             curve_cursor: 0,
             frames,
-            first: 0,
+            waiting: None,
             page: None,
         }
     }
@@ -237,8 +237,9 @@ impl<D: Io> Worker<D> {
         watch: &mut W,
     ) -> (usize, usize) {
         let (mut busy, mut received) = (0, 0);
-        let share = share(self.frames, self.ports.len(), before.busy).min(BURST);
-        let mut ration = Ration::new(self.frames, self.ports.len());
+        let frames = if self.waiting.is_some() { frames_behind(self.frames) } else { self.frames };
+        let share = share(frames, self.ports.len(), before.busy).min(BURST);
+        let mut ration = Ration::new(frames, self.ports.len());
         for port in &mut self.ports {
             let came = port.rx.receive(burst, ration.next(share));
             watch.lap(&self.clock, Stage::RxDriver);
@@ -265,15 +266,16 @@ impl<D: Io> Worker<D> {
     fn transmit<W: Watch>(&mut self, now: u64, left: usize, watch: &mut W) -> (u64, usize) {
         let (own, all) = (self.ports.len(), self.ports.len() + self.others.len());
         let most = self.frames.min(BURST);
-        let (mut now, mut left, mut sent, mut waiting) = (now, left, 0, None);
+        let first = self.waiting.take().unwrap_or(0);
+        let (mut now, mut left, mut sent) = (now, left, 0);
         for step in 0..all {
-            let at = if self.first + step < all { self.first + step } else { self.first + step - all };
+            let at = if first + step < all { first + step } else { first + step - all };
             if let Some(port) = self.ports.get_mut(at) {
                 if self.switch.is_idle(port.id, now) {
                     continue;
                 }
-                if left == 0 || self.switch.staged(port.id) > left {
-                    waiting.get_or_insert(at);
+                if self.switch.staged(port.id) > left {
+                    self.waiting.get_or_insert(at);
                     self.switch.transmit_due_control(port.id, now, &mut port.wire);
                     continue;
                 }
@@ -286,11 +288,14 @@ impl<D: Io> Worker<D> {
                     let (budget, in_flight) = (left.min(most), self.switch.in_flight(port.id));
                     let n = self.switch.transmit(port.id, budget, now, &mut wire);
                     sent += n;
-                    let moved = n + self.switch.in_flight(port.id) - in_flight;
-                    left = left.saturating_sub(moved);
-                    if moved < budget || left == 0 || self.switch.waiting(port.id) == 0 {
+                    left = left.saturating_sub(n);
+                    let granted = self.switch.in_flight(port.id) - in_flight;
+                    if (n < budget || left == 0) && granted < BURST || self.switch.waiting(port.id) == 0 {
                         break;
                     }
+                }
+                if left == 0 && self.switch.waiting(port.id) != 0 {
+                    self.waiting.get_or_insert(at);
                 }
                 watch.lap(&self.clock, Stage::Transmit);
                 watch.after(&self.clock, &self.switch, port.id, &mut port.curve);
@@ -299,18 +304,27 @@ impl<D: Io> Worker<D> {
             {
                 // A grant is carried out whole.
                 if left < BATCH_MAX || self.switch.staged(*port) > left {
-                    waiting.get_or_insert(at);
+                    self.waiting.get_or_insert(at);
                     continue;
                 }
-                now = self.clock.now();
                 let mut wire = Watched { wire, watch, clock: &self.clock };
-                let n = self.switch.transmit_granted(*port, left.min(most), now, &mut wire);
-                sent += n;
-                left = left.saturating_sub(n);
+                // As for own ports: what has gathered here while the lcore was away must be able to leave faster than it
+                // comes, or the queues stay as deep as that made them.
+                for _ in 0..BURSTS_PER_TURN {
+                    now = self.clock.now();
+                    let n = self.switch.transmit_granted(*port, left.min(most), now, &mut wire);
+                    sent += n;
+                    left = left.saturating_sub(n);
+                    if n == 0 || left < BATCH_MAX || !self.switch.has_grants(*port) {
+                        break;
+                    }
+                }
+                if self.switch.has_grants(*port) {
+                    self.waiting.get_or_insert(at);
+                }
                 watch.lap(&self.clock, Stage::Transmit);
             }
         }
-        self.first = waiting.unwrap_or(0);
         (now, sent)
     }
 

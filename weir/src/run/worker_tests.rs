@@ -275,6 +275,27 @@ fn a_turn_moves_no_more_frames_than_fit_into_the_gap_with_1_to_32_ports_and_nobo
     }
 }
 
+/// What gathered while no wire took anything leaves faster than more comes, though both lcores receive all they may all the time.
+#[test]
+fn a_backlog_between_two_lcores_goes_away() {
+    let mut bench = Bench::new(2, 2, Driver::new(1, 256), "");
+    let step = |bench: &mut Bench, room: usize| {
+        for port in 0..2 {
+            let missing = RING - bench.workers[port].ports[0].rx.ring.len();
+            bench.arrive(port, (0..missing).map(|n| frame(port, 1 - port, n)));
+        }
+        for worker in &mut bench.workers {
+            worker.others.iter_mut().for_each(|(_, wire)| wire.room = room);
+        }
+        bench.turns();
+        bench.books().held
+    };
+    let backlog = (0..20).map(|_| step(&mut bench, 0)).last().unwrap_or_default();
+    assert!(backlog > 4 * BURST as u64, "{backlog}");
+    let left = (0..100).map(|_| step(&mut bench, 256)).last().unwrap_or_default();
+    assert!(left < 4 * BURST as u64, "{left} of {backlog} are still there");
+}
+
 #[test]
 fn a_filling_ring_pauses_its_sender_before_a_frame_is_missed_whatever_the_driver_gives() {
     for (multiple, most) in [(1, 256), (4, 256), (8, 256), (32, 256), (1, 32), (1, 64), (4, 64), (32, 32)] {
