@@ -5,6 +5,8 @@
 
 use toml::de::DeValue;
 use weir_dataplane::storm_control::FloodLimit;
+use weir_layout::{show_frame_rate, show_length, show_share};
+pub use weir_layout::{show_rate, show_size, show_time};
 
 /// Why a value was refused, and what would be accepted.
 #[derive(Debug)]
@@ -156,10 +158,8 @@ pub(super) const BOUND: Kind<Bound> = Kind {
 pub(super) const TIME: Kind<u64> =
     Kind { parse: |v| quantity(v, TIMES, 1, TIME_HELP), show: |n| show_time(*n) };
 /// Millimetres; a bare integer is metres.
-pub(super) const LENGTH: Kind<u64> = Kind {
-    parse: |v| quantity(v, LENGTHS, 1_000, LENGTH_HELP),
-    show: |mm| scaled(*mm, &[("m", 1_000), ("mm", 1)]),
-};
+pub(super) const LENGTH: Kind<u64> =
+    Kind { parse: |v| quantity(v, LENGTHS, 1_000, LENGTH_HELP), show: |mm| show_length(*mm) };
 /// Parts per million, at most one million; a bare integer is percent.
 pub(super) const SHARE: Kind<u32> = Kind {
     parse: |v| {
@@ -278,52 +278,12 @@ fn parse_quantity(text: &str, units: Units) -> Result<u64, String> {
     u64::try_from(scaled / divisor).map_err(|_| too_large())
 }
 
-/// `n` in the first unit of the list it is at least one of, with up to three decimals if exact.
-fn scaled(n: u64, units: &[(&str, u64)]) -> String {
-    for &(unit, scale) in units {
-        let thousandths = u128::from(n) * 1_000;
-        if n >= scale && thousandths.is_multiple_of(u128::from(scale)) {
-            let t = thousandths / u128::from(scale);
-            let text = format!("{}.{:03}", t / 1_000, t % 1_000);
-            return text.trim_end_matches('0').trim_end_matches('.').to_owned() + unit;
-        }
-    }
-    format!("{n}{}", units.last().map_or("", |u| u.0))
-}
-
-/// A rate for people: `100G`.
-pub fn show_rate(bps: u64) -> String {
-    scaled(
-        bps,
-        &[("T", 1_000_000_000_000), ("G", 1_000_000_000), ("M", 1_000_000), ("K", 1_000), ("bit/s", 1)],
-    )
-}
-
 /// A limit on what is flooded, for people: `100M` or `5Kpps`.
 pub fn show_flood_limit(limit: &FloodLimit) -> String {
     match *limit {
         FloodLimit::Bits(rate) => show_rate(rate),
-        FloodLimit::Frames(rate) => scaled(rate, &[("Mpps", 1_000_000), ("Kpps", 1_000), ("pps", 1)]),
+        FloodLimit::Frames(rate) => show_frame_rate(rate),
     }
-}
-
-/// A size for people, exact: `12MiB`, `9216B`.
-pub fn show_size(bytes: u64) -> String {
-    let exact = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("MB", 1_000_000), ("KB", 1_000)];
-    match exact.into_iter().find(|(_, s)| bytes >= *s && bytes.is_multiple_of(*s)) {
-        Some((unit, scale)) => format!("{}{unit}", bytes / scale),
-        None => format!("{bytes}B"),
-    }
-}
-
-/// A time for people: `200ms`.
-pub fn show_time(ns: u64) -> String {
-    scaled(ns, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)])
-}
-
-fn show_share(ppm: u64) -> String {
-    let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned() + "%"
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::api;
 use crate::api::documents::{Fault, Problem};
 use crate::server::{is_private, is_socket_of};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, BufRead, BufReader, Read, Take, Write};
 use std::os::unix::net::UnixStream;
@@ -231,7 +232,7 @@ impl Request<'_> {
 const NO_WEIR: &str = "not a weir management socket";
 
 /// What the document of an answer other than 200 says of it.
-pub fn detail(problem: &serde_json::Value) -> &str {
+pub fn detail(problem: &Value) -> &str {
     problem["detail"].as_str().unwrap_or(NO_WEIR)
 }
 
@@ -272,6 +273,16 @@ pub fn read<T: DeserializeOwned>(answer: &str) -> Result<T, ClientError> {
         .map_err(|error| ClientError::Answer(format!("invalid JSON in response: {error}")))
 }
 
+/// A number of an answer; integers above 2^53 come as text.
+pub fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
+}
+
+/// A counter of an answer; 0 where there is none.
+pub fn counter(value: &Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0)
+}
+
 /// A value for a query: everything but letters, digits and `-._~` in percent-encoding.
 pub fn encode(value: &str) -> String {
     let one = |byte: u8| match byte {
@@ -284,7 +295,15 @@ pub fn encode(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn numbers_above_those_of_json_come_as_text() {
+        let above = json!("18446744073709551615");
+        assert_eq!((counter(&above), number(&above)), (u64::MAX, Some(u64::MAX as f64)));
+        assert_eq!((counter(&Value::Null), number(&Value::Null)), (0, None));
+    }
 
     #[test]
     fn a_stream_may_be_longer_than_any_answer_that_is_kept() {

@@ -15,7 +15,6 @@ pub mod flows;
 pub mod history;
 pub mod inc;
 pub mod latency;
-pub mod layout;
 pub mod lldp;
 pub mod metrics;
 pub mod mirror_files;

@@ -4,11 +4,11 @@ use crate::api::documents::{
     Count, Event, FdbEntry, FdbKind, FdbMove, FdbPage, FdbWorker, FlowExported, FlowTotal, Flows, Lldp,
     LldpDifferences, LldpInformation, LldpPriority,
 };
-use crate::layout::{Grid, percent, scaled};
 use crate::table::{Column, Form, Table};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use weir_layout::{Grid, Unit, percent, scaled};
 
 /// The rows of a table as text. Rows in which nothing was counted are left out unless `all`.
 pub fn text(table: &Table, rows: &[Value], all: bool) -> String {
@@ -107,7 +107,7 @@ pub fn flows(document: &Flows) -> String {
     if !document.recorded {
         return "flows are not recorded: `[flows] enable = false`\n".to_owned();
     }
-    let share = |of_one: f64| format!("{:.1}", of_one * 100.0);
+    let share = |of_one: f64| Unit::PERCENT.number(of_one);
     // Where more flows came than can be kept there are two bounds.
     let range = |low: String, high: String| if low == high { low } else { format!("{low}-{high}") };
     let heads = ["<Port", "<Cause", ">Prio", "<From", "<Flow", ">Share/%", ">Count", "<Unit", "<Reason"];
@@ -258,14 +258,7 @@ fn ets_words(priorities: &[LldpPriority]) -> String {
 /// One event on one line: time, what, where, and the numbers.
 pub fn event(event: &Event) -> String {
     let (s, ms) = (event.unix_ms / 1000 % 86_400, event.unix_ms % 1000);
-    let mut line = format!(
-        "{:02}:{:02}:{:02}.{ms:03}Z  {:12} {:8}",
-        s / 3600,
-        s / 60 % 60,
-        s % 60,
-        event.event,
-        event.phase
-    );
+    let at = format!("{:02}:{:02}:{:02}.{ms:03}Z", s / 3600, s / 60 % 60, s % 60);
     // By their keys, as in JSON.
     let mut named: BTreeMap<&str, String> = BTreeMap::new();
     named.extend(event.port.as_ref().map(|port| ("port", port.clone())));
@@ -274,8 +267,11 @@ pub fn event(event: &Event) -> String {
     for (key, value) in event.more.iter().filter(|(key, _)| *key != "since_unix_ms") {
         named.insert(key, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
-    named.iter().for_each(|(key, value)| line += &format!(" {key}={value}"));
-    line
+    let named: Vec<_> = named.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    // The lines before it were of other events.
+    let mut line = Grid::new(&["<at", "<event", "<phase", "<more"]).at_least(&[0, 11, 7]);
+    line.push([at, event.event.to_string(), event.phase.to_string(), named.join(" ")]);
+    line.body().trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use weir_dataplane::storm_control::StormControl;
 use weir_dataplane::turn::Turns;
 use weir_dataplane::types::{Nanos, PRIORITIES, PortId};
 use weir_dataplane::vlan::PortVlans;
+use weir_layout::Unit;
 
 /// What this program calls itself: the version, and the commit where the build was told (`WEIR_BUILD`, as `make build` does).
 pub const VERSION: &str = match option_env!("WEIR_BUILD") {
@@ -613,5 +614,5 @@ pub const OFF_CORE_FAULT: f64 = 0.05;
 
 /// How a share of time off the core is told.
 pub fn off_core_words(share: f64) -> String {
-    format!("the worker was off its core {:.0} % of the time", share.min(1.0) * 100.0)
+    format!("the worker was off its core {} of the time", Unit::PERCENT.digits(0).text(share.min(1.0)))
 }

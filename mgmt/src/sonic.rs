@@ -10,10 +10,10 @@ mod lldp;
 mod ports;
 
 use crate::api::documents;
-use crate::layout;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use weir_dataplane::types::PRIORITIES;
+use weir_layout as layout;
 
 /// Where the configuration in force is served as SONiC's tables.
 pub const PATH: &str = "/v1/config/sonic";

@@ -20,6 +20,7 @@ use weir_config::units::size;
 use weir_config::{Config, load, show_rate, show_size, show_time, sonic};
 use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
 use weir_dataplane::types::PRIORITIES;
+use weir_layout::Grid;
 
 /// `weir advise`
 #[derive(Debug, Args)]
@@ -134,27 +135,33 @@ fn text(args: &AdviseArgs, plan: &Plan, size: u64, found: Option<&Config>) -> St
     ));
     line(format!("[buffer]\nsize = \"{}\"", show_size(size)));
     if plan.fixed.is_some() {
-        line("control_bytes = 0            # a chip sets nothing aside for CNPs".into());
+        line("control_bytes = 0  # a chip sets nothing aside for CNPs".into());
     }
     if let Some(ratio) = args.oversubscribe {
         line(format!(
-            "over_subscribe_ratio = {ratio}     # the headroom pool holds 1/{ratio} of the sum: not all groups need theirs at once"
+            "over_subscribe_ratio = {ratio}  # the headroom pool holds 1/{ratio} of the sum: not all groups need theirs at once"
         ));
     }
     line("\n[[buffer.profile]]\nname = \"lossless\"".into());
-    line("dynamic_th = 0               # alpha 1: a lone group may hold half of what is shared, N full ones 1/(1 + N) each".into());
+    let mut rows = vec![(
+        "dynamic_th = 0".to_owned(),
+        "alpha 1: a lone group may hold half of what is shared, N full ones 1/(1 + N) each".to_owned(),
+    )];
+    if let (None, Some(config)) = (plan.fixed, found) {
+        let pg = &config.ports[0].pgs[LOSSLESS];
+        let sum = "headroom: the sum of column `software` above, as it is charged";
+        rows.push((format!("xoff = {}", pg.xoff), sum.to_owned()));
+        rows.push((
+            format!("xon_offset = {}", pg.xon_offset),
+            "two frames below the moving limit".to_owned(),
+        ));
+    }
+    line(reasoned(rows));
     match (plan.fixed, found) {
         (Some((xoff, xon)), _) => {
             line(format!("reserved = {xon}\nxoff = {xoff}\nxon = {xon}\nxon_offset = 0"))
         }
-        (None, Some(config)) => {
-            let pg = &config.ports[0].pgs[LOSSLESS];
-            line(format!(
-                "xoff = {:<21} # headroom: the sum of column `software` above, as it is charged",
-                pg.xoff
-            ));
-            line(format!("xon_offset = {:<15} # two frames below the moving limit", pg.xon_offset));
-        }
+        (None, Some(_)) => {}
         (None, None) => line("xoff = \"auto\"".into()),
     }
     line(format!("\n[pfc]\npoll_gap = \"{}\"\n", show_time(args.poll_gap.as_nanos() as u64)));
@@ -175,6 +182,13 @@ fn text(args: &AdviseArgs, plan: &Plan, size: u64, found: Option<&Config>) -> St
     out
 }
 
+/// Assignments, and why each has that value, as comments.
+fn reasoned(rows: impl IntoIterator<Item = (String, String)>) -> String {
+    let mut grid = Grid::new(&["<key = value", "<# why"]);
+    rows.into_iter().for_each(|(assigned, why)| grid.push([assigned, format!("# {why}")]));
+    grid.body().trim_end().to_owned()
+}
+
 fn reasons_of_marking(config: &Config, line: &mut impl FnMut(String)) {
     let Some(wred) = config.ports[0].queues[LOSSLESS].wred else { return };
     let why = |what: &str| {
@@ -182,21 +196,25 @@ fn reasons_of_marking(config: &Config, line: &mut impl FnMut(String)) {
         config.explain().into_iter().find(|row| row.key == key).map_or(String::new(), |row| row.why)
     };
     line("[[wred]]\nname = \"roce\"".into());
-    line(format!("kmin = {:<21} # {}", wred.kmin, why("kmin")));
-    line(format!("kmax = {:<21} # {}", wred.kmax, why("kmax")));
-    line("pmax = \"20%\"                 # at kmax, as HPCC's simulations have it".into());
+    line(reasoned([
+        (format!("kmin = {}", wred.kmin), why("kmin")),
+        (format!("kmax = {}", wred.kmax), why("kmax")),
+        ("pmax = \"20%\"".to_owned(), "at kmax, as HPCC's simulations have it".to_owned()),
+    ]));
 }
 
 fn reasons_of_watchdog(args: &AdviseArgs, config: &Config, line: &mut impl FnMut(String)) {
     let Some(watchdog) = config.watchdog else { return };
     let ms = |ns: u64| format!("\"{}ms\"", ns.div_ceil(1_000_000));
     let pause = quanta_to_ns(MAX_QUANTA, args.link.rate).div_ceil(1_000);
-    line("\n[watchdog]\naction = \"drop\"              # a storm must not spread upstream".into());
-    line(format!(
-        "detection_time = {:<11} # SONiC's 200 ms, and no less than one pause of {MAX_QUANTA} quanta lasts here: {pause} us",
-        ms(watchdog.detection)
-    ));
-    line(format!("restoration_time = {:<9} # SONiC's 200 ms", ms(watchdog.restoration)));
+    line("\n[watchdog]".into());
+    let detection =
+        format!("SONiC's 200 ms, and no less than one pause of {MAX_QUANTA} quanta lasts here: {pause} us");
+    line(reasoned([
+        ("action = \"drop\"".to_owned(), "a storm must not spread upstream".to_owned()),
+        (format!("detection_time = {}", ms(watchdog.detection)), detection),
+        (format!("restoration_time = {}", ms(watchdog.restoration)), "SONiC's 200 ms".to_owned()),
+    ]));
 }
 
 /// Bytes nobody may share, under the plan.
@@ -263,15 +281,21 @@ fn head(args: &AdviseArgs, config: &Config, ways: &[Column]) -> String {
         out,
         "# Xoff by alpha, of a group alone and of each of {groups} full ones (a / (1 + N a) of that, and its reserve):"
     );
+    let mut grid = Grid::new(&["<dynamic_th", ">alone", ">each", "<which"]);
     for n in -2..=2i32 {
         // In quarters, so that alpha is a whole number.
         let alpha = 1u64 << (n + 2);
         let point =
             |users: u64| b.shared / (4 + users * alpha) * alpha + config.ports[0].pgs[LOSSLESS].reserved;
-        let chosen = if n == 0 { "  this file" } else { "" };
-        let _ = writeln!(out, "#   dynamic_th {n:2}  {:>10}  {:>10}{chosen}", point(1), point(groups));
+        let chosen = if n == 0 { "this file" } else { "" };
+        grid.push([
+            format!("#   dynamic_th {n}"),
+            point(1).to_string(),
+            point(groups).to_string(),
+            chosen.to_owned(),
+        ]);
     }
-    out
+    out + &grid.body()
 }
 
 /// The lcores that leave most to share: each port added to one makes it look later at all of them, each lcore more may

@@ -10,8 +10,8 @@ use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_layout::Grid;
 use weir_mgmt::api::documents::{Applied, json};
-use weir_mgmt::layout::Grid;
 use weir_mgmt::{api, client};
 
 /// `weir apply`

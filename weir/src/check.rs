@@ -18,8 +18,8 @@ use weir_config::{Config, Diagnostic, Explained, Loaded, show_size};
 use weir_inc::engine::EngineParams;
 use weir_inc::places::Places;
 use weir_inc::spec::JobSpec;
+use weir_layout::Grid;
 use weir_mgmt::admin::Fault;
-use weir_mgmt::layout::Grid;
 
 /// `weir check`
 #[derive(Debug, Args)]

@@ -8,8 +8,8 @@ use crate::which::Which;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use weir_layout::Grid;
 use weir_mgmt::api::documents::{ConfigInForce, EffectiveValue, json};
-use weir_mgmt::layout::Grid;
 use weir_mgmt::{api, client, server};
 
 /// `weir config`

@@ -13,7 +13,7 @@ use weir_dataplane::mmu::headroom::{
     Headroom, HeadroomError, HeadroomInput, Model, OwnTerms, headroom as compute,
 };
 use weir_dataplane::turn::{Platform, Turns};
-use weir_mgmt::layout::Grid;
+use weir_layout::Grid;
 
 /// What is at the other end of a port.
 #[derive(Clone, Copy, Debug, Args)]

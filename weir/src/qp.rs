@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use weir_mgmt::layout::Grid;
+use weir_layout::{Grid, Unit};
 
 /// `weir qp`
 #[derive(Debug, Subcommand)]
@@ -111,8 +111,8 @@ fn name(row: &Value) -> String {
     format!("{} {}", row["port"].as_str().unwrap_or(""), number(row, "qpn"))
 }
 
-fn gbps(row: &Value, key: &str) -> f64 {
-    number(row, key) as f64 / 1e9
+fn rate(row: &Value, key: &str) -> f64 {
+    number(row, key) as f64
 }
 
 fn show(args: &ShowArgs) -> Result<()> {
@@ -165,8 +165,8 @@ fn show(args: &ShowArgs) -> Result<()> {
             name(row),
             row["peer"].as_str().unwrap_or("").to_owned(),
             state.to_owned(),
-            format!("{:.3}", gbps(row, "rate_bps")),
-            target.map_or("-".into(), |bps| format!("{:.3}", bps as f64 / 1e9)),
+            Unit::GBPS.number(rate(row, "rate_bps")),
+            target.map_or("-".into(), |bps| Unit::GBPS.number(bps as f64)),
             or_dash(register("ALPHA_MEM")),
             or_dash(counts.map(|counts| counts >> 16)),
             or_dash(counts.map(|counts| counts & 0xffff)),
@@ -264,24 +264,26 @@ fn show_trace(args: &RecordArgs) -> Result<()> {
         }
         let (initial, counts) = (&trace["initial"], &trace["counts"]);
         say!(
-            "{}: began at {:.3} Gb/s, target {:.3} Gb/s, alpha {}, T {}, BC {}{}",
+            "{}: began at {}, target {}, alpha {}, T {}, BC {}{}",
             name(row),
-            gbps(initial, "rate_bps"),
-            gbps(initial, "target_bps"),
+            Unit::GBPS.text(rate(initial, "rate_bps")),
+            Unit::GBPS.text(rate(initial, "target_bps")),
             number(initial, "alpha"),
             number(initial, "time_count"),
             number(initial, "byte_count"),
             if trace["running"] == true { ", still recording" } else { "" }
         );
+        let mut grid = Grid::new(&["<", ">time", "<code", "<event", ">rate"]);
         for entry in trace["entries"].as_array().into_iter().flatten() {
-            say!(
-                "  {:>15} ns  {:03b}  {:32} {:>9.3} Gb/s",
-                number(entry, "time_ns"),
-                number(entry, "code"),
-                entry["event"].as_str().unwrap_or(""),
-                gbps(entry, "rate_bps")
-            );
+            grid.push([
+                String::new(),
+                format!("{} ns", number(entry, "time_ns")),
+                format!("{:03b}", number(entry, "code")),
+                entry["event"].as_str().unwrap_or("").to_owned(),
+                Unit::GBPS.text(rate(entry, "rate_bps")),
+            ]);
         }
+        OUT.text(&grid.body());
         say!(
             "  {} cuts, {} increases by the byte counter, {} by the timer",
             number(counts, "decrease"),

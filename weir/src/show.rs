@@ -11,6 +11,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 use weir_dataplane::flows::Cause;
+use weir_layout::Grid;
 use weir_mgmt::api::documents::{Event, FdbPage, json};
 use weir_mgmt::lldp::PATH as LLDP;
 use weir_mgmt::sonic::{ALL, Also, Answers, View};
@@ -141,10 +142,13 @@ fn sonics_words() -> String {
 /// What there is that begins with this word.
 fn known(word: &str) -> String {
     let alike = ALL.iter().filter(|view| first_word(view.words) == word);
-    let alike: Vec<_> = alike.map(|view| format!("  weir show {:36} {}", view.words, view.what)).collect();
-    match alike.is_empty() {
-        true => format!("weir show {word} takes no further words"),
-        false => format!("weir show {word}: one of\n{}", alike.join("\n")),
+    let mut grid = Grid::new(&["<", "<words", "<what"]);
+    alike.for_each(|view| {
+        grid.push([String::new(), format!("weir show {}", view.words), view.what.to_owned()]);
+    });
+    match grid.body().trim_end() {
+        "" => format!("weir show {word} takes no further words"),
+        all => format!("weir show {word}: one of\n{all}"),
     }
 }
 

@@ -19,6 +19,7 @@ pub use import::{Import, Options, import};
 use std::collections::HashMap;
 use std::fmt::Write;
 use weir_dataplane::storm_control::FloodKind;
+use weir_layout::Grid;
 
 /// Bytes of an Ethernet header and a VLAN tag: SONiC's mtu is that of Linux, weir's counts the frame without FCS.
 const HEADERS: u64 = 18;
@@ -98,13 +99,14 @@ pub fn report(notes: &[Note]) -> String {
         }
     }
     groups.sort_by_key(|(note, _)| std::cmp::Reverse(note.outcome));
-    let mut text = String::new();
+    let mut grid = Grid::new(&["<outcome", "<what"]);
     for (note, keys) in groups {
         let fields = if note.fields.is_empty() { String::new() } else { format!(" {}", note.fields) };
         let keys = keys.join(" ");
         let keys = if keys.is_empty() { keys } else { format!("|{keys}") };
-        let _ = writeln!(text, "{:12}  {}{keys}{fields}: {}", note.outcome.word(), note.table, note.why);
+        grid.push([note.outcome.word().to_owned(), format!("{}{keys}{fields}: {}", note.table, note.why)]);
     }
+    let mut text = grid.body();
     let count = |outcome| notes.iter().filter(|note| note.outcome == outcome).count();
     let _ = writeln!(
         text,

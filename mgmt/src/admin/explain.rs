@@ -6,8 +6,6 @@ use crate::api::documents::{
     ExplainedVlan, FrameClass, QueueUse,
 };
 use crate::api::{Kind as Of, Parameter, parameter};
-use crate::layout::{grouped, percent};
-use std::fmt::Write;
 use weir_config::{Config, LagConfig, show_flood_limit};
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, Explanation, Occupancy, explain};
@@ -17,6 +15,7 @@ use weir_dataplane::portset::PortSet;
 use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{PRIORITIES, PortId};
+use weir_layout::{Grid, grouped, percent};
 
 /// ECN code points, by value.
 const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
@@ -202,10 +201,10 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
 
 /// The document for people.
 pub fn text(d: &ExplainedFrame) -> String {
-    let mut text = String::new();
+    let mut grid = Grid::new(&["<what", "<how"]).at_least(&[10]);
     let limit = |bytes: Option<u64>| bytes.map_or_else(|| "no limit".to_owned(), grouped);
     let mut line = |head: &str, rest: String| {
-        let _ = writeln!(text, "{head:10}  {rest}");
+        grid.push([head.to_owned(), rest]);
     };
     let field = |name: &str, value: Option<u16>| value.map(|v| format!(", {name} {v}")).unwrap_or_default();
     line(
@@ -291,7 +290,7 @@ pub fn text(d: &ExplainedFrame) -> String {
     if d.early_drop_probability > 0.0 {
         line("early drop", share(d.early_drop_probability));
     }
-    text
+    grid.body()
 }
 
 /// What the peer is told.

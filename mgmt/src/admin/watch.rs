@@ -4,7 +4,6 @@ use super::{Fault, Refusal};
 use crate::api::documents::{
     FrameClass, WatchLine, WatchedArrival, WatchedGroup, WatchedHeaders, WatchedQueue,
 };
-use crate::layout::time;
 use crate::snapshot::SwitchInfo;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +14,7 @@ use weir_dataplane::fdb::Lookup;
 use weir_dataplane::parse::EcnPlace;
 use weir_dataplane::switch::{Arrival, Filter, Key, Record, TapReader, What, kind_word};
 use weir_dataplane::types::{Mac, PortId};
+use weir_layout::{Grid, time};
 
 /// Frames at most.
 const MOST_FRAMES: u64 = 1_000_000;
@@ -467,7 +467,10 @@ pub fn lines(event: &WatchLine) -> Vec<String> {
             )];
         }
     };
-    stages.into_iter().map(|(stage, text)| format!("#{frame:<4} {stage:8} {text}")).collect()
+    // Lines of one frame come with those of others between them.
+    let mut grid = Grid::new(&["<frame", "<stage", "<text"]).at_least(&[4, 7]);
+    stages.into_iter().for_each(|(stage, text)| grid.push([format!("#{frame}"), stage.to_owned(), text]));
+    grid.body().lines().map(str::to_owned).collect()
 }
 
 /// How a frame left; empty: this is about something else.

@@ -1,7 +1,7 @@
 //! What is counted by priority, queue or group. Watermarks are since start, so SONiC's "persistent" ones.
 
 use super::{Answers, Grid, cell};
-use crate::layout::counter as number;
+use crate::client::counter as number;
 use serde_json::Value;
 
 /// `show pfc counters`: frames that paused or resumed a priority.

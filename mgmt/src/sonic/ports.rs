@@ -1,17 +1,9 @@
 //! What belongs to a port.
 
 use super::{Answers, Grid, cell};
-use crate::layout::percent;
+use crate::client::counter;
 use serde_json::Value;
-
-/// Thousands, as `show interfaces status` writes a speed.
-fn speed(value: &Value) -> String {
-    match value.as_u64() {
-        Some(bps) if bps >= 1_000_000_000 => format!("{}G", bps / 1_000_000_000),
-        Some(bps) => format!("{}M", bps / 1_000_000),
-        None => "N/A".to_owned(),
-    }
-}
+use weir_layout::{percent, show_rate};
 
 /// `show interfaces status`
 pub(super) fn status(a: &Answers, _: bool) -> Vec<Grid> {
@@ -21,12 +13,16 @@ pub(super) fn status(a: &Answers, _: bool) -> Vec<Grid> {
     let row = |port: &Value| {
         let name = cell(&port["port"]);
         let own = configured.iter().find(|(key, _)| *key == name).map_or(&Value::Null, |(_, row)| *row);
-        let rate = if port["link_bps"].is_null() { &port["rate_bps"] } else { &port["link_bps"] };
         let none = || "N/A".to_owned();
+        // The configured one, as there: what the scheduler sends at. That of a virtual link says nothing.
+        let speed = [&port["rate_bps"], &port["link_bps"]].into_iter().find_map(|bps| match counter(bps) {
+            0 => None,
+            bps => Some(show_rate(bps)),
+        });
         vec![
             name.clone(),
             none(),
-            speed(rate),
+            speed.unwrap_or_else(none),
             cell(&own["mtu"]),
             none(),
             cell(&port["device"]),
@@ -40,7 +36,7 @@ pub(super) fn status(a: &Answers, _: bool) -> Vec<Grid> {
     vec![Grid::new("", &heads, a.rows("ports").iter().map(row).collect())]
 }
 
-/// Bytes per second as `show interfaces counters` writes them.
+/// Bytes per second, in the form `show interfaces counters` has there.
 fn rate(bps: &Value) -> String {
     let bytes = bps.as_f64().unwrap_or(0.0) / 8.0;
     let scale = [(10e6, 1e6, "MB/s"), (10e3, 1e3, "KB/s")].into_iter().find(|(from, ..)| bytes > *from);

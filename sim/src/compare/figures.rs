@@ -4,6 +4,7 @@ use super::side::{Side, mean};
 use crate::fabric::{Level, Spread};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_layout::Unit;
 
 /// Numbers of a run, called as in [`crate::fabric::Summary`], which says what they are.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -82,64 +83,64 @@ enum Of {
 pub(super) struct Figure {
     /// Name, with its unit.
     pub name: String,
-    /// Its value, in the unit it is shown in.
+    /// Its value, in the base unit.
     of: Of,
-    /// Digits behind the point.
-    digits: usize,
+    /// What it is shown in.
+    unit: Unit,
 }
 
-/// Nanoseconds as microseconds, thousandths as ones.
-fn thousandth(value: u64) -> Option<f64> {
-    Some(value as f64 / 1e3)
-}
-
-fn count(value: u64) -> Option<f64> {
+fn some(value: u64) -> Option<f64> {
     Some(value as f64)
 }
 
-/// Name, digits, value of a collective.
-type OfCollective = (&'static str, usize, fn(&CollectiveFigures) -> Option<f64>);
+/// Name, unit, value of a collective.
+type OfCollective = (&'static str, Unit, fn(&CollectiveFigures) -> Option<f64>);
 
-/// Name, digits, value of a run.
-type OfRun = (&'static str, usize, fn(&Figures) -> Option<f64>);
+/// Name, unit, value of a run.
+type OfRun = (&'static str, Unit, fn(&Figures) -> Option<f64>);
 
 const OF_RUNS: [OfRun; 15] = [
-    ("flows delivered", 0, |f| count(f.flows_done)),
-    ("completion of all, us", 1, |f| thousandth(f.completion_ns?)),
-    ("FCT p50, us", 1, |f| thousandth(f.fct_ns?.p50)),
-    ("FCT p99, us", 1, |f| thousandth(f.fct_ns?.p99)),
-    ("FCT max, us", 1, |f| thousandth(f.fct_ns?.max)),
-    ("slowdown p50", 2, |f| thousandth(f.slowdown_milli?.p50)),
-    ("slowdown p99", 2, |f| thousandth(f.slowdown_milli?.p99)),
-    ("data frames sent", 0, |f| count(f.frames_sent?)),
-    ("frames sent again", 0, |f| count(f.frames_resent?)),
-    ("frames dropped by switches", 0, |f| count(f.frames_dropped?)),
-    ("frames lost on links", 0, |f| count(f.frames_lost?)),
-    ("pause frames of switches", 0, |f| count(f.pfc_pauses?)),
-    ("longest pause share of a host, %", 1, |f| {
-        Some(f.host_paused_ns? as f64 / f.end_ns.max(1) as f64 * 100.0)
+    ("flows delivered", Unit::NONE, |f| some(f.flows_done)),
+    ("completion of all", Unit::US, |f| some(f.completion_ns?)),
+    ("FCT p50", Unit::US, |f| some(f.fct_ns?.p50)),
+    ("FCT p99", Unit::US, |f| some(f.fct_ns?.p99)),
+    ("FCT max", Unit::US, |f| some(f.fct_ns?.max)),
+    ("slowdown p50", Unit::MILLI, |f| some(f.slowdown_milli?.p50)),
+    ("slowdown p99", Unit::MILLI, |f| some(f.slowdown_milli?.p99)),
+    ("data frames sent", Unit::NONE, |f| some(f.frames_sent?)),
+    ("frames sent again", Unit::NONE, |f| some(f.frames_resent?)),
+    ("frames dropped by switches", Unit::NONE, |f| some(f.frames_dropped?)),
+    ("frames lost on links", Unit::NONE, |f| some(f.frames_lost?)),
+    ("pause frames of switches", Unit::NONE, |f| some(f.pfc_pauses?)),
+    ("longest pause share of a host", Unit::PERCENT, |f| {
+        Some(f.host_paused_ns? as f64 / f.end_ns.max(1) as f64)
     }),
-    ("marks", 0, |f| count(f.ecn_marks?)),
-    ("longest queue, bytes", 0, |f| count(f.queue_max_bytes?)),
+    ("marks", Unit::NONE, |f| some(f.ecn_marks?)),
+    ("longest queue", Unit::BYTES, |f| some(f.queue_max_bytes?)),
 ];
 
 /// The same of the collectives of a workload.
 const OF_COLLECTIVES: [OfCollective; 4] = [
-    ("time, us", 1, |c| thousandth(c.time_ns?)),
-    ("algbw, GB/s", 2, |c| Some(c.algbw_bytes_per_s? as f64 / 1e9)),
-    ("busbw, GB/s", 2, |c| Some(c.busbw_bytes_per_s? as f64 / 1e9)),
-    ("straggler late by, us", 1, |c| {
+    ("time", Unit::US, |c| some(c.time_ns?)),
+    ("algbw", Unit::GBYTES, |c| some(c.algbw_bytes_per_s?)),
+    ("busbw", Unit::GBYTES, |c| some(c.busbw_bytes_per_s?)),
+    ("straggler late by", Unit::US, |c| {
         c.time_ns?;
-        thousandth(c.straggler.map_or(0, |late| late.late_ns))
+        some(c.straggler.map_or(0, |late| late.late_ns))
     }),
 ];
+
+/// `FCT p50, us`
+fn called(name: &str, unit: Unit) -> String {
+    if unit.name().is_empty() { name.to_owned() } else { format!("{name}, {}", unit.name()) }
+}
 
 /// All that is compared of these settings: figures of runs, then those of collectives, which are the same where they are of one
 /// workload, whatever algorithm it has.
 pub(super) fn of(sides: &[Side]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = OF_RUNS
         .iter()
-        .map(|(name, digits, of)| Figure { name: (*name).to_owned(), of: Of::Run(*of), digits: *digits })
+        .map(|(name, unit, of)| Figure { name: called(name, *unit), of: Of::Run(*of), unit: *unit })
         .collect();
     let mut named: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
     for run in sides.iter().flat_map(|side| side.runs.values()) {
@@ -163,29 +164,29 @@ pub(super) fn of(sides: &[Side]) -> Vec<Figure> {
         };
         // What has no bus bandwidth, or no size, has no row of it.
         let rows = OF_COLLECTIVES.iter().filter(|(_, _, of)| known(*of));
-        figures.extend(rows.map(|(name, digits, of)| Figure {
-            name: format!("{place}{kinds}: {name}"),
+        figures.extend(rows.map(|(name, unit, of)| Figure {
+            name: format!("{place}{kinds}: {}", called(name, *unit)),
             of: Of::Collectives(at, *of),
-            digits: *digits,
+            unit: *unit,
         }));
     }
     figures
 }
 
 impl Figure {
-    /// Its value of a run; `None`: the run has none.
+    /// Its value of a run, in its unit; `None`: the run has none.
     pub fn of(&self, figures: &Figures) -> Option<f64> {
-        match self.of {
+        let base = match self.of {
             Of::Run(of) => of(figures),
             Of::Collectives(at, of) => figures.of_collectives(at, of),
-        }
+        };
+        base.map(|base| self.unit.of(base))
     }
 
-    /// A value, or the mean of several, as text.
+    /// A value in its unit, or the mean of several, as text.
     pub fn text(&self, value: Option<f64>) -> String {
         let Some(value) = value else { return "-".into() };
         // The mean of whole numbers need not be one.
-        let digits = if value.fract() == 0.0 { self.digits } else { self.digits.max(1) };
-        format!("{value:.digits$}")
+        self.unit.written(value, usize::from(value.fract() != 0.0))
     }
 }

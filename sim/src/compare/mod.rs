@@ -14,6 +14,7 @@ use crate::sweep::SweepError;
 use serde_json::{Value, json};
 use side::Side;
 use std::path::{Path, PathBuf};
+use weir_layout::Grid;
 
 /// Settings that are compared at most: a page has so many colours.
 const MOST: usize = 16;
@@ -184,19 +185,11 @@ impl Comparison {
 
     /// Settings, notes and the table for a terminal.
     pub fn text(&self) -> String {
-        let table: Vec<Vec<String>> = std::iter::once(self.heads()).chain(self.rows()).collect();
-        let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..table[0].len()).map(width).collect();
-        let cell = |(i, text): (usize, &String)| match i {
-            0 => format!("{text:<0$}", widths[0]),
-            _ => format!("  {text:>0$}", widths[i]),
-        };
-        let line =
-            |row: &Vec<String>| row.iter().enumerate().map(cell).collect::<String>().trim_end().to_owned();
+        let mut grid = Grid::of(self.heads().into_iter().enumerate().map(|(i, head)| (head, i == 0)));
+        self.rows().into_iter().for_each(|row| grid.push(row));
         let notes = self.notes().into_iter().map(|note| format!("   {note}"));
-        let lines: Vec<String> =
-            self.legend().into_iter().chain(notes).chain(table.iter().map(line)).collect();
-        lines.join("\n")
+        let lines: Vec<String> = self.legend().into_iter().chain(notes).collect();
+        format!("{}\n{}", lines.join("\n"), grid.text().trim_end())
     }
 }
 

@@ -5,6 +5,7 @@ use super::report::{FlowResult, quoted};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::types::Nanos;
+use weir_layout::Unit;
 
 /// A collective: its messages from the first that was sent to the last that arrived.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -107,15 +108,15 @@ impl CollectiveResult {
         let bytes = self.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
         let what = format!("{} of {} ranks{bytes}", self.kind, self.ranks);
         let Some(time) = self.time_ns else { return format!("{what}: has not ended") };
-        let gb = |bytes: u64| bytes as f64 / 1e9;
         let of = |name: &str, bytes: Option<u64>| {
-            bytes.map_or(String::new(), |bytes| format!(", {name} {:.2} GB/s", gb(bytes)))
+            bytes.map_or(String::new(), |bytes| format!(", {name} {}", Unit::GBYTES.text(bytes as f64)))
         };
         let bandwidth = of("algbw", self.algbw_bytes_per_s) + &of("busbw", self.busbw_bytes_per_s);
         let straggler = self.straggler.as_ref().filter(|s| s.late_ns > 0).map_or(String::new(), |s| {
-            format!("; {} was late by {:.1} us: {}", s.host, s.late_ns as f64 / 1e3, s.cause)
+            format!("; {} was late by {}: {}", s.host, Unit::US.text(s.late_ns as f64), s.cause)
         });
-        format!("{what}: {:.1} us in {} steps{bandwidth}{straggler}", time as f64 / 1e3, self.steps.len())
+        let (time, steps) = (Unit::US.text(time as f64), self.steps.len());
+        format!("{what}: {time} in {steps} steps{bandwidth}{straggler}")
     }
 
     /// Lines of a table, one for each step.

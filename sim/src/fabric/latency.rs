@@ -10,6 +10,7 @@ use super::time::{PS, Ps};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_layout::Unit;
 
 /// A part of a frame's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,14 +280,14 @@ impl Latency {
     /// One line for a terminal: of data, percentiles and the share of each part in percent.
     pub fn line(&self) -> Option<String> {
         let data = self.end_to_end.first().filter(|of| of.frames > 0)?;
-        let us = |ps: u64| ps as f64 / 1e6;
+        let us = |ps: u64| Unit::US.digits(3).text(ps as f64 / 1e3);
         let share = |(part, d): (&&str, &Distribution)| {
-            let percent = d.sum_ps as f64 * 100.0 / data.total.sum_ps.max(1) as f64;
-            format!("{part} {percent:.1} %")
+            let of_one = d.sum_ps as f64 / data.total.sum_ps.max(1) as f64;
+            format!("{part} {}", Unit::PERCENT.text(of_one))
         };
         let shares: Vec<String> = data.parts.iter().map(share).collect();
         let Distribution { p50_ps, p99_ps, max_ps, .. } = data.total;
         let (p50, p99, max) = (us(p50_ps), us(p99_ps), us(max_ps));
-        Some(format!("p50 {p50:.3} us, p99 {p99:.3} us, max {max:.3} us: {}", shares.join(", ")))
+        Some(format!("p50 {p50}, p99 {p99}, max {max}: {}", shares.join(", ")))
     }
 }

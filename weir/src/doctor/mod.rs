@@ -12,11 +12,11 @@ use crate::which::Which;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use std::fmt::Write;
 use std::path::Path;
 use std::path::PathBuf;
 use weir_config::{Config, DeviceKind, PfcMode, PortConfig};
 use weir_dpdk::args;
+use weir_layout::Grid;
 use weir_mgmt::{api, client};
 
 /// `weir doctor`
@@ -90,7 +90,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
     findings.extend(examine(&Machine::new(Path::new("/")), config.as_ref(), seen.as_ref()));
     let text = match args.json {
         true => format!("{:#}\n", json!(findings.iter().map(document).collect::<Vec<_>>())),
-        false => findings.iter().map(line).collect(),
+        false => table(&findings),
     };
     OUT.text(&text);
     let worst = findings.iter().map(|finding| finding.level).max();
@@ -101,12 +101,16 @@ fn document(f: &Finding) -> Value {
     json!({ "level": f.level.word().to_lowercase(), "what": f.what, "text": f.text, "remedy": f.remedy })
 }
 
-fn line(f: &Finding) -> String {
-    let mut line = format!("{:4}  {:12}  {}\n", f.level.word(), f.what, f.text);
-    if !f.remedy.is_empty() {
-        let _ = writeln!(line, "{:20}-> {}", "", f.remedy);
+/// A row for each finding, and one below it for what to do.
+fn table(findings: &[Finding]) -> String {
+    let mut grid = Grid::new(&["<level", "<what", "<text"]);
+    for f in findings {
+        grid.push([f.level.word(), f.what, &f.text].map(str::to_owned));
+        if !f.remedy.is_empty() {
+            grid.push([String::new(), String::new(), format!("-> {}", f.remedy)]);
+        }
     }
-    line
+    grid.body()
 }
 
 /// Everything, in the order in which it hurts.

@@ -141,7 +141,11 @@ fn a_running_switch_knows_its_cores_and_what_its_drivers_show() {
 fn an_empty_machine_is_no_reason_to_panic() {
     let (_root, machine) = machine(&[]);
     for config in [None, Some(&nic())] {
-        assert!(examine(&machine, config, Some(&json!({ "ports": 3 }))).iter().all(|f| !line(f).is_empty()));
+        assert!(
+            examine(&machine, config, Some(&json!({ "ports": 3 })))
+                .iter()
+                .all(|f| !table(std::slice::from_ref(f)).is_empty())
+        );
     }
     assert_eq!(list("0-2,7,x,9-"), [0, 1, 2, 7]);
 }

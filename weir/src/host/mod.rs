@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use weir_config::Diagnostic;
 use weir_config::host::{self, HostConfig};
 use weir_dpdk::{Clock, Interrupts, LinkWatch};
+use weir_layout::{Grid, Unit, percent};
 
 use crate::quantity::time;
 pub use build::{SETTLE, rate_control};
@@ -247,19 +248,20 @@ impl Teller {
         }
         self.next += TELL;
         let ns = look.at.saturating_sub(self.last.at).max(1) as f64;
-        let mbps = |now: u64, then: u64| (now - then) as f64 * 8e3 / ns;
-        let text = format!(
-            "{:>5} s  sent {:>9.1} Mb/s  received {:>9.1} Mb/s  wrong {}  again {}  cnps {}  paused {:>5.1}%",
-            elapsed.as_secs(),
-            mbps(look.acknowledged, self.last.acknowledged),
-            mbps(look.received, self.last.received),
-            look.wrong,
-            look.retransmitted,
-            look.cnps,
-            (look.paused - self.last.paused) as f64 * 100.0 / ns
-        );
+        let mbps = |now: u64, then: u64| Unit::MBPS.text((now - then) as f64 * 8e9 / ns);
+        let mut line = Grid::new(&[">at", ">sent", ">received", "<wrong", "<again", "<cnps", "<paused"])
+            .at_least(&[7, 19, 23, 7, 7, 6]);
+        line.push([
+            format!("{} s", elapsed.as_secs()),
+            format!("sent {}", mbps(look.acknowledged, self.last.acknowledged)),
+            format!("received {}", mbps(look.received, self.last.received)),
+            format!("wrong {}", look.wrong),
+            format!("again {}", look.retransmitted),
+            format!("cnps {}", look.cnps),
+            format!("paused {}", percent((look.paused - self.last.paused) as f64 / ns, 1)),
+        ]);
         self.last = look;
-        let end = if self.redraw { "\r" } else { "\n" };
-        OUT.raw(&format!("{text}{end}"));
+        let text = line.body();
+        OUT.raw(&if self.redraw { format!("\r{}\x1b[K", text.trim_end()) } else { text });
     }
 }

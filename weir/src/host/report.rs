@@ -11,7 +11,7 @@ use weir_endpoint::roce;
 use weir_endpoint::station::roce::{Ended, Results as Form};
 use weir_endpoint::station::{Adapter, Address, Kind, PairReport, StationReport};
 use weir_inc::immediate::{ALL_RANKS, Immediate};
-use weir_mgmt::layout::Grid;
+use weir_layout::{Grid, Unit};
 
 /// One connection of the file and what it came to.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl<'a> Results<'a> {
         let mut grid = Grid::new(&heads);
         for line in &self.lines {
             let p = &line.report.progress;
-            let mbps = |bps: u64| (bps / 1_000_000).to_string();
+            let mbps = |bps: u64| Unit::MBPS.digits(0).number(bps as f64);
             grid.push([
                 line.name(),
                 line.report.peer_name(),
@@ -201,7 +201,7 @@ impl<'a> Results<'a> {
         }
         for (name, r) in &self.ports {
             say!(
-                "port {name}: {} frames out, {} in; {}CE {}, CNPs out {}; PFC {} frames in, {} out, held back {:.1} ms",
+                "port {name}: {} frames out, {} in; {}CE {}, CNPs out {}; PFC {} frames in, {} out, held back {}",
                 r.tx_frames,
                 r.rx_frames,
                 again(&r.adapter),
@@ -209,7 +209,7 @@ impl<'a> Results<'a> {
                 r.adapter.tx_cnp(),
                 r.control.pfc_frames,
                 r.adapter.tx_pfc(),
-                r.paused_ns.iter().sum::<u64>() as f64 / 1e6
+                Unit::MS.text(r.paused_ns.iter().sum::<u64>() as f64)
             );
         }
     }

@@ -5,7 +5,7 @@ use crate::output::{OUT, say};
 use crate::run::Totals;
 use serde_json::{Value, json};
 use weir_config::Config;
-use weir_mgmt::layout::Grid;
+use weir_layout::{Grid, Unit};
 
 /// Payload per second of a flow, bits/s.
 fn goodput(flow: &FlowResult) -> u64 {
@@ -25,7 +25,7 @@ pub fn print(config: &Config, results: &HostResults) {
     let name = |port: usize| &config.ports[port].name;
     let heads =
         ["<flow", ">class", ">messages", ">acked", ">received", ">Mb/s", ">wrong", ">cnps", ">lowest Mb/s"];
-    let mbps = |bps: u64| format!("{:.1}", bps as f64 / 1e6);
+    let mbps = |bps: u64| Unit::MBPS.number(bps as f64);
     let mut grid = Grid::new(&heads);
     for f in &results.flows {
         let p = &f.sent.progress;
@@ -46,7 +46,7 @@ pub fn print(config: &Config, results: &HostResults) {
         let paused: u64 = host.paused_ns.iter().sum();
         let mut said = Vec::new();
         if paused > 0 {
-            said.push(format!("was held back by PFC for {:.1} ms", paused as f64 / 1e6));
+            said.push(format!("was held back by PFC for {}", Unit::MS.text(paused as f64)));
         }
         if host.adapter.rx_ce() > 0 {
             said.push(format!(

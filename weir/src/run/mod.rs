@@ -25,7 +25,7 @@ pub mod worker;
 use crate::Outcome;
 use crate::check;
 use crate::log;
-use crate::output::{self, say, say_err};
+use crate::output::{self, OUT, say, say_err};
 use anyhow::{Context, Result, bail};
 use attached::Devices;
 use control::{Control, Phase};
@@ -51,6 +51,7 @@ use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::turn;
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool};
+use weir_layout::Grid;
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::board::Board;
 use weir_mgmt::server::Server;
@@ -435,15 +436,24 @@ impl Running {
             let both: Vec<String> = mgmt.url().into_iter().chain(unix).collect();
             say!("management on {}", both.join(" and "));
         }
+        let mut grid = Grid::new(&["<", "<port", "<device", "<driver", "<pfc"]);
         for (port, (granted, settings)) in self.pfc.iter().zip(&config.ports).enumerate() {
             let Ok(c) = self.devices.ask(port, |port| port.capabilities()) else { continue };
             let pfc = devices::granted_pfc(granted, settings);
-            say!("  {:12} {:24} driver {:14} pfc {pfc}", settings.name, settings.device, c.driver);
+            let driver = format!("driver {}", c.driver);
+            grid.push([
+                String::new(),
+                settings.name.clone(),
+                settings.device.clone(),
+                driver,
+                format!("pfc {pfc}"),
+            ]);
             if *granted == "not kept" {
                 let why = devices::no_pfc(&c);
                 say_err!("weir: port {}: its lossless priorities can be lost: {why}", settings.name);
             }
         }
+        OUT.text(&grid.body());
     }
 
     /// Spends `time` on orders that come, and looks at what else may have happened.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::stats::{Histogram, LatencyStats, PortStats, Reasons};
 use weir_dataplane::switch::Conservation;
-use weir_mgmt::layout::Grid;
+use weir_layout::Grid;
 use weir_mgmt::snapshot::NicStats;
 
 /// What one port counted.
@@ -152,9 +152,12 @@ impl Totals {
             grid.push(std::iter::once(port.name.clone()).chain(counts));
         }
         OUT.text(&format!("\n{}", grid.text()));
+        let mut drops = Grid::new(&["<", ">frames", "<reason", "<remedy"]);
         for (reason, frames) in self.drops() {
-            say!("dropped {frames:>12}  {:28} {}", reason.name(), reason.remedy());
+            let [name, remedy] = [reason.name(), reason.remedy()].map(str::to_owned);
+            drops.push(["dropped".to_owned(), frames.to_string(), name, remedy]);
         }
+        OUT.text(&drops.body());
         for words in self.lossless_losses().iter().chain(&self.absent_workers()) {
             say!("ALARM: {words}");
         }

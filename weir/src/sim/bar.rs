@@ -4,6 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use weir_layout::Unit;
 use weir_sim::fabric::Progress;
 use weir_sim::sweep::{Done, Seen, Step};
 
@@ -97,5 +98,5 @@ impl SweepBar {
 
 fn message(progress: Progress) -> String {
     let Progress { now_ns, done, flows, .. } = progress;
-    format!("{:.3} ms, {done}/{flows} flows", now_ns as f64 / 1e6)
+    format!("{}, {done}/{flows} flows", Unit::MS.digits(3).text(now_ns as f64))
 }

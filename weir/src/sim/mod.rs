@@ -16,6 +16,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::path::PathBuf;
+use weir_layout::Unit;
 use weir_sim::fabric::{self, Report};
 
 /// Collectives that are printed.
@@ -119,16 +120,15 @@ fn one(file: &Path, args: &SimArgs) -> Result<Outcome> {
 
 fn print(r: &Report) {
     say!("{}: profile {}, seed {}, config {}, weir {}", r.name, r.profile, r.seed, r.config_hash, r.weir);
-    say!("  {:.3} ms of virtual time, {} events", r.end_ns as f64 / 1e6, r.events);
+    say!("  {} of virtual time, {} events", Unit::MS.digits(3).text(r.end_ns as f64), r.events);
     say!("  flows     {} of {} delivered", r.flows_done, r.flows_finite);
     if let Some(fct) = &r.fct_ns {
-        let us = |ns: u64| ns as f64 / 1e3;
-        let (p50, p99, max) = (us(fct.p50), us(fct.p99), us(fct.max));
-        say!("  fct       p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us");
+        let [p50, p99, max] = [fct.p50, fct.p99, fct.max].map(|ns| Unit::US.text(ns as f64));
+        say!("  fct       p50 {p50}, p99 {p99}, max {max}");
     }
     if let Some(s) = &r.slowdown_milli {
-        let times = |milli: u64| milli as f64 / 1e3;
-        say!("  slowdown  p50 {:.2}, p99 {:.2}, max {:.2}", times(s.p50), times(s.p99), times(s.max));
+        let [p50, p99, max] = [s.p50, s.p99, s.max].map(|milli| Unit::MILLI.text(milli as f64));
+        say!("  slowdown  p50 {p50}, p99 {p99}, max {max}");
     }
     if r.level.has_frames() {
         let (sent, dropped, lost) = (r.frames_sent, r.frames_dropped, r.frames_lost);

@@ -7,7 +7,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use serde_json::Value;
-use weir_mgmt::layout::{number, percent, scaled, since, time};
+use weir_layout::{percent, scaled, since, time};
+use weir_mgmt::client::number;
 
 /// What `/v1/ports` calls a link that is down.
 const DOWN: &str = "down";
@@ -264,12 +265,12 @@ impl Top {
         let mut second = vec![Span::raw("buffer")];
         for pool in d["buffer"].as_array().into_iter().flatten() {
             let size = number(&pool["size_bytes"]).unwrap_or(0.0).max(1.0);
-            let of = |key: &str| number(&pool[key]).map(|bytes| bytes / size * 100.0);
+            let of = |key: &str| number(&pool[key]).map(|bytes| percent(bytes / size, 0));
             // Reserves and control pools have no use of their own.
             let Some(used) = of("used_bytes") else { continue };
             let name = pool["pool"].as_str().unwrap_or("?");
-            let peak = of("peak_bytes").map(|peak| format!(" (peak {peak:.0}%)")).unwrap_or_default();
-            second.push(Span::raw(format!("  {name} {used:.0}%{peak}")));
+            let peak = of("peak_bytes").map(|peak| format!(" (peak {peak})")).unwrap_or_default();
+            second.push(Span::raw(format!("  {name} {used}{peak}")));
         }
         second.push(Span::raw(format!("  held {}", scaled(count("held")))));
         let mut lines = vec![first, Line::from(second)];
