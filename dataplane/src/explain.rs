@@ -9,7 +9,7 @@ use crate::parse::{EcnField, EcnPlace, Kind, Parsed};
 use crate::portset::PortSet;
 use crate::stats::PortGauges;
 use crate::storm_control::{FloodKind, FloodLimit};
-use crate::switch::{SwitchParams, UnknownUnicast};
+use crate::switch::{PortStatus, SwitchParams, UnknownUnicast};
 use crate::types::{PRIORITIES, PortId};
 use crate::vlan::{Retag, Vlans};
 
@@ -48,6 +48,8 @@ pub struct Occupancy {
     pub queues: Vec<u64>,
     /// By port: kinds of flooded frames ([`FloodKind`]) that are above their limit, a bit each.
     pub flood_exceeded: Vec<u64>,
+    /// Ports without a link.
+    pub down: PortSet,
 }
 
 impl Occupancy {
@@ -78,12 +80,12 @@ pub struct Explanation {
     pub flood_limit: Option<(FloodLimit, bool)>,
     /// Bytes it is charged.
     pub charge: u32,
-    /// Port it leaves by.
-    pub to: PortId,
-    /// Its group, its queue and the pools before it.
+    /// Port it leaves by; `None`: there is none that it could be flooded to.
+    pub to: Option<PortId>,
+    /// Its group, its queue at that port and the pools before it.
     pub pg: PgView,
     /// See [`Explanation::pg`].
-    pub queue: QueueView,
+    pub queue: Option<QueueView>,
     /// See [`Explanation::pg`].
     pub pools: PoolView,
     /// What admission says.
@@ -143,20 +145,25 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     };
     let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));
     let goes_back = |to: PortId| to == asked.port || lag.is_some_and(|lag| lag.members.contains(to));
-    let among = asked.to.unwrap_or_else(|| {
+    let among: PortSet = asked.to.unwrap_or_else(|| {
         let all = (0..params.ports.len()).map(|i| PortId(i as u16));
-        let may = |to: &PortId| !goes_back(*to) && !params.ports[to.index()].admin_down;
-        all.filter(|to| may(to) && retag_at(to.index()).is_some()).collect()
+        all.filter(|to| !goes_back(*to) && retag_at(to.index()).is_some()).collect()
     });
+    let status = |to: PortId| PortStatus::of(!seen.down.contains(to), params.ports[to.index()].admin_down);
     let depth = |to: &PortId| (mmu.queue(queue_of(to.index())).used, std::cmp::Reverse(to.0));
-    let to = among.iter().max_by_key(depth).unwrap_or(asked.port);
+    let live = among.iter().filter(|to| status(*to).is_up()).max_by_key(depth);
+    // A port that is named is one, whatever its link.
+    let to = live.or_else(|| asked.to.and_then(|named| named.iter().max_by_key(depth)));
     let pg_ix = PgIx::of(asked.port, usize::from(class.pg));
-    let queue_ix = queue_of(to.index());
-    let (pg, queue, pools) = (mmu.pg(pg_ix), mmu.queue(queue_ix), mmu.pools());
-    let retag = retag_at(to.index());
+    let (pg, pools) = (mmu.pg(pg_ix), mmu.pools());
+    let queue = to.map(|to| mmu.queue(queue_of(to.index())));
+    let retag = to.map_or(Some(Retag::Keep), |to| retag_at(to.index()));
     let leaves = asked.len.saturating_add_signed(retag.map_or(0, Retag::growth) as i32);
     let charge = mmu.charge(leaves);
-    let longest = params.ports[to.index()].profile.max_frame().min(params.ports[to.index()].mtu);
+    let fits = |to: PortId| {
+        let out = &params.ports[to.index()];
+        leaves as usize <= out.profile.max_frame().min(out.mtu)
+    };
     let exceeded = seen.flood_exceeded.get(asked.port.index()).copied().unwrap_or(0);
     let flood_limit = asked.flood.and_then(|kind| {
         let limit = port.storm_control.and_then(|limits| limits.limit(kind))?;
@@ -172,30 +179,29 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let consumed = reserved && port.lldp && !port.admin_down;
     let not_passed_on =
         (reserved && port.link_local >> NEAREST_BRIDGE & 1 == 0).then_some(DropReason::ControlReserved);
-    let verdict =
-        match (vlan.and_then(Result::err).filter(|_| !reserved).or(not_flooded).or(not_passed_on), retag) {
-            _ if port.admin_down => AdmitVerdict::Refused(DropReason::IngressAdminDown),
-            _ if consumed => AdmitVerdict::Admitted,
-            (Some(reason), _) => AdmitVerdict::Refused(reason),
-            _ if goes_back(to) => AdmitVerdict::Refused(DropReason::LookupSamePort),
-            _ if params.ports[to.index()].admin_down => AdmitVerdict::Refused(DropReason::LookupPortDown),
-            (_, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
-            (_, Some(Retag::Push)) if leaves as usize > longest => {
-                AdmitVerdict::Refused(DropReason::VlanTooLong)
-            }
-            _ => mmu.admit(pg_ix, queue_ix, charge),
-        };
+    let refused = vlan.and_then(Result::err).filter(|_| !reserved).or(not_flooded).or(not_passed_on);
+    let verdict = match (refused, to, retag) {
+        _ if port.admin_down => AdmitVerdict::Refused(DropReason::IngressAdminDown),
+        _ if consumed => AdmitVerdict::Admitted,
+        (Some(reason), ..) => AdmitVerdict::Refused(reason),
+        (_, None, _) => AdmitVerdict::Refused(PortStatus::nowhere(among.iter().map(status))),
+        (_, Some(to), _) if goes_back(to) => AdmitVerdict::Refused(DropReason::LookupSamePort),
+        (_, Some(to), _) if !status(to).is_up() => AdmitVerdict::Refused(status(to).lost_at_lookup()),
+        (_, _, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
+        (_, Some(to), Some(Retag::Push)) if !fits(to) => AdmitVerdict::Refused(DropReason::VlanTooLong),
+        (_, Some(to), _) => mmu.admit(pg_ix, queue_of(to.index()), charge),
+    };
     let after = mmu.pg(pg_ix);
     let reserve = |pg: &PgView| pg.used - pg.shared;
-    let out = &params.ports[to.index()];
-    let lane = usize::from(class.queue);
-    let mark = out.mark[lane].map(|wred| {
+    let out = to.map(|to| &params.ports[to.index()]);
+    let (lane, used) = (usize::from(class.queue), queue.map_or(0, |queue| queue.used));
+    let mark = out.and_then(|out| out.mark[lane]).map(|wred| {
         // On arrival a frame finds the queue, at departure it leaves it behind: the same depth if it stays.
         debug_assert!(matches!(wred.at, MarkAt::Dequeue | MarkAt::Enqueue));
-        (wred, share(&wred, queue.used))
+        (wred, share(&wred, used))
     });
-    let early_drop =
-        out.early_drop[lane].filter(|_| asked.ecn == 0).map_or(0, |wred| share(&wred, queue.used));
+    let early_drop = out.and_then(|out| out.early_drop[lane]).filter(|_| asked.ecn == 0);
+    let early_drop = early_drop.map_or(0, |wred| share(&wred, used));
     Ok(Explanation {
         class,
         vlan: vlan.and_then(Result::ok).zip(retag).map(|(vlan, retag)| (vlan.vid, retag)),

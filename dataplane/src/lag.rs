@@ -103,7 +103,8 @@ impl Lags {
         }
     }
 
-    /// Of each LAG with ports in a set one member remains, which `member` says; of the one that `input` is in, none.
+    /// Of each LAG with ports in a set one member remains, which `member` says, or the first if it says none; of the one that
+    /// `input` is in, none.
     pub fn one_of_each(
         &self,
         input: PortId,
@@ -114,7 +115,8 @@ impl Lags {
         for lag in &self.lags {
             let any = lag.members.iter().fold(false, |any, port| left.remove(*port) | any);
             if any && !lag.members.contains(&input) {
-                left = left.union(&member(lag).into_iter().collect());
+                let one = member(lag).or_else(|| lag.members.first().copied());
+                left = left.union(&one.into_iter().collect());
             }
         }
         left

@@ -4,7 +4,7 @@
 //! cell (a sequence lock over relaxed atomics): readers never stop a worker, a worker never waits.
 //! Counters only grow; "clear" is a baseline the reader keeps.
 
-use crate::drops::{DROP_REASONS, DropReason};
+use crate::drops::{DROP_REASONS, DropReason, LosslessLoss};
 use crate::ecn::Wred;
 pub use crate::published::Published;
 use crate::types::{Nanos, PRIORITIES};
@@ -230,15 +230,24 @@ counters! {
 
 impl PortStats {
     /// Frames of lossless classes that were received and not delivered, whatever the stage and the reason, but for those
-    /// of [`PortStats::lossless_drops_watchdog`]. An alarm, not a statistic: everything that speaks of lossless drops
-    /// means this number.
+    /// of the two below. An alarm, not a statistic: everything that speaks of lossless drops means this number.
     pub fn lossless_drops(&self) -> u64 {
-        self.lossless.total() - self.lossless_drops_watchdog()
+        self.lossless_of(LosslessLoss::Alarm)
     }
 
     /// Frames of lossless classes that the PFC watchdog dropped, as the operator told it to.
     pub fn lossless_drops_watchdog(&self) -> u64 {
-        self.lossless.0[DropReason::WatchdogDrop as usize]
+        self.lossless_of(LosslessLoss::Watchdog)
+    }
+
+    /// Frames of lossless classes that an operator's order cost: a port switched off, the end of a run.
+    pub fn lossless_drops_operator(&self) -> u64 {
+        self.lossless_of(LosslessLoss::Operator)
+    }
+
+    fn lossless_of(&self, meant: LosslessLoss) -> u64 {
+        let of = |reason: &&DropReason| reason.lossless() == meant;
+        DropReason::ALL.iter().filter(of).map(|reason| self.lossless.0[*reason as usize]).sum()
     }
 }
 

@@ -71,15 +71,19 @@ fn drops_page() -> String {
         A class is lossless where its priority group at the port of arrival is (`[[buffer.profile]] lossless = true`). A frame\n\
         of such a class that was received and not delivered is a *lossless drop*, whatever the stage and the reason, each copy\n\
         of a flooded one by itself: it is counted by its reason as any other, and once more in `lossless_drops`. That is an\n\
-        alarm, not a statistic. Frames dropped by the PFC watchdog are the operator's choice: they are in\n\
-        `lossless_drops_watchdog` instead. The column \"Lossless\" says for which reasons a frame of a lossless class can be lost.\n\
+        alarm, not a statistic. Two kinds of loss say nothing about headroom, thresholds or PFC and are counted apart:\n\
+        frames the PFC watchdog dropped, as configured (`lossless_drops_watchdog`), and those an operator's order cost\n\
+        (`lossless_drops_operator`): a port was switched off (`admin = \"down\"`) with frames waiting for it or on their way\n\
+        there, or the run was ended. These are no fault of the switch, so no alarm is raised and a verdict does not fail for them;\n\
+        they are told by name all the same. A link that goes down unasked is no order: what it costs is a lossless drop.\n\
+        The column \"Lossless\" says for which reasons a frame of a lossless class can be lost, and what that means.\n\
         Those with \"no\" never count: a frame that is malformed, too long or for the bridge itself is dropped before it has a\n\
         class, and what a bridge filters is where it should be. `dataplane/tests/scenarios/lossless.rs` makes each of the others happen.\n\n\
         | Name | Meaning | Counted at | Lossless | Remedy |\n| --- | --- | --- | --- | --- |\n"
         .to_owned();
     for reason in DropReason::ALL {
         let meaning = reason.meaning().split_whitespace().collect::<Vec<_>>().join(" ");
-        let lossless = reason.never_lossless().map_or("yes".to_owned(), |why| format!("no: {why}"));
+        let lossless = reason.lossless().words();
         let (name, side, remedy) = (reason.name(), reason.side().word(), reason.remedy());
         writeln!(page, "| `{name}` | {meaning} | {side} | {lossless} | {remedy} |").unwrap();
     }

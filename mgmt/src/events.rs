@@ -12,7 +12,7 @@ use crate::snapshot::{NicStats, Snapshot};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use weir_config::{LoopAlarm, show_flood_limit};
-use weir_dataplane::drops::DropReason;
+use weir_dataplane::drops::{DropReason, LosslessLoss};
 use weir_dataplane::flows::{Cause, Where};
 use weir_dataplane::parse::KeyParts;
 use weir_dataplane::stats::{PortGauges, PortStats, Reasons};
@@ -311,8 +311,8 @@ fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
         let since = |of: fn(&PortStats) -> &Reasons| of(now_here).0[i].saturating_sub(of(then_here).0[i]);
         let (frames, lossless) = (since(|s| &s.drops), since(|s| &s.lossless));
         // A run of drops is told once: when the reason was quiet at the sample before. What the watchdog does to
-        // lossless frames is told by its storms.
-        let alarm = lossless > 0 && *reason != DropReason::WatchdogDrop;
+        // lossless frames is told by its storms, and what an operator's order costs is no alarm.
+        let alarm = lossless > 0 && reason.lossless() == LosslessLoss::Alarm;
         // What limits on flooding cost has an event of its own.
         let elsewhere = FloodKind::ALL.iter().any(|kind| kind.reason() == *reason);
         if frames > 0 && (alarm || !elsewhere && is_quiet(before.last_drop[port][i], now)) {

@@ -206,6 +206,7 @@ mod tests {
         }
         let watchdog = faults(&|r| lost(&mut r.ports[1], DropReason::WatchdogDrop, 9));
         assert_eq!(watchdog, ["9 lossless drops by the watchdog"]);
+        assert!(faults(&|r| lost(&mut r.ports[1], DropReason::EgressAdminDown, 9)).is_empty());
         let missed = |r: &mut Reading| {
             r.ports[0].nic = NicStats { rx_missed: 3, rx_no_mbuf: 4, tx_lost: 5, ..NicStats::default() };
         };

@@ -563,6 +563,11 @@ impl Snapshot {
         self.now.ports.iter().map(|port| port.stats.lossless_drops_watchdog()).sum()
     }
 
+    /// Frames of lossless classes that an operator's order cost: a port switched off, the end of a run. No fault.
+    pub fn lossless_drops_operator(&self) -> u64 {
+        self.now.ports.iter().map(|port| port.stats.lossless_drops_operator()).sum()
+    }
+
     /// Frames that drivers lost on ports with lossless classes, before the switch saw them or after it had sent them: no class
     /// is known of them.
     pub fn lossless_drops_possible(&self) -> u64 {

@@ -123,6 +123,8 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Expl
     // Any other group will do: what counts is what it leaves of the pool.
     let other = (0..n).find(|i| *i != group).unwrap_or(0);
     seen.groups[other].used += if args.others > 0 { args.others + params.mmu.pgs[other].reserved } else { 0 };
-    seen.queues[plain.to.index() * PRIORITIES + usize::from(plain.class.queue)] = args.queued;
+    if let Some(to) = plain.to {
+        seen.queues[to.index() * PRIORITIES + usize::from(plain.class.queue)] = args.queued;
+    }
     answer(&config, &params, &seen, question).map_err(fault)
 }

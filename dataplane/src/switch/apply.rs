@@ -288,7 +288,7 @@ mod tests {
                 receive(&mut s, 0, (0..5).map(|_| frame(1, 2, 0, 64)), 0);
                 s.apply(&mut Change::between(&on, &off).unwrap(), 5).unwrap();
                 s.tick(5);
-                assert_eq!(lost(&s, DropReason::EgressPortDown), 5);
+                assert_eq!(lost(&s, DropReason::EgressAdminDown), 5);
             }
             s.set_link(ONE, true, 6);
             receive(&mut s, 1, [frame(2, 1, 0, 64), frame(2, 9, 0, 900)], 7);
@@ -325,7 +325,8 @@ mod tests {
         on.ports[1].shard = 1;
         let mut off = on.clone();
         off.ports[1].admin_down = true;
-        let lookup = |s: &Switch<OwnedFrame>| s.stats(PortId(0)).drops.0[DropReason::LookupNoPort as usize];
+        let lookup =
+            |s: &Switch<OwnedFrame>| s.stats(PortId(0)).drops.0[DropReason::LookupAdminDown as usize];
         for params in [&on, &off] {
             let shards = Switch::<OwnedFrame>::sharded(params, 2).unwrap();
             let [mut a, mut b]: [_; 2] = shards.try_into().unwrap();

@@ -11,6 +11,7 @@
 //! A request and a grant name frames whose memory the owner of the port does not touch. Where a device has not a
 //! transmit queue for each lcore there are no grants: the owner takes the frames, and sends them itself.
 
+use super::ports::PortStatus;
 use super::stage::Staged;
 use super::tap::Taken;
 use crate::drops::DropReason;
@@ -42,8 +43,8 @@ pub(super) struct TxGrant<F> {
 pub(super) enum Note<F> {
     /// Your buffer, empty.
     Empty(BatchBuffer<F>),
-    /// The link of this port is up, or down: what was granted for it is to be dropped.
-    Link(PortId, bool),
+    /// Frames can leave by this port, or not: then what was granted for it is to be dropped.
+    Link(PortId, PortStatus),
     /// Of a frame that may be followed, and whose grant comes next.
     Taken(Taken),
 }

@@ -6,6 +6,7 @@
 use super::Switch;
 use super::gate::Charged;
 use super::lost::count_lost;
+use super::ports::PortStatus;
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchHeader, BatchList, Meta};
 use crate::frame::Frame;
@@ -44,6 +45,13 @@ impl<F: Frame> FloodGroup<F> {
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
+    /// Why a frame that came by `port` can be flooded to none of `ports`.
+    #[cold]
+    pub(super) fn nowhere_to(&self, port: PortId, ports: PortSet) -> DropReason {
+        let others = ports.intersection(&self.ports[port.index()].flood).without(port);
+        PortStatus::nowhere(others.iter().map(|out| self.ports.status(out)))
+    }
+
     /// Charges a frame once to its group, as much as its copies take of the memory for frames; each copy is charged to its
     /// queue (B16) when it is made.
     pub(super) fn multicast_as_it_is(&mut self, port: PortId, ports: PortSet, frame: F, meta: Meta) {
@@ -57,7 +65,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let (mut meta, copies) = (meta, self.flood.outs.len());
         let Some(&last) = self.flood.outs.last() else {
-            return self.drop_frame(port, DropReason::LookupNoPort, frame, &meta.header());
+            let reason = self.nowhere_to(port, ports);
+            return self.drop_frame(port, reason, frame, &meta.header());
         };
         if copies == 1 {
             return self.forward(last, frame, meta);

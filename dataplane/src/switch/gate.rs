@@ -174,8 +174,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 impl<F> OwnPort<F> {
     /// Why a queue takes no frames at all, if it takes none.
     fn shut(&self, queue: usize) -> Option<DropReason> {
-        if !self.up {
-            Some(DropReason::EgressPortDown)
+        if !self.status.is_up() {
+            Some(self.status.lost_in_queue())
         } else if self.flushing >> queue & 1 == 1 {
             Some(self.flush_as[queue])
         } else {

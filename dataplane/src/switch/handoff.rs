@@ -270,17 +270,19 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn handle_note(&mut self, peer: usize, note: Note<F>) {
         match note {
             Note::Empty(buffer) => self.buffers.push(buffer),
-            Note::Link(out, up) => {
+            Note::Link(out, status) => {
                 // Whatever was granted before is there by now, unless the ring was full: that leaves when the port is up
                 // again, or is dropped at the end.
                 let available = self.peers[peer].as_ref().map_or(0, |peer| peer.grants.available());
                 self.accept_grants(peer, available);
-                if let Some(port) = self.ports.remote_mut(out) {
-                    port.up = up;
+                let Some(port) = self.ports.remote_mut(out) else { return };
+                let was = std::mem::replace(&mut port.status, status);
+                if was.is_up() == status.is_up() {
+                    return;
                 }
                 self.note_lag_link(out);
-                if !up {
-                    self.condemn_grants(out, DropReason::EgressPortDown);
+                if !status.is_up() {
+                    self.condemn_grants(out, status.lost_in_queue());
                     self.forget_stations(out);
                 }
                 self.note_slow_path_queues(out);

@@ -87,7 +87,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub fn send_lldp(&mut self, port: PortId, frame: &[u8], wire: &mut impl Wire<F>) -> bool {
         let port = &mut self.ports[port.index()];
-        let sent = port.up && wire.send_control(frame);
+        let sent = port.status.is_up() && wire.send_control(frame);
         port.stats.tx_lldp += u64::from(sent);
         sent
     }

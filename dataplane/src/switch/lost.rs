@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::ports::Ports;
-use crate::drops::{DropReason, Side};
+use crate::drops::{DropReason, LosslessLoss, Side};
 use crate::egress::{BatchHeader, BatchList, FrameBatch};
 use crate::flows::Cause;
 use crate::frame::Frame;
@@ -98,7 +98,8 @@ pub(super) fn count_lost<F, A: Admission>(
     header: &BatchHeader,
     frames: u64,
 ) {
-    let lossless = reason.never_lossless().is_none() && is_lossless(ports, admission, header);
+    let lossless =
+        !matches!(reason.lossless(), LosslessLoss::Never(_)) && is_lossless(ports, admission, header);
     let stats = &mut ports[at.index()].stats;
     stats.drops.0[reason as usize] += frames;
     stats.lossless.0[reason as usize] += frames * u64::from(lossless);

@@ -212,7 +212,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         match reason {
             IngressShared | IngressPortPool | IngressBufferFull | IngressNoSlot | EgressQueueFull
             | EgressPortPool | EgressWred => MirrorNoRoom,
-            EgressPortDown => MirrorPortDown,
+            EgressPortDown | EgressAdminDown => MirrorPortDown,
             other => other,
         }
     }

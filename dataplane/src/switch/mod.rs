@@ -74,6 +74,7 @@ use flood::FloodGroup;
 use flow_cache::FlowCache;
 use lanes::Lanes;
 use lldp::LldpQueue;
+pub(crate) use ports::PortStatus;
 use ports::Ports;
 use stage::Stage;
 
@@ -98,8 +99,8 @@ struct OwnPort<F> {
     fdb_port: PortId,
     /// As the driver said last.
     link: bool,
-    /// Frames can pass: the link is up, and the port is not switched off.
-    up: bool,
+    /// Whether frames can pass.
+    status: PortStatus,
     /// Queues an operator holds back (`SAI PKT_DEQUEUE_ENABLE` off), a bit each.
     held_back: u8,
     /// Queues whose frames the watchdog drops, and queues whose pause it ignores.

@@ -6,7 +6,7 @@ use super::flood::FloodGroup;
 use super::flow_cache::FlowCache;
 use super::handoff::{FRAMES_IN_FLIGHT, most_in_flight_wire, stock};
 use super::lanes::Lanes;
-use super::ports::{Ports, RemotePort};
+use super::ports::{PortStatus, Ports, RemotePort};
 use super::stage::Stage;
 use super::tick::Ageing;
 use super::{MirrorParams, OwnPort, Peer, Switch, peers};
@@ -267,7 +267,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                 flood: flood[at],
                 fdb_port: lags.fdb_port(PortId(at as u16)),
                 link: true,
-                up: true,
+                status: PortStatus::Up,
                 held_back: 0,
                 // The big red switch may be on from the start (H15).
                 storm_drop: params.watchdog.map_or(0, |config| Watchdog::new(config, 0).drop_queues()),

@@ -7,13 +7,65 @@ use crate::types::PortId;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
+/// Whether frames can leave by a port, and if not, whose doing that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortStatus {
+    /// They can.
+    Up,
+    /// There is no link.
+    LinkDown,
+    /// Switched off by an operator, whatever the link.
+    AdminDown,
+}
+
+impl PortStatus {
+    pub const fn of(link: bool, admin_down: bool) -> Self {
+        match (admin_down, link) {
+            (true, _) => Self::AdminDown,
+            (false, false) => Self::LinkDown,
+            (false, true) => Self::Up,
+        }
+    }
+
+    #[inline(always)]
+    pub const fn is_up(self) -> bool {
+        matches!(self, Self::Up)
+    }
+
+    /// Why a frame is lost that can be flooded to none of the ports it might leave by: if each of them is switched off, an operator
+    /// wanted that.
+    pub fn nowhere(ports: impl Iterator<Item = Self>) -> DropReason {
+        let mut ports = ports.peekable();
+        match ports.peek().is_some() && ports.all(|port| port == Self::AdminDown) {
+            true => DropReason::LookupAdminDown,
+            false => DropReason::LookupNoPort,
+        }
+    }
+
+    /// Why a frame that waits for the port is lost, if it is.
+    pub const fn lost_in_queue(self) -> DropReason {
+        match self {
+            Self::AdminDown => DropReason::EgressAdminDown,
+            Self::Up | Self::LinkDown => DropReason::EgressPortDown,
+        }
+    }
+
+    /// Why a frame whose station is there is lost, if it is.
+    pub const fn lost_at_lookup(self) -> DropReason {
+        match self {
+            Self::AdminDown => DropReason::LookupAdminDown,
+            Self::Up | Self::LinkDown => DropReason::LookupPortDown,
+        }
+    }
+}
+
 /// A port of another lcore. Its queues, pauses and counters are its owner's; here are the frames that were received by
 /// this lcore and that the owner has granted it to send.
 #[derive(Debug)]
 pub(super) struct RemotePort<F> {
     pub params: PortParams,
     /// As its owner said last.
-    pub up: bool,
+    pub status: PortStatus,
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
     pub stage: Stage<F>,
     /// Grants that are not yet in the stage.
@@ -30,7 +82,7 @@ impl<F> RemotePort<F> {
     pub fn new(params: PortParams, grants: usize) -> Self {
         Self {
             params,
-            up: true,
+            status: PortStatus::Up,
             stage: Stage::default(),
             grants: VecDeque::with_capacity(grants),
             loose: VecDeque::with_capacity(grants),
@@ -138,12 +190,17 @@ impl<F> Ports<F> {
         }
     }
 
-    /// The link of any port is up.
-    pub fn is_up(&self, port: PortId) -> bool {
+    /// Whether frames can leave by a port, any one.
+    pub fn status(&self, port: PortId) -> PortStatus {
         match &self.0[port.index()] {
-            Slot::Own(port) => port.up,
-            Slot::Remote(port) => port.up,
+            Slot::Own(port) => port.status,
+            Slot::Remote(port) => port.status,
         }
+    }
+
+    /// Frames can leave by a port, any one.
+    pub fn is_up(&self, port: PortId) -> bool {
+        self.status(port).is_up()
     }
 
     /// The stage of any port.

@@ -368,8 +368,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 Some(retag) => self.forward_retagged(out, frame, headers, retag),
                 None => self.drop_frame(port, DropReason::VlanEgressFiltered, frame, &headers.meta.header()),
             },
-            Lookup::Port(_) if self.fdb.is_static(headers.dst_key) => {
-                self.drop_frame(port, DropReason::LookupPortDown, frame, &headers.meta.header());
+            Lookup::Port(out) if self.fdb.is_static(headers.dst_key) => {
+                let reason = self.ports.status(out).lost_at_lookup();
+                self.drop_frame(port, reason, frame, &headers.meta.header());
             }
             // What was learned on a port that went down is on its way out of the table.
             Lookup::Port(_) => self.unknown(port, frame, headers),

@@ -66,7 +66,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn transmit_control(&mut self, port: PortId, now: Nanos, wire: &mut impl Wire<F>) {
         let port = &mut self.ports[port.index()];
-        if port.up && port.generator.due(now) {
+        if port.status.is_up() && port.generator.due(now) {
             port.send_pfc(now, wire);
         }
     }
@@ -81,7 +81,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut ready = queues.occupied(out);
         let several = peers.len() > 1;
         let mut room = Room { here: budget.saturating_sub(port.stage.len()), granted: BURST };
-        if ready == 0 || room.here == 0 && !several || !port.up {
+        if ready == 0 || room.here == 0 && !several || !port.status.is_up() {
             return;
         }
         ready &= !port.blocked(queues, out, now);

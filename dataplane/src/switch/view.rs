@@ -1,8 +1,8 @@
 //! What a switch says about itself, and what an operator may tell it while it runs.
 
 use super::channels::Note;
+use super::ports::PortStatus;
 use super::{OwnPort, Peer, Switch};
-use crate::drops::DropReason;
 use crate::ecn::Wred;
 use crate::egress::Microbursts;
 use crate::fdb::{Fdb, FdbPage};
@@ -311,23 +311,28 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A port of this shard is up where its link is, unless it is switched off.
     pub(super) fn follow_link(&mut self, port: PortId, now: Nanos) {
         let own = &mut self.ports[port.index()];
-        let up = own.link && !own.params.admin_down;
-        if own.up == up {
+        let status = PortStatus::of(own.link, own.params.admin_down);
+        let was = std::mem::replace(&mut own.status, status);
+        if was == status {
             return;
         }
-        own.up = up;
+        for peer in self.peers.iter_mut().flatten() {
+            peer.notes.queue(Note::Link(port, status));
+        }
+        if was.is_up() == status.is_up() {
+            // Nothing waits there; from now on another reason is told.
+            return self.tell_peers();
+        }
         self.note_slow_path_queues(port);
         self.note_lag_link(port);
-        for peer in self.peers.iter_mut().flatten() {
-            peer.notes.queue(Note::Link(port, up));
-        }
-        if up {
+        if status.is_up() {
             self.ports[port.index()].generator.link_up();
         } else {
+            let reason = status.lost_in_queue();
             for queue in 0..PRIORITIES {
-                self.flush(port, queue, DropReason::EgressPortDown);
+                self.flush(port, queue, reason);
             }
-            self.flush_stage(port, DropReason::EgressPortDown);
+            self.flush_stage(port, reason);
             self.go_on_flushing(now);
             self.forget_stations(port);
             self.ports[port.index()].link_down(now);

@@ -143,9 +143,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         (vlan, members): (FrameVlan, VlanPorts),
     ) {
         let all = ports.intersection(&self.ports[port.index()].flood).without(port);
-        let live: PortSet = all.iter().filter(|out| self.ports.is_up(*out)).collect();
+        let reachable = all.intersection(&members.tagged.union(&members.untagged));
+        let live: PortSet = reachable.iter().filter(|out| self.ports.is_up(*out)).collect();
         let mut with = live.intersection(&members.tagged);
         let without = live.intersection(&members.untagged);
+        if live.is_empty() {
+            let reason = self.nowhere_to(port, reachable);
+            return self.drop_frame(port, reason, frame, &headers.meta.header());
+        }
         if vlan.with_tag() == Retag::Push {
             let len = frame.len() + crate::vlan::TAG_BYTES;
             let fit: PortSet = with.iter().filter(|out| self.fits(*out, len)).collect();

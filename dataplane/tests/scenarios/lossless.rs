@@ -5,7 +5,7 @@ use crate::harness::frames::{host, ipv4, stamp, tagged};
 use crate::harness::{Alone, Plan, dscp};
 use std::collections::BTreeSet;
 use weir_dataplane::classify::Maps;
-use weir_dataplane::drops::{DropReason, Side};
+use weir_dataplane::drops::{DropReason, LosslessLoss, Side};
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::frame::OwnedFrame;
@@ -13,7 +13,7 @@ use weir_dataplane::mmu::{Limit, PoolId};
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::stats::{PortStats, Reasons};
 use weir_dataplane::storm_control::{FloodKind, FloodLimit, StormControl};
-use weir_dataplane::switch::{Switch, SwitchParams, UnknownUnicast, Wire};
+use weir_dataplane::switch::{Change, Switch, SwitchParams, UnknownUnicast, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, PortId};
 use weir_dataplane::vlan::PortVlans;
 
@@ -38,6 +38,7 @@ impl<F> Wire<F> for Full {
 /// One case: a switch, or its shards, and what was done to it.
 struct Case {
     shards: Vec<Switch<OwnedFrame>>,
+    params: SwitchParams,
     class: u8,
     seq: u64,
 }
@@ -47,7 +48,18 @@ impl Case {
         let mut params = Plan { headroom: 2000, shared: 20_000, ..Plan::new(4) }.params();
         change(&mut params);
         let shards = usize::from(params.ports.iter().map(|port| port.shard).max().unwrap()) + 1;
-        Self { shards: Switch::sharded(&params, shards).unwrap(), class, seq: 0 }
+        Self { shards: Switch::sharded(&params, shards).unwrap(), params, class, seq: 0 }
+    }
+
+    /// An operator switches these ports off, while the switch runs.
+    fn switch_off(&mut self, ports: &[usize]) -> &mut Self {
+        let mut off = self.params.clone();
+        ports.iter().for_each(|port| off.ports[*port].admin_down = true);
+        for shard in &mut self.shards {
+            shard.apply(&mut Change::between(&self.params, &off).unwrap(), 7).unwrap();
+        }
+        self.params = off;
+        self
     }
 
     /// Frames of the class arrive on port 0.
@@ -149,6 +161,7 @@ fn both(one: &dyn Fn(&mut SwitchParams), other: &dyn Fn(&mut SwitchParams)) -> i
 fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
     let hold = |s: &mut Switch<OwnedFrame>| s.hold_back(PortId(1), 0xff);
     let down = |s: &mut Switch<OwnedFrame>| s.set_link(PortId(1), false, 5);
+    let staged = |s: &mut Switch<OwnedFrame>| assert_eq!(s.transmit(PortId(1), BURST, 3, &mut Full), 0);
     let new = || Case::new(class, |_| {});
     let mut found = Vec::new();
     let mut case = |name, case: &Case| found.push((name, case.lost()));
@@ -162,6 +175,23 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
         new().with(|s| (1..4).for_each(|port| s.set_link(PortId(port), false, 0))).send(EVERYBODY, 2, 64),
     );
     case("to a link that is down", new().with(down).send(host(1), 2, 64));
+    case("nowhere but to ports that are off", new().switch_off(&[1, 2, 3]).send(EVERYBODY, 2, 64));
+    case("to a port that is off", new().switch_off(&[1]).send(host(1), 2, 64));
+    case("queued when the port was switched off", new().with(hold).send(host(1), 3, 64).switch_off(&[1]));
+    case(
+        "ordered from another lcore when the port was switched off",
+        Case::new(class, remote(true))
+            .send(host(1), 3, 64)
+            .tick()
+            .with(staged)
+            .tick()
+            .switch_off(&[1])
+            .tick(),
+    );
+    case(
+        "on its way to another lcore when the port was switched off",
+        Case::new(class, remote(false)).send(host(1), 3, 64).switch_off(&[1]).tick(),
+    );
     case("group full", new().with(hold).send(host(1), 100, 1000));
     case("flooded, group full", new().with(hold).send(EVERYBODY, 100, 1000));
     case("group full of another lcore's", Case::new(class, remote(true)).with(hold).send(host(1), 100, 1000));
@@ -196,7 +226,6 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
         .send(host(1), 3, 1000),
     );
     case("queued when the link went down", new().with(hold).send(host(1), 3, 64).with(down));
-    let staged = |s: &mut Switch<OwnedFrame>| assert_eq!(s.transmit(PortId(1), BURST, 3, &mut Full), 0);
     case("with the driver when the link went down", new().send(host(1), 3, 64).with(staged).with(down));
     case(
         "ordered from another lcore when the link went down",
@@ -267,7 +296,8 @@ fn every_loss_of_a_lossless_class_is_counted_as_one() {
         assert_eq!(lossless, lost, "{name}");
         met.extend(DropReason::ALL.iter().filter(|reason| lossless.0[**reason as usize] > 0));
     }
-    let possible = DropReason::ALL.iter().filter(|reason| reason.never_lossless().is_none());
+    let possible =
+        DropReason::ALL.iter().filter(|reason| !matches!(reason.lossless(), LosslessLoss::Never(_)));
     let missed: Vec<_> =
         possible.filter(|reason| !met.contains(reason)).map(|reason| reason.name()).collect();
     assert!(missed.is_empty(), "made by no case above: {missed:?}");
@@ -309,7 +339,7 @@ fn what_has_no_class_or_is_filtered_is_none() {
         let stats = s.stats(PortId(0));
         assert_eq!((stats.drops.total(), stats.lossless.total()), (1, 0));
         let reason = DropReason::ALL[stats.drops.0.iter().position(|n| *n > 0).unwrap()];
-        assert!(reason.never_lossless().is_some(), "{}", reason.name());
+        assert!(matches!(reason.lossless(), LosslessLoss::Never(_)), "{}", reason.name());
     }
 }
 
@@ -341,6 +371,30 @@ fn a_control_frame_is_of_the_class_of_control_frames() {
         let [lost, counted] = case.lost();
         assert_eq!((lost.total(), counted.total()), (2, lossless));
     }
+}
+
+/// What an operator takes away is named, and part of no other number; a link that goes as well changes nothing about that.
+#[test]
+fn drops_of_a_port_that_is_switched_off_are_apart() {
+    let mut case = Case::new(LOSSLESS, |p| p.ports[1].shard = 1);
+    let down = |s: &mut Switch<OwnedFrame>| s.set_link(PortId(1), false, 9);
+    case.with(|s| s.hold_back(PortId(1), 0xff))
+        .send(host(1), 3, 64)
+        .tick()
+        .switch_off(&[1])
+        .with(down)
+        .tick();
+    case.send(host(1), 2, 64);
+    let counted = |case: &Case| {
+        let of = |s: &Switch<OwnedFrame>, port| s.stats(PortId(port)).clone();
+        [of(&case.shards[0], 0), of(&case.shards[1], 1)]
+            .map(|stats| (stats.lossless_drops(), stats.lossless_drops_operator()))
+    };
+    assert_eq!(counted(&case), [(0, 2), (0, 3)]);
+    // The other way round: the link was gone before, and the switch was to forward.
+    let mut case = Case::new(LOSSLESS, |p| p.ports[1].shard = 1);
+    case.with(down).tick().send(host(1), 1, 64).switch_off(&[1]).tick().send(host(1), 1, 64);
+    assert_eq!(counted(&case), [(1, 1), (0, 0)]);
 }
 
 /// The watchdog drops because the operator told it to: shown apart, and part of no other number.

@@ -146,8 +146,8 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
     let pg = &e.pg;
     ExplainedFrame {
         port: name(asked.port),
-        to: name(e.to),
-        lag: config.lag_of(e.to).map(|lag| lag.name.clone()),
+        to: e.to.map(name),
+        lag: e.to.and_then(|to| config.lag_of(to)).map(|lag| lag.name.clone()),
         len_bytes: asked.len,
         dscp: asked.dscp,
         pcp: asked.pcp,
@@ -178,7 +178,7 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
             headroom_size_bytes: e.pools.headroom_size,
             headroom_free_bytes: e.pools.headroom_size.saturating_sub(e.pools.headroom_used),
         },
-        queue: QueueUse { used_bytes: e.queue.used, limit_bytes: limit(e.queue.limit) },
+        queue: e.queue.map(|queue| QueueUse { used_bytes: queue.used, limit_bytes: limit(queue.limit) }),
         verdict: verdict.into(),
         reason: reason.map(|reason| reason.name().into()),
         remedy: reason.map(|reason| reason.remedy().into()),
@@ -227,12 +227,13 @@ pub fn text(d: &ExplainedFrame) -> String {
         let state = if flood.exceeded { ", which is exceeded now" } else { "" };
         line("flooded", format!("{}, {limit}{state}; what follows is of one copy", flood.kind));
     }
+    let to = d.to.as_deref().unwrap_or("no port");
     if let Some(lag) = &d.lag {
-        line("lag", format!("{} is of {lag}: a hash of the flow says by which member a frame leaves", d.to));
+        line("lag", format!("{to} is of {lag}: a hash of the flow says by which member a frame leaves"));
     }
     let FrameClass { tc, pg, queue } = d.class;
     let kind = if d.lossless { "lossless" } else { "lossy" };
-    line("class", format!("tc {tc}, priority group {pg} ({kind}), queue {queue} of {}", d.to));
+    line("class", format!("tc {tc}, priority group {pg} ({kind}), queue {queue} of {to}"));
     let (g, p) = (&d.group, &d.pool);
     line("charge", format!("{} bytes", grouped(d.charge_bytes.into())));
     line(
@@ -257,7 +258,9 @@ pub fn text(d: &ExplainedFrame) -> String {
             grouped(p.headroom_size_bytes)
         ),
     );
-    line("queue", format!("holds {} bytes of {}", grouped(d.queue.used_bytes), limit(d.queue.limit_bytes)));
+    if let Some(queue) = &d.queue {
+        line("queue", format!("holds {} bytes of {}", grouped(queue.used_bytes), limit(queue.limit_bytes)));
+    }
     let verdict = match &d.reason {
         Some(reason) => format!("DROPPED: {reason}: {}", d.remedy.as_deref().unwrap_or("")),
         None if d.verdict == "consumed" => {
@@ -372,10 +375,21 @@ mod tests {
         assert!(lldp(&params).contains("verdict     admitted"), "{}", lldp(&params));
         params.ports[0].lldp = true;
         assert!(lldp(&params).contains("consumed: read by LLDP"), "{}", lldp(&params));
+        // Nowhere to go: no port is named, least of all that of arrival.
+        let mut off = f.params.clone();
+        let flooded = question("port=p0&flood=broadcast");
+        for (admin_down, reason) in [(false, "lookup.no_port"), (true, "lookup.admin_down")] {
+            off.ports.iter_mut().skip(1).for_each(|port| port.admin_down = admin_down);
+            let down = (1..off.ports.len() as u16).map(PortId).collect();
+            let alone =
+                answer(&f.config, &off, &Occupancy { down, ..Occupancy::default() }, &flooded).unwrap();
+            assert_eq!((&alone.to, alone.reason.as_deref()), (&None, Some(reason)));
+            assert!(text(&alone).contains("of no port"), "{}", text(&alone));
+        }
         let mut config = f.config.clone();
         config.lags = vec![LagConfig { name: "po1".into(), members: vec![PortId(1)], hash: LagHash::L4 }];
         let of_lag = answer(&config, &f.params, &seen, &question("port=p0&to=po1")).unwrap();
-        assert_eq!((of_lag.to.as_str(), of_lag.lag.as_deref()), ("p1", Some("po1")));
+        assert_eq!((of_lag.to.as_deref(), of_lag.lag.as_deref()), (Some("p1"), Some("po1")));
         assert!(text(&of_lag).contains("lag         p1 is of po1:"), "{}", text(&of_lag));
     }
 }

@@ -10,7 +10,7 @@ use crate::mirror_files::MirrorFileReading;
 use crate::snapshot::{PortInfo, PortReading};
 use crate::times::Part;
 use std::fmt;
-use weir_dataplane::drops::DropReason;
+use weir_dataplane::drops::{DropReason, LosslessLoss};
 use weir_dataplane::stats::{LoopStats, Reasons, Stage};
 use weir_dataplane::types::PRIORITIES;
 use weir_inc::drops::Drop;
@@ -427,12 +427,10 @@ pub const ALL: &[Family] = &[
     ),
     family(
         "weir_lossless_drops_packets",
-        "Frames of lossless classes received and not delivered, but for those of the watchdog: an alarm",
+        "Frames of lossless classes received and not delivered, but for those of the watchdog and of the operator: an alarm",
         Counts(|s| {
             let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
-                by_reason(&labels, &p.stats.lossless, |reason| {
-                    reason.never_lossless().is_none() && reason != DropReason::WatchdogDrop
-                })
+                by_reason(&labels, &p.stats.lossless, |reason| reason.lossless() == LosslessLoss::Alarm)
             };
             ports(s).flat_map(one).collect()
         }),
@@ -441,6 +439,11 @@ pub const ALL: &[Family] = &[
         "weir_lossless_drops_watchdog_packets",
         "Frames of lossless classes that the watchdog dropped, as it was told to",
         Counts(|s| per_port(s, |p| p.stats.lossless_drops_watchdog())),
+    ),
+    family(
+        "weir_lossless_drops_operator_packets",
+        "Frames of lossless classes lost because a port was switched off or the run ended",
+        Counts(|s| per_port(s, |p| p.stats.lossless_drops_operator())),
     ),
     family(
         "weir_lossless_drops_possible_packets",

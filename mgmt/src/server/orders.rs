@@ -10,6 +10,7 @@ use axum::http::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_dataplane::explain::Occupancy;
+use weir_dataplane::types::PortId;
 
 fn answer(answer: Answer, given: &Given) -> Response<Body> {
     match answer {
@@ -85,7 +86,10 @@ pub(super) async fn explain(app: Arc<App>, given: Given) -> Response<Body> {
     };
     let (in_force, snapshot) = (desk.shown.get(), app.snapshot());
     let gauges = snapshot.now.ports.iter().map(|port| &port.gauges);
-    let seen = Occupancy::of(&in_force.params, gauges);
+    let ports = snapshot.now.ports.iter().zip(0..);
+    let down =
+        ports.filter(|(port, _)| port.link.is_some_and(|link| !link.up)).map(|(_, at)| PortId(at)).collect();
+    let seen = Occupancy { down, ..Occupancy::of(&in_force.params, gauges) };
     let question = given.values().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     match questions::answer(&in_force.config, &in_force.params, &seen, &questions::Question(question)) {
         Ok(document) => json_text(&json(&document)),

@@ -10,7 +10,7 @@ use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReadi
 use crate::times::{Part, Times};
 use serde_json::{Value, json};
 use weir_config::{LagConfig, MirrorConfig};
-use weir_dataplane::drops::{DROP_REASONS, DropReason};
+use weir_dataplane::drops::{DROP_REASONS, DropReason, LosslessLoss};
 use weir_dataplane::stats::{CURVE_BINS, Histogram, LoopStats, MarkingCurve, PortStats, Reasons, Stage};
 use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::types::PRIORITIES;
@@ -295,7 +295,7 @@ const SWITCH: &[Column] = &[
         "lossless_drops",
         Count,
         "Lossless drops",
-        "frames of lossless classes received and not delivered, whatever the reason; not those of the watchdog",
+        "frames of lossless classes received and not delivered, whatever the reason; not those of the watchdog and of the operator",
         |r| count(r.snapshot.lossless_drops()),
     ),
     col(
@@ -304,6 +304,13 @@ const SWITCH: &[Column] = &[
         "By watchdog",
         "frames of lossless classes that the watchdog dropped, as it was told to",
         |r| count(r.snapshot.lossless_drops_watchdog()),
+    ),
+    col(
+        "lossless_drops_operator",
+        Count,
+        "By operator",
+        "frames of lossless classes lost because a port was switched off or the run ended",
+        |r| count(r.snapshot.lossless_drops_operator()),
     ),
     col(
         "lossless_drops_possible",
@@ -408,7 +415,7 @@ const DROPS: &[Column] = &[
     PORT,
     col("reason", Text, "Reason", "stage and reason", |r| json!(r.reason().name())),
     col("stage", Text, "", "stage of the pipeline", |r| json!(r.reason().stage())),
-    col("lossless", Flag, "Lossless", "frames of a lossless class are among them: an alarm", |r| {
+    col("lossless", Flag, "Lossless", "frames of a lossless class are among them", |r| {
         json!(r.port().stats.lossless.0[r.i] > 0)
     }),
     col("frames", Count, "Drop/pkts", "frames lost", |r| count(r.port().stats.drops.0[r.i])),
@@ -439,7 +446,7 @@ const REASONS: &[Column] = &[
     col("side", Text, "Counted at", "the port it is counted at: that of arrival or of departure", |r| {
         json!(r.reason().side().word())
     }),
-    col("lossless", Flag, "Lossless", "frames of a lossless class are among them: an alarm", |r| {
+    col("lossless", Flag, "Lossless", "frames of a lossless class are among them", |r| {
         json!(r.lost_everywhere(|s| &s.lossless) > 0)
     }),
     col("frames", Count, "Drop/pkts", "frames lost on all ports", |r| count(r.lost_everywhere(|s| &s.drops))),
@@ -447,7 +454,7 @@ const REASONS: &[Column] = &[
         count(r.lost_everywhere(|s| &s.lossless))
     }),
     col("lossless_possible", Flag, "", "frames of a lossless class can be lost so", |r| {
-        json!(r.reason().never_lossless().is_none())
+        json!(!matches!(r.reason().lossless(), LosslessLoss::Never(_)))
     }),
     col("meaning", Text, "Meaning", "what happened", |r| json!(r.reason().meaning().trim())),
     col("remedy", Text, "", "what to look at", |r| json!(r.reason().remedy())),

@@ -223,7 +223,7 @@ pub(super) const PORTS: &[Column] = &[
         "lossless_drops",
         Count,
         "LOSSLESS",
-        "frames of lossless classes lost here, in and out; not those of the watchdog",
+        "frames of lossless classes lost here, in and out; not those of the watchdog and of the operator",
         |r| count(r.port().stats.lossless_drops()),
     ),
     col(
@@ -232,6 +232,13 @@ pub(super) const PORTS: &[Column] = &[
         "",
         "frames of lossless classes that the watchdog dropped here",
         |r| count(r.port().stats.lossless_drops_watchdog()),
+    ),
+    col(
+        "lossless_drops_operator",
+        Count,
+        "",
+        "frames of lossless classes lost here because a port was switched off or the run ended",
+        |r| count(r.port().stats.lossless_drops_operator()),
     ),
     col(
         "lossless_drops_possible",

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
-use weir_dataplane::drops::DropReason;
+use weir_dataplane::drops::{DropReason, LosslessLoss};
 use weir_dataplane::stats::{Histogram, LatencyStats, PortStats, Reasons};
 use weir_dataplane::switch::Conservation;
 use weir_layout::Grid;
@@ -64,10 +64,10 @@ impl Totals {
         self.by_reason(|stats| &stats.drops)
     }
 
-    /// Frames of lossless classes lost, by reason; not those the watchdog dropped.
-    fn lossless_reasons(&self) -> Vec<(DropReason, u64)> {
+    /// Frames of lossless classes lost, by reason, of those that mean `meant`.
+    fn lossless_reasons(&self, meant: LosslessLoss) -> Vec<(DropReason, u64)> {
         let mut reasons = self.by_reason(|stats| &stats.lossless);
-        reasons.retain(|(reason, _)| *reason != DropReason::WatchdogDrop);
+        reasons.retain(|(reason, _)| reason.lossless() == meant);
         reasons
     }
 
@@ -86,19 +86,23 @@ impl Totals {
         self.ports.iter().map(|port| port.stats.lossless_drops_watchdog()).sum()
     }
 
+    /// Those an operator's order cost.
+    fn lossless_drops_operator(&self) -> u64 {
+        self.ports.iter().map(|port| port.stats.lossless_drops_operator()).sum()
+    }
+
     fn lossless_drops_possible(&self) -> u64 {
         self.ports.iter().map(PortTotals::lossless_drops_possible).sum()
     }
 
     /// What was lost of lossless classes, or may have been, in words. Empty: nothing.
     pub fn lossless_losses(&self) -> Vec<String> {
-        let reasons: Vec<String> =
-            self.lossless_reasons().iter().map(|(reason, n)| format!("{} {n}", reason.name())).collect();
+        let reasons = named(&self.lossless_reasons(LosslessLoss::Alarm));
         let some = |frames: u64, words: String| (frames > 0).then_some(words);
         let (lost, watchdog, possible) =
             (self.lossless_drops(), self.lossless_drops_watchdog(), self.lossless_drops_possible());
         [
-            some(lost, format!("{lost} frames of lossless classes lost ({})", reasons.join(", "))),
+            some(lost, format!("{lost} frames of lossless classes lost ({reasons})")),
             some(watchdog, format!("{watchdog} frames of lossless classes dropped by the watchdog")),
             some(
                 possible,
@@ -116,11 +120,16 @@ impl Totals {
         self.absences.iter().filter_map(|absence| absence.words(run)).collect()
     }
 
-    /// The books balance, and no frame of a lossless class was lost while the switch was to forward. What an ordered
-    /// stop (`run.*`) or the watchdog costs is told, and no failure.
+    /// What an operator's orders cost lossless classes, in words: told, and no failure. `None`: nothing.
+    pub fn ordered_losses(&self) -> Option<String> {
+        let (lost, reasons) = (self.lossless_drops_operator(), self.lossless_reasons(LosslessLoss::Operator));
+        (lost > 0).then(|| format!("{lost} frames of lossless classes lost as ordered ({})", named(&reasons)))
+    }
+
+    /// Every frame is accounted for, and no frame of a lossless class was lost but for what the watchdog dropped and an operator's
+    /// orders cost: both are told, and no failure.
     pub fn is_good(&self) -> bool {
-        let forwarding = |(reason, _): &(DropReason, u64)| reason.stage() != DropReason::RunDraining.stage();
-        self.conservation.error() == 0 && !self.lossless_reasons().iter().any(forwarding)
+        self.conservation.error() == 0 && self.lossless_drops() == 0
     }
 
     /// Residence of all frames of all ports.
@@ -161,6 +170,9 @@ impl Totals {
         for words in self.lossless_losses().iter().chain(&self.absent_workers()) {
             say!("ALARM: {words}");
         }
+        if let Some(words) = self.ordered_losses() {
+            say!("{words}");
+        }
         let residence = self.residence();
         if let (Some(p50), Some(p99), Some(p999), Some(max)) =
             (residence.quantile(0.5), residence.quantile(0.99), residence.quantile(0.999), residence.max())
@@ -182,7 +194,7 @@ impl Totals {
     /// The same as JSON. The keys are an interface.
     pub fn json(&self) -> Value {
         let ports: Vec<Value> = self.ports.iter().map(port_json).collect();
-        let named = |reasons: Vec<(DropReason, u64)>| -> Map<String, Value> {
+        let by_name = |reasons: Vec<(DropReason, u64)>| -> Map<String, Value> {
             reasons.into_iter().map(|(reason, frames)| (reason.name().to_owned(), json!(frames))).collect()
         };
         let absence = |a: &Absence| json!({ "lcore": a.lcore, "off_core_ns": a.ns });
@@ -190,10 +202,11 @@ impl Totals {
         let at = |q| residence.quantile(q).unwrap_or(0);
         json!({
             "ports": ports,
-            "drops": named(self.drops()),
+            "drops": by_name(self.drops()),
             "lossless_drops": self.lossless_drops(),
-            "lossless_drops_by_reason": named(self.lossless_reasons()),
+            "lossless_drops_by_reason": by_name(self.lossless_reasons(LosslessLoss::Alarm)),
             "lossless_drops_watchdog": self.lossless_drops_watchdog(),
+            "lossless_drops_operator": self.lossless_drops_operator(),
             "lossless_drops_possible": self.lossless_drops_possible(),
             "lcores": self.absences.iter().map(absence).collect::<Vec<_>>(),
             "received": self.conservation.received,
@@ -219,6 +232,12 @@ impl Totals {
     pub fn write(&self, path: &Path) -> Result<()> {
         write_file(path, &format!("{:#}\n", self.json()))
     }
+}
+
+/// `ingress.headroom_exhausted 3, egress.port_down 1`
+fn named(reasons: &[(DropReason, u64)]) -> String {
+    let each = reasons.iter().map(|(reason, n)| format!("{} {n}", reason.name()));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Writes a file as [`Totals::write`] does.
@@ -274,6 +293,7 @@ fn port_json(port: &PortTotals) -> Value {
         "ecn_no_memory": s.ecn_no_memory.iter().sum::<u64>(),
         "lossless_drops": s.lossless_drops(),
         "lossless_drops_watchdog": s.lossless_drops_watchdog(),
+        "lossless_drops_operator": s.lossless_drops_operator(),
         "lossless_drops_possible": port.lossless_drops_possible(),
         "nic_missed": port.nic.rx_missed,
         "nic_no_mbuf": port.nic.rx_no_mbuf,

@@ -77,11 +77,11 @@ fn a_port_is_switched_off_and_on_while_the_switch_forwards() {
     };
     // The kernel of a host may say something of its own there.
     wait_for("what came all the same", || dropped("p1", "ingress.admin_down").filter(|frames| *frames >= 3));
-    wait_for("what nobody can have", || dropped("p0", "lookup.no_port").filter(|frames| *frames >= 1));
+    wait_for("what nobody can have", || dropped("p0", "lookup.admin_down").filter(|frames| *frames >= 1));
     let explained = ask(&["explain", "--port", "p1", "--to", "p0"]);
     assert_eq!(explained["reason"], "ingress.admin_down", "{explained:#}");
     let explained = ask(&["explain", "--port", "p0", "--to", "p1"]);
-    assert_eq!(explained["reason"], "lookup.port_down", "{explained:#}");
+    assert_eq!(explained["reason"], "lookup.admin_down", "{explained:#}");
 
     apply("up");
     switch.program().says("port p1: switched on");

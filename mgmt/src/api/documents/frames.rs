@@ -19,8 +19,8 @@ pub struct FrameClass {
 pub struct ExplainedFrame {
     /// Port it arrives on.
     pub port: String,
-    /// Port it leaves by.
-    pub to: String,
+    /// Port it leaves by; null: there is none that it could be flooded to.
+    pub to: Option<String>,
     /// The LAG that port is in; null: none.
     pub lag: Option<String>,
     /// Bytes, without FCS.
@@ -47,8 +47,8 @@ pub struct ExplainedFrame {
     pub group: ExplainedGroup,
     /// The pools.
     pub pool: ExplainedPool,
-    /// Its egress queue.
-    pub queue: QueueUse,
+    /// Its egress queue; null: there is no port.
+    pub queue: Option<QueueUse>,
     /// What admission says.
     pub verdict: String,
     /// Why it is dropped, if it is.
