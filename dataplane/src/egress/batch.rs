@@ -449,15 +449,17 @@ impl<F: Frame> FrameBatch<F> {
 
     /// Drops all frames of an open batch, and says how many. `None`: not all of them are `len` long, and none is dropped.
     pub fn discard(&mut self, len: u16) -> Option<usize> {
+        self.is_of(len).then(|| self.clear())
+    }
+
+    /// Drops all frames of an open batch, and says how many.
+    pub fn clear(&mut self) -> usize {
         debug_assert!(self.buffer.is_none());
-        if !self.is_of(len) {
-            return None;
-        }
         let count = self.frames.len();
         self.frames.discard();
         (self.bytes, self.padding, self.charge) = (0, 0, 0);
         self.set_ce(0);
-        Some(count)
+        count
     }
 
     /// How many of the first ones came in as CE.

@@ -275,20 +275,20 @@ impl<F: Frame> Queues<F> {
         self.batches.get(list.head as usize).filter(|batch| batch.is_of(len))
     }
 
-    /// Takes the first batch of a list out: `ship` moves all its frames elsewhere.
+    /// Takes the first batch of a list out: `empty` takes all its frames.
     #[inline(always)]
-    pub fn ship_first<T>(
+    pub fn take_first<T>(
         &mut self,
         list: &mut BatchList,
-        ship: impl FnOnce(&mut FrameBatch<F>) -> T,
+        empty: impl FnOnce(&mut FrameBatch<F>) -> T,
     ) -> Option<T> {
         let batch = self.batches.get_mut(list.head as usize)?;
-        let shipped = ship(batch);
+        let taken = empty(batch);
         debug_assert!(batch.is_empty());
         let next = batch.next;
         self.put_free(list.head);
         list.head = next;
-        Some(shipped)
+        Some(taken)
     }
 
     /// Appends the frames of a list, all from `input`, which are `totals`. Returns `true` if the queue was

@@ -56,6 +56,8 @@ pub enum Refusal {
     Limit,
     /// The table is full.
     Full,
+    /// It is a static entry that points elsewhere.
+    Static,
 }
 
 /// News for the tables of the other shards.
@@ -190,7 +192,7 @@ impl Fdb {
     }
 
     /// Keys about which an answer that [`Fdb::lookup`] or [`Fdb::knows`] has given may no longer be right: their entries
-    /// moved or went away. For whoever relies on answers to empty. Answers "nobody knows" are not covered.
+    /// came, moved or went away. For whoever relies on answers to empty.
     #[inline(always)]
     pub fn changed(&mut self) -> &mut Changed {
         &mut self.changed
@@ -275,14 +277,18 @@ impl Fdb {
                 return Learned::Refused(Refusal::Full);
             }
             self.entries += 1;
+            self.note_changed(key);
             self.ports[port.index()].learned += 1;
             self.counters.learned += 1;
             return Learned::New(event);
         };
         let old = self.table.value(slot);
         if old.is_static() {
-            self.counters.static_kept += u64::from(old.target() != Lookup::Port(port));
-            return Learned::Known;
+            if old.target() == Lookup::Port(port) {
+                return Learned::Known;
+            }
+            self.counters.static_kept += 1;
+            return Learned::Refused(Refusal::Static);
         }
         if old.port() == port {
             // A LAG of ports of several shards is one port to each of them: what another one told is as good.
@@ -300,6 +306,25 @@ impl Fdb {
         self.counters.moved += 1;
         self.last_move = Some(FdbMove { key, from: old.port(), to: port });
         Learned::Moved(event)
+    }
+
+    /// Counts what [`Fdb::learn`] would, if it refuses a new station on `port` for the same reason as before. `false`: it may not, and
+    /// nothing is counted.
+    pub fn refuses_again(&mut self, port: PortId, why: Refusal) -> bool {
+        match why {
+            Refusal::Off => false,
+            Refusal::Limit => self.at_limit(port),
+            Refusal::Static => {
+                self.counters.static_kept += 1;
+                true
+            }
+            Refusal::Full => {
+                let state = &self.ports[port.index()];
+                let again = state.learned < state.limit && self.entries >= self.capacity;
+                self.counters.refused_full += u64::from(again);
+                again
+            }
+        }
     }
 
     /// Counts the refusal if `port` may not hold another address.
@@ -326,8 +351,12 @@ impl Fdb {
                 return false;
             }
             let room = self.entries < self.capacity && self.table.insert(event.key, value);
-            self.entries += usize::from(room);
-            self.counters.refused_full += u64::from(!room);
+            if room {
+                self.entries += 1;
+                self.note_changed(event.key);
+            } else {
+                self.counters.refused_full += 1;
+            }
             return room;
         };
         let old = self.table.value(slot);

@@ -128,7 +128,7 @@ fn static_entries_are_never_learned_over_nor_aged() {
     let mut fdb = fdb(16, 5, 3);
     fdb.add_static(key(1), P1).unwrap();
     assert_eq!(fdb.learn(key(1), P1, 0), Learned::Known);
-    assert_eq!(fdb.learn(key(1), P2, 0), Learned::Known);
+    assert_eq!(fdb.learn(key(1), P2, 0), Learned::Refused(Refusal::Static));
     assert_eq!(fdb.counters().static_kept, 1);
     assert!(!fdb.apply(seen(key(1), P2), 0));
     assert!(sweep(&mut fdb, 1000).is_empty());
@@ -154,7 +154,7 @@ fn groups_come_and_go() {
     assert_eq!((fdb.lookup(key(1)), fdb.group(one)), (Lookup::Port(P1), PortSet::EMPTY));
     assert_eq!(fdb.group(GroupId(999)), PortSet::EMPTY);
     // A source that is configured as a group is not learned over it.
-    assert_eq!(fdb.learn(key(2), P1, 0), Learned::Known);
+    assert_eq!(fdb.learn(key(2), P1, 0), Learned::Refused(Refusal::Static));
     assert_eq!(fdb.lookup(key(2)), Lookup::Group(two));
 }
 
@@ -313,7 +313,7 @@ proptest! {
                     let on_port = model.values().filter(|v| v.0 == to && !v.1).count();
                     let got = fdb.learn(key(k), PortId(p), tick);
                     let want = match model.get(&k) {
-                        Some((_, true, _)) => "known",
+                        Some((at, true, _)) if *at != to => "static",
                         Some((at, ..)) if *at == to => "known",
                         _ if on_port >= LIMIT => "limit",
                         Some(_) => "moved",
@@ -327,6 +327,7 @@ proptest! {
                         Learned::Refused(Refusal::Limit) => "limit",
                         Learned::Refused(Refusal::Full) => "full",
                         Learned::Refused(Refusal::Off) => "off",
+                        Learned::Refused(Refusal::Static) => "static",
                     };
                     prop_assert_eq!(got, want);
                     let is_static = model.get(&k).is_some_and(|v| v.1);

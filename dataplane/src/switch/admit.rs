@@ -12,10 +12,13 @@ use crate::mmu::Admission;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Admits the frames of a group together if nothing is near a limit, else one by one.
+    /// Admits the frames of a group together if nothing is near a limit, else one by one; or loses them.
     #[inline(always)]
     pub(super) fn admit_group(&mut self, port: PortId, at: usize) {
         let AdmissionGroup { decision, list } = std::mem::replace(&mut self.groups[at], AdmissionGroup::NONE);
+        if decision.is_refused() {
+            return self.lose_group(port, decision, list);
+        }
         let Self { queues, admission, .. } = self;
         let totals = queues.seal(&list, |len| admission.charge(len));
         self.count_received(port, decision.tc(), u64::from(totals.frames), u64::from(totals.bytes));
@@ -71,10 +74,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         queues.unlist(list, |len| admission.charge(len))
     }
 
-    /// Charges a frame with one destination and queues it, or hands it over.
+    /// Charges a frame with one destination and queues it, or hands it over. None waits that it could overtake.
     #[inline(never)]
     pub(super) fn forward(&mut self, out: PortId, frame: F, meta: Meta) {
-        self.copy_waiting();
         let (mut meta, charged) = (meta, self.charged_for(out));
         let charge = self.admission.charge(u32::from(meta.len));
         match self.admit(charged, &frame, &mut meta, charge) {

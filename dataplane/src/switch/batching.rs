@@ -1,7 +1,7 @@
 //! Sorting a burst: frames with the same decision join a group, in batches, and are admitted together.
 
 use super::Switch;
-use super::flow_cache::{FlowCache, ForwardingDecision};
+use super::flow_cache::{Destination, FlowCache, ForwardingDecision};
 use super::receive::RxContext;
 use crate::drops::DropReason;
 use crate::egress::{BatchList, Queues};
@@ -38,7 +38,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let Self { flow_cache, ports, groups, queues, .. } = self;
             let profile = &ports[rx.port.index()].params.profile;
             match join(groups, queues, frames, |frame| decide(flow_cache, profile, frame))? {
-                (frame, decision) if decision.is_decided() => self.begin_batch(rx, decision, frame),
+                (frame, decision) if decision.is_decided() && decision.why_unlearned().is_none() => {
+                    self.begin_batch(rx, decision, frame);
+                }
                 (frame, _) => return Some(frame),
             }
         }
@@ -81,7 +83,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             }
             self.groups[at] = AdmissionGroup { decision, list: BatchList::NONE };
         }
-        let held_ns = self.held_ns(decision.queue() as usize, rx.now);
+        let refused = decision.is_refused();
+        let held_ns = if refused { 0 } else { self.held_ns(decision.queue() as usize, rx.now) };
         let list = &mut self.groups[at].list;
         let full = self.queues.extend(list, &rx.header(decision), held_ns, frame).err();
         if list.is_empty() {
@@ -95,12 +98,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// Puts a frame of a decision that says no port.
+    /// Puts a frame of a decision that does not say which port, or which ports.
     #[inline(never)]
     fn put_open(&mut self, rx: &mut RxContext, decision: ForwardingDecision, frame: F) {
-        match decision.several() {
-            None => self.put_to_member(rx, decision, frame),
-            Some(several) => self.put_to_several(rx, decision, several, frame),
+        match decision.destination() {
+            Destination::Several(several) => self.put_to_several(rx, decision, several, frame),
+            Destination::Port(_) | Destination::Nowhere(_) => self.put_to_member(rx, decision, frame),
         }
     }
 
@@ -108,7 +111,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn no_batch(&mut self, rx: &RxContext, decision: ForwardingDecision, frame: F) {
         self.count_received(rx.port, decision.tc(), 1, frame.len() as u64);
-        self.refuse(decision.out(), frame, &rx.header(decision), DropReason::IngressNoSlot);
+        match decision.destination() {
+            Destination::Nowhere(reason) => self.drop_frame(rx.port, reason, frame, &rx.header(decision)),
+            _ => self.refuse(decision.out(), frame, &rx.header(decision), DropReason::IngressNoSlot),
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! A frame that goes to several ports takes a free count of its shard, and whoever sends or drops its last copy gives
 //! the count back. Both are a step or two however many are in use: free counts are a queue with many producers and one
-//! consumer, their shard. First in is first out: frames that leave in the order in which they came give their counts back
-//! in order, and the next ones have numbers that follow each other. Such frames share batches.
+//! consumer, their shard. It takes some out at a time and in ascending order: where frames of several inputs leave in turns
+//! their counts come back in turns, too, and the next ones have numbers that follow each other all the same. Such frames
+//! share batches.
 
 use crate::types::MAX_PORTS;
+use arrayvec::ArrayVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -16,6 +18,9 @@ const _: () = assert!(MAX_PORTS < 1 << BITS);
 
 /// No count is behind this one.
 const NONE: u32 = u32::MAX;
+
+/// Free counts taken out of the queue at a time: about what a burst needs.
+const STOCK: usize = 256;
 
 /// The count of one frame; zero while it is free.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub(super) struct Copies {
     alone: bool,
     /// First of our free ones. It is not taken before another one is behind it: there is one more than is asked for.
     first_free: u32,
+    /// Those that were taken out, the next one at the end.
+    stock: ArrayVec<u32, STOCK>,
     /// The one begun last.
     last: u32,
 }
@@ -58,14 +65,31 @@ impl Copies {
             shared: Arc::clone(&shared),
             alone: shards == 1,
             first_free: (shard * each) as u32,
+            stock: ArrayVec::new(),
             last: NONE,
         };
         (0..shards).map(one).collect()
     }
 
     /// The next free count of this shard, for [`Copies::begin`].
-    pub fn next_free(&self) -> Option<u32> {
-        (self.next(self.first_free) != NONE).then_some(self.first_free)
+    #[inline]
+    pub fn next_free(&mut self) -> Option<u32> {
+        if self.stock.is_empty() {
+            self.take_stock();
+        }
+        self.stock.last().copied()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_stock(&mut self) {
+        while !self.stock.is_full()
+            && let next = self.next(self.first_free)
+            && next != NONE
+        {
+            self.stock.push(std::mem::replace(&mut self.first_free, next));
+        }
+        self.stock.sort_unstable_by(|a, b| b.cmp(a));
     }
 
     /// The one behind a free one.
@@ -75,8 +99,9 @@ impl Copies {
 
     /// There are so many copies from now on, 1 to [`MAX_PORTS`]; `slot` is the next free count.
     pub fn begin(&mut self, slot: u32, copies: usize) {
-        debug_assert_eq!(slot, self.first_free);
-        (self.first_free, self.last) = (self.next(slot), slot);
+        let next = self.stock.pop();
+        debug_assert_eq!(next, Some(slot));
+        self.last = slot;
         self.shared.counts[slot as usize].copies.store((copies as u32) << BITS | copies as u32, Relaxed);
     }
 
@@ -141,7 +166,7 @@ impl Copies {
     pub fn are_free(&self) -> bool {
         let Shared { counts, last_free } = &*self.shared;
         let next = |slot: &u32| Some(self.next(*slot)).filter(|next| *next != NONE);
-        let free = std::iter::successors(Some(self.first_free), next).count();
+        let free = self.stock.len() + std::iter::successors(Some(self.first_free), next).count();
         free == counts.len() / last_free.len() && counts.iter().all(|count| count.copies.load(Relaxed) == 0)
     }
 }
@@ -163,6 +188,28 @@ mod tests {
         assert!(!copies.is_free(slot));
         assert_eq!(copies.next_free(), None);
         assert_eq!((copies.end_one(slot), copies.is_free(slot)), (Some(MAX_PORTS as u32), true));
+        assert!(copies.are_free());
+    }
+
+    /// As those of frames of two inputs that a third port sends in turns.
+    #[test]
+    fn counts_that_come_back_in_turns_are_in_order_again() {
+        let mut copies = Copies::sharded(2 * STOCK, 1).swap_remove(0);
+        let take = |copies: &mut Copies| {
+            let slot = copies.next_free().unwrap();
+            copies.begin(slot, 1);
+            slot
+        };
+        for _ in 0..10 {
+            let [one, two]: [Vec<u32>; 2] = [(); 2].map(|()| (0..STOCK).map(|_| take(&mut copies)).collect());
+            for slots in [&one, &two] {
+                let runs = 1 + slots.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+                assert!(runs <= 4, "{runs}");
+            }
+            for (a, b) in one.into_iter().zip(two) {
+                assert_eq!((copies.end_one(a), copies.end_one(b)), (Some(1), Some(1)));
+            }
+        }
         assert!(copies.are_free());
     }
 

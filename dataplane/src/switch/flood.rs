@@ -1,29 +1,82 @@
 //! Frames with several destinations: broadcast, multicast, stations nobody knows.
 //!
 //! A frame is charged to its group as it comes. Its copies are made at the end of the burst, port by port, together with
-//! those of the frames like it that followed.
+//! those of the frames like it that followed. Where some ports send it with a tag and others without one it becomes two frames, whatever
+//! the number of ports.
 
 use super::Switch;
 use super::gate::Charged;
 use super::lost::count_lost;
 use super::ports::PortStatus;
+use super::receive::Received;
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchHeader, BatchList, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::portset::PortSet;
 use crate::types::{MAX_PORTS, PRIORITIES, PortId};
+use crate::vlan::{FrameVlan, Retag, TAG_BYTES};
 use arrayvec::ArrayVec;
+
+/// What the ports that take a copy of a frame depend on, within a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    ports: PortSet,
+    vlan: Option<FrameVlan>,
+    /// Its length, where it grows: not every port may send it then.
+    len: usize,
+}
+
+/// Where the frames of a burst with several destinations go, and those that wait for their copies.
+#[derive(Debug)]
+pub(super) struct Flood<F> {
+    asked: Option<Asked>,
+    /// Ports that may not send the frame: it would be too long.
+    too_long: usize,
+    /// Why there is no port at all, if there is none.
+    nowhere: DropReason,
+    /// Those that leave as they came, or as most do, and those that leave with another tag. No port is in both.
+    parts: [FloodGroup<F>; 2],
+}
+
+impl<F> Default for Flood<F> {
+    fn default() -> Self {
+        let parts = [FloodGroup::default(), FloodGroup::default()];
+        Self { asked: None, too_long: 0, nowhere: DropReason::LookupNoPort, parts }
+    }
+}
+
+impl<F> Flood<F> {
+    /// Links, tables and VLANs may not be what they were.
+    #[inline(always)]
+    pub fn begin_burst(&mut self) {
+        self.asked = None;
+    }
+
+    /// The one port there is, and what is done to tags there.
+    pub fn only_one(&self) -> Option<(PortId, Retag)> {
+        let [FloodGroup { outs, retag, .. }, others] = &self.parts;
+        match outs[..] {
+            [out] if self.too_long == 0 && others.outs.is_empty() => Some((out, *retag)),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn is_waiting(&self) -> bool {
+        self.parts.iter().any(|part| !part.frames.is_empty())
+    }
+}
 
 /// Frames of a burst that go to the same ports, of one kind and length, each with the copy count behind that of the one
 /// before: such copies share batches.
 #[derive(Debug)]
-pub(super) struct FloodGroup<F> {
-    /// Where they are to go,
-    ports: PortSet,
-    /// and those of these ports that take copies.
+struct FloodGroup<F> {
+    /// The ports that take copies.
     outs: ArrayVec<PortId, MAX_PORTS>,
-    /// Of the first one.
+    /// What is done to tags there.
+    retag: Retag,
+    /// Of the first frame.
     header: BatchHeader,
     frames: ArrayVec<F, BATCH_MAX>,
 }
@@ -31,7 +84,7 @@ pub(super) struct FloodGroup<F> {
 impl<F> Default for FloodGroup<F> {
     fn default() -> Self {
         let (outs, frames) = (ArrayVec::new(), ArrayVec::new());
-        Self { ports: PortSet::EMPTY, outs, header: BatchHeader::NONE, frames }
+        Self { outs, retag: Retag::Keep, header: BatchHeader::NONE, frames }
     }
 }
 
@@ -45,32 +98,99 @@ impl<F: Frame> FloodGroup<F> {
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Why a frame that came by `port` can be flooded to none of `ports`.
-    #[cold]
-    pub(super) fn nowhere_to(&self, port: PortId, ports: PortSet) -> DropReason {
-        let others = ports.intersection(&self.ports[port.index()].flood).without(port);
-        PortStatus::nowhere(others.iter().map(|out| self.ports.status(out)))
+    /// Notes which of `ports` take a copy of a frame of this VLAN and length, and with which tag. Those that went elsewhere get
+    /// their copies first.
+    #[inline(always)]
+    pub(super) fn set_destinations(
+        &mut self,
+        port: PortId,
+        ports: PortSet,
+        vlan: Option<FrameVlan>,
+        len: usize,
+    ) {
+        let grows = vlan.is_some_and(|vlan| vlan.with_tag() == Retag::Push);
+        let asked = Asked { ports, vlan, len: if grows { len } else { 0 } };
+        if self.flood.asked != Some(asked) {
+            self.find_destinations(port, asked);
+        }
+    }
+
+    #[inline(never)]
+    fn find_destinations(&mut self, port: PortId, asked: Asked) {
+        self.copy_waiting();
+        let mut others = asked.ports.intersection(&self.ports[port.index()].flood).without(port);
+        if let (Some(vlan), Some(vlans)) = (asked.vlan, &self.vlans) {
+            let members = vlans.ports(vlan.vid);
+            others = others.intersection(&members.tagged.union(&members.untagged));
+        }
+        let live: PortSet = others.iter().filter(|out| self.ports.is_up(*out)).collect();
+        let (mut too_long, mut parts) = (0, [(live, Retag::Keep), (PortSet::EMPTY, Retag::Keep)]);
+        if let (Some(vlan), Some(vlans)) = (asked.vlan, &self.vlans) {
+            let (members, retag) = (vlans.ports(vlan.vid), vlan.with_tag());
+            let mut with = live.intersection(&members.tagged);
+            if retag == Retag::Push {
+                let fit: PortSet = with.iter().filter(|out| self.fits(*out, asked.len + TAG_BYTES)).collect();
+                (too_long, with) = (with.len() - fit.len(), fit);
+            }
+            parts = [(with, retag), (live.intersection(&members.untagged), vlan.without_tag())];
+            // What leaves as it came is the frame itself.
+            parts.sort_by_key(|(ports, retag)| (ports.is_empty(), *retag != Retag::Keep));
+        }
+        self.flood.asked = Some(asked);
+        self.flood.nowhere = match too_long {
+            0 => PortStatus::nowhere(others.iter().map(|out| self.ports.status(out))),
+            _ => DropReason::VlanTooLong,
+        };
+        self.flood.too_long = too_long;
+        for (part, (ports, retag)) in self.flood.parts.iter_mut().zip(parts) {
+            part.outs.clear();
+            part.outs.extend(ports);
+            part.retag = retag;
+        }
+    }
+
+    /// A frame to its destinations, which are set.
+    pub(super) fn multicast(&mut self, port: PortId, frame: F, headers: &Received) {
+        let Flood { too_long, parts: [part, others], .. } = &self.flood;
+        let (too_long, none, has_others) = (*too_long, part.outs.is_empty(), !others.outs.is_empty());
+        if none {
+            self.copies_not_made(port, DropReason::VlanTooLong, headers, too_long.saturating_sub(1));
+            return self.drop_frame(port, self.flood.nowhere, frame, &headers.meta.header());
+        }
+        self.copies_not_made(port, DropReason::VlanTooLong, headers, too_long);
+        if has_others {
+            match frame.share() {
+                None => self.copies_not_made(port, DropReason::IngressNoCopy, headers, 1),
+                Some(other) => self.aside(port, headers.meta.copies != Meta::SINGLE, |switch| {
+                    switch.ports[port.index()].stats.copies += 1;
+                    let meta = Meta { copies: Meta::SINGLE, ..headers.meta };
+                    switch.multicast_part(1, port, other, (meta, headers.tc));
+                }),
+            }
+        }
+        self.multicast_part(0, port, frame, (headers.meta, headers.tc));
     }
 
     /// Charges a frame once to its group, as much as its copies take of the memory for frames; each copy is charged to its
     /// queue (B16) when it is made.
-    pub(super) fn multicast_as_it_is(&mut self, port: PortId, ports: PortSet, frame: F, meta: Meta) {
-        if self.flood.frames.is_empty() || self.flood.ports != ports {
-            self.copy_waiting();
-            let Self { flood, ports: all, .. } = self;
-            let may = |out: &PortId| *out != port && all.is_up(*out);
-            flood.outs.clear();
-            flood.outs.extend(ports.intersection(&all[port.index()].flood).iter().filter(may));
-            flood.ports = ports;
-        }
-        let (mut meta, copies) = (meta, self.flood.outs.len());
-        let Some(&last) = self.flood.outs.last() else {
-            let reason = self.nowhere_to(port, ports);
-            return self.drop_frame(port, reason, frame, &meta.header());
+    fn multicast_part(&mut self, part: usize, port: PortId, frame: F, class: (Meta, u8)) {
+        let retag = self.flood.parts[part].retag;
+        let (frame, mut meta) = match retag {
+            Retag::Keep => (frame, class.0),
+            _ => match self.retagged(frame, class, retag) {
+                Some(retagged) => retagged,
+                None => return,
+            },
+        };
+        let outs = &self.flood.parts[part].outs;
+        let (copies, Some(&last)) = (outs.len(), outs.last()) else {
+            return self.drop_frame(port, self.flood.nowhere, frame, &meta.header());
         };
         if copies == 1 {
+            // What waits in the other part goes to other ports.
             return self.forward(last, frame, meta);
         }
+        let followed = meta.copies != Meta::SINGLE;
         let Some(slot) = self.copies.next_free() else {
             return self.refuse(last, frame, &meta.header(), DropReason::IngressNoCopy);
         };
@@ -82,35 +202,39 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         meta.copies = slot;
         self.copies.begin(slot, copies);
         self.ports[port.index()].stats.copies += copies as u64 - 1;
-        if !self.flood.has_room_for(&meta) {
-            self.make_copies();
-            self.flood.header = meta.header();
+        if !self.flood.parts[part].has_room_for(&meta) {
+            self.make_copies(part);
+            self.flood.parts[part].header = meta.header();
         }
-        self.flood.frames.push(frame);
-        if self.tap.is_some() {
+        self.flood.parts[part].frames.push(frame);
+        if followed {
             // Whoever follows a frame looks at what becomes of it before the next one comes.
-            self.make_copies();
+            self.make_copies(part);
         }
     }
 
-    /// Copies the frames of the flood group to their ports; none is left in it.
+    /// Copies the frames that wait to their ports; none is left.
     #[inline(always)]
     pub(super) fn copy_waiting(&mut self) {
-        if !self.flood.frames.is_empty() {
-            self.make_copies();
+        if self.flood.is_waiting() {
+            (0..self.flood.parts.len()).for_each(|part| self.make_copies(part));
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn make_copies(&mut self) {
-        let frames = std::mem::take(&mut self.flood.frames);
-        let header = self.flood.header;
-        let outs = self.flood.outs.clone();
-        let Some((&last, others)) = outs.split_last().filter(|_| !frames.is_empty()) else { return };
-        for &out in others {
-            self.copy_to(out, &header, frames.iter().map(|frame| (frame.len(), frame.share())));
+    fn make_copies(&mut self, part: usize) {
+        let FloodGroup { outs, header, frames, .. } = &mut self.flood.parts[part];
+        let (header, frames, count) = (*header, std::mem::take(frames), outs.len());
+        if frames.is_empty() {
+            return;
         }
+        let out = |switch: &Self, at: usize| switch.flood.parts[part].outs[at];
+        for at in 0..count - 1 {
+            let copies = frames.iter().map(|frame| (frame.len(), frame.share()));
+            self.copy_to(out(self, at), &header, copies);
+        }
+        let last = out(self, count - 1);
         self.copy_to(last, &header, frames.into_iter().map(|frame| (frame.len(), Some(frame))));
     }
 

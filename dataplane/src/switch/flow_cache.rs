@@ -1,13 +1,14 @@
 //! What was decided about frames like this one before: a table of decisions by the frame's [`FlowKey`].
 //!
-//! A decision holds as long as nothing it was made from has changed. Maps, links and limits void all of them at once (an
-//! epoch passes), a station that moves only those about its own frames.
+//! A decision holds as long as nothing it was made from has changed. Maps and links void all of them at once (an epoch
+//! passes), a station that is learned, moves or goes away only those about its own frames.
 
 mod index;
 
 use super::Switch;
 use super::batching::GROUPS;
-use crate::fdb::{Changed, GroupId};
+use crate::drops::{DROP_REASONS, DropReason};
+use crate::fdb::{Changed, GroupId, Refusal};
 use crate::frame::Frame;
 use crate::parse::{EcnCode, FlowKey, Profile};
 use crate::storm_control::FloodKind;
@@ -19,7 +20,9 @@ use index::Index;
 /// same decision are admitted together.
 ///
 /// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 9, place among
-/// the groups of a burst 6, [`Retag`] 2, whether the queue is that of a LAG 1, [`Several`] 2, and 1 in the top bit.
+/// the groups of a burst 6, [`Retag`] 2, whether the queue is that of a LAG 1, what kind of [`Destination`] 2, the rest of
+/// the number of a group 3, why its source is refused 2, and 1 in the top bit. A destination that is no port has its number where a
+/// port has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForwardingDecision(u64);
 
@@ -49,7 +52,8 @@ impl ForwardingDecision {
         let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
         let place = Self::place_of(queue) ^ (u64::from(control) << 5);
         let charged = u64::from(ecn.bits()) << Self::ECN_AT | u64::from(pg) << 20;
-        Self(1 << 63 | (retag as u64) << 51 | place << 45 | charged | queue << 4 | u64::from(tc & 7))
+        let place = place << Self::PLACE_AT;
+        Self(1 << 63 | (retag as u64) << Self::RETAG_AT | place | charged | queue << 4 | u64::from(tc & 7))
     }
 
     /// Neither the queues of a port nor a queue of many ports share a place.
@@ -60,6 +64,8 @@ impl ForwardingDecision {
 
     const ECN: u64 = ((1 << EcnCode::BITS) - 1) << Self::ECN_AT;
     const ECN_AT: u32 = 36;
+    const PLACE_AT: u32 = 45;
+    const RETAG_AT: u32 = 51;
 
     /// The same of frames with other [`EcnCode`]s among them ([`EcnCode::EACH`]).
     #[inline(always)]
@@ -79,52 +85,115 @@ impl ForwardingDecision {
 
     const OF_LAG: u64 = 1 << 53;
 
-    const SEVERAL_AT: u32 = 54;
+    const DESTINATION_AT: u32 = 54;
+    const DESTINATION: u64 = 3 << Self::DESTINATION_AT;
+    const REST_AT: u32 = 56;
+    /// Bits of the number of a port.
+    const PORT_BITS: u32 = 16 - PRIORITIES.ilog2();
 
-    /// The same queue of several ports; `None`: a decision cannot say of which.
-    pub fn for_several(self, ports: Several) -> Option<Self> {
-        let (kind, out): (u64, _) = match ports {
-            Several::Flood(FloodKind::Broadcast) => (1, 0),
-            Several::Flood(FloodKind::Multicast) => (2, 0),
-            Several::Group(GroupId(group)) => (3, group),
-            // A station that is learned later voids no decision about it.
-            Several::Flood(FloodKind::UnknownUnicast) => return None,
-        };
-        let of_group = usize::from(out) < (1 << 16) / PRIORITIES;
-        of_group.then(|| Self(self.by(PortId(out)).0 | kind << Self::SEVERAL_AT))
+    fn to(self, kind: u64, number: u16) -> Self {
+        let (low, rest) = (number & ((1 << Self::PORT_BITS) - 1), u64::from(number >> Self::PORT_BITS));
+        Self(self.by(PortId(low)).0 | kind << Self::DESTINATION_AT | rest << Self::REST_AT)
     }
 
-    /// The ports, if there may be several.
-    #[inline(always)]
-    pub fn several(self) -> Option<Several> {
-        match self.0 >> Self::SEVERAL_AT & 3 {
-            0 => None,
-            1 => Some(Several::Flood(FloodKind::Broadcast)),
-            2 => Some(Several::Flood(FloodKind::Multicast)),
-            _ => Some(Several::Group(GroupId(self.out().0))),
+    /// The same of several ports.
+    pub fn for_several(self, ports: Several) -> Self {
+        match ports {
+            Several::Flood(kind) => self.to(1, kind as u16),
+            Several::All => self.to(1, FloodKind::ALL.len() as u16),
+            Several::Group(GroupId(group)) => self.to(2, group),
         }
     }
 
-    /// Which port its frames leave by is to be said, or which ports, frame by frame: they begin no batch of this decision.
-    #[inline(always)]
-    pub fn is_open(self) -> bool {
-        self.0 & (Self::OF_LAG | 3 << Self::SEVERAL_AT) != 0
+    /// The same of frames that are lost.
+    pub fn refused(self, reason: DropReason) -> Self {
+        self.to(3, reason as u16)
     }
 
-    /// The same of this port, which is in the LAG or alone.
+    /// Where its frames go.
+    #[inline(always)]
+    pub fn destination(self) -> Destination {
+        let PortId(number) = self.out();
+        match self.0 >> Self::DESTINATION_AT & 3 {
+            0 => Destination::Port(PortId(number)),
+            1 => Destination::Several(match FloodKind::ALL.get(usize::from(number)) {
+                Some(kind) => Several::Flood(*kind),
+                None => Several::All,
+            }),
+            2 => {
+                let rest = (self.0 >> Self::REST_AT & 7) as u16;
+                Destination::Several(Several::Group(GroupId(rest << Self::PORT_BITS | number)))
+            }
+            _ => Destination::Nowhere(DropReason::ALL[usize::from(number) % DROP_REASONS]),
+        }
+    }
+
+    /// Its frames leave by one port.
+    #[inline(always)]
+    pub fn is_to_one(self) -> bool {
+        self.0 & Self::DESTINATION == 0
+    }
+
+    /// Its frames are lost.
+    #[inline(always)]
+    pub fn is_refused(self) -> bool {
+        self.0 & Self::DESTINATION == Self::DESTINATION
+    }
+
+    const UNLEARNED_AT: u32 = 59;
+    const UNLEARNED: u64 = 3 << Self::UNLEARNED_AT;
+
+    /// The same of frames whose source is refused by the forwarding table: each of them asks again, and is counted.
+    pub fn unlearned(self, why: Option<Refusal>) -> Self {
+        let why = match why {
+            None | Some(Refusal::Off) => 0,
+            Some(Refusal::Limit) => 1,
+            Some(Refusal::Full) => 2,
+            Some(Refusal::Static) => 3,
+        };
+        Self(self.0 & !Self::UNLEARNED | why << Self::UNLEARNED_AT)
+    }
+
+    /// Why the source of its frames is refused, if it is.
+    #[inline(always)]
+    pub fn why_unlearned(self) -> Option<Refusal> {
+        match self.0 >> Self::UNLEARNED_AT & 3 {
+            0 => None,
+            1 => Some(Refusal::Limit),
+            2 => Some(Refusal::Full),
+            _ => Some(Refusal::Static),
+        }
+    }
+
+    /// Something is to be done or said frame by frame, above all which ports they leave by: they begin no batch of this
+    /// decision.
+    #[inline(always)]
+    pub fn is_open(self) -> bool {
+        let several = !self.is_to_one() && !self.is_refused();
+        several || self.0 & (Self::OF_LAG | Self::UNLEARNED) != 0
+    }
+
+    /// The same of this port, which is in the LAG, one of several or alone.
     #[inline(always)]
     pub fn by(self, out: PortId) -> Self {
         let (was, lane) = (u64::from(self.queue()), u64::from(self.queue()) % PRIORITIES as u64);
         let queue = u64::from(out.0) * PRIORITIES as u64 + lane;
         let place = self.place() as u64 ^ Self::place_of(was) ^ Self::place_of(queue);
-        let kept = self.0 & !(Self::OF_LAG | 0x3f << 45 | 0xffff << 4);
-        Self(kept | place << 45 | queue << 4)
+        let destination = Self::OF_LAG | Self::DESTINATION | 7 << Self::REST_AT;
+        let kept = self.0 & !(destination | 0x3f << Self::PLACE_AT | 0xffff << 4);
+        Self(kept | place << Self::PLACE_AT | queue << 4)
+    }
+
+    /// The same of frames of which this is done to the tags, and was not before.
+    pub fn with_retag(self, retag: Retag) -> Self {
+        let ecn = u64::from(retag.moved(self.ecn()).bits()) << Self::ECN_AT;
+        Self(self.0 & !(Self::ECN | 3 << Self::RETAG_AT) | ecn | (retag as u64) << Self::RETAG_AT)
     }
 
     /// Where its group is among those of a burst.
     #[inline(always)]
     pub fn place(self) -> usize {
-        (self.0 >> 45) as usize % GROUPS
+        (self.0 >> Self::PLACE_AT) as usize % GROUPS
     }
 
     #[inline(always)]
@@ -135,7 +204,7 @@ impl ForwardingDecision {
     /// What is done to the tags of its frames.
     #[inline(always)]
     pub fn retag(self) -> Retag {
-        Retag::from_bits(self.0 >> 51)
+        Retag::from_bits(self.0 >> Self::RETAG_AT)
     }
 
     /// Egress queue of the whole switch.
@@ -165,6 +234,17 @@ impl ForwardingDecision {
     }
 }
 
+/// Where frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// To one port, or a member of its LAG.
+    Port(PortId),
+    /// To each of these.
+    Several(Several),
+    /// They are lost.
+    Nowhere(DropReason),
+}
+
 /// Ports that get a copy each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Several {
@@ -172,6 +252,8 @@ pub(super) enum Several {
     Group(GroupId),
     /// All others, within the limits of storm control.
     Flood(FloodKind),
+    /// All others, without limits: link-local frames that are passed on.
+    All,
 }
 
 /// Decisions of one set: a cache line.
@@ -296,13 +378,15 @@ impl FlowCache {
     #[cold]
     fn invalidate_station(&mut self, station: u64) {
         let Self { index, sets, epoch, kept, .. } = self;
-        self.voids += 1;
+        let before = *kept;
         let is_void = |at: usize| {
             sets[at / WAYS].0[at % WAYS] = Entry::VOID;
             *kept -= 1;
         };
         if !index.remove(station, *epoch, is_void) {
             self.invalidate();
+        } else if self.kept != before {
+            self.voids += 1;
         }
     }
 
@@ -364,15 +448,17 @@ impl FlowCache {
         place
     }
 
+    /// Where the decision about frames of a key is.
     #[inline(always)]
-    fn place(&self, key: FlowKey, tag: Tag) -> Place {
+    pub fn place(&self, key: FlowKey, tag: Tag) -> Place {
         let [a, b, c] = key.words();
         Place { set: (key.hash() >> self.hash_shift) as usize, key: [a, b, c | tag.0] }
     }
 
     /// Keeps a decision, in its set or the one beside it. Where both are full of valid ones a newcomer gets in only now and
     /// then: where there are more kinds of frames than places, most of those that have one should keep it long enough to
-    /// be of use. Frames to groups take places that nobody has, and leave them to unicast: anybody can make up groups.
+    /// be of use. Frames that are flooded or lost take places that nobody has, and leave them to those that go to one port:
+    /// anybody can make up groups and stations.
     ///
     /// `stations`: the keys of source and destination in the forwarding table.
     #[inline(never)]
@@ -381,8 +467,8 @@ impl FlowCache {
         let places = || [set, set ^ 1].into_iter().flat_map(|set| (0..WAYS).map(move |way| (set, way)));
         let entry = |(set, way): (usize, usize)| &self.sets[set].0[way];
         let same = places().find(|place| entry(*place).key == key);
-        let unicast = decision.several().is_none();
-        let is_free = |entry: &Entry| entry.mark() != mark || unicast && entry.decision.several().is_some();
+        let unicast = decision.is_to_one();
+        let is_free = |entry: &Entry| entry.mark() != mark || unicast && !entry.decision.is_to_one();
         let free = || places().find(|place| is_free(entry(*place)));
         let (set, way) = match same.or_else(free) {
             Some(place) => place,
@@ -398,6 +484,8 @@ impl FlowCache {
         let entry = &mut self.sets[set].0[way];
         let taken = entry.mark() == mark;
         self.kept += usize::from(!taken);
+        // Nobody is told any more when a decision that was displaced becomes void.
+        self.voids += u64::from(taken && entry.key != key);
         self.index.replace(set * WAYS + way, taken, self.epoch, stations);
         *entry = Entry { key, decision };
     }

@@ -49,14 +49,19 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn admit_all(&mut self, charged: Charged, pg: u16, queue: usize, totals: BatchTotals) -> bool {
         let (group, charge) = (PgIx(u32::from(pg)), totals.charge);
-        let admitted = match charged {
-            Charged::Both(out) => self.admission.admit_together(group, QueueIx::of(out, queue), charge),
-            Charged::Group => self.admission.admit_ingress_together(group, charge),
-            Charged::Queue(out) => {
-                let clear = self.is_fast_path(out, queue as u8) && self.queues.has_room();
-                clear && self.admission.admit_egress(QueueIx::of(out, queue), charge).is_ok()
-            }
+        let clear = match charged.queue() {
+            Some(out) => self.is_fast_path(out, queue as u8),
+            None => !self.draining,
         };
+        let admitted = clear
+            && match charged {
+                Charged::Both(out) => self.admission.admit_together(group, QueueIx::of(out, queue), charge),
+                Charged::Group => self.admission.admit_ingress_together(group, charge),
+                Charged::Queue(out) => {
+                    let room = self.queues.has_room();
+                    room && self.admission.admit_egress(QueueIx::of(out, queue), charge).is_ok()
+                }
+            };
         if admitted && charged.group() {
             self.count_charged(pg, totals.frames);
         }

@@ -113,7 +113,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let (mut list, home) = (list, self.home_of(out));
         while !list.is_empty()
             && let Some(buffer) = self.buffers.pop()
-            && let Some(request) = self.queues.ship_first(&mut list, |batch| batch.ship(out, home, buffer))
+            && let Some(request) = self.queues.take_first(&mut list, |batch| batch.ship(out, home, buffer))
         {
             self.hand_off(request);
         }
@@ -277,6 +277,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 self.accept_grants(peer, available);
                 let Some(port) = self.ports.remote_mut(out) else { return };
                 let was = std::mem::replace(&mut port.status, status);
+                self.invalidate_decisions();
                 if was.is_up() == status.is_up() {
                     return;
                 }
@@ -439,8 +440,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let Some(peer) = self.peers[i].as_mut() else { return };
         peer.flush();
-        for event in std::iter::from_fn(|| peer.news_from.pop().ok()).take(most) {
+        for _ in 0..most {
+            let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) else {
+                break;
+            };
             self.fdb.apply(event, self.ageing.now_tick());
+            // One by one: if more had changed than are told apart, all decisions would be void.
+            self.sync_flow_cache();
         }
     }
 

@@ -6,11 +6,10 @@
 
 use super::Switch;
 use super::flow_cache::ForwardingDecision;
-use super::receive::{ParsedFrame, RxContext};
+use super::receive::RxContext;
 use crate::frame::Frame;
 use crate::lag::{Lag, Lags};
 use crate::mmu::Admission;
-use crate::parse::HashFields;
 use crate::portset::PortSet;
 use crate::types::PortId;
 
@@ -33,26 +32,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.lags.one_of_each(input, ports, |lag| self.member(lag, input, frame))
     }
 
-    /// [`Switch::decide`] where the station is behind a LAG.
-    #[inline(never)]
-    pub(super) fn decide_member(
-        &self,
-        (lag, fdb_port): (&Lag, PortId),
-        frame: &F,
-        headers: &ParsedFrame,
-    ) -> Option<ForwardingDecision> {
-        // A flow that may go either way is looked at frame by frame, or it might overtake itself.
-        if !lag.up().iter().all(|out| self.is_fast_path(*out, headers.meta.queue)) {
-            return None;
-        }
-        let member = self.member(lag, PortId(headers.meta.in_port), frame)?;
-        let decision = self.decide_for(fdb_port, headers)?;
-        Some(match lag.fields {
-            HashFields::L2 => decision.by(member),
-            HashFields::L3 | HashFields::L4 => decision.of_lag(),
-        })
-    }
-
     /// Puts one frame to the group of the member it leaves by.
     #[inline(never)]
     pub(super) fn put_to_member(&mut self, rx: &mut RxContext, decision: ForwardingDecision, frame: F) {
@@ -69,7 +48,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Some(own) = self.ports.get_own_mut(port.index()) {
             own.stats.lag_changes += 1;
         }
-        self.invalidate_decisions();
     }
 
     pub(super) fn note_lag_links(&mut self) {

@@ -6,6 +6,7 @@ use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::fdb::Lookup;
 use crate::frame::OwnedFrame;
 use crate::lag::LagParams;
+use crate::parse::HashFields;
 use crate::rng::Rng;
 use crate::vlan::PortVlans;
 use std::collections::BTreeMap;

@@ -1,7 +1,9 @@
 //! The one place where a lost frame is counted: where, why, and whether it was of a lossless class.
 
 use super::Switch;
+use super::flow_cache::{Destination, ForwardingDecision};
 use super::ports::Ports;
+use super::receive::header_of;
 use crate::drops::{DropReason, LosslessLoss, Side};
 use crate::egress::{BatchHeader, BatchList, FrameBatch};
 use crate::flows::Cause;
@@ -21,6 +23,31 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[at.index()].attribute_loss(reason, header, 1, |_| Some(&frame));
         drop(frame);
         count_lost(&mut self.ports, &self.admission, at, reason, header, 1);
+    }
+
+    /// Frames that were received by `port` and go nowhere, for the reason the decision says.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lose_group(&mut self, port: PortId, decision: ForwardingDecision, list: BatchList) {
+        let Destination::Nowhere(reason) = decision.destination() else { return };
+        let (mut list, header) = (list, header_of(port, decision, 0));
+        let totals = self.queues.seal(&list, |_| 0);
+        self.count_received(port, decision.tc(), u64::from(totals.frames), u64::from(totals.bytes));
+        let Self { ports, queues, admission, tap, .. } = self;
+        let input = &mut ports[port.index()];
+        while !list.is_empty() {
+            queues.take_first(&mut list, |batch| {
+                let frames = batch.len() as u32;
+                if let Some(tap) = tap {
+                    for frame in (0..frames).filter_map(|at| batch.any(at as usize)) {
+                        tap.dropped(port, reason, &input.params.profile, frame.bytes(), frame.len());
+                    }
+                }
+                input.attribute_loss(reason, &header, frames, |at| batch.any(at as usize));
+                batch.clear();
+            });
+        }
+        count_lost(ports, admission, port, reason, &header, u64::from(totals.frames));
     }
 
     /// A frame that may not join its queue at `out`, or is taken out of it.

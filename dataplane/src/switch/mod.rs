@@ -18,6 +18,7 @@ mod batching;
 mod channels;
 mod control;
 mod copies;
+mod decide;
 mod flood;
 mod flow_cache;
 mod flows;
@@ -70,7 +71,7 @@ use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use crate::vlan::Vlans;
 use batching::{AdmissionGroup, GROUPS};
 use copies::Copies;
-use flood::FloodGroup;
+use flood::Flood;
 use flow_cache::FlowCache;
 use lanes::Lanes;
 use lldp::LldpQueue;
@@ -179,7 +180,7 @@ pub struct Switch<F, A = Mmu> {
     /// Scratch of `receive`: what a burst is sorted into.
     groups: [AdmissionGroup; GROUPS],
     /// The same for frames with several destinations.
-    flood: FloodGroup<F>,
+    flood: Flood<F>,
     /// Ports whose stage holds frames the wire did not take. What a loop asks about every port in every turn must not
     /// take a cache line of each.
     unsent: PortSet,

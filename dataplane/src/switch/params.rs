@@ -2,7 +2,7 @@
 
 use super::batching::{AdmissionGroup, GROUPS};
 use super::copies::Copies;
-use super::flood::FloodGroup;
+use super::flood::Flood;
 use super::flow_cache::FlowCache;
 use super::handoff::{FRAMES_IN_FLIGHT, most_in_flight_wire, stock};
 use super::lanes::Lanes;
@@ -323,7 +323,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             flow_cache: FlowCache::new(params.flow_cache),
             admission,
             groups: [AdmissionGroup::NONE; GROUPS],
-            flood: FloodGroup::default(),
+            flood: Flood::default(),
             unsent: PortSet::default(),
             flushing: PortSet::default(),
             granted: PortSet::default(),

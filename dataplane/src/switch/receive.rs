@@ -1,23 +1,23 @@
 //! From a received frame to its queues: parse, consume control, classify, look up, learn, batch.
 //!
 //! A frame about whose kind a decision is kept ([`super::flow_cache`]) needs no more than its key. Another one and some
-//! behind it are gone through twice: first their headers are parsed and the lines of the forwarding table fetched, then
-//! each is put where it belongs. Unicast frames that only wait for admission are batched by decision
-//! ([`super::batching`]), and each group is admitted as one ([`super::admit`]).
+//! behind it are gone through twice: first their headers are parsed and the lines of the forwarding table fetched, then it is
+//! decided about each ([`super::decide`]). Frames are batched by decision ([`super::batching`]), and each group is admitted,
+//! or lost, as one ([`super::admit`]).
 
-use super::flow_cache::{FlowCache, ForwardingDecision, Place, Several};
+use super::flow_cache::{FlowCache, ForwardingDecision, Place};
 use super::lldp::is_lldp;
-use super::{OwnPort, PortParams, Switch, UnknownUnicast};
+use super::tap::Interest;
+use super::{OwnPort, PortParams, Switch};
 use crate::classify::Class;
 use crate::drops::DropReason;
 use crate::egress::{BatchHeader, Meta};
-use crate::fdb::{Fdb, Home, Learned, Lookup};
+use crate::fdb::{Fdb, Home, Learned, Refusal};
 use crate::frame::Frame;
-use crate::mmu::{Admission, PgIx};
-use crate::parse::{Kind, Parsed, Profile, checksum, in_vlan};
-use crate::storm_control::FloodKind;
+use crate::mmu::Admission;
+use crate::parse::{EcnCode, FlowKey, Kind, Parsed, Profile, checksum, in_vlan};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
-use crate::vlan::FrameVlan;
+use crate::vlan::{FrameVlan, Retag};
 use arrayvec::ArrayVec;
 
 /// Frames that are parsed before the first of them is acted upon: enough to hide the time their lines of the forwarding
@@ -27,15 +27,17 @@ const AT_ONCE: usize = 32;
 /// What the headers of one frame said, between the pass that reads them and the pass that acts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ParsedFrame {
+    /// Under which a decision about it can be kept.
+    key: Option<FlowKey>,
     pub dst_key: u64,
     pub src_key: u64,
-    dst_home: Home,
+    pub dst_home: Home,
     src_home: Home,
     pub meta: Meta,
     pub tc: u8,
     /// Its VLAN, if ports know of VLANs.
     pub vlan: Option<FrameVlan>,
-    action: Action,
+    pub action: Action,
     malformed_l3: bool,
 }
 
@@ -48,7 +50,7 @@ pub(super) struct Received {
 }
 
 impl ParsedFrame {
-    fn received(&self) -> Received {
+    pub(super) fn received(&self) -> Received {
         let Self { meta, tc, vlan, .. } = *self;
         Received { meta, tc, vlan }
     }
@@ -57,10 +59,27 @@ impl ParsedFrame {
     pub(super) fn forwards(&self) -> bool {
         matches!(self.action, Action::Forward | Action::ForwardGroup | Action::PassOn)
     }
+
+    /// Its source is a station.
+    fn tells_source(&self) -> bool {
+        matches!(self.action, Action::Forward | Action::ForwardGroup)
+    }
 }
 
+/// What the forwarding table has made of the source of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+enum Source {
+    /// The next frame from there will change and count nothing.
+    Settled,
+    /// The next one will be refused, too, unless there is room by then.
+    Refused(Refusal),
+    /// Something has changed.
+    Changed,
+}
+
+/// What is to be done with a frame, by its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
     Forward,
     /// To a group address: static group or flood.
     ForwardGroup,
@@ -75,7 +94,7 @@ enum Action {
 pub(super) struct RxContext {
     pub port: PortId,
     /// Where its stations are learned: another one if it is in a LAG.
-    fdb_port: PortId,
+    pub fdb_port: PortId,
     pub now: Nanos,
     learning: bool,
     /// The port knows of VLANs: frames may leave with another tag.
@@ -92,10 +111,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
         self.sync_flow_cache();
+        self.flood.begin_burst();
         let mut rx = self.rx_context(port, now);
         let params = &self.ports[port.index()].params;
         if params.admin_down {
-            return self.receive_disabled(&rx, burst);
+            return self.receive_disabled(&mut rx, burst);
         }
         if params.complete_checksums {
             self.complete_checksums(port, burst);
@@ -106,10 +126,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if self.flow_cache.is_far() {
             self.receive_far(&mut rx, F::drain(burst));
         } else {
-            let (mut frames, tag) = (F::drain(burst), self.flow_cache.tag(port));
-            let decide =
-                |cache: &FlowCache, profile: &Profile, frame: &F| cache.decision(profile, tag, frame);
-            while let Some(undecided) = self.batch_frames(&mut rx, &mut frames, decide) {
+            let mut frames = F::drain(burst);
+            loop {
+                let tag = self.flow_cache.tag(port);
+                let decide =
+                    |cache: &FlowCache, profile: &Profile, frame: &F| cache.decision(profile, tag, frame);
+                let Some(undecided) = self.batch_frames(&mut rx, &mut frames, decide) else { break };
                 let behind = frames.by_ref().take(AT_ONCE - 1);
                 self.receive_some(&mut rx, std::iter::once(undecided).chain(behind).collect());
             }
@@ -138,18 +160,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// either, and a pause holds nothing: nothing is to leave.
     #[cold]
     #[inline(never)]
-    fn receive_disabled(&mut self, rx: &RxContext, burst: &mut Burst<F>) {
+    fn receive_disabled(&mut self, rx: &mut RxContext, burst: &mut Burst<F>) {
+        let charged = (rx.first_pg, false);
+        let decision = ForwardingDecision::new(rx.port, 0, charged, 0, EcnCode::NONE, Retag::Keep)
+            .refused(DropReason::IngressAdminDown);
         for frame in F::drain(burst) {
             let OwnPort { params, stats, .. } = &mut self.ports[rx.port.index()];
             let parsed = params.profile.parse(frame.bytes(), frame.len());
             if parsed.is_ok_and(|parsed| parsed.kind == Kind::MacControl) {
                 stats.rx_control += 1;
-                continue;
+            } else {
+                self.put(rx, decision, frame);
             }
-            self.count_received(rx.port, 0, 1, frame.len() as u64);
-            let header = rx.meta(frame.len(), Class::default(), &Parsed::NOTHING).header();
-            self.drop_frame(rx.port, DropReason::IngressAdminDown, frame, &header);
         }
+        self.admit_waiting(rx);
     }
 
     /// Frames whose decisions would be waited for one after the other: those of some are asked for together. Called rather
@@ -180,7 +204,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     #[inline(always)]
-    fn sync_flow_cache(&mut self) {
+    pub(super) fn sync_flow_cache(&mut self) {
         self.flow_cache.sync_epoch(self.fdb.version(), self.ageing.now_tick(), self.fdb.changed());
     }
 
@@ -193,7 +217,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Admits all groups; before them the frames with several destinations, after which they came.
     #[inline(always)]
-    fn admit_waiting(&mut self, rx: &mut RxContext) {
+    pub(super) fn admit_waiting(&mut self, rx: &mut RxContext) {
         self.copy_waiting();
         if rx.vlans {
             return self.admit_waiting_retagged(rx);
@@ -210,16 +234,19 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = rx.port;
         let (params, tag) = (&self.ports[port.index()].params, self.flow_cache.tag(port));
         let voids = self.flow_cache.voids();
-        let look = |frame: &F| match self.flow_cache.decision(&params.profile, tag, frame) {
-            decision if decision.is_decided() => Ok(decision),
-            _ => Err(rx.read(frame, params, &self.fdb)),
+        let look = |frame: &F| {
+            let key = params.profile.flow_key(frame.bytes(), frame.len());
+            match key.map(|key| self.flow_cache.at(self.flow_cache.place(key, tag))) {
+                Some(decision) if decision.is_decided() => Ok(decision),
+                _ => Err(rx.read(frame, key, params, &self.fdb)),
+            }
         };
         let looks: ArrayVec<Result<ForwardingDecision, ParsedFrame>, AT_ONCE> =
             frames.iter().map(look).collect();
         for (frame, look) in frames.into_iter().zip(looks) {
             match look {
-                Ok(decision) if self.flow_cache.voids() == voids => {
-                    self.put(rx, decision, frame);
+                Ok(decision) if self.flow_cache.voids() == voids && self.is_refused_again(rx, decision) => {
+                    self.put(rx, decision.unlearned(None), frame);
                     continue;
                 }
                 Ok(_) => self.receive_any(rx, frame, None),
@@ -228,6 +255,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             // A station may have moved.
             self.sync_flow_cache();
         }
+    }
+
+    /// The decision says all there is to say about the source of a frame. If that was refused by the forwarding table it is again,
+    /// and counted.
+    #[inline(always)]
+    fn is_refused_again(&mut self, rx: &RxContext, decision: ForwardingDecision) -> bool {
+        let again = |why| self.fdb.refuses_again(rx.fdb_port, why);
+        decision.why_unlearned().is_none_or(again)
     }
 
     #[inline(always)]
@@ -247,84 +282,61 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let headers = match headers {
             Some(headers) => headers,
             None => {
-                read = rx.read(&frame, &self.ports[port.index()].params, &self.fdb);
+                let params = &self.ports[port.index()].params;
+                let key = params.profile.flow_key(frame.bytes(), frame.len());
+                read = rx.read(&frame, key, params, &self.fdb);
                 &read
             }
         };
+        let interest = self.tap.as_ref().map_or(Interest::None, |tap| {
+            tap.interest(port, &self.ports[port.index()].params.profile, &frame)
+        });
         if headers.action == Action::Consume {
-            return self.dispatch_or_watch(port, frame, headers);
+            return match interest {
+                Interest::Frame => self.receive_watched(port, frame, headers, |switch, frame, headers| {
+                    switch.consume(port, frame, headers);
+                }),
+                _ => self.consume(port, frame, headers),
+            };
         }
         self.ports[port.index()].stats.malformed_l3 += u64::from(headers.malformed_l3);
-        if matches!(headers.action, Action::Forward | Action::ForwardGroup) {
-            let now_tick = self.ageing.now_tick();
-            let known =
-                !rx.learning || self.fdb.knows(headers.src_home, headers.src_key, rx.fdb_port, now_tick);
-            if !known {
-                self.learn(rx.fdb_port, headers.src_key);
+        let source = if headers.tells_source() { self.learn_from(rx, headers) } else { Source::Settled };
+        let decision = self.decide(rx, &frame, headers);
+        match interest {
+            Interest::Frame => {
+                self.count_received(port, usize::from(headers.tc), 1, frame.len() as u64);
+                // It must not overtake those of the burst that came before it.
+                self.admit_waiting(rx);
+                self.receive_watched(port, frame, headers, |switch, frame, headers| {
+                    switch.carry_out(port, decision, frame, &headers.received());
+                });
             }
-            let decision = match headers.action {
-                Action::Forward => self.decide(rx.fdb_port, &frame, headers),
-                _ => self.decide_several(headers),
-            };
-            if let Some(decision) = decision {
-                // Only where the next frame would change nothing in the table either.
-                let profile = &self.ports[port.index()].params.profile;
-                if known && let Some(key) = profile.flow_key(frame.bytes(), frame.len()) {
-                    self.flow_cache.keep(key, port, decision, [headers.src_key, headers.dst_key]);
-                }
-                return self.put(rx, decision, frame);
+            // The next frame of its kind is to be looked at, too.
+            Interest::Kind => self.put(rx, decision, frame),
+            Interest::None => {
+                self.keep_decision(rx, headers, decision, source);
+                self.put(rx, decision, frame);
             }
-        }
-        self.count_received(port, usize::from(headers.tc), 1, frame.len() as u64);
-        if headers.forwards() && rx.waiting != 0 {
-            // It must not overtake those of the burst that came before it.
-            self.admit_waiting(rx);
-        }
-        self.dispatch_or_watch(port, frame, headers);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn dispatch_or_watch(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        if self.tap.is_some() {
-            return self.receive_watched(port, frame, headers, Self::dispatch);
-        }
-        self.dispatch(port, frame, headers);
-    }
-
-    /// What is to happen to a frame that does not just join its queue.
-    fn dispatch(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        match headers.action {
-            Action::Forward => self.forward_any(port, frame, headers),
-            Action::ForwardGroup => self.receive_group(port, frame, headers),
-            Action::PassOn => {
-                self.multicast(port, self.ports[port.index()].flood, frame, &headers.received())
-            }
-            Action::Drop(reason) => self.drop_frame(port, reason, frame, &headers.meta.header()),
-            Action::Consume => self.consume(port, frame, headers),
         }
     }
 
-    /// The decision about a unicast frame to a known station, if nothing but admission stands between it and its queue.
     #[inline(always)]
-    fn decide(&self, input: PortId, frame: &F, headers: &ParsedFrame) -> Option<ForwardingDecision> {
-        match self.fdb.lookup_at(headers.dst_home, headers.dst_key) {
-            Lookup::Port(out) if out != input => match self.lags.of(out) {
-                Some(lag) => self.decide_member((lag, out), frame, headers),
-                None if self.is_fast_path(out, headers.meta.queue) => self.decide_for(out, headers),
-                None => None,
-            },
-            _ => None,
+    fn keep_decision(
+        &mut self,
+        rx: &RxContext,
+        headers: &ParsedFrame,
+        decision: ForwardingDecision,
+        source: Source,
+    ) {
+        let why = match source {
+            Source::Settled => None,
+            Source::Refused(why) => Some(why),
+            Source::Changed => return,
+        };
+        if let Some(key) = headers.key {
+            let stations = [headers.src_key, headers.dst_key];
+            self.flow_cache.keep(key, rx.port, decision.unlearned(why), stations);
         }
-    }
-
-    /// That it leaves by `out`.
-    #[inline(always)]
-    pub(super) fn decide_for(&self, out: PortId, headers: &ParsedFrame) -> Option<ForwardingDecision> {
-        let (meta, retag) = (&headers.meta, self.retag(out, headers)?);
-        let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
-        let (charged, ecn) = ((meta.pg, control), retag.moved(meta.ecn));
-        Some(ForwardingDecision::new(out, meta.queue, charged, headers.tc, ecn, retag))
     }
 
     /// Nothing but admission stands between a frame and this queue.
@@ -333,128 +345,46 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.slow_path_queues.get(out.index()).is_some_and(|queues| queues >> (queue & 7) & 1 == 0)
     }
 
-    /// Notes anew which queues of a port have something to be looked at before admission: the port is
-    /// down, the switch drains, the watchdog drops, the queue is being emptied, drops or marks on
-    /// arrival, its depth is watched frame by frame.
+    /// Notes anew which queues of a port have something to be looked at before frames are charged, one by one: the port is
+    /// down, the switch drains, the watchdog drops, the queue is being emptied, drops or marks on arrival, its depth is
+    /// watched frame by frame.
     pub(super) fn note_slow_path_queues(&mut self, out: PortId) {
-        let watched = self.tap.as_ref().is_some_and(|tap| tap.hinders());
         // What else stands between a frame and another lcore's queue is its owner's to look at.
         let own = self.ports.get_own(out.index());
-        let all = !self.ports.is_up(out) || self.draining || watched;
-        let slow_path_queues = match own {
+        let all = !self.ports.is_up(out) || self.draining;
+        self.slow_path_queues[out.index()] = match own {
             Some(port) if !all && port.bursts.is_none() => {
                 port.storm_drop | port.flushing | port.drops_early | port.mark_on_arrival
             }
             None if !all => 0,
             _ => 0xff,
         };
-        if std::mem::replace(&mut self.slow_path_queues[out.index()], slow_path_queues) != slow_path_queues {
-            self.invalidate_decisions();
+    }
+
+    #[inline(always)]
+    fn learn_from(&mut self, rx: &RxContext, headers: &ParsedFrame) -> Source {
+        let (home, key) = (headers.src_home, headers.src_key);
+        if !rx.learning || self.fdb.knows(home, key, rx.fdb_port, self.ageing.now_tick()) {
+            return Source::Settled;
         }
+        self.learn(rx.fdb_port, key)
     }
 
     #[cold]
     #[inline(never)]
-    fn forward_any(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        let found = match self.fdb.lookup(headers.dst_key) {
-            Lookup::Port(out) if out == self.ports[port.index()].fdb_port => {
-                return self.drop_frame(port, DropReason::LookupSamePort, frame, &headers.meta.header());
-            }
-            Lookup::Port(out) => Lookup::Port(self.leaves_by(out, port, &frame)),
-            other => other,
-        };
-        match found {
-            Lookup::Port(out) if self.ports.is_up(out) => match self.retag(out, headers) {
-                Some(retag) => self.forward_retagged(out, frame, headers, retag),
-                None => self.drop_frame(port, DropReason::VlanEgressFiltered, frame, &headers.meta.header()),
-            },
-            Lookup::Port(out) if self.fdb.is_static(headers.dst_key) => {
-                let reason = self.ports.status(out).lost_at_lookup();
-                self.drop_frame(port, reason, frame, &headers.meta.header());
-            }
-            // What was learned on a port that went down is on its way out of the table.
-            Lookup::Port(_) => self.unknown(port, frame, headers),
-            Lookup::Group(group) => self.multicast(port, self.fdb.group(group), frame, &headers.received()),
-            Lookup::Miss => self.unknown(port, frame, headers),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn learn(&mut self, port: PortId, key: u64) {
+    fn learn(&mut self, port: PortId, key: u64) -> Source {
         // Without a place to tell the other shards, learning waits for the next frame.
         if self.peers.len() > 1 && !self.news_have_room() {
-            return;
+            return Source::Changed;
         }
         match self.fdb.learn(key, port, self.ageing.now_tick()) {
-            Learned::Known | Learned::Refused(_) => {}
-            Learned::New(event) | Learned::Moved(event) => self.tell(event),
+            Learned::Known => Source::Settled,
+            Learned::Refused(why) => Source::Refused(why),
+            Learned::New(event) | Learned::Moved(event) => {
+                self.tell(event);
+                Source::Changed
+            }
         }
-    }
-
-    /// Broadcast and multicast start here.
-    #[cold]
-    fn receive_group(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        self.send_to(port, self.ports_of_group(headers), frame, &headers.received());
-    }
-
-    fn ports_of_group(&self, headers: &ParsedFrame) -> Several {
-        match self.fdb.lookup(headers.dst_key) {
-            Lookup::Group(group) => Several::Group(group),
-            _ => Several::Flood(FloodKind::of_group(headers.dst_key)),
-        }
-    }
-
-    /// The decision about a frame to a group, where no VLAN has its own members.
-    fn decide_several(&self, headers: &ParsedFrame) -> Option<ForwardingDecision> {
-        let known = headers.vlan.is_none() && self.tap.is_none();
-        let decision = known.then(|| self.decide_for(PortId(headers.meta.in_port), headers))??;
-        decision.for_several(self.ports_of_group(headers))
-    }
-
-    /// Puts a frame where copies of it are made.
-    pub(super) fn put_to_several(
-        &mut self,
-        rx: &mut RxContext,
-        decision: ForwardingDecision,
-        several: Several,
-        frame: F,
-    ) {
-        self.count_received(rx.port, decision.tc(), 1, frame.len() as u64);
-        if rx.waiting != 0 {
-            // It must not overtake those of the burst that came before it.
-            self.admit_waiting(rx);
-        }
-        let meta = rx.header(decision).meta(frame.len() as u16, 0);
-        self.send_to(rx.port, several, frame, &Received { meta, tc: decision.tc() as u8, vlan: None });
-    }
-
-    fn send_to(&mut self, port: PortId, several: Several, frame: F, headers: &Received) {
-        match several {
-            Several::Group(group) => self.multicast(port, self.fdb.group(group), frame, headers),
-            Several::Flood(kind) => self.flood(port, kind, frame, headers),
-        }
-    }
-
-    /// To every other port, within the limit of this one.
-    fn flood(&mut self, port: PortId, kind: FloodKind, frame: F, headers: &Received) {
-        let input = &mut self.ports[port.index()];
-        if let Some(policers) = &mut input.policers
-            && !policers.admits(kind, frame.len() as u64, headers.meta.rx_ns)
-        {
-            return self.drop_frame(port, kind.reason(), frame, &headers.meta.header());
-        }
-        input.stats.flooded += u64::from(kind == FloodKind::UnknownUnicast);
-        let ports = input.flood;
-        self.multicast(port, ports, frame, headers);
-    }
-
-    #[cold]
-    fn unknown(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        if self.ports[port.index()].params.unknown_unicast == UnknownUnicast::Drop {
-            return self.drop_frame(port, DropReason::LookupUnknown, frame, &headers.meta.header());
-        }
-        self.flood(port, FloodKind::UnknownUnicast, frame, &headers.received());
     }
 
     /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11). The same of LLDP.
@@ -514,7 +444,7 @@ impl RxContext {
 
     /// Reads the headers of any frame, and starts fetching the table lines it will need.
     #[inline(never)]
-    fn read<F: Frame>(&self, frame: &F, params: &PortParams, fdb: &Fdb) -> ParsedFrame {
+    fn read<F: Frame>(&self, frame: &F, key: Option<FlowKey>, params: &PortParams, fdb: &Fdb) -> ParsedFrame {
         let (mut parsed, mut refused) = match params.profile.parse(frame.bytes(), frame.len()) {
             Ok(parsed) => (parsed, None),
             Err(reason) => (Parsed::NOTHING, Some(Action::Drop(reason))),
@@ -536,6 +466,7 @@ impl RxContext {
         }
         let forward = if parsed.group { Action::ForwardGroup } else { Action::Forward };
         ParsedFrame {
+            key,
             dst_key: parsed.dst_key,
             src_key: parsed.src_key,
             dst_home: fdb.prefetch::<F>(parsed.dst_key),

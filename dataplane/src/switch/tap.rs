@@ -1,9 +1,9 @@
 //! Following single frames through a running switch, for whoever arms it; without that nothing of it runs.
 //!
-//! While a tap follows frames of a port, every queue takes the slow path: all frames take the long way of
-//! [`super::receive`], where this code stands. A frame that is followed gets a copy count of its own, as a flooded
-//! frame has, so that it is known again when it leaves; what it is charged and when does not change. A tap on drops
-//! looks at frames where they are lost and hinders nobody.
+//! While a tap follows frames of a port, no decision is kept about those kinds of frames of this port that it may want
+//! ([`Interest`]): they take the long way of [`super::receive`], where this code stands. A frame that is followed is decided upon by itself and gets a
+//! copy count of its own, as a flooded frame has, so that it is known again when it leaves; what it is charged and when does
+//! not change. A tap on drops looks at frames where they are lost and hinders nobody.
 //!
 //! Records go through bounded rings; what does not fit is counted and not waited for.
 
@@ -14,7 +14,7 @@ use super::{Switch, Wire};
 use crate::classify::Class;
 use crate::drops::DropReason;
 use crate::ecn;
-use crate::egress::BatchHeader;
+use crate::egress::{BatchHeader, Meta};
 use crate::fdb::Lookup;
 use crate::flows::{Addresses, FlowId};
 use crate::frame::Frame;
@@ -59,17 +59,27 @@ pub struct Filter {
 impl Filter {
     /// A frame of `len` bytes of which these can be read, in the format of `profile`, and of which this was read, is meant.
     pub fn admits(&self, profile: &Profile, bytes: &[u8], len: usize, parsed: &Parsed) -> bool {
-        let is =
-            |at: usize, mac: Option<Mac>| mac.is_none_or(|mac| bytes.get(at..at + 6) == Some(&mac.0[..]));
         let (kind, payload) = ethertype(bytes);
-        is(0, self.dst)
-            && is(6, self.src)
+        self.admits_addresses(bytes, parsed)
             && self.ethertype.is_none_or(|wanted| kind == Some(wanted))
-            && self.dscp.is_none_or(|dscp| parsed.dscp == Some(dscp))
             && self
                 .udp_port
                 .is_none_or(|port| udp_ports(bytes, kind, payload).is_some_and(|p| p.contains(&port)))
             && (self.ip.is_none() && self.qp.is_none() || self.is_flow(profile.flow_id(bytes, len)))
+    }
+
+    fn admits_addresses(&self, bytes: &[u8], parsed: &Parsed) -> bool {
+        let is =
+            |at: usize, mac: Option<Mac>| mac.is_none_or(|mac| bytes.get(at..at + 6) == Some(&mac.0[..]));
+        is(0, self.dst) && is(6, self.src) && self.dscp.is_none_or(|dscp| parsed.dscp == Some(dscp))
+    }
+
+    /// Frames with the same [`crate::parse::FlowKey`] as this one may be meant.
+    fn admits_kind(&self, profile: &Profile, bytes: &[u8], parsed: &Parsed) -> bool {
+        // In a format without tags what seems to stand behind one is in no key.
+        let is_in_key = profile.tag_at() == Some(ETHERTYPE_AT);
+        self.admits_addresses(bytes, parsed)
+            && self.ethertype.is_none_or(|wanted| !is_in_key || ethertype(bytes).0 == Some(wanted))
     }
 
     fn is_flow(&self, flow: Option<FlowId>) -> bool {
@@ -86,11 +96,14 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
+/// Where the EtherType stands without a tag.
+const ETHERTYPE_AT: usize = 12;
+
 /// EtherType behind at most two VLAN tags, and where its payload starts.
 fn ethertype(bytes: &[u8]) -> (Option<u16>, usize) {
-    let mut at = 12;
+    let mut at = ETHERTYPE_AT;
     for _ in 0..2 {
-        if matches!(word(bytes, at), Some(0x8100 | 0x88a8)) {
+        if matches!(word(bytes, at), Some(0x8100 | 0x88a8 | 0x9100)) {
             at += 4;
         }
     }
@@ -104,6 +117,17 @@ fn udp_ports(bytes: &[u8], ethertype: Option<u16>, ip: usize) -> Option<[u16; 2]
         _ => return None,
     };
     Some([word(bytes, udp)?, word(bytes, udp + 2)?])
+}
+
+/// What a tap makes of a frame that comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interest {
+    /// It is nothing to it, nor are others of its kind.
+    None,
+    /// The next one of its kind may be.
+    Kind,
+    /// It is to be followed.
+    Frame,
 }
 
 /// What a tap is to do.
@@ -296,13 +320,30 @@ impl Tap {
         !self.order.drops && self.left > 0
     }
 
+    /// What a frame of `len` bytes that comes in by `port` is to it.
+    #[cold]
+    pub(super) fn interest<F: Frame>(&self, port: PortId, profile: &Profile, frame: &F) -> Interest {
+        if !self.hinders() || self.order.port != port {
+            return Interest::None;
+        }
+        let (bytes, len, filter) = (frame.bytes(), frame.len(), &self.order.filter);
+        let parsed = profile.parse(bytes, len).unwrap_or(Parsed::NOTHING);
+        if self.is_armed() && filter.admits(profile, bytes, len, &parsed) {
+            Interest::Frame
+        } else if filter.admits_kind(profile, bytes, &parsed) {
+            Interest::Kind
+        } else {
+            Interest::None
+        }
+    }
+
     /// What leaves by any worker is told.
     fn is_armed(&self) -> bool {
         self.armed.load(Acquire) >= self.workers
     }
 
     /// The copy count for another frame to follow; `None`: there is no room for one.
-    fn place(&mut self, copies: &Copies) -> Option<u32> {
+    fn place(&mut self, copies: &mut Copies) -> Option<u32> {
         if self.followed.is_full() {
             // The last copy of some has left by another worker.
             self.followed.retain(|key| !copies.is_free(key.slot));
@@ -402,10 +443,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Some(tap) = &tap {
             tap.armed.fetch_add(1, Release);
         }
-        let before = std::mem::replace(&mut self.tap, tap);
         self.invalidate_decisions();
-        self.ports.ids().for_each(|port| self.note_slow_path_queues(port));
-        before
+        std::mem::replace(&mut self.tap, tap)
     }
 
     /// What time it is, for records of frames that are lost on the way.
@@ -416,7 +455,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// A frame on the long way, with somebody watching.
+    /// Does with a frame what is to be done, and follows it if there is room to.
     #[cold]
     #[inline(never)]
     pub(super) fn receive_watched(
@@ -424,28 +463,22 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         port: PortId,
         frame: F,
         headers: &ParsedFrame,
-        go_on: fn(&mut Self, PortId, F, &ParsedFrame),
+        go_on: impl FnOnce(&mut Self, F, &ParsedFrame),
     ) {
         let Some(start) = self.begin_to_follow(port, &frame, headers) else {
-            return go_on(self, port, frame, headers);
+            return go_on(self, frame, headers);
         };
-        go_on(self, port, frame, &start.headers);
+        go_on(self, frame, &start.headers);
         self.note_arrival(port, &start);
-        if !self.tap.as_ref().is_some_and(|tap| tap.hinders()) {
-            self.ports.ids().for_each(|port| self.note_slow_path_queues(port));
-        }
     }
 
-    /// If a frame is meant: keeps its bytes, gives it a copy count of its own, and looks at what it will be charged to.
+    /// Keeps the bytes of a frame, gives it a copy count of its own, and looks at what it will be charged to. `None`: there is no room
+    /// for another one.
     fn begin_to_follow(&mut self, port: PortId, frame: &F, headers: &ParsedFrame) -> Option<Start> {
         let Self { tap, ports, copies, .. } = self;
-        let tap = tap.as_mut().filter(|tap| tap.hinders() && tap.order.port == port && tap.is_armed())?;
-        let (bytes, len) = (frame.bytes(), frame.len());
+        let (tap, bytes, len) = (tap.as_mut()?, frame.bytes(), frame.len());
         let profile = &ports[port.index()].params.profile;
         let parsed = profile.parse(bytes, len).unwrap_or(Parsed::NOTHING);
-        if !tap.order.filter.admits(profile, bytes, len, &parsed) {
-            return None;
-        }
         let slot = if headers.forwards() { tap.place(copies) } else { None };
         let can_follow = slot.is_some() || !headers.forwards();
         let Some(kept) = can_follow.then(|| tap.keep(bytes)).flatten() else {
@@ -566,8 +599,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let Self { tap, ports, queues, .. } = self;
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| queues.bytes(out, queue));
         let own = ports.is_own(out);
+        let counted = ports.stage(out).entries().iter().any(|staged| staged.header.copies != Meta::SINGLE);
         // What stands behind a frame is what it left behind. A frame with a count of its own is alone in its entry.
-        let stage = tap.is_some().then(|| ports.stage(out).backwards());
+        let stage = (counted && tap.is_some()).then(|| ports.stage(out).backwards());
         for (at, Staged { header, totals, .. }, frame) in stage.into_iter().flatten() {
             let Some(tap) = tap else { break };
             let lane = usize::from(header.queue) % PRIORITIES;

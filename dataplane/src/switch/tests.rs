@@ -14,6 +14,8 @@ use crate::types::{BURST, Mac};
 use std::cell::Cell;
 use std::rc::Rc;
 
+#[path = "anew_tests.rs"]
+mod anew;
 #[path = "handoff_tests.rs"]
 mod handoff;
 #[path = "held_tests.rs"]

@@ -319,6 +319,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         for peer in self.peers.iter_mut().flatten() {
             peer.notes.queue(Note::Link(port, status));
         }
+        self.invalidate_decisions();
         if was.is_up() == status.is_up() {
             // Nothing waits there; from now on another reason is told.
             return self.tell_peers();

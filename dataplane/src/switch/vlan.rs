@@ -9,9 +9,8 @@ use crate::drops::DropReason;
 use crate::egress::Meta;
 use crate::frame::Frame;
 use crate::mmu::Admission;
-use crate::portset::PortSet;
 use crate::types::PortId;
-use crate::vlan::{FrameVlan, Retag, VlanPorts};
+use crate::vlan::{FrameVlan, Retag};
 
 /// A tag for frames of a port without one.
 #[derive(Clone, Copy)]
@@ -28,6 +27,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             (Some(vlan), Some(vlans)) => vlans.retag(vlan, out),
             _ => Some(Retag::Keep),
         }
+    }
+
+    /// The VLAN of a frame that has been found to be in one, if its port knows of VLANs.
+    pub(super) fn vlan_of(&self, rx: &RxContext, frame: &F) -> Option<FrameVlan> {
+        let params = &self.ports[rx.port.index()].params;
+        params.vlans.as_ref()?.classify(&params.profile, frame.bytes()).ok()
     }
 
     fn new_tag(&self, port: PortId, tc: usize) -> NewTag {
@@ -99,7 +104,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// A frame with the tag it leaves with, and what is known of it then. `None`: it is dropped.
-    fn retagged(&mut self, frame: F, (meta, tc): (Meta, u8), retag: Retag) -> Option<(F, Meta)> {
+    pub(super) fn retagged(&mut self, frame: F, (meta, tc): (Meta, u8), retag: Retag) -> Option<(F, Meta)> {
         let (mut frame, mut meta, port) = (frame, meta, PortId(meta.in_port));
         let NewTag { at, pcp, vid } = self.new_tag(port, usize::from(tc));
         if !retag.apply(&mut frame, at, pcp, vid) {
@@ -112,7 +117,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// [`Switch::forward`] of a frame that gets another tag, or keeps its own.
     #[cold]
-    pub(super) fn forward_retagged(&mut self, out: PortId, frame: F, headers: &ParsedFrame, retag: Retag) {
+    pub(super) fn forward_retagged(&mut self, out: PortId, frame: F, headers: &Received, retag: Retag) {
         if retag == Retag::Push && !self.fits(out, frame.len() + crate::vlan::TAG_BYTES) {
             let port = PortId(headers.meta.in_port);
             return self.drop_frame(port, DropReason::VlanTooLong, frame, &headers.meta.header());
@@ -122,78 +127,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// A frame to several ports, of which those that are no members of its VLAN get none.
-    pub(super) fn multicast(&mut self, port: PortId, ports: PortSet, frame: F, headers: &Received) {
-        let ports = if self.lags.is_empty() { ports } else { self.one_of_each_lag(port, ports, &frame) };
-        match (headers.vlan, &self.vlans) {
-            (Some(vlan), Some(vlans)) => {
-                let members = vlans.ports(vlan.vid);
-                self.multicast_in_vlan((port, ports), frame, headers, (vlan, members));
-            }
-            _ => self.multicast_as_it_is(port, ports, frame, headers.meta),
-        }
-    }
-
-    /// Those that leave with a tag and those that leave without one are two frames.
-    fn multicast_in_vlan(
-        &mut self,
-        (port, ports): (PortId, PortSet),
-        frame: F,
-        headers: &Received,
-        (vlan, members): (FrameVlan, VlanPorts),
-    ) {
-        let all = ports.intersection(&self.ports[port.index()].flood).without(port);
-        let reachable = all.intersection(&members.tagged.union(&members.untagged));
-        let live: PortSet = reachable.iter().filter(|out| self.ports.is_up(*out)).collect();
-        let mut with = live.intersection(&members.tagged);
-        let without = live.intersection(&members.untagged);
-        if live.is_empty() {
-            let reason = self.nowhere_to(port, reachable);
-            return self.drop_frame(port, reason, frame, &headers.meta.header());
-        }
-        if vlan.with_tag() == Retag::Push {
-            let len = frame.len() + crate::vlan::TAG_BYTES;
-            let fit: PortSet = with.iter().filter(|out| self.fits(*out, len)).collect();
-            let too_long = with.len() - fit.len();
-            with = fit;
-            let left = !(with.is_empty() && without.is_empty());
-            if too_long > 0 && !left {
-                self.copies_not_made(port, DropReason::VlanTooLong, headers, too_long - 1);
-                return self.drop_frame(port, DropReason::VlanTooLong, frame, &headers.meta.header());
-            }
-            self.copies_not_made(port, DropReason::VlanTooLong, headers, too_long);
-        }
-        let mut parts = [(with, vlan.with_tag()), (without, vlan.without_tag())];
-        // What leaves as it came is the frame itself.
-        parts.sort_by_key(|(ports, retag)| (ports.is_empty(), *retag != Retag::Keep));
-        let [(ports, retag), (others, other_retag)] = parts;
-        if !others.is_empty() {
-            match frame.share() {
-                None => self.copies_not_made(port, DropReason::IngressNoCopy, headers, 1),
-                Some(other) => self.aside(port, headers.meta.copies != Meta::SINGLE, |switch| {
-                    switch.ports[port.index()].stats.copies += 1;
-                    let meta = Meta { copies: Meta::SINGLE, ..headers.meta };
-                    switch.multicast_retagged((port, others), other, (meta, headers.tc), other_retag);
-                }),
-            }
-        }
-        self.multicast_retagged((port, ports), frame, (headers.meta, headers.tc), retag);
-    }
-
-    fn multicast_retagged(
-        &mut self,
-        (port, ports): (PortId, PortSet),
-        frame: F,
-        class: (Meta, u8),
-        retag: Retag,
-    ) {
-        if let Some((frame, meta)) = self.retagged(frame, class, retag) {
-            self.multicast_as_it_is(port, ports, frame, meta);
-        }
-    }
-
     /// Copies that were to be made and are lost before.
-    fn copies_not_made(&mut self, port: PortId, reason: DropReason, headers: &Received, copies: usize) {
+    pub(super) fn copies_not_made(
+        &mut self,
+        port: PortId,
+        reason: DropReason,
+        headers: &Received,
+        copies: usize,
+    ) {
         if copies > 0 {
             self.ports[port.index()].stats.copies += copies as u64;
             let header = headers.meta.header();

@@ -133,7 +133,7 @@ fn a_place_that_is_taken_is_given_up_now_and_then() {
 fn frames_to_groups_leave_their_places_to_unicast_and_take_none_of_its() {
     let mut cache = FlowCache::new(64);
     let group = |n: u64| 0x0100_5e00_0000 | n;
-    let several = decision().for_several(Several::Flood(FloodKind::Multicast)).unwrap();
+    let several = decision().for_several(Several::Flood(FloodKind::Multicast));
     let send = |cache: &mut FlowCache, n| {
         cache.keep(key(7, group(n)), PortId(1), several, [7, group(n)]);
         cache.at(cache.place(key(7, group(n)), cache.tag(PortId(1)))) == several
@@ -154,21 +154,47 @@ fn frames_to_groups_leave_their_places_to_unicast_and_take_none_of_its() {
 }
 
 #[test]
-fn decisions_for_several_ports_say_which() {
-    let all = [
+fn decisions_say_where_frames_go() {
+    let several = [
         Several::Flood(FloodKind::Broadcast),
         Several::Flood(FloodKind::Multicast),
+        Several::Flood(FloodKind::UnknownUnicast),
+        Several::All,
         Several::Group(GroupId(0)),
         Several::Group(GroupId(8191)),
+        Several::Group(GroupId(u16::MAX)),
     ];
-    for several in all {
-        let decision = decision().for_several(several).unwrap();
-        assert_eq!((decision.several(), decision.is_open()), (Some(several), true));
+    let of_one = decision();
+    let all = several.map(|several| (of_one.for_several(several), Destination::Several(several))).into_iter();
+    let refused =
+        DropReason::ALL.iter().map(|reason| (of_one.refused(*reason), Destination::Nowhere(*reason)));
+    for (decision, destination) in all.chain(refused) {
+        let open = matches!(destination, Destination::Several(_));
+        assert_eq!((decision.destination(), decision.is_open()), (destination, open));
+        assert_eq!((decision.is_to_one(), decision.is_refused()), (false, !open));
         assert_eq!((decision.queue() % 8, decision.pg(), decision.tc()), (1, 2, 0));
+        assert_eq!(decision.by(PortId(3)), of_one);
     }
-    assert_eq!(decision().several(), None);
-    let no_room = [Several::Group(GroupId(8192)), Several::Flood(FloodKind::UnknownUnicast)];
-    assert!(no_room.into_iter().all(|several| decision().for_several(several).is_none()));
+    assert_eq!((of_one.destination(), of_one.is_open()), (Destination::Port(PortId(3)), false));
+}
+
+#[test]
+fn decisions_say_why_a_source_is_not_learned_and_what_is_done_to_tags() {
+    for why in [Refusal::Full, Refusal::Limit, Refusal::Static] {
+        let unlearned = decision().unlearned(Some(why));
+        assert_eq!((unlearned.why_unlearned(), unlearned.is_open()), (Some(why), true));
+        assert_eq!(unlearned.unlearned(None), decision());
+    }
+    assert_eq!(decision().why_unlearned(), None);
+    let at = |at| EcnField { place: EcnPlace::Ipv4(at), codepoint: 3 }.code();
+    let with = |at_byte, retag| {
+        ForwardingDecision::new(PortId(9), 4, (5, true), 6, at(at_byte), Retag::Keep).with_retag(retag)
+    };
+    for (retag, moved) in [(Retag::Push, 18), (Retag::Pop, 10), (Retag::Rewrite, 14), (Retag::Keep, 14)] {
+        let decision = with(14, retag);
+        assert_eq!((decision.retag(), decision.ecn()), (retag, at(moved)));
+        assert_eq!((decision.out(), decision.pg(), decision.tc()), (PortId(9), 5, 6));
+    }
 }
 
 #[test]
