@@ -1,6 +1,8 @@
-"""The traffic mixes of bench/side-by-side and bench/two-lcores: their frames, and what a switch has to be told for them.
+"""The traffic mixes of bench/side-by-side, bench/two-lcores and bench/instructions: their frames, and what a switch has to be told
+for them.
 
-A mix is one entry of MIXES. Its two captures, one per port, are drawn from one seed: they are the same whenever and
+A mix is one entry of MIXES. SITUATIONS are mixes for bench/instructions alone: what other people configure and send, in which weir is not
+to be compared with a switch that has nothing of it. Its two captures, one per port, are drawn from one seed: they are the same whenever and
 wherever they are written. Sizes count the FCS, which is not in a capture. Every station sends at least one frame of
 the capture of its port, so once all of them have been heard nothing is flooded. OVS forwards all mixes: it learns, but
 for AFH it has a rule per station. It has neither classes nor lossless queues in any of them.
@@ -207,6 +209,76 @@ def afh_payload(slot):
     return (struct.pack("!H", 0x88B5) + reliability_header(slot, 0)).ljust(SHORTEST - FCS - 12, b"\0")
 
 
+def to_strangers(slot):
+    """For stations that nobody has heard of."""
+    return mac(2, slot.destination) + plain(slot)[6:]
+
+
+def to_neighbours(slot):
+    """For stations behind the port it comes by."""
+    return mac(slot.port, slot.destination) + plain(slot)[6:]
+
+
+def from_loop(slot):
+    """One station, which is heard at both ports in turn."""
+    return plain(slot)[:6] + mac(0, 0) + plain(slot)[12:]
+
+
+def in_vlan(vlan, frame=plain):
+    """With a tag of this VLAN."""
+    return lambda slot: (lambda bytes: bytes[:12] + struct.pack("!HH", 0x8100, vlan) + bytes[12:])(frame(slot))
+
+
+def untagged_or_tagged(vlan, frame=plain):
+    """From the first port without a tag, from the second one with one."""
+    return lambda slot: in_vlan(vlan, frame)(slot) if slot.port else frame(slot)
+
+
+def multicast(slot):
+    return bytes([1, 0, 0x5E, 0, 1, slot.destination]) + plain(slot)[6:]
+
+
+def runt(slot):
+    """Cut off within its headers."""
+    return plain(slot)[: slot.rng.randrange(1, 14)]
+
+
+def garbage(slot):
+    """Any bytes; a source that is no group, or every second one would be dropped for that."""
+    bytes_ = bytearray(slot.rng.randbytes(SHORTEST - FCS))
+    bytes_[0] &= 0xFE
+    bytes_[6] &= 0xFE
+    return bytes(bytes_)
+
+
+def malformed(slot):
+    """IPv4 that says it is longer than its frame."""
+    return plain(slot)[:16] + struct.pack("!H", 1500) + plain(slot)[18:]
+
+
+def from_group(slot):
+    return plain(slot)[:6] + bytes([0xFF] * 6) + plain(slot)[12:]
+
+
+def link_local(number):
+    """For a reserved address."""
+    return lambda slot: bytes([1, 0x80, 0xC2, 0, 0, number]) + ethernet(slot, 0x88B5, bytes(46))[6:]
+
+
+def flow_control(slot):
+    """A PFC frame in 32: priority 3 is paused, or not."""
+    if slot.number % 32:
+        return plain(slot, dscp=26)
+    times = [0xFFFF * slot.rng.randrange(2) if priority == 3 else 0 for priority in range(CLASSES)]
+    header = bytes.fromhex("0180c2000001") + slot.macs()[1] + struct.pack("!HHH", 0x8808, 0x0101, 1 << 3)
+    return header + struct.pack("!8H", *times) + bytes(26)
+
+
+def flows_of_stations(slot):
+    """Many UDP flows between the same stations."""
+    return ethernet(slot, 0x0800, ipv4(slot, struct.pack("!HHHH", slot.rng.randrange(1024, 65536), 9, 8, 0)))
+
+
 OF_DSCP = "dscp_to_tc = {{ {} }}\n".format(", ".join(f'"{8 * n}-{8 * n + 7}" = {n}' for n in range(CLASSES)))
 OF_PCP = 'trust = ["pcp"]\npcp_to_tc = {{ {} }}\n'.format(", ".join(f'"{n}" = {n}' for n in range(CLASSES)))
 
@@ -232,8 +304,12 @@ class Mix:
     qos: str = ""
     buffer: str = 'size = "8MiB"\n'
     rate: int = FULL_RATE
-    # Other lines of [port_defaults].
+    # Other lines of [port_defaults], of each of the two ports, and behind them: further ports, which receive nothing, and tables.
     ports: str = ""
+    each: tuple[str, str] = ("", "")
+    rest: str = ""
+    # Options of `weir bench pipeline`.
+    options: tuple[str, ...] = ()
 
     def capture(self, rng, port):
         ways = self.order(rng, self.frames, self.stations)
@@ -260,7 +336,9 @@ class Mix:
         ):
             assert old in text
             text = text.replace(old, new)
-        return text + "".join(f'\n[[fdb.static]]\nkey = {key}\nport = "p{port}"\n' for port, key in self.known())
+        for port, lines in enumerate(self.each):
+            text = text.replace(f'name = "p{port}"\n', f'name = "p{port}"\n{lines}')
+        return text + self.rest + "".join(f'\n[[fdb.static]]\nkey = {key}\nport = "p{port}"\n' for port, key in self.known())
 
     def known(self):
         """Port and address of the stations that a switch has to be told."""
@@ -331,5 +409,68 @@ MIXES = {
         Mix("afh-lite", "64 pairs in turn, AFH_Lite", afh_lite, format="afh_lite", **AFH),
         Mix("rclink", "RC Link: request, response, ACK, CNP; tagged, 4 classes, 64 stations at random", rclink, at_random,
             **RCLINK),
+    )
+}
+
+THIRD = '\n[[port]]\nname = "p2"\ndevice = "net_null2"\n'
+FOURTH = '\n[[port]]\nname = "p3"\ndevice = "net_null3"\n'
+# Four ports need more headroom than two.
+WIDE = 'size = "16MiB"\n'
+ACCESS, TRUNK = "vlan = { access = 10 }\n", 'vlan = { trunk = "10" }\n'
+VLANS = {"each": (ACCESS, "mtu = 1604\n" + TRUNK)}
+MIRROR = '\n[[mirror]]\nname = "m"\nports = "p0"\n'
+UNLIMITED = 'storm_control = { broadcast = "90G", unknown_unicast = "90G", multicast = "90G" }\n'
+TOO_MANY = "\n[fdb]\ncapacity = 64\n"
+LAG = '\n[[lag]]\nname = "l"\nmembers = ["p1", "p2"]\n'
+EARLY_DROP = """
+[[wred]]
+name = "early"
+kmin = "1MB"
+kmax = "2MB"
+wred_drop = true
+
+[[queue]]
+queues = 0
+wred = "early"
+"""
+
+SITUATIONS = {
+    mix.name: mix
+    for mix in (
+        Mix("access", "64 pairs in turn, both ports in one VLAN, no tags", plain, ports=ACCESS),
+        Mix("push-pop", "the same, the second port with tags: one is pushed or popped", untagged_or_tagged(10), **VLANS),
+        Mix("vlan-flood", "broadcasts of 64 stations to a port of each kind, with tags and without", untagged_or_tagged(10, broadcast), at_random,
+            **VLANS, buffer=WIDE, rest=THIRD + ACCESS + FOURTH + 'mtu = 1604\n' + TRUNK),
+        Mix("vlan-other", "tagged with a VLAN that the ports are no members of", in_vlan(20), ports=TRUNK),
+        Mix("lag-l2", "64 pairs in turn, the second port in a LAG by MAC addresses", plain, rest=THIRD + LAG + 'hash = "l2"\n'),
+        Mix("lag-l4", "many flows of 64 pairs, the second port in a LAG by flow", flows_of_stations, rest=THIRD + LAG),
+        Mix("lag-flood", "broadcasts of 64 stations where the second port is in a LAG by flow", broadcast, at_random, buffer=WIDE, rest=THIRD + LAG + FOURTH),
+        Mix("limits", "64 pairs in turn, with limits to what is flooded", plain, ports=UNLIMITED),
+        Mix("flood", "64 stations for 64 that nobody knows, to three ports", to_strangers, at_random, buffer=WIDE, rest=THIRD + FOURTH),
+        Mix("flood-limit", "the same, of which 100 Mbit/s may pass", to_strangers, at_random, buffer=WIDE, rest=THIRD + FOURTH,
+            ports='storm_control = { unknown_unicast = "100M" }\n'),
+        Mix("flood-drop", "the same, dropped", to_strangers, at_random, ports='unknown_unicast = "drop"\n'),
+        Mix("multicast", "64 stations for 64 groups, to three ports", multicast, at_random, buffer=WIDE, rest=THIRD + FOURTH),
+        Mix("neighbours", "for stations behind the port it came by", to_neighbours, at_random),
+        Mix("loop", "64 pairs in turn, one station heard at both ports", from_loop),
+        Mix("fdb-full", "256 x 256 stations at random, of which the table holds 64: most is flooded, to three ports", plain, at_random, 256,
+            buffer=WIDE, rest=THIRD + FOURTH + TOO_MANY),
+        Mix("learn-limit", "the same, where a port may have 64", plain, at_random, 256, ports="learn_limit = 64\n", buffer=WIDE, rest=THIRD + FOURTH),
+        Mix("early-drop", "64 pairs in turn, a class of which is dropped early", plain, rest=EARLY_DROP),
+        Mix("mirror", "64 pairs in turn, what the first port receives and sends is copied to a third one", plain, rest=THIRD + MIRROR + 'to = "p2"\n'),
+        Mix("mirror-none", "the same with a filter that nothing meets", plain, rest=THIRD + MIRROR + 'to = "p2"\nfilter = { udp_port = 1 }\n'),
+        Mix("mirror-file", "the same into a file, 64 bytes of each", plain, rest=MIRROR + 'file = "/tmp/weir-bench.pcapng"\nsnaplen = 64\n'),
+        Mix("trace-mac", "64 pairs in turn, while frames of the first port for another station are followed", plain,
+            options=("--trace", "--dst", "02:00:00:00:00:99")),
+        Mix("trace-udp", "the same, frames of another UDP port", plain, options=("--trace", "--udp-port", "1")),
+        Mix("admin-down", "to ports that are switched off", plain, ports='admin = "down"\n'),
+        Mix("runts", "frames cut off within their headers", runt),
+        Mix("garbage", "any bytes, of stations that are never heard again", garbage),
+        Mix("malformed", "IPv4 that says it is longer than its frame", malformed),
+        Mix("from-group", "frames whose source is a group", from_group),
+        Mix("too-long", "longer than the MTU", lambda slot: plain(slot, 1700), **LONG),
+        Mix("bpdu", "link-local frames that are passed on, to three ports", link_local(0), buffer=WIDE, rest=THIRD + FOURTH),
+        Mix("link-local", "link-local frames that are dropped", link_local(4)),
+        Mix("pfc", "64 pairs in turn, a PFC frame in 32", flow_control, qos=OF_DSCP),
     )
 }

@@ -110,15 +110,11 @@ pub struct CaptureArgs {
     pub which: Which,
 }
 
-fn filter(args: &FilterArgs) -> Filter {
-    Filter {
-        dst: args.dst,
-        src: args.src,
-        ethertype: args.ethertype,
-        dscp: args.dscp,
-        udp_port: args.udp_port,
-        ip: args.ip,
-        qp: args.qp,
+impl FilterArgs {
+    /// As the switch takes it.
+    pub fn filter(&self) -> Filter {
+        let Self { dst, src, ethertype, dscp, udp_port, ip, qp } = *self;
+        Filter { dst, src, ethertype, dscp, udp_port, ip, qp }
     }
 }
 
@@ -134,7 +130,7 @@ fn events(
 pub fn trace(args: &TraceArgs) -> Result<Outcome> {
     let watch = Watch {
         port: args.port.clone(),
-        filter: filter(&args.filter),
+        filter: args.filter.filter(),
         count: args.count,
         // Both addresses.
         bytes: 12,
@@ -158,7 +154,7 @@ pub fn trace(args: &TraceArgs) -> Result<Outcome> {
 pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
     let watch = Watch {
         port: args.port.clone(),
-        filter: filter(&args.filter),
+        filter: args.filter.filter(),
         count: args.count,
         bytes: args.snaplen,
         drops: args.drops,

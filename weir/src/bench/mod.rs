@@ -6,6 +6,7 @@ mod setup;
 
 use crate::Outcome;
 use crate::output::say;
+use crate::trace::FilterArgs;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -27,6 +28,11 @@ pub struct PipelineArgs {
     /// Windows of some hundred microseconds, of which the best counts.
     #[arg(long, default_value_t = 300)]
     pub windows: u32,
+    /// Follow frames of the first port meanwhile, as `weir trace` does; these options say which.
+    #[arg(long)]
+    pub trace: bool,
+    #[command(flatten)]
+    pub filter: FilterArgs,
     #[command(flatten)]
     pub traffic: TrafficArgs,
 }
@@ -87,7 +93,8 @@ pub fn bench(command: &BenchCommand) -> Result<Outcome> {
 fn pipeline(args: &PipelineArgs) -> Result<Outcome> {
     let load = setup::Load::new(&args.traffic, None)?;
     let (ports, busy) = (load.params.ports.len(), load.captures.len());
-    let report = pipeline::measure(load, args.windows as usize)?;
+    let follow = args.trace.then(|| args.filter.filter());
+    let report = pipeline::measure(load, args.windows as usize, follow)?;
     // The kernel's word for the rate of the time stamp counter; without it, the report is in nanoseconds.
     let ghz = ghz();
     let per_frame = |ns: f64| (ns * ghz.unwrap_or(1.0) * 10.0).round() / 10.0;

@@ -11,7 +11,9 @@ use std::hint::black_box;
 use std::time::Instant;
 use weir_dataplane::fdb::{Fdb, Learned, Lookup};
 use weir_dataplane::frame::Frame;
-use weir_dataplane::switch::{PortParams, Switch, Wire};
+use weir_dataplane::switch::{
+    Filter, MirrorReader, MirrorTo, PortParams, Switch, Tap, TapOrder, TapReader, Wire,
+};
 use weir_dataplane::types::{BURST, Burst, Nanos, PortId};
 
 /// ns from one frame to the next: about as fast as one lcore forwards them.
@@ -20,19 +22,21 @@ const FRAME_NS: u64 = 25;
 /// The frames of a port, and where those go that it sends.
 struct Loop {
     capture: Vec<Replayed>,
+    changed: bool,
     next: usize,
     sent: Vec<Replayed>,
     taken_at: Option<Instant>,
 }
 
 impl Loop {
-    fn new(capture: Vec<Replayed>) -> Self {
-        Self { capture, next: 0, sent: Vec::with_capacity(BURST), taken_at: None }
+    fn new(capture: Vec<Replayed>, changed: bool) -> Self {
+        Self { capture, changed, next: 0, sent: Vec::with_capacity(BURST), taken_at: None }
     }
 
     fn fill(&mut self, burst: &mut Burst<Replayed>) {
         while !burst.is_full() {
-            burst.push(self.capture[self.next].clone());
+            let frame = &self.capture[self.next];
+            burst.push(if self.changed { frame.unshared() } else { frame.clone() });
             self.next = (self.next + 1) % self.capture.len();
         }
     }
@@ -98,18 +102,21 @@ pub struct Report {
 struct Bench {
     switch: Switch<Replayed>,
     loops: Vec<Loop>,
+    /// Who reads copies of mirrors and what is followed.
+    mirrored: Option<MirrorReader>,
+    followed: Option<TapReader>,
     /// Ports that have frames.
     busy: usize,
     now: Nanos,
 }
 
-/// The best of `windows` windows.
+/// The best of `windows` windows. `follow`: which frames of the first port are followed, if any.
 ///
 /// # Errors
 /// No switch can be made of the parameters.
-pub fn measure(load: Load, windows: usize) -> Result<Report> {
+pub fn measure(load: Load, windows: usize, follow: Option<Filter>) -> Result<Report> {
     let (parse, lookup) = parts(&load, windows);
-    let mut bench = Bench::new(load)?;
+    let mut bench = Bench::new(load, follow)?;
     bench.introduce();
     let before = bench.switch.conservation();
     let mut burst = Burst::new();
@@ -128,12 +135,32 @@ pub fn measure(load: Load, windows: usize) -> Result<Report> {
 }
 
 impl Bench {
-    fn new(load: Load) -> Result<Self> {
+    fn new(load: Load, follow: Option<Filter>) -> Result<Self> {
         let (ports, busy) = (load.params.ports.len(), load.captures.len());
         let mut captures = load.captures;
         captures.resize_with(ports, Vec::new);
-        let loops = captures.into_iter().map(Loop::new).collect();
-        Ok(Self { switch: Switch::new(load.params)?, loops, busy, now: 1 })
+        let loops = captures.into_iter().map(|capture| Loop::new(capture, load.changed)).collect();
+        let to_reader = load.params.mirrors.iter().any(|mirror| matches!(mirror.to, MirrorTo::Reader { .. }));
+        let mut switch = Switch::new(load.params)?;
+        let mirrored = to_reader.then(|| switch.read_mirrors());
+        let followed = follow.map(|filter| {
+            let order = TapOrder { port: PortId(0), filter, count: u64::MAX, bytes: 64, drops: false };
+            let (tap, reader) = Tap::new(order);
+            switch.arm(Some(Box::new(tap)));
+            reader
+        });
+        Ok(Self { switch, loops, mirrored, followed, busy, now: 1 })
+    }
+
+    /// Takes what is there for those who read beside the switch.
+    fn read(&mut self) {
+        if let Some(reader) = &mut self.mirrored {
+            let mut bytes = Vec::new();
+            while reader.next_into(&mut bytes).is_some() {
+                bytes.clear();
+            }
+        }
+        self.followed.iter_mut().flatten().for_each(drop);
     }
 
     /// Forwards all frames twice, so that every station is known and every decision made.
@@ -151,6 +178,7 @@ impl Bench {
                 self.loops[port].sent.clear();
             }
             self.switch.tick(self.now);
+            self.read();
         }
     }
 
@@ -180,12 +208,16 @@ impl Bench {
             }
             let start = Instant::now();
             for port in self.busy..self.loops.len() {
-                verbs_transmit(&mut self.switch, PortId(port as u16), self.now, &mut self.loops[port]);
+                // As much as may have been flooded from all others.
+                for _ in 0..self.busy {
+                    verbs_transmit(&mut self.switch, PortId(port as u16), self.now, &mut self.loops[port]);
+                }
             }
             verbs_tick(&mut self.switch, self.now);
             sum.tick += ns(start, Instant::now());
             // What was flooded to them: a driver would have taken it.
             self.loops[self.busy..].iter_mut().for_each(|port| port.sent.clear());
+            self.read();
         }
         let n = received.max(1) as f64;
         Stages {

@@ -276,7 +276,7 @@ fn worker(
     window: &Arc<AtomicUsize>,
     control: &Control,
 ) -> Result<Worker<Memory>> {
-    let Load { params, mut captures, poll_gap } = load;
+    let Load { params, mut captures, poll_gap, .. } = load;
     let count = params.ports.len();
     captures.resize_with(count, Vec::new);
     let clock = Since(Instant::now());

@@ -27,6 +27,8 @@ pub struct Load {
     pub params: SwitchParams,
     /// The frames that come to each port, over and over; ports behind the last one have none.
     pub captures: Vec<Vec<Replayed>>,
+    /// Frames are changed on their way: each is to be one of its own.
+    pub changed: bool,
     /// Longest time between two looks at a port that is allowed for, ns.
     pub poll_gap: Nanos,
 }
@@ -35,15 +37,35 @@ pub struct Load {
 #[derive(Clone, Debug)]
 pub struct Replayed(Rc<Packet>);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Packet {
-    bytes: Box<[u8]>,
+    /// There is room for a tag.
+    bytes: Vec<u8>,
     ecn: Cell<EcnCode>,
 }
 
+impl Packet {
+    fn new(bytes: &[u8], ecn: EcnCode) -> Self {
+        let mut memory = Vec::with_capacity(bytes.len() + TAG_BYTES);
+        memory.extend_from_slice(bytes);
+        Self { bytes: memory, ecn: Cell::new(ecn) }
+    }
+}
+
+impl Clone for Packet {
+    fn clone(&self) -> Self {
+        Self::new(&self.bytes, self.ecn.get())
+    }
+}
+
 impl Replayed {
-    fn new(bytes: impl Into<Box<[u8]>>) -> Self {
-        Self(Rc::new(Packet { bytes: bytes.into(), ecn: Cell::new(EcnCode::NONE) }))
+    fn new(bytes: &[u8]) -> Self {
+        Self(Rc::new(Packet::new(bytes, EcnCode::NONE)))
+    }
+
+    /// A handle that is shared with nobody, as one to an mbuf that a driver has filled: its bytes may be changed.
+    pub fn unshared(&self) -> Self {
+        Self(Rc::new(Packet::clone(&self.0)))
     }
 }
 
@@ -69,7 +91,7 @@ impl Frame for Replayed {
     fn insert_tag(&mut self, at: usize, tag: [u8; TAG_BYTES]) -> bool {
         let fits = at <= self.len();
         if fits {
-            *self = Self::new([&self.bytes()[..at], &tag, &self.bytes()[at..]].concat());
+            Rc::make_mut(&mut self.0).bytes.splice(at..at, tag);
         }
         fits
     }
@@ -77,7 +99,7 @@ impl Frame for Replayed {
     fn remove_tag(&mut self, at: usize) -> bool {
         let fits = at + TAG_BYTES <= self.len();
         if fits {
-            *self = Self::new([&self.bytes()[..at], &self.bytes()[at + TAG_BYTES..]].concat());
+            Rc::make_mut(&mut self.0).bytes.drain(at..at + TAG_BYTES);
         }
         fits
     }
@@ -131,7 +153,8 @@ impl Load {
         };
         let devices: Vec<_> = (0..ports).map(device).collect();
         let params = switch_params(config, &devices, 1)?;
-        Ok(Self { params, captures, poll_gap: config.pfc.poll_gap })
+        let changed = params.ports.iter().any(|port| port.vlans.is_some());
+        Ok(Self { params, captures, changed, poll_gap: config.pfc.poll_gap })
     }
 
     /// Everything on: PFC on priority 3, a real buffer, DWRR, ECN, watchdog.
@@ -174,7 +197,7 @@ fn read(path: &Path) -> Result<Vec<Replayed>> {
     let mut file = PcapReader::new(File::open(path).with_context(said)?).with_context(said)?;
     let mut frames = Vec::new();
     while let Some(packet) = file.next_packet() {
-        frames.push(Replayed::new(packet.with_context(said)?.data.into_owned()));
+        frames.push(Replayed::new(&packet.with_context(said)?.data));
     }
     if frames.is_empty() {
         bail!("{}: no frames", said());
@@ -199,7 +222,7 @@ fn frames(args: &TrafficArgs, port: u16) -> Vec<Replayed> {
         bytes[36..38].copy_from_slice(&9u16.to_be_bytes());
         bytes[38..40].copy_from_slice(&(len - 34).to_be_bytes());
         debug_assert!(bytes.len() >= HEADERS);
-        Replayed::new(bytes)
+        Replayed::new(&bytes)
     };
     (0..FRAMES.max(macs)).map(one).collect()
 }
