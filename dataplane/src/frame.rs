@@ -4,14 +4,20 @@
 //! test. Everything the switch knows about a frame beyond its bytes lives in the queue entry, so
 //! two handles to the same bytes (a flooded frame) never disturb each other.
 
+pub use crate::frame_row::{FrameRow, SizedFrames};
 use crate::parse::EcnCode;
 use crate::vlan::TAG_BYTES;
 use arrayvec::ArrayVec;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 /// A frame from destination address to the last payload byte, without FCS.
-pub trait Frame: Sized {
+pub trait Frame: Sized + Debug {
+    /// The frames of a batch. A type whose frames come one by one, as in virtual time, has few places in it: what waits
+    /// takes less memory. [`SizedFrames`] has [`BATCH_MAX`](crate::egress::BATCH_MAX) unless told otherwise.
+    type Row: FrameRow<Self>;
+
     /// The bytes that can be read. May be only the headers where the payload is not represented
     /// (simulation); never longer than [`Frame::len`].
     fn bytes(&self) -> &[u8];
@@ -137,6 +143,8 @@ impl OwnedFrame {
 }
 
 impl Frame for OwnedFrame {
+    type Row = SizedFrames<Self>;
+
     fn bytes(&self) -> &[u8] {
         &self.0.bytes
     }

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod fdb;
 pub mod flows;
 pub mod frame;
+mod frame_row;
 pub mod lag;
 pub mod mmu;
 pub mod parse;

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use arrayvec::ArrayVec;
-use weir_dataplane::frame::Frame;
+use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::parse::EcnCode;
 use weir_dataplane::vlan::TAG_BYTES;
 use weir_dpdk_sys as sys;
@@ -213,6 +213,8 @@ impl Mbuf {
 }
 
 impl Frame for Mbuf {
+    type Row = SizedFrames<Self>;
+
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
         // SAFETY: data_len bytes from data() are in the buffer, initialised by whoever filled the frame,

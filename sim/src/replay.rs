@@ -9,7 +9,7 @@ use std::iter::Peekable;
 use std::vec::IntoIter;
 use weir_config::Config;
 use weir_config::runtime::{Device, RuntimeError, switch_params};
-use weir_dataplane::frame::Frame;
+use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::switch::{Filter, Switch, SwitchError, Tap, TapOrder, TapReader, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos, PortId};
 use weir_dataplane::vlan::TAG_BYTES;
@@ -44,6 +44,8 @@ impl CapturedFrame {
 }
 
 impl Frame for CapturedFrame {
+    type Row = SizedFrames<Self>;
+
     fn bytes(&self) -> &[u8] {
         &self.bytes
     }

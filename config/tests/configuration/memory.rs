@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use weir_config::Config;
 use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::drops::DropReason;
-use weir_dataplane::frame::Frame;
+use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::pfc::frame::{Control, decode};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::stats::PortStats;
@@ -48,6 +48,8 @@ impl Drop for InPool {
 }
 
 impl Frame for Pooled {
+    type Row = SizedFrames<Self>;
+
     fn bytes(&self) -> &[u8] {
         &self.0.bytes
     }

@@ -4,8 +4,7 @@
 //! [`BATCH_MAX`]: what they have in common is written, compared, charged and released once for all of them.
 
 use super::request::{BatchBuffer, EnqueueRequest, RequestFrames};
-use super::sized_frames::SizedFrames;
-use crate::frame::Frame;
+use crate::frame::{Frame, FrameRow};
 use crate::parse::EcnCode;
 use crate::types::{MIN_FRAME_BYTES, Nanos, PortId, WIRE_OVERHEAD_BYTES, wire_bytes};
 use arrayvec::ArrayVec;
@@ -125,10 +124,10 @@ impl BatchHeader {
     }
 }
 
-/// Up to [`BATCH_MAX`] frames, and what they add up to.
+/// Frames, up to [`BATCH_MAX`] or fewer ([`Frame::Row`]), and what they add up to.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct FrameBatch<F> {
+pub struct FrameBatch<F: Frame> {
     rx_ns: Nanos,
     /// How long their queue had been held by received pauses when they came to it.
     held_ns: Nanos,
@@ -151,7 +150,7 @@ pub struct FrameBatch<F> {
     in_buffer: u8,
     /// The last frame stands first: so that the first ones can be taken without moving the others up.
     reversed: bool,
-    frames: SizedFrames<F>,
+    frames: F::Row,
     /// The frames are in here, in memory of another lcore, until one of them is looked at.
     buffer: Option<BatchBuffer<F>>,
 }
@@ -285,7 +284,7 @@ impl<F: Frame> FrameBatch<F> {
             reversed: false,
             len: 0,
             mixed: 0,
-            frames: SizedFrames::default(),
+            frames: F::Row::default(),
             buffer: None,
         }
     }
@@ -344,7 +343,7 @@ impl<F: Frame> FrameBatch<F> {
         }
         let mut buffer = self.buffer.take()?;
         self.in_buffer = 0;
-        buffer.move_to(&mut self.frames);
+        self.frames.move_from(&mut buffer);
         Some(buffer)
     }
 
@@ -475,7 +474,7 @@ impl<F: Frame> FrameBatch<F> {
     #[cold]
     #[inline(never)]
     fn count_ce(&self, first: usize) -> u32 {
-        let frames = self.held().frames();
+        let frames = self.held();
         let (code, count) = (self.ecn.code(), first.min(frames.len()));
         let first = if self.reversed { &frames[frames.len() - count..] } else { &frames[..count] };
         first.iter().map(|frame| u32::from(code.of(frame).is_ce())).sum()
@@ -515,7 +514,7 @@ impl<F: Frame> FrameBatch<F> {
             front.add(u32::from(len), charge_of(u32::from(len)));
             true
         };
-        let lens = self.held().lens();
+        let lens = self.held_lens();
         if self.reversed {
             let _ = lens.iter().rev().take(limits.frames).all(&mut add);
         } else {
@@ -648,7 +647,7 @@ impl<F: Frame> FrameBatch<F> {
 
     /// One of its frames, in no particular order, wherever they are.
     pub fn any(&self, at: usize) -> Option<&F> {
-        self.held().frames().get(at)
+        self.held().get(at)
     }
 
     /// All its frames are `len` long.
@@ -668,15 +667,21 @@ impl<F: Frame> FrameBatch<F> {
         if self.mixed == 0 {
             return self.len;
         }
-        let lens = self.held().lens();
+        let lens = self.held_lens();
         let len = if (place == Place::First) != self.reversed { lens.first() } else { lens.last() };
         len.copied().unwrap_or(self.len)
     }
 
     /// The frames, wherever they are.
     #[inline(always)]
-    fn held(&self) -> &SizedFrames<F> {
-        self.buffer.as_deref().unwrap_or(&self.frames)
+    fn held(&self) -> &[F] {
+        self.buffer.as_deref().map_or_else(|| self.frames.frames(), FrameRow::frames)
+    }
+
+    /// Their lengths.
+    #[inline(always)]
+    fn held_lens(&self) -> &[u16] {
+        self.buffer.as_deref().map_or_else(|| self.frames.lens(), FrameRow::lens)
     }
 }
 
@@ -689,6 +694,7 @@ pub(super) fn padding(len: u16) -> u16 {
 mod tests {
     use super::super::numbered::Numbered;
     use super::*;
+    use crate::frame::SizedFrames;
     use crate::parse::{EcnField, EcnPlace};
 
     const ALL: Limits = Limits { frames: BATCH_MAX, wire: u64::MAX };
@@ -813,6 +819,8 @@ mod tests {
     struct Far(Numbered, std::rc::Rc<std::cell::Cell<u32>>);
 
     impl Frame for Far {
+        type Row = SizedFrames<Self>;
+
         fn bytes(&self) -> &[u8] {
             self.0.bytes()
         }

@@ -8,7 +8,6 @@ mod queues;
 mod request;
 mod schedule;
 mod shaper;
-mod sized_frames;
 mod tournament;
 
 pub use batch::BATCH_MAX;

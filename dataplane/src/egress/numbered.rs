@@ -1,6 +1,6 @@
 //! A frame that is a number and a length: for tests of order and of totals.
 
-use crate::frame::Frame;
+use crate::frame::{Frame, SizedFrames};
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Numbered {
@@ -15,6 +15,8 @@ impl Numbered {
 }
 
 impl Frame for Numbered {
+    type Row = SizedFrames<Self>;
+
     fn bytes(&self) -> &[u8] {
         &[]
     }

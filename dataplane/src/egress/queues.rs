@@ -75,7 +75,7 @@ pub struct Standing {
 
 /// All queues of a switch.
 #[derive(Debug)]
-pub struct Queues<F> {
+pub struct Queues<F: Frame> {
     /// Those that were ever in use.
     batches: Vec<FrameBatch<F>>,
     most: usize,

@@ -2,8 +2,7 @@
 //! none of their memory.
 
 use super::batch::{BatchHeader, BatchTotals, padding};
-use super::sized_frames::SizedFrames;
-use crate::frame::Frame;
+use crate::frame::{Frame, FrameRow, SizedFrames};
 use crate::types::PortId;
 use arrayvec::ArrayVec;
 

@@ -8,7 +8,7 @@ use super::stage::Staged;
 use super::{Key, PortParams, Switch, Wire};
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchBuffer, BatchHeader, BatchList, EnqueueRequest, FrameBatch, Meta};
-use crate::frame::Frame;
+use crate::frame::{Frame, FrameRow};
 use crate::mmu::headroom::bytes_in;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};

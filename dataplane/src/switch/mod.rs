@@ -157,7 +157,7 @@ struct OwnPort<F> {
 ///
 /// `F` is the frame, `A` the admission policy; weir's own [`Mmu`] unless a published model is compared.
 #[derive(Debug)]
-pub struct Switch<F, A = Mmu> {
+pub struct Switch<F: Frame, A = Mmu> {
     ports: Ports<F>,
     /// Which shard owns each port.
     owner: Vec<u8>,

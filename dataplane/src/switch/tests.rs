@@ -223,9 +223,12 @@ fn b16_flooded_frames_leave_together_and_are_released_one_by_one() {
 }
 
 /// A frame whose copies sometimes find no memory.
+#[derive(Debug)]
 struct Scarce(OwnedFrame, Rc<Cell<u64>>);
 
 impl Frame for Scarce {
+    type Row = crate::frame::SizedFrames<Self>;
+
     fn bytes(&self) -> &[u8] {
         self.0.bytes()
     }

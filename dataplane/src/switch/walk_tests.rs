@@ -55,6 +55,8 @@ fn note() {
 struct Followed(Vec<u8>);
 
 impl Frame for Followed {
+    type Row = crate::frame::SizedFrames<Self>;
+
     fn bytes(&self) -> &[u8] {
         note();
         &self.0

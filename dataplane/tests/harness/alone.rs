@@ -1,11 +1,14 @@
 //! A frame of which no second handle can be had, as when memory is out.
 
-use weir_dataplane::frame::{Frame, OwnedFrame};
+use weir_dataplane::frame::{Frame, OwnedFrame, SizedFrames};
 
 /// See the module.
+#[derive(Debug)]
 pub struct Alone(pub OwnedFrame);
 
 impl Frame for Alone {
+    type Row = SizedFrames<Self>;
+
     fn bytes(&self) -> &[u8] {
         self.0.bytes()
     }

@@ -6,7 +6,7 @@ use crate::roce::psn::Psn;
 use crate::roce::qp::TrafficClass;
 use crate::roce::wire::{Aeth, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Qpn, Syndrome, UDP_PORT};
 use std::net::Ipv4Addr;
-use weir_dataplane::frame::Frame;
+use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::types::{MIN_FRAME_BYTES, Mac};
 use weir_dataplane::vlan::TAG_BYTES;
 
@@ -54,6 +54,8 @@ impl std::fmt::Debug for HeaderFrame {
 }
 
 impl Frame for HeaderFrame {
+    type Row = SizedFrames<Self>;
+
     #[inline]
     fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.have)]

@@ -1,7 +1,7 @@
 //! A frame on its way: one allocation from the sending host to the receiving one, handed on by pointer.
 
 use super::latency::Journey;
-use weir_dataplane::frame::Frame;
+use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::vlan::TAG_BYTES;
 use weir_endpoint::congestion::telemetry::Stamp;
 use weir_endpoint::flow::HeaderFrame;
@@ -103,6 +103,9 @@ impl SimFrame {
 }
 
 impl Frame for SimFrame {
+    /// They come one by one, and several wait in one batch only as copies of a flooded frame.
+    type Row = SizedFrames<Self, 4>;
+
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.0.body.bytes()

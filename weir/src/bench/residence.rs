@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use weir_dataplane::frame::Frame;
+use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::parse::EcnCode;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::stats::Histogram;
@@ -34,6 +34,8 @@ struct Arrived {
 }
 
 impl Frame for Arrived {
+    type Row = SizedFrames<Self>;
+
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
         self.frame.bytes()

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::rc::Rc;
 use weir_config::runtime::{Device, switch_params};
 use weir_config::{self as config, Config};
-use weir_dataplane::frame::Frame;
+use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::parse::EcnCode;
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::{MAX_PORTS, Mac, Nanos};
@@ -70,6 +70,8 @@ impl Replayed {
 }
 
 impl Frame for Replayed {
+    type Row = SizedFrames<Self>;
+
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
         &self.0.bytes
