@@ -163,6 +163,12 @@ impl Codec {
         out.resize(out.len().max(least(head)), 0);
     }
 
+    /// Bytes of the frame of TYPE3 that carries so many, padding included.
+    pub(super) fn raw_len(payload: usize, tagged: bool) -> usize {
+        let tag = if tagged { 4 } else { 0 };
+        (14 + payload).max(MIN_FRAME_BYTES as usize) + tag
+    }
+
     /// What a frame of TYPE3 with this EtherType carries, Ethernet padding included.
     pub fn raw_payload<'a>(&self, bytes: &'a [u8], ethertype: u16) -> Option<&'a [u8]> {
         behind_tag(bytes).filter(|(found, _)| *found == ethertype).map(|(_, payload)| payload)

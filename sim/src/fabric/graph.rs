@@ -20,6 +20,8 @@ pub(super) struct Message {
     pub seat: Option<usize>,
     /// What it is a part of.
     pub part: Option<Part>,
+    /// It is sent with this message, one frame for both.
+    pub copy_of: Option<u32>,
 }
 
 /// The place of a message in a collective.
@@ -47,7 +49,7 @@ pub(super) struct Collective {
 impl Message {
     /// A message on a queue pair of its own.
     pub fn new(from: usize, to: usize, bytes: u64) -> Self {
-        Self { from, to, bytes, pair: None, seat: None, part: None }
+        Self { from, to, bytes, pair: None, seat: None, part: None, copy_of: None }
     }
 }
 

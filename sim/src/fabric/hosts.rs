@@ -6,16 +6,19 @@ use super::sim_frame::{Body, SimFrame};
 use super::spec::{Congestion, FabricSpec, Protocol};
 use super::switches;
 use super::topology::Plan;
-use super::{FabricError, congestion, transport};
+use super::workload::Carriage;
+use super::{FabricError, congestion, multicast, transport};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::congestion::telemetry::Stamp;
-use weir_endpoint::flow::{Arrival, Flow, LinkNic, Nic, NicConfig, NicReport, Received, Route, Sent};
+use weir_endpoint::flow::{Arrival, Datagram, Flow, LinkNic, Nic, NicConfig, NicReport, Received, Route, Sent};
 use weir_endpoint::rclink::class::Class;
 use weir_endpoint::rclink::frame::Station;
+use weir_endpoint::rclink::link::raw_message_len;
 use weir_endpoint::roce::qp::TrafficClass;
+use weir_endpoint::station::MIN_MESSAGE;
 
 /// DSCP of CNPs, that of adapters (`cnp_dscp`). The presets put CNPs in their class whatever it is.
 pub(super) const CNP_DSCP: u8 = 48;
@@ -43,6 +46,7 @@ pub(super) struct Opening {
     pub backs_off: bool,
     /// Its class in RC Link.
     pub class: Class,
+    pub carriage: Carriage,
 }
 
 pub(super) fn ip(host: usize) -> Ipv4Addr {
@@ -54,12 +58,21 @@ pub(super) fn address(plan: &Plan, at: usize) -> (Mac, IpAddr) {
     (plan.macs[at], ip(at).into())
 }
 
-/// Bytes on the wire of a packet with this payload.
+/// Bytes on the wire of a packet of a queue pair with this payload.
 pub(super) fn packet_bytes(spec: &FabricSpec, payload: u64) -> u64 {
     match spec.host.protocol {
         // Padded to four bytes.
         Protocol::Rocev2 => wire_bytes(payload.next_multiple_of(4) + ROCE_HEADERS),
         Protocol::Rclink => wire_bytes(rclink::codec(spec).frame_len(payload as usize, true) as u64),
+    }
+}
+
+/// Bytes on the wire of a frame that carries so many of a flow.
+pub(super) fn frame_bytes(spec: &FabricSpec, carriage: Carriage, bytes: u64) -> u64 {
+    match carriage {
+        Carriage::Pair => packet_bytes(spec, bytes),
+        Carriage::Group { .. } => packet_bytes(spec, bytes.max(MIN_MESSAGE.into())),
+        Carriage::Raw => wire_bytes(raw_message_len(bytes.max(MIN_MESSAGE.into()) as usize, true) as u64),
     }
 }
 
@@ -195,12 +208,13 @@ impl Host {
         self.roce()?.take_late()
     }
 
-    /// Number of the next queue pair it sends over, and of the next it receives over.
-    pub fn next(&self) -> (u32, u32) {
-        match self {
-            Self::Roce(host) => (host.nic.next_sender(), host.nic.next_receiver()),
-            Self::Engine(_) => (0, 0),
-            Self::RcLink(nic) => (nic.next_end(), nic.next_end()),
+    /// Number of the next end it sends such a flow by, and of the next it receives one by.
+    pub fn next(&self, carriage: Carriage) -> (u32, u32) {
+        match (self, carriage) {
+            (Self::Roce(host), _) => (host.nic.next_sender(), host.nic.next_receiver()),
+            (Self::Engine(_), _) => (0, 0),
+            (Self::RcLink(nic), Carriage::Pair) => (nic.next_end(), nic.next_end()),
+            (Self::RcLink(nic), _) => (nic.next_datagram(), nic.next_datagram()),
         }
     }
 
@@ -228,7 +242,18 @@ impl Host {
             }
             Self::RcLink(nic) => {
                 let station = Station { mac: other.1, ip: ip(other.0) };
-                nic.add(opening.flow, station, peer, opening.class, sends, opening.backs_off && sends).is_ok()
+                let flow = opening.flow;
+                let (kind, to) = match opening.carriage {
+                    Carriage::Pair => {
+                        let backs_off = opening.backs_off && sends;
+                        let made = nic.add(flow, station, peer, opening.class, sends, backs_off);
+                        return debug_assert!(made.is_ok());
+                    }
+                    Carriage::Group { number, .. } => (Datagram::Multicast, multicast::station(number)),
+                    Carriage::Raw => (Datagram::Raw, station),
+                };
+                if sends { nic.send_datagrams(flow, kind, to) } else { nic.expect_datagrams(flow) }
+                true
             }
             // A rank is seated.
             Self::Engine(_) => false,

@@ -76,6 +76,11 @@ const READER: More<'_> = &[
     ("host.rclink.read_rate", "\"5G\""),
     ("host.rclink.round_trip", "\"1us\""),
 ];
+/// A group.
+const GROUP: (&str, &str) =
+    ("workload.0", "{ kind = \"flow\", type = \"type2\", from = \"h0\", bytes = \"200KB\" }");
+const RAW: (&str, &str) =
+    ("workload.0", "{ kind = \"incast\", type = \"type3\", to = \"h3\", bytes = \"200KB\" }");
 const POISSON: More<'_> =
     &[("workload.0", "{ kind = \"poisson\", load = 0.3, sizes = \"fb_hadoop\", duration = \"50us\" }")];
 const INC: More<'_> = &[("workload.0", "{ kind = \"inc_all_reduce\", bytes = \"50KB\" }")];
@@ -369,6 +374,9 @@ const CASES: &[(&str, &str, More<'_>)] = &[
         &[("workload", TWO_WAYS), READER[0], READER[3], READER[4], READER[5], ("workload.0.response", "500")],
     ),
     ("host.rclink.priorities.ack", "3", &[("workload", TWO_WAYS), RCLINK[0], RCLINK[3]]),
+    ("host.rclink.priorities.cnp", "3", &[("workload", TWO_WAYS), RCLINK[0], RCLINK[2], RCLINK[3]]),
+    ("host.rclink.priorities.multicast", "3", &[GROUP, READER[0], READER[3], READER[4], READER[5]]),
+    ("host.rclink.priorities.raw", "3", &[RAW, READER[0], READER[3], READER[4], READER[5]]),
     ("host.congestion_control", "\"dctcp\"", &[BY_HOST]),
     ("host.window", "\"fixed\"", HPCC),
     ("host.window_bytes", "\"5KB\"", HPCC),
@@ -514,6 +522,12 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("workload.0.priority", "4", PAUSES),
     ("workload.0.dscp", "0", PAUSES),
     ("workload.0.response", "500", RCLINK),
+    (
+        "workload.0.type",
+        "\"type3\"",
+        &[("workload.0", "{ kind = \"incast\", to = \"h3\", bytes = \"200KB\" }"), RCLINK[0], RCLINK[3]],
+    ),
+    ("workload.0.members", "[\"h1\"]", &[GROUP, RCLINK[0], RCLINK[3]]),
     ("order", "[]", ORDERS),
     ("order.0.at", "\"10us\"", ORDERS),
     ("order.0.host", "\"h1\"", ORDERS),

@@ -19,6 +19,7 @@ mod json_schema;
 mod latency;
 mod level;
 mod links;
+mod multicast;
 mod ns3;
 mod ns3_spec;
 mod nscc;
@@ -209,6 +210,8 @@ mod keys;
 mod latency_tests;
 #[cfg(test)]
 mod orders_tests;
+#[cfg(test)]
+mod multicast_tests;
 #[cfg(test)]
 mod policy_tests;
 #[cfg(test)]

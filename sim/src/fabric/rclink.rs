@@ -1,9 +1,9 @@
 //! RC Link hosts from a spec: format, classes, pauses or credits, receive memories.
 
 use super::FabricError;
-use super::spec::{CcWindow, FabricSpec, FlowControlKind, LinkFormat, Protocol};
+use super::spec::{CcWindow, FabricSpec, FlowControlKind, FrameType, LinkFormat, Protocol};
 use super::topology::Plan;
-use super::workload::Planned;
+use super::workload::{Carriage, Planned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use weir_dataplane::parse::Variant;
@@ -62,10 +62,12 @@ pub(super) fn classes(spec: &FabricSpec) -> ClassMap {
     };
     let p = &link.priorities;
     ClassMap {
+        raw: p.raw.unwrap_or(usual.raw),
+        multicast: p.multicast.unwrap_or(usual.multicast),
         response: p.response.unwrap_or(usual.response),
         request: p.request.unwrap_or(usual.request),
         ack: p.ack.unwrap_or(usual.ack),
-        ..usual
+        cnp: p.cnp.unwrap_or(usual.cnp),
     }
 }
 
@@ -200,12 +202,12 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         );
     }
     let classes = classes(spec);
-    let all = [classes.response, classes.ack];
+    let all = [classes.raw, classes.multicast, classes.response, classes.ack, classes.cnp];
     if let Some(wrong) = all.iter().chain(&classes.request).find(|p| usize::from(**p) >= PRIORITIES) {
         return range("host.rclink.priorities", wrong.to_string(), "0 to 7");
     }
     for (i, w) in spec.workloads.iter().enumerate() {
-        if class_of(&classes, w.priority, false).is_none() {
+        if w.frames == FrameType::Type1 && class_of(&classes, w.priority, false).is_none() {
             let (response, requests) = (classes.response, classes.request);
             let must = format!("that of a class of data: {requests:?} (requests) or {response} (responses)");
             return range(&format!("workload.{i}.priority"), w.priority.to_string(), &must);
@@ -225,7 +227,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
 pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result<(), FabricError> {
     let refuse =
         |what: &str, got: String, must: String| Err(FabricError::Range { what: what.into(), got, must });
-    let pairs = || flows.iter().filter(|f| f.pair == f.flow.id);
+    let pairs = || flows.iter().filter(|f| f.pair == f.flow.id && f.carriage == Carriage::Pair);
     let mut ends = vec![0; plan.hosts];
     pairs().flat_map(|f| [f.from, f.to]).for_each(|host| ends[host] += 1);
     if let Some(most) = ends.into_iter().max().filter(|most| *most > QP_NUMBERS) {

@@ -394,6 +394,10 @@ pub enum FlowControlKind {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkPriorities {
+    /// Raw Ethernet (TYPE3).
+    pub raw: Option<u8>,
+    /// Multicast (TYPE2).
+    pub multicast: Option<u8>,
     /// Responses.
     pub response: Option<u8>,
     /// Requests of banks 0 to 3.
@@ -401,6 +405,31 @@ pub struct LinkPriorities {
     pub request: Option<[u8; 4]>,
     /// Acknowledgements and credits.
     pub ack: Option<u8>,
+    /// CNPs.
+    pub cnp: Option<u8>,
+}
+
+/// Types of RC Link frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FrameType {
+    /// Frames of a queue pair.
+    #[default]
+    Type1,
+    /// Multicast: one message to all members of a group, once.
+    Type2,
+    /// Raw Ethernet, sent once.
+    Type3,
+}
+
+impl FrameType {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Type1 => "type1",
+            Self::Type2 => "type2",
+            Self::Type3 => "type3",
+        }
+    }
 }
 
 /// One priority for each bank. The reader of TOML would pass over further ones.
@@ -726,6 +755,11 @@ pub struct Workload {
     pub dscp: u8,
     /// Every packet is answered with a response of so many bytes, once the receiver reads it (RC Link).
     pub response: Option<Size>,
+    /// Type of its frames (RC Link).
+    #[serde(default, rename = "type")]
+    pub frames: FrameType,
+    /// Who hears a group (type2); all other hosts unless given.
+    pub members: Option<Vec<String>>,
 }
 
 /// Who sends to whom.

@@ -1,6 +1,7 @@
 //! Switches from the weir configuration of a spec: the same checks, presets and defaults as on DPDK.
 
 use super::FabricError;
+use super::multicast::{self, GroupPorts};
 use super::policy::{self, Buffer, Policy};
 use super::rclink;
 use super::sim_frame::SimFrame;
@@ -148,13 +149,14 @@ pub(crate) fn unknown_key(text: &str) -> Option<(Option<usize>, String)> {
     Some((line, format!("[switch.config]: {}; {}", unknown.message, unknown.remedy)))
 }
 
-/// Builds the switch of `node` with its static addresses.
+/// Builds the switch of `node` with its static addresses and groups.
 pub(super) fn build(
     plan: &Plan,
     spec: &FabricSpec,
     policy: &Policy,
     node: usize,
     config: &Config,
+    groups: &[GroupPorts],
 ) -> Result<FabricSwitch, FabricError> {
     let device = |i: usize| Device {
         mac: Mac::from_u64(0x0201_0000_0000 | (node as u64) << 8 | i as u64),
@@ -179,7 +181,9 @@ pub(super) fn build(
     }
     params.ageing = None;
     // Hosts send to one another only, and their fabric is looked at when it has ended.
-    params.copied = params.copied.min(COPIED);
+    if groups.is_empty() {
+        params.copied = params.copied.min(COPIED);
+    }
     params.observed = false;
     // Its hosts, and a next hop behind every other port: frames come addressed to one of them.
     for (port, link) in plan.ports[node].iter().enumerate() {
@@ -188,8 +192,11 @@ pub(super) fn build(
         let mac = plan.macs.get(far).copied().unwrap_or_else(|| hop_mac(port));
         params.stations.push((params.ports[port].profile.key(mac.to_u64(), 0), PortId(port as u16)));
     }
+    let profile = params.ports.first().map(|port| &port.profile);
+    let key = |group: u16| profile.map(|profile| profile.key(multicast::station(group).mac.to_u64(), 0));
+    params.groups = groups.iter().filter_map(|(group, ports)| Some((key(*group)?, *ports))).collect();
     // Nothing is learned.
-    params.fdb_capacity = params.stations.len().max(64);
+    params.fdb_capacity = (params.stations.len() + groups.len()).max(64);
     debug_assert!(config.ports.iter().all(|port| matches!(port.rate, PortRate::Fixed(_))));
     let rates: Vec<u64> = plan.ports[node].iter().map(|link| plan.links[*link].spec.rate.0).collect();
     let buffer = policy.build(&params, &rates)?;

@@ -130,7 +130,8 @@ impl Ways<'_> {
 
     /// Bytes on the wire of a frame of a flow with so much payload.
     pub fn frame_bytes(&self, planned: &Planned, payload: u64) -> u64 {
-        hosts::packet_bytes(self.spec, payload + u64::from(planned.flow.pace.header_bytes()))
+        let payload = payload + u64::from(planned.flow.pace.header_bytes());
+        hosts::frame_bytes(self.spec, planned.carriage, payload)
     }
 
     /// A flow alone on its path (DEV-33), from its start to the effect of its last frame. It goes to each of `stops` in turn: that

@@ -13,9 +13,9 @@ use super::collective::Collectives;
 use super::graph::{Collective, Graph, Message, Op, OpId, Part, Work};
 use super::rclink;
 use super::routes::{self, Routes};
-use super::spec::{Congestion, FabricSpec, Pattern, Protocol, Workload};
+use super::spec::{Congestion, FabricSpec, FrameType, Pattern, Protocol, Workload};
 use super::topology::Plan;
-use super::{FabricError, congestion, hosts, rate_control, transport};
+use super::{FabricError, congestion, hosts, multicast, rate_control, transport};
 use collectives::Kind;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Nanos, PRIORITIES};
@@ -54,6 +54,19 @@ pub(super) struct Planned {
     pub answers: Option<u32>,
     /// Base round trip that its congestion control measures by, ns.
     pub base_rtt: Nanos,
+    /// What its frames are.
+    pub carriage: Carriage,
+}
+
+/// What the frames of a flow are, and how they find its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carriage {
+    /// Those of a queue pair.
+    Pair,
+    /// Multicast. A flow is what one member of the group hears, and all but the first are copies of that.
+    Group { number: u16, copy_of: Option<u32> },
+    /// Raw frames.
+    Raw,
 }
 
 /// All traffic of a run.
@@ -213,6 +226,7 @@ impl Reader<'_> {
         let start = |i: usize| w.start.0.saturating_add(w.stagger.0.saturating_mul(i as u64));
         let message = |(from, to): (usize, usize)| Message::new(from, to, bytes);
         let pairs: Vec<(usize, usize)> = match w.kind {
+            Pattern::Flow if w.frames == FrameType::Type2 => return self.multicast(start(0), bytes),
             Pattern::Flow => vec![(self.host("from", &w.from)?, self.host("to", &w.to)?)],
             Pattern::Incast => {
                 let to = self.host("to", &w.to)?;
@@ -282,6 +296,32 @@ impl Reader<'_> {
         Ok(graph)
     }
 
+    /// One message for each member of a group.
+    fn multicast(&self, start: Nanos, bytes: u64) -> Result<Graph, FabricError> {
+        let from = self.host("from", &self.w.from)?;
+        let others = || (0..self.plan.stations()).filter(|host| *host != from).collect();
+        let named = |names: &Vec<String>| {
+            let mut members = Vec::with_capacity(names.len());
+            for name in names {
+                match self.host("members", &Some(name.clone()))? {
+                    host if host == from => return Err(self.wrong("`members` names the sender")),
+                    host if members.contains(&host) => {
+                        return Err(self.wrong(format!("`members` names `{name}` twice")));
+                    }
+                    host => members.push(host),
+                }
+            }
+            if members.is_empty() { Err(self.wrong("a group without `members`")) } else { Ok(members) }
+        };
+        let members: Vec<usize> = self.w.members.as_ref().map_or_else(|| Ok(others()), named)?;
+        let mut graph = Graph::default();
+        for (nth, to) in members.into_iter().enumerate() {
+            let copy_of = (nth > 0).then_some(0);
+            graph.send(Message { copy_of, ..Message::new(from, to, bytes) }, start, Vec::new());
+        }
+        Ok(graph)
+    }
+
     /// Responses to the flows from number `first` on, if they are answered.
     fn answers(&self, spec: &FabricSpec, first: usize, all: &mut Vec<Planned>) -> Result<(), FabricError> {
         let Some(size) = self.w.response else { return Ok(()) };
@@ -345,13 +385,19 @@ pub(super) fn flows(
     range("host.timeout", host.timeout.0, 1, u64::MAX)?;
     let mut rng = Rng::new(spec.seed ^ 0x776f_726b);
     let Traffic { flows: mut all, mut ops, mut collectives } = Traffic::default();
+    let mut groups = 0u16;
     for (index, w) in spec.workloads.iter().enumerate() {
         let reader = Reader { plan, collectives: engines, index, w };
         range(&format!("workload.{index}.priority"), w.priority.into(), 0, PRIORITIES as u64 - 1)?;
         range(&format!("workload.{index}.dscp"), w.dscp.into(), 0, 63)?;
         reader.check()?;
+        multicast::check(spec, index, w)?;
         let first = all.len();
         let graph = reader.graph(spec, &mut rng)?;
+        let group = groups;
+        if w.frames == FrameType::Type2 {
+            groups = groups.checked_add(1).ok_or_else(|| reader.wrong("more than 65535 groups"))?;
+        }
         if host.protocol == Protocol::Rclink && !rclink::is_acknowledged(spec) && graph.follows_sends() {
             let lite = "without retransmission nothing is acknowledged, and this waits for it";
             return Err(reader.wrong(format!("{lite}; wait for what is received, or use another format")));
@@ -394,15 +440,26 @@ pub(super) fn flows(
                 bytes: d.bytes,
                 payload: host.payload,
                 start,
-                priority: w.priority,
+                priority: match (host.protocol, w.frames) {
+                    (Protocol::Rclink, FrameType::Type2) => rclink::classes(spec).multicast,
+                    (Protocol::Rclink, FrameType::Type3) => rclink::classes(spec).raw,
+                    _ => w.priority,
+                },
                 dscp: w.dscp,
                 transport,
                 pace,
                 ack_every: host.ack_every.unwrap_or(ACK_EVERY),
                 timeout: host.timeout.0,
             };
-            let (Message { from, to, seat, part, .. }, cc) = (d, w.cc());
+            let (Message { from, to, seat, part, copy_of, .. }, cc) = (d, w.cc());
             let part = part.map(|part| Part { collective: before + part.collective, ..part });
+            let carriage = match w.frames {
+                FrameType::Type1 => Carriage::Pair,
+                FrameType::Type2 => {
+                    Carriage::Group { number: group, copy_of: copy_of.map(|copied| first as u32 + copied) }
+                }
+                FrameType::Type3 => Carriage::Raw,
+            };
             all.push(Planned {
                 from,
                 to,
@@ -415,6 +472,7 @@ pub(super) fn flows(
                 part,
                 answers: None,
                 base_rtt: 0,
+                carriage,
             });
         }
         let requests = all.len();

@@ -5,12 +5,14 @@
 //! memories until [`Link::poll_event`] takes it: an owner that does not ask fills them, and then PFC or
 //! the credits hold the peers back.
 
+mod raw;
 mod receive;
 #[cfg(test)]
 mod tests;
 mod transmit;
 mod types;
 
+pub use raw::raw_message_len;
 pub use types::{
     Counters, Event, FlowControl, LinkConfig, LinkError, PostError, QpConfig, QpCounters, Sent, Transmit,
 };
@@ -279,9 +281,9 @@ impl Link {
         self.qps.iter().filter(waits).fold(0, |mask, qp| mask | 1 << qp.channel)
     }
 
-    /// Bytes in the receive memories for requests and for responses.
+    /// Bytes in all receive memories.
     pub fn memory_used(&self) -> u64 {
-        self.memories[REQUEST].used() + self.memories[RESPONSE].used()
+        self.memories.iter().map(Memory::used).sum()
     }
 
     /// Rate the window of a queue pair allows now, bits/s.

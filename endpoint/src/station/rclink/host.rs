@@ -3,8 +3,7 @@
 use super::config::{PairConfig, Route, StationConfig, StationError};
 use super::traffic::{Incoming, Outgoing};
 use crate::rclink::backoff::Backoff;
-use crate::rclink::class::{Class, TcType, TrafficClass};
-use crate::rclink::frame::{Format, Head};
+use crate::rclink::frame::Format;
 use crate::rclink::link::{Event, Link, QpConfig, Sent};
 use crate::roce::hca::Failure;
 use crate::roce::verbs::Status;
@@ -19,9 +18,6 @@ use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 
-/// EtherType of the raw frames made here: the OUI extended one (IEEE 802a), beside the two local experimental ones
-/// that TYPE1 and TYPE2 have.
-const ETHERTYPE_RAW: u16 = 0x88b7;
 /// Messages made, and messages read, in one call at most.
 const BATCH: usize = 32;
 /// What is added to the end of a connection of another kind, so that its content differs.
@@ -299,17 +295,8 @@ impl Station {
 
     #[cold]
     fn raw_arrived(&mut self, frame: &[u8], now: Nanos) {
-        let codec = &self.config.link.codec;
-        let payload = codec.raw_payload(frame, ETHERTYPE_RAW).and_then(|payload| {
-            // Its length comes first: Ethernet may have padded it.
-            let (len, rest) = payload.split_first_chunk::<2>()?;
-            rest.get(..usize::from(u16::from_be_bytes(*len)))
-        });
-        match payload {
-            Some(payload) => {
-                let from = codec.station(Mac(std::array::from_fn(|i| frame[6 + i])));
-                self.took(Kind::Raw, from, payload, now);
-            }
+        match self.link.raw_message(frame) {
+            Some((from, message)) => self.took(Kind::Raw, from, message, now),
             None => self.cable.carried.rx_other += 1,
         }
     }
@@ -356,7 +343,7 @@ impl Station {
             let taken = match pair.kind {
                 Kind::Qp => self.link.post(pair.number, message).is_ok(),
                 Kind::Multicast => self.link.post_multicast(peer, message).is_ok(),
-                Kind::Raw => self.link.post_raw(raw_frame(&self.config, peer, &message)).is_ok(),
+                Kind::Raw => self.link.post_raw_message(peer, &message).is_ok(),
             };
             if !taken {
                 return; // Its queue is full, or the queue pair has failed.
@@ -424,18 +411,4 @@ impl Station {
         }
         (next != NEVER).then_some(next)
     }
-}
-
-/// A frame of TYPE3 around a message, whose length comes first.
-fn raw_frame(config: &StationConfig, dst: crate::rclink::frame::Station, message: &[u8]) -> Vec<u8> {
-    let link = &config.link;
-    let channel = link.classes.of(Class::Raw);
-    let tc = TrafficClass { kind: TcType::Type1, channel };
-    let tag = link.vlan.map(|vid| (vid, channel));
-    let head = Head { dst, src: link.station, tag, tc, ecn: 0 };
-    let mut payload = (message.len() as u16).to_be_bytes().to_vec();
-    payload.extend_from_slice(message);
-    let mut frame = Vec::new();
-    link.codec.emit_raw(&head, ETHERTYPE_RAW, &payload, &mut frame);
-    frame
 }

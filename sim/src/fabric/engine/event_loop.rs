@@ -12,7 +12,8 @@ use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::ways::{FCS_AND_PREAMBLE, HEAD_BYTES};
-use crate::fabric::workload::{Planned, is_finite};
+use crate::fabric::topology::End;
+use crate::fabric::workload::{Carriage, Planned, is_finite};
 use std::ops::ControlFlow;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
@@ -196,10 +197,13 @@ impl Fabric<'_> {
             self.hosts[from].roce().into_iter().for_each(|host| host.begin(seat));
             return self.try_transmit(self.out[from][0]);
         }
+        if let Carriage::Group { copy_of: Some(first), .. } = planned.carriage {
+            return self.start_copy(flow, first);
+        }
         let known = self.pairs.of(pair);
         let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
-            sender: self.hosts[from].next().0,
-            receiver: self.next_receiver(pair, to),
+            sender: self.hosts[from].next(planned.carriage).0,
+            receiver: self.next_receiver(planned),
             flows: 0,
         });
         self.pairs.note(pair, Pair { sender, receiver, flows: nth + 1 });
@@ -223,6 +227,16 @@ impl Fabric<'_> {
         self.try_transmit(self.out[from][0]);
     }
 
+    /// A member of a group hears what is sent for flow `first`, which has started at the same time.
+    fn start_copy(&mut self, flow: Flow, first: u32) {
+        let Some(Started { sender, at, .. }) = self.started.of(first) else { return };
+        let planned = &self.flows[flow.id as usize];
+        let receiver = self.hosts[planned.to].next(planned.carriage).1;
+        self.started.note(flow.id, Started { sender, receiver, nth: 0, at });
+        let (to, opening) = (planned.to, self.opening(planned, flow));
+        self.hosts[to].open(&opening, false, sender);
+    }
+
     /// A flow that starts now.
     pub(super) fn starting(&self, planned: &Planned) -> Flow {
         Flow { start: planned.flow.start.max(self.ns()), ..planned.flow }
@@ -234,7 +248,8 @@ impl Fabric<'_> {
         let address = |host: usize| (host, self.plan.macs[host]);
         let class = rclink::class_of(&rclink::classes(self.spec), flow.priority, answers.is_some());
         let (class, backs_off) = (class.unwrap_or(Class::Request(0)), cc == Congestion::Backoff);
-        Opening { flow, src_port, ends: [address(from), address(to)], backs_off, class }
+        let ends = [address(from), address(to)];
+        Opening { flow, src_port, ends, backs_off, class, carriage: planned.carriage }
     }
 
     pub(super) fn woken(&mut self, dir: usize) {
@@ -468,6 +483,9 @@ impl Fabric<'_> {
             return self.try_transmit(self.out[to.node][0]);
         }
         let s = to.node - self.plan.hosts;
+        if frame.to().is_none() && !is_mac_control(frame.bytes()) {
+            return self.arrive_for_many(to, frame);
+        }
         let known = frame.egress().take().map(usize::from);
         let egress = known.or_else(|| self.egress(to, &mut frame));
         if let (Some(journey), Some(port)) = (frame.journey(), egress) {
@@ -503,6 +521,34 @@ impl Fabric<'_> {
         self.kick_core(s);
         // A pause frame ends or begins something at the port it came in by.
         self.try_transmit(self.out[to.node][egress.unwrap_or(to.port)]);
+    }
+
+    /// A frame for a group has come to a port of a switch.
+    #[cold]
+    fn arrive_for_many(&mut self, to: End, frame: SimFrame) {
+        let (s, ns) = (to.node - self.plan.hosts, self.ns());
+        let node = &mut self.switches[s];
+        let ports = node.gauges.len();
+        let held = |node: &SwitchNode| -> Vec<u32> {
+            let of_port = |port: usize| queued_frames(node.part(to.port), PortId(port as u16)).iter().sum();
+            (0..ports).map(of_port).collect()
+        };
+        let before = held(node);
+        node.receive(to.port, frame, false, ns);
+        let after = held(node);
+        let copied: Vec<usize> = (0..ports).filter(|port| after[*port] > before[*port]).collect();
+        if let Some(core) = &mut node.core {
+            copied.iter().for_each(|port| core.admitted(to.port, *port));
+        }
+        let due = node.part(to.port).generator(PortId(to.port as u16)).due(ns);
+        copied.iter().for_each(|port| self.measure(s, *port));
+        if due {
+            self.try_transmit(self.out[to.node][to.port]);
+        }
+        self.kick_core(s);
+        for port in copied {
+            self.try_transmit(self.out[to.node][port]);
+        }
     }
 
     fn arrived(&mut self, arrival: &Arrival) {

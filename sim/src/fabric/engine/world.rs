@@ -30,16 +30,21 @@ use crate::fabric::topology::{End, Plan, hop_mac};
 use crate::fabric::units::Duration;
 use crate::fabric::ways::Ways;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
-use crate::fabric::{FabricError, switches};
+use crate::fabric::{FabricError, multicast, switches};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
-use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::switch::Wire;
 use weir_dataplane::types::{Burst, Mac, Nanos, PortId};
 use weir_endpoint::flow::HeaderFrame;
+
+/// The group bit of a destination, which MAC control has, too.
+#[inline]
+fn is_for_many(frame: &[u8]) -> bool {
+    frame.first().is_some_and(|first| first & 1 == 1)
+}
 
 /// What a switch hands to the wire in one call.
 #[derive(Default)]
@@ -234,6 +239,7 @@ impl<'a> Fabric<'a> {
         if spec.host.protocol == Protocol::Rclink {
             rclink::count(spec, &plan, &flows)?;
         }
+        let groups = multicast::trees(&plan, &routes, &flows);
         let mut configs = switches::Configs::default();
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let ports: &[usize] = if there[node] { &plan.ports[node] } else { &[] };
@@ -241,7 +247,8 @@ impl<'a> Fabric<'a> {
             let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
             let config = configs.of(&plan, spec, node)?;
             let parts = if core.is_some() { rates.len() } else { rates.len().min(1) };
-            let parts = (0..parts).map(|_| switches::build(&plan, spec, &policy, node, &config));
+            let groups = &groups[node - plan.hosts];
+            let parts = (0..parts).map(|_| switches::build(&plan, spec, &policy, node, &config, groups));
             let parts = parts.collect::<Result<Vec<_>, _>>()?;
             let gauges = vec![Gauge::default(); rates.len()];
             let holding = vec![0; gauges.len()];
@@ -335,9 +342,9 @@ impl<'a> Fabric<'a> {
         self.queue.push(time, what);
     }
 
-    /// Whose address a frame bears.
+    /// Whose address a frame bears; `None`: that of a group, or of whoever is at the other end of the link.
     pub(super) fn address(&self, frame: &[u8]) -> Option<Address> {
-        if is_mac_control(frame) {
+        if is_for_many(frame) {
             return None;
         }
         let mac = Mac(*frame.first_chunk()?).to_u64() & self.address_mask;

@@ -71,7 +71,7 @@ impl Fabric<'_> {
         let Some(opened) = self.membership.as_ref().and_then(|m| m.numbers.of(pair)) else { return };
         if opened.by == flow.id {
             let opening = self.opening(planned, flow);
-            debug_assert_eq!(self.hosts[to].next().1, opened.receiver);
+            debug_assert_eq!(self.hosts[to].next(planned.carriage).1, opened.receiver);
             self.hosts[to].open(&opening, false, opened.sender);
         } else {
             self.hosts[to].open_more(flow, false, opened.receiver);
@@ -89,13 +89,13 @@ impl Fabric<'_> {
         }
     }
 
-    /// Number of the next queue pair that `host` receives over.
-    pub(in crate::fabric::engine) fn next_receiver(&self, pair: u32, host: usize) -> u32 {
+    /// Number of the end by which the receiver of a flow is about to receive it.
+    pub(in crate::fabric::engine) fn next_receiver(&self, planned: &Planned) -> u32 {
         match &self.membership {
-            Some(membership) if membership.other(host).is_some() => {
-                membership.numbers.of(pair).map_or(0, |opened| opened.receiver)
+            Some(membership) if membership.other(planned.to).is_some() => {
+                membership.numbers.of(planned.pair).map_or(0, |opened| opened.receiver)
             }
-            _ => self.hosts[host].next().1,
+            _ => self.hosts[planned.to].next(planned.carriage).1,
         }
     }
 

@@ -1,7 +1,12 @@
 //! The same flows over RC Link: a NIC whose frames are those of [`crate::rclink`], headers and a length.
 //!
 //! A flow is a row of messages of one frame each, over a queue pair of its own or that of the flow before it. The payload is
-//! zeros that are never carried; so there is no CRC. Of a credit message the counts are within the headers that are.
+//! zeros that are never carried; so there is no CRC. Of a credit message the counts are within the headers that are. Flows of
+//! multicast messages and of raw frames have no queue pair ([`Datagram`]).
+
+mod datagrams;
+
+pub use datagrams::Datagram;
 
 use super::frame::HeaderFrame;
 use super::messages::{Arrival, Incoming, Received};
@@ -13,15 +18,18 @@ use crate::rclink::cc_window::{MAX_LENGTH_THR, Window};
 use crate::rclink::class::{Class, ClassMap};
 use crate::rclink::frame::{Body, Codec, MAX_PAYLOAD, Station};
 use crate::rclink::link::{self, Event, FlowControl, Link, LinkConfig, LinkError};
-use crate::rclink::rh::{MAX_WINDOW, Opcode, Psn, Rh};
+use crate::rclink::rh::{MAX_QP, MAX_WINDOW, Opcode, Psn, Rh};
 use crate::rclink::watermark::Marks;
 use crate::traffic::Clock;
+use datagrams::Datagrams;
 use std::collections::VecDeque;
 use thiserror::Error;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
+/// Number of the first end that is no queue pair.
+const FIRST_DATAGRAM: usize = MAX_QP as usize + 1;
 /// Raises from nothing to the full rate.
 const STEPS: u32 = 100;
 
@@ -145,6 +153,7 @@ pub struct LinkNic {
     config: LinkNicConfig,
     link: Link,
     ends: Vec<Role>,
+    datagrams: Datagrams,
     reader: Option<Clock>,
     /// Time the longest frame takes on the line, ns.
     lag: Nanos,
@@ -191,6 +200,7 @@ impl LinkNic {
             config,
             link,
             ends: Vec::new(),
+            datagrams: Datagrams::default(),
             lag: 8_000_000_000 * (MAX_PAYLOAD as u64 + 100) / config.rate.max(1),
             reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
             credit_wait: CreditWait::default(),
@@ -200,9 +210,24 @@ impl LinkNic {
         })
     }
 
-    /// Number the next end of a flow will have.
+    /// Number the next end of a flow over a queue pair will have.
     pub fn next_end(&self) -> u32 {
         self.ends.len() as u32
+    }
+
+    /// Number the next end of another flow will have.
+    pub fn next_datagram(&self) -> u32 {
+        (FIRST_DATAGRAM + self.datagrams.next()) as u32
+    }
+
+    /// This NIC sends a flow to a group, or in raw frames to a station.
+    pub fn send_datagrams(&mut self, flow: Flow, kind: Datagram, to: Station) {
+        self.datagrams.send(flow, kind, to);
+    }
+
+    /// It receives such a flow.
+    pub fn expect_datagrams(&mut self, flow: Flow) {
+        self.datagrams.expect(flow);
     }
 
     /// Adds an end of a flow of this class: this NIC sends, or its peer, whose end has the number `peer_end`.
@@ -310,6 +335,9 @@ impl LinkNic {
 
     /// What the sending end `at` has done from the start of its flow `nth` to that of the next.
     pub fn sent(&self, at: usize, nth: usize) -> Sent {
+        if let Some(at) = at.checked_sub(FIRST_DATAGRAM) {
+            return self.datagrams.sent(at).0;
+        }
         let Role::Sends { flows, .. } = &self.ends[at] else { return Sent::default() };
         let from = flows[nth].before;
         let to = flows.get(nth + 1).map_or_else(|| self.sent_so_far(at), |next| next.before);
@@ -324,6 +352,9 @@ impl LinkNic {
 
     /// What the receiving end `at` has seen of its flow `nth`.
     pub fn received(&self, at: usize, nth: usize) -> Received {
+        if let Some(at) = at.checked_sub(FIRST_DATAGRAM) {
+            return self.datagrams.received(at);
+        }
         match &self.ends[at] {
             Role::Receives { incoming, cnps, .. } => {
                 let to = cnps.get(nth + 1).copied().unwrap_or_else(|| self.cnps_so_far(at));
@@ -333,8 +364,11 @@ impl LinkNic {
         }
     }
 
-    /// Rate the sending end `at` may send at, bits/s.
+    /// Rate the sending end `at` may send at, bits/s; `None`: as fast as the line.
     pub fn rate(&self, at: usize) -> Option<u64> {
+        if let Some(at) = at.checked_sub(FIRST_DATAGRAM) {
+            return self.datagrams.sent(at).1;
+        }
         self.link.rate(u16::try_from(at).ok()?)
     }
 
@@ -352,7 +386,10 @@ impl LinkNic {
                 wait.note(0, now);
                 wait.total
             },
-            unexpected: counters.rx_unknown + counters.rx_malformed + counters.rx_no_room,
+            unexpected: counters.rx_unknown
+                + counters.rx_malformed
+                + counters.rx_no_room
+                + self.datagrams.unexpected,
         }
     }
 
@@ -423,7 +460,8 @@ impl LinkNic {
         };
         link.poll_event_if(now, |event| match event {
             Event::Received { qp, .. } => reads && can_answer(*qp),
-            _ => true,
+            Event::Multicast { .. } | Event::Raw(_) => reads,
+            Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => true,
         })
     }
 
@@ -435,12 +473,7 @@ impl LinkNic {
         {
             match event {
                 Event::Received { qp, payload } => {
-                    if let Some(reader) = &mut self.reader {
-                        // It was asked up to a frame late, as the line may have been busy.
-                        reader.not_before(now.saturating_sub(self.lag));
-                        let frame = self.config.codec.frame_len(payload.len(), true);
-                        reader.advance(reader.step(frame));
-                    }
+                    self.has_read(self.config.codec.frame_len(payload.len(), true), now);
                     let Role::Receives { incoming, unread, answers, .. } = &mut self.ends[usize::from(qp)]
                     else {
                         continue;
@@ -467,10 +500,28 @@ impl LinkNic {
                     }
                 }
                 Event::Acknowledged { qp, messages } => self.acknowledged(qp, messages),
-                Event::Multicast { .. } | Event::Raw(_) | Event::Failed(_) => {}
+                Event::Multicast { payload, .. } => {
+                    self.has_read(self.config.codec.frame_len(payload.len(), true), now);
+                    arrival = self.datagrams.took(&payload, now);
+                }
+                Event::Raw(frame) => {
+                    self.has_read(frame.len(), now);
+                    let message = self.link.raw_message(&frame).map_or(&[][..], |(_, message)| message);
+                    arrival = self.datagrams.took(message, now);
+                }
+                Event::Failed(_) => {}
             }
         }
         arrival
+    }
+
+    /// A frame of so many bytes was read.
+    fn has_read(&mut self, frame: usize, now: Nanos) {
+        if let Some(reader) = &mut self.reader {
+            // It was asked up to a frame late, as the line may have been busy.
+            reader.not_before(now.saturating_sub(self.lag));
+            reader.advance(reader.step(frame));
+        }
     }
 
     /// The oldest messages of queue pair `qp` have arrived at the peer.
@@ -489,7 +540,8 @@ impl LinkNic {
         }
     }
 
-    /// The next flow that has become complete at its sender: every packet is acknowledged. In LITE mode none ever is.
+    /// The next flow that has become complete at its sender: every packet is acknowledged or, of datagrams, sent. In LITE mode no
+    /// other ever is.
     pub fn poll_completed(&mut self) -> Option<u32> {
         self.completed.pop_front()
     }
@@ -518,6 +570,7 @@ impl LinkNic {
                 out.posted += 1;
             }
         }
+        self.datagrams.post(&mut self.link, &self.config, self.lag, now);
     }
 
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
@@ -525,10 +578,15 @@ impl LinkNic {
         self.run(now);
         let kind = self.link.poll_transmit(now).map(|frame| frame.kind);
         self.note_credits(now);
-        if let link::Sent::Data(qp) = kind?
-            && let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)]
-        {
-            sent.packets += 1;
+        match kind? {
+            link::Sent::Data(qp) => {
+                if let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)] {
+                    sent.packets += 1;
+                }
+            }
+            link::Sent::Multicast => self.completed.extend(self.datagrams.left(Datagram::Multicast)),
+            link::Sent::Raw => self.completed.extend(self.datagrams.left(Datagram::Raw)),
+            link::Sent::Pfc | link::Sent::Control => {}
         }
         let bytes = self.link.frame();
         Some(HeaderFrame::new(bytes, bytes.len()))
@@ -542,6 +600,7 @@ impl LinkNic {
         if let Some(reader) = self.reader.filter(|reader| reader.ready() > now && self.link.has_events()) {
             next = next.min(reader.ready());
         }
+        next = next.min(self.datagrams.next_post(now));
         for end in &mut self.ends {
             next = next.min(end.backoff().and_then(|b| b.next_timeout()).unwrap_or(NEVER));
             // What is open waits for room in the link's queue; what is not waits for its start.

@@ -1,0 +1,193 @@
+//! Flows of multicast messages (TYPE2) and of messages in raw frames (TYPE3): sent once, not acknowledged, one way.
+//!
+//! Where a queue pair says by its number which flow a frame is of, and how many came before it, these say so themselves: a
+//! message begins with the number of its flow and its own.
+
+use super::LinkNicConfig;
+use crate::flow::messages::{Arrival, Incoming, Received};
+use crate::flow::sender::{Flow, Pace, Sent};
+use crate::rclink::frame::Station;
+use crate::rclink::link::{Link, raw_message_len};
+use crate::station::MIN_MESSAGE;
+use crate::traffic::Clock;
+use std::collections::{BTreeMap, VecDeque};
+use weir_dataplane::pfc::NEVER;
+use weir_dataplane::types::Nanos;
+
+/// What carries them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datagram {
+    /// TYPE2, to a group.
+    Multicast,
+    /// TYPE3.
+    Raw,
+}
+
+/// The sending end of a flow.
+#[derive(Clone, Debug)]
+struct Sending {
+    flow: Flow,
+    kind: Datagram,
+    to: Station,
+    posted: u64,
+    sent: Sent,
+    /// `None`: as fast as the line lets them.
+    pace: Option<Clock>,
+}
+
+impl Sending {
+    fn is_posted(&self) -> bool {
+        self.posted == self.flow.packets()
+    }
+
+    /// When it may post the next message.
+    fn ready(&self) -> Nanos {
+        self.pace.map_or(0, |pace| pace.ready()).max(self.flow.start)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum End {
+    Sends(Sending),
+    Receives(Incoming),
+}
+
+/// All such flows of a NIC. Ends are numbered from 0, in the order they are added.
+#[derive(Debug, Default)]
+pub(super) struct Datagrams {
+    ends: Vec<End>,
+    /// Those that receive, by flow.
+    receives: BTreeMap<u32, usize>,
+    /// Whose messages wait in the endpoint, oldest first.
+    groups: VecDeque<usize>,
+    raws: VecDeque<usize>,
+    /// Messages and frames that are of no flow.
+    pub unexpected: u64,
+}
+
+/// What a message of so many bytes begins with.
+fn message(flow: u32, number: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    bytes[..4].copy_from_slice(&flow.to_be_bytes());
+    bytes[4..12].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+/// Flow and number of a message.
+fn read(message: &[u8]) -> Option<(u32, u64)> {
+    let (flow, rest) = message.split_first_chunk()?;
+    Some((u32::from_be_bytes(*flow), u64::from_be_bytes(*rest.first_chunk()?)))
+}
+
+impl Datagrams {
+    /// Number of the next end.
+    pub fn next(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Adds a flow that is sent to `to`.
+    pub fn send(&mut self, flow: Flow, kind: Datagram, to: Station) {
+        let pace = if let Pace::Fixed(rate) = flow.pace { Some(Clock::new(rate, 0)) } else { None };
+        let sending = Sending { flow, kind, to, posted: 0, sent: Sent::default(), pace };
+        self.ends.push(End::Sends(sending));
+    }
+
+    /// Adds a flow that is received.
+    pub fn expect(&mut self, flow: Flow) {
+        self.receives.insert(flow.id, self.ends.len());
+        self.ends.push(End::Receives(Incoming::new(flow)));
+    }
+
+    /// What end `at` has sent, and its rate if it has one of its own, bits/s.
+    pub fn sent(&self, at: usize) -> (Sent, Option<u64>) {
+        match &self.ends[at] {
+            End::Sends(sending) => {
+                (sending.sent, if let Pace::Fixed(rate) = sending.flow.pace { Some(rate) } else { None })
+            }
+            End::Receives(_) => Default::default(),
+        }
+    }
+
+    /// What end `at` has received.
+    pub fn received(&self, at: usize) -> Received {
+        match &self.ends[at] {
+            End::Sends(_) => Received::default(),
+            End::Receives(incoming) => *incoming.received(0),
+        }
+    }
+
+    /// Hands messages to the endpoint, of each flow as many as its window at most that have not left. The line may have been busy
+    /// for `lag` ns.
+    pub fn post(&mut self, link: &mut Link, config: &LinkNicConfig, lag: Nanos, now: Nanos) {
+        let (codec, window) = (&config.codec, u64::from(config.window));
+        let least = (*codec.payload_range().start()).max(MIN_MESSAGE as usize);
+        for at in 0..self.ends.len() {
+            let End::Sends(sending) = &mut self.ends[at] else { continue };
+            let Sending { flow, kind, to, posted, sent, .. } = *sending;
+            for number in posted..flow.packets().min(sent.packets + window) {
+                if sending.ready() > now {
+                    break;
+                }
+                let full = u64::from(flow.payload);
+                let rest = flow.bytes.saturating_sub(number * full).min(full) as usize;
+                let bytes = message(flow.id, number, rest.max(least));
+                let frame = match kind {
+                    Datagram::Multicast => codec.frame_len(bytes.len(), true),
+                    Datagram::Raw => raw_message_len(bytes.len(), true),
+                };
+                let (waiting, taken) = match kind {
+                    Datagram::Multicast => (&mut self.groups, link.post_multicast(to, bytes).is_ok()),
+                    Datagram::Raw => (&mut self.raws, link.post_raw_message(to, &bytes).is_ok()),
+                };
+                // What does not fit was refused before.
+                if !taken {
+                    break;
+                }
+                waiting.push_back(at);
+                sending.posted += 1;
+                if let Some(pace) = &mut sending.pace {
+                    pace.not_before(now.saturating_sub(lag));
+                    pace.advance(pace.step(frame));
+                }
+            }
+        }
+    }
+
+    /// The oldest message that waited has left. The flow, if it was its last one.
+    pub fn left(&mut self, kind: Datagram) -> Option<u32> {
+        let waiting = match kind {
+            Datagram::Multicast => &mut self.groups,
+            Datagram::Raw => &mut self.raws,
+        };
+        let End::Sends(sending) = &mut self.ends[waiting.pop_front()?] else { return None };
+        sending.sent.packets += 1;
+        (sending.sent.packets == sending.flow.packets()).then_some(sending.flow.id)
+    }
+
+    /// A message was read. `None`: it is of no flow, or one that was sent after it had come before.
+    pub fn took(&mut self, bytes: &[u8], now: Nanos) -> Option<Arrival> {
+        let said = read(bytes).and_then(|(flow, number)| Some((*self.receives.get(&flow)?, number)));
+        let Some((at, number)) = said else {
+            self.unexpected += 1;
+            return None;
+        };
+        let End::Receives(incoming) = &mut self.ends[at] else { return None };
+        if number < incoming.expected {
+            incoming.seen(number).useless += 1;
+            return None;
+        }
+        let ended = incoming.skip_to(number, now);
+        // A short message is filled up.
+        let taken = incoming.take(incoming.next_bytes().min(bytes.len() as u64), now)?;
+        Some(Arrival { ended: taken.ended + ended, ..taken })
+    }
+
+    /// When the next message may be posted, after `now`; what waits for room waits for a frame to leave.
+    pub fn next_post(&self, now: Nanos) -> Nanos {
+        let open = self.ends.iter().filter_map(|end| match end {
+            End::Sends(sending) if !sending.is_posted() => Some(sending.ready()),
+            End::Sends(_) | End::Receives(_) => None,
+        });
+        open.filter(|ready| *ready > now).min().unwrap_or(NEVER)
+    }
+}
