@@ -2,6 +2,7 @@
 
 use super::FabricError;
 use super::hosts::packet_bytes;
+use super::lots;
 use super::nscc;
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, HostSpec};
@@ -501,9 +502,8 @@ pub(super) struct Telemetry {
     int: Option<u64>,
     /// Base round trip and base of the codes of PINT.
     pint: Option<(Nanos, f64)>,
-    /// By direction: the load of the port that sends.
-    loads: Vec<PortLoad>,
-    rng: Rng,
+    /// By direction: the load of the port that sends, and its lots.
+    ports: Vec<(PortLoad, Rng)>,
 }
 
 /// What leaves a switch, and what waits behind it.
@@ -531,18 +531,9 @@ impl Telemetry {
                 _ => {}
             }
         }
-        let rng = Rng::new(spec.seed ^ 0x7069_6e74);
-        (int.is_some() || pint.is_some()).then(|| Self {
-            int,
-            pint,
-            loads: vec![PortLoad::default(); dirs],
-            rng,
-        })
-    }
-
-    /// What it writes is drawn by lot.
-    pub fn draws(&self) -> bool {
-        self.pint.is_some()
+        let port = |dir: usize| (PortLoad::default(), lots::stream(spec.seed, lots::PINT, dir));
+        let ports = || (0..dirs).map(port).collect();
+        (int.is_some() || pint.is_some()).then(|| Self { int, pint, ports: ports() })
     }
 
     /// A data frame with a stamp is about to leave a switch.
@@ -554,18 +545,18 @@ impl Telemetry {
         }
         if let Some((base_rtt, log_base)) = self.pint {
             let d = Departure { now: at.now, rate_bps: at.rate, queued: at.queued, base_rtt, log_base };
-            let rng = &mut self.rng;
-            stamp.raise(self.loads[at.dir].stamp(&d, &mut || rng.next_u32() >> 1));
+            let (load, lots) = &mut self.ports[at.dir];
+            stamp.raise(load.stamp(&d, &mut || lots.next_u32() >> 1));
         }
     }
 
-    /// The load of a direction is that which another one has recorded.
-    pub fn take_load(&mut self, dir: usize, other: &Self) {
-        self.loads[dir] = other.loads[dir];
+    /// A port is where another one has left it.
+    pub fn take_port(&mut self, dir: usize, other: &Self) {
+        self.ports[dir] = other.ports[dir].clone();
     }
 
     /// A frame of any kind begins to leave a switch.
     pub fn sent(&mut self, dir: usize, bytes: u64, now: Nanos) {
-        self.loads[dir].sent(bytes, now);
+        self.ports[dir].0.sent(bytes, now);
     }
 }

@@ -340,14 +340,27 @@ impl Host {
         }
     }
 
-    /// Its sending end `at` has sent every packet of its flow `nth`; said of RoCEv2 hosts.
-    pub fn has_sent(&self, at: u32, nth: usize) -> bool {
-        self.nic().is_none_or(|nic| nic.senders()[at as usize].has_sent(nth))
+    /// Ends it receives by are numbered apart from those it sends by.
+    pub fn numbers_apart(&self) -> bool {
+        matches!(self, Self::Roce(_))
     }
 
-    /// What its receiving end `at` has seen of its flow `nth`, if it expects that by now; said of RoCEv2 hosts.
+    /// Its sending end `at` may have sent every packet of its flow `nth`.
+    pub fn has_sent(&self, at: u32, nth: usize) -> bool {
+        match self {
+            Self::Roce(host) => host.nic.senders()[at as usize].has_sent(nth),
+            Self::Engine(_) => true,
+            Self::RcLink(nic) => nic.has_sent(at as usize, nth),
+        }
+    }
+
+    /// What its receiving end `at` has seen of its flow `nth`, if it expects that by now and the rest has yet to come over its line.
     pub fn has_received(&self, at: u32, nth: usize) -> Option<&Received> {
-        self.nic()?.receivers().get(at as usize)?.has_received(nth)
+        match self {
+            Self::Roce(host) => host.nic.receivers().get(at as usize)?.has_received(nth),
+            Self::Engine(_) => None,
+            Self::RcLink(nic) => nic.has_received(at as usize, nth),
+        }
     }
 
     /// What its receiving end `at` has seen of its flow `nth`.

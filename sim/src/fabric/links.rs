@@ -1,5 +1,6 @@
 //! One direction of a link: who sends, who hears, what is lost.
 
+use super::lots;
 use super::report::LinkResult;
 use super::time::{PS, Ps, Transmitter};
 use super::topology::{End, Plan};
@@ -17,6 +18,7 @@ pub(super) struct Direction {
     /// Chances of loss, 2^32 is certain.
     loss: u64,
     pause_loss: u64,
+    lots: Rng,
     pub carried: u64,
     pub bytes: u64,
     /// Frames that are put on it come nowhere.
@@ -27,12 +29,12 @@ pub(super) struct Direction {
     pub lost_pauses: u64,
 }
 
-/// Both directions of all links.
-pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
+/// Both directions of all links, in a run with this seed.
+pub(super) fn directions(plan: &Plan, seed: u64) -> Vec<Direction> {
     let chance = |share: f64| (share * 4_294_967_296.0) as u64;
-    let both = plan.links.iter().flat_map(|link| {
+    let both = plan.links.iter().enumerate().flat_map(|(number, link)| {
         let [a, b] = link.ends;
-        [(a, b), (b, a)].map(|(from, to)| Direction {
+        [(a, b, 2 * number), (b, a, 2 * number + 1)].map(|(from, to, dir)| Direction {
             from,
             to,
             line: Transmitter::new(link.spec.rate.0),
@@ -40,6 +42,7 @@ pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
             delay: link.spec.delay.0 * PS,
             loss: chance(link.spec.loss),
             pause_loss: chance(link.spec.pause_loss),
+            lots: lots::stream(seed, lots::LOSS, dir),
             carried: 0,
             bytes: 0,
             down: false,
@@ -81,20 +84,14 @@ impl Direction {
         }
     }
 
-    /// Frames may be lost although it is up.
-    pub fn is_lossy(&self) -> bool {
-        self.loss > 0 || self.pause_loss > 0
-    }
-
     /// Whether the frame that is sent now is lost on the way; counts it.
-    pub fn loses(&mut self, is_pause: bool, rng: &mut Rng) -> bool {
+    pub fn loses(&mut self, is_pause: bool) -> bool {
         if self.down {
             self.cut(is_pause);
             return true;
         }
         let chance = if is_pause { self.pause_loss } else { self.loss };
-        // No dice without a chance: a clean link leaves the stream of the others alone.
-        let lost = chance > 0 && u64::from(rng.next_u32()) < chance;
+        let lost = chance > 0 && u64::from(self.lots.next_u32()) < chance;
         self.lost += u64::from(lost && !is_pause);
         self.lost_pauses += u64::from(lost && is_pause);
         lost

@@ -19,6 +19,7 @@ mod json_schema;
 mod latency;
 mod level;
 mod links;
+mod lots;
 mod multicast;
 mod ns3;
 mod ns3_spec;

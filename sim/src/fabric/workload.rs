@@ -69,6 +69,13 @@ pub(super) enum Carriage {
     Raw,
 }
 
+impl Planned {
+    /// The flow of its group whose frames it hears, if that is another.
+    pub fn sent_with(&self) -> Option<u32> {
+        if let Carriage::Group { copy_of, .. } = self.carriage { copy_of } else { None }
+    }
+}
+
 /// All traffic of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {

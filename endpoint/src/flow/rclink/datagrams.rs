@@ -108,6 +108,11 @@ impl Datagrams {
         }
     }
 
+    /// End `at` has handed every message to the endpoint.
+    pub fn has_sent(&self, at: usize) -> bool {
+        matches!(&self.ends[at], End::Sends(sending) if sending.is_posted())
+    }
+
     /// What end `at` has received.
     pub fn received(&self, at: usize) -> Received {
         match &self.ends[at] {

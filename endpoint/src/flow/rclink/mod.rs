@@ -109,8 +109,8 @@ enum Role {
         /// there are gaps.
         arrived: u64,
         unread: VecDeque<u64>,
-        /// CNPs the queue pair had sent before each flow began.
-        cnps: Vec<u64>,
+        /// The last packet that came marked: what the next CNP is sent for.
+        marked: u64,
         /// The sending end that answers each message with one of its own: only what can be answered is read.
         answers: Option<usize>,
     },
@@ -289,7 +289,7 @@ impl LinkNic {
                 incoming: Incoming::new(flow),
                 arrived: 0,
                 unread: VecDeque::new(),
-                cnps: vec![0],
+                marked: 0,
                 answers: None,
             },
         });
@@ -309,15 +309,12 @@ impl LinkNic {
 
     /// One more flow over the queue pair of end `at`, behind the others.
     pub fn add_more(&mut self, at: u32, flow: Flow) {
-        let (before, cnps_before) = (self.sent_so_far(at as usize), self.cnps_so_far(at as usize));
+        let before = self.sent_so_far(at as usize);
         match &mut self.ends[at as usize] {
             Role::Sends { flows, .. } => {
                 flows.push(Outgoing { flow, posted: 0, acknowledged: 0, before, asked: None })
             }
-            Role::Receives { incoming, cnps, .. } => {
-                incoming.append(flow);
-                cnps.push(cnps_before);
-            }
+            Role::Receives { incoming, .. } => incoming.append(flow),
         }
     }
 
@@ -326,11 +323,6 @@ impl LinkNic {
         let counters = self.link.qp_counters(at as u16).unwrap_or_default();
         let Role::Sends { sent, .. } = &self.ends[at] else { return Sent::default() };
         Sent { resent: counters.tx_retransmitted, timeouts: counters.timeouts, ..*sent }
-    }
-
-    /// CNPs the queue pair of end `at` has sent.
-    fn cnps_so_far(&self, at: usize) -> u64 {
-        self.link.qp_counters(at as u16).unwrap_or_default().tx_cnp
     }
 
     /// What the sending end `at` has done from the start of its flow `nth` to that of the next.
@@ -356,12 +348,28 @@ impl LinkNic {
             return self.datagrams.received(at);
         }
         match &self.ends[at] {
-            Role::Receives { incoming, cnps, .. } => {
-                let to = cnps.get(nth + 1).copied().unwrap_or_else(|| self.cnps_so_far(at));
-                Received { cnps: to - cnps[nth], ..*incoming.received(nth) }
-            }
+            Role::Receives { incoming, .. } => *incoming.received(nth),
             Role::Sends { .. } => Received::default(),
         }
+    }
+
+    /// The sending end `at` has handed every packet of its flow `nth` to the endpoint.
+    pub fn has_sent(&self, at: usize, nth: usize) -> bool {
+        if let Some(at) = at.checked_sub(FIRST_DATAGRAM) {
+            return self.datagrams.has_sent(at);
+        }
+        let Role::Sends { flows, .. } = &self.ends[at] else { return false };
+        flows.get(nth).is_some_and(|out| out.posted == out.flow.packets())
+    }
+
+    /// What the receiving end `at` has seen of its flow `nth`, if the rest has yet to come over the line; `None`: it does not expect
+    /// that flow yet, or messages may wait to be read, or be lost for good.
+    pub fn has_received(&self, at: usize, nth: usize) -> Option<&Received> {
+        if self.reader.is_some() || !self.link.is_reliable() {
+            return None;
+        }
+        let Role::Receives { incoming, answers: None, .. } = self.ends.get(at)? else { return None };
+        incoming.has_received(nth)
     }
 
     /// Rate the sending end `at` may send at, bits/s; `None`: as fast as the line.
@@ -420,15 +428,17 @@ impl LinkNic {
             return;
         }
         match (rh.opcode, self.ends.get_mut(usize::from(rh.dest_qp))) {
-            (Opcode::Send, Some(Role::Receives { incoming, arrived, unread, .. })) => {
-                let next = incoming.expected;
-                incoming.seen(next).marked += u64::from(ce);
+            (Opcode::Send, Some(Role::Receives { incoming, arrived, unread, marked, .. })) => {
+                let number = arrived.saturating_add_signed(rh.psn.since(Psn::new(*arrived)).into());
+                if ce {
+                    incoming.seen(number).marked += 1;
+                    *marked = number;
+                }
                 if after.rx_data > before.rx_data {
-                    let number = *arrived + rh.psn.since(Psn::new(*arrived)).max(0) as u64;
                     unread.push_back(number);
                     *arrived = number + 1;
                 } else {
-                    incoming.seen(next).useless += 1;
+                    incoming.seen(number).useless += 1;
                 }
             }
             (Opcode::Cnp, Some(Role::Sends { sent, .. })) => sent.cnps += 1,
@@ -586,6 +596,11 @@ impl LinkNic {
             }
             link::Sent::Multicast => self.completed.extend(self.datagrams.left(Datagram::Multicast)),
             link::Sent::Raw => self.completed.extend(self.datagrams.left(Datagram::Raw)),
+            link::Sent::Cnp(qp) => {
+                if let Role::Receives { incoming, marked, .. } = &mut self.ends[usize::from(qp)] {
+                    incoming.seen(*marked).cnps += 1;
+                }
+            }
             link::Sent::Pfc | link::Sent::Control => {}
         }
         let bytes = self.link.frame();

@@ -49,10 +49,11 @@ impl Link {
         let of = |class| Some(self.config.classes.of(class)).filter(|p| free(*p));
         let (cnp, ack) = (of(Class::Cnp), of(Class::Ack));
         let (multicast, raw) = (of(Class::Multicast), of(Class::Raw));
-        let control = cnp
-            .and_then(|priority| self.cnp(priority))
-            .or_else(|| ack.and_then(|priority| self.answer(priority)))
-            .or_else(|| self.credits(ack, now));
+        if let Some(written) = cnp.and_then(|priority| self.cnp(priority)) {
+            return Some(written);
+        }
+        let control =
+            ack.and_then(|priority| self.answer(priority)).or_else(|| self.credits(ack, now));
         if let Some(priority) = control {
             return Some((priority, Sent::Control));
         }
@@ -67,16 +68,15 @@ impl Link {
         Head { dst, src: self.config.station, tag, tc, ecn: 0 }
     }
 
-    fn cnp(&mut self, priority: u8) -> Option<u8> {
-        let qp = self.qps.iter_mut().find(|qp| qp.cnp_due)?;
+    fn cnp(&mut self, priority: u8) -> Option<(u8, Sent)> {
+        let (at, qp) = self.qps.iter_mut().enumerate().find(|(_, qp)| qp.cnp_due)?;
         qp.cnp_due = false;
-        qp.counters.tx_cnp += 1;
         let config = qp.config;
         let rh = blank(Opcode::Cnp, config.peer_qp, config.pkey);
         let head = self.head(config.peer, priority, TcType::Type1);
         self.config.codec.emit(&head, &rh, &[], &mut self.frame);
         self.counters.tx_cnp += 1;
-        Some(priority)
+        Some((priority, Sent::Cnp(at as u16)))
     }
 
     fn answer(&mut self, priority: u8) -> Option<u8> {

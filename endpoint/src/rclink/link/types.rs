@@ -194,8 +194,6 @@ pub struct Counters {
 pub struct QpCounters {
     /// Messages sent again.
     pub tx_retransmitted: u64,
-    /// CNPs sent.
-    pub tx_cnp: u64,
     /// Acknowledgements overdue.
     pub timeouts: u64,
 }
@@ -216,8 +214,10 @@ pub struct Transmit<'a> {
 pub enum Sent {
     /// A PFC frame, for the link partner.
     Pfc,
-    /// An acknowledgement, a CNP or a credit message.
+    /// An acknowledgement or a credit message.
     Control,
+    /// A CNP for the peer of this queue pair.
+    Cnp(u16),
     /// A message of this queue pair.
     Data(u16),
     /// The oldest multicast message that waited.

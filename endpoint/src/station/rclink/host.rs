@@ -376,7 +376,7 @@ impl Station {
         }
         let reliable = self.link.is_reliable();
         let pair = match kind {
-            Sent::Pfc | Sent::Control => None,
+            Sent::Pfc | Sent::Control | Sent::Cnp(_) => None,
             Sent::Data(qp) => self.qp(qp),
             Sent::Multicast => self.groups.pop_front().and_then(|at| self.pairs.get_mut(at)),
             Sent::Raw => self.raws.pop_front().and_then(|at| self.pairs.get_mut(at)),

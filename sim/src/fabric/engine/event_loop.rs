@@ -13,7 +13,7 @@ use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::ways::{FCS_AND_PREAMBLE, HEAD_BYTES};
 use crate::fabric::topology::End;
-use crate::fabric::workload::{Carriage, Planned, is_finite};
+use crate::fabric::workload::{Planned, is_finite};
 use std::ops::ControlFlow;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
@@ -197,12 +197,11 @@ impl Fabric<'_> {
             self.hosts[from].roce().into_iter().for_each(|host| host.begin(seat));
             return self.try_transmit(self.out[from][0]);
         }
-        if let Carriage::Group { copy_of: Some(first), .. } = planned.carriage {
-            return self.start_copy(flow, first);
-        }
+        // One flow of a group is sent, and heard by all members.
+        let sent_with = planned.sent_with().and_then(|first| self.started.of(first));
         let known = self.pairs.of(pair);
         let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
-            sender: self.hosts[from].next(planned.carriage).0,
+            sender: sent_with.map_or_else(|| self.hosts[from].next(planned.carriage).0, |first| first.sender),
             receiver: self.next_receiver(planned),
             flows: 0,
         });
@@ -218,23 +217,14 @@ impl Fabric<'_> {
             self.expect_elsewhere(flow, receiver);
         }
         match &opening {
+            _ if sent_with.is_some() => {}
             Some(opening) => self.hosts[from].open(opening, true, receiver),
             None => self.hosts[from].open_more(flow, true, sender),
         }
-        if let Some(request) = answers.and_then(|request| self.started.of(request)) {
-            self.hosts[from].answer(request.receiver, sender);
+        if let Some(request) = answers.and_then(|request| self.receiver_of(request)) {
+            self.hosts[from].answer(request, sender);
         }
         self.try_transmit(self.out[from][0]);
-    }
-
-    /// A member of a group hears what is sent for flow `first`, which has started at the same time.
-    fn start_copy(&mut self, flow: Flow, first: u32) {
-        let Some(Started { sender, at, .. }) = self.started.of(first) else { return };
-        let planned = &self.flows[flow.id as usize];
-        let receiver = self.hosts[planned.to].next(planned.carriage).1;
-        self.started.note(flow.id, Started { sender, receiver, nth: 0, at });
-        let (to, opening) = (planned.to, self.opening(planned, flow));
-        self.hosts[to].open(&opening, false, sender);
     }
 
     /// A flow that starts now.
@@ -403,7 +393,7 @@ impl Fabric<'_> {
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.sent(dir, wire_bytes(len), self.now.div_ceil(PS));
         }
-        let lost = d.loses(is_pause, &mut self.rng);
+        let lost = d.loses(is_pause);
         self.frames_sent += u64::from(!is_pause);
         let dir = dir as u32;
         if lost {

@@ -30,7 +30,7 @@ use crate::fabric::topology::{End, Plan, hop_mac};
 use crate::fabric::units::Duration;
 use crate::fabric::ways::Ways;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
-use crate::fabric::{FabricError, multicast, switches};
+use crate::fabric::{FabricError, lots, multicast, switches};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_config::Config;
@@ -80,6 +80,8 @@ pub(super) struct SwitchNode {
     /// The same by port.
     pub(super) holding: Vec<i8>,
     pub(super) gauges: Vec<Gauge>,
+    /// What it sprays frames by.
+    pub(super) lots: Rng,
     /// But for its name and its seed.
     pub(super) config: Arc<Config>,
 }
@@ -158,8 +160,6 @@ pub(super) struct Fabric<'a> {
     pub(super) there: Vec<bool>,
     pub(super) collectives: Arc<Collectives>,
     pub(super) routes: Arc<Routes>,
-    /// What frames are sprayed by.
-    pub(super) dice: Rng,
     /// When which link goes down or up.
     pub(super) failures: Vec<LinkChange>,
     /// First address of each host, shifted, with its number; sorted.
@@ -191,7 +191,6 @@ pub(super) struct Fabric<'a> {
     pub(super) unused: Vec<u32>,
     /// Earliest call asked for, by direction.
     pub(super) wake: Vec<Ps>,
-    pub(super) rng: Rng,
     pub(super) telemetry: Option<Telemetry>,
     pub(super) latency: Option<Box<LatencyRecorder>>,
     pub(super) now: Ps,
@@ -252,10 +251,11 @@ impl<'a> Fabric<'a> {
             let parts = parts.collect::<Result<Vec<_>, _>>()?;
             let gauges = vec![Gauge::default(); rates.len()];
             let holding = vec![0; gauges.len()];
-            Ok(SwitchNode { parts, core, pausing: 0, holding, gauges, config })
+            let lots = lots::stream(spec.seed, lots::SPRAY, node - plan.hosts);
+            Ok(SwitchNode { parts, core, pausing: 0, holding, gauges, lots, config })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Held<_>, FabricError>>()?;
-        let dirs = directions(&plan);
+        let dirs = directions(&plan, spec.seed);
         let out = outgoing(&plan);
         let configs: Vec<&Config> = switches.iter().map(|s| &*s.config).collect();
         let obeyed = (0..plan.hosts).map(|host| match there[host] {
@@ -286,7 +286,6 @@ impl<'a> Fabric<'a> {
             first_port,
             rate_of: rate_of.into(),
             membership: None,
-            rng: Rng::new(spec.seed ^ 0x6c69_6e6b),
             telemetry: Telemetry::new(spec, &flows, dirs.len()),
             latency: spec.latency.then(|| Box::new(LatencyRecorder::new())),
             wake: vec![Ps::MAX; dirs.len()],
@@ -298,7 +297,6 @@ impl<'a> Fabric<'a> {
             plan: Arc::new(plan),
             there,
             collectives: Arc::new(collectives),
-            dice: Rng::new(spec.seed ^ 0x7370_7261),
             routes: Arc::new(routes),
             failures,
             owners: owners.into(),
@@ -371,7 +369,7 @@ impl<'a> Fabric<'a> {
         let (s, from, host) = (at.node - self.plan.hosts, Some(at.port), host as usize);
         let hop = match self.spec.routing.mode {
             RoutingMode::Ecmp => self.routes.by_flow(s, host, from, flow),
-            RoutingMode::Spray => self.routes.hop(s, host, from, || self.dice.next_u64()),
+            RoutingMode::Spray => self.routes.hop(s, host, from, || self.switches[s].lots.next_u64()),
         };
         // Without a route the address of the host stays, which this switch does not know.
         let mac = match hop {

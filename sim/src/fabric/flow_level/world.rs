@@ -235,7 +235,7 @@ impl<'a> World<'a> {
         scope::check_plan(spec, &plan)?;
         let routes = Routes::new(&plan, spec.seed, |_| true);
         let Traffic { flows, ops, collectives } = flows(spec, &plan, &routes, &engines)?;
-        let dirs = directions(&plan);
+        let dirs = directions(&plan, spec.seed);
         let mut rates = MaxMin::default();
         for dir in &dirs {
             rates.add_link(units(dir.line.rate()));

@@ -12,7 +12,6 @@ use super::world::Fabric;
 use crate::fabric::graph::Work;
 use crate::fabric::operations::Operations;
 use crate::fabric::play::Progress;
-use crate::fabric::spec::{Protocol, RoutingMode};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::ways::HEAD_BYTES;
 use crate::fabric::workload::{Planned, is_finite};
@@ -77,12 +76,7 @@ enum Together {
 impl Groups {
     /// Groups for so many threads at most, 0: there are none; `None`: one thread plays everything. To be asked before the run begins.
     pub fn new(fabric: &Fabric<'_>, threads: usize) -> Option<Self> {
-        // A lot that is drawn by all in turn needs all in turn.
-        let draws = fabric.spec.routing.mode == RoutingMode::Spray
-            || fabric.dirs.iter().any(|dir| dir.is_lossy())
-            || fabric.telemetry.as_ref().is_some_and(|telemetry| telemetry.draws());
-        // Numbers of RC Link queue pairs are of both directions.
-        if threads == 0 || draws || fabric.spec.host.protocol != Protocol::Rocev2 {
+        if threads == 0 {
             return None;
         }
         let shared = if threads > 1 { threads * GROUPS } else { 1 };
@@ -99,7 +93,7 @@ impl Groups {
         if periods.filter(|period| period.0 > 0).any(|period| period.0.saturating_mul(PS) < often) {
             return None;
         }
-        let numbers = Arc::new(Numbers::new(&fabric.flows, &fabric.operations)?);
+        let numbers = Arc::new(Numbers::new(&fabric.flows, &fabric.operations, &fabric.hosts)?);
         let ends = fabric.dirs.iter().filter(|dir| dir.from.node < fabric.plan.hosts);
         let nearest = ends.map(|dir| 2 * (dir.delay + dir.line.takes(HEAD_BYTES))).min()?;
         Some(Self { threads, partition, numbers, nearest })

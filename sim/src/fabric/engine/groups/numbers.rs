@@ -1,8 +1,10 @@
 //! Queue pairs that groups open at one another's hosts, and their numbers there, which both must know at once.
 
+use crate::fabric::engine::held::Held;
+use crate::fabric::hosts::Host;
 use crate::fabric::operations::{Due, Operations};
 use crate::fabric::time::{PS, Ps};
-use crate::fabric::workload::Planned;
+use crate::fabric::workload::{Carriage, Planned};
 use std::collections::BTreeMap;
 
 /// A queue pair that has yet to be opened.
@@ -20,8 +22,9 @@ pub(super) struct Opened {
 pub(super) struct Numbers(Vec<Option<Opened>>);
 
 impl Numbers {
-    /// Those of `flows`. `None`: which queue pair of a host is opened first is not known before it happens.
-    pub fn new(flows: &[Planned], operations: &Operations) -> Option<Self> {
+    /// Those of `flows` between hosts that have none yet. `None`: which queue pair of a host is opened first is not known before it
+    /// happens.
+    pub fn new(flows: &[Planned], operations: &Operations, hosts: &Held<Host>) -> Option<Self> {
         // What waits for nothing starts at its time, and in the order it is asked for.
         let first = operations.first();
         let begin = first.iter().map(|(at, _)| *at).min().unwrap_or(Ps::MAX);
@@ -31,10 +34,13 @@ impl Numbers {
         };
         let mut starts: Vec<(Ps, u32)> = first.into_iter().filter_map(start).collect();
         starts.sort_by_key(|(at, _)| *at);
-        let mut opened = vec![None; flows.len()];
-        let mut next: BTreeMap<(bool, usize), u32> = BTreeMap::new();
-        let mut number = |receives: bool, host: usize| {
-            let next = next.entry((receives, host)).or_default();
+        let mut opened: Vec<Option<Opened>> = vec![None; flows.len()];
+        let mut next: BTreeMap<(usize, bool, bool), u32> = BTreeMap::new();
+        let mut number = |receives: bool, at: usize, carriage: Carriage| {
+            let host = &hosts[at];
+            let (sender, receiver) = host.next(carriage);
+            let list = (at, receives && host.numbers_apart(), carriage == Carriage::Pair);
+            let next = next.entry(list).or_insert(if receives { receiver } else { sender });
             *next += 1;
             *next - 1
         };
@@ -42,11 +48,15 @@ impl Numbers {
         // When each queue pair is opened.
         let mut times = vec![Ps::MAX; flows.len()];
         for (at, by) in starts {
-            let Planned { from, to, pair, seat, .. } = flows[by as usize];
+            let planned = &flows[by as usize];
+            let Planned { from, to, pair, seat, carriage, .. } = *planned;
             is_known[by as usize] = true;
             let pair = pair as usize;
             if seat.is_none() && opened[pair].is_none() {
-                opened[pair] = Some(Opened { by, sender: number(false, from), receiver: number(true, to) });
+                // The first flow of a group is the first to start.
+                let sent_with = planned.sent_with().and_then(|first| opened[first as usize]);
+                let sender = sent_with.map_or_else(|| number(false, from, carriage), |first| first.sender);
+                opened[pair] = Some(Opened { by, sender, receiver: number(true, to, carriage) });
                 times[pair] = at;
             }
         }

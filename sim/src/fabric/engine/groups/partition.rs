@@ -156,7 +156,7 @@ mod tests {
         );
         let spec = load("x", &text).unwrap();
         let plan = lay_out(&spec).unwrap();
-        let dirs = directions(&plan);
+        let dirs = directions(&plan, spec.seed);
         Partition::new(&spec, &plan, &dirs, together, most).map(|p| (p, plan))
     }
 

@@ -78,7 +78,6 @@ impl<'a> Fabric<'a> {
             there: Vec::new(),
             collectives: Arc::clone(&self.collectives),
             routes: Arc::clone(&self.routes),
-            dice: self.dice.clone(),
             failures: Vec::new(),
             owners: Arc::clone(&self.owners),
             address_mask: self.address_mask,
@@ -99,7 +98,6 @@ impl<'a> Fabric<'a> {
             slab: Vec::new(),
             unused: Vec::new(),
             wake: self.wake.clone(),
-            rng: self.rng.clone(),
             telemetry: self.telemetry.clone(),
             latency: self.latency.as_ref().map(|_| Box::new(LatencyRecorder::new())),
             now: self.now,
@@ -196,7 +194,7 @@ impl<'a> Fabric<'a> {
             self.dirs[at] = dir;
             self.wake[at] = group.wake[at];
             if let (Some(own), Some(other)) = (&mut self.telemetry, &group.telemetry) {
-                own.take_load(at, other);
+                own.take_port(at, other);
             }
         }
         self.operations.join(group.operations);

@@ -99,6 +99,12 @@ impl Fabric<'_> {
         }
     }
 
+    /// Number of the end by which its receiver receives a flow, once that has begun.
+    pub(in crate::fabric::engine) fn receiver_of(&self, flow: u32) -> Option<u32> {
+        let known = self.started.of(flow).map(|started| started.receiver);
+        known.or_else(|| Some(self.membership.as_ref()?.numbers.of(self.flows[flow as usize].pair)?.receiver))
+    }
+
     /// A flow was delivered here: how long its host was held back is known to another group.
     pub(in crate::fabric::engine) fn ask_for_pause(&mut self, flow: u32) {
         let ns = self.ns();
