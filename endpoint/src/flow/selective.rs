@@ -2,11 +2,23 @@
 //!
 //! An answer says how far everything has arrived, how many packets beyond that have, and which of the first ones. A
 //! packet is taken for lost when one sent [`SelectiveRepeat::reorder_threshold`] packets after it has arrived and it has
-//! not; or when a timeout has struck since it was sent, the packet that was sent again then has arrived, and it has not.
+//! not; or when a timeout has struck since it was sent, the packet that was sent again then has arrived, and it has not. Behind
+//! the last packet nothing is sent that could tell: after two round trips without a word that one goes again (the tail loss
+//! probe of RFC 8985), and what is missing when it has arrived is lost.
 
 use super::frame::Sack;
 use super::sender::SelectiveRepeat;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_dataplane::types::Nanos;
+
+/// A packet that is sent again to learn what has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    /// The oldest one that is not acknowledged, after a timeout.
+    Oldest(u64),
+    /// The newest of all, after two round trips without a word.
+    Newest(u64),
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Repair {
@@ -17,15 +29,29 @@ pub(super) struct Repair {
     lost: BTreeSet<u64>,
     /// Of packets that were sent again: the newest packet that had been sent then.
     resent: BTreeMap<u64, u64>,
-    /// Packets before this one were sent before the last timeout,
+    /// Packets before this one were sent before the last timeout or probe of the tail: when the packet that was sent again then has
+    /// arrived, so has what was on the way before it.
     stale: u64,
-    /// after which this one was sent again: when it has arrived, so has what was on the way before it.
-    probe: u64,
+    /// That packet, until it has arrived.
+    probe: Option<Probe>,
+    /// Smoothed round trip, ns.
+    round_trip: Nanos,
+    /// A packet that has asked for an answer, and when; none that was sent again, or was lost ones before it.
+    timed: Option<(u64, Nanos)>,
 }
 
 impl Repair {
     pub fn new(config: SelectiveRepeat) -> Self {
-        Self { config, delivered: 0, lost: BTreeSet::new(), resent: BTreeMap::new(), stale: 0, probe: 0 }
+        Self {
+            config,
+            delivered: 0,
+            lost: BTreeSet::new(),
+            resent: BTreeMap::new(),
+            stale: 0,
+            probe: None,
+            round_trip: config.initial_round_trip,
+            timed: None,
+        }
     }
 
     /// Packets from the first one not acknowledged on that may be sent.
@@ -54,7 +80,35 @@ impl Repair {
     pub fn timeout(&mut self, oldest: u64, highest: u64) {
         self.resent.clear();
         self.lost.insert(oldest);
-        (self.stale, self.probe) = (highest, oldest);
+        (self.stale, self.probe) = (highest, Some(Probe::Oldest(oldest)));
+        self.timed = None;
+    }
+
+    /// How long after the last packet of all the tail is probed, ns; `None`: something is sent again anyway, or a probe is on its way.
+    pub fn tail_wait(&self) -> Option<Nanos> {
+        (self.lost.is_empty() && self.probe.is_none()).then(|| self.round_trip.saturating_mul(2))
+    }
+
+    /// Nobody has said anything for so long since the last of `highest` packets: it goes again and asks.
+    pub fn probe_tail(&mut self, highest: u64) {
+        let newest = highest.saturating_sub(1);
+        self.resent.clear();
+        self.lost.insert(newest);
+        (self.stale, self.probe) = (highest, Some(Probe::Newest(newest)));
+        self.timed = None;
+    }
+
+    /// A packet is sent for the first time at `now` and asks for an answer.
+    pub fn asks(&mut self, packet: u64, now: Nanos) {
+        self.timed.get_or_insert((packet, now));
+    }
+
+    /// All packets before `acked` have arrived, as is known at `now`.
+    pub fn measure(&mut self, acked: u64, now: Nanos) {
+        if let Some((_, asked)) = self.timed.take_if(|(packet, _)| *packet < acked) {
+            // As RFC 6298 has it.
+            self.round_trip = (7 * self.round_trip + now.saturating_sub(asked)) / 8;
+        }
     }
 
     /// An answer says that all packets before `acked` have arrived, and `sack`, whose newest packet is the one before
@@ -70,7 +124,11 @@ impl Repair {
         };
         self.lost.retain(|packet| !arrived(packet));
         self.resent.retain(|packet, _| !arrived(packet));
-        let stale = if acked > self.probe { self.stale } else { 0 };
+        self.probe = self.probe.filter(|probe| match probe {
+            Probe::Oldest(packet) => acked <= *packet,
+            Probe::Newest(packet) => reach <= *packet,
+        });
+        let stale = if self.probe.is_none() { self.stale } else { 0 };
         // Nothing sent later than this has arrived long enough after it.
         let judged = reach.saturating_sub(self.config.reorder_threshold.into()).max(stale);
         let mut found = 0;
@@ -81,6 +139,9 @@ impl Repair {
             if overdue && !arrived(&packet) && self.lost.insert(packet) {
                 found += 1;
             }
+        }
+        if found > 0 {
+            self.timed = None;
         }
         found
     }

@@ -13,7 +13,7 @@ use weir_dataplane::rng::Rng;
 use weir_dataplane::types::Nanos;
 
 fn any_order(window: u32, reorder_threshold: u32) -> Transport {
-    Transport::SelectiveRepeat(SelectiveRepeat { window, reorder_threshold })
+    Transport::SelectiveRepeat(SelectiveRepeat { window, reorder_threshold, initial_round_trip: 20_000 })
 }
 
 /// Runs both ends, a frame per 90 ns and direction, until nothing moves or `until`. `wire` says how long the nth frame of

@@ -66,6 +66,8 @@ pub struct SelectiveRepeat {
     pub window: u32,
     /// A packet is lost when one sent so many packets after it has arrived, and it has not; at least 1.
     pub reorder_threshold: u32,
+    /// Round trip as long as none was measured, ns: after two without a word the last packet is sent again, to learn what is missing.
+    pub initial_round_trip: Nanos,
 }
 
 /// One message from one host to another. Both ends hold the same value. What is not of the message alone (from
@@ -162,6 +164,8 @@ pub struct Sender {
     deadline: Nanos,
     /// What arrived out of order, and what was lost: of selective repeat.
     repair: Option<Box<Repair>>,
+    /// When the last packet was sent, ns.
+    sent_at: Nanos,
     /// Departure of the last frame (picoseconds) and its bits, from which the next is due.
     last_ps: u64,
     last_bits: u64,
@@ -203,6 +207,7 @@ impl Sender {
             highest: 0,
             asked: 0,
             deadline: NEVER,
+            sent_at: 0,
             last_ps: 0,
             last_bits: 0,
             draws: u64::from(flow.id),
@@ -349,7 +354,15 @@ impl Sender {
 
     /// When [`Sender::run_timers`] has something to do.
     pub(super) fn next_timer(&self) -> Nanos {
-        self.deadline.min(self.control.as_ref().and_then(|control| control.next_timer()).unwrap_or(NEVER))
+        let control = self.control.as_ref().and_then(|control| control.next_timer()).unwrap_or(NEVER);
+        self.deadline.min(control).min(self.tail_probe())
+    }
+
+    /// When the last packet is sent again for want of an answer; [`NEVER`]: others are still to be sent, or none has to.
+    fn tail_probe(&self) -> Nanos {
+        let waits = self.next == self.packets && self.acked < self.packets;
+        let wait = self.repair.as_ref().filter(|_| waits).and_then(|repair| repair.tail_wait());
+        wait.map_or(NEVER, |wait| self.sent_at.saturating_add(wait))
     }
 
     /// Runs what is due by `now`.
@@ -367,6 +380,13 @@ impl Sender {
                 }
             }
             self.on_loss(now);
+        }
+        if now >= self.tail_probe()
+            && let Some(repair) = &mut self.repair
+        {
+            repair.probe_tail(self.highest);
+            // It goes whatever the window is, and asks.
+            self.asked = self.acked;
         }
     }
 
@@ -418,9 +438,12 @@ impl Sender {
                 ack_req |= repair.lost() == 0;
             }
             ack_req |= self.next - self.acked >= repair.window();
+            if ack_req && !again {
+                repair.asks(number, now);
+            }
         }
         frame.set_data(opcode, psn, ack_req, flow.payload_of(packet) + flow.pace.header_bytes());
-        self.highest = highest;
+        (self.highest, self.sent_at) = (highest, now);
         let sent = &mut self.messages[at].sent;
         sent.packets += 1;
         sent.resent += u64::from(again);
@@ -479,6 +502,9 @@ impl Sender {
             }
         };
         if acked > self.acked {
+            if let Some(repair) = &mut self.repair {
+                repair.measure(acked, now);
+            }
             self.acked = acked;
             self.next = self.next.max(acked);
             let timeout = self.flow().timeout;

@@ -18,7 +18,7 @@ use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
 use weir_endpoint::congestion::pint::{Departure, PortLoad};
 use weir_endpoint::congestion::telemetry::{IntHop, MAX_HOPS, Stamp, TIME_BYTES, rate_code};
 use weir_endpoint::congestion::{Algorithm, Window, dctcp, hpcc, pint, swift, timely};
-use weir_endpoint::flow::Pace;
+use weir_endpoint::flow::{Pace, Transport};
 
 /// How the bytes in flight follow the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -381,7 +381,7 @@ fn path(spec: &FabricSpec, plan: &Plan, routes: &Routes, planned: &Planned, more
     }
 }
 
-/// Gives every flow that is driven by acknowledgements its algorithm. As in the published simulator, base round trip
+/// Gives every flow that is driven by acknowledgements its algorithm, and those of selective repeat their round trip. As in the published simulator, base round trip
 /// and bandwidth-delay product are the largest of all such flows unless the file says them.
 ///
 /// # Errors
@@ -427,6 +427,12 @@ pub(super) fn set_paces(
             f.flow.pace = Pace::Acks(algorithm);
             // What follows every acknowledgement wants one per packet.
             f.flow.ack_every = spec.host.ack_every.unwrap_or(1);
+        }
+    }
+    for f in flows {
+        let found = path(spec, plan, routes, f, f.flow.pace.header_bytes());
+        if let Transport::SelectiveRepeat(config) = &mut f.flow.transport {
+            config.initial_round_trip = found.rtt + 2 * (spec.host.tx_delay.0 + spec.host.rx_delay.0);
         }
     }
     Ok(())
