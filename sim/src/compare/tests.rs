@@ -250,16 +250,16 @@ fn collectives_of_one_workload_are_compared_whatever_their_algorithm() {
     let rows = both.rows();
     let name = |what: &str| format!("all_reduce / tree_all_reduce: {what}");
     let [a, b] = [&of_ring, &of_tree].map(|report| report.collectives[0].clone());
-    let (was, is) = (a.time_ns.unwrap() as f64, b.time_ns.unwrap() as f64);
+    let (was, is) = (a.figures.time_ns.unwrap() as f64, b.figures.time_ns.unwrap() as f64);
     let shown = |ns: f64| format!("{:.1}", ns / 1e3);
     assert_eq!(
         row(&rows, &name("time, us")),
         [shown(was), shown(is), format!("{:+.1} %", (is - was) / was * 100.0)]
     );
     let busbw =
-        |c: &crate::fabric::CollectiveResult| format!("{:.2}", c.busbw_bytes_per_s.unwrap() as f64 / 1e9);
+        |c: &crate::fabric::CollectiveResult| format!("{:.2}", c.figures.busbw_bytes_per_s.unwrap() as f64 / 1e9);
     assert_eq!(row(&rows, &name("busbw, GB/s"))[..2], [busbw(&a), busbw(&b)]);
-    let late = |c: &crate::fabric::CollectiveResult| shown(c.straggler.as_ref().unwrap().late_ns as f64);
+    let late = |c: &crate::fabric::CollectiveResult| shown(c.figures.straggler.as_ref().unwrap().late_ns as f64);
     assert_eq!(row(&rows, &name("straggler late by, us"))[..2], [late(&a), late(&b)]);
     assert_eq!(rows.len(), 15 + 4, "time, algbw, busbw, straggler");
     // Where a run has none of a kind there is no number.
@@ -285,7 +285,7 @@ fn collectives_of_sweeps_have_an_interval_over_seeds() {
     let time = row(&rows, "all_reduce / reduce_scatter: time, us");
     let mean = [1, 2, 3].map(|seed| {
         let report = run(&load("c", &collective("all_reduce", seed)).unwrap()).unwrap();
-        report.collectives[0].time_ns.unwrap() as f64 / 3e3
+        report.collectives[0].figures.time_ns.unwrap() as f64 / 3e3
     });
     assert_eq!(time[0], format!("{:.1}", mean.iter().sum::<f64>()));
     // Half of the steps, so about half of the time.

@@ -10,6 +10,32 @@ use weir_layout::Unit;
 /// A collective: its messages from the first that was sent to the last that arrived.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CollectiveResult {
+    /// Which one.
+    #[serde(flatten)]
+    pub identity: CollectiveIdentity,
+    /// Its first message could be sent; absent: none was.
+    pub start_ns: Option<u64>,
+    /// What it came to.
+    #[serde(flatten)]
+    pub figures: CollectiveFigures,
+    /// Step by step.
+    pub steps: Vec<StepResult>,
+}
+
+/// A collective without its course.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CollectiveSummary {
+    /// Which one.
+    #[serde(flatten)]
+    pub identity: CollectiveIdentity,
+    /// What it came to.
+    #[serde(flatten)]
+    pub figures: CollectiveFigures,
+}
+
+/// Which collective it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CollectiveIdentity {
     /// Number of its workload, from 0.
     pub workload: usize,
     /// What it is, in the words of a fabric file.
@@ -19,9 +45,12 @@ pub struct CollectiveResult {
     /// Its size as nccl-tests counts it, bytes; absent: such a thing has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Its first message could be sent; absent: none was.
-    pub start_ns: Option<u64>,
-    /// From then to the end of the last one; absent: not all have arrived.
+}
+
+/// What a collective came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CollectiveFigures {
+    /// From its start to the end of the last message; absent: not all have arrived.
     pub time_ns: Option<u64>,
     /// Size by time, bytes per second (nccl-tests: `algbw`).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,8 +60,6 @@ pub struct CollectiveResult {
     pub busbw_bytes_per_s: Option<u64>,
     /// Who added most to the chain of messages that ended last.
     pub straggler: Option<Straggler>,
-    /// Step by step.
-    pub steps: Vec<StepResult>,
 }
 
 /// A step of a collective.
@@ -64,55 +91,24 @@ pub struct Straggler {
     pub late_ns: u64,
 }
 
-/// A collective in a few numbers, called as in [`CollectiveResult`], which says what they are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CollectiveSummary {
-    /// Number of its workload.
-    pub workload: usize,
-    /// What it is.
-    pub kind: &'static str,
-    /// Ranks.
-    pub ranks: usize,
-    /// Its size, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
-    /// From start to end, ns.
-    pub time_ns: Option<u64>,
-    /// Size by time, bytes per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub algbw_bytes_per_s: Option<u64>,
-    /// The same times the share each line carries.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub busbw_bytes_per_s: Option<u64>,
-    /// Who was late.
-    pub straggler: Option<Straggler>,
-}
-
 impl CollectiveResult {
-    /// In a few numbers.
+    /// Without its course.
     pub fn summary(&self) -> CollectiveSummary {
-        CollectiveSummary {
-            workload: self.workload,
-            kind: self.kind,
-            ranks: self.ranks,
-            bytes: self.bytes,
-            time_ns: self.time_ns,
-            algbw_bytes_per_s: self.algbw_bytes_per_s,
-            busbw_bytes_per_s: self.busbw_bytes_per_s,
-            straggler: self.straggler.clone(),
-        }
+        CollectiveSummary { identity: self.identity.clone(), figures: self.figures.clone() }
     }
 
     /// In a sentence.
     pub fn line(&self) -> String {
-        let bytes = self.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
-        let what = format!("{} of {} ranks{bytes}", self.kind, self.ranks);
-        let Some(time) = self.time_ns else { return format!("{what}: has not ended") };
+        let CollectiveIdentity { kind, ranks, bytes, .. } = self.identity;
+        let CollectiveFigures { time_ns, algbw_bytes_per_s, busbw_bytes_per_s, straggler } = &self.figures;
+        let bytes = bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
+        let what = format!("{kind} of {ranks} ranks{bytes}");
+        let Some(time) = *time_ns else { return format!("{what}: has not ended") };
         let of = |name: &str, bytes: Option<u64>| {
             bytes.map_or(String::new(), |bytes| format!(", {name} {}", Unit::GBYTES.text(bytes as f64)))
         };
-        let bandwidth = of("algbw", self.algbw_bytes_per_s) + &of("busbw", self.busbw_bytes_per_s);
-        let straggler = self.straggler.as_ref().filter(|s| s.late_ns > 0).map_or(String::new(), |s| {
+        let bandwidth = of("algbw", *algbw_bytes_per_s) + &of("busbw", *busbw_bytes_per_s);
+        let straggler = straggler.as_ref().filter(|s| s.late_ns > 0).map_or(String::new(), |s| {
             format!("; {} was late by {}: {}", s.host, Unit::US.text(s.late_ns as f64), s.cause)
         });
         let (time, steps) = (Unit::US.text(time as f64), self.steps.len());
@@ -122,9 +118,9 @@ impl CollectiveResult {
     /// Lines of a table, one for each step.
     pub(super) fn csv(&self) -> Vec<String> {
         let cell = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
-        let Self { workload, kind, ranks, .. } = self;
-        let whole =
-            [self.bytes, self.time_ns, self.algbw_bytes_per_s, self.busbw_bytes_per_s].map(cell).join(",");
+        let CollectiveIdentity { workload, kind, ranks, bytes } = self.identity;
+        let CollectiveFigures { time_ns, algbw_bytes_per_s, busbw_bytes_per_s, .. } = self.figures;
+        let whole = [bytes, time_ns, algbw_bytes_per_s, busbw_bytes_per_s].map(cell).join(",");
         let line = |s: &StepResult| {
             let late = s.straggler.as_ref().map_or(",,".into(), |late| {
                 format!("{},{},{}", quoted(&late.host), late.cause, late.late_ns)
@@ -240,15 +236,19 @@ fn result(
     };
     let bandwidth = |share| Some(per_second(collective.bytes?, share, time?));
     CollectiveResult {
-        workload,
-        kind: collective.kind,
-        ranks: collective.ranks,
-        bytes: collective.bytes,
+        identity: CollectiveIdentity {
+            workload,
+            kind: collective.kind,
+            ranks: collective.ranks,
+            bytes: collective.bytes,
+        },
         start_ns: start,
-        time_ns: time,
-        algbw_bytes_per_s: bandwidth((1, 1)),
-        busbw_bytes_per_s: collective.bus.and_then(bandwidth),
-        straggler: end.and_then(|last| straggler(last, steps, &all, computed)),
+        figures: CollectiveFigures {
+            time_ns: time,
+            algbw_bytes_per_s: bandwidth((1, 1)),
+            busbw_bytes_per_s: collective.bus.and_then(bandwidth),
+            straggler: end.and_then(|last| straggler(last, steps, &all, computed)),
+        },
         steps: steps.iter().map(step).collect(),
     }
 }

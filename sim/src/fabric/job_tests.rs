@@ -78,16 +78,16 @@ fn every_collective_moves_what_it_must_and_is_measured_as_by_nccl_tests() {
         );
         follow_one_another(&report);
         let last = report.flows.iter().map(|f| f.start_ns.unwrap() + f.fct_ns.unwrap()).max();
-        assert_eq!((collective.kind, collective.ranks, collective.bytes), (kind, 8, Some(800_000)));
+        assert_eq!((collective.identity.kind, collective.identity.ranks, collective.identity.bytes), (kind, 8, Some(800_000)));
         assert_eq!(
-            (collective.start_ns, collective.time_ns, collective.steps[steps - 1].end_ns),
+            (collective.start_ns, collective.figures.time_ns, collective.steps[steps - 1].end_ns),
             (Some(0), last, last)
         );
         let time = last.unwrap();
-        assert_eq!(collective.algbw_bytes_per_s, Some(800_000_000_000_000 / time));
-        assert_eq!(collective.busbw_bytes_per_s, Some(800_000_000_000_000 * bus.0 / (time * bus.1)));
+        assert_eq!(collective.figures.algbw_bytes_per_s, Some(800_000_000_000_000 / time));
+        assert_eq!(collective.figures.busbw_bytes_per_s, Some(800_000_000_000_000 * bus.0 / (time * bus.1)));
         // Lines of 12.5 GB/s carry the bus bandwidth, less headers and what each step waits for cables.
-        let bus = collective.busbw_bytes_per_s.unwrap();
+        let bus = collective.figures.busbw_bytes_per_s.unwrap();
         assert!((4_500_000_000..12_500_000_000).contains(&bus), "{kind} {more}: {bus}");
     }
     // Leaders get three vectors, then sums of the other leader, and send the result to three.
@@ -101,21 +101,21 @@ fn every_collective_moves_what_it_must_and_is_measured_as_by_nccl_tests() {
             && only(&report).steps[1].start_ns <= sums
     );
     let tree = job(8, "tree_all_reduce", "bytes = 800000\n");
-    assert_eq!((only(&tree).bytes, tree.collectives[0].steps.len()), (Some(800_000), 13));
+    assert_eq!((only(&tree).identity.bytes, tree.collectives[0].steps.len()), (Some(800_000), 13));
     let all = job(8, "all_to_all", "bytes = 100000\n");
-    assert_eq!((only(&all).bytes, only(&all).steps.len()), (Some(800_000), 7));
+    assert_eq!((only(&all).identity.bytes, only(&all).steps.len()), (Some(800_000), 7));
     let sized = job(3, "all_to_allv", "matrix = [[7, 100, 0], [\"1KB\", 0, 300], [0, 0, 0]]\n");
     let flows: Vec<_> = sized.flows.iter().map(|f| (f.from.as_str(), f.to.as_str(), f.delivered)).collect();
     assert_eq!(flows, [("h0", "h1", 100), ("h1", "h2", 300), ("h1", "h0", 1000)]);
     // The fullest rank sends 1300 bytes to two others: of a size of 1950 one third stays.
-    assert_eq!(only(&sized).bytes, Some(1950));
+    assert_eq!(only(&sized).identity.bytes, Some(1950));
 }
 
 #[test]
 fn ranks_are_where_they_are_placed() {
     let hosts = |more: &str| -> Vec<String> {
         let report = job(8, "reduce_scatter", &format!("bytes = 3000\n{more}"));
-        report.flows[..report.collectives[0].ranks].iter().map(|f| f.from.clone()).collect()
+        report.flows[..report.collectives[0].identity.ranks].iter().map(|f| f.from.clone()).collect()
     };
     assert_eq!(hosts("ranks = 3\n"), ["h0", "h1", "h2"]);
     assert_eq!(hosts("ranks = 3\nplacement = \"spread\"\n"), ["h0", "h2", "h5"]);
@@ -161,7 +161,7 @@ fn stragglers_are_named_with_the_cause() {
     let ring = "[[workload]]\nkind = \"all_reduce\"\nbytes = 400000\nranks = 4\n";
     let of = |more: &str| {
         let report = play(8, more).unwrap();
-        let late = report.collectives[0].straggler.clone().unwrap();
+        let late = report.collectives[0].figures.straggler.clone().unwrap();
         (late.host, late.cause, late.late_ns)
     };
     // Alone nobody waits for more than the last of a step.
@@ -192,7 +192,7 @@ fn a_pipeline_takes_one_step_more_for_each_stage() {
     let ideal = (8 + 3) * 300_000;
     // Cables, three there and three back for each that fills or empties.
     assert!((ideal..ideal + 60_000).contains(&report.end_ns), "{}", report.end_ns);
-    let late = only(&report).straggler.as_ref().unwrap();
+    let late = only(&report).figures.straggler.as_ref().unwrap();
     assert_eq!(late.cause, "compute");
     // Messages of 90 us: six to fill and empty it at least, and two for each micro-batch at most, as a stage has no more
     // micro-batches on their way than there are stages behind it.
@@ -215,9 +215,9 @@ fn storage_reads_writes_and_copies() {
     let servers = ["h4", "h5"];
     let reads = storage("");
     // A request and the data for each of four clients.
-    assert_eq!((reads.flows.len(), only(&reads).bytes), (80, Some(4_000_000)));
+    assert_eq!((reads.flows.len(), only(&reads).identity.bytes), (80, Some(4_000_000)));
     assert!(reads.flows.iter().all(|f| servers.contains(&f.from.as_str()) == (f.delivered == 100_000)));
-    assert!(only(&reads).algbw_bytes_per_s.is_some() && only(&reads).busbw_bytes_per_s.is_none());
+    assert!(only(&reads).figures.algbw_bytes_per_s.is_some() && only(&reads).figures.busbw_bytes_per_s.is_none());
     follow_one_another(&reads);
     // More at once: sooner. A server that takes its time: later, by its time at least.
     assert!(storage("depth = 4\n").end_ns < reads.end_ns);
@@ -284,7 +284,7 @@ fn operations_wait_for_one_another_and_streams_do_one_thing_after_the_other() {
     assert!((end(2) + 2_000..end(2) + 2_300).contains(&start(3)), "{} {}", end(2), start(3));
     let messages = only(&report);
     assert_eq!(
-        (messages.kind, messages.ranks, messages.bytes, messages.busbw_bytes_per_s),
+        (messages.identity.kind, messages.identity.ranks, messages.identity.bytes, messages.figures.busbw_bytes_per_s),
         ("messages", 4, None, None)
     );
     assert_eq!(messages.steps[0].messages, 4);
@@ -321,16 +321,16 @@ fn collectives_of_files_begin_with_their_last_rank_and_hold_back_what_follows() 
     let report = operations(&lines, "").unwrap();
     let [sum, wait, one, other] = &report.collectives[..] else { panic!("{:?}", report.collectives) };
     // Groups are in the order of their names: "", "0", "1".
-    assert_eq!([sum, wait, one, other].map(|c| c.kind), ["all_reduce", "barrier", "broadcast", "broadcast"]);
-    assert_eq!([sum, wait, one, other].map(|c| c.ranks), [4, 4, 2, 2]);
-    assert_eq!((sum.start_ns, wait.bytes, wait.algbw_bytes_per_s), (Some(1_000), None, None));
-    let late = sum.straggler.as_ref().unwrap();
+    assert_eq!([sum, wait, one, other].map(|c| c.identity.kind), ["all_reduce", "barrier", "broadcast", "broadcast"]);
+    assert_eq!([sum, wait, one, other].map(|c| c.identity.ranks), [4, 4, 2, 2]);
+    assert_eq!((sum.start_ns, wait.identity.bytes, wait.figures.algbw_bytes_per_s), (Some(1_000), None, None));
+    let late = sum.figures.straggler.as_ref().unwrap();
     assert_eq!((late.host.as_str(), late.cause, late.late_ns), ("h2", "compute", 39_000));
-    let end = |c: &CollectiveResult| c.start_ns.unwrap() + c.time_ns.unwrap();
+    let end = |c: &CollectiveResult| c.start_ns.unwrap() + c.figures.time_ns.unwrap();
     assert!(end(sum) > 40_000 && wait.start_ns >= sum.start_ns && one.start_ns.unwrap() > 40_000);
     // Nobody leaves a barrier before all have come to it.
     assert!(one.start_ns.unwrap() > end(sum) && other.start_ns.unwrap() > end(sum));
-    assert_eq!(one.busbw_bytes_per_s, one.algbw_bytes_per_s);
+    assert_eq!(one.figures.busbw_bytes_per_s, one.figures.algbw_bytes_per_s);
 }
 
 #[test]

@@ -47,7 +47,9 @@ mod units;
 mod ways;
 mod workload;
 
-pub use collective_report::{CollectiveResult, CollectiveSummary, StepResult, Straggler};
+pub use collective_report::{
+    CollectiveFigures, CollectiveIdentity, CollectiveResult, CollectiveSummary, StepResult, Straggler,
+};
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 pub(crate) use import::{file_names, names_file, names_ranks, of_rank, read_file};
 pub use json_schema::json_schema;

@@ -61,14 +61,14 @@ impl Report {
     /// Those that took longest first, and before them those that have not ended.
     fn longest_collectives(&self) -> Vec<Value> {
         let mut all: Vec<&CollectiveResult> = self.collectives.iter().collect();
-        all.sort_by_key(|c| std::cmp::Reverse(c.time_ns.unwrap_or(u64::MAX)));
+        all.sort_by_key(|c| std::cmp::Reverse(c.figures.time_ns.unwrap_or(u64::MAX)));
         let mut left = STEPS;
         let row = |c: &&CollectiveResult| {
             let steps = &c.steps[..c.steps.len().min(left)];
             left -= steps.len();
             json!({
-                "kind": c.kind, "workload": c.workload, "ranks": c.ranks, "bytes": c.bytes, "start_ns": c.start_ns, "time_ns": c.time_ns,
-                "algbw_bytes_per_s": c.algbw_bytes_per_s, "busbw_bytes_per_s": c.busbw_bytes_per_s, "straggler": c.straggler,
+                "kind": c.identity.kind, "workload": c.identity.workload, "ranks": c.identity.ranks, "bytes": c.identity.bytes, "start_ns": c.start_ns, "time_ns": c.figures.time_ns,
+                "algbw_bytes_per_s": c.figures.algbw_bytes_per_s, "busbw_bytes_per_s": c.figures.busbw_bytes_per_s, "straggler": c.figures.straggler,
                 "steps": steps, "steps_total": c.steps.len(),
             })
         };
@@ -163,8 +163,8 @@ mod tests {
         let kinds: Vec<_> = collectives.iter().map(|c| c["kind"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["all_reduce", "reduce_scatter"]);
         let all = &report.collectives[1];
-        assert_eq!(collectives[0]["time_ns"], all.time_ns.unwrap());
-        assert_eq!(collectives[0]["busbw_bytes_per_s"], all.busbw_bytes_per_s.unwrap());
+        assert_eq!(collectives[0]["time_ns"], all.figures.time_ns.unwrap());
+        assert_eq!(collectives[0]["busbw_bytes_per_s"], all.figures.busbw_bytes_per_s.unwrap());
         assert_eq!(collectives[0]["steps"].as_array().unwrap().len(), 8, "2 (n - 1)");
         assert_eq!(collectives[0]["steps"], serde_json::to_value(&all.steps).unwrap());
         let orders: Vec<_> = page["orders"]

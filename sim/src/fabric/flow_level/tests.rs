@@ -145,11 +145,11 @@ fn messages_of_a_queue_pair_follow_one_another_and_operations_wait() {
             &format!("[[workload]]\nkind = \"{kind}\"\nbytes = \"2MB\"\n"),
         );
         let (packets, flows) = (play(&text), at_flow_level(&text));
-        let time = |r: &Report| r.collectives[0].time_ns.unwrap() as f64;
+        let time = |r: &Report| r.collectives[0].figures.time_ns.unwrap() as f64;
         let error = time(&flows) / time(&packets) - 1.0;
         assert!(error.abs() < 0.04, "{kind}: {} {}", time(&packets), time(&flows));
         assert_eq!(packets.collectives[0].steps.len(), flows.collectives[0].steps.len());
-        let cause = |r: &Report| r.collectives[0].straggler.as_ref().unwrap().cause;
+        let cause = |r: &Report| r.collectives[0].figures.straggler.as_ref().unwrap().cause;
         let here = if kind.starts_with("tree") { "contention" } else { "none" };
         assert_eq!((cause(&packets), cause(&flows)), ("queue", here), "{kind}");
     }

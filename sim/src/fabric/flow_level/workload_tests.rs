@@ -109,10 +109,10 @@ fn assert_as_packets(packets: &Report, hybrid: &Report, text: &str) {
     assert_eq!(ended(packets), ended(hybrid), "{text}");
     assert!(near(packets.end_ns, hybrid.end_ns), "{} {}\n{text}", packets.end_ns, hybrid.end_ns);
     for (a, b) in packets.collectives.iter().zip(&hybrid.collectives) {
-        assert_eq!((a.kind, a.ranks, a.bytes), (b.kind, b.ranks, b.bytes), "{text}");
+        assert_eq!((a.identity.kind, a.identity.ranks, a.identity.bytes), (b.identity.kind, b.identity.ranks, b.identity.bytes), "{text}");
         let messages = |c: &CollectiveResult| c.steps.iter().map(|s| s.messages).collect::<Vec<_>>();
         assert_eq!(messages(a), messages(b), "{text}");
-        let times = |c: &CollectiveResult| [c.start_ns.expect("began"), c.time_ns.expect("ended")];
+        let times = |c: &CollectiveResult| [c.start_ns.expect("began"), c.figures.time_ns.expect("ended")];
         for (a, b) in times(a).into_iter().zip(times(b)) {
             assert!(near(a, b), "{a} {b}\n{text}");
         }
@@ -175,7 +175,7 @@ fn a_collective_is_reported_with_its_parts_of_both_levels() {
     let levels: Vec<_> = hybrid.flows.iter().filter_map(|f| f.level).collect();
     assert_eq!(levels, [Level::Packet, Level::Packet, Level::Packet, Level::Flow], "{:?}", hybrid.why);
     assert_as_packets(&packets, &hybrid, &text);
-    let straggler = |report: &Report| report.collectives[0].straggler.clone().expect("one was last");
+    let straggler = |report: &Report| report.collectives[0].figures.straggler.clone().expect("one was last");
     assert_eq!(straggler(&packets), straggler(&hybrid));
     assert_eq!((straggler(&hybrid).host.as_str(), straggler(&hybrid).cause), ("h3", "queue"));
 }

@@ -80,9 +80,9 @@ fn the_shipped_traces_are_these_and_mean_what_the_schema_says() {
     }
     let report = play(&shipped(), "").unwrap();
     let [messages, sum] = &report.collectives[..] else { panic!("{:?}", report.collectives) };
-    assert_eq!((sum.kind, sum.ranks, sum.bytes, sum.steps.len()), ("all_reduce", 4, Some(1_000_000), 6));
+    assert_eq!((sum.identity.kind, sum.identity.ranks, sum.identity.bytes, sum.steps.len()), ("all_reduce", 4, Some(1_000_000), 6));
     assert_eq!((sum.start_ns, messages.steps[0].messages), (Some(10_000), 4));
-    let late = sum.straggler.as_ref().unwrap();
+    let late = sum.figures.straggler.as_ref().unwrap();
     assert_eq!((late.host.as_str(), late.cause, late.late_ns), ("h3", "compute", 30_000));
     assert!(messages.start_ns > Some(40_000) && report.verdict == "PASS");
 }
@@ -109,7 +109,7 @@ fn groups_are_the_ranks_that_name_them_and_a_gather_counts_what_each_has() {
     let report = report.unwrap();
     let pairs: Vec<_> = report.flows.iter().map(|f| (f.from.as_str(), f.to.as_str(), f.delivered)).collect();
     assert_eq!(pairs, [("h0", "h2", 1000), ("h2", "h0", 1000), ("h1", "h3", 1000), ("h3", "h1", 1000)]);
-    assert_eq!(report.collectives[0].bytes, Some(2000));
+    assert_eq!(report.collectives[0].identity.bytes, Some(2000));
 }
 
 #[test]
