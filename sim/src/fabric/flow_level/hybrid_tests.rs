@@ -146,6 +146,13 @@ fn a_run_that_is_told_to_stop_is_of_the_time_to_which_frames_were_played() {
         if seen.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     let (stopped, end) = (stopped.unwrap(), seen[2].now_ns);
+    let mut all: Vec<Progress> = Vec::new();
+    let whole = run_with(&load("t", &text).unwrap(), 1, &mut |progress| {
+        all.push(progress);
+        ControlFlow::Continue(())
+    });
+    assert!(all.is_sorted_by_key(|p| (p.milli(), p.events)) && all.len() > 3, "{all:?}");
+    assert!(all.last().unwrap().events <= whole.unwrap().events);
     assert!((100_000..4_000_000).contains(&end), "{seen:?}");
     assert_eq!((stopped.stopped, stopped.end_ns, stopped.verdict), (true, end, "FAIL"));
     // As one that ends there, but for what frames do at that very moment.

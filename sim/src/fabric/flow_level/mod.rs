@@ -28,7 +28,11 @@ pub(super) fn run(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
     let mut world = World::new(spec)?;
-    world.play(spec.until.0, progress);
+    // Frames take most of the time of a hybrid run: until they are played nothing has come far.
+    let all_to_come = spec.level == Level::Hybrid;
+    world.play(spec.until.0, &mut |told| {
+        progress(if all_to_come { Progress { now_ns: 0, done: 0, ..told } } else { told })
+    });
     let packets = match spec.level {
         Level::Hybrid if !world.stopped => hybrid::play_congested(&world, progress)?,
         _ => None,
