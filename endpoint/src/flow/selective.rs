@@ -2,9 +2,11 @@
 //!
 //! An answer says how far everything has arrived, how many packets beyond that have, and which of the first ones. A
 //! packet is taken for lost when one sent [`SelectiveRepeat::reorder_threshold`] packets after it has arrived and it has
-//! not; or when a timeout has struck since it was sent, the packet that was sent again then has arrived, and it has not. Behind
-//! the last packet nothing is sent that could tell: after two round trips without a word that one goes again (the tail loss
-//! probe of RFC 8985), and what is missing when it has arrived is lost.
+//! not; or when a timeout has struck since it was sent, the packet that was sent again then has arrived, and it has not.
+//!
+//! Behind the last packet nothing is sent that could tell. If nobody says for two round trips (more where they vary) that it has
+//! arrived it goes again (the tail loss probe of RFC 8985); once it has, and the time that so many packets would take is over,
+//! another one asks, and what is missing then is lost.
 
 use super::frame::Sack;
 use super::sender::SelectiveRepeat;
@@ -16,8 +18,8 @@ use weir_dataplane::types::Nanos;
 enum Probe {
     /// The oldest one that is not acknowledged, after a timeout.
     Oldest(u64),
-    /// The newest of all, after two round trips without a word.
-    Newest(u64),
+    /// The newest of all, when the tail was silent for too long; there is no answer to it before this time, ns.
+    Newest(u64, Nanos),
 }
 
 #[derive(Clone, Debug)]
@@ -34,9 +36,12 @@ pub(super) struct Repair {
     stale: u64,
     /// That packet, until it has arrived.
     probe: Option<Probe>,
-    /// Smoothed round trip, ns.
+    /// Smoothed round trip and its mean deviation (RFC 6298), ns.
     round_trip: Nanos,
-    /// A packet that has asked for an answer, and when; none that was sent again, or was lost ones before it.
+    deviation: Nanos,
+    /// After the newest packet, when that was known to have arrived, and since when it was.
+    newest: Option<(u64, Nanos)>,
+    /// A packet that has asked for an answer, and when; none that was sent again.
     timed: Option<(u64, Nanos)>,
 }
 
@@ -50,6 +55,8 @@ impl Repair {
             stale: 0,
             probe: None,
             round_trip: config.initial_round_trip,
+            deviation: config.initial_round_trip / 2,
+            newest: None,
             timed: None,
         }
     }
@@ -84,18 +91,33 @@ impl Repair {
         self.timed = None;
     }
 
-    /// How long after the last packet of all the tail is probed, ns; `None`: something is sent again anyway, or a probe is on its way.
-    pub fn tail_wait(&self) -> Option<Nanos> {
-        (self.lost.is_empty() && self.probe.is_none()).then(|| self.round_trip.saturating_mul(2))
+    /// When the tail of `highest` packets is probed, the last one of which was sent at `sent`, ns; `None`: something is sent again
+    /// anyway, or a probe is on its way.
+    pub fn tail_probe(&self, highest: u64, sent: Nanos) -> Option<Nanos> {
+        let quiet = self.lost.is_empty() && self.probe.is_none();
+        let answered = sent + (2 * self.round_trip).max(self.round_trip + 4 * self.deviation);
+        let all_arrived = |since: Nanos| since.saturating_add(self.config.reorder_time);
+        quiet.then(|| match self.newest.filter(|(upto, _)| *upto == highest) {
+            None => answered,
+            Some((_, known)) if known >= sent => all_arrived(known),
+            // Something was sent again since.
+            Some(_) => all_arrived(answered),
+        })
     }
 
-    /// Nobody has said anything for so long since the last of `highest` packets: it goes again and asks.
-    pub fn probe_tail(&mut self, highest: u64) {
+    /// That time has come: the last of `highest` packets goes again and asks, at `now` at the earliest.
+    pub fn probe_tail(&mut self, highest: u64, now: Nanos) {
         let newest = highest.saturating_sub(1);
-        self.resent.clear();
+        // A short packet is faster than the full one whose round trip is known.
+        let answered = now.saturating_add(self.config.initial_round_trip / 2);
         self.lost.insert(newest);
-        (self.stale, self.probe) = (highest, Some(Probe::Newest(newest)));
+        self.probe = Some(Probe::Newest(newest, answered));
         self.timed = None;
+        self.stale = 0;
+        if self.newest.is_some_and(|(upto, _)| upto == highest) {
+            self.resent.clear();
+            self.stale = highest;
+        }
     }
 
     /// A packet is sent for the first time at `now` and asks for an answer.
@@ -103,17 +125,9 @@ impl Repair {
         self.timed.get_or_insert((packet, now));
     }
 
-    /// All packets before `acked` have arrived, as is known at `now`.
-    pub fn measure(&mut self, acked: u64, now: Nanos) {
-        if let Some((_, asked)) = self.timed.take_if(|(packet, _)| *packet < acked) {
-            // As RFC 6298 has it.
-            self.round_trip = (7 * self.round_trip + now.saturating_sub(asked)) / 8;
-        }
-    }
-
-    /// An answer says that all packets before `acked` have arrived, and `sack`, whose newest packet is the one before
-    /// `reach`. Returns how many packets it reveals to be lost.
-    pub fn answer(&mut self, acked: u64, reach: u64, sack: &Sack) -> u64 {
+    /// An answer that comes at `now` says that all packets before `acked` have arrived, and `sack`, whose newest packet is the one
+    /// before `reach`, of `highest` that were sent. Returns how many packets it reveals to be lost.
+    pub fn answer(&mut self, acked: u64, (reach, highest): (u64, u64), sack: &Sack, now: Nanos) -> u64 {
         let delivered = acked + u64::from(sack.beyond);
         if delivered < self.delivered {
             return 0;
@@ -122,11 +136,19 @@ impl Repair {
         let arrived = |packet: &u64| {
             *packet < acked || sack.bits.checked_shr((*packet - acked) as u32).unwrap_or(0) & 1 == 1
         };
+        if let Some((_, asked)) = self.timed.take_if(|(packet, _)| arrived(packet)) {
+            let sample = now.saturating_sub(asked);
+            self.deviation = (3 * self.deviation + self.round_trip.abs_diff(sample)) / 4;
+            self.round_trip = (7 * self.round_trip + sample) / 8;
+        }
+        if reach == highest && self.newest.is_none_or(|(upto, _)| upto != highest) {
+            self.newest = Some((highest, now));
+        }
         self.lost.retain(|packet| !arrived(packet));
         self.resent.retain(|packet, _| !arrived(packet));
         self.probe = self.probe.filter(|probe| match probe {
             Probe::Oldest(packet) => acked <= *packet,
-            Probe::Newest(packet) => reach <= *packet,
+            Probe::Newest(packet, answered) => reach <= *packet || now < *answered,
         });
         let stale = if self.probe.is_none() { self.stale } else { 0 };
         // Nothing sent later than this has arrived long enough after it.
@@ -137,11 +159,10 @@ impl Repair {
             let after = again.unwrap_or(&packet) + u64::from(self.config.reorder_threshold);
             let overdue = after < reach || (again.is_none() && packet < stale);
             if overdue && !arrived(&packet) && self.lost.insert(packet) {
+                // What arrives now may be the second one.
+                self.timed = self.timed.filter(|(timed, _)| *timed != packet);
                 found += 1;
             }
-        }
-        if found > 0 {
-            self.timed = None;
         }
         found
     }

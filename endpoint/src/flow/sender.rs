@@ -66,8 +66,11 @@ pub struct SelectiveRepeat {
     pub window: u32,
     /// A packet is lost when one sent so many packets after it has arrived, and it has not; at least 1.
     pub reorder_threshold: u32,
-    /// Round trip as long as none was measured, ns: after two without a word the last packet is sent again, to learn what is missing.
+    /// Shortest round trip, ns, and what is taken for it as long as none was measured: after two without a word the last packet is sent
+    /// again, to learn what is missing.
     pub initial_round_trip: Nanos,
+    /// Time that `reorder_threshold` packets take on the line, ns: before that is over, too, no packet of the tail is late.
+    pub reorder_time: Nanos,
 }
 
 /// One message from one host to another. Both ends hold the same value. What is not of the message alone (from
@@ -124,6 +127,8 @@ pub struct Sent {
     pub resent: u64,
     /// Times the timeout struck.
     pub timeouts: u64,
+    /// Times the last packet was sent again to ask what had arrived (selective repeat).
+    pub probes: u64,
     /// NAKs for a missing packet.
     pub naks: u64,
     /// CNPs.
@@ -358,11 +363,11 @@ impl Sender {
         self.deadline.min(control).min(self.tail_probe())
     }
 
-    /// When the last packet is sent again for want of an answer; [`NEVER`]: others are still to be sent, or none has to.
+    /// When the last packet is sent again to ask what has arrived; [`NEVER`]: others are still to be sent, or none has to.
     fn tail_probe(&self) -> Nanos {
         let waits = self.next == self.packets && self.acked < self.packets;
-        let wait = self.repair.as_ref().filter(|_| waits).and_then(|repair| repair.tail_wait());
-        wait.map_or(NEVER, |wait| self.sent_at.saturating_add(wait))
+        let repair = self.repair.as_ref().filter(|_| waits);
+        repair.and_then(|repair| repair.tail_probe(self.highest, self.sent_at)).unwrap_or(NEVER)
     }
 
     /// Runs what is due by `now`.
@@ -384,9 +389,10 @@ impl Sender {
         if now >= self.tail_probe()
             && let Some(repair) = &mut self.repair
         {
-            repair.probe_tail(self.highest);
+            repair.probe_tail(self.highest, now);
             // It goes whatever the window is, and asks.
             self.asked = self.acked;
+            self.oldest().probes += 1;
         }
     }
 
@@ -498,13 +504,10 @@ impl Sender {
                 if u64::from(sack.beyond) > reach - acked {
                     return;
                 }
-                repair.answer(acked, reach, &sack)
+                repair.answer(acked, (reach, self.highest), &sack, now)
             }
         };
         if acked > self.acked {
-            if let Some(repair) = &mut self.repair {
-                repair.measure(acked, now);
-            }
             self.acked = acked;
             self.next = self.next.max(acked);
             let timeout = self.flow().timeout;

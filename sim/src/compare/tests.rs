@@ -256,10 +256,12 @@ fn collectives_of_one_workload_are_compared_whatever_their_algorithm() {
         row(&rows, &name("time, us")),
         [shown(was), shown(is), format!("{:+.1} %", (is - was) / was * 100.0)]
     );
-    let busbw =
-        |c: &crate::fabric::CollectiveResult| format!("{:.2}", c.figures.busbw_bytes_per_s.unwrap() as f64 / 1e9);
+    let busbw = |c: &crate::fabric::CollectiveResult| {
+        format!("{:.2}", c.figures.busbw_bytes_per_s.unwrap() as f64 / 1e9)
+    };
     assert_eq!(row(&rows, &name("busbw, GB/s"))[..2], [busbw(&a), busbw(&b)]);
-    let late = |c: &crate::fabric::CollectiveResult| shown(c.figures.straggler.as_ref().unwrap().late_ns as f64);
+    let late =
+        |c: &crate::fabric::CollectiveResult| shown(c.figures.straggler.as_ref().unwrap().late_ns as f64);
     assert_eq!(row(&rows, &name("straggler late by, us"))[..2], [late(&a), late(&b)]);
     assert_eq!(rows.len(), 15 + 4, "time, algbw, busbw, straggler");
     // Where a run has none of a kind there is no number.

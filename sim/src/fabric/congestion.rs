@@ -433,6 +433,10 @@ pub(super) fn set_paces(
         let found = path(spec, plan, routes, f, f.flow.pace.header_bytes());
         if let Transport::SelectiveRepeat(config) = &mut f.flow.transport {
             config.initial_round_trip = found.rtt + 2 * (spec.host.tx_delay.0 + spec.host.rx_delay.0);
+            let threshold = u64::from(config.reorder_threshold);
+            config.reorder_time =
+                threshold * packet_bytes(spec, u64::from(spec.host.payload)) * 8_000_000_000
+                    / found.rate.max(1);
         }
     }
     Ok(())

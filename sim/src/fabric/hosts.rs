@@ -13,7 +13,9 @@ use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::congestion::telemetry::Stamp;
-use weir_endpoint::flow::{Arrival, Datagram, Flow, LinkNic, Nic, NicConfig, NicReport, Received, Route, Sent};
+use weir_endpoint::flow::{
+    Arrival, Datagram, Flow, LinkNic, Nic, NicConfig, NicReport, Received, Route, Sent,
+};
 use weir_endpoint::rclink::class::Class;
 use weir_endpoint::rclink::frame::Station;
 use weir_endpoint::rclink::link::raw_message_len;
@@ -243,16 +245,21 @@ impl Host {
             Self::RcLink(nic) => {
                 let station = Station { mac: other.1, ip: ip(other.0) };
                 let flow = opening.flow;
-                let (kind, to) = match opening.carriage {
+                let (kind, to, copy_of) = match opening.carriage {
                     Carriage::Pair => {
                         let backs_off = opening.backs_off && sends;
                         let made = nic.add(flow, station, peer, opening.class, sends, backs_off);
                         return debug_assert!(made.is_ok());
                     }
-                    Carriage::Group { number, .. } => (Datagram::Multicast, multicast::station(number)),
-                    Carriage::Raw => (Datagram::Raw, station),
+                    Carriage::Group { number, copy_of } => {
+                        (Datagram::Multicast, multicast::station(number), copy_of)
+                    }
+                    Carriage::Raw => (Datagram::Raw, station, None),
                 };
-                if sends { nic.send_datagrams(flow, kind, to) } else { nic.expect_datagrams(flow) }
+                match sends {
+                    true => nic.send_datagrams(flow, kind, to),
+                    false => nic.expect_datagrams(flow, copy_of.unwrap_or(flow.id)),
+                }
                 true
             }
             // A rank is seated.

@@ -78,7 +78,10 @@ fn every_collective_moves_what_it_must_and_is_measured_as_by_nccl_tests() {
         );
         follow_one_another(&report);
         let last = report.flows.iter().map(|f| f.start_ns.unwrap() + f.fct_ns.unwrap()).max();
-        assert_eq!((collective.identity.kind, collective.identity.ranks, collective.identity.bytes), (kind, 8, Some(800_000)));
+        assert_eq!(
+            (collective.identity.kind, collective.identity.ranks, collective.identity.bytes),
+            (kind, 8, Some(800_000))
+        );
         assert_eq!(
             (collective.start_ns, collective.figures.time_ns, collective.steps[steps - 1].end_ns),
             (Some(0), last, last)
@@ -217,7 +220,9 @@ fn storage_reads_writes_and_copies() {
     // A request and the data for each of four clients.
     assert_eq!((reads.flows.len(), only(&reads).identity.bytes), (80, Some(4_000_000)));
     assert!(reads.flows.iter().all(|f| servers.contains(&f.from.as_str()) == (f.delivered == 100_000)));
-    assert!(only(&reads).figures.algbw_bytes_per_s.is_some() && only(&reads).figures.busbw_bytes_per_s.is_none());
+    assert!(
+        only(&reads).figures.algbw_bytes_per_s.is_some() && only(&reads).figures.busbw_bytes_per_s.is_none()
+    );
     follow_one_another(&reads);
     // More at once: sooner. A server that takes its time: later, by its time at least.
     assert!(storage("depth = 4\n").end_ns < reads.end_ns);
@@ -284,7 +289,12 @@ fn operations_wait_for_one_another_and_streams_do_one_thing_after_the_other() {
     assert!((end(2) + 2_000..end(2) + 2_300).contains(&start(3)), "{} {}", end(2), start(3));
     let messages = only(&report);
     assert_eq!(
-        (messages.identity.kind, messages.identity.ranks, messages.identity.bytes, messages.figures.busbw_bytes_per_s),
+        (
+            messages.identity.kind,
+            messages.identity.ranks,
+            messages.identity.bytes,
+            messages.figures.busbw_bytes_per_s
+        ),
         ("messages", 4, None, None)
     );
     assert_eq!(messages.steps[0].messages, 4);
@@ -321,9 +331,15 @@ fn collectives_of_files_begin_with_their_last_rank_and_hold_back_what_follows() 
     let report = operations(&lines, "").unwrap();
     let [sum, wait, one, other] = &report.collectives[..] else { panic!("{:?}", report.collectives) };
     // Groups are in the order of their names: "", "0", "1".
-    assert_eq!([sum, wait, one, other].map(|c| c.identity.kind), ["all_reduce", "barrier", "broadcast", "broadcast"]);
+    assert_eq!(
+        [sum, wait, one, other].map(|c| c.identity.kind),
+        ["all_reduce", "barrier", "broadcast", "broadcast"]
+    );
     assert_eq!([sum, wait, one, other].map(|c| c.identity.ranks), [4, 4, 2, 2]);
-    assert_eq!((sum.start_ns, wait.identity.bytes, wait.figures.algbw_bytes_per_s), (Some(1_000), None, None));
+    assert_eq!(
+        (sum.start_ns, wait.identity.bytes, wait.figures.algbw_bytes_per_s),
+        (Some(1_000), None, None)
+    );
     let late = sum.figures.straggler.as_ref().unwrap();
     assert_eq!((late.host.as_str(), late.cause, late.late_ns), ("h2", "compute", 39_000));
     let end = |c: &CollectiveResult| c.start_ns.unwrap() + c.figures.time_ns.unwrap();

@@ -81,6 +81,7 @@ const GROUP: (&str, &str) =
     ("workload.0", "{ kind = \"flow\", type = \"type2\", from = \"h0\", bytes = \"200KB\" }");
 const RAW: (&str, &str) =
     ("workload.0", "{ kind = \"incast\", type = \"type3\", to = \"h3\", bytes = \"200KB\" }");
+const SMALL_BUFFER: (&str, &str) = ("switch.config.buffer.size", "\"2MiB\"");
 const POISSON: More<'_> =
     &[("workload.0", "{ kind = \"poisson\", load = 0.3, sizes = \"fb_hadoop\", duration = \"50us\" }")];
 const INC: More<'_> = &[("workload.0", "{ kind = \"inc_all_reduce\", bytes = \"50KB\" }")];
@@ -374,8 +375,11 @@ const CASES: &[(&str, &str, More<'_>)] = &[
         &[("workload", TWO_WAYS), READER[0], READER[3], READER[4], READER[5], ("workload.0.response", "500")],
     ),
     ("host.rclink.priorities.ack", "3", &[("workload", TWO_WAYS), RCLINK[0], RCLINK[3]]),
-    ("host.rclink.priorities.cnp", "3", &[("workload", TWO_WAYS), RCLINK[0], RCLINK[2], RCLINK[3]]),
-    ("host.rclink.priorities.multicast", "3", &[GROUP, READER[0], READER[3], READER[4], READER[5]]),
+    (
+        "host.rclink.priorities.multicast",
+        "3",
+        &[GROUP, ("workload.0.bytes", "\"5MB\""), READER[0], READER[4], READER[5], SMALL_BUFFER],
+    ),
     ("host.rclink.priorities.raw", "3", &[RAW, READER[0], READER[3], READER[4], READER[5]]),
     ("host.congestion_control", "\"dctcp\"", &[BY_HOST]),
     ("host.window", "\"fixed\"", HPCC),

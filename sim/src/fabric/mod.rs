@@ -212,9 +212,9 @@ mod keys;
 #[cfg(test)]
 mod latency_tests;
 #[cfg(test)]
-mod orders_tests;
-#[cfg(test)]
 mod multicast_tests;
+#[cfg(test)]
+mod orders_tests;
 #[cfg(test)]
 mod policy_tests;
 #[cfg(test)]

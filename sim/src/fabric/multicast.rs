@@ -40,7 +40,9 @@ pub(super) fn trees(plan: &Plan, routes: &Routes, flows: &[Planned]) -> Vec<Vec<
             }
             let Some((_, ports)) = groups.last_mut() else { break };
             ports.insert(PortId(at.port as u16));
-            let Some(port) = routes.port(switch, planned.from, planned.path).filter(|_| is_new) else { break };
+            let Some(port) = routes.port(switch, planned.from, planned.path).filter(|_| is_new) else {
+                break;
+            };
             ports.insert(PortId(port as u16));
             at = far(at.node, port);
         }
@@ -53,10 +55,13 @@ pub(super) fn trees(plan: &Plan, routes: &Routes, flows: &[Planned]) -> Vec<Vec<
 /// # Errors
 /// What is wrong with workload `w`, the `index`th, in words that follow its name; or the key and what it must be.
 pub(super) fn check(spec: &FabricSpec, index: usize, w: &Workload) -> Result<(), FabricError> {
-    let wrong = |problem: String| Err(FabricError::Workload { index: index + 1, kind: w.kind.word(), problem });
+    let wrong =
+        |problem: String| Err(FabricError::Workload { index: index + 1, kind: w.kind.word(), problem });
     let word = w.frames.word();
     if spec.host.protocol != Protocol::Rclink && w.frames != FrameType::Type1 {
-        return wrong("`type` is of RC Link frames: set protocol = \"rclink\" in [host], or take it out".into());
+        return wrong(
+            "`type` is of RC Link frames: set protocol = \"rclink\" in [host], or take it out".into(),
+        );
     }
     if w.members.is_some() && w.frames != FrameType::Type2 {
         return wrong("`members` are those of a group; set type = \"type2\", or take it out".into());
@@ -83,11 +88,14 @@ pub(super) fn check(spec: &FabricSpec, index: usize, w: &Workload) -> Result<(),
         return Err(FabricError::Range {
             what: "latency".into(),
             got: "true".into(),
-            must: "false: frames of type2 are several at the end, of which none is the one that was sent".into(),
+            must: "false: frames of type2 are several at the end, of which none is the one that was sent"
+                .into(),
         });
     }
     if let Some(key) = ["cc", "response"].into_iter().find(|key| spec.source.sets_in(index, key)) {
-        return wrong(format!("`{key}` means nothing to frames of {word}, which nobody answers; take it out"));
+        return wrong(format!(
+            "`{key}` means nothing to frames of {word}, which nobody answers; take it out"
+        ));
     }
     if spec.source.sets_in(index, "priority") && w.priority != class {
         let key = format!("workload.{index}.priority");

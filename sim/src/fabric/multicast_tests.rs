@@ -65,41 +65,51 @@ fn a_group_is_all_other_hosts_unless_members_are_named_and_has_a_flow_for_each()
 fn crowded(link: &str) -> Report {
     let incast = "[[workload]]\nkind = \"incast\"\nto = \"h3\"\nsenders = 3\nbytes = \"2MB\"\npriority = 1\n";
     let link = format!("{link}\npriorities = {{ request = [1, 3, 4, 5] }}");
-    play(&fabric(STAR, &link, &format!("{incast}{}members = [\"h1\", \"h3\"]\n", GROUP.replace("h0", "h4"))))
+    let group = GROUP.replace("h0", "h4").replace("200100", "1000100");
+    play(
+        &fabric(STAR, &link, &format!("{incast}{group}members = [\"h1\", \"h3\"]\n")).replace("4MiB", "2MiB"),
+    )
 }
 
 #[test]
 fn sw024_copies_meet_pauses_and_credits_hold_back_none() {
     let report = crowded("");
-    assert_eq!((report.verdict, report.frames_dropped), ("PASS", 0), "{:?}", report.findings);
+    assert_eq!((report.verdict, report.frames_dropped), ("PASS", 0), "{:?}", report.why);
     // The copy for a member whose line is full holds its sender back, and with it the other member.
     let sender = report.hosts.iter().find(|h| h.name == "h4").unwrap();
     assert!(sender.paused_ns[1] > 0, "{sender:?}");
     let group = &report.flows[3..];
-    assert!(group.iter().all(|f| f.delivered == 200_100 && f.to != "h0"), "{group:?}");
+    assert!(group.iter().all(|f| f.delivered == 1_000_100), "{group:?}");
     let other = group.iter().find(|f| f.to == "h1").unwrap();
     assert!(other.fct_ns.unwrap() > 2 * other.ideal_ns, "{other:?}");
-    // SW-022: credits are of TYPE1, from end to end, and switches pause nobody: what is sent to many is in no account of theirs.
+    // SW-022: credits are of TYPE1, from end to end, and switches pause nobody: what is sent to many is in no account of theirs, and
+    // what finds no room is lost, to both members alike.
     let credits = crowded("flow_control = \"cbfc\"\ncredits = 64");
     let sender = credits.hosts.iter().find(|h| h.name == "h4").unwrap();
     assert_eq!((sender.credit_wait_ns, sender.paused_ns), ([0; 8], [0; 8]));
     assert!(credits.hosts[..3].iter().any(|h| h.credit_wait_ns.iter().sum::<u64>() > 0));
-    assert!(credits.flows[3..].iter().all(|f| f.delivered == 200_100), "{:?}", credits.flows);
+    assert!(credits.flows[..3].iter().all(|f| f.delivered == 2_000_000 && f.resent == 0));
+    let [a, b] = &credits.flows[3..] else { panic!() };
+    assert!(a.lost > 0 && a.lost == b.lost && credits.frames_dropped > 0, "{a:?} {b:?}");
+    assert!(credits.why.iter().any(|why| why.contains("dropped")), "{:?}", credits.why);
 }
 
 #[test]
 fn sw024_a_member_that_reads_slowly_pauses_the_class_of_multicast() {
-    let report = play(&fabric(STAR, "read_rate = \"20G\"", GROUP));
+    let report = play(
+        &fabric(STAR, "read_rate = \"20G\"", &GROUP.replace("200100", "2000000")).replace("4MiB", "1MiB"),
+    );
     assert_eq!((report.verdict, report.frames_dropped), ("PASS", 0), "{:?}", report.findings);
     assert!(report.hosts[1..].iter().all(|h| h.pfc_tx > 0 && h.memory_peak > 8 * 1100 && h.unexpected == 0));
     assert!(report.hosts[0].paused_ns[1] > 0);
-    // 196 frames of 1106 bytes at 20 Gbit/s.
-    assert!(report.fct_ns.unwrap().min > 80_000, "{:?}", report.fct_ns);
+    // 1954 frames of 1106 bytes at 20 Gbit/s.
+    assert!(report.fct_ns.unwrap().min > 850_000, "{:?}", report.fct_ns);
 }
 
 #[test]
 fn what_links_lose_of_multicast_is_lost_to_those_behind_them() {
-    let text = fabric(LEAVES, "", &GROUP.replace("200100", "2000000")).replace("200ns\"", "200ns\"\nloss = 0.01");
+    let text =
+        fabric(LEAVES, "", &GROUP.replace("200100", "2000000")).replace("200ns\"", "200ns\"\nloss = 0.01");
     let report = play(&text.replace("5ms", "300us"));
     assert!(report.frames_lost > 0 && report.conservation_error == 0);
     assert!(report.flows.iter().all(|f| f.resent == 0 && f.timeouts == 0));
@@ -107,7 +117,11 @@ fn what_links_lose_of_multicast_is_lost_to_those_behind_them() {
     // But for what was lost behind the last message that came.
     assert!(report.flows.iter().all(|f| f.lost > 0 && missing(f) > 1_900_000), "{:?}", report.flows);
     assert_eq!(report.verdict, "FAIL");
-    assert!(report.findings.iter().any(|f| f.contains("lost that nobody sends again")), "{:?}", report.findings);
+    assert!(
+        report.findings.iter().any(|f| f.contains("lost that nobody sends again")),
+        "{:?}",
+        report.findings
+    );
     // Different losses to different members.
     let mut lost: Vec<u64> = report.flows.iter().map(|f| f.lost).collect();
     lost.dedup();
@@ -119,21 +133,25 @@ fn sw003_raw_frames_are_lossy_and_nobody_answers_them() {
     let incast = "[[workload]]\nkind = \"incast\"\ntype = \"type3\"\nto = \"h3\"\nbytes = \"1MB\"\n";
     for format in ["standard", "afh_gen1", "afh_gen2_16b"] {
         let link = format!("format = \"{format}\"");
-        let roomy = play(&fabric(STAR, &link, incast));
+        let roomy = play(&fabric(STAR, &link, incast).replace("4MiB", "32MiB"));
         assert_eq!((roomy.verdict, roomy.flows_done), ("PASS", 4), "{format}: {:?}", roomy.findings);
         // Nothing comes back, not from the receiver and not from switches: class 0 is not paused.
         assert_eq!(frames_to(&roomy, "h0") + roomy.hosts[0].pfc_rx, 0, "{format}");
         assert!(roomy.flows.iter().all(|f| f.delivered == 1_000_000 && f.packets == 977));
-        let tight = play(&fabric(STAR, &link, incast).replace("4MiB", "1MiB").replace("5ms", "2ms"));
+        let tight = play(&fabric(STAR, &link, incast).replace("5ms", "2ms"));
         let dropped: u64 = tight.flows.iter().map(|f| f.packets * 1024 - f.delivered).sum();
         assert!(tight.frames_dropped > 0 && dropped > 0 && tight.lossless_drops == 0, "{format}");
-        assert!(tight.flows.iter().any(|f| f.lost > 0) && tight.verdict == "FAIL", "{format}");
+        assert!(
+            tight.flows.iter().any(|f| f.lost > 0) && tight.verdict == "FAIL",
+            "{format}: {:?}",
+            tight.flows
+        );
         assert_eq!((tight.conservation_error, tight.pauses()), (0, 0), "{format}");
         assert!(tight.why.iter().any(|why| why.contains("dropped")), "{:?}", tight.why);
     }
     let paced = play(&fabric(STAR, "", &format!("{}rate = \"10G\"\n", incast.replace("1MB", "100KB"))));
     // 98 frames of 1068 bytes, 24 between them, at 10 Gbit/s.
-    assert!((85_000..90_000).contains(&paced.fct_ns.unwrap().max), "{:?}", paced.fct_ns);
+    assert!((83_000..84_500).contains(&paced.fct_ns.unwrap().max), "{:?}", paced.fct_ns);
     let alone = play(&fabric(STAR, "", &incast.replace("\"h3\"", "\"h3\"\nsenders = 1")));
     assert_eq!(alone.flows[0].fct_ns, Some(alone.flows[0].ideal_ns));
 }
@@ -151,12 +169,22 @@ fn what_has_no_queue_pair_has_no_keys_of_one() {
         (with("cc = \"backoff\""), "`cc` means nothing to frames of type2"),
         (with("response = 100"), "`response` means nothing to frames of type2"),
         (with("priority = 3"), "workload.0.priority is 3; it must be 1, which [host.rclink] priorities has"),
-        (with("").replace("\"flow\"", "\"incast\"\nto = \"h1\""), "frames of type2 are sent by flow"),
+        (
+            with("").replace("\"flow\"", "\"incast\"\nto = \"h1\"").replace("from = \"h0\"\n", ""),
+            "frames of type2 are sent by flow",
+        ),
         (with("").replace("until", "latency = true\nuntil"), "latency is true; it must be false"),
         (with("").replace("[host]\nprotocol = \"rclink\"\n[host.rclink]\n", ""), "is of RC Link frames"),
         (with("").replace("type2", "type4"), "unknown variant `type4`, expected one of `type1`, `type2`"),
         (fabric(STAR, "", &format!("{raw}members = [\"h1\"]\n")), "`members` are those of a group"),
-        (fabric(STAR, "", &raw.replace("\"flow\"", "\"all_reduce\"")), "frames of type3 are sent by flow, incast"),
+        (
+            fabric(
+                STAR,
+                "",
+                &raw.replace("\"flow\"", "\"all_reduce\"").replace("\nto = \"h1\"\nfrom = \"h0\"", ""),
+            ),
+            "frames of type3 are sent by flow, incast",
+        ),
         (fabric(STAR, "format = \"afh_lite\"", &raw), "\"afh_lite\" has no raw frames (TYPE3)"),
         (fabric(STAR, "priorities = { multicast = 8 }", GROUP), "host.rclink.priorities is 8"),
     ] {

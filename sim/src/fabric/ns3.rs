@@ -429,6 +429,7 @@ fn report(
             marked: None,
             cnps: None,
             timeouts: 0,
+            probes: 0,
             rate_bps: (config.control != Control::None).then_some(rates[i]),
             level: None,
             error: None,

@@ -67,7 +67,7 @@ pub(super) fn classes(spec: &FabricSpec) -> ClassMap {
         response: p.response.unwrap_or(usual.response),
         request: p.request.unwrap_or(usual.request),
         ack: p.ack.unwrap_or(usual.ack),
-        cnp: p.cnp.unwrap_or(usual.cnp),
+        ..usual
     }
 }
 
@@ -202,7 +202,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         );
     }
     let classes = classes(spec);
-    let all = [classes.raw, classes.multicast, classes.response, classes.ack, classes.cnp];
+    let all = [classes.raw, classes.multicast, classes.response, classes.ack];
     if let Some(wrong) = all.iter().chain(&classes.request).find(|p| usize::from(**p) >= PRIORITIES) {
         return range("host.rclink.priorities", wrong.to_string(), "0 to 7");
     }

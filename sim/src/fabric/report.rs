@@ -237,6 +237,9 @@ pub struct FlowResult {
     pub cnps: Option<u64>,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Times the last frame was sent again to ask what had arrived; absent: never.
+    #[serde(skip_serializing_if = "is_none")]
+    pub probes: u64,
     /// Rate the sender was allowed at the end; absent: the link's.
     pub rate_bps: Option<u64>,
     /// Whether its frames were played; absent: those of all flows were, or of none (see [`Report::level`]).
@@ -245,6 +248,10 @@ pub struct FlowResult {
     /// Why a rank gets no more results; absent: it gets them, or is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One port of a switch.

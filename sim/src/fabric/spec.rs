@@ -405,8 +405,6 @@ pub struct LinkPriorities {
     pub request: Option<[u8; 4]>,
     /// Acknowledgements and credits.
     pub ack: Option<u8>,
-    /// CNPs.
-    pub cnp: Option<u8>,
 }
 
 /// Types of RC Link frames.

@@ -51,8 +51,9 @@ pub(super) fn of(spec: &FabricSpec, reliable: bool) -> Transport {
         (true, TransportKind::SelectiveRepeat) => Transport::SelectiveRepeat(SelectiveRepeat {
             window: host.selective_repeat.window(),
             reorder_threshold: host.selective_repeat.reorder_threshold(),
-            // That of its path, once that is known.
+            // Those of its path, once that is known.
             initial_round_trip: 0,
+            reorder_time: 0,
         }),
     }
 }

@@ -56,7 +56,7 @@ enum End {
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     ends: Vec<End>,
-    /// Those that receive, by flow.
+    /// Those that receive, by the flow that messages name.
     receives: BTreeMap<u32, usize>,
     /// Whose messages wait in the endpoint, oldest first.
     groups: VecDeque<usize>,
@@ -92,9 +92,9 @@ impl Datagrams {
         self.ends.push(End::Sends(sending));
     }
 
-    /// Adds a flow that is received.
-    pub fn expect(&mut self, flow: Flow) {
-        self.receives.insert(flow.id, self.ends.len());
+    /// Adds a flow that is received; its messages name flow `sent_as`.
+    pub fn expect(&mut self, flow: Flow, sent_as: u32) {
+        self.receives.insert(sent_as, self.ends.len());
         self.ends.push(End::Receives(Incoming::new(flow)));
     }
 

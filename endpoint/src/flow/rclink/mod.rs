@@ -225,9 +225,9 @@ impl LinkNic {
         self.datagrams.send(flow, kind, to);
     }
 
-    /// It receives such a flow.
-    pub fn expect_datagrams(&mut self, flow: Flow) {
-        self.datagrams.expect(flow);
+    /// It receives such a flow, which its sender knows as flow `sent_as`: another one, where several hear a group.
+    pub fn expect_datagrams(&mut self, flow: Flow, sent_as: u32) {
+        self.datagrams.expect(flow, sent_as);
     }
 
     /// Adds an end of a flow of this class: this NIC sends, or its peer, whose end has the number `peer_end`.
@@ -337,6 +337,7 @@ impl LinkNic {
             packets: to.packets - from.packets,
             resent: to.resent - from.resent,
             timeouts: to.timeouts - from.timeouts,
+            probes: 0,
             naks: to.naks - from.naks,
             cnps: to.cnps - from.cnps,
         }

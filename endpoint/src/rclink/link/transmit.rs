@@ -52,8 +52,7 @@ impl Link {
         if let Some(written) = cnp.and_then(|priority| self.cnp(priority)) {
             return Some(written);
         }
-        let control =
-            ack.and_then(|priority| self.answer(priority)).or_else(|| self.credits(ack, now));
+        let control = ack.and_then(|priority| self.answer(priority)).or_else(|| self.credits(ack, now));
         if let Some(priority) = control {
             return Some((priority, Sent::Control));
         }

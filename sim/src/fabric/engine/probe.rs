@@ -235,6 +235,7 @@ impl Fabric<'_> {
             marked: Some(got.marked),
             cnps: Some(got.cnps),
             timeouts: sent.timeouts,
+            probes: sent.probes,
             rate_bps: rate,
             level: None,
             error: planned.seat.and_then(|seat| self.hosts[planned.from].rank(seat)?.error()).map(Into::into),

@@ -61,7 +61,8 @@ pub(super) fn play_congested(
         let mut onward = |now: Progress| {
             let before = told.unwrap_or(Progress { now_ns: 0, done: 0, ..now });
             let (now_ns, done) = (now.now_ns.max(before.now_ns), now.done.max(before.done));
-            let next = Progress { now_ns, done: done.min(before.flows), events: events + now.events, ..before };
+            let next =
+                Progress { now_ns, done: done.min(before.flows), events: events + now.events, ..before };
             told = Some(next);
             progress(next)
         };

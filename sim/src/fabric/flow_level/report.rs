@@ -112,6 +112,7 @@ impl World<'_> {
             marked: None,
             cnps: None,
             timeouts: 0,
+            probes: 0,
             rate_bps: None,
             level: (self.spec.level == Level::Hybrid).then_some(Level::Flow),
             error: None,

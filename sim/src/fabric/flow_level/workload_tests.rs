@@ -109,7 +109,11 @@ fn assert_as_packets(packets: &Report, hybrid: &Report, text: &str) {
     assert_eq!(ended(packets), ended(hybrid), "{text}");
     assert!(near(packets.end_ns, hybrid.end_ns), "{} {}\n{text}", packets.end_ns, hybrid.end_ns);
     for (a, b) in packets.collectives.iter().zip(&hybrid.collectives) {
-        assert_eq!((a.identity.kind, a.identity.ranks, a.identity.bytes), (b.identity.kind, b.identity.ranks, b.identity.bytes), "{text}");
+        assert_eq!(
+            (a.identity.kind, a.identity.ranks, a.identity.bytes),
+            (b.identity.kind, b.identity.ranks, b.identity.bytes),
+            "{text}"
+        );
         let messages = |c: &CollectiveResult| c.steps.iter().map(|s| s.messages).collect::<Vec<_>>();
         assert_eq!(messages(a), messages(b), "{text}");
         let times = |c: &CollectiveResult| [c.start_ns.expect("began"), c.figures.time_ns.expect("ended")];

@@ -80,7 +80,10 @@ fn the_shipped_traces_are_these_and_mean_what_the_schema_says() {
     }
     let report = play(&shipped(), "").unwrap();
     let [messages, sum] = &report.collectives[..] else { panic!("{:?}", report.collectives) };
-    assert_eq!((sum.identity.kind, sum.identity.ranks, sum.identity.bytes, sum.steps.len()), ("all_reduce", 4, Some(1_000_000), 6));
+    assert_eq!(
+        (sum.identity.kind, sum.identity.ranks, sum.identity.bytes, sum.steps.len()),
+        ("all_reduce", 4, Some(1_000_000), 6)
+    );
     assert_eq!((sum.start_ns, messages.steps[0].messages), (Some(10_000), 4));
     let late = sum.figures.straggler.as_ref().unwrap();
     assert_eq!((late.host.as_str(), late.cause, late.late_ns), ("h3", "compute", 30_000));

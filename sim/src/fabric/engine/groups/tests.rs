@@ -67,7 +67,7 @@ fn cases() -> Vec<Case> {
         case("all to all", true, "5ms", leaves, "[[workload]]\nkind = \"all_to_all\"\nbytes = \"5KB\"\n"),
         case(
             "selective repeat, over paths drawn by lot",
-            false,
+            true,
             "3ms",
             leaves,
             "[routing]\nmode = \"spray\"\n[host]\ntransport = \"selective_repeat\"\n\
@@ -117,6 +117,63 @@ fn cases() -> Vec<Case> {
             tree,
             "[[workload]]\nkind = \"inc_all_reduce\"\nbytes = \"64KB\"\n\
              [[workload]]\nkind = \"permutation\"\nbytes = \"100KB\"\ncc = \"dcqcn\"\n",
+        ),
+        case(
+            "frames and pauses that links lose, sprayed",
+            true,
+            "3ms",
+            leaves,
+            &format!(
+                "[routing]\nmode = \"spray\"\n[host]\ntransport = \"selective_repeat\"\ntimeout = \"90us\"\n\
+                 [link]\nloss = 0.002\n[trunk]\nloss = 0.001\npause_loss = 0.2\n\
+                 [[workload]]\nkind = \"permutation\"\nbytes = \"200KB\"\ncc = \"dcqcn\"\n\
+                 [[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"50KB\"\n{}",
+                SMALL_BUFFER.replace("620KB", "1MiB")
+            ),
+        ),
+        case(
+            "datagrams that are lost",
+            true,
+            "500us",
+            tree,
+            "[link]\nloss = 0.01\n[[workload]]\nkind = \"permutation\"\nbytes = \"200KB\"\nreliable = false\n",
+        ),
+        case(
+            "HPCC with PINT, whose switches draw",
+            true,
+            "2ms",
+            tree,
+            "[host]\ncongestion_control = \"hpcc-pint\"\n[[workload]]\nkind = \"permutation\"\nbytes = \"150KB\"\n\
+             [[workload]]\nkind = \"incast\"\nto = \"h3\"\nbytes = \"30KB\"\n",
+        ),
+        case(
+            "RC Link, requests that are answered, and losses",
+            true,
+            "3ms",
+            leaves,
+            "[host]\nprotocol = \"rclink\"\ntimeout = \"80us\"\n[link]\nloss = 0.001\n[switch.config.buffer]\nsize = \"4MiB\"\n\
+             [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"permutation\"\nbytes = \"200KB\"\ncc = \"backoff\"\n\
+             response = 300\n[[workload]]\nkind = \"incast\"\nto = \"h7\"\nbytes = \"100KB\"\ncc = \"backoff\"\n",
+        ),
+        case(
+            "RC Link, an all-reduce over credits, by hosts that read slowly",
+            true,
+            "5ms",
+            tree,
+            "[host]\nprotocol = \"rclink\"\n[host.rclink]\nflow_control = \"cbfc\"\ncredits = 64\nread_rate = \"60G\"\n\
+             [switch.config.buffer]\nsize = \"4MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+             [[workload]]\nkind = \"all_reduce\"\nbytes = \"160KB\"\n",
+        ),
+        case(
+            "RC Link, multicast and raw frames beside queue pairs",
+            true,
+            "1ms",
+            leaves,
+            "[host]\nprotocol = \"rclink\"\n[switch.config.buffer]\nsize = \"4MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+             [[workload]]\nkind = \"flow\"\ntype = \"type2\"\nfrom = \"h1\"\nbytes = \"100KB\"\n\
+             [[workload]]\nkind = \"flow\"\ntype = \"type2\"\nfrom = \"h5\"\nbytes = \"100KB\"\nstart = \"7us\"\nmembers = [\"h0\", \"h9\"]\n\
+             [[workload]]\nkind = \"permutation\"\ntype = \"type3\"\nbytes = \"50KB\"\n\
+             [[workload]]\nkind = \"all_to_all\"\nbytes = \"20KB\"\n",
         ),
         case(
             "a crossbar in every switch",
