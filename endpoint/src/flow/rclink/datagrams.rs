@@ -48,7 +48,7 @@ impl Sending {
 
 #[derive(Clone, Debug)]
 enum End {
-    Sends(Sending),
+    Sends(Box<Sending>),
     Receives(Incoming),
 }
 
@@ -89,7 +89,7 @@ impl Datagrams {
     pub fn send(&mut self, flow: Flow, kind: Datagram, to: Station) {
         let pace = if let Pace::Fixed(rate) = flow.pace { Some(Clock::new(rate, 0)) } else { None };
         let sending = Sending { flow, kind, to, posted: 0, sent: Sent::default(), pace };
-        self.ends.push(End::Sends(sending));
+        self.ends.push(End::Sends(Box::new(sending)));
     }
 
     /// Adds a flow that is received; its messages name flow `sent_as`.
@@ -128,7 +128,7 @@ impl Datagrams {
         let least = (*codec.payload_range().start()).max(MIN_MESSAGE as usize);
         for at in 0..self.ends.len() {
             let End::Sends(sending) = &mut self.ends[at] else { continue };
-            let Sending { flow, kind, to, posted, sent, .. } = *sending;
+            let Sending { flow, kind, to, posted, sent, .. } = **sending;
             for number in posted..flow.packets().min(sent.packets + window) {
                 if sending.ready() > now {
                     break;
