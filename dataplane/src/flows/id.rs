@@ -171,8 +171,8 @@ impl FlowId {
     }
 
     /// Depends on all words.
-    pub(super) fn hash(&self) -> u32 {
+    pub(super) fn hash(&self) -> u8 {
         let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        (self.0.iter().fold(0, mix) >> 32) as u32
+        (self.0.iter().fold(0, mix) >> 32) as u8
     }
 }

@@ -10,6 +10,11 @@ use crate::stats::Words;
 /// Flows that a summary holds.
 pub const ENTRIES: usize = 32;
 
+/// Tags in a word.
+const TAGS: usize = size_of::<u64>();
+
+const _: () = assert!(ENTRIES.is_multiple_of(TAGS));
+
 /// The flows with the largest counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Summary {
@@ -17,8 +22,8 @@ pub struct Summary {
     counts: [u64; ENTRIES],
     over: [u64; ENTRIES],
     ids: [[u64; ID_WORDS]; ENTRIES],
-    /// A part of the hash of each flow; not published.
-    tags: [u32; ENTRIES],
+    /// An octet of the hash of each flow, the first one lowest; not published.
+    tags: [u64; ENTRIES / TAGS],
 }
 
 /// A flow, and what was counted of it.
@@ -36,8 +41,7 @@ impl Summary {
     /// Adds to the count of a flow. One that is new in a full summary takes the place, and the count, of the smallest.
     pub fn add(&mut self, id: &FlowId, weight: u64) {
         let (tag, used) = (id.hash(), self.used as usize);
-        let same = |at: &usize| self.tags[*at] == tag && self.ids[*at] == id.0;
-        let at = match (0..used).find(same) {
+        let at = match self.find(id, tag) {
             Some(at) => at,
             None if used < ENTRIES => {
                 self.used += 1;
@@ -45,8 +49,7 @@ impl Summary {
                 used
             }
             None => {
-                let smallest =
-                    (1..ENTRIES).fold(0, |a, b| if self.counts[b] < self.counts[a] { b } else { a });
+                let smallest = self.smallest();
                 self.take(smallest, id, tag, self.counts[smallest]);
                 smallest
             }
@@ -54,8 +57,39 @@ impl Summary {
         self.counts[at] += weight;
     }
 
-    fn take(&mut self, at: usize, id: &FlowId, tag: u32, over: u64) {
-        (self.ids[at], self.tags[at], self.over[at]) = (id.0, tag, over);
+    /// The place of a flow. Eight tags are compared at once: of the octets of a word some are found that are the same, and no
+    /// other ones than such in front of which there is one.
+    #[inline]
+    fn find(&self, id: &FlowId, tag: u8) -> Option<usize> {
+        const LOW: u64 = u64::from_ne_bytes([1; TAGS]);
+        let wanted = LOW * u64::from(tag);
+        for (word, tags) in self.tags.iter().enumerate() {
+            let differs = tags ^ wanted;
+            let mut same = differs.wrapping_sub(LOW) & !differs & LOW << 7;
+            while same != 0 {
+                let at = (word * TAGS + same.trailing_zeros() as usize / 8) % ENTRIES;
+                if self.ids[at] == id.0 && at < self.used as usize {
+                    return Some(at);
+                }
+                same &= same - 1;
+            }
+        }
+        None
+    }
+
+    /// The place of the smallest count, the first of them.
+    #[inline]
+    fn smallest(&self) -> usize {
+        let less = |(least, at), (other, count): (usize, &u64)| {
+            if *count < least { (*count, other) } else { (least, at) }
+        };
+        self.counts.iter().enumerate().fold((u64::MAX, 0), less).1
+    }
+
+    fn take(&mut self, at: usize, id: &FlowId, tag: u8, over: u64) {
+        (self.ids[at], self.over[at]) = (id.0, over);
+        let (word, shift) = (&mut self.tags[at / TAGS], at % TAGS * 8);
+        *word = *word & !(0xff << shift) | u64::from(tag) << shift;
     }
 
     /// Forgets everything.

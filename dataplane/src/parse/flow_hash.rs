@@ -41,7 +41,7 @@ fn between(ends: [u64; 2], seed: u64) -> u64 {
 
 /// Source and destination of an IP datagram, each folded to a word.
 fn ip_ends(bytes: &[u8], ethertype: u16, at: usize, with_ports: bool) -> Option<[u64; 2]> {
-    let Endpoints { ends, protocol, behind, fragment } = endpoints(bytes, ethertype, at)?;
+    let Endpoints { ends, protocol, behind, fragment, .. } = endpoints(bytes, ethertype, at)?;
     // Nothing folds to nothing: an IPv4 address is itself.
     let ends = ends.map(|end| mix((end >> 64) as u64) ^ end as u64);
     // Only the first fragment has ports: none of a datagram's may go another way.

@@ -14,8 +14,7 @@ impl Profile {
         let tags = self.ethertype.and_then(|at| headers::tags(bytes, at, self.vlan));
         if self.ip
             && let Some(tags) = &tags
-            && let Ok(Some(_)) = headers::ip(bytes, len, tags.ethertype, tags.payload)
-            && let Some((id, l4)) = internet(bytes, tags.ethertype, tags.payload)
+            && let Some((id, l4)) = internet(bytes, len, tags.ethertype, tags.payload)
         {
             return Some(match l4 {
                 Some((protocol, at)) => self.with_transport(id, bytes, protocol, at),
@@ -53,9 +52,13 @@ impl Profile {
     }
 }
 
-/// The flow by the IP header alone, and the protocol and place of what follows it, if that is not the rest of a fragmented packet.
-fn internet(bytes: &[u8], ethertype: u16, at: usize) -> Option<(FlowId, Option<(u8, usize)>)> {
-    let Endpoints { ends: [src, dst], protocol, behind, fragment } = endpoints(bytes, ethertype, at)?;
+/// The flow by a well-formed IP header alone, and the protocol and place of what follows it, if that is not the rest of a fragmented
+/// packet.
+fn internet(bytes: &[u8], len: usize, ethertype: u16, at: usize) -> Option<(FlowId, Option<(u8, usize)>)> {
+    let Endpoints { ends: [src, dst], protocol, behind, end, fragment } = endpoints(bytes, ethertype, at)?;
+    if end < behind || end > len || behind > bytes.len() {
+        return None;
+    }
     let id = match ethertype {
         IPV4 => FlowId::of_ipv4(protocol, src as u32, dst as u32),
         _ => FlowId::of_ipv6(protocol, src, dst),

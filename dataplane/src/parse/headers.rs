@@ -79,8 +79,9 @@ pub(super) struct Endpoints {
     /// Source and destination; those of IPv4 are the low 32 bits.
     pub ends: [u128; 2],
     pub protocol: u8,
-    /// Where the header ends.
+    /// Where the header ends, and where the packet does, as it states.
     pub behind: usize,
+    pub end: usize,
     /// IPv4: fragment offset, and in bit 13 whether more fragments follow.
     pub fragment: u16,
 }
@@ -101,6 +102,7 @@ pub(super) fn endpoints(bytes: &[u8], ethertype: u16, at: usize) -> Option<Endpo
                 ends: [12, 16].map(|at| address(at).into()),
                 protocol: head[9],
                 behind: at + header,
+                end: at + usize::from(u16::from_be_bytes([head[2], head[3]])),
                 fragment: u16::from_be_bytes([head[6], head[7]]) & 0x3fff,
             })
         }
@@ -114,6 +116,7 @@ pub(super) fn endpoints(bytes: &[u8], ethertype: u16, at: usize) -> Option<Endpo
                 ends: [address(8)?, address(24)?],
                 protocol: head[6],
                 behind: at + 40,
+                end: at + 40 + usize::from(u16::from_be_bytes([head[4], head[5]])),
                 fragment: 0,
             })
         }
