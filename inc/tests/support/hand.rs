@@ -248,3 +248,8 @@ impl Hand {
 pub fn words(numbers: &[i32]) -> Vec<u8> {
     numbers.iter().flat_map(|n| n.to_be_bytes()).collect()
 }
+
+/// Where frames went, their number and what they carried.
+pub fn payloads(sent: &[Sent]) -> Vec<(usize, i32, Vec<u8>)> {
+    sent.iter().map(|s| (s.to, s.number, s.payload.clone())).collect()
+}

@@ -1,0 +1,179 @@
+//! The engine moved by hand: peers that are slow, silent or late, and how a job ends.
+
+mod support;
+
+use support::hand::{Hand, JOB, PARENT, parent, payloads, status, words};
+use weir_endpoint::roce::wire::{Nak, Opcode, Syndrome};
+use weir_inc::drops::Drop;
+use weir_inc::immediate::{ALL_RANKS, Failure, Immediate, Primitive, Status};
+use weir_inc::kernels::Flags;
+use weir_inc::params::Straggler;
+use weir_inc::report::State;
+
+const ACK: Syndrome = Syndrome::ACK_NO_CREDITS;
+
+#[test]
+fn a_rank_that_waits_for_buffers_is_waited_for_but_not_for_ever() {
+    let mut hand = Hand::new(2, |job| job.patience = 5_000_000);
+    (0..2).for_each(|child| hand.only(child, 0, &words(&[1])));
+    hand.sent();
+    hand.ack(1, 0);
+    let start = hand.now;
+    loop {
+        hand.answer(0, 0, Syndrome::Rnr(12));
+        assert_eq!(hand.data(), []);
+        hand.wait(640_000);
+        let sent = hand.data();
+        if sent.iter().any(|s| s.to == 1) {
+            assert_eq!(sent[0].word(), Some(Immediate::Failed(Failure::Unreachable, 0)));
+            break;
+        }
+        assert_eq!(payloads(&sent), [(0, 0, words(&[2]))], "at {} ns", hand.now - start);
+    }
+    assert!((5_000_000..5_700_000).contains(&(hand.now - start)));
+    assert!(hand.report().peers[0].counters.rnr_received >= 7);
+}
+
+#[test]
+fn a_silent_child_is_probed_and_given_up_only_if_it_is_gone() {
+    for alive in [true, false] {
+        let mut hand = Hand::new(2, |job| job.probe_after = 1_000_000);
+        hand.only(0, 0, &words(&[1]));
+        hand.sent();
+        let mut probes = 0;
+        for _ in 0..40 {
+            hand.wait(1_000_000);
+            for probe in hand.data().iter().filter(|s| s.to == 1 && s.imm.is_none()) {
+                probes += 1;
+                // A duplicate of what was before the first packet: a responder acknowledges it and looks no further.
+                assert_eq!((probe.opcode, probe.number, probe.ack_req), (Opcode::RC_SEND_ONLY, -1, true));
+                if alive {
+                    hand.ack(1, -1);
+                }
+            }
+        }
+        let report = hand.report();
+        if alive {
+            assert_eq!((report.state, report.peers[1].missing), (State::Running, true));
+            assert!(report.waiting.unwrap() >= 39_000_000 && probes >= 39);
+            hand.only(1, 0, &words(&[2]));
+            assert_eq!(hand.data()[0].payload, words(&[3]));
+        } else {
+            assert!(matches!(report.state, State::Failing(Failure::Unreachable, 1, _)), "{:?}", report.state);
+            assert_eq!(probes, 8, "seven retries");
+        }
+    }
+}
+
+#[test]
+fn a_silent_child_is_given_up_after_as_many_retries_as_there_can_be() {
+    let mut hand = Hand::new(2, |job| (job.probe_after, job.retries) = (1_000_000, u8::MAX));
+    hand.only(0, 0, &words(&[1]));
+    hand.sent();
+    let mut probes = 0;
+    for _ in 0..300 {
+        hand.wait(1_000_000);
+        probes += hand.data().iter().filter(|s| s.to == 1 && s.imm.is_none()).count();
+    }
+    assert_eq!(probes, 256);
+    assert!(matches!(hand.report().state, State::Failing(Failure::Unreachable, 1, _)));
+}
+
+#[test]
+fn a_late_child_is_left_out_after_the_deadline_and_counted() {
+    let mut hand = Hand::new(3, |job| job.straggler = Straggler::Partial(100_000));
+    for n in 0..2 {
+        hand.only(0, n, &words(&[1]));
+        hand.only(2, n, &words(&[4]));
+        hand.now += 10_000;
+    }
+    hand.sent();
+    hand.wait(85_000);
+    let first: Vec<_> =
+        hand.data().iter().filter(|s| s.to == 1).map(|s| (s.number, s.word(), s.payload.clone())).collect();
+    assert_eq!(first, [(0, status(2), words(&[5]))], "the second number has a deadline of its own");
+    hand.only(1, 0, &words(&[2]));
+    assert_eq!((hand.drops(Drop::Late), hand.answers()), (1, vec![(1, 0, ACK)]));
+    hand.only(1, 1, &words(&[2]));
+    let second: Vec<_> =
+        hand.data().iter().filter(|s| s.to == 1).map(|s| (s.number, s.word(), s.payload.clone())).collect();
+    assert_eq!(second, [(1, status(3), words(&[7]))]);
+    let report = hand.report();
+    assert_eq!((report.counters.partial, report.peers[1].counters.late), (1, 1));
+}
+
+#[test]
+fn a_barrier_is_never_partial_and_abort_ends_the_job() {
+    for (straggler, barrier) in [(Straggler::Partial(100_000), true), (Straggler::Abort(100_000), false)] {
+        let mut hand = Hand::new(2, |job| job.straggler = straggler);
+        if barrier {
+            hand.with(0, 0, Immediate::Operation(Primitive::Barrier), &[]);
+        } else {
+            hand.only(0, 0, &words(&[1]));
+        }
+        hand.sent();
+        hand.wait(99_000);
+        assert_eq!(hand.report().state, State::Running);
+        hand.wait(1_000);
+        assert!(matches!(hand.report().state, State::Failing(Failure::Straggler, 1, _)));
+        let told: Vec<_> = hand.data().iter().map(|s| (s.to, s.word())).collect();
+        assert_eq!(told, [0, 1].map(|child| (child, Some(Immediate::Failed(Failure::Straggler, 1)))));
+    }
+}
+
+#[test]
+fn a_rank_or_the_operator_may_end_a_job() {
+    let mut hand = Hand::new(2, |_| {});
+    hand.with(1, 0, Immediate::Failed(Failure::Aborted, 0), &[]);
+    let told: Vec<_> = hand.data().iter().map(|s| (s.to, s.word())).collect();
+    assert_eq!(told, [0, 1].map(|child| (child, Some(Immediate::Failed(Failure::Aborted, 1)))));
+
+    let mut hand = Hand::new(2, |_| {});
+    assert!(hand.engine.stop(JOB, hand.now) && !hand.engine.stop(JOB + 1, hand.now));
+    assert!(hand.data().iter().all(|s| s.word() == Some(Immediate::Failed(Failure::Stopped, ALL_RANKS))));
+
+    // A rank that refuses a result has lost its queue pair: the others are told.
+    let mut hand = Hand::new(2, |_| {});
+    (0..2).for_each(|child| hand.only(child, 0, &words(&[1])));
+    hand.sent();
+    hand.answer(1, 0, Syndrome::Nak(Nak::RemoteOperational));
+    let told: Vec<_> = hand.data().iter().map(|s| (s.to, s.word())).collect();
+    assert_eq!(told, [(0, Some(Immediate::Failed(Failure::Refused, 1)))]);
+}
+
+#[test]
+fn results_that_nobody_asked_for_end_the_job() {
+    let mut hand = Hand::new(2, |job| job.parent = Some(parent()));
+    hand.with(PARENT, 0, status(2).unwrap(), &words(&[1]));
+    assert_eq!(hand.drops(Drop::InvalidRequest), 1);
+    assert!(matches!(hand.report().state, State::Failing(Failure::Protocol, ALL_RANKS, _)));
+    assert!(hand.data().iter().all(|s| s.payload.is_empty()));
+}
+
+#[test]
+fn a_parent_is_told_to_wait_when_results_are_not_acknowledged() {
+    let mut hand = Hand::new(1, |job| {
+        job.parent = Some(parent());
+        job.window = 16;
+    });
+    (0..8).for_each(|n| hand.only(0, n, &words(&[n])));
+    hand.sent();
+    hand.ack(PARENT, 8);
+    (0..7).for_each(|n| hand.with(PARENT, n, status(5).unwrap(), &words(&[10 * n])));
+    // Six results are kept: the seventh waits with the parent.
+    assert!(hand.answers().contains(&(PARENT, 6, Syndrome::Rnr(2))));
+    assert_eq!((hand.drops(Drop::ResultsFull), hand.report().kept), (1, (6, 8)));
+    hand.ack(0, 5);
+    hand.with(PARENT, 6, status(5).unwrap(), &words(&[60]));
+    assert_eq!(payloads(&hand.data()), [(0, 6, words(&[60]))]);
+}
+
+/// A status says what it should of flags, too.
+#[test]
+fn overflow_is_told_with_the_result() {
+    let mut hand = Hand::new(2, |_| {});
+    hand.only(0, 0, &words(&[i32::MAX]));
+    hand.only(1, 0, &words(&[1]));
+    let overflow = Immediate::Status(Status { count: 2, flags: Flags::OVERFLOW });
+    assert!(hand.data().iter().all(|s| s.word() == Some(overflow)));
+}
