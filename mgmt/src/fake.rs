@@ -253,7 +253,8 @@ pub fn reading(n: u64) -> Reading {
             bytes: n * 16_000,
             files: 1,
             lost: n,
-            lost_before: 0,
+            failures: 0,
+            last_error: String::new(),
             error: Some("/var/log/weir/look.pcapng: No space left on device (os error 28)".into()),
         }]),
     }

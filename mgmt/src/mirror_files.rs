@@ -4,7 +4,7 @@
 
 use crate::pcapng::Writer;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -35,8 +35,10 @@ pub struct MirrorFileReading {
     pub files: u64,
     /// Frames that could not be written.
     pub lost: u64,
-    /// Those of them lost before the last trouble began: the others are what it cost.
-    pub lost_before: u64,
+    /// Times that something began to keep files from being written.
+    pub failures: u64,
+    /// What that was the last time.
+    pub last_error: String,
     /// Why the last ones could not; `None`: all is well.
     pub error: Option<String>,
 }
@@ -192,11 +194,9 @@ impl MirrorFiles {
         MirrorFileReading { error: None, ..self.reading }
     }
 
-    /// Before what is lost by it is counted.
     fn fail(&mut self, error: String) {
-        if self.reading.error.is_none() {
-            self.reading.lost_before = self.reading.lost;
-        }
+        self.reading.failures += u64::from(self.reading.error.is_none());
+        self.reading.last_error.clone_from(&error);
         self.reading.error = Some(error);
         self.retry = Some(Instant::now() + RETRY);
     }
@@ -259,26 +259,47 @@ impl MirrorFiles {
     }
 }
 
-/// Mirrors whose files cannot be written, as far as that was told.
+/// What was told of mirrors whose files cannot be written, by their names.
 #[derive(Debug, Default)]
-pub struct Failing(BTreeSet<String>);
+pub struct Failing(BTreeMap<String, Told>);
+
+/// What was told of one.
+#[derive(Debug, Default)]
+struct Told {
+    /// Of so many failures.
+    failures: u64,
+    /// Frames lost at the last look.
+    lost: u64,
+    /// Of those, at the look before the failure that has not been told to have ended.
+    since: Option<u64>,
+}
 
 impl Failing {
-    /// What has become of files since: phase and fields of events `mirror_file`. To be asked before files are replaced, and
-    /// after it: what kept the earlier ones from being written ends there, and what it cost is told.
+    /// What has become of files since the last look: phase and fields of events `mirror_file`, also of a failure that has begun and
+    /// ended meanwhile. To be asked before files are replaced, and after it: what kept the earlier ones from being written ends
+    /// there, and what it cost is told.
     pub fn news(
         &mut self,
         readings: impl IntoIterator<Item = MirrorFileReading>,
     ) -> Vec<(&'static str, Map<String, Value>)> {
         let mut news = Vec::new();
-        for MirrorFileReading { mirror, error, lost, lost_before, .. } in readings {
-            let (phase, key, value) = match error {
-                Some(error) if self.0.insert(mirror.clone()) => ("alarm", "error", json!(error)),
-                None if self.0.remove(&mirror) => ("end", "lost", json!(lost - lost_before)),
-                _ => continue,
+        for MirrorFileReading { mirror, error, lost, failures, last_error, .. } in readings {
+            let told = self.0.entry(mirror.clone()).or_default();
+            let mut tell = |phase, key: &str, value: Value| {
+                let fields = [("mirror".to_owned(), json!(mirror)), (key.to_owned(), value)];
+                news.push((phase, fields.into_iter().collect()));
             };
-            let fields = [("mirror".to_owned(), json!(mirror)), (key.to_owned(), value)];
-            news.push((phase, fields.into_iter().collect()));
+            if failures > told.failures && told.since.is_none() {
+                // Nothing is lost but by a failure.
+                told.since = Some(told.lost);
+                tell("alarm", "error", json!(last_error));
+            }
+            if error.is_none()
+                && let Some(before) = told.since.take()
+            {
+                tell("end", "lost", json!(lost - before));
+            }
+            (told.failures, told.lost) = (failures, lost);
         }
         news
     }

@@ -183,7 +183,10 @@ fn what_could_not_be_written_is_cut_and_counted() {
     files.add(&copy(4, &[4; 60]));
     files.end();
     assert_eq!((files.reading.frames, files.reading.lost, &files.reading.error), (2, 2, &None));
-    assert_eq!(files.reading.lost_before, 0);
+    // Shorter than between two looks, and told all the same.
+    let told = Failing::default().news([files.reading.clone()]);
+    assert_eq!(told.iter().map(|(phase, _)| *phase).collect::<Vec<_>>(), ["alarm", "end"]);
+    assert_eq!((&told[0].1["mirror"], &told[1].1["lost"]), (&json!("look"), &json!(2)));
     assert_eq!((read(&path).0[0].4[0], read(&older(&path, 1)).0.len()), (4, 1));
     // Counts go on with the next files of the mirror, and the next trouble is one of its own.
     let (settings, ports) = (files.settings.clone(), files.ports.clone());
@@ -192,7 +195,7 @@ fn what_could_not_be_written_is_cut_and_counted() {
     let mut files = MirrorFiles::new("look", elsewhere, ports, Some(files.into_reading()));
     assert_eq!((files.reading.frames, files.reading.lost), (2, 2));
     files.add(&copy(5, &[5; 60]));
-    assert_eq!((files.reading.frames, files.reading.lost, files.reading.lost_before), (2, 3, 2));
+    assert_eq!((files.reading.frames, files.reading.lost, files.reading.failures), (2, 3, 2));
 }
 
 /// What is removed, or moved away, is noticed within a second: what waits goes into a file of its name, or is counted.

@@ -198,7 +198,7 @@ fn lldp_is_spoken_as_there() {
         &[
             "approximated  LLDP_PORT|Ethernet12 mode: port.lldp: a port of weir that sends receives, too",
             "LLDP_PORT|Ethernet99: there is no such port in PORT",
-            "supp_mgmt_address_tlv: weir sends the address",
+            "supp_mgmt_address_tlv: set lldp.management_address",
         ],
     );
     let back = export(&config);

@@ -220,7 +220,7 @@ pub struct Arrival {
     pub class: Class,
     /// What the forwarding table says of its destination; of a LAG the member it leaves by.
     pub lookup: Lookup,
-    /// Bytes it is charged.
+    /// Bytes its group is charged, for all its copies; each copy is charged to its queue by itself.
     pub charge: u32,
     /// Its priority group before and after.
     pub pg: [PgView; 2],
@@ -551,15 +551,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             queue: headers.meta.queue,
             pg: (headers.meta.pg % PRIORITIES as u16) as u8,
         };
+        let copies = if queued && slot.is_some() { 1 + more as u32 } else { 0 };
+        let each = self.admission.charge(start.len);
         let arrival = Arrival {
             parsed: start.parsed,
             class,
             lookup: start.lookup,
-            charge: self.admission.charge(start.len),
+            charge: self.admission.charge_for_copies(each, copies.max(1)),
             pg: [before.0, after.0],
             queue: [before.1, after.1],
             lost: lost.map(|reason| DropReason::ALL[reason]),
-            copies: if queued && slot.is_some() { 1 + more as u32 } else { 0 },
+            copies,
             vlan: headers.vlan,
             aside: aside as u32,
         };

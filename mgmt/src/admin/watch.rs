@@ -85,6 +85,10 @@ impl Watch {
         if drops && marked {
             return Err(fields.wrong("marked", "what is lost is not marked: leave out `drops` or `marked`"));
         }
+        let count = fields.number("count", MOST_FRAMES)?.unwrap_or(10);
+        if count == 0 {
+            return Err(fields.wrong("count", "0 frames are none to follow: leave it out, or give 1 or more"));
+        }
         Ok(Self {
             port: port.to_owned(),
             filter: Filter {
@@ -96,7 +100,7 @@ impl Watch {
                 ip: inner.ip("ip")?,
                 qp: inner.number("qp", 0xff_ffff)?.map(|n| n as u32),
             },
-            count: fields.number("count", MOST_FRAMES)?.unwrap_or(10).max(1),
+            count,
             bytes: fields.number("bytes", MOST_BYTES)?.unwrap_or(128) as u32,
             drops,
             marked,
@@ -508,7 +512,11 @@ fn story_of_arrival(arrival: &WatchedArrival) -> Vec<(&'static str, String)> {
     }
     stages.push(match &arrival.reason {
         Some(reason) => ("DROPPED", format!("{reason}: {}", arrival.remedy.as_deref().unwrap_or_default())),
-        None => ("verdict", format!("{}, charged {}", arrival.verdict, arrival.charge_bytes)),
+        None => {
+            let copies =
+                if arrival.copies > 1 { format!(" for {} copies", arrival.copies) } else { String::new() };
+            ("verdict", format!("{}, charged {}{copies}", arrival.verdict, arrival.charge_bytes))
+        }
     });
     if arrival.copies_aside > 0 {
         let aside = arrival.copies_aside;

@@ -37,7 +37,7 @@ impl Importer<'_> {
             if let Some(mode) = self.lldp_mode(&mut row, true) {
                 self.ports.iter_mut().for_each(|port| port.lldp = Some(mode));
             }
-            row.note(&["supp_mgmt_address_tlv"], Ignored, "weir sends the address where it has one");
+            self.management_address(&mut row);
             self.db.done(&row, "weir sends what it is");
             self.lldp = Some(Lldp { enable, interval, hold, system_name });
         }
@@ -51,7 +51,25 @@ impl Importer<'_> {
             if let Some(mode) = self.lldp_mode(&mut row, enabled) {
                 self.ports[port].lldp = Some(mode);
             }
+            self.management_address(&mut row);
             self.db.done(&row, "weir has no such field");
+        }
+    }
+
+    /// SONiC sends the address of its management interface or none; weir the one of a key, or that its API listens on.
+    fn management_address(&mut self, row: &mut Row) {
+        const FIELD: &str = "supp_mgmt_address_tlv";
+        match self.db.word(row, FIELD, &YES_OR_NO) {
+            Some(false) => row.note(
+                &[FIELD],
+                Ignored,
+                "weir sends lldp.management_address, or what mgmt.listen has: listen = \"off\" sends none",
+            ),
+            _ => row.note(
+                &[FIELD],
+                Approximated,
+                "set lldp.management_address, unless mgmt.listen names an address",
+            ),
         }
     }
 

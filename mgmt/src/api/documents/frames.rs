@@ -163,9 +163,9 @@ pub struct WatchOrder {
     /// Which; all unless given.
     #[serde(default)]
     pub filter: Option<WatchFilter>,
-    /// How many; 10 unless given. 0 is 1.
+    /// How many; 10 unless given.
     #[serde(default)]
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub count: Option<u64>,
     /// Bytes told of each; 128 unless given.
     #[serde(default)]
@@ -339,7 +339,7 @@ pub struct WatchedArrival {
     pub class: FrameClass,
     /// What the forwarding table says: `port NAME`, `group N` or `unknown`.
     pub lookup: String,
-    /// Bytes it is charged.
+    /// Bytes its group is charged, for all its copies.
     pub charge_bytes: u32,
     /// Its priority group before and after.
     pub group: WatchedGroup,
