@@ -39,7 +39,7 @@ pub enum ClientError {
     #[error("{0}")]
     Answer(String),
     /// The answer is that it is not done.
-    #[error("{target}: {status} ({}){}", problem.detail, lines_of(&problem.faults))]
+    #[error("{target}: {status} ({}){}", problem.detail, lines_of(problem))]
     Refused {
         /// What was asked.
         target: String,
@@ -150,13 +150,17 @@ fn exchange(
 }
 
 /// Faults, each on a line of its own behind what is wrong.
-fn lines_of(faults: &[Fault]) -> String {
+fn lines_of(problem: &Problem) -> String {
     let line = |fault: &Fault| {
         let line = fault.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        let remedy = if fault.remedy.is_empty() { String::new() } else { format!("; {}", fault.remedy) };
-        format!("\n  {line}{}: {}{remedy}", fault.path, fault.detail)
+        // What is wrong stands before it already where it is one thing.
+        let said: Vec<&str> = [fault.detail.as_str(), &fault.remedy]
+            .into_iter()
+            .filter(|part| !part.is_empty() && *part != problem.detail)
+            .collect();
+        format!("\n  {line}{}: {}", fault.path, said.join("; "))
     };
-    faults.iter().map(line).collect()
+    problem.faults.iter().map(line).collect()
 }
 
 /// A request over HTTP/1.0.

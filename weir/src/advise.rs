@@ -10,6 +10,7 @@ use crate::headroom::{Column, columns, table};
 use crate::headroom::{HeadroomArgs, LinkArgs};
 use crate::output::{ERR, OUT};
 use crate::quantity::gap;
+use crate::refusal::refuse;
 use crate::run::memory::PoolSize;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -34,20 +35,20 @@ pub struct AdviseArgs {
     /// Size of the buffer, e.g. 32MiB.
     #[arg(long, value_parser = size)]
     pub buffer: u64,
-    /// The groups share a headroom pool of this part of the sum: 2 is half of it.
+    /// Share one headroom pool: the sum of all headrooms, divided by this number.
     #[arg(long, value_name = "RATIO", value_parser = clap::value_parser!(u8).range(2..=64))]
     pub oversubscribe: Option<u8>,
     /// Write SONiC's config_db.json for the chip that is planned, with the headroom of SONiC's formula; the reasons go to
     /// standard error.
     #[arg(long)]
     pub sonic: bool,
-    /// Lcores that poll the ports; as many as leave most to share unless given.
+    /// Lcores that poll the ports; the number that leaves most of the buffer to share unless given.
     #[arg(long, conflicts_with = "sonic", value_parser = clap::value_parser!(u16).range(1..=128))]
     pub lcores: Option<u16>,
     /// Longest gap between two polls of a port, e.g. 10us.
     #[arg(long, default_value = "10us", value_parser = gap)]
     pub poll_gap: Duration,
-    /// `device` of every port, {n} stands for its number; PCI addresses to be replaced unless given.
+    /// `device` of every port: its number takes the place of `n` in braces. PCI addresses to be replaced unless given.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// JSON: the configuration as a text (`toml`), or SONiC's tables (`config_db`) and the `reasons`.
@@ -244,10 +245,9 @@ fn fits(args: &AdviseArgs, roomy: &Config) -> Result<()> {
         let _ = write!(change, ", --oversubscribe {ratio} (the groups share their headroom)");
     }
     let loops = if args.sonic { "" } else { ", a shorter --poll-gap" };
-    bail!(
+    let what = format!(
         "{} ports need {needed} bytes and the buffer has {}: headroom {} ({} for each of {groups} groups) + reserved {} + control {} + \
-         staleness {} + {least} to share, two frames of {} for each group when all are full\n  \
-         give {change}, a shorter --cable, a smaller --mtu{loops}, or fewer --ports",
+         staleness {} + {least} to share, two frames of {} for each group when all are full",
         args.ports,
         args.buffer,
         b.headroom,
@@ -256,7 +256,9 @@ fn fits(args: &AdviseArgs, roomy: &Config) -> Result<()> {
         b.control_bytes,
         b.staleness,
         args.link.mtu
-    )
+    );
+    let remedy = format!("give {change}, a shorter --cable, a smaller --mtu{loops}, or fewer --ports");
+    Err(refuse("--buffer", what, remedy))
 }
 
 /// Headroom three ways, and the division of the buffer, as comments.

@@ -4,8 +4,9 @@ use crate::Outcome;
 use crate::check;
 use crate::output::{OUT, say};
 use crate::quantity::time;
+use crate::refusal::refuse;
 use crate::which::Which;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -40,7 +41,7 @@ pub struct ApplyArgs {
 pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     let Some(path) = &args.config else {
         if args.dry_run || args.confirm.flatten().is_some() {
-            bail!("name the configuration file to apply");
+            return Err(refuse("CONFIG", "no configuration is named", "name the file to apply"));
         }
         let path = if args.rollback { api::ROLLBACK } else { api::CONFIRM };
         let answer = client::order(&args.which.socket()?, path, "")?;
@@ -51,7 +52,11 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
         return Ok(Outcome::Good);
     };
     if args.confirm == Some(None) {
-        bail!("say how long to wait for the confirmation: --confirm 30s");
+        return Err(refuse(
+            "--confirm",
+            "it does not say how long to wait for the confirmation",
+            "--confirm 30s",
+        ));
     }
     // Errors are shown with their lines before anybody is asked.
     let name = path.display().to_string();

@@ -4,9 +4,10 @@ use crate::Outcome;
 use crate::inc;
 use crate::machine::Machine;
 use crate::output::{OUT, say, say_err};
+use crate::refusal::{at, cannot, refuse};
 use crate::run::devices;
 use crate::run::memory::{PoolSize, engines_fit};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -29,7 +30,7 @@ pub struct CheckArgs {
     /// Print every effective value, where it comes from and why it is so.
     #[arg(long)]
     pub explain: bool,
-    /// A job of in-network aggregation that is to fit beside the others named here; may be given many times.
+    /// Also check that this job of in-network aggregation fits, together with the others named here; may be repeated.
     #[arg(long = "job", value_name = "FILE")]
     pub jobs: Vec<PathBuf>,
     /// JSON: what was found, with its places, and what the configuration comes to.
@@ -64,17 +65,18 @@ pub fn read(path: &Path) -> Result<String> {
 /// # Errors
 /// It cannot be read, or is longer.
 pub fn read_at_most(path: &Path, longest: u64) -> Result<String> {
-    let context = || format!("cannot read {}", path.display());
     let mut bytes = Vec::new();
-    File::open(path)
-        .with_context(context)?
-        .take(longest + 1)
-        .read_to_end(&mut bytes)
-        .with_context(context)?;
+    let read = File::open(path).and_then(|file| file.take(longest + 1).read_to_end(&mut bytes));
+    read.map_err(cannot("read", path))?;
+    let no_text =
+        |what: String, remedy: &str| refuse(format!("cannot read {}", path.display()), what, remedy);
     if bytes.len() as u64 > longest {
-        bail!("{}: longer than {} MiB: this is no configuration", context(), longest >> 20);
+        return Err(no_text(
+            format!("longer than {} MiB: this is no configuration", longest >> 20),
+            "name a file of text",
+        ));
     }
-    String::from_utf8(bytes).map_err(|error| anyhow!("{}: not UTF-8: {error}", context()))
+    String::from_utf8(bytes).map_err(|error| no_text(format!("not UTF-8: {error}"), "save it as UTF-8"))
 }
 
 /// As [`load`], for a text that is not a file.
@@ -200,7 +202,7 @@ fn engines(config: &Config, files: &[PathBuf]) -> Result<Vec<Engine>> {
     let mut found = Vec::new();
     let mut jobs = Vec::new();
     for path in files {
-        let spec: JobSpec = serde_json::from_str(&read(path)?).with_context(|| path.display().to_string())?;
+        let spec: JobSpec = at(path.display(), serde_json::from_str(&read(path)?))?;
         jobs.push((path, spec));
     }
     let all: Vec<_> = config.ports.iter().filter_map(|port| Some((port, port.engine?))).collect();
@@ -210,14 +212,16 @@ fn engines(config: &Config, files: &[PathBuf]) -> Result<Vec<Engine>> {
         jobs.iter().find(|(_, spec)| !all.iter().any(|(port, _)| is_its(&port.name, spec)))
     {
         let names: Vec<_> = all.iter().map(|(port, _)| port.name.as_str()).collect();
-        bail!("{}: job {} is for none of the engines here: {}", path.display(), spec.id, names.join(", "));
+        let what = format!("job {} is for none of the engines here", spec.id);
+        let remedy = format!("say port = one of {}", names.join(", "));
+        return Err(refuse(path.display().to_string(), what, remedy));
     }
     for (port, engine) in &all {
         let mut places = Places::new(engine.params);
         let mut taken = 0;
         for (path, spec) in jobs.iter().filter(|(_, spec)| is_its(&port.name, spec)) {
             let fits = inc::fits(spec, engine, port.mtu).and_then(|params| Ok(places.take(&params)?));
-            fits.with_context(|| format!("{}: port {}", path.display(), port.name))?;
+            at(format_args!("{}: port {}", path.display(), port.name), fits)?;
             taken += 1;
         }
         let EngineParams { jobs, quota, first_qpn, qpns, .. } = engine.params;

@@ -5,7 +5,7 @@ use crate::{
     prepare, qp, report, run, show, sim, top, trace,
 };
 use anyhow::Result;
-use clap::{ArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 
 /// A lossless Ethernet switch in software.
@@ -25,9 +25,9 @@ pub struct Cli {
 pub enum Command {
     /// Forward frames until SIGINT or SIGTERM: drain, print totals, check conservation.
     Run(run::RunArgs),
-    /// See it work: hosts on in-process rings, a live table, a verdict. No root, no NIC, no hugepages.
+    /// Run a demonstration: hosts on in-process rings, a live table and a verdict. Needs no root, NIC or hugepages.
     Lab(lab::LabArgs),
-    /// Be a traffic host: RoCEv2 connections over DPDK ports, checked at the receiver.
+    /// Run traffic hosts: RoCEv2 connections over DPDK ports, checked at the receiver.
     Host(host::HostArgs),
     /// Look at queue pairs of a running host, and change how they react to congestion.
     #[command(subcommand)]
@@ -52,9 +52,9 @@ pub enum Command {
     Trace(trace::TraceArgs),
     /// Write frames of a running switch, and what happened to each, to a pcapng file.
     Capture(trace::CaptureArgs),
-    /// Say what on this machine stands in the way of a switch, and what to do about it.
+    /// Check this machine for what keeps a switch from running well, and say what to do about it.
     Doctor(doctor::DoctorArgs),
-    /// Give this machine what a configuration takes: hugepages, and drivers that hand its NICs to DPDK. Root only.
+    /// Set this machine up for a configuration: hugepages, and drivers that hand its NICs to DPDK. Root only.
     Prepare(prepare::PrepareArgs),
     /// Print a completion script for a shell.
     Completions(papers::CompletionsArgs),
@@ -120,6 +120,17 @@ pub fn is_json(mut matches: &ArgMatches) -> bool {
 /// The same of a command line that may not be one.
 pub fn asks_json(own: &[OsString]) -> bool {
     own.iter().any(|arg| arg == "--json" || arg == "-j")
+}
+
+/// The command that was typed, as far as it is one: `weir sim sweep`.
+pub fn command_words(own: &[OsString]) -> String {
+    let (mut command, mut words) = (Cli::command(), "weir".to_owned());
+    for word in own.iter().skip(1) {
+        let Some(next) = command.find_subcommand(word) else { break };
+        words = format!("{words} {}", next.get_name());
+        command = next.clone();
+    }
+    words
 }
 
 /// Splits the arguments at the first `--`: EAL options before it, ours (with the program name) behind. Paths among ours may

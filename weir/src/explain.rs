@@ -3,8 +3,9 @@
 use crate::Outcome;
 use crate::check;
 use crate::output::OUT;
+use crate::refusal::refuse;
 use crate::which::Which;
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::Args;
 use std::path::Path;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ pub struct ExplainArgs {
     /// What it is: CNP and ACK frames have a class of their own.
     #[arg(long, default_value = "data", value_parser = ["data", "cnp", "ack", "lldp"])]
     pub kind: String,
-    /// It is flooded, as this: the limits of the port are asked, too.
+    /// Treat it as flooded, of this kind: the flood limits of the arrival port apply.
     #[arg(long, value_parser = ["broadcast", "unknown_unicast", "multicast"])]
     pub flood: Option<String>,
     /// With a file: bytes its priority group holds, e.g. 200KB.
@@ -112,7 +113,9 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Expl
     // The drivers would be asked; on paper they can do all that is asked of them.
     let device = Device { mac: Mac::default(), pfc: true, ..Device::default() };
     let params = switch_params(&config, &vec![device; config.ports.len()], 1)?;
-    let fault = |fault: Box<Fault>| anyhow!("--{}: {}", fault.path, fault.detail);
+    let fault = |fault: Box<Fault>| {
+        refuse(format!("--{}", fault.path), fault.detail, "weir explain --help says what it takes")
+    };
     let asked = question.asked(&config).map_err(fault)?;
     // Its class does not depend on what is held; where it goes follows from it.
     let plain = ask(&params, &Occupancy::default(), &asked)?;

@@ -2,7 +2,8 @@
 
 use crate::Outcome;
 use crate::output::{OUT, say};
-use anyhow::{Context, Result, bail};
+use crate::refusal::refuse;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -29,7 +30,8 @@ pub fn golden(args: &GoldenArgs) -> Result<Outcome> {
     })
     .with_context(|| format!("replay of {}", args.dir.display()))?;
     if files.is_empty() {
-        bail!("{} holds no data set weir knows", args.dir.display());
+        let remedy = "docs/testing.md, \"Published data\", says how one looks";
+        return Err(refuse(args.dir.display().to_string(), "it holds no data set weir knows", remedy));
     }
     if args.json {
         OUT.json(&json!({ "files": files, "differing": bad }));

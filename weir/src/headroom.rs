@@ -46,7 +46,7 @@ pub struct HeadroomArgs {
     /// Longest gap between two polls of the port, e.g. 10us.
     #[arg(long, default_value = "10us", value_parser = gap)]
     pub poll_gap: Duration,
-    /// Ports that share the lcore of this one: with more than fit into the gap it is longer.
+    /// Ports polled by the same lcore; the gap is longer where they do not fit into it.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub ports: u16,
     /// Share of small packets in the lossless traffic, percent (`sonic`).

@@ -4,8 +4,9 @@ use crate::Outcome;
 use crate::check;
 use crate::controller::{self, ControllerArgs};
 use crate::output::{OUT, say};
+use crate::refusal::{at, refuse};
 use crate::which::Which;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ pub enum IncCommand {
     End(EndArgs),
     /// List jobs, as `weir show inc`.
     List(ListArgs),
-    /// Plan jobs for the hosts of a fabric, seat them, post jobs to its switches, notice failures.
+    /// Plan jobs for the hosts of a fabric, place their ranks, post jobs to its switches, detect failures.
     Controller(ControllerArgs),
 }
 
@@ -87,12 +88,18 @@ pub fn inc(command: &IncCommand) -> Result<Outcome> {
 /// # Errors
 /// It is no job, or its frames are longer.
 pub fn fits(spec: &JobSpec, engine: &EngineConfig, mtu: u16) -> Result<JobParams> {
-    let params = spec.params(&engine.address).with_context(|| format!("job {}", spec.id))?;
+    let params = at(format_args!("job {}", spec.id), spec.params(&engine.address))?;
     params.check()?;
     let longest = params.longest_frame();
     if longest > usize::from(mtu) {
         let (id, packet) = (spec.id, params.mtu);
-        bail!("job {id}: packets of {packet} bytes make frames of up to {longest}, the port's mtu is {mtu}");
+        let what =
+            format!("packets of {packet} bytes make frames of up to {longest}, the port's mtu is {mtu}");
+        return Err(refuse(
+            format!("job {id}"),
+            what,
+            "make the packets of the job shorter, or the port's mtu larger",
+        ));
     }
     Ok(params)
 }
@@ -102,8 +109,8 @@ fn add(args: &AddArgs) -> Result<()> {
     for path in &args.jobs {
         let text = check::read(path)?;
         // What is no job is found with its line before anybody is asked.
-        serde_json::from_str::<JobSpec>(&text).with_context(|| path.display().to_string())?;
-        let answer = client::order(&socket, PATH, &text).with_context(|| path.display().to_string())?;
+        at(path.display(), serde_json::from_str::<JobSpec>(&text))?;
+        let answer = at(path.display(), client::order(&socket, PATH, &text))?;
         let said: JobDone = client::read(&answer)?;
         if args.json {
             OUT.json(&json(&said));

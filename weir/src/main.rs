@@ -63,7 +63,7 @@ fn main() -> ExitCode {
             return ExitCode::from(REFUSED);
         }
     };
-    let json = cli::asks_json(&own);
+    let (json, said) = (cli::asks_json(&own), cli::command_words(&own));
     let parsed = cli::Cli::command().try_get_matches_from(own);
     let (cli, json) = match parsed.and_then(|m| Ok((cli::Cli::from_arg_matches(&m)?, cli::is_json(&m)))) {
         Ok(both) => both,
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             if json {
-                say!("{}", refusal::usage(&error));
+                say!("{}", refusal::usage(&error, &said));
             }
             return ExitCode::from(REFUSED);
         }
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     if let Err(error) = &outcome {
         say_err!("weir: {error:#}");
         if json {
-            say!("{}", refusal::document(error));
+            say!("{}", refusal::document(error, &said));
         }
     }
     let said = output::finish();

@@ -6,8 +6,9 @@ use crate::check;
 use crate::doctor::{DPDK_DRIVERS, hugepage_mebibytes, pages_wanted};
 use crate::machine::Machine;
 use crate::output::{OUT, say};
+use crate::refusal::refuse;
 use crate::run::devargs::address;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,11 @@ fn on(machine: &Machine, config: &Config) -> Result<Vec<String>> {
 fn hugepages(machine: &Machine, config: &Config) -> Result<Option<String>> {
     let Some(mebibytes) = hugepage_mebibytes(config) else { return Ok(None) };
     let pages = machine.hugepages();
-    let Some(smallest) = pages.first() else { bail!("this kernel has no hugepages (CONFIG_HUGETLBFS)") };
+    let Some(smallest) = pages.first() else {
+        let remedy =
+            "boot one with CONFIG_HUGETLBFS, or set [eal] args = [\"--no-huge\"] where no NIC is used";
+        return Err(refuse("hugepages", "this kernel has none", remedy));
+    };
     let wanted = pages_wanted(&pages, mebibytes);
     if wanted == smallest.total {
         return Ok(None);
@@ -57,11 +62,12 @@ fn hugepages(machine: &Machine, config: &Config) -> Result<Option<String>> {
     machine.set(&format!("{folder}/nr_hugepages"), &wanted.to_string())?;
     let there = machine.hugepages().first().map_or(0, |pages| pages.total);
     if there < wanted {
-        bail!(
-            "{wanted} hugepages of {} KiB are wanted and the kernel made {there}: memory is short or in pieces; reserve them \
-             at boot (hugepages={wanted}), or choose a smaller [buffer]",
+        let what = format!(
+            "{wanted} of {} KiB are wanted and the kernel made {there}: memory is short or in pieces",
             smallest.kibibytes
         );
+        let remedy = format!("reserve them at boot (hugepages={wanted}), or choose a smaller [buffer]");
+        return Err(refuse("hugepages", what, remedy));
     }
     Ok(Some(format!("hugepages of {} KiB: {} -> {there}", smallest.kibibytes, smallest.total)))
 }
@@ -69,9 +75,10 @@ fn hugepages(machine: &Machine, config: &Config) -> Result<Option<String>> {
 /// Hands a device to DPDK, if it is not yet.
 fn bind(machine: &Machine, port: &str, address: &str) -> Result<Option<String>> {
     const VFIO: &str = "vfio-pci";
+    let wrong = |what: String, remedy: &str| refuse(format!("port {port}"), what, remedy);
     let device = format!("sys/bus/pci/devices/{address}");
     if !machine.exists(&device) {
-        bail!("port {port}: there is no device {address}; lspci lists what there is");
+        return Err(wrong(format!("there is no device {address}"), "lspci lists what there is"));
     }
     let driver = machine.driver(address);
     if driver.as_deref().is_some_and(|driver| DPDK_DRIVERS.contains(&driver)) {
@@ -79,17 +86,15 @@ fn bind(machine: &Machine, port: &str, address: &str) -> Result<Option<String>> 
     }
     // A slip of the pen must not take a disk from the machine.
     if !machine.is_nic(address) {
-        bail!("port {port}: {address} is no network device; lspci lists what there is");
+        return Err(wrong(format!("{address} is no network device"), "lspci lists what there is"));
     }
     // Whoever uses it, perhaps to reach this machine, has to let go of it first.
     if let Some(interface) = machine.interfaces(address).iter().find(|interface| machine.is_up(interface)) {
-        bail!(
-            "port {port}: {address} is {interface}, which is up: ip link set {interface} down, and have no network manager \
-             bring it up again"
-        );
+        let remedy = format!("ip link set {interface} down, and have no network manager bring it up again");
+        return Err(wrong(format!("{address} is {interface}, which is up"), &remedy));
     }
     if !machine.exists(&format!("sys/bus/pci/drivers/{VFIO}")) {
-        bail!("port {port}: the kernel has not loaded {VFIO}: modprobe {VFIO}");
+        return Err(wrong(format!("the kernel has not loaded {VFIO}"), &format!("modprobe {VFIO}")));
     }
     machine.set(&format!("{device}/driver_override"), VFIO)?;
     if driver.is_some() {
@@ -102,9 +107,8 @@ fn bind(machine: &Machine, port: &str, address: &str) -> Result<Option<String>> 
         // The driver it had gets it back. An empty line is no override.
         machine.set(&format!("{device}/driver_override"), "\n").and_then(|()| probe())?;
         probed?;
-        bail!(
-            "port {port}: {VFIO} does not take {address}, which {was} had: dmesg says why (no IOMMU? weir doctor CONFIG)"
-        );
+        let what = format!("{VFIO} does not take {address}, which {was} had");
+        return Err(wrong(what, "dmesg says why (no IOMMU? weir doctor CONFIG)"));
     }
     Ok(Some(format!("port {port}: {address} bound to {VFIO}, before to {was}")))
 }

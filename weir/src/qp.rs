@@ -3,7 +3,8 @@
 use crate::Outcome;
 use crate::host::operate::{Order, Which, ask};
 use crate::output::{OUT, say};
-use anyhow::{Context, Result, bail};
+use crate::refusal::refuse;
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -12,11 +13,11 @@ use weir_layout::{Grid, Unit};
 /// `weir qp`
 #[derive(Debug, Subcommand)]
 pub enum QpCommand {
-    /// List queue pairs: rates, what moves them, messages.
+    /// List queue pairs: rates, congestion control, messages.
     Show(ShowArgs),
     /// Set parameters of a section dcqcn (`gain=8 alpha_period=50us`), or registers by their address (`0x600028=1280`).
     Set(SetArgs),
-    /// Record what moves rates: 64 events of each queue pair.
+    /// Record rate changes: up to 64 events of each queue pair.
     #[command(subcommand)]
     Trace(TraceCommand),
 }
@@ -40,7 +41,7 @@ pub struct WhichArgs {
 pub struct ShowArgs {
     #[command(flatten)]
     pub which: WhichArgs,
-    /// All there is to know, as JSON: parameters and registers, too.
+    /// JSON, with parameters and registers.
     #[arg(long, short)]
     pub json: bool,
     /// The registers, with their addresses.
@@ -186,14 +187,17 @@ fn register_number(text: &str) -> Result<u64> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.with_context(|| format!("`{text}` is no number"))
+    let wrong = || refuse(text.clone(), "no number", "write it in decimal, or in hexadecimal behind 0x");
+    parsed.map_err(|_| wrong())
 }
 
 fn set(args: &SetArgs) -> Result<()> {
     let mut parameters = String::new();
     let mut writes = Vec::new();
     for value in &args.values {
-        let Some((key, value)) = value.split_once('=') else { bail!("`{value}`: write KEY=VALUE") };
+        let Some((key, value)) = value.split_once('=') else {
+            return Err(refuse(value, "no assignment", "write KEY=VALUE, e.g. gain=8 or 0x10=1"));
+        };
         let (key, value) = (key.trim(), value.trim());
         if key.starts_with("0x") {
             writes.push((register_number(key)?, register_number(value)?));

@@ -1,35 +1,263 @@
-//! Why a command did nothing, as the document that `--json` promises: the same for every command, on one line as those that
-//! stream want it.
+//! Why a command did nothing: the error it gives up with, and the document that `--json` promises, the same for every command, on
+//! one line as those that stream want it.
+//!
+//! Each fault of the document has a place and says what to change. Errors of weir's own commands bring both ([`Refusal`],
+//! [`cannot`]); of what other crates refuse they follow from its type.
 
 use crate::check::Refused;
 use anyhow::Error;
+use clap::error::{ContextKind, ContextValue};
 use serde_json::{Value, json};
+use std::error::Error as StdError;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use weir_inc::spec::SpecError;
 use weir_mgmt::admin::Fault;
 use weir_mgmt::client::ClientError;
+use weir_sim::compare::CompareError;
+use weir_sim::fabric::FabricError;
+use weir_sim::golden::GoldenError;
+use weir_sim::sweep::SweepError;
 
-/// `error`: what is wrong, on one line; `faults`: one by one where they have places, as the management API tells them.
-pub fn document(error: &Error) -> Value {
-    let faults = error.chain().find_map(faults).unwrap_or_default();
+/// Something a command does not do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{what}; {remedy}", prefix(place))]
+pub struct Refusal {
+    place: String,
+    what: String,
+    remedy: String,
+}
+
+fn prefix(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!("{place}: ") }
+}
+
+/// What a command gives up with: the option, file or port at fault, what is wrong there, and what to change. The place is empty where
+/// whoever hands the error on names it ([`at`]).
+pub fn refuse(place: impl Into<String>, what: impl Into<String>, remedy: impl Into<String>) -> Error {
+    Refusal { place: place.into(), what: what.into(), remedy: remedy.into() }.into()
+}
+
+/// A file, or what stands for one, that something is not to be done with.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} {}", path.display())]
+struct FileError {
+    doing: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// The error of a file: `doing` is the verb, "read" or "write".
+pub fn cannot(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| FileError { doing, path, source }.into()
+}
+
+/// Where an error is, for those that do not know it themselves: a file, mostly.
+#[derive(Clone, Debug)]
+struct Place(String);
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The same error, of which `place` is named as where it is.
+pub fn at<T, E>(place: impl std::fmt::Display, result: Result<T, E>) -> anyhow::Result<T>
+where
+    Result<T, E>: anyhow::Context<T, E>,
+{
+    anyhow::Context::with_context(result, || Place(place.to_string()))
+}
+
+/// `error`: what is wrong, on one line; `faults`: one by one, as the management API tells them. `command`: the words it was
+/// asked with, `weir show`.
+pub fn document(error: &Error, command: &str) -> Value {
+    let place = error.downcast_ref::<Place>().map(|place| place.0.clone());
+    let mut faults = error.chain().find_map(faults).unwrap_or_default();
+    if faults.is_empty() {
+        faults.push(Fault { detail: format!("{:#}", error.root_cause()), ..Fault::default() });
+    }
     let text = format!("{error:#}");
+    for fault in &mut faults {
+        if fault.path.is_empty() {
+            fault.path = place.clone().unwrap_or_else(|| command.to_owned());
+        }
+        if fault.remedy.is_empty() {
+            fault.remedy = format!("{command} --help says what it takes");
+        }
+    }
     // Faults stand on lines of their own behind what the switch answers.
-    let lines = text.lines().map(str::trim).take(if faults.is_empty() { usize::MAX } else { 1 });
+    let is_answer = error.chain().any(|cause| cause.is::<Refused>() || cause.is::<ClientError>());
+    let lines = text.lines().map(str::trim).take(if is_answer { 1 } else { usize::MAX });
     json!({ "error": lines.collect::<Vec<_>>().join(" "), "faults": faults })
 }
 
 /// The same for what is wrong with the command line.
-pub fn usage(error: &clap::Error) -> Value {
+pub fn usage(error: &clap::Error, command: &str) -> Value {
     let text = error.to_string();
     let what = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let what = what.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    json!({ "error": what.trim_start_matches("error: "), "faults": [] })
+    let what = what.trim_start_matches("error: ");
+    let of = |kind: ContextKind| match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(all) if !all.is_empty() => Some(all.join(", ")),
+        _ => None,
+    };
+    let place = of(ContextKind::InvalidArg).or_else(|| of(ContextKind::InvalidSubcommand));
+    let remedy = match (
+        of(ContextKind::SuggestedArg).or_else(|| of(ContextKind::SuggestedValue)),
+        of(ContextKind::ValidValue),
+    ) {
+        (Some(near), _) => format!("write {near}"),
+        (None, Some(all)) => format!("write one of {all}"),
+        (None, None) => format!("{command} --help says what it takes"),
+    };
+    let fault = Fault {
+        path: place.unwrap_or_else(|| command.to_owned()),
+        detail: what.to_owned(),
+        remedy,
+        ..Fault::default()
+    };
+    json!({ "error": what, "faults": [fault] })
 }
 
-fn faults(cause: &(dyn std::error::Error + 'static)) -> Option<Vec<Fault>> {
+/// What an error says of its place and of what to change; what is left empty is filled by [`document`].
+fn faults(cause: &(dyn StdError + 'static)) -> Option<Vec<Fault>> {
     if let Some(refused) = cause.downcast_ref::<Refused>() {
         return Some(refused.found.iter().filter(|found| found.is_error()).map(Fault::from).collect());
     }
-    match cause.downcast_ref::<ClientError>()? {
-        ClientError::Refused { problem, .. } => Some(problem.faults.clone()),
-        _ => None,
+    let one = |path: String, remedy: &str| {
+        vec![Fault { path, detail: cause.to_string(), remedy: remedy.to_owned(), ..Fault::default() }]
+    };
+    if let Some(Refusal { place, what, remedy }) = cause.downcast_ref() {
+        return Some(vec![Fault {
+            path: place.clone(),
+            detail: what.clone(),
+            remedy: remedy.clone(),
+            ..Fault::default()
+        }]);
     }
+    if let Some(FileError { path, source, .. }) = cause.downcast_ref() {
+        return Some(of_file(path, cause, source));
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(of_client(error));
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(vec![of_fabric(error)]);
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(of_sweep(error));
+    }
+    if let Some(error) = cause.downcast_ref::<CompareError>() {
+        return Some(match error {
+            CompareError::File { path, error } => of_file(path, cause, error),
+            CompareError::Sweep(error) => of_sweep(error),
+            CompareError::Count(_) => {
+                one("RESULT".into(), "give 2 to 16 settings: more folders, or sweeps with fewer values")
+            }
+            CompareError::Nothing(path)
+            | CompareError::NoReport { path, .. }
+            | CompareError::Layout { path, .. }
+            | CompareError::Empty(path) => {
+                one(path.display().to_string(), "play it with `weir sim FILE --out DIR` or `weir sim sweep`")
+            }
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<GoldenError>() {
+        return Some(one(
+            error.place().display().to_string(),
+            "docs/testing.md, \"Published data\", says how a data set looks",
+        ));
+    }
+    if let Some(error) = cause.downcast_ref::<serde_json::Error>() {
+        let (line, column) = (Some(error.line()), Some(error.column()));
+        let remedy = "write JSON as docs/inc.md describes it".to_owned();
+        return Some(vec![Fault { detail: error.to_string(), remedy, line, column, ..Fault::default() }]);
+    }
+    if cause.is::<SpecError>() {
+        return Some(one(String::new(), "docs/inc.md says what a job is"));
+    }
+    cause.downcast_ref().map(|error: &io::Error| {
+        vec![Fault { detail: error.to_string(), remedy: of_kind(error).to_owned(), ..Fault::default() }]
+    })
+}
+
+fn of_file(path: &Path, cause: &dyn StdError, error: &io::Error) -> Vec<Fault> {
+    let path = path.display().to_string();
+    let detail = format!("{cause}: {error}");
+    vec![Fault {
+        file: Some(path.clone()),
+        path,
+        detail,
+        remedy: of_kind(error).to_owned(),
+        ..Fault::default()
+    }]
+}
+
+/// What to do about what the system says.
+fn of_kind(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => "name what is there, or make it",
+        ErrorKind::PermissionDenied => "run it as a user who may, or change the rights of it",
+        ErrorKind::IsADirectory => "name a file in it",
+        ErrorKind::NotADirectory => "one of its folders is a file: name another place",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or name another place",
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => {
+            "see whether the program that listens there still runs"
+        }
+        ErrorKind::AddrInUse => "stop the program that has it, or name another place",
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            "ask again; if nothing answers, see whether the program is held up"
+        }
+        _ => "see what the system says of it (dmesg), or name another place",
+    }
+}
+
+fn of_client(error: &ClientError) -> Vec<Fault> {
+    let one = |path: &str, remedy: &str| {
+        let (detail, remedy) = (error.to_string(), remedy.to_owned());
+        vec![Fault { path: path.to_owned(), detail, remedy, ..Fault::default() }]
+    };
+    match error {
+        ClientError::Nobody(_) => one("--socket", "start `weir run` or `weir lab`, or say --socket PATH"),
+        ClientError::Several(_) => one("--name", "say which with --name NAME, or --socket PATH"),
+        ClientError::Unknown(..) => one("--name", "give a name that runs here, or --socket PATH"),
+        ClientError::Io(path, source) => of_file(path, error, source),
+        ClientError::Answer(_) => {
+            one("--socket", "name the socket of a switch of this version (weir run says it at its start)")
+        }
+        ClientError::Refused { problem, .. } => problem.faults.clone(),
+    }
+}
+
+fn of_fabric(error: &FabricError) -> Fault {
+    let (file, (line, column)) = (error.file().map(str::to_owned), error.position());
+    Fault {
+        path: file.clone().unwrap_or_default(),
+        detail: error.what(),
+        remedy: "docs/simulation.md and `weir sim schema` say what a fabric file can say".to_owned(),
+        file,
+        line,
+        column,
+    }
+}
+
+fn of_sweep(error: &SweepError) -> Vec<Fault> {
+    let (path, remedy) = match error {
+        SweepError::File { path, error: source } => return of_file(path, error, source),
+        SweepError::Plan { file, .. } => (file.clone(), "docs/simulation.md says what a plan has"),
+        SweepError::Shard(_) => ("--shard".to_owned(), "write i/n with 1 <= i <= n, e.g. 2/3"),
+        SweepError::OtherPlan { path, .. } => (path.display().to_string(), "use another folder"),
+        SweepError::Damaged { path, .. } => (path.display().to_string(), "delete it and run its shard again"),
+        SweepError::Contradiction { a, .. } => {
+            (a.display().to_string(), "delete the one that another version has made, and run its shard again")
+        }
+        SweepError::Nothing(path) => {
+            (path.display().to_string(), "name a folder that `weir sim sweep` has written")
+        }
+    };
+    vec![Fault { path, detail: error.to_string(), remedy: remedy.to_owned(), ..Fault::default() }]
 }

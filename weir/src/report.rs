@@ -2,8 +2,9 @@
 
 use crate::Outcome;
 use crate::output::{OUT, say};
+use crate::refusal::cannot;
 use crate::which::Which;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -35,8 +36,7 @@ pub fn report(args: &ReportArgs) -> Result<Outcome> {
         flows: ask(weir_mgmt::flows::PATH)?,
         lldp: ask(weir_mgmt::lldp::PATH)?,
     };
-    std::fs::write(&args.out, page::report(&saved))
-        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    std::fs::write(&args.out, page::report(&saved)).map_err(cannot("write", &args.out))?;
     let out = args.out.display();
     match args.json {
         true => OUT.json(&json!({ "out": out.to_string() })),

@@ -2,8 +2,9 @@
 
 use crate::Outcome;
 use crate::output::{OUT, say};
+use crate::refusal::refuse;
 use crate::which::Which;
-use anyhow::{Result, bail};
+use anyhow::{Error, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::de::DeserializeOwned;
@@ -44,7 +45,7 @@ pub struct ShowArgs {
     /// With flows: of the last two seconds, not of the last minute.
     #[arg(long)]
     pub now: bool,
-    /// Rows in which nothing was counted, too.
+    /// Include rows in which nothing was counted.
     #[arg(long)]
     pub all: bool,
     /// JSON, as the switch answers it.
@@ -85,10 +86,11 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
         return latency(args, &socket);
     }
     if !matches!(args.what.as_str(), "fdb" | "mac") && (args.mac.is_some() || args.vlan.is_some()) {
-        bail!("--mac and --vlan select entries of the forwarding table: weir show fdb --mac ...");
+        let place = if args.mac.is_some() { "--mac" } else { "--vlan" };
+        return Err(refuse(place, "selects entries of the forwarding table", "weir show fdb --mac ..."));
     }
     if args.what != "flows" && (args.cause.is_some() || args.priority.is_some() || args.now) {
-        bail!("--cause, --priority and --now select flows: weir show flows --cause ...");
+        return Err(refuse("--cause, --priority, --now", "they select flows", "weir show flows --cause ..."));
     }
     let words = std::iter::once(args.what.as_str()).chain(args.more.iter().map(String::as_str));
     let words = words.collect::<Vec<_>>().join(" ");
@@ -98,7 +100,7 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
         (None, Some(view), _) => look(args, &|| sonics(args, view, &socket))?,
         (None, None, Some((_, look_at))) => look(args, &|| look_at(args, &socket))?,
         (None, None, None) if words == EVENTS => events(args, &socket)?,
-        (None, None, None) => bail!("{}", known(&args.what)),
+        (None, None, None) => return Err(unknown(&args.what, &words)),
     }
     Ok(Outcome::Good)
 }
@@ -139,16 +141,17 @@ fn sonics_words() -> String {
     format!("SONiC's commands, with its columns: {}", each.collect::<Vec<_>>().join(", "))
 }
 
-/// What there is that begins with this word.
-fn known(word: &str) -> String {
+/// Words that name nothing, and what there is that begins like them.
+fn unknown(word: &str, words: &str) -> Error {
     let alike = ALL.iter().filter(|view| first_word(view.words) == word);
     let mut grid = Grid::new(&["<", "<words", "<what"]);
     alike.for_each(|view| {
         grid.push([String::new(), format!("weir show {}", view.words), view.what.to_owned()]);
     });
+    let place = format!("weir show {words}");
     match grid.body().trim_end() {
-        "" => format!("weir show {word} takes no further words"),
-        all => format!("weir show {word}: one of\n{all}"),
+        "" => refuse(place, "nothing is called so", format!("weir show {word} takes no further words")),
+        all => refuse(place, "nothing is called so", format!("one of\n{all}")),
     }
 }
 
@@ -184,7 +187,7 @@ fn target(args: &ShowArgs, table: &Table) -> String {
 /// Latency as a file.
 fn latency(args: &ShowArgs, socket: &Path) -> Result<Outcome> {
     if args.what != "latency" {
-        bail!("--hgrm and --hlog show latency: weir show latency --hgrm");
+        return Err(refuse("--hgrm, --hlog", "they show latency", "weir show latency --hgrm"));
     }
     let kind = if args.hgrm { "hgrm" } else { "hlog" };
     let port = args.port.as_ref().map(|port| format!("&port={}", client::encode(port))).unwrap_or_default();
@@ -211,7 +214,7 @@ fn look(args: &ShowArgs, text: &dyn Fn() -> Result<String>) -> Result<()> {
 /// A table, as it is to be printed.
 fn rows(args: &ShowArgs, table: &Table, socket: &Path) -> Result<String> {
     if args.port.is_some() && !table.by_port {
-        bail!("`weir show {}` is not by port: leave out --port", table.name);
+        return Err(refuse("--port", format!("`weir show {}` is not by port", table.name), "leave it out"));
     }
     let body = client::get(socket, &target(args, table))?;
     if args.json {

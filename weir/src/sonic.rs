@@ -3,7 +3,8 @@
 use crate::Outcome;
 use crate::check;
 use crate::output::{ERR, OUT, say_err};
-use anyhow::{Context, Result, bail};
+use crate::refusal::{cannot, refuse};
+use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -21,16 +22,15 @@ pub enum ForeignArg {
 /// `weir config import`
 #[derive(Debug, Args)]
 pub struct ConfigImportArgs {
-    /// What made the files.
+    /// System the files come from.
     pub from: ForeignArg,
-    /// config_db.json, or several files: buffers.json, qos.json, pg_profile_lookup.ini. Of what is said twice the later
-    /// file counts.
+    /// config_db.json, or several files: buffers.json, qos.json, pg_profile_lookup.ini. Where two files set the same thing, the later one wins.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// `device` of every port: {port} stands for its name, {n} for its number.
+    /// `device` of every port: its name takes the place of `port` in braces, its number that of `n` in braces.
     #[arg(long, value_name = "DEVICE", default_value = "ring")]
     pub device: String,
-    /// Size of the buffer; what the pools come to unless given.
+    /// Size of the buffer; the sum of the pools unless given.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub buffer: Option<u64>,
     /// Lossless groups get the headroom this switch needs, not the one written for a chip.
@@ -48,7 +48,7 @@ pub struct ConfigImportArgs {
 /// `weir config export`
 #[derive(Debug, Args)]
 pub struct ConfigExportArgs {
-    /// For whom.
+    /// System to write for.
     pub to: ForeignArg,
     /// Configuration file.
     pub config: PathBuf,
@@ -68,7 +68,7 @@ pub struct ConfigExportArgs {
 pub fn import(args: &ConfigImportArgs) -> Result<Outcome> {
     let ForeignArg::Sonic = args.from;
     if args.device.contains(['"', '\\']) || args.device.contains(char::is_control) {
-        bail!("--device: no quotes, backslashes or control characters");
+        return Err(refuse("--device", "it has quotes, backslashes or control characters", "leave them out"));
     }
     let read = |path: &std::path::PathBuf| Ok((path.display().to_string(), check::read(path)?));
     let files: Vec<(String, String)> = args.files.iter().map(read).collect::<Result<_>>()?;
@@ -104,7 +104,7 @@ fn hand_over(
     as_json: bool,
 ) -> Result<Outcome> {
     if let Some(path) = out {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, text).map_err(cannot("write", path))?;
     }
     match (as_json, out) {
         (true, _) => {

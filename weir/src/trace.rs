@@ -3,8 +3,9 @@
 use crate::Outcome;
 use crate::output::{OUT, say, say_err};
 use crate::quantity::{number, queue_pair, time};
+use crate::refusal::{at, cannot, refuse};
 use crate::which::Which;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -87,10 +88,10 @@ pub struct CaptureArgs {
     /// Frames to write.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
-    /// Frames that are lost, and nothing else.
+    /// Only frames that are lost.
     #[arg(long)]
     pub drops: bool,
-    /// Frames that the switch marks, and nothing else.
+    /// Only frames that the switch marks.
     #[arg(long, conflicts_with = "drops")]
     pub marked: bool,
     /// Bytes of each frame to keep.
@@ -163,7 +164,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
     };
     let to_stdout = args.file.as_os_str() == "-";
     if to_stdout && args.json {
-        bail!("-w - and --json both want standard output: name a file");
+        return Err(refuse("-w", "`-` and --json both want standard output", "name a file"));
     }
     let mut events = events(&args.which.socket()?, &watch)?;
     // Opened only when the switch has agreed: an order that is refused leaves no file.
@@ -171,7 +172,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
         true => Box::new(io::stdout().lock()),
         false => {
             let file = File::create(&args.file);
-            Box::new(file.with_context(|| format!("cannot write {}", args.file.display()))?)
+            Box::new(file.map_err(cannot("write", &args.file))?)
         }
     };
     let mut capture = Capture::new(out, &args.port, args.snaplen)?;
@@ -179,7 +180,13 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
         match events.next().transpose()? {
             Some(end @ WatchLine::End { .. }) => break end,
             Some(event) => capture.note(event)?,
-            None => bail!("the switch has gone"),
+            None => {
+                return Err(refuse(
+                    "--socket",
+                    "the switch has ended",
+                    "start it again (weir run), and capture anew",
+                ));
+            }
         }
     };
     capture.finish(&end)?;
@@ -234,19 +241,19 @@ impl<W: Write> Capture<W> {
             self.write(&story, ON_ITS_WAY)?;
         }
         let WatchLine::End { frames, missed, .. } = end else { return Ok(()) };
-        self.file.end(*frames, *missed).context("cannot write")
+        at("cannot write the capture", self.file.end(*frames, *missed))
     }
 
     fn write(&mut self, story: &[WatchLine], more: &str) -> Result<()> {
-        let (at, bytes, len) = match &story[0] {
+        let (arrived, bytes, len) = match &story[0] {
             WatchLine::Arrived(arrival) => (arrival.at_ns, &*arrival.bytes, arrival.len_bytes),
             WatchLine::Lost { at_ns, bytes, len_bytes, .. } => (*at_ns, &**bytes, *len_bytes),
             // Of a frame that was told of before nothing is left to write.
             _ => return Ok(()),
         };
-        let unix_ns = (i128::from(at) + self.offset).max(0) as u64;
+        let unix_ns = (i128::from(arrived) + self.offset).max(0) as u64;
         let bytes = unhex(bytes).unwrap_or_default();
-        self.file.packet(unix_ns, &bytes, len, &(comment(story) + more)).context("cannot write")
+        at("cannot write the capture", self.file.packet(unix_ns, &bytes, len, &(comment(story) + more)))
     }
 }
 

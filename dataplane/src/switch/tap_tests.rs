@@ -219,11 +219,16 @@ fn a_loss_is_told_with_its_reason() {
 
 #[test]
 fn every_copy_of_a_flooded_frame_is_followed() {
-    let mut switch = Sut::new(params(1)).unwrap();
+    let mut params = params(1);
+    params.mmu.least_charge = 80;
+    let mut switch = Sut::new(params).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, order(1, 1));
     receive(&mut switch, 1, [frame(1, 0xee, 26, 100)], SECOND);
     let told = all(&mut reader);
+    // Three copies take the memory of three frames.
+    let of = arrival(&told[0].0);
+    assert_eq!((of.charge, of.pg[1].used - of.pg[0].used), (240, 240));
     assert_eq!((arrival(&told[0].0).copies, arrival(&told[0].0).lookup), (3, Lookup::Miss));
     let mut wire = Out::default();
     transmit_all(&mut switch, SECOND, &mut wire);

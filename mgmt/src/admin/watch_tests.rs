@@ -58,6 +58,7 @@ fn a_bad_order_names_the_path_of_its_fault() {
         ("{\"port\":3}", "/port"),
         ("{\"port\":\"a\",\"colour\":1}", "/colour"),
         ("{\"port\":\"a\",\"count\":-1}", "/count"),
+        ("{\"port\":\"a\",\"count\":0}", "/count"),
         ("{\"port\":\"a\",\"count\":1e30}", "/count"),
         ("{\"port\":\"a\",\"drops\":\"yes\"}", "/drops"),
         ("{\"port\":\"a\",\"filter\":[]}", "/filter"),

@@ -28,8 +28,15 @@ fn answer(
     path: &str,
     detail: &str,
     parameter: Option<&str>,
-    faults: Vec<Fault>,
+    mut faults: Vec<Fault>,
 ) -> Response<Body> {
+    if faults.is_empty() {
+        let path = parameter.unwrap_or(path).to_owned();
+        faults.push(Fault { path, detail: detail.to_owned(), ..Fault::default() });
+    }
+    for fault in faults.iter_mut().filter(|fault| fault.remedy.is_empty()) {
+        fault.remedy = remedy(status).to_owned();
+    }
     let body = Problem {
         r#type: "about:blank".into(),
         title: status.canonical_reason().unwrap_or("Error").into(),
@@ -43,6 +50,25 @@ fn answer(
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
     response
+}
+
+/// What to do about a status, where whoever refuses says no more than that.
+fn remedy(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => "send the token of a role that may, as `Authorization: Bearer TOKEN`",
+        StatusCode::FORBIDDEN => "ask as a role that may; docs/management.md says which endpoint wants which",
+        StatusCode::NOT_FOUND => "GET /v1 lists what there is",
+        StatusCode::METHOD_NOT_ALLOWED => "use the method /v1/openapi.json names",
+        StatusCode::CONFLICT => {
+            "look at what the switch does now (weir show), and ask again when that has ended"
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => "send less; /v1/openapi.json says how much",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "send the media type that /v1/openapi.json names",
+        status if status.is_server_error() => {
+            "ask again later; if it stays so, look at the events (weir show events)"
+        }
+        _ => "ask as /v1/openapi.json says",
+    }
 }
 
 /// Gives an error that has no explanation yet one; its headers stay.

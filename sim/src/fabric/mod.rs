@@ -87,14 +87,18 @@ pub enum FabricError {
     Syntax {
         /// Name of the file.
         file: String,
+        /// Line and column, from 1, where the reader knows them.
+        at: Option<(usize, usize)>,
         /// What the reader says, with line and caret.
         message: String,
     },
     /// Something in a file.
-    #[error("{file}: {error}")]
+    #[error("{file}{}: {error}", line.map_or(String::new(), |line| format!(":{line}")))]
     At {
-        /// Name of the file and, where it is known, the line.
+        /// Name of the file.
         file: String,
+        /// The line, from 1, where it is known.
+        line: Option<usize>,
         /// What.
         error: Box<FabricError>,
     },

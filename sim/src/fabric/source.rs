@@ -112,6 +112,34 @@ impl Source {
     }
 }
 
+impl FabricError {
+    /// The file it is about, where it is known.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Syntax { file, .. } | Self::At { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Line and column there, from 1, as far as they are known.
+    pub fn position(&self) -> (Option<usize>, Option<usize>) {
+        match self {
+            Self::Syntax { at, .. } => at.unzip(),
+            Self::At { line, .. } => (*line, None),
+            _ => (None, None),
+        }
+    }
+
+    /// What is wrong there, without its place.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Syntax { message, .. } => message.clone(),
+            Self::At { error, .. } => error.to_string(),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl FabricSpec {
     /// Says where in the file the cause of `error` is.
     pub(super) fn locate(&self, error: FabricError) -> FabricError {
@@ -147,10 +175,6 @@ impl FabricSpec {
             FabricError::Policy(_) => key("switch.config.buffer.policy"),
             FabricError::Switch(_) => key("switch.config").or_else(|| key("switch")),
         };
-        let file = match line {
-            Some(line) => format!("{}:{line}", self.source.file),
-            None => self.source.file.clone(),
-        };
-        FabricError::At { file, error: Box::new(error) }
+        FabricError::At { file: self.source.file.clone(), line, error: Box::new(error) }
     }
 }

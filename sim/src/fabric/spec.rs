@@ -876,6 +876,13 @@ fn dscp_26() -> u8 {
     26
 }
 
+/// Line and column, from 1, of a place in a text.
+fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
+    (before.matches('\n').count() + 1, column + 1)
+}
+
 /// Reads a spec from TOML, calling it `file` in messages, and the files it names, which are beside that one.
 ///
 /// # Errors
@@ -891,6 +898,7 @@ pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
 pub fn load_in(file: &str, text: &str, folder: &Path) -> Result<FabricSpec, FabricError> {
     let wrong = |e: toml::de::Error| FabricError::Syntax {
         file: file.into(),
+        at: e.span().map(|span| position(text, span.start)),
         message: e.to_string().trim_end().into(),
     };
     let mut spec: FabricSpec = toml::from_str(text).map_err(wrong)?;

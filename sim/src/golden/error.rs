@@ -1,6 +1,6 @@
 //! What can be wrong with a data set, always with the file and the place in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A data set that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -92,4 +92,21 @@ pub enum GoldenError {
         /// What it should hold.
         wanted: String,
     },
+}
+
+impl GoldenError {
+    /// The file or folder it is about.
+    pub fn place(&self) -> &Path {
+        match self {
+            Self::Io { path, .. } => path,
+            Self::Nothing { dir, .. } => dir,
+            Self::Unknown { file, .. }
+            | Self::NoEntry { file, .. }
+            | Self::Description { file, .. }
+            | Self::Damaged { file, .. }
+            | Self::Header { file, .. }
+            | Self::NoRows { file }
+            | Self::Cell { file, .. } => file,
+        }
+    }
 }

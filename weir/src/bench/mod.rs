@@ -16,9 +16,9 @@ use weir_dataplane::stats::Histogram;
 /// `weir bench`
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// The three verbs alone over frames in memory: cycles per frame and stage, as JSON.
+    /// receive, transmit and tick over frames in memory: cycles per frame and stage, as JSON.
     Pipeline(PipelineArgs),
-    /// The polling loop over frames in memory that come as wires would bring them: how long they are in the switch, as JSON.
+    /// The polling loop with frames from memory that arrive at the rate of a wire: their time in the switch, as JSON.
     Residence(ResidenceArgs),
 }
 

@@ -37,17 +37,17 @@ const TICK: Duration = Duration::from_millis(250);
 pub struct ControllerArgs {
     /// The fabric: switches with their engines, hosts, links (TOML).
     pub topology: PathBuf,
-    /// Where hosts come to.
+    /// Address that hosts connect to.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:52300")]
     pub listen: SocketAddr,
     /// File with the token that lets hosts in; nobody else may be able to read it.
     #[arg(long, value_name = "FILE")]
     pub token_file: PathBuf,
-    /// Where hosts come to that use INCCL (its port is 52200). They present no token: whoever reaches this address can begin a job
+    /// Address that hosts with INCCL connect to (its port is 52200). They present no token: whoever reaches this address can begin a job
     /// among the hosts of the fabric.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub inccl: Option<SocketAddr>,
-    /// What is known of jobs is kept here, so that they outlive the controller; kept nowhere unless given.
+    /// File that keeps the state of jobs, so that they survive a restart of the controller; not kept unless given.
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
 }

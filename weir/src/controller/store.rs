@@ -1,6 +1,7 @@
 //! What is known of jobs, in a file: written whole beside it and put in its place, so that it is always one or the other.
 
 use crate::output::{say, say_err};
+use crate::refusal::cannot;
 use anyhow::{Context, Result, anyhow, bail};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -58,7 +59,7 @@ impl Store {
             Ok(text) => serde_json::from_str(&text)
                 .with_context(|| format!("{}: not what a controller keeps; move it away", file.display()))?,
             Err(error) if error.kind() == ErrorKind::NotFound => Saved::default(),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+            Err(error) => return Err(error).map_err(cannot("read", file)),
         };
         let store = Self { path, saved, behind: false, _lock: Some(lock) };
         store.put(&store.saved)?;

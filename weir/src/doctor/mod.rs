@@ -22,7 +22,7 @@ use weir_mgmt::{api, client};
 /// `weir doctor`
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Configuration the machine is to run; without it what can be said of any.
+    /// Configuration the machine is to run; without it, only checks that need none are made.
     pub config: Option<PathBuf>,
     /// JSON.
     #[arg(short, long)]

@@ -27,14 +27,13 @@ const PATIENCE: Nanos = 1_000_000_000;
 /// Where ranks meet.
 #[derive(Debug, Args)]
 pub struct MeetingArgs {
-    /// Controller (`weir inc controller`) at which the ranks of the file meet those of other hosts; what it says of engine,
-    /// numbers and tree holds, not what the file says.
+    /// Controller (`weir inc controller`) at which the ranks of this file join those of other hosts. Its engine, queue pair numbers and tree replace those of the file.
     #[arg(long, value_name = "HOST:PORT", requires_all = ["token_file", "job"])]
     pub controller: Option<String>,
     /// File with the token that lets ranks in; nobody else may be able to read it.
     #[arg(long, value_name = "FILE", requires = "controller")]
     pub token_file: Option<PathBuf>,
-    /// What all ranks of the job call it.
+    /// Name of the job, the same for all its ranks.
     #[arg(long, value_name = "NAME", requires = "controller")]
     pub job: Option<String>,
 }

@@ -47,10 +47,10 @@ pub struct HostArgs {
     /// Write totals and the verdict to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
-    /// Write what moved the rates to this file as CSV.
+    /// Write the events that changed the rates to this file as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Socket for `weir qp`, for its owner alone; none unless given.
+    /// Socket for `weir qp`, accessible to its owner only; none unless given.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     #[command(flatten)]

@@ -5,6 +5,7 @@
 
 use super::build::rate_control;
 use super::seats::{Seat, Shared};
+use crate::refusal::refuse;
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -329,18 +330,24 @@ fn trace(trace: &Trace) -> Value {
 /// # Errors
 /// Nobody is there, or what they say against it.
 pub fn ask(path: &Path, order: &Order) -> Result<Vec<Value>> {
-    let of = || format!("{}: no `weir host --socket` answers there", path.display());
-    let mut stream = UnixStream::connect(path).with_context(of)?;
+    let place = || path.display().to_string();
+    let nobody = |error: &dyn std::fmt::Display| {
+        let what = format!("no `weir host --socket` answers there ({error})");
+        refuse(place(), what, "start `weir host` with --socket, or name its socket")
+    };
+    let mut stream = UnixStream::connect(path).map_err(|error| nobody(&error))?;
     stream.set_read_timeout(Some(2 * PATIENCE))?;
-    writeln!(stream, "{}", serde_json::to_string(order)?).with_context(of)?;
+    writeln!(stream, "{}", serde_json::to_string(order)?).map_err(|error| nobody(&error))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => anyhow!("{}: no answer", path.display()),
-        _ => error.into(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            refuse(place(), "no answer", "ask again; if nothing answers, see whether the hosts still run")
+        }
+        _ => nobody(&error),
     })?;
-    match serde_json::from_str(&line).with_context(of)? {
+    match serde_json::from_str(&line).map_err(|error| nobody(&error))? {
         Said::Done(Value::Array(rows)) => Ok(rows),
-        Said::Done(other) => Err(anyhow!("{}: {other}", path.display())),
+        Said::Done(other) => Err(nobody(&other)),
         Said::Refused(why) => Err(anyhow!("{why}")),
     }
 }

@@ -40,10 +40,10 @@ pub struct LabArgs {
     /// What the hosts speak: rclink with a paxi preset or AFH ports, else rocev2, unless `[lab] hosts` says.
     #[arg(long, value_name = "KIND")]
     pub hosts: Option<HostsArg>,
-    /// Hosts ignore PFC and CNPs: see what they are good for.
+    /// Hosts ignore PFC and CNPs, to show what happens without them.
     #[arg(long)]
     pub deaf: bool,
-    /// Hosts keep to their rates whatever is marked: PFC alone holds them back.
+    /// Hosts do not react to marked frames: only PFC slows them down.
     #[arg(long)]
     pub no_dcqcn: bool,
     /// Write totals, drops, latency and conservation to this file as JSON.
@@ -52,7 +52,7 @@ pub struct LabArgs {
     /// Log events on standard error.
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
     pub log: Option<String>,
-    /// Write what moved the rates of the hosts to this file as CSV.
+    /// Write the events that changed the hosts' rates to this file as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }

@@ -2,7 +2,8 @@
 
 use super::off_core::Absence;
 use crate::output::{self, OUT, say};
-use anyhow::{Context, Result};
+use crate::refusal::cannot;
+use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -247,7 +248,7 @@ fn named(reasons: &[(DropReason, u64)]) -> String {
 pub fn write_file(path: &Path, text: &str) -> Result<()> {
     let plain = std::fs::symlink_metadata(path).map_or(true, |meta| meta.is_file());
     let written = if plain { replace(path, text) } else { std::fs::write(path, text) };
-    written.with_context(|| format!("cannot write {}", path.display()))
+    written.map_err(cannot("write", path))
 }
 
 /// Writes beside the file, then takes its name.

@@ -2,7 +2,8 @@
 
 use crate::Outcome;
 use crate::output::{OUT, say};
-use anyhow::{Context, Result};
+use crate::refusal::cannot;
+use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use weir_sim::compare;
@@ -24,8 +25,7 @@ pub struct CompareArgs {
 pub fn compare(args: &CompareArgs) -> Result<Outcome> {
     let comparison = compare::compare(&args.results)?;
     if let Some(path) = &args.out {
-        std::fs::write(path, comparison.to_html())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, comparison.to_html()).map_err(cannot("write", path))?;
     }
     if args.json {
         OUT.json(&comparison.json());

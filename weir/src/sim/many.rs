@@ -3,8 +3,9 @@
 use super::bar::SweepBar;
 use crate::Outcome;
 use crate::output::{OUT, say};
+use crate::refusal::cannot;
 use crate::run::Stop;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
@@ -127,7 +128,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
 pub fn merge(args: &MergeArgs) -> Result<Outcome> {
     let merged = sweep::merge(&args.dirs)?;
     if let Some(path) = &args.csv {
-        std::fs::write(path, merged.csv()).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, merged.csv()).map_err(cannot("write", path))?;
     }
     let whole = merged.missing.is_empty() && merged.broken.is_empty();
     if args.json {

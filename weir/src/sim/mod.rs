@@ -8,6 +8,7 @@ mod replay;
 use crate::Outcome;
 use crate::check;
 use crate::output::say;
+use crate::refusal::cannot;
 use crate::run::Stop;
 use anyhow::{Context, Result};
 use bar::RunBar;
@@ -39,7 +40,7 @@ pub struct SimArgs {
     #[arg(short, long)]
     pub json: bool,
     /// Threads at most; all cores unless given. The report is the same for any number. One thread plays what cannot be divided: a single
-    /// switch, losses and spraying by lot, RC Link.
+    /// switch, random losses and spraying, RC Link.
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
 }
@@ -172,7 +173,7 @@ fn folder(dir: &Path) -> Result<()> {
 fn write(dir: &Path, report: &Report) -> Result<Vec<&'static str>> {
     let write = |(name, text): (&'static str, String)| {
         let path = dir.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, text).map_err(cannot("write", &path))?;
         Ok(name)
     };
     report.pages().into_iter().chain(report.tables()).map(write).collect()

@@ -23,6 +23,12 @@ fn refused(args: &[&str]) -> Value {
     assert_eq!(ended.stdout.lines().count(), 1, "as those that stream promise: {}", ended.stdout);
     let keys: Vec<_> = document.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["error", "faults"], "{args:?}: {document:#}");
+    let faults = document["faults"].as_array().unwrap();
+    assert!(!faults.is_empty(), "{args:?}: {document:#}");
+    for fault in faults {
+        let said = |key: &str| !fault[key].as_str().unwrap_or_default().trim().is_empty();
+        assert!(["path", "detail", "remedy"].into_iter().all(said), "{args:?}: {document:#}");
+    }
     let error = document["error"].as_str().unwrap();
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(!error.contains('\n') && words(&ended.stderr).contains(&words(error)), "{args:?}: {error}");
@@ -99,9 +105,23 @@ fn a_refusal_is_one_document_whatever_refuses() {
         let is_capture = of_file[1] == "replay";
         assert!(is_capture || document["faults"][0]["line"] == 4, "{of_file:?}: {document:#}");
     }
+    // Of each the place, as far as it has one.
+    let place = |args: &[&str]| refused(args)["faults"][0].clone();
     let link = ["--rate", "100G", "--cable", "40m"];
-    refused(&[&["advise", "--ports", "8", "--buffer", "1KiB"][..], &link].concat());
-    refused(&["golden", folder.path().to_str().unwrap()]);
+    let advised = place(&[&["advise", "--ports", "8", "--buffer", "1KiB"][..], &link].concat());
+    assert_eq!(advised["path"], "--buffer");
+    assert_eq!(place(&["golden", folder.path().to_str().unwrap()])["path"], folder.path().to_str().unwrap());
+    let missing = place(&["check", "/nowhere/at/all.toml"]);
+    assert_eq!((&missing["file"], &missing["path"]), (&"/nowhere/at/all.toml".into(), &missing["file"]));
+    let fabric = place(&["sim", bad]);
+    assert_eq!((&fabric["file"], &fabric["line"]), (&bad.into(), &1.into()), "{fabric:#}");
+    refused(&["sim", "/nowhere.toml"]);
+    refused(&["sim", "sweep", "--plan", "/nowhere.toml", "--out", "x"]);
+    refused(&["check", folder.path().to_str().unwrap()]);
+    refused(&["apply", "--dry-run"]);
+    refused(&["golden", "/nowhere"]);
+    refused(&["config", "import", "sonic", bad, "--device", "\""]);
+    refused(&["sim", "replay", "/nowhere.pcapng", "--config", bad]);
     refused(&["config", "import", "sonic", bad]);
     refused(&["sim", "sweep", "--plan", bad, "--out", "x"]);
     refused(&["sim", "merge", folder.path().to_str().unwrap()]);
@@ -123,11 +143,21 @@ fn a_refusal_is_one_document_whatever_refuses() {
         &["qp", "set", "gain=8"],
         &["qp", "trace", "start"],
     ] {
-        refused(&[asked, &["--socket", nobody]].concat());
+        let refusal = refused(&[asked, &["--socket", nobody]].concat());
+        assert_eq!(refusal["faults"][0]["path"], nobody, "{asked:?}: {refusal:#}");
     }
+    refused(&["show", "ports", "--name", "nobody"]);
+    refused(&["show", "ports", "--mac", "1", "--socket", nobody]);
+    refused(&["show", "ports", "--now", "--socket", nobody]);
+    refused(&["show", "nothing", "--socket", nobody]);
+    refused(&["capture", "--port", "a", "-w", "-", "--socket", nobody]);
+    refused(&["qp", "set", "gain", "--socket", nobody]);
     // What is wrong with the command line is a refusal as well.
     refused(&["check"]);
-    refused(&["headroom", "--rate", "fast", "--cable", "1m"]);
+    let rate = place(&["headroom", "--rate", "fast", "--cable", "1m"]);
+    assert!(rate["path"].as_str().is_some_and(|path| path.contains("--rate")), "{rate:#}");
+    let unknown = place(&["headroom", "--rat", "1G", "--cable", "1m"]);
+    assert!(unknown["remedy"].as_str().is_some_and(|remedy| remedy.contains("--rate")), "{unknown:#}");
 }
 
 /// What needs a switch: each says one document, and the switch refuses in the same shape as a file does.

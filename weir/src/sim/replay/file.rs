@@ -1,6 +1,7 @@
 //! Reads what `weir capture` wrote, and says what is wrong with a file that cannot be replayed.
 
-use anyhow::{Context, Result, bail};
+use crate::refusal::refuse;
+use anyhow::Result;
 use pcap_file::PcapError;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
@@ -41,6 +42,9 @@ struct Interface {
     per_unit: (u64, u64),
 }
 
+/// What to do about a file that another program has changed.
+pub const AS_WRITTEN: &str = "replay the file as `weir capture` wrote it";
+
 impl CaptureFile {
     /// Reads a whole file.
     ///
@@ -50,40 +54,45 @@ impl CaptureFile {
         let mut reader = match PcapNgReader::new(input) {
             Ok(reader) => reader,
             Err(PcapError::IoError(error)) if error.kind() == ErrorKind::UnexpectedEof => {
-                bail!("cut short: not even its first block is whole; capture again")
+                return Err(refuse("", "cut short: not even its first block is whole", "capture again"));
             }
-            Err(error) => bail!("not a pcapng file ({error}); `weir capture` writes them"),
+            Err(error) => {
+                return Err(refuse("", format!("not a pcapng file ({error})"), "`weir capture` writes them"));
+            }
         };
         let mut interfaces: Vec<Interface> = Vec::new();
         let (mut frames, mut missed, mut ended) = (Vec::new(), 0, false);
         while let Some(block) = reader.next_block() {
             let number = frames.len();
-            let cut =
-                || format!("cut short after frame {number}: its last block is not whole; capture again");
-            match block.map_err(|error| anyhow::anyhow!("{error}")).with_context(cut)? {
+            let cut = |error| {
+                let what = format!("cut short after frame {number}: its last block is not whole ({error})");
+                refuse("", what, "capture again")
+            };
+            match block.map_err(cut)? {
                 Block::SectionHeader(_) => interfaces.clear(),
                 Block::InterfaceDescription(block) => interfaces.push(interface(&block.options)),
                 Block::EnhancedPacket(packet) => {
                     let Some(from) = interfaces.get(packet.interface_id as usize) else {
-                        bail!(
-                            "frame {} names interface {}, which the file does not describe",
-                            number + 1,
+                        let what = format!(
+                            "it names interface {}, which the file does not describe",
                             packet.interface_id
                         );
+                        return Err(refuse(format!("frame {}", number + 1), what, AS_WRITTEN));
                     };
                     let Some(port) = &from.name else {
-                        bail!(
-                            "interface {} has no name; its name says which port it is",
-                            packet.interface_id
-                        );
+                        let place = format!("interface {}", packet.interface_id);
+                        return Err(refuse(
+                            place,
+                            "it has no name, which would say which port it is",
+                            AS_WRITTEN,
+                        ));
                     };
                     let len = packet.original_len as usize;
                     if packet.data.len() < HEADER_BYTES.min(len) {
                         let got = packet.data.len();
-                        bail!(
-                            "frame {} has {got} of {len} bytes, too few for its headers; capture with --snaplen {HEADER_BYTES} or more",
-                            number + 1
-                        );
+                        let what = format!("it has {got} of {len} bytes, too few for its headers");
+                        let remedy = format!("capture with --snaplen {HEADER_BYTES} or more");
+                        return Err(refuse(format!("frame {}", number + 1), what, remedy));
                     }
                     let comment = packet.options.iter().find_map(|option| match option {
                         EnhancedPacketOption::Comment(text) => Some(text.as_ref()),
@@ -114,10 +123,8 @@ impl CaptureFile {
             }
         }
         if !ended {
-            bail!(
-                "cut short: there are {} frames, and no statistics behind them; let `weir capture` end by --count or --for",
-                frames.len()
-            );
+            let what = format!("cut short: there are {} frames, and no statistics behind them", frames.len());
+            return Err(refuse("", what, "let `weir capture` end by --count or --for"));
         }
         Ok(Self { frames, missed })
     }

@@ -6,11 +6,12 @@ mod file;
 use crate::Outcome;
 use crate::check;
 use crate::output::{OUT, say};
+use crate::refusal::{at, cannot, refuse};
 use crate::trace::Capture;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use compare::{Comparison, Difference, compare};
-use file::{CaptureFile, Captured};
+use file::{AS_WRITTEN, CaptureFile, Captured};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -32,7 +33,7 @@ const SNAPLEN: u32 = 256;
 /// `weir sim replay`
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// Capture of one port, as `weir capture` wrote it; frames of further interfaces, named as ports, come beside.
+    /// Capture of one port, as `weir capture` wrote it; frames of other interfaces, whose names are ports, are played with it.
     pub file: PathBuf,
     /// Configuration of the switch.
     #[arg(long, value_name = "FILE")]
@@ -47,14 +48,13 @@ pub struct ReplayArgs {
 
 pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
     let name = args.file.display().to_string();
-    let open = File::open(&args.file).with_context(|| format!("cannot read {name}"))?;
-    let capture = CaptureFile::read(BufReader::new(open)).with_context(|| name.clone())?;
+    let open = File::open(&args.file).map_err(cannot("read", &args.file))?;
+    let capture = at(&name, CaptureFile::read(BufReader::new(open)))?;
     let config = check::load(&args.config)?.config;
-    let followed =
-        followed(&capture, &config, &args.config.display().to_string()).with_context(|| name.clone())?;
+    let followed = at(&name, followed(&capture, &config, &args.config.display().to_string()))?;
     let again = play(&config, &capture, followed)?;
     if let Some(path) = &args.write {
-        std::fs::write(path, &again).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, &again).map_err(cannot("write", path))?;
     }
     let replayed = CaptureFile::read(&again[..]).context("the capture of the replay")?;
     let histories = |capture: &CaptureFile| -> Vec<FrameHistory> {
@@ -81,33 +81,37 @@ fn followed(capture: &CaptureFile, config: &Config, config_name: &str) -> Result
     let ports: BTreeSet<&str> = capture.frames.iter().map(|frame| frame.port.as_str()).collect();
     if let Some(unknown) = ports.iter().find(|port| config.port(port).is_none()) {
         let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
-        bail!("frames of `{unknown}`: {config_name} has no such port; it has {}", names.join(", "));
+        let what = format!("{config_name} has no such port");
+        return Err(refuse(format!("frames of `{unknown}`"), what, format!("it has {}", names.join(", "))));
     }
     let mut numbers = BTreeSet::new();
     let mut port = None;
-    for (at, frame) in capture.frames.iter().enumerate() {
+    for (number, frame) in capture.frames.iter().enumerate() {
         let Some(history) = &frame.history else { continue };
         if history.class.is_none() {
-            bail!("frame {} was lost, and nothing else is told of it; capture without --drops", at + 1);
+            let what = "it was lost, and nothing else is told of it";
+            return Err(refuse(format!("frame {}", number + 1), what, "capture without --drops"));
         }
         if port.is_some_and(|port| port != frame.port) {
             let port = port.unwrap_or_default();
-            bail!("frames of {port} and of {} have comments; replay a capture of one port", frame.port);
+            let what = format!("frames of {port} and of {} have comments", frame.port);
+            return Err(refuse("", what, "replay a capture of one port"));
         }
         if !numbers.insert(history.number) {
-            bail!(
-                "frame {} is in the file twice; replay the file as `weir capture` wrote it",
-                history.number
-            );
+            return Err(refuse(format!("frame {}", history.number), "it is in the file twice", AS_WRITTEN));
         }
         port = Some(frame.port.as_str());
     }
     let Some(port) = port else {
-        bail!("no frame has a comment of `weir capture`: there is nothing to compare with");
+        return Err(refuse(
+            "",
+            "no frame has a comment of `weir capture`: there is nothing to compare with",
+            AS_WRITTEN,
+        ));
     };
     let count = numbers.len() as u64;
     if let Some(missing) = (1..=count).find(|number| !numbers.contains(number)) {
-        bail!("frame {missing} is missing; replay the file as `weir capture` wrote it");
+        return Err(refuse(format!("frame {missing}"), "it is missing", AS_WRITTEN));
     }
     config.port(port).with_context(|| format!("no port `{port}`"))
 }

@@ -170,9 +170,12 @@ fn what_cannot_be_replayed_is_refused_with_what_to_do() {
     let renamed = load(&text().replace("\"p0\"", "\"q0\""));
     assert!(refused(&file, &renamed).contains("c.toml has no such port; it has q0, p1"));
     assert!(
-        refused(&changed(&file, 8, "frame 8", "frame 9"), &config).contains("frame 9 is in the file twice")
+        refused(&changed(&file, 8, "frame 8", "frame 9"), &config)
+            .contains("frame 9: it is in the file twice")
     );
-    assert!(refused(&changed(&file, 8, "frame 8; ", "frame 800"), &config).contains("frame 8 is missing"));
+    assert!(
+        refused(&changed(&file, 8, "frame 8; ", "frame 800"), &config).contains("frame 8: it is missing")
+    );
     let end = || WatchLine::End { why: String::new(), frames: 0, on_their_way: 0, missed: 0 };
     let mut empty = Vec::new();
     Capture::new(&mut empty, "p0", 64).unwrap().finish(&end()).unwrap();
