@@ -256,6 +256,8 @@ fn read_one(
     let rate = match (rate, pci) {
         (Some(Val { v: Some(bps), .. }), _) => PortRate::Fixed(bps),
         (Some(_), _) => PortRate::Unlimited,
+        // It was refused: that it is unknown is no second fault.
+        (None, _) if s.raw(ctx, "rate").is_some() => PortRate::Fixed(VIRTUAL_RATE),
         (None, true) => {
             ctx.explain(
                 s.key("rate"),
@@ -301,6 +303,8 @@ fn read_one(
     let cable = cable.and_then(|c| s.within(ctx, "cable", c, &(0..=100_000_000), LENGTH.show)).map(|c| c.v);
     let peer_response = s.get(ctx, "peer_response", &SIZE_OR_AUTO).and_then(|bytes| bytes.v);
     let cable_mm = match (cable, pci) {
+        // It was refused: that it is unknown is no second fault.
+        (None, _) if s.raw(ctx, "cable").is_some() => Some(5_000),
         (None, false) => {
             ctx.explain(s.key("cable"), "5m", Origin::Default, "no cable: the length of a short one");
             Some(5_000)

@@ -42,7 +42,10 @@ pub fn show_time(ns: u64) -> String {
 
 /// A length in mm: `40m`.
 pub fn show_length(mm: u64) -> String {
-    scaled(mm, &[("m", 1_000), ("mm", 1)])
+    match mm {
+        0 => "0m".to_owned(),
+        _ => scaled(mm, &[("m", 1_000), ("mm", 1)]),
+    }
 }
 
 /// A share in parts per million: `37.5%`.

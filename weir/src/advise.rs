@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 use weir_config::units::size;
-use weir_config::{Config, load, show_rate, show_size, show_time, sonic};
+use weir_config::{Config, Diagnostic, load, show_rate, show_size, show_time, sonic};
 use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
 use weir_dataplane::types::PRIORITIES;
 use weir_layout::Grid;
@@ -221,7 +221,40 @@ fn reasons_of_watchdog(args: &AdviseArgs, config: &Config, line: &mut impl FnMut
 /// Bytes nobody may share, under the plan.
 fn promised(args: &AdviseArgs, plan: &Plan) -> Result<Config> {
     let text = text(args, plan, ROOMY, None);
-    Ok(load("advice", &text).map_err(|found| check::refused("advice", &found))?.config)
+    read_back(&text)
+}
+
+/// Options, and the keys their values are written to.
+const OPTIONS: [(&str, &str); 8] = [
+    ("--rate", "rate"),
+    ("--cable", "cable"),
+    ("--mtu", "mtu"),
+    ("--buffer", "size"),
+    ("--oversubscribe", "over_subscribe_ratio"),
+    ("--poll-gap", "poll_gap"),
+    ("--device", "device"),
+    ("--lcores", "lcore"),
+];
+
+/// What a text of this command comes to.
+///
+/// # Errors
+/// A value is refused: the option it was given with, where there is one. What else is wrong may follow from it.
+fn read_back(text: &str) -> Result<Config> {
+    let found = match load("advice", text) {
+        Ok(loaded) => return Ok(loaded.config),
+        Err(found) => found,
+    };
+    let option_of = |diagnostic: &Diagnostic| {
+        let line = text.lines().nth(diagnostic.line.checked_sub(1)?)?;
+        let (key, _) = line.split_once('=')?;
+        OPTIONS.iter().find(|(_, written)| *written == key.trim()).map(|(option, _)| *option)
+    };
+    let of_option = |diagnostic: &Diagnostic| Some((option_of(diagnostic)?, diagnostic.clone()));
+    Err(match found.iter().filter(|diagnostic| diagnostic.is_error()).find_map(of_option) {
+        Some((option, Diagnostic { message, remedy, .. })) => refuse(option, message, remedy),
+        None => check::refused("advice", &found),
+    })
 }
 
 /// The sums fit: what is shared must hold two frames for each group that may be full.
@@ -323,9 +356,7 @@ fn best(args: &AdviseArgs) -> Result<(Plan, Config)> {
 fn for_this_switch(args: &AdviseArgs) -> Result<String> {
     let (plan, roomy) = best(args)?;
     fits(args, &roomy)?;
-    let config = load("advice", &text(args, &plan, args.buffer, None))
-        .map_err(|found| check::refused("advice", &found))?
-        .config;
+    let config = read_back(&text(args, &plan, args.buffer, None))?;
     let ways = columns(&headroom_args(args, plan.ports_per_lcore(args)))?;
     let lcores = usize::from(plan.lcores);
     let memory = format!(
@@ -336,7 +367,7 @@ fn for_this_switch(args: &AdviseArgs) -> Result<String> {
         config.buffer.frames
     );
     let text = head(args, &config, &ways) + &memory + &text(args, &plan, args.buffer, Some(&config));
-    load("advice", &text).map_err(|found| check::refused("advice", &found))?;
+    read_back(&text)?;
     Ok(text)
 }
 
@@ -345,9 +376,7 @@ fn for_hardware(args: &AdviseArgs) -> Result<Advice> {
     let Some(chip) = ways.iter().find(|way| way.name == "sonic") else { bail!("no column of SONiC's") };
     let plan = Plan { lcores: 0, fixed: Some((chip.result.xoff, chip.xon)) };
     fits(args, &promised(args, &plan)?)?;
-    let config = load("advice", &text(args, &plan, args.buffer, None))
-        .map_err(|found| check::refused("advice", &found))?
-        .config;
+    let config = read_back(&text(args, &plan, args.buffer, None))?;
     let made = sonic::export(&config);
     let mut reasons = head(args, &config, &ways);
     let _ = writeln!(
@@ -434,6 +463,31 @@ mod tests {
         assert_eq!((config.ports.len(), config.ports[31].pgs[LOSSLESS].xoff), (32, xoff));
         assert_eq!(config.buffer.size, args.buffer);
         assert!(advice.reasons.contains("software") && advice.reasons.contains("kmax"), "{}", advice.reasons);
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_told_once_with_its_option() {
+        let good = "--ports 4 --rate 100G --cable 5m --mtu 9216 --buffer 16MiB --poll-gap 10us";
+        assert!(for_this_switch(&args(good)).is_ok());
+        for (option, value, what) in [
+            ("--cable", "900km", "900000m is outside 0m to 100000m"),
+            ("--mtu", "20", "20B is outside 64B to 16128B"),
+            ("--rate", "1000", "nothing moves at less than 1M"),
+            ("--buffer", "1", ""),
+        ] {
+            let word = good.split_whitespace().skip_while(|word| *word != option).nth(1).unwrap();
+            let line = good.replace(&format!("{option} {word}"), &format!("{option} {value}"));
+            for line in [line.clone(), format!("{line} --sonic")] {
+                let args = args(&line);
+                let outcome =
+                    if args.sonic { for_hardware(&args).map(|a| a.text) } else { for_this_switch(&args) };
+                let error = outcome.unwrap_err();
+                let told = crate::refusal::document(&error, "weir advise");
+                let faults = told["faults"].as_array().unwrap();
+                assert_eq!((faults.len(), &faults[0]["path"]), (1, &json!(option)), "{line}: {told:#}");
+                assert!(error.to_string().contains(what), "{line}: {error}");
+            }
+        }
     }
 
     #[test]
