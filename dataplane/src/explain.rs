@@ -76,6 +76,11 @@ pub struct Explanation {
     pub class: Class,
     /// Its VLAN and what is done to its tag, if ports know of VLANs and it is in one.
     pub vlan: Option<(u16, Retag)>,
+    /// The ports it was to leave by, if frames can leave by none of them now, and why one to a static station there is lost. Learned
+    /// stations there are forgotten: it is flooded.
+    pub down: Option<(PortSet, DropReason)>,
+    /// Why it goes to many ports; `None`: it goes to one alone.
+    pub flood: Option<FloodKind>,
     /// The limit of its kind at its port, if it is flooded and there is one, and that it is exceeded.
     pub flood_limit: Option<(FloodLimit, bool)>,
     /// Bytes it is charged.
@@ -145,41 +150,51 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     };
     let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));
     let goes_back = |to: PortId| to == asked.port || lag.is_some_and(|lag| lag.members.contains(to));
-    let among: PortSet = asked.to.unwrap_or_else(|| {
+    let status = |to: PortId| PortStatus::of(!seen.down.contains(to), params.ports[to.index()].admin_down);
+    let reserved = asked.kind == Kind::Reserved;
+    let is_away = |named: &PortSet| named.iter().all(|to| !status(to).is_up() && !goes_back(to));
+    let away = asked.to.filter(is_away).filter(|named| !named.is_empty());
+    let single = asked.flood.is_none() && !reserved;
+    let down = away.filter(|_| single).and_then(|named| {
+        let first = named.iter().next()?;
+        Some((named, status(first).lost_at_lookup()))
+    });
+    let flood = asked.flood.or(down.map(|_| FloodKind::UnknownUnicast));
+    let to = asked.to.filter(|_| away.is_none());
+    let among: PortSet = to.unwrap_or_else(|| {
         let all = (0..params.ports.len()).map(|i| PortId(i as u16));
         all.filter(|to| !goes_back(*to) && retag_at(to.index()).is_some()).collect()
     });
-    let status = |to: PortId| PortStatus::of(!seen.down.contains(to), params.ports[to.index()].admin_down);
     let depth = |to: &PortId| (mmu.queue(queue_of(to.index())).used, std::cmp::Reverse(to.0));
     let live = among.iter().filter(|to| status(*to).is_up()).max_by_key(depth);
     // A port that is named is one, whatever its link.
-    let to = live.or_else(|| asked.to.and_then(|named| named.iter().max_by_key(depth)));
+    let to = live.or_else(|| to.and_then(|named| named.iter().max_by_key(depth)));
     let pg_ix = PgIx::of(asked.port, usize::from(class.pg));
     let (pg, pools) = (mmu.pg(pg_ix), mmu.pools());
     let queue = to.map(|to| mmu.queue(queue_of(to.index())));
     let retag = to.map_or(Some(Retag::Keep), |to| retag_at(to.index()));
     let leaves = asked.len.saturating_add_signed(retag.map_or(0, Retag::growth) as i32);
     let charge = mmu.charge(leaves);
-    let fits = |to: PortId| {
-        let out = &params.ports[to.index()];
-        leaves as usize <= out.profile.max_frame().min(out.mtu)
-    };
+    let fits = |to: PortId| params.ports[to.index()].accepted().short_enough(leaves as usize).is_ok();
+    let arrives = port.accepted();
+    let length =
+        arrives.long_enough(asked.len as usize).and_then(|()| arrives.short_enough(asked.len as usize));
     let exceeded = seen.flood_exceeded.get(asked.port.index()).copied().unwrap_or(0);
-    let flood_limit = asked.flood.and_then(|kind| {
+    let flood_limit = flood.and_then(|kind| {
         let limit = port.storm_control.and_then(|limits| limits.limit(kind))?;
         Some((limit, exceeded >> kind as u64 & 1 == 1))
     });
-    let not_flooded = asked.flood.and_then(|kind| {
+    let not_flooded = flood.and_then(|kind| {
         if kind == FloodKind::UnknownUnicast && port.unknown_unicast == UnknownUnicast::Drop {
             return Some(DropReason::LookupUnknown);
         }
         flood_limit.filter(|(_, exceeded)| *exceeded).map(|_| kind.reason())
     });
-    let reserved = asked.kind == Kind::Reserved;
-    let consumed = reserved && port.lldp && !port.admin_down;
+    let consumed = reserved && port.lldp && !port.admin_down && length.is_ok();
     let not_passed_on =
         (reserved && port.link_local >> NEAREST_BRIDGE & 1 == 0).then_some(DropReason::ControlReserved);
-    let refused = vlan.and_then(Result::err).filter(|_| !reserved).or(not_flooded).or(not_passed_on);
+    let refused =
+        length.err().or(vlan.and_then(Result::err).filter(|_| !reserved)).or(not_flooded).or(not_passed_on);
     let verdict = match (refused, to, retag) {
         _ if port.admin_down => AdmitVerdict::Refused(DropReason::IngressAdminDown),
         _ if consumed => AdmitVerdict::Admitted,
@@ -205,6 +220,8 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     Ok(Explanation {
         class,
         vlan: vlan.and_then(Result::ok).zip(retag).map(|(vlan, retag)| (vlan.vid, retag)),
+        down,
+        flood,
         flood_limit,
         charge,
         to,

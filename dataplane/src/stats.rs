@@ -326,7 +326,7 @@ counters! {
         pg_headroom: per_priority,
         /// The moving Xoff line: most shared bytes each priority group may hold now.
         pg_limit: per_priority,
-        /// Where each priority group would resume now.
+        /// Where each priority group would resume now, in shared-pool bytes.
         pg_xon: per_priority,
         /// Highest shared use of each priority group since start.
         pg_shared_peak: per_priority,

@@ -124,3 +124,66 @@ fn a_frame_leaves_a_lag_by_one_member_and_never_goes_back_to_it() {
     assert_eq!(ask(&params, None), (1, AdmitVerdict::Admitted));
     assert_eq!(ask(&params, Some(of([2, 2]))), (2, back));
 }
+
+/// The lengths are those the parser of the pipeline takes, at the format's and the port's own limit.
+#[test]
+fn a_frame_of_a_wrong_length_is_dropped_as_the_pipeline_does() {
+    let params = params();
+    for len in [1, 5, 13, 14, 60, 1600, 1601, 9999] {
+        let bytes = vec![2; len as usize];
+        let parsed = params.ports[0].accepted().parse(&bytes, bytes.len());
+        let told = explain(&params, &Occupancy::default(), &Asked { len, ..frame() }).unwrap();
+        let want = parsed.map_or_else(AdmitVerdict::Refused, |_| AdmitVerdict::Admitted);
+        assert_eq!(told.verdict, want, "{len}");
+        let lldp = Asked { len, kind: Kind::Reserved, ..frame() };
+        let mut reads = params.clone();
+        reads.ports[0].lldp = true;
+        let told = explain(&reads, &Occupancy::default(), &lldp).unwrap();
+        assert_eq!((told.consumed, told.verdict), (want == AdmitVerdict::Admitted, want), "{len}");
+    }
+    let long = explain(&params, &Occupancy::default(), &Asked { len: 1601, ..frame() }).unwrap();
+    assert_eq!(long.verdict, AdmitVerdict::Refused(DropReason::ParseTooLong));
+}
+
+/// Stations learned at a port that is down are forgotten: what is for them is flooded, or dropped as unknown.
+#[test]
+fn a_frame_for_a_port_that_is_down_is_unknown_unicast() {
+    let mut params = params();
+    let named = PortSet::from_iter([PortId(1)]);
+    let ask = |params: &SwitchParams, down: &[u16], flood| {
+        let seen = Occupancy { down: down.iter().copied().map(PortId).collect(), ..Occupancy::default() };
+        explain(params, &seen, &Asked { to: Some(named), flood, ..frame() }).unwrap()
+    };
+    assert_eq!(ask(&params, &[], None).down, None);
+    let told = ask(&params, &[1], None);
+    assert_eq!(told.down, Some((named, DropReason::LookupPortDown)));
+    assert_eq!(told.flood, Some(FloodKind::UnknownUnicast));
+    assert_eq!((told.to, told.verdict), (Some(PortId(2)), AdmitVerdict::Admitted));
+    params.ports[1].admin_down = true;
+    assert_eq!(ask(&params, &[], None).down, Some((named, DropReason::LookupAdminDown)));
+    let broadcast = ask(&params, &[], Some(FloodKind::Broadcast));
+    assert_eq!((broadcast.down, broadcast.flood), (None, Some(FloodKind::Broadcast)));
+    assert_eq!((broadcast.to, broadcast.verdict), (Some(PortId(2)), AdmitVerdict::Admitted));
+    params.ports[0].unknown_unicast = UnknownUnicast::Drop;
+    let unknown = AdmitVerdict::Refused(DropReason::LookupUnknown);
+    assert_eq!(ask(&params, &[], None).verdict, unknown);
+}
+
+/// Both lines as they are shown are of the shared pool.
+#[test]
+fn a_group_resumes_at_or_below_the_line_it_pauses_at() {
+    let params = params();
+    let mut seen =
+        Occupancy { groups: vec![Held::default(); 24], queues: vec![0; 24], ..Occupancy::default() };
+    let shared = Mmu::new(params.mmu.clone()).unwrap().pools().shared_size;
+    let mut last = u64::MAX;
+    for used in [0, 4096, shared / 4, shared / 2, shared - 1] {
+        seen.groups[4].used = used;
+        let pg = explain(&params, &seen, &frame()).unwrap().pg;
+        assert!(pg.lossless && pg.reserved > 0);
+        let offset = params.mmu.pgs[3].xon_offset;
+        assert_eq!(pg.xon_shared(), pg.limit.saturating_sub(offset), "{used}: {pg:?}");
+        assert!(pg.xon_shared() <= pg.limit && pg.limit <= last, "{used}: {pg:?}");
+        last = pg.limit;
+    }
+}

@@ -151,6 +151,24 @@ impl Profile {
         self.max_frame
     }
 
+    /// That a frame of which `readable` bytes can be read has a whole header.
+    ///
+    /// # Errors
+    /// The reason to drop it.
+    #[inline(always)]
+    pub fn long_enough(&self, readable: usize) -> Result<(), DropReason> {
+        if readable < self.header_len { Err(DropReason::ParseTooShort) } else { Ok(()) }
+    }
+
+    /// That a frame of `len` bytes, which is not of MAC control, is no longer than the longest.
+    ///
+    /// # Errors
+    /// The reason to drop it.
+    #[inline(always)]
+    pub fn short_enough(&self, len: usize) -> Result<(), DropReason> {
+        if len > self.max_frame { Err(DropReason::ParseTooLong) } else { Ok(()) }
+    }
+
     /// The same format with another longest frame, in bytes without FCS, tags included.
     #[must_use]
     pub fn with_max_frame(mut self, bytes: usize) -> Self {
@@ -219,23 +237,19 @@ impl Profile {
     /// The reason to drop the frame; a frame that only has a bad IP header is not dropped.
     #[inline(never)]
     pub fn parse(&self, bytes: &[u8], len: usize) -> ParseResult {
-        if bytes.len() < self.header_len {
-            return Err(DropReason::ParseTooShort);
-        }
+        self.long_enough(bytes.len())?;
         // Before any profile (DEV-02): link-local frames look the same on every port.
         let address = Load { byte: 0, shift: 16, mask: ADDRESS_MASK }.get(bytes);
         if address >> 4 == RESERVED_PREFIX {
             let ethertype = headers::tags(bytes, 12, true).map(|tags| tags.ethertype);
             let kind = if ethertype == Some(MAC_CONTROL) { Kind::MacControl } else { Kind::Reserved };
             // It may be passed on.
-            if kind == Kind::Reserved && len > self.max_frame {
-                return Err(DropReason::ParseTooLong);
+            if kind == Kind::Reserved {
+                self.short_enough(len)?;
             }
             return Ok(self.link_local(address, kind));
         }
-        if len > self.max_frame {
-            return Err(DropReason::ParseTooLong);
-        }
+        self.short_enough(len)?;
         let tags = match self.ethertype {
             Some(at) => Some(headers::tags(bytes, at, self.vlan).ok_or(DropReason::ParseTruncatedVlan)?),
             None => None,

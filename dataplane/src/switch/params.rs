@@ -97,6 +97,13 @@ pub struct PortParams {
     pub tx_per_lcore: bool,
 }
 
+impl PortParams {
+    /// The format of the frames it takes, with the longest that both the format and the port have room for.
+    pub fn accepted(&self) -> Profile {
+        self.profile.clone().with_max_frame(self.mtu.min(self.profile.max_frame()))
+    }
+}
+
 /// A whole switch.
 #[derive(Clone, Debug)]
 pub struct SwitchParams {
@@ -253,10 +260,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
         }
         let lags = Lags::new(&params.lags, n, params.seed);
         let flood = flood_sets(params);
-        let checked_params = |port: &PortParams| PortParams {
-            profile: port.profile.clone().with_max_frame(port.mtu.min(port.profile.max_frame())),
-            ..port.clone()
-        };
+        let checked_params = |port: &PortParams| PortParams { profile: port.accepted(), ..port.clone() };
         let cell = |make: &dyn Fn() -> Published| match params.observed {
             true => make(),
             false => Published::of_words(0),

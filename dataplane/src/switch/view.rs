@@ -137,7 +137,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             pg_shared: pgs.map(|pg| pg.shared),
             pg_headroom: pgs.map(|pg| pg.headroom),
             pg_limit: pgs.map(|pg| pg.limit),
-            pg_xon: pgs.map(|pg| pg.xon_at),
+            pg_xon: pgs.map(|pg| pg.xon_shared()),
             pg_shared_peak: pgs.map(|pg| pg.shared_peak.peak(PERSISTENT)),
             pg_headroom_peak: pgs.map(|pg| pg.headroom_peak.peak(PERSISTENT)),
             paused_queues: u64::from(rx.queues_paused()),

@@ -2,8 +2,8 @@
 
 use crate::admin::Fault;
 use crate::api::documents::{
-    ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedPool, ExplainedTakes,
-    ExplainedVlan, FrameClass, QueueUse,
+    ExplainedDown, ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedPool,
+    ExplainedTakes, ExplainedVlan, FrameClass, QueueUse,
 };
 use crate::api::{Kind as Of, Parameter, parameter};
 use weir_config::{Config, LagConfig, show_flood_limit};
@@ -154,7 +154,15 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
         vid: asked.vid,
         vlan: e.vlan.map(|(vid, retag)| ExplainedVlan { vid, tag: retag.word().into() }),
         ecn: ECN[usize::from(asked.ecn & 3)].into(),
-        flood: asked.flood.map(|kind| ExplainedFlood {
+        down: e.down.map(|(ports, reason)| {
+            let lag = config.lags.iter().find(|lag| PortSet::from_iter(lag.members.iter().copied()) == ports);
+            let of_port = || ports.iter().map(name).collect();
+            ExplainedDown {
+                to: lag.map_or_else(of_port, |lag| lag.name.clone()),
+                static_reason: reason.name().into(),
+            }
+        }),
+        flood: e.flood.map(|kind| ExplainedFlood {
             kind: kind.word().into(),
             limit: e.flood_limit.map(|(limit, _)| show_flood_limit(&limit)),
             exceeded: e.flood_limit.is_some_and(|(_, exceeded)| exceeded),
@@ -169,7 +177,7 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
             limit_bytes: limit(pg.limit),
             headroom_bytes: pg.headroom,
             headroom_size_bytes: pg.headroom_limit,
-            xon_bytes: limit(pg.xon_at),
+            xon_bytes: limit(pg.xon_shared()),
             xoff: pg.xoff,
         },
         pool: ExplainedPool {
@@ -221,6 +229,13 @@ pub fn text(d: &ExplainedFrame) -> String {
     );
     if let Some(vlan) = &d.vlan {
         line("vlan", format!("{}, tag {}", vlan.vid, vlan.tag));
+    }
+    if let Some(down) = &d.down {
+        let (to, reason) = (&down.to, &down.static_reason);
+        line(
+            "station",
+            format!("learned at {to}, which is down: forgotten; a static one: DROPPED: {reason}"),
+        );
     }
     if let Some(flood) = &d.flood {
         let limit = flood.limit.as_ref().map_or("no limit".to_owned(), |limit| format!("at most {limit}"));
@@ -308,7 +323,7 @@ fn pause(d: &ExplainedFrame) -> String {
         }
         (list, _) if list.is_empty() => "no: the group is not lossless, or PFC is off".to_owned(),
         (list, true) => format!(
-            "the peer is paused already (priority {list}); resumes at {}; {left} bytes of headroom left",
+            "the peer is paused already (priority {list}); resumes at {} shared; {left} bytes of headroom left",
             g.xon_bytes.map_or_else(|| "no limit".to_owned(), grouped)
         ),
         (list, false) => format!("Xoff for priority {list}; {left} bytes of headroom left"),
@@ -386,6 +401,12 @@ mod tests {
             assert_eq!((&alone.to, alone.reason.as_deref()), (&None, Some(reason)));
             assert!(text(&alone).contains("of no port"), "{}", text(&alone));
         }
+        let away = Occupancy { down: PortSet::from_iter([PortId(1)]), ..Occupancy::default() };
+        let away = ask(&away, "port=p0&to=p1");
+        assert_eq!(away.down.as_ref().map(|down| down.to.as_str()), Some("p1"));
+        assert!(text(&away).contains("a static one: DROPPED: lookup.port_down"), "{}", text(&away));
+        let short = text(&ask(&Occupancy::default(), "port=p0&len=13"));
+        assert!(short.contains("DROPPED: parse.too_short"), "{short}");
         let mut config = f.config.clone();
         config.lags = vec![LagConfig { name: "po1".into(), members: vec![PortId(1)], hash: LagHash::L4 }];
         let of_lag = answer(&config, &f.params, &seen, &question("port=p0&to=po1")).unwrap();

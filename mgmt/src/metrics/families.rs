@@ -191,7 +191,7 @@ pub const ALL: &[Family] = &[
     ),
     family(
         "weir_pg_xon_threshold_bytes",
-        "Where a priority group would resume now",
+        "Where a priority group would resume now, in shared bytes as its Xoff line",
         Gauges(|s| limits(s, |p, pg| p.gauges.pg_xon[pg])),
     ),
     family(

@@ -46,7 +46,13 @@ pub(super) const PGS: &[Column] = &[
     col("xoff_bytes", Maybe, "Xoff at", "the moving Xoff line: most shared bytes it may hold now", |r| {
         limit(r.port().gauges.pg_limit[r.i])
     }),
-    col("xon_bytes", Maybe, "Xon at", "where it would resume now", |r| limit(r.port().gauges.pg_xon[r.i])),
+    col(
+        "xon_bytes",
+        Maybe,
+        "Xon at",
+        "where it would resume now, in shared bytes as `xoff_bytes`; 0: none beyond its reserve",
+        |r| limit(r.port().gauges.pg_xon[r.i]),
+    ),
     col("headroom_bytes", Count, "Headroom/bytes", "bytes in headroom", |r| {
         count(r.port().gauges.pg_headroom[r.i])
     }),

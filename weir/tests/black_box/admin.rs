@@ -82,6 +82,10 @@ fn a_port_is_switched_off_and_on_while_the_switch_forwards() {
     assert_eq!(explained["reason"], "ingress.admin_down", "{explained:#}");
     let explained = ask(&["explain", "--port", "p0", "--to", "p1"]);
     assert_eq!(explained["reason"], "lookup.admin_down", "{explained:#}");
+    assert_eq!(explained["down"]["to"], "p1", "{explained:#}");
+    assert_eq!(explained["flood"]["kind"], "unknown_unicast", "{explained:#}");
+    let long = ask(&["explain", "--port", "p0", "--to", "p1", "--len", "1519"]);
+    assert_eq!(long["reason"], "parse.too_long", "{long:#}");
 
     apply("up");
     switch.program().says("port p1: switched on");

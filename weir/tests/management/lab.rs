@@ -43,6 +43,7 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
         assert!(hlog.contains(&format!("#[{part} in ")) && hlog.contains("Tag="), "{hlog}");
     }
     the_parts_of_latency_add_up(&lab);
+    the_lines_of_a_group_are_on_one_base(&lab);
     assert_eq!(lab.weir(&["show", "ports", "--hgrm"]).status.code(), Some(2));
 
     flood(&lab.address);
@@ -56,6 +57,18 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
 
     let (_, socket) = lab.stop();
     assert!(!socket.exists(), "the socket goes with the switch");
+}
+
+/// A lossless group resumes at or below the line at which it pauses, as both are shown.
+fn the_lines_of_a_group_are_on_one_base(lab: &Lab) {
+    let snapshot = lab.json("/v1/snapshot");
+    let groups: Vec<_> =
+        snapshot["pgs"].as_array().unwrap().iter().filter(|row| row["lossless"] == true).collect();
+    assert!(!groups.is_empty());
+    for row in groups {
+        let of = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row}"));
+        assert!(of("xon_bytes") <= of("xoff_bytes"), "{row}");
+    }
 }
 
 /// Whatever the hosts of the lab did to each other: the parts are those of the same frames, and pauses of the peer

@@ -20,7 +20,7 @@ pub struct PgView {
     pub reserved: u64,
     /// Most the group may hold in headroom.
     pub headroom_limit: u64,
-    /// Resume point as it stands now.
+    /// Resume point as it stands now: most of `used`.
     pub xon_at: u64,
     /// Upstream is stopped.
     pub xoff: bool,
@@ -30,6 +30,13 @@ pub struct PgView {
     pub shared_peak: Watermark,
     /// Peak of `headroom`, per reader.
     pub headroom_peak: Watermark,
+}
+
+impl PgView {
+    /// The resume point in bytes of the shared pool, as `shared` and `limit` are; 0: no more than the guaranteed part, or less.
+    pub fn xon_shared(&self) -> u64 {
+        self.xon_at.saturating_sub(self.reserved)
+    }
 }
 
 /// An egress queue as a reader sees it. Bytes.

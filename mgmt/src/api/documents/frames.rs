@@ -35,6 +35,8 @@ pub struct ExplainedFrame {
     pub vlan: Option<ExplainedVlan>,
     /// ECN code point: `not-ect`, `ect0`, `ect1` or `ce`.
     pub ecn: String,
+    /// The port or LAG it was to leave by, if frames cannot leave there now: what follows is of a copy that is flooded.
+    pub down: Option<ExplainedDown>,
     /// The limit on flooding it meets, if it is flooded.
     pub flood: Option<ExplainedFlood>,
     /// Where it is put.
@@ -76,6 +78,15 @@ pub struct ExplainedVlan {
     pub tag: String,
 }
 
+/// A port or LAG without a link, or switched off. Its learned stations are forgotten: frames to them are unknown unicast.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedDown {
+    /// What it is called.
+    pub to: String,
+    /// Why a frame to a static station there is dropped, which is not flooded.
+    pub static_reason: String,
+}
+
 /// A limit on flooding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedFlood {
@@ -102,7 +113,7 @@ pub struct ExplainedGroup {
     pub headroom_bytes: u64,
     /// It may hold of headroom.
     pub headroom_size_bytes: u64,
-    /// Shared bytes at which it sends Xon; null: no limit.
+    /// Shared bytes at which it sends Xon; 0: none beyond its reserve; null: no limit.
     pub xon_bytes: Option<u64>,
     /// It has paused its peer.
     pub xoff: bool,
