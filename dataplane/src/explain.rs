@@ -4,6 +4,7 @@
 use crate::classify::Class;
 use crate::drops::DropReason;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
+use crate::lag::LagParams;
 use crate::mmu::{Admission, AdmitVerdict, Held, Mmu, MmuError, PgIx, PgView, PoolView, QueueIx, QueueView};
 use crate::parse::{EcnField, EcnPlace, Kind, Parsed};
 use crate::portset::PortSet;
@@ -152,15 +153,22 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let goes_back = |to: PortId| to == asked.port || lag.is_some_and(|lag| lag.members.contains(to));
     let status = |to: PortId| PortStatus::of(!seen.down.contains(to), params.ports[to.index()].admin_down);
     let reserved = asked.kind == Kind::Reserved;
-    let is_away = |named: &PortSet| named.iter().all(|to| !status(to).is_up() && !goes_back(to));
-    let away = asked.to.filter(is_away).filter(|named| !named.is_empty());
+    // Stations behind a member of a LAG are behind the others, too.
+    let lag_of = |named: PortSet| {
+        let all = |lag: &&LagParams| named.iter().all(|to| lag.members.contains(to));
+        params.lags.iter().find(all).map_or(named, |lag| lag.members)
+    };
+    let is_up = |named: PortSet| named.iter().any(|to| status(to).is_up());
+    let named = asked.to.filter(|named| !named.is_empty());
+    let named = named.map(|named| if is_up(named) { named } else { lag_of(named) });
+    let away = named.filter(|named| !is_up(*named) && !named.iter().any(goes_back));
     let single = asked.flood.is_none() && !reserved;
     let down = away.filter(|_| single).and_then(|named| {
         let first = named.iter().next()?;
         Some((named, status(first).lost_at_lookup()))
     });
     let flood = asked.flood.or(down.map(|_| FloodKind::UnknownUnicast));
-    let to = asked.to.filter(|_| away.is_none());
+    let to = named.filter(|_| away.is_none());
     let among: PortSet = to.unwrap_or_else(|| {
         let all = (0..params.ports.len()).map(|i| PortId(i as u16));
         all.filter(|to| !goes_back(*to) && retag_at(to.index()).is_some()).collect()

@@ -167,6 +167,13 @@ fn a_frame_for_a_port_that_is_down_is_unknown_unicast() {
     params.ports[0].unknown_unicast = UnknownUnicast::Drop;
     let unknown = AdmitVerdict::Refused(DropReason::LookupUnknown);
     assert_eq!(ask(&params, &[], None).verdict, unknown);
+    // Behind a LAG they are forgotten when its last member goes down.
+    let lag = PortSet::from_iter([PortId(1), PortId(2)]);
+    params.lags = vec![LagParams { members: lag, fields: HashFields::L4 }];
+    let other = ask(&params, &[1], None);
+    assert_eq!((other.down, other.to, other.verdict), (None, Some(PortId(2)), AdmitVerdict::Admitted));
+    let last = ask(&params, &[1, 2], None);
+    assert_eq!((last.down.map(|(ports, _)| ports), last.verdict), (Some(lag), unknown));
 }
 
 /// Both lines as they are shown are of the shared pool.
