@@ -117,7 +117,7 @@ drop_reasons! {
     /// A VLAN tag is announced but the frame ends inside it.
     ParseTruncatedVlan = ("parse", "truncated_vlan", Arrival, "the sender or the link cuts frames", never(UNCLASSIFIED)),
     /// Longer than the MTU of the port it arrived on.
-    ParseTooLong = ("parse", "too_long", Arrival, "raise the port's mtu; behind an interface of the kernel: ethtool -K PEER tx off",
+    ParseTooLong = ("parse", "too_long", Arrival, "raise the port's mtu; behind an interface of the kernel: ethtool -K PEER tx off, and af_packet reassembles IPv4 fragments (docs/config.md)",
         never(UNCLASSIFIED)),
     /// The source address is a group address (802.1Q 8.8: never a valid sender).
     ParseGroupSource = ("parse", "group_source", Arrival, "the sender uses a multicast source address", never(UNCLASSIFIED)),
@@ -129,8 +129,8 @@ drop_reasons! {
         never("its station is on the wire that it came by")),
     /// Unknown unicast while `unknown_unicast = "drop"`.
     LookupUnknown = ("lookup", "unknown_unicast", Arrival, "add a static entry or set unknown_unicast = \"flood\"", alarm),
-    /// No port to flood to: every other port is down, of another format, or absent.
-    LookupNoPort = ("lookup", "no_port", Arrival, "check link states and port formats", alarm),
+    /// No port to flood to: every other port is down, of another format, no member of the frame's VLAN, or absent.
+    LookupNoPort = ("lookup", "no_port", Arrival, "check link states, port formats and members of the frame's VLAN", alarm),
     /// The egress port's link is down.
     LookupPortDown = ("lookup", "port_down", Arrival, "check the link of the egress port (show ports)", alarm),
     /// A lossless frame found the headroom of its priority group exhausted. An alarm: see headroom.

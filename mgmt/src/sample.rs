@@ -163,6 +163,7 @@ mod tests {
     use super::*;
     use crate::fake;
     use crate::snapshot::{Link, NicStats, Phase};
+    use weir_config::AdminStatus;
     use weir_dataplane::drops::DropReason;
 
     #[test]
@@ -188,13 +189,14 @@ mod tests {
     /// Whatever is wrong is named, and nothing of it is healthy.
     #[test]
     fn faults_are_named() {
-        let faults = |change: &dyn Fn(&mut Reading)| {
-            let mut sampler = Sampler::new(fake::info());
+        let faults_of = |info, change: &dyn Fn(&mut Reading)| {
+            let mut sampler = Sampler::new(info);
             let [mut first, mut second] = [fake::reading(1), fake::reading(2)];
             [&mut first, &mut second].into_iter().for_each(change);
             sampler.sample(first, 0, 0);
             sampler.sample(second, 100, 100).faults()
         };
+        let faults = |change: &dyn Fn(&mut Reading)| faults_of(fake::info(), change);
         let lost = |p: &mut PortReading, reason: DropReason, n| {
             (p.stats.drops.0[reason as usize], p.stats.lossless.0[reason as usize]) = (n + 5, n);
         };
@@ -216,6 +218,14 @@ mod tests {
             r.off_core = vec![None, Some(OffCore { ns: at_ns * 3 / 5, at_ns })];
         };
         assert_eq!(faults(&off), ["lcore 2: the worker was off its core 60 % of the time"]);
+        // Nor is the link of a port that an operator has switched off.
+        let down = |r: &mut Reading| r.ports[1].link = Some(Link { up: false, mbps: None });
+        let mut switched_off = fake::info();
+        switched_off.ports[1].admin = AdminStatus::Down;
+        assert_eq!(
+            (faults(&down), faults_of(switched_off, &down)),
+            (vec!["link down".to_owned()], Vec::new())
+        );
         let all = |r: &mut Reading| {
             r.ports[0].gauges.stormed_queues = 8;
             r.ports[1].link = Some(Link { up: false, mbps: None });

@@ -604,7 +604,11 @@ impl Snapshot {
         if self.now.ports.iter().any(|port| port.gauges.stormed_queues != 0) {
             found.push("PFC storm".to_owned());
         }
-        if self.now.ports.iter().any(|port| port.link.is_some_and(|link| !link.up)) {
+        // A port that is switched off has no link because somebody wants it so.
+        let down = |(info, port): (&PortInfo, &PortReading)| {
+            info.admin == AdminStatus::Up && port.link.is_some_and(|link| !link.up)
+        };
+        if self.info.ports.iter().zip(&self.now.ports).any(down) {
             found.push("link down".to_owned());
         }
         if self.now.phase != Phase::Forward {

@@ -131,7 +131,7 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
     }
     fits_machine(&config, &args.config)?;
     say!(
-        "{}: {} ports, {} bytes of buffer ({} shared), {} warnings",
+        "{}: {} ports, {} bytes of buffer ({} shared), warnings: {}",
         args.config.display(),
         config.ports.len(),
         config.buffer.size,
