@@ -69,7 +69,7 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
         ("0x600208=1", "no register"),
         ("0x600010=0x400", "whose bits are 0x3ff"),
         ("0x200218=0", "must not be zero"),
-        ("0x60zz=1", "is no number"),
+        ("0x60zz=1", "no number"),
     ] {
         let ended = qp(&socket, &["set", set]);
         assert!(ended.code() == Some(2) && ended.stderr.contains(why), "{set}: {ended:?}");
