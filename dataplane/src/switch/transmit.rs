@@ -80,8 +80,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let budget = budget.min(port.stage.capacity());
         let mut ready = queues.occupied(out);
         let several = peers.len() > 1;
-        let mut room = Room { here: budget.saturating_sub(port.stage.len()), granted: BURST };
-        if ready == 0 || room.here == 0 && !several || !port.status.is_up() {
+        let here = budget.saturating_sub(port.stage.len());
+        if ready == 0 || here == 0 && !several || !port.status.is_up() {
             return;
         }
         ready &= !port.blocked(queues, out, now);
@@ -96,7 +96,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let watched_at = tap.as_ref().map(|_| now);
         let return_path = ReturnPath { peers, owner };
         let mut departure = Departure { rng, return_path, charge_of, out, queue: 0, watched_at };
-        room.granted = room.granted.min(IN_FLIGHT_MAX.saturating_sub(port.in_flight));
+        let mut room = Room { here, granted: BURST.min(IN_FLIGHT_MAX.saturating_sub(port.in_flight)) };
         while (room.here > 0 || several && room.granted > 0) && port.in_flight_wire < port.most_in_flight_wire
         {
             let Some(pick) = port.scheduler.pick(ready) else { break };
