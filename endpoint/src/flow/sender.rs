@@ -35,6 +35,11 @@ pub enum Pace {
 }
 
 impl Pace {
+    /// The rate it has whatever comes back, bits/s on the wire.
+    pub(super) fn fixed(&self) -> Option<u64> {
+        if let Self::Fixed(rate) = self { Some(*rate) } else { None }
+    }
+
     /// Bytes a frame carries for it, behind its headers.
     pub fn header_bytes(&self) -> u16 {
         if let Self::Acks(algorithm) = self { algorithm.header_bytes() } else { 0 }

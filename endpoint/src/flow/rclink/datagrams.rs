@@ -5,7 +5,7 @@
 
 use super::LinkNicConfig;
 use crate::flow::messages::{Arrival, Incoming, Received};
-use crate::flow::sender::{Flow, Pace, Sent};
+use crate::flow::sender::{Flow, Sent};
 use crate::rclink::frame::Station;
 use crate::rclink::link::{Link, raw_message_len};
 use crate::station::MIN_MESSAGE;
@@ -87,7 +87,7 @@ impl Datagrams {
 
     /// Adds a flow that is sent to `to`.
     pub fn send(&mut self, flow: Flow, kind: Datagram, to: Station) {
-        let pace = if let Pace::Fixed(rate) = flow.pace { Some(Clock::new(rate, 0)) } else { None };
+        let pace = flow.pace.fixed().map(|rate| Clock::new(rate, 0));
         let sending = Sending { flow, kind, to, posted: 0, sent: Sent::default(), pace };
         self.ends.push(End::Sends(Box::new(sending)));
     }
@@ -101,9 +101,7 @@ impl Datagrams {
     /// What end `at` has sent, and its rate if it has one of its own, bits/s.
     pub fn sent(&self, at: usize) -> (Sent, Option<u64>) {
         match &self.ends[at] {
-            End::Sends(sending) => {
-                (sending.sent, if let Pace::Fixed(rate) = sending.flow.pace { Some(rate) } else { None })
-            }
+            End::Sends(sending) => (sending.sent, sending.flow.pace.fixed()),
             End::Receives(_) => Default::default(),
         }
     }

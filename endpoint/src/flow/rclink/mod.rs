@@ -11,7 +11,7 @@ pub use datagrams::Datagram;
 use super::frame::HeaderFrame;
 use super::messages::{Arrival, Incoming, Received};
 use super::nic::NicReport;
-use super::sender::{Flow, Pace, Sent};
+use super::sender::{Flow, Sent};
 use crate::rclink::Reliability;
 use crate::rclink::backoff::{Backoff, BackoffError, BackoffParams};
 use crate::rclink::cc_window::{MAX_LENGTH_THR, Window};
@@ -244,8 +244,7 @@ impl LinkNic {
         sends: bool,
         backs_off: bool,
     ) -> Result<(), LinkFlowError> {
-        let rate =
-            if let Pace::Fixed(rate) = flow.pace { rate.min(self.config.rate) } else { self.config.rate };
+        let rate = flow.pace.fixed().map_or(self.config.rate, |rate| rate.min(self.config.rate));
         let bytes = u128::from(rate) * u128::from(self.config.cc_window.ns()) / 8_000_000_000;
         let length_thr = u32::try_from(bytes).unwrap_or(MAX_LENGTH_THR).clamp(1, MAX_LENGTH_THR);
         let window = self.config.window.clamp(1, MAX_WINDOW);
